@@ -1,0 +1,2 @@
+//! The program `terrace`.
+fn main() {}

@@ -1,0 +1,46 @@
+//! The four parts of the world, held together.
+
+use std::sync::Arc;
+
+use crate::clock::{Clock, SystemClock};
+use crate::fs::FileSystem;
+use crate::mem::MemFs;
+use crate::posix::PosixFs;
+use crate::random::{Random, SystemRandom};
+use crate::scheduler::{Pool, Scheduler};
+
+/// Everything a database may touch. Cloning shares the parts.
+#[derive(Debug, Clone)]
+pub struct Env {
+    /// Files and directories.
+    pub fs: Arc<dyn FileSystem>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Background work.
+    pub scheduler: Arc<dyn Scheduler>,
+    /// Randomness.
+    pub random: Arc<dyn Random>,
+}
+
+impl Env {
+    /// The machine's own files, clock and threads. All databases of a process share one thread pool.
+    pub fn system() -> Env {
+        Env::on(Arc::new(PosixFs::new()))
+    }
+
+    /// Files in memory, empty at first; the machine's clock and threads. For tests and for data that need not last.
+    pub fn memory() -> Env {
+        Env::on(Arc::new(MemFs::new()))
+    }
+
+    /// A given file system with the machine's clock and threads.
+    pub fn on(fs: Arc<dyn FileSystem>) -> Env {
+        Env { fs, clock: Arc::new(SystemClock), scheduler: Pool::shared(), random: Arc::new(SystemRandom::new()) }
+    }
+}
+
+impl Default for Env {
+    fn default() -> Env {
+        Env::system()
+    }
+}

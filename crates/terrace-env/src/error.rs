@@ -1,0 +1,46 @@
+//! What went wrong with a file: the call, the file, and the system's reason.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A result of this crate.
+pub type Result<T> = std::result::Result<T, FileError>;
+
+/// A call on a file that failed.
+///
+/// Reads as a sentence: `fsync 000043.log: No space left on device (os error 28)`.
+#[derive(Debug, thiserror::Error)]
+#[error("{op} {}: {source}", path.display())]
+pub struct FileError {
+    /// The call, as an operator knows it: `open`, `read`, `fsync`, `rename`.
+    pub op: &'static str,
+    /// The file that the call named.
+    pub path: PathBuf,
+    /// The reason.
+    pub source: io::Error,
+}
+
+impl FileError {
+    /// An error of call `op` on `path`.
+    pub fn new(op: &'static str, path: impl AsRef<Path>, source: io::Error) -> FileError {
+        FileError { op, path: path.as_ref().to_path_buf(), source }
+    }
+
+    /// The kind of the reason.
+    pub fn kind(&self) -> io::ErrorKind {
+        self.source.kind()
+    }
+
+    /// True if the file or directory does not exist.
+    pub fn is_not_found(&self) -> bool {
+        self.kind() == io::ErrorKind::NotFound
+    }
+
+    /// True if the medium, the quota or the file-size limit is full: the call may succeed once space is back.
+    pub fn is_no_space(&self) -> bool {
+        matches!(
+            self.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+        )
+    }
+}

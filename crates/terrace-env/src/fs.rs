@@ -1,0 +1,237 @@
+//! Files and directories: the traits and what an implementation must promise.
+//!
+//! The promises are LevelDB's `Env` contract plus what it left unsaid: which call makes what durable, what a
+//! failed call leaves behind, and who may call at the same time.
+
+use std::fmt::Debug;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::error::{FileError, Result};
+
+/// How the bytes of a random-access file are fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// One positioned read per call. Safe against files that shrink while they are open.
+    Read,
+    /// Through a memory mapping where the system and the budget allow, else as [`Access::Read`].
+    /// A file that shrinks under a mapping kills the process, so this is for files only we touch.
+    Map,
+}
+
+/// How much of the database a lock claims.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockMode {
+    /// The only opener. Creates the lock file if there is none.
+    Exclusive,
+    /// One of several readers; excludes [`LockMode::Exclusive`]. Writes nothing, so it needs the file to exist.
+    Shared,
+}
+
+/// A file system.
+///
+/// Every method may be called from any thread at any time. Paths are taken as given: absolute, or relative to the
+/// process's directory. Errors name the call and the path.
+pub trait FileSystem: Debug + Send + Sync {
+    /// Opens an existing file for reading from its start.
+    fn open_sequential(&self, path: &Path) -> Result<Box<dyn SequentialFile>>;
+
+    /// Opens an existing file for reading anywhere. The file must not change while it is open.
+    fn open_random(&self, path: &Path, access: Access) -> Result<Arc<dyn RandomAccessFile>>;
+
+    /// Creates an empty file for writing; an existing file of that name is emptied.
+    ///
+    /// The name is durable only after [`FileSystem::sync_dir`] on its directory.
+    fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
+
+    /// Opens a file for writing at its end, creating it if there is none.
+    fn append(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
+
+    /// Creates a log file with room for `capacity` bytes, which read as zeros until they are stored.
+    ///
+    /// `capacity` is rounded up to a multiple of 32 KiB. An error, no space in particular, is reported here and
+    /// not by a later store into that room. An implementation that can't preallocate may start with a file of
+    /// length 0 and append; that is what the default does.
+    fn create_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
+        let _ = capacity;
+        Ok(Box::new(AppendingLog::new(path, self.create(path)?)))
+    }
+
+    /// True if `path` exists, whatever it is.
+    fn exists(&self, path: &Path) -> Result<bool>;
+
+    /// True if `path` is a directory; false if it is anything else or does not exist.
+    fn is_dir(&self, path: &Path) -> Result<bool>;
+
+    /// The length of a file in bytes.
+    fn len(&self, path: &Path) -> Result<u64>;
+
+    /// The names in a directory, without `.` and `..`, in no order.
+    fn list(&self, dir: &Path) -> Result<Vec<OsString>>;
+
+    /// Creates one directory. An error if it exists ([`std::io::ErrorKind::AlreadyExists`]) or its parent does not.
+    fn create_dir(&self, dir: &Path) -> Result<()>;
+
+    /// Removes an empty directory.
+    fn remove_dir(&self, dir: &Path) -> Result<()>;
+
+    /// Removes a file. Open handles keep working. Durable only after [`FileSystem::sync_dir`].
+    fn remove(&self, path: &Path) -> Result<()>;
+
+    /// Renames a file, atomically replacing one that has the new name. Durable only after
+    /// [`FileSystem::sync_dir`].
+    fn rename(&self, from: &Path, to: &Path) -> Result<()>;
+
+    /// Makes the names in `dir` durable: every creation, removal and rename that returned before this call.
+    fn sync_dir(&self, dir: &Path) -> Result<()>;
+
+    /// Takes the lock of the database whose lock file is `path`, or fails at once with
+    /// [`std::io::ErrorKind::WouldBlock`] if another opener holds it: in this process, in another, by a C++
+    /// LevelDB (record lock) or by a Go LevelDB (`flock`).
+    ///
+    /// Held until the returned value is dropped. Other opens and closes of the same file do not release it.
+    fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn FileLock>>;
+}
+
+/// A file read from front to back. One user at a time.
+pub trait SequentialFile: Send {
+    /// Reads up to `buf.len()` bytes into `buf` and says how many; 0 only at the end of the file.
+    ///
+    /// Fewer bytes than asked for do not mean the end: only 0 does. After an error the position is undefined.
+    fn read(&mut self, buf: &mut [u8]) -> Result<usize>;
+
+    /// Skips `n` bytes, or to the end of the file if there are fewer.
+    fn skip(&mut self, n: u64) -> Result<()>;
+}
+
+/// A file read anywhere, by many threads at once.
+pub trait RandomAccessFile: Debug + Send + Sync {
+    /// Reads up to `buf.len()` bytes from `offset` and says how many; fewer only at the end of the file.
+    ///
+    /// Interrupted and short system calls are continued inside: a short count *is* the end of the file.
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize>;
+
+    /// The length when it was opened, in bytes.
+    fn len(&self) -> u64;
+
+    /// True if the file held nothing when it was opened.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The whole file, if it is mapped.
+    fn mapped(&self) -> Option<&[u8]> {
+        None
+    }
+}
+
+/// A file written from front to back. One user at a time.
+///
+/// Dropping it closes it without a sync and without a word about errors: call [`WritableFile::close`].
+pub trait WritableFile: Send {
+    /// Adds `data` at the end. May stay in a buffer of this object until [`WritableFile::flush`].
+    ///
+    /// After an error an unknown prefix of `data` may have been written.
+    fn append(&mut self, data: &[u8]) -> Result<()>;
+
+    /// Hands everything appended so far to the system: it survives the death of the process.
+    fn flush(&mut self) -> Result<()>;
+
+    /// Flushes, then makes everything appended so far durable: it survives a power cut, if the file's name does.
+    ///
+    /// After an error the state of the data is unknown for good; a second call proves nothing.
+    fn sync(&mut self) -> Result<()>;
+
+    /// Flushes and closes. Nothing may be called afterwards.
+    fn close(&mut self) -> Result<()>;
+}
+
+/// A log file: preallocated room that is filled by positioned stores.
+///
+/// Many threads may store at once, each into a range of its own.
+pub trait LogFile: Debug + Send + Sync {
+    /// The bytes that can be stored without growing the file; 0 if the file grows with every store.
+    fn capacity(&self) -> u64;
+
+    /// Stores `head` at `offset` and `body` right behind it, so that they survive the death of the process when
+    /// this returns.
+    ///
+    /// A reader of the file, or of what a killed process left, that sees the last four bytes of `head` sees the
+    /// rest too: they are stored last. (A power cut gives no such order.) `head` has at least four bytes.
+    /// Stores beyond the capacity grow the file. After an error the range may hold anything.
+    fn store(&self, offset: u64, head: &[u8], body: &[u8]) -> Result<()>;
+
+    /// Makes every store that returned before this call durable. After an error the state of the data is
+    /// unknown for good; a second call proves nothing.
+    fn sync(&self) -> Result<()>;
+
+    /// Cuts the file to `len` bytes and gives up its room. Nothing may be stored afterwards.
+    fn finish(&self, len: u64) -> Result<()>;
+}
+
+/// A lock that is held. Dropping it releases it.
+pub trait FileLock: Debug + Send + Sync {}
+
+/// A [`LogFile`] on any [`WritableFile`]: for file systems that can't preallocate, and for a caller's own.
+///
+/// Stores must come in the order of their offsets, without overlap; a gap is filled with zeros.
+pub struct AppendingLog {
+    path: PathBuf,
+    state: Mutex<Appending>,
+}
+
+struct Appending {
+    file: Box<dyn WritableFile>,
+    end: u64,
+}
+
+impl AppendingLog {
+    /// A log on an empty `file`; `path` is for error messages.
+    pub fn new(path: &Path, file: Box<dyn WritableFile>) -> AppendingLog {
+        AppendingLog::resume(path, file, 0)
+    }
+
+    /// A log on a `file` that already holds `end` bytes.
+    pub fn resume(path: &Path, file: Box<dyn WritableFile>, end: u64) -> AppendingLog {
+        AppendingLog { path: path.to_path_buf(), state: Mutex::new(Appending { file, end }) }
+    }
+}
+
+impl Debug for AppendingLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AppendingLog").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl LogFile for AppendingLog {
+    fn capacity(&self) -> u64 {
+        0
+    }
+
+    fn store(&self, offset: u64, head: &[u8], body: &[u8]) -> Result<()> {
+        let mut state = self.state.lock();
+        let Some(gap) = offset.checked_sub(state.end) else {
+            let reason = format!("store at {offset}, behind the end {}", state.end);
+            return Err(FileError::new("store", &self.path, std::io::Error::other(reason)));
+        };
+        // One append, so that a file without a buffer of its own makes one system call.
+        let mut bytes = vec![0; gap as usize];
+        bytes.extend_from_slice(head);
+        bytes.extend_from_slice(body);
+        state.file.append(&bytes)?;
+        state.file.flush()?;
+        state.end += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.state.lock().file.sync()
+    }
+
+    fn finish(&self, _len: u64) -> Result<()> {
+        self.state.lock().file.close()
+    }
+}

@@ -1,0 +1,30 @@
+//! Background work: jobs on lanes, never threads that the engine owns.
+//!
+//! The engine never blocks a job on another job. A thread that must wait for background work first offers to
+//! do some itself ([`Scheduler::assist`]): on the deterministic scheduler that is the only way anything runs,
+//! which is why a seed replays exactly.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// A piece of background work. It must not block on another job.
+pub type Job = Box<dyn FnOnce() + Send + 'static>;
+
+/// Which queue a job waits in. A job waits only behind jobs of its own lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lane {
+    /// Memtables to tables: writers wait for these.
+    Flush,
+    /// Merges.
+    Compaction,
+}
+
+/// Runs jobs, in the order in which a lane received them, possibly several at once.
+pub trait Scheduler: Debug + Send + Sync {
+    /// Queues `job`. It runs once, on any thread, never inside this call.
+    fn schedule(&self, lane: Lane, job: Job);
+
+    /// Runs one queued job on the calling thread, if this scheduler has no threads of its own.
+    /// False if there was nothing to run, or if threads take care of it.
+    fn assist(&self) -> bool;
+}

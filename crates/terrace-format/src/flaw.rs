@@ -1,0 +1,71 @@
+//! What is wrong with some bytes, and where.
+
+use std::fmt;
+
+/// The kind of a flaw, for code that must tell them apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FlawKind {
+    /// The bytes end before the thing they announce does.
+    Truncated,
+    /// A stored checksum is not that of the bytes.
+    Checksum,
+    /// A tag, type or name that this format does not have.
+    Unknown,
+    /// A length, offset, level or number outside of what is possible there.
+    OutOfBounds,
+    /// Things that must rise do not.
+    Order,
+    /// Compressed bytes that do not decompress.
+    Compression,
+    /// Anything else: bytes that contradict each other.
+    Malformed,
+}
+
+/// A place in some bytes where something else was expected. The caller knows which file the bytes came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Flaw {
+    /// The kind.
+    pub kind: FlawKind,
+    /// Where, in bytes from the start of what was given to the decoder.
+    pub at: u64,
+    /// What was found there, as a noun phrase.
+    pub found: String,
+    /// What should have been there, as a noun phrase; empty if `found` says it all.
+    pub expected: String,
+}
+
+impl Flaw {
+    /// A flaw of `kind` at `at`.
+    pub fn new(kind: FlawKind, at: u64, found: impl Into<String>, expected: impl Into<String>) -> Flaw {
+        Flaw { kind, at, found: found.into(), expected: expected.into() }
+    }
+
+    /// A checksum that does not match.
+    pub fn checksum(at: u64, computed: u32, stored: u32) -> Flaw {
+        Flaw::new(FlawKind::Checksum, at, format!("checksum {computed:#010x}"), format!("{stored:#010x} as stored"))
+    }
+
+    /// `have` bytes where `need` are needed for `what`.
+    pub fn truncated(at: u64, what: &str, have: u64, need: u64) -> Flaw {
+        Flaw::new(FlawKind::Truncated, at, format!("{have} bytes"), format!("{need} for {what}"))
+    }
+
+    /// The same flaw, seen from bytes that begin `base` earlier.
+    pub fn moved(mut self, base: u64) -> Flaw {
+        self.at = self.at.saturating_add(base);
+        self
+    }
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.found)?;
+        if !self.expected.is_empty() {
+            write!(f, ", expected {}", self.expected)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Flaw {}
