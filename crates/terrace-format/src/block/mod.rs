@@ -44,13 +44,8 @@ impl Block {
         };
         let restarts = fixed32(&contents, count_at);
         let Some(entries_end) = restarts.checked_mul(U32).and_then(|size| count_at.checked_sub(size)) else {
-            let found = format!("{restarts} restart points in a block of {len} bytes");
-            return Err(Flaw::new(
-                FlawKind::OutOfBounds,
-                count_at as u64,
-                found,
-                format!("at most {}", count_at / U32),
-            ));
+            let (found, most) = (format!("{restarts} restart points"), count_at / U32);
+            return Err(Flaw::new(FlawKind::OutOfBounds, count_at as u64, found, format!("at most {most}")));
         };
         let entries_end = if restarts == 0 { 0 } else { entries_end };
         let block = Block { contents, entries_end, restarts };
@@ -95,3 +90,6 @@ impl Block {
 fn fixed32(contents: &[u8], at: usize) -> usize {
     get_fixed32(&contents[at..]).map_or(0, |value| value as usize)
 }
+
+#[cfg(test)]
+mod tests;
