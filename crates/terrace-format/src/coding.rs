@@ -36,10 +36,9 @@ pub fn put_varint64(dst: &mut Vec<u8>, mut value: u64) {
     dst.push(value as u8);
 }
 
-/// Appends a slice behind its length. The slice is shorter than 4 GiB.
+/// Appends a slice behind its length. Panics if it is 4 GiB or longer: a length cut to 32 bits would be damage.
 pub fn put_slice(dst: &mut Vec<u8>, slice: &[u8]) {
-    debug_assert!(u32::try_from(slice.len()).is_ok());
-    put_varint32(dst, slice.len() as u32);
+    put_varint32(dst, u32::try_from(slice.len()).expect("the caller keeps slices below 4 GiB"));
     dst.extend_from_slice(slice);
 }
 
@@ -58,7 +57,7 @@ pub fn get_fixed64(bytes: &[u8]) -> Option<u64> {
     bytes.first_chunk().map(|b| u64::from_le_bytes(*b))
 }
 
-/// The varint32 at the start of `bytes` and its length. None if it is cut off or does not fit 32 bits.
+/// The varint32 at the start of `bytes` and its length. None if it is cut off or longer than five bytes.
 pub fn get_varint32(bytes: &[u8]) -> Option<(u32, usize)> {
     let mut value = 0u32;
     for (i, &byte) in bytes.iter().take(VARINT32_MAX).enumerate() {
