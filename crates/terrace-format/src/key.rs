@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn the_bytes() {
-        assert_eq!(key(b"k", 0x0102_0304_0506_07, Kind::Put), b"k\x01\x07\x06\x05\x04\x03\x02\x01");
+        assert_eq!(key(b"k", 0x0001_0203_0405_0607, Kind::Put), b"k\x01\x07\x06\x05\x04\x03\x02\x01");
         assert_eq!(key(b"", MAX_SEQUENCE, Kind::Delete), b"\0\xff\xff\xff\xff\xff\xff\xff");
         assert_eq!(pack(MAX_SEQUENCE, Kind::SEEK), u64::MAX - 254);
     }
