@@ -176,3 +176,152 @@ fn get_key(from: &mut Cursor<'_>, what: &str) -> Result<InternalKey, Flaw> {
     let start = from.at() - bytes.len() as u64;
     InternalKey::decode(bytes).map_err(|flaw| flaw.moved(start))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::Kind;
+    use proptest::prelude::*;
+
+    fn encoded(edit: &VersionEdit) -> Vec<u8> {
+        let mut record = Vec::new();
+        edit.encode(&mut record);
+        record
+    }
+
+    fn key(user_key: &[u8], sequence: u64) -> InternalKey {
+        InternalKey::new(user_key, sequence, Kind::Put)
+    }
+
+    /// One field of each kind.
+    fn full() -> VersionEdit {
+        VersionEdit {
+            comparator: Some(b"foo".to_vec()),
+            log_number: Some(1 << 50),
+            prev_log_number: Some(0),
+            next_file: Some(u64::MAX),
+            last_sequence: Some(MAX_SEQUENCE),
+            compact_pointers: vec![(6, key(b"x", 900)), (0, key(b"", 0))],
+            deleted: vec![(4, 700), (6, 1)],
+            added: vec![(
+                3,
+                NewFile { number: 300, size: 400, smallest: key(b"a", 5), largest: key(b"z", 6) },
+            )],
+        }
+    }
+
+    // From the manifest of a new database of LevelDB 1.23.
+    #[test]
+    fn the_first_edits_of_leveldb() {
+        let first =
+            VersionEdit { comparator: Some(b"leveldb.BytewiseComparator".to_vec()), ..Default::default() };
+        assert_eq!(encoded(&first), b"\x01\x1aleveldb.BytewiseComparator");
+        let second = VersionEdit {
+            log_number: Some(3),
+            prev_log_number: Some(0),
+            next_file: Some(4),
+            last_sequence: Some(0),
+            ..Default::default()
+        };
+        assert_eq!(encoded(&second), [2, 3, 9, 0, 3, 4, 4, 0]);
+    }
+
+    #[test]
+    fn of_a_number_given_twice_the_last_counts() {
+        let edit = VersionEdit::decode(&[2, 7, 2, 8, 1, 1, b'a', 1, 1, b'b']).unwrap();
+        assert_eq!((edit.log_number, edit.comparator), (Some(8), Some(b"b".to_vec())));
+    }
+
+    #[test]
+    fn deleted_files_are_written_as_a_set() {
+        let edit = VersionEdit { deleted: vec![(2, 9), (1, 300), (2, 9), (1, 4)], ..Default::default() };
+        assert_eq!(encoded(&edit), [6, 1, 4, 6, 1, 0xac, 0x02, 6, 2, 9]);
+        let twice = VersionEdit::decode(&[6, 2, 9, 6, 2, 9]).unwrap();
+        assert_eq!(twice.deleted, [(2, 9), (2, 9)]);
+    }
+
+    #[test]
+    fn nothing() {
+        assert_eq!(encoded(&VersionEdit::default()), b"");
+        assert_eq!(VersionEdit::decode(b""), Ok(VersionEdit::default()));
+    }
+
+    #[track_caller]
+    fn check_flaw(record: &[u8], at: u64, expect: &str) {
+        let flaw = VersionEdit::decode(record).unwrap_err();
+        assert_eq!((flaw.at, flaw.to_string().as_str()), (at, expect));
+    }
+
+    #[test]
+    fn hostile_records() {
+        check_flaw(&[0, 1], 0, "tag 0, expected 1 to 7 or 9");
+        check_flaw(&[2, 1, 8, 1], 2, "tag 8, expected 1 to 7 or 9");
+        check_flaw(&[10, 1], 0, "tag 10, expected 1 to 7 or 9");
+        check_flaw(&[0xff, 0xff, 0xff, 0xff, 0x0f], 0, "tag 4294967295, expected 1 to 7 or 9");
+        check_flaw(&[0x80; 6], 0, "an integer of more than 5 bytes, expected a tag");
+        check_flaw(&[6, 7, 1], 1, "level 7, expected 0 to 6");
+        check_flaw(&[7, 0xff, 0xff, 0xff, 0xff, 0x0f], 1, "level 4294967295, expected 0 to 6");
+        check_flaw(&[5, 0, 3, 1, 2, 3], 3, "3 bytes, expected 8 for an internal key");
+        check_flaw(&[5, 0, 9, b'k', 9, 0, 0, 0, 0, 0, 0, 0], 4, "value type 9, expected 0 or 1");
+        check_flaw(
+            &[1, 0xff, 0xff, 0xff, 0xff, 0x0f],
+            6,
+            "0 bytes, expected 4294967295 for the comparator's name",
+        );
+        let beyond = [4, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01];
+        let expect = "last sequence number 72057594037927936, expected at most 72057594037927935";
+        check_flaw(&beyond, 1, expect);
+    }
+
+    /// A record cut between two fields is a whole record of fewer fields; cut anywhere else it is refused.
+    #[test]
+    fn truncated_at_every_byte() {
+        let record = encoded(&full());
+        let mut whole = 0;
+        for cut in 0..record.len() {
+            if let Ok(edit) = VersionEdit::decode(&record[..cut]) {
+                assert_eq!(encoded(&edit), record[..cut]);
+                whole += 1;
+            }
+        }
+        assert_eq!(whole, 10, "one for each field but the last, and none");
+    }
+
+    fn file_numbers() -> impl Strategy<Value = Vec<(usize, u64)>> {
+        proptest::collection::btree_set((0..LEVELS, any::<u64>()), 0..5)
+            .prop_map(|set| set.into_iter().collect())
+    }
+
+    fn keys() -> impl Strategy<Value = InternalKey> {
+        (any::<Vec<u8>>(), 0..=MAX_SEQUENCE).prop_map(|(user_key, sequence)| key(&user_key, sequence))
+    }
+
+    proptest! {
+        #[test]
+        fn round_trips(
+            comparator in any::<Option<Vec<u8>>>(),
+            numbers in any::<[Option<u64>; 3]>(),
+            last_sequence in proptest::option::of(0..=MAX_SEQUENCE),
+            compact_pointers in proptest::collection::vec((0..LEVELS, keys()), 0..3),
+            deleted in file_numbers(),
+            added in proptest::collection::vec((0..LEVELS, any::<(u64, u64)>(), keys(), keys()), 0..4),
+        ) {
+            let [log_number, prev_log_number, next_file] = numbers;
+            let added = added.into_iter().map(|(level, (number, size), smallest, largest)| {
+                (level, NewFile { number, size, smallest, largest })
+            });
+            let edit = VersionEdit {
+                comparator, log_number, prev_log_number, next_file, last_sequence, compact_pointers, deleted,
+                added: added.collect(),
+            };
+            prop_assert_eq!(VersionEdit::decode(&encoded(&edit)), Ok(edit));
+        }
+
+        #[test]
+        fn arbitrary_bytes_are_survived(record in proptest::collection::vec(prop_oneof![0u8..10, any::<u8>()], 0..80)) {
+            if let Ok(edit) = VersionEdit::decode(&record) {
+                prop_assert!(VersionEdit::decode(&encoded(&edit)).is_ok());
+            }
+        }
+    }
+}
