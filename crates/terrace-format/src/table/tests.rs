@@ -175,8 +175,8 @@ fn packed_only_if_that_saves_an_eighth() {
     });
     let random: Vec<u8> = random.take(2000).collect();
     assert_eq!(first_type(&random), compress::NONE.id);
-    assert_eq!(first_type(&[&random[..], &[0; 200]].concat()), compress::NONE.id);
-    assert_eq!(first_type(&[&random[..], &[0; 400]].concat()), compress::SNAPPY.id);
+    assert_eq!(first_type(&[&[0; 200], &random[..]].concat()), compress::NONE.id);
+    assert_eq!(first_type(&[&[0; 400], &random[..]].concat()), compress::SNAPPY.id);
 }
 
 #[test]
@@ -240,7 +240,8 @@ fn any_bit_flipped() {
             flipped[at] ^= 1 << bit;
             if let Ok(entries) = all(&flipped) {
                 assert_eq!(entries, owned(&FRUIT), "bit {bit} of {at}");
-                let padding = table.len() - 43..table.len() - 8;
+                // The handles take five bytes; the last of them can become a longer way to write the same number.
+                let padding = table.len() - FOOTER_SIZE + 4..table.len() - 8;
                 assert!(padding.contains(&at), "bit {bit} of {at} is read and does not matter");
             }
         }
