@@ -138,7 +138,7 @@ fn lengths_whose_sum_does_not_fit_32_bits() {
 fn search_meets_a_broken_restart() {
     let contents = block(b"\0\x01\0a\x01\x01\0b\0\x01\0c", &[0, 4, 8]);
     let mut iter = iter(&contents).unwrap();
-    iter.seek(b"c");
+    iter.seek(b"a");
     assert!(!iter.valid());
     assert_eq!(iter.flaw().unwrap().to_string(), "a key that shares 1 bytes, expected at most 0");
     iter.seek_to_last();

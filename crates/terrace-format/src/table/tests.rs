@@ -179,6 +179,25 @@ fn packed_only_if_that_saves_an_eighth() {
     assert_eq!(first_type(&[&[0; 400], &random[..]].concat()), compress::SNAPPY.id);
 }
 
+/// The filter block, which is the first that the metaindex names.
+fn filter_of(table: &[u8], policy: Arc<dyn FilterPolicy>) -> FilterBlock {
+    let footer = Footer::decode(table, table.len() as u64).unwrap();
+    let metaindex = entries(table, footer.metaindex).unwrap();
+    assert_eq!(metaindex[0].0, b"filter.leveldb.BuiltinBloomFilter2");
+    let (handle, _) = BlockHandle::decode(&metaindex[0].1).unwrap();
+    FilterBlock::new(policy, read_block(stored(table, handle).unwrap(), true).unwrap())
+}
+
+#[test]
+fn a_filter_for_each_2_kib() {
+    let entries = [(b"apple".to_vec(), vec![1; 3000]), (b"cherry".to_vec(), vec![2; 3000])];
+    let table = built(with_filter(options(24, 16)), &entries);
+    let filter = filter_of(&table, Arc::new(Bloom::new(10)));
+    let second = data_blocks(&table).unwrap()[1].1.offset;
+    assert!(filter.may_match(0, b"apple") && !filter.may_match(0, b"cherry"));
+    assert!(filter.may_match(second, b"cherry") && !filter.may_match(second, b"apple"));
+}
+
 #[test]
 fn blocks_end_on_demand() {
     let mut builder = TableBuilder::new(options(4096, 16), Vec::new());
@@ -356,10 +375,7 @@ proptest! {
         let table = built(options, &added);
         prop_assert_eq!(&all(&table).unwrap(), &added);
 
-        let metaindex = entries(&table, Footer::decode(&table, table.len() as u64).unwrap().metaindex).unwrap();
-        prop_assert_eq!(&metaindex[0].0, b"filter.leveldb.BuiltinBloomFilter2");
-        let (handle, _) = BlockHandle::decode(&metaindex[0].1).unwrap();
-        let filter = FilterBlock::new(policy, read_block(stored(&table, handle).unwrap(), true).unwrap());
+        let filter = filter_of(&table, policy);
         let mut floor: Option<Vec<u8>> = None;
         for (index_key, handle, entries) in data_blocks(&table).unwrap() {
             for (key, _) in &entries {
