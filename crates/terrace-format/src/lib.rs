@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
-// pub mod block;
+pub mod block;
 pub mod coding;
 pub mod comparator;
 pub mod compress;
@@ -17,7 +17,7 @@ pub mod filter;
 pub mod filter_block;
 mod flaw;
 pub mod key;
-// pub mod log;
-// pub mod table;
+pub mod log;
+pub mod table;
 
 pub use flaw::{Flaw, FlawKind};
