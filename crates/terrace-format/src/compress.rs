@@ -113,7 +113,10 @@ fn pack_snappy(contents: &[u8], dst: &mut Vec<u8>) {
     dst.resize(start + snap::raw::max_compress_len(contents.len()), 0);
     match snap::raw::Encoder::new().compress(contents, &mut dst[start..]) {
         Ok(len) => dst.truncate(start + len),
-        Err(_) => dst.splice(start.., contents.iter().copied()).for_each(drop), // 4 GiB or more
+        Err(_) => {
+            dst.truncate(start); // 4 GiB or more
+            copy(contents, dst);
+        }
     }
 }
 
@@ -135,7 +138,7 @@ const ZSTD_LEVEL: i32 = 1;
 fn pack_zstd(contents: &[u8], dst: &mut Vec<u8>) {
     match zstd::bulk::compress(contents, ZSTD_LEVEL) {
         Ok(mut frame) if contents.len() <= BLOCK_MAX => dst.append(&mut frame),
-        _ => dst.extend_from_slice(contents),
+        _ => copy(contents, dst),
     }
 }
 

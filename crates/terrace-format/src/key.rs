@@ -267,6 +267,30 @@ mod tests {
         check_separator(&put(b"f", 100), &put(b"h", 1), &put(b"f", 100));
     }
 
+    /// Breaks the promise of a separator: cuts keys to less than they were.
+    struct Cutter;
+
+    impl Comparator for Cutter {
+        fn name(&self) -> &str {
+            "test.Cutter"
+        }
+
+        fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+            a.cmp(b)
+        }
+
+        fn shortest_separator(&self, start: &mut Vec<u8>, _: &[u8]) {
+            start.truncate(1);
+        }
+    }
+
+    #[test]
+    fn a_separator_below_its_start_is_not_used() {
+        let mut start = put(b"foo", 100);
+        InternalComparator::new(Arc::new(Cutter)).shortest_separator(&mut start, &put(b"hello", 200));
+        assert_eq!(start, put(b"foo", 100));
+    }
+
     #[test]
     fn successors() {
         let successor = |mut key: Vec<u8>| {

@@ -129,6 +129,7 @@ fn about_everything() {
         key(&[100, 0x05]),
         key(&[100, 0x80, 0x01]),
         key(&[&[201], &text("a")[..], &text("z")].concat()),
+        key(&[&[201], &text("aa")[..], &text("a")].concat()),
         key(&[&[201], &text("b")[..], &text("a")].concat()),
         key(&[&[201], &text("b")[..], &text("aa")].concat()),
     ]);
@@ -151,8 +152,9 @@ fn about_a_database() {
         key(&[150, 1]),
         key(&[151, 1, 30]),
         key(&[151, 1, 31]),
-        key(&[&[200], &text("a")[..]].concat()),
+        key(&[&[200], &text("aa")[..]].concat()),
         key(&[&[200], &text("b")[..]].concat()),
+        key(&[&[201, 1], &text("aa")[..]].concat()),
         key(&[&[201, 1], &text("b")[..]].concat()),
         key(&[&[201, 2], &text("a")[..]].concat()),
     ]);
