@@ -25,7 +25,14 @@ static BANS: &[Ban] = &[
         paths: &["std::fs", "std::os::unix::fs", "rustix::fs", "memmap2"],
         why: "crash and fault tests are honest only while files have one door",
         fix: "use terrace_env::FileSystem",
-        rooms: &[ENV, ("crates/terrace-cli/src/input.rs", "opens the text files that a user names")],
+        rooms: &[
+            ENV,
+            ("crates/terrace-cli/src/input.rs", "opens the text files that a user names"),
+            (
+                "crates/terrace-cli/src/inspect/",
+                "decodes a single file, which need not be part of a database",
+            ),
+        ],
     },
     Ban {
         paths: &["std::time::Instant", "std::time::SystemTime", "std::thread::sleep"],

@@ -264,12 +264,13 @@ mod tests {
 
     #[test]
     fn to_the_right_on_the_same_floor() {
-        let path = "crates/terrace/src/iter/merge.rs";
+        let path = "crates/terrace/src/tables/open.rs";
         expect(
             modules,
-            &[(path, "use crate::tables::Tables;")],
-            &[&format!("{path}:1: `iter` imports `tables`")],
+            &[(path, "use crate::iter::Merge;")],
+            &[&format!("{path}:1: `tables` imports `iter`")],
         );
+        expect(modules, &[("crates/terrace/src/iter/mod.rs", "use crate::tables::Tables;")], &[]);
     }
 
     #[test]
