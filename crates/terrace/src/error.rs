@@ -109,11 +109,7 @@ impl Error {
     /// True if nothing became unclear and the same call may succeed once there is space, memory or a free
     /// descriptor.
     pub fn is_resumable(&self) -> bool {
-        let Error::Io(error) = self else { return false };
-        // EMFILE and ENFILE have no kind of their own.
-        error.is_no_space()
-            || matches!(error.source.raw_os_error(), Some(23 | 24))
-            || error.kind() == std::io::ErrorKind::OutOfMemory
+        matches!(self, Error::Io(error) if error.is_exhausted())
     }
 }
 

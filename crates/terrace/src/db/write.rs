@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use terrace_format::batch::{BatchOp, WriteBatch};
+use terrace_format::batch::{BatchOp, MAX_LEN, WriteBatch};
 use terrace_format::key::{MAX_SEQUENCE, Sequence};
 use terrace_format::log::Framer;
 
@@ -32,6 +32,9 @@ const MAX_FROZEN: usize = 1;
 
 impl Engine {
     pub(super) fn write(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
+        if batch.is_oversized() {
+            return Err(Error::InvalidArgument(format!("a key or value of more than {MAX_LEN} bytes")));
+        }
         let mut commit = self.commit.lock();
         let tail = commit.as_mut().ok_or_else(closed)?;
         self.make_room(tail)?;
@@ -86,19 +89,17 @@ impl Engine {
         let mut may_slow = true;
         loop {
             self.check_refusal()?;
-            let full = tail.broken || tail.memtable.bytes() >= self.options.write_buffer_size;
-            if !full && !(may_slow && self.level_0_files() >= LEVEL_0_SLOW) {
-                return Ok(());
-            }
-            if !full {
+            if tail.broken || tail.memtable.bytes() >= self.options.write_buffer_size {
+                self.wait_for(|state| {
+                    state.frozen.len() < MAX_FROZEN && state.set.version.levels[0].len() < LEVEL_0_STOP
+                })?;
+                self.switch(tail)?;
+            } else if may_slow && self.level_0_files() >= LEVEL_0_SLOW {
                 may_slow = false;
                 self.options.env.clock.sleep(SLOW_DOWN);
-                continue;
+            } else {
+                return Ok(());
             }
-            self.wait_for(|state| {
-                state.frozen.len() < MAX_FROZEN && state.set.version.levels[0].len() < LEVEL_0_STOP
-            })?;
-            self.switch(tail)?;
         }
     }
 

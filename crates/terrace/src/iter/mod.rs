@@ -14,6 +14,7 @@ use crate::memtable::MemtableIter;
 use crate::walk::InternalIterator;
 
 /// One sorted run. A closed set, so that a step is a jump and not a call through a table.
+#[allow(clippy::large_enum_variant)] // A handful per iterator: a box would cost a jump at every step.
 pub(crate) enum Source {
     Memtable(MemtableIter),
     Level(ConcatIter),

@@ -191,10 +191,10 @@ impl Bounds {
         if bounds.lower.as_ref().is_none_or(|lower| lower < prefix) {
             bounds.lower = Some(prefix.clone());
         }
-        if let Some(end) = prefix_end(prefix) {
-            if bounds.upper.as_ref().is_none_or(|upper| *upper > end) {
-                bounds.upper = Some(end);
-            }
+        if let Some(end) = prefix_end(prefix)
+            && bounds.upper.as_ref().is_none_or(|upper| *upper > end)
+        {
+            bounds.upper = Some(end);
         }
         Ok(bounds)
     }
@@ -390,10 +390,10 @@ impl Visible {
         while self.merge.valid() {
             self.count();
             let merge_key = self.merge.key();
-            if let Some(upper) = &self.bounds.upper {
-                if self.user.compare(key::user_key(merge_key), upper).is_ge() {
-                    return;
-                }
+            if let Some(upper) = &self.bounds.upper
+                && self.user.compare(key::user_key(merge_key), upper).is_ge()
+            {
+                return;
             }
             match key::parse(merge_key) {
                 Ok(ParsedKey { user_key, sequence, kind }) if sequence <= self.sequence => {

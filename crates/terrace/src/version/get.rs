@@ -86,10 +86,10 @@ impl Search<'_> {
                     self.first = Some((level, Arc::clone(file)));
                 }
                 self.asked += 1;
-                if let Some(found) = self.ask(file)? {
-                    if newest.as_ref().is_none_or(|newest| newest.sequence < found.sequence) {
-                        newest = Some(found);
-                    }
+                if let Some(found) = self.ask(file)?
+                    && newest.as_ref().is_none_or(|newest| newest.sequence < found.sequence)
+                {
+                    newest = Some(found);
                 }
             }
             if newest.is_some() {

@@ -124,17 +124,16 @@ impl Version {
     /// On level 0 the range grows with each file that reaches beyond it: a merge must take a key's versions whole.
     pub(crate) fn overlapping(&self, level: usize, range: KeyRange<'_>) -> Vec<Arc<FileMeta>> {
         let mut files = self.overlapping_once(level, range);
-        while level == 0 {
-            let Some((low, high)) = self.hull(&files) else { break };
+        loop {
+            let Some((low, high)) = self.hull(&files).filter(|_| level == 0) else { return files };
             let begin = range.begin.map(|begin| self.lesser(begin, low));
             let end = range.end.map(|end| self.greater(end, high));
             let more = self.overlapping_once(level, KeyRange { begin, end });
             if more.len() == files.len() {
-                break;
+                return files;
             }
             files = more;
         }
-        files
     }
 
     fn overlapping_once(&self, level: usize, range: KeyRange<'_>) -> Vec<Arc<FileMeta>> {
