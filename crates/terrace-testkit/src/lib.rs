@@ -10,7 +10,7 @@
 //! For tests only: failures panic, and files are made without the environment's rules. The engine is not known here;
 //! it is a [`run::Subject`] like the stock library.
 
-//FAB pub mod fabricate;
+pub mod fabricate;
 pub mod model;
 pub mod op;
 pub mod rng;

@@ -9,6 +9,7 @@ use crate::rng::splitmix;
 
 mod source;
 
+pub(crate) use source::is_property;
 pub use source::{Shape, Source};
 
 /// A value by its length and a seed: a thousand of them cost nothing to keep or to print.
@@ -110,7 +111,10 @@ struct Limit<'a>(&'a Option<Vec<u8>>);
 
 impl fmt::Display for Limit<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.as_ref().map_or_else(|| f.write_str("_"), |key| Text(key).fmt(f))
+        match self.0 {
+            Some(key) => Text(key).fmt(f),
+            None => f.write_str("_"),
+        }
     }
 }
 

@@ -124,7 +124,7 @@ pub fn seeds(name: &str, count: usize) -> Vec<u64> {
     if let Ok(text) = std::env::var("TERRACE_SEED") {
         return vec![parse_seed(&text).expect("TERRACE_SEED is a number")];
     }
-    let mut state = name.bytes().fold(0, |state, byte| state * 31 + u64::from(byte));
+    let mut state = name.bytes().fold(0, |state: u64, byte| state.wrapping_mul(31) + u64::from(byte));
     (0..count).map(|_| splitmix(&mut state)).collect()
 }
 

@@ -63,11 +63,15 @@ impl OptionSet {
             options_set_block_restart_interval = settings.block_restart_interval as c_int;
             options_set_max_file_size = settings.max_file_size;
             options_set_compression = c_int::from(settings.snappy);
-            options_set_filter_policy = self.filter;
-            options_set_cache = self.cache;
         }
         if !self.comparator.is_null() {
             set! { options_set_comparator = self.comparator; }
+        }
+        if !self.filter.is_null() {
+            set! { options_set_filter_policy = self.filter; }
+        }
+        if !self.cache.is_null() {
+            set! { options_set_cache = self.cache; }
         }
     }
 

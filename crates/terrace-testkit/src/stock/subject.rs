@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::{Stock, StockCursor, StockDb, StockSnapshot};
+use super::{Stock, StockCursor, StockDb, StockError, StockSnapshot};
 use crate::op::{Range, Slot, Step, Value, Write};
 use crate::run::{Answer, Entry, Subject};
 use crate::settings::Settings;
@@ -20,7 +20,7 @@ pub struct StockSubject {
 
 impl StockSubject {
     /// Opens the database at `path`.
-    pub fn open(stock: &'static Stock, path: &Path, settings: &Settings) -> Answer<StockSubject> {
+    pub fn open(stock: &'static Stock, path: &Path, settings: &Settings) -> Result<StockSubject, StockError> {
         let db = Some(stock.open(path, settings)?);
         let (snapshots, cursors) = (HashMap::new(), HashMap::new());
         Ok(StockSubject { stock, path: path.to_path_buf(), db, snapshots, cursors })
