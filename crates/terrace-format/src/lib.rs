@@ -5,19 +5,19 @@
 
 #![forbid(unsafe_code)]
 
-// pub mod batch;
-// pub mod block;
+// // pub mod batch;
+pub mod block;
 pub mod coding;
 pub mod comparator;
 pub mod compress;
 pub mod crc;
-// pub mod edit;
-// pub mod filename;
+// // pub mod edit;
+// // pub mod filename;
 pub mod filter;
 pub mod filter_block;
 mod flaw;
 pub mod key;
-// pub mod log;
-// pub mod table;
+pub mod log;
+pub mod table;
 
 pub use flaw::{Flaw, FlawKind};

@@ -97,7 +97,8 @@ impl BlockIter {
     pub fn prev(&mut self) {
         debug_assert!(self.valid);
         let current = self.entry;
-        let Ok(before) = lower_bound::<Infallible>(self.block.restarts, |i| Ok(self.block.restart(i) < current));
+        let Ok(before) =
+            lower_bound::<Infallible>(self.block.restarts, |i| Ok(self.block.restart(i) < current));
         match before {
             0 => self.valid = false,
             n => self.forward_to(current, self.block.restart(n - 1)),

@@ -45,7 +45,12 @@ impl Block {
         let restarts = fixed32(&contents, count_at);
         let Some(entries_end) = restarts.checked_mul(U32).and_then(|size| count_at.checked_sub(size)) else {
             let found = format!("{restarts} restart points in a block of {len} bytes");
-            return Err(Flaw::new(FlawKind::OutOfBounds, count_at as u64, found, format!("at most {}", count_at / U32)));
+            return Err(Flaw::new(
+                FlawKind::OutOfBounds,
+                count_at as u64,
+                found,
+                format!("at most {}", count_at / U32),
+            ));
         };
         let entries_end = if restarts == 0 { 0 } else { entries_end };
         let block = Block { contents, entries_end, restarts };

@@ -45,7 +45,11 @@ impl Framer {
     /// fewer than seven unless `whole`, must be zero in the file. With `whole`, a record that fits one block is not
     /// split: a crash can then leave no part of it that a reader would take for damage. Longer records start at the
     /// end in any case.
-    pub fn frame<'a>(&mut self, record: &'a [u8], whole: bool) -> impl Iterator<Item = Fragment<'a>> + use<'a> {
+    pub fn frame<'a>(
+        &mut self,
+        record: &'a [u8],
+        whole: bool,
+    ) -> impl Iterator<Item = Fragment<'a>> + use<'a> {
         let left = BLOCK_SIZE - offset_in_block(self.end);
         let moves = whole && record.len() <= MAX_PAYLOAD && left < HEADER_SIZE + record.len();
         let start = if moves || left < HEADER_SIZE { self.end + left as u64 } else { self.end };

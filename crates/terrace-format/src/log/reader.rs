@@ -78,7 +78,10 @@ struct Damage {
 /// What stands at the current place of the file.
 enum Physical {
     /// A fragment with a right checksum. Its place in the block is that of its payload.
-    Fragment { kind: u8, payload: Range<usize> },
+    Fragment {
+        kind: u8,
+        payload: Range<usize>,
+    },
     /// Set-aside room, skipped.
     Unused,
     /// Something else, skipped.

@@ -31,7 +31,9 @@ pub fn read_block(stored: &[u8], verify: bool) -> Result<Vec<u8>, Flaw> {
     };
     if verify {
         let (computed, expected) = (checksum(block, id), get_fixed32(checksum_bytes));
-        if let Some(expected) = expected && computed != expected {
+        if let Some(expected) = expected
+            && computed != expected
+        {
             return Err(Flaw::checksum(0, computed, expected));
         }
     }
