@@ -3,8 +3,9 @@
 //! The promises are LevelDB's `Env` contract plus what it left unsaid: which call makes what durable, what a
 //! failed call leaves behind, and who may call at the same time.
 
-use std::fmt::Debug;
 use std::ffi::OsString;
+use std::fmt::Debug;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -186,6 +187,8 @@ pub struct AppendingLog {
 struct Appending {
     file: Box<dyn WritableFile>,
     end: u64,
+    /// Set by a failed append: where the file ends is unknown then, and nothing may follow.
+    broken: bool,
 }
 
 impl AppendingLog {
@@ -196,7 +199,7 @@ impl AppendingLog {
 
     /// A log on a `file` that already holds `end` bytes.
     pub fn resume(path: &Path, file: Box<dyn WritableFile>, end: u64) -> AppendingLog {
-        AppendingLog { path: path.to_path_buf(), state: Mutex::new(Appending { file, end }) }
+        AppendingLog { path: path.to_path_buf(), state: Mutex::new(Appending { file, end, broken: false }) }
     }
 }
 
@@ -213,18 +216,21 @@ impl LogFile for AppendingLog {
 
     fn store(&self, offset: u64, head: &[u8], body: &[u8]) -> Result<()> {
         let mut state = self.state.lock();
+        let fail = |reason: String| Err(FileError::new("store", &self.path, io::Error::other(reason)));
+        if state.broken {
+            return fail("an earlier store failed".to_owned());
+        }
         let Some(gap) = offset.checked_sub(state.end) else {
-            let reason = format!("store at {offset}, behind the end {}", state.end);
-            return Err(FileError::new("store", &self.path, std::io::Error::other(reason)));
+            return fail(format!("store at {offset}, before the end {}", state.end));
         };
         // One append, so that a file without a buffer of its own makes one system call.
         let mut bytes = vec![0; gap as usize];
         bytes.extend_from_slice(head);
         bytes.extend_from_slice(body);
-        state.file.append(&bytes)?;
-        state.file.flush()?;
+        let stored = state.file.append(&bytes).and_then(|()| state.file.flush());
         state.end += bytes.len() as u64;
-        Ok(())
+        state.broken = stored.is_err();
+        stored
     }
 
     fn sync(&self) -> Result<()> {
