@@ -105,6 +105,11 @@ impl Model {
         self.keys.iter().filter_map(move |(key, versions)| Some((key.key(), visible(versions, when)?)))
     }
 
+    /// Every key that was ever written, deleted ones included.
+    pub fn keys_ever(&self) -> Vec<Vec<u8>> {
+        self.keys.keys().map(|key| key.key().to_vec()).collect()
+    }
+
     fn when(&self, at: Option<Slot>) -> u64 {
         at.and_then(|slot| self.snapshots.get(&slot).copied()).unwrap_or(self.sequence)
     }

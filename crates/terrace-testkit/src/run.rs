@@ -87,8 +87,19 @@ impl Plan {
         for at in part {
             run.apply(&self.ops[at]).map_err(|what| Report { plan: self, at, what })?;
         }
-        run.scan(None).map_err(|what| Report { plan: self, at: end, what })
+        compare(run.subject, run.model).map_err(|what| Report { plan: self, at: end, what })
     }
+}
+
+/// Compares the whole contents: a scan both ways, and a look-up of every key that was ever written.
+pub fn compare(subject: &mut dyn Subject, model: &mut Model) -> Answer<()> {
+    let keys = model.keys_ever();
+    let settings = Settings::default();
+    let mut run = Run { subject, model, settings };
+    run.scan(None)?;
+    keys.iter().try_for_each(|key| {
+        run.get(key, None).map_err(|what| format!("get \"{}\": {what}", key.escape_ascii()))
+    })
 }
 
 /// A run that went wrong: how to repeat it, and what came before.
