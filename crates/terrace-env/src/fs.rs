@@ -79,7 +79,10 @@ pub trait FileSystem: Debug + Send + Sync {
     /// Removes an empty directory.
     fn remove_dir(&self, dir: &Path) -> Result<()>;
 
-    /// Removes a file. Open handles keep working. Durable only after [`FileSystem::sync_dir`].
+    /// Removes a file. Durable only after [`FileSystem::sync_dir`].
+    ///
+    /// Open handles keep working, but for one kind: files for random access that the process has no descriptors left
+    /// for are opened by name for each read, and their reads fail from here on.
     fn remove(&self, path: &Path) -> Result<()>;
 
     /// Renames a file, atomically replacing one that has the new name. Durable only after

@@ -21,6 +21,7 @@ mod fs;
 mod random;
 mod scheduler;
 
+pub mod fault;
 pub mod mem;
 #[cfg(unix)]
 pub mod posix;

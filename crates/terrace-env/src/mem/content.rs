@@ -43,8 +43,7 @@ pub(super) struct Content {
 
 impl Content {
     /// A file all of whose bytes are durable.
-    pub(super) fn durable(bytes: Vec<u8>) -> Content {
-        let bytes = Arc::new(bytes);
+    pub(super) fn durable(bytes: Arc<Vec<u8>>) -> Content {
         Content { live: Arc::clone(&bytes), durable: bytes, pending: Vec::new() }
     }
 

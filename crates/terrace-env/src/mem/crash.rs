@@ -5,6 +5,7 @@
 //! seed makes the choices. What was synced is never touched: damage to it is another matter.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::content::{Change, Content, write_at};
 use super::names::{NameChange, Names, Pending, Tree};
@@ -144,16 +145,17 @@ fn below(choice: &SeededRandom, bound: usize) -> usize {
     choice.below(bound as u64) as usize
 }
 
-fn surviving_bytes(content: &Content, loss: DataLoss, choice: &SeededRandom) -> Vec<u8> {
-    let pending = &content.pending[..];
+fn surviving_bytes(content: &Content, loss: DataLoss, choice: &SeededRandom) -> Arc<Vec<u8>> {
+    if content.pending.is_empty() && loss != DataLoss::Nothing {
+        return Arc::clone(&content.durable);
+    }
     match loss {
-        DataLoss::Nothing => content.live.to_vec(),
-        DataLoss::Everything => content.durable.to_vec(),
-        _ if pending.is_empty() => content.durable.to_vec(),
-        DataLoss::Suffix => some_prefix(content, choice),
-        DataLoss::Sectors => some_sectors(content, choice),
-        DataLoss::AllButLength => length_first(content, choice),
-        DataLoss::LastSectorTorn => torn(content, choice),
+        DataLoss::Nothing => Arc::clone(&content.live),
+        DataLoss::Everything => Arc::clone(&content.durable),
+        DataLoss::Suffix => Arc::new(some_prefix(content, choice)),
+        DataLoss::Sectors => Arc::new(some_sectors(content, choice)),
+        DataLoss::AllButLength => Arc::new(length_first(content, choice)),
+        DataLoss::LastSectorTorn => Arc::new(torn(content, choice)),
     }
 }
 

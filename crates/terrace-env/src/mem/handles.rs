@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -189,11 +190,12 @@ impl Drop for Writable {
 pub(super) struct Log {
     handle: Handle,
     capacity: u64,
+    finished: AtomicBool, // changed and asked under the lock of the world
 }
 
 impl Log {
     pub(super) fn new(handle: Handle, capacity: u64) -> Log {
-        Log { handle, capacity }
+        Log { handle, capacity, finished: AtomicBool::new(false) }
     }
 
     fn put(&self, world: &mut World, offset: u64, data: &[u8]) -> Result<()> {
@@ -220,6 +222,9 @@ impl LogFile for Log {
             return Err(self.handle.fail("store")(io::Error::new(io::ErrorKind::InvalidInput, reason)));
         };
         let mut world = self.handle.world();
+        if self.finished.load(Ordering::Relaxed) {
+            return Err(self.handle.fail("store")(io::Error::other("the log was finished")));
+        }
         self.put(&mut world, offset.saturating_add(head.len() as u64), body)?;
         self.put(&mut world, offset, front)?;
         self.put(&mut world, offset.saturating_add(front.len() as u64), last)
@@ -232,7 +237,9 @@ impl LogFile for Log {
     fn finish(&self, len: u64) -> Result<()> {
         let fail = self.handle.fail("truncate");
         let len = usize::try_from(len).map_err(|_| fail(io::ErrorKind::FileTooLarge.into()))?;
-        self.handle.world().change(self.handle.inode, Change::SetLen(len)).map_err(fail)
+        let mut world = self.handle.world();
+        self.finished.store(true, Ordering::Relaxed);
+        world.change(self.handle.inode, Change::SetLen(len)).map_err(fail)
     }
 }
 

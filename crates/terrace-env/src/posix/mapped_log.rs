@@ -135,8 +135,9 @@ impl MappedLog {
         // What a killed process leaves behind is decided by the order of its instructions, and another process may
         // read on another core: neither the compiler nor the processor may move the stores above below this.
         fence(Ordering::Release);
-        // SAFETY: as for the body. `Word` has alignment 1, so any address will do.
-        unsafe { at_last.cast::<Word>().write_volatile(Word(u32::from_ne_bytes(last))) };
+        // SAFETY: as for the body. An array of bytes may stand anywhere; a volatile store of four bytes is one
+        // instruction where the processor stores to unaligned addresses (x86-64, AArch64), else four in an order.
+        unsafe { at_last.cast::<[u8; 4]>().write_volatile(last) };
     }
 
     /// Grows the file by writing; in the same order, so that a kill between two calls leaves no head without body.
@@ -146,8 +147,3 @@ impl MappedLog {
         self.file.write_all_at(head, offset)
     }
 }
-
-/// Four bytes at any address, stored by one instruction where the processor can store to unaligned addresses.
-#[repr(C, packed)]
-#[derive(Clone, Copy)]
-struct Word(u32);

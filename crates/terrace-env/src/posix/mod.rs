@@ -11,7 +11,7 @@
 //! Durability is `fdatasync` for files and `fsync` for directories (`F_FULLFSYNC` on Apple systems, through the
 //! standard library). Interrupted calls are continued inside.
 //!
-//! Not promised: that a removed file stays readable through a handle that opens it per read (see [`budget`]).
+//! Not promised: that a removed file stays readable through a handle that opens it per read, when the budget is used up.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // This is the room the lint points to.
 
 mod budget;
