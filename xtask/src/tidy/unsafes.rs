@@ -1,0 +1,59 @@
+//! Unsafe code stays in few rooms, and is counted.
+
+use super::Problem;
+use super::source::Source;
+use super::tree::Tree;
+
+/// Where unsafe code may stand: the start of a file's path, and what it is there for.
+static ROOMS: &[(&str, &str)] = &[
+    ("crates/terrace-env/src/posix", "maps files into memory and locks them"),
+    ("crates/terrace-testkit/src/stock", "calls the C functions of the stock library"),
+];
+
+/// The lines of a file with `unsafe`, those of tests included.
+pub(super) fn sites(source: &Source) -> impl Iterator<Item = usize> {
+    source.paths.iter().filter(|path| path.text == "unsafe").map(|path| path.line)
+}
+
+/// Unsafe code outside of its rooms.
+pub(super) fn check(tree: &Tree) -> Vec<Problem> {
+    let outside = tree.sources.iter().filter(|source| !has_room(&source.path));
+    outside.flat_map(|source| sites(source).map(|line| problem(&source.path, line))).collect()
+}
+
+fn has_room(file: &str) -> bool {
+    ROOMS.iter().any(|(room, _)| file.starts_with(room))
+}
+
+fn problem(file: &str, line: usize) -> Problem {
+    Problem {
+        file: file.into(),
+        line,
+        what: "`unsafe`".into(),
+        why: "unsafe code stays in the rooms that are reviewed for it".into(),
+        fix: "use safe code, or add the room with its reason to ROOMS in xtask/src/tidy/unsafes.rs".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::expect;
+    use super::*;
+
+    #[test]
+    fn outside() {
+        let path = "crates/terrace/src/arena.rs";
+        let text = "a\nunsafe { f() }\nunsafe impl Send for A {}";
+        expect(check, &[(path, text)], &[&format!("{path}:2: `unsafe`"), &format!("{path}:3: `unsafe`")]);
+    }
+
+    #[test]
+    fn inside() {
+        expect(check, &[("crates/terrace-env/src/posix/map.rs", "unsafe { f() }")], &[]);
+    }
+
+    #[test]
+    fn only_words_about_it() {
+        expect(check, &[("crates/terrace/src/a.rs", "#![deny(unsafe_code)] // unsafe\nf(\"unsafe\")")], &[]);
+    }
+}
