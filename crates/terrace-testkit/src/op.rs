@@ -73,30 +73,68 @@ pub type Slot = usize;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "fields are named as the calls' arguments are")]
 pub enum Op {
-    Put { key: Vec<u8>, value: Value, sync: bool },
-    Delete { key: Vec<u8>, sync: bool },
+    Put {
+        key: Vec<u8>,
+        value: Value,
+        sync: bool,
+    },
+    Delete {
+        key: Vec<u8>,
+        sync: bool,
+    },
     /// All of it or nothing.
-    Batch { writes: Vec<Write>, sync: bool },
+    Batch {
+        writes: Vec<Write>,
+        sync: bool,
+    },
     /// At a snapshot, if its slot holds one.
-    Get { key: Vec<u8>, at: Option<Slot> },
+    Get {
+        key: Vec<u8>,
+        at: Option<Slot>,
+    },
     /// Every entry, forwards and backwards.
-    Scan { at: Option<Slot> },
+    Scan {
+        at: Option<Slot>,
+    },
     /// Takes a snapshot into a slot, dropping the one that was there.
-    Take { slot: Slot },
-    Release { slot: Slot },
+    Take {
+        slot: Slot,
+    },
+    Release {
+        slot: Slot,
+    },
     /// Opens a cursor in a slot, dropping the one that was there.
-    Open { slot: Slot, at: Option<Slot>, range: Range },
-    Step { slot: Slot, step: Step },
-    Close { slot: Slot },
+    Open {
+        slot: Slot,
+        at: Option<Slot>,
+        range: Range,
+    },
+    Step {
+        slot: Slot,
+        step: Step,
+    },
+    Close {
+        slot: Slot,
+    },
     Flush,
-    Compact { begin: Option<Vec<u8>>, end: Option<Vec<u8>> },
+    Compact {
+        begin: Option<Vec<u8>>,
+        end: Option<Vec<u8>>,
+    },
     /// Close and open again; all slots become empty.
     Reopen,
     /// The same with other options, drawn from the seed.
-    ReopenWith { seed: u64 },
+    ReopenWith {
+        seed: u64,
+    },
     /// The approximate size of a range.
-    Size { begin: Vec<u8>, end: Vec<u8> },
-    Property { name: &'static str },
+    Size {
+        begin: Vec<u8>,
+        end: Vec<u8>,
+    },
+    Property {
+        name: &'static str,
+    },
 }
 
 struct Text<'a>(&'a [u8]);

@@ -61,7 +61,8 @@ mod tests {
 
     #[test]
     fn a_seed_repeats_and_another_differs() {
-        let draw = |seed| (0..8).map(|_| 0).scan(Rng::new(seed), |rng, _| Some(rng.next_u64())).collect::<Vec<_>>();
+        let draw =
+            |seed| (0..8).map(|_| 0).scan(Rng::new(seed), |rng, _| Some(rng.next_u64())).collect::<Vec<_>>();
         assert_eq!(draw(7), draw(7));
         assert_ne!(draw(7), draw(8));
     }

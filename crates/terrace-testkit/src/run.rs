@@ -234,7 +234,11 @@ impl Run<'_> {
         if same {
             return Ok(found.is_some());
         }
-        Err(format!("{step} found {}, expected {}", show_entry(found.as_ref()), show_expected_entry(expected)))
+        Err(format!(
+            "{step} found {}, expected {}",
+            show_entry(found.as_ref()),
+            show_expected_entry(expected)
+        ))
     }
 
     /// Every entry, both ways.
@@ -319,6 +323,8 @@ mod tests {
         let plan = Plan::draw(0xabc, 3, |_, _| ());
         let text = Report { plan: &plan, at: 1, what: "found x".into() }.to_string();
         assert!(text.starts_with("TERRACE_SEED=0xabc repeats this: operation 1 of 3"), "{text}");
-        assert!(text.contains(&plan.ops[1].to_string()) && !text.contains(&format!("     2 {}", plan.ops[2])));
+        assert!(
+            text.contains(&plan.ops[1].to_string()) && !text.contains(&format!("     2 {}", plan.ops[2]))
+        );
     }
 }

@@ -115,8 +115,12 @@ impl fmt::Display for Settings {
             let inside = text.trim_start_matches("Settings { ").trim_end_matches(" }");
             inside.split(", ").map(str::to_owned).collect()
         };
-        let differ: Vec<String> =
-            fields(&given).into_iter().zip(fields(&default)).filter(|(a, b)| a != b).map(|(a, _)| a).collect();
+        let differ: Vec<String> = fields(&given)
+            .into_iter()
+            .zip(fields(&default))
+            .filter(|(a, b)| a != b)
+            .map(|(a, _)| a)
+            .collect();
         f.write_str(&differ.join(", "))
     }
 }

@@ -88,7 +88,8 @@ pub fn stock_or_skip() -> Option<&'static Stock> {
         Ok(stock) => Some(stock),
         Err(why) => {
             let banner = format!("STOCK LEVELDB MISSING: {why}. Install libleveldb-dev (make setup)");
-            let required = ["CI", "TERRACE_REQUIRE_STOCK"].iter().any(|name| std::env::var_os(name).is_some());
+            let required =
+                ["CI", "TERRACE_REQUIRE_STOCK"].iter().any(|name| std::env::var_os(name).is_some());
             assert!(!required, "{banner}");
             eprintln!("\n*** {banner} ***\n*** this test was skipped and proves nothing ***\n");
             None

@@ -135,7 +135,8 @@ fn see(path: &Path, settings: &Settings, open: Open<'_>) -> Result<Vec<Entry>, F
 
 fn get(db: &mut dyn Subject, key: &[u8], expected: Option<&Vec<u8>>) -> Result<(), String> {
     let found = db.get(key, None)?;
-    let show = |value: Option<&Vec<u8>>| value.map_or("nothing".into(), |value| value.escape_ascii().to_string());
+    let show =
+        |value: Option<&Vec<u8>>| value.map_or("nothing".into(), |value| value.escape_ascii().to_string());
     if found.as_ref() == expected {
         return Ok(());
     }
@@ -159,7 +160,11 @@ fn difference(right: &[Entry], found: &[Entry]) -> String {
     let extra = found.iter().find(|entry| !right.contains(entry));
     let show = |entry: Option<&Entry>| entry.map_or("none".into(), |(key, _)| key.escape_ascii().to_string());
     let (right, found) = (right.len(), found.len());
-    format!("{found} entries, expected {right}; first missing {}, first unexpected {}", show(missing), show(extra))
+    format!(
+        "{found} entries, expected {right}; first missing {}, first unexpected {}",
+        show(missing),
+        show(extra)
+    )
 }
 
 #[expect(clippy::disallowed_methods, reason = "looks at what the engine under test left")]

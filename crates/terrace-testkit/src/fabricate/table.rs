@@ -128,13 +128,17 @@ impl Table {
     pub fn encode(&self) -> Vec<u8> {
         let mut file = Vec::new();
         let handles = self.data_blocks(&mut file);
-        let mut metas: Vec<(String, BlockHandle)> =
-            self.meta.iter().map(|(name, contents)| (name.clone(), self.store(&mut file, contents, 0))).collect();
+        let mut metas: Vec<(String, BlockHandle)> = self
+            .meta
+            .iter()
+            .map(|(name, contents)| (name.clone(), self.store(&mut file, contents, 0)))
+            .collect();
         if let Some(filter) = self.filter_block(&handles) {
             metas.push(("filter.leveldb.BuiltinBloomFilter2".into(), self.store(&mut file, &filter, 0)));
         }
         metas.sort_by(|(a, _), (b, _)| a.cmp(b));
-        let metas: Vec<_> = metas.iter().map(|(name, handle)| (name.as_bytes(), handle_bytes(handle))).collect();
+        let metas: Vec<_> =
+            metas.iter().map(|(name, handle)| (name.as_bytes(), handle_bytes(handle))).collect();
         let metaindex = self.store(&mut file, &block(16, &metas), 0);
         let index: Vec<_> = self
             .chunks()

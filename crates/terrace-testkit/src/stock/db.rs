@@ -342,7 +342,10 @@ struct ReadOptions {
 
 impl ReadOptions {
     fn new(handle: &Rc<Handle>, at: Option<&StockSnapshot>) -> ReadOptions {
-        assert!(at.is_none_or(|snapshot| Rc::ptr_eq(&snapshot.handle, handle)), "a snapshot of another database");
+        assert!(
+            at.is_none_or(|snapshot| Rc::ptr_eq(&snapshot.handle, handle)),
+            "a snapshot of another database"
+        );
         let api = handle.api;
         // SAFETY: makes a fresh object.
         let raw = unsafe { (api.readoptions_create)() };

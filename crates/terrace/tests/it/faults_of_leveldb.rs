@@ -24,12 +24,15 @@ fn repair(path: &Path) {
 #[test]
 fn repair_keeps_the_newer_of_two_versions() {
     let dir = tempfile::tempdir().unwrap();
-    let database = Fabricated::new()
-        .table(0, 10, &Table::new().put("k", 50, "new"))
-        .table(2, 11, &Table::new().put("k", 7, "old"));
+    let database = Fabricated::new().table(0, 10, &Table::new().put("k", 50, "new")).table(
+        2,
+        11,
+        &Table::new().put("k", 7, "old"),
+    );
     database.write_to(dir.path());
     let new = Some(b"new".to_vec());
-    let seen = |db: &Db| (db.get(b"k").unwrap(), db.iter().into_forward().next().map(|entry| entry.unwrap().1));
+    let seen =
+        |db: &Db| (db.get(b"k").unwrap(), db.iter().into_forward().next().map(|entry| entry.unwrap().1));
     let db = Db::open(dir.path(), &create()).unwrap();
     assert_eq!(seen(&db), (new.clone(), new.clone()), "before the repair");
     db.close().unwrap();

@@ -4,15 +4,16 @@
 use std::path::{Path, PathBuf};
 
 /// The files whose name begins or ends so, by name.
-pub fn files(dir: &Path, part: &str) -> Vec<PathBuf> {
+pub(crate) fn files(dir: &Path, part: &str) -> Vec<PathBuf> {
     let matches = |name: &str| name.starts_with(part) || name.ends_with(part);
-    let mut files: Vec<PathBuf> = names(dir).iter().filter(|name| matches(name)).map(|name| dir.join(name)).collect();
+    let mut files: Vec<PathBuf> =
+        names(dir).iter().filter(|name| matches(name)).map(|name| dir.join(name)).collect();
     files.sort();
     files
 }
 
 /// The names in a directory, sorted.
-pub fn names(dir: &Path) -> Vec<String> {
+pub(crate) fn names(dir: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(dir).unwrap();
     let mut names: Vec<String> =
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -21,48 +22,43 @@ pub fn names(dir: &Path) -> Vec<String> {
 }
 
 /// Every file with its bytes.
-pub fn contents(dir: &Path) -> Vec<(String, Vec<u8>)> {
+pub(crate) fn contents(dir: &Path) -> Vec<(String, Vec<u8>)> {
     names(dir).into_iter().map(|name| (name.clone(), read(&dir.join(name)))).collect()
 }
 
 /// The tables.
-pub fn tables(dir: &Path) -> Vec<PathBuf> {
+pub(crate) fn tables(dir: &Path) -> Vec<PathBuf> {
     files(dir, ".ldb")
 }
 
 /// The only file of its kind.
 #[track_caller]
-pub fn only(dir: &Path, part: &str) -> PathBuf {
+pub(crate) fn only(dir: &Path, part: &str) -> PathBuf {
     let mut found = files(dir, part);
     assert_eq!(found.len(), 1, "{part} in {dir:?}: {found:?}");
     found.remove(0)
 }
 
 /// The whole file.
-pub fn read(path: &Path) -> Vec<u8> {
+pub(crate) fn read(path: &Path) -> Vec<u8> {
     std::fs::read(path).unwrap()
 }
 
 /// Gives a file other contents.
-pub fn write(path: &Path, bytes: &[u8]) {
+pub(crate) fn write(path: &Path, bytes: &[u8]) {
     std::fs::write(path, bytes).unwrap();
 }
 
 /// Removes a file.
-pub fn remove(path: &Path) {
+pub(crate) fn remove(path: &Path) {
     std::fs::remove_file(path).unwrap();
 }
 
 /// Changes `len` bytes at `at`; a negative `at` counts from the end.
-pub fn damage(path: &Path, at: i64, len: usize) {
+pub(crate) fn damage(path: &Path, at: i64, len: usize) {
     let mut bytes = read(path);
     let start = if at < 0 { bytes.len() - at.unsigned_abs() as usize } else { at as usize };
     let end = (start + len).min(bytes.len());
     bytes[start..end].iter_mut().for_each(|byte| *byte ^= 0x80);
     write(path, &bytes);
-}
-
-/// Copies every file of a directory into another.
-pub fn copy(from: &Path, to: &Path) {
-    contents(from).iter().for_each(|(name, bytes)| write(&to.join(name), bytes));
 }

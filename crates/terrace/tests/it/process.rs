@@ -12,7 +12,7 @@ const TASK: &str = "TERRACE_TEST_TASK";
 const DATABASE: &str = "TERRACE_TEST_DATABASE";
 
 /// Does `task` with the database at `path` in another process, and says how it went: `ok`, or the error.
-pub fn elsewhere(task: &str, path: &Path) -> String {
+pub(crate) fn elsewhere(task: &str, path: &Path) -> String {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "process::task", "--nocapture"])
         .env(TASK, task)

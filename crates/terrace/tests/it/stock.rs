@@ -41,16 +41,20 @@ type Opened = Result<Box<dyn Subject>, (StockClass, String)>;
 /// Splits a random run among owners, `turn` operations each. Every owner first sees exactly what the others left.
 #[track_caller]
 fn relay(stock: &'static Stock, seed: u64, owners: &[Owner], turn: usize) {
-    let plan = Plan::draw(seed, owners.len() * turn, |shape, _| (shape.bounds, shape.sync_one_in) = (false, 0));
+    let plan =
+        Plan::draw(seed, owners.len() * turn, |shape, _| (shape.bounds, shape.sync_one_in) = (false, 0));
     let (dir, mut rng) = (tempfile::tempdir().unwrap(), Rng::new(seed));
     let mut model = Model::new(plan.shape.order);
     for (at, owner) in owners.iter().enumerate() {
         let settings = Settings::draw(&mut rng, plan.shape.order);
-        let context = || format!("TERRACE_SEED={seed:#x}: {owner:?} as owner {at} of {owners:?}, [{settings}]");
-        let mut subject = owner.open(stock, dir.path(), &settings).unwrap_or_else(|e| panic!("{}: {e:?}", context()));
+        let context =
+            || format!("TERRACE_SEED={seed:#x}: {owner:?} as owner {at} of {owners:?}, [{settings}]");
+        let mut subject =
+            owner.open(stock, dir.path(), &settings).unwrap_or_else(|e| panic!("{}: {e:?}", context()));
         compare(&mut *subject, &mut model).unwrap_or_else(|what| panic!("{}: {what}", context()));
         let part = at * turn..(at + 1) * turn;
-        plan.run_part(part, &mut *subject, &mut model).unwrap_or_else(|report| panic!("{}: {report}", context()));
+        plan.run_part(part, &mut *subject, &mut model)
+            .unwrap_or_else(|report| panic!("{}: {report}", context()));
         model.forget_readers();
     }
 }
@@ -94,19 +98,31 @@ fn paranoid() -> Settings {
 
 static SPOILT: &[Spoilt] = &[
     Spoilt { name: "nothing there", spoil: |dir| empty(dir), settings: Settings::default },
-    Spoilt { name: "exists", spoil: |_| (), settings: || Settings { error_if_exists: true, ..Settings::create() } },
+    Spoilt {
+        name: "exists",
+        spoil: |_| (),
+        settings: || Settings { error_if_exists: true, ..Settings::create() },
+    },
     Spoilt {
         name: "another order",
         spoil: |_| (),
         settings: || Settings { order: Order::Reverse, ..Settings::default() },
     },
-    Spoilt { name: "empty CURRENT", spoil: |dir| files::write(&dir.join("CURRENT"), b""), settings: Settings::create },
+    Spoilt {
+        name: "empty CURRENT",
+        spoil: |dir| files::write(&dir.join("CURRENT"), b""),
+        settings: Settings::create,
+    },
     Spoilt {
         name: "CURRENT without its newline",
         spoil: |dir| files::write(&dir.join("CURRENT"), b"MANIFEST-000002"),
         settings: Settings::create,
     },
-    Spoilt { name: "no manifest", spoil: |dir| files::remove(&files::only(dir, "MANIFEST-")), settings: Settings::create },
+    Spoilt {
+        name: "no manifest",
+        spoil: |dir| files::remove(&files::only(dir, "MANIFEST-")),
+        settings: Settings::create,
+    },
     Spoilt {
         name: "empty manifest",
         spoil: |dir| files::write(&files::only(dir, "MANIFEST-"), b""),
@@ -117,7 +133,11 @@ static SPOILT: &[Spoilt] = &[
         spoil: |dir| files::damage(&files::only(dir, "MANIFEST-"), 0, 1000),
         settings: Settings::create,
     },
-    Spoilt { name: "no table", spoil: |dir| files::remove(&files::only(dir, ".ldb")), settings: Settings::create },
+    Spoilt {
+        name: "no table",
+        spoil: |dir| files::remove(&files::only(dir, ".ldb")),
+        settings: Settings::create,
+    },
     Spoilt {
         name: "damaged log, paranoid",
         spoil: |dir| files::damage(&files::only(dir, ".log"), 10, 3),
@@ -145,7 +165,10 @@ fn errors_of_one_class() {
             let dir = tempfile::tempdir().unwrap();
             healthy(stock, dir.path());
             spoil(dir.path());
-            owner.open(stock, dir.path(), &settings()).err().unwrap_or((StockClass::Unknown, "it opened".into()))
+            owner
+                .open(stock, dir.path(), &settings())
+                .err()
+                .unwrap_or((StockClass::Unknown, "it opened".into()))
         });
         assert_ne!(theirs.0, StockClass::Unknown, "{name}: {theirs:?}");
         assert_eq!(ours.0, theirs.0, "{name}: ours {ours:?}, theirs {theirs:?}");
@@ -157,7 +180,8 @@ fn a_missing_parent_directory() {
     let Some(stock) = stock_or_skip() else { return };
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("no/such");
-    let [theirs, ours] = [Theirs, Ours].map(|owner| owner.open(stock, &path, &Settings::create()).err().unwrap());
+    let [theirs, ours] =
+        [Theirs, Ours].map(|owner| owner.open(stock, &path, &Settings::create()).err().unwrap());
     assert_eq!(ours.0, theirs.0, "ours {ours:?}, theirs {theirs:?}");
 }
 

@@ -34,19 +34,37 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("an empty log", one(&Log::new()), holds::<&str, &str>(&[])),
         Case::new("a log of zeros only", one(&Log::new().zeros(1 << 20)), holds::<&str, &str>(&[])),
         Case::new("a tail of zeros", one(&short.clone().zeros(4 << 20)), holds(&short_entries)),
-        Case::new("a tail of zeros to the block's end", one(&short.clone().to_next_block()), holds(&short_entries)),
+        Case::new(
+            "a tail of zeros to the block's end",
+            one(&short.clone().to_next_block()),
+            holds(&short_entries),
+        ),
         Case::new("records split over blocks", one(&split.clone().zeros(32 << 10)), holds(&split_entries)),
         Case::new("zeros at the ends of blocks", one(&whole), holds(&whole_entries)),
         Case::new("a log that ends inside a header", one(&torn(short.clone(), 3)), holds(&short_entries)),
-        Case::new("a log that ends inside a record", one(&torn(short.clone(), 90_000)), holds(&short_entries)),
-        Case::new("a torn record, then zeros", one(&torn(short.clone(), 65_536).zeros(65_536)), holds(&short_entries))
+        Case::new(
+            "a log that ends inside a record",
+            one(&torn(short.clone(), 90_000)),
+            holds(&short_entries),
+        ),
+        Case::new(
+            "a torn record, then zeros",
+            one(&torn(short.clone(), 65_536).zeros(65_536)),
+            holds(&short_entries),
+        )
+        .paranoid(refused.clone()),
+        Case::new("a flipped bit", one(&short.clone().flip(20)), holds::<&str, &str>(&[]))
             .paranoid(refused.clone()),
-        Case::new("a flipped bit", one(&short.clone().flip(20)), holds::<&str, &str>(&[])).paranoid(refused.clone()),
-        Case::new("a batch with an unknown tag", one(&short.clone().record(&unknown_tag())), holds(&short_entries))
-            .paranoid(refused.clone()),
+        Case::new(
+            "a batch with an unknown tag",
+            one(&short.clone().record(&unknown_tag())),
+            holds(&short_entries),
+        )
+        .paranoid(refused.clone()),
         Case::new("a record too short for a batch", one(&short.record(b"short")), holds(&short_entries))
             .paranoid(refused),
         several(),
+        numbers_with_a_gap(),
         behind_the_manifest(),
         backwards(),
     ]
@@ -63,6 +81,14 @@ fn several() -> Case {
         .log(4, &Log::new().batch(3, &[("b", "2"), ("c", "2")]))
         .log(7, &Log::new().batch(5, &[("c", "3")]).zeros(1 << 16));
     Case::new("several live logs", database, holds(&[("a", "1"), ("b", "2"), ("c", "3")]))
+}
+
+/// A repair or a lost log leaves such numbers behind; nothing says that they run on.
+fn numbers_with_a_gap() -> Case {
+    let database = Fabricated::new()
+        .log(3, &Log::new().batch(1, &[("a", "1")]).batch(100, &[("a", "2")]))
+        .log(4, &Log::new().batch(1_000, &[("b", "1")]));
+    Case::new("numbers with gaps between them", database, holds(&[("a", "2"), ("b", "1")]))
 }
 
 fn behind_the_manifest() -> Case {

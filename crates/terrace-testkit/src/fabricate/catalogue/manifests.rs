@@ -17,9 +17,17 @@ pub(super) fn cases() -> Vec<Case> {
     let missing = Fabricated::new().table(1, 9, &Table::new().put("k", 1, "v")).without("000009.ldb");
     let foreign = small().file("NOTES.txt", b"mine".to_vec()).file("000009.idx", b"index".to_vec());
     vec![
-        Case::new("a manifest with an unknown tag", small().manifest_record(&unknown_tag), refused(Corruption)),
+        Case::new(
+            "a manifest with an unknown tag",
+            small().manifest_record(&unknown_tag),
+            refused(Corruption),
+        ),
         Case::new("another comparator", guarded.clone(), refused(InvalidArgument)),
-        Case::new("a guard before unknown tags", guarded.manifest_record(&unknown_tag), refused(InvalidArgument)),
+        Case::new(
+            "a guard before unknown tags",
+            guarded.manifest_record(&unknown_tag),
+            refused(InvalidArgument),
+        ),
         Case::new("a file at level 7", small().manifest_record(&level_7()), refused(Corruption)),
         Case::new("a table that is not there", missing, refused(Corruption)),
         Case::new("a manifest of one flipped bit", small().flip_manifest(20), refused(Corruption)),

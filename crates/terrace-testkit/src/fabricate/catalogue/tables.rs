@@ -44,7 +44,13 @@ pub(super) fn cases() -> Vec<Case> {
     let unknown = Fabricated::new().table(2, 9, &seven().stored_type(9));
     cases.push(Case::new("an unknown block type", unknown, Outcome::Unreadable));
     cases.extend((2..7).map(at_level));
-    cases.extend([many_at_level_0(), tiers(), old_file_with_a_higher_number(), overlapping_level_0(), old_name()]);
+    cases.extend([
+        many_at_level_0(),
+        tiers(),
+        old_file_with_a_higher_number(),
+        overlapping_level_0(),
+        old_name(),
+    ]);
     cases
 }
 
@@ -55,7 +61,8 @@ fn at_level(level: usize) -> Case {
 fn many_at_level_0() -> Case {
     let mut database = Fabricated::new();
     for n in 1..=20 {
-        let table = Table::new().put("all", n, &format!("from {n}")).put(&format!("own-{n:02}"), 100 + n, "x");
+        let table =
+            Table::new().put("all", n, &format!("from {n}")).put(&format!("own-{n:02}"), 100 + n, "x");
         database = database.table(0, 10 + n, &table);
     }
     let mut entries = vec![("all".to_owned(), "from 20".to_owned())];
@@ -79,9 +86,11 @@ fn tiers() -> Case {
 
 /// Get in stock LevelDB trusts the number of a level-0 file, its iterator the sequence.
 fn old_file_with_a_higher_number() -> Case {
-    let database = Fabricated::new()
-        .table(0, 10, &Table::new().put("k", 50, "new"))
-        .table(0, 11, &Table::new().put("k", 7, "old"));
+    let database = Fabricated::new().table(0, 10, &Table::new().put("k", 50, "new")).table(
+        0,
+        11,
+        &Table::new().put("k", 7, "old"),
+    );
     Case::new("an older file with a higher number", database, holds(&[("k", "new")])).not_by_stock()
 }
 

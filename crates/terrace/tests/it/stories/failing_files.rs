@@ -28,7 +28,9 @@ fn no_file_can_be_made_at_open() {
     let db = Db::open("/db", &options).unwrap();
     db.put(b"foo", b"bar").unwrap();
     db.close().unwrap();
-    for text in ["create MANIFEST #1 forever EIO", "create-log .log #1 forever EIO", "create * #1 forever ENOSPC"] {
+    for text in
+        ["create MANIFEST #1 forever EIO", "create-log .log #1 forever EIO", "create * #1 forever ENOSPC"]
+    {
         fs.set_plan(plan(text));
         let refused = Db::open("/db", &options).err().unwrap();
         assert_eq!(refused.kind(), ErrorKind::Io, "{text}: {refused}");
@@ -42,7 +44,9 @@ fn no_file_can_be_made_at_open() {
 /// No tables, or no logs, while writes go on: sooner or later a write says so, and none that was acknowledged is lost.
 #[test]
 fn no_file_can_be_made_while_writing() {
-    for text in ["create .ldb #1 forever EIO", "create-log .log #1 forever EIO", "create .ldb #1 forever ENOSPC"] {
+    for text in
+        ["create .ldb #1 forever EIO", "create-log .log #1 forever EIO", "create .ldb #1 forever ENOSPC"]
+    {
         let (fs, options) = failing();
         let db = Db::open("/db", &options).unwrap();
         fs.set_plan(plan(text));

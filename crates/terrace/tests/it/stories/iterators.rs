@@ -14,7 +14,8 @@ use super::{Story, key, plain};
 #[test]
 fn a_deleted_range_stays_deleted() {
     const COUNT: u32 = 40_000;
-    let name = |range: u32, n: u32| format!("range {range} {:08}", n.wrapping_mul(2_654_435_761) >> 4).into_bytes();
+    let name =
+        |range: u32, n: u32| format!("range {range} {:08}", n.wrapping_mul(2_654_435_761) >> 4).into_bytes();
     let story = Story::new(Settings { write_buffer_size: 64 << 10, max_file_size: 1 << 20, ..plain() });
     for range in [1, 2] {
         let mut batch = WriteBatch::new();
@@ -43,7 +44,11 @@ fn turning_around_with_a_new_key_between() {
     iter.seek(b"5");
     let mut path = vec![iter.key().to_vec()];
     for forwards in [false, false, true, true] {
-        if forwards { iter.next() } else { iter.prev() };
+        if forwards {
+            iter.next()
+        } else {
+            iter.prev()
+        };
         path.push(iter.key().to_vec());
     }
     assert_eq!(path, [b"5", b"4", b"3", b"4", b"5"]);
@@ -60,7 +65,8 @@ fn many_overwrites_under_many_snapshots() {
     let mut held: VecDeque<(Snapshot, u64, Option<Value>)> = VecDeque::new();
     for _ in 0..30_000 {
         let n = rng.below(KEYS);
-        let value = (!rng.one_in(10)).then(|| Value { len: rng.below(600) as u32, seed: rng.next_u64() as u32 });
+        let value =
+            (!rng.one_in(10)).then(|| Value { len: rng.below(600) as u32, seed: rng.next_u64() as u32 });
         match value {
             Some(value) => story.db().put(&key(n as u32), &value.bytes()).unwrap(),
             None => story.db().delete(&key(n as u32)).unwrap(),
