@@ -12,6 +12,7 @@
 //! crate are here: below this border are C functions, above it everything is safe to call from one thread at a time.
 
 mod api;
+mod call;
 mod db;
 mod error;
 mod options;

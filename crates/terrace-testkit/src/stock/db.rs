@@ -9,6 +9,7 @@ use std::ptr;
 use std::rc::Rc;
 
 use super::api::{self, Api};
+use super::call::{Batch, ReadOptions, WriteOptions};
 use super::error::StockError;
 use super::options::{OptionSet, bytes, text};
 use crate::op::Step;
@@ -92,6 +93,17 @@ impl StockDb {
         Ok(StockDb { handle: Rc::new(Handle { api, raw, _options: options, verify_checksums }) })
     }
 
+    /// Checksums are verified in a database that was opened with paranoid checks.
+    fn reading(&self, at: Option<&StockSnapshot>) -> ReadOptions {
+        let ours = |snapshot: &StockSnapshot| Rc::ptr_eq(&snapshot.handle, &self.handle);
+        assert!(at.is_none_or(ours), "a snapshot of another database");
+        ReadOptions::new(
+            self.api(),
+            self.handle.verify_checksums,
+            at.map_or(ptr::null(), |snapshot| snapshot.raw),
+        )
+    }
+
     fn api(&self) -> &'static Api {
         self.handle.api
     }
@@ -121,7 +133,7 @@ impl StockDb {
 
     /// Looks a key up, now or at a snapshot of this database.
     pub fn get(&self, key: &[u8], at: Option<&StockSnapshot>) -> Result<Option<Vec<u8>>, StockError> {
-        let options = ReadOptions::new(&self.handle, at);
+        let options = self.reading(at);
         let (start, mut len) = (key.as_ptr().cast(), 0);
         let value = checked(self.api(), |error| {
             // SAFETY: live objects, a key with its length, places for the length and the error.
@@ -146,7 +158,7 @@ impl StockDb {
 
     /// A cursor that stands nowhere yet, on the present or on a snapshot of this database.
     pub fn cursor(&self, at: Option<&StockSnapshot>) -> StockCursor {
-        let options = ReadOptions::new(&self.handle, at);
+        let options = self.reading(at);
         // SAFETY: live objects; the options are only read during the call.
         let raw = unsafe { (self.api().create_iterator)(self.handle.raw, options.raw) };
         StockCursor { handle: Rc::clone(&self.handle), raw }
@@ -276,92 +288,5 @@ impl Drop for StockSnapshot {
     fn drop(&mut self) {
         // SAFETY: live until here, and taken from this database.
         unsafe { (self.handle.api.release_snapshot)(self.handle.raw, self.raw) };
-    }
-}
-
-/// A batch for one call.
-struct Batch {
-    api: &'static Api,
-    raw: *mut api::Batch,
-}
-
-impl Batch {
-    fn new(api: &'static Api) -> Batch {
-        // SAFETY: makes a fresh object.
-        Batch { api, raw: unsafe { (api.writebatch_create)() } }
-    }
-
-    fn add(&self, key: &[u8], value: Option<&[u8]>) {
-        let (start, len) = (key.as_ptr().cast(), key.len());
-        match value {
-            Some(value) => {
-                // SAFETY: a live batch; key and value with their lengths, which are copied.
-                unsafe { (self.api.writebatch_put)(self.raw, start, len, value.as_ptr().cast(), value.len()) }
-            }
-            // SAFETY: a live batch; a key with its length, which is copied.
-            None => unsafe { (self.api.writebatch_delete)(self.raw, start, len) },
-        }
-    }
-}
-
-impl Drop for Batch {
-    fn drop(&mut self) {
-        // SAFETY: live until here.
-        unsafe { (self.api.writebatch_destroy)(self.raw) };
-    }
-}
-
-/// Write options for one call.
-struct WriteOptions {
-    api: &'static Api,
-    raw: *mut api::WriteOptions,
-}
-
-impl WriteOptions {
-    fn new(api: &'static Api, sync: bool) -> WriteOptions {
-        // SAFETY: makes a fresh object.
-        let raw = unsafe { (api.writeoptions_create)() };
-        // SAFETY: the fresh object.
-        unsafe { (api.writeoptions_set_sync)(raw, u8::from(sync)) };
-        WriteOptions { api, raw }
-    }
-}
-
-impl Drop for WriteOptions {
-    fn drop(&mut self) {
-        // SAFETY: live until here.
-        unsafe { (self.api.writeoptions_destroy)(self.raw) };
-    }
-}
-
-/// Read options for one call. Checksums are verified in a database that was opened with paranoid checks.
-struct ReadOptions {
-    api: &'static Api,
-    raw: *mut api::ReadOptions,
-}
-
-impl ReadOptions {
-    fn new(handle: &Rc<Handle>, at: Option<&StockSnapshot>) -> ReadOptions {
-        assert!(
-            at.is_none_or(|snapshot| Rc::ptr_eq(&snapshot.handle, handle)),
-            "a snapshot of another database"
-        );
-        let api = handle.api;
-        // SAFETY: makes a fresh object.
-        let raw = unsafe { (api.readoptions_create)() };
-        // SAFETY: the fresh object.
-        unsafe { (api.readoptions_set_verify_checksums)(raw, u8::from(handle.verify_checksums)) };
-        if let Some(snapshot) = at {
-            // SAFETY: the fresh object and a live snapshot of the same database.
-            unsafe { (api.readoptions_set_snapshot)(raw, snapshot.raw) };
-        }
-        ReadOptions { api, raw }
-    }
-}
-
-impl Drop for ReadOptions {
-    fn drop(&mut self) {
-        // SAFETY: live until here.
-        unsafe { (self.api.readoptions_destroy)(self.raw) };
     }
 }

@@ -8,6 +8,8 @@
 //!   faults_of_leveldb   what LevelDB 1.23 gets wrong and Terrace does not
 //! ```
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
 mod engine;
 mod faults_of_leveldb;
 mod files;
