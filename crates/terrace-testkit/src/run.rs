@@ -1,12 +1,16 @@
 //! Runs operations on a database and on the model, and compares every answer.
 
-use std::fmt;
 use std::ops::Range as Span;
 
 use crate::model::Model;
 use crate::op::{Op, Range, Shape, Slot, Source, Step, Value, Write, is_property};
 use crate::rng::{Rng, splitmix};
 use crate::settings::Settings;
+
+mod report;
+
+pub use report::Report;
+use report::{show_entry, show_expected, show_expected_entry, show_value};
 
 /// What a database answers: something, or why not.
 pub type Answer<T> = Result<T, String>;
@@ -100,32 +104,6 @@ pub fn compare(subject: &mut dyn Subject, model: &mut Model) -> Answer<()> {
     keys.iter().try_for_each(|key| {
         run.get(key, None).map_err(|what| format!("get \"{}\": {what}", key.escape_ascii()))
     })
-}
-
-/// A run that went wrong: how to repeat it, and what came before.
-pub struct Report<'a> {
-    plan: &'a Plan,
-    at: usize,
-    what: String,
-}
-
-impl fmt::Display for Report<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Plan { seed, shape, settings, ops } = self.plan;
-        writeln!(f, "TERRACE_SEED={seed:#x} repeats this: operation {} of {}", self.at, ops.len())?;
-        writeln!(f, "  {shape:?}\n  options: {settings}")?;
-        let last = self.at.min(ops.len().saturating_sub(1));
-        for (at, op) in ops.iter().enumerate().take(last + 1).skip(last.saturating_sub(20)) {
-            writeln!(f, "  {at:6} {op}")?;
-        }
-        writeln!(f, "{}", self.what)
-    }
-}
-
-impl fmt::Debug for Report<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
 }
 
 /// The seeds that a test runs: `count` of its own, or the one in `TERRACE_SEED`, decimal or `0x` and hexadecimal.
@@ -277,29 +255,6 @@ impl Run<'_> {
             _ => Ok(()),
         }
     }
-}
-
-fn show_value(value: Option<&[u8]>) -> String {
-    value.map_or("nothing".into(), |value| {
-        let head = &value[..value.len().min(16)];
-        format!("{} bytes, \"{}\"", value.len(), head.escape_ascii())
-    })
-}
-
-fn show_expected(value: Option<Value>) -> String {
-    value.map_or("nothing".into(), |value| format!("{} ({value})", show_value(Some(&value.bytes()))))
-}
-
-fn show_entry(entry: Option<&Entry>) -> String {
-    entry.map_or("the end".into(), |(key, value)| {
-        format!("\"{}\" with {}", key.escape_ascii(), show_value(Some(value)))
-    })
-}
-
-fn show_expected_entry(entry: Option<(&[u8], Value)>) -> String {
-    entry.map_or("the end".into(), |(key, value)| {
-        format!("\"{}\" with {}", key.escape_ascii(), show_expected(Some(value)))
-    })
 }
 
 #[cfg(test)]

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace::{BlockCache, Bloom, Db, DbIterator, Env, ErrorKind, FilterPolicy, NONE, Options, ReadOptions};
-use terrace::{SNAPPY, Snapshot, WriteBatch, WriteOptions};
+use terrace::{BlockCache, Bloom, Db, DbIterator, Env, ErrorKind, FilterPolicy, Options, ReadOptions};
+use terrace::{Snapshot, WriteBatch, WriteOptions};
+use terrace_format::compress::{NONE, SNAPPY};
 use terrace_testkit::op::{Range, Slot, Step, Write};
 use terrace_testkit::run::{Answer, Entry, Subject};
 use terrace_testkit::settings::Settings;
