@@ -23,7 +23,7 @@ const HEADER_SIZE: usize = 12;
 pub struct WriteBatch {
     /// Always the whole form of the picture above, with a count that is right.
     rep: Vec<u8>,
-    /// True if an operation was left out because its key or value was too long.
+    /// True if an operation was too long, or one too many.
     oversized: bool,
 }
 
@@ -101,7 +101,7 @@ impl WriteBatch {
         self.count_more(other.len());
     }
 
-    /// True if a key or a value was too long, and so is not in the batch.
+    /// True if a key or a value was too long, or there were 2^32 operations: no database takes such a batch.
     pub fn is_oversized(&self) -> bool {
         self.oversized
     }
@@ -148,9 +148,10 @@ impl WriteBatch {
     }
 
     fn count_more(&mut self, more: usize) {
-        // An operation takes two bytes, so this many would be 8 GiB of batch.
-        let count = u32::try_from(self.len() + more).expect("a batch has less than 2^32 operations");
-        self.rep[COUNT_AT..HEADER_SIZE].copy_from_slice(&count.to_le_bytes());
+        match u32::try_from(self.len() + more) {
+            Ok(count) => self.rep[COUNT_AT..HEADER_SIZE].copy_from_slice(&count.to_le_bytes()),
+            Err(_) => self.oversized = true,
+        }
     }
 }
 
