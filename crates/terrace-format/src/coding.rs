@@ -8,6 +8,10 @@
 
 use crate::flaw::{Flaw, FlawKind};
 
+/// The most bytes of a varint32 and of a varint64.
+const VARINT32_MAX: usize = 5;
+const VARINT64_MAX: usize = 10;
+
 /// Appends a little-endian `u32`.
 pub fn put_fixed32(dst: &mut Vec<u8>, value: u32) {
     dst.extend_from_slice(&value.to_le_bytes());
@@ -57,7 +61,7 @@ pub fn get_fixed64(bytes: &[u8]) -> Option<u64> {
 /// The varint32 at the start of `bytes` and its length. None if it is cut off or does not fit 32 bits.
 pub fn get_varint32(bytes: &[u8]) -> Option<(u32, usize)> {
     let mut value = 0u32;
-    for (i, &byte) in bytes.iter().take(5).enumerate() {
+    for (i, &byte) in bytes.iter().take(VARINT32_MAX).enumerate() {
         // Bits beyond the 32nd are dropped, as LevelDB's own decoder does.
         value |= u32::from(byte & 0x7f) << (7 * i);
         if byte < 0x80 {
@@ -70,7 +74,7 @@ pub fn get_varint32(bytes: &[u8]) -> Option<(u32, usize)> {
 /// The varint64 at the start of `bytes` and its length. None if it is cut off or longer than ten bytes.
 pub fn get_varint64(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut value = 0u64;
-    for (i, &byte) in bytes.iter().take(10).enumerate() {
+    for (i, &byte) in bytes.iter().take(VARINT64_MAX).enumerate() {
         value |= u64::from(byte & 0x7f) << (7 * i);
         if byte < 0x80 {
             return Some((value, i + 1));
@@ -130,14 +134,14 @@ impl<'a> Cursor<'a> {
 
     /// A varint32.
     pub fn varint32(&mut self, what: &str) -> Result<u32, Flaw> {
-        let (value, len) = get_varint32(self.rest()).ok_or_else(|| self.bad_varint(what))?;
+        let (value, len) = get_varint32(self.rest()).ok_or_else(|| self.bad_varint(what, VARINT32_MAX))?;
         self.at += len;
         Ok(value)
     }
 
     /// A varint64.
     pub fn varint64(&mut self, what: &str) -> Result<u64, Flaw> {
-        let (value, len) = get_varint64(self.rest()).ok_or_else(|| self.bad_varint(what))?;
+        let (value, len) = get_varint64(self.rest()).ok_or_else(|| self.bad_varint(what, VARINT64_MAX))?;
         self.at += len;
         Ok(value)
     }
@@ -159,8 +163,11 @@ impl<'a> Cursor<'a> {
         Flaw::truncated(self.at(), what, self.rest().len() as u64, need)
     }
 
-    fn bad_varint(&self, what: &str) -> Flaw {
-        let found = if self.rest().len() >= 5 { "an endless integer" } else { "the end of the data" };
-        Flaw::new(FlawKind::Truncated, self.at(), found, format!("{what}"))
+    fn bad_varint(&self, what: &str, longest: usize) -> Flaw {
+        if self.rest().len() < longest {
+            return Flaw::new(FlawKind::Truncated, self.at(), "the end of the data", what);
+        }
+        let found = format!("an integer of more than {longest} bytes");
+        Flaw::new(FlawKind::Malformed, self.at(), found, what)
     }
 }

@@ -43,7 +43,12 @@ impl Flaw {
 
     /// A checksum that does not match.
     pub fn checksum(at: u64, computed: u32, stored: u32) -> Flaw {
-        Flaw::new(FlawKind::Checksum, at, format!("checksum {computed:#010x}"), format!("{stored:#010x} as stored"))
+        Flaw::new(
+            FlawKind::Checksum,
+            at,
+            format!("checksum {computed:#010x}"),
+            format!("{stored:#010x} as stored"),
+        )
     }
 
     /// `have` bytes where `need` are needed for `what`.

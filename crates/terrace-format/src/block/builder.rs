@@ -1,0 +1,87 @@
+//! Writes a block.
+
+use super::U32;
+use crate::coding::{put_fixed32, put_varint32};
+
+/// Collects entries, in rising order of their keys, into a block. Knows no order itself.
+///
+/// Keys and values are shorter than 4 GiB each, and a block's entries together.
+#[derive(Debug)]
+pub struct BlockBuilder {
+    restart_interval: usize,
+    buffer: Vec<u8>,
+    restarts: Vec<u32>,
+    /// Entries since the last restart point.
+    run: usize,
+    last_key: Vec<u8>,
+}
+
+impl BlockBuilder {
+    /// Every `restart_interval`th key (1 or more) is stored whole.
+    pub fn new(restart_interval: usize) -> BlockBuilder {
+        debug_assert!(restart_interval >= 1);
+        BlockBuilder { restart_interval, buffer: Vec::new(), restarts: vec![0], run: 0, last_key: Vec::new() }
+    }
+
+    /// Appends an entry. `key` is above every earlier one.
+    pub fn add(&mut self, key: &[u8], value: &[u8]) {
+        let shared = if self.run < self.restart_interval {
+            shared_prefix(&self.last_key, key)
+        } else {
+            self.restarts.push(as_u32(self.buffer.len()));
+            self.run = 0;
+            0
+        };
+        put_varint32(&mut self.buffer, as_u32(shared));
+        put_varint32(&mut self.buffer, as_u32(key.len() - shared));
+        put_varint32(&mut self.buffer, as_u32(value.len()));
+        self.buffer.extend_from_slice(&key[shared..]);
+        self.buffer.extend_from_slice(value);
+        self.last_key.truncate(shared);
+        self.last_key.extend_from_slice(&key[shared..]);
+        self.run += 1;
+    }
+
+    /// Completes the block and gives its bytes. Call [`reset`](BlockBuilder::reset) before anything else.
+    pub fn finish(&mut self) -> &[u8] {
+        for &restart in &self.restarts {
+            put_fixed32(&mut self.buffer, restart);
+        }
+        put_fixed32(&mut self.buffer, as_u32(self.restarts.len()));
+        &self.buffer
+    }
+
+    /// Begins another block in the same memory.
+    pub fn reset(&mut self) {
+        self.buffer.clear();
+        self.restarts.clear();
+        self.restarts.push(0);
+        self.run = 0;
+        self.last_key.clear();
+    }
+
+    /// The bytes that [`finish`](BlockBuilder::finish) would give now.
+    pub fn size_estimate(&self) -> usize {
+        self.buffer.len() + self.restarts.len() * U32 + U32
+    }
+
+    /// True while no entry was added.
+    pub fn is_empty(&self) -> bool {
+        self.buffer.is_empty()
+    }
+
+    /// The key added last; empty if there is none.
+    pub fn last_key(&self) -> &[u8] {
+        &self.last_key
+    }
+}
+
+fn shared_prefix(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+/// A length in a block, which is shorter than 4 GiB.
+fn as_u32(len: usize) -> u32 {
+    debug_assert!(u32::try_from(len).is_ok());
+    len as u32
+}

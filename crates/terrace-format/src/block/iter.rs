@@ -1,0 +1,213 @@
+//! Walks and searches a block.
+//!
+//! ```text
+//!   seek    binary search for the last restart point whose key is below the target, then forward from there
+//!   next    decode at the end of the current entry
+//!   prev    decode forward from the last restart point before the current entry, up to it
+//! ```
+//!
+//! The block may be hostile: every step either moves on by at least one entry, stops at an end, or stops with a flaw.
+//! That the keys rise is not checked here; in a block where they do not, a search finds an arbitrary entry.
+
+use std::convert::Infallible;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::Block;
+use crate::coding::get_varint32;
+use crate::comparator::Comparator;
+use crate::flaw::{Flaw, FlawKind};
+
+/// A place in a block: at an entry, or invalid. New ones are invalid.
+#[derive(Debug)]
+pub struct BlockIter {
+    block: Arc<Block>,
+    comparator: Arc<dyn Comparator>,
+    valid: bool,
+    /// Where the current entry begins, and where its value stands; the next entry begins where the value ends.
+    entry: usize,
+    value: Range<usize>,
+    key: Vec<u8>,
+    flaw: Option<Flaw>,
+}
+
+/// An entry as it is stored. The value follows the rest of the key.
+struct Entry {
+    shared: usize,
+    rest_of_key: Range<usize>,
+    value_end: usize,
+}
+
+impl BlockIter {
+    /// Over `block`, whose keys rise in the order of `comparator`.
+    pub fn new(block: Arc<Block>, comparator: Arc<dyn Comparator>) -> BlockIter {
+        BlockIter { block, comparator, valid: false, entry: 0, value: 0..0, key: Vec::new(), flaw: None }
+    }
+
+    /// True at an entry.
+    pub fn valid(&self) -> bool {
+        self.valid
+    }
+
+    /// The key here. Only at an entry.
+    pub fn key(&self) -> &[u8] {
+        debug_assert!(self.valid);
+        &self.key
+    }
+
+    /// The value here. Only at an entry.
+    pub fn value(&self) -> &[u8] {
+        debug_assert!(self.valid);
+        &self.block.contents[self.value.clone()]
+    }
+
+    /// The first damage that was met, if any. Places behind it may still be reached by a search.
+    pub fn flaw(&self) -> Option<&Flaw> {
+        self.flaw.as_ref()
+    }
+
+    /// To the first entry.
+    pub fn seek_to_first(&mut self) {
+        self.start_at(self.block.restart(0));
+        self.step();
+    }
+
+    /// To the last entry.
+    pub fn seek_to_last(&mut self) {
+        self.start_at(self.block.restart(self.block.restarts.saturating_sub(1)));
+        while self.step() && self.value.end < self.block.entries_end {}
+    }
+
+    /// To the first entry whose key is `target` or above.
+    pub fn seek(&mut self, target: &[u8]) {
+        match self.last_restart_below(target) {
+            Ok(offset) => self.start_at(offset),
+            Err(flaw) => return self.fail(flaw),
+        }
+        while self.step() && self.comparator.compare(&self.key, target).is_lt() {}
+    }
+
+    /// To the next entry; invalid behind the last. Only at an entry.
+    pub fn next(&mut self) {
+        debug_assert!(self.valid);
+        self.step();
+    }
+
+    /// To the entry before; invalid before the first. Only at an entry.
+    pub fn prev(&mut self) {
+        debug_assert!(self.valid);
+        let current = self.entry;
+        let Ok(before) =
+            lower_bound::<Infallible>(self.block.restarts, |i| Ok(self.block.restart(i) < current));
+        match before {
+            0 => self.valid = false,
+            n => self.forward_to(current, self.block.restart(n - 1)),
+        }
+    }
+
+    /// From `start` on to the entry that ends where the one at `target` begins.
+    fn forward_to(&mut self, target: usize, start: usize) {
+        self.start_at(start);
+        while self.step() && self.value.end < target {}
+        if self.valid && self.value.end != target {
+            let found = format!("an entry that ends at {}", self.value.end);
+            let expected = format!("an end at {target}, where the next one begins");
+            self.fail(Flaw::new(FlawKind::Malformed, self.entry as u64, found, expected));
+        }
+    }
+
+    /// The last restart point whose key is below `target`, or the first.
+    fn last_restart_below(&self, target: &[u8]) -> Result<usize, Flaw> {
+        let below = lower_bound(self.block.restarts, |i| {
+            let offset = self.block.restart(i);
+            let entries = self.block.entries();
+            let entry = decode(entries, offset).filter(|entry| entry.shared == 0);
+            let entry = entry.ok_or_else(|| bad_entry(entries, offset, 0))?;
+            Ok(self.comparator.compare(&entries[entry.rest_of_key], target).is_lt())
+        })?;
+        Ok(self.block.restart(below.saturating_sub(1)))
+    }
+
+    /// Just before the entry at `offset`, which shares nothing with the one before.
+    fn start_at(&mut self, offset: usize) {
+        self.key.clear();
+        self.value = offset..offset;
+    }
+
+    /// To the entry that begins where the current value ends. False if there is none, or a damaged one.
+    fn step(&mut self) -> bool {
+        let entries = self.block.entries();
+        let start = self.value.end;
+        self.entry = start;
+        self.valid = false;
+        if start >= entries.len() {
+            return false;
+        }
+        match decode(entries, start).filter(|entry| entry.shared <= self.key.len()) {
+            Some(entry) => {
+                self.value = entry.rest_of_key.end..entry.value_end;
+                self.key.truncate(entry.shared);
+                self.key.extend_from_slice(&entries[entry.rest_of_key]);
+                self.valid = true;
+            }
+            None => self.fail(bad_entry(entries, start, self.key.len())),
+        }
+        self.valid
+    }
+
+    fn fail(&mut self, flaw: Flaw) {
+        self.valid = false;
+        self.flaw.get_or_insert(flaw);
+    }
+}
+
+/// The entry at `at`, if it lies in `entries` as a whole.
+fn decode(entries: &[u8], at: usize) -> Option<Entry> {
+    let head = entries.get(at..)?;
+    let (shared, unshared, value_len, used) = match *head {
+        // Nearly always three lengths of one byte each.
+        [a, b, c, ..] if (a | b | c) < 0x80 => (a.into(), b.into(), c.into(), 3),
+        _ => decode_long(head)?,
+    };
+    let key_start = at + used;
+    let key_end = key_start.checked_add(unshared as usize)?;
+    let value_end = key_end.checked_add(value_len as usize)?;
+    let whole = value_end <= entries.len();
+    whole.then_some(Entry { shared: shared as usize, rest_of_key: key_start..key_end, value_end })
+}
+
+/// Three lengths of any size, and the bytes they take.
+fn decode_long(head: &[u8]) -> Option<(u32, u32, u32, usize)> {
+    let (shared, a) = get_varint32(head)?;
+    let (unshared, b) = get_varint32(&head[a..])?;
+    let (value_len, c) = get_varint32(&head[a + b..])?;
+    Some((shared, unshared, value_len, a + b + c))
+}
+
+/// What is wrong with the entry at `at`, where `known` bytes of key came before.
+#[cold]
+fn bad_entry(entries: &[u8], at: usize, known: usize) -> Flaw {
+    let Some((shared, unshared, value_len, used)) = entries.get(at..).and_then(decode_long) else {
+        return Flaw::new(FlawKind::Truncated, at as u64, "the end of the entries", "three lengths");
+    };
+    if shared as usize > known {
+        let found = format!("a key that shares {shared} bytes");
+        return Flaw::new(FlawKind::OutOfBounds, at as u64, found, format!("at most {known}"));
+    }
+    let need = u64::from(unshared) + u64::from(value_len);
+    Flaw::truncated(at as u64, "a key and its value", (entries.len() - at - used) as u64, need)
+}
+
+/// How many of `0..count` come before the first for which `below` is false. Stops at an error.
+fn lower_bound<E>(count: usize, below: impl Fn(usize) -> Result<bool, E>) -> Result<usize, E> {
+    let (mut low, mut high) = (0, count);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if below(middle)? {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    Ok(low)
+}

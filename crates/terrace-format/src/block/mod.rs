@@ -1,0 +1,97 @@
+//! A block: sorted keys and values, each key stored as what it adds to the one before.
+//!
+//! ```text
+//!   block  +-------+-------+-- --+-------+----------+-- --+----------+-------+
+//!          | entry | entry | ... | entry | restart  | ... | restart  | count |   u32 each, little-endian
+//!          +-------+-------+-- --+-------+----------+-- --+----------+-------+
+//!   entry  +--------+----------+-----------+----------------+-------+
+//!          | shared | unshared | value len | rest of key    | value |             the three lengths are varint32
+//!          +--------+----------+-----------+----------------+-------+
+//! ```
+//!
+//! A restart is the offset of an entry that shares nothing, so that a search can begin there. Data, index and metaindex
+//! blocks of tables look like this. What is around a block in a file (compression, checksum) is [`crate::table`]'s.
+
+mod builder;
+mod iter;
+
+pub use builder::BlockBuilder;
+pub use iter::BlockIter;
+
+use crate::coding::get_fixed32;
+use crate::flaw::{Flaw, FlawKind};
+
+/// The bytes of a restart point, and of their count.
+const U32: usize = 4;
+
+/// The contents of a block, its restart points checked. Entries are checked as they are met.
+#[derive(Debug)]
+pub struct Block {
+    contents: Vec<u8>,
+    /// Where the entries end and the restart points begin. 0 if there are no restart points: then no entry can be
+    /// reached, and the block is empty whatever else it holds.
+    entries_end: usize,
+    /// How many restart points there are.
+    restarts: usize,
+}
+
+impl Block {
+    /// Checks the restart points: they rise, and each is the place of an entry.
+    pub fn new(contents: Vec<u8>) -> Result<Block, Flaw> {
+        let len = contents.len();
+        let Some(count_at) = len.checked_sub(U32) else {
+            return Err(Flaw::truncated(0, "the restart count of a block", len as u64, U32 as u64));
+        };
+        let restarts = fixed32(&contents, count_at);
+        let Some(entries_end) = restarts.checked_mul(U32).and_then(|size| count_at.checked_sub(size)) else {
+            let found = format!("{restarts} restart points in a block of {len} bytes");
+            return Err(Flaw::new(
+                FlawKind::OutOfBounds,
+                count_at as u64,
+                found,
+                format!("at most {}", count_at / U32),
+            ));
+        };
+        let entries_end = if restarts == 0 { 0 } else { entries_end };
+        let block = Block { contents, entries_end, restarts };
+        block.check_restarts()?;
+        Ok(block)
+    }
+
+    /// The bytes of memory that the contents take.
+    pub fn size(&self) -> usize {
+        self.contents.capacity()
+    }
+
+    fn check_restarts(&self) -> Result<(), Flaw> {
+        if self.entries_end == 0 && self.restarts <= 1 && self.restart(0) == 0 {
+            return Ok(()); // no entries: a lone restart point has none to point to
+        }
+        let mut least = 0;
+        for i in 0..self.restarts {
+            let point = self.restart(i);
+            if point < least || point >= self.entries_end {
+                let found = format!("restart point {i} at {point}");
+                let expected = format!("{least} or more and below {}", self.entries_end);
+                return Err(Flaw::new(FlawKind::Order, (self.entries_end + i * U32) as u64, found, expected));
+            }
+            least = point + 1;
+        }
+        Ok(())
+    }
+
+    /// The encoded entries.
+    fn entries(&self) -> &[u8] {
+        &self.contents[..self.entries_end]
+    }
+
+    /// The offset of the entry at restart point `i`; the end of the entries if there is no such point.
+    fn restart(&self, i: usize) -> usize {
+        if i < self.restarts { fixed32(&self.contents, self.entries_end + i * U32) } else { self.entries_end }
+    }
+}
+
+/// The number at `at`, which is at least four bytes before the end.
+fn fixed32(contents: &[u8], at: usize) -> usize {
+    get_fixed32(&contents[at..]).map_or(0, |value| value as usize)
+}

@@ -1,0 +1,310 @@
+//! The codecs that a block can be stored with: one table, and the way from a block's type byte to its contents.
+//!
+//! ```text
+//!   type  name      read by stock LevelDB 1.23   written by
+//!   0     none      yes                          every LevelDB
+//!   1     snappy    yes                          every LevelDB
+//!   2     zstd      no                           LevelDB's later sources
+//!   2     zlib      no                           forks of games; told from zstd by its first bytes
+//!   4     deflate   no                           the same forks, newer files
+//! ```
+//!
+//! The stored bytes are hostile until proven: no codec allocates more than its format can make of its input, and none
+//! yields more than [`BLOCK_MAX`]. Whether compressing a block paid off is the table builder's question.
+
+use std::io::{Read, Write};
+
+use flate2::Compression;
+use flate2::bufread::{DeflateDecoder, ZlibDecoder};
+use flate2::write::{DeflateEncoder, ZlibEncoder};
+
+use crate::flaw::{Flaw, FlawKind};
+
+/// No compressed block may hold more than this, in bytes. LevelDB's own blocks end soon after 4 MiB, or after one
+/// entry; larger entries than this are stored uncompressed.
+pub const BLOCK_MAX: usize = 64 << 20;
+
+/// One way to store a block.
+#[derive(Debug)]
+pub struct Codec {
+    /// The byte in the block's trailer. Never reused, never renumbered.
+    pub id: u8,
+    /// The name in options, reports and commands.
+    pub name: &'static str,
+    /// False if a stock LevelDB 1.23 could not read the table again.
+    pub portable: bool,
+    /// False for dialects that are read and never chosen for a new table.
+    pub writable: bool,
+    /// Appends the stored form of a block.
+    pub pack: fn(&[u8], &mut Vec<u8>),
+    /// Appends the contents of a stored block. After a flaw the bytes appended are arbitrary.
+    pub unpack: fn(&[u8], &mut Vec<u8>) -> Result<(), Flaw>,
+}
+
+/// The block as it is.
+pub static NONE: Codec =
+    Codec { id: 0, name: "none", portable: true, writable: true, pack: copy, unpack: copy_back };
+
+/// Snappy's raw format.
+pub static SNAPPY: Codec =
+    Codec { id: 1, name: "snappy", portable: true, writable: true, pack: pack_snappy, unpack: unpack_snappy };
+
+/// One zstd frame that states its content's size.
+pub static ZSTD: Codec =
+    Codec { id: 2, name: "zstd", portable: false, writable: true, pack: pack_zstd, unpack: unpack_zstd };
+
+/// A zlib stream.
+pub static ZLIB: Codec =
+    Codec { id: 2, name: "zlib", portable: false, writable: false, pack: pack_zlib, unpack: unpack_zlib };
+
+/// A deflate stream without a wrapper.
+pub static DEFLATE: Codec = Codec {
+    id: 4,
+    name: "deflate",
+    portable: false,
+    writable: false,
+    pack: pack_deflate,
+    unpack: unpack_deflate,
+};
+
+/// Every codec.
+pub static CODECS: &[&Codec] = &[&NONE, &SNAPPY, &ZSTD, &ZLIB, &DEFLATE];
+
+/// The codec called `name`.
+pub fn by_name(name: &str) -> Option<&'static Codec> {
+    CODECS.iter().copied().find(|codec| codec.name == name)
+}
+
+/// The contents of a block that is stored as `stored` with type byte `id`.
+pub fn unpack(id: u8, stored: &[u8]) -> Result<Vec<u8>, Flaw> {
+    let codec = of_block(id, stored)?;
+    let mut contents = Vec::new();
+    (codec.unpack)(stored, &mut contents)?;
+    Ok(contents)
+}
+
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// Type 2 has two meanings. No zlib stream begins like a zstd frame: its first two bytes, read big-endian, are a
+/// multiple of 31, and 0x28b5 is not.
+fn of_block(id: u8, stored: &[u8]) -> Result<&'static Codec, Flaw> {
+    match id {
+        2 if stored.starts_with(&ZSTD_MAGIC) => Ok(&ZSTD),
+        2 => Ok(&ZLIB),
+        _ => CODECS.iter().copied().find(|codec| codec.id == id).ok_or_else(|| {
+            Flaw::new(FlawKind::Unknown, stored.len() as u64, format!("block type {id}"), "0, 1, 2 or 4")
+        }),
+    }
+}
+
+fn copy(contents: &[u8], dst: &mut Vec<u8>) {
+    dst.extend_from_slice(contents);
+}
+
+fn copy_back(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
+    dst.extend_from_slice(stored);
+    Ok(())
+}
+
+fn pack_snappy(contents: &[u8], dst: &mut Vec<u8>) {
+    let start = dst.len();
+    dst.resize(start + snap::raw::max_compress_len(contents.len()), 0);
+    let packed = snap::raw::Encoder::new().compress(contents, &mut dst[start..]);
+    // It fails only on a short buffer, or on contents of 4 GiB, which no block reaches.
+    let len = packed.expect("snappy has the room it asked for");
+    dst.truncate(start + len);
+}
+
+/// The densest element of the format, a copy, makes 64 bytes of 3.
+const SNAPPY_GROWTH: usize = 22;
+
+fn unpack_snappy(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
+    let declared = snap::raw::decompress_len(stored).map_err(|e| broken("snappy", e))?;
+    check_size("snappy", declared, stored.len().saturating_mul(SNAPPY_GROWTH))?;
+    let start = dst.len();
+    dst.resize(start + declared, 0);
+    snap::raw::Decoder::new().decompress(stored, &mut dst[start..]).map_err(|e| broken("snappy", e))?;
+    Ok(())
+}
+
+/// LevelDB's default.
+const ZSTD_LEVEL: i32 = 1;
+
+fn pack_zstd(contents: &[u8], dst: &mut Vec<u8>) {
+    // The output has the room that zstd asks for; what is left to fail is the allocation of its own tables.
+    let mut frame = zstd::bulk::compress(contents, ZSTD_LEVEL).expect("zstd has memory for its tables");
+    dst.append(&mut frame);
+}
+
+/// A frame is made of blocks of at most 128 KiB, and the smallest of them takes four bytes.
+const ZSTD_GROWTH: usize = (128 << 10) / 4;
+
+fn unpack_zstd(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
+    let most = stored.len().saturating_mul(ZSTD_GROWTH).min(BLOCK_MAX);
+    let mut contents = zstd::bulk::decompress(stored, most).map_err(|e| broken("zstd", e))?;
+    dst.append(&mut contents);
+    Ok(())
+}
+
+fn pack_zlib(contents: &[u8], dst: &mut Vec<u8>) {
+    let mut encoder = ZlibEncoder::new(dst, Compression::default());
+    encoder.write_all(contents).and_then(|()| encoder.try_finish()).expect("a Vec takes every write");
+}
+
+fn unpack_zlib(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
+    read_bounded("zlib", ZlibDecoder::new(stored), dst)
+}
+
+fn pack_deflate(contents: &[u8], dst: &mut Vec<u8>) {
+    let mut encoder = DeflateEncoder::new(dst, Compression::default());
+    encoder.write_all(contents).and_then(|()| encoder.try_finish()).expect("a Vec takes every write");
+}
+
+fn unpack_deflate(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
+    read_bounded("deflate", DeflateDecoder::new(stored), dst)
+}
+
+/// These streams don't say how much they hold: memory grows with what really comes out, up to the bound.
+fn read_bounded(codec: &str, stream: impl Read, dst: &mut Vec<u8>) -> Result<(), Flaw> {
+    let one_too_many = BLOCK_MAX as u64 + 1;
+    let len = stream.take(one_too_many).read_to_end(dst).map_err(|e| broken(codec, e))?;
+    check_size(codec, len, BLOCK_MAX)
+}
+
+fn check_size(codec: &str, size: usize, most: usize) -> Result<(), Flaw> {
+    let most = most.min(BLOCK_MAX);
+    if size > most {
+        let found = format!("{codec} block of {size} bytes");
+        return Err(Flaw::new(FlawKind::OutOfBounds, 0, found, format!("at most {most}")));
+    }
+    Ok(())
+}
+
+fn broken(codec: &str, error: impl std::fmt::Display) -> Flaw {
+    Flaw::new(FlawKind::Compression, 0, format!("{codec} block that does not decompress ({error})"), "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn packed(codec: &Codec, contents: &[u8]) -> Vec<u8> {
+        let mut stored = Vec::new();
+        (codec.pack)(contents, &mut stored);
+        stored
+    }
+
+    #[track_caller]
+    fn check_flaw(id: u8, stored: &[u8], kind: FlawKind, expect: &str) {
+        let flaw = unpack(id, stored).unwrap_err();
+        assert_eq!(flaw.kind, kind, "{flaw}");
+        assert!(flaw.to_string().contains(expect), "{flaw}");
+    }
+
+    proptest! {
+        #[test]
+        fn every_codec_gives_back_what_it_took(
+            contents in prop_oneof![
+                proptest::collection::vec(any::<u8>(), 0..2000),
+                proptest::collection::vec(0u8..3, 0..20_000),
+            ],
+        ) {
+            for codec in CODECS {
+                let stored = packed(codec, &contents);
+                prop_assert_eq!(unpack(codec.id, &stored).unwrap(), &contents[..], "{}", codec.name);
+            }
+        }
+
+        #[test]
+        fn arbitrary_bytes_are_survived(id in 0u8..6, stored in proptest::collection::vec(any::<u8>(), 0..200)) {
+            if let Ok(contents) = unpack(id, &stored) {
+                prop_assert!(contents.len() <= BLOCK_MAX);
+            }
+        }
+    }
+
+    #[test]
+    fn pack_and_unpack_append() {
+        for codec in CODECS {
+            let mut stored = b"##".to_vec();
+            (codec.pack)(b"contents", &mut stored);
+            let mut contents = b"!".to_vec();
+            (codec.unpack)(&stored[2..], &mut contents).unwrap();
+            assert_eq!(contents, b"!contents", "{}", codec.name);
+        }
+    }
+
+    #[test]
+    fn names_are_distinct_and_found() {
+        for codec in CODECS {
+            assert!(std::ptr::eq(by_name(codec.name).unwrap(), *codec));
+        }
+        assert!(by_name("lz4").is_none());
+    }
+
+    #[test]
+    fn stored_by_others() {
+        let abcd_x8 = b"abcdabcdabcdabcdabcdabcdabcdabcd";
+        let snappy = b"\x20\x0cabcd\x6e\x04\x00";
+        let zlib = b"\x78\x9c\x4b\x4c\x4a\x4e\x49\xc4\x83\x01\xcb\x20\x0c\x51";
+        assert_eq!(unpack(1, snappy).unwrap(), abcd_x8);
+        assert_eq!(unpack(2, zlib).unwrap(), abcd_x8);
+        assert_eq!(unpack(4, &zlib[2..]).unwrap(), abcd_x8);
+        let zstd_raw_block = b"\x28\xb5\x2f\xfd\x20\x04\x21\x00\x00abcd";
+        let zstd_size_unknown = b"\x28\xb5\x2f\xfd\x00\x00\x21\x00\x00abcd";
+        assert_eq!(unpack(2, zstd_raw_block).unwrap(), b"abcd");
+        assert_eq!(unpack(2, zstd_size_unknown).unwrap(), b"abcd");
+    }
+
+    #[test]
+    fn unknown_types() {
+        check_flaw(3, b"", FlawKind::Unknown, "block type 3, expected 0, 1, 2 or 4");
+        check_flaw(255, b"abc", FlawKind::Unknown, "block type 255");
+    }
+
+    #[test]
+    fn truncated_at_every_byte() {
+        let contents = b"abcdabcdabcd and something that does not repeat: 0123456789".repeat(3);
+        for codec in &CODECS[1..] {
+            let stored = packed(codec, &contents);
+            for cut in 0..stored.len() {
+                assert!(unpack(codec.id, &stored[..cut]).is_err(), "{} of {cut} bytes", codec.name);
+            }
+        }
+    }
+
+    #[test]
+    fn snappy_that_declares_the_impossible() {
+        check_flaw(1, b"\xff\xff\xff\xff\x0f\x00", FlawKind::OutOfBounds, "expected at most 132");
+        check_flaw(1, b"\xff\xff\xff\xff\xff\x0f", FlawKind::Compression, "snappy");
+        let just_possible_by_length = b"\x42\x00\x61";
+        check_flaw(1, just_possible_by_length, FlawKind::Compression, "snappy");
+    }
+
+    #[test]
+    fn snappy_at_its_densest() {
+        let contents = vec![7; 1 << 20];
+        assert_eq!(unpack(1, &packed(&SNAPPY, &contents)).unwrap(), contents);
+    }
+
+    #[test]
+    fn streams_beyond_the_bound() {
+        let contents = vec![0; BLOCK_MAX + 1];
+        check_flaw(2, &packed(&ZLIB, &contents), FlawKind::OutOfBounds, "zlib block of 67108865 bytes");
+        check_flaw(4, &packed(&DEFLATE, &contents), FlawKind::OutOfBounds, "deflate block of 67108865 bytes");
+        check_flaw(2, &packed(&ZSTD, &contents), FlawKind::Compression, "zstd");
+    }
+
+    #[test]
+    fn zstd_that_declares_the_impossible() {
+        let declares_2_to_the_60 = b"\x28\xb5\x2f\xfd\xe0\0\0\0\0\0\0\0\x10\x01\0\0";
+        check_flaw(2, declares_2_to_the_60, FlawKind::Compression, "zstd");
+    }
+
+    #[test]
+    fn zstd_at_its_densest() {
+        let contents = vec![0; BLOCK_MAX];
+        assert_eq!(unpack(2, &packed(&ZSTD, &contents)).unwrap().len(), BLOCK_MAX);
+    }
+}

@@ -1,0 +1,217 @@
+//! Filters: a few bits a key that tell most absent keys without reading their block.
+//!
+//! ```text
+//!   Bloom filter of n keys
+//!   0                                          bytes
+//!   +------------------------------------------+----+
+//!   | bit array, bit i = byte i/8, bit i%8     | k  |   bytes = max(64, n * bits_per_key) / 8, rounded up
+//!   +------------------------------------------+----+
+//!   h = hash(key), d = rotate_right(h, 17): the key's bits are h, h+d, .. h+(k-1)d, each modulo the array's bits
+//! ```
+//!
+//! A filter may say "perhaps" of an absent key and never "no" of a present one. Frozen: LevelDB's built-in policy
+//! makes the same bits of the same keys.
+
+use std::sync::Arc;
+
+use crate::key;
+
+/// A way to build and to ask filters. Its name is stored with them: change it when the bits change meaning.
+///
+/// Every method may be called from any thread at any time.
+pub trait FilterPolicy: Send + Sync {
+    /// The name stored in the table.
+    fn name(&self) -> &str;
+
+    /// Appends the filter of `keys`, which are in order and may repeat.
+    fn create(&self, keys: &[&[u8]], dst: &mut Vec<u8>);
+
+    /// False only if `key` was certainly not among the keys of `filter`, whose bytes may be damaged.
+    fn may_match(&self, key: &[u8], filter: &[u8]) -> bool;
+}
+
+/// LevelDB's built-in policy.
+#[derive(Debug, Clone)]
+pub struct Bloom {
+    bits_per_key: usize,
+}
+
+/// Filters with more probes than this are of a kind yet to be invented, and match everything.
+const PROBES_MAX: usize = 30;
+
+/// The least size of the bit array: tiny filters would match nearly everything.
+const BITS_MIN: usize = 64;
+
+impl Bloom {
+    /// With about `bits_per_key` bits for each key. 10 lets 1 of 100 absent keys through.
+    pub fn new(bits_per_key: usize) -> Bloom {
+        Bloom { bits_per_key }
+    }
+
+    /// ln 2 bits a key give the fewest false answers; rounded down to save probes.
+    fn probes(&self) -> usize {
+        ((self.bits_per_key as f64 * 0.69) as usize).clamp(1, PROBES_MAX)
+    }
+}
+
+impl FilterPolicy for Bloom {
+    fn name(&self) -> &str {
+        "leveldb.BuiltinBloomFilter2"
+    }
+
+    fn create(&self, keys: &[&[u8]], dst: &mut Vec<u8>) {
+        let bytes = keys.len().saturating_mul(self.bits_per_key).max(BITS_MIN).div_ceil(8);
+        let probes = self.probes();
+        let start = dst.len();
+        dst.resize(start + bytes, 0);
+        let array = &mut dst[start..];
+        for key in keys {
+            for bit in bits_of(key, probes, bytes * 8) {
+                array[bit / 8] |= 1 << (bit % 8);
+            }
+        }
+        dst.push(probes as u8);
+    }
+
+    fn may_match(&self, key: &[u8], filter: &[u8]) -> bool {
+        let Some((&probes, array)) = filter.split_last().filter(|(_, array)| !array.is_empty()) else {
+            return false;
+        };
+        let probes = usize::from(probes);
+        probes > PROBES_MAX
+            || bits_of(key, probes, array.len() * 8).all(|bit| array[bit / 8] & 1 << (bit % 8) != 0)
+    }
+}
+
+/// The places of `key` in an array of `bits` bits.
+fn bits_of(key: &[u8], probes: usize, bits: usize) -> impl Iterator<Item = usize> {
+    let first = hash(key, 0xbc9f_1d34);
+    let step = first.rotate_right(17);
+    (0..probes as u32).map(move |i| first.wrapping_add(step.wrapping_mul(i)) as usize % bits)
+}
+
+/// A policy over the user keys of internal keys. It has the name of the policy inside: the stored bits are the same.
+pub struct OfUserKeys(pub Arc<dyn FilterPolicy>);
+
+impl FilterPolicy for OfUserKeys {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn create(&self, keys: &[&[u8]], dst: &mut Vec<u8>) {
+        let user_keys: Vec<&[u8]> = keys.iter().map(|key| key::user_key(key)).collect();
+        self.0.create(&user_keys, dst);
+    }
+
+    fn may_match(&self, key: &[u8], filter: &[u8]) -> bool {
+        self.0.may_match(key::user_key(key), filter)
+    }
+}
+
+/// LevelDB's hash: four bytes at a time, then the rest.
+pub fn hash(data: &[u8], seed: u32) -> u32 {
+    const FACTOR: u32 = 0xc6a4_a793;
+    let mut hash = seed ^ (data.len() as u32).wrapping_mul(FACTOR);
+    let (words, rest) = data.as_chunks::<4>();
+    for &word in words {
+        hash = hash.wrapping_add(u32::from_le_bytes(word)).wrapping_mul(FACTOR);
+        hash ^= hash >> 16;
+    }
+    if !rest.is_empty() {
+        let tail = rest.iter().rev().fold(0, |tail, &byte| tail << 8 | u32::from(byte));
+        hash = hash.wrapping_add(tail).wrapping_mul(FACTOR);
+        hash ^= hash >> 24;
+    }
+    hash
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::{InternalKey, Kind};
+
+    fn filter_of(bits_per_key: usize, keys: &[&[u8]]) -> Vec<u8> {
+        let mut filter = Vec::new();
+        Bloom::new(bits_per_key).create(keys, &mut filter);
+        filter
+    }
+
+    #[track_caller]
+    fn check(bits_per_key: usize, keys: &[&[u8]], expect: &str) {
+        let hex: String = filter_of(bits_per_key, keys).iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, expect);
+    }
+
+    // The expected bytes come from LevelDB 1.23 itself.
+    #[test]
+    #[rustfmt::skip]
+    fn the_same_bits_as_leveldb() {
+        let ten: Vec<Vec<u8>> = (0..10).map(|i| format!("key{i}").into_bytes()).collect();
+        let ten: Vec<&[u8]> = ten.iter().map(Vec::as_slice).collect();
+        check(10,  &[],                   "000000000000000006");
+        check(10,  &[b""],                "080004000200118006");
+        check(10,  &[b"hello", b"world"], "114000414410401006");
+        check(10,  &[b"\xff\x80", b"\xe1\x80\xb9\x32\xfe"], "044892240000010206");
+        check(1,   &[b"a"],               "000000000000010001");
+        check(0,   &[b"a", b"b"],         "100000000000010001");
+        check(100, &[b"a"],               "0b00000000c07f0000000000f81e");
+        check(4,   &ten,                  "000040000000002002");
+        check(10,  &ten,                  "6c265a106c405c58242a2c4a6a06");
+        check(16,  &ten,                  "11402032910864329140643281406422910064120b");
+    }
+
+    #[test]
+    fn appends_behind_what_is_there() {
+        let mut filters = b"before".to_vec();
+        Bloom::new(10).create(&[b"hello", b"world"], &mut filters);
+        assert_eq!(filters[6..], filter_of(10, &[b"hello", b"world"]));
+    }
+
+    #[test]
+    fn never_no_to_a_present_key_and_rarely_perhaps_to_an_absent_one() {
+        let policy = Bloom::new(10);
+        for count in [1u32, 10, 100, 1000, 10_000] {
+            let keys: Vec<[u8; 4]> = (0..count).map(u32::to_le_bytes).collect();
+            let keys: Vec<&[u8]> = keys.iter().map(<[u8; 4]>::as_slice).collect();
+            let filter = filter_of(10, &keys);
+            assert!(keys.iter().all(|key| policy.may_match(key, &filter)), "{count} keys");
+            let absent = (0..10_000u32).map(|i| (i + 1_000_000_000).to_le_bytes());
+            let let_through = absent.filter(|key| policy.may_match(key, &filter)).count();
+            assert!(let_through < 200, "{let_through} of 10000 absent keys, filter of {count}");
+        }
+    }
+
+    #[test]
+    fn hostile_filters() {
+        let policy = Bloom::new(10);
+        assert!(!policy.may_match(b"a", b""));
+        assert!(!policy.may_match(b"a", b"\x06"), "no bits");
+        assert!(policy.may_match(b"a", b"\x00\x1f"), "31 probes: unknown encoding");
+        assert!(policy.may_match(b"a", b"\x00\xff"));
+        assert!(policy.may_match(b"a", b"\x00\x00"), "no probes reject nothing");
+        assert!(!policy.may_match(b"a", b"\x00\x01"));
+    }
+
+    #[test]
+    fn internal_keys_are_asked_by_their_user_keys() {
+        let policy = OfUserKeys(Arc::new(Bloom::new(10)));
+        let stored = InternalKey::new(b"hello", 7, Kind::Put);
+        let asked = InternalKey::new(b"hello", 99, Kind::Delete);
+        let mut filter = Vec::new();
+        policy.create(&[stored.as_bytes()], &mut filter);
+        assert_eq!(filter, filter_of(10, &[b"hello"]));
+        assert!(policy.may_match(asked.as_bytes(), &filter));
+        assert_eq!(policy.name(), "leveldb.BuiltinBloomFilter2");
+    }
+
+    // Vectors of LevelDB's own test of its hash.
+    #[test]
+    #[rustfmt::skip]
+    fn hash_of_every_tail_length() {
+        assert_eq!(hash(b"",                     0xbc9f_1d34), 0xbc9f_1d34);
+        assert_eq!(hash(b"\x62",                 0xbc9f_1d34), 0xef13_45c4);
+        assert_eq!(hash(b"\xc3\x97",             0xbc9f_1d34), 0x5b66_3814);
+        assert_eq!(hash(b"\xe2\x99\xa5",         0xbc9f_1d34), 0x323c_078f);
+        assert_eq!(hash(b"\xe1\x80\xb9\x32",     0xbc9f_1d34), 0xed21_633a);
+    }
+}

@@ -1,0 +1,50 @@
+//! The log: records in order, made so that a torn end is recognised. Write-ahead logs and manifests are logs.
+//!
+//! ```text
+//!   file    +----------------+----------------+--------
+//!           | block: 32 KiB  | block: 32 KiB  | ...       the last one may be shorter
+//!           +----------------+----------------+--------
+//!   block   +----------+----------+-- --+----------+-------+
+//!           | fragment | fragment | ... | fragment | zeros |   fewer than 7 bytes never hold a fragment
+//!           +----------+----------+-- --+----------+-------+
+//!           0          4          6      7
+//!   fragment+----------+----------+------+-----------+
+//!           | checksum | length   | type | payload   |   integers little-endian; checksum over type and payload
+//!           +----------+----------+------+-----------+
+//! ```
+//!
+//! A record is one `FULL` fragment, or a `FIRST`, any number of `MIDDLE` and a `LAST`. A header of type 0 and length 0
+//! is room that was set aside and not used: the rest of its block is skipped.
+//!
+//! [`Framer`] says where the fragments of a record go, [`LogReader`] finds the records again. Neither opens a file.
+
+mod framer;
+mod reader;
+
+pub use framer::{Fragment, Framer};
+pub use reader::{Item, LogReader, Tail};
+
+use crate::crc;
+
+/// The bytes of a block. A fragment never crosses from one block into the next.
+pub const BLOCK_SIZE: usize = 32768;
+
+/// The bytes before the payload of a fragment.
+pub const HEADER_SIZE: usize = 7;
+
+/// The longest payload that one block can hold.
+const MAX_PAYLOAD: usize = BLOCK_SIZE - HEADER_SIZE;
+
+/// The type bytes of fragments.
+mod kind {
+    pub(super) const ZERO: u8 = 0;
+    pub(super) const FULL: u8 = 1;
+    pub(super) const FIRST: u8 = 2;
+    pub(super) const MIDDLE: u8 = 3;
+    pub(super) const LAST: u8 = 4;
+}
+
+/// The checksum of a fragment as it is stored.
+fn checksum(kind: u8, payload: &[u8]) -> u32 {
+    crc::mask(crc::extend(crc::value(&[kind]), payload))
+}

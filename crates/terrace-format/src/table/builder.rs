@@ -1,0 +1,206 @@
+//! Writes a table, byte for byte as LevelDB does.
+//!
+//! ```text
+//!   add  ->  data block  --full-->  file
+//!                |                    |
+//!                |  last key          |  handle
+//!                v                    v
+//!             pending index entry  --first key of the next block, or finish-->  index block
+//! ```
+//!
+//! The index entry of a block waits for the first key of the next one, so that its key may be any short one between
+//! the two. Data, metaindex and index blocks are packed if that saves more than an eighth; the filter never is.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use super::trailer::trailer;
+use super::{BlockHandle, FOOTER_SIZE, Footer, TRAILER_SIZE};
+use crate::block::BlockBuilder;
+use crate::comparator::Comparator;
+use crate::compress::{self, Codec};
+use crate::filter::FilterPolicy;
+use crate::filter_block::FilterBlockBuilder;
+
+/// How a table is written.
+#[derive(Clone)]
+pub struct TableOptions {
+    /// The order of the keys.
+    pub comparator: Arc<dyn Comparator>,
+    /// What makes the filter; without one the table has none.
+    pub filter: Option<Arc<dyn FilterPolicy>>,
+    /// A data block is full when it has this many bytes or more, before packing.
+    pub block_size: usize,
+    /// Every so many keys of a data block, one is stored whole. 1 or more.
+    pub restart_interval: usize,
+    /// What packs the blocks.
+    pub codec: &'static Codec,
+}
+
+/// A table being written.
+///
+/// Writes each block with two calls, so that a file behind it wants a buffer. After an error from the file the table
+/// is lost: what reached the file is unknown, and nothing may be added.
+pub struct TableBuilder<W> {
+    options: TableOptions,
+    blocks: BlockWriter<W>,
+    data: BlockBuilder,
+    index: BlockBuilder,
+    filter: Option<FilterBlockBuilder>,
+    /// The block written last, until its index entry is. The data block is empty meanwhile, or one key old.
+    pending: Option<Pending>,
+    entries: u64,
+}
+
+struct Pending {
+    last_key: Vec<u8>,
+    handle: BlockHandle,
+}
+
+impl<W: Write> TableBuilder<W> {
+    /// A table into `out`, which begins where the file does.
+    pub fn new(options: TableOptions, out: W) -> TableBuilder<W> {
+        let mut filter = options.filter.clone().map(FilterBlockBuilder::new);
+        if let Some(filter) = &mut filter {
+            filter.start_block(0);
+        }
+        TableBuilder {
+            blocks: BlockWriter { out, offset: 0, codec: options.codec, packed: Vec::new() },
+            data: BlockBuilder::new(options.restart_interval),
+            index: BlockBuilder::new(1),
+            filter,
+            pending: None,
+            entries: 0,
+            options,
+        }
+    }
+
+    /// Adds an entry. `key` is above every earlier one. Writes a block when that is full.
+    pub fn add(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        debug_assert!(self.rises(key), "{:?} is not above the key before", key.escape_ascii().to_string());
+        let comparator = &self.options.comparator;
+        if let Some(Pending { mut last_key, handle }) = self.pending.take() {
+            comparator.shortest_separator(&mut last_key, key);
+            add_handle(&mut self.index, &last_key, handle);
+        }
+        if let Some(filter) = &mut self.filter {
+            filter.add(key);
+        }
+        self.data.add(key, value);
+        self.entries += 1;
+        if self.data.size_estimate() >= self.options.block_size {
+            self.flush_block()?;
+        }
+        Ok(())
+    }
+
+    /// Ends the data block here, unless it is empty.
+    pub fn flush_block(&mut self) -> io::Result<()> {
+        if self.data.is_empty() {
+            return Ok(());
+        }
+        let handle = self.blocks.write(self.data.finish())?;
+        self.pending = Some(Pending { last_key: self.data.last_key().to_vec(), handle });
+        self.data.reset();
+        if let Some(filter) = &mut self.filter {
+            filter.start_block(self.blocks.offset);
+        }
+        Ok(())
+    }
+
+    /// Writes what is left of the table. Nothing may be added afterwards. Flushes and syncs nothing.
+    pub fn finish(&mut self) -> io::Result<()> {
+        self.flush_block()?;
+        let metaindex = self.write_metaindex()?;
+        if let Some(Pending { mut last_key, handle }) = self.pending.take() {
+            self.options.comparator.short_successor(&mut last_key);
+            add_handle(&mut self.index, &last_key, handle);
+        }
+        let index = self.blocks.write(self.index.finish())?;
+        self.blocks.append(&Footer { metaindex, index }.encode())
+    }
+
+    /// How many entries were added.
+    pub fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// The bytes given to the file so far.
+    pub fn file_size(&self) -> u64 {
+        self.blocks.offset
+    }
+
+    /// About the bytes that the file would have if it were finished now, without the filter.
+    pub fn size_estimate(&self) -> u64 {
+        let unwritten = self.data.size_estimate() + self.index.size_estimate() + FOOTER_SIZE;
+        self.blocks.offset + unwritten as u64
+    }
+
+    /// The file.
+    pub fn into_inner(self) -> W {
+        self.blocks.out
+    }
+
+    /// Writes the filter, if there is one, and the block that names it.
+    fn write_metaindex(&mut self) -> io::Result<BlockHandle> {
+        let mut metaindex = BlockBuilder::new(self.options.restart_interval);
+        if let (Some(filter), Some(policy)) = (self.filter.take(), &self.options.filter) {
+            let handle = self.blocks.write_raw(&filter.finish(), compress::NONE.id)?;
+            add_handle(&mut metaindex, format!("filter.{}", policy.name()).as_bytes(), handle);
+        }
+        self.blocks.write(metaindex.finish())
+    }
+
+    fn rises(&self, key: &[u8]) -> bool {
+        let last = match &self.pending {
+            Some(pending) => &pending.last_key,
+            None if self.data.is_empty() => return true,
+            None => self.data.last_key(),
+        };
+        self.options.comparator.compare(last, key).is_lt()
+    }
+}
+
+fn add_handle(block: &mut BlockBuilder, key: &[u8], handle: BlockHandle) {
+    let mut encoded = Vec::with_capacity(20);
+    handle.encode(&mut encoded);
+    block.add(key, &encoded);
+}
+
+/// The file under a table: blocks with their trailers, one behind the other.
+struct BlockWriter<W> {
+    out: W,
+    offset: u64,
+    codec: &'static Codec,
+    packed: Vec<u8>,
+}
+
+impl<W: Write> BlockWriter<W> {
+    /// Writes a block, packed if that saves more than an eighth.
+    fn write(&mut self, raw: &[u8]) -> io::Result<BlockHandle> {
+        let mut packed = std::mem::take(&mut self.packed);
+        packed.clear();
+        (self.codec.pack)(raw, &mut packed);
+        let handle = if packed.len() < raw.len() - raw.len() / 8 {
+            self.write_raw(&packed, self.codec.id)
+        } else {
+            self.write_raw(raw, compress::NONE.id)
+        };
+        self.packed = packed;
+        handle
+    }
+
+    fn write_raw(&mut self, stored: &[u8], id: u8) -> io::Result<BlockHandle> {
+        let handle = BlockHandle { offset: self.offset, size: stored.len() as u64 };
+        self.append(stored)?;
+        self.append(&trailer(stored, id))?;
+        debug_assert_eq!(self.offset, handle.offset + handle.size + TRAILER_SIZE as u64);
+        Ok(handle)
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.out.write_all(bytes)?;
+        self.offset += bytes.len() as u64;
+        Ok(())
+    }
+}

@@ -1,0 +1,46 @@
+//! The five bytes behind every block of a table.
+//!
+//! ```text
+//!   0        1                5
+//!   +--------+----------------+
+//!   | codec  | checksum (LE)  |   masked; over the stored block and the codec byte
+//!   +--------+----------------+
+//! ```
+
+use crate::coding::get_fixed32;
+use crate::compress;
+use crate::crc;
+use crate::flaw::Flaw;
+
+/// The bytes of a trailer.
+pub const TRAILER_SIZE: usize = 5;
+
+/// The trailer of `stored`, a block that was packed by the codec `id`.
+pub(super) fn trailer(stored: &[u8], id: u8) -> [u8; TRAILER_SIZE] {
+    let [c0, c1, c2, c3] = checksum(stored, id).to_le_bytes();
+    [id, c0, c1, c2, c3]
+}
+
+/// The contents of the block that is `stored` with its trailer: the block's size and five bytes more.
+///
+/// Without `verify` the checksum is not looked at, and the contents may be anything. Flaws are placed from the start
+/// of the block. Takes no more memory than the codec's bound for what is stored.
+pub fn read_block(stored: &[u8], verify: bool) -> Result<Vec<u8>, Flaw> {
+    let Some((block, &[id, ref checksum_bytes @ ..])) = stored.split_last_chunk::<TRAILER_SIZE>() else {
+        return Err(Flaw::truncated(0, "the trailer of a block", stored.len() as u64, TRAILER_SIZE as u64));
+    };
+    if verify {
+        let (computed, expected) = (checksum(block, id), get_fixed32(checksum_bytes));
+        if let Some(expected) = expected
+            && computed != expected
+        {
+            return Err(Flaw::checksum(0, computed, expected));
+        }
+    }
+    compress::unpack(id, block)
+}
+
+/// The checksum as it is stored.
+fn checksum(block: &[u8], id: u8) -> u32 {
+    crc::mask(crc::extend(crc::value(block), &[id]))
+}
