@@ -1,2 +1,42 @@
-//! Chores of this repository.
-fn main() {}
+//! Chores of this repository: `cargo xtask COMMAND`.
+//!
+//! Needs nothing but the standard library, so that it builds in a second, before anything else does.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "reads the repository itself; no code of the database runs here"
+)]
+
+mod tidy;
+
+use std::process::ExitCode;
+
+/// A command: what to type, what it does, and the function that does it.
+struct Command {
+    name: &'static str,
+    help: &'static str,
+    run: fn() -> ExitCode,
+}
+
+static COMMANDS: &[Command] = &[Command {
+    name: "tidy",
+    help: "Check floors, bans, unsafe code and machine paths; print sizes",
+    run: tidy::run,
+}];
+
+fn main() -> ExitCode {
+    let wanted = std::env::args().nth(1).unwrap_or_default();
+    match COMMANDS.iter().find(|command| command.name == wanted) {
+        Some(command) => (command.run)(),
+        None => usage(),
+    }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("usage: cargo xtask COMMAND\n");
+    for Command { name, help, .. } in COMMANDS {
+        eprintln!("  {name:<8} {help}");
+    }
+    ExitCode::from(2)
+}

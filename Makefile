@@ -1,0 +1,29 @@
+# Everything one does here. `make` alone lists it.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build run test doc
+
+CITIES := data/cities.tsv.zst
+# Optimised, with every assertion and overflow check on: two million model operations take seconds.
+CI := --profile ci
+
+help:  ## List these commands
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
+
+setup:  ## Install what building and testing need from the system
+	@.ci/setup
+
+build:  ## Build the program `terrace`, optimised
+	@cargo build --release --package terrace-cli
+
+run: build  ## Show what it does, on a database of 171,075 cities
+	@"$${CARGO_TARGET_DIR:-target}/release/terrace" tour $(CITIES)
+
+test:  ## Check everything: format, lints, tidiness, tests
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets $(CI) --quiet -- --deny warnings
+	cargo xtask tidy
+	cargo test --workspace $(CI) -- --quiet
+
+doc:  ## Make the documentation of the crates
+	@RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps

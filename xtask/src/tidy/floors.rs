@@ -1,0 +1,305 @@
+//! Floors: a room imports only rooms below it.
+//!
+//! ```text
+//!   10  terrace-cli  terrace-server  terrace-bench
+//!    8  txn                                   .
+//!    7  db  destroy  verify  ...              .   inside the crate `terrace`: a module may also
+//!    :                                        .   import what stands to its left on its own floor
+//!    2  sync  error  logger  ...              .
+//!    1  terrace-format
+//!    0  terrace-env
+//! ```
+//!
+//! The order within a floor is what makes circles impossible. Tests may look anywhere; `lib.rs`, which gives the
+//! outside its names, names every room.
+
+use super::Problem;
+use super::source::Source;
+use super::tree::{File, Tree};
+
+/// A crate, the floor it stands on, and whether only tests may use it.
+struct Crate {
+    name: &'static str,
+    floor: u8,
+    dev_only: bool,
+}
+
+const fn at(floor: u8, name: &'static str) -> Crate {
+    Crate { name, floor, dev_only: false }
+}
+
+static CRATES: &[Crate] = &[
+    at(0, "terrace-env"),
+    at(1, "terrace-format"),
+    at(8, "terrace"),
+    at(10, "terrace-bench"),
+    at(10, "terrace-cli"),
+    at(10, "terrace-server"),
+    Crate { name: "terrace-testkit", floor: 9, dev_only: true },
+];
+
+/// The modules of the crate `terrace`, floor by floor, each floor in the order of who may import whom.
+static MODULES: &[(u8, &[&str])] = &[
+    // Options carry the handle of a cache and of a snapshot, so these two stand as low as options do.
+    (2, &["sync", "error", "logger", "snapshot", "cache", "options"]),
+    (3, &["arena", "btree", "metrics"]),
+    (4, &["memtable", "tables", "iter"]),
+    (5, &["version"]),
+    (6, &["compaction"]),
+    (7, &["db", "destroy", "verify", "repair", "checkpoint"]),
+    (8, &["txn"]),
+];
+
+const MODULES_ROOT: &str = "crates/terrace/src/";
+const TABLES: &str = "xtask/src/tidy/floors.rs";
+
+/// Floors between crates.
+pub(super) fn crates(tree: &Tree) -> Vec<Problem> {
+    tree.files.iter().filter_map(manifest).flat_map(|(name, file)| crate_problems(name, file)).collect()
+}
+
+/// The name of the crate whose manifest `file` is.
+fn manifest(file: &File) -> Option<(&str, &File)> {
+    let name = file.path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?;
+    Some((name, file))
+}
+
+fn crate_problems(name: &str, file: &File) -> Vec<Problem> {
+    let Some(own) = known_crate(name) else { return vec![unknown_crate(name, &file.path, 1)] };
+    let ours = dependencies(&file.text).into_iter().filter(|(_, used)| used.starts_with("terrace"));
+    ours.filter_map(|(line, used)| match known_crate(used) {
+        None => Some(unknown_crate(used, &file.path, line)),
+        Some(used) if used.dev_only => Some(dev_only(used, &file.path, line)),
+        Some(used) if used.floor >= own.floor => Some(upward_crate(own, used, &file.path, line)),
+        Some(_) => None,
+    })
+    .collect()
+}
+
+fn known_crate(name: &str) -> Option<&'static Crate> {
+    CRATES.iter().find(|room| room.name == name)
+}
+
+/// What a manifest depends on, and on which line; dependencies of tests left out.
+fn dependencies(manifest: &str) -> Vec<(usize, &str)> {
+    let mut found = Vec::new();
+    let mut inside = false;
+    for (line, text) in (1..).zip(manifest.lines()) {
+        if let Some(section) = text.trim().strip_prefix('[') {
+            let section = section.trim_end_matches(']');
+            let parts: Vec<&str> = section.split('.').collect();
+            let place = parts.iter().position(|part| matches!(*part, "dependencies" | "build-dependencies"));
+            inside = place.is_some_and(|place| place + 1 == parts.len());
+            found.extend(place.and_then(|place| parts.get(place + 1)).map(|name| (line, *name)));
+        } else if inside {
+            let name = text.split(['.', '=', ' ']).next().unwrap_or_default();
+            if !name.is_empty() && !name.starts_with('#') {
+                found.push((line, name));
+            }
+        }
+    }
+    found
+}
+
+/// Floors between the modules of the crate `terrace`.
+pub(super) fn modules(tree: &Tree) -> Vec<Problem> {
+    let rooms = tree.sources.iter().filter_map(|source| Some((module_of(&source.path)?, source)));
+    rooms.flat_map(|(own, source)| module_problems(own, source)).collect()
+}
+
+/// The top module that the file `path` is part of.
+fn module_of(path: &str) -> Option<&str> {
+    let below = path.strip_prefix(MODULES_ROOT)?;
+    let name = below.split('/').next()?;
+    let name = name.strip_suffix(".rs").unwrap_or(name);
+    (name != "lib").then_some(name)
+}
+
+fn module_problems(own: &str, source: &Source) -> Vec<Problem> {
+    let Some(own_place) = place_of(own) else { return vec![unknown_module(own, &source.path, 1)] };
+    let mut problems = Vec::new();
+    for path in source.product_paths() {
+        let Some(used) = used_module(&source.path, &path.text) else { continue };
+        match place_of(used) {
+            None => problems.push(unknown_module(used, &source.path, path.line)),
+            Some(place) if place > own_place => {
+                problems.push(upward_module(own, used, &source.path, path.line))
+            }
+            Some(_) => {}
+        }
+    }
+    problems
+}
+
+/// Where a module stands: its floor, then its place from the left.
+fn place_of(module: &str) -> Option<(u8, usize)> {
+    MODULES.iter().find_map(|(floor, row)| Some((*floor, row.iter().position(|name| *name == module)?)))
+}
+
+/// The top module that the path `text` leads to, when it leads through the root of the crate.
+fn used_module<'a>(file: &str, text: &'a str) -> Option<&'a str> {
+    let mut rest = text;
+    let mut climbed = 0;
+    while let Some(above) = rest.strip_prefix("super::") {
+        rest = above;
+        climbed += 1;
+    }
+    let from_root =
+        if climbed > 0 { (climbed >= depth(file)).then_some(rest) } else { rest.strip_prefix("crate::") };
+    from_root?.split("::").next()
+}
+
+/// How far below the root of the crate the module of a file is: 1 for `src/db.rs` and `src/db/mod.rs`.
+fn depth(file: &str) -> usize {
+    let below = file.strip_prefix(MODULES_ROOT).unwrap_or(file);
+    below.strip_suffix("/mod.rs").unwrap_or(below).split('/').count()
+}
+
+fn unknown_crate(name: &str, file: &str, line: usize) -> Problem {
+    Problem {
+        file: file.into(),
+        line,
+        what: format!("the crate `{name}` has no floor"),
+        why: "every crate stands on one".into(),
+        fix: format!("add it to CRATES in {TABLES}"),
+    }
+}
+
+fn dev_only(used: &Crate, file: &str, line: usize) -> Problem {
+    Problem {
+        file: file.into(),
+        line,
+        what: format!("depends on `{}`", used.name),
+        why: "only tests may".into(),
+        fix: "move it to [dev-dependencies]".into(),
+    }
+}
+
+fn upward_crate(own: &Crate, used: &Crate, file: &str, line: usize) -> Problem {
+    Problem {
+        file: file.into(),
+        line,
+        what: format!("`{}` depends on `{}`", own.name, used.name),
+        why: format!("floor {} is not below floor {}", used.floor, own.floor),
+        fix: "move the shared part to a lower crate".into(),
+    }
+}
+
+fn unknown_module(name: &str, file: &str, line: usize) -> Problem {
+    Problem {
+        file: file.into(),
+        line,
+        what: format!("`{name}` is no known top module"),
+        why: "every module stands on a floor, and a name that lib.rs passes on hides it".into(),
+        fix: format!("name the module that the item lives in, or add a new module to MODULES in {TABLES}"),
+    }
+}
+
+fn upward_module(own: &str, used: &str, file: &str, line: usize) -> Problem {
+    Problem {
+        file: file.into(),
+        line,
+        what: format!("`{own}` imports `{used}`"),
+        why: format!("`{used}` stands above it, or to its right on the same floor"),
+        fix: "move the shared part down, or let the caller hand it in".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::expect;
+    use super::*;
+
+    const DB: &str = "crates/terrace/src/db/open.rs";
+    const CACHE: &str = "crates/terrace/src/cache.rs";
+
+    #[test]
+    fn crate_above() {
+        let toml = "[dependencies]\nsnap.workspace = true\nterrace = { workspace = true }\n";
+        let path = "crates/terrace-format/Cargo.toml";
+        expect(crates, &[(path, toml)], &[&format!("{path}:3: `terrace-format` depends on `terrace`")]);
+    }
+
+    #[test]
+    fn crate_above_in_a_section_of_its_own() {
+        let toml = "[target.'cfg(unix)'.dependencies.terrace-format]\nworkspace = true\n";
+        let path = "crates/terrace-env/Cargo.toml";
+        expect(crates, &[(path, toml)], &[&format!("{path}:1: `terrace-env` depends on `terrace-format`")]);
+    }
+
+    #[test]
+    fn testkit_outside_of_tests() {
+        let toml = "[dependencies]\nterrace-testkit.workspace = true\n";
+        let path = "crates/terrace-cli/Cargo.toml";
+        expect(crates, &[(path, toml)], &[&format!("{path}:2: depends on `terrace-testkit`")]);
+    }
+
+    #[test]
+    fn crate_below_and_testkit_for_tests() {
+        let toml = "[dependencies]\nterrace-env.workspace = true\n\n[dev-dependencies]\nterrace-testkit.workspace = true\n";
+        expect(crates, &[("crates/terrace/Cargo.toml", toml)], &[]);
+    }
+
+    #[test]
+    fn crate_without_a_floor() {
+        let path = "crates/terrace-moon/Cargo.toml";
+        expect(crates, &[(path, "")], &[&format!("{path}:1: the crate `terrace-moon` has no floor")]);
+    }
+
+    #[test]
+    fn module_below() {
+        expect(modules, &[(DB, "use crate::{version::Set, error::Result};\ncrate::sync::f()")], &[]);
+    }
+
+    #[test]
+    fn module_above() {
+        let text = "use crate::sync::Arc;\nuse crate::{\n    db::Db,\n};";
+        expect(modules, &[(CACHE, text)], &[&format!("{CACHE}:3: `cache` imports `db`")]);
+    }
+
+    #[test]
+    fn own_module() {
+        expect(modules, &[(DB, "use crate::db::write::Writer; use super::read::Reader;")], &[]);
+    }
+
+    #[test]
+    fn to_the_right_on_the_same_floor() {
+        let path = "crates/terrace/src/tables/open.rs";
+        expect(
+            modules,
+            &[(path, "use crate::iter::Merge;")],
+            &[&format!("{path}:1: `tables` imports `iter`")],
+        );
+        expect(modules, &[("crates/terrace/src/iter/mod.rs", "use crate::tables::Tables;")], &[]);
+    }
+
+    #[test]
+    fn upward_through_the_root() {
+        expect(modules, &[(CACHE, "use super::db::Db;")], &[&format!("{CACHE}:1: `cache` imports `db`")]);
+    }
+
+    #[test]
+    fn module_above_in_tests() {
+        expect(modules, &[(CACHE, "#[cfg(test)]\nmod tests {\n    use crate::db::Db;\n}")], &[]);
+    }
+
+    #[test]
+    fn name_passed_on_by_the_root() {
+        expect(
+            modules,
+            &[(CACHE, "use crate::Result;")],
+            &[&format!("{CACHE}:1: `Result` is no known top module")],
+        );
+    }
+
+    #[test]
+    fn module_without_a_floor() {
+        let path = "crates/terrace/src/moon.rs";
+        expect(modules, &[(path, "")], &[&format!("{path}:1: `moon` is no known top module")]);
+    }
+
+    #[test]
+    fn the_root_names_all() {
+        expect(modules, &[("crates/terrace/src/lib.rs", "pub use crate::txn::Txn;")], &[]);
+    }
+}

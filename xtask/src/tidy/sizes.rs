@@ -1,0 +1,138 @@
+//! How large the rooms are: lines of code, of comments and of tests, without empty ones.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::source::Source;
+use super::tree::Tree;
+use super::unsafes;
+
+/// Longer files are pointed out.
+const LONG: usize = 500;
+/// How many of the longest are listed.
+const LISTED: usize = 5;
+
+#[derive(Default, Clone, Copy)]
+struct Lines {
+    files: usize,
+    code: usize,
+    comments: usize,
+    tests: usize,
+}
+
+impl Lines {
+    fn of(source: &Source) -> Lines {
+        let mut lines = Lines { files: 1, ..Lines::default() };
+        for (number, line) in (1..).zip(&source.lines) {
+            match (line.code.trim().is_empty(), line.comment.is_empty()) {
+                (true, true) => {}
+                _ if source.is_test(number) => lines.tests += 1,
+                (true, false) => lines.comments += 1,
+                (false, _) => lines.code += 1,
+            }
+        }
+        lines
+    }
+
+    fn add(&mut self, other: Lines) {
+        self.files += other.files;
+        self.code += other.code;
+        self.comments += other.comments;
+        self.tests += other.tests;
+    }
+
+    fn all(&self) -> usize {
+        self.code + self.comments + self.tests
+    }
+}
+
+/// A table of the rooms, the longest files, and the sites of unsafe code.
+pub(super) fn report(tree: &Tree) -> String {
+    let mut text = String::new();
+    rooms(tree, &mut text);
+    longest(tree, &mut text);
+    unsafe_sites(tree, &mut text);
+    text
+}
+
+fn rooms(tree: &Tree, text: &mut String) {
+    let mut rooms = BTreeMap::<String, Lines>::new();
+    let mut sum = Lines::default();
+    for source in &tree.sources {
+        let lines = Lines::of(source);
+        rooms.entry(room_of(&source.path)).or_default().add(lines);
+        sum.add(lines);
+    }
+    line(text, format_args!("{:<28}{:>7}{:>9}{:>10}{:>8}", "room", "files", "code", "comments", "tests"));
+    for (room, lines) in rooms.iter().map(|(room, lines)| (room.as_str(), lines)).chain([("all", &sum)]) {
+        let Lines { files, code, comments, tests } = lines;
+        line(text, format_args!("{room:<28}{files:>7}{code:>9}{comments:>10}{tests:>8}"));
+    }
+}
+
+/// The crate of a file; in the crate `terrace`, also its top module.
+fn room_of(path: &str) -> String {
+    let mut names = path.trim_start_matches("crates/").split('/');
+    let room = names.next().unwrap_or_default();
+    match (room, names.next(), names.next()) {
+        ("terrace", Some("src"), Some(module)) => format!("terrace::{}", module.trim_end_matches(".rs")),
+        ("terrace", Some(folder), _) => format!("terrace {folder}"),
+        _ => room.to_owned(),
+    }
+}
+
+fn longest(tree: &Tree, text: &mut String) {
+    let mut files: Vec<(usize, &str)> =
+        tree.sources.iter().map(|source| (Lines::of(source).all(), source.path.as_str())).collect();
+    files.sort_by(|a, b| b.cmp(a));
+    line(text, format_args!("\nlongest files"));
+    for (place, (lines, path)) in files.iter().enumerate() {
+        if place < LISTED || *lines > LONG {
+            let note = if *lines > LONG { "   longer than 500 lines: is it one idea?" } else { "" };
+            line(text, format_args!("{lines:>6}  {path}{note}"));
+        }
+    }
+}
+
+fn unsafe_sites(tree: &Tree, text: &mut String) {
+    let sites = unsafes::sites(tree);
+    line(text, format_args!("\nunsafe: {}", sites.len()));
+    for (file, at) in sites {
+        line(text, format_args!("        {file}:{at}"));
+    }
+    text.push('\n');
+}
+
+fn line(text: &mut String, words: std::fmt::Arguments<'_>) {
+    // Writing to a `String` never fails.
+    let _ = writeln!(text, "{words}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_of_lines() {
+        let text = "//! Doc.\n\nfn f() {} // why\n/* a\nb */\n#[test]\nfn t() {\n    // x\n}\n";
+        let lines = Lines::of(&Source::new("src/a.rs", text));
+        assert_eq!((lines.code, lines.comments, lines.tests), (1, 3, 4));
+    }
+
+    #[test]
+    fn rooms_of_files() {
+        assert_eq!(room_of("crates/terrace/src/db/open.rs"), "terrace::db");
+        assert_eq!(room_of("crates/terrace/src/error.rs"), "terrace::error");
+        assert_eq!(room_of("crates/terrace/tests/it/model.rs"), "terrace tests");
+        assert_eq!(room_of("crates/terrace-env/src/mem/disk.rs"), "terrace-env");
+        assert_eq!(room_of("xtask/src/main.rs"), "xtask");
+    }
+
+    #[test]
+    fn long_files_are_pointed_out() {
+        let long = "x\n".repeat(LONG + 1);
+        let report = report(&Tree::of(&[("xtask/a.rs", &long), ("xtask/b.rs", "x")]));
+        assert!(report.contains("   501  xtask/a.rs   longer than 500 lines"), "{report}");
+        assert!(report.contains("     1  xtask/b.rs\n"), "{report}");
+    }
+}

@@ -1,0 +1,112 @@
+//! A Rust file as the checks see it.
+
+use super::paths::{self, Path};
+use super::split::{Split, split};
+
+/// A Rust file.
+pub(super) struct Source {
+    /// From the root of the repository.
+    pub(super) path: String,
+    /// Its lines, split into code and comments.
+    pub(super) lines: Vec<Split>,
+    /// Every path its code names.
+    pub(super) paths: Vec<Path>,
+    /// For each line, whether it is part of a test.
+    test: Vec<bool>,
+}
+
+impl Source {
+    /// From a file's path and text.
+    pub(super) fn new(path: &str, text: &str) -> Source {
+        let lines = split(text);
+        let code = lines.iter().map(|line| line.code.as_str()).collect::<Vec<_>>().join("\n");
+        let test = if is_test_file(path) { vec![true; lines.len()] } else { test_lines(&code, lines.len()) };
+        Source { path: path.to_owned(), paths: paths::paths(&code), lines, test }
+    }
+
+    /// Whether line `line`, counted from 1, is part of a test.
+    pub(super) fn is_test(&self, line: usize) -> bool {
+        self.test.get(line - 1).copied().unwrap_or(false)
+    }
+
+    /// The paths named outside of tests.
+    pub(super) fn product_paths(&self) -> impl Iterator<Item = &Path> {
+        self.paths.iter().filter(|path| !self.is_test(path.line))
+    }
+
+    /// Whether a comment stands on line `line` or on the one above it.
+    pub(super) fn has_comment_beside(&self, line: usize) -> bool {
+        let has = |line: usize| self.lines.get(line).is_some_and(|l| !l.comment.is_empty());
+        has(line - 1) || (line >= 2 && has(line - 2))
+    }
+}
+
+/// Test binaries, benches, and modules of tests in files of their own.
+fn is_test_file(path: &str) -> bool {
+    path.split('/').any(|name| matches!(name, "tests" | "benches" | "tests.rs"))
+}
+
+static TEST_MARKS: &[&str] = &["#[cfg(test)]", "#[test]"];
+
+fn test_lines(code: &str, lines: usize) -> Vec<bool> {
+    let mut test = vec![false; lines];
+    for (start, mark) in TEST_MARKS.iter().flat_map(|mark| code.match_indices(mark)) {
+        let end = start + item_len(&code[start + mark.len()..]) + mark.len();
+        let line = |at: usize| code[..at].matches('\n').count();
+        test[line(start)..=line(end)].fill(true);
+    }
+    test
+}
+
+/// The length of the item at the start of `code`: up to a `;` outside of brackets, or the brace that closes it.
+fn item_len(code: &str) -> usize {
+    let mut depth = 0usize;
+    for (at, c) in code.char_indices() {
+        match c {
+            '{' | '(' | '[' => depth += 1,
+            '}' if depth <= 1 => return at,
+            '}' | ')' | ']' => depth = depth.saturating_sub(1),
+            ';' if depth == 0 => return at,
+            _ => {}
+        }
+    }
+    code.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(path: &str, text: &str, expect: &str) {
+        let source = Source::new(path, text);
+        let marks = (1..=source.lines.len()).map(|line| if source.is_test(line) { 't' } else { '.' });
+        assert_eq!(marks.collect::<String>(), expect);
+    }
+
+    #[test]
+    fn module_of_tests() {
+        check("src/a.rs", "a\n#[cfg(test)]\nmod tests {\n  {}\n}\nb", ".tttt.");
+    }
+
+    #[test]
+    fn attributes_between() {
+        check("src/a.rs", "#[cfg(test)]\n#[track_caller]\nfn a(b: [u8; 2]) {\n}\nc", "tttt.");
+    }
+
+    #[test]
+    fn tests_in_another_file() {
+        check("src/a.rs", "#[cfg(test)]\nmod tests;\nb", "tt.");
+    }
+
+    #[test]
+    fn file_of_tests() {
+        check("crates/x/tests/it/a.rs", "a\nb", "tt");
+        check("crates/x/src/a/tests.rs", "a", "t");
+    }
+
+    #[test]
+    fn mark_in_text() {
+        check("src/a.rs", "f(\"#[test]\")\n// #[test]\nb", "...");
+    }
+}
