@@ -4,7 +4,7 @@
 
 use std::ffi::OsString;
 
-use clap::{ArgMatches, Command, FromArgMatches};
+use clap::{ArgMatches, Command};
 
 use crate::command;
 use crate::failure::{EXITS, Failure, Outcome};
@@ -73,7 +73,9 @@ fn subcommand(row: &Row) -> Command {
 }
 
 fn exits() -> String {
-    EXITS.iter().fold(String::from("Exit codes:"), |text, (code, meaning)| format!("{text}\n  {code}  {meaning}"))
+    EXITS
+        .iter()
+        .fold(String::from("Exit codes:"), |text, (code, meaning)| format!("{text}\n  {code}  {meaning}"))
 }
 
 /// Parses `words`, the first of which is the program's name, and does what they say.
@@ -83,7 +85,9 @@ pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> Outcome {
         Err(e) => e.exit(),
     };
     match matches.subcommand() {
-        Some((name, matches)) => COMMANDS.iter().find(|row| row.name == name).map_or(Ok(()), |row| (row.run)(matches)),
+        Some((name, matches)) => {
+            COMMANDS.iter().find(|row| row.name == name).map_or(Ok(()), |row| (row.run)(matches))
+        }
         None => Ok(()),
     }
 }
@@ -111,11 +115,14 @@ mod tests {
     fn every_argument_is_explained() {
         for row in COMMANDS {
             let mut command = subcommand(row);
+            command.build();
             let help = command.render_long_help().to_string();
             assert!(command.get_about().is_some(), "{} says nothing about itself", row.name);
             for arg in command.get_arguments().filter(|arg| arg.get_id() != "help") {
                 assert!(arg.get_help().is_some(), "{} does not explain {}", row.name, arg.get_id());
-                let shown = arg.get_long().map_or(arg.get_id().to_string().to_uppercase(), |long| format!("--{long}"));
+                let name =
+                    arg.get_value_names().map_or(arg.get_id().to_string(), |names| names[0].to_string());
+                let shown = arg.get_long().map_or(name.to_uppercase(), |long| format!("--{long}"));
                 assert!(help.contains(&shown), "the help of {} lacks {shown}", row.name);
             }
         }

@@ -56,6 +56,13 @@ pub(crate) struct OrderFlag {
     comparator: &'static Order,
 }
 
+/// LevelDB's own order.
+impl Default for OrderFlag {
+    fn default() -> OrderFlag {
+        OrderFlag { comparator: &ORDERS[0] }
+    }
+}
+
 impl OrderFlag {
     /// Options to read with.
     pub(crate) fn to_read(&self) -> Options {
@@ -98,9 +105,10 @@ impl Database {
 pub(crate) fn must_exist(options: &Options, dir: &Path, advice: &str) -> Result<(), Failure> {
     let fs = &options.env.fs;
     let failed = |e: terrace_env::FileError| Failure::Database(e.to_string());
-    let found = if fs.exists(&dir.join(FileName::Current.to_string())).map_err(failed)? {
-        return Ok(());
-    } else if fs.is_dir(dir).map_err(failed)? {
+    let found = if fs.is_dir(dir).map_err(failed)? {
+        if fs.exists(&dir.join(FileName::Current.to_string())).map_err(failed)? {
+            return Ok(());
+        }
         "a directory without a database (it has no file CURRENT)"
     } else if fs.exists(dir).map_err(failed)? {
         "a file, expected the directory of a database"
@@ -148,7 +156,8 @@ impl Tables {
         let bytes = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
         options.compression = self.compression.unwrap_or(options.compression);
         options.block_size = self.block_size.map_or(options.block_size, bytes);
-        options.block_restart_interval = self.block_restart_interval.unwrap_or(options.block_restart_interval);
+        options.block_restart_interval =
+            self.block_restart_interval.unwrap_or(options.block_restart_interval);
         options.max_file_size = self.max_file_size.unwrap_or(options.max_file_size);
         options.write_buffer_size = self.write_buffer.map_or(options.write_buffer_size, bytes);
         match self.filter_bits {

@@ -35,7 +35,7 @@ fn write_str(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
             '\t' => f.write_str("\\t")?,
             '\n' => f.write_str("\\n")?,
             '\\' => f.write_str("\\\\")?,
-            _ => write_hex(f, text[at..plain].as_bytes())?,
+            _ => write_hex(f, &text.as_bytes()[at..plain])?,
         }
     }
     f.write_str(&text[plain..])
@@ -69,7 +69,8 @@ pub(crate) fn unescape(text: &[u8]) -> Result<Vec<u8>, BadEscape> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut at = 0;
     while let Some(&byte) = text.get(at) {
-        let (byte, used) = if byte == b'\\' { one_escape(&text[at..]).ok_or(BadEscape { at })? } else { (byte, 1) };
+        let (byte, used) =
+            if byte == b'\\' { one_escape(&text[at..]).ok_or(BadEscape { at })? } else { (byte, 1) };
         bytes.push(byte);
         at += used;
     }

@@ -79,7 +79,9 @@ mod tests {
     #[test]
     fn every_failure_has_a_documented_code() {
         let text = String::new;
-        for failure in [Failure::No(text()), Failure::Usage(text()), Failure::Database(text()), Failure::File(text())] {
+        for failure in
+            [Failure::No(text()), Failure::Usage(text()), Failure::Database(text()), Failure::File(text())]
+        {
             assert!(EXITS.iter().any(|(code, _)| *code == failure.code()), "{failure:?}");
         }
     }

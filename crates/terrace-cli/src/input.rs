@@ -31,17 +31,18 @@ pub(crate) struct Input {
 impl Input {
     /// Opens `path`, or standard input if that is `-`.
     pub(crate) fn open(path: &Path) -> Result<Input, Failure> {
-        let failed = |e: io::Error| Failure::reading(path, e);
-        let (raw, len): (Box<dyn Read>, _) = match path.to_str() {
-            Some("-") => (Box::new(io::stdin()), None),
-            _ => {
-                let file = open_file(path)?;
-                let len = file.metadata().map_err(failed)?.len();
-                (Box::new(file), Some(len))
-            }
-        };
+        if path == Path::new("-") {
+            return Input::new(Path::new("standard input"), io::stdin(), None);
+        }
+        let file = open_file(path)?;
+        let len = file.metadata().map_err(|e| Failure::reading(path, e))?.len();
+        Input::new(path, file, Some(len))
+    }
+
+    fn new(path: &Path, raw: impl Read + 'static, len: Option<u64>) -> Result<Input, Failure> {
         let done = Arc::new(AtomicU64::new(0));
-        let text = unpacked(Counted { raw, done: Arc::clone(&done) }).map_err(failed)?;
+        let raw = Counted { raw, done: Arc::clone(&done) };
+        let text = unpacked(raw).map_err(|e| Failure::reading(path, e))?;
         Ok(Input { path: path.to_path_buf(), text, line: 0, done, len })
     }
 
@@ -49,7 +50,8 @@ impl Input {
     pub(crate) fn next_line(&mut self, line: &mut Vec<u8>) -> Result<bool, Failure> {
         line.clear();
         self.line += 1;
-        let read = (&mut self.text).take(LONGEST_LINE + 1).read_until(b'\n', line).map_err(|e| self.here(e))?;
+        let read =
+            (&mut self.text).take(LONGEST_LINE + 1).read_until(b'\n', line).map_err(|e| self.here(e))?;
         if line.last() == Some(&b'\n') {
             line.pop();
         } else if read as u64 > LONGEST_LINE {
@@ -96,12 +98,12 @@ pub(crate) fn open_file(path: &Path) -> Result<File, Failure> {
 }
 
 /// Counts the bytes that pass.
-struct Counted {
-    raw: Box<dyn Read>,
+struct Counted<R> {
+    raw: R,
     done: Arc<AtomicU64>,
 }
 
-impl Read for Counted {
+impl<R: Read> Read for Counted<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let n = self.raw.read(buf)?;
         self.done.fetch_add(n as u64, Relaxed);

@@ -22,7 +22,12 @@ pub(crate) fn print(path: &Path, out: &mut impl Write) -> Outcome {
         Some(FileName::Table(_) | FileName::OldTable(_)) => table::print(path, out)?,
         Some(FileName::Log(_)) => log::print(path, out, log::batch)?,
         Some(FileName::Manifest(_)) => log::print(path, out, manifest::edit)?,
-        _ => return Err(Failure::reading(path, "not a name of a table (.ldb, .sst), a log (.log) or a MANIFEST")),
+        _ => {
+            return Err(Failure::reading(
+                path,
+                "not a name of a table (.ldb, .sst), a log (.log) or a MANIFEST",
+            ));
+        }
     };
     out.flush()?;
     match damages {

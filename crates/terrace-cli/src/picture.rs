@@ -48,8 +48,12 @@ fn line(level: &LevelInfo, largest: u64, width: usize, style: &Style) -> String 
     let cells = bar(level, largest, width, style.unicode);
     let empty = " ".repeat(width.saturating_sub(cells.chars().count()));
     let room = style.width.saturating_sub(FIGURES + width + 2);
-    let figures =
-        format!("  {:>5}  {:>5}  {:>9}", level.level, units::count(level.files.len() as u64), units::size(bytes(level)));
+    let figures = format!(
+        "  {:>5}  {:>5}  {:>9}",
+        level.level,
+        units::count(level.files.len() as u64),
+        units::size(bytes(level))
+    );
     format!("{figures}  {}{empty}  {}", style.paint(Colour::Cyan, cells), range(level, room, style.unicode))
 }
 
@@ -141,6 +145,9 @@ mod tests {
     #[test]
     fn long_key_with_a_control() {
         let key = "\u{1b}[2J-and-more";
-        check(&[level(0, &[(1, key, "b")])], &["      0      1        1 B  ##########################  \\x1b[2J-a~ .. b"]);
+        check(
+            &[level(0, &[(1, key, "b")])],
+            &["      0      1        1 B  ##########################  \\x1b[2J-a~ .. b"],
+        );
     }
 }

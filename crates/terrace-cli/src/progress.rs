@@ -1,6 +1,7 @@
 //! Bars with a rate and the time left, for what takes longer than a second.
 //!
-//! Drawn on standard error, and only if that is a terminal. Nothing is drawn in the first second.
+//! Drawn on standard error, and only if that is a terminal. A bar is not drawn in the first second; a spinner is, for
+//! nobody comes by to draw it later.
 
 use std::time::Duration;
 
@@ -19,7 +20,9 @@ impl Progress {
     /// Of `total` bytes, or of bytes without a known end, which `what` is done to.
     pub(crate) fn bytes(what: &'static str, total: Option<u64>) -> Progress {
         let template = match total {
-            Some(_) => "{msg} {wide_bar:.cyan/dim} {binary_bytes}/{binary_total_bytes}  {binary_bytes_per_sec}  {eta} left",
+            Some(_) => {
+                "{msg} {wide_bar:.cyan/dim} {binary_bytes}/{binary_total_bytes}  {binary_bytes_per_sec}  {eta} left"
+            }
             None => "{msg} {spinner} {binary_bytes}  {binary_bytes_per_sec}",
         };
         Progress::new(what, total, template)
@@ -30,7 +33,7 @@ impl Progress {
         let progress = Progress::new(what, None, "{msg} {spinner} {elapsed}");
         progress.bar.enable_steady_tick(Duration::from_millis(200));
         progress.bar.set_draw_target(ProgressDrawTarget::stderr());
-        Progress { hidden: false, ..progress }
+        progress
     }
 
     fn new(what: &'static str, total: Option<u64>, template: &str) -> Progress {

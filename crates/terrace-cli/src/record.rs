@@ -130,7 +130,9 @@ fn take_field(fields: &mut Map<String, Value>, name: &str) -> Result<Vec<u8>, St
     let base64 = format!("{name}_base64");
     match (fields.remove(name), fields.remove(&base64)) {
         (Some(Value::String(text)), None) => Ok(text.into_bytes()),
-        (None, Some(Value::String(text))) => BASE64.decode(text.as_bytes()).map_err(|e| format!("{base64}: {e}")),
+        (None, Some(Value::String(text))) => {
+            BASE64.decode(text.as_bytes()).map_err(|e| format!("{base64}: {e}"))
+        }
         (None, None) => Err(format!("no field \"{name}\" or \"{base64}\"")),
         (Some(_), Some(_)) => Err(format!("both \"{name}\" and \"{base64}\", expected one")),
         _ => Err(format!("\"{name}\" is not a string")),

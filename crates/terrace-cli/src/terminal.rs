@@ -31,8 +31,6 @@ pub(crate) enum Colour {
     Dim = 2,
     /// What is good.
     Green = 32,
-    /// What is bad.
-    Red = 31,
     /// Drawings.
     Cyan = 36,
 }
@@ -47,7 +45,11 @@ impl Style {
             return Style::PLAIN;
         }
         let width = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_col));
-        Style { width: if width == 0 { 80 } else { width.clamp(40, 120) }, unicode: is_utf8(), colour: wants_colour() }
+        Style {
+            width: if width == 0 { 80 } else { width.clamp(40, 120) },
+            unicode: is_utf8(),
+            colour: wants_colour(),
+        }
     }
 
     /// `what` in `colour`, if there are colours.
@@ -58,7 +60,8 @@ impl Style {
 
 /// The first of these variables that is set names the characters of the terminal.
 fn is_utf8() -> bool {
-    let named = ["LC_ALL", "LC_CTYPE", "LANG"].iter().filter_map(|name| env::var(name).ok()).find(|v| !v.is_empty());
+    let named =
+        ["LC_ALL", "LC_CTYPE", "LANG"].iter().filter_map(|name| env::var(name).ok()).find(|v| !v.is_empty());
     named.is_some_and(|name| {
         let name = name.to_ascii_lowercase();
         name.contains("utf-8") || name.contains("utf8")

@@ -7,7 +7,7 @@ pub(crate) fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
     for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -83,7 +83,9 @@ mod tests {
 
     #[test]
     fn counts() {
-        for (n, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (171_075, "171,075"), (1_234_567, "1,234,567")] {
+        for (n, text) in
+            [(0, "0"), (999, "999"), (1000, "1,000"), (171_075, "171,075"), (1_234_567, "1,234,567")]
+        {
             assert_eq!(count(n), text);
         }
     }
@@ -98,7 +100,9 @@ mod tests {
 
     #[test]
     fn sizes_are_read() {
-        for (text, bytes) in [("4096", 4096), ("4k", 4096), ("4KiB", 4096), ("2m", 2 << 20), ("1 GiB", 1 << 30)] {
+        for (text, bytes) in
+            [("4096", 4096), ("4k", 4096), ("4KiB", 4096), ("2m", 2 << 20), ("1 GiB", 1 << 30)]
+        {
             assert_eq!(parse_size(text), Ok(bytes), "{text}");
         }
         for text in ["", "k", "-1", "4 parsecs", "1.5M", "99999999999999999999", "18446744073709551615k"] {

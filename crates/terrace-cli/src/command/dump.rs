@@ -54,7 +54,7 @@ fn entries(db: &Db, format: Format, out: &mut impl Write) -> Outcome {
     while entries.valid() {
         format.write(out, entries.key(), Some(entries.value()))?;
         count += 1;
-        if count % PROGRESS_EVERY == 0 {
+        if count.is_multiple_of(PROGRESS_EVERY) {
             progress.set(bytes_passed(db, &first, &entries)?);
         }
         entries.next();

@@ -81,7 +81,7 @@ fn load(db: &Db, mut entries: Entries, options: &WriteOptions) -> Result<u64, Fa
     let mut loaded = 0;
     while let Some((key, value)) = entries.next()? {
         batch.put(&key, &value);
-        if batch.len() as usize >= BATCH_ENTRIES || batch.approximate_size() >= BATCH_BYTES {
+        if batch.len() >= BATCH_ENTRIES || batch.approximate_size() >= BATCH_BYTES {
             loaded += write(db, &mut batch, options)?;
             progress.set(entries.input().done());
         }

@@ -47,7 +47,11 @@ impl Run for Scan {
         let options = self.range()?;
         let db = self.database.open_to_read()?;
         let mut entries = db.iter_with(&options);
-        if self.reverse { entries.seek_to_last() } else { entries.seek_to_first() }
+        if self.reverse {
+            entries.seek_to_last()
+        } else {
+            entries.seek_to_first()
+        }
 
         let mut out = terminal::output();
         let mut left = self.limit;

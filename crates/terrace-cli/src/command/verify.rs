@@ -22,7 +22,8 @@ impl Run for Verify {
         let options = self.database.order.to_read();
         must_exist(&options, &self.database.dir, "")?;
         let mut progress = Progress::bytes("verifying", Some(0));
-        let report = terrace::verify(&self.database.dir, &options, &mut |done, all| progress.set_of(done, all))?;
+        let report =
+            terrace::verify(&self.database.dir, &options, &mut |done, all| progress.set_of(done, all))?;
         drop(progress);
 
         let mut out = terminal::output();
@@ -30,7 +31,11 @@ impl Run for Verify {
         out.flush()?;
         match report.problems.len() as u64 {
             0 => Ok(()),
-            n => Err(Failure::Database(format!("{}: {}", self.database.dir.display(), units::plural(n, "problem")))),
+            n => Err(Failure::Database(format!(
+                "{}: {}",
+                self.database.dir.display(),
+                units::plural(n, "problem")
+            ))),
         }
     }
 }

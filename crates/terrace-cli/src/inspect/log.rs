@@ -70,7 +70,9 @@ pub(super) fn batch(data: &[u8]) -> Result<String, Flaw> {
         let sequence = first.wrapping_add(i as u64);
         // Writing to a String can't fail.
         let _ = match op {
-            BatchOp::Put { key, value } => writeln!(text, "  {sequence}  put  {} => {}", Escaped(key), Escaped(value)),
+            BatchOp::Put { key, value } => {
+                writeln!(text, "  {sequence}  put  {} => {}", Escaped(key), Escaped(value))
+            }
             BatchOp::Delete { key } => writeln!(text, "  {sequence}  del  {}", Escaped(key)),
         };
     }

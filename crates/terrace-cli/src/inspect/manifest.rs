@@ -46,7 +46,13 @@ pub(super) fn edit(data: &[u8]) -> Result<String, Flaw> {
     }
     for (level, file) in &edit.added {
         let (smallest, largest) = (shown(&file.smallest), shown(&file.largest));
-        say("add", &format_args!("level {level}, file {}, {} bytes, {smallest} .. {largest}", file.number, file.size));
+        say(
+            "add",
+            &format_args!(
+                "level {level}, file {}, {} bytes, {smallest} .. {largest}",
+                file.number, file.size
+            ),
+        );
     }
     Ok(text)
 }

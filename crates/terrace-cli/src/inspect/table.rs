@@ -1,8 +1,10 @@
 //! Tables: footer, metaindex, and every block with its entries.
 //!
 //! ```text
-//! footer at 2082: metaindex at 2000 (20 bytes), index at 2030 (44 bytes)
-//! meta filter.leveldb.BuiltinBloomFilter2 at 1900, 92 bytes
+//! footer at 2082
+//! metaindex at 1984: 41 bytes stored, 41 unpacked, none
+//!   filter.leveldb.BuiltinBloomFilter2 at 1892, 87 bytes
+//! index at 2030: 47 bytes stored, 47 unpacked, none
 //! block at 0: 1887 bytes stored, 4087 unpacked, snappy
 //!   AD/Canillo/Canillo @ 1 put => 42.56,1.59
 //! ```
@@ -51,20 +53,15 @@ pub(super) fn print(path: &Path, out: &mut impl Write) -> Result<u64, Failure> {
             return Ok(1);
         }
     };
-    let (meta, index) = (&footer.metaindex, &footer.index);
-    writeln!(
-        out,
-        "footer at {}: metaindex at {} ({} bytes), index at {} ({} bytes)",
-        table.limit, meta.offset, meta.size, index.offset, index.size
-    )?;
-    Ok(print_meta(&mut table, meta, out)? + print_blocks(&mut table, index, out)?)
+    writeln!(out, "footer at {}", table.limit)?;
+    Ok(print_meta(&mut table, &footer.metaindex, out)? + print_blocks(&mut table, &footer.index, out)?)
 }
 
 fn print_meta(table: &mut Table<'_>, metaindex: &BlockHandle, out: &mut impl Write) -> Result<u64, Failure> {
-    let Some(mut metas) = table.entries(metaindex, out)? else { return Ok(1) };
+    let Some(mut metas) = table.entries("metaindex", metaindex, out)? else { return Ok(1) };
     while metas.valid() {
         match BlockHandle::decode(metas.value()) {
-            Ok((at, _)) => writeln!(out, "meta {} at {}, {} bytes", Escaped(metas.key()), at.offset, at.size)?,
+            Ok((at, _)) => writeln!(out, "  {} at {}, {} bytes", Escaped(metas.key()), at.offset, at.size)?,
             Err(flaw) => super::damage(out, &flaw.moved(metaindex.offset))?,
         }
         metas.next();
@@ -73,7 +70,7 @@ fn print_meta(table: &mut Table<'_>, metaindex: &BlockHandle, out: &mut impl Wri
 }
 
 fn print_blocks(table: &mut Table<'_>, index: &BlockHandle, out: &mut impl Write) -> Result<u64, Failure> {
-    let Some(mut handles) = table.entries(index, out)? else { return Ok(1) };
+    let Some(mut handles) = table.entries("index", index, out)? else { return Ok(1) };
     let mut damages = 0;
     while handles.valid() {
         damages += match BlockHandle::decode(handles.value()) {
@@ -89,8 +86,7 @@ fn print_blocks(table: &mut Table<'_>, index: &BlockHandle, out: &mut impl Write
 }
 
 fn print_block(table: &mut Table<'_>, handle: &BlockHandle, out: &mut impl Write) -> Result<u64, Failure> {
-    write!(out, "block at {}: {} bytes stored", handle.offset, handle.size)?;
-    let Some(mut entries) = table.entries_of_data(handle, out)? else { return Ok(1) };
+    let Some(mut entries) = table.entries("block", handle, out)? else { return Ok(1) };
     while entries.valid() {
         writeln!(out, "  {} => {}", Internal(entries.key()), Escaped(entries.value()))?;
         entries.next();
@@ -137,33 +133,32 @@ impl<'a> Table<'a> {
         Ok(bytes)
     }
 
-    /// The entries of a block of keys and handles; `None` after a word about damage.
-    fn entries(&mut self, handle: &BlockHandle, out: &mut impl Write) -> Result<Option<BlockIter>, Failure> {
-        match self.stored(handle)?.and_then(|stored| iter(read_block(&stored, true)?)) {
-            Ok(entries) => Ok(Some(entries)),
-            Err(flaw) => super::damage(out, &flaw.moved(handle.offset)).map(|()| None).map_err(Failure::from),
-        }
-    }
-
-    /// The same of a block of data, which finishes the line about the block first.
-    fn entries_of_data(&mut self, handle: &BlockHandle, out: &mut impl Write) -> Result<Option<BlockIter>, Failure> {
-        let unpacked = self.stored(handle)?.and_then(|stored| {
-            let codec = codec(&stored, handle);
-            read_block(&stored, true).map(|contents| (codec, contents))
+    /// Tells about a block in one line and returns its entries; `None` after a word about damage.
+    fn entries(
+        &mut self,
+        what: &str,
+        handle: &BlockHandle,
+        out: &mut impl Write,
+    ) -> Result<Option<BlockIter>, Failure> {
+        write!(out, "{what} at {}: {} bytes stored", handle.offset, handle.size)?;
+        let contents = self.stored(handle)?.and_then(|stored| {
+            let codec = codec(&stored);
+            read_block(&stored, true).map(|contents| (contents, codec))
         });
-        let entries = match unpacked {
-            Ok((codec, contents)) => {
-                writeln!(out, ", {} unpacked, {codec}", contents.len())?;
+        let entries = match contents {
+            Ok((contents, codec)) => {
+                write!(out, ", {} unpacked, {codec}", contents.len())?;
                 iter(contents)
             }
-            Err(flaw) => {
-                writeln!(out)?;
-                Err(flaw)
-            }
+            Err(flaw) => Err(flaw),
         };
+        writeln!(out)?;
         match entries {
             Ok(entries) => Ok(Some(entries)),
-            Err(flaw) => super::damage(out, &flaw.moved(handle.offset)).map(|()| None).map_err(Failure::from),
+            Err(flaw) => {
+                super::damage(out, &flaw.moved(handle.offset))?;
+                Ok(None)
+            }
         }
     }
 
@@ -176,11 +171,12 @@ impl<'a> Table<'a> {
     }
 }
 
-/// The name of the codec that the trailer says.
-fn codec(stored: &[u8], handle: &BlockHandle) -> String {
-    let id = usize::try_from(handle.size).ok().and_then(|size| stored.get(size)).copied();
-    let codec = id.and_then(|id| compress::CODECS.iter().find(|codec| codec.id == id));
-    codec.map_or_else(|| format!("type {id:?}"), |codec| codec.name.to_owned())
+/// The name of the codec that the trailer says; two if dialects share a number.
+fn codec(stored: &[u8]) -> String {
+    let Some(id) = stored.iter().nth_back(TRAILER_SIZE - 1) else { return "no trailer".into() };
+    let names: Vec<_> =
+        compress::CODECS.iter().filter(|codec| codec.id == *id).map(|codec| codec.name).collect();
+    if names.is_empty() { format!("type {id}") } else { names.join(" or ") }
 }
 
 fn iter(contents: Vec<u8>) -> Result<BlockIter, Flaw> {
