@@ -36,10 +36,9 @@ pub fn put_varint64(dst: &mut Vec<u8>, mut value: u64) {
     dst.push(value as u8);
 }
 
-/// Appends a slice behind its length. The slice is shorter than 4 GiB.
+/// Appends a slice behind its length. Panics if it is 4 GiB or longer: a length cut to 32 bits would be damage.
 pub fn put_slice(dst: &mut Vec<u8>, slice: &[u8]) {
-    debug_assert!(u32::try_from(slice.len()).is_ok());
-    put_varint32(dst, slice.len() as u32);
+    put_varint32(dst, u32::try_from(slice.len()).expect("the caller keeps slices below 4 GiB"));
     dst.extend_from_slice(slice);
 }
 
@@ -58,7 +57,7 @@ pub fn get_fixed64(bytes: &[u8]) -> Option<u64> {
     bytes.first_chunk().map(|b| u64::from_le_bytes(*b))
 }
 
-/// The varint32 at the start of `bytes` and its length. None if it is cut off or does not fit 32 bits.
+/// The varint32 at the start of `bytes` and its length. None if it is cut off or longer than five bytes.
 pub fn get_varint32(bytes: &[u8]) -> Option<(u32, usize)> {
     let mut value = 0u32;
     for (i, &byte) in bytes.iter().take(VARINT32_MAX).enumerate() {
@@ -169,5 +168,150 @@ impl<'a> Cursor<'a> {
         }
         let found = format!("an integer of more than {longest} bytes");
         Flaw::new(FlawKind::Malformed, self.at(), found, what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn varint(value: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        put_varint64(&mut bytes, value);
+        bytes
+    }
+
+    #[test]
+    fn fixed_integers_are_little_endian() {
+        let mut bytes = Vec::new();
+        put_fixed32(&mut bytes, 0x0403_0201);
+        put_fixed64(&mut bytes, 0x0c0b_0a09_0807_0605);
+        assert_eq!(bytes, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+        assert_eq!(get_fixed32(&bytes), Some(0x0403_0201));
+        assert_eq!(get_fixed64(&bytes[4..]), Some(0x0c0b_0a09_0807_0605));
+        assert_eq!(get_fixed32(&bytes[..3]), None);
+        assert_eq!(get_fixed64(&bytes[..7]), None);
+    }
+
+    #[test]
+    fn varints() {
+        let rows: &[(u64, &[u8])] = &[
+            (0, &[0]),
+            (127, &[0x7f]),
+            (128, &[0x80, 0x01]),
+            (300, &[0xac, 0x02]),
+            (16_383, &[0xff, 0x7f]),
+            (16_384, &[0x80, 0x80, 0x01]),
+            (u32::MAX.into(), &[0xff, 0xff, 0xff, 0xff, 0x0f]),
+            (1 << 63, &[0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01]),
+            (u64::MAX, &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01]),
+        ];
+        for (value, bytes) in rows {
+            assert_eq!(varint(*value), *bytes);
+            assert_eq!(get_varint64(bytes), Some((*value, bytes.len())));
+        }
+    }
+
+    #[test]
+    fn varints_cut_off() {
+        for cut in 0..10 {
+            assert_eq!(get_varint64(&varint(u64::MAX)[..cut]), None, "{cut} bytes");
+        }
+        for cut in 0..5 {
+            assert_eq!(get_varint32(&varint(u32::MAX.into())[..cut]), None, "{cut} bytes");
+        }
+    }
+
+    // What LevelDB takes and what it refuses.
+    #[test]
+    fn varints_that_nobody_writes() {
+        assert_eq!(get_varint32(&[0x80, 0x00]), Some((0, 2)), "a zero in two bytes");
+        assert_eq!(
+            get_varint32(&[0xff, 0xff, 0xff, 0xff, 0x7f]),
+            Some((u32::MAX, 5)),
+            "bits beyond the 32nd"
+        );
+        assert_eq!(
+            get_varint32(&[0xff, 0xff, 0xff, 0xff, 0x10]),
+            Some((0x0fff_ffff, 5)),
+            "only bits beyond the 32nd"
+        );
+        assert_eq!(get_varint32(&[0x80, 0x80, 0x80, 0x80, 0x80, 0x00]), None, "a sixth byte");
+        let ten = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
+        assert_eq!(get_varint64(&ten), Some((u64::MAX, 10)), "bits beyond the 64th");
+        assert_eq!(get_varint64(&[0x80; 11]), None, "an eleventh byte");
+    }
+
+    #[track_caller]
+    fn check(read: Result<impl std::fmt::Debug, Flaw>, at: u64, expect: &str) {
+        let flaw = read.expect_err("a flaw");
+        assert_eq!((flaw.at, flaw.to_string().as_str()), (at, expect));
+    }
+
+    #[test]
+    fn a_cursor_says_what_is_missing_and_where() {
+        let after_one = |bytes: &'static [u8]| {
+            let mut cursor = Cursor::new(bytes);
+            cursor.byte("the first byte").unwrap();
+            cursor
+        };
+        check(Cursor::new(b"").byte("a tag"), 0, "0 bytes, expected 1 for a tag");
+        check(after_one(b"\0\x01").fixed32("a count"), 1, "1 bytes, expected 4 for a count");
+        check(after_one(b"\0\x01").fixed64("a number"), 1, "1 bytes, expected 8 for a number");
+        check(after_one(b"\0\x80").varint32("a level"), 1, "the end of the data, expected a level");
+        check(
+            after_one(b"\0\x80\x80\x80\x80\x80").varint64("a size"),
+            1,
+            "the end of the data, expected a size",
+        );
+        check(
+            after_one(&[0x80; 6]).varint32("a level"),
+            1,
+            "an integer of more than 5 bytes, expected a level",
+        );
+        check(
+            after_one(&[0x80; 11]).varint64("a size"),
+            1,
+            "an integer of more than 10 bytes, expected a size",
+        );
+        check(after_one(b"\0\x05abcd").slice("a key"), 2, "4 bytes, expected 5 for a key");
+        check(
+            after_one(b"\0ab").take(usize::MAX, "a key"),
+            1,
+            &format!("2 bytes, expected {} for a key", u64::MAX),
+        );
+        check(
+            after_one(b"\0\xff\xff\xff\xff\x0fab").slice("a key"),
+            6,
+            "2 bytes, expected 4294967295 for a key",
+        );
+    }
+
+    #[test]
+    fn a_cursor_to_its_end() {
+        let mut cursor = Cursor::new(b"\x02hi\x07!");
+        assert_eq!(cursor.slice("a slice"), Ok(&b"hi"[..]));
+        assert_eq!((cursor.byte("a byte"), cursor.at(), cursor.rest()), (Ok(7), 4, &b"!"[..]));
+        assert!(!cursor.is_empty());
+        assert_eq!(cursor.take(1, "the rest"), Ok(&b"!"[..]));
+        assert!(cursor.is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn round_trips(small in any::<u32>(), shift in 0u32..64, value in any::<u64>(), slice in any::<Vec<u8>>()) {
+            let value = value >> shift;
+            let mut bytes = Vec::new();
+            put_varint32(&mut bytes, small);
+            put_varint64(&mut bytes, value);
+            put_slice(&mut bytes, &slice);
+            prop_assert_eq!(bytes.len(), varint_len(small.into()) + varint_len(value) + varint_len(slice.len() as u64) + slice.len());
+            let mut cursor = Cursor::new(&bytes);
+            prop_assert_eq!(cursor.varint32("a"), Ok(small));
+            prop_assert_eq!(cursor.varint64("b"), Ok(value));
+            prop_assert_eq!(cursor.slice("c"), Ok(&slice[..]));
+            prop_assert!(cursor.is_empty());
+        }
     }
 }

@@ -2,6 +2,11 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::sync::Arc;
+
+mod idb;
+
+pub use idb::IndexedDb;
 
 /// A total order of user keys, with a name that is stored in the database.
 ///
@@ -30,5 +35,119 @@ pub trait Comparator: Send + Sync {
 impl fmt::Debug for dyn Comparator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Comparator({})", self.name())
+    }
+}
+
+/// LevelDB's default: the order of the bytes, and a prefix before what it begins.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Bytewise;
+
+/// [`Bytewise`], ready to be given away.
+pub fn bytewise() -> Arc<dyn Comparator> {
+    Arc::new(Bytewise)
+}
+
+impl Comparator for Bytewise {
+    fn name(&self) -> &str {
+        "leveldb.BytewiseComparator"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        a.cmp(b)
+    }
+
+    /// Cuts behind the first byte that differs, raised by one, if that stays below `limit`. LevelDB does no more than
+    /// this, and tables are the same byte for byte only if we don't either.
+    fn shortest_separator(&self, start: &mut Vec<u8>, limit: &[u8]) {
+        let Some(at) = start.iter().zip(limit).position(|(a, b)| a != b) else {
+            return; // one is a prefix of the other
+        };
+        if let Some(raised) = start[at].checked_add(1).filter(|raised| *raised < limit[at]) {
+            start[at] = raised;
+            start.truncate(at + 1);
+        }
+    }
+
+    /// Cuts behind the first byte that can be raised by one. A run of 0xff stays as it is.
+    fn short_successor(&self, key: &mut Vec<u8>) {
+        if let Some(at) = key.iter().position(|byte| *byte != 0xff) {
+            key[at] += 1;
+            key.truncate(at + 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[track_caller]
+    fn check_separator(start: &[u8], limit: &[u8], expect: &[u8]) {
+        let mut found = start.to_vec();
+        Bytewise.shortest_separator(&mut found, limit);
+        assert_eq!(found.escape_ascii().to_string(), expect.escape_ascii().to_string());
+    }
+
+    #[track_caller]
+    fn check_successor(key: &[u8], expect: &[u8]) {
+        let mut found = key.to_vec();
+        Bytewise.short_successor(&mut found);
+        assert_eq!(found.escape_ascii().to_string(), expect.escape_ascii().to_string());
+    }
+
+    // The expected keys come from LevelDB 1.23 itself.
+    #[test]
+    #[rustfmt::skip]
+    fn separators_of_leveldb() {
+        check_separator(b"foo",         b"hello",     b"g");
+        check_separator(b"foo",         b"foo",       b"foo");
+        check_separator(b"foo",         b"foobar",    b"foo");
+        check_separator(b"foobar",      b"foo",       b"foobar");
+        check_separator(b"abc",         b"abd",       b"abc");
+        check_separator(b"abc",         b"abe",       b"abd");
+        check_separator(b"abcdef",      b"abd",       b"abcdef");
+        check_separator(b"abcdef",      b"abz",       b"abd");
+        check_separator(b"a\xffb",      b"b",         b"a\xffb");
+        check_separator(b"a\xff\xff",   b"c",         b"b");
+        check_separator(b"a\xfe\x01",   b"a\xff\x02", b"a\xfe\x01");
+        check_separator(b"a\xfd\x01",   b"a\xff\x02", b"a\xfe");
+        check_separator(b"\xff",        b"\xff\xff",  b"\xff");
+        check_separator(b"",            b"a",         b"");
+        check_separator(b"b",           b"a",         b"b");
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn successors_of_leveldb() {
+        check_successor(b"foo",              b"g");
+        check_successor(b"",                 b"");
+        check_successor(b"\xfe",             b"\xff");
+        check_successor(b"\xff\xff",         b"\xff\xff");
+        check_successor(b"\xffa\xff",        b"\xffb");
+        check_successor(b"\xff\xff\x01zz",   b"\xff\xff\x02");
+    }
+
+    #[test]
+    fn names() {
+        assert_eq!(bytewise().name(), "leveldb.BytewiseComparator");
+        assert_eq!(format!("{:?}", &*bytewise()), "Comparator(leveldb.BytewiseComparator)");
+    }
+
+    proptest! {
+        #[test]
+        fn separators_and_successors_keep_the_promise(
+            a in proptest::collection::vec(prop_oneof![Just(0u8), Just(0xfe), Just(0xff), any::<u8>()], 0..5),
+            b in proptest::collection::vec(prop_oneof![Just(0u8), Just(0xfe), Just(0xff), any::<u8>()], 0..5),
+        ) {
+            let (low, high) = if a < b { (a, b) } else { (b, a) };
+            let mut separator = low.clone();
+            Bytewise.shortest_separator(&mut separator, &high);
+            prop_assert!(low <= separator && (separator < high || low == high));
+            prop_assert!(separator.len() <= low.len());
+            let mut successor = high.clone();
+            Bytewise.short_successor(&mut successor);
+            prop_assert!(high <= successor && successor.len() <= high.len());
+        }
     }
 }

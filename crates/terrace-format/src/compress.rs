@@ -9,8 +9,9 @@
 //!   4     deflate   no                           the same forks, newer files
 //! ```
 //!
-//! The stored bytes are hostile until proven: no codec allocates more than its format can make of its input, and none
-//! yields more than [`BLOCK_MAX`]. Whether compressing a block paid off is the table builder's question.
+//! The stored bytes are hostile until proven: no codec allocates more than its format can make of its input, and those
+//! whose formats make very much of very little stop at [`BLOCK_MAX`]. Whether compressing a block paid off is the table
+//! builder's question.
 
 use std::io::{Read, Write};
 
@@ -20,8 +21,8 @@ use flate2::write::{DeflateEncoder, ZlibEncoder};
 
 use crate::flaw::{Flaw, FlawKind};
 
-/// No compressed block may hold more than this, in bytes. LevelDB's own blocks end soon after 4 MiB, or after one
-/// entry; larger entries than this are stored uncompressed.
+/// The most that a block of zstd, zlib or deflate may hold, in bytes. Blocks are some KiB, or one entry that is larger.
+/// Snappy needs none: what it makes is bounded by its input.
 pub const BLOCK_MAX: usize = 64 << 20;
 
 /// One way to store a block.
@@ -35,7 +36,8 @@ pub struct Codec {
     pub portable: bool,
     /// False for dialects that are read and never chosen for a new table.
     pub writable: bool,
-    /// Appends the stored form of a block.
+    /// Appends the stored form of a block. If the codec cannot hold the block, appends the block as it is: that saves
+    /// nothing, so no builder keeps it, and stores the block under [`NONE`] instead.
     pub pack: fn(&[u8], &mut Vec<u8>),
     /// Appends the contents of a stored block. After a flaw the bytes appended are arbitrary.
     pub unpack: fn(&[u8], &mut Vec<u8>) -> Result<(), Flaw>,
@@ -109,10 +111,13 @@ fn copy_back(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
 fn pack_snappy(contents: &[u8], dst: &mut Vec<u8>) {
     let start = dst.len();
     dst.resize(start + snap::raw::max_compress_len(contents.len()), 0);
-    let packed = snap::raw::Encoder::new().compress(contents, &mut dst[start..]);
-    // It fails only on a short buffer, or on contents of 4 GiB, which no block reaches.
-    let len = packed.expect("snappy has the room it asked for");
-    dst.truncate(start + len);
+    match snap::raw::Encoder::new().compress(contents, &mut dst[start..]) {
+        Ok(len) => dst.truncate(start + len),
+        Err(_) => {
+            dst.truncate(start); // 4 GiB or more
+            copy(contents, dst);
+        }
+    }
 }
 
 /// The densest element of the format, a copy, makes 64 bytes of 3.
@@ -131,9 +136,10 @@ fn unpack_snappy(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
 const ZSTD_LEVEL: i32 = 1;
 
 fn pack_zstd(contents: &[u8], dst: &mut Vec<u8>) {
-    // The output has the room that zstd asks for; what is left to fail is the allocation of its own tables.
-    let mut frame = zstd::bulk::compress(contents, ZSTD_LEVEL).expect("zstd has memory for its tables");
-    dst.append(&mut frame);
+    match zstd::bulk::compress(contents, ZSTD_LEVEL) {
+        Ok(mut frame) if contents.len() <= BLOCK_MAX => dst.append(&mut frame),
+        _ => copy(contents, dst),
+    }
 }
 
 /// A frame is made of blocks of at most 128 KiB, and the smallest of them takes four bytes.
@@ -172,7 +178,6 @@ fn read_bounded(codec: &str, stream: impl Read, dst: &mut Vec<u8>) -> Result<(),
 }
 
 fn check_size(codec: &str, size: usize, most: usize) -> Result<(), Flaw> {
-    let most = most.min(BLOCK_MAX);
     if size > most {
         let found = format!("{codec} block of {size} bytes");
         return Err(Flaw::new(FlawKind::OutOfBounds, 0, found, format!("at most {most}")));
@@ -293,7 +298,16 @@ mod tests {
         let contents = vec![0; BLOCK_MAX + 1];
         check_flaw(2, &packed(&ZLIB, &contents), FlawKind::OutOfBounds, "zlib block of 67108865 bytes");
         check_flaw(4, &packed(&DEFLATE, &contents), FlawKind::OutOfBounds, "deflate block of 67108865 bytes");
-        check_flaw(2, &packed(&ZSTD, &contents), FlawKind::Compression, "zstd");
+        let frame = zstd::bulk::compress(&contents, ZSTD_LEVEL).unwrap();
+        check_flaw(2, &frame, FlawKind::Compression, "zstd");
+    }
+
+    #[test]
+    fn a_block_beyond_the_bound_is_left_as_it_is() {
+        let contents = vec![0; BLOCK_MAX + 1];
+        assert!(packed(&ZSTD, &contents) == contents);
+        let stored = packed(&SNAPPY, &contents);
+        assert!(stored.len() < contents.len() / 8 && unpack(1, &stored) == Ok(contents));
     }
 
     #[test]

@@ -232,8 +232,8 @@ mod tests {
         let offsets_outside = [0, 0, 0, 0, 9, 0, 0, 0, 11];
         let start_above_limit = [1, 2, 3, 4, 3, 0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0, 11];
         let limit_in_the_offsets = [0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 11];
-        let huge = [0xff; 9];
-        for contents in [&offsets_outside[..], &start_above_limit, &limit_in_the_offsets, &huge] {
+        let (zeros, huge) = ([0; 8], [0xff; 9]);
+        for contents in [&offsets_outside[..], &start_above_limit, &limit_in_the_offsets, &zeros, &huge] {
             assert_eq!(matching(contents, 0, &["x"]), ["x"], "{contents:?}");
         }
     }

@@ -74,3 +74,28 @@ impl fmt::Display for Flaw {
 }
 
 impl std::error::Error for Flaw {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(flaw: Flaw, expect: &str) {
+        assert_eq!(flaw.to_string(), expect);
+    }
+
+    #[test]
+    fn sentences() {
+        check(Flaw::new(FlawKind::Unknown, 3, "tag 8", "1 to 7 or 9"), "tag 8, expected 1 to 7 or 9");
+        check(Flaw::new(FlawKind::Malformed, 0, "a block without an end", ""), "a block without an end");
+        check(Flaw::checksum(0, 0xe, 0xf), "checksum 0x0000000e, expected 0x0000000f as stored");
+        check(Flaw::truncated(0, "a footer", 3, 48), "3 bytes, expected 48 for a footer");
+    }
+
+    #[test]
+    fn moved_to_where_the_bytes_begin() {
+        let flaw = Flaw::truncated(5, "a tag", 0, 1);
+        assert_eq!(flaw.clone().moved(100).at, 105);
+        assert_eq!(flaw.moved(u64::MAX).at, u64::MAX);
+    }
+}

@@ -183,3 +183,138 @@ impl InternalComparator {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparator::bytewise;
+    use proptest::prelude::*;
+
+    fn key(user_key: &[u8], sequence: Sequence, kind: Kind) -> Vec<u8> {
+        InternalKey::new(user_key, sequence, kind).as_bytes().to_vec()
+    }
+
+    fn put(user_key: &[u8], sequence: Sequence) -> Vec<u8> {
+        key(user_key, sequence, Kind::Put)
+    }
+
+    fn order() -> InternalComparator {
+        InternalComparator::new(bytewise())
+    }
+
+    #[test]
+    fn the_bytes() {
+        assert_eq!(key(b"k", 0x0001_0203_0405_0607, Kind::Put), b"k\x01\x07\x06\x05\x04\x03\x02\x01");
+        assert_eq!(key(b"", MAX_SEQUENCE, Kind::Delete), b"\0\xff\xff\xff\xff\xff\xff\xff");
+        assert_eq!(pack(MAX_SEQUENCE, Kind::SEEK), u64::MAX - 254);
+    }
+
+    #[test]
+    fn malformed() {
+        for len in 0..TRAILER_SIZE {
+            let short = vec![1; len];
+            assert_eq!(parse(&short).unwrap_err().kind, FlawKind::Truncated);
+            assert_eq!((user_key(&short), trailer(&short)), (&b""[..], 0));
+        }
+        let flaw = InternalKey::decode(b"key\x02\0\0\0\0\0\0\0").unwrap_err();
+        assert_eq!((flaw.at, flaw.to_string().as_str()), (3, "value type 2, expected 0 or 1"));
+    }
+
+    #[test]
+    fn newest_version_first_and_puts_before_deletes() {
+        let rising = [
+            put(b"", 1),
+            put(b"a", MAX_SEQUENCE),
+            put(b"a", 256),
+            put(b"a", 255),
+            key(b"a", 255, Kind::Delete),
+            put(b"a", 0),
+            key(b"a", 0, Kind::Delete),
+            put(b"a\0", 7),
+            put(b"b", 9),
+        ];
+        for (i, a) in rising.iter().enumerate() {
+            for (j, b) in rising.iter().enumerate() {
+                assert_eq!(order().compare(a, b), i.cmp(&j), "rows {i} and {j}");
+            }
+        }
+    }
+
+    #[test]
+    fn anything_can_be_compared() {
+        assert_eq!(order().compare(b"", b"short"), Ordering::Equal);
+        assert_eq!(order().compare(b"short", &put(b"a", 1)), Ordering::Less);
+    }
+
+    #[track_caller]
+    fn check_separator(start: &[u8], limit: &[u8], expect: &[u8]) {
+        let mut found = start.to_vec();
+        order().shortest_separator(&mut found, limit);
+        assert_eq!(found.escape_ascii().to_string(), expect.escape_ascii().to_string());
+    }
+
+    #[test]
+    fn separators() {
+        let foo = put(b"foo", 100);
+        for same_user_key in [put(b"foo", 99), put(b"foo", 101), foo.clone(), key(b"foo", 100, Kind::Delete)]
+        {
+            check_separator(&foo, &same_user_key, &foo);
+        }
+        check_separator(&foo, &put(b"bar", 99), &foo);
+        check_separator(&foo, &put(b"hello", 200), &put(b"g", MAX_SEQUENCE));
+        check_separator(&foo, &put(b"foobar", 200), &foo);
+        check_separator(&put(b"foobar", 100), &put(b"foo", 200), &put(b"foobar", 100));
+        check_separator(&put(b"f", 100), &put(b"h", 1), &put(b"f", 100));
+    }
+
+    /// Breaks the promise of a separator: cuts keys to less than they were.
+    struct Cutter;
+
+    impl Comparator for Cutter {
+        fn name(&self) -> &str {
+            "test.Cutter"
+        }
+
+        fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+            a.cmp(b)
+        }
+
+        fn shortest_separator(&self, start: &mut Vec<u8>, _: &[u8]) {
+            start.truncate(1);
+        }
+    }
+
+    #[test]
+    fn a_separator_below_its_start_is_not_used() {
+        let mut start = put(b"foo", 100);
+        InternalComparator::new(Arc::new(Cutter)).shortest_separator(&mut start, &put(b"hello", 200));
+        assert_eq!(start, put(b"foo", 100));
+    }
+
+    #[test]
+    fn successors() {
+        let successor = |mut key: Vec<u8>| {
+            order().short_successor(&mut key);
+            key
+        };
+        assert_eq!(successor(put(b"foo", 100)), put(b"g", MAX_SEQUENCE));
+        assert_eq!(successor(put(b"\xff\xff", 100)), put(b"\xff\xff", 100));
+    }
+
+    #[test]
+    fn as_people_read_it() {
+        assert_eq!(format!("{:?}", InternalKey::new(b"a\0", 7, Kind::Put)), "'a\\x00' @ 7 : 1");
+        assert_eq!(order().name(), "leveldb.InternalKeyComparator");
+    }
+
+    proptest! {
+        #[test]
+        fn round_trips(bytes in any::<Vec<u8>>(), sequence in 0..=MAX_SEQUENCE, put in any::<bool>()) {
+            let kind = if put { Kind::Put } else { Kind::Delete };
+            let stored = key(&bytes, sequence, kind);
+            prop_assert_eq!(parse(&stored), Ok(ParsedKey { user_key: &bytes, sequence, kind }));
+            let decoded = InternalKey::decode(&stored).unwrap();
+            prop_assert_eq!((decoded.user_key(), decoded.sequence()), (&bytes[..], sequence));
+        }
+    }
+}

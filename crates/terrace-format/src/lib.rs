@@ -5,14 +5,14 @@
 
 #![forbid(unsafe_code)]
 
-// // pub mod batch;
+pub mod batch;
 pub mod block;
 pub mod coding;
 pub mod comparator;
 pub mod compress;
 pub mod crc;
-// // pub mod edit;
-// // pub mod filename;
+pub mod edit;
+pub mod filename;
 pub mod filter;
 pub mod filter_block;
 mod flaw;

@@ -116,16 +116,16 @@ impl BlockIter {
         }
     }
 
-    /// The last restart point whose key is below `target`, or the first.
+    /// The last restart point whose key is below `target`, or the first, which need not be looked at.
     fn last_restart_below(&self, target: &[u8]) -> Result<usize, Flaw> {
-        let below = lower_bound(self.block.restarts, |i| {
-            let offset = self.block.restart(i);
+        let below = lower_bound(self.block.restarts.saturating_sub(1), |i| {
+            let offset = self.block.restart(i + 1);
             let entries = self.block.entries();
             let entry = decode(entries, offset).filter(|entry| entry.shared == 0);
             let entry = entry.ok_or_else(|| bad_entry(entries, offset, 0))?;
             Ok(self.comparator.compare(&entries[entry.rest_of_key], target).is_lt())
         })?;
-        Ok(self.block.restart(below.saturating_sub(1)))
+        Ok(self.block.restart(below))
     }
 
     /// Just before the entry at `offset`, which shares nothing with the one before.

@@ -28,10 +28,9 @@ const U32: usize = 4;
 #[derive(Debug)]
 pub struct Block {
     contents: Vec<u8>,
-    /// Where the entries end and the restart points begin. 0 if there are no restart points: then no entry can be
-    /// reached, and the block is empty whatever else it holds.
+    /// Where the entries end and the restart points begin.
     entries_end: usize,
-    /// How many restart points there are.
+    /// How many restart points there are. Without any no entry can be reached: the block is empty.
     restarts: usize,
 }
 
@@ -44,15 +43,9 @@ impl Block {
         };
         let restarts = fixed32(&contents, count_at);
         let Some(entries_end) = restarts.checked_mul(U32).and_then(|size| count_at.checked_sub(size)) else {
-            let found = format!("{restarts} restart points in a block of {len} bytes");
-            return Err(Flaw::new(
-                FlawKind::OutOfBounds,
-                count_at as u64,
-                found,
-                format!("at most {}", count_at / U32),
-            ));
+            let (found, most) = (format!("{restarts} restart points"), count_at / U32);
+            return Err(Flaw::new(FlawKind::OutOfBounds, count_at as u64, found, format!("at most {most}")));
         };
-        let entries_end = if restarts == 0 { 0 } else { entries_end };
         let block = Block { contents, entries_end, restarts };
         block.check_restarts()?;
         Ok(block)
@@ -95,3 +88,6 @@ impl Block {
 fn fixed32(contents: &[u8], at: usize) -> usize {
     get_fixed32(&contents[at..]).map_or(0, |value| value as usize)
 }
+
+#[cfg(test)]
+mod tests;

@@ -54,7 +54,7 @@ impl Framer {
         let moves = whole && record.len() <= MAX_PAYLOAD && left < HEADER_SIZE + record.len();
         let start = if moves || left < HEADER_SIZE { self.end + left as u64 } else { self.end };
         self.end = end_of(start, record.len());
-        Fragments { offset: start, rest: Some(record), first: true }
+        Framed { offset: start, rest: Some(record), first: true }
     }
 }
 
@@ -74,7 +74,7 @@ fn end_of(start: u64, len: usize) -> u64 {
     start + (HEADER_SIZE + room + blocks * BLOCK_SIZE + last) as u64
 }
 
-struct Fragments<'a> {
+struct Framed<'a> {
     /// Of the next fragment; at least a header is left in its block.
     offset: u64,
     /// What is not framed yet. None behind the last fragment.
@@ -82,7 +82,7 @@ struct Fragments<'a> {
     first: bool,
 }
 
-impl<'a> Iterator for Fragments<'a> {
+impl<'a> Iterator for Framed<'a> {
     type Item = Fragment<'a>;
 
     fn next(&mut self) -> Option<Fragment<'a>> {

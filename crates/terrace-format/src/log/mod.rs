@@ -18,6 +18,7 @@
 //!
 //! [`Framer`] says where the fragments of a record go, [`LogReader`] finds the records again. Neither opens a file.
 
+mod fragments;
 mod framer;
 mod reader;
 
@@ -48,3 +49,6 @@ mod kind {
 fn checksum(kind: u8, payload: &[u8]) -> u32 {
     crc::mask(crc::extend(crc::value(&[kind]), payload))
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,3 +24,6 @@ pub use builder::{TableBuilder, TableOptions};
 pub use footer::{FOOTER_SIZE, Footer, MAGIC};
 pub use handle::BlockHandle;
 pub use trailer::{TRAILER_SIZE, read_block};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,371 @@
+//! A batch of writes, in memory as in the log.
+//!
+//! ```text
+//!   0            8          12
+//!   +------------+----------+---------------------------------------
+//!   | sequence   | count    | 1 key value | 0 key | ..
+//!   +------------+----------+---------------------------------------
+//!    fixed64      fixed32    tag, slices (varint32 length, bytes); 1 puts, 0 deletes
+//! ```
+//!
+//! The first operation has the sequence number in front, each next one the number behind it. Operations keep their
+//! order, and of two on the same key the later one wins. There is no room for other tags.
+
+use crate::coding::{Cursor, get_fixed32, get_fixed64, put_slice};
+use crate::flaw::{Flaw, FlawKind};
+use crate::key::{Kind, MAX_SEQUENCE, Sequence};
+
+const COUNT_AT: usize = 8;
+const HEADER_SIZE: usize = 12;
+
+/// Operations that take effect together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteBatch {
+    /// Always the whole form of the picture above, with a count that is right.
+    rep: Vec<u8>,
+}
+
+/// One operation of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchOp<'a> {
+    /// Give `key` this value.
+    Put {
+        /// The key.
+        key: &'a [u8],
+        /// Its value.
+        value: &'a [u8],
+    },
+    /// Remove `key`.
+    Delete {
+        /// The key.
+        key: &'a [u8],
+    },
+}
+
+impl Default for WriteBatch {
+    fn default() -> WriteBatch {
+        WriteBatch { rep: vec![0; HEADER_SIZE] }
+    }
+}
+
+impl WriteBatch {
+    /// Without operations.
+    pub fn new() -> WriteBatch {
+        WriteBatch::default()
+    }
+
+    /// From stored bytes, checked to the last one.
+    pub fn from_bytes(rep: Vec<u8>) -> Result<WriteBatch, Flaw> {
+        check(&rep)?;
+        Ok(WriteBatch { rep })
+    }
+
+    /// The stored form.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.rep
+    }
+
+    /// Gives `key` a value. Panics if either is 4 GiB or longer: the format has no room for it.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) {
+        self.rep.push(Kind::Put as u8);
+        put_slice(&mut self.rep, key);
+        put_slice(&mut self.rep, value);
+        self.count_more(1);
+    }
+
+    /// Removes `key`, be it there or not. Panics if it is 4 GiB or longer.
+    pub fn delete(&mut self, key: &[u8]) {
+        self.rep.push(Kind::Delete as u8);
+        put_slice(&mut self.rep, key);
+        self.count_more(1);
+    }
+
+    /// Adds the operations of `other` behind these.
+    pub fn append(&mut self, other: &WriteBatch) {
+        self.rep.extend_from_slice(&other.rep[HEADER_SIZE..]);
+        self.count_more(other.len());
+    }
+
+    /// Drops all operations, keeps the memory.
+    pub fn clear(&mut self) {
+        self.rep.truncate(HEADER_SIZE);
+        self.rep.fill(0);
+    }
+
+    /// How many operations.
+    pub fn len(&self) -> usize {
+        self.borrow().len()
+    }
+
+    /// True without operations.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes that the batch takes in the log.
+    pub fn approximate_size(&self) -> usize {
+        self.rep.len()
+    }
+
+    /// The operations in order.
+    pub fn iter(&self) -> Ops<'_> {
+        self.borrow().iter()
+    }
+
+    /// The sequence number of the first operation: 0 until the engine gave one.
+    pub fn sequence(&self) -> Sequence {
+        self.borrow().sequence()
+    }
+
+    /// Sets the sequence number of the first operation.
+    pub fn set_sequence(&mut self, sequence: Sequence) {
+        self.rep[..COUNT_AT].copy_from_slice(&sequence.to_le_bytes());
+    }
+
+    fn borrow(&self) -> BatchRef<'_> {
+        BatchRef { rep: &self.rep }
+    }
+
+    fn count_more(&mut self, more: usize) {
+        // An operation takes two bytes, so this many would be 8 GiB of batch.
+        let count = u32::try_from(self.len() + more).expect("a batch has less than 2^32 operations");
+        self.rep[COUNT_AT..HEADER_SIZE].copy_from_slice(&count.to_le_bytes());
+    }
+}
+
+impl<'a> IntoIterator for &'a WriteBatch {
+    type Item = BatchOp<'a>;
+    type IntoIter = Ops<'a>;
+
+    fn into_iter(self) -> Ops<'a> {
+        self.iter()
+    }
+}
+
+/// A batch in memory of somebody else, checked.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchRef<'a> {
+    rep: &'a [u8],
+}
+
+/// Takes `rep` for a batch if it is one: every operation whole, as many as it says, with sequence numbers in range.
+pub fn check(rep: &[u8]) -> Result<BatchRef<'_>, Flaw> {
+    if rep.len() < HEADER_SIZE {
+        return Err(Flaw::truncated(0, "a batch", rep.len() as u64, HEADER_SIZE as u64));
+    }
+    let batch = BatchRef { rep };
+    let mut ops = batch.iter().from;
+    let mut count = 0;
+    while !ops.is_empty() {
+        next_op(&mut ops).map_err(|flaw| flaw.moved(HEADER_SIZE as u64))?;
+        count += 1;
+    }
+    if count != batch.len() {
+        let found = format!("{count} operations");
+        return Err(Flaw::new(
+            FlawKind::Malformed,
+            COUNT_AT as u64,
+            found,
+            format!("{} as stored", batch.len()),
+        ));
+    }
+    if batch.sequence().checked_add(count as u64).is_none_or(|next| next > MAX_SEQUENCE + 1) {
+        let found = format!("sequence number {} for {count} operations", batch.sequence());
+        return Err(Flaw::new(FlawKind::OutOfBounds, 0, found, format!("at most {MAX_SEQUENCE}")));
+    }
+    Ok(batch)
+}
+
+impl<'a> BatchRef<'a> {
+    /// The sequence number of the first operation.
+    pub fn sequence(&self) -> Sequence {
+        get_fixed64(self.rep).unwrap_or_default()
+    }
+
+    /// How many operations.
+    pub fn len(&self) -> usize {
+        self.rep.get(COUNT_AT..).and_then(get_fixed32).unwrap_or_default() as usize
+    }
+
+    /// True without operations.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The operations in order.
+    pub fn iter(&self) -> Ops<'a> {
+        Ops { from: Cursor::new(&self.rep[HEADER_SIZE..]) }
+    }
+
+    /// The stored form.
+    pub fn rep(&self) -> &'a [u8] {
+        self.rep
+    }
+}
+
+/// The operations of a batch, in order.
+#[derive(Clone, Debug)]
+pub struct Ops<'a> {
+    from: Cursor<'a>,
+}
+
+impl<'a> Iterator for Ops<'a> {
+    type Item = BatchOp<'a>;
+
+    fn next(&mut self) -> Option<BatchOp<'a>> {
+        // Checked when the batch was made, so the only flaw left is the end.
+        next_op(&mut self.from).ok()
+    }
+}
+
+fn next_op<'a>(from: &mut Cursor<'a>) -> Result<BatchOp<'a>, Flaw> {
+    let at = from.at();
+    let tag = from.byte("a tag")?;
+    match Kind::from_byte(tag) {
+        Some(Kind::Put) => {
+            Ok(BatchOp::Put { key: from.slice("a put's key")?, value: from.slice("a put's value")? })
+        }
+        Some(Kind::Delete) => Ok(BatchOp::Delete { key: from.slice("a delete's key")? }),
+        None => Err(Flaw::new(FlawKind::Unknown, at, format!("batch tag {tag}"), "0 or 1")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PUT: BatchOp<'_> = BatchOp::Put { key: b"apple", value: b"red" };
+    const DELETE: BatchOp<'_> = BatchOp::Delete { key: b"banana" };
+
+    /// The bytes that LevelDB 1.23 has for the two.
+    const REP: &[u8] = b"\0\0\0\0\0\0\0\0\x02\0\0\0\x01\x05apple\x03red\x00\x06banana";
+
+    fn batch(ops: &[BatchOp<'_>]) -> WriteBatch {
+        let mut batch = WriteBatch::new();
+        for op in ops {
+            match op {
+                BatchOp::Put { key, value } => batch.put(key, value),
+                BatchOp::Delete { key } => batch.delete(key),
+            }
+        }
+        batch
+    }
+
+    /// `REP` with these bytes at `at`.
+    fn changed(at: usize, bytes: &[u8]) -> Vec<u8> {
+        let mut rep = REP.to_vec();
+        rep[at..at + bytes.len()].copy_from_slice(bytes);
+        rep
+    }
+
+    #[test]
+    fn the_bytes_of_leveldb() {
+        let batch = batch(&[PUT, DELETE]);
+        assert_eq!(batch.as_bytes(), REP);
+        assert_eq!((batch.len(), batch.is_empty(), batch.approximate_size()), (2, false, REP.len()));
+        assert_eq!(batch.iter().collect::<Vec<_>>(), [PUT, DELETE]);
+    }
+
+    #[test]
+    fn empty() {
+        for batch in [WriteBatch::new(), WriteBatch::default(), WriteBatch::from_bytes(vec![0; 12]).unwrap()]
+        {
+            assert_eq!(batch.as_bytes(), [0; 12]);
+            assert!(batch.is_empty() && batch.iter().next().is_none());
+        }
+    }
+
+    #[test]
+    fn cleared() {
+        let mut batch = batch(&[PUT, DELETE]);
+        batch.set_sequence(9);
+        batch.clear();
+        assert_eq!(batch, WriteBatch::new());
+    }
+
+    #[test]
+    fn appended() {
+        let mut whole = batch(&[PUT]);
+        whole.set_sequence(7);
+        let mut other = batch(&[DELETE, PUT]);
+        other.set_sequence(100);
+        whole.append(&other);
+        whole.append(&WriteBatch::new());
+        assert_eq!(whole.iter().collect::<Vec<_>>(), [PUT, DELETE, PUT]);
+        assert_eq!((whole.len(), whole.sequence()), (3, 7));
+    }
+
+    #[test]
+    fn borrowed() {
+        let rep = changed(0, &[9]);
+        let batch = check(&rep).unwrap();
+        assert_eq!((batch.sequence(), batch.len(), batch.is_empty()), (9, 2, false));
+        assert_eq!(batch.iter().collect::<Vec<_>>(), [PUT, DELETE]);
+        assert_eq!(batch.rep(), rep);
+    }
+
+    #[track_caller]
+    fn check_flaw(rep: &[u8], at: u64, expect: &str) {
+        let flaw = check(rep).unwrap_err();
+        assert_eq!((flaw.at, flaw.to_string().as_str()), (at, expect));
+        assert_eq!(WriteBatch::from_bytes(rep.to_vec()), Err(flaw));
+    }
+
+    #[test]
+    fn hostile_batches() {
+        check_flaw(&REP[..11], 0, "11 bytes, expected 12 for a batch");
+        check_flaw(&changed(8, &[1]), 8, "2 operations, expected 1 as stored");
+        check_flaw(&changed(8, &[255, 255, 255, 255]), 8, "2 operations, expected 4294967295 as stored");
+        check_flaw(&changed(12, &[2]), 12, "batch tag 2, expected 0 or 1");
+        check_flaw(&changed(13, &[200, 1]), 15, "16 bytes, expected 200 for a put's key");
+        check_flaw(&changed(13, &[0xff; 5]), 13, "an integer of more than 5 bytes, expected a put's key");
+        check_flaw(&changed(24, &[7]), 25, "6 bytes, expected 7 for a delete's key");
+        check_flaw(&changed(24, &[5]), 30, "batch tag 97, expected 0 or 1");
+    }
+
+    #[test]
+    fn sequence_numbers_at_the_end_of_their_range() {
+        let starting = |sequence: u64| changed(0, &sequence.to_le_bytes());
+        assert!(check(&starting(MAX_SEQUENCE - 1)).is_ok());
+        let expect = "sequence number 72057594037927935 for 2 operations, expected at most 72057594037927935";
+        check_flaw(&starting(MAX_SEQUENCE), 0, expect);
+        assert!(check(&starting(u64::MAX)).is_err());
+    }
+
+    #[test]
+    fn truncated_at_every_byte() {
+        for cut in 0..REP.len() {
+            assert!(check(&REP[..cut]).is_err(), "{cut} bytes");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn round_trips(
+            ops in proptest::collection::vec(any::<(Vec<u8>, Option<Vec<u8>>)>(), 0..20),
+            sequence in 0..MAX_SEQUENCE / 2,
+        ) {
+            let ops: Vec<BatchOp<'_>> = ops.iter().map(|(key, value)| match value {
+                Some(value) => BatchOp::Put { key, value },
+                None => BatchOp::Delete { key },
+            }).collect();
+            let mut batch = batch(&ops);
+            batch.set_sequence(sequence);
+            let back = WriteBatch::from_bytes(batch.as_bytes().to_vec()).unwrap();
+            prop_assert_eq!(back.iter().collect::<Vec<_>>(), ops);
+            prop_assert_eq!(back.sequence(), sequence);
+        }
+
+        #[test]
+        fn arbitrary_bytes_are_survived(
+            count in 0u8..4,
+            records in proptest::collection::vec(prop_oneof![0u8..4, any::<u8>()], 0..20),
+        ) {
+            let rep = [&[0, 0, 0, 0, 0, 0, 0, 0, count, 0, 0, 0], &records[..]].concat();
+            if let Ok(batch) = check(&rep) {
+                prop_assert_eq!(batch.iter().count(), batch.len());
+            }
+        }
+    }
+}

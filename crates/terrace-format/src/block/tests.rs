@@ -1,0 +1,276 @@
+//! Blocks as text, against an ordered list, and broken in every way.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::comparator::bytewise;
+
+type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn built(restart_interval: usize, entries: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
+    let mut builder = BlockBuilder::new(restart_interval);
+    for (key, value) in entries {
+        builder.add(key, value);
+        assert_eq!(builder.last_key(), key);
+    }
+    assert_eq!(builder.is_empty(), entries.is_empty());
+    let size = builder.size_estimate();
+    let bytes = builder.finish().to_vec();
+    assert_eq!(bytes.len(), size);
+    bytes
+}
+
+fn iter(contents: &[u8]) -> Result<BlockIter, Flaw> {
+    Ok(BlockIter::new(Arc::new(Block::new(contents.to_vec())?), bytewise()))
+}
+
+/// "key=value ..." forward, and what stopped it.
+fn scan(contents: &[u8]) -> String {
+    let mut iter = match iter(contents) {
+        Ok(iter) => iter,
+        Err(flaw) => return format!("{}! {flaw}", flaw.at),
+    };
+    let mut entries = Vec::new();
+    iter.seek_to_first();
+    while iter.valid() {
+        entries.push(format!("{}={}", iter.key().escape_ascii(), iter.value().escape_ascii()));
+        iter.next();
+    }
+    entries.extend(iter.flaw().map(|flaw| format!("{}! {flaw}", flaw.at)));
+    entries.join(" ")
+}
+
+#[track_caller]
+fn check(contents: &[u8], expect: &str) {
+    assert_eq!(scan(contents), expect);
+}
+
+/// The entries, and one restart point at each of `restarts`.
+fn block(entries: &[u8], restarts: &[u32]) -> Vec<u8> {
+    let mut bytes = entries.to_vec();
+    bytes.extend(restarts.iter().chain(&[restarts.len() as u32]).flat_map(|n| n.to_le_bytes()));
+    bytes
+}
+
+fn owned(entries: &[(&str, &str)]) -> Entries {
+    entries.iter().map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec())).collect()
+}
+
+const FRUIT: [(&str, &str); 3] = [("apple", "red"), ("apricot", "orange"), ("cherry", "")];
+const FRUIT_BY_TWO: &[u8] = b"\0\x05\x03applered\x02\x05\x06ricotorange\0\x06\0cherry";
+
+#[test]
+fn as_stored() {
+    assert_eq!(built(2, &owned(&FRUIT)), block(FRUIT_BY_TWO, &[0, 25]));
+    check(&block(FRUIT_BY_TWO, &[0, 25]), "apple=red apricot=orange cherry=");
+    assert_eq!(built(16, &[]), block(b"", &[0]));
+}
+
+#[test]
+fn reset_begins_anew() {
+    let mut builder = BlockBuilder::new(1);
+    builder.add(b"a", b"");
+    builder.add(b"b", b"");
+    builder.finish();
+    builder.reset();
+    assert!(builder.is_empty() && builder.last_key().is_empty());
+    builder.add(b"a", b"1");
+    assert_eq!(builder.finish(), block(b"\0\x01\x01a1", &[0]));
+}
+
+#[test]
+fn empty_blocks() {
+    for empty in [block(b"", &[]), block(b"", &[0]), block(FRUIT_BY_TWO, &[])] {
+        check(&empty, "");
+        let mut iter = iter(&empty).unwrap();
+        iter.seek_to_last();
+        assert!(!iter.valid());
+        iter.seek(b"a");
+        assert!(!iter.valid() && iter.flaw().is_none());
+    }
+}
+
+#[test]
+fn lengths_of_more_than_one_byte() {
+    let entries: Entries =
+        (0..4).map(|n| ([vec![b'k'; 127 + n], vec![0; n]].concat(), vec![7; 200 * n])).collect();
+    let contents = built(4, &entries);
+    let mut iter = iter(&contents).unwrap();
+    iter.seek_to_first();
+    for (key, value) in &entries {
+        assert_eq!((iter.key(), iter.value()), (&key[..], &value[..]));
+        iter.next();
+    }
+    assert!(!iter.valid() && iter.flaw().is_none());
+}
+
+#[test]
+fn broken_restart_points() {
+    check(b"abc", "0! 3 bytes, expected 4 for the restart count of a block");
+    check(&2u32.to_le_bytes(), "0! 2 restart points, expected at most 0");
+    check(&[0xff; 8], "4! 4294967295 restart points, expected at most 1");
+    check(&block(b"", &[1]), "0! restart point 0 at 1, expected 0 or more and below 0");
+    check(&block(FRUIT_BY_TWO, &[0, 34]), "38! restart point 1 at 34, expected 1 or more and below 34");
+    check(&block(FRUIT_BY_TWO, &[0, 25, 25]), "42! restart point 2 at 25, expected 26 or more and below 34");
+    check(&block(FRUIT_BY_TWO, &[25, 0]), "38! restart point 1 at 0, expected 26 or more and below 34");
+}
+
+#[test]
+fn broken_entries() {
+    check(&block(b"\0\x01", &[0]), "0! the end of the entries, expected three lengths");
+    check(&block(b"\0\x01\0a\xff\xff\xff", &[0]), "a= 4! the end of the entries, expected three lengths");
+    check(&block(b"\x01\x01\0a", &[0]), "0! a key that shares 1 bytes, expected at most 0");
+    check(&block(b"\0\x01\0a\x02\x01\0b", &[0]), "a= 4! a key that shares 2 bytes, expected at most 1");
+    check(&block(b"\0\x02\0a", &[0]), "0! 1 bytes, expected 2 for a key and its value");
+    check(&block(b"\0\x01\x01a", &[0]), "0! 1 bytes, expected 2 for a key and its value");
+}
+
+#[test]
+fn lengths_whose_sum_does_not_fit_32_bits() {
+    let entry = b"\0\xff\xff\xff\xff\x0f\x02ab";
+    check(&block(entry, &[0]), "0! 2 bytes, expected 4294967297 for a key and its value");
+}
+
+#[test]
+fn search_meets_a_broken_restart() {
+    let contents = block(b"\0\x01\0a\x01\x01\0b\0\x01\0c", &[0, 4, 8]);
+    let mut iter = iter(&contents).unwrap();
+    iter.seek(b"a");
+    assert!(!iter.valid());
+    assert_eq!(iter.flaw().unwrap().to_string(), "a key that shares 1 bytes, expected at most 0");
+    iter.seek_to_last();
+    assert_eq!(iter.key(), b"c", "what is whole can still be read");
+    assert!(iter.flaw().is_some());
+}
+
+#[test]
+fn backward_over_a_restart_within_an_entry() {
+    // The second restart point is the value of the first entry, which is itself an entry that is too long.
+    let contents = block(b"\0\x01\x04a\0\x01\x04x\0\x01\0b", &[0, 4]);
+    let mut iter = iter(&contents).unwrap();
+    iter.seek_to_first();
+    iter.next();
+    assert_eq!(iter.key(), b"b");
+    iter.prev();
+    assert!(!iter.valid());
+    assert_eq!(
+        iter.flaw().unwrap().to_string(),
+        "an entry that ends at 12, expected an end at 8, where the next one begins"
+    );
+}
+
+#[test]
+fn entries_before_the_first_restart_are_hidden() {
+    let contents = block(FRUIT_BY_TWO, &[25]);
+    check(&contents, "cherry=");
+    let mut iter = iter(&contents).unwrap();
+    iter.seek(b"apple");
+    assert_eq!(iter.key(), b"cherry");
+    iter.prev();
+    assert!(!iter.valid() && iter.flaw().is_none());
+}
+
+/// Every way through a block, however broken: ends, and never goes further than there are bytes.
+fn exercise(contents: &[u8]) {
+    let Ok(mut iter) = iter(contents) else { return };
+    let bounded = |iter: &mut BlockIter, step: fn(&mut BlockIter)| {
+        let mut steps = 0;
+        while iter.valid() {
+            steps += iter.key().len().min(1) + iter.value().len().min(1);
+            assert!(steps <= contents.len());
+            step(iter);
+        }
+    };
+    iter.seek_to_first();
+    bounded(&mut iter, BlockIter::next);
+    iter.seek_to_last();
+    bounded(&mut iter, BlockIter::prev);
+    for target in [&b""[..], b"apple", b"b", b"zzz"] {
+        iter.seek(target);
+        assert!(!iter.valid() || iter.key() >= target);
+        bounded(&mut iter, BlockIter::prev);
+        iter.seek(target);
+        bounded(&mut iter, BlockIter::next);
+    }
+}
+
+#[test]
+fn any_bit_flipped_or_byte_missing() {
+    let whole = built(2, &owned(&FRUIT));
+    for at in 0..whole.len() {
+        exercise(&whole[..at]);
+        exercise(&[&whole[..at], &whole[at + 1..]].concat());
+        for bit in 0..8 {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 1 << bit;
+            exercise(&flipped);
+        }
+    }
+}
+
+/// A step of a walk through a block.
+#[derive(Debug, Clone)]
+enum Step {
+    First,
+    Last,
+    Seek(Vec<u8>),
+    Next,
+    Prev,
+}
+
+fn key() -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(prop_oneof![Just(b'a'), Just(b'b'), Just(0), Just(0xff)], 0..6)
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        1 => Just(Step::First),
+        1 => Just(Step::Last),
+        3 => key().prop_map(Step::Seek),
+        8 => Just(Step::Next),
+        8 => Just(Step::Prev),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn walks_like_an_ordered_list(
+        map in prop::collection::btree_map(key(), prop::collection::vec(any::<u8>(), 0..4), 0..60),
+        restart_interval in 1usize..20,
+        steps in prop::collection::vec(step(), 0..100),
+    ) {
+        let entries: Entries = map.clone().into_iter().collect();
+        let mut iter = iter(&built(restart_interval, &entries)).unwrap();
+        let mut at: Option<&Vec<u8>> = None;
+        for step in steps {
+            match (step, at) {
+                (Step::First, _) => { iter.seek_to_first(); at = map.keys().next(); }
+                (Step::Last, _) => { iter.seek_to_last(); at = map.keys().next_back(); }
+                (Step::Seek(key), _) => { iter.seek(&key); at = map.range(key..).next().map(|(key, _)| key); }
+                (Step::Next, Some(key)) => {
+                    iter.next();
+                    at = map.range::<Vec<u8>, _>((Bound::Excluded(key), Bound::Unbounded)).next().map(|(key, _)| key);
+                }
+                (Step::Prev, Some(key)) => {
+                    iter.prev();
+                    at = map.range::<Vec<u8>, _>(..key).next_back().map(|(key, _)| key);
+                }
+                (Step::Next | Step::Prev, None) => continue,
+            }
+            prop_assert_eq!(iter.valid().then(|| (iter.key(), iter.value())), at.map(|key| (&key[..], &map[key][..])));
+        }
+        prop_assert_eq!(iter.flaw(), None);
+    }
+
+    #[test]
+    fn survives_anything(
+        entries in prop::collection::vec(prop_oneof![3 => 0u8..6, 1 => any::<u8>()], 0..60),
+        restarts in prop::collection::btree_set(0u32..60, 0..5),
+    ) {
+        exercise(&entries);
+        exercise(&block(&entries, &restarts.into_iter().collect::<Vec<_>>()));
+    }
+}

@@ -1,0 +1,217 @@
+//! The names of a database's files, and the file CURRENT that names the manifest.
+//!
+//! ```text
+//!   <n>.log        log                     CURRENT    the name of the manifest and a newline
+//!   <n>.ldb        table                   LOCK       held while the database is open
+//!   <n>.sst        table, old name         LOG        messages for people
+//!   <n>.dbtmp      unfinished file         LOG.old    those of the run before
+//!   MANIFEST-<n>   which files are live               n: at least six digits, zeros in front
+//! ```
+//!
+//! A name that does not parse is somebody else's file, and nobody here touches it.
+
+use std::fmt;
+
+/// A file of a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FileName {
+    /// A log of writes.
+    Log(u64),
+    /// A table.
+    Table(u64),
+    /// A table under the name of LevelDB before 1.14.
+    OldTable(u64),
+    /// A manifest.
+    Manifest(u64),
+    /// A file in the making, to be renamed.
+    Temp(u64),
+    /// The file that names the manifest.
+    Current,
+    /// The file whose lock is the database's.
+    Lock,
+    /// The messages of this run.
+    InfoLog,
+    /// The messages of the run before.
+    OldInfoLog,
+}
+
+const MANIFEST: &str = "MANIFEST-";
+
+impl FileName {
+    /// The file called `name`, by LevelDB's grammar: any number of digits that fits 64 bits.
+    pub fn parse(name: &str) -> Option<FileName> {
+        match name {
+            "CURRENT" => return Some(FileName::Current),
+            "LOCK" => return Some(FileName::Lock),
+            "LOG" => return Some(FileName::InfoLog),
+            "LOG.old" => return Some(FileName::OldInfoLog),
+            _ => {}
+        }
+        if let Some(digits) = name.strip_prefix(MANIFEST) {
+            return parse_number(digits).map(FileName::Manifest);
+        }
+        let (digits, suffix) = name.split_once('.')?;
+        let kind = match suffix {
+            "log" => FileName::Log,
+            "ldb" => FileName::Table,
+            "sst" => FileName::OldTable,
+            "dbtmp" => FileName::Temp,
+            _ => return None,
+        };
+        parse_number(digits).map(kind)
+    }
+
+    /// The number in the name.
+    pub fn number(&self) -> Option<u64> {
+        match *self {
+            FileName::Log(n)
+            | FileName::Table(n)
+            | FileName::OldTable(n)
+            | FileName::Manifest(n)
+            | FileName::Temp(n) => Some(n),
+            FileName::Current | FileName::Lock | FileName::InfoLog | FileName::OldInfoLog => None,
+        }
+    }
+}
+
+/// Digits and nothing else: `u64::from_str` alone would take a sign.
+fn parse_number(digits: &str) -> Option<u64> {
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+}
+
+impl fmt::Display for FileName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FileName::Log(n) => write!(f, "{n:06}.log"),
+            FileName::Table(n) => write!(f, "{n:06}.ldb"),
+            FileName::OldTable(n) => write!(f, "{n:06}.sst"),
+            FileName::Manifest(n) => write!(f, "{MANIFEST}{n:06}"),
+            FileName::Temp(n) => write!(f, "{n:06}.dbtmp"),
+            FileName::Current => f.write_str("CURRENT"),
+            FileName::Lock => f.write_str("LOCK"),
+            FileName::InfoLog => f.write_str("LOG"),
+            FileName::OldInfoLog => f.write_str("LOG.old"),
+        }
+    }
+}
+
+/// The contents of CURRENT.
+pub mod current {
+    use super::FileName;
+    use crate::flaw::{Flaw, FlawKind};
+
+    /// What CURRENT holds when `manifest` is the number of the live manifest.
+    pub fn encode(manifest: u64) -> Vec<u8> {
+        format!("{}\n", FileName::Manifest(manifest)).into_bytes()
+    }
+
+    /// The number of the live manifest. Contents that name anything else, be it a path, are refused, as is a
+    /// manifest's name spelled otherwise than it would be written: it would be another file.
+    pub fn decode(contents: &[u8]) -> Result<u64, Flaw> {
+        let Some((b'\n', name)) = contents.split_last() else {
+            return Err(flaw(contents.len(), contents, "a newline at its end"));
+        };
+        match std::str::from_utf8(name).ok().and_then(FileName::parse) {
+            Some(FileName::Manifest(number)) if encode(number) == contents => Ok(number),
+            _ => Err(flaw(0, name, "the name of a manifest, MANIFEST-<at least six digits>")),
+        }
+    }
+
+    fn flaw(at: usize, found: &[u8], expected: &str) -> Flaw {
+        const SHOWN: usize = 40;
+        let shown = &found[..found.len().min(SHOWN)];
+        let dots = if found.len() > SHOWN { ".." } else { "" };
+        Flaw::new(FlawKind::Malformed, at as u64, format!("\"{}\"{dots}", shown.escape_ascii()), expected)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use FileName::*;
+
+    #[test]
+    fn names_of_leveldb() {
+        let rows: &[(&str, FileName)] = &[
+            ("000100.log", Log(100)),
+            ("000000.log", Log(0)),
+            ("000007.ldb", Table(7)),
+            ("000007.sst", OldTable(7)),
+            ("123456789.dbtmp", Temp(123_456_789)),
+            ("MANIFEST-000002", Manifest(2)),
+            ("MANIFEST-1234567", Manifest(1_234_567)),
+            ("18446744073709551615.log", Log(u64::MAX)),
+            ("CURRENT", Current),
+            ("LOCK", Lock),
+            ("LOG", InfoLog),
+            ("LOG.old", OldInfoLog),
+        ];
+        for (name, file) in rows {
+            assert_eq!(FileName::parse(name), Some(*file), "{name}");
+            assert_eq!(file.to_string(), *name);
+        }
+    }
+
+    #[test]
+    fn other_counts_of_digits_are_read() {
+        assert_eq!(FileName::parse("100.log"), Some(Log(100)));
+        assert_eq!(FileName::parse("0.sst"), Some(OldTable(0)));
+        assert_eq!(FileName::parse("MANIFEST-2"), Some(Manifest(2)));
+        assert_eq!(FileName::parse("00000000000000000000000000000007.ldb"), Some(Table(7)));
+    }
+
+    #[test]
+    fn names_of_others() {
+        #[rustfmt::skip]
+        let names = [
+            "", "foo", "foo-dx-100.log", ".log", "manifest", "CURREN", "CURRENTX", "MANIFES", "MANIFEST", "MANIFEST-",
+            "XMANIFEST-3", "MANIFEST-3x", "MANIFEST-+3", "LOC", "LOCKx", "LO", "LOGx", "LOG.", "LOG.old2", "100", "100.",
+            "100.lop", "100.log.", "100.log.bak", "+1.log", "-1.log", " 1.log", "1 .log", "0x1.log", "../000001.log",
+            "000001.LDB", "\u{0661}.log", "18446744073709551616.log", "184467440737095516150.log",
+        ];
+        for name in names {
+            assert_eq!(FileName::parse(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn numbers() {
+        assert_eq!(
+            [Log(1), Table(2), OldTable(3), Manifest(4), Temp(5)].map(|f| f.number().unwrap()),
+            [1, 2, 3, 4, 5]
+        );
+        assert!([Current, Lock, InfoLog, OldInfoLog].iter().all(|file| file.number().is_none()));
+    }
+
+    #[test]
+    fn current_file() {
+        assert_eq!(current::encode(5), b"MANIFEST-000005\n");
+        for number in [0, 1, 999_999, 1_000_000, u64::MAX] {
+            assert_eq!(current::decode(&current::encode(number)), Ok(number));
+        }
+    }
+
+    #[track_caller]
+    fn check_current(contents: &[u8], expect: &str) {
+        assert_eq!(current::decode(contents).unwrap_err().to_string(), expect);
+    }
+
+    #[test]
+    fn hostile_current_files() {
+        let name = "expected the name of a manifest, MANIFEST-<at least six digits>";
+        check_current(b"", "\"\", expected a newline at its end");
+        check_current(b"MANIFEST-000005", "\"MANIFEST-000005\", expected a newline at its end");
+        check_current(b"\n", &format!("\"\", {name}"));
+        check_current(b"MANIFEST-000005\n\n", &format!("\"MANIFEST-000005\\n\", {name}"));
+        check_current(b"MANIFEST-5\n", &format!("\"MANIFEST-5\", {name}"));
+        check_current(b"MANIFEST-0000005\n", &format!("\"MANIFEST-0000005\", {name}"));
+        check_current(
+            b"MANIFEST-18446744073709551616\n",
+            &format!("\"MANIFEST-18446744073709551616\", {name}"),
+        );
+        check_current(b"../MANIFEST-000005\n", &format!("\"../MANIFEST-000005\", {name}"));
+        check_current(b"000005.log\n", &format!("\"000005.log\", {name}"));
+        check_current(b"MANIFEST-00000\xff\n", &format!("\"MANIFEST-00000\\xff\", {name}"));
+        check_current(&[b'M'; 50], &format!("\"{}\".., expected a newline at its end", "M".repeat(40)));
+    }
+}

@@ -1,0 +1,359 @@
+//! Logs as text: what is in the file, and what a reader says of it.
+
+use std::io::{self, ErrorKind, Read};
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// The file of `records`. Room that is skipped stays zero.
+fn written(records: &[&[u8]], whole: bool) -> Vec<u8> {
+    let mut framer = Framer::at(0);
+    let mut file = Vec::new();
+    for record in records {
+        append(&mut file, &mut framer, record, whole);
+    }
+    file
+}
+
+fn append(file: &mut Vec<u8>, framer: &mut Framer, record: &[u8], whole: bool) {
+    for fragment in framer.frame(record, whole) {
+        file.resize(fragment.offset as usize, 0);
+        file.extend_from_slice(&fragment.header);
+        file.extend_from_slice(fragment.payload);
+    }
+    assert_eq!(file.len() as u64, framer.offset());
+}
+
+/// One fragment with a right checksum, whatever its type.
+fn fragment(kind: u8, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = checksum(kind, payload).to_le_bytes().to_vec();
+    bytes.extend_from_slice(&(payload.len() as u16).to_le_bytes());
+    bytes.push(kind);
+    bytes.extend_from_slice(payload);
+    bytes
+}
+
+/// What a reader finds, a line each, and the tail.
+fn read(source: impl Read) -> Vec<String> {
+    let mut reader = LogReader::new(source);
+    let mut lines = Vec::new();
+    while let Some(item) = reader.next().unwrap() {
+        lines.push(match item {
+            Item::Record { offset, data } if data.len() < 20 => format!("{offset}: {}", data.escape_ascii()),
+            Item::Record { offset, data } => format!("{offset}: {} bytes", data.len()),
+            Item::Damage { flaw, dropped } => format!("{}! {flaw} ({dropped} dropped)", flaw.at),
+        });
+    }
+    assert_eq!(reader.next().unwrap(), None, "the end is final");
+    let Tail { clean, end, saw_zeros } = reader.tail();
+    assert_eq!(end, reader.end_offset());
+    let (clean, zeros) = (if clean { "clean" } else { "torn" }, if saw_zeros { ", zeros" } else { "" });
+    lines.push(format!("end {end}, {clean}{zeros}"));
+    lines
+}
+
+#[track_caller]
+fn check(file: &[u8], expect: &[&str]) {
+    assert_eq!(read(file), expect);
+}
+
+/// The headers that a framer makes at `offset`: places, types and lengths.
+#[track_caller]
+fn check_frames(offset: u64, len: usize, whole: bool, expect: &[(u64, u8, usize)]) {
+    let record = vec![7; len];
+    let mut framer = Framer::at(offset);
+    let frames: Vec<_> =
+        framer.frame(&record, whole).map(|f| (f.offset, f.header[6], f.payload.len())).collect();
+    assert_eq!(frames, expect);
+    let (start, _, len) = *expect.last().unwrap();
+    assert_eq!(framer.offset(), start + (HEADER_SIZE + len) as u64);
+}
+
+const BLOCK: u64 = BLOCK_SIZE as u64;
+
+#[test]
+fn framed_with_room() {
+    check_frames(0, 0, false, &[(0, 1, 0)]);
+    check_frames(100, 5, false, &[(100, 1, 5)]);
+    check_frames(BLOCK - 12, 5, false, &[(BLOCK - 12, 1, 5)]);
+    check_frames(3 * BLOCK, 32761, true, &[(3 * BLOCK, 1, 32761)]);
+}
+
+#[test]
+fn framed_over_blocks() {
+    check_frames(BLOCK - 12, 8, false, &[(BLOCK - 12, 2, 5), (BLOCK, 4, 3)]);
+    check_frames(0, 32762, false, &[(0, 2, 32761), (BLOCK, 4, 1)]);
+    check_frames(0, 65522, false, &[(0, 2, 32761), (BLOCK, 4, 32761)]);
+    check_frames(0, 65523, false, &[(0, 2, 32761), (BLOCK, 3, 32761), (2 * BLOCK, 4, 1)]);
+}
+
+#[test]
+fn framed_at_the_end_of_a_block() {
+    check_frames(BLOCK - 7, 0, false, &[(BLOCK - 7, 1, 0)]);
+    check_frames(BLOCK - 7, 3, false, &[(BLOCK - 7, 2, 0), (BLOCK, 4, 3)]);
+    for left in 1..7 {
+        check_frames(BLOCK - left, 3, false, &[(BLOCK, 1, 3)]);
+        check_frames(BLOCK - left, 0, true, &[(BLOCK, 1, 0)]);
+    }
+}
+
+#[test]
+fn framed_whole() {
+    check_frames(BLOCK - 12, 6, true, &[(BLOCK, 1, 6)]);
+    check_frames(BLOCK - 7, 3, true, &[(BLOCK, 1, 3)]);
+    check_frames(1, 32761, true, &[(BLOCK, 1, 32761)]);
+    check_frames(BLOCK - 12, 32762, true, &[(BLOCK - 12, 2, 5), (BLOCK, 4, 32757)]);
+}
+
+#[test]
+fn nothing() {
+    check(b"", &["end 0, clean"]);
+}
+
+#[test]
+fn records() {
+    let file = written(&[b"foo", b"bar", b"", b"xxxx"], false);
+    check(&file, &["0: foo", "10: bar", "20: ", "27: xxxx", "end 38, clean"]);
+}
+
+#[test]
+fn records_over_blocks() {
+    let file = written(&[b"small", &[1; 50_000], &[2; 100_000], b"last"], false);
+    let expect = ["0: small", "12: 50000 bytes", "50026: 100000 bytes", "150054: last", "end 150065, clean"];
+    check(&file, &expect);
+}
+
+#[test]
+fn room_for_just_a_header() {
+    let file = written(&[&[1; BLOCK_SIZE - 14], b"", b"bar"], false);
+    check(&file, &["0: 32754 bytes", "32761: ", "32768: bar", "end 32778, clean"]);
+    let file = written(&[&[1; BLOCK_SIZE - 14], b"bar"], false);
+    check(&file, &["0: 32754 bytes", "32761: bar", "end 32778, clean"]);
+    let file = written(&[&[1; BLOCK_SIZE - 14], b"bar"], true);
+    check(&file, &["0: 32754 bytes", "32768: bar", "end 32778, clean"]);
+}
+
+#[test]
+fn room_for_less_than_a_header() {
+    let mut file = written(&[&[1; BLOCK_SIZE - 10], b"", b"bar"], false);
+    check(&file, &["0: 32758 bytes", "32768: ", "32775: bar", "end 32785, clean"]);
+    file.truncate(BLOCK_SIZE - 3);
+    check(&file, &["0: 32758 bytes", "end 32765, clean"]);
+    file.resize(BLOCK_SIZE, 0);
+    check(&file, &["0: 32758 bytes", "end 32765, clean, zeros"]);
+}
+
+#[test]
+fn cut_off_anywhere() {
+    let records: [&[u8]; 4] = [b"foo", b"", &[1; 32_760], b"bar"];
+    let file = written(&records, false);
+    let ends = [0, 10, 17, 32_791, 32_801];
+    for len in (0..60).chain(32_700..file.len()) {
+        let found = read(&file[..len]);
+        let whole = ends.iter().filter(|end| **end <= len).count() - 1;
+        assert_eq!(found.len() - 1, whole, "{len} bytes: {found:?}");
+        let state = if ends.contains(&len) { "clean" } else { "torn" };
+        assert_eq!(found[whole], format!("end {}, {state}", ends[whole]), "{len} bytes");
+    }
+}
+
+#[test]
+fn any_bit_flipped() {
+    let records: [&[u8]; 4] = [b"foo", b"quux", &[1; 32_740], b"bar"];
+    let whole = read(&written(&records, false)[..]);
+    let mut file = written(&records, false);
+    for byte in (0..60).chain(32_740..file.len()) {
+        for bit in 0..8 {
+            file[byte] ^= 1 << bit;
+            let found = read(&file[..]);
+            let records = found.iter().filter(|line| !line.contains("! ") && !line.starts_with("end"));
+            assert!(records.clone().all(|line| whole.contains(line)), "bit {bit} of {byte}: {found:?}");
+            assert!(records.count() < 4, "bit {bit} of {byte} does not matter");
+            file[byte] ^= 1 << bit;
+        }
+    }
+}
+
+#[test]
+fn wrong_checksum_costs_the_block() {
+    let mut file = written(&[b"foo", &[1; 32_000], &[2; 32_000], b"bar"], true);
+    file[7] ^= 1;
+    let found = read(&file[..]);
+    assert!(found[0].starts_with("0! checksum 0x"), "{found:?}");
+    assert!(found[0].ends_with("(32768 dropped)"), "{found:?}");
+    assert_eq!(found[1..], ["32768: 32000 bytes", "64775: bar", "end 64785, clean"]);
+}
+
+#[test]
+fn wrong_length_costs_the_block_unless_it_is_the_last() {
+    let mut file = written(&[b"foo", &[1; 32_000], &[2; 32_000]], true);
+    file[10 + 4..10 + 6].copy_from_slice(&32_752u16.to_le_bytes());
+    let damage = "10! a fragment of 32752 bytes, expected at most 32751 (32758 dropped)";
+    check(&file, &["0: foo", damage, "32768: 32000 bytes", "end 64775, clean"]);
+    check(&file[..32_700], &["0: foo", "end 10, torn"]);
+}
+
+#[test]
+fn unknown_types() {
+    let file = [fragment(9, b"foo"), fragment(0, b"ba"), fragment(1, b"x")].concat();
+    let [nine, zero] =
+        ["0! record type 9, expected 1 to 4 (3 dropped)", "10! record type 0, expected 1 to 4 (2 dropped)"];
+    check(&file, &[nine, zero, "19: x", "end 27, clean"]);
+    let file = [fragment(2, b"foo"), fragment(5, b"ba"), fragment(4, b"x")].concat();
+    let five = "10! record type 5, expected 1 to 4 (5 dropped)";
+    check(
+        &file,
+        &[five, "19! a fragment of type 4, expected 1 or 2 between records (1 dropped)", "end 0, torn"],
+    );
+}
+
+#[test]
+fn middle_or_last_without_first() {
+    let file = [fragment(3, b"foo"), fragment(4, b"ba"), fragment(1, b"x")].concat();
+    let [middle, last] = [
+        "0! a fragment of type 3, expected 1 or 2 between records (3 dropped)",
+        "10! a fragment of type 4, expected 1 or 2 between records (2 dropped)",
+    ];
+    check(&file, &[middle, last, "19: x", "end 27, clean"]);
+}
+
+#[test]
+fn full_or_first_within_a_record() {
+    let broken = "0! a record that breaks off after 3 bytes, expected its next fragment (3 dropped)";
+    let file = [fragment(2, b"foo"), fragment(1, b"bar")].concat();
+    check(&file, &[broken, "10: bar", "end 20, clean"]);
+    let file = [fragment(2, b"foo"), fragment(2, b"ba"), fragment(3, b"r"), fragment(4, b"!")].concat();
+    check(&file, &[broken, "10: bar!", "end 35, clean"]);
+}
+
+#[test]
+fn empty_first_of_an_early_writer() {
+    let file = [fragment(2, b""), fragment(1, b"bar")].concat();
+    check(&file, &["7: bar", "end 17, clean"]);
+    let file = [fragment(2, b""), fragment(2, b"ba"), fragment(4, b"r")].concat();
+    check(&file, &["7: bar", "end 24, clean"]);
+}
+
+#[test]
+fn record_without_its_last() {
+    let file = [fragment(1, b"foo"), fragment(2, b"bar")].concat();
+    check(&file, &["0: foo", "end 10, torn"]);
+    let file = [fragment(1, b"foo"), fragment(2, b"")].concat();
+    check(&file, &["0: foo", "end 10, torn"]);
+}
+
+#[test]
+fn set_aside_room() {
+    let mut file = written(&[b"foo"], true);
+    for len in [1, 6, 7, 40_000, 3 * BLOCK_SIZE] {
+        file.resize(10 + len, 0);
+        check(&file, &["0: foo", "end 10, clean, zeros"]);
+    }
+    file[2 * BLOCK_SIZE..][..10].copy_from_slice(&fragment(1, b"bar"));
+    check(&file, &["0: foo", "65536: bar", "end 65546, clean, zeros"]);
+}
+
+#[test]
+fn something_behind_a_zero_header() {
+    let mut file = written(&[b"foo"], true);
+    file.resize(100, 0);
+    file.extend(fragment(1, b"bar"));
+    check(&file, &["0: foo", "end 10, torn"]);
+    let mut file = written(&[b"foo"], true);
+    file.resize(BLOCK_SIZE, 0);
+    file.push(1);
+    check(&file, &["0: foo", "end 10, torn, zeros"]);
+}
+
+#[test]
+fn set_aside_room_within_a_record() {
+    let mut file = [fragment(1, b"foo"), fragment(2, b"bar")].concat();
+    file.resize(BLOCK_SIZE, 0);
+    file.extend(fragment(4, b"x"));
+    let broken = "10! a record that breaks off after 3 bytes, expected its next fragment (3 dropped)";
+    let last = "32768! a fragment of type 4, expected 1 or 2 between records (1 dropped)";
+    check(&file, &["0: foo", broken, last, "end 10, torn, zeros"]);
+}
+
+#[test]
+fn damage_does_not_join_two_records() {
+    let mut file = written(&[&[1; BLOCK_SIZE], &[2; BLOCK_SIZE], b"correct"], false);
+    file[BLOCK_SIZE..2 * BLOCK_SIZE].fill(b'x');
+    let found = read(&file[..]);
+    assert!(found[0].starts_with("32768! checksum") && found[0].ends_with("(32768 dropped)"), "{found:?}");
+    assert_eq!(
+        found[1],
+        "0! a record that breaks off after 32761 bytes, expected its next fragment (32761 dropped)"
+    );
+    assert_eq!(found[2], "65536! a fragment of type 4, expected 1 or 2 between records (21 dropped)");
+    assert_eq!(found[3..], ["65564: correct", "end 65578, clean"]);
+}
+
+/// Gives a byte at a time, and every other time nothing for the reason it is given.
+struct Halting<'a>(&'a [u8], ErrorKind, bool);
+
+impl Read for Halting<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.2 = !self.2;
+        let len = buf.len().min(1);
+        if self.2 { Err(self.1.into()) } else { self.0.read(&mut buf[..len]) }
+    }
+}
+
+#[test]
+fn short_and_interrupted_reads() {
+    let file = written(&[b"foo", &[1; 50_000], b"bar"], false);
+    assert_eq!(read(Halting(&file, ErrorKind::Interrupted, false)), read(&file[..]));
+}
+
+#[test]
+fn read_error_loses_nothing() {
+    let file = written(&[b"foo", &[1; 33_000], b"bar"], false);
+    let mut reader = LogReader::new(Halting(&file, ErrorKind::Other, false));
+    let (mut offsets, mut errors) = (Vec::new(), 0);
+    loop {
+        match reader.next() {
+            Ok(Some(Item::Record { offset, .. })) => offsets.push(offset),
+            Ok(Some(damage)) => panic!("{damage:?}"),
+            Ok(None) => break,
+            Err(_) => errors += 1,
+        }
+    }
+    assert_eq!(offsets, [0, 10, 33_024]);
+    assert_eq!(errors, file.len() + 1, "one before each byte and one before the end");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn reads_what_was_framed(
+        records in prop::collection::vec((prop_oneof![0usize..50, 32_700usize..32_800, 0usize..100_000], any::<bool>()), 0..12),
+    ) {
+        let mut framer = Framer::at(0);
+        let mut file = Vec::new();
+        let records: Vec<_> = records.iter().zip(1..).map(|(&(len, whole), n)| (vec![n; len], whole)).collect();
+        for (record, whole) in &records {
+            append(&mut file, &mut framer, record, *whole);
+        }
+        let mut reader = LogReader::new(&file[..]);
+        for (record, _) in &records {
+            match reader.next().unwrap() {
+                Some(Item::Record { data, .. }) => prop_assert_eq!(data, &record[..]),
+                other => prop_assert!(false, "{:?}", other),
+            }
+        }
+        prop_assert_eq!(reader.next().unwrap(), None);
+        prop_assert_eq!(reader.tail(), Tail { clean: true, end: file.len() as u64, saw_zeros: false });
+    }
+
+    #[test]
+    fn survives_anything(mut file in prop::collection::vec(any::<u8>(), 0..200), kinds in prop::collection::vec(0u8..7, 0..9)) {
+        let fragments: Vec<u8> = kinds.iter().flat_map(|kind| fragment(*kind, &[*kind; 3])).collect();
+        read(&file[..]);
+        file.extend_from_slice(&fragments);
+        read(&file[..]);
+        read(&[fragments, file].concat()[..]);
+    }
+}

@@ -1,0 +1,397 @@
+//! Tables against those of a stock LevelDB 1.23, against their own contents, and broken in every way.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::block::{Block, BlockIter};
+use crate::comparator::{Comparator, bytewise};
+use crate::compress::{self, Codec};
+use crate::filter::{Bloom, FilterPolicy, OfUserKeys};
+use crate::filter_block::FilterBlock;
+use crate::flaw::{Flaw, FlawKind};
+use crate::key::{InternalComparator, InternalKey, Kind};
+
+type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn options(block_size: usize, restart_interval: usize) -> TableOptions {
+    TableOptions {
+        comparator: bytewise(),
+        filter: None,
+        block_size,
+        restart_interval,
+        codec: &compress::NONE,
+    }
+}
+
+fn with_filter(options: TableOptions) -> TableOptions {
+    TableOptions { filter: Some(Arc::new(Bloom::new(10))), ..options }
+}
+
+fn built(options: TableOptions, entries: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
+    let mut builder = TableBuilder::new(options, Vec::new());
+    for (key, value) in entries {
+        builder.add(key, value).unwrap();
+    }
+    builder.finish().unwrap();
+    assert_eq!(builder.entries(), entries.len() as u64);
+    let size = builder.file_size();
+    let table = builder.into_inner();
+    assert_eq!(table.len() as u64, size);
+    table
+}
+
+fn stored(table: &[u8], handle: BlockHandle) -> Result<&[u8], Flaw> {
+    handle.check(table.len() as u64 - FOOTER_SIZE as u64)?;
+    Ok(&table[handle.offset as usize..][..handle.size as usize + TRAILER_SIZE])
+}
+
+/// The entries of one block.
+fn entries(table: &[u8], handle: BlockHandle) -> Result<Entries, Flaw> {
+    let block = Block::new(read_block(stored(table, handle)?, true)?)?;
+    let mut iter = BlockIter::new(Arc::new(block), bytewise());
+    let mut entries = Vec::new();
+    iter.seek_to_first();
+    while iter.valid() {
+        entries.push((iter.key().to_vec(), iter.value().to_vec()));
+        iter.next();
+    }
+    iter.flaw().cloned().map_or(Ok(entries), Err)
+}
+
+/// The index key and the entries of every data block.
+fn data_blocks(table: &[u8]) -> Result<Vec<(Vec<u8>, BlockHandle, Entries)>, Flaw> {
+    let footer = Footer::decode(table, table.len() as u64)?;
+    for (_, value) in entries(table, footer.metaindex)? {
+        read_block(stored(table, BlockHandle::decode(&value)?.0)?, true)?;
+    }
+    let blocks = entries(table, footer.index)?.into_iter().map(|(key, value)| {
+        let (handle, _) = BlockHandle::decode(&value)?;
+        Ok((key, handle, entries(table, handle)?))
+    });
+    blocks.collect()
+}
+
+fn all(table: &[u8]) -> Result<Entries, Flaw> {
+    Ok(data_blocks(table)?.into_iter().flat_map(|(_, _, entries)| entries).collect())
+}
+
+fn owned(entries: &[(&str, &str)]) -> Entries {
+    entries.iter().map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec())).collect()
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    let digits: Vec<u32> = text.chars().filter_map(|c| c.to_digit(16)).collect();
+    digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
+}
+
+#[track_caller]
+fn check_same_as_stock(options: TableOptions, entries: &[(&str, &str)], stock: &str) {
+    assert_eq!(built(options, &owned(entries)), unhex(stock));
+    assert_eq!(all(&unhex(stock)).unwrap(), owned(entries));
+}
+
+const FRUIT: [(&str, &str); 3] = [("apple", "red"), ("apricot", "orange"), ("cherry", "dark red")];
+
+#[test]
+fn empty_like_stock() {
+    let stock = "
+        000000000100000000c0f2a1b0000000000100000000c0f2a1b000080d08000000000000000000000000000000000000
+        00000000000000000000000000000000000057fb808b247547db";
+    check_same_as_stock(options(4096, 16), &[], stock);
+}
+
+#[test]
+fn empty_with_filter_like_stock() {
+    let stock = "
+        000000000b008ae8dad100220266696c7465722e6c6576656c64622e4275696c74696e426c6f6f6d46696c7465723200
+        0500000000010000000065e85da8000000000100000000c0f2a1b00a2f3e080000000000000000000000000000000000
+        0000000000000000000000000000000000000057fb808b247547db";
+    check_same_as_stock(with_filter(options(4096, 16)), &[], stock);
+}
+
+#[test]
+fn two_blocks_and_a_filter_like_stock() {
+    let stock = "
+        0005036170706c657265640205067269636f746f72616e6765000000000100000000e07fd99200060863686572727964
+        61726b207265640000000001000000009559155140050004a002c00f0600000000090000000b00ef247a0b0022026669
+        6c7465722e6c6576656c64622e4275696c74696e426c6f6f6d46696c7465723244120000000001000000004a463a7800
+        010262002100010264261900000000060000000200000000be3a3e895b2f8f0118000000000000000000000000000000
+        000000000000000000000000000000000000000057fb808b247547db";
+    check_same_as_stock(with_filter(options(24, 16)), &FRUIT, stock);
+}
+
+#[test]
+fn restarts_like_stock() {
+    let stock = "
+        0002006b3001010131760002026b327676010103337676760002046b3476767676000000000a00000018000000030000
+        00007a2957a9000000000100000000c0f2a1b00001026c0031000000000100000000eb21b91f3608430e000000000000
+        00000000000000000000000000000000000000000000000000000000000057fb808b247547db";
+    let entries = [("k0", ""), ("k1", "v"), ("k2", "vv"), ("k3", "vvv"), ("k4", "vvvv")];
+    check_same_as_stock(options(4096, 2), &entries, stock);
+}
+
+#[test]
+fn keys_that_cannot_be_shortened_like_stock() {
+    let stock = "
+        000200ffff00000000010000000059cf026e000301ffff01780000000001000000008bb9f3cd000000000100000000c0
+        f2a1b0000202ffff000d000302ffff02120f00000000070000000200000000de255e682608331b000000000000000000
+        00000000000000000000000000000000000000000000000000000057fb808b247547db";
+    let entries = [(b"\xff\xff".to_vec(), b"".to_vec()), (b"\xff\xff\x01".to_vec(), b"x".to_vec())];
+    assert_eq!(built(options(1, 16), &entries), unhex(stock));
+}
+
+#[test]
+fn snappy_of_stock() {
+    let stock = "
+        dc02300004186b30303076616c7565204606000c0301183146160009120c03011832090a4606000c0301183346160009
+        120c03011834090a4606000c0301183546160009120c03011836090a4606000c0301183746160009120c03011838090a
+        4606000c0301183946160009120c02021831d219011c000000000100000001e6df0c47000000000100000000c0f2a1b0
+        0001026c007e0000000001000000002621bf8183010890010e0000000000000000000000000000000000000000000000
+        000000000000000000000057fb808b247547db";
+    let entries: Entries = (0..12).map(|n| (format!("k{n:03}").into_bytes(), b"value ".repeat(4))).collect();
+    assert_eq!(all(&unhex(stock)).unwrap(), entries);
+    let ours = built(TableOptions { codec: &compress::SNAPPY, ..options(4096, 16) }, &entries);
+    assert_eq!(all(&ours).unwrap(), entries);
+    assert!(ours.len() < unhex(stock).len() + 20, "it is packed");
+}
+
+/// The type byte of the first block of a table with one entry of value `value`.
+fn first_type(value: &[u8]) -> u8 {
+    let options = TableOptions { codec: &compress::SNAPPY, ..options(1, 16) };
+    let table = built(options, &[(b"k".to_vec(), value.to_vec())]);
+    let (_, handle, _) = data_blocks(&table).unwrap().remove(0);
+    table[(handle.offset + handle.size) as usize]
+}
+
+#[test]
+fn packed_only_if_that_saves_an_eighth() {
+    let mut state = 1u64;
+    let random = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    });
+    let random: Vec<u8> = random.take(2000).collect();
+    assert_eq!(first_type(&random), compress::NONE.id);
+    assert_eq!(first_type(&[&[0; 200], &random[..]].concat()), compress::NONE.id);
+    assert_eq!(first_type(&[&[0; 400], &random[..]].concat()), compress::SNAPPY.id);
+}
+
+/// The filter block, which is the first that the metaindex names.
+fn filter_of(table: &[u8], policy: Arc<dyn FilterPolicy>) -> FilterBlock {
+    let footer = Footer::decode(table, table.len() as u64).unwrap();
+    let metaindex = entries(table, footer.metaindex).unwrap();
+    assert_eq!(metaindex[0].0, b"filter.leveldb.BuiltinBloomFilter2");
+    let (handle, _) = BlockHandle::decode(&metaindex[0].1).unwrap();
+    FilterBlock::new(policy, read_block(stored(table, handle).unwrap(), true).unwrap())
+}
+
+#[test]
+fn a_filter_for_each_2_kib() {
+    let entries = [(b"apple".to_vec(), vec![1; 3000]), (b"cherry".to_vec(), vec![2; 3000])];
+    let table = built(with_filter(options(24, 16)), &entries);
+    let filter = filter_of(&table, Arc::new(Bloom::new(10)));
+    let second = data_blocks(&table).unwrap()[1].1.offset;
+    assert!(filter.may_match(0, b"apple") && !filter.may_match(0, b"cherry"));
+    assert!(filter.may_match(second, b"cherry") && !filter.may_match(second, b"apple"));
+}
+
+#[test]
+fn blocks_end_on_demand() {
+    let mut builder = TableBuilder::new(options(4096, 16), Vec::new());
+    builder.flush_block().unwrap();
+    assert_eq!(builder.file_size(), 0);
+    builder.add(b"a", b"1").unwrap();
+    assert_eq!(builder.file_size(), 0);
+    assert!(builder.size_estimate() > 0);
+    builder.flush_block().unwrap();
+    let first_block = builder.file_size();
+    assert!(first_block > 0);
+    builder.flush_block().unwrap();
+    assert_eq!(builder.file_size(), first_block);
+    builder.add(b"b", b"2").unwrap();
+    builder.finish().unwrap();
+    let blocks = data_blocks(&builder.into_inner()).unwrap();
+    assert_eq!(blocks.iter().map(|(_, _, entries)| entries.len()).collect::<Vec<_>>(), [1, 1]);
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "is not above the key before")]
+fn keys_that_do_not_rise() {
+    built(options(1, 16), &owned(&[("b", ""), ("a", "")]));
+}
+
+/// A file that is full after some bytes.
+struct Full(usize);
+
+impl Write for Full {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.checked_sub(buf.len()).ok_or(io::ErrorKind::StorageFull)?;
+        Ok(buf.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn file_full_at_any_byte() {
+    let size = built(with_filter(options(24, 16)), &owned(&FRUIT)).len();
+    for room in 0..=size {
+        let mut builder = TableBuilder::new(with_filter(options(24, 16)), Full(room));
+        let added = owned(&FRUIT).iter().try_for_each(|(key, value)| builder.add(key, value));
+        let result = added.and_then(|()| builder.finish());
+        assert_eq!(result.is_ok(), room == size, "{room} bytes of {size}");
+        assert!(builder.file_size() <= room as u64);
+    }
+}
+
+#[test]
+fn any_bit_flipped() {
+    let table = built(with_filter(options(24, 16)), &owned(&FRUIT));
+    for at in 0..table.len() {
+        for bit in 0..8 {
+            let mut flipped = table.clone();
+            flipped[at] ^= 1 << bit;
+            if let Ok(entries) = all(&flipped) {
+                assert_eq!(entries, owned(&FRUIT), "bit {bit} of {at}");
+                // The handles take five bytes; the last of them can become a longer way to write the same number.
+                let padding = table.len() - FOOTER_SIZE + 4..table.len() - 8;
+                assert!(padding.contains(&at), "bit {bit} of {at} is read and does not matter");
+            }
+        }
+    }
+}
+
+#[test]
+fn cut_off_anywhere() {
+    let table = built(with_filter(options(24, 16)), &owned(&FRUIT));
+    for len in 0..table.len() {
+        assert!(all(&table[..len]).is_err(), "{len} bytes");
+    }
+}
+
+#[track_caller]
+fn check_flaw(flaw: Flaw, kind: FlawKind, expect: &str) {
+    assert_eq!((flaw.kind, &format!("{}! {flaw}", flaw.at)[..]), (kind, expect));
+}
+
+#[test]
+fn blocks_as_stored() {
+    let whole = [&b"abc"[..], &trailer::trailer(b"abc", 0)].concat();
+    assert_eq!(read_block(&whole, true).unwrap(), b"abc");
+    let mut flipped = whole.clone();
+    flipped[1] ^= 1;
+    let flaw = read_block(&flipped, true).unwrap_err();
+    assert_eq!((flaw.kind, flaw.at), (FlawKind::Checksum, 0));
+    assert_eq!(read_block(&flipped, false).unwrap(), b"acc");
+    let flaw = read_block(&whole[..4], true).unwrap_err();
+    check_flaw(flaw, FlawKind::Truncated, "0! 4 bytes, expected 5 for the trailer of a block");
+    let unknown = [&b"abc"[..], &trailer::trailer(b"abc", 9)].concat();
+    let flaw = read_block(&unknown, true).unwrap_err();
+    check_flaw(flaw, FlawKind::Unknown, "3! block type 9, expected 0, 1, 2 or 4");
+    assert_eq!(read_block(&trailer::trailer(b"", 0), true).unwrap(), b"");
+}
+
+#[test]
+fn handles() {
+    let handle = BlockHandle { offset: 300, size: u64::MAX };
+    let mut bytes = Vec::new();
+    handle.encode(&mut bytes);
+    assert_eq!(bytes.len(), 12);
+    bytes.extend(b"something else");
+    assert_eq!(BlockHandle::decode(&bytes).unwrap(), (handle, 12));
+    for len in 0..12 {
+        assert_eq!(BlockHandle::decode(&bytes[..len]).unwrap_err().kind, FlawKind::Truncated);
+    }
+}
+
+#[test]
+fn handles_that_leave_the_file() {
+    let fits = |offset, size| BlockHandle { offset, size }.check(100);
+    assert_eq!(fits(0, 95), Ok(()));
+    assert_eq!(fits(95, 0), Ok(()));
+    for (offset, size) in
+        [(0, 96), (96, 0), (1, 95), (0, u64::MAX), (0, u64::MAX - 4), (u64::MAX - 4, 0), (u64::MAX, u64::MAX)]
+    {
+        assert_eq!(fits(offset, size).unwrap_err().kind, FlawKind::OutOfBounds, "{offset} + {size}");
+    }
+    let expect = "0! a block at 96 of 7 bytes and its trailer, expected an end at 100 or before";
+    check_flaw(fits(96, 7).unwrap_err(), FlawKind::OutOfBounds, expect);
+}
+
+#[test]
+fn footers() {
+    let (metaindex, index) = (BlockHandle { offset: 1, size: 200 }, BlockHandle { offset: 206, size: 3 });
+    let bytes = Footer { metaindex, index }.encode();
+    assert_eq!(Footer::decode(&bytes, 262), Ok(Footer { metaindex, index }));
+    let longest = BlockHandle { offset: u64::MAX, size: u64::MAX };
+    assert_eq!(Footer { metaindex: longest, index: longest }.encode()[39], 1);
+
+    let flaw = Footer::decode(&bytes, 261).unwrap_err();
+    let expect = "216! a block at 206 of 3 bytes and its trailer, expected an end at 213 or before";
+    check_flaw(flaw, FlawKind::OutOfBounds, expect);
+    let flaw = Footer::decode(&bytes[1..], 262).unwrap_err();
+    check_flaw(flaw, FlawKind::Truncated, "0! 47 bytes, expected 48 for the footer of a table");
+    let flaw = Footer::decode(&bytes, 47).unwrap_err();
+    check_flaw(flaw, FlawKind::Truncated, "0! 47 bytes, expected 48 for the footer of a table");
+    let flaw = Footer::decode(&[1; 48], 100).unwrap_err();
+    check_flaw(flaw, FlawKind::Unknown, "92! magic 0101010101010101, expected 57fb808b247547db");
+}
+
+fn codec() -> impl Strategy<Value = &'static Codec> {
+    prop::sample::select(compress::CODECS.iter().copied().filter(|codec| codec.writable).collect::<Vec<_>>())
+}
+
+fn user_keys() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    let key = prop::collection::vec(prop_oneof![Just(b'a'), Just(b'b'), Just(0), Just(0xff)], 0..9);
+    prop::collection::btree_set(key, 0..80).prop_map(|keys| keys.into_iter().collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Every entry is in its place: below the key of its block in the index, above that of the block before, and let
+    /// through by the filter.
+    #[test]
+    fn holds_what_was_added(
+        keys in user_keys(),
+        value in prop::collection::vec(0u8..3, 0..300),
+        (block_size, restart_interval, codec) in (1usize..3000, 1usize..20, codec()),
+    ) {
+        let comparator: Arc<dyn Comparator> = Arc::new(InternalComparator::new(bytewise()));
+        let policy: Arc<dyn FilterPolicy> = Arc::new(OfUserKeys(Arc::new(Bloom::new(10))));
+        let filter = Some(policy.clone());
+        let added: Entries = keys
+            .iter()
+            .flat_map(|key| [7, 3].map(|sequence| InternalKey::new(key, sequence, Kind::Put)))
+            .map(|key| (key.as_bytes().to_vec(), value.clone()))
+            .collect();
+        let options = TableOptions { comparator: comparator.clone(), filter, block_size, restart_interval, codec };
+        let table = built(options, &added);
+        prop_assert_eq!(&all(&table).unwrap(), &added);
+
+        let filter = filter_of(&table, policy);
+        let mut floor: Option<Vec<u8>> = None;
+        for (index_key, handle, entries) in data_blocks(&table).unwrap() {
+            for (key, _) in &entries {
+                prop_assert!(floor.iter().all(|floor| comparator.compare(floor, key).is_lt()));
+                prop_assert!(comparator.compare(key, &index_key).is_le());
+                prop_assert!(filter.may_match(handle.offset, key));
+            }
+            floor = Some(index_key);
+        }
+    }
+
+    #[test]
+    fn survives_anything(mut table in prop::collection::vec(any::<u8>(), 0..200), handles in prop::collection::vec(0u64..200, 4)) {
+        let _ = all(&table);
+        let handle = |i: usize| BlockHandle { offset: handles[i], size: handles[i + 1] };
+        table.extend(Footer { metaindex: handle(0), index: handle(2) }.encode());
+        let _ = all(&table);
+    }
+}
