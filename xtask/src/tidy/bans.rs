@@ -15,14 +15,11 @@ struct Ban {
     rooms: &'static [(&'static str, &'static str)],
 }
 
-/// Nothing in these is part of the product.
-static OUTSIDE: &[&str] = &["xtask/", "crates/terrace-testkit/"];
-
 const ENV: (&str, &str) = ("crates/terrace-env/src/", "it is the room for that");
 
 static BANS: &[Ban] = &[
     Ban {
-        paths: &["std::fs", "std::os::unix::fs", "rustix::fs", "memmap2"],
+        paths: &["std::fs", "std::os::unix::fs", "rustix::fs", "libc", "memmap2"],
         why: "crash and fault tests are honest only while files have one door",
         fix: "use terrace_env::FileSystem",
         rooms: &[
@@ -91,7 +88,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Problem> {
 }
 
 fn product(tree: &Tree) -> impl Iterator<Item = &Source> {
-    tree.sources.iter().filter(|source| !OUTSIDE.iter().any(|room| source.path.starts_with(room)))
+    tree.sources.iter().filter(|source| source.is_product())
 }
 
 fn banned(ban: &'static Ban, source: &Source) -> Vec<Problem> {

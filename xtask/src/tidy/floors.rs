@@ -41,7 +41,7 @@ static CRATES: &[Crate] = &[
 /// The modules of the crate `terrace`, floor by floor, each floor in the order of who may import whom.
 static MODULES: &[(u8, &[&str])] = &[
     // Options carry the handle of a cache and of a snapshot, so these two stand as low as options do.
-    (2, &["sync", "error", "logger", "snapshot", "cache", "options"]),
+    (2, &["sync", "error", "stream", "logger", "snapshot", "cache", "options"]),
     (3, &["arena", "btree", "metrics"]),
     (4, &["memtable", "tables", "iter"]),
     (5, &["version"]),

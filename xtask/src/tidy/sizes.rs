@@ -94,11 +94,16 @@ fn longest(tree: &Tree, text: &mut String) {
     }
 }
 
+/// One line a site in the product; elsewhere, only how many.
 fn unsafe_sites(tree: &Tree, text: &mut String) {
-    let sites = unsafes::sites(tree);
-    line(text, format_args!("\nunsafe: {}", sites.len()));
-    for (file, at) in sites {
-        line(text, format_args!("        {file}:{at}"));
+    let (product, other): (Vec<&Source>, Vec<&Source>) = tree.sources.iter().partition(|s| s.is_product());
+    let count =
+        |sources: &[&Source]| sources.iter().map(|source| unsafes::sites(source).count()).sum::<usize>();
+    line(text, format_args!("\nunsafe: {} in the product, {} elsewhere", count(&product), count(&other)));
+    for source in product {
+        for at in unsafes::sites(source) {
+            line(text, format_args!("        {}:{at}", source.path));
+        }
     }
     text.push('\n');
 }
@@ -134,5 +139,14 @@ mod tests {
         let report = report(&Tree::of(&[("xtask/a.rs", &long), ("xtask/b.rs", "x")]));
         assert!(report.contains("   501  xtask/a.rs   longer than 500 lines"), "{report}");
         assert!(report.contains("     1  xtask/b.rs\n"), "{report}");
+    }
+
+    #[test]
+    fn unsafe_sites_of_the_product_are_listed() {
+        let text = "\nunsafe { f() }";
+        let files = [("crates/terrace-env/src/a.rs", text), ("crates/terrace-testkit/src/b.rs", text)];
+        let report = report(&Tree::of(&files));
+        let expect = "unsafe: 1 in the product, 1 elsewhere\n        crates/terrace-env/src/a.rs:2\n\n";
+        assert!(report.ends_with(expect), "{report}");
     }
 }

@@ -24,6 +24,11 @@ impl Source {
         Source { path: path.to_owned(), paths: paths::paths(&code), lines, test }
     }
 
+    /// Whether it is part of what users run, and not of the tools and libraries that only we do.
+    pub(super) fn is_product(&self) -> bool {
+        !["xtask/", "crates/terrace-testkit/"].iter().any(|room| self.path.starts_with(room))
+    }
+
     /// Whether line `line`, counted from 1, is part of a test.
     pub(super) fn is_test(&self, line: usize) -> bool {
         self.test.get(line - 1).copied().unwrap_or(false)

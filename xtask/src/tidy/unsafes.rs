@@ -6,28 +6,23 @@ use super::tree::Tree;
 
 /// Where unsafe code may stand: the start of a file's path, and what it is there for.
 static ROOMS: &[(&str, &str)] = &[
-    ("crates/terrace-env/src/posix", "maps files into memory"),
+    ("crates/terrace-env/src/posix", "maps files into memory and locks them"),
     ("crates/terrace-testkit/src/stock", "calls the C functions of the stock library"),
 ];
 
-/// Every `unsafe` of the repository, tests included, as a file and a line.
-pub(super) fn sites(tree: &Tree) -> Vec<(&str, usize)> {
-    tree.sources.iter().flat_map(sites_in).collect()
-}
-
-fn sites_in(source: &Source) -> impl Iterator<Item = (&str, usize)> {
-    let words = source.paths.iter().filter(|path| path.text == "unsafe");
-    words.map(|path| (source.path.as_str(), path.line))
+/// The lines of a file with `unsafe`, those of tests included.
+pub(super) fn sites(source: &Source) -> impl Iterator<Item = usize> {
+    source.paths.iter().filter(|path| path.text == "unsafe").map(|path| path.line)
 }
 
 /// Unsafe code outside of its rooms.
 pub(super) fn check(tree: &Tree) -> Vec<Problem> {
-    let outside = |file: &str| !ROOMS.iter().any(|(room, _)| file.starts_with(room));
-    sites(tree)
-        .into_iter()
-        .filter(|(file, _)| outside(file))
-        .map(|(file, line)| problem(file, line))
-        .collect()
+    let outside = tree.sources.iter().filter(|source| !has_room(&source.path));
+    outside.flat_map(|source| sites(source).map(|line| problem(&source.path, line))).collect()
+}
+
+fn has_room(file: &str) -> bool {
+    ROOMS.iter().any(|(room, _)| file.starts_with(room))
 }
 
 fn problem(file: &str, line: usize) -> Problem {
