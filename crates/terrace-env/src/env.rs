@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::clock::{Clock, SystemClock};
 use crate::fs::FileSystem;
 use crate::mem::MemFs;
+#[cfg(unix)]
 use crate::posix::PosixFs;
 use crate::random::{Random, SystemRandom};
 use crate::scheduler::{Pool, Scheduler};
@@ -24,6 +25,7 @@ pub struct Env {
 
 impl Env {
     /// The machine's own files, clock and threads. All databases of a process share one thread pool.
+    #[cfg(unix)]
     pub fn system() -> Env {
         Env::on(Arc::new(PosixFs::new()))
     }
@@ -35,10 +37,16 @@ impl Env {
 
     /// A given file system with the machine's clock and threads.
     pub fn on(fs: Arc<dyn FileSystem>) -> Env {
-        Env { fs, clock: Arc::new(SystemClock), scheduler: Pool::shared(), random: Arc::new(SystemRandom::new()) }
+        Env {
+            fs,
+            clock: Arc::new(SystemClock),
+            scheduler: Pool::shared(),
+            random: Arc::new(SystemRandom::new()),
+        }
     }
 }
 
+#[cfg(unix)]
 impl Default for Env {
     fn default() -> Env {
         Env::system()

@@ -3,8 +3,9 @@
 //! The promises are LevelDB's `Env` contract plus what it left unsaid: which call makes what durable, what a
 //! failed call leaves behind, and who may call at the same time.
 
-use std::fmt::Debug;
 use std::ffi::OsString;
+use std::fmt::Debug;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -78,7 +79,10 @@ pub trait FileSystem: Debug + Send + Sync {
     /// Removes an empty directory.
     fn remove_dir(&self, dir: &Path) -> Result<()>;
 
-    /// Removes a file. Open handles keep working. Durable only after [`FileSystem::sync_dir`].
+    /// Removes a file. Durable only after [`FileSystem::sync_dir`].
+    ///
+    /// Open handles keep working, but for one kind: files for random access that the process has no descriptors left
+    /// for are opened by name for each read, and their reads fail from here on.
     fn remove(&self, path: &Path) -> Result<()>;
 
     /// Renames a file, atomically replacing one that has the new name. Durable only after
@@ -186,6 +190,8 @@ pub struct AppendingLog {
 struct Appending {
     file: Box<dyn WritableFile>,
     end: u64,
+    /// Set by a failed append: where the file ends is unknown then, and nothing may follow.
+    broken: bool,
 }
 
 impl AppendingLog {
@@ -196,7 +202,7 @@ impl AppendingLog {
 
     /// A log on a `file` that already holds `end` bytes.
     pub fn resume(path: &Path, file: Box<dyn WritableFile>, end: u64) -> AppendingLog {
-        AppendingLog { path: path.to_path_buf(), state: Mutex::new(Appending { file, end }) }
+        AppendingLog { path: path.to_path_buf(), state: Mutex::new(Appending { file, end, broken: false }) }
     }
 }
 
@@ -213,18 +219,21 @@ impl LogFile for AppendingLog {
 
     fn store(&self, offset: u64, head: &[u8], body: &[u8]) -> Result<()> {
         let mut state = self.state.lock();
+        let fail = |reason: String| Err(FileError::new("store", &self.path, io::Error::other(reason)));
+        if state.broken {
+            return fail("an earlier store failed".to_owned());
+        }
         let Some(gap) = offset.checked_sub(state.end) else {
-            let reason = format!("store at {offset}, behind the end {}", state.end);
-            return Err(FileError::new("store", &self.path, std::io::Error::other(reason)));
+            return fail(format!("store at {offset}, before the end {}", state.end));
         };
         // One append, so that a file without a buffer of its own makes one system call.
         let mut bytes = vec![0; gap as usize];
         bytes.extend_from_slice(head);
         bytes.extend_from_slice(body);
-        state.file.append(&bytes)?;
-        state.file.flush()?;
+        let stored = state.file.append(&bytes).and_then(|()| state.file.flush());
         state.end += bytes.len() as u64;
-        Ok(())
+        state.broken = stored.is_err();
+        stored
     }
 
     fn sync(&self) -> Result<()> {

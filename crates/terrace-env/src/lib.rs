@@ -13,6 +13,7 @@
 //! Nothing outside this crate touches a file, a clock, a thread or randomness. That is what makes crash,
 //! fault and fake-clock tests honest: there is no other door.
 
+mod claims;
 mod clock;
 mod env;
 mod error;
@@ -22,13 +23,15 @@ mod scheduler;
 
 pub mod fault;
 pub mod mem;
+#[cfg(unix)]
 pub mod posix;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use env::Env;
 pub use error::{FileError, Result};
 pub use fs::{
-    Access, AppendingLog, FileLock, FileSystem, LockMode, LogFile, RandomAccessFile, SequentialFile, WritableFile,
+    Access, AppendingLog, FileLock, FileSystem, LockMode, LogFile, RandomAccessFile, SequentialFile,
+    WritableFile,
 };
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use scheduler::{Deterministic, Job, Lane, Pool, Scheduler};

@@ -1,6 +1,12 @@
 //! Randomness, seeded or the system's.
+//!
+//! Both sources are SplitMix64: a counter that steps by an odd constant, and a mix of its value. One atomic
+//! addition is all the state there is, so threads share a source without a lock, and every seed is a good one.
 
+use std::collections::hash_map::RandomState;
 use std::fmt::Debug;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A source of random numbers. Callable from any thread. Not for secrets.
 pub trait Random: Debug + Send + Sync {
@@ -10,5 +16,96 @@ pub trait Random: Debug + Send + Sync {
     /// A number below `bound`; 0 if `bound` is 0.
     fn below(&self, bound: u64) -> u64 {
         if bound == 0 { 0 } else { self.next_u64() % bound }
+    }
+}
+
+/// The step of the counter: 2^64 divided by the golden ratio, made odd.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A source that gives the same numbers for the same seed. With several callers they share one sequence.
+#[derive(Debug)]
+pub struct SeededRandom {
+    counter: AtomicU64,
+}
+
+impl SeededRandom {
+    /// The source of `seed`.
+    pub const fn new(seed: u64) -> SeededRandom {
+        SeededRandom { counter: AtomicU64::new(seed) }
+    }
+}
+
+impl Random for SeededRandom {
+    fn next_u64(&self) -> u64 {
+        // Relaxed: the numbers order nothing else.
+        mix(self.counter.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP))
+    }
+}
+
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// A source that starts somewhere else in every process and every instance.
+#[derive(Debug)]
+pub struct SystemRandom {
+    numbers: SeededRandom,
+}
+
+impl SystemRandom {
+    /// A source seeded by the system.
+    pub fn new() -> SystemRandom {
+        // The standard library keys its hash maps with the system's randomness: an empty hash under such keys
+        // is a seed, without a dependency for it.
+        SystemRandom { numbers: SeededRandom::new(RandomState::new().build_hasher().finish()) }
+    }
+}
+
+impl Default for SystemRandom {
+    fn default() -> SystemRandom {
+        SystemRandom::new()
+    }
+}
+
+impl Random for SystemRandom {
+    fn next_u64(&self) -> u64 {
+        self.numbers.next_u64()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn first(seed: u64, n: usize) -> Vec<u64> {
+        let random = SeededRandom::new(seed);
+        (0..n).map(|_| random.next_u64()).collect()
+    }
+
+    #[test]
+    fn published_numbers_of_splitmix64() {
+        assert_eq!(first(1_234_567, 3), [6457827717110365317, 3203168211198807973, 9817491932198370423]);
+    }
+
+    #[test]
+    fn same_seed_same_numbers() {
+        assert_eq!(first(42, 100), first(42, 100));
+        assert_ne!(first(42, 100), first(43, 100));
+    }
+
+    #[test]
+    fn below_a_bound() {
+        let random = SeededRandom::new(1);
+        assert_eq!(random.below(0), 0);
+        assert_eq!(random.below(1), 0);
+        assert!((0..1000).all(|_| random.below(6) < 6));
+        assert!((0..6).all(|face| (0..1000).any(|_| random.below(6) == face)));
+    }
+
+    #[test]
+    fn two_system_sources_differ() {
+        assert_ne!(SystemRandom::new().next_u64(), SystemRandom::new().next_u64());
     }
 }

@@ -4,8 +4,13 @@
 //! do some itself ([`Scheduler::assist`]): on the deterministic scheduler that is the only way anything runs,
 //! which is why a seed replays exactly.
 
+mod deterministic;
+mod pool;
+
 use std::fmt::Debug;
-use std::sync::Arc;
+
+pub use deterministic::Deterministic;
+pub use pool::Pool;
 
 /// A piece of background work. It must not block on another job.
 pub type Job = Box<dyn FnOnce() + Send + 'static>;

@@ -1,0 +1,116 @@
+//! Open files whose calls are shown to the plan.
+
+use std::sync::Arc;
+
+use super::{Fault, Op, Site};
+use crate::error::Result;
+use crate::fs::{LogFile, RandomAccessFile, SequentialFile, WritableFile};
+
+pub(super) struct Sequential {
+    pub(super) file: Box<dyn SequentialFile>,
+    pub(super) site: Site,
+}
+
+impl SequentialFile for Sequential {
+    fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
+        match self.site.decide(Op::Read) {
+            None => self.file.read(buf),
+            // At least one byte: none would be the end of the file, which the trait rules out.
+            Some(Fault::ShortRead) => {
+                let half = buf.len().div_ceil(2);
+                self.file.read(&mut buf[..half])
+            }
+            Some(fault) => Err(self.site.error(fault, "read")),
+        }
+    }
+
+    fn skip(&mut self, n: u64) -> Result<()> {
+        self.site.pass(Op::Skip, "skip")?;
+        self.file.skip(n)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Random {
+    pub(super) file: Arc<dyn RandomAccessFile>,
+    pub(super) site: Site,
+}
+
+impl RandomAccessFile for Random {
+    /// A short read here looks like a file that was cut.
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        match self.site.decide(Op::Read) {
+            None => self.file.read_at(offset, buf),
+            Some(Fault::ShortRead) => {
+                let half = buf.len() / 2;
+                self.file.read_at(offset, &mut buf[..half])
+            }
+            Some(fault) => Err(self.site.error(fault, "read")),
+        }
+    }
+
+    fn len(&self) -> u64 {
+        self.file.len()
+    }
+}
+
+pub(super) struct Writable {
+    pub(super) file: Box<dyn WritableFile>,
+    pub(super) site: Site,
+}
+
+impl WritableFile for Writable {
+    fn append(&mut self, data: &[u8]) -> Result<()> {
+        let Some(fault) = self.site.decide(Op::Append) else { return self.file.append(data) };
+        if fault == Fault::ShortWrite {
+            self.file.append(&data[..data.len() / 2])?;
+            self.file.flush()?;
+        }
+        Err(self.site.error(fault, "write"))
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.site.pass(Op::Flush, "write")?;
+        self.file.flush()
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.file.flush()?;
+        if self.site.does_sync()? { self.file.sync() } else { Ok(()) }
+    }
+
+    fn close(&mut self) -> Result<()> {
+        self.site.pass(Op::Close, "close")?;
+        self.file.close()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Log {
+    pub(super) file: Box<dyn LogFile>,
+    pub(super) site: Site,
+}
+
+impl LogFile for Log {
+    fn capacity(&self) -> u64 {
+        self.file.capacity()
+    }
+
+    /// Half a store is the head with the first half of the body: the worst half, since a reader takes it for whole.
+    fn store(&self, offset: u64, head: &[u8], body: &[u8]) -> Result<()> {
+        let Some(fault) = self.site.decide(Op::Store) else { return self.file.store(offset, head, body) };
+        if fault == Fault::ShortWrite {
+            self.file.store(offset, head, &body[..body.len() / 2])?;
+        }
+        Err(self.site.error(fault, "store"))
+    }
+
+    fn sync(&self) -> Result<()> {
+        if self.site.does_sync()? { self.file.sync() } else { Ok(()) }
+    }
+
+    fn finish(&self, len: u64) -> Result<()> {
+        self.site.pass(Op::Finish, "truncate")?;
+        self.file.finish(len)
+    }
+}

@@ -1,0 +1,125 @@
+//! Files read or written from front to back.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::{FileError, Result};
+use crate::fs::{SequentialFile, WritableFile};
+
+/// Bytes that wait for one `write`; LevelDB's figure.
+const BUFFER: usize = 64 * 1024;
+
+/// A file read from its start.
+pub(super) struct Sequential {
+    path: PathBuf,
+    file: File,
+    offset: u64,
+}
+
+impl Sequential {
+    pub(super) fn new(path: &Path, file: File) -> Sequential {
+        Sequential { path: path.to_path_buf(), file, offset: 0 }
+    }
+}
+
+impl SequentialFile for Sequential {
+    fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
+        let read = read_once(&self.file, self.offset, buf);
+        let n = read.map_err(|e| FileError::new("read", &self.path, e))?;
+        self.offset += n as u64;
+        Ok(n)
+    }
+
+    fn skip(&mut self, n: u64) -> Result<()> {
+        let end = self.file.metadata().map_err(|e| FileError::new("stat", &self.path, e))?.len();
+        self.offset = self.offset.saturating_add(n).min(end.max(self.offset));
+        Ok(())
+    }
+}
+
+/// One positioned read that a signal can't fail.
+fn read_once(file: &File, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match file.read_at(buf, offset) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
+}
+
+/// Reads until `buf` is full or the file ends; says how much.
+pub(super) fn read_fully(file: &File, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buf.len() {
+        match read_once(file, offset.saturating_add(done as u64), &mut buf[done..])? {
+            0 => break,
+            n => done += n,
+        }
+    }
+    Ok(done)
+}
+
+/// A file written at its end, through a buffer.
+pub(super) struct Writable {
+    path: PathBuf,
+    file: Option<File>, // None once closed
+    buffer: Vec<u8>,
+}
+
+impl Writable {
+    pub(super) fn new(path: &Path, file: File) -> Writable {
+        Writable { path: path.to_path_buf(), file: Some(file), buffer: Vec::new() }
+    }
+
+    fn write(&self, data: &[u8]) -> Result<()> {
+        self.open()?.write_all(data).map_err(|e| FileError::new("write", &self.path, e))
+    }
+
+    fn open(&self) -> Result<&File> {
+        let closed = || FileError::new("write", &self.path, io::Error::other("the file was closed"));
+        self.file.as_ref().ok_or_else(closed)
+    }
+}
+
+impl WritableFile for Writable {
+    fn append(&mut self, data: &[u8]) -> Result<()> {
+        if self.buffer.len() + data.len() > BUFFER {
+            self.flush()?;
+        }
+        if data.len() >= BUFFER {
+            return self.write(data);
+        }
+        self.open()?;
+        self.buffer.extend_from_slice(data);
+        Ok(())
+    }
+
+    /// Empties the buffer even on an error: what of it was written is unknown, and must not be written twice.
+    fn flush(&mut self) -> Result<()> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let written = self.write(&self.buffer);
+        self.buffer.clear();
+        written
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.flush()?;
+        self.open()?.sync_data().map_err(|e| FileError::new("fdatasync", &self.path, e))
+    }
+
+    fn close(&mut self) -> Result<()> {
+        let flushed = self.flush();
+        self.file = None;
+        flushed
+    }
+}
+
+impl Drop for Writable {
+    fn drop(&mut self) {
+        let _ = self.flush(); // without a word about errors, as the trait says
+    }
+}

@@ -1,0 +1,124 @@
+//! The lock of a database: one file, three ways to be excluded.
+//!
+//! ```text
+//!   this process      a set of (device, inode)   also under another path or through a link
+//!   C++ LevelDB       a record lock              ours belongs to the open file description
+//!   Go LevelDB        flock
+//! ```
+//!
+//! An ordinary record lock belongs to the process and falls with the first close of *any* descriptor of the file;
+//! one of an open file description falls with ours alone, and still excludes the ordinary kind. Where the system
+//! has only the ordinary kind, the set is asked before the file is opened, so that a refused opener closes nothing.
+//!
+//! The lock file is never removed: a name that comes and goes can be locked twice. A child that is forked while
+//! the lock is held holds it too, until it executes another program or ends.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)] // This is the room the lint points to.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use parking_lot::Mutex;
+use rustix::fs::{FlockOperation, flock};
+
+use crate::claims::Claims;
+use crate::error::{FileError, Result};
+use crate::fs::{FileLock, LockMode};
+
+/// A file, whatever its path.
+type Identity = (u64, u64);
+
+/// The locks of this process. Held while a lock is taken or released, so that the set and the system agree.
+static HELD: Mutex<Claims<Identity>> = Mutex::new(Claims::new());
+
+/// A lock that is held.
+#[derive(Debug)]
+pub(super) struct Lock {
+    file: Option<File>, // None only while it is dropped
+    identity: Identity,
+}
+
+/// Takes the lock, or fails at once.
+pub(super) fn take(path: &Path, mode: LockMode) -> Result<Lock> {
+    let fail = |e| FileError::new("lock", path, e);
+    let mut held = HELD.lock();
+    if let Ok(found) = fs::metadata(path) {
+        admit(&held, identity(&found), mode).map_err(fail)?;
+    }
+    let file = open(path, mode).map_err(fail)?;
+    let identity = identity(&file.metadata().map_err(fail)?);
+    admit(&held, identity, mode).map_err(fail)?;
+    lock_record(&file, mode).map_err(|e| fail(refused(e)))?;
+    lock_flock(&file, mode).map_err(|e| fail(refused(e)))?;
+    held.add(identity, mode);
+    Ok(Lock { file: Some(file), identity })
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let mut held = HELD.lock();
+        self.file = None;
+        held.release(&self.identity);
+    }
+}
+
+impl FileLock for Lock {}
+
+fn identity(found: &Metadata) -> Identity {
+    (found.dev(), found.ino())
+}
+
+fn admit(held: &Claims<Identity>, identity: Identity, mode: LockMode) -> io::Result<()> {
+    if held.admits(&identity, mode) {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::WouldBlock, "the database is already open in this process"))
+}
+
+fn open(path: &Path, mode: LockMode) -> io::Result<File> {
+    match mode {
+        LockMode::Exclusive => super::writing().read(true).truncate(false).open(path),
+        LockMode::Shared => OpenOptions::new().read(true).open(path),
+    }
+}
+
+fn lock_flock(file: &File, mode: LockMode) -> io::Result<()> {
+    let operation = match mode {
+        LockMode::Exclusive => FlockOperation::NonBlockingLockExclusive,
+        LockMode::Shared => FlockOperation::NonBlockingLockShared,
+    };
+    Ok(flock(file, operation)?)
+}
+
+/// Two answers of the system mean "somebody else has it".
+fn refused(e: io::Error) -> io::Error {
+    match e.raw_os_error() {
+        Some(libc::EAGAIN | libc::EACCES) => {
+            io::Error::new(io::ErrorKind::WouldBlock, "the database is open in another process")
+        }
+        _ => e,
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const SET_RECORD_LOCK: libc::c_int = libc::F_OFD_SETLK;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const SET_RECORD_LOCK: libc::c_int = libc::F_SETLK;
+
+/// A record lock over the whole file.
+#[allow(unsafe_code)] // No safe wrapper knows the locks of open file descriptions.
+fn lock_record(file: &File, mode: LockMode) -> io::Result<()> {
+    // SAFETY: `flock` is a C struct of integers, for which zero is a value. It asks for the range from 0 to the
+    // end; the process id must be 0 for the lock of a file description.
+    let mut request: libc::flock = unsafe { std::mem::zeroed() };
+    request.l_whence = libc::SEEK_SET as libc::c_short;
+    request.l_type = match mode {
+        LockMode::Exclusive => libc::F_WRLCK,
+        LockMode::Shared => libc::F_RDLCK,
+    } as libc::c_short;
+    // SAFETY: the descriptor is open as long as `file` lives, and the call only reads `request`.
+    let answer = unsafe { libc::fcntl(file.as_raw_fd(), SET_RECORD_LOCK, &request) };
+    if answer == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

@@ -1,0 +1,149 @@
+//! A log file filled by stores into a shared mapping: no system call for a record.
+//!
+//! ```text
+//!   0                                          capacity
+//!   +------+------+---- ... ----+--------------+ - - - - - - - - +
+//!   | head | body | head | body | zeros        :  pwrite beyond  :
+//!   +------+------+---- ... ----+--------------+ - - - - - - - - +
+//!            1. body   2. head without its last four bytes   3. those four, by one instruction
+//! ```
+//!
+//! What is stored is in the page cache at once: it survives the death of the process, and `fdatasync` makes it
+//! durable as if it had been written. A process killed between two instructions leaves either zeros in those four
+//! bytes, or a whole record.
+//!
+//! Memory safety: the mapping lives as long as the log, stores are bounds-checked against it, and no reference into
+//! it is ever made, only raw stores. Two threads that store into the same range break the trait's rule; that is a
+//! race of plain stores on bytes that nothing in this process reads.
+//!
+//! SIGBUS: the room is allocated before it is mapped, so a full disk can't strike here. A failing medium, or
+//! another process that cuts the file short, ends the process by SIGBUS, as a kill would. Databases on such
+//! media are written through [`AppendingLog`].
+#![allow(unsafe_code)] // stores into the mapping
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+
+use super::files::Writable;
+use crate::error::{FileError, Result};
+use crate::fs::{AppendingLog, LogFile};
+
+/// Capacities are multiples of the log format's block.
+const UNIT: u64 = 32 * 1024;
+
+/// A mapped log on an empty `file`, or an appending one where the file system can't preallocate or map.
+pub(super) fn create(path: &Path, file: File, capacity: u64) -> Result<Box<dyn LogFile>> {
+    match preallocate(&file, capacity) {
+        Ok((map, capacity)) => {
+            let path = path.to_path_buf();
+            Ok(Box::new(MappedLog { path, file, map, capacity, finished: AtomicBool::new(false) }))
+        }
+        Err(e) => {
+            // Give back what a half-done allocation took.
+            file.set_len(0).map_err(|e| FileError::new("truncate", path, e))?;
+            if !is_unsupported(&e) {
+                return Err(FileError::new("allocate", path, e));
+            }
+            Ok(Box::new(AppendingLog::new(path, Box::new(Writable::new(path, file)))))
+        }
+    }
+}
+
+/// Gives `file` its room and maps it.
+fn preallocate(file: &File, capacity: u64) -> io::Result<(MmapRaw, u64)> {
+    let rounded = capacity.max(1).checked_next_multiple_of(UNIT).ok_or(Errno::FBIG)?;
+    let len = usize::try_from(rounded).map_err(|_| Errno::FBIG)?;
+    rustix::io::retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, rounded))?;
+    Ok((MmapOptions::new().len(len).map_raw(file)?, rounded))
+}
+
+/// True for the answers of a file system that knows no preallocation or no shared mappings.
+fn is_unsupported(e: &io::Error) -> bool {
+    let unsupported = [Errno::OPNOTSUPP, Errno::NOSYS, Errno::NODEV, Errno::INVAL];
+    Errno::from_io_error(e).is_some_and(|e| unsupported.contains(&e))
+}
+
+#[derive(Debug)]
+struct MappedLog {
+    path: PathBuf,
+    file: File,
+    map: MmapRaw,
+    capacity: u64,
+    finished: AtomicBool,
+}
+
+impl LogFile for MappedLog {
+    fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    fn store(&self, offset: u64, head: &[u8], body: &[u8]) -> Result<()> {
+        let fail = |e| FileError::new("store", &self.path, e);
+        let Some((front, last)) = head.split_last_chunk::<4>() else {
+            let reason = format!("a head of {} bytes, where 4 are the least", head.len());
+            return Err(fail(io::Error::new(io::ErrorKind::InvalidInput, reason)));
+        };
+        if self.finished.load(Ordering::Relaxed) {
+            return Err(fail(io::Error::other("the log was finished")));
+        }
+        let len = head.len() as u64 + body.len() as u64;
+        if offset.checked_add(len).is_some_and(|end| end <= self.capacity) {
+            self.store_mapped(offset as usize, front, *last, body);
+            return Ok(());
+        }
+        self.store_beyond(offset, head, body).map_err(fail)
+    }
+
+    fn sync(&self) -> Result<()> {
+        let fail = |e| FileError::new("fdatasync", &self.path, e);
+        // Only Linux promises that syncing the descriptor covers what was stored through a mapping.
+        #[cfg(not(target_os = "linux"))]
+        self.map.flush().map_err(fail)?;
+        self.file.sync_data().map_err(fail)
+    }
+
+    /// The mapping itself goes when the log is dropped: a store that breaks the rule and comes late fails, or in a
+    /// race ends the process, but never touches memory that is somebody else's.
+    fn finish(&self, len: u64) -> Result<()> {
+        self.finished.store(true, Ordering::Relaxed);
+        self.file.set_len(len).map_err(|e| FileError::new("truncate", &self.path, e))
+    }
+}
+
+impl MappedLog {
+    /// Stores `body`, then `front`, then `last`; the caller has checked that all of it lies in the mapping.
+    fn store_mapped(&self, offset: usize, front: &[u8], last: [u8; 4], body: &[u8]) {
+        debug_assert!(offset + front.len() + last.len() + body.len() <= self.map.len());
+        // SAFETY: offset + front + last + body end within the mapping, so all three places do.
+        let at_front = unsafe { self.map.as_mut_ptr().add(offset) };
+        // SAFETY: as above.
+        let at_last = unsafe { at_front.add(front.len()) };
+        // SAFETY: as above.
+        let at_body = unsafe { at_last.add(last.len()) };
+        // SAFETY: the room is ours to write as shown, and a caller's slice can't overlap it: no reference into the
+        // mapping exists.
+        unsafe { at_body.copy_from_nonoverlapping(body.as_ptr(), body.len()) };
+        // SAFETY: as for the body.
+        unsafe { at_front.copy_from_nonoverlapping(front.as_ptr(), front.len()) };
+        // What a killed process leaves behind is decided by the order of its instructions, and another process may
+        // read on another core: neither the compiler nor the processor may move the stores above below this.
+        fence(Ordering::Release);
+        // SAFETY: as for the body. An array of bytes may stand anywhere; a volatile store of four bytes is one
+        // instruction where the processor stores to unaligned addresses (x86-64, AArch64), else four in an order.
+        unsafe { at_last.cast::<[u8; 4]>().write_volatile(last) };
+    }
+
+    /// Grows the file by writing; in the same order, so that a kill between two calls leaves no head without body.
+    fn store_beyond(&self, offset: u64, head: &[u8], body: &[u8]) -> io::Result<()> {
+        let behind = offset.checked_add(head.len() as u64).ok_or(Errno::FBIG)?;
+        self.file.write_all_at(body, behind)?;
+        self.file.write_all_at(head, offset)
+    }
+}

@@ -1,0 +1,149 @@
+//! The machine's own files.
+//!
+//! ```text
+//!   PosixFs --+-- files        sequential reads, buffered writes
+//!             +-- random       positioned reads: mapped | descriptor | opened per read
+//!             +-- budget       how many of the first two kinds the process may have
+//!             +-- mapped_log   preallocated logs filled by stores
+//!             +-- lock         the database lock, against every kind of LevelDB
+//! ```
+//!
+//! Durability is `fdatasync` for files and `fsync` for directories (`F_FULLFSYNC` on Apple systems, through the
+//! standard library). Interrupted calls are continued inside.
+//!
+//! Not promised: that a removed file stays readable through a handle that opens it per read, when the budget is used up.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)] // This is the room the lint points to.
+
+mod budget;
+mod files;
+mod lock;
+mod mapped_log;
+mod random;
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::error::{FileError, Result};
+use crate::fs::{
+    Access, FileLock, FileSystem, LockMode, LogFile, RandomAccessFile, SequentialFile, WritableFile,
+};
+use budget::Budgets;
+
+/// The machine's file system.
+#[derive(Debug, Clone)]
+pub struct PosixFs {
+    budgets: Arc<Budgets>,
+}
+
+impl PosixFs {
+    /// The file system; all values made by this function share the process's budget of mappings and descriptors.
+    pub fn new() -> PosixFs {
+        PosixFs { budgets: Budgets::of_process() }
+    }
+
+    /// The file system with a budget of its own: at most so many mapped files and so many open descriptors for
+    /// random access. Files beyond both are opened for each read.
+    pub fn with_budget(maps: usize, descriptors: usize) -> PosixFs {
+        PosixFs { budgets: Arc::new(Budgets::new(maps, descriptors)) }
+    }
+}
+
+impl Default for PosixFs {
+    fn default() -> PosixFs {
+        PosixFs::new()
+    }
+}
+
+impl FileSystem for PosixFs {
+    fn open_sequential(&self, path: &Path) -> Result<Box<dyn SequentialFile>> {
+        let file = open(path, OpenOptions::new().read(true))?;
+        Ok(Box::new(files::Sequential::new(path, file)))
+    }
+
+    fn open_random(&self, path: &Path, access: Access) -> Result<Arc<dyn RandomAccessFile>> {
+        let file = open(path, OpenOptions::new().read(true))?;
+        random::choose(&self.budgets, path, file, access)
+    }
+
+    fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        let file = open(path, writing().truncate(true))?;
+        Ok(Box::new(files::Writable::new(path, file)))
+    }
+
+    fn append(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        let file = open(path, writing().append(true))?;
+        Ok(Box::new(files::Writable::new(path, file)))
+    }
+
+    fn create_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
+        let file = open(path, writing().read(true).truncate(true))?;
+        mapped_log::create(path, file, capacity)
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        path.try_exists().map_err(|e| FileError::new("stat", path, e))
+    }
+
+    fn is_dir(&self, path: &Path) -> Result<bool> {
+        match fs::metadata(path) {
+            Ok(found) => Ok(found.is_dir()),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(FileError::new("stat", path, e)),
+        }
+    }
+
+    fn len(&self, path: &Path) -> Result<u64> {
+        fs::metadata(path).map(|found| found.len()).map_err(|e| FileError::new("stat", path, e))
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<OsString>> {
+        let entries = fs::read_dir(dir).and_then(|entries| {
+            entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<io::Result<Vec<_>>>()
+        });
+        entries.map_err(|e| FileError::new("list", dir, e))
+    }
+
+    fn create_dir(&self, dir: &Path) -> Result<()> {
+        fs::create_dir(dir).map_err(|e| FileError::new("mkdir", dir, e))
+    }
+
+    fn remove_dir(&self, dir: &Path) -> Result<()> {
+        fs::remove_dir(dir).map_err(|e| FileError::new("rmdir", dir, e))
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        fs::remove_file(path).map_err(|e| FileError::new("remove", path, e))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        fs::rename(from, to).map_err(|e| FileError::new("rename", from, e))
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        let opened = open(dir, OpenOptions::new().read(true))?;
+        match opened.sync_all() {
+            // How a file system says that its directories can't be synced: they are as durable as they get.
+            Err(e) if e.kind() == io::ErrorKind::InvalidInput => Ok(()),
+            other => other.map_err(|e| FileError::new("fsync", dir, e)),
+        }
+    }
+
+    fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn FileLock>> {
+        Ok(Box::new(lock::take(path, mode)?))
+    }
+}
+
+fn open(path: &Path, options: &OpenOptions) -> Result<File> {
+    options.open(path).map_err(|e| FileError::new("open", path, e))
+}
+
+/// Options to create a file, readable by everybody unless the process's mask says otherwise.
+fn writing() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).mode(0o644);
+    options
+}

@@ -1,0 +1,109 @@
+//! Files read anywhere, in the dearest form that the budget allows.
+//!
+//! ```text
+//!   Access::Map  -> Mapped -> Opened -> PerRead
+//!   Access::Read ----------> Opened -> PerRead
+//! ```
+#![allow(unsafe_code)] // a mapping of a file
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use memmap2::Mmap;
+
+use super::budget::{Budgets, Permit};
+use super::files::read_fully;
+use crate::error::{FileError, Result};
+use crate::fs::{Access, RandomAccessFile};
+
+/// `file` as the best form there is a permit for.
+pub(super) fn choose(
+    budgets: &Budgets,
+    path: &Path,
+    file: File,
+    access: Access,
+) -> Result<Arc<dyn RandomAccessFile>> {
+    let len = file.metadata().map_err(|e| FileError::new("stat", path, e))?.len();
+    if access == Access::Map
+        && let Some(permit) = budgets.maps.take()
+        && let Some(map) = map(&file)
+    {
+        return Ok(Arc::new(Mapped { map, _permit: permit }));
+    }
+    let path = path.to_path_buf();
+    if let Some(permit) = budgets.descriptors.take() {
+        return Ok(Arc::new(Opened { path, len, file, _permit: permit }));
+    }
+    Ok(Arc::new(PerRead { path, len }))
+}
+
+/// The file's contents in memory, or nothing where the system refuses.
+fn map(file: &File) -> Option<Mmap> {
+    // SAFETY: the bytes of a shared mapping may change if somebody writes to the file. `Access::Map` is for files
+    // that are complete and that nobody but us touches, and we never write to a file that we have opened for
+    // random access. A file cut short by somebody else ends the process by SIGBUS; it does not misread memory.
+    unsafe { Mmap::map(file) }.ok()
+}
+
+/// A file in memory.
+#[derive(Debug)]
+struct Mapped {
+    map: Mmap,
+    _permit: Permit,
+}
+
+impl RandomAccessFile for Mapped {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(self.map.len());
+        let found = &self.map[start..];
+        let n = found.len().min(buf.len());
+        buf[..n].copy_from_slice(&found[..n]);
+        Ok(n)
+    }
+
+    fn len(&self) -> u64 {
+        self.map.len() as u64
+    }
+
+    fn mapped(&self) -> Option<&[u8]> {
+        Some(&self.map)
+    }
+}
+
+/// A file behind a descriptor.
+#[derive(Debug)]
+struct Opened {
+    path: PathBuf,
+    len: u64,
+    file: File,
+    _permit: Permit,
+}
+
+impl RandomAccessFile for Opened {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        read_fully(&self.file, offset, buf).map_err(|e| FileError::new("read", &self.path, e))
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+}
+
+/// A file that is opened for each read.
+#[derive(Debug)]
+struct PerRead {
+    path: PathBuf,
+    len: u64,
+}
+
+impl RandomAccessFile for PerRead {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let file = File::open(&self.path).map_err(|e| FileError::new("open", &self.path, e))?;
+        read_fully(&file, offset, buf).map_err(|e| FileError::new("read", &self.path, e))
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+}

@@ -1,0 +1,133 @@
+//! Background work without threads, for tests: a seed decides which lane goes next.
+//!
+//! Jobs run only inside [`Scheduler::assist`] and [`Deterministic::run_until_idle`], on the caller's thread. With one
+//! calling thread the same seed gives the same order, whatever the machine is busy with.
+
+use std::collections::VecDeque;
+use std::fmt::{self, Debug};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::{Job, Lane, Scheduler};
+use crate::random::{Random, SeededRandom};
+
+/// A scheduler that runs a job when somebody asks for it.
+///
+/// A job's panic reaches whoever asked.
+pub struct Deterministic {
+    choice: SeededRandom,
+    queues: Mutex<Queues>,
+}
+
+#[derive(Default)]
+struct Queues {
+    flush: VecDeque<Job>,
+    compaction: VecDeque<Job>,
+}
+
+impl Deterministic {
+    /// A scheduler with empty lanes that chooses by `seed`.
+    pub fn new(seed: u64) -> Arc<Deterministic> {
+        Arc::new(Deterministic { choice: SeededRandom::new(seed), queues: Mutex::default() })
+    }
+
+    /// Runs jobs, those that they schedule included, until none is left; says how many.
+    pub fn run_until_idle(&self) -> usize {
+        std::iter::from_fn(|| self.assist().then_some(())).count()
+    }
+
+    /// How many jobs wait.
+    pub fn pending(&self) -> usize {
+        let queues = self.queues.lock();
+        queues.flush.len() + queues.compaction.len()
+    }
+
+    /// The head of one of the lanes that have one.
+    fn choose(&self) -> Option<Job> {
+        let mut queues = self.queues.lock();
+        let flush = match (queues.flush.is_empty(), queues.compaction.is_empty()) {
+            (true, true) => return None,
+            (false, false) => self.choice.below(2) == 0,
+            (empty, _) => !empty,
+        };
+        if flush { queues.flush.pop_front() } else { queues.compaction.pop_front() }
+    }
+}
+
+impl Scheduler for Deterministic {
+    fn schedule(&self, lane: Lane, job: Job) {
+        let mut queues = self.queues.lock();
+        match lane {
+            Lane::Flush => queues.flush.push_back(job),
+            Lane::Compaction => queues.compaction.push_back(job),
+        }
+    }
+
+    fn assist(&self) -> bool {
+        // The lanes are unlocked while the job runs: it may schedule more.
+        let job = self.choose();
+        job.map(|job| job()).is_some()
+    }
+}
+
+impl Debug for Deterministic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Deterministic").field("pending", &self.pending()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The order in which ten flushes (f) and ten compactions (c) run, the fifth compaction scheduling one more.
+    fn order(seed: u64) -> String {
+        let scheduler = Deterministic::new(seed);
+        let log = Arc::new(Mutex::new(String::new()));
+        let note = |text: String| {
+            let log = Arc::clone(&log);
+            Box::new(move || log.lock().push_str(&text)) as Job
+        };
+        for i in 0..10 {
+            scheduler.schedule(Lane::Flush, note(format!("f{i} ")));
+            scheduler.schedule(Lane::Compaction, note(format!("c{i} ")));
+        }
+        let (again, more) = (Arc::clone(&scheduler), note("c+ ".into()));
+        scheduler.schedule(Lane::Compaction, Box::new(move || again.schedule(Lane::Compaction, more)));
+        assert_eq!(scheduler.pending(), 21);
+        assert_eq!(scheduler.run_until_idle(), 22);
+        log.lock().clone()
+    }
+
+    #[test]
+    fn same_seed_same_order() {
+        for seed in 0..100 {
+            assert_eq!(order(seed), order(seed), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn seeds_differ() {
+        let orders: std::collections::BTreeSet<String> = (0..20).map(order).collect();
+        assert!(orders.len() > 15, "{} different orders of 20", orders.len());
+    }
+
+    #[test]
+    fn lane_order_is_kept() {
+        let order = order(7);
+        let lane = |name| order.split(' ').filter(|job| job.starts_with(name)).collect::<Vec<_>>().join(" ");
+        assert_eq!(lane("f"), "f0 f1 f2 f3 f4 f5 f6 f7 f8 f9");
+        assert_eq!(lane("c"), "c0 c1 c2 c3 c4 c5 c6 c7 c8 c9 c+");
+    }
+
+    #[test]
+    fn nothing_runs_by_itself() {
+        let scheduler = Deterministic::new(0);
+        assert!(!scheduler.assist());
+        scheduler.schedule(Lane::Flush, Box::new(|| ()));
+        assert_eq!(scheduler.pending(), 1);
+        assert!(scheduler.assist());
+        assert_eq!(scheduler.pending(), 0);
+    }
+}

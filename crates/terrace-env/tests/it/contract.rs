@@ -1,0 +1,316 @@
+//! What [`FileSystem`] promises: a table of situations, run over every implementation.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+
+use terrace_env::fault::{FaultFs, Plan};
+use terrace_env::mem::MemFs;
+use terrace_env::{Access, AppendingLog, FileError, FileSystem, LockMode};
+
+use crate::{names, read, write};
+
+type Situation = fn(&dyn FileSystem, &Path);
+
+static SITUATIONS: &[(&str, Situation)] = &[
+    ("written bytes are read back", written_bytes),
+    ("appends of every size around the buffer", appends_around_the_buffer),
+    ("append goes on where the file ended", append_goes_on),
+    ("create empties an existing file", create_empties),
+    ("nothing may follow a close", nothing_after_close),
+    ("dropped without close", dropped_without_close),
+    ("skipping, also past the end", skipping),
+    ("random reads, also past the end", random_reads),
+    ("removed while it is open", removed_while_open),
+    ("rename replaces the target", rename_replaces),
+    ("names of a directory", directory_names),
+    ("directories come and go", directories),
+    ("missing files", missing_files),
+    ("locks within the process", locks),
+    ("log: stores in any order", log_stores),
+    ("log: room reads as zeros until it is cut", log_room),
+    ("log: stores past the room", log_past_the_room),
+    ("log: reopened for appending", log_reopened),
+    ("log: head too short", log_head_too_short),
+];
+
+fn run(kind: &str, fs: &dyn FileSystem, root: &Path) {
+    for (i, (name, situation)) in SITUATIONS.iter().enumerate() {
+        println!("{kind}: {name}");
+        let dir = root.join(i.to_string());
+        fs.create_dir(&dir).unwrap();
+        situation(fs, &dir);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn posix() {
+    let dir = tempfile::tempdir().unwrap();
+    run("posix", &terrace_env::posix::PosixFs::new(), dir.path());
+}
+
+#[test]
+fn memory() {
+    run("memory", &MemFs::new(), Path::new("/"));
+}
+
+#[test]
+fn faults_without_a_plan() {
+    run("fault", &FaultFs::new(Arc::new(MemFs::new()), Plan::default()), Path::new("/"));
+}
+
+#[track_caller]
+fn kind<T>(result: Result<T, FileError>) -> ErrorKind {
+    match result {
+        Ok(_) => panic!("an error is expected"),
+        Err(e) => e.kind(),
+    }
+}
+
+fn written_bytes(fs: &dyn FileSystem, dir: &Path) {
+    let path = dir.join("file");
+    let mut file = fs.create(&path).unwrap();
+    file.append(b"one ").unwrap();
+    file.append(b"").unwrap();
+    file.append(b"two").unwrap();
+    file.flush().unwrap();
+    assert_eq!(read(fs, &path), b"one two");
+    file.append(b" three").unwrap();
+    file.sync().unwrap();
+    assert_eq!((read(fs, &path), fs.len(&path).unwrap()), (b"one two three".to_vec(), 13));
+    file.close().unwrap();
+}
+
+fn appends_around_the_buffer(fs: &dyn FileSystem, dir: &Path) {
+    let mut expected = Vec::new();
+    let mut file = fs.create(&dir.join("file")).unwrap();
+    for (i, len) in [1, 65_535, 1, 65_536, 65_537, 0, 200_000, 3, 40_000, 40_000].into_iter().enumerate() {
+        let piece = vec![i as u8; len];
+        file.append(&piece).unwrap();
+        expected.extend(piece);
+    }
+    file.close().unwrap();
+    assert!(read(fs, &dir.join("file")) == expected);
+}
+
+fn append_goes_on(fs: &dyn FileSystem, dir: &Path) {
+    let path = dir.join("file");
+    for piece in ["a", "bc", "d"] {
+        let mut file = fs.append(&path).unwrap();
+        file.append(piece.as_bytes()).unwrap();
+        file.close().unwrap();
+    }
+    assert_eq!(read(fs, &path), b"abcd");
+}
+
+fn create_empties(fs: &dyn FileSystem, dir: &Path) {
+    write(fs, &dir.join("file"), b"old and long");
+    write(fs, &dir.join("file"), b"new");
+    assert_eq!(read(fs, &dir.join("file")), b"new");
+}
+
+fn nothing_after_close(fs: &dyn FileSystem, dir: &Path) {
+    let mut file = fs.create(&dir.join("file")).unwrap();
+    file.append(b"kept").unwrap();
+    file.close().unwrap();
+    assert!(file.append(b"lost").is_err());
+    assert!(file.sync().is_err());
+    drop(file);
+    assert_eq!(read(fs, &dir.join("file")), b"kept");
+}
+
+fn dropped_without_close(fs: &dyn FileSystem, dir: &Path) {
+    fs.create(&dir.join("file")).unwrap().append(b"kept").unwrap();
+    assert_eq!(read(fs, &dir.join("file")), b"kept");
+}
+
+fn skipping(fs: &dyn FileSystem, dir: &Path) {
+    write(fs, &dir.join("file"), b"0123456789");
+    let mut file = fs.open_sequential(&dir.join("file")).unwrap();
+    let mut buf = [0; 2];
+    file.skip(3).unwrap();
+    assert_eq!((file.read(&mut buf).unwrap(), &buf), (2, b"34"));
+    file.skip(4).unwrap();
+    assert_eq!((file.read(&mut buf).unwrap(), buf[0]), (1, b'9'));
+    file.skip(u64::MAX).unwrap();
+    assert_eq!(file.read(&mut buf).unwrap(), 0);
+    file.skip(0).unwrap();
+    assert_eq!(file.read(&mut buf).unwrap(), 0);
+}
+
+fn random_reads(fs: &dyn FileSystem, dir: &Path) {
+    write(fs, &dir.join("file"), b"0123456789");
+    write(fs, &dir.join("none"), b"");
+    for access in [Access::Read, Access::Map] {
+        let file = fs.open_random(&dir.join("file"), access).unwrap();
+        let read = |offset: u64, n: usize| {
+            let mut buf = vec![0; n];
+            let n = file.read_at(offset, &mut buf).unwrap();
+            String::from_utf8(buf[..n].to_vec()).unwrap()
+        };
+        assert_eq!([read(0, 10), read(3, 4), read(7, 9), read(2, 0)], ["0123456789", "3456", "789", ""]);
+        assert_eq!([read(10, 1), read(11, 1), read(1 << 40, 1)], ["", "", ""]);
+        assert_eq!((file.len(), file.is_empty()), (10, false));
+        assert!(file.mapped().is_none_or(|bytes| bytes == b"0123456789"));
+        let none = fs.open_random(&dir.join("none"), access).unwrap();
+        assert_eq!((none.len(), none.is_empty(), none.read_at(0, &mut [0; 4]).unwrap()), (0, true, 0));
+    }
+}
+
+fn removed_while_open(fs: &dyn FileSystem, dir: &Path) {
+    let path = dir.join("file");
+    write(fs, &path, b"still here");
+    let random = fs.open_random(&path, Access::Read).unwrap();
+    let mapped = fs.open_random(&path, Access::Map).unwrap();
+    let mut sequential = fs.open_sequential(&path).unwrap();
+    fs.remove(&path).unwrap();
+    fs.sync_dir(dir).unwrap();
+    assert!(!fs.exists(&path).unwrap());
+    let mut buf = [0; 10];
+    assert_eq!((random.read_at(0, &mut buf).unwrap(), &buf), (10, b"still here"));
+    assert_eq!((mapped.read_at(6, &mut buf).unwrap(), &buf[..4]), (4, &b"here"[..]));
+    assert_eq!(sequential.read(&mut buf[..5]).unwrap(), 5);
+    assert_eq!(&buf[..5], b"still");
+}
+
+fn rename_replaces(fs: &dyn FileSystem, dir: &Path) {
+    write(fs, &dir.join("CURRENT"), b"old");
+    write(fs, &dir.join("1.dbtmp"), b"new");
+    fs.rename(&dir.join("1.dbtmp"), &dir.join("CURRENT")).unwrap();
+    assert_eq!((names(fs, dir), read(fs, &dir.join("CURRENT"))), ("CURRENT".into(), b"new".to_vec()));
+    fs.rename(&dir.join("CURRENT"), &dir.join("CURRENT")).unwrap();
+    assert_eq!(names(fs, dir), "CURRENT");
+    fs.create_dir(&dir.join("lost")).unwrap();
+    fs.rename(&dir.join("CURRENT"), &dir.join("lost/CURRENT")).unwrap();
+    assert_eq!((names(fs, dir), names(fs, &dir.join("lost"))), ("lost".into(), "CURRENT".into()));
+}
+
+fn directory_names(fs: &dyn FileSystem, dir: &Path) {
+    assert_eq!(names(fs, dir), "");
+    for name in ["b", "a", "LOCK"] {
+        write(fs, &dir.join(name), b"");
+    }
+    fs.create_dir(&dir.join("sub")).unwrap();
+    write(fs, &dir.join("sub/inside"), b"");
+    fs.remove(&dir.join("a")).unwrap();
+    assert_eq!((names(fs, dir), names(fs, &dir.join("sub"))), ("LOCK b sub".into(), "inside".into()));
+}
+
+fn directories(fs: &dyn FileSystem, dir: &Path) {
+    let sub = dir.join("sub");
+    assert_eq!((fs.exists(&sub).unwrap(), fs.is_dir(&sub).unwrap()), (false, false));
+    fs.create_dir(&sub).unwrap();
+    assert_eq!((fs.exists(&sub).unwrap(), fs.is_dir(&sub).unwrap()), (true, true));
+    assert_eq!(kind(fs.create_dir(&sub)), ErrorKind::AlreadyExists);
+    assert_eq!(kind(fs.create_dir(&dir.join("no/sub"))), ErrorKind::NotFound);
+    write(fs, &sub.join("file"), b"");
+    assert!(!fs.is_dir(&sub.join("file")).unwrap());
+    assert_eq!(kind(fs.remove_dir(&sub)), ErrorKind::DirectoryNotEmpty);
+    fs.remove(&sub.join("file")).unwrap();
+    fs.sync_dir(&sub).unwrap();
+    fs.remove_dir(&sub).unwrap();
+    assert!(!fs.exists(&sub).unwrap());
+}
+
+fn missing_files(fs: &dyn FileSystem, dir: &Path) {
+    let none = dir.join("none");
+    for error in [
+        kind(fs.open_sequential(&none)),
+        kind(fs.open_random(&none, Access::Map)),
+        kind(fs.len(&none)),
+        kind(fs.list(&none)),
+        kind(fs.remove(&none)),
+        kind(fs.remove_dir(&none)),
+        kind(fs.rename(&none, &dir.join("other"))),
+        kind(fs.sync_dir(&none)),
+        kind(fs.create(&none.join("file"))),
+        kind(fs.append(&none.join("file"))),
+        kind(fs.create_log(&none.join("file"), 1)),
+        kind(fs.lock(&none, LockMode::Shared)),
+    ] {
+        assert_eq!(error, ErrorKind::NotFound);
+    }
+    let message = fs.remove(&none).unwrap_err().to_string();
+    assert!(message.starts_with(&format!("remove {}: ", none.display())), "{message}");
+}
+
+fn locks(fs: &dyn FileSystem, dir: &Path) {
+    let path = dir.join("LOCK");
+    let exclusive = fs.lock(&path, LockMode::Exclusive).unwrap();
+    let detour = dir.join("..").join(dir.file_name().unwrap()).join("LOCK");
+    for other in [&path, &detour] {
+        assert_eq!(kind(fs.lock(other, LockMode::Exclusive)), ErrorKind::WouldBlock);
+        assert_eq!(kind(fs.lock(other, LockMode::Shared)), ErrorKind::WouldBlock);
+    }
+    drop(exclusive);
+    let readers = [fs.lock(&path, LockMode::Shared).unwrap(), fs.lock(&detour, LockMode::Shared).unwrap()];
+    assert_eq!(kind(fs.lock(&path, LockMode::Exclusive)), ErrorKind::WouldBlock);
+    let [one, two] = readers;
+    drop(one);
+    assert_eq!(kind(fs.lock(&path, LockMode::Exclusive)), ErrorKind::WouldBlock);
+    drop(two);
+    drop(fs.lock(&path, LockMode::Exclusive).unwrap());
+    assert!(fs.exists(&path).unwrap());
+}
+
+fn log_stores(fs: &dyn FileSystem, dir: &Path) {
+    let path = dir.join("log");
+    let log = fs.create_log(&path, 100).unwrap();
+    assert_eq!(log.capacity(), 32 * 1024);
+    log.store(20, b"head2", b"body2").unwrap();
+    log.store(0, b"head1", b"").unwrap();
+    log.store(5, b"mid.", b"x").unwrap();
+    log.sync().unwrap();
+    log.finish(30).unwrap();
+    assert_eq!(read(fs, &path), b"head1mid.x\0\0\0\0\0\0\0\0\0\0head2body2");
+    assert!(log.store(0, b"late", b"").is_err());
+}
+
+fn log_room(fs: &dyn FileSystem, dir: &Path) {
+    let path = dir.join("log");
+    let log = fs.create_log(&path, 32 * 1024 + 1).unwrap();
+    log.store(0, b"head", b"body").unwrap();
+    let bytes = read(fs, &path);
+    assert_eq!((bytes.len() as u64, &bytes[..8]), (log.capacity(), &b"headbody"[..]));
+    assert_eq!(log.capacity(), 64 * 1024);
+    assert!(bytes[8..].iter().all(|&byte| byte == 0));
+    log.finish(8).unwrap();
+    drop(log);
+    assert_eq!(read(fs, &path), b"headbody");
+}
+
+fn log_past_the_room(fs: &dyn FileSystem, dir: &Path) {
+    let path = dir.join("log");
+    let log = fs.create_log(&path, 1).unwrap();
+    let room = log.capacity();
+    log.store(room - 6, b"head", b"across").unwrap();
+    log.store(room + 10, b"head", b"behind").unwrap();
+    log.sync().unwrap();
+    assert!(log.store(u64::MAX - 2, b"head", b"body").is_err());
+    log.finish(room + 20).unwrap();
+    let bytes = read(fs, &path);
+    assert_eq!(&bytes[room as usize - 6..], b"headacross\0\0\0\0\0\0headbehind");
+}
+
+fn log_reopened(fs: &dyn FileSystem, dir: &Path) {
+    let path = dir.join("log");
+    write(fs, &path, b"first");
+    let log = AppendingLog::resume(&path, fs.append(&path).unwrap(), 5);
+    assert_eq!(log_capacity(&log), 0);
+    terrace_env::LogFile::store(&log, 7, b"head", b"body").unwrap();
+    assert!(terrace_env::LogFile::store(&log, 3, b"head", b"body").is_err());
+    terrace_env::LogFile::sync(&log).unwrap();
+    terrace_env::LogFile::finish(&log, 15).unwrap();
+    assert_eq!(read(fs, &path), b"first\0\0headbody");
+}
+
+fn log_capacity(log: &dyn terrace_env::LogFile) -> u64 {
+    log.capacity()
+}
+
+fn log_head_too_short(fs: &dyn FileSystem, dir: &Path) {
+    let log = fs.create_log(&dir.join("log"), 1).unwrap();
+    let message = log.store(0, b"abc", b"body").unwrap_err().to_string();
+    assert!(message.ends_with("a head of 3 bytes, where 4 are the least"), "{message}");
+}

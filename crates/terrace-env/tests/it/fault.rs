@@ -1,0 +1,170 @@
+//! Planned faults: which call fails, what it leaves, and when it stops.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+
+use terrace_env::fault::{FaultFs, Op, Plan};
+use terrace_env::mem::{Crash, DataLoss, MemFs, NameLoss, PowerLoss};
+use terrace_env::{Access, FileSystem};
+
+use crate::{read, write};
+
+fn faulty(plan: &str) -> (Arc<MemFs>, FaultFs) {
+    let mem = Arc::new(MemFs::new());
+    let fs = FaultFs::new(Arc::clone(&mem) as Arc<dyn FileSystem>, plan.parse().unwrap());
+    (mem, fs)
+}
+
+/// What a series of calls gives: a dot for each that works, a cross for each that fails.
+fn outcomes(n: usize, mut call: impl FnMut() -> bool) -> String {
+    (0..n).map(|_| if call() { '.' } else { 'x' }).collect()
+}
+
+#[test]
+fn from_when_and_for_how_long() {
+    let check = |plan: &str, expect: &str| {
+        let (_, fs) = faulty(plan);
+        let found = outcomes(6, || fs.create(Path::new("000001.log")).is_ok());
+        assert_eq!(found, expect, "{plan}");
+        assert_eq!(fs.calls(Op::Create), 6);
+    };
+    check("", "......");
+    check("create * #1 once EIO", "x.....");
+    check("create * #3 once EIO", "..x...");
+    check("create * #2 x3 EIO", ".xxx..");
+    check("create * #4 forever EIO", "...xxx");
+    check("create .log #2 once EIO", ".x....");
+    check("create .ldb #2 once EIO", "......");
+    check("create 0000 #1 once EIO", "x.....");
+    check("remove * #1 forever EIO", "......");
+    check("create * #1 once EIO; create .log #3 once EIO", "x.x...");
+}
+
+#[test]
+fn errors_have_the_kind_of_the_systems() {
+    for (name, kind) in [
+        ("ENOSPC", ErrorKind::StorageFull),
+        ("EDQUOT", ErrorKind::QuotaExceeded),
+        ("EACCES", ErrorKind::PermissionDenied),
+        ("EROFS", ErrorKind::ReadOnlyFilesystem),
+        ("EINTR", ErrorKind::Interrupted),
+        ("EIO", ErrorKind::Other),
+        ("EMFILE", ErrorKind::Other),
+    ] {
+        let (_, fs) = faulty(&format!("sync-dir * #1 once {name}"));
+        let error = fs.sync_dir(Path::new("/")).unwrap_err();
+        assert_eq!((error.kind(), error.to_string()), (kind, format!("fsync /: planned {name}")));
+        assert_eq!(error.is_no_space(), ["ENOSPC", "EDQUOT"].contains(&name));
+    }
+}
+
+#[test]
+fn plan_changes_under_open_files() {
+    let (_, fs) = faulty("");
+    let mut file = fs.create(Path::new("a")).unwrap();
+    file.append(b"1").unwrap();
+    fs.set_plan("append * #1 forever ENOSPC".parse().unwrap());
+    assert!(file.append(b"2").is_err());
+    fs.set_plan(Plan::default());
+    file.append(b"3").unwrap();
+    file.close().unwrap();
+    assert_eq!((read(&fs, Path::new("a")), fs.calls(Op::Append)), (b"13".to_vec(), 3));
+}
+
+#[test]
+fn every_call_can_fail() {
+    let run = |plan: &str| {
+        let (_, fs) = faulty(plan);
+        let path = Path::new("a");
+        let mut failed = Vec::new();
+        let mut note = |op: &'static str, ok: bool| failed.extend((!ok).then_some(op));
+        note("lock", fs.lock(Path::new("LOCK"), terrace_env::LockMode::Exclusive).is_ok());
+        note("create-dir", fs.create_dir(Path::new("d")).is_ok());
+        note("create", fs.create(path).is_ok());
+        if let Ok(mut file) = fs.append(path) {
+            note("append", file.append(b"0123456789").is_ok());
+            note("flush", file.flush().is_ok());
+            note("sync", file.sync().is_ok());
+            note("close", file.close().is_ok());
+        } else {
+            note("open-append", false);
+        }
+        match fs.open_sequential(path) {
+            Ok(mut file) => {
+                note("skip", file.skip(1).is_ok());
+                note("read", file.read(&mut [0; 4]).is_ok());
+            }
+            Err(_) => note("open", false),
+        }
+        match fs.create_log(Path::new("log"), 1) {
+            Ok(log) => {
+                note("store", log.store(0, b"head", b"body").is_ok());
+                note("finish", log.finish(8).is_ok());
+            }
+            Err(_) => note("create-log", false),
+        }
+        note("stat", fs.len(path).is_ok());
+        note("list", fs.list(Path::new("/")).is_ok());
+        note("sync-dir", fs.sync_dir(Path::new("/")).is_ok());
+        note("rename", fs.rename(path, Path::new("b")).is_ok());
+        note("remove", fs.remove(Path::new("LOCK")).is_ok() || plan.starts_with("lock"));
+        note("remove-dir", fs.remove_dir(Path::new("d")).is_ok() || plan.starts_with("create-dir"));
+        failed.join(" ")
+    };
+    assert_eq!(run(""), "");
+    for op in "open create open-append create-log read skip append flush close store sync finish stat list create-dir \
+               remove-dir remove rename sync-dir lock"
+        .split_whitespace()
+    {
+        let failed = run(&format!("{op} * #1 once EIO"));
+        assert_eq!(failed, op);
+    }
+}
+
+#[test]
+fn short_read_is_not_the_end() {
+    let (mem, fs) = faulty("read * #1 forever short-read");
+    write(&*mem, Path::new("a"), b"0123456789");
+    assert_eq!(read(&fs, Path::new("a")), b"0123456789");
+    let mut buf = [0; 1];
+    assert_eq!(fs.open_sequential(Path::new("a")).unwrap().read(&mut buf).unwrap(), 1);
+    let file = fs.open_random(Path::new("a"), Access::Map).unwrap();
+    assert_eq!((file.read_at(0, &mut [0; 8]).unwrap(), file.mapped()), (4, None));
+}
+
+#[test]
+fn short_write_leaves_half() {
+    let (mem, fs) = faulty("append * #2 once short-write; store * #1 once short-write");
+    let mut file = fs.create(Path::new("a")).unwrap();
+    file.append(b"whole,").unwrap();
+    assert!(file.append(b"halfLOST").is_err());
+    assert_eq!(read(&*mem, Path::new("a")), b"whole,half");
+    let log = fs.create_log(Path::new("log"), 1).unwrap();
+    assert!(log.store(0, b"head", b"halfLOST").is_err());
+    assert_eq!(&read(&*mem, Path::new("log"))[..12], b"headhalf\0\0\0\0");
+}
+
+/// A system that could not write pages takes them for clean: the second sync succeeds, and the data is gone with
+/// the power. A store that retries the sync and believes it is caught here.
+#[test]
+fn sync_forgets() {
+    let (mem, fs) = faulty("sync * #1 once sync-forgets");
+    let mut file = fs.create(Path::new("a")).unwrap();
+    let log = fs.create_log(Path::new("log"), 1).unwrap();
+    fs.sync_dir(Path::new("/")).unwrap();
+    file.append(b"lost").unwrap();
+    assert_eq!(outcomes(3, || file.sync().is_ok()), "x..");
+    log.store(0, b"head", b"kept").unwrap();
+    log.sync().unwrap();
+    assert_eq!(read(&fs, Path::new("a")), b"lost");
+    let cut = PowerLoss { data: DataLoss::Everything, names: NameLoss::Nothing, seed: 0 };
+    let image = mem.crash(&Crash::Power(cut));
+    assert_eq!(read(&image, Path::new("a")), b"");
+    assert_eq!(&read(&image, Path::new("log"))[..8], b"headkept");
+    // A new file of that name starts afresh.
+    let mut file = fs.create(Path::new("a")).unwrap();
+    file.append(b"new").unwrap();
+    file.sync().unwrap();
+    assert_eq!(read(&mem.crash(&Crash::Power(cut)), Path::new("a")), b"new");
+}

@@ -1,0 +1,91 @@
+//! Logs and random-access files of the machine, where they differ from the contract that all share.
+
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+
+use terrace_env::posix::PosixFs;
+use terrace_env::{Access, FileSystem, LogFile, RandomAccessFile};
+
+#[test]
+fn room_is_allocated_and_given_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let allocated = || std::fs::metadata(&path).unwrap().blocks() * 512;
+    let log = PosixFs::new().create_log(&path, 1 << 20).unwrap();
+    assert!(allocated() >= 1 << 20, "{} bytes", allocated());
+    log.store(0, b"head", b"body").unwrap();
+    log.finish(8).unwrap();
+    assert!(allocated() <= 64 * 1024, "{} bytes", allocated());
+}
+
+#[test]
+fn room_larger_than_any_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let fs = PosixFs::new();
+    for capacity in [1 << 60, u64::MAX] {
+        let refused = fs.create_log(&path, capacity).unwrap_err();
+        assert!(refused.is_no_space(), "{refused}");
+        assert_eq!(fs.len(&path).unwrap(), 0);
+    }
+}
+
+/// Eight threads, each with every eighth record; the records lie across every alignment.
+#[test]
+fn threads_store_side_by_side() {
+    const RECORDS: u64 = 8_000;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let log: Arc<dyn LogFile> = Arc::from(PosixFs::new().create_log(&path, RECORDS * 27).unwrap());
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let log = &log;
+            scope.spawn(move || {
+                for i in (thread..RECORDS).step_by(8) {
+                    log.store(i * 27, format!("{i:07}").as_bytes(), format!("{i:020}").as_bytes()).unwrap();
+                }
+            });
+        }
+    });
+    log.finish(RECORDS * 27).unwrap();
+    let expected: String = (0..RECORDS).map(|i| format!("{i:07}{i:020}")).collect();
+    assert!(std::fs::read(&path).unwrap() == expected.as_bytes());
+}
+
+#[test]
+fn every_alignment_of_the_last_four_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let log = PosixFs::new().create_log(&path, 1).unwrap();
+    for at in 0..64 {
+        log.store(4096 - 32 + at, b"1234567", b"").unwrap();
+        let stored = &std::fs::read(&path).unwrap()[(4096 - 32 + at) as usize..][..7];
+        assert_eq!(stored, b"1234567");
+    }
+}
+
+/// The database was opened with more tables than the process may have descriptors: reads must go on.
+#[test]
+fn more_files_than_the_budget() {
+    let dir = tempfile::tempdir().unwrap();
+    let fs = PosixFs::with_budget(1, 2);
+    let open = |name: &str| -> Arc<dyn RandomAccessFile> {
+        let path = dir.path().join(name);
+        std::fs::write(&path, name).unwrap();
+        fs.open_random(&path, Access::Map).unwrap()
+    };
+    let form = |file: &Arc<dyn RandomAccessFile>| {
+        let mut buf = [0; 1];
+        assert_eq!(file.read_at(0, &mut buf).unwrap(), 1);
+        let debug = format!("{file:?}");
+        format!("{}:{}", buf[0] as char, debug.split(' ').next().unwrap())
+    };
+    let mut files: Vec<_> = ["a", "b", "c", "d", "e"].map(open).into();
+    let forms = |files: &[_]| files.iter().map(form).collect::<Vec<_>>().join(" ");
+    assert_eq!(forms(&files), "a:Mapped b:Opened c:Opened d:PerRead e:PerRead");
+    files.drain(..2);
+    files.extend(["f", "g", "h"].map(open));
+    assert_eq!(forms(&files), "c:Opened d:PerRead e:PerRead f:Mapped g:Opened h:PerRead");
+    let plain = PosixFs::with_budget(1, 1).open_random(&dir.path().join("a"), Access::Read).unwrap();
+    assert_eq!(form(&plain), "a:Opened");
+}
