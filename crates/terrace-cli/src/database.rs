@@ -189,7 +189,7 @@ impl Writing {
 /// How keys and values are given as arguments.
 #[derive(Args)]
 pub(crate) struct Words {
-    /// Keys and values are given and printed in hexadecimal
+    /// Keys and values on the command line are hexadecimal; get answers in kind
     #[arg(long)]
     pub(crate) hex: bool,
 }

@@ -2,7 +2,6 @@
 //! in memory, and tells in two lines what was done and how long it took.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -199,15 +198,17 @@ impl<W: Write> Guide<W> {
     fn what_next(mut self) -> Outcome {
         let dir = shell_word(&self.dir.display().to_string());
         let prefix = shell_word(&Escaped(&self.prefix).to_string());
+        // As it was called this time: it need not be where the shell looks for programs.
+        let program = std::env::args().next().map_or("terrace".into(), |name| shell_word(&name));
         writeln!(self.out, "{}", self.style.paint(Colour::Bold, "The database stays. Go on with"))?;
-        let commands: [&dyn Display; 4] = [
-            &format_args!("scan {dir} --prefix {prefix} --reverse --limit 5"),
-            &format_args!("dump {dir} --format jsonl | head"),
-            &format_args!("verify {dir}"),
-            &format_args!("compact {dir} && terrace stat {dir}"),
-        ];
-        for command in commands {
-            writeln!(self.out, "  terrace {command}")?;
+        for line in [
+            format!("stat {dir}"),
+            format!("scan {dir} --prefix {prefix} --reverse --limit 5"),
+            format!("dump {dir} --format jsonl | head"),
+            format!("verify {dir}"),
+            format!("compact {dir}"),
+        ] {
+            writeln!(self.out, "  {program} {line}")?;
         }
         Ok(self.out.flush()?)
     }
