@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueHint};
-use terrace::{Bloom, CODECS, Codec, Comparator, Db, Options, WriteOptions};
+use terrace::{Bloom, Codec, Comparator, Db, FilterPolicy, Options, WriteOptions};
 use terrace_format::comparator::{IndexedDb, bytewise};
+use terrace_format::compress::{self, CODECS};
 use terrace_format::filename::FileName;
 
 use crate::escape::unescape;
@@ -79,7 +80,7 @@ impl OrderFlag {
 }
 
 /// Any number of bits reads the filters of any other.
-fn bloom(bits_per_key: usize) -> Option<Arc<dyn terrace::FilterPolicy>> {
+fn bloom(bits_per_key: usize) -> Option<Arc<dyn FilterPolicy>> {
     Some(Arc::new(Bloom::new(bits_per_key)))
 }
 
@@ -148,7 +149,7 @@ fn codec_parser() -> impl TypedValueParser<Value = &'static Codec> {
         PossibleValue::new(codec.name).help(about)
     };
     PossibleValuesParser::new(CODECS.iter().filter(|codec| codec.writable).map(|codec| value(&codec)))
-        .map(|name| terrace_format::compress::by_name(&name).unwrap_or(&terrace::NONE))
+        .map(|name| compress::by_name(&name).unwrap_or(&compress::NONE))
 }
 
 impl Tables {

@@ -14,6 +14,7 @@ use terrace_format::Flaw;
 use terrace_format::filename::FileName;
 
 use crate::failure::{Failure, Outcome};
+use crate::terminal;
 
 /// Prints the contents of the file `path`.
 pub(crate) fn print(path: &Path, out: &mut impl Write) -> Outcome {
@@ -42,5 +43,5 @@ pub(crate) fn print(path: &Path, out: &mut impl Write) -> Outcome {
 
 /// Says what is damaged.
 fn damage(out: &mut impl Write, flaw: &Flaw) -> std::io::Result<()> {
-    writeln!(out, "damage at {}: {flaw}", flaw.at)
+    writeln!(out, "damage at {}: {}", flaw.at, terminal::harmless(flaw))
 }

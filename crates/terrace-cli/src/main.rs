@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if let Some(sentence) = failure.sentence() {
-                eprintln!("terrace: {sentence}");
+                eprintln!("terrace: {}", terminal::harmless(sentence));
             }
             ExitCode::from(failure.code())
         }

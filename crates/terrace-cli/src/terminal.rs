@@ -6,9 +6,20 @@ use std::env;
 use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal, Write};
 
+use crate::escape::is_unprintable;
+
 /// Standard output, buffered. Flush it: dropping it hides errors.
 pub(crate) fn output() -> impl Write {
     BufWriter::with_capacity(64 << 10, io::stdout().lock())
+}
+
+/// `text` with its line feeds, and without anything else that a terminal obeys: names and messages may hold anything.
+pub(crate) fn harmless(text: impl Display) -> String {
+    let mut safe = String::new();
+    for c in text.to_string().chars() {
+        if is_unprintable(c) && c != '\n' { safe.extend(c.escape_unicode()) } else { safe.push(c) }
+    }
+    safe
 }
 
 /// How to draw on standard output.

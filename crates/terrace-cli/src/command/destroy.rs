@@ -7,6 +7,7 @@ use clap::Args;
 use crate::cli::Run;
 use crate::database::{Database, must_exist};
 use crate::failure::{Failure, Outcome};
+use crate::terminal;
 
 /// Remove a database with everything in it; other files in its directory stay
 #[derive(Args)]
@@ -34,7 +35,10 @@ impl Destroy {
         if !io::stdin().is_terminal() {
             return Err(Failure::Usage("destroy needs --yes where nobody can be asked".into()));
         }
-        eprint!("Remove the database {} for ever? Type yes: ", self.database.dir.display());
+        eprint!(
+            "Remove the database {} for ever? Type yes: ",
+            terminal::harmless(self.database.dir.display())
+        );
         io::stderr().flush()?;
         let mut answer = String::new();
         io::stdin().read_line(&mut answer).map_err(|e| Failure::File(format!("standard input: {e}")))?;

@@ -41,7 +41,7 @@ impl Run for Repair {
         let report = terrace::repair(&self.dir, &options, &RepairOptions { dry_run: self.dry_run })?;
         drop(progress);
         let mut out = terminal::output();
-        writeln!(out, "{}", report.to_string().trim_end())?;
+        writeln!(out, "{}", terminal::harmless(&report).trim_end())?;
         Ok(out.flush()?)
     }
 }

@@ -27,7 +27,7 @@ impl Run for Verify {
         drop(progress);
 
         let mut out = terminal::output();
-        writeln!(out, "{}", report.to_string().trim_end())?;
+        writeln!(out, "{}", terminal::harmless(&report).trim_end())?;
         out.flush()?;
         match report.problems.len() as u64 {
             0 => Ok(()),

@@ -30,7 +30,7 @@ pub(super) fn print(
         damages += u64::from(!print_item(out, &item, describe)?);
     }
     let tail = log.tail();
-    if !tail.clean {
+    if damages == 0 && !tail.clean {
         writeln!(out, "the file ends inside of a record: the last whole one ends at {}", tail.end)?;
     }
     Ok(damages)

@@ -27,6 +27,7 @@ use terrace_format::{Flaw, compress};
 use crate::escape::Escaped;
 use crate::failure::Failure;
 use crate::input::open_file;
+use crate::terminal::harmless;
 
 /// An internal key in words.
 pub(super) struct Internal<'a>(pub(super) &'a [u8]);
@@ -97,7 +98,7 @@ fn print_block(table: &mut Table<'_>, handle: &BlockHandle, out: &mut impl Write
 /// 0 if `entries` came to the end of their block, 1 if damage stopped them.
 fn ended_well(entries: &BlockIter, handle: &BlockHandle, out: &mut impl Write) -> Result<u64, Failure> {
     let Some(flaw) = entries.flaw() else { return Ok(0) };
-    writeln!(out, "damage at {} in the block at {}: {flaw}", flaw.at, handle.offset)?;
+    writeln!(out, "damage at {} in the block at {}: {}", flaw.at, handle.offset, harmless(flaw))?;
     Ok(1)
 }
 

@@ -74,6 +74,11 @@ fn input_that_is_no_file() {
 }
 
 #[test]
+fn names_that_a_terminal_would_obey() {
+    Trial::new().run("get \u{1b}[2J k").fails(3, r"\u{1b}[2J: no such directory, expected a database");
+}
+
+#[test]
 fn wrong_use() {
     let trial = Trial::with("a\t1\n");
     trial.run(r"get db \q").fails(2, r"'\\q': a backslash at byte 0 that is not one of \t \n \\ \xNN");
