@@ -1,0 +1,138 @@
+//! The table of commands, and the command line that is made from it.
+//!
+//! A new command is one file under `command/` and one row here: parsing, help, completions and man pages follow.
+
+use std::ffi::OsString;
+
+use clap::{ArgMatches, Command};
+
+use crate::command;
+use crate::failure::{EXITS, Failure, Outcome};
+
+/// A command: its arguments are its fields, its help is its doc comment.
+pub(crate) trait Run: clap::Args {
+    /// Does it.
+    fn run(self) -> Outcome;
+}
+
+/// A row of the table.
+pub(crate) struct Row {
+    /// The word that calls it.
+    pub(crate) name: &'static str,
+    /// A command line that shows it at work; part of its help.
+    pub(crate) example: &'static str,
+    arguments: fn(Command) -> Command,
+    run: fn(&ArgMatches) -> Outcome,
+}
+
+const fn row<C: Run>(name: &'static str, example: &'static str) -> Row {
+    Row { name, example, arguments: C::augment_args, run: parse_and_run::<C> }
+}
+
+fn parse_and_run<C: Run>(matches: &ArgMatches) -> Outcome {
+    C::from_arg_matches(matches).map_err(|e| Failure::Usage(e.to_string()))?.run()
+}
+
+/// Every command, in the order of the help.
+pub(crate) static COMMANDS: &[Row] = &[
+    row::<command::get::Get>("get", r"terrace get cities 'CH/Zurich/Uster'"),
+    row::<command::put::Put>("put", r"terrace put cities 'CH/Zurich/Uster' 'two\tcolumns' --sync"),
+    row::<command::delete::Delete>("delete", r"terrace delete cities --hex 43482f00"),
+    row::<command::scan::Scan>("scan", "terrace scan cities --prefix CH/ --reverse --limit 10"),
+    row::<command::load::Load>("load", "terrace load cities data/cities.tsv.zst --create"),
+    row::<command::dump::Dump>("dump", "terrace dump cities --format jsonl | gzip > cities.jsonl.gz"),
+    row::<command::stat::Stat>("stat", "terrace stat cities"),
+    row::<command::verify::Verify>("verify", "terrace verify cities"),
+    row::<command::repair::Repair>("repair", "terrace repair cities --dry-run"),
+    row::<command::compact::Compact>("compact", "terrace compact cities --from CH/ --to CI/"),
+    row::<command::destroy::Destroy>("destroy", "terrace destroy cities --yes"),
+    row::<command::tour::Tour>("tour", "terrace tour data/cities.tsv.zst"),
+    row::<command::completions::Completions>("completions", "terrace completions zsh > _terrace"),
+    row::<command::man::Man>("man", "terrace man get | man -l -"),
+];
+
+/// The command line as a whole.
+pub(crate) fn command_line() -> Command {
+    let root = Command::new("terrace")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Ordered key-value databases in LevelDB's files")
+        .long_about(
+            "Ordered key-value databases in LevelDB's files.\n\n\
+             Keys and values are written as text: \\t, \\n, \\\\ and \\xNN stand for a tab, a line feed, a backslash \
+             and any other byte. Commands that only read write nothing at all.",
+        )
+        .after_help(exits())
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .max_term_width(100);
+    COMMANDS.iter().fold(root, |root, row| root.subcommand(subcommand(row)))
+}
+
+fn subcommand(row: &Row) -> Command {
+    (row.arguments)(Command::new(row.name)).after_help(format!("Example: {}", row.example))
+}
+
+fn exits() -> String {
+    EXITS
+        .iter()
+        .fold(String::from("Exit codes:"), |text, (code, meaning)| format!("{text}\n  {code}  {meaning}"))
+}
+
+/// Parses `words`, the first of which is the program's name, and does what they say.
+pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> Outcome {
+    let matches = match command_line().try_get_matches_from(words) {
+        Ok(matches) => matches,
+        Err(e) => e.exit(),
+    };
+    match matches.subcommand() {
+        Some((name, matches)) => {
+            COMMANDS.iter().find(|row| row.name == name).map_or(Ok(()), |row| (row.run)(matches))
+        }
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command_line().debug_assert();
+    }
+
+    #[test]
+    fn every_example_parses() {
+        for row in COMMANDS {
+            let words = row.example.split(['|', '>']).next().expect("a split has a first part");
+            let words = words.split_whitespace().map(|word| word.trim_matches('\''));
+            let parsed = command_line().try_get_matches_from(words);
+            assert!(parsed.is_ok(), "{}: {}", row.example, parsed.expect_err("it is an error"));
+        }
+    }
+
+    #[test]
+    fn every_argument_is_explained() {
+        for row in COMMANDS {
+            let mut command = subcommand(row);
+            command.build();
+            let help = command.render_long_help().to_string();
+            assert!(command.get_about().is_some(), "{} says nothing about itself", row.name);
+            for arg in command.get_arguments().filter(|arg| arg.get_id() != "help") {
+                assert!(arg.get_help().is_some(), "{} does not explain {}", row.name, arg.get_id());
+                let name =
+                    arg.get_value_names().map_or(arg.get_id().to_string(), |names| names[0].to_string());
+                let shown = arg.get_long().map_or(name.to_uppercase(), |long| format!("--{long}"));
+                assert!(help.contains(&shown), "the help of {} lacks {shown}", row.name);
+            }
+        }
+    }
+
+    #[test]
+    fn help_documents_every_exit_code() {
+        let help = command_line().render_help().to_string();
+        for (code, meaning) in EXITS {
+            assert!(help.contains(&format!("{code}  {meaning}")), "exit code {code}");
+        }
+    }
+}

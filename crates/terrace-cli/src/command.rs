@@ -1,0 +1,16 @@
+//! The commands, one file each. The table of them is [`crate::cli::COMMANDS`].
+
+pub(crate) mod compact;
+pub(crate) mod completions;
+pub(crate) mod delete;
+pub(crate) mod destroy;
+pub(crate) mod dump;
+pub(crate) mod get;
+pub(crate) mod load;
+pub(crate) mod man;
+pub(crate) mod put;
+pub(crate) mod repair;
+pub(crate) mod scan;
+pub(crate) mod stat;
+pub(crate) mod tour;
+pub(crate) mod verify;

@@ -1,0 +1,69 @@
+//! `terrace dump`: a whole database as text that `terrace load` reads, or one of its files, decoded.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use terrace::{Db, DbIterator, ReadOptions};
+
+use crate::cli::Run;
+use crate::database::{Database, OrderFlag};
+use crate::failure::Outcome;
+use crate::progress::Progress;
+use crate::record::Format;
+use crate::{inspect, picture, terminal};
+
+/// Print every entry of a database, or what is in one of its files
+#[derive(Args)]
+pub(crate) struct Dump {
+    /// Directory of the database
+    #[arg(value_name = "DB", value_hint = ValueHint::DirPath, required_unless_present = "file", conflicts_with = "file")]
+    dir: Option<PathBuf>,
+    /// Decode this table (.ldb, .sst), log or MANIFEST instead: internal keys, records, edits, with their places
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    file: Option<PathBuf>,
+    /// Form of the lines
+    #[arg(long, value_name = "FORMAT", default_value = "tsv")]
+    format: Format,
+    #[command(flatten)]
+    order: OrderFlag,
+}
+
+impl Run for Dump {
+    fn run(self) -> Outcome {
+        let mut out = terminal::output();
+        if let Some(file) = &self.file {
+            return inspect::print(file, &mut out);
+        }
+        // The parser saw to it that there is a directory if there is no file.
+        let database = Database { dir: self.dir.unwrap_or_default(), order: self.order };
+        entries(&database.open_to_read()?, self.format, &mut out)
+    }
+}
+
+/// Entries between two looks at how far the dump has come.
+const PROGRESS_EVERY: u64 = 20_000;
+
+fn entries(db: &Db, format: Format, out: &mut impl Write) -> Outcome {
+    let options = ReadOptions { verify_checksums: true, fill_cache: false, ..ReadOptions::default() };
+    let mut progress = Progress::bytes("dumping", Some(db.levels().iter().map(picture::bytes).sum()));
+    let mut entries = db.iter_with(&options);
+    entries.seek_to_first();
+    let first = if entries.valid() { entries.key().to_vec() } else { Vec::new() };
+    let mut count: u64 = 0;
+    while entries.valid() {
+        format.write(out, entries.key(), Some(entries.value()))?;
+        count += 1;
+        if count.is_multiple_of(PROGRESS_EVERY) {
+            progress.set(bytes_passed(db, &first, &entries)?);
+        }
+        entries.next();
+    }
+    out.flush()?;
+    Ok(entries.status()?)
+}
+
+/// The bytes of tables between the first key and this one: how far the dump has come, on the scale of file sizes.
+fn bytes_passed(db: &Db, first: &[u8], entries: &DbIterator) -> terrace::Result<u64> {
+    Ok(db.approximate_sizes(&[(first, entries.key())])?.into_iter().sum())
+}

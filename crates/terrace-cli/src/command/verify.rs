@@ -1,0 +1,41 @@
+//! `terrace verify`: every byte of a database read and checked.
+
+use std::io::Write;
+
+use clap::Args;
+
+use crate::cli::Run;
+use crate::database::{Database, must_exist};
+use crate::failure::{Failure, Outcome};
+use crate::progress::Progress;
+use crate::{terminal, units};
+
+/// Read and check every block of every file; exit code 3 if there is a problem
+#[derive(Args)]
+pub(crate) struct Verify {
+    #[command(flatten)]
+    database: Database,
+}
+
+impl Run for Verify {
+    fn run(self) -> Outcome {
+        let options = self.database.order.to_read();
+        must_exist(&options, &self.database.dir, "")?;
+        let mut progress = Progress::bytes("verifying", Some(0));
+        let report =
+            terrace::verify(&self.database.dir, &options, &mut |done, all| progress.set_of(done, all))?;
+        drop(progress);
+
+        let mut out = terminal::output();
+        writeln!(out, "{}", terminal::harmless(&report).trim_end())?;
+        out.flush()?;
+        match report.problems.len() as u64 {
+            0 => Ok(()),
+            n => Err(Failure::Database(format!(
+                "{}: {}",
+                self.database.dir.display(),
+                units::plural(n, "problem")
+            ))),
+        }
+    }
+}

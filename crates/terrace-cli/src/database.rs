@@ -1,0 +1,214 @@
+//! Flags that say which database is meant, how to open it, and how to write its files.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueHint};
+use terrace::{Bloom, Codec, Comparator, Db, FilterPolicy, Options, WriteOptions};
+use terrace_format::comparator::{IndexedDb, bytewise};
+use terrace_format::compress::{self, CODECS};
+use terrace_format::filename::FileName;
+
+use crate::escape::unescape;
+use crate::failure::Failure;
+use crate::units::parse_size;
+
+/// An order of keys that can be named on the command line.
+#[derive(Debug)]
+pub(crate) struct Order {
+    name: &'static str,
+    about: &'static str,
+    writable: bool,
+    comparator: fn() -> Arc<dyn Comparator>,
+}
+
+static ORDERS: &[Order] = &[
+    Order { name: "bytewise", about: "LevelDB's own", writable: true, comparator: bytewise },
+    Order {
+        name: "idb_cmp1",
+        about: "IndexedDB in Chromium; to read only",
+        writable: false,
+        comparator: || Arc::new(IndexedDb),
+    },
+];
+
+fn order_parser() -> impl TypedValueParser<Value = &'static Order> {
+    PossibleValuesParser::new(ORDERS.iter().map(|order| PossibleValue::new(order.name).help(order.about)))
+        .map(|name| ORDERS.iter().find(|order| order.name == name).unwrap_or(&ORDERS[0]))
+}
+
+/// Which database.
+#[derive(Args)]
+pub(crate) struct Database {
+    /// Directory of the database
+    #[arg(value_name = "DB", value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) order: OrderFlag,
+}
+
+/// In which order its keys are.
+#[derive(Args)]
+pub(crate) struct OrderFlag {
+    /// Order of the keys: the one that the database was made with
+    #[arg(long, value_name = "NAME", default_value = "bytewise", value_parser = order_parser())]
+    comparator: &'static Order,
+}
+
+/// LevelDB's own order.
+impl Default for OrderFlag {
+    fn default() -> OrderFlag {
+        OrderFlag { comparator: &ORDERS[0] }
+    }
+}
+
+impl OrderFlag {
+    /// Options to read with.
+    pub(crate) fn to_read(&self) -> Options {
+        Options { comparator: (self.comparator.comparator)(), filter_policy: bloom(10), ..Options::default() }
+    }
+
+    /// Options to write with.
+    pub(crate) fn to_write(&self, tables: &Tables) -> Result<Options, Failure> {
+        if !self.comparator.writable {
+            return Err(Failure::Usage(format!("--comparator {}: to read only", self.comparator.name)));
+        }
+        Ok(tables.apply(self.to_read()))
+    }
+}
+
+/// Any number of bits reads the filters of any other.
+fn bloom(bits_per_key: usize) -> Option<Arc<dyn FilterPolicy>> {
+    Some(Arc::new(Bloom::new(bits_per_key)))
+}
+
+impl Database {
+    /// Opens it so that nothing at all is written.
+    pub(crate) fn open_to_read(&self) -> Result<Db, Failure> {
+        let options = self.order.to_read();
+        must_exist(&options, &self.dir, "")?;
+        Ok(Db::open_read_only(&self.dir, &options)?)
+    }
+
+    /// Opens it to write, and makes it if `create`.
+    pub(crate) fn open_to_write(&self, tables: &Tables, create: bool) -> Result<Db, Failure> {
+        let options = Options { create_if_missing: create, ..self.order.to_write(tables)? };
+        if !create {
+            must_exist(&options, &self.dir, "; --create makes one where the command has it")?;
+        }
+        Ok(Db::open(&self.dir, &options)?)
+    }
+}
+
+/// Says what is in the place of a database that is not there. The engine would report a missing CURRENT.
+pub(crate) fn must_exist(options: &Options, dir: &Path, advice: &str) -> Result<(), Failure> {
+    let fs = &options.env.fs;
+    let failed = |e: terrace_env::FileError| Failure::Database(e.to_string());
+    let found = if fs.is_dir(dir).map_err(failed)? {
+        if fs.exists(&dir.join(FileName::Current.to_string())).map_err(failed)? {
+            return Ok(());
+        }
+        "a directory without a database (it has no file CURRENT)"
+    } else if fs.exists(dir).map_err(failed)? {
+        "a file, expected the directory of a database"
+    } else {
+        "no such directory, expected a database"
+    };
+    Err(Failure::Database(format!("{}: {found}{advice}", dir.display())))
+}
+
+/// How tables and logs are written. What is not given is as in LevelDB.
+#[derive(Args)]
+#[command(next_help_heading = "Files")]
+pub(crate) struct Tables {
+    /// Compression of blocks [default: snappy]
+    #[arg(long, value_name = "CODEC", value_parser = codec_parser())]
+    compression: Option<&'static Codec>,
+    /// Size of blocks before compression [default: 4KiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    block_size: Option<u64>,
+    /// Entries between two whole keys in a block [default: 16]
+    #[arg(long, value_name = "N")]
+    block_restart_interval: Option<usize>,
+    /// Bits per key of the filters that spare look-ups for missing keys; 0 for no filters [default: 10]
+    #[arg(long, value_name = "BITS")]
+    filter_bits: Option<usize>,
+    /// Size of tables [default: 2MiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    max_file_size: Option<u64>,
+    /// Bytes kept in memory before they become a table [default: 4MiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    write_buffer: Option<u64>,
+}
+
+fn codec_parser() -> impl TypedValueParser<Value = &'static Codec> {
+    let value = |codec: &&&'static Codec| {
+        let about = if codec.portable { "" } else { "stock LevelDB 1.23 can't read it" };
+        PossibleValue::new(codec.name).help(about)
+    };
+    PossibleValuesParser::new(CODECS.iter().filter(|codec| codec.writable).map(|codec| value(&codec)))
+        .map(|name| compress::by_name(&name).unwrap_or(&compress::NONE))
+}
+
+impl Tables {
+    fn apply(&self, mut options: Options) -> Options {
+        let bytes = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
+        options.compression = self.compression.unwrap_or(options.compression);
+        options.block_size = self.block_size.map_or(options.block_size, bytes);
+        options.block_restart_interval =
+            self.block_restart_interval.unwrap_or(options.block_restart_interval);
+        options.max_file_size = self.max_file_size.unwrap_or(options.max_file_size);
+        options.write_buffer_size = self.write_buffer.map_or(options.write_buffer_size, bytes);
+        match self.filter_bits {
+            Some(0) => options.filter_policy = None,
+            Some(bits) => options.filter_policy = bloom(bits),
+            None => {}
+        }
+        options
+    }
+}
+
+/// How to write.
+#[derive(Args)]
+pub(crate) struct Writing {
+    /// Return only when the disk has it: it survives a power cut
+    #[arg(long)]
+    sync: bool,
+    #[command(flatten)]
+    pub(crate) tables: Tables,
+}
+
+impl Writing {
+    /// For the engine.
+    pub(crate) fn options(&self) -> WriteOptions {
+        WriteOptions { sync: self.sync }
+    }
+}
+
+/// How keys and values are given as arguments.
+#[derive(Args)]
+pub(crate) struct Words {
+    /// Keys and values on the command line are hexadecimal; get answers in kind
+    #[arg(long)]
+    pub(crate) hex: bool,
+}
+
+impl Words {
+    /// The bytes that the argument `word` stands for.
+    pub(crate) fn bytes(&self, word: &OsString) -> Result<Vec<u8>, Failure> {
+        let text = word.as_encoded_bytes();
+        let bytes = if self.hex {
+            data_encoding::HEXLOWER_PERMISSIVE.decode(text).map_err(|e| e.to_string())
+        } else {
+            unescape(text).map_err(|e| e.to_string())
+        };
+        bytes.map_err(|reason| Failure::Usage(format!("'{}': {reason}", crate::escape::Escaped(text))))
+    }
+
+    /// The bytes of an argument that may be missing.
+    pub(crate) fn optional(&self, word: Option<&OsString>) -> Result<Option<Vec<u8>>, Failure> {
+        word.map(|word| self.bytes(word)).transpose()
+    }
+}

@@ -1,0 +1,137 @@
+//! Keys and values as text on one line.
+//!
+//! ```text
+//!   bytes                                   text
+//!   a tab, a line feed, a backslash         \t  \n  \\
+//!   readable characters, in UTF-8           themselves
+//!   everything else, byte by byte           \xNN
+//! ```
+//!
+//! Promises: the text has no tab, no line feed and nothing that a terminal obeys or that turns a line's order
+//! around, and reading it gives the same bytes back. Arguments, TSV and messages share this form.
+
+use std::fmt::{self, Display, Write};
+
+/// Bytes, displayed as text.
+pub(crate) struct Escaped<'a>(pub(crate) &'a [u8]);
+
+impl Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for chunk in self.0.utf8_chunks() {
+            write_str(f, chunk.valid())?;
+            write_hex(f, chunk.invalid())?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes the runs between the characters that need an escape in one piece: most text needs none.
+fn write_str(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    let mut plain = 0;
+    for (at, c) in text.char_indices().filter(|(_, c)| *c == '\\' || is_unprintable(*c)) {
+        f.write_str(&text[plain..at])?;
+        plain = at + c.len_utf8();
+        match c {
+            '\t' => f.write_str("\\t")?,
+            '\n' => f.write_str("\\n")?,
+            '\\' => f.write_str("\\\\")?,
+            _ => write_hex(f, &text.as_bytes()[at..plain])?,
+        }
+    }
+    f.write_str(&text[plain..])
+}
+
+fn write_hex(f: &mut impl Write, bytes: &[u8]) -> fmt::Result {
+    bytes.iter().try_for_each(|byte| write!(f, "\\x{byte:02x}"))
+}
+
+/// True for characters that a terminal obeys (controls) or that reorder or split the line they stand in.
+pub(crate) fn is_unprintable(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A backslash that nothing sensible follows.
+#[derive(Debug, PartialEq)]
+pub(crate) struct BadEscape {
+    /// The place of the backslash, in bytes from 0.
+    pub(crate) at: usize,
+}
+
+impl Display for BadEscape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a backslash at byte {} that is not one of \\t \\n \\\\ \\xNN", self.at)
+    }
+}
+
+/// The bytes that `text` stands for. Bytes that are no part of an escape stand for themselves.
+pub(crate) fn unescape(text: &[u8]) -> Result<Vec<u8>, BadEscape> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut at = 0;
+    while let Some(&byte) = text.get(at) {
+        let (byte, used) =
+            if byte == b'\\' { one_escape(&text[at..]).ok_or(BadEscape { at })? } else { (byte, 1) };
+        bytes.push(byte);
+        at += used;
+    }
+    Ok(bytes)
+}
+
+/// The byte that an escape stands for, and the length of the escape.
+fn one_escape(text: &[u8]) -> Option<(u8, usize)> {
+    match text.get(1)? {
+        b't' => Some((b'\t', 2)),
+        b'n' => Some((b'\n', 2)),
+        b'\\' => Some((b'\\', 2)),
+        b'x' => Some((hex_digit(*text.get(2)?)? << 4 | hex_digit(*text.get(3)?)?, 4)),
+        _ => None,
+    }
+}
+
+fn hex_digit(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(bytes: &[u8], text: &str) {
+        assert_eq!(Escaped(bytes).to_string(), text);
+        assert_eq!(unescape(text.as_bytes()).as_deref(), Ok(bytes));
+    }
+
+    #[rustfmt::skip]
+    mod both_ways {
+        use super::check;
+        #[test] fn nothing()            { check(b"", ""); }
+        #[test] fn plain()              { check(b"CH/Uster", "CH/Uster"); }
+        #[test] fn tab_and_line_feed()  { check(b"a\tb\nc", r"a\tb\nc"); }
+        #[test] fn backslash()          { check(b"\\x41", r"\\x41"); }
+        #[test] fn terminal_controls()  { check(b"\x1b[2J\r\x7f", r"\x1b[2J\x0d\x7f"); }
+        #[test] fn one_byte_csi()       { check("\u{9b}2J".as_bytes(), r"\xc2\x9b2J"); }
+        #[test] fn right_to_left()      { check("a\u{202e}b".as_bytes(), r"a\xe2\x80\xaeb"); }
+        #[test] fn umlaut()             { check("Zürich".as_bytes(), "Zürich"); }
+        #[test] fn no_utf8()            { check(b"\xffa\xc3", r"\xffa\xc3"); }
+        #[test] fn zero_byte()          { check(b"\0", r"\x00"); }
+    }
+
+    #[test]
+    fn every_byte_comes_back() {
+        let bytes: Vec<u8> = (0..=255).collect();
+        assert_eq!(unescape(Escaped(&bytes).to_string().as_bytes()), Ok(bytes));
+    }
+
+    #[test]
+    fn bad_escapes_are_placed() {
+        for (text, at) in [(r"\", 0), (r"ab\q", 2), (r"\x4", 0), (r"a\xg0", 1), (r"\t\x+1", 2)] {
+            assert_eq!(unescape(text.as_bytes()), Err(BadEscape { at }), "{text}");
+        }
+    }
+
+    #[test]
+    fn upper_case_digits_are_read() {
+        assert_eq!(unescape(br"\xFf"), Ok(vec![0xff]));
+    }
+}

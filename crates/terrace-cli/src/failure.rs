@@ -1,0 +1,94 @@
+//! How a command ends when it does not end well: a sentence for people, an exit code for scripts.
+
+use std::io;
+use std::path::Path;
+
+/// Every exit code with its meaning.
+pub(crate) static EXITS: &[(u8, &str)] = &[
+    (0, "done"),
+    (1, "the answer is no: the key is not there, or a question was answered with no"),
+    (2, "the command line asks for something that can't be"),
+    (3, "the database: missing, locked, damaged, or its disk refuses"),
+    (4, "another file: missing, malformed, or its disk refuses"),
+];
+
+/// What a command returns.
+pub(crate) type Outcome = Result<(), Failure>;
+
+/// An end that is not "done".
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Nothing went wrong; the answer is no.
+    No(String),
+    /// The command line makes no sense.
+    Usage(String),
+    /// The database, or a file of one.
+    Database(String),
+    /// Input and output that is not a database.
+    File(String),
+    /// Whoever read our output has seen enough.
+    PipeClosed,
+}
+
+impl Failure {
+    /// `path` could not be read, or is not what it should be.
+    pub(crate) fn reading(path: &Path, reason: impl std::fmt::Display) -> Failure {
+        Failure::File(format!("{}: {reason}", path.display()))
+    }
+
+    /// The exit code.
+    pub(crate) fn code(&self) -> u8 {
+        match self {
+            Failure::PipeClosed => 0,
+            Failure::No(_) => 1,
+            Failure::Usage(_) => 2,
+            Failure::Database(_) => 3,
+            Failure::File(_) => 4,
+        }
+    }
+
+    /// What to tell the user, if anything.
+    pub(crate) fn sentence(&self) -> Option<&str> {
+        match self {
+            Failure::No(s) | Failure::Usage(s) | Failure::Database(s) | Failure::File(s) => Some(s),
+            Failure::PipeClosed => None,
+        }
+    }
+}
+
+impl From<terrace::Error> for Failure {
+    fn from(error: terrace::Error) -> Failure {
+        Failure::Database(error.to_string())
+    }
+}
+
+/// A bare `io::Error` is always one of standard output: whoever reads a file says which ([`Failure::reading`]).
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::PipeClosed,
+            _ => Failure::File(format!("standard output: {error}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_failure_has_a_documented_code() {
+        let text = String::new;
+        for failure in
+            [Failure::No(text()), Failure::Usage(text()), Failure::Database(text()), Failure::File(text())]
+        {
+            assert!(EXITS.iter().any(|(code, _)| *code == failure.code()), "{failure:?}");
+        }
+    }
+
+    #[test]
+    fn a_closed_pipe_is_not_worth_a_word() {
+        let failure = Failure::from(io::Error::from(io::ErrorKind::BrokenPipe));
+        assert_eq!((failure.code(), failure.sentence()), (0, None));
+    }
+}

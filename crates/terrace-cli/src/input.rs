@@ -1,0 +1,128 @@
+//! Files that we read: text, plain or compressed, line by line.
+//!
+//! ```text
+//!   FILE or -  -->  counted  -->  zstd | gzip | as it is (told by the first bytes)  -->  lines with numbers
+//! ```
+//!
+//! A line is at most [`LONGEST_LINE`] long, so that a small compressed file can't fill the memory. A compressed file that
+//! ends early is an error, never a short file.
+#![allow(clippy::disallowed_types, reason = "files that are no database are outside of the engine's world")]
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::failure::Failure;
+
+/// The longest line that is read, in bytes; a value of 256 MiB fits in every form.
+const LONGEST_LINE: u64 = 1 << 30;
+
+/// A text file, read from its start.
+pub(crate) struct Input {
+    path: PathBuf,
+    text: Box<dyn BufRead>,
+    line: u64,
+    done: Arc<AtomicU64>,
+    len: Option<u64>,
+}
+
+impl Input {
+    /// Opens `path`, or standard input if that is `-`.
+    pub(crate) fn open(path: &Path) -> Result<Input, Failure> {
+        if path == Path::new("-") {
+            return Input::new(Path::new("standard input"), io::stdin(), None);
+        }
+        let file = open_file(path)?;
+        let len = file.metadata().map_err(|e| Failure::reading(path, e))?.len();
+        Input::new(path, file, Some(len))
+    }
+
+    fn new(path: &Path, raw: impl Read + 'static, len: Option<u64>) -> Result<Input, Failure> {
+        let done = Arc::new(AtomicU64::new(0));
+        let raw = Counted { raw, done: Arc::clone(&done) };
+        let text = unpacked(raw).map_err(|e| Failure::reading(path, e))?;
+        Ok(Input { path: path.to_path_buf(), text, line: 0, done, len })
+    }
+
+    /// Puts the next line, without its line feed, into `line`. False at the end.
+    pub(crate) fn next_line(&mut self, line: &mut Vec<u8>) -> Result<bool, Failure> {
+        line.clear();
+        self.line += 1;
+        let read =
+            (&mut self.text).take(LONGEST_LINE + 1).read_until(b'\n', line).map_err(|e| self.here(e))?;
+        if line.last() == Some(&b'\n') {
+            line.pop();
+        } else if read as u64 > LONGEST_LINE {
+            return Err(self.here(format_args!("a line of more than {LONGEST_LINE} bytes")));
+        }
+        Ok(read > 0)
+    }
+
+    /// The first byte of what was not read yet.
+    pub(crate) fn peek(&mut self) -> Result<Option<u8>, Failure> {
+        let first = self.text.fill_buf().map(|bytes| bytes.first().copied());
+        first.map_err(|e| Failure::reading(&self.path, e))
+    }
+
+    /// What is wrong with the line that was read last.
+    pub(crate) fn here(&self, reason: impl std::fmt::Display) -> Failure {
+        Failure::File(format!("{}:{}: {reason}", self.path.display(), self.line))
+    }
+
+    /// The bytes of the file read so far, before they were unpacked.
+    pub(crate) fn done(&self) -> u64 {
+        self.done.load(Relaxed)
+    }
+
+    /// The length of the file; unknown for standard input.
+    pub(crate) fn len(&self) -> Option<u64> {
+        self.len
+    }
+
+    /// The path that was opened.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Opens a file, which must not be a directory, for reading.
+pub(crate) fn open_file(path: &Path) -> Result<File, Failure> {
+    let failed = |e: io::Error| Failure::reading(path, e);
+    let file = File::open(path).map_err(failed)?;
+    if file.metadata().map_err(failed)?.is_dir() {
+        return Err(Failure::reading(path, "a directory, expected a file"));
+    }
+    Ok(file)
+}
+
+/// Counts the bytes that pass.
+struct Counted<R> {
+    raw: R,
+    done: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.raw.read(buf)?;
+        self.done.fetch_add(n as u64, Relaxed);
+        Ok(n)
+    }
+}
+
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// The text of a file that may be compressed.
+fn unpacked(mut raw: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
+    let mut start = Vec::with_capacity(ZSTD_MAGIC.len());
+    (&mut raw).take(ZSTD_MAGIC.len() as u64).read_to_end(&mut start)?;
+    let (gzip, zstd) = (start.starts_with(&GZIP_MAGIC), start.starts_with(&ZSTD_MAGIC));
+    let whole = BufReader::new(io::Cursor::new(start).chain(raw));
+    Ok(match (gzip, zstd) {
+        (true, _) => Box::new(BufReader::new(flate2::bufread::MultiGzDecoder::new(whole))),
+        (_, true) => Box::new(BufReader::new(zstd::Decoder::with_buffer(whole)?)),
+        _ => Box::new(whole),
+    })
+}

@@ -1,0 +1,153 @@
+//! The levels of a database, drawn.
+//!
+//! ```text
+//!   level  files      size
+//!       0      2   3.1 MiB  ##==                      AD/Canillo/Canillo .. ZW/Harare/Harare
+//!       1      -         -
+//!       2     11  20.9 MiB  ##==##==##==##==##==##=   AD/Canillo/Canillo .. ZW/Midlands/Gweru
+//! ```
+//!
+//! Bars share one scale: the largest level fills its column. Shades change from file to file, as long as a file has
+//! a few cells to be seen in. Levels below the last that has a file are not drawn.
+
+use std::io::{self, Write};
+
+use terrace::LevelInfo;
+
+use crate::escape::Escaped;
+use crate::terminal::{Colour, Style};
+use crate::units;
+
+/// What stands in front of the bars, in columns.
+const FIGURES: usize = "  level  files       size  ".len();
+
+/// The fewest cells in which a file is seen as one.
+const CELLS_PER_FILE: usize = 2;
+
+/// Draws `levels`.
+pub(crate) fn draw(out: &mut impl Write, levels: &[LevelInfo], style: &Style) -> io::Result<()> {
+    writeln!(out, "{}", style.paint(Colour::Dim, "  level  files       size"))?;
+    let drawn = levels.iter().rposition(|level| !level.files.is_empty()).map_or(1, |last| last + 1);
+    let largest = levels.iter().map(bytes).max().unwrap_or(0);
+    let width = style.width.saturating_sub(FIGURES) / 2;
+    for level in levels.iter().take(drawn) {
+        writeln!(out, "{}", line(level, largest, width, style).trim_end())?;
+    }
+    Ok(())
+}
+
+/// The bytes of a level's files.
+pub(crate) fn bytes(level: &LevelInfo) -> u64 {
+    level.files.iter().map(|file| file.size).sum()
+}
+
+fn line(level: &LevelInfo, largest: u64, width: usize, style: &Style) -> String {
+    if level.files.is_empty() {
+        return format!("  {:>5}  {:>5}  {:>9}", level.level, "-", "-");
+    }
+    let cells = bar(level, largest, width, style.unicode);
+    let empty = " ".repeat(width.saturating_sub(cells.chars().count()));
+    let room = style.width.saturating_sub(FIGURES + width + 2);
+    let figures = format!(
+        "  {:>5}  {:>5}  {:>9}",
+        level.level,
+        units::count(level.files.len() as u64),
+        units::size(bytes(level))
+    );
+    format!("{figures}  {}{empty}  {}", style.paint(Colour::Cyan, cells), range(level, room, style.unicode))
+}
+
+/// The bar of a level that has files: at least one cell.
+fn bar(level: &LevelInfo, largest: u64, width: usize, unicode: bool) -> String {
+    let total = bytes(level);
+    let cells = scale(total, largest, width).max(1);
+    let shades = if unicode { ['█', '▓'] } else { ['#', '='] };
+    let visible = level.files.len() * CELLS_PER_FILE <= cells;
+    let (mut bar, mut drawn, mut end) = (String::new(), 0, 0);
+    for (i, file) in level.files.iter().enumerate() {
+        end += file.size;
+        let until = if visible { scale(end, total, cells) } else { cells };
+        bar.extend((drawn..until).map(|_| shades[i % 2]));
+        drawn = drawn.max(until);
+    }
+    bar
+}
+
+/// `part` of `whole`, as cells of `width`, rounded.
+fn scale(part: u64, whole: u64, width: usize) -> usize {
+    (part as f64 / whole.max(1) as f64 * width as f64).round() as usize
+}
+
+/// The least and the greatest key of a level, in `room` columns. The order of the files is not asked: level 0 has none.
+fn range(level: &LevelInfo, room: usize, unicode: bool) -> String {
+    // The files of a level come in the order of their keys, except on level 0, where any file shows the range as well.
+    let (Some(first), Some(last)) = (level.files.first(), level.files.last()) else { return String::new() };
+    let each = room.saturating_sub(4) / 2;
+    format!("{} .. {}", cut(&first.smallest, each, unicode), cut(&last.largest, each, unicode))
+}
+
+/// A key in at most `room` columns.
+fn cut(key: &[u8], room: usize, unicode: bool) -> String {
+    let text = Escaped(key).to_string();
+    if text.chars().count() <= room {
+        return text;
+    }
+    let dots = if unicode { "…" } else { "~" };
+    text.chars().take(room.saturating_sub(1)).chain(dots.chars()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use terrace::FileInfo;
+
+    fn level(level: usize, files: &[(u64, &str, &str)]) -> LevelInfo {
+        let file = |(i, (size, smallest, largest)): (usize, &(u64, &str, &str))| FileInfo {
+            number: i as u64,
+            size: *size,
+            smallest: smallest.as_bytes().to_vec(),
+            largest: largest.as_bytes().to_vec(),
+        };
+        LevelInfo { level, files: files.iter().enumerate().map(file).collect() }
+    }
+
+    #[track_caller]
+    fn check(levels: &[LevelInfo], expect: &[&str]) {
+        let mut out = Vec::new();
+        draw(&mut out, levels, &Style::PLAIN).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text.lines().skip(1).collect::<Vec<_>>(), expect, "\n{text}");
+    }
+
+    #[test]
+    fn empty_database() {
+        check(&[level(0, &[]), level(1, &[])], &["      0      -          -"]);
+    }
+
+    #[test]
+    fn gap_between_levels() {
+        check(
+            &[level(0, &[(100, "a", "m")]), level(1, &[]), level(2, &[(1000, "a", "f"), (1000, "g", "z")])],
+            &[
+                "      0      1      100 B  #                           a .. m",
+                "      1      -          -",
+                "      2      2    2.0 KiB  #############=============  a .. z",
+            ],
+        );
+    }
+
+    #[test]
+    fn more_files_than_cells() {
+        let files = vec![(10, "k", "k"); 500];
+        check(&[level(0, &files)], &["      0    500    4.9 KiB  ##########################  k .. k"]);
+    }
+
+    #[test]
+    fn long_key_with_a_control() {
+        let key = "\u{1b}[2J-and-more";
+        check(
+            &[level(0, &[(1, key, "b")])],
+            &["      0      1        1 B  ##########################  \\x1b[2J-a~ .. b"],
+        );
+    }
+}

@@ -1,0 +1,120 @@
+//! Numbers as people read and write them.
+
+use std::time::Duration;
+
+/// `171075` as `171,075`.
+pub(crate) fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `n` things: `1 file`, `2 files`.
+pub(crate) fn plural(n: u64, thing: &str) -> String {
+    let s = if n == 1 { "" } else { "s" };
+    format!("{} {thing}{s}", count(n))
+}
+
+/// `n` entries: `1 entry`, `2 entries`.
+pub(crate) fn entries(n: u64) -> String {
+    if n == 1 { "1 entry".into() } else { format!("{} entries", count(n)) }
+}
+
+/// The units of sizes, each 1,024 times the one before.
+const SIZES: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+
+/// `8493465` as `8.1 MiB`.
+pub(crate) fn size(bytes: u64) -> String {
+    let mut unit = 0;
+    let mut scaled = bytes as f64;
+    while scaled >= 1023.95 && unit + 1 < SIZES.len() {
+        scaled /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{bytes} B") } else { format!("{scaled:.1} {}", SIZES[unit]) }
+}
+
+/// `4KiB`, `4k` or `4096` as 4096; units in powers of 1,024.
+pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit = unit.trim().to_ascii_lowercase();
+    let power = SIZES.iter().position(|size| {
+        let size = size.to_ascii_lowercase();
+        unit == size || unit == size[..1] || (unit.is_empty() && size == "b")
+    });
+    let (Ok(number), Some(power)) = (number.parse::<u64>(), power) else {
+        return Err("expected a size such as 4096, 4k or 4KiB".into());
+    };
+    number.checked_mul(1 << (10 * power)).ok_or_else(|| "more bytes than 64 bits can count".into())
+}
+
+/// A time with three digits and the unit that suits it.
+pub(crate) fn time(time: Duration) -> String {
+    let ns = time.as_nanos() as f64;
+    match time.as_nanos() {
+        0..1_000 => format!("{ns:.0} ns"),
+        1_000..1_000_000 => three_digits(ns / 1e3, "µs"),
+        1_000_000..1_000_000_000 => three_digits(ns / 1e6, "ms"),
+        _ => three_digits(ns / 1e9, "s"),
+    }
+}
+
+fn three_digits(value: f64, unit: &str) -> String {
+    let decimals = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
+    format!("{value:.decimals$} {unit}")
+}
+
+/// `n` in `time`, as a number per second.
+pub(crate) fn rate(n: u64, time: Duration) -> String {
+    let per_second = n as f64 / time.as_secs_f64().max(1e-9);
+    format!("{}/s", count(per_second as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts() {
+        for (n, text) in
+            [(0, "0"), (999, "999"), (1000, "1,000"), (171_075, "171,075"), (1_234_567, "1,234,567")]
+        {
+            assert_eq!(count(n), text);
+        }
+    }
+
+    #[test]
+    fn sizes() {
+        for (bytes, text) in [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1_048_575, "1.0 MiB")] {
+            assert_eq!(size(bytes), text);
+        }
+        assert_eq!(size(u64::MAX), "16777216.0 TiB");
+    }
+
+    #[test]
+    fn sizes_are_read() {
+        for (text, bytes) in
+            [("4096", 4096), ("4k", 4096), ("4KiB", 4096), ("2m", 2 << 20), ("1 GiB", 1 << 30)]
+        {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "k", "-1", "4 parsecs", "1.5M", "99999999999999999999", "18446744073709551615k"] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times() {
+        for (ns, text) in [(0, "0 ns"), (999, "999 ns"), (1_234, "1.23 µs"), (56_789_000, "56.8 ms")] {
+            assert_eq!(time(Duration::from_nanos(ns)), text);
+        }
+        assert_eq!(time(Duration::from_secs(125)), "125 s");
+    }
+}

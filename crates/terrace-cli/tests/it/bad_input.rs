@@ -1,0 +1,98 @@
+//! What the program says when it is given something that can't be.
+
+use std::io::Read;
+
+use crate::trial::Trial;
+
+#[test]
+fn no_database() {
+    let trial = Trial::new();
+    trial.file("file", "");
+    let advice = "; --create makes one where the command has it";
+    for (line, sentence) in [
+        ("get missing k", "missing: no such directory, expected a database".to_owned()),
+        ("get file k", "file: a file, expected the directory of a database".to_owned()),
+        ("get . k", ".: a directory without a database (it has no file CURRENT)".to_owned()),
+        ("scan missing", "missing: no such directory, expected a database".to_owned()),
+        ("verify missing", "missing: no such directory, expected a database".to_owned()),
+        ("destroy missing --yes", "missing: no such directory, expected a database".to_owned()),
+        ("repair missing", "missing: no such directory".to_owned()),
+        ("put missing k v", format!("missing: no such directory, expected a database{advice}")),
+    ] {
+        trial.run(line).fails(3, &sentence);
+    }
+    assert_eq!(trial.list(""), ["file"], "nothing was made");
+}
+
+#[test]
+fn malformed_lines() {
+    let trial = Trial::new();
+    for (name, text, line, reason) in [
+        ("a.tsv", "a\t1\nno tab\n", 2, "no tab, expected key, tab, value"),
+        ("b.tsv", "a\t1\n\nb\t2\n", 2, "no tab, expected key, tab, value"),
+        ("c.tsv", "\\xzz\t1\n", 1, r"key: a backslash at byte 0 that is not one of \t \n \\ \xNN"),
+        ("d.jsonl", "{\"key\":\"a\",\"value\":\"1\"}\n{]\n", 2, "not JSON: key must be a string at byte 2"),
+        ("e.jsonl", "{\"key\":\"a\"}\n", 1, "no field \"value\" or \"value_base64\""),
+    ] {
+        trial.file(name, text);
+        trial.run(&format!("load db {name} --create")).fails(4, &format!("{name}:{line}: {reason}"));
+    }
+}
+
+#[test]
+fn entries_before_a_malformed_batch_stay() {
+    let trial = Trial::new();
+    let mut lines: String = (0..1500).map(|i| format!("{i:04}\t\n")).collect();
+    lines.push_str("oops\n");
+    trial.file("f.tsv", &lines);
+    trial.run("load db f.tsv --create").shows(4, &["f.tsv:1501: no tab"]);
+    assert_eq!(trial.run("dump db").out.lines().count(), 1000);
+}
+
+#[test]
+fn truncated_compressed_files() {
+    let trial = Trial::new();
+    let text: String = (0..5000).map(|i| format!("{i}\t{}\n", i * 7919)).collect();
+    let mut gzip = Vec::new();
+    flate2::read::GzEncoder::new(text.as_bytes(), flate2::Compression::fast())
+        .read_to_end(&mut gzip)
+        .unwrap();
+    let zstd = zstd::encode_all(text.as_bytes(), 1).unwrap();
+    trial.file("t.tsv.gz", &gzip[..gzip.len() - 20]).file("t.tsv.zst", &zstd[..zstd.len() - 20]);
+    for name in ["t.tsv.gz", "t.tsv.zst"] {
+        let ended = trial.run(&format!("load {name}.db {name} --create"));
+        ended.shows(4, &[&format!("terrace: {name}:")]);
+    }
+}
+
+#[test]
+fn input_that_is_no_file() {
+    let trial = Trial::new();
+    trial.run("load db missing.tsv --create").fails(4, "missing.tsv: No such file or directory (os error 2)");
+    trial.run("load db . --create").fails(4, ".: a directory, expected a file");
+    assert!(trial.list("").is_empty(), "no database was made");
+}
+
+#[test]
+fn names_that_a_terminal_would_obey() {
+    Trial::new().run("get \u{1b}[2J k").fails(3, r"\u{1b}[2J: no such directory, expected a database");
+}
+
+#[test]
+fn wrong_use() {
+    let trial = Trial::with("a\t1\n");
+    trial.run(r"get db \q").fails(2, r"'\\q': a backslash at byte 0 that is not one of \t \n \\ \xNN");
+    trial.run("get db --hex 6").shows(2, &["terrace: '6': invalid length"]);
+    trial.run("destroy db").fails(2, "destroy needs --yes where nobody can be asked");
+    for (line, word) in [
+        ("frobnicate", "frobnicate"),
+        ("get db", "<KEY>"),
+        ("scan db --prefix a --from b", "--from"),
+        ("put db a b --block-size 3parsecs", "expected a size"),
+        ("put db a b --compression deflate", "deflate"),
+        ("dump", "<DB>"),
+        ("dump db --file x.ldb", "--file"),
+    ] {
+        trial.run(line).shows(2, &[word]);
+    }
+}

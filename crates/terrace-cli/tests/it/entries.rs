@@ -1,0 +1,163 @@
+//! Entries in and out: get, put, delete, scan, load, dump.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
+
+use crate::trial::Trial;
+
+const FEW: &str = "a\t1\nb\t2\nba\t3\nc\t4\n";
+
+/// Every byte as a key, a long key, an empty key, an empty value, and things that are special in some format.
+fn awkward() -> String {
+    let mut lines = vec![String::from("\t"), String::from("empty\t"), format!("{}\tlong", "k".repeat(5000))];
+    lines.extend((0..=255).map(|byte| format!("every-\\x{byte:02x}\t\\x{byte:02x}")));
+    lines.extend(["{\"key\":1}\t\"", "Zürich\tdie größte", "back\\\\slash\t\\\\"].map(str::to_owned));
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn put_get_delete() {
+    let trial = Trial::new();
+    trial.run("put db k v --create").is(0, "");
+    trial.run("get db k").is(0, "v\n");
+    trial.run("put db k other --sync").is(0, "");
+    trial.run("get db k --raw").is(0, "other");
+    trial.run("delete db k --sync").is(0, "");
+    trial.run("get db k").fails(1, "db: no key 'k'");
+    trial.run("delete db k").is(0, "");
+}
+
+#[test]
+fn keys_that_are_hard_to_type() {
+    let trial = Trial::new();
+    trial.run(r"put db \x00\t\\ \xff\n --create").is(0, "");
+    trial.run(r"get db \x00\t\\").is(0, "\\xff\\n\n");
+    trial.run("get db --hex 00095c").is(0, "ff0a\n");
+    trial.run("put db --hex 00 FF").is(0, "");
+    trial.run(r"get db \x00").is(0, "\\xff\n");
+}
+
+#[test]
+fn values_do_not_reach_a_terminal_raw() {
+    Trial::with("k\t\\x1b[2J\n").run("scan db").is(0, "k\t\\x1b[2J\n");
+}
+
+#[test]
+fn scan_ranges() {
+    let trial = Trial::with(FEW);
+    for (flags, out) in [
+        ("", FEW),
+        ("--prefix b", "b\t2\nba\t3\n"),
+        ("--from b", "b\t2\nba\t3\nc\t4\n"),
+        ("--to b", "a\t1\n"),
+        ("--from b --to c --reverse", "ba\t3\nb\t2\n"),
+        ("--limit 2 --keys-only", "a\nb\n"),
+        ("--reverse --limit 1", "c\t4\n"),
+        ("--limit 0", ""),
+        ("--hex --prefix 6261", "ba\t3\n"),
+        ("--prefix a --format jsonl", "{\"key\":\"a\",\"value\":\"1\"}\n"),
+        ("--prefix a --format jsonl --keys-only", "{\"key\":\"a\"}\n"),
+        ("--from x", ""),
+    ] {
+        trial.run(&format!("scan db {flags}")).is(0, out);
+    }
+}
+
+#[test]
+fn dump_and_load_give_the_same_database() {
+    let trial = Trial::with(&awkward());
+    let dumped = trial.run("dump db");
+    dumped.shows(0, &[]);
+    assert_eq!(dumped.out.lines().count(), awkward().lines().count());
+    for format in ["tsv", "jsonl"] {
+        let text = trial.run(&format!("dump db --format {format}"));
+        trial.pipe(&format!("load copy-{format} - --create"), text.out.as_bytes()).is(0, "");
+        trial.run(&format!("dump copy-{format}")).is(0, &dumped.out);
+    }
+}
+
+#[test]
+fn load_replaces_and_keeps() {
+    let trial = Trial::with(FEW);
+    trial.pipe("load db -", b"b\tnew\nz\t26\n").shows(0, &["2 entries in "]);
+    trial.run("scan db").is(0, "a\t1\nb\tnew\nba\t3\nc\t4\nz\t26\n");
+}
+
+#[test]
+fn load_more_than_a_batch() {
+    let lines: String = (0..2500).map(|i| format!("{i:05}\t{i}\n")).collect();
+    Trial::with(&lines).run("dump db").is(0, &lines);
+}
+
+#[test]
+fn load_compressed() {
+    let trial = Trial::new();
+    let mut gz = flate2::read::GzEncoder::new(FEW.as_bytes(), flate2::Compression::default());
+    let mut gzip = Vec::new();
+    gz.read_to_end(&mut gzip).unwrap();
+    trial.file("few.tsv.gz", gzip).file("few.zst", zstd::encode_all(FEW.as_bytes(), 3).unwrap());
+    for file in ["few.tsv.gz", "few.zst"] {
+        trial.run(&format!("load {file}-db {file} --create")).is(0, "");
+        trial.run(&format!("scan {file}-db")).is(0, FEW);
+    }
+}
+
+#[test]
+fn load_tells_formats_apart() {
+    let trial = Trial::new();
+    let json = "{\"key\":\"a\",\"value\":\"1\"}\n";
+    trial.file("by-name.jsonl", json).file("by-first-byte", json).file("braces.tsv", "{\t1\n");
+    for (file, flags, out) in [
+        ("by-name.jsonl", "", "a\t1\n"),
+        ("by-first-byte", "", "a\t1\n"),
+        ("braces.tsv", "", "{\t1\n"),
+        ("by-first-byte", "--format jsonl", "a\t1\n"),
+    ] {
+        let db = format!("db-{file}{}", flags.len());
+        trial.run(&format!("load {db} {file} --create {flags}")).is(0, "");
+        trial.run(&format!("scan {db}")).is(0, out);
+    }
+}
+
+#[test]
+fn last_line_without_line_feed() {
+    Trial::with("a\t1\nb\t2").run("scan db").is(0, "a\t1\nb\t2\n");
+}
+
+#[test]
+fn reading_writes_nothing() {
+    let trial = Trial::with(FEW);
+    let files = || -> Vec<_> {
+        trial.list("db").into_iter().map(|name| (trial.read(&format!("db/{name}")), name)).collect()
+    };
+    let before = files();
+    for line in ["get db a", "scan db", "dump db", "stat db", "stat db --json", "verify db"] {
+        trial.run(line).shows(0, &[]);
+        assert!(files() == before, "{line} changed the files");
+    }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough() {
+    let lines: String = (0..20_000).map(|i| format!("{i:05}\tsome value\n")).collect();
+    let trial = Trial::with(&lines);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_terrace"))
+        .args(["scan", "db"])
+        .current_dir(trial.path(""))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::with_capacity(16, child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((line.as_str(), output.status.code()), ("00000\tsome value\n", Some(0)));
+    assert!(output.stderr.is_empty());
+}
+
+#[test]
+fn an_order_that_is_only_read() {
+    let trial = Trial::with(FEW);
+    trial.run("put db a b --comparator idb_cmp1").fails(2, "--comparator idb_cmp1: to read only");
+    trial.run("get db a --comparator nonsense").shows(2, &["nonsense", "bytewise", "idb_cmp1"]);
+}

@@ -1,0 +1,70 @@
+//! Help, completions, manual pages.
+
+use crate::trial::Trial;
+
+const COMMANDS: &[&str] = &[
+    "get",
+    "put",
+    "delete",
+    "scan",
+    "load",
+    "dump",
+    "stat",
+    "verify",
+    "repair",
+    "compact",
+    "destroy",
+    "tour",
+    "completions",
+    "man",
+];
+
+#[test]
+fn every_command_helps() {
+    let trial = Trial::new();
+    trial.run("--help").shows(0, COMMANDS);
+    for command in COMMANDS {
+        trial.run(&format!("{command} --help")).shows(0, &["Usage: terrace", command, "Example: terrace "]);
+    }
+}
+
+#[test]
+fn flags_that_must_stay() {
+    let trial = Trial::new();
+    let writing =
+        ["--sync", "--compression", "--block-size", "--write-buffer", "--filter-bits", "--max-file-size"];
+    for (command, flags) in [
+        ("get", &["--hex", "--raw", "--comparator"][..]),
+        ("put", &["--create", "--hex"]),
+        ("put", &writing),
+        ("delete", &writing),
+        ("load", &writing),
+        ("load", &["--format", "--create"]),
+        ("scan", &["--prefix", "--from", "--to", "--reverse", "--limit", "--keys-only", "--format"]),
+        ("dump", &["--file", "--format"]),
+        ("stat", &["--json"]),
+        ("repair", &["--dry-run", "--compression"]),
+        ("compact", &["--from", "--to"]),
+        ("destroy", &["--yes"]),
+        ("tour", &["--dir"]),
+    ] {
+        trial.run(&format!("{command} --help")).shows(0, flags);
+    }
+}
+
+#[test]
+fn completions_know_every_command() {
+    let trial = Trial::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        trial.run(&format!("completions {shell}")).shows(0, COMMANDS);
+    }
+    trial.run("completions tcsh").shows(2, &["tcsh"]);
+}
+
+#[test]
+fn manual_pages() {
+    let trial = Trial::new();
+    trial.run("man").shows(0, &[".TH terrace", "Exit codes"]);
+    trial.run("man scan").shows(0, &["terrace-scan", "prefix"]);
+    trial.run("man frobnicate").shows(2, &["frobnicate"]);
+}

@@ -1,0 +1,9 @@
+//! The program as its users see it: command lines in; output, messages and exit codes out.
+
+mod bad_input;
+mod dump_file;
+mod entries;
+mod help;
+mod maintenance;
+mod tour;
+mod trial;

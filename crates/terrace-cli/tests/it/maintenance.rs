@@ -1,0 +1,67 @@
+//! stat, verify, repair, compact, destroy.
+
+use crate::trial::Trial;
+
+const FEW: &str = "a\t1\nb\t2\nc\t3\n";
+
+#[test]
+fn stat_draws_levels() {
+    let trial = Trial::with(FEW);
+    trial.run("compact db").shows(0, &["table", " -> "]);
+    let stat = trial.run("stat db");
+    stat.shows(
+        0,
+        &["db\n", "1 table, ", "level  files", "##########", "a .. c", "leveldb.BytewiseComparator"],
+    );
+    assert!(stat.out.is_ascii(), "no drawing characters and no colours in a pipe: {}", stat.out);
+}
+
+#[test]
+fn stat_for_programs() {
+    let trial = Trial::with(FEW);
+    trial.run("compact db").shows(0, &[]);
+    let stat: serde_json::Value = serde_json::from_str(&trial.run("stat db --json").out).unwrap();
+    assert_eq!((&stat["tables"], &stat["sequence"]), (&1.into(), &3.into()));
+    let levels = stat["levels"].as_array().unwrap();
+    assert_eq!(levels.len(), 7);
+    let file = levels.iter().find_map(|level| level["files"].get(0)).unwrap();
+    assert_eq!((&file["smallest"], &file["largest"]), (&"a".into(), &"c".into()));
+}
+
+#[test]
+fn verify_whole_and_damaged() {
+    let trial = Trial::with(FEW);
+    trial.run("compact db").shows(0, &[]);
+    trial.run("verify db").shows(0, &[]);
+    let table = trial.a_file(".ldb");
+    let mut bytes = trial.read(&table);
+    bytes[2] ^= 1;
+    trial.file(&table, bytes);
+    trial.run("verify db").shows(3, &["terrace: db: ", " problem", &table["db/".len()..], "checksum"]);
+    trial.run("dump db").shows(3, &["terrace: corruption: ", "checksum 0x"]);
+}
+
+#[test]
+fn repair_reports() {
+    let trial = Trial::with(FEW);
+    let before = trial.list("db");
+    trial.run("repair db --dry-run").shows(0, &[]);
+    assert_eq!(trial.list("db"), before, "a dry run changes nothing");
+    trial.run("repair db").shows(0, &[]);
+    trial.run("scan db").is(0, FEW);
+}
+
+#[test]
+fn compact_a_range() {
+    let trial = Trial::with(FEW);
+    trial.run("compact db --from a --to b").shows(0, &[" -> "]);
+    trial.run("scan db").is(0, FEW);
+}
+
+#[test]
+fn destroy_leaves_other_files() {
+    let trial = Trial::with(FEW);
+    trial.file("db/mine.txt", "");
+    trial.run("destroy db --yes").is(0, "");
+    assert_eq!(trial.list("db"), ["mine.txt"]);
+}
