@@ -13,7 +13,9 @@ pub(crate) struct RecordId {
     offset: u32,
 }
 
-const CHUNK: usize = 256 << 10;
+/// Chunks double from the least to the greatest size, so that a small memtable stays small.
+const LEAST_CHUNK: usize = 4 << 10;
+const GREATEST_CHUNK: usize = 256 << 10;
 const HEADER: usize = 8;
 
 /// The records of one memtable.
@@ -24,7 +26,7 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    /// The bytes that its chunks take.
+    /// The bytes that its records take.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -35,10 +37,10 @@ impl Arena {
         let need = HEADER + key_len + value.len();
         if self.chunks.last().is_none_or(|chunk| chunk.capacity() - chunk.len() < need) {
             // A record larger than a chunk gets one of its own.
-            let chunk = Vec::with_capacity(need.max(CHUNK));
-            self.bytes += chunk.capacity();
-            self.chunks.push(chunk);
+            let size = (LEAST_CHUNK << self.chunks.len().min(16)).min(GREATEST_CHUNK);
+            self.chunks.push(Vec::with_capacity(need.max(size)));
         }
+        self.bytes += need;
         let number = self.chunks.len() - 1;
         let chunk = &mut self.chunks[number];
         let id = RecordId { chunk: number as u32, offset: chunk.len() as u32 };

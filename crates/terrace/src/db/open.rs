@@ -169,6 +169,13 @@ impl Opening<'_> {
             let what = format!("{} missing files; e.g.: {}", lost.len(), first.display());
             return Err(Error::corruption(self.directory, None, what));
         }
+        if let Some(torn) = &self.recovered.torn {
+            // A log goes only after the edit that makes it needless. If it is gone, that edit did count.
+            if !files.contains(&FileName::Log(set.log_number)) {
+                return Err(torn.clone());
+            }
+            self.logger.log(format_args!("Ignoring an edit that was being written: {torn}"));
+        }
         let needed = |file: &FileName| match *file {
             FileName::Log(number) => {
                 (number >= set.log_number || number == set.prev_log_number).then_some(number)
@@ -424,17 +431,25 @@ impl Engine {
         }
     }
 
-    /// A log that ends with a batch of nothing was closed: all that stands before it was durable before.
+    /// Makes the logs durable, and gives the last one its end: a log that ends with a batch of nothing was closed, and
+    /// all that stands before that was durable before.
     fn finish_log(&self, mut tail: LogTail) -> Result<()> {
-        if tail.broken || self.refusal.load().is_some() || !self.state.lock().frozen.is_empty() {
-            // What a crash would leave, which the next open knows how to read.
-            return Ok(());
+        self.check_refusal()?;
+        let unflushed = !self.state.lock().frozen.is_empty();
+        if unflushed {
+            tail.older.iter().try_for_each(|log| log.file.sync())?;
         }
         if tail.framer.offset() > 0 {
             tail.log.file.sync()?;
             if !tail.named {
                 self.options.env.fs.sync_dir(&self.directory)?;
             }
+        }
+        if unflushed || tail.broken {
+            // What a crash would leave, which the next open knows how to read.
+            return Ok(());
+        }
+        if tail.framer.offset() > 0 {
             let mut mark = WriteBatch::new();
             mark.set_sequence(tail.sequence + 1);
             tail.append(mark.as_bytes())?;

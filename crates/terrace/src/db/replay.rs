@@ -84,7 +84,8 @@ impl Replay<'_> {
     fn log(&mut self, path: &Path, number: u64, done: &mut Replayed) -> Result<Next> {
         let mut reader = LogReader::new(Reading(self.env.fs.open_sequential(path)?));
         let mut strict = self.strict;
-        let mut whole = true;
+        // True while the memtable holds what is in this log, no less and no more.
+        let mut whole = done.memtable.is_empty();
         while let Some(item) = reader.next().map_err(|error| file_error(path, error))? {
             let flaw = match item {
                 Item::Record { offset, data } => match self.record(offset, data, strict, done)? {

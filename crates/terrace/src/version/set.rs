@@ -98,6 +98,9 @@ pub(crate) struct Recovered {
     pub(crate) ours: bool,
     /// Whether it marks the database as unreadable for a stock LevelDB.
     pub(crate) guarded: bool,
+    /// Damage at its end: an edit that was being written when the power failed, or rot. If everything that the edits
+    /// before it name is there, that edit never counted.
+    pub(crate) torn: Option<Error>,
 }
 
 /// The number of the manifest that CURRENT names.
@@ -118,7 +121,15 @@ impl Recovered {
     /// A database that does not exist yet.
     pub(crate) fn nothing(comparator: &InternalComparator) -> Recovered {
         let set = VersionSet::empty(comparator.clone());
-        Recovered { set, next_file: FIRST_FILE, manifest: 0, resumable: None, ours: true, guarded: false }
+        Recovered {
+            set,
+            next_file: FIRST_FILE,
+            manifest: 0,
+            resumable: None,
+            ours: true,
+            guarded: false,
+            torn: None,
+        }
     }
 
     /// Reads the manifest that CURRENT names. Any damage in it is an error.
@@ -132,7 +143,8 @@ impl Recovered {
             }
             opened => opened?,
         };
-        Edits { path, comparator: comparator.clone() }.read(LogReader::new(Reading(file)), manifest)
+        let length = env.fs.len(&path)?;
+        Edits { path, comparator: comparator.clone() }.read(LogReader::new(Reading(file)), manifest, length)
     }
 }
 
@@ -143,14 +155,21 @@ struct Edits {
 }
 
 impl Edits {
-    fn read(&self, mut records: LogReader<Reading>, manifest: u64) -> Result<Recovered> {
+    fn read(&self, mut records: LogReader<Reading>, manifest: u64, length: u64) -> Result<Recovered> {
         let mut set = VersionSet::empty(self.comparator.clone());
         let (mut builder, mut numbers, mut ours, mut first) =
             (Builder::default(), Numbers::default(), false, true);
+        let mut torn = None;
         while let Some(item) = records.next().map_err(|error| file_error(&self.path, error))? {
-            let (offset, data) = match item {
-                Item::Record { offset, data } => (offset, data),
-                Item::Damage { flaw, .. } => return Err(Error::flaw(&self.path, &flaw)),
+            let (offset, data) = match (item, &torn) {
+                (Item::Record { offset, data }, None) => (offset, data),
+                // Not its end: then it is no edit that was being written.
+                (Item::Record { .. }, Some(error)) => return Err(Error::clone(error)),
+                (Item::Damage { .. }, Some(_)) => continue,
+                (Item::Damage { flaw, .. }, None) => {
+                    torn = Some(Error::flaw(&self.path, &flaw));
+                    continue;
+                }
             };
             let edit =
                 VersionEdit::decode(data).map_err(|flaw| Error::flaw(&self.path, &flaw.moved(offset)))?;
@@ -161,12 +180,15 @@ impl Edits {
             set.take_numbers(&edit);
             numbers.take(&edit);
         }
+        if let Some(error) = torn.take_if(|_| !ours) {
+            return Err(error);
+        }
         let next_file = numbers.check(&self.path)?;
         set.version = Arc::new(builder.build(&set.version, &self.path)?);
-        let tail = records.tail();
-        let resumable = tail.clean.then_some(tail.end);
+        // Zeros or a torn edit behind its end, and it is not gone on with.
+        let resumable = (torn.is_none() && records.tail().end == length).then_some(length);
         let guarded = set.guarded;
-        Ok(Recovered { set, next_file, manifest, resumable, ours, guarded })
+        Ok(Recovered { set, next_file, manifest, resumable, ours, guarded, torn })
     }
 
     fn check_comparator(&self, edit: &VersionEdit, set: &mut VersionSet) -> Result<()> {

@@ -1,6 +1,7 @@
 //! The engine from outside: one binary, a module for each claim.
 //!
 //! ```text
+//!   crash       what was acknowledged survives a crash at any call, and nothing else appears
 //!   model       every answer is that of an ordered map, under any options
 //!   stock       stock LevelDB opens what Terrace wrote, and the other way round, at any moment
 //!   tolerance   files that no LevelDB writes are read as stock LevelDB reads them
@@ -10,6 +11,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+mod crash;
 mod engine;
 mod faults_of_leveldb;
 mod files;
