@@ -137,6 +137,15 @@ mod tests {
     }
 
     #[test]
+    fn tiny_beside_large() {
+        let lines = [
+            "      0      1        1 B  #                           a .. b",
+            "      1      1    1.0 MiB  ##########################  a .. b",
+        ];
+        check(&[level(0, &[(1, "a", "b")]), level(1, &[(1 << 20, "a", "b")])], &lines);
+    }
+
+    #[test]
     fn more_files_than_cells() {
         let files = vec![(10, "k", "k"); 500];
         check(&[level(0, &files)], &["      0    500    4.9 KiB  ##########################  k .. k"]);
