@@ -43,4 +43,14 @@ impl FileError {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
         )
     }
+
+    /// True if the system is out of something: space, descriptors or memory. The call had no effect, and may succeed
+    /// once there is some again.
+    pub fn is_exhausted(&self) -> bool {
+        #[cfg(unix)]
+        let descriptors = matches!(self.source.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
+        #[cfg(not(unix))]
+        let descriptors = false;
+        descriptors || self.is_no_space() || self.kind() == io::ErrorKind::OutOfMemory
+    }
 }

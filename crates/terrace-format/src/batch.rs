@@ -23,7 +23,12 @@ const HEADER_SIZE: usize = 12;
 pub struct WriteBatch {
     /// Always the whole form of the picture above, with a count that is right.
     rep: Vec<u8>,
+    /// True if an operation was too long, or one too many.
+    oversized: bool,
 }
+
+/// The longest key or value, in bytes: a little less than 4 GiB, so that an internal key has a 32-bit length too.
+pub const MAX_LEN: usize = u32::MAX as usize - 64;
 
 /// One operation of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +49,7 @@ pub enum BatchOp<'a> {
 
 impl Default for WriteBatch {
     fn default() -> WriteBatch {
-        WriteBatch { rep: vec![0; HEADER_SIZE] }
+        WriteBatch { rep: vec![0; HEADER_SIZE], oversized: false }
     }
 }
 
@@ -57,7 +62,7 @@ impl WriteBatch {
     /// From stored bytes, checked to the last one.
     pub fn from_bytes(rep: Vec<u8>) -> Result<WriteBatch, Flaw> {
         check(&rep)?;
-        Ok(WriteBatch { rep })
+        Ok(WriteBatch { rep, oversized: false })
     }
 
     /// The stored form.
@@ -65,16 +70,25 @@ impl WriteBatch {
         &self.rep
     }
 
-    /// Gives `key` a value. Panics if either is 4 GiB or longer: the format has no room for it.
+    /// Gives `key` a value. If either is longer than [`MAX_LEN`] the batch becomes one that no database takes.
     pub fn put(&mut self, key: &[u8], value: &[u8]) {
+        if key.len().max(value.len()) > MAX_LEN {
+            self.oversized = true;
+            return;
+        }
         self.rep.push(Kind::Put as u8);
         put_slice(&mut self.rep, key);
         put_slice(&mut self.rep, value);
         self.count_more(1);
     }
 
-    /// Removes `key`, be it there or not. Panics if it is 4 GiB or longer.
+    /// Removes `key`, be it there or not. If it is longer than [`MAX_LEN`] the batch becomes one that no database
+    /// takes.
     pub fn delete(&mut self, key: &[u8]) {
+        if key.len() > MAX_LEN {
+            self.oversized = true;
+            return;
+        }
         self.rep.push(Kind::Delete as u8);
         put_slice(&mut self.rep, key);
         self.count_more(1);
@@ -83,13 +97,20 @@ impl WriteBatch {
     /// Adds the operations of `other` behind these.
     pub fn append(&mut self, other: &WriteBatch) {
         self.rep.extend_from_slice(&other.rep[HEADER_SIZE..]);
+        self.oversized |= other.oversized;
         self.count_more(other.len());
+    }
+
+    /// True if a key or a value was too long, or there were 2^32 operations: no database takes such a batch.
+    pub fn is_oversized(&self) -> bool {
+        self.oversized
     }
 
     /// Drops all operations, keeps the memory.
     pub fn clear(&mut self) {
         self.rep.truncate(HEADER_SIZE);
         self.rep.fill(0);
+        self.oversized = false;
     }
 
     /// How many operations.
@@ -127,9 +148,10 @@ impl WriteBatch {
     }
 
     fn count_more(&mut self, more: usize) {
-        // An operation takes two bytes, so this many would be 8 GiB of batch.
-        let count = u32::try_from(self.len() + more).expect("a batch has less than 2^32 operations");
-        self.rep[COUNT_AT..HEADER_SIZE].copy_from_slice(&count.to_le_bytes());
+        match u32::try_from(self.len() + more) {
+            Ok(count) => self.rep[COUNT_AT..HEADER_SIZE].copy_from_slice(&count.to_le_bytes()),
+            Err(_) => self.oversized = true,
+        }
     }
 }
 

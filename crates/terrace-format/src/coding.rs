@@ -38,6 +38,7 @@ pub fn put_varint64(dst: &mut Vec<u8>, mut value: u64) {
 
 /// Appends a slice behind its length. Panics if it is 4 GiB or longer: a length cut to 32 bits would be damage.
 pub fn put_slice(dst: &mut Vec<u8>, slice: &[u8]) {
+    // Slices come from batches and blocks, which take none that long.
     put_varint32(dst, u32::try_from(slice.len()).expect("the caller keeps slices below 4 GiB"));
     dst.extend_from_slice(slice);
 }

@@ -154,6 +154,7 @@ fn unpack_zstd(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
 
 fn pack_zlib(contents: &[u8], dst: &mut Vec<u8>) {
     let mut encoder = ZlibEncoder::new(dst, Compression::default());
+    // A Vec takes every write.
     encoder.write_all(contents).and_then(|()| encoder.try_finish()).expect("a Vec takes every write");
 }
 
@@ -163,6 +164,7 @@ fn unpack_zlib(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
 
 fn pack_deflate(contents: &[u8], dst: &mut Vec<u8>) {
     let mut encoder = DeflateEncoder::new(dst, Compression::default());
+    // A Vec takes every write.
     encoder.write_all(contents).and_then(|()| encoder.try_finish()).expect("a Vec takes every write");
 }
 

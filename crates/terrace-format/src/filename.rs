@@ -61,6 +61,11 @@ impl FileName {
         parse_number(digits).map(kind)
     }
 
+    /// True for a table file, under its present or its former ending.
+    pub fn is_table(&self) -> bool {
+        matches!(self, FileName::Table(_) | FileName::OldTable(_))
+    }
+
     /// The number in the name.
     pub fn number(&self) -> Option<u64> {
         match *self {

@@ -30,6 +30,12 @@ pub trait FilterPolicy: Send + Sync {
     fn may_match(&self, key: &[u8], filter: &[u8]) -> bool;
 }
 
+impl std::fmt::Debug for dyn FilterPolicy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "FilterPolicy({})", self.name())
+    }
+}
+
 /// LevelDB's built-in policy.
 #[derive(Debug, Clone)]
 pub struct Bloom {

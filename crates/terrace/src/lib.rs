@@ -1,1 +1,59 @@
-//! The engine.
+//! Terrace: an embedded, ordered key-value store on LevelDB's files.
+//!
+//! Keys and values are byte strings; keys are kept in order. A [`Db`] is a directory that one process has open, and
+//! that any number of its threads share. Every operation is atomic, batches included; a snapshot or an iterator sees
+//! one moment. Databases written by LevelDB 1.23 open as they are, and LevelDB opens what Terrace wrote.
+//!
+//! ```
+//! use terrace::{Db, Env, Options, WriteBatch};
+//!
+//! let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
+//! let db = Db::open("cities", &options)?;
+//! db.put(b"CH/Bern", b"46.95,7.45")?;
+//!
+//! let mut batch = WriteBatch::new();
+//! batch.put(b"CH/Chur", b"46.85,9.53");
+//! batch.delete(b"CH/Bern");
+//! db.write(&batch)?;
+//!
+//! assert_eq!(db.get(b"CH/Bern")?, None);
+//! assert_eq!(db.get(b"CH/Chur")?.as_deref(), Some(b"46.85,9.53".as_slice()));
+//! # Ok::<(), terrace::Error>(())
+//! ```
+//!
+//! # Durability
+//!
+//! A write that returned survives the death of the process. It survives a power cut if it was made with
+//! [`WriteOptions::sync`], or if a later write was. After a power cut the database holds a prefix of the writes, in
+//! their order, never with a hole.
+
+mod arena;
+mod btree;
+mod cache;
+mod compaction;
+mod db;
+mod error;
+mod iter;
+mod logger;
+mod memtable;
+mod options;
+mod snapshot;
+mod stream;
+mod sync;
+mod tables;
+mod version;
+mod walk;
+
+pub use cache::BlockCache;
+pub use db::{Db, FileInfo, LevelInfo, destroy};
+pub use error::{Corruption, Error, ErrorKind, Result};
+pub use iter::{Backward, DbIterator, Forward};
+pub use logger::Logger;
+pub use options::{Options, ReadOptions, WriteOptions};
+pub use snapshot::Snapshot;
+
+pub use terrace_env::Env;
+pub use terrace_format::batch::{BatchOp, WriteBatch};
+pub use terrace_format::comparator::{Bytewise, Comparator, bytewise};
+pub use terrace_format::compress::{self, Codec};
+pub use terrace_format::filter::{Bloom, FilterPolicy};

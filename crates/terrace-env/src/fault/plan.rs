@@ -112,18 +112,22 @@ static FAULTS: &[(Fault, &str)] = &[
 ];
 
 impl Errno {
-    /// The error, of the kind that the system's own has and with a text that says that it was planned.
+    /// The error as the system would give it.
     pub(super) fn error(self) -> io::Error {
-        let (kind, text) = match self {
-            Errno::Eio => (io::ErrorKind::Other, "planned EIO"),
-            Errno::Enospc => (io::ErrorKind::StorageFull, "planned ENOSPC"),
-            Errno::Edquot => (io::ErrorKind::QuotaExceeded, "planned EDQUOT"),
-            Errno::Emfile => (io::ErrorKind::Other, "planned EMFILE"),
-            Errno::Eintr => (io::ErrorKind::Interrupted, "planned EINTR"),
-            Errno::Eacces => (io::ErrorKind::PermissionDenied, "planned EACCES"),
-            Errno::Erofs => (io::ErrorKind::ReadOnlyFilesystem, "planned EROFS"),
+        #[cfg(unix)]
+        let number = match self {
+            Errno::Eio => libc::EIO,
+            Errno::Enospc => libc::ENOSPC,
+            Errno::Edquot => libc::EDQUOT,
+            Errno::Emfile => libc::EMFILE,
+            Errno::Eintr => libc::EINTR,
+            Errno::Eacces => libc::EACCES,
+            Errno::Erofs => libc::EROFS,
         };
-        io::Error::new(kind, text)
+        #[cfg(unix)]
+        return io::Error::from_raw_os_error(number);
+        #[cfg(not(unix))]
+        io::Error::other(format!("planned {self:?}"))
     }
 }
 

@@ -2,9 +2,9 @@
 //!
 //! Like a file, the tree has a live and a durable state and the changes between them. A change belongs to the
 //! directory it happened in; syncing a directory makes its changes durable and nobody else's. A rename between two
-//! directories belongs to both, and whichever is synced first makes all of it durable.
+//! directories belongs to both: whichever is synced first makes all of it durable, with what came before it in either.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 
 /// The number of a file or directory; never used twice.
@@ -32,9 +32,9 @@ impl NameChange {
     pub(super) fn apply(&self, tree: &mut Tree) {
         match self {
             NameChange::Link { at, inode } => drop(tree.insert(at.clone(), *inode)),
-            NameChange::Unlink { at, inode } => unlink(tree, at, *inode),
+            NameChange::Unlink { at, .. } => drop(tree.remove(at)),
             NameChange::Rename { from, to, inode } => {
-                unlink(tree, from, *inode);
+                tree.remove(from);
                 tree.insert(to.clone(), *inode);
             }
         }
@@ -48,18 +48,12 @@ impl NameChange {
         }
     }
 
-    fn touches(&self, dir: Inode) -> bool {
+    /// The directory it happened in, twice, or the two of a rename.
+    fn dirs(&self) -> [Inode; 2] {
         match self {
-            NameChange::Link { at, .. } | NameChange::Unlink { at, .. } => at.0 == dir,
-            NameChange::Rename { from, to, .. } => from.0 == dir || to.0 == dir,
+            NameChange::Link { at, .. } | NameChange::Unlink { at, .. } => [at.0, at.0],
+            NameChange::Rename { from, to, .. } => [from.0, to.0],
         }
-    }
-}
-
-/// Removes the name, unless it stands for something else by now.
-fn unlink(tree: &mut Tree, at: &Place, inode: Inode) {
-    if tree.get(at) == Some(&inode) {
-        tree.remove(at);
     }
 }
 
@@ -91,9 +85,17 @@ impl Names {
 
     /// Makes every change in `dir` so far durable.
     pub(super) fn sync(&mut self, dir: Inode) {
-        for Pending { change, .. } in self.pending.extract_if(.., |pending| pending.change.touches(dir)) {
-            change.apply(&mut self.durable);
+        // From the last change to the first: a rename out of another directory brings in what came before it there.
+        let mut dirs = BTreeSet::from([dir]);
+        let mut synced = Vec::new();
+        for i in (0..self.pending.len()).rev() {
+            let touched = self.pending[i].change.dirs();
+            if touched.iter().any(|dir| dirs.contains(dir)) {
+                dirs.extend(touched);
+                synced.push(self.pending.remove(i).change);
+            }
         }
+        synced.iter().rev().for_each(|change| change.apply(&mut self.durable));
     }
 
     /// The names in `dir`.

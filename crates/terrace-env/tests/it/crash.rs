@@ -95,10 +95,11 @@ fn any_sectors_are_lost() {
     write(&fs, path, &[b'o'; 1024]);
     fs.append(path).unwrap().sync().unwrap();
     let log = fs.create_log(Path::new("log"), 1).unwrap();
+    log.store(0, b"head", &[b'o'; 1024]).unwrap();
     log.sync().unwrap();
     log.store(0, b"head", &[b'x'; 1024]).unwrap();
     let mut kinds = BTreeSet::new();
-    for seed in 0..300 {
+    for seed in 0..1000 {
         let image = fs.crash(&power(DataLoss::Sectors, NO_NAME_LOSS, seed));
         assert_eq!(read(&image, path), [b'o'; 1024], "synced bytes, seed {seed}");
         let bytes = read(&image, Path::new("log"));
@@ -106,13 +107,14 @@ fn any_sectors_are_lost() {
         assert!(bytes[1028..].iter().all(|&byte| byte == 0), "past the store, seed {seed}");
         let kind = |piece: &[u8]| match piece {
             [b'x', b'x', b'x', ..] => 'x',
+            [b'o', b'o', b'o', ..] => 'o',
             [0, 0, 0, ..] => '0',
             _ => '?',
         };
         kinds.insert([kind(&bytes[4..512]), kind(&bytes[512..1024])]);
     }
-    let all: BTreeSet<_> =
-        ['x', '0', '?'].into_iter().flat_map(|a| ['x', '0', '?'].map(|b| [a, b])).collect();
+    let all = ['x', 'o', '0', '?'];
+    let all: BTreeSet<_> = all.into_iter().flat_map(|first| all.map(|second| [first, second])).collect();
     assert_eq!(kinds, all);
 }
 
@@ -149,6 +151,31 @@ fn any_names_are_lost_in_any_order() {
     check("a+1 /! b+2 -a", &["", "a=1", "b=2", "a=1 b=2"]); // the removal may arrive before the creation
     check("a+1 /! a>b", &["a=1", "b=1"]); // never both, never neither
     check("c+old t+new /! t>c", &["c=old t=new", "c=new"]);
+    let all = ["a=1 b=2", "b=2 c=1", "a=1 c=2", "c=2", "c=1"]; // the last: both renames, the second one first
+    check("a+1 b+2 /! a>c b>c", &all);
+}
+
+/// A rename between directories is durable with the sync of either, and the old name does not come back when the
+/// other is synced later.
+#[test]
+fn rename_between_directories() {
+    let (root, sub) = (Path::new("/"), Path::new("/sub"));
+    for (first, second) in [(root, sub), (sub, root)] {
+        let fs = MemFs::new();
+        fs.create_dir(sub).unwrap();
+        fs.sync_dir(root).unwrap();
+        write(&fs, Path::new("/a"), b"1");
+        fs.rename(Path::new("/a"), Path::new("/sub/b")).unwrap();
+        let found = |fs: &MemFs| {
+            let image = fs.crash(&power(NO_DATA_LOSS, NameLoss::Everything, 0));
+            format!("{} / {}", names(&image, root), names(&image, sub))
+        };
+        assert_eq!(found(&fs), "sub / ");
+        fs.sync_dir(first).unwrap();
+        assert_eq!(found(&fs), "sub / b");
+        fs.sync_dir(second).unwrap();
+        assert_eq!(found(&fs), "sub / b");
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use terrace_env::fault::{FaultFs, Op, Plan};
 use terrace_env::mem::{Crash, DataLoss, MemFs, NameLoss, PowerLoss};
-use terrace_env::{Access, FileSystem};
+use terrace_env::{Access, AppendingLog, FileSystem, LogFile};
 
 use crate::{read, write};
 
@@ -143,6 +143,18 @@ fn short_write_leaves_half() {
     let log = fs.create_log(Path::new("log"), 1).unwrap();
     assert!(log.store(0, b"head", b"halfLOST").is_err());
     assert_eq!(&read(&*mem, Path::new("log"))[..12], b"headhalf\0\0\0\0");
+}
+
+/// After a failed append nobody knows where the file ends: a later store would land in the wrong place.
+#[test]
+fn appending_log_stops_at_a_failed_store() {
+    let (mem, fs) = faulty("append * #2 once short-write");
+    let log = AppendingLog::new(Path::new("log"), fs.create(Path::new("log")).unwrap());
+    log.store(0, b"head", b"one.").unwrap();
+    assert!(log.store(8, b"head", b"two.").is_err());
+    let refused = log.store(16, b"head", b"more").unwrap_err();
+    assert_eq!(refused.to_string(), "store log: an earlier store failed");
+    assert_eq!(read(&*mem, Path::new("log")), b"headone.head");
 }
 
 /// A system that could not write pages takes them for clean: the second sync succeeds, and the data is gone with

@@ -47,7 +47,7 @@ pub struct TableBuilder<W> {
     data: BlockBuilder,
     index: BlockBuilder,
     filter: Option<FilterBlockBuilder>,
-    /// The block written last, until its index entry is. The data block is empty meanwhile, or one key old.
+    /// The block written last, until its index entry is. The data block is empty meanwhile.
     pending: Option<Pending>,
     entries: u64,
 }

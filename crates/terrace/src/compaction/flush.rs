@@ -1,0 +1,35 @@
+//! A memtable becomes a table.
+
+use std::path::Path;
+
+use terrace_env::Env;
+use terrace_format::edit::NewFile;
+use terrace_format::table::TableOptions;
+
+use crate::error::Result;
+use crate::memtable::Memtable;
+use crate::sync::Arc;
+use crate::tables::TableWriter;
+use crate::walk::InternalIterator;
+
+/// Writes `memtable` to table file `number`; None, and no file, if it is empty. Durable when this returns, but for its
+/// name in the directory. On an error there is no file.
+pub(crate) fn flush(
+    memtable: &Arc<Memtable>,
+    env: &Env,
+    directory: &Path,
+    number: u64,
+    options: &TableOptions,
+) -> Result<Option<NewFile>> {
+    let mut table = TableWriter::create(env, directory, number, options)?;
+    let mut entries = memtable.iter();
+    entries.seek_to_first();
+    while entries.valid() {
+        if let Err(error) = table.add(entries.key(), entries.value()) {
+            table.abandon();
+            return Err(error);
+        }
+        entries.next();
+    }
+    table.finish()
+}

@@ -1,0 +1,253 @@
+//! LevelDB's own policy: each level ten times the one above, merged file by file, round robin.
+//!
+//! 1. The level that is fullest against its limit gives the file behind its compact pointer; level 0 counts files
+//!    instead of bytes, because every look-up reads each of them.
+//! 2. Level 0 gives every file that overlaps it, and the level below gives what overlaps those.
+//! 3. If the level can give more without the level below giving more, it does.
+//! 4. Versions of one user key are never left behind in a file that would then hold older data than the level below:
+//!    every file that begins with the user key on which the inputs end comes along. (LevelDB 1.23 forgets that for
+//!    the level below.)
+
+use terrace_format::comparator::Comparator;
+use terrace_format::edit::LEVELS;
+
+use super::{DEEPEST_FLUSH, LEVEL_0_MERGE, Limits};
+use crate::compaction::{Job, Reason};
+use crate::sync::Arc;
+use crate::version::{FileMeta, KeyRange, Version, VersionSet, WornFile, total_size};
+
+/// The level that most needs a merge, and by how much it exceeds its limit (1 is just full).
+pub(crate) fn fullest(version: &Version, limits: &Limits) -> (usize, f64) {
+    let score = |level: usize| match level {
+        0 => version.levels[0].len() as f64 / LEVEL_0_MERGE as f64,
+        _ => total_size(&version.levels[level]) as f64 / limits.level_size(level),
+    };
+    // The last level has nowhere to go.
+    (0..LEVELS - 1)
+        .map(|level| (level, score(level)))
+        .fold((0, -1.0), |best, next| if next.1 > best.1 { next } else { best })
+}
+
+/// The next merge, if one is due. `worn` is a file that look-ups wore out.
+pub(crate) fn pick(set: &VersionSet, worn: Option<&WornFile>, limits: &Limits) -> Option<Job> {
+    let version = &set.version;
+    let (level, score) = fullest(version, limits);
+    let (reason, level, file) = if score >= 1.0 {
+        let files = &version.levels[level];
+        let behind = |pointer: &&Arc<FileMeta>| match &set.compact_pointers[level] {
+            Some(last) => version.comparator.compare(pointer.largest.as_bytes(), last.as_bytes()).is_gt(),
+            None => true,
+        };
+        // Level 0 stands newest first; any start does there, and the oldest is the most due.
+        let file = match level {
+            0 => files.iter().rev().find(behind).or_else(|| files.last())?,
+            _ => files.iter().find(behind).or_else(|| files.first())?,
+        };
+        (Reason::Size, level, file)
+    } else {
+        let (level, file) = worn?;
+        let present = version.levels[*level].iter().any(|f| f.number == file.number);
+        if !present || *level + 1 >= LEVELS {
+            return None;
+        }
+        (Reason::Seeks, *level, file)
+    };
+    let mut inputs = vec![Arc::clone(file)];
+    if level == 0 {
+        inputs = version.overlapping(0, whole(version, &inputs));
+    }
+    Some(complete(version, reason, level, inputs, limits))
+}
+
+/// The merge of everything that `level` has in `range`, or of a first part of it.
+pub(crate) fn manual(version: &Version, level: usize, range: KeyRange<'_>, limits: &Limits) -> Option<Job> {
+    let mut inputs = version.overlapping(level, range);
+    if inputs.is_empty() || level + 1 >= LEVELS {
+        return None;
+    }
+    // Not too much in one go; but on level 0, where files overlap, no file may be left out.
+    if level > 0 {
+        let mut total = 0;
+        let enough = inputs.iter().position(|file| {
+            total += file.size;
+            total >= limits.file_size
+        });
+        inputs.truncate(enough.map_or(inputs.len(), |last| last + 1));
+    }
+    Some(complete(version, Reason::Manual, level, inputs, limits))
+}
+
+/// The deepest level, up to 2, to which a table with the keys of `range` may go: nothing above, and nothing on that
+/// level, may overlap it, and not too much below.
+pub(crate) fn flush_level(version: &Version, begin: &[u8], end: &[u8], limits: &Limits) -> usize {
+    let range = KeyRange { begin: Some(begin), end: Some(end) };
+    if version.overlaps_level(0, range) {
+        return 0;
+    }
+    let mut level = 0;
+    while level < DEEPEST_FLUSH
+        && !version.overlaps_level(level + 1, range)
+        && total_size(&version.overlapping(level + 2, range)) <= limits.grandparent_overlap()
+    {
+        level += 1;
+    }
+    level
+}
+
+/// The range of `files`, both ends included.
+fn whole<'a>(version: &Version, files: &'a [Arc<FileMeta>]) -> KeyRange<'a> {
+    let hull = version.hull(files);
+    KeyRange { begin: hull.map(|(low, _)| low), end: hull.map(|(_, high)| high) }
+}
+
+/// Steps 2 to 4 for given inputs of `level`.
+fn complete(
+    version: &Version,
+    reason: Reason,
+    level: usize,
+    inputs: Vec<Arc<FileMeta>>,
+    limits: &Limits,
+) -> Job {
+    let mut upper = with_boundary(version, level, inputs);
+    let mut lower = with_boundary(version, level + 1, version.overlapping(level + 1, whole(version, &upper)));
+    if !lower.is_empty() {
+        let all: Vec<_> = upper.iter().chain(&lower).cloned().collect();
+        let wider = with_boundary(version, level, version.overlapping(level, whole(version, &all)));
+        if wider.len() > upper.len() && total_size(&lower) + total_size(&wider) < limits.expanded() {
+            let below =
+                with_boundary(version, level + 1, version.overlapping(level + 1, whole(version, &wider)));
+            if below.len() == lower.len() {
+                (upper, lower) = (wider, below);
+            }
+        }
+    }
+    let all: Vec<_> = upper.iter().chain(&lower).cloned().collect();
+    let grandparents =
+        if level + 2 < LEVELS { version.overlapping(level + 2, whole(version, &all)) } else { Vec::new() };
+    let order = |a: &&Arc<FileMeta>, b: &&Arc<FileMeta>| {
+        version.comparator.compare(a.largest.as_bytes(), b.largest.as_bytes())
+    };
+    let pointer = upper.iter().max_by(order).map(|file| file.largest.clone());
+    Job { reason, level, inputs: [upper, lower], grandparents, pointer }
+}
+
+/// `inputs` and every file of the same level that goes on with the user key on which they end.
+fn with_boundary(version: &Version, level: usize, mut inputs: Vec<Arc<FileMeta>>) -> Vec<Arc<FileMeta>> {
+    if level == 0 {
+        return inputs;
+    }
+    while let Some(last) = inputs.last() {
+        let next = version.levels[level].iter().find(|file| {
+            version.comparator.compare(file.smallest.as_bytes(), last.largest.as_bytes()).is_gt()
+                && version
+                    .comparator
+                    .user()
+                    .compare(file.smallest.user_key(), last.largest.user_key())
+                    .is_eq()
+        });
+        match next {
+            Some(next) => inputs.push(Arc::clone(next)),
+            None => break,
+        }
+    }
+    inputs
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use terrace_format::comparator::bytewise;
+    use terrace_format::edit::{NewFile, VersionEdit};
+    use terrace_format::key::{InternalComparator, InternalKey, Kind};
+
+    use super::*;
+
+    const LIMITS: Limits = Limits { file_size: 2 << 20 };
+    const MB: u64 = 1 << 20;
+
+    /// Files as `level number megabytes smallest@sequence largest@sequence`.
+    fn set(files: &str) -> VersionSet {
+        let key = |text: &str| {
+            let (user, sequence) = text.split_once('@').unwrap();
+            InternalKey::new(user.as_bytes(), sequence.parse().unwrap(), Kind::Put)
+        };
+        let mut edit = VersionEdit::default();
+        for line in files.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let number = words[1].parse().unwrap();
+            let size = words[2].parse::<u64>().unwrap() * MB;
+            let file = NewFile { number, size, smallest: key(words[3]), largest: key(words[4]) };
+            edit.added.push((words[0].parse().unwrap(), file));
+        }
+        VersionSet::empty(InternalComparator::new(bytewise()))
+            .after(&edit, Path::new("MANIFEST-000001"))
+            .unwrap()
+    }
+
+    fn text(job: Option<Job>) -> String {
+        let numbers = |files: &[Arc<FileMeta>]| {
+            files.iter().map(|file| file.number.to_string()).collect::<Vec<_>>().join(" ")
+        };
+        job.map_or("nothing".into(), |job| {
+            let (upper, lower) = (numbers(&job.inputs[0]), numbers(&job.inputs[1]));
+            format!("level {}: {upper} + {lower}, above {}", job.level, numbers(&job.grandparents))
+        })
+    }
+
+    #[track_caller]
+    fn check(files: &str, expect: &str) {
+        assert_eq!(text(pick(&set(files), None, &LIMITS)), expect);
+    }
+
+    #[test]
+    fn three_files_on_level_0_are_left_alone() {
+        check("0 1 1 a@1 b@1\n 0 2 1 a@2 b@2\n 0 3 1 a@3 b@3", "nothing");
+    }
+
+    #[test]
+    fn four_files_on_level_0_go_with_all_that_they_overlap() {
+        check(
+            "0 1 1 a@1 c@1\n 0 2 1 b@2 e@2\n 0 3 1 d@3 f@3\n 0 4 1 x@4 z@4\n 1 5 1 e@0 g@0\n 1 6 1 h@0 i@0",
+            "level 0: 3 2 1 + 5, above ",
+        );
+    }
+
+    #[test]
+    fn a_full_level_gives_the_file_behind_its_pointer() {
+        let files = "1 1 6 a@1 c@1\n 1 2 6 d@2 f@2\n 2 3 1 e@0 e@0\n 3 4 1 e@0 z@0";
+        check(files, "level 1: 1 + , above ");
+        let mut set = set(files);
+        set.compact_pointers[1] = Some(InternalKey::new(b"c", 1, Kind::Put));
+        assert_eq!(text(pick(&set, None, &LIMITS)), "level 1: 2 + 3, above 4");
+        set.compact_pointers[1] = Some(InternalKey::new(b"z", 1, Kind::Put));
+        assert_eq!(text(pick(&set, None, &LIMITS)), "level 1: 1 + , above ", "round robin");
+    }
+
+    #[test]
+    fn older_versions_in_the_next_file_come_along() {
+        check("1 1 6 a@9 k@5\n 1 2 6 k@3 m@1\n 1 3 1 n@1 p@1", "level 1: 1 2 + , above ");
+    }
+
+    #[test]
+    fn older_versions_in_the_next_file_of_the_level_below_come_along() {
+        check("1 1 11 a@9 h@9\n 2 2 1 b@5 k@5\n 2 3 1 k@3 m@1", "level 1: 1 + 2 3, above ");
+    }
+
+    #[test]
+    fn a_worn_file_is_merged_when_nothing_is_full() {
+        let set = set("1 1 1 a@1 c@1\n 2 2 1 b@0 d@0");
+        let worn = (1, Arc::clone(&set.version.levels[1][0]));
+        assert_eq!(text(pick(&set, Some(&worn), &LIMITS)), "level 1: 1 + 2, above ");
+    }
+
+    #[test]
+    fn a_flush_goes_as_deep_as_nothing_overlaps() {
+        let level = |files: &str| flush_level(&set(files).version, b"c", b"e", &LIMITS);
+        assert_eq!(level(""), 2);
+        assert_eq!(level("0 1 1 d@1 x@1"), 0);
+        assert_eq!(level("1 1 1 d@1 x@1"), 0);
+        assert_eq!(level("2 1 1 d@1 x@1"), 1);
+        assert_eq!(level("3 1 30 d@1 x@1"), 1, "too much below level 2");
+    }
+}

@@ -1,0 +1,332 @@
+//! One merge: inputs in, new tables out.
+//!
+//! ```text
+//!   for each version of each user key, newest first:
+//!     1. drop it if a newer version of the key is visible to the oldest reader already
+//!     2. drop it if it is a delete that the oldest reader sees, and no level below can hold the key
+//!     3. else write it; begin a new table when this one is large enough, or overlaps too much of the level below
+//!        the output, but never between two versions of a key
+//! ```
+//!
+//! The outcome holds every version that any reader, now or later, can see, and it is checked to be in order.
+
+use std::path::Path;
+
+use terrace_env::Env;
+use terrace_format::comparator::Comparator;
+use terrace_format::edit::{LEVELS, NewFile};
+use terrace_format::key::{self, InternalComparator, Kind, Sequence};
+use terrace_format::table::TableOptions;
+
+use super::Job;
+use super::policy::Limits;
+use crate::error::{Error, Result};
+use crate::iter::{MergeIter, Source};
+use crate::sync::Arc;
+use crate::tables::{BlockRead, TableCache, TableWriter};
+use crate::version::{FileMeta, Version, total_size};
+use crate::walk::InternalIterator;
+
+/// What a merge works with.
+pub(crate) struct Environment<'a> {
+    pub(crate) env: &'a Env,
+    pub(crate) directory: &'a Path,
+    pub(crate) tables: &'a Arc<TableCache>,
+    pub(crate) options: &'a TableOptions,
+    pub(crate) limits: Limits,
+    /// The version that the job was chosen from.
+    pub(crate) version: Arc<Version>,
+    /// No reader reads, or will read, at an older sequence number.
+    pub(crate) oldest_reader: Sequence,
+    /// Numbers for new files.
+    pub(crate) next_file: Box<dyn Fn() -> u64 + 'a>,
+    /// True when the merge should give up.
+    pub(crate) cancelled: Box<dyn Fn() -> bool + 'a>,
+}
+
+/// What a merge made.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) files: Vec<NewFile>,
+    pub(crate) bytes_read: u64,
+    pub(crate) bytes_written: u64,
+}
+
+/// Runs `job`. On an error, and when cancelled (which is an error too), there are no new files.
+pub(crate) fn run(job: &Job, environment: &Environment<'_>) -> Result<Outcome> {
+    let mut merge = Merge {
+        job,
+        environment,
+        below: Below::new(&environment.version, job.output_level() + 1),
+        grandparents: Grandparents::new(&job.grandparents, environment.limits.grandparent_overlap()),
+        table: None,
+        files: Vec::new(),
+    };
+    match merge.run() {
+        Ok(()) => {
+            let written = merge.files.iter().map(|file| file.size).sum();
+            let read = job.inputs.iter().map(|files| total_size(files)).sum();
+            Ok(Outcome { files: merge.files, bytes_read: read, bytes_written: written })
+        }
+        Err(error) => {
+            merge.abandon();
+            Err(error)
+        }
+    }
+}
+
+/// Entries between two questions whether to give up.
+const CANCEL_PERIOD: usize = 256;
+
+struct Merge<'a> {
+    job: &'a Job,
+    environment: &'a Environment<'a>,
+    below: Below<'a>,
+    grandparents: Grandparents<'a>,
+    table: Option<TableWriter>,
+    files: Vec<NewFile>,
+}
+
+impl Merge<'_> {
+    fn run(&mut self) -> Result<()> {
+        let comparator = self.environment.version.comparator.clone();
+        let mut input = MergeIter::new(comparator.clone(), self.sources());
+        let mut fate = Fate::new(comparator, self.environment.oldest_reader);
+        input.seek_to_first();
+        for count in 0usize.. {
+            if !input.valid() {
+                break;
+            }
+            if count % CANCEL_PERIOD == 0 && (self.environment.cancelled)() {
+                return Err(Error::NotSupported("a merge in a database that is being closed".into()));
+            }
+            let (key, value) = (input.key(), input.value());
+            match fate.of(key)? {
+                Verdict::Drop => {}
+                Verdict::DropIfBottom if !self.below.may_hold(key::user_key(key)) => {}
+                Verdict::Keep | Verdict::DropIfBottom => self.add(key, value, fate.first_version)?,
+            }
+            input.next();
+        }
+        input.status()?;
+        self.finish_table()
+    }
+
+    fn sources(&self) -> Vec<Source> {
+        // A merge reads everything once: caching it would only push out what readers use.
+        let read = BlockRead { fill_cache: false };
+        let Environment { tables, version, .. } = self.environment;
+        let runs = |(which, files): (usize, &Vec<Arc<FileMeta>>)| {
+            version.runs(self.job.level + which, files.clone(), tables, read)
+        };
+        self.job.inputs.iter().enumerate().flat_map(runs).collect()
+    }
+
+    fn add(&mut self, key: &[u8], value: &[u8], first_version: bool) -> Result<()> {
+        let comparator = &self.environment.version.comparator;
+        let overlaps = self.grandparents.stop_before(key, comparator);
+        let full = self.table.as_ref().is_some_and(|table| table.size() >= self.environment.limits.file_size);
+        if first_version && (full || overlaps) {
+            self.finish_table()?;
+        }
+        if self.table.is_none() {
+            let Environment { env, directory, options, next_file, .. } = self.environment;
+            self.table = Some(TableWriter::create(env, directory, next_file(), options)?);
+        }
+        match &mut self.table {
+            Some(table) => table.add(key, value),
+            None => Ok(()),
+        }
+    }
+
+    fn finish_table(&mut self) -> Result<()> {
+        let Some(table) = self.table.take() else { return Ok(()) };
+        self.files.extend(table.finish()?);
+        self.grandparents.reset();
+        Ok(())
+    }
+
+    fn abandon(&mut self) {
+        if let Some(table) = self.table.take() {
+            table.abandon();
+        }
+        remove_tables(self.environment.env, self.environment.directory, &self.files);
+    }
+}
+
+/// Removes tables that nothing names. A leftover is removed at the next open.
+pub(crate) fn remove_tables(env: &Env, directory: &Path, files: &[NewFile]) {
+    for file in files {
+        let name = terrace_format::filename::FileName::Table(file.number).to_string();
+        let _ = env.fs.remove(&directory.join(name));
+    }
+}
+
+/// What becomes of a version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Keep,
+    Drop,
+    /// A delete that every reader sees: it is needed only while something older may lie below.
+    DropIfBottom,
+}
+
+/// Decides over versions, given in order.
+struct Fate {
+    comparator: InternalComparator,
+    oldest_reader: Sequence,
+    key: Vec<u8>,
+    /// The version before, of the same user key.
+    newer: Option<Sequence>,
+    any: bool,
+    /// True if the version asked about last was the newest of its key.
+    first_version: bool,
+}
+
+impl Fate {
+    fn new(comparator: InternalComparator, oldest_reader: Sequence) -> Fate {
+        Fate { comparator, oldest_reader, key: Vec::new(), newer: None, any: false, first_version: true }
+    }
+
+    fn of(&mut self, internal: &[u8]) -> Result<Verdict> {
+        let parsed = key::parse(internal).map_err(|flaw| {
+            let what = format!("{flaw}, in the key '{}'", internal.escape_ascii());
+            Error::corruption("merge".as_ref(), None, what)
+        })?;
+        let same =
+            self.any && self.comparator.user().compare(parsed.user_key, key::user_key(&self.key)).is_eq();
+        let newer = if same { self.newer } else { None };
+        let verdict = match newer {
+            // Seen by the oldest reader, so that no reader needs an older one.
+            Some(newer) if newer <= self.oldest_reader => Verdict::Drop,
+            // The same write twice: two tables that were made from one log.
+            Some(newer) if newer == parsed.sequence => Verdict::Drop,
+            _ if parsed.kind == Kind::Delete && parsed.sequence <= self.oldest_reader => {
+                Verdict::DropIfBottom
+            }
+            _ => Verdict::Keep,
+        };
+        self.first_version = !same;
+        self.newer = Some(parsed.sequence);
+        self.any = true;
+        self.key.clear();
+        self.key.extend_from_slice(internal);
+        Ok(verdict)
+    }
+}
+
+/// The levels below the output, asked about rising user keys.
+struct Below<'a> {
+    version: &'a Version,
+    first: usize,
+    /// Per level, the first file that does not end before the key asked last.
+    at: [usize; LEVELS],
+}
+
+impl<'a> Below<'a> {
+    fn new(version: &'a Version, first: usize) -> Below<'a> {
+        Below { version, first, at: [0; LEVELS] }
+    }
+
+    /// True if a file below may hold a version of `user_key`.
+    fn may_hold(&mut self, user_key: &[u8]) -> bool {
+        let user = self.version.comparator.user();
+        for level in self.first..LEVELS {
+            let files = &self.version.levels[level];
+            while let Some(file) = files.get(self.at[level]) {
+                if user.compare(user_key, file.largest.user_key()).is_le() {
+                    if user.compare(user_key, file.smallest.user_key()).is_ge() {
+                        return true;
+                    }
+                    break;
+                }
+                self.at[level] += 1;
+            }
+        }
+        false
+    }
+}
+
+/// How much of the level below the output the present table overlaps.
+struct Grandparents<'a> {
+    files: &'a [Arc<FileMeta>],
+    limit: u64,
+    at: usize,
+    overlap: u64,
+    /// False before the first key: what lies before it overlaps nothing.
+    started: bool,
+}
+
+impl<'a> Grandparents<'a> {
+    fn new(files: &'a [Arc<FileMeta>], limit: u64) -> Grandparents<'a> {
+        Grandparents { files, limit, at: 0, overlap: 0, started: false }
+    }
+
+    /// True if the table should end before `key`.
+    fn stop_before(&mut self, key: &[u8], comparator: &InternalComparator) -> bool {
+        while let Some(file) = self.files.get(self.at) {
+            if comparator.compare(key, file.largest.as_bytes()).is_le() {
+                break;
+            }
+            if self.started {
+                self.overlap += file.size;
+            }
+            self.at += 1;
+        }
+        self.started = true;
+        self.overlap > self.limit
+    }
+
+    fn reset(&mut self) {
+        self.overlap = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use terrace_format::comparator::bytewise;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(oldest_reader: Sequence, versions: &[(&str, Sequence, Kind)], expect: &[Verdict]) {
+        let mut fate = Fate::new(InternalComparator::new(bytewise()), oldest_reader);
+        let verdicts: Vec<Verdict> = versions
+            .iter()
+            .map(|(user, sequence, kind)| {
+                let mut internal = Vec::new();
+                key::append(&mut internal, user.as_bytes(), *sequence, *kind);
+                fate.of(&internal).unwrap()
+            })
+            .collect();
+        assert_eq!(verdicts, expect);
+    }
+
+    use Kind::{Delete, Put};
+    use Verdict::{Drop, DropIfBottom, Keep};
+
+    #[test]
+    fn without_snapshots_only_the_newest_stays() {
+        check(9, &[("a", 5, Put), ("a", 3, Put), ("b", 4, Put)], &[Keep, Drop, Keep]);
+    }
+
+    #[test]
+    fn a_reader_keeps_the_version_that_it_sees() {
+        check(3, &[("a", 5, Put), ("a", 3, Put), ("a", 2, Put)], &[Keep, Keep, Drop]);
+    }
+
+    #[test]
+    fn a_delete_goes_only_at_the_bottom_and_only_when_every_reader_sees_it() {
+        check(3, &[("a", 5, Delete), ("a", 3, Delete), ("a", 2, Put)], &[Keep, DropIfBottom, Drop]);
+    }
+
+    #[test]
+    fn the_empty_key_is_a_key() {
+        check(9, &[("", 5, Put), ("", 4, Put), ("a", 3, Put)], &[Keep, Drop, Keep]);
+    }
+
+    #[test]
+    fn the_same_write_twice() {
+        check(0, &[("a", 5, Put), ("a", 5, Put)], &[Keep, Drop]);
+    }
+}

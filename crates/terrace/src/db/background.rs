@@ -1,0 +1,275 @@
+//! What happens beside the writers: flushes and merges, as jobs on the env's lanes.
+//!
+//! At most one flush and one merge run at a time, and both may. A job does one piece of work, says so, and queues the
+//! next if there is more. Its failure is the database's: either it refuses writes from then on, or, where nothing
+//! became unclear, the next writer who needs the work done causes another attempt.
+
+use terrace_env::Lane;
+use terrace_format::edit::{LEVELS, VersionEdit};
+use terrace_format::filename::FileName;
+
+use super::install::Failure;
+use super::property::LevelStats;
+use super::{Engine, Frozen, MergeRange, State};
+use crate::compaction::policy::leveled;
+use crate::compaction::{self, Job, Reason, flush};
+use crate::error::Result;
+use crate::sync::{Arc, Ordering};
+use crate::version::{KeyRange, total_size};
+
+/// A merge that somebody waits for.
+pub(super) struct Manual {
+    id: u64,
+    level: usize,
+    begin: Option<Vec<u8>>,
+    end: Option<Vec<u8>>,
+}
+
+impl Manual {
+    fn range(&self) -> KeyRange<'_> {
+        KeyRange { begin: self.begin.as_deref(), end: self.end.as_deref() }
+    }
+}
+
+impl Engine {
+    /// Queues what there is to do and is not queued yet.
+    pub(super) fn schedule(&self, state: &mut State) {
+        if self.read_only || self.refusal.load().is_some() {
+            return;
+        }
+        if !state.flushing && !state.frozen.is_empty() {
+            state.flushing = self.queue(Lane::Flush, Engine::flush_job);
+        }
+        if !state.merging && state.may_merge && !self.closing.load(Ordering::Relaxed) && self.has_merge(state)
+        {
+            state.merging = self.queue(Lane::Compaction, Engine::merge_job);
+        }
+    }
+
+    fn queue(&self, lane: Lane, job: fn(&Engine)) -> bool {
+        // Gone only while the database is being dropped: then nothing is queued any more.
+        let Some(engine) = self.me.upgrade() else { return false };
+        self.options.env.scheduler.schedule(lane, Box::new(move || job(&engine)));
+        true
+    }
+
+    fn has_merge(&self, state: &State) -> bool {
+        !state.manual.is_empty()
+            || state.worn.is_some()
+            || leveled::fullest(&state.set.version, &self.limits).1 >= 1.0
+    }
+
+    fn flush_job(&self) {
+        let frozen = self.state.lock().frozen.front().cloned();
+        let flushed = frozen.map_or(Ok(()), |frozen| self.flush_frozen(&frozen));
+        let mut state = self.state.lock();
+        state.flushing = false;
+        self.finish_job(state, flushed);
+    }
+
+    fn finish_job(&self, mut state: crate::sync::MutexGuard<'_, State>, outcome: Result<()>) {
+        match outcome {
+            Ok(()) => self.schedule(&mut state),
+            Err(error) if error.is_resumable() => {
+                self.logger.log(format_args!("Background work failed, to be tried again: {error}"));
+                state.failures += 1;
+                state.last_failure = Some(error);
+                state.may_merge = false;
+            }
+            Err(error) => {
+                drop(state);
+                return self.refuse(&error);
+            }
+        }
+        self.announce(&mut state);
+    }
+
+    fn flush_frozen(&self, frozen: &Frozen) -> Result<()> {
+        let clock = &self.options.env.clock;
+        let start = clock.monotonic();
+        let number = self.new_file_number();
+        let env = &self.options.env;
+        let file = flush::flush(&frozen.memtable, env, &self.directory, number, &self.table_options)?;
+        let size = file.as_ref().map_or(0, |file| file.size);
+        let mut level = 0;
+        let installed = self.install(
+            |set| {
+                let mut edit = VersionEdit { log_number: Some(frozen.next_log), ..VersionEdit::default() };
+                edit.last_sequence = Some(frozen.last_sequence);
+                if let Some(file) = &file {
+                    level = self.flush_level(set, file.smallest.user_key(), file.largest.user_key());
+                    edit.added.push((level, file.clone()));
+                }
+                edit
+            },
+            |state| {
+                state.frozen.pop_front();
+            },
+        );
+        match installed {
+            Ok(()) => {}
+            Err(Failure::Before(error)) => {
+                compaction::remove_tables(env, &self.directory, file.as_slice());
+                return Err(error);
+            }
+            Err(Failure::Unknown(error)) => return Err(error),
+        }
+        // Its contents are in a durable table. A leftover is removed at the next open.
+        let _ = env.fs.remove(&self.path_of(FileName::Log(frozen.log)));
+        let stats =
+            LevelStats { time: clock.monotonic().saturating_sub(start), bytes_read: 0, bytes_written: size };
+        self.state.lock().stats[level].add(stats);
+        self.logger
+            .log(format_args!("Level-{level} table #{number}: {size} bytes, flushed in {:?}", stats.time));
+        Ok(())
+    }
+
+    /// Called with the manifest locked, so that no merge begins between this and the edit.
+    fn flush_level(&self, set: &crate::version::VersionSet, smallest: &[u8], largest: &[u8]) -> usize {
+        let user = self.comparator.user();
+        let state = self.state.lock();
+        let meets_merge = state.merge_range.as_ref().is_some_and(|merge| {
+            user.compare(smallest, &merge.largest).is_le() && user.compare(largest, &merge.smallest).is_ge()
+        });
+        if meets_merge { 0 } else { leveled::flush_level(&set.version, smallest, largest, &self.limits) }
+    }
+
+    fn merge_job(&self) {
+        let job = self.pick();
+        let merged = job.map_or(Ok(()), |job| self.merge(&job));
+        let mut state = self.state.lock();
+        state.merging = false;
+        state.merge_range = None;
+        let merged = match merged {
+            // Given up because the database closes.
+            Err(_) if self.closing.load(Ordering::Relaxed) => Ok(()),
+            merged => merged,
+        };
+        self.finish_job(state, merged);
+        self.remove_doomed();
+    }
+
+    fn pick(&self) -> Option<Job> {
+        // No flush is between its choice of a level and its edit.
+        let _manifest = self.manifest.lock();
+        let mut state = self.state.lock();
+        if self.closing.load(Ordering::Relaxed) {
+            return None;
+        }
+        let job = loop {
+            let Some(manual) = state.manual.front() else {
+                let worn = state.worn.take();
+                break leveled::pick(&state.set, worn.as_ref(), &self.limits);
+            };
+            let job = leveled::manual(&state.set.version, manual.level, manual.range(), &self.limits);
+            if job.is_some() {
+                break job;
+            }
+            state.manual.pop_front();
+            self.announce(&mut state);
+        };
+        let inputs: Vec<_> = job.iter().flat_map(|job| job.inputs.iter().flatten().cloned()).collect();
+        state.merge_range = state
+            .set
+            .version
+            .hull(&inputs)
+            .map(|(smallest, largest)| MergeRange { smallest: smallest.to_vec(), largest: largest.to_vec() });
+        job
+    }
+
+    fn merge(&self, job: &Job) -> Result<()> {
+        // A merge that was asked for rewrites everything, so that deletes and what they hide go.
+        if job.reason != Reason::Manual && job.is_move(&self.limits) {
+            return self.move_file(job);
+        }
+        let clock = &self.options.env.clock;
+        let start = clock.monotonic();
+        let [upper, lower] = [job.inputs[0].len(), job.inputs[1].len()];
+        let level = job.output_level();
+        self.logger
+            .log(format_args!("Merging {upper}@{} + {lower}@{level} files ({:?})", job.level, job.reason));
+        let outcome = compaction::run(job, &self.merge_environment())?;
+        let mut edit = job.edit();
+        edit.added.extend(outcome.files.iter().map(|file| (level, file.clone())));
+        match self.install(|_| edit, |state| finish_manual(state, job)) {
+            Ok(()) => {}
+            Err(Failure::Before(error)) => {
+                compaction::remove_tables(&self.options.env, &self.directory, &outcome.files);
+                return Err(error);
+            }
+            Err(Failure::Unknown(error)) => return Err(error),
+        }
+        let (bytes_read, bytes_written) = (outcome.bytes_read, outcome.bytes_written);
+        let stats = LevelStats { time: clock.monotonic().saturating_sub(start), bytes_read, bytes_written };
+        self.state.lock().stats[level].add(stats);
+        self.logger.log(format_args!(
+            "Merged {upper}@{} + {lower}@{level} files: {bytes_read} bytes into {bytes_written} in {:?}",
+            job.level, stats.time
+        ));
+        Ok(())
+    }
+
+    fn merge_environment(&self) -> compaction::Environment<'_> {
+        let version = Arc::clone(&self.state.lock().set.version);
+        compaction::Environment {
+            env: &self.options.env,
+            directory: &self.directory,
+            tables: &self.tables,
+            options: &self.table_options,
+            limits: self.limits,
+            version,
+            oldest_reader: self.snapshots.oldest(&self.visible),
+            next_file: Box::new(|| self.new_file_number()),
+            cancelled: Box::new(|| self.closing.load(Ordering::Relaxed)),
+        }
+    }
+
+    fn move_file(&self, job: &Job) -> Result<()> {
+        let mut edit = job.edit();
+        edit.added.extend(job.inputs[0].iter().map(|file| (job.output_level(), file.to_edit())));
+        let numbers: Vec<u64> = job.inputs[0].iter().map(|file| file.number).collect();
+        let bytes = total_size(&job.inputs[0]);
+        self.install(|_| edit, |_| ()).map_err(Failure::into_error)?;
+        self.logger.log(format_args!("Moved {numbers:?} to level {}, {bytes} bytes", job.output_level()));
+        Ok(())
+    }
+
+    pub(super) fn compact_range(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
+        self.flush()?;
+        let range = KeyRange { begin, end };
+        let version = Arc::clone(&self.view.load().version);
+        // Level 0 is merged in any case; the last level has nowhere to go.
+        let deepest = (1..LEVELS).rev().find(|&level| version.overlaps_level(level, range)).unwrap_or(1);
+        drop(version);
+        (0..deepest).try_for_each(|level| self.compact_level(level, range))
+    }
+
+    fn compact_level(&self, level: usize, range: KeyRange<'_>) -> Result<()> {
+        let id = {
+            let mut state = self.state.lock();
+            state.manuals += 1;
+            let id = state.manuals;
+            let (begin, end) = (range.begin.map(<[u8]>::to_vec), range.end.map(<[u8]>::to_vec));
+            state.manual.push_back(Manual { id, level, begin, end });
+            id
+        };
+        let done = self.wait_for(|state| state.manual.iter().all(|manual| manual.id != id));
+        if done.is_err() {
+            self.state.lock().manual.retain(|manual| manual.id != id);
+        }
+        done
+    }
+}
+
+/// Notes that `job` did the first part of the merge that is waited for, or all of it.
+fn finish_manual(state: &mut State, job: &Job) {
+    if job.reason != Reason::Manual {
+        return;
+    }
+    if job.level == 0 {
+        // All of level 0 that was in the range is gone; what has come since was not asked for.
+        state.manual.pop_front();
+    } else if let (Some(manual), Some(pointer)) = (state.manual.front_mut(), &job.pointer) {
+        manual.begin = Some(pointer.user_key().to_vec());
+    }
+}

@@ -1,0 +1,61 @@
+//! The directory of a database: what is in it, what of it is still needed, and how to get rid of it.
+
+use std::path::Path;
+
+use terrace_env::{Env, LockMode};
+use terrace_format::filename::FileName;
+
+use crate::error::{Error, Result};
+use crate::options::Options;
+
+/// The files in `directory` whose names LevelDB would know. Everything else is somebody else's and is left alone.
+pub(crate) fn list(env: &Env, directory: &Path) -> Result<Vec<FileName>> {
+    let names = env.fs.list(directory)?;
+    Ok(names.iter().filter_map(|name| FileName::parse(name.to_str()?)).collect())
+}
+
+/// Takes the lock of the database in `directory`.
+pub(crate) fn lock(env: &Env, directory: &Path, mode: LockMode) -> Result<Box<dyn terrace_env::FileLock>> {
+    Ok(env.fs.lock(&directory.join(FileName::Lock.to_string()), mode)?)
+}
+
+/// Removes the database in directory `path` with all that it holds, and the directory if nothing else is in it.
+///
+/// Files that are not a database's stay. A directory that does not exist, or holds no database, is no error.
+///
+/// # Errors
+///
+/// [`ErrorKind::Io`](crate::ErrorKind::Io) if the database is open somewhere, with nothing removed, or if a file could
+/// not be removed, with the others gone.
+///
+/// ```
+/// # use terrace::{Db, Env, Options, destroy};
+/// let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
+/// let db = Db::open("cities", &options)?;
+/// assert!(destroy("cities", &options).is_err(), "it is open");
+/// db.close()?;
+/// destroy("cities", &options)?;
+/// # Ok::<(), terrace::Error>(())
+/// ```
+pub fn destroy(path: impl AsRef<Path>, options: &Options) -> Result<()> {
+    let (directory, env) = (path.as_ref(), &options.env);
+    match list(env, directory) {
+        // Nothing that could be a database.
+        Err(Error::Io(error)) if error.is_not_found() => return Ok(()),
+        Ok(files) if files.is_empty() => return Ok(()),
+        listed => listed?,
+    };
+    let lock = lock(env, directory, LockMode::Exclusive)?;
+    let mut outcome = Ok(());
+    // Listed again: now nobody else changes anything.
+    for file in list(env, directory)? {
+        if file != FileName::Lock {
+            outcome = outcome.and(env.fs.remove(&directory.join(file.to_string())));
+        }
+    }
+    drop(lock);
+    outcome = outcome.and(env.fs.remove(&directory.join(FileName::Lock.to_string())));
+    // Fails if other files are there, as it should.
+    let _ = env.fs.remove_dir(directory);
+    Ok(outcome?)
+}

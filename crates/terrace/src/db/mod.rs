@@ -1,0 +1,458 @@
+//! The database: what is shared by its threads, and the handle that they share it by.
+//!
+//! ```text
+//!   put ──> log ──> memtable ──flush──> tables ──merge──> tables
+//!              commit          state            manifest
+//! ```
+
+mod background;
+mod directory;
+mod install;
+mod levels;
+mod open;
+mod property;
+mod read;
+mod replay;
+mod tail;
+mod write;
+
+pub use directory::destroy;
+pub use levels::{FileInfo, LevelInfo};
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Weak;
+
+use terrace_env::FileLock;
+use terrace_format::batch::WriteBatch;
+use terrace_format::key::{InternalComparator, Sequence};
+use terrace_format::table::TableOptions;
+
+use crate::cache::BlockCache;
+use crate::compaction::policy::Limits;
+use crate::error::{Error, Result};
+use crate::iter::DbIterator;
+use crate::logger::Logger;
+use crate::memtable::Memtable;
+use crate::options::{Options, ReadOptions, WriteOptions};
+use crate::snapshot::{Snapshot, Snapshots};
+use crate::sync::{Arc, ArcSwap, ArcSwapOption, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
+use crate::tables::TableCache;
+use crate::version::{FileMeta, Manifest, Version, VersionSet, WornFile};
+use background::Manual;
+use property::LevelStats;
+use tail::{LogTail, Syncer};
+
+/// An open database.
+///
+/// Cheap to clone; clones share the database, from any thread. When the last clone and the last iterator are gone it
+/// closes: [`Db::close`] does the same and says whether all went well.
+#[derive(Clone)]
+pub struct Db {
+    handle: Arc<Handle>,
+}
+
+/// Closes the database when it goes. Background jobs hold the engine, not this.
+struct Handle {
+    engine: Arc<Engine>,
+}
+
+/// What the threads of a database share.
+///
+/// Lock order: `commit` before `manifest` before `state`. None is held while a reader reads; `state` is never held
+/// across a call on a file.
+struct Engine {
+    // Fixed after open.
+    /// For background jobs.
+    me: Weak<Engine>,
+    directory: PathBuf,
+    options: Options,
+    logger: Arc<dyn Logger>,
+    comparator: InternalComparator,
+    table_options: TableOptions,
+    limits: Limits,
+    tables: Arc<TableCache>,
+    cache: Arc<BlockCache>,
+    snapshots: Arc<Snapshots>,
+    read_only: bool,
+
+    // Own synchronisation.
+    /// What a reader reads. Replaced under `state`.
+    view: ArcSwap<View>,
+    /// The last write that readers may see. Release by the committer, Acquire by every reader. A reader loads `view`
+    /// first: the other way round, a merge in between could drop versions that the older number still needs.
+    visible: AtomicU64,
+    next_file: AtomicU64,
+    /// Set once, by the failure after which writes are refused.
+    refusal: ArcSwapOption<Error>,
+    closing: AtomicBool,
+    syncer: Syncer,
+
+    // One committer at a time. None in a read-only database, and after closing.
+    commit: Mutex<Option<LogTail>>,
+
+    // One edit at a time.
+    manifest: Mutex<Manifest>,
+
+    // Which files and memtables make up "now", and what the background does about it.
+    state: Mutex<State>,
+    /// Notified after each change of `state` that somebody may wait for.
+    changed: Condvar,
+
+    /// Released last.
+    lock: Mutex<Option<Box<dyn FileLock>>>,
+}
+
+/// Everything that a reader needs, at one moment.
+struct View {
+    memtable: Arc<Memtable>,
+    /// Newest first.
+    frozen: Vec<Arc<Memtable>>,
+    version: Arc<Version>,
+}
+
+struct State {
+    set: VersionSet,
+    memtable: Arc<Memtable>,
+    /// Memtables on their way to a table, oldest first.
+    frozen: VecDeque<Frozen>,
+    /// True while a flush is queued or runs.
+    flushing: bool,
+    /// True while a merge is queued or runs.
+    merging: bool,
+    /// What the running merge will write, if one runs.
+    merge_range: Option<MergeRange>,
+    /// False while a failed merge waits for a reason to be tried again.
+    may_merge: bool,
+    /// Merges that somebody waits for, the first in work.
+    manual: VecDeque<Manual>,
+    /// How many there have been.
+    manuals: u64,
+    worn: Option<WornFile>,
+    /// Files of no version that counts, newest data last; removed when no reader holds them.
+    doomed: Vec<Arc<FileMeta>>,
+    stats: [LevelStats; terrace_format::edit::LEVELS],
+    /// Background failures that can be tried again, and the last of them.
+    failures: u64,
+    last_failure: Option<Error>,
+    /// Counts what waiters may have waited for.
+    changes: u64,
+}
+
+/// A memtable that takes no more writes.
+#[derive(Clone)]
+struct Frozen {
+    memtable: Arc<Memtable>,
+    /// The log that holds the same.
+    log: u64,
+    /// The log that follows its own: when it is a table, older logs are not needed.
+    next_log: u64,
+    /// The last write in it.
+    last_sequence: Sequence,
+}
+
+/// The user keys between which a merge reads and writes, both ends included.
+struct MergeRange {
+    smallest: Vec<u8>,
+    largest: Vec<u8>,
+}
+
+impl Db {
+    /// Opens the database in directory `path`, or creates it if [`Options::create_if_missing`].
+    ///
+    /// Replays the logs, so that every write that survived is there when this returns. Takes the directory's lock:
+    /// one database is open once, in one process, by Terrace or by a LevelDB.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidArgument`] if it does not exist (or does, with [`Options::error_if_exists`]), or was
+    /// created with another comparator; [`ErrorKind::Corruption`] if the manifest is damaged or a table is missing
+    /// (then [`repair`](crate::repair) can help); [`ErrorKind::Io`] if it is open elsewhere
+    /// ([`Error::is_locked`]) or a file can't be read. What is stored stays as it was.
+    ///
+    /// [`ErrorKind::InvalidArgument`]: crate::ErrorKind::InvalidArgument
+    /// [`ErrorKind::Corruption`]: crate::ErrorKind::Corruption
+    /// [`ErrorKind::Io`]: crate::ErrorKind::Io
+    ///
+    /// ```
+    /// # use terrace::{Db, Env, Options};
+    /// let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
+    /// let db = Db::open("cities", &options)?;
+    /// assert!(Db::open("cities", &options).unwrap_err().is_locked());
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Db> {
+        let engine = open::open(path.as_ref(), options)?;
+        Ok(Db { handle: Arc::new(Handle { engine }) })
+    }
+
+    /// Opens the database in directory `path` for reading, and writes nothing at all: no file is created, changed or
+    /// removed, so it works on read-only media.
+    ///
+    /// Logs are replayed in memory. Several read-only handles may be open at once, in any processes; an open writer
+    /// excludes them and they exclude a writer, if there is a lock file to lock. Writes fail with
+    /// [`Error::NotSupported`]. Errors are those of [`Db::open`].
+    ///
+    /// ```
+    /// # use terrace::{Db, Env, Options};
+    /// # let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
+    /// # let db = Db::open("cities", &options)?;
+    /// # db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// # db.close()?;
+    /// let reader = Db::open_read_only("cities", &options)?;
+    /// assert!(reader.get(b"CH/Bern")?.is_some());
+    /// assert!(reader.put(b"CH/Chur", b"").is_err());
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Db> {
+        let engine = open::open_read_only(path.as_ref(), options)?;
+        Ok(Db { handle: Arc::new(Handle { engine }) })
+    }
+
+    /// Gives `key` the value `value`. As [`Db::write`] of a batch with that one operation.
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.put_with(key, value, &WriteOptions::default())
+    }
+
+    /// As [`Db::put`], with options.
+    ///
+    /// ```
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// db.put_with(b"CH/Bern", b"46.95,7.45", &terrace::WriteOptions { sync: true })?;
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn put_with(&self, key: &[u8], value: &[u8], options: &WriteOptions) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.put(key, value);
+        self.write_with(&batch, options)
+    }
+
+    /// Removes `key`. It need not exist. As [`Db::write`] of a batch with that one operation.
+    pub fn delete(&self, key: &[u8]) -> Result<()> {
+        self.delete_with(key, &WriteOptions::default())
+    }
+
+    /// As [`Db::delete`], with options.
+    pub fn delete_with(&self, key: &[u8], options: &WriteOptions) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.delete(key);
+        self.write_with(&batch, options)
+    }
+
+    /// Applies every operation of `batch`, in order, or none.
+    ///
+    /// Visible to reads that start after this returns, in every thread; a concurrent reader sees all of it or nothing.
+    /// It survives the death of the process when this returns.
+    ///
+    /// # Errors
+    ///
+    /// If the log can't be written, nothing of `batch` is visible. No space, memory or descriptors: the same write
+    /// may succeed later ([`Error::is_resumable`]). Anything else: the database refuses writes until it is opened
+    /// again ([`Error::Refused`]), because what reached the disk is unknown; reads go on.
+    pub fn write(&self, batch: &WriteBatch) -> Result<()> {
+        self.write_with(batch, &WriteOptions::default())
+    }
+
+    /// As [`Db::write`]. With [`WriteOptions::sync`] the batch, and every write before it, is on the medium when this
+    /// returns; concurrent calls share one flush of the device. Other threads may read the batch a little before
+    /// that. If the sync fails, whether the batch survives a power cut is unknown and further writes are refused.
+    ///
+    /// ```
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// let mut batch = terrace::WriteBatch::new();
+    /// batch.put(b"CH/Bern", b"46.95,7.45");
+    /// batch.delete(b"CH/Berne");
+    /// db.write_with(&batch, &terrace::WriteOptions { sync: true })?;
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn write_with(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
+        self.engine().write(batch, options)
+    }
+
+    /// The value of `key` now, or None if it has none.
+    ///
+    /// Sees every write that returned before this call. Takes no lock that a writer holds for long.
+    ///
+    /// # Errors
+    ///
+    /// Damage in, or failure of, a table that the look-up needed.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.get_with(key, &ReadOptions::default())
+    }
+
+    /// As [`Db::get`], with options: a snapshot of this database, for one.
+    ///
+    /// ```
+    /// # use terrace::ReadOptions;
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// let before = db.snapshot();
+    /// db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// assert!(db.get(b"CH/Bern")?.is_some());
+    /// let then = ReadOptions { snapshot: Some(before), ..ReadOptions::default() };
+    /// assert!(db.get_with(b"CH/Bern", &then)?.is_none());
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn get_with(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Vec<u8>>> {
+        self.engine().get(key, options)
+    }
+
+    /// A handle on the state of this moment: on every write that has returned, and on none that starts later.
+    pub fn snapshot(&self) -> Snapshot {
+        self.engine().snapshots.take(&self.engine().visible)
+    }
+
+    /// An iterator over the state of this moment.
+    pub fn iter(&self) -> DbIterator {
+        self.iter_with(&ReadOptions::default())
+    }
+
+    /// An iterator with options: snapshot, bounds, prefix. What is wrong with the options is in its status.
+    ///
+    /// ```
+    /// # use terrace::ReadOptions;
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// db.put(b"AT/Wien", b"48.21,16.37")?;
+    /// db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// db.put(b"CH/Chur", b"46.85,9.53")?;
+    /// let swiss = ReadOptions { prefix: Some(b"CH/".to_vec()), ..ReadOptions::default() };
+    /// let names: Vec<Vec<u8>> =
+    ///     db.iter_with(&swiss).into_backward().map(|e| e.map(|(key, _)| key)).collect::<Result<_, _>>()?;
+    /// assert_eq!(names, [b"CH/Chur", b"CH/Bern"]);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn iter_with(&self, options: &ReadOptions) -> DbIterator {
+        read::iter(&self.handle, options)
+    }
+
+    /// For each range, begin included and end not, about how many bytes its entries take in table files. What is
+    /// only in memory yet does not count.
+    ///
+    /// # Errors
+    ///
+    /// Damage in, or failure of, a table at the edge of a range.
+    pub fn approximate_sizes(&self, ranges: &[(&[u8], &[u8])]) -> Result<Vec<u64>> {
+        ranges.iter().map(|(begin, end)| self.engine().approximate_size(begin, end)).collect()
+    }
+
+    /// Merges everything in a range of keys, both ends included, down to the deepest level that has some of it:
+    /// what was overwritten or deleted there, and is in no snapshot, gives its space back. An end that is None is open.
+    ///
+    /// Returns when that is done; reads and writes go on meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Of the flush or of a merge; what was stored is still stored.
+    pub fn compact_range(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
+        self.engine().compact_range(begin, end)
+    }
+
+    /// Turns what is in memory into a table, and returns when that is done and durable.
+    ///
+    /// # Errors
+    ///
+    /// Of the log or the table; what was written is still in the old log.
+    pub fn flush(&self) -> Result<()> {
+        self.engine().flush()
+    }
+
+    /// A property by its LevelDB name, in LevelDB's own words; None for any other name.
+    ///
+    /// - `leveldb.num-files-at-level<N>`: the tables on level N, 0 to 6
+    /// - `leveldb.stats`: a table of what merges have done per level
+    /// - `leveldb.sstables`: every table with its range of keys
+    /// - `leveldb.approximate-memory-usage`: bytes of memtables and block cache
+    pub fn property(&self, name: &str) -> Option<String> {
+        self.engine().property(name)
+    }
+
+    /// The tables of each of the seven levels now, level 0 from the newest to the oldest, the others in key order.
+    pub fn levels(&self) -> Vec<LevelInfo> {
+        levels::levels(&self.engine().view.load().version)
+    }
+
+    /// The directory, as it was given to [`Db::open`].
+    pub fn path(&self) -> &Path {
+        &self.engine().directory
+    }
+
+    /// Closes the database, if this is its last handle and no iterator is left; otherwise only gives up the handle.
+    ///
+    /// What is in memory stays in the log, which is made durable and given its end; a running merge is given up. The
+    /// database can be opened elsewhere when this returns.
+    ///
+    /// # Errors
+    ///
+    /// If the log could not be made durable. Everything is closed all the same.
+    pub fn close(self) -> Result<()> {
+        match Arc::try_unwrap(self.handle) {
+            Ok(handle) => handle.engine.close(),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn engine(&self) -> &Engine {
+        &self.handle.engine
+    }
+}
+
+impl fmt::Debug for Db {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Db({})", self.path().display())
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if let Err(error) = self.engine.close() {
+            self.engine.logger.log(format_args!("Closing: {error}"));
+        }
+    }
+}
+
+impl Engine {
+    fn path_of(&self, name: terrace_format::filename::FileName) -> PathBuf {
+        self.directory.join(name.to_string())
+    }
+
+    /// A file number that no other file has or had.
+    fn new_file_number(&self) -> u64 {
+        self.next_file.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The error that refuses writes, if there is one.
+    fn check_refusal(&self) -> Result<()> {
+        match &*self.refusal.load() {
+            Some(cause) => Err(Error::Refused(Arc::clone(cause))),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses writes from now on. The first cause stays.
+    fn refuse(&self, cause: &Error) {
+        let cause = Arc::new(cause.clone());
+        self.refusal.rcu(|old| old.clone().or_else(|| Some(Arc::clone(&cause))));
+        self.logger.log(format_args!("Writes are refused from now on: {cause}"));
+        self.announce(&mut self.state.lock());
+    }
+
+    /// Wakes everybody who waits for a change of `state`.
+    fn announce(&self, state: &mut State) {
+        state.changes += 1;
+        self.changed.notify_all();
+    }
+
+    /// Shows readers what `state` says.
+    fn publish(&self, state: &State) {
+        let view = View {
+            memtable: Arc::clone(&state.memtable),
+            frozen: state.frozen.iter().rev().map(|frozen| Arc::clone(&frozen.memtable)).collect(),
+            version: Arc::clone(&state.set.version),
+        };
+        self.view.store(Arc::new(view));
+    }
+}

@@ -1,0 +1,444 @@
+//! Opening and closing.
+//!
+//! ```text
+//!   lock ──> CURRENT ──> manifest ──> tables all there? ──> logs replayed ──> new log, new manifest ──> sweep
+//! ```
+//!
+//! Until the new manifest is named by CURRENT, nothing that the database held is removed or changed: a failure or a
+//! crash before that leaves it as it was.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::path::Path;
+
+use terrace_env::{Env, FileLock, LockMode};
+use terrace_format::batch::WriteBatch;
+use terrace_format::edit::VersionEdit;
+use terrace_format::filename::FileName;
+use terrace_format::filter::OfUserKeys;
+use terrace_format::key::InternalComparator;
+use terrace_format::log::Framer;
+use terrace_format::table::TableOptions;
+
+use super::directory::{list, lock};
+use super::replay::{Replay, Replayed, on_level_0};
+use super::tail::{Log, LogTail, Syncer};
+use super::{Engine, State, View};
+use crate::cache::{self, BlockCache};
+use crate::compaction::flush;
+use crate::compaction::policy::Limits;
+use crate::error::{Error, Result};
+use crate::logger::{FileLogger, Logger, NoLogger};
+use crate::memtable::Memtable;
+use crate::options::Options;
+use crate::snapshot::Snapshots;
+use crate::sync::{Arc, ArcSwap, ArcSwapOption, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
+use crate::tables::{TableCache, TableContext};
+use crate::version::{Manifest, Recovered, VersionSet};
+
+/// The block cache of a database that was given none, in bytes.
+const DEFAULT_CACHE: usize = 8 << 20;
+
+pub(super) fn open(directory: &Path, options: &Options) -> Result<Arc<Engine>> {
+    let options = options.clipped();
+    let env = &options.env;
+    let current = directory.join(FileName::Current.to_string());
+    if options.create_if_missing {
+        create_directory(env, directory)?;
+    } else if !env.fs.exists(&current)? {
+        return Err(missing(directory));
+    }
+    let lock = lock(env, directory, LockMode::Exclusive)?;
+    let exists = env.fs.exists(&current)?;
+    if exists && options.error_if_exists {
+        let path = directory.display();
+        return Err(Error::InvalidArgument(format!("{path}: exists (error_if_exists is true)")));
+    }
+    if !exists && !options.create_if_missing {
+        return Err(missing(directory));
+    }
+    let logger = match &options.logger {
+        Some(logger) => Arc::clone(logger),
+        None => info_log(env, directory),
+    };
+    let comparator = InternalComparator::new(Arc::clone(&options.comparator));
+    let recovered =
+        if exists { Recovered::read(env, directory, &comparator)? } else { Recovered::nothing(&comparator) };
+    Opening { directory, options: &options, comparator, logger, recovered }.writable(lock)
+}
+
+pub(super) fn open_read_only(directory: &Path, options: &Options) -> Result<Arc<Engine>> {
+    let options = options.clipped();
+    let env = &options.env;
+    if !env.fs.exists(&directory.join(FileName::Current.to_string()))? {
+        return Err(missing(directory));
+    }
+    let lock = match lock(env, directory, LockMode::Shared) {
+        Ok(lock) => Some(lock),
+        // A copy without a lock file: there is nothing to take, and creating it would be a write.
+        Err(Error::Io(error)) if error.is_not_found() => None,
+        Err(error) => return Err(error),
+    };
+    let logger = options.logger.clone().unwrap_or_else(|| Arc::new(NoLogger));
+    let comparator = InternalComparator::new(Arc::clone(&options.comparator));
+    let recovered = Recovered::read(env, directory, &comparator)?;
+    Opening { directory, options: &options, comparator, logger, recovered }.read_only(lock)
+}
+
+fn missing(directory: &Path) -> Error {
+    Error::InvalidArgument(format!("{}: does not exist (create_if_missing is false)", directory.display()))
+}
+
+fn create_directory(env: &Env, directory: &Path) -> Result<()> {
+    match env.fs.create_dir(directory) {
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(()),
+        Err(error) => return Err(error.into()),
+    }
+    // A database whose directory a power cut takes away is lost whole.
+    let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
+    Ok(env.fs.sync_dir(parent.unwrap_or(Path::new(".")))?)
+}
+
+/// The file LOG, with the one before kept as LOG.old. Called with the lock held: a refused opener must not take the
+/// log of the running one away.
+fn info_log(env: &Env, directory: &Path) -> Arc<dyn Logger> {
+    let path = directory.join(FileName::InfoLog.to_string());
+    let _ = env.fs.rename(&path, &directory.join(FileName::OldInfoLog.to_string()));
+    // A database works without.
+    FileLogger::create(env, &path).unwrap_or_else(|_| Arc::new(NoLogger))
+}
+
+/// The pieces of a database on its way to being open.
+struct Opening<'a> {
+    directory: &'a Path,
+    options: &'a Options,
+    comparator: InternalComparator,
+    logger: Arc<dyn Logger>,
+    recovered: Recovered,
+}
+
+impl Opening<'_> {
+    fn writable(mut self, lock: Box<dyn FileLock>) -> Result<Arc<Engine>> {
+        let files = list(&self.options.env, self.directory)?;
+        // A number that was ever used, even by a leftover, is not used again.
+        let used = files.iter().filter_map(FileName::number).max().unwrap_or(0);
+        let next_file = AtomicU64::new(self.recovered.next_file.max(used.saturating_add(1)));
+        let logs = self.check_files(&files)?;
+        let mut edit = VersionEdit::default();
+        let mut replayed = self.replay(&logs, &next_file, &mut edit)?;
+        let manifest = self.manifest();
+        let tail = self.log_tail(&logs, &mut replayed, &next_file, &mut edit)?;
+        let changes = !edit.added.is_empty() || tail.log.number != self.recovered.set.log_number;
+        edit.log_number = Some(tail.log.number);
+        edit.last_sequence = Some(replayed.last_sequence);
+        let memtable = Arc::clone(&tail.memtable);
+        let engine = self.engine(memtable, Vec::new(), next_file, manifest?, Some(tail), Some(lock));
+        if changes || engine.manifest.lock().is_due() {
+            engine.install(|_| edit, |_| ()).map_err(super::install::Failure::into_error)?;
+        }
+        engine.set_logs_aside(&replayed.set_aside)?;
+        engine.sweep();
+        let mut state = engine.state.lock();
+        engine.schedule(&mut state);
+        drop(state);
+        Ok(engine)
+    }
+
+    fn read_only(mut self, lock: Option<Box<dyn FileLock>>) -> Result<Arc<Engine>> {
+        let files = list(&self.options.env, self.directory)?;
+        let logs = self.check_files(&files)?;
+        let mut frozen = Vec::new();
+        let replayed = self.replay_into(&logs, &mut |memtable| {
+            frozen.insert(0, memtable);
+            Ok(())
+        })?;
+        self.recovered.set.last_sequence = replayed.last_sequence;
+        let manifest = Manifest::new(&self.options.env, self.directory, 0);
+        Ok(self.engine(replayed.memtable, frozen, AtomicU64::new(0), manifest, None, lock))
+    }
+
+    /// Checks that every table is there, and finds the logs to replay.
+    fn check_files(&self, files: &[FileName]) -> Result<Vec<u64>> {
+        let set = &self.recovered.set;
+        let tables: BTreeSet<u64> =
+            files.iter().filter(|file| file.is_table()).filter_map(FileName::number).collect();
+        let live = set.version.levels.iter().flatten();
+        let lost: Vec<u64> = live.map(|file| file.number).filter(|number| !tables.contains(number)).collect();
+        if let Some(first) = lost.first() {
+            let first = self.directory.join(FileName::Table(*first).to_string());
+            let what = format!("{} missing files; e.g.: {}", lost.len(), first.display());
+            return Err(Error::corruption(self.directory, None, what));
+        }
+        let needed = |file: &FileName| match *file {
+            FileName::Log(number) => {
+                (number >= set.log_number || number == set.prev_log_number).then_some(number)
+            }
+            _ => None,
+        };
+        let logs: BTreeSet<u64> = files.iter().filter_map(needed).collect();
+        Ok(logs.into_iter().collect())
+    }
+
+    /// Replays `logs`; memtables that fill up become tables of `edit`.
+    fn replay(&self, logs: &[u64], next_file: &AtomicU64, edit: &mut VersionEdit) -> Result<Replayed> {
+        self.replay_into(logs, &mut |memtable| self.write_table(&memtable, next_file, edit))
+    }
+
+    fn write_table(
+        &self,
+        memtable: &Arc<Memtable>,
+        next_file: &AtomicU64,
+        edit: &mut VersionEdit,
+    ) -> Result<()> {
+        let number = next_file.fetch_add(1, Ordering::Relaxed);
+        let options = self.table_options();
+        let file = flush::flush(memtable, &self.options.env, self.directory, number, &options)?;
+        edit.added.extend(on_level_0(file));
+        Ok(())
+    }
+
+    fn replay_into(
+        &self,
+        logs: &[u64],
+        full: &mut dyn FnMut(Arc<Memtable>) -> Result<()>,
+    ) -> Result<Replayed> {
+        let replay = Replay {
+            env: &self.options.env,
+            directory: self.directory,
+            comparator: &self.comparator,
+            logger: &*self.logger,
+            paranoid: self.options.paranoid_checks,
+            strict: self.recovered.ours,
+            memtable_size: self.options.write_buffer_size,
+            last_sequence: self.recovered.set.last_sequence,
+            full,
+        };
+        replay.run(logs)
+    }
+
+    /// The manifest of the last run, if it may be gone on with, or one to come.
+    fn manifest(&mut self) -> Result<Manifest> {
+        self.recovered.set.guarded |= !self.options.compression.portable;
+        let mut manifest = Manifest::new(&self.options.env, self.directory, self.options.max_file_size);
+        manifest.succeeds(self.recovered.manifest);
+        let small = self.recovered.resumable.filter(|&length| length < self.options.max_file_size);
+        if let Some(length) =
+            small.filter(|_| self.options.reuse_logs && self.recovered.ours && !self.newly_guarded())
+        {
+            manifest.resume(self.recovered.manifest, length)?;
+        }
+        Ok(manifest)
+    }
+
+    /// True if the manifest does not say yet that the database is guarded.
+    fn newly_guarded(&self) -> bool {
+        self.recovered.set.guarded && !self.recovered.guarded
+    }
+
+    /// The log of the last run, if it may be gone on with, or a new one; then the replayed memtable becomes a table.
+    fn log_tail(
+        &self,
+        logs: &[u64],
+        replayed: &mut Replayed,
+        next_file: &AtomicU64,
+        edit: &mut VersionEdit,
+    ) -> Result<LogTail> {
+        let sequence = replayed.last_sequence;
+        let resumable = replayed.resumable.filter(|_| self.options.reuse_logs && self.recovered.ours);
+        let (log, framer) = match (logs.last(), resumable) {
+            (Some(&number), Some(length)) => (self.resume_log(number, length)?, Framer::at(length)),
+            _ => {
+                let empty = Memtable::new(self.comparator.clone());
+                let memtable = std::mem::replace(&mut replayed.memtable, empty);
+                if !memtable.is_empty() {
+                    self.write_table(&memtable, next_file, edit)?;
+                }
+                (self.new_log(next_file)?, Framer::at(0))
+            }
+        };
+        let memtable = Arc::clone(&replayed.memtable);
+        let (older, record) = (Vec::new(), Vec::new());
+        Ok(LogTail { log, framer, memtable, sequence, older, writes: 0, broken: false, named: false, record })
+    }
+
+    fn resume_log(&self, number: u64, length: u64) -> Result<Log> {
+        let path = self.directory.join(FileName::Log(number).to_string());
+        let file = self.options.env.fs.append(&path)?;
+        let file = Arc::new(terrace_env::AppendingLog::resume(&path, file, length));
+        Ok(Log { number, file })
+    }
+
+    fn new_log(&self, next_file: &AtomicU64) -> Result<Log> {
+        let number = next_file.fetch_add(1, Ordering::Relaxed);
+        let path = self.directory.join(FileName::Log(number).to_string());
+        let file = self.options.env.fs.create_log(&path, self.options.write_buffer_size as u64)?;
+        Ok(Log { number, file: Arc::from(file) })
+    }
+
+    fn table_options(&self) -> TableOptions {
+        let filter = self.options.filter_policy.clone();
+        TableOptions {
+            comparator: Arc::new(self.comparator.clone()),
+            filter: filter.map(|policy| Arc::new(OfUserKeys(policy)) as _),
+            block_size: self.options.block_size,
+            restart_interval: self.options.block_restart_interval,
+            codec: self.options.compression,
+        }
+    }
+
+    fn engine(
+        self,
+        memtable: Arc<Memtable>,
+        frozen: Vec<Arc<Memtable>>,
+        next_file: AtomicU64,
+        manifest: Manifest,
+        tail: Option<LogTail>,
+        lock: Option<Box<dyn FileLock>>,
+    ) -> Arc<Engine> {
+        let options = self.options.clone();
+        let table_options = self.table_options();
+        let cache = options.block_cache.clone().unwrap_or_else(|| BlockCache::new(DEFAULT_CACHE));
+        let context = Arc::new(TableContext {
+            order: Arc::clone(&table_options.comparator),
+            filter_policy: table_options.filter.clone(),
+            cache: Arc::clone(&cache),
+            instance: cache::instance(),
+        });
+        let set = self.recovered.set;
+        let sequence = tail.as_ref().map_or(set.last_sequence, |tail| tail.sequence);
+        let view = View { memtable: Arc::clone(&memtable), frozen, version: Arc::clone(&set.version) };
+        Arc::new_cyclic(|me| Engine {
+            me: me.clone(),
+            directory: self.directory.to_path_buf(),
+            limits: Limits { file_size: options.max_file_size },
+            tables: Arc::new(TableCache::new(self.directory, &options, context)),
+            options,
+            logger: self.logger,
+            comparator: self.comparator,
+            table_options,
+            cache,
+            snapshots: Arc::new(Snapshots::default()),
+            read_only: tail.is_none(),
+            view: ArcSwap::from_pointee(view),
+            visible: AtomicU64::new(sequence),
+            next_file,
+            refusal: ArcSwapOption::empty(),
+            closing: AtomicBool::new(false),
+            syncer: Syncer::default(),
+            commit: Mutex::new(tail),
+            manifest: Mutex::new(manifest),
+            state: Mutex::new(State::new(set, memtable)),
+            changed: Condvar::new(),
+            lock: Mutex::new(lock),
+        })
+    }
+}
+
+impl State {
+    fn new(set: VersionSet, memtable: Arc<Memtable>) -> State {
+        State {
+            set,
+            memtable,
+            frozen: VecDeque::new(),
+            flushing: false,
+            merging: false,
+            merge_range: None,
+            may_merge: true,
+            manual: VecDeque::new(),
+            manuals: 0,
+            worn: None,
+            doomed: Vec::new(),
+            stats: Default::default(),
+            failures: 0,
+            last_failure: None,
+            changes: 0,
+        }
+    }
+}
+
+/// Where logs go whose records could not all be replayed.
+const LOST: &str = "lost";
+
+impl Engine {
+    /// Moves logs whose records were left out to where nothing removes them.
+    fn set_logs_aside(&self, logs: &[u64]) -> Result<()> {
+        if logs.is_empty() {
+            return Ok(());
+        }
+        let (fs, lost) = (&self.options.env.fs, self.directory.join(LOST));
+        if !fs.exists(&lost)? {
+            fs.create_dir(&lost)?;
+        }
+        for &number in logs {
+            let name = FileName::Log(number).to_string();
+            self.logger.log(format_args!("Moving {name} to {LOST}: records in it follow lost ones"));
+            fs.rename(&self.directory.join(&name), &lost.join(&name))?;
+        }
+        Ok(())
+    }
+
+    /// Removes the leftovers of earlier runs. Called before the database is in use.
+    fn sweep(&self) {
+        // Unreadable now, it will be swept another time.
+        let Ok(files) = list(&self.options.env, &self.directory) else { return };
+        let manifest = self.manifest.lock().number();
+        let state = self.state.lock();
+        let live: BTreeSet<u64> = state.set.version.levels.iter().flatten().map(|file| file.number).collect();
+        let log_number = state.set.log_number;
+        drop(state);
+        for file in files {
+            let needed = match file {
+                FileName::Log(number) => number >= log_number,
+                FileName::Manifest(number) => number >= manifest,
+                FileName::Table(number) | FileName::OldTable(number) => live.contains(&number),
+                FileName::Temp(_) => false,
+                FileName::Current | FileName::Lock | FileName::InfoLog | FileName::OldInfoLog => true,
+            };
+            if !needed {
+                self.logger.log(format_args!("Delete {file}"));
+                let _ = self.options.env.fs.remove(&self.path_of(file));
+            }
+        }
+    }
+
+    /// Ends the background, gives the log its end, and releases the lock. Does nothing the second time.
+    pub(super) fn close(&self) -> Result<()> {
+        if self.closing.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let mut commit = self.commit.lock();
+        self.wait_for_quiet();
+        let finished = commit.take().map_or(Ok(()), |tail| self.finish_log(tail));
+        drop(commit);
+        self.remove_doomed();
+        *self.lock.lock() = None;
+        finished
+    }
+
+    /// Returns when no job runs. What is frozen is flushed first, unless that fails.
+    fn wait_for_quiet(&self) {
+        let mut state = self.state.lock();
+        self.schedule(&mut state);
+        while state.flushing || state.merging {
+            self.wait(&mut state);
+        }
+    }
+
+    /// A log that ends with a batch of nothing was closed: all that stands before it was durable before.
+    fn finish_log(&self, mut tail: LogTail) -> Result<()> {
+        if tail.broken || self.refusal.load().is_some() || !self.state.lock().frozen.is_empty() {
+            // What a crash would leave, which the next open knows how to read.
+            return Ok(());
+        }
+        if tail.framer.offset() > 0 {
+            tail.log.file.sync()?;
+            if !tail.named {
+                self.options.env.fs.sync_dir(&self.directory)?;
+            }
+            let mut mark = WriteBatch::new();
+            mark.set_sequence(tail.sequence + 1);
+            tail.append(mark.as_bytes())?;
+        }
+        Ok(tail.log.file.finish(tail.framer.offset())?)
+    }
+}

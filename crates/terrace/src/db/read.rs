@@ -1,0 +1,100 @@
+//! Reading: look-ups, iterators, sizes.
+//!
+//! A read loads the view, then the sequence number, and needs no lock after that: neither can take away what the
+//! other shows. (A merge that ends in between has kept every version that a number from then on needs.)
+
+use terrace_format::key::{InternalKey, Kind, MAX_SEQUENCE, Sequence};
+
+use super::{Engine, Handle, View};
+use crate::error::{Error, Result};
+use crate::iter::{DbIterator, MergeIter, Owner, Source, Visible};
+use crate::options::ReadOptions;
+use crate::sync::{Arc, Ordering};
+use crate::tables::BlockRead;
+use crate::version::WornFile;
+
+impl Engine {
+    pub(super) fn get(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Vec<u8>>> {
+        let view = self.view.load();
+        let sequence = self.sequence_for(options)?;
+        for memtable in std::iter::once(&view.memtable).chain(&view.frozen) {
+            if let Some(found) = memtable.get(key, sequence) {
+                return Ok(found.value);
+            }
+        }
+        let read = BlockRead { fill_cache: options.fill_cache };
+        let (found, worn) = view.version.get(key, sequence, &self.tables, read)?;
+        self.note_worn(worn);
+        Ok(found.and_then(|found| found.value))
+    }
+
+    /// The number to read at. Called with the view loaded already.
+    fn sequence_for(&self, options: &ReadOptions) -> Result<Sequence> {
+        match &options.snapshot {
+            None => Ok(self.visible.load(Ordering::Acquire)),
+            Some(snapshot) if snapshot.belongs_to(&self.snapshots) => Ok(snapshot.sequence()),
+            Some(_) => Err(Error::InvalidArgument("a snapshot of another database".into())),
+        }
+    }
+
+    pub(super) fn approximate_size(&self, begin: &[u8], end: &[u8]) -> Result<u64> {
+        let view = self.view.load();
+        let offset = |key: &[u8]| {
+            let key = InternalKey::new(key, MAX_SEQUENCE, Kind::SEEK);
+            view.version.approximate_offset(&key, &self.tables)
+        };
+        Ok(offset(end)?.saturating_sub(offset(begin)?))
+    }
+
+    fn note_worn(&self, worn: Option<WornFile>) {
+        let Some(worn) = worn else { return };
+        let mut state = self.state.lock();
+        state.worn.get_or_insert(worn);
+        self.schedule(&mut state);
+    }
+}
+
+impl View {
+    fn sources(&self, engine: &Engine, options: &ReadOptions) -> Vec<Source> {
+        let memtables = std::iter::once(&self.memtable).chain(&self.frozen);
+        let mut sources: Vec<Source> = memtables.map(|memtable| Source::Memtable(memtable.iter())).collect();
+        sources.extend(self.version.sources(&engine.tables, BlockRead { fill_cache: options.fill_cache }));
+        sources
+    }
+}
+
+/// Keeps the database open, and the files of a view from being removed.
+struct Reader {
+    handle: Arc<Handle>,
+    /// None only while it is dropped.
+    view: Option<Arc<View>>,
+}
+
+impl Owner for Reader {
+    fn sample(&self, internal_key: &[u8]) {
+        let worn = self.view.as_ref().and_then(|view| view.version.charge(internal_key));
+        self.handle.engine.note_worn(worn);
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.view = None;
+        self.handle.engine.remove_doomed();
+    }
+}
+
+pub(super) fn iter(handle: &Arc<Handle>, options: &ReadOptions) -> DbIterator {
+    let engine = &handle.engine;
+    let view = engine.view.load_full();
+    let (sequence, refused) = match engine.sequence_for(options) {
+        Ok(sequence) => (sequence, None),
+        Err(error) => (0, Some(error)),
+    };
+    let merge = MergeIter::new(engine.comparator.clone(), view.sources(engine, options));
+    let mut walk = Visible::new(&engine.comparator, merge, sequence, options);
+    if let Some(error) = refused {
+        walk.refuse(error);
+    }
+    DbIterator::new(walk, Arc::new(Reader { handle: Arc::clone(handle), view: Some(view) }))
+}

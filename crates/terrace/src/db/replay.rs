@@ -1,0 +1,200 @@
+//! Replaying logs: from what a crash or a close left to memtables and tables.
+//!
+//! Two sets of rules (`docs/design/0001-log-borders.md`):
+//!
+//! - *Terrace's*, for logs beside a manifest that Terrace wrote. Sequence numbers run without a gap through a log and
+//!   into the next, so replay ends for good at the first gap or damage: behind it lie writes that came after lost
+//!   ones. A log that was closed ends with a mark, and its damage is no crash's: then LevelDB's rules apply.
+//! - *LevelDB's*, for all others: damage is reported and skipped, or with `paranoid_checks` an error.
+//!
+//! An error of a read is never taken for the end of a log.
+
+use std::path::Path;
+
+use terrace_env::Env;
+use terrace_format::batch::{self, BatchOp};
+use terrace_format::edit::NewFile;
+use terrace_format::filename::FileName;
+use terrace_format::key::{InternalComparator, MAX_SEQUENCE, Sequence};
+use terrace_format::log::{Item, LogReader};
+use terrace_format::{Flaw, FlawKind};
+
+use crate::error::{Error, Result};
+use crate::logger::Logger;
+use crate::memtable::Memtable;
+use crate::stream::{Reading, file_error};
+use crate::sync::Arc;
+
+/// What a replay works with.
+pub(super) struct Replay<'a> {
+    pub(super) env: &'a Env,
+    pub(super) directory: &'a Path,
+    pub(super) comparator: &'a InternalComparator,
+    pub(super) logger: &'a dyn Logger,
+    pub(super) paranoid: bool,
+    /// Whether Terrace's rules apply.
+    pub(super) strict: bool,
+    /// The size at which a memtable is handed to `full`, in bytes.
+    pub(super) memtable_size: usize,
+    /// The last number in the tables.
+    pub(super) last_sequence: Sequence,
+    /// Turns a memtable into a table, or keeps it.
+    pub(super) full: &'a mut dyn FnMut(Arc<Memtable>) -> Result<()>,
+}
+
+/// What came of it.
+pub(super) struct Replayed {
+    pub(super) last_sequence: Sequence,
+    /// The last memtable, which may be empty.
+    pub(super) memtable: Arc<Memtable>,
+    /// Logs from which whole records were left out, for somebody to look at.
+    pub(super) set_aside: Vec<u64>,
+    /// The length of the last log, if it ends in good order and its records are all in `memtable`.
+    pub(super) resumable: Option<u64>,
+}
+
+/// Whether a replay goes on behind some record.
+enum Next {
+    GoOn,
+    Stop,
+}
+
+impl Replay<'_> {
+    /// Replays `logs`, given in their order.
+    pub(super) fn run(mut self, logs: &[u64]) -> Result<Replayed> {
+        let mut done = Replayed {
+            last_sequence: self.last_sequence,
+            memtable: Memtable::new(self.comparator.clone()),
+            set_aside: Vec::new(),
+            resumable: None,
+        };
+        let mut stopped = false;
+        for &number in logs {
+            let path = self.directory.join(FileName::Log(number).to_string());
+            if stopped {
+                self.leave_out(&path, number, &mut done)?;
+                continue;
+            }
+            self.logger.log(format_args!("Recovering log #{number}"));
+            stopped = matches!(self.log(&path, number, &mut done)?, Next::Stop);
+        }
+        Ok(done)
+    }
+
+    fn log(&mut self, path: &Path, number: u64, done: &mut Replayed) -> Result<Next> {
+        let mut reader = LogReader::new(Reading(self.env.fs.open_sequential(path)?));
+        let mut strict = self.strict;
+        let mut whole = true;
+        while let Some(item) = reader.next().map_err(|error| file_error(path, error))? {
+            let flaw = match item {
+                Item::Record { offset, data } => match self.record(offset, data, strict, done)? {
+                    Ok(full) => {
+                        whole &= !full;
+                        continue;
+                    }
+                    Err(flaw) => flaw,
+                },
+                Item::Damage { flaw, .. } => flaw,
+            };
+            whole = false;
+            self.report(path, &flaw)?;
+            if strict && !self.was_closed(path)? {
+                return self.stop(reader, number, done);
+            }
+            strict = false;
+        }
+        let end = reader.tail().end;
+        // Room behind the end, or a torn record, and the log is not gone on with.
+        done.resumable = (whole && self.env.fs.len(path)? == end).then_some(end);
+        Ok(Next::GoOn)
+    }
+
+    /// Replays one record; what is wrong with it is the inner error. True if the memtable was full and handed over.
+    fn record(
+        &mut self,
+        offset: u64,
+        data: &[u8],
+        strict: bool,
+        done: &mut Replayed,
+    ) -> Result<std::result::Result<bool, Flaw>> {
+        let batch = match batch::check(data) {
+            Ok(batch) => batch,
+            Err(flaw) => return Ok(Err(flaw.moved(offset))),
+        };
+        let (first, count) = (batch.sequence(), batch.len() as u64);
+        let expected = done.last_sequence + 1;
+        if first > MAX_SEQUENCE || first + count > MAX_SEQUENCE + 1 || (strict && first > expected) {
+            let found = format!("sequence number {first}");
+            return Ok(Err(Flaw::new(FlawKind::Order, offset, found, format!("{expected}, the next"))));
+        }
+        done.memtable.insert(
+            first,
+            batch.iter().map(|operation| match operation {
+                BatchOp::Put { key, value } => (key, Some(value)),
+                BatchOp::Delete { key } => (key, None),
+            }),
+        );
+        done.last_sequence = done.last_sequence.max((first + count).saturating_sub(1));
+        let full = done.memtable.bytes() > self.memtable_size;
+        if full {
+            let next = Memtable::new(self.comparator.clone());
+            (self.full)(std::mem::replace(&mut done.memtable, next))?;
+        }
+        Ok(Ok(full))
+    }
+
+    fn report(&self, path: &Path, flaw: &Flaw) -> Result<()> {
+        let error = Error::flaw(path, flaw);
+        if self.paranoid {
+            return Err(error);
+        }
+        self.logger.log(format_args!("Ignoring {error}"));
+        Ok(())
+    }
+
+    /// Ends the replay; whole records behind this place are lost to it.
+    fn stop(&self, mut reader: LogReader<Reading>, number: u64, done: &mut Replayed) -> Result<Next> {
+        let path = self.directory.join(FileName::Log(number).to_string());
+        if count_records(&mut reader, &path)? > 0 {
+            done.set_aside.push(number);
+        }
+        done.resumable = None;
+        Ok(Next::Stop)
+    }
+
+    fn leave_out(&self, path: &Path, number: u64, done: &mut Replayed) -> Result<()> {
+        let mut reader = LogReader::new(Reading(self.env.fs.open_sequential(path)?));
+        let records = count_records(&mut reader, path)?;
+        self.logger.log(format_args!("Leaving out log #{number}: its {records} records follow lost ones"));
+        if records > 0 {
+            done.set_aside.push(number);
+        }
+        Ok(())
+    }
+
+    /// True if the log ends with the mark of a log that was closed: a batch without operations.
+    fn was_closed(&self, path: &Path) -> Result<bool> {
+        let mut reader = LogReader::new(Reading(self.env.fs.open_sequential(path)?));
+        let mut closed = false;
+        while let Some(item) = reader.next().map_err(|error| file_error(path, error))? {
+            closed = match item {
+                Item::Record { data, .. } => batch::check(data).is_ok_and(|batch| batch.is_empty()),
+                Item::Damage { .. } => false,
+            };
+        }
+        Ok(closed)
+    }
+}
+
+fn count_records(reader: &mut LogReader<Reading>, path: &Path) -> Result<usize> {
+    let mut records = 0;
+    while let Some(item) = reader.next().map_err(|error| file_error(path, error))? {
+        records += usize::from(matches!(item, Item::Record { .. }));
+    }
+    Ok(records)
+}
+
+/// Adds a table from a replayed memtable to level 0.
+pub(super) fn on_level_0(file: Option<NewFile>) -> impl Iterator<Item = (usize, NewFile)> {
+    file.into_iter().map(|file| (0, file))
+}

@@ -1,0 +1,127 @@
+//! The end of the log, where writes go, and how syncing writers share one flush of the device.
+//!
+//! ```text
+//!   log 7 (frozen, not synced)   log 9 (current)
+//!   [ r r r r r r r 0 0 0 ]      [ r r r r | room, zeros ... ]
+//!                                          ^ framer
+//! ```
+//!
+//! A sync covers the older logs first: no acknowledged write may lie behind one that a power cut can still take.
+
+use terrace_env::LogFile;
+use terrace_format::key::Sequence;
+use terrace_format::log::Framer;
+
+use super::Engine;
+use crate::error::{Error, Result};
+use crate::memtable::Memtable;
+use crate::sync::{Arc, Condvar, Mutex};
+
+/// A log that is still needed.
+#[derive(Clone)]
+pub(super) struct Log {
+    pub(super) number: u64,
+    pub(super) file: Arc<dyn LogFile>,
+}
+
+/// Where the next write goes.
+pub(super) struct LogTail {
+    pub(super) log: Log,
+    pub(super) framer: Framer,
+    pub(super) memtable: Arc<Memtable>,
+    /// The last number given out.
+    pub(super) sequence: Sequence,
+    /// Earlier logs whose memtables are not tables yet, oldest first.
+    pub(super) older: Vec<Log>,
+    /// Writes so far: a syncing writer waits for its own number.
+    pub(super) writes: u64,
+    /// True after a store that failed for want of space: the log ends here, and the next write begins a new one.
+    pub(super) broken: bool,
+    /// True if the log's name is durable in the directory.
+    pub(super) named: bool,
+    /// The record under construction; kept for its memory.
+    pub(super) record: Vec<u8>,
+}
+
+impl LogTail {
+    /// Stores a record at the end of the log. On an error the end has not moved.
+    pub(super) fn append(&mut self, record: &[u8]) -> Result<()> {
+        let mut framer = self.framer.clone();
+        // A record that fits a block is never split: a reader of a torn log then loses it whole or not at all.
+        for fragment in framer.frame(record, true) {
+            self.log.file.store(fragment.offset, &fragment.header, fragment.payload)?;
+        }
+        self.framer = framer;
+        Ok(())
+    }
+}
+
+/// Lets one syncing writer at a time flush the device, for all that wait.
+#[derive(Default)]
+pub(super) struct Syncer {
+    state: Mutex<SyncState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct SyncState {
+    /// Writes up to this number are durable.
+    durable: u64,
+    /// True while somebody flushes.
+    busy: bool,
+}
+
+impl Engine {
+    /// Returns when write number `write` is durable.
+    pub(super) fn sync_to(&self, write: u64) -> Result<()> {
+        let mut state = self.syncer.state.lock();
+        while state.durable < write {
+            self.check_refusal()?;
+            if state.busy {
+                self.syncer.changed.wait(&mut state);
+                continue;
+            }
+            state.busy = true;
+            drop(state);
+            let synced = self.sync_logs();
+            if let Err(error) = &synced {
+                // What the device has is unknown for good, so nobody may believe a later success.
+                self.refuse(error);
+            }
+            state = self.syncer.state.lock();
+            state.busy = false;
+            self.syncer.changed.notify_all();
+            state.durable = state.durable.max(synced?);
+        }
+        Ok(())
+    }
+
+    /// Makes all that has been written durable, and says up to which write that is.
+    fn sync_logs(&self) -> Result<u64> {
+        let (logs, writes, named) = {
+            let tail = self.commit.lock();
+            let tail = tail.as_ref().ok_or_else(closed)?;
+            let mut logs = tail.older.clone();
+            logs.push(tail.log.clone());
+            (logs, tail.writes, tail.named)
+        };
+        for log in &logs {
+            log.file.sync()?;
+        }
+        if !named {
+            self.options.env.fs.sync_dir(&self.directory)?;
+            let mut tail = self.commit.lock();
+            if let Some(tail) =
+                tail.as_mut().filter(|tail| logs.last().is_some_and(|l| l.number == tail.log.number))
+            {
+                tail.named = true;
+            }
+        }
+        Ok(writes)
+    }
+}
+
+/// The answer to a write after closing has begun.
+pub(super) fn closed() -> Error {
+    Error::NotSupported("a write to a database that is closed, or open for reading only".into())
+}

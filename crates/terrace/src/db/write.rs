@@ -1,0 +1,181 @@
+//! Writing: room, log, memtable, visibility, and durability if asked for.
+//!
+//! ```text
+//!   1. lock commit; see that there is room (else freeze the memtable, begin a new log, wait if need be)
+//!   2. number the batch and store it in the log          -> survives the death of the process
+//!   3. insert it into the memtable
+//!   4. publish its last number                           -> visible, all at once
+//!   5. unlock; with sync, wait until the device has it   -> survives a power cut
+//! ```
+//!
+//! The lock is a barging one: a writer that runs need not hand over to one that sleeps.
+
+use std::time::Duration;
+
+use terrace_format::batch::{BatchOp, MAX_LEN, WriteBatch};
+use terrace_format::key::{MAX_SEQUENCE, Sequence};
+use terrace_format::log::Framer;
+
+use super::tail::{Log, LogTail, closed};
+use super::{Engine, Frozen, State};
+use crate::compaction::policy::{LEVEL_0_SLOW, LEVEL_0_STOP};
+use crate::error::{Error, Result};
+use crate::memtable::Memtable;
+use crate::options::WriteOptions;
+use crate::sync::{Arc, MutexGuard, Ordering};
+
+/// How long a write waits, once, while level 0 is nearly too full: it leaves the machine to the merges.
+const SLOW_DOWN: Duration = Duration::from_millis(1);
+
+/// Memtables that may wait for their flush before writers do.
+const MAX_FROZEN: usize = 1;
+
+impl Engine {
+    pub(super) fn write(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
+        if batch.is_oversized() {
+            return Err(Error::InvalidArgument(format!("a key or value of more than {MAX_LEN} bytes")));
+        }
+        let mut commit = self.commit.lock();
+        let tail = commit.as_mut().ok_or_else(closed)?;
+        self.make_room(tail)?;
+        self.append(tail, batch)?;
+        let write = tail.writes;
+        drop(commit);
+        if options.sync { self.sync_to(write) } else { Ok(()) }
+    }
+
+    /// Steps 2 to 4.
+    fn append(&self, tail: &mut LogTail, batch: &WriteBatch) -> Result<()> {
+        let first = tail.sequence + 1;
+        let last = tail.sequence + batch.len() as u64;
+        if last > MAX_SEQUENCE {
+            return Err(Error::NotSupported(format!("a write beyond sequence number {MAX_SEQUENCE}")));
+        }
+        let mut record = std::mem::take(&mut tail.record);
+        record.clear();
+        record.extend_from_slice(&first.to_le_bytes());
+        record.extend_from_slice(&batch.as_bytes()[size_of::<Sequence>()..]);
+        let stored = tail.append(&record);
+        tail.record = record;
+        if let Err(error) = stored {
+            self.store_failed(tail, &error);
+            return Err(error);
+        }
+        tail.memtable.insert(
+            first,
+            batch.iter().map(|operation| match operation {
+                BatchOp::Put { key, value } => (key, Some(value)),
+                BatchOp::Delete { key } => (key, None),
+            }),
+        );
+        tail.sequence = last;
+        tail.writes += 1;
+        self.visible.store(last, Ordering::Release);
+        Ok(())
+    }
+
+    /// Without space the failed record's header is missing or wrong, so that readers of the log stop there; the next
+    /// log goes on with the same number, so that they miss nothing. After any other error nobody knows.
+    fn store_failed(&self, tail: &mut LogTail, error: &Error) {
+        if error.is_resumable() {
+            tail.broken = true;
+        } else {
+            self.refuse(error);
+        }
+    }
+
+    /// Returns when the memtable has room for a write.
+    fn make_room(&self, tail: &mut LogTail) -> Result<()> {
+        let mut may_slow = true;
+        loop {
+            self.check_refusal()?;
+            if tail.broken || tail.memtable.bytes() >= self.options.write_buffer_size {
+                self.wait_for(|state| {
+                    state.frozen.len() < MAX_FROZEN && state.set.version.levels[0].len() < LEVEL_0_STOP
+                })?;
+                self.switch(tail)?;
+            } else if may_slow && self.level_0_files() >= LEVEL_0_SLOW {
+                may_slow = false;
+                self.options.env.clock.sleep(SLOW_DOWN);
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    fn level_0_files(&self) -> usize {
+        self.view.load().version.levels[0].len()
+    }
+
+    /// Freezes the memtable, if it holds anything, and begins a new log and a new memtable.
+    pub(super) fn switch(&self, tail: &mut LogTail) -> Result<()> {
+        let log = self.create_log()?;
+        let memtable = Memtable::new(self.comparator.clone());
+        let old_log = std::mem::replace(&mut tail.log, log);
+        tail.framer = Framer::at(0);
+        tail.broken = false;
+        tail.named = false;
+        let old = std::mem::replace(&mut tail.memtable, Arc::clone(&memtable));
+        let mut state = self.state.lock();
+        // Logs from before the manifest's log number are in tables.
+        tail.older.retain(|log| log.number >= state.set.log_number);
+        tail.older.push(old_log);
+        state.memtable = memtable;
+        let log = tail.older.last().map_or(0, |log| log.number);
+        let (next_log, last_sequence) = (tail.log.number, tail.sequence);
+        state.frozen.push_back(Frozen { memtable: old, log, next_log, last_sequence });
+        self.publish(&state);
+        self.schedule(&mut state);
+        Ok(())
+    }
+
+    pub(super) fn create_log(&self) -> Result<Log> {
+        let number = self.new_file_number();
+        let path = self.path_of(terrace_format::filename::FileName::Log(number));
+        let capacity = self.options.write_buffer_size as u64;
+        let file = self.options.env.fs.create_log(&path, capacity)?;
+        Ok(Log { number, file: Arc::from(file) })
+    }
+
+    pub(super) fn flush(&self) -> Result<()> {
+        let mut commit = self.commit.lock();
+        let tail = commit.as_mut().ok_or_else(closed)?;
+        self.check_refusal()?;
+        if !tail.memtable.is_empty() {
+            self.wait_for(|state| state.frozen.len() < MAX_FROZEN)?;
+            self.switch(tail)?;
+        }
+        let next_log = tail.log.number;
+        drop(commit);
+        self.wait_for(|state| state.frozen.iter().all(|frozen| frozen.next_log > next_log))
+    }
+
+    /// Returns when `done`, while the background works; an error if the background failed meanwhile and so can't
+    /// bring it about.
+    pub(super) fn wait_for(&self, done: impl Fn(&State) -> bool) -> Result<()> {
+        let mut state = self.state.lock();
+        let failures = state.failures;
+        if !done(&state) {
+            // A merge or flush that failed gets another chance, for us.
+            state.may_merge = true;
+            self.schedule(&mut state);
+        }
+        while !done(&state) {
+            self.check_refusal()?;
+            if let Some(error) = state.last_failure.as_ref().filter(|_| state.failures != failures) {
+                return Err(error.clone());
+            }
+            self.wait(&mut state);
+        }
+        Ok(())
+    }
+
+    /// Waits for a change of `state`: by doing some background work here, where that is the way, else asleep.
+    pub(super) fn wait(&self, state: &mut MutexGuard<'_, State>) {
+        let changes = state.changes;
+        let worked = MutexGuard::unlocked(state, || self.options.env.scheduler.assist());
+        if !worked && state.changes == changes {
+            self.changed.wait(state);
+        }
+    }
+}

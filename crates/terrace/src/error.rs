@@ -1,0 +1,120 @@
+//! What can go wrong, in the five kinds that LevelDB's users know.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use terrace_env::FileError;
+use terrace_format::Flaw;
+
+/// A result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// The kinds, one to one with LevelDB's status codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// What was asked for does not exist.
+    NotFound,
+    /// Stored bytes are damaged, or contradict each other.
+    Corruption,
+    /// Not possible with these files, options or handle.
+    NotSupported,
+    /// The call or an option is wrong.
+    InvalidArgument,
+    /// The system refused.
+    Io,
+}
+
+/// An error. Cheap to clone: one failure may be reported to many callers.
+///
+/// ```text
+/// corruption: 000042.ldb at 81920: checksum 0x0000000e, expected 0x0000000f as stored
+/// io: fsync 000043.log: No space left on device (os error 28)
+/// invalid argument: cities: does not exist (create_if_missing is false)
+/// ```
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file that should exist does not.
+    #[error("not found: {0}")]
+    NotFound(String),
+    /// A damaged file.
+    #[error("corruption: {0}")]
+    Corruption(Corruption),
+    /// Not possible here.
+    #[error("not supported: {0}")]
+    NotSupported(String),
+    /// The caller's mistake.
+    #[error("invalid argument: {0}")]
+    InvalidArgument(String),
+    /// The system's answer to a call on a file.
+    #[error("io: {0}")]
+    Io(Arc<FileError>),
+    /// An earlier failure after which what is on disk is not known for sure. Writes are refused until the database
+    /// is opened again; reads go on.
+    #[error("writes are refused since an earlier error: {0}")]
+    Refused(Arc<Error>),
+}
+
+/// Where a file is damaged, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Corruption {
+    /// The file, or the directory if the damage is that a file is missing.
+    pub path: PathBuf,
+    /// The offset in bytes, if there is one.
+    pub at: Option<u64>,
+    /// What was found and what was expected.
+    pub what: String,
+}
+
+impl std::fmt::Display for Corruption {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = self.path.file_name().unwrap_or(self.path.as_os_str());
+        write!(f, "{}", name.to_string_lossy())?;
+        if let Some(at) = self.at {
+            write!(f, " at {at}")?;
+        }
+        write!(f, ": {}", self.what)
+    }
+}
+
+impl Error {
+    /// Damage in the file at `path`, as a decoder found it.
+    pub(crate) fn flaw(path: &Path, flaw: &Flaw) -> Error {
+        Error::corruption(path, Some(flaw.at), flaw.to_string())
+    }
+
+    /// Damage in the file at `path`.
+    pub(crate) fn corruption(path: &Path, at: Option<u64>, what: impl Into<String>) -> Error {
+        Error::Corruption(Corruption { path: path.to_path_buf(), at, what: what.into() })
+    }
+
+    /// The kind.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Error::NotFound(_) => ErrorKind::NotFound,
+            Error::Corruption(_) => ErrorKind::Corruption,
+            Error::NotSupported(_) => ErrorKind::NotSupported,
+            Error::InvalidArgument(_) => ErrorKind::InvalidArgument,
+            Error::Io(error) if error.is_not_found() => ErrorKind::NotFound,
+            Error::Io(_) => ErrorKind::Io,
+            Error::Refused(cause) => cause.kind(),
+        }
+    }
+
+    /// True if another opener holds the database.
+    pub fn is_locked(&self) -> bool {
+        matches!(self, Error::Io(error) if error.kind() == std::io::ErrorKind::WouldBlock)
+    }
+
+    /// True if nothing became unclear and the same call may succeed once there is space, memory or a free
+    /// descriptor.
+    pub fn is_resumable(&self) -> bool {
+        matches!(self, Error::Io(error) if error.is_exhausted())
+    }
+}
+
+impl From<FileError> for Error {
+    fn from(error: FileError) -> Error {
+        Error::Io(Arc::new(error))
+    }
+}

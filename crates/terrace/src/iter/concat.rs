@@ -1,0 +1,137 @@
+//! Tables that do not overlap, in key order, as one run. A table is opened when the walk comes to it.
+
+use terrace_format::comparator::Comparator;
+use terrace_format::key::InternalComparator;
+
+use crate::error::{Error, Result};
+use crate::sync::Arc;
+use crate::tables::TableIter;
+use crate::walk::InternalIterator;
+
+/// The tables of a run.
+pub(crate) trait Runs: Send + Sync {
+    /// How many.
+    fn len(&self) -> usize;
+    /// The greatest internal key of table `i`.
+    fn largest(&self, i: usize) -> &[u8];
+    /// Opens table `i`.
+    fn open(&self, i: usize) -> Result<TableIter>;
+}
+
+/// A walk over a run.
+pub(crate) struct ConcatIter {
+    comparator: InternalComparator,
+    runs: Arc<dyn Runs>,
+    /// The table of `iter`, if there is one.
+    index: usize,
+    iter: Option<TableIter>,
+    damage: Option<Error>,
+}
+
+impl ConcatIter {
+    pub(crate) fn new(comparator: InternalComparator, runs: Arc<dyn Runs>) -> ConcatIter {
+        ConcatIter { comparator, runs, index: 0, iter: None, damage: None }
+    }
+
+    fn note(&mut self, result: Result<()>) {
+        if let (None, Err(error)) = (&self.damage, result) {
+            self.damage = Some(error);
+        }
+    }
+
+    /// Leaves the present table for table `index`, if there is one.
+    fn enter(&mut self, index: Option<usize>) {
+        if let Some(iter) = self.iter.take() {
+            self.note(iter.status());
+        }
+        let Some(index) = index.filter(|&i| i < self.runs.len()) else { return };
+        self.index = index;
+        match self.runs.open(index) {
+            Ok(iter) => self.iter = Some(iter),
+            Err(error) => self.note(Err(error)),
+        }
+    }
+
+    /// Moves on to the following tables until there is an entry.
+    fn skip_forward(&mut self) {
+        while !self.valid() && self.index + 1 < self.runs.len() {
+            self.enter(Some(self.index + 1));
+            self.iter.iter_mut().for_each(TableIter::seek_to_first);
+        }
+    }
+
+    fn skip_backward(&mut self) {
+        while !self.valid() && self.index > 0 {
+            self.enter(Some(self.index - 1));
+            self.iter.iter_mut().for_each(TableIter::seek_to_last);
+        }
+    }
+}
+
+/// The first of `len` tables whose greatest key is not below `target`.
+fn first_reaching(len: usize, reaches: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, len);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if reaches(middle) { high = middle } else { low = middle + 1 }
+    }
+    low
+}
+
+impl InternalIterator for ConcatIter {
+    fn valid(&self) -> bool {
+        self.iter.as_ref().is_some_and(TableIter::valid)
+    }
+
+    fn seek_to_first(&mut self) {
+        self.enter(Some(0));
+        self.iter.iter_mut().for_each(TableIter::seek_to_first);
+        self.skip_forward();
+    }
+
+    fn seek_to_last(&mut self) {
+        self.enter(self.runs.len().checked_sub(1));
+        self.iter.iter_mut().for_each(TableIter::seek_to_last);
+        self.skip_backward();
+    }
+
+    fn seek(&mut self, target: &[u8]) {
+        let reaches = |i: usize| self.comparator.compare(self.runs.largest(i), target).is_ge();
+        let index = first_reaching(self.runs.len(), reaches);
+        if index != self.index || self.iter.is_none() {
+            self.enter(Some(index));
+        }
+        if index >= self.runs.len() {
+            // Past the end: nothing to skip to.
+            self.index = index;
+            return;
+        }
+        self.iter.iter_mut().for_each(|iter| iter.seek(target));
+        self.skip_forward();
+    }
+
+    fn next(&mut self) {
+        self.iter.iter_mut().for_each(TableIter::next);
+        self.skip_forward();
+    }
+
+    fn prev(&mut self) {
+        self.iter.iter_mut().for_each(TableIter::prev);
+        self.skip_backward();
+    }
+
+    fn key(&self) -> &[u8] {
+        self.iter.as_ref().map_or(&[], TableIter::key)
+    }
+
+    fn value(&self) -> &[u8] {
+        self.iter.as_ref().map_or(&[], TableIter::value)
+    }
+
+    fn status(&self) -> Result<()> {
+        if let Some(error) = &self.damage {
+            return Err(error.clone());
+        }
+        self.iter.as_ref().map_or(Ok(()), TableIter::status)
+    }
+}

@@ -1,0 +1,485 @@
+//! What a user's iterator shows: of each key the newest version that its snapshot sees, unless that is a delete.
+//!
+//! ```text
+//!   runs, merged:   a@9 put | a@4 put | b@7 delete | b@2 put | c@3 put
+//!   shown at 8:     a (of 4)                                  c (of 3)
+//! ```
+//!
+//! Going forward, the merge stands *at* the version that is shown. Going backward, the newest version of a key comes
+//! last, so the merge stands *before* the key's versions, and key and value are held in copies.
+
+use terrace_format::comparator::{Bytewise, Comparator};
+use terrace_format::key::{self, InternalComparator, Kind, ParsedKey, Sequence};
+
+use super::MergeIter;
+use crate::error::{Error, Result};
+use crate::options::ReadOptions;
+use crate::sync::Arc;
+use crate::walk::InternalIterator;
+
+/// The database behind an iterator: lives as long as the iterator does.
+pub(crate) trait Owner: Send + Sync {
+    /// Told about one entry in roughly every mebibyte read.
+    fn sample(&self, internal_key: &[u8]);
+}
+
+/// Bytes read between two samples.
+const SAMPLE_PERIOD: usize = 1 << 20;
+
+/// A walk over a database in key order, both ways, at the state of one moment.
+///
+/// Begins nowhere: seek first. Belongs to one thread at a time. Holds the files that it needs, and keeps the
+/// database open, until it is dropped.
+///
+/// Damage does not end the walk: the damaged block is left out, and [`DbIterator::status`] says so from then on.
+/// A loop that must not miss anything asks it when it has ended.
+///
+/// ```
+/// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+/// # let db = terrace::Db::open("cities", &options)?;
+/// db.put(b"CH/Bern", b"46.95,7.45")?;
+/// db.put(b"CH/Chur", b"46.85,9.53")?;
+/// let mut iter = db.iter();
+/// iter.seek(b"CH/C");
+/// while iter.valid() {
+///     println!("{} {}", iter.key().escape_ascii(), iter.value().escape_ascii());
+///     iter.next();
+/// }
+/// iter.status()?;
+/// # Ok::<(), terrace::Error>(())
+/// ```
+pub struct DbIterator {
+    walk: Visible,
+    /// Declared last, so that it is dropped last: what the walk reads belongs to it.
+    _owner: Option<Arc<dyn Owner>>,
+}
+
+impl DbIterator {
+    pub(crate) fn new(mut walk: Visible, owner: Arc<dyn Owner>) -> DbIterator {
+        walk.sampler = Some(Arc::clone(&owner));
+        DbIterator { walk, _owner: Some(owner) }
+    }
+
+    /// True if it stands at an entry.
+    pub fn valid(&self) -> bool {
+        self.walk.valid
+    }
+
+    /// Moves to the first key.
+    pub fn seek_to_first(&mut self) {
+        self.walk.seek_to_first();
+    }
+
+    /// Moves to the last key.
+    pub fn seek_to_last(&mut self) {
+        self.walk.seek_to_last();
+    }
+
+    /// Moves to the first key that is not below `target`.
+    pub fn seek(&mut self, target: &[u8]) {
+        self.walk.seek(target);
+    }
+
+    /// Moves to the next key. Does nothing if it stands at no entry.
+    #[allow(clippy::should_implement_trait)] // The field's name; for an `Iterator` there is `into_forward`.
+    pub fn next(&mut self) {
+        self.walk.next();
+    }
+
+    /// Moves to the key before. Does nothing if it stands at no entry.
+    pub fn prev(&mut self) {
+        self.walk.prev();
+    }
+
+    /// The key here; empty if it stands at no entry.
+    pub fn key(&self) -> &[u8] {
+        self.walk.key()
+    }
+
+    /// The value here; empty if it stands at no entry.
+    pub fn value(&self) -> &[u8] {
+        self.walk.value()
+    }
+
+    /// The first damage or failure met so far.
+    pub fn status(&self) -> Result<()> {
+        self.walk.status()
+    }
+
+    /// All entries from the first on. A failure is the last item.
+    pub fn into_forward(mut self) -> Forward {
+        self.seek_to_first();
+        Forward(Some(self))
+    }
+
+    /// All entries from the last on, backward. A failure is the last item.
+    pub fn into_backward(mut self) -> Backward {
+        self.seek_to_last();
+        Backward(Some(self))
+    }
+
+    fn pull(iter: &mut Option<DbIterator>, step: fn(&mut DbIterator)) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
+        let walk = iter.as_mut()?;
+        if walk.valid() {
+            let entry = (walk.key().to_vec(), walk.value().to_vec());
+            step(walk);
+            return Some(Ok(entry));
+        }
+        let status = walk.status();
+        *iter = None;
+        status.err().map(Err)
+    }
+}
+
+impl std::fmt::Debug for DbIterator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.valid() {
+            write!(f, "DbIterator('{}')", self.key().escape_ascii())
+        } else {
+            f.write_str("DbIterator")
+        }
+    }
+}
+
+/// Entries in key order.
+#[derive(Debug)]
+pub struct Forward(Option<DbIterator>);
+
+impl Iterator for Forward {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        DbIterator::pull(&mut self.0, DbIterator::next)
+    }
+}
+
+/// Entries in key order, backward.
+#[derive(Debug)]
+pub struct Backward(Option<DbIterator>);
+
+impl Iterator for Backward {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        DbIterator::pull(&mut self.0, DbIterator::prev)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Forward,
+    Backward,
+}
+
+/// The bounds of a walk: keys from `lower` up to, but without, `upper`.
+#[derive(Default)]
+struct Bounds {
+    lower: Option<Vec<u8>>,
+    upper: Option<Vec<u8>>,
+}
+
+impl Bounds {
+    fn new(options: &ReadOptions, comparator: &dyn Comparator) -> Result<Bounds> {
+        let mut bounds = Bounds { lower: options.lower_bound.clone(), upper: options.upper_bound.clone() };
+        let Some(prefix) = &options.prefix else { return Ok(bounds) };
+        if comparator.name() != Bytewise.name() {
+            let order = comparator.name();
+            return Err(Error::NotSupported(format!(
+                "a prefix under the order {order}: keys with it need not be together"
+            )));
+        }
+        if bounds.lower.as_ref().is_none_or(|lower| lower < prefix) {
+            bounds.lower = Some(prefix.clone());
+        }
+        if let Some(end) = prefix_end(prefix)
+            && bounds.upper.as_ref().is_none_or(|upper| *upper > end)
+        {
+            bounds.upper = Some(end);
+        }
+        Ok(bounds)
+    }
+}
+
+/// The least key above every key that begins with `prefix`, if there is one.
+fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|&byte| byte != 0xff)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
+}
+
+/// The walk of a [`DbIterator`].
+pub(crate) struct Visible {
+    merge: MergeIter,
+    user: Arc<dyn Comparator>,
+    sequence: Sequence,
+    bounds: Bounds,
+    direction: Direction,
+    valid: bool,
+    /// Backward: the key and value shown. Forward: scratch for the key whose versions are skipped.
+    key: Vec<u8>,
+    value: Vec<u8>,
+    target: Vec<u8>,
+    damage: Option<Error>,
+    /// True if the options made no sense: then nothing is ever shown.
+    refused: bool,
+    sampler: Option<Arc<dyn Owner>>,
+    until_sample: usize,
+}
+
+impl Visible {
+    /// Over `merge`, at `sequence`.
+    pub(crate) fn new(
+        comparator: &InternalComparator,
+        merge: MergeIter,
+        sequence: Sequence,
+        options: &ReadOptions,
+    ) -> Visible {
+        let user = Arc::clone(comparator.user());
+        let bounds = Bounds::new(options, &*user);
+        let mut walk = Visible {
+            merge,
+            user,
+            sequence,
+            bounds: Bounds::default(),
+            direction: Direction::Forward,
+            valid: false,
+            key: Vec::new(),
+            value: Vec::new(),
+            target: Vec::new(),
+            damage: None,
+            refused: false,
+            sampler: None,
+            until_sample: SAMPLE_PERIOD,
+        };
+        match bounds {
+            Ok(bounds) => walk.bounds = bounds,
+            Err(error) => walk.refuse(error),
+        }
+        walk
+    }
+
+    pub(crate) fn key(&self) -> &[u8] {
+        match self.direction {
+            _ if !self.valid => &[],
+            Direction::Forward => key::user_key(self.merge.key()),
+            Direction::Backward => &self.key,
+        }
+    }
+
+    pub(crate) fn value(&self) -> &[u8] {
+        match self.direction {
+            _ if !self.valid => &[],
+            Direction::Forward => self.merge.value(),
+            Direction::Backward => &self.value,
+        }
+    }
+
+    pub(crate) fn status(&self) -> Result<()> {
+        match &self.damage {
+            Some(error) => Err(error.clone()),
+            None => self.merge.status(),
+        }
+    }
+
+    /// Shows nothing, ever, and gives `error` as its status.
+    pub(crate) fn refuse(&mut self, error: Error) {
+        self.refused = true;
+        self.damage = Some(error);
+    }
+
+    /// Makes the walk invalid, and says whether it may go anywhere.
+    fn usable(&mut self) -> bool {
+        self.valid = false;
+        !self.refused
+    }
+
+    pub(crate) fn seek_to_first(&mut self) {
+        if !self.usable() {
+            return;
+        }
+        self.direction = Direction::Forward;
+        match self.bounds.lower.take() {
+            Some(lower) => {
+                self.seek_merge(&lower);
+                self.bounds.lower = Some(lower);
+            }
+            None => self.merge.seek_to_first(),
+        }
+        self.find_forward(false);
+    }
+
+    pub(crate) fn seek(&mut self, target: &[u8]) {
+        if !self.usable() {
+            return;
+        }
+        match &self.bounds.lower {
+            Some(lower) if self.user.compare(target, lower).is_lt() => return self.seek_to_first(),
+            _ => {}
+        }
+        self.direction = Direction::Forward;
+        self.seek_merge(target);
+        self.find_forward(false);
+    }
+
+    pub(crate) fn seek_to_last(&mut self) {
+        if !self.usable() {
+            return;
+        }
+        self.direction = Direction::Backward;
+        match self.bounds.upper.take() {
+            Some(upper) => {
+                // The newest conceivable version of the bound itself: everything before it is below the bound.
+                self.seek_merge_at(&upper, key::MAX_SEQUENCE);
+                self.bounds.upper = Some(upper);
+                if self.merge.valid() { self.merge.prev() } else { self.merge.seek_to_last() }
+            }
+            None => self.merge.seek_to_last(),
+        }
+        self.find_backward();
+    }
+
+    pub(crate) fn next(&mut self) {
+        if !self.valid {
+            return;
+        }
+        match self.direction {
+            Direction::Forward => {
+                self.key.clear();
+                self.key.extend_from_slice(key::user_key(self.merge.key()));
+                self.merge.next();
+            }
+            Direction::Backward => {
+                self.direction = Direction::Forward;
+                // The merge stands before the versions of the key shown; `key` already says which to skip.
+                if self.merge.valid() { self.merge.next() } else { self.merge.seek_to_first() }
+            }
+        }
+        self.find_forward(true);
+    }
+
+    pub(crate) fn prev(&mut self) {
+        if !self.valid {
+            return;
+        }
+        if self.direction == Direction::Forward {
+            self.key.clear();
+            self.key.extend_from_slice(key::user_key(self.merge.key()));
+            while self.merge.valid() && !self.user.compare(key::user_key(self.merge.key()), &self.key).is_lt()
+            {
+                self.merge.prev();
+            }
+            self.direction = Direction::Backward;
+        }
+        self.find_backward();
+    }
+
+    fn seek_merge(&mut self, user_key: &[u8]) {
+        self.seek_merge_at(user_key, self.sequence);
+    }
+
+    fn seek_merge_at(&mut self, user_key: &[u8], sequence: Sequence) {
+        self.target.clear();
+        key::append(&mut self.target, user_key, sequence, Kind::SEEK);
+        self.merge.seek(&self.target);
+    }
+
+    /// Forward to the first version to show; `skipping` leaves out versions of `self.key` and before.
+    fn find_forward(&mut self, mut skipping: bool) {
+        self.valid = false;
+        while self.merge.valid() {
+            self.count();
+            let merge_key = self.merge.key();
+            if let Some(upper) = &self.bounds.upper
+                && self.user.compare(key::user_key(merge_key), upper).is_ge()
+            {
+                return;
+            }
+            match key::parse(merge_key) {
+                Ok(ParsedKey { user_key, sequence, kind }) if sequence <= self.sequence => {
+                    let hidden = skipping && self.user.compare(user_key, &self.key).is_le();
+                    match kind {
+                        _ if hidden => {}
+                        Kind::Put => {
+                            self.valid = true;
+                            return;
+                        }
+                        Kind::Delete => {
+                            // Everything older of this key is hidden.
+                            skipping = true;
+                            self.key.clear();
+                            self.key.extend_from_slice(user_key);
+                        }
+                    }
+                }
+                Ok(_) => {}
+                Err(flaw) => self.note(flaw),
+            }
+            self.merge.next();
+        }
+    }
+
+    /// Backward to the next key to show, into `key` and `value`.
+    fn find_backward(&mut self) {
+        self.valid = false;
+        let mut shown = false;
+        while self.merge.valid() {
+            self.count();
+            match key::parse(self.merge.key()) {
+                Ok(ParsedKey { user_key, sequence, kind }) if sequence <= self.sequence => {
+                    if shown && self.user.compare(user_key, &self.key).is_lt() {
+                        break;
+                    }
+                    if !shown
+                        && self.bounds.lower.as_ref().is_some_and(|l| self.user.compare(user_key, l).is_lt())
+                    {
+                        return;
+                    }
+                    shown = kind == Kind::Put;
+                    if shown {
+                        self.key.clear();
+                        self.key.extend_from_slice(user_key);
+                        self.value.clear();
+                        self.value.extend_from_slice(self.merge.value());
+                    }
+                }
+                Ok(_) => {}
+                Err(flaw) => self.note(flaw),
+            }
+            self.merge.prev();
+        }
+        self.valid = shown;
+    }
+
+    fn note(&mut self, flaw: terrace_format::Flaw) {
+        let key = self.merge.key().escape_ascii();
+        let error = Error::corruption("database".as_ref(), None, format!("{flaw}, in the key '{key}'"));
+        self.damage.get_or_insert(error);
+    }
+
+    fn count(&mut self) {
+        let read = self.merge.key().len() + self.merge.value().len();
+        match self.until_sample.checked_sub(read) {
+            Some(left) => self.until_sample = left,
+            None => {
+                self.until_sample = SAMPLE_PERIOD;
+                if let Some(owner) = &self.sampler {
+                    owner.sample(self.merge.key());
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_prefix() {
+        assert_eq!(prefix_end(b"ab"), Some(b"ac".to_vec()));
+        assert_eq!(prefix_end(b"a\xff\xff"), Some(b"b".to_vec()));
+        assert_eq!(prefix_end(b"\xff\xff"), None);
+        assert_eq!(prefix_end(b""), None);
+    }
+}

@@ -1,0 +1,105 @@
+//! The info log: what the database did and why, for people.
+
+use std::fmt;
+use std::path::Path;
+
+use terrace_env::{Env, WritableFile};
+
+use crate::error::Result;
+use crate::sync::{Arc, Mutex};
+
+/// Receives one line per event. Called from any thread, sometimes with the database's locks held: it must not call
+/// back into the database, and should return soon.
+pub trait Logger: Send + Sync {
+    /// Takes a line, without its newline.
+    fn log(&self, line: fmt::Arguments<'_>);
+}
+
+impl fmt::Debug for dyn Logger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Logger")
+    }
+}
+
+/// Drops every line.
+pub(crate) struct NoLogger;
+
+impl Logger for NoLogger {
+    fn log(&self, _line: fmt::Arguments<'_>) {}
+}
+
+/// Lines in the file `LOG` of the database, each behind its time: `2026/11/21-20:44:03.000251 Recovering log #3`.
+pub(crate) struct FileLogger {
+    env: Env,
+    file: Mutex<Box<dyn WritableFile>>,
+}
+
+impl FileLogger {
+    /// Starts a fresh file at `path`.
+    pub(crate) fn create(env: &Env, path: &Path) -> Result<Arc<dyn Logger>> {
+        let file = Mutex::new(env.fs.create(path)?);
+        Ok(Arc::new(FileLogger { env: env.clone(), file }))
+    }
+}
+
+impl Logger for FileLogger {
+    fn log(&self, line: fmt::Arguments<'_>) {
+        let text = format!("{} {line}\n", Timestamp(self.env.clock.wall_us()));
+        let mut file = self.file.lock();
+        // A full disk must not stop the database from saying so elsewhere.
+        let _ = file.append(text.as_bytes()).and_then(|()| file.flush());
+    }
+}
+
+/// Microseconds since 1970 as LevelDB's info log writes them, in UTC.
+struct Timestamp(u64);
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, micros) = (self.0 / 1_000_000, self.0 % 1_000_000);
+        let (year, month, day) = civil(seconds / 86_400);
+        let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+        write!(f, "{year:04}/{month:02}/{day:02}-{hour:02}:{minute:02}:{second:02}.{micros:06}")
+    }
+}
+
+/// Year, month and day of the day number `days` since 1970-01-01.
+///
+/// Counts from 0000-03-01, so that the leap day is the last of its year (Hinnant, "chrono-Compatible Low-Level
+/// Date Algorithms").
+fn civil(days: u64) -> (u64, u64, u64) {
+    let shifted = days + 719_468;
+    let era = shifted / 146_097;
+    let day_of_era = shifted % 146_097;
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(micros: u64, expect: &str) {
+        assert_eq!(Timestamp(micros).to_string(), expect);
+    }
+
+    #[test]
+    fn the_epoch() {
+        check(0, "1970/01/01-00:00:00.000000");
+    }
+
+    #[test]
+    fn a_leap_day() {
+        check(1_709_210_096_000_007, "2024/02/29-12:34:56.000007");
+    }
+
+    #[test]
+    fn the_day_after_a_century_without_leap_day() {
+        check(4_107_542_400_000_000, "2100/03/01-00:00:00.000000");
+    }
+}

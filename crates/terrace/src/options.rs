@@ -1,0 +1,124 @@
+//! Options of a database, a read and a write, with LevelDB's names and defaults.
+
+use terrace_env::Env;
+use terrace_format::comparator::{Comparator, bytewise};
+use terrace_format::compress::{Codec, SNAPPY};
+use terrace_format::filter::FilterPolicy;
+
+use crate::cache::BlockCache;
+use crate::logger::Logger;
+use crate::snapshot::Snapshot;
+use crate::sync::Arc;
+
+/// How to open a database. Sizes are in bytes; values outside of the stated bounds are moved to the nearer one.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The order of keys. Must have the name, and the order, that the database was created with.
+    pub comparator: Arc<dyn Comparator>,
+    /// Create the database if it does not exist. Default: false.
+    pub create_if_missing: bool,
+    /// Fail if the database exists. Default: false.
+    pub error_if_exists: bool,
+    /// Fail at open on the first damaged log record, where LevelDB by default reports it to the info log and goes
+    /// on; and read every table that a merge wrote back before it counts. Default: false.
+    pub paranoid_checks: bool,
+    /// Files, clock, threads, randomness. Default: the machine's.
+    pub env: Env,
+    /// Receives what the database did. Default: none, and then it goes to the file `LOG` in the database.
+    pub logger: Option<Arc<dyn Logger>>,
+    /// The size at which a memtable becomes a table. 64 KiB to 1 GiB, default 4 MiB. Up to two live in memory.
+    pub write_buffer_size: usize,
+    /// The open files that the database may keep. 74 to 50,000, default 1,000.
+    pub max_open_files: usize,
+    /// Decompressed blocks. Default: none, and then the database makes one of 8 MiB.
+    pub block_cache: Option<Arc<BlockCache>>,
+    /// The size of a block before compression. 1 KiB to 4 MiB, default 4 KiB.
+    pub block_size: usize,
+    /// Keys between restart points of a block: 1 or more, default 16.
+    pub block_restart_interval: usize,
+    /// The size at which a merge begins a new table. 1 MiB to 1 GiB, default 2 MiB.
+    pub max_file_size: u64,
+    /// How blocks are compressed. Default: snappy.
+    ///
+    /// A codec that is not [`portable`](Codec::portable) makes the database unreadable for a stock LevelDB, which
+    /// will refuse it by its comparator name and change nothing.
+    pub compression: &'static Codec,
+    /// Go on with the log and the manifest of the last run, where they end in good order, instead of writing new
+    /// ones at open. Default: false.
+    pub reuse_logs: bool,
+    /// Lets look-ups skip tables that lack a key. Default: none.
+    pub filter_policy: Option<Arc<dyn FilterPolicy>>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            comparator: bytewise(),
+            create_if_missing: false,
+            error_if_exists: false,
+            paranoid_checks: false,
+            env: Env::default(),
+            logger: None,
+            write_buffer_size: 4 << 20,
+            max_open_files: 1000,
+            block_cache: None,
+            block_size: 4096,
+            block_restart_interval: 16,
+            max_file_size: 2 << 20,
+            compression: &SNAPPY,
+            reuse_logs: false,
+            filter_policy: None,
+        }
+    }
+}
+
+impl Options {
+    /// Moves each size to the nearer bound of what LevelDB allows.
+    pub(crate) fn clipped(&self) -> Options {
+        let mut options = self.clone();
+        options.max_open_files = options.max_open_files.clamp(74, 50_000);
+        options.write_buffer_size = options.write_buffer_size.clamp(64 << 10, 1 << 30);
+        options.max_file_size = options.max_file_size.clamp(1 << 20, 1 << 30);
+        options.block_size = options.block_size.clamp(1 << 10, 4 << 20);
+        options.block_restart_interval = options.block_restart_interval.max(1);
+        options
+    }
+}
+
+/// How to read.
+#[derive(Debug, Clone)]
+pub struct ReadOptions {
+    /// Kept for LevelDB's users: Terrace verifies the checksum of every block that it reads from a file.
+    pub verify_checksums: bool,
+    /// Keep the blocks that this read fetches in the cache. Turn it off for bulk scans. Default: true.
+    pub fill_cache: bool,
+    /// Read the state of that moment. Default: the state when the call is made.
+    pub snapshot: Option<Snapshot>,
+    /// Iterators show no key below this one.
+    pub lower_bound: Option<Vec<u8>>,
+    /// Iterators show no key at or above this one.
+    pub upper_bound: Option<Vec<u8>>,
+    /// Iterators show only keys that begin so. For the bytewise order only.
+    pub prefix: Option<Vec<u8>>,
+}
+
+impl Default for ReadOptions {
+    fn default() -> ReadOptions {
+        ReadOptions {
+            verify_checksums: false,
+            fill_cache: true,
+            snapshot: None,
+            lower_bound: None,
+            upper_bound: None,
+            prefix: None,
+        }
+    }
+}
+
+/// How to write.
+#[derive(Debug, Clone, Default)]
+pub struct WriteOptions {
+    /// Return only when the write is on the medium. Without it a write survives the death of the process, but not
+    /// of the machine. Default: false.
+    pub sync: bool,
+}

@@ -1,0 +1,102 @@
+//! Snapshots: sequence numbers that somebody still reads at.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use terrace_format::key::Sequence;
+
+use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
+
+/// The state of a database at one moment. Reads through it see neither later writes nor later deletes.
+///
+/// Held, it keeps the versions that it sees from being merged away; dropping the last clone releases it. It may
+/// outlive the database handle, and then keeps nothing.
+#[derive(Clone)]
+pub struct Snapshot {
+    held: Arc<Held>,
+}
+
+struct Held {
+    sequence: Sequence,
+    list: Arc<Snapshots>,
+}
+
+impl Snapshot {
+    /// The number of the last write that it sees.
+    pub fn sequence(&self) -> Sequence {
+        self.held.sequence
+    }
+
+    /// True if it was taken of the database that owns `list`.
+    pub(crate) fn belongs_to(&self, list: &Arc<Snapshots>) -> bool {
+        Arc::ptr_eq(&self.held.list, list)
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Snapshot({})", self.sequence())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.list.release(self.sequence);
+    }
+}
+
+/// The snapshots of one database, and how often each is held.
+#[derive(Default)]
+pub(crate) struct Snapshots {
+    held: Mutex<BTreeMap<Sequence, usize>>,
+}
+
+impl Snapshots {
+    /// Takes a snapshot of everything that `visible` covers.
+    pub(crate) fn take(self: &Arc<Self>, visible: &AtomicU64) -> Snapshot {
+        let mut held = self.held.lock();
+        // Read under the lock: `oldest` can't slip between the reading and the registration, and so
+        // never answers more than a snapshot that is about to appear.
+        let sequence = visible.load(Ordering::Acquire);
+        *held.entry(sequence).or_default() += 1;
+        Snapshot { held: Arc::new(Held { sequence, list: Arc::clone(self) }) }
+    }
+
+    /// The oldest sequence number that anybody may still read at, now or later.
+    pub(crate) fn oldest(&self, visible: &AtomicU64) -> Sequence {
+        let held = self.held.lock();
+        held.keys().next().copied().unwrap_or_else(|| visible.load(Ordering::Acquire))
+    }
+
+    fn release(&self, sequence: Sequence) {
+        let mut held = self.held.lock();
+        if let Some(count) = held.get_mut(&sequence) {
+            *count -= 1;
+            if *count == 0 {
+                held.remove(&sequence);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_is_the_first_still_held() {
+        let list = Arc::new(Snapshots::default());
+        let visible = AtomicU64::new(5);
+        assert_eq!(list.oldest(&visible), 5);
+        let five = list.take(&visible);
+        let clone = five.clone();
+        visible.store(9, Ordering::Release);
+        let nine = list.take(&visible);
+        assert_eq!((five.sequence(), nine.sequence(), list.oldest(&visible)), (5, 9, 5));
+        drop(five);
+        assert_eq!(list.oldest(&visible), 5, "a clone still holds it");
+        drop(clone);
+        visible.store(12, Ordering::Release);
+        assert_eq!(list.oldest(&visible), 9);
+    }
+}

@@ -1,0 +1,9 @@
+//! Table files: opening them, keeping them open within a budget, reading them.
+
+mod reader;
+mod slots;
+mod writer;
+
+pub(crate) use reader::{BlockRead, TableContext, TableIter, is_version_of};
+pub(crate) use slots::{TableCache, TableSlot};
+pub(crate) use writer::TableWriter;

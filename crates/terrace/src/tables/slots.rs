@@ -1,0 +1,98 @@
+//! Which tables are open.
+//!
+//! An open table hangs in the slot of its file's metadata, so a look-up that has the version has the table: no
+//! search, no lock. The number of open tables is bounded: opening one more closes one that was not used since the
+//! hand of the clock last passed it.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Weak;
+
+use terrace_env::Access;
+use terrace_format::filename::FileName;
+
+use super::reader::{Table, TableContext};
+use crate::error::{Error, Result};
+use crate::options::Options;
+use crate::sync::{Arc, ArcSwapOption, AtomicBool, Mutex, Ordering};
+
+/// The place of one table.
+#[derive(Default)]
+pub(crate) struct TableSlot {
+    table: ArcSwapOption<Table>,
+    /// Set by every use, cleared by the hand of the clock.
+    used: AtomicBool,
+}
+
+/// The open tables of one database.
+pub(crate) struct TableCache {
+    directory: PathBuf,
+    options: Options,
+    context: Arc<TableContext>,
+    limit: usize,
+    clock: Mutex<VecDeque<Weak<TableSlot>>>,
+}
+
+/// Descriptors that are not for tables: log, manifest, lock, info log and a few in passing.
+const OTHER_FILES: usize = 10;
+
+impl TableCache {
+    pub(crate) fn new(directory: &Path, options: &Options, context: Arc<TableContext>) -> TableCache {
+        let limit = options.max_open_files.saturating_sub(OTHER_FILES).max(1);
+        let (directory, options) = (directory.to_path_buf(), options.clone());
+        TableCache { directory, options, context, limit, clock: Mutex::default() }
+    }
+
+    /// The table of file `number`, of `size` bytes, whose slot is `slot`.
+    pub(crate) fn table(&self, slot: &Arc<TableSlot>, number: u64, size: u64) -> Result<Arc<Table>> {
+        if let Some(table) = &*slot.table.load() {
+            // A plain store would make readers of one table fight for its cache line.
+            if !slot.used.load(Ordering::Relaxed) {
+                slot.used.store(true, Ordering::Relaxed);
+            }
+            return Ok(Arc::clone(table));
+        }
+        let table = Arc::new(self.open(number, size)?);
+        slot.table.store(Some(Arc::clone(&table)));
+        self.admit(slot);
+        Ok(table)
+    }
+
+    fn open(&self, number: u64, size: u64) -> Result<Table> {
+        let path = self.directory.join(FileName::Table(number).to_string());
+        let fs = &self.options.env.fs;
+        let (path, file) = match fs.open_random(&path, Access::Read) {
+            Err(error) if error.is_not_found() => {
+                let old = self.directory.join(FileName::OldTable(number).to_string());
+                match fs.open_random(&old, Access::Read) {
+                    Ok(file) => (old, file),
+                    Err(_) => return Err(Error::from(error)),
+                }
+            }
+            opened => (path, opened?),
+        };
+        if size != 0 && file.len() < size {
+            let what = format!("{} bytes, expected {size} as the manifest says", file.len());
+            return Err(Error::corruption(&path, None, what));
+        }
+        Table::open(file, path, number, Arc::clone(&self.context))
+    }
+
+    fn admit(&self, slot: &Arc<TableSlot>) {
+        let mut clock = self.clock.lock();
+        clock.push_back(Arc::downgrade(slot));
+        // Twice round at most: the first round clears every mark.
+        for _ in 0..2 * clock.len() {
+            if clock.len() <= self.limit {
+                break;
+            }
+            let Some(hand) = clock.pop_front() else { break };
+            let Some(slot) = hand.upgrade() else { continue };
+            if slot.used.swap(false, Ordering::Relaxed) {
+                clock.push_back(hand);
+            } else {
+                slot.table.store(None);
+            }
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! A version: the table files that make up the database at one moment, as a value.
+//!
+//! ```text
+//!   level 0    files overlap; any may hold the newest version of a key
+//!   level 1-6  files of a level do not overlap and stand in key order; a lower level is newer
+//! ```
+//!
+//! A version never changes. Readers hold the one they started with; its files stay until nobody holds it.
+
+mod build;
+mod get;
+mod manifest;
+mod set;
+
+pub(crate) use build::Builder;
+pub(crate) use get::WornFile;
+pub(crate) use manifest::Manifest;
+pub(crate) use set::{Recovered, VersionSet};
+
+use std::fmt;
+
+use terrace_format::comparator::Comparator;
+use terrace_format::edit::{LEVELS, NewFile};
+use terrace_format::key::{InternalComparator, InternalKey};
+
+use crate::error::Result;
+use crate::iter::{ConcatIter, Runs, Source};
+use crate::sync::{Arc, AtomicI64};
+use crate::tables::{BlockRead, TableCache, TableIter, TableSlot};
+
+/// A table file of a version.
+pub(crate) struct FileMeta {
+    pub(crate) number: u64,
+    pub(crate) size: u64,
+    pub(crate) smallest: InternalKey,
+    pub(crate) largest: InternalKey,
+    /// Look-ups that may still pass through this file in vain before it is worth merging it away.
+    pub(crate) allowed_seeks: AtomicI64,
+    pub(crate) slot: Arc<TableSlot>,
+}
+
+/// A merge of a megabyte costs about as much as 64 seeks (25 MB of reading and writing against 10 ms each); half of
+/// that, to be careful: one seek for every 16 KiB.
+const BYTES_PER_SEEK: u64 = 16 << 10;
+
+impl FileMeta {
+    pub(crate) fn new(file: NewFile) -> Arc<FileMeta> {
+        let seeks = (file.size / BYTES_PER_SEEK).max(100) as i64;
+        Arc::new(FileMeta {
+            number: file.number,
+            size: file.size,
+            smallest: file.smallest,
+            largest: file.largest,
+            allowed_seeks: AtomicI64::new(seeks),
+            slot: Arc::default(),
+        })
+    }
+
+    /// As it stands in an edit.
+    pub(crate) fn to_edit(&self) -> NewFile {
+        NewFile {
+            number: self.number,
+            size: self.size,
+            smallest: self.smallest.clone(),
+            largest: self.largest.clone(),
+        }
+    }
+}
+
+impl fmt::Debug for FileMeta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}[{:?} .. {:?}]", self.number, self.size, self.smallest, self.largest)
+    }
+}
+
+/// The sum of the sizes of `files`, in bytes.
+pub(crate) fn total_size(files: &[Arc<FileMeta>]) -> u64 {
+    files.iter().map(|file| file.size).sum()
+}
+
+/// The files of a database at one moment.
+pub(crate) struct Version {
+    pub(crate) comparator: InternalComparator,
+    /// Level 0 from the newest file to the oldest; the others in key order.
+    pub(crate) levels: [Vec<Arc<FileMeta>>; LEVELS],
+}
+
+/// A range of user keys, both ends included; an open end is None.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KeyRange<'a> {
+    pub(crate) begin: Option<&'a [u8]>,
+    pub(crate) end: Option<&'a [u8]>,
+}
+
+impl Version {
+    pub(crate) fn empty(comparator: InternalComparator) -> Version {
+        Version { comparator, levels: Default::default() }
+    }
+
+    fn user(&self) -> &dyn Comparator {
+        &**self.comparator.user()
+    }
+
+    fn overlaps(&self, file: &FileMeta, range: KeyRange<'_>) -> bool {
+        let before =
+            range.begin.is_some_and(|begin| self.user().compare(file.largest.user_key(), begin).is_lt());
+        let behind = range.end.is_some_and(|end| self.user().compare(file.smallest.user_key(), end).is_gt());
+        !before && !behind
+    }
+
+    /// The index of the first file of a sorted level whose greatest key is not below `target`.
+    pub(crate) fn find(&self, level: usize, target: &[u8]) -> usize {
+        self.levels[level]
+            .partition_point(|file| self.comparator.compare(file.largest.as_bytes(), target).is_lt())
+    }
+
+    /// True if a file of `level` holds keys in `range`.
+    pub(crate) fn overlaps_level(&self, level: usize, range: KeyRange<'_>) -> bool {
+        self.levels[level].iter().any(|file| self.overlaps(file, range))
+    }
+
+    /// The files of `level` that may hold keys in `range`, in the level's order.
+    ///
+    /// On level 0 the range grows with each file that reaches beyond it: a merge must take a key's versions whole.
+    pub(crate) fn overlapping(&self, level: usize, range: KeyRange<'_>) -> Vec<Arc<FileMeta>> {
+        let mut files = self.overlapping_once(level, range);
+        loop {
+            let Some((low, high)) = self.hull(&files).filter(|_| level == 0) else { return files };
+            let begin = range.begin.map(|begin| self.lesser(begin, low));
+            let end = range.end.map(|end| self.greater(end, high));
+            let more = self.overlapping_once(level, KeyRange { begin, end });
+            if more.len() == files.len() {
+                return files;
+            }
+            files = more;
+        }
+    }
+
+    fn overlapping_once(&self, level: usize, range: KeyRange<'_>) -> Vec<Arc<FileMeta>> {
+        self.levels[level].iter().filter(|file| self.overlaps(file, range)).cloned().collect()
+    }
+
+    fn lesser<'a>(&self, a: &'a [u8], b: &'a [u8]) -> &'a [u8] {
+        if self.user().compare(b, a).is_lt() { b } else { a }
+    }
+
+    fn greater<'a>(&self, a: &'a [u8], b: &'a [u8]) -> &'a [u8] {
+        if self.user().compare(b, a).is_gt() { b } else { a }
+    }
+
+    /// The least and the greatest user key of `files`.
+    pub(crate) fn hull<'a>(&self, files: &'a [Arc<FileMeta>]) -> Option<(&'a [u8], &'a [u8])> {
+        let first = files.first()?;
+        let start = (first.smallest.user_key(), first.largest.user_key());
+        Some(files.iter().fold(start, |(low, high), file| {
+            (self.lesser(low, file.smallest.user_key()), self.greater(high, file.largest.user_key()))
+        }))
+    }
+
+    /// The runs of this version, newest first, for a merge.
+    pub(crate) fn sources(&self, tables: &Arc<TableCache>, read: BlockRead) -> Vec<Source> {
+        (0..LEVELS).flat_map(|level| self.runs(level, self.levels[level].clone(), tables, read)).collect()
+    }
+
+    /// `files` of one level as runs: on level 0 each by itself, on the others all together. Tables are opened when
+    /// they are come to, and one that can't be opened is damage met on the way.
+    pub(crate) fn runs(
+        &self,
+        level: usize,
+        files: Vec<Arc<FileMeta>>,
+        tables: &Arc<TableCache>,
+        read: BlockRead,
+    ) -> Vec<Source> {
+        let runs = match level {
+            0 => files.into_iter().map(|file| vec![file]).collect(),
+            _ if files.is_empty() => vec![],
+            _ => vec![files],
+        };
+        let source = |files| {
+            let run = SortedFiles { files, tables: Arc::clone(tables), read };
+            Source::Level(ConcatIter::new(self.comparator.clone(), Arc::new(run)))
+        };
+        runs.into_iter().map(source).collect()
+    }
+
+    /// About how many bytes of table files lie before `key`.
+    pub(crate) fn approximate_offset(&self, key: &InternalKey, tables: &TableCache) -> Result<u64> {
+        let mut offset = 0;
+        for (level, files) in self.levels.iter().enumerate() {
+            for file in files {
+                if self.comparator.compare(file.largest.as_bytes(), key.as_bytes()).is_le() {
+                    offset += file.size;
+                } else if self.comparator.compare(file.smallest.as_bytes(), key.as_bytes()).is_gt() {
+                    if level > 0 {
+                        break;
+                    }
+                } else {
+                    offset +=
+                        tables.table(&file.slot, file.number, file.size)?.approximate_offset(key.as_bytes());
+                }
+            }
+        }
+        Ok(offset)
+    }
+}
+
+/// Files of one sorted level, as a run.
+struct SortedFiles {
+    files: Vec<Arc<FileMeta>>,
+    tables: Arc<TableCache>,
+    read: BlockRead,
+}
+
+impl Runs for SortedFiles {
+    fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    fn largest(&self, i: usize) -> &[u8] {
+        self.files[i].largest.as_bytes()
+    }
+
+    fn open(&self, i: usize) -> Result<TableIter> {
+        let file = &self.files[i];
+        Ok(self.tables.table(&file.slot, file.number, file.size)?.iter(self.read))
+    }
+}

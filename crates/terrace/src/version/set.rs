@@ -1,0 +1,217 @@
+//! The current version and the numbers that go with it, and how they are read back from a manifest.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use terrace_env::Env;
+use terrace_format::edit::{LEVELS, VersionEdit};
+use terrace_format::filename::{FileName, current};
+use terrace_format::key::{InternalComparator, InternalKey, MAX_SEQUENCE, Sequence};
+use terrace_format::log::{Item, LogReader};
+
+use super::manifest::is_marked;
+use super::{Builder, Version};
+use crate::error::{Error, Result};
+use crate::stream::{Reading, file_error};
+use crate::sync::Arc;
+
+/// Behind a comparator's name: this database holds what a stock LevelDB can't read. It will refuse to open it, and
+/// change nothing, because the name differs from its own.
+pub(crate) const GUARD: &str = "+terrace.1";
+
+/// What the manifest says.
+#[derive(Clone)]
+pub(crate) struct VersionSet {
+    pub(crate) version: Arc<Version>,
+    /// Logs below this number hold nothing that is not in a table.
+    pub(crate) log_number: u64,
+    /// Of a LevelDB before 2011 that was killed while it merged; else 0.
+    pub(crate) prev_log_number: u64,
+    /// The last sequence number before the first record of log `log_number`, or later: what is in the tables.
+    pub(crate) last_sequence: Sequence,
+    /// Where the next merge of each level goes on.
+    pub(crate) compact_pointers: [Option<InternalKey>; LEVELS],
+    /// Whether the database is marked as unreadable for a stock LevelDB.
+    pub(crate) guarded: bool,
+}
+
+impl VersionSet {
+    pub(crate) fn empty(comparator: InternalComparator) -> VersionSet {
+        VersionSet {
+            version: Arc::new(Version::empty(comparator)),
+            log_number: 0,
+            prev_log_number: 0,
+            last_sequence: 0,
+            compact_pointers: Default::default(),
+            guarded: false,
+        }
+    }
+
+    /// The name that the manifest carries.
+    fn comparator_name(&self) -> Vec<u8> {
+        let name = self.version.comparator.user().name();
+        if self.guarded { format!("{name}{GUARD}").into_bytes() } else { name.as_bytes().to_vec() }
+    }
+
+    /// All of it as one edit, for the start of a manifest. The numbers come with the edit behind it.
+    pub(crate) fn snapshot(&self) -> VersionEdit {
+        let mut edit = VersionEdit { comparator: Some(self.comparator_name()), ..VersionEdit::default() };
+        for (level, key) in self.compact_pointers.iter().enumerate() {
+            edit.compact_pointers.extend(key.clone().map(|key| (level, key)));
+        }
+        for (level, files) in self.version.levels.iter().enumerate() {
+            edit.added.extend(files.iter().map(|file| (level, file.to_edit())));
+        }
+        edit
+    }
+
+    /// The set after `edit`. `path` is the manifest's, for errors.
+    pub(crate) fn after(&self, edit: &VersionEdit, path: &Path) -> Result<VersionSet> {
+        let mut builder = Builder::default();
+        builder.apply_with(edit, |number| {
+            self.version.levels.iter().flatten().find(|file| file.number == number).cloned()
+        });
+        let mut next = self.clone();
+        next.version = Arc::new(builder.build(&self.version, path)?);
+        next.take_numbers(edit);
+        Ok(next)
+    }
+
+    fn take_numbers(&mut self, edit: &VersionEdit) {
+        self.log_number = edit.log_number.unwrap_or(self.log_number);
+        self.prev_log_number = edit.prev_log_number.unwrap_or(self.prev_log_number);
+        self.last_sequence = edit.last_sequence.unwrap_or(self.last_sequence);
+        for (level, key) in &edit.compact_pointers {
+            self.compact_pointers[*level] = Some(key.clone());
+        }
+    }
+}
+
+/// What was read from a manifest.
+pub(crate) struct Recovered {
+    pub(crate) set: VersionSet,
+    pub(crate) next_file: u64,
+    pub(crate) manifest: u64,
+    /// The length of the manifest, if it ends in good order and may be gone on with.
+    pub(crate) resumable: Option<u64>,
+    /// Whether Terrace wrote it.
+    pub(crate) ours: bool,
+    /// Whether it marks the database as unreadable for a stock LevelDB.
+    pub(crate) guarded: bool,
+}
+
+/// The number of the manifest that CURRENT names.
+pub(crate) fn read_current(env: &Env, directory: &Path) -> Result<u64> {
+    let path = directory.join(FileName::Current.to_string());
+    let mut contents = Vec::new();
+    // A whole number of digits fits; anything longer is refused by the decoder.
+    const LONGEST: u64 = 64;
+    let file = Reading(env.fs.open_sequential(&path)?);
+    file.take(LONGEST).read_to_end(&mut contents).map_err(|error| file_error(&path, error))?;
+    current::decode(&contents).map_err(|flaw| Error::flaw(&path, &flaw))
+}
+
+/// The first file number of a database: LevelDB's first manifest has the one before.
+const FIRST_FILE: u64 = 2;
+
+impl Recovered {
+    /// A database that does not exist yet.
+    pub(crate) fn nothing(comparator: &InternalComparator) -> Recovered {
+        let set = VersionSet::empty(comparator.clone());
+        Recovered { set, next_file: FIRST_FILE, manifest: 0, resumable: None, ours: true, guarded: false }
+    }
+
+    /// Reads the manifest that CURRENT names. Any damage in it is an error.
+    pub(crate) fn read(env: &Env, directory: &Path, comparator: &InternalComparator) -> Result<Recovered> {
+        let manifest = read_current(env, directory)?;
+        let path = directory.join(FileName::Manifest(manifest).to_string());
+        let file = match env.fs.open_sequential(&path) {
+            Err(error) if error.is_not_found() => {
+                let what = format!("names {}, which does not exist", FileName::Manifest(manifest));
+                return Err(Error::corruption(&directory.join("CURRENT"), None, what));
+            }
+            opened => opened?,
+        };
+        Edits { path, comparator: comparator.clone() }.read(LogReader::new(Reading(file)), manifest)
+    }
+}
+
+/// The edits of one manifest.
+struct Edits {
+    path: PathBuf,
+    comparator: InternalComparator,
+}
+
+impl Edits {
+    fn read(&self, mut records: LogReader<Reading>, manifest: u64) -> Result<Recovered> {
+        let mut set = VersionSet::empty(self.comparator.clone());
+        let (mut builder, mut numbers, mut ours, mut first) =
+            (Builder::default(), Numbers::default(), false, true);
+        while let Some(item) = records.next().map_err(|error| file_error(&self.path, error))? {
+            let (offset, data) = match item {
+                Item::Record { offset, data } => (offset, data),
+                Item::Damage { flaw, .. } => return Err(Error::flaw(&self.path, &flaw)),
+            };
+            let edit =
+                VersionEdit::decode(data).map_err(|flaw| Error::flaw(&self.path, &flaw.moved(offset)))?;
+            self.check_comparator(&edit, &mut set)?;
+            ours |= first && is_marked(&edit);
+            first = false;
+            builder.apply(&edit);
+            set.take_numbers(&edit);
+            numbers.take(&edit);
+        }
+        let next_file = numbers.check(&self.path)?;
+        set.version = Arc::new(builder.build(&set.version, &self.path)?);
+        let tail = records.tail();
+        let resumable = tail.clean.then_some(tail.end);
+        let guarded = set.guarded;
+        Ok(Recovered { set, next_file, manifest, resumable, ours, guarded })
+    }
+
+    fn check_comparator(&self, edit: &VersionEdit, set: &mut VersionSet) -> Result<()> {
+        let Some(stored) = &edit.comparator else { return Ok(()) };
+        let given = self.comparator.user().name();
+        let plain = stored.strip_suffix(GUARD.as_bytes());
+        if stored != given.as_bytes() && plain != Some(given.as_bytes()) {
+            let stored = stored.escape_ascii();
+            return Err(Error::InvalidArgument(format!(
+                "{stored} does not match existing comparator : {given}"
+            )));
+        }
+        set.guarded = stored != given.as_bytes();
+        Ok(())
+    }
+}
+
+/// The numbers that every manifest must have said by its end.
+#[derive(Default)]
+struct Numbers {
+    next_file: Option<u64>,
+    log: Option<u64>,
+    last_sequence: Option<u64>,
+}
+
+/// Far beyond what any database reaches, and far enough from the end that counting on can't overflow.
+const MAX_FILE_NUMBER: u64 = u64::MAX / 2;
+
+impl Numbers {
+    fn take(&mut self, edit: &VersionEdit) {
+        self.next_file = edit.next_file.or(self.next_file);
+        self.log = edit.log_number.or(self.log);
+        self.last_sequence = edit.last_sequence.or(self.last_sequence);
+    }
+
+    fn check(&self, path: &Path) -> Result<u64> {
+        let need = |number: Option<u64>, what: &str, max: u64| match number {
+            Some(number) if number <= max => Ok(number),
+            Some(number) => {
+                Err(Error::corruption(path, None, format!("{what} {number}, expected at most {max}")))
+            }
+            None => Err(Error::corruption(path, None, format!("ends without a {what}"))),
+        };
+        need(self.last_sequence, "last sequence number", MAX_SEQUENCE)?;
+        need(self.log, "log number", MAX_FILE_NUMBER)?;
+        need(self.next_file, "next file number", MAX_FILE_NUMBER)
+    }
+}

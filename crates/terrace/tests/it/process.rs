@@ -1,0 +1,39 @@
+//! Another process that opens a database: this same test binary, started again for one task.
+
+use std::path::Path;
+use std::process::Command;
+
+use terrace::{Db, Env, RepairOptions};
+use terrace_testkit::settings::Settings;
+
+use crate::engine::options;
+
+const TASK: &str = "TERRACE_TEST_TASK";
+const DATABASE: &str = "TERRACE_TEST_DATABASE";
+
+/// Does `task` with the database at `path` in another process, and says how it went: `ok`, or the error.
+pub(crate) fn elsewhere(task: &str, path: &Path) -> String {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "process::task", "--nocapture"])
+        .env(TASK, task)
+        .env(DATABASE, path)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let answer = text.lines().find_map(|line| Some(line.split_once("answer: ")?.1.to_owned()));
+    answer.unwrap_or_else(|| panic!("{task}: {text}{}", String::from_utf8_lossy(&output.stderr)))
+}
+
+/// Not a test: what the other process does. Without a task it does nothing.
+#[test]
+fn task() {
+    let (Ok(task), Some(path)) = (std::env::var(TASK), std::env::var_os(DATABASE)) else { return };
+    let options = options(&Settings::default(), &Env::system());
+    let done = match task.as_str() {
+        "open" => Db::open(path, &options).map(drop),
+        "repair" => terrace::repair(path, &options, &RepairOptions::default()).map(drop),
+        "destroy" => terrace::destroy(path, &options),
+        other => panic!("unknown task {other}"),
+    };
+    println!("\nanswer: {}", done.map_or_else(|error| error.to_string(), |()| "ok".to_owned()));
+}
