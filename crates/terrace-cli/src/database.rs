@@ -144,12 +144,12 @@ pub(crate) struct Tables {
 }
 
 fn codec_parser() -> impl TypedValueParser<Value = &'static Codec> {
-    let value = |codec: &&&'static Codec| {
-        let about = if codec.portable { "" } else { "stock LevelDB 1.23 can't read it" };
+    let writable = CODECS.iter().filter(|codec| codec.writable);
+    PossibleValuesParser::new(writable.map(|codec| {
+        let about = if codec.portable { "LevelDB 1.23 reads it" } else { "stock LevelDB 1.23 can't read it" };
         PossibleValue::new(codec.name).help(about)
-    };
-    PossibleValuesParser::new(CODECS.iter().filter(|codec| codec.writable).map(|codec| value(&codec)))
-        .map(|name| compress::by_name(&name).unwrap_or(&compress::NONE))
+    }))
+    .map(|name| compress::by_name(&name).unwrap_or(&compress::NONE))
 }
 
 impl Tables {

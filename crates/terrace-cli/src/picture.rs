@@ -12,7 +12,7 @@
 
 use std::io::{self, Write};
 
-use terrace::LevelInfo;
+use terrace::{Comparator, LevelInfo};
 
 use crate::escape::Escaped;
 use crate::terminal::{Colour, Style};
@@ -24,14 +24,19 @@ const FIGURES: usize = "  level  files       size  ".len();
 /// The fewest cells in which a file is seen as one.
 const CELLS_PER_FILE: usize = 2;
 
-/// Draws `levels`.
-pub(crate) fn draw(out: &mut impl Write, levels: &[LevelInfo], style: &Style) -> io::Result<()> {
+/// Draws `levels`, whose keys are in `order`.
+pub(crate) fn draw(
+    out: &mut impl Write,
+    levels: &[LevelInfo],
+    order: &dyn Comparator,
+    style: &Style,
+) -> io::Result<()> {
     writeln!(out, "{}", style.paint(Colour::Dim, "  level  files       size"))?;
     let drawn = levels.iter().rposition(|level| !level.files.is_empty()).map_or(1, |last| last + 1);
     let largest = levels.iter().map(bytes).max().unwrap_or(0);
     let width = style.width.saturating_sub(FIGURES) / 2;
     for level in levels.iter().take(drawn) {
-        writeln!(out, "{}", line(level, largest, width, style).trim_end())?;
+        writeln!(out, "{}", line(level, order, largest, width, style).trim_end())?;
     }
     Ok(())
 }
@@ -41,7 +46,7 @@ pub(crate) fn bytes(level: &LevelInfo) -> u64 {
     level.files.iter().map(|file| file.size).sum()
 }
 
-fn line(level: &LevelInfo, largest: u64, width: usize, style: &Style) -> String {
+fn line(level: &LevelInfo, order: &dyn Comparator, largest: u64, width: usize, style: &Style) -> String {
     if level.files.is_empty() {
         return format!("  {:>5}  {:>5}  {:>9}", level.level, "-", "-");
     }
@@ -54,7 +59,11 @@ fn line(level: &LevelInfo, largest: u64, width: usize, style: &Style) -> String 
         units::count(level.files.len() as u64),
         units::size(bytes(level))
     );
-    format!("{figures}  {}{empty}  {}", style.paint(Colour::Cyan, cells), range(level, room, style.unicode))
+    format!(
+        "{figures}  {}{empty}  {}",
+        style.paint(Colour::Cyan, cells),
+        range(level, order, room, style.unicode)
+    )
 }
 
 /// The bar of a level that has files: at least one cell.
@@ -78,12 +87,13 @@ fn scale(part: u64, whole: u64, width: usize) -> usize {
     (part as f64 / whole.max(1) as f64 * width as f64).round() as usize
 }
 
-/// The least and the greatest key of a level, in `room` columns. The order of the files is not asked: level 0 has none.
-fn range(level: &LevelInfo, room: usize, unicode: bool) -> String {
-    // The files of a level come in the order of their keys, except on level 0, where any file shows the range as well.
-    let (Some(first), Some(last)) = (level.files.first(), level.files.last()) else { return String::new() };
+/// The least and the greatest key of a level, in `room` columns. The files of level 0 come in no order of keys.
+fn range(level: &LevelInfo, order: &dyn Comparator, room: usize, unicode: bool) -> String {
+    let least = level.files.iter().map(|file| &file.smallest).min_by(|a, b| order.compare(a, b));
+    let greatest = level.files.iter().map(|file| &file.largest).max_by(|a, b| order.compare(a, b));
+    let (Some(least), Some(greatest)) = (least, greatest) else { return String::new() };
     let each = room.saturating_sub(4) / 2;
-    format!("{} .. {}", cut(&first.smallest, each, unicode), cut(&last.largest, each, unicode))
+    format!("{} .. {}", cut(least, each, unicode), cut(greatest, each, unicode))
 }
 
 /// A key in at most `room` columns.
@@ -114,7 +124,7 @@ mod tests {
     #[track_caller]
     fn check(levels: &[LevelInfo], expect: &[&str]) {
         let mut out = Vec::new();
-        draw(&mut out, levels, &Style::PLAIN).unwrap();
+        draw(&mut out, levels, &terrace::Bytewise, &Style::PLAIN).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text.lines().skip(1).collect::<Vec<_>>(), expect, "\n{text}");
     }
@@ -134,6 +144,21 @@ mod tests {
                 "      2      2    2.0 KiB  #############=============  a .. z",
             ],
         );
+    }
+
+    #[test]
+    fn level_0_is_in_no_order() {
+        let files = [(1, "m", "z"), (1, "a", "f")];
+        check(&[level(0, &files)], &["      0      2        2 B  #############=============  a .. z"]);
+    }
+
+    #[test]
+    fn tiny_beside_large() {
+        let lines = [
+            "      0      1        1 B  #                           a .. b",
+            "      1      1    1.0 MiB  ##########################  a .. b",
+        ];
+        check(&[level(0, &[(1, "a", "b")]), level(1, &[(1 << 20, "a", "b")])], &lines);
     }
 
     #[test]

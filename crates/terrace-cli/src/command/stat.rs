@@ -2,10 +2,11 @@
 
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
-use terrace::{Db, FileInfo, LevelInfo, Options};
+use terrace::{Comparator, Db, FileInfo, LevelInfo, Options};
 use terrace_format::filename::FileName;
 
 use crate::cli::Run;
@@ -43,7 +44,7 @@ impl Run for Stat {
 /// What there is to say about a database.
 pub(crate) struct Figures {
     path: String,
-    comparator: String,
+    comparator: Arc<dyn Comparator>,
     sequence: u64,
     log_bytes: u64,
     levels: Vec<LevelInfo>,
@@ -54,7 +55,7 @@ impl Figures {
     pub(crate) fn of(db: &Db, options: &Options) -> Result<Figures, Failure> {
         Ok(Figures {
             path: db.path().display().to_string(),
-            comparator: options.comparator.name().to_owned(),
+            comparator: Arc::clone(&options.comparator),
             sequence: db.snapshot().sequence(),
             log_bytes: log_bytes(options, db.path()).map_err(|e| Failure::Database(e.to_string()))?,
             levels: db.levels(),
@@ -74,22 +75,22 @@ impl Figures {
         writeln!(out, "{}", style.paint(Colour::Bold, Escaped(self.path.as_bytes())))?;
         writeln!(
             out,
-            "{}, {} in tables, {} in logs, sequence {}, {}",
+            "{}, {} in tables, {} of logs, sequence {}, {}",
             units::plural(self.files(), "table"),
             units::size(self.bytes()),
             units::size(self.log_bytes),
             units::count(self.sequence),
-            Escaped(self.comparator.as_bytes()),
+            Escaped(self.comparator.name().as_bytes()),
         )?;
         writeln!(out)?;
-        picture::draw(out, &self.levels, style)
+        picture::draw(out, &self.levels, &*self.comparator, style)
     }
 
     /// For programs.
     fn to_json(&self) -> Value {
         json!({
             "path": self.path,
-            "comparator": self.comparator,
+            "comparator": self.comparator.name(),
             "sequence": self.sequence,
             "log_bytes": self.log_bytes,
             "table_bytes": self.bytes(),

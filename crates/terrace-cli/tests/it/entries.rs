@@ -120,6 +120,22 @@ fn load_tells_formats_apart() {
 }
 
 #[test]
+fn compression_reaches_the_tables() {
+    let trial = Trial::new();
+    let lines: String = (0..1000).map(|i| format!("key {i:05}\tthe same value\n")).collect();
+    for codec in ["none", "snappy", "zstd"] {
+        let flags = format!("--compression {codec}");
+        trial.pipe(&format!("load db - --create {flags}"), lines.as_bytes()).is(0, "");
+        trial.run(&format!("compact db {flags}")).shows(0, &[]);
+        let table = trial.a_file(".ldb");
+        let dumped = trial.run(&format!("dump --file {table}"));
+        let block = dumped.out.lines().find(|line| line.starts_with("block at 0: ")).unwrap();
+        assert!(block.contains(&format!(" unpacked, {codec}")), "{block}");
+        trial.run("destroy db --yes").is(0, "");
+    }
+}
+
+#[test]
 fn last_line_without_line_feed() {
     Trial::with("a\t1\nb\t2").run("scan db").is(0, "a\t1\nb\t2\n");
 }
