@@ -105,6 +105,9 @@ impl Replay<'_> {
             strict = false;
         }
         let end = reader.tail().end;
+        if !reader.tail().clean {
+            self.logger.log(format_args!("Log #{number} ends in the middle of a record, behind {end} bytes"));
+        }
         // Room behind the end, or a torn record, and the log is not gone on with.
         done.resumable = (whole && self.env.fs.len(path)? == end).then_some(end);
         Ok(Next::GoOn)

@@ -1,6 +1,7 @@
 //! The engine from outside: one binary, a module for each claim.
 //!
 //! ```text
+//!   bad_input   what is wrong with a directory, a file, a disk or an argument is said, and nothing is lost
 //!   crash       what was acknowledged survives a crash at any call, and nothing else appears
 //!   model       every answer is that of an ordered map, under any options
 //!   stock       stock LevelDB opens what Terrace wrote, and the other way round, at any moment
@@ -11,6 +12,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+mod bad_input;
 mod crash;
 mod engine;
 mod faults_of_leveldb;
