@@ -1,10 +1,12 @@
 //! The directory of a database: what is in it, what of it is still needed, and how to get rid of it.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use terrace_env::{Env, LockMode};
 use terrace_format::filename::FileName;
 
+use super::Engine;
 use crate::error::{Error, Result};
 use crate::options::Options;
 
@@ -58,4 +60,50 @@ pub fn destroy(path: impl AsRef<Path>, options: &Options) -> Result<()> {
     // Fails if other files are there, as it should.
     let _ = env.fs.remove_dir(directory);
     Ok(outcome?)
+}
+
+/// Where logs go whose records could not all be replayed.
+const LOST: &str = "lost";
+
+impl Engine {
+    /// Moves logs whose records were left out to where nothing removes them.
+    pub(super) fn set_logs_aside(&self, logs: &[u64]) -> Result<()> {
+        if logs.is_empty() {
+            return Ok(());
+        }
+        let (fs, lost) = (&self.options.env.fs, self.directory.join(LOST));
+        if !fs.exists(&lost)? {
+            fs.create_dir(&lost)?;
+        }
+        for &number in logs {
+            let name = FileName::Log(number).to_string();
+            self.logger.log(format_args!("Moving {name} to {LOST}: records in it follow lost ones"));
+            fs.rename(&self.directory.join(&name), &lost.join(&name))?;
+        }
+        Ok(())
+    }
+
+    /// Removes the leftovers of earlier runs. Called before the database is in use.
+    pub(super) fn sweep(&self) {
+        // Unreadable now, it will be swept another time.
+        let Ok(files) = list(&self.options.env, &self.directory) else { return };
+        let manifest = self.manifest.lock().number();
+        let state = self.state.lock();
+        let live: BTreeSet<u64> = state.set.version.levels.iter().flatten().map(|file| file.number).collect();
+        let log_number = state.set.log_number;
+        drop(state);
+        for file in files {
+            let needed = match file {
+                FileName::Log(number) => number >= log_number,
+                FileName::Manifest(number) => number >= manifest,
+                FileName::Table(number) | FileName::OldTable(number) => live.contains(&number),
+                FileName::Temp(_) => false,
+                FileName::Current | FileName::Lock | FileName::InfoLog | FileName::OldInfoLog => true,
+            };
+            if !needed {
+                self.logger.log(format_args!("Delete {file}"));
+                let _ = self.options.env.fs.remove(&self.path_of(file));
+            }
+        }
+    }
 }

@@ -6,6 +6,7 @@
 //! ```
 
 mod background;
+mod close;
 mod directory;
 mod install;
 mod levels;

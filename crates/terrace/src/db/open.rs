@@ -1,4 +1,4 @@
-//! Opening and closing.
+//! Opening.
 //!
 //! ```text
 //!   lock ──> CURRENT ──> manifest ──> tables all there? ──> logs replayed ──> new log, new manifest ──> sweep
@@ -11,7 +11,6 @@ use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 
 use terrace_env::{Env, FileLock, LockMode};
-use terrace_format::batch::WriteBatch;
 use terrace_format::edit::VersionEdit;
 use terrace_format::filename::FileName;
 use terrace_format::filter::OfUserKeys;
@@ -360,100 +359,5 @@ impl State {
             last_failure: None,
             changes: 0,
         }
-    }
-}
-
-/// Where logs go whose records could not all be replayed.
-const LOST: &str = "lost";
-
-impl Engine {
-    /// Moves logs whose records were left out to where nothing removes them.
-    fn set_logs_aside(&self, logs: &[u64]) -> Result<()> {
-        if logs.is_empty() {
-            return Ok(());
-        }
-        let (fs, lost) = (&self.options.env.fs, self.directory.join(LOST));
-        if !fs.exists(&lost)? {
-            fs.create_dir(&lost)?;
-        }
-        for &number in logs {
-            let name = FileName::Log(number).to_string();
-            self.logger.log(format_args!("Moving {name} to {LOST}: records in it follow lost ones"));
-            fs.rename(&self.directory.join(&name), &lost.join(&name))?;
-        }
-        Ok(())
-    }
-
-    /// Removes the leftovers of earlier runs. Called before the database is in use.
-    fn sweep(&self) {
-        // Unreadable now, it will be swept another time.
-        let Ok(files) = list(&self.options.env, &self.directory) else { return };
-        let manifest = self.manifest.lock().number();
-        let state = self.state.lock();
-        let live: BTreeSet<u64> = state.set.version.levels.iter().flatten().map(|file| file.number).collect();
-        let log_number = state.set.log_number;
-        drop(state);
-        for file in files {
-            let needed = match file {
-                FileName::Log(number) => number >= log_number,
-                FileName::Manifest(number) => number >= manifest,
-                FileName::Table(number) | FileName::OldTable(number) => live.contains(&number),
-                FileName::Temp(_) => false,
-                FileName::Current | FileName::Lock | FileName::InfoLog | FileName::OldInfoLog => true,
-            };
-            if !needed {
-                self.logger.log(format_args!("Delete {file}"));
-                let _ = self.options.env.fs.remove(&self.path_of(file));
-            }
-        }
-    }
-
-    /// Ends the background, gives the log its end, and releases the lock. Does nothing the second time.
-    pub(super) fn close(&self) -> Result<()> {
-        if self.closing.swap(true, Ordering::Relaxed) {
-            return Ok(());
-        }
-        let mut commit = self.commit.lock();
-        self.wait_for_quiet();
-        let finished = commit.take().map_or(Ok(()), |tail| self.finish_log(tail));
-        drop(commit);
-        self.remove_doomed();
-        *self.lock.lock() = None;
-        finished
-    }
-
-    /// Returns when no job runs. What is frozen is flushed first, unless that fails.
-    fn wait_for_quiet(&self) {
-        let mut state = self.state.lock();
-        self.schedule(&mut state);
-        while state.flushing || state.merging {
-            self.wait(&mut state);
-        }
-    }
-
-    /// Makes the logs durable, and gives the last one its end: a log that ends with a batch of nothing was closed, and
-    /// all that stands before that was durable before.
-    fn finish_log(&self, mut tail: LogTail) -> Result<()> {
-        self.check_refusal()?;
-        let unflushed = !self.state.lock().frozen.is_empty();
-        if unflushed {
-            tail.older.iter().try_for_each(|log| log.file.sync())?;
-        }
-        if tail.framer.offset() > 0 {
-            tail.log.file.sync()?;
-            if !tail.named {
-                self.options.env.fs.sync_dir(&self.directory)?;
-            }
-        }
-        if unflushed || tail.broken {
-            // What a crash would leave, which the next open knows how to read.
-            return Ok(());
-        }
-        if tail.framer.offset() > 0 {
-            let mut mark = WriteBatch::new();
-            mark.set_sequence(tail.sequence + 1);
-            tail.append(mark.as_bytes())?;
-        }
-        Ok(tail.log.file.finish(tail.framer.offset())?)
     }
 }
