@@ -40,14 +40,8 @@ impl Engine {
     fn finish_log(&self, mut tail: LogTail) -> Result<()> {
         self.check_refusal()?;
         let unflushed = !self.state.lock().frozen.is_empty();
-        if unflushed {
-            tail.older.iter().try_for_each(|log| log.file.sync())?;
-        }
-        if tail.framer.offset() > 0 {
-            tail.log.file.sync()?;
-            if !tail.named {
-                self.options.env.fs.sync_dir(&self.directory)?;
-            }
+        if unflushed || tail.framer.offset() > 0 {
+            self.sync_logs()?;
         }
         if unflushed || tail.broken {
             // What a crash would leave, which the next open knows how to read.

@@ -9,11 +9,14 @@ use terrace_format::filename::FileName;
 use super::Engine;
 use crate::error::{Error, Result};
 use crate::options::Options;
+use crate::version::MAX_FILE_NUMBER;
 
-/// The files in `directory` whose names LevelDB would know. Everything else is somebody else's and is left alone.
+/// The files in `directory` whose names LevelDB would know, with numbers that a database can come to. Everything else
+/// is somebody else's and is left alone.
 pub(crate) fn list(env: &Env, directory: &Path) -> Result<Vec<FileName>> {
     let names = env.fs.list(directory)?;
-    Ok(names.iter().filter_map(|name| FileName::parse(name.to_str()?)).collect())
+    let files = names.iter().filter_map(|name| FileName::parse(name.to_str()?));
+    Ok(files.filter(|file| file.number().is_none_or(|number| number <= MAX_FILE_NUMBER)).collect())
 }
 
 /// Takes the lock of the database in `directory`.
@@ -66,21 +69,32 @@ pub fn destroy(path: impl AsRef<Path>, options: &Options) -> Result<()> {
 const LOST: &str = "lost";
 
 impl Engine {
-    /// Moves logs whose records were left out to where nothing removes them.
+    /// Copies logs whose records were left out to where nothing removes them, durably.
     pub(super) fn set_logs_aside(&self, logs: &[u64]) -> Result<()> {
         if logs.is_empty() {
             return Ok(());
         }
         let (fs, lost) = (&self.options.env.fs, self.directory.join(LOST));
-        if !fs.exists(&lost)? {
+        if !fs.is_dir(&lost)? {
             fs.create_dir(&lost)?;
         }
         for &number in logs {
             let name = FileName::Log(number).to_string();
-            self.logger.log(format_args!("Moving {name} to {LOST}: records in it follow lost ones"));
-            fs.rename(&self.directory.join(&name), &lost.join(&name))?;
+            self.logger.log(format_args!("Keeping {name} in {LOST}: records in it follow lost ones"));
+            let mut from = fs.open_sequential(&self.directory.join(&name))?;
+            let mut to = fs.create(&lost.join(&name))?;
+            let mut buffer = vec![0; 64 << 10];
+            loop {
+                match from.read(&mut buffer)? {
+                    0 => break,
+                    read => to.append(&buffer[..read])?,
+                }
+            }
+            to.sync()?;
+            to.close()?;
         }
-        Ok(())
+        fs.sync_dir(&lost)?;
+        Ok(fs.sync_dir(&self.directory)?)
     }
 
     /// Removes the leftovers of earlier runs. Called before the database is in use.

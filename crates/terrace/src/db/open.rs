@@ -48,6 +48,9 @@ pub(super) fn open(directory: &Path, options: &Options) -> Result<Arc<Engine>> {
     }
     let lock = lock(env, directory, LockMode::Exclusive)?;
     let exists = env.fs.exists(&current)?;
+    if !exists && options.create_if_missing {
+        sync_parent(env, directory)?;
+    }
     if exists && options.error_if_exists {
         let path = directory.display();
         return Err(Error::InvalidArgument(format!("{path}: exists (error_if_exists is true)")));
@@ -89,13 +92,20 @@ fn missing(directory: &Path) -> Error {
 
 fn create_directory(env: &Env, directory: &Path) -> Result<()> {
     match env.fs.create_dir(directory) {
-        Ok(()) => {}
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(()),
-        Err(error) => return Err(error.into()),
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error.into()),
+        _ => Ok(()),
     }
-    // A database whose directory a power cut takes away is lost whole.
+}
+
+/// Makes the name of a new database's directory durable, whoever made it: a power cut that took it would take the
+/// database whole.
+fn sync_parent(env: &Env, directory: &Path) -> Result<()> {
     let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
-    Ok(env.fs.sync_dir(parent.unwrap_or(Path::new(".")))?)
+    match env.fs.sync_dir(parent.unwrap_or(Path::new("."))) {
+        // A parent that may be passed through but not read: then its owner made the directory.
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
+        synced => Ok(synced?),
+    }
 }
 
 /// The file LOG, with the one before kept as LOG.old. Called with the lock held: a refused opener must not take the
@@ -129,13 +139,15 @@ impl Opening<'_> {
         let tail = self.log_tail(&logs, &mut replayed, &next_file, &mut edit)?;
         let changes = !edit.added.is_empty() || tail.log.number != self.recovered.set.log_number;
         edit.log_number = Some(tail.log.number);
-        edit.last_sequence = Some(replayed.last_sequence);
+        // What is in the tables: a log that is gone on with begins behind that number.
+        let resumed = tail.framer.offset() > 0;
+        edit.last_sequence = Some(if resumed { replayed.before_last_log } else { replayed.last_sequence });
         let memtable = Arc::clone(&tail.memtable);
         let engine = self.engine(memtable, Vec::new(), next_file, manifest?, Some(tail), Some(lock));
+        engine.set_logs_aside(&replayed.set_aside)?;
         if changes || engine.manifest.lock().is_due() {
             engine.install(|_| edit, |_| ()).map_err(super::install::Failure::into_error)?;
         }
-        engine.set_logs_aside(&replayed.set_aside)?;
         engine.sweep();
         let mut state = engine.state.lock();
         engine.schedule(&mut state);
@@ -263,8 +275,7 @@ impl Opening<'_> {
             }
         };
         let memtable = Arc::clone(&replayed.memtable);
-        let (older, record) = (Vec::new(), Vec::new());
-        Ok(LogTail { log, framer, memtable, sequence, older, writes: 0, broken: false, named: false, record })
+        Ok(LogTail { log, framer, memtable, sequence, broken: false, record: Vec::new() })
     }
 
     fn resume_log(&self, number: u64, length: u64) -> Result<Log> {
@@ -331,6 +342,9 @@ impl Opening<'_> {
             refusal: ArcSwapOption::empty(),
             closing: AtomicBool::new(false),
             syncer: Syncer::default(),
+            logs: Mutex::new(tail.iter().map(|tail| tail.log.clone()).collect()),
+            writes: AtomicU64::new(0),
+            named: AtomicU64::new(0),
             commit: Mutex::new(tail),
             manifest: Mutex::new(manifest),
             state: Mutex::new(State::new(set, memtable)),

@@ -219,7 +219,7 @@ struct Numbers {
 }
 
 /// Far beyond what any database reaches, and far enough from the end that counting on can't overflow.
-const MAX_FILE_NUMBER: u64 = u64::MAX / 2;
+pub(crate) const MAX_FILE_NUMBER: u64 = u64::MAX / 2;
 
 impl Numbers {
     fn take(&mut self, edit: &VersionEdit) {
