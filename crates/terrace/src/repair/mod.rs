@@ -177,23 +177,26 @@ impl Job<'_> {
         }
     }
 
-    /// True if tables are missing, and others that no edit names may have taken their place: then edits are missing.
+    /// True if the end of the manifest is lost without a trace: what it names is missing, and tables that it does not
+    /// name can have taken the place.
+    ///
+    /// A log goes only after the edit that says that its writes are in a table; a table, after the one that replaces it.
     fn behind(&self, recovered: &Recovered) -> Result<bool> {
-        let live: Vec<NewFile> = recovered.set.version.levels.iter().flatten().map(|f| f.to_edit()).collect();
-        let missing: Vec<&NewFile> =
-            live.iter().filter(|file| table_name(file.number, &self.files).is_none()).collect();
-        if missing.is_empty() {
+        let set = &recovered.set;
+        let live: Vec<NewFile> = set.version.levels.iter().flatten().map(|file| file.to_edit()).collect();
+        let is_stored = |file: &&NewFile| table_name(file.number, &self.files).is_some();
+        let (_, missing): (Vec<&NewFile>, Vec<&NewFile>) = live.iter().partition(is_stored);
+        let log_missing = set.log_number != 0 && !self.files.contains(&FileName::Log(set.log_number));
+        if missing.is_empty() && !log_missing {
             return Ok(false);
         }
         let known: BTreeSet<u64> = live.iter().map(|file| file.number).collect();
         for table in self.files.iter().filter(|file| file.is_table()) {
-            let newer =
-                table.number().filter(|number| *number > recovered.manifest && !known.contains(number));
-            if newer.is_none() {
+            if table.number().is_none_or(|number| number <= recovered.manifest || known.contains(&number)) {
                 continue;
             }
             let tally = inspect(&self.shop, *table)?.tally;
-            if missing.iter().any(|file| tally.overlaps(file, &self.shop.order)) {
+            if log_missing || missing.iter().any(|file| tally.overlaps(file, &self.shop.order)) {
                 return Ok(true);
             }
         }

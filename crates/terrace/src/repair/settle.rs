@@ -41,7 +41,10 @@ pub(super) fn install(shop: &mut Workshop<'_>, outcome: Outcome) -> Result<()> {
     let mut set = VersionSet::empty(shop.order.clone());
     set.guarded = outcome.guarded;
     let set = set.after(&VersionEdit { added: outcome.tables, ..VersionEdit::default() }, &path)?;
-    let log_number = outcome.log_number.unwrap_or_else(|| shop.number());
+    let log_number = match outcome.log_number {
+        Some(number) => number,
+        None => empty_log(shop)?,
+    };
     let numbers = VersionEdit {
         log_number: Some(log_number),
         prev_log_number: Some(outcome.prev_log_number),
@@ -53,6 +56,15 @@ pub(super) fn install(shop: &mut Workshop<'_>, outcome: Outcome) -> Result<()> {
     shop.env().fs.sync_dir(shop.directory)?;
     let mut manifest = Manifest::new(shop.env(), shop.directory, shop.options.max_file_size);
     manifest.begin(number, set.snapshot(), &numbers)
+}
+
+/// Makes a log without writes: a manifest whose log is missing would look as if its end was lost.
+fn empty_log(shop: &mut Workshop<'_>) -> Result<u64> {
+    let number = shop.number();
+    let mut log = shop.env().fs.create(&shop.path(FileName::Log(number)))?;
+    log.sync()?;
+    log.close()?;
+    Ok(number)
 }
 
 /// The old and new names of `files` when they are set aside: no file in `lost/` is replaced.
