@@ -189,7 +189,7 @@ impl<R: Read> LogReader<R> {
         let begun = self.begun.take()?;
         let dropped = self.joined.len();
         let found = format!("a record that breaks off after {dropped} bytes");
-        Some(Damage { flaw: Flaw::new(FlawKind::Malformed, begun, found, "its next fragment"), dropped })
+        Some(Damage { flaw: Flaw::new(FlawKind::Truncated, begun, found, "its next fragment"), dropped })
     }
 
     /// A fragment that continues no record, or of a type that there is not; such a one ends the record being joined.

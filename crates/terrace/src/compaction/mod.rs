@@ -27,8 +27,8 @@ pub(crate) enum Reason {
     Size,
     /// Look-ups keep passing through a file in vain.
     Seeks,
-    /// Somebody asked.
-    Manual,
+    /// Somebody asked: the number of the request.
+    Manual(u64),
 }
 
 /// A merge to do: some files of a level into the next.

@@ -13,7 +13,7 @@ use super::property::LevelStats;
 use super::{Engine, Frozen, MergeRange, State};
 use crate::compaction::policy::leveled;
 use crate::compaction::{self, Job, Reason, flush};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::sync::{Arc, Ordering};
 use crate::version::{KeyRange, total_size};
 
@@ -60,6 +60,7 @@ impl Engine {
     }
 
     fn flush_job(&self) {
+        let _guard = Unwinding { engine: self, clear: |state| state.flushing = false };
         let frozen = self.state.lock().frozen.front().cloned();
         let flushed = frozen.map_or(Ok(()), |frozen| self.flush_frozen(&frozen));
         let mut state = self.state.lock();
@@ -135,18 +136,23 @@ impl Engine {
     }
 
     fn merge_job(&self) {
+        let clear = |state: &mut State| {
+            state.merging = false;
+            state.merge_range = None;
+        };
+        let _guard = Unwinding { engine: self, clear };
         let job = self.pick();
         let merged = job.map_or(Ok(()), |job| self.merge(&job));
+        // While the job still counts as running, so that nobody has closed the database and made it anew.
+        self.remove_doomed();
         let mut state = self.state.lock();
-        state.merging = false;
-        state.merge_range = None;
+        clear(&mut state);
         let merged = match merged {
             // Given up because the database closes.
             Err(_) if self.closing.load(Ordering::Relaxed) => Ok(()),
             merged => merged,
         };
         self.finish_job(state, merged);
-        self.remove_doomed();
     }
 
     fn pick(&self) -> Option<Job> {
@@ -158,10 +164,14 @@ impl Engine {
         }
         let job = loop {
             let Some(manual) = state.manual.front() else {
-                let worn = state.worn.take();
-                break leveled::pick(&state.set, worn.as_ref(), &self.limits);
+                let job = leveled::pick(&state.set, state.worn.as_ref(), &self.limits);
+                if job.as_ref().is_none_or(|job| job.reason == Reason::Seeks) {
+                    state.worn = None;
+                }
+                break job;
             };
-            let job = leveled::manual(&state.set.version, manual.level, manual.range(), &self.limits);
+            let job =
+                leveled::manual(&state.set.version, manual.id, manual.level, manual.range(), &self.limits);
             if job.is_some() {
                 break job;
             }
@@ -179,7 +189,7 @@ impl Engine {
 
     fn merge(&self, job: &Job) -> Result<()> {
         // A merge that was asked for rewrites everything, so that deletes and what they hide go.
-        if job.reason != Reason::Manual && job.is_move(&self.limits) {
+        if !matches!(job.reason, Reason::Manual(_)) && job.is_move(&self.limits) {
             return self.move_file(job);
         }
         let clock = &self.options.env.clock;
@@ -263,13 +273,27 @@ impl Engine {
 
 /// Notes that `job` did the first part of the merge that is waited for, or all of it.
 fn finish_manual(state: &mut State, job: &Job) {
-    if job.reason != Reason::Manual {
-        return;
-    }
-    if job.level == 0 {
+    let Reason::Manual(id) = job.reason else { return };
+    // Gone if who asked has given up.
+    let Some(manual) = state.manual.iter_mut().find(|manual| manual.id == id) else { return };
+    match &job.pointer {
+        Some(pointer) if job.level > 0 => manual.begin = Some(pointer.user_key().to_vec()),
         // All of level 0 that was in the range is gone; what has come since was not asked for.
-        state.manual.pop_front();
-    } else if let (Some(manual), Some(pointer)) = (state.manual.front_mut(), &job.pointer) {
-        manual.begin = Some(pointer.user_key().to_vec());
+        _ => state.manual.retain(|manual| manual.id != id),
+    }
+}
+
+/// Ends a job that panics, in a comparator or a filter say, as a failure: else everybody would wait for it for ever.
+struct Unwinding<'a> {
+    engine: &'a Engine,
+    clear: fn(&mut State),
+}
+
+impl Drop for Unwinding<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            (self.clear)(&mut self.engine.state.lock());
+            self.engine.refuse(&Error::InvalidArgument("a comparator, filter or logger that panics".into()));
+        }
     }
 }

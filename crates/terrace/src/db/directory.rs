@@ -1,17 +1,22 @@
 //! The directory of a database: what is in it, what of it is still needed, and how to get rid of it.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use terrace_env::{Env, LockMode};
 use terrace_format::filename::FileName;
 
+use super::Engine;
 use crate::error::{Error, Result};
 use crate::options::Options;
+use crate::version::MAX_FILE_NUMBER;
 
-/// The files in `directory` whose names LevelDB would know. Everything else is somebody else's and is left alone.
+/// The files in `directory` whose names LevelDB would know, with numbers that a database can come to. Everything else
+/// is somebody else's and is left alone.
 pub(crate) fn list(env: &Env, directory: &Path) -> Result<Vec<FileName>> {
     let names = env.fs.list(directory)?;
-    Ok(names.iter().filter_map(|name| FileName::parse(name.to_str()?)).collect())
+    let files = names.iter().filter_map(|name| FileName::parse(name.to_str()?));
+    Ok(files.filter(|file| file.number().is_none_or(|number| number <= MAX_FILE_NUMBER)).collect())
 }
 
 /// Takes the lock of the database in `directory`.
@@ -68,4 +73,61 @@ pub fn destroy(path: impl AsRef<Path>, options: &Options) -> Result<()> {
     // Fails if other files are there, as it should.
     let _ = env.fs.remove_dir(directory);
     Ok(outcome?)
+}
+
+/// Where logs go whose records could not all be replayed.
+const LOST: &str = "lost";
+
+impl Engine {
+    /// Copies logs whose records were left out to where nothing removes them, durably.
+    pub(super) fn set_logs_aside(&self, logs: &[u64]) -> Result<()> {
+        if logs.is_empty() {
+            return Ok(());
+        }
+        let (fs, lost) = (&self.options.env.fs, self.directory.join(LOST));
+        if !fs.is_dir(&lost)? {
+            fs.create_dir(&lost)?;
+        }
+        for &number in logs {
+            let name = FileName::Log(number).to_string();
+            self.logger.log(format_args!("Keeping {name} in {LOST}: records in it follow lost ones"));
+            let mut from = fs.open_sequential(&self.directory.join(&name))?;
+            let mut to = fs.create(&lost.join(&name))?;
+            let mut buffer = vec![0; 64 << 10];
+            loop {
+                match from.read(&mut buffer)? {
+                    0 => break,
+                    read => to.append(&buffer[..read])?,
+                }
+            }
+            to.sync()?;
+            to.close()?;
+        }
+        fs.sync_dir(&lost)?;
+        Ok(fs.sync_dir(&self.directory)?)
+    }
+
+    /// Removes the leftovers of earlier runs. Called before the database is in use.
+    pub(super) fn sweep(&self) {
+        // Unreadable now, it will be swept another time.
+        let Ok(files) = list(&self.options.env, &self.directory) else { return };
+        let manifest = self.manifest.lock().number();
+        let state = self.state.lock();
+        let live: BTreeSet<u64> = state.set.version.levels.iter().flatten().map(|file| file.number).collect();
+        let log_number = state.set.log_number;
+        drop(state);
+        for file in files {
+            let needed = match file {
+                FileName::Log(number) => number >= log_number,
+                FileName::Manifest(number) => number >= manifest,
+                FileName::Table(number) | FileName::OldTable(number) => live.contains(&number),
+                FileName::Temp(_) => false,
+                FileName::Current | FileName::Lock | FileName::InfoLog | FileName::OldInfoLog => true,
+            };
+            if !needed {
+                self.logger.log(format_args!("Delete {file}"));
+                let _ = self.options.env.fs.remove(&self.path_of(file));
+            }
+        }
+    }
 }

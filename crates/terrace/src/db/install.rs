@@ -62,8 +62,8 @@ impl Engine {
             edit.next_file = Some(self.next_file.load(Ordering::Relaxed));
             return manifest.begin(number, set.snapshot(), &edit);
         }
-        if !edit.added.is_empty() {
-            // The new tables' names, before anything refers to them.
+        if !edit.added.is_empty() || edit.log_number != Some(set.log_number) {
+            // The names of new tables and logs, before anything refers to them.
             self.options.env.fs.sync_dir(&self.directory)?;
         }
         edit.next_file = Some(self.next_file.load(Ordering::Relaxed));

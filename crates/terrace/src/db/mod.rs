@@ -6,6 +6,7 @@
 //! ```
 
 mod background;
+mod close;
 mod directory;
 mod install;
 mod levels;
@@ -43,7 +44,7 @@ use crate::tables::TableCache;
 use crate::version::{FileMeta, Manifest, Version, VersionSet, WornFile};
 use background::Manual;
 use property::LevelStats;
-use tail::{LogTail, Syncer};
+use tail::{Log, LogTail, Syncer};
 
 /// An open database.
 ///
@@ -89,6 +90,12 @@ struct Engine {
     refusal: ArcSwapOption<Error>,
     closing: AtomicBool,
     syncer: Syncer,
+    /// The logs that are needed, oldest first, the present one last. Changed under `commit`.
+    logs: Mutex<Vec<Log>>,
+    /// Writes so far: a syncing writer waits for its own number. Release after the store into the log.
+    writes: AtomicU64,
+    /// Logs up to this number have durable names in the directory.
+    named: AtomicU64,
 
     // One committer at a time. None in a read-only database, and after closing.
     commit: Mutex<Option<LogTail>>,
@@ -390,10 +397,8 @@ impl Db {
     ///
     /// If the log could not be made durable. Everything is closed all the same.
     pub fn close(self) -> Result<()> {
-        match Arc::try_unwrap(self.handle) {
-            Ok(handle) => handle.engine.close(),
-            Err(_) => Ok(()),
-        }
+        // Not `try_unwrap`: of two clones that close at once, one is the last.
+        Arc::into_inner(self.handle).map_or(Ok(()), |handle| handle.engine.close())
     }
 
     fn engine(&self) -> &Engine {

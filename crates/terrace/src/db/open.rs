@@ -1,4 +1,4 @@
-//! Opening and closing.
+//! Opening.
 //!
 //! ```text
 //!   lock ──> CURRENT ──> manifest ──> tables all there? ──> logs replayed ──> new log, new manifest ──> sweep
@@ -11,7 +11,6 @@ use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 
 use terrace_env::{Env, FileLock, LockMode};
-use terrace_format::batch::WriteBatch;
 use terrace_format::edit::VersionEdit;
 use terrace_format::filename::FileName;
 use terrace_format::key::InternalComparator;
@@ -48,6 +47,9 @@ pub(super) fn open(directory: &Path, options: &Options) -> Result<Arc<Engine>> {
     }
     let lock = lock(env, directory, LockMode::Exclusive)?;
     let exists = env.fs.exists(&current)?;
+    if !exists && options.create_if_missing {
+        sync_parent(env, directory)?;
+    }
     if exists && options.error_if_exists {
         let path = directory.display();
         return Err(Error::InvalidArgument(format!("{path}: exists (error_if_exists is true)")));
@@ -84,13 +86,20 @@ fn missing(directory: &Path) -> Error {
 
 fn create_directory(env: &Env, directory: &Path) -> Result<()> {
     match env.fs.create_dir(directory) {
-        Ok(()) => {}
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(()),
-        Err(error) => return Err(error.into()),
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error.into()),
+        _ => Ok(()),
     }
-    // A database whose directory a power cut takes away is lost whole.
+}
+
+/// Makes the name of a new database's directory durable, whoever made it: a power cut that took it would take the
+/// database whole.
+fn sync_parent(env: &Env, directory: &Path) -> Result<()> {
     let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
-    Ok(env.fs.sync_dir(parent.unwrap_or(Path::new(".")))?)
+    match env.fs.sync_dir(parent.unwrap_or(Path::new("."))) {
+        // A parent that may be passed through but not read: then its owner made the directory.
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
+        synced => Ok(synced?),
+    }
 }
 
 /// The file LOG, with the one before kept as LOG.old. Called with the lock held: a refused opener must not take the
@@ -124,13 +133,15 @@ impl Opening<'_> {
         let tail = self.log_tail(&logs, &mut replayed, &next_file, &mut edit)?;
         let changes = !edit.added.is_empty() || tail.log.number != self.recovered.set.log_number;
         edit.log_number = Some(tail.log.number);
-        edit.last_sequence = Some(replayed.last_sequence);
+        // What is in the tables: a log that is gone on with begins behind that number.
+        let resumed = tail.framer.offset() > 0;
+        edit.last_sequence = Some(if resumed { replayed.before_last_log } else { replayed.last_sequence });
         let memtable = Arc::clone(&tail.memtable);
         let engine = self.engine(memtable, Vec::new(), next_file, manifest?, Some(tail), Some(lock));
+        engine.set_logs_aside(&replayed.set_aside)?;
         if changes || engine.manifest.lock().is_due() {
             engine.install(|_| edit, |_| ()).map_err(super::install::Failure::into_error)?;
         }
-        engine.set_logs_aside(&replayed.set_aside)?;
         engine.sweep();
         let mut state = engine.state.lock();
         engine.schedule(&mut state);
@@ -258,8 +269,7 @@ impl Opening<'_> {
             }
         };
         let memtable = Arc::clone(&replayed.memtable);
-        let (older, record) = (Vec::new(), Vec::new());
-        Ok(LogTail { log, framer, memtable, sequence, older, writes: 0, broken: false, named: false, record })
+        Ok(LogTail { log, framer, memtable, sequence, broken: false, record: Vec::new() })
     }
 
     fn resume_log(&self, number: u64, length: u64) -> Result<Log> {
@@ -319,6 +329,9 @@ impl Opening<'_> {
             refusal: ArcSwapOption::empty(),
             closing: AtomicBool::new(false),
             syncer: Syncer::default(),
+            logs: Mutex::new(tail.iter().map(|tail| tail.log.clone()).collect()),
+            writes: AtomicU64::new(0),
+            named: AtomicU64::new(0),
             commit: Mutex::new(tail),
             manifest: Mutex::new(manifest),
             state: Mutex::new(State::new(set, memtable)),
@@ -347,100 +360,5 @@ impl State {
             last_failure: None,
             changes: 0,
         }
-    }
-}
-
-/// Where logs go whose records could not all be replayed.
-const LOST: &str = "lost";
-
-impl Engine {
-    /// Moves logs whose records were left out to where nothing removes them.
-    fn set_logs_aside(&self, logs: &[u64]) -> Result<()> {
-        if logs.is_empty() {
-            return Ok(());
-        }
-        let (fs, lost) = (&self.options.env.fs, self.directory.join(LOST));
-        if !fs.exists(&lost)? {
-            fs.create_dir(&lost)?;
-        }
-        for &number in logs {
-            let name = FileName::Log(number).to_string();
-            self.logger.log(format_args!("Moving {name} to {LOST}: records in it follow lost ones"));
-            fs.rename(&self.directory.join(&name), &lost.join(&name))?;
-        }
-        Ok(())
-    }
-
-    /// Removes the leftovers of earlier runs. Called before the database is in use.
-    fn sweep(&self) {
-        // Unreadable now, it will be swept another time.
-        let Ok(files) = list(&self.options.env, &self.directory) else { return };
-        let manifest = self.manifest.lock().number();
-        let state = self.state.lock();
-        let live: BTreeSet<u64> = state.set.version.levels.iter().flatten().map(|file| file.number).collect();
-        let log_number = state.set.log_number;
-        drop(state);
-        for file in files {
-            let needed = match file {
-                FileName::Log(number) => number >= log_number,
-                FileName::Manifest(number) => number >= manifest,
-                FileName::Table(number) | FileName::OldTable(number) => live.contains(&number),
-                FileName::Temp(_) => false,
-                FileName::Current | FileName::Lock | FileName::InfoLog | FileName::OldInfoLog => true,
-            };
-            if !needed {
-                self.logger.log(format_args!("Delete {file}"));
-                let _ = self.options.env.fs.remove(&self.path_of(file));
-            }
-        }
-    }
-
-    /// Ends the background, gives the log its end, and releases the lock. Does nothing the second time.
-    pub(super) fn close(&self) -> Result<()> {
-        if self.closing.swap(true, Ordering::Relaxed) {
-            return Ok(());
-        }
-        let mut commit = self.commit.lock();
-        self.wait_for_quiet();
-        let finished = commit.take().map_or(Ok(()), |tail| self.finish_log(tail));
-        drop(commit);
-        self.remove_doomed();
-        *self.lock.lock() = None;
-        finished
-    }
-
-    /// Returns when no job runs. What is frozen is flushed first, unless that fails.
-    fn wait_for_quiet(&self) {
-        let mut state = self.state.lock();
-        self.schedule(&mut state);
-        while state.flushing || state.merging {
-            self.wait(&mut state);
-        }
-    }
-
-    /// Makes the logs durable, and gives the last one its end: a log that ends with a batch of nothing was closed, and
-    /// all that stands before that was durable before.
-    fn finish_log(&self, mut tail: LogTail) -> Result<()> {
-        self.check_refusal()?;
-        let unflushed = !self.state.lock().frozen.is_empty();
-        if unflushed {
-            tail.older.iter().try_for_each(|log| log.file.sync())?;
-        }
-        if tail.framer.offset() > 0 {
-            tail.log.file.sync()?;
-            if !tail.named {
-                self.options.env.fs.sync_dir(&self.directory)?;
-            }
-        }
-        if unflushed || tail.broken {
-            // What a crash would leave, which the next open knows how to read.
-            return Ok(());
-        }
-        if tail.framer.offset() > 0 {
-            let mut mark = WriteBatch::new();
-            mark.set_sequence(tail.sequence + 1);
-            tail.append(mark.as_bytes())?;
-        }
-        Ok(tail.log.file.finish(tail.framer.offset())?)
     }
 }

@@ -3,19 +3,20 @@
 //! Two sets of rules (`docs/design/0001-log-borders.md`):
 //!
 //! - *Terrace's*, for logs beside a manifest that Terrace wrote. Sequence numbers run without a gap through a log and
-//!   into the next, so replay ends for good at the first gap or damage: behind it lie writes that came after lost
-//!   ones. A log that was closed ends with a mark, and its damage is no crash's: then LevelDB's rules apply.
-//! - *LevelDB's*, for all others: damage is reported and skipped, or with `paranoid_checks` an error.
+//!   into the next, so replay ends for good at the first gap, whatever made it: behind it lie writes that came after
+//!   lost ones. In a log that was closed a gap is no crash's, and is passed over.
+//! - *LevelDB's*, for all others: what is damaged is left out.
 //!
-//! An error of a read is never taken for the end of a log.
+//! Damage is reported to the info log, or with `paranoid_checks` an error. A record that breaks off with nothing behind
+//! it is no damage, but where a process was killed. An error of a read is never taken for the end of a log.
 
 use std::path::Path;
 
 use terrace_env::Env;
-use terrace_format::batch::{self, BatchOp};
+use terrace_format::batch::{self, BatchOp, BatchRef};
 use terrace_format::edit::NewFile;
 use terrace_format::filename::FileName;
-use terrace_format::key::{InternalComparator, MAX_SEQUENCE, Sequence};
+use terrace_format::key::{InternalComparator, Sequence};
 use terrace_format::log::{Item, LogReader};
 use terrace_format::{Flaw, FlawKind};
 
@@ -45,6 +46,10 @@ pub(super) struct Replay<'a> {
 /// What came of it.
 pub(super) struct Replayed {
     pub(super) last_sequence: Sequence,
+    /// The last number before the last log.
+    pub(super) before_last_log: Sequence,
+    /// The number behind the last record, once there was one.
+    next: Option<Sequence>,
     /// The last memtable, which may be empty.
     pub(super) memtable: Arc<Memtable>,
     /// Logs from which whole records were left out, for somebody to look at.
@@ -53,7 +58,23 @@ pub(super) struct Replayed {
     pub(super) resumable: Option<u64>,
 }
 
-/// Whether a replay goes on behind some record.
+impl Replayed {
+    /// What is wrong with `batch`, at `offset`, if it is not the next. Before the first record of all only a gap is
+    /// wrong: the manifest may already tell of numbers that its oldest log holds.
+    fn out_of_order(&self, offset: u64, batch: &BatchRef<'_>) -> Option<Flaw> {
+        let expected = self.next.unwrap_or(self.last_sequence + 1);
+        let found = format!("sequence number {}", batch.sequence());
+        let wrong = batch.sequence() > expected || self.is_repeated(batch);
+        wrong.then(|| Flaw::new(FlawKind::Order, offset, found, format!("{expected}, the next")))
+    }
+
+    /// True if `batch` has numbers that came before.
+    fn is_repeated(&self, batch: &BatchRef<'_>) -> bool {
+        self.next.is_some_and(|next| batch.sequence() < next)
+    }
+}
+
+/// Whether a replay goes on behind some log.
 enum Next {
     GoOn,
     Stop,
@@ -64,6 +85,8 @@ impl Replay<'_> {
     pub(super) fn run(mut self, logs: &[u64]) -> Result<Replayed> {
         let mut done = Replayed {
             last_sequence: self.last_sequence,
+            before_last_log: self.last_sequence,
+            next: None,
             memtable: Memtable::new(self.comparator.clone()),
             set_aside: Vec::new(),
             resumable: None,
@@ -86,48 +109,55 @@ impl Replay<'_> {
         let mut strict = self.strict;
         // True while the memtable holds what is in this log, no less and no more.
         let mut whole = done.memtable.is_empty();
+        let mut broken_off = None;
+        done.before_last_log = done.last_sequence;
         while let Some(item) = reader.next().map_err(|error| file_error(path, error))? {
-            let flaw = match item {
-                Item::Record { offset, data } => match self.record(offset, data, strict, done)? {
-                    Ok(full) => {
-                        whole &= !full;
-                        continue;
+            let (offset, data) = match item {
+                Item::Record { offset, data } => (offset, data),
+                Item::Damage { flaw, .. } => {
+                    whole = false;
+                    match flaw.kind {
+                        FlawKind::Truncated if strict => broken_off = Some(flaw),
+                        _ => self.report(path, &flaw)?,
                     }
-                    Err(flaw) => flaw,
-                },
-                Item::Damage { flaw, .. } => flaw,
+                    continue;
+                }
             };
-            whole = false;
-            self.report(path, &flaw)?;
-            if strict && !self.was_closed(path)? {
-                return self.stop(reader, number, done);
+            broken_off.take().map_or(Ok(()), |flaw| self.report(path, &flaw))?;
+            let batch = match batch::check(data) {
+                Ok(batch) => batch,
+                Err(flaw) => {
+                    whole = false;
+                    self.report(path, &flaw.moved(offset))?;
+                    continue;
+                }
+            };
+            if let Some(flaw) = done.out_of_order(offset, &batch).filter(|_| strict) {
+                whole = false;
+                self.report(path, &flaw)?;
+                if done.is_repeated(&batch) {
+                    continue;
+                }
+                if !self.was_closed(path)? {
+                    return self.stop(reader, path, number, done);
+                }
+                strict = false;
             }
-            strict = false;
+            whole &= !self.apply(&batch, done)?;
         }
-        let end = reader.tail().end;
+        let tail = reader.tail();
+        if !tail.clean {
+            self.logger
+                .log(format_args!("Log #{number} ends in the middle of a record, behind {} bytes", tail.end));
+        }
         // Room behind the end, or a torn record, and the log is not gone on with.
-        done.resumable = (whole && self.env.fs.len(path)? == end).then_some(end);
+        done.resumable = (whole && self.env.fs.len(path)? == tail.end).then_some(tail.end);
         Ok(Next::GoOn)
     }
 
-    /// Replays one record; what is wrong with it is the inner error. True if the memtable was full and handed over.
-    fn record(
-        &mut self,
-        offset: u64,
-        data: &[u8],
-        strict: bool,
-        done: &mut Replayed,
-    ) -> Result<std::result::Result<bool, Flaw>> {
-        let batch = match batch::check(data) {
-            Ok(batch) => batch,
-            Err(flaw) => return Ok(Err(flaw.moved(offset))),
-        };
+    /// Puts a batch into the memtable. True if that was full then, and handed over.
+    fn apply(&mut self, batch: &BatchRef<'_>, done: &mut Replayed) -> Result<bool> {
         let (first, count) = (batch.sequence(), batch.len() as u64);
-        let expected = done.last_sequence + 1;
-        if first > MAX_SEQUENCE || first + count > MAX_SEQUENCE + 1 || (strict && first > expected) {
-            let found = format!("sequence number {first}");
-            return Ok(Err(Flaw::new(FlawKind::Order, offset, found, format!("{expected}, the next"))));
-        }
         done.memtable.insert(
             first,
             batch.iter().map(|operation| match operation {
@@ -135,13 +165,14 @@ impl Replay<'_> {
                 BatchOp::Delete { key } => (key, None),
             }),
         );
+        done.next = Some(first + count);
         done.last_sequence = done.last_sequence.max((first + count).saturating_sub(1));
         let full = done.memtable.bytes() > self.memtable_size;
         if full {
             let next = Memtable::new(self.comparator.clone());
             (self.full)(std::mem::replace(&mut done.memtable, next))?;
         }
-        Ok(Ok(full))
+        Ok(full)
     }
 
     fn report(&self, path: &Path, flaw: &Flaw) -> Result<()> {
@@ -153,12 +184,19 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// Ends the replay; whole records behind this place are lost to it.
-    fn stop(&self, mut reader: LogReader<Reading>, number: u64, done: &mut Replayed) -> Result<Next> {
-        let path = self.directory.join(FileName::Log(number).to_string());
-        if count_records(&mut reader, &path)? > 0 {
-            done.set_aside.push(number);
-        }
+    /// Ends the replay at a record that follows lost ones.
+    fn stop(
+        &self,
+        mut reader: LogReader<Reading>,
+        path: &Path,
+        number: u64,
+        done: &mut Replayed,
+    ) -> Result<Next> {
+        let records = 1 + count_records(&mut reader, path)?;
+        self.logger.log(format_args!(
+            "Leaving out the last {records} records of log #{number}: they follow lost ones"
+        ));
+        done.set_aside.push(number);
         done.resumable = None;
         Ok(Next::Stop)
     }

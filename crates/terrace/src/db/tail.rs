@@ -15,7 +15,7 @@ use terrace_format::log::Framer;
 use super::Engine;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
-use crate::sync::{Arc, Condvar, Mutex};
+use crate::sync::{Arc, Condvar, Mutex, Ordering};
 
 /// A log that is still needed.
 #[derive(Clone)]
@@ -31,14 +31,8 @@ pub(super) struct LogTail {
     pub(super) memtable: Arc<Memtable>,
     /// The last number given out.
     pub(super) sequence: Sequence,
-    /// Earlier logs whose memtables are not tables yet, oldest first.
-    pub(super) older: Vec<Log>,
-    /// Writes so far: a syncing writer waits for its own number.
-    pub(super) writes: u64,
     /// True after a store that failed for want of space: the log ends here, and the next write begins a new one.
     pub(super) broken: bool,
-    /// True if the log's name is durable in the directory.
-    pub(super) named: bool,
     /// The record under construction; kept for its memory.
     pub(super) record: Vec<u8>,
 }
@@ -97,25 +91,17 @@ impl Engine {
     }
 
     /// Makes all that has been written durable, and says up to which write that is.
-    fn sync_logs(&self) -> Result<u64> {
-        let (logs, writes, named) = {
-            let tail = self.commit.lock();
-            let tail = tail.as_ref().ok_or_else(closed)?;
-            let mut logs = tail.older.clone();
-            logs.push(tail.log.clone());
-            (logs, tail.writes, tail.named)
-        };
+    pub(super) fn sync_logs(&self) -> Result<u64> {
+        // First the number, then the logs: a log that is switched to in between only adds to the work.
+        let writes = self.writes.load(Ordering::Acquire);
+        let logs = self.logs.lock().clone();
         for log in &logs {
             log.file.sync()?;
         }
-        if !named {
+        let last = logs.last().map_or(0, |log| log.number);
+        if self.named.load(Ordering::Relaxed) < last {
             self.options.env.fs.sync_dir(&self.directory)?;
-            let mut tail = self.commit.lock();
-            if let Some(tail) =
-                tail.as_mut().filter(|tail| logs.last().is_some_and(|l| l.number == tail.log.number))
-            {
-                tail.named = true;
-            }
+            self.named.fetch_max(last, Ordering::Relaxed);
         }
         Ok(writes)
     }

@@ -37,9 +37,14 @@ impl Engine {
         }
         let mut commit = self.commit.lock();
         let tail = commit.as_mut().ok_or_else(closed)?;
-        self.make_room(tail)?;
-        self.append(tail, batch)?;
-        let write = tail.writes;
+        // A log that ends with a batch of nothing counts as closed, so a user's is not written.
+        if batch.is_empty() {
+            self.check_refusal()?;
+        } else {
+            self.make_room(tail)?;
+            self.append(tail, batch)?;
+        }
+        let write = self.writes.load(Ordering::Relaxed);
         drop(commit);
         if options.sync { self.sync_to(write) } else { Ok(()) }
     }
@@ -69,13 +74,13 @@ impl Engine {
             }),
         );
         tail.sequence = last;
-        tail.writes += 1;
+        self.writes.fetch_add(1, Ordering::Release);
         self.visible.store(last, Ordering::Release);
         Ok(())
     }
 
-    /// Without space the failed record's header is missing or wrong, so that readers of the log stop there; the next
-    /// log goes on with the same number, so that they miss nothing. After any other error nobody knows.
+    /// Without space the failed record is not whole, and readers of the log leave it out; the next log goes on with the
+    /// same number, so that they miss nothing. After any other error nobody knows.
     fn store_failed(&self, tail: &mut LogTail, error: &Error) {
         if error.is_resumable() {
             tail.broken = true;
@@ -111,18 +116,18 @@ impl Engine {
     pub(super) fn switch(&self, tail: &mut LogTail) -> Result<()> {
         let log = self.create_log()?;
         let memtable = Memtable::new(self.comparator.clone());
-        let old_log = std::mem::replace(&mut tail.log, log);
+        let old_log = std::mem::replace(&mut tail.log, log.clone());
         tail.framer = Framer::at(0);
         tail.broken = false;
-        tail.named = false;
         let old = std::mem::replace(&mut tail.memtable, Arc::clone(&memtable));
         let mut state = self.state.lock();
+        let mut logs = self.logs.lock();
         // Logs from before the manifest's log number are in tables.
-        tail.older.retain(|log| log.number >= state.set.log_number);
-        tail.older.push(old_log);
+        logs.retain(|log| log.number >= state.set.log_number);
+        logs.push(log);
+        drop(logs);
         state.memtable = memtable;
-        let log = tail.older.last().map_or(0, |log| log.number);
-        let (next_log, last_sequence) = (tail.log.number, tail.sequence);
+        let (log, next_log, last_sequence) = (old_log.number, tail.log.number, tail.sequence);
         state.frozen.push_back(Frozen { memtable: old, log, next_log, last_sequence });
         self.publish(&state);
         self.schedule(&mut state);
@@ -133,7 +138,10 @@ impl Engine {
         let number = self.new_file_number();
         let path = self.path_of(terrace_format::filename::FileName::Log(number));
         let capacity = self.options.write_buffer_size as u64;
-        let file = self.options.env.fs.create_log(&path, capacity)?;
+        let file = self.options.env.fs.create_log(&path, capacity).inspect_err(|_| {
+            // On a full disk every write tries: nothing must pile up.
+            let _ = self.options.env.fs.remove(&path);
+        })?;
         Ok(Log { number, file: Arc::from(file) })
     }
 

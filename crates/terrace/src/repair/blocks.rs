@@ -34,13 +34,16 @@ const LONGEST_GUESSED: usize = 64 << 10;
 /// How many bytes of checksum may be computed for each of the file.
 const EFFORT: u64 = 64;
 
+/// Takes the key and the value of an entry.
+type Found<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<()>;
+
 /// Gives the entries of every data block behind `from`, where a block begins, to `found`.
 pub(super) fn search(
     file: &dyn RandomAccessFile,
     path: &Path,
     order: &InternalComparator,
     from: u64,
-    found: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>,
+    found: Found<'_>,
 ) -> Result<()> {
     let mut window = Window { file, path, start: 0, bytes: Vec::new() };
     let mut effort = file.len().saturating_mul(EFFORT).saturating_add(LONGEST as u64);
@@ -171,7 +174,7 @@ fn is_index(entries: &mut BlockIter, at: u64, known: &[BlockHandle]) -> bool {
     meets
 }
 
-fn give(entries: &mut BlockIter, found: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+fn give(entries: &mut BlockIter, found: Found<'_>) -> Result<()> {
     while entries.valid() {
         if key::parse(entries.key()).is_ok() {
             found(entries.key(), entries.value())?;

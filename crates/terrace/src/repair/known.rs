@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use terrace_format::edit::{NewFile, VersionEdit};
 use terrace_format::filename::FileName;
-use terrace_format::key::Sequence;
+use terrace_format::key::{MAX_SEQUENCE, Sequence};
 use terrace_format::log::{Item, LogReader};
 
 use super::piece::Tally;
@@ -22,7 +22,7 @@ use super::workshop::Workshop;
 use crate::error::{Error, Result};
 use crate::stream::{Reading, file_error};
 use crate::verify::{Problem, table_name};
-use crate::version::{Recovered, is_guarded, read_current};
+use crate::version::{MAX_FILE_NUMBER, Recovered, is_guarded, read_current};
 
 /// What is known about the tree of tables.
 pub(super) enum Known {
@@ -168,8 +168,10 @@ impl Facts {
         self.at_start = self.at_start.or(edit.last_sequence);
         self.log_number = self.log_number.max(edit.log_number.unwrap_or(0));
         self.prev_log_number = edit.prev_log_number.unwrap_or(self.prev_log_number);
-        self.next_file = self.next_file.max(edit.next_file.unwrap_or(0));
-        self.last_sequence = self.last_sequence.max(edit.last_sequence.unwrap_or(0));
+        let possible = |number: &u64| *number <= MAX_FILE_NUMBER;
+        self.next_file = self.next_file.max(edit.next_file.filter(possible).unwrap_or(0));
+        let possible = |number: &u64| *number <= MAX_SEQUENCE;
+        self.last_sequence = self.last_sequence.max(edit.last_sequence.filter(possible).unwrap_or(0));
         Ok(())
     }
 

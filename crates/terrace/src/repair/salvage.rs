@@ -99,47 +99,29 @@ pub(super) fn rescue_table(shop: &mut Workshop<'_>, table: FileName) -> Result<R
     rescue.finish()
 }
 
-/// What some logs are like.
-pub(super) struct InspectedLogs {
-    pub(super) damage: Vec<Problem>,
-    /// The number of the last write.
-    pub(super) last: Sequence,
-}
-
-/// Reads `logs`, given in their order; `strict` if a gap in their numbers is damage. The tables' last number is `last`.
-pub(super) fn inspect_logs(
-    shop: &Workshop<'_>,
-    logs: &[u64],
-    strict: bool,
-    last: Sequence,
-) -> Result<InspectedLogs> {
-    let mut row = Row { last };
+/// Reads `logs`, given in their order, the next of `row`. Returns what is wrong with them.
+pub(super) fn inspect_logs(shop: &Workshop<'_>, logs: &[u64], row: &mut Row) -> Result<Vec<Problem>> {
     let mut damage = Vec::new();
     for &number in logs {
         let name = FileName::Log(number);
-        walk_log(shop.env(), &shop.path(name), &mut |met| {
-            match met {
-                Logged::Batch { at, batch } => {
-                    if let Some(what) = row.gap_before(&batch).filter(|_| strict) {
-                        damage.push(Problem { file: name.to_string(), at: Some(at), what });
-                    }
-                }
-                Logged::Damage(found) => damage.push(Problem::of(name, Error::Corruption(found))),
+        walk_log(shop.env(), &shop.path(name), row, &mut |met| {
+            if let Logged::Damage(found) = met {
+                damage.push(Problem::of(name, Error::Corruption(found)));
             }
             Ok(())
         })?;
     }
-    Ok(InspectedLogs { damage, last: row.last })
+    Ok(damage)
 }
 
-/// Copies what can be read of log `number` into new tables, in the order of the writes.
-pub(super) fn rescue_log(shop: &mut Workshop<'_>, number: u64) -> Result<Rescued> {
+/// Copies what can be read of log `number`, the next of `row`, into new tables, in the order of the writes.
+pub(super) fn rescue_log(shop: &mut Workshop<'_>, number: u64, row: &mut Row) -> Result<Rescued> {
     let name = FileName::Log(number);
     let path = shop.path(name);
     let env = shop.env();
     let mut rescue = Rescue::new(shop, name);
-    walk_log(env, &path, &mut |met| match met {
-        Logged::Batch { batch, .. } => {
+    walk_log(env, &path, row, &mut |met| match met {
+        Logged::Batch(batch) => {
             let operations = batch.iter().map(|operation| match operation {
                 BatchOp::Put { key, value } => (key, Some(value)),
                 BatchOp::Delete { key } => (key, None),

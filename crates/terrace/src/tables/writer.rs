@@ -59,20 +59,32 @@ impl TableWriter {
         self.builder.size_estimate()
     }
 
+    /// True if `key` was added last.
+    pub(crate) fn has_last(&self, key: &[u8]) -> bool {
+        self.smallest.is_some() && self.last == key
+    }
+
     /// Writes the rest and makes the contents durable; the name is the manifest's business. None, and no file, if
-    /// nothing was added.
+    /// nothing was added. On an error there is no file either.
     pub(crate) fn finish(mut self) -> Result<Option<NewFile>> {
         let Some(smallest) = self.smallest.take() else {
             self.abandon();
             return Ok(None);
         };
+        let (env, path) = (self.env.clone(), self.path.clone());
+        self.write_rest(&smallest).map(Some).inspect_err(|_| {
+            let _ = env.fs.remove(&path);
+        })
+    }
+
+    fn write_rest(mut self, smallest: &[u8]) -> Result<NewFile> {
         self.builder.finish().map_err(|error| file_error(&self.path, error))?;
         let size = self.builder.file_size();
         let mut file = self.builder.into_inner().0;
         file.sync()?;
         file.close()?;
         let key = |bytes: &[u8]| InternalKey::decode(bytes).map_err(|flaw| Error::flaw(&self.path, &flaw));
-        Ok(Some(NewFile { number: self.number, size, smallest: key(&smallest)?, largest: key(&self.last)? }))
+        Ok(NewFile { number: self.number, size, smallest: key(smallest)?, largest: key(&self.last)? })
     }
 
     /// Removes the file.

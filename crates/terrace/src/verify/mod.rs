@@ -156,8 +156,7 @@ impl Check<'_> {
                 format!("next file number {}, expected more than {last}, a live table", recovered.next_file);
             self.note(manifest, None, what);
         }
-        let row = self.logs(&logs, recovered.ours.then_some(Row { last: set.last_sequence }));
-        let last = set.last_sequence.max(row);
+        let last = self.logs(&logs, Row::new(recovered.ours, set.last_sequence));
         if self.newest > last {
             let what =
                 format!("last sequence number {last}, expected {} or more, as in a table", self.newest);
@@ -174,7 +173,7 @@ impl Check<'_> {
         for &table in &tables {
             self.table(table, None);
         }
-        self.logs(&logs, None);
+        self.logs(&logs, Row::new(false, 0));
     }
 
     fn table(&mut self, name: FileName, live: Option<&FileMeta>) {
@@ -225,22 +224,15 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Checks `logs`, and with a `row` that no write is missing. Returns the number of the last write in them.
-    fn logs(&mut self, logs: &[u64], row: Option<Row>) -> Sequence {
-        let strict = row.is_some();
-        let mut row = row.unwrap_or(Row { last: 0 });
+    /// Checks `logs`, and the numbers of their writes. Returns that of the last.
+    fn logs(&mut self, logs: &[u64], mut row: Row) -> Sequence {
         for &number in logs {
             let name = FileName::Log(number);
             let path = self.directory.join(name.to_string());
             let options = self.options;
-            let walked = walk_log(&options.env, &path, &mut |met| {
+            let walked = walk_log(&options.env, &path, &mut row, &mut |met| {
                 match met {
-                    Logged::Batch { at, batch } => {
-                        self.report.entries += batch.len() as u64;
-                        if let Some(gap) = row.gap_before(&batch).filter(|_| strict) {
-                            self.note(name, Some(at), gap);
-                        }
-                    }
+                    Logged::Batch(batch) => self.report.entries += batch.len() as u64,
                     Logged::Damage(found) => self.problem(name, Error::Corruption(found)),
                 }
                 Ok(())

@@ -15,7 +15,7 @@ mod set;
 pub(crate) use build::Builder;
 pub(crate) use get::WornFile;
 pub(crate) use manifest::{Manifest, set_current};
-pub(crate) use set::{Recovered, VersionSet, is_guarded, read_current};
+pub(crate) use set::{MAX_FILE_NUMBER, Recovered, VersionSet, is_guarded, read_current};
 
 use std::fmt;
 
@@ -75,7 +75,8 @@ impl fmt::Debug for FileMeta {
 
 /// The sum of the sizes of `files`, in bytes.
 pub(crate) fn total_size(files: &[Arc<FileMeta>]) -> u64 {
-    files.iter().map(|file| file.size).sum()
+    // Sizes come from the manifest, and are not to be believed.
+    files.iter().fold(0, |sum, file| sum.saturating_add(file.size))
 }
 
 /// The files of a database at one moment.
@@ -185,11 +186,11 @@ impl Version {
 
     /// About how many bytes of table files lie before `key`.
     pub(crate) fn approximate_offset(&self, key: &InternalKey, tables: &TableCache) -> Result<u64> {
-        let mut offset = 0;
+        let mut offset = 0u64;
         for (level, files) in self.levels.iter().enumerate() {
             for file in files {
                 if self.comparator.compare(file.largest.as_bytes(), key.as_bytes()).is_le() {
-                    offset += file.size;
+                    offset = offset.saturating_add(file.size);
                 } else if self.comparator.compare(file.smallest.as_bytes(), key.as_bytes()).is_gt() {
                     if level > 0 {
                         break;

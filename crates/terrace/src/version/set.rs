@@ -194,8 +194,12 @@ impl Edits {
         }
         let next_file = numbers.check(&self.path)?;
         set.version = Arc::new(builder.build(&set.version, &self.path)?);
-        // Zeros or a torn edit behind its end, and it is not gone on with.
-        let resumable = (torn.is_none() && records.tail().end == length).then_some(length);
+        let end = records.tail().end;
+        let resumable = (torn.is_none() && end == length).then_some(length);
+        if end < length && ours {
+            let what = format!("{length} bytes, expected {end}: ends in the middle of an edit");
+            torn.get_or_insert(Error::corruption(&self.path, Some(end), what));
+        }
         let guarded = set.guarded;
         Ok(Recovered { set, next_file, manifest, resumable, ours, guarded, torn })
     }
@@ -228,7 +232,7 @@ struct Numbers {
 }
 
 /// Far beyond what any database reaches, and far enough from the end that counting on can't overflow.
-const MAX_FILE_NUMBER: u64 = u64::MAX / 2;
+pub(crate) const MAX_FILE_NUMBER: u64 = u64::MAX / 2;
 
 impl Numbers {
     fn take(&mut self, edit: &VersionEdit) {

@@ -1,17 +1,20 @@
 //! The engine from outside: one binary, a module for each claim.
 //!
 //! ```text
+//!   bad_input   what is wrong with a directory, a file, a disk or an argument is said, and nothing is lost
 //!   crash       what was acknowledged survives a crash at any call, and nothing else appears
 //!   model       every answer is that of an ordered map, under any options
 //!   stock       stock LevelDB opens what Terrace wrote, and the other way round, at any moment
 //!   tolerance   files that no LevelDB writes are read as stock LevelDB reads them
 //!   repair      a database that lost a file, or the end of one, holds what it held
+//!   threads     what each of many threads sees is a state that was
 //!   stories     what users of LevelDB met: damage, lost files, deletes that came back
 //!   faults_of_leveldb   what LevelDB 1.23 gets wrong and Terrace does not
 //! ```
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+mod bad_input;
 mod crash;
 mod engine;
 mod faults_of_leveldb;
@@ -21,4 +24,5 @@ mod process;
 mod repair;
 mod stock;
 mod stories;
+mod threads;
 mod tolerance;

@@ -200,3 +200,52 @@ fn neither_opens_what_the_other_has_open() {
     drop(theirs);
     assert_eq!(crate::process::elsewhere("open", dir.path()), "ok");
 }
+
+/// What a killed process leaves, with the log's unused room and all, is a database for either side.
+#[test]
+fn each_opens_what_the_other_left_when_it_was_killed() {
+    let Some(stock) = stock_or_skip() else { return };
+    for seed in seeds("killed", 20) {
+        for (owner, heir) in [(Ours, Theirs), (Theirs, Ours)] {
+            let plan = Plan::draw(seed, 600, |shape, _| (shape.bounds, shape.sync_one_in) = (false, 0));
+            let (live, killed) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+            let mut settings = Settings::draw(&mut Rng::new(seed), plan.shape.order);
+            settings.paranoid_checks = true;
+            let mut model = Model::new(plan.shape.order);
+            let mut subject = owner.open(stock, live.path(), &settings).unwrap();
+            plan.run_part(0..600, &mut *subject, &mut model).unwrap();
+            files::copy(live.path(), killed.path());
+            drop(subject);
+            model.forget_readers();
+            let mut heir =
+                heir.open(stock, killed.path(), &settings).unwrap_or_else(|e| panic!("{seed:#x}: {e:?}"));
+            compare(&mut *heir, &mut model)
+                .unwrap_or_else(|what| panic!("{seed:#x}, left by {owner:?}: {what}"));
+        }
+    }
+}
+
+/// Blocks that stock LevelDB can't read are written only behind a name that makes it refuse the database whole.
+#[test]
+fn zstd_is_written_only_behind_the_guard() {
+    let Some(stock) = stock_or_skip() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let plain = terrace::Options { create_if_missing: true, ..terrace::Options::default() };
+    let zstd = terrace::Options { compression: &terrace::compress::ZSTD, ..plain.clone() };
+    let db = terrace::Db::open(dir.path(), &plain).unwrap();
+    db.put(b"old", b"plain").unwrap();
+    db.close().unwrap();
+    let db = terrace::Db::open(dir.path(), &zstd).unwrap();
+    db.put(b"new", "packed ".repeat(1000).as_bytes()).unwrap();
+    db.flush().unwrap();
+    db.close().unwrap();
+    let before = files::names(dir.path());
+    let refused = Theirs.open(stock, dir.path(), &Settings::default()).err().unwrap();
+    assert_eq!(refused.0, StockClass::InvalidArgument, "{refused:?}");
+    assert!(refused.1.contains("leveldb.BytewiseComparator+terrace.1 does not match"), "{refused:?}");
+    let kept = files::names(dir.path());
+    assert!(before.iter().all(|name| kept.contains(name) || name == "LOG"), "{before:?}, then {kept:?}");
+    let db = terrace::Db::open(dir.path(), &plain).unwrap();
+    assert_eq!(db.get(b"old").unwrap().as_deref(), Some(b"plain".as_slice()));
+    assert!(db.get(b"new").unwrap().is_some());
+}

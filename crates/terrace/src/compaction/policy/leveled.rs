@@ -59,8 +59,14 @@ pub(crate) fn pick(set: &VersionSet, worn: Option<&WornFile>, limits: &Limits) -
     Some(complete(version, reason, level, inputs, limits))
 }
 
-/// The merge of everything that `level` has in `range`, or of a first part of it.
-pub(crate) fn manual(version: &Version, level: usize, range: KeyRange<'_>, limits: &Limits) -> Option<Job> {
+/// The merge of everything that `level` has in `range`, or of a first part of it, for request `id`.
+pub(crate) fn manual(
+    version: &Version,
+    id: u64,
+    level: usize,
+    range: KeyRange<'_>,
+    limits: &Limits,
+) -> Option<Job> {
     let mut inputs = version.overlapping(level, range);
     if inputs.is_empty() || level + 1 >= LEVELS {
         return None;
@@ -74,7 +80,7 @@ pub(crate) fn manual(version: &Version, level: usize, range: KeyRange<'_>, limit
         });
         inputs.truncate(enough.map_or(inputs.len(), |last| last + 1));
     }
-    Some(complete(version, Reason::Manual, level, inputs, limits))
+    Some(complete(version, Reason::Manual(id), level, inputs, limits))
 }
 
 /// The deepest level, up to 2, to which a table with the keys of `range` may go: nothing above, and nothing on that

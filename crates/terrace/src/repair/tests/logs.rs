@@ -100,3 +100,30 @@ fn logs_larger_than_a_memtable() {
     // They overlap, so they were merged; and what was only made for that is gone.
     assert_eq!(patient.find(".ldb").len(), 1);
 }
+
+/// A write that failed, and the one behind it that took its number: in a log of Terrace the first counts.
+#[test]
+fn a_number_that_comes_twice_in_a_log_of_terrace() {
+    let patient = Patient::of(|db| db.put(b"a", b"A").unwrap());
+    let name = patient.only(".log");
+    let log = Log::new().batch(1, &[("a", "A")]).batch(1, &[("b", "B")]).batch(2, &[("c", "C")]);
+    patient.write(&name, log.bytes());
+    assert_eq!(contents(&Db::open_read_only(DIR, &patient.options).unwrap()), "a=A c=C");
+    let report = patient.repair();
+    assert_eq!(report.problems[0].what, "sequence number 1, expected 2, the next");
+    assert_eq!(patient.contents(), "a=A c=C");
+}
+
+/// What a killed process leaves: a record that breaks off, in front of room that was set aside.
+#[test]
+fn a_log_of_terrace_that_breaks_off() {
+    let patient = Patient::of(|db| db.put(b"a", b"A").unwrap());
+    let name = patient.only(".log");
+    let long = "x".repeat(40_000);
+    let whole = Log::new().batch(1, &[("a", "A")]);
+    let torn = whole.clone().batch(2, &[("b", &long)]).cut(32_768).zeros(32_768);
+    patient.write(&name, torn.bytes());
+    let report = patient.repair();
+    assert!(!report.changed, "{report}");
+    assert_eq!(contents(&Db::open_read_only(DIR, &patient.options).unwrap()), "a=A");
+}

@@ -1,0 +1,57 @@
+//! Closing.
+//!
+//! ```text
+//!   no new merges ──> flushes done ──> logs durable ──> mark ──> log cut to its length ──> lock released
+//! ```
+
+use terrace_format::batch::WriteBatch;
+
+use super::Engine;
+use super::tail::LogTail;
+use crate::error::Result;
+use crate::sync::Ordering;
+
+impl Engine {
+    /// Ends the background, gives the log its end, and releases the lock. Does nothing the second time.
+    pub(super) fn close(&self) -> Result<()> {
+        if self.closing.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let mut commit = self.commit.lock();
+        self.wait_for_quiet();
+        let finished = commit.take().map_or(Ok(()), |tail| self.finish_log(tail));
+        drop(commit);
+        self.remove_doomed();
+        *self.lock.lock() = None;
+        finished
+    }
+
+    /// Returns when no job runs. What is frozen is flushed first, unless that fails.
+    fn wait_for_quiet(&self) {
+        let mut state = self.state.lock();
+        self.schedule(&mut state);
+        while state.flushing || state.merging {
+            self.wait(&mut state);
+        }
+    }
+
+    /// Makes the logs durable, and gives the last one its end: a log that ends with a batch of nothing was closed, and
+    /// all that stands before that was durable before.
+    fn finish_log(&self, mut tail: LogTail) -> Result<()> {
+        self.check_refusal()?;
+        let unflushed = !self.state.lock().frozen.is_empty();
+        if unflushed || tail.framer.offset() > 0 {
+            self.sync_logs()?;
+        }
+        if unflushed || tail.broken {
+            // What a crash would leave, which the next open knows how to read.
+            return Ok(());
+        }
+        if tail.framer.offset() > 0 {
+            let mut mark = WriteBatch::new();
+            mark.set_sequence(tail.sequence + 1);
+            tail.append(mark.as_bytes())?;
+        }
+        Ok(tail.log.file.finish(tail.framer.offset())?)
+    }
+}

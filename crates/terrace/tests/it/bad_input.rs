@@ -1,0 +1,359 @@
+//! What is wrong with a directory, a file, a disk or an argument: a clear error, and nothing stored is lost.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use terrace::{Db, Env, ErrorKind, Options, ReadOptions, WriteOptions};
+use terrace_env::FileSystem;
+use terrace_env::fault::{FaultFs, Plan};
+use terrace_env::mem::MemFs;
+
+type State = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn on(fs: Arc<dyn FileSystem>) -> Options {
+    Options { env: Env::on(fs), create_if_missing: true, ..Options::default() }
+}
+
+/// A closed database with a table, a log and a manifest of several edits.
+fn database() -> (Arc<MemFs>, State) {
+    let fs = Arc::new(MemFs::new());
+    let db = Db::open("db", &on(Arc::clone(&fs) as _)).unwrap();
+    let mut state = State::new();
+    for n in 0..40u32 {
+        let (key, value) = (format!("key{n:03}").into_bytes(), format!("value{n} ").repeat(4).into_bytes());
+        db.put(&key, &value).unwrap();
+        state.insert(key, value);
+        if n == 20 {
+            db.flush().unwrap();
+        }
+    }
+    db.close().unwrap();
+    (fs, state)
+}
+
+fn read(fs: &MemFs, path: &Path) -> Vec<u8> {
+    let mut bytes = vec![0; fs.len(path).unwrap() as usize];
+    let read = fs.open_random(path, terrace_env::Access::Read).unwrap().read_at(0, &mut bytes).unwrap();
+    assert_eq!(read, bytes.len());
+    bytes
+}
+
+fn write(fs: &MemFs, path: &Path, bytes: &[u8]) {
+    let mut file = fs.create(path).unwrap();
+    file.append(bytes).unwrap();
+    file.close().unwrap();
+}
+
+fn names(fs: &MemFs) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs.list("db".as_ref()).unwrap().iter().map(|name| name.to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// Every entry, or the first error met on the way.
+fn contents(options: &Options) -> terrace::Result<State> {
+    Db::open("db", options)?.iter().into_forward().collect()
+}
+
+#[track_caller]
+fn refused(options: &Options, kind: ErrorKind, part: &str) {
+    let error = Db::open("db", options).unwrap_err();
+    assert_eq!(error.kind(), kind, "{error}");
+    assert!(error.to_string().contains(part), "'{error}' does not say '{part}'");
+    let error = Db::open_read_only("db", options).unwrap_err();
+    assert_eq!(error.kind(), kind, "{error}");
+}
+
+#[test]
+fn no_directory() {
+    let options = Options { create_if_missing: false, ..on(Arc::new(MemFs::new())) };
+    refused(&options, ErrorKind::InvalidArgument, "db: does not exist (create_if_missing is false)");
+    assert!(!options.env.fs.exists("db".as_ref()).unwrap(), "asking creates nothing");
+}
+
+#[test]
+fn a_file_where_the_directory_should_be() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    std::fs::write(&path, b"precious").unwrap();
+    let options = Options { create_if_missing: true, ..Options::default() };
+    let error = Db::open(&path, &options).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+    assert!(error.to_string().contains("Not a directory"), "{error}");
+    assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+}
+
+#[test]
+fn an_unreadable_directory() {
+    let (fs, state) = database();
+    let fault = Arc::new(FaultFs::new(fs, "list * #1 once EACCES".parse().unwrap()));
+    let options = on(Arc::clone(&fault) as _);
+    let error = Db::open("db", &options).unwrap_err();
+    assert!(error.to_string().contains("Permission denied"), "{error}");
+    assert!(contents(&options).unwrap() == state);
+}
+
+#[test]
+fn current_in_every_wrong_form() {
+    let forms: &[(&[u8], &str)] = &[
+        (b"", "CURRENT"),
+        (b"MANIFEST-000004", "newline"),
+        (b"MANIFEST-000004\nx", "CURRENT"),
+        (b"../other/MANIFEST-000004\n", "CURRENT"),
+        (b"000005.ldb\n", "CURRENT"),
+        (b"MANIFEST-\n", "CURRENT"),
+        (b"MANIFEST-99999999999999999999999999\n", "CURRENT"),
+        (b"MANIFEST-000099\n", "does not exist"),
+    ];
+    for (form, part) in forms {
+        let (fs, _) = database();
+        write(&fs, "db/CURRENT".as_ref(), form);
+        let before = names(&fs);
+        refused(&on(Arc::clone(&fs) as _), ErrorKind::Corruption, part);
+        let after: Vec<String> = names(&fs).into_iter().filter(|name| !name.starts_with("LOG")).collect();
+        let before: Vec<String> = before.into_iter().filter(|name| !name.starts_with("LOG")).collect();
+        assert_eq!(after, before, "{}", form.escape_ascii());
+    }
+}
+
+#[test]
+fn another_comparator() {
+    struct Backward;
+    impl terrace::Comparator for Backward {
+        fn name(&self) -> &str {
+            "test.Backward"
+        }
+        fn compare(&self, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+            b.cmp(a)
+        }
+    }
+    let (fs, state) = database();
+    let options = Options { comparator: Arc::new(Backward), ..on(Arc::clone(&fs) as _) };
+    let part = "leveldb.BytewiseComparator does not match existing comparator : test.Backward";
+    refused(&options, ErrorKind::InvalidArgument, part);
+    assert!(contents(&on(fs)).unwrap() == state);
+}
+
+#[test]
+fn a_read_only_medium() {
+    let (fs, state) = database();
+    let plan = "create; append; open-append; create-log; create-dir; remove; rename; sync-dir; store";
+    let rules: Vec<String> = plan.split("; ").map(|op| format!("{op} * #1 forever EROFS")).collect();
+    let fault = Arc::new(FaultFs::new(fs, rules.join("; ").parse().unwrap()));
+    let options = on(Arc::clone(&fault) as _);
+    let error = Db::open("db", &options).unwrap_err();
+    assert!(error.to_string().contains("Read-only"), "{error}");
+    let db = Db::open_read_only("db", &options).unwrap();
+    let found: State = db.iter().into_forward().collect::<terrace::Result<_>>().unwrap();
+    assert!(found == state);
+    drop(db);
+    fault.set_plan(Plan::default());
+    assert!(contents(&options).unwrap() == state);
+}
+
+#[test]
+fn opening_read_only_changes_nothing() {
+    let (fs, state) = database();
+    let calls = fs.mutations();
+    let db = Db::open_read_only("db", &on(Arc::clone(&fs) as _)).unwrap();
+    let found: State = db.iter().into_forward().collect::<terrace::Result<_>>().unwrap();
+    assert!(found == state);
+    assert_eq!(db.put(b"key", b"value").unwrap_err().kind(), ErrorKind::NotSupported);
+    assert_eq!(db.flush().unwrap_err().kind(), ErrorKind::NotSupported);
+    assert_eq!(db.compact_range(None, None).unwrap_err().kind(), ErrorKind::NotSupported);
+    db.close().unwrap();
+    assert_eq!(fs.mutations(), calls);
+}
+
+/// Each call in turn finds the system out of something; the same write succeeds when that is over, without opening
+/// the database again, and nothing that was acknowledged is lost.
+#[test]
+fn out_of_something_for_a_while() {
+    let plans = [
+        "create-log * #{n} once ENOSPC",
+        "store * #{n} once ENOSPC",
+        "append .ldb #{n} once ENOSPC",
+        "create .ldb #{n} once EMFILE",
+        "append MANIFEST #{n} once ENOSPC",
+        "create MANIFEST #{n} once EMFILE",
+        "create-log * #{n} once EMFILE",
+    ];
+    for plan in plans {
+        for n in [1, 2, 3, 5, 9] {
+            let plan = plan.replace("{n}", &n.to_string());
+            let (fs, mut state) = database();
+            let fault = Arc::new(FaultFs::new(fs, Plan::default()));
+            let options = Options { write_buffer_size: 64 << 10, ..on(Arc::clone(&fault) as _) };
+            let db = Db::open("db", &options).unwrap();
+            fault.set_plan(plan.parse().unwrap());
+            for i in 0..200u32 {
+                let (key, value) = (format!("more{:03}", i % 50).into_bytes(), vec![i as u8; 3000]);
+                let mut tries = 0;
+                while let Err(error) = db.put(&key, &value) {
+                    assert!(error.is_resumable(), "{plan}: {error}");
+                    tries += 1;
+                    assert!(tries < 4, "{plan}: still {error}");
+                }
+                state.insert(key, value);
+            }
+            fault.set_plan(Plan::default());
+            let found: State = db.iter().into_forward().collect::<terrace::Result<_>>().unwrap();
+            assert!(found == state, "{plan}: while open");
+            drop(db);
+            assert!(contents(&options).unwrap() == state, "{plan}: opened again");
+        }
+    }
+}
+
+/// A sync that failed is final: whatever the device says later, it is not believed.
+#[test]
+fn a_failed_sync_refuses_writes_until_reopened() {
+    let (fs, mut state) = database();
+    let fault = Arc::new(FaultFs::new(fs, Plan::default()));
+    let options = on(Arc::clone(&fault) as _);
+    let db = Db::open("db", &options).unwrap();
+    fault.set_plan("sync .log #1 once EIO".parse().unwrap());
+    let sync = WriteOptions { sync: true };
+    assert_eq!(db.put_with(b"unknown", b"", &sync).unwrap_err().kind(), ErrorKind::Io);
+    for _ in 0..2 {
+        let error = db.put(b"later", b"").unwrap_err();
+        assert!(error.to_string().starts_with("writes are refused since an earlier error: io: "), "{error}");
+    }
+    assert_eq!(db.get(b"key001").unwrap().as_ref(), state.get(b"key001".as_slice()), "reads go on");
+    drop(db);
+    let mut found = contents(&options).unwrap();
+    // Nobody can know.
+    found.remove(b"unknown".as_slice());
+    state.remove(b"unknown".as_slice());
+    assert!(found == state);
+}
+
+#[test]
+fn too_many_open_files_while_reading() {
+    let (fs, state) = database();
+    let fault = Arc::new(FaultFs::new(fs, Plan::default()));
+    let options = on(Arc::clone(&fault) as _);
+    let db = Db::open_read_only("db", &options).unwrap();
+    fault.set_plan("open .ldb #1 once EMFILE".parse().unwrap());
+    let error = db.get(b"key001").unwrap_err();
+    assert!(error.is_resumable() && error.to_string().contains("Too many open files"), "{error}");
+    assert_eq!(db.get(b"key001").unwrap().as_ref(), state.get(b"key001".as_slice()));
+}
+
+/// Every read fails once: that is an error, and never the end of a file.
+#[test]
+fn a_read_that_fails_is_not_the_end_of_a_file() {
+    let (fs, state) = database();
+    let mut opened = 0;
+    for n in 1.. {
+        let fault =
+            Arc::new(FaultFs::new(Arc::new(fs.fork()), format!("read * #{n} once EIO").parse().unwrap()));
+        let options = on(Arc::clone(&fault) as _);
+        match contents(&options) {
+            Ok(found) => {
+                assert!(found == state, "read {n}");
+                opened += 1;
+                if fault.calls(terrace_env::fault::Op::Read) < n {
+                    break;
+                }
+            }
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Io, "read {n}: {error}"),
+        }
+        fault.set_plan(Plan::default());
+        assert!(contents(&options).unwrap() == state, "read {n}: nothing is lost");
+    }
+    assert!(opened <= 2, "a failed read was passed over");
+}
+
+/// The bytes of a log that hold the lengths of its records.
+fn lengths(log: &[u8]) -> Vec<usize> {
+    let mut reader = terrace_format::log::LogReader::new(log);
+    let mut lengths = Vec::new();
+    while let Some(item) = reader.next().unwrap() {
+        if let terrace_format::log::Item::Record { offset, .. } = item {
+            lengths.extend([offset as usize + 4, offset as usize + 5]);
+        }
+    }
+    lengths
+}
+
+/// Each byte of each file, damaged. What is shown is what was stored, or an error says that something is missing. Only
+/// the end of the log may be lost without one, as in LevelDB: without `paranoid_checks`, and where the damage is to a
+/// length, so that the log looks as if it ended in the middle of a record.
+#[test]
+fn every_damaged_byte() {
+    let (fs, state) = database();
+    let files = names(&fs).into_iter().filter(|name| !name.starts_with("LO"));
+    for name in files {
+        let path = Path::new("db").join(&name);
+        let bytes = read(&fs, &path);
+        let lengths = if name.ends_with(".log") { lengths(&bytes) } else { Vec::new() };
+        for at in 0..bytes.len() {
+            for flip in [0x01, 0x80] {
+                let fork = Arc::new(fs.fork());
+                let mut damaged = bytes.clone();
+                damaged[at] ^= flip;
+                write(&fork, &path, &damaged);
+                let lenient = contents(&on(Arc::new(fork.fork())));
+                let strict = contents(&Options { paranoid_checks: true, ..on(fork) });
+                for (found, may_lack) in [(lenient, name.ends_with(".log")), (strict, lengths.contains(&at))]
+                {
+                    let Ok(found) = found else { continue };
+                    let subset = found.iter().all(|(key, value)| state.get(key) == Some(value));
+                    assert!(
+                        subset && (may_lack || found == state),
+                        "{name} at {at} ^ {flip:#x}: wrong or missing"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_and_64_mebibytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { create_if_missing: true, ..Options::default() };
+    let db = Db::open(dir.path(), &options).unwrap();
+    let large: Vec<u8> = (0..64 << 20).map(|i: u32| (i ^ i >> 11) as u8).collect();
+    db.put(b"", b"the empty key").unwrap();
+    db.put(b"empty value", b"").unwrap();
+    db.put(b"large value", &large).unwrap();
+    db.put(&large, b"large key").unwrap();
+    let check = |db: &Db| {
+        assert_eq!(db.get(b"").unwrap().as_deref(), Some(b"the empty key".as_slice()));
+        assert_eq!(db.get(b"empty value").unwrap().as_deref(), Some(b"".as_slice()));
+        assert!(db.get(b"large value").unwrap().as_deref() == Some(&large));
+        assert_eq!(db.get(&large).unwrap().as_deref(), Some(b"large key".as_slice()));
+        assert_eq!(db.iter().into_forward().count(), 4);
+    };
+    check(&db);
+    db.close().unwrap();
+    let db = Db::open(dir.path(), &options).unwrap();
+    check(&db);
+    db.compact_range(None, None).unwrap();
+    check(&db);
+}
+
+#[test]
+fn bounds_and_snapshots_that_make_no_sense() {
+    let (fs, state) = database();
+    let db = Db::open("db", &on(fs)).unwrap();
+    let other = Db::open("other", &on(Arc::new(MemFs::new()))).unwrap();
+    let foreign = ReadOptions { snapshot: Some(other.snapshot()), ..ReadOptions::default() };
+    assert_eq!(db.get_with(b"key001", &foreign).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    let mut iter = db.iter_with(&foreign);
+    iter.seek_to_first();
+    assert!(!iter.valid());
+    assert_eq!(iter.status().unwrap_err().kind(), ErrorKind::InvalidArgument);
+    let crossed = ReadOptions {
+        lower_bound: Some(b"key030".to_vec()),
+        upper_bound: Some(b"key010".to_vec()),
+        ..ReadOptions::default()
+    };
+    assert_eq!(db.iter_with(&crossed).into_forward().count(), 0);
+    assert_eq!(db.iter_with(&crossed).into_backward().count(), 0);
+    assert_eq!(db.iter().into_forward().count(), state.len());
+}
