@@ -37,10 +37,12 @@ mod iter;
 mod logger;
 mod memtable;
 mod options;
+mod repair;
 mod snapshot;
 mod stream;
 mod sync;
 mod tables;
+mod verify;
 mod version;
 mod walk;
 
@@ -50,7 +52,9 @@ pub use error::{Corruption, Error, ErrorKind, Result};
 pub use iter::{Backward, DbIterator, Forward};
 pub use logger::Logger;
 pub use options::{Options, ReadOptions, WriteOptions};
+pub use repair::{RepairOptions, RepairReport, repair};
 pub use snapshot::Snapshot;
+pub use verify::{Problem, VerifyReport, verify};
 
 pub use terrace_env::Env;
 pub use terrace_format::batch::{BatchOp, WriteBatch};

@@ -3,7 +3,9 @@
 use terrace_env::Env;
 use terrace_format::comparator::{Comparator, bytewise};
 use terrace_format::compress::{Codec, SNAPPY};
-use terrace_format::filter::FilterPolicy;
+use terrace_format::filter::{FilterPolicy, OfUserKeys};
+use terrace_format::key::InternalComparator;
+use terrace_format::table::TableOptions;
 
 use crate::cache::BlockCache;
 use crate::logger::Logger;
@@ -82,6 +84,18 @@ impl Options {
         options.block_size = options.block_size.clamp(1 << 10, 4 << 20);
         options.block_restart_interval = options.block_restart_interval.max(1);
         options
+    }
+
+    /// How tables are written whose internal keys are in `order`.
+    pub(crate) fn table_options(&self, order: &InternalComparator) -> TableOptions {
+        let filter = self.filter_policy.clone();
+        TableOptions {
+            comparator: Arc::new(order.clone()),
+            filter: filter.map(|policy| Arc::new(OfUserKeys(policy)) as _),
+            block_size: self.block_size,
+            restart_interval: self.block_restart_interval,
+            codec: self.compression,
+        }
     }
 }
 

@@ -24,6 +24,16 @@ pub(crate) fn lock(env: &Env, directory: &Path, mode: LockMode) -> Result<Box<dy
     Ok(env.fs.lock(&directory.join(FileName::Lock.to_string()), mode)?)
 }
 
+/// Takes the lock for reading. None if there is no lock file, as in a copy: there is nothing to take, and creating it
+/// would be a write.
+pub(crate) fn lock_shared(env: &Env, directory: &Path) -> Result<Option<Box<dyn terrace_env::FileLock>>> {
+    match lock(env, directory, LockMode::Shared) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(Error::Io(error)) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Removes the database in directory `path` with all that it holds, and the directory if nothing else is in it.
 ///
 /// Files that are not a database's stay. A directory that does not exist, or holds no database, is no error.

@@ -18,6 +18,7 @@ mod tail;
 mod write;
 
 pub use directory::destroy;
+pub(crate) use directory::{list, lock, lock_shared};
 pub use levels::{FileInfo, LevelInfo};
 
 use std::collections::VecDeque;

@@ -13,12 +13,11 @@ use std::path::Path;
 use terrace_env::{Env, FileLock, LockMode};
 use terrace_format::edit::VersionEdit;
 use terrace_format::filename::FileName;
-use terrace_format::filter::OfUserKeys;
 use terrace_format::key::InternalComparator;
 use terrace_format::log::Framer;
 use terrace_format::table::TableOptions;
 
-use super::directory::{list, lock};
+use super::directory::{list, lock, lock_shared};
 use super::replay::{Replay, Replayed, on_level_0};
 use super::tail::{Log, LogTail, Syncer};
 use super::{Engine, State, View};
@@ -74,12 +73,7 @@ pub(super) fn open_read_only(directory: &Path, options: &Options) -> Result<Arc<
     if !env.fs.exists(&directory.join(FileName::Current.to_string()))? {
         return Err(missing(directory));
     }
-    let lock = match lock(env, directory, LockMode::Shared) {
-        Ok(lock) => Some(lock),
-        // A copy without a lock file: there is nothing to take, and creating it would be a write.
-        Err(Error::Io(error)) if error.is_not_found() => None,
-        Err(error) => return Err(error),
-    };
+    let lock = lock_shared(env, directory)?;
     let logger = options.logger.clone().unwrap_or_else(|| Arc::new(NoLogger));
     let comparator = InternalComparator::new(Arc::clone(&options.comparator));
     let recovered = Recovered::read(env, directory, &comparator)?;
@@ -293,14 +287,7 @@ impl Opening<'_> {
     }
 
     fn table_options(&self) -> TableOptions {
-        let filter = self.options.filter_policy.clone();
-        TableOptions {
-            comparator: Arc::new(self.comparator.clone()),
-            filter: filter.map(|policy| Arc::new(OfUserKeys(policy)) as _),
-            block_size: self.options.block_size,
-            restart_interval: self.options.block_restart_interval,
-            codec: self.options.compression,
-        }
+        self.options.table_options(&self.comparator)
     }
 
     fn engine(

@@ -5,5 +5,6 @@ mod slots;
 mod writer;
 
 pub(crate) use reader::{BlockRead, TableContext, TableIter, is_version_of};
+pub(crate) use reader::{fetch, fetch_bytes, read_exact, read_footer};
 pub(crate) use slots::{TableCache, TableSlot};
 pub(crate) use writer::TableWriter;

@@ -169,7 +169,7 @@ impl Table {
     }
 }
 
-fn read_footer(file: &dyn RandomAccessFile, path: &std::path::Path) -> Result<Footer> {
+pub(crate) fn read_footer(file: &dyn RandomAccessFile, path: &std::path::Path) -> Result<Footer> {
     let length = file.len();
     let Some(at) = length.checked_sub(FOOTER_SIZE as u64) else {
         return Err(Error::flaw(path, &Flaw::truncated(0, "a table's footer", length, FOOTER_SIZE as u64)));
@@ -180,12 +180,20 @@ fn read_footer(file: &dyn RandomAccessFile, path: &std::path::Path) -> Result<Fo
 }
 
 /// Reads, verifies and unpacks a block.
-fn fetch(file: &dyn RandomAccessFile, path: &std::path::Path, handle: BlockHandle) -> Result<Block> {
+pub(crate) fn fetch(
+    file: &dyn RandomAccessFile,
+    path: &std::path::Path,
+    handle: BlockHandle,
+) -> Result<Block> {
     let contents = fetch_bytes(file, path, handle)?;
     Block::new(contents).map_err(|flaw| Error::corruption(path, Some(handle.offset), flaw.to_string()))
 }
 
-fn fetch_bytes(file: &dyn RandomAccessFile, path: &std::path::Path, handle: BlockHandle) -> Result<Vec<u8>> {
+pub(crate) fn fetch_bytes(
+    file: &dyn RandomAccessFile,
+    path: &std::path::Path,
+    handle: BlockHandle,
+) -> Result<Vec<u8>> {
     // Before the allocation: a handle that does not fit the file can't make us allocate more than the file.
     handle.check(file.len().saturating_sub(FOOTER_SIZE as u64)).map_err(|flaw| Error::flaw(path, &flaw))?;
     let stored = handle.size as usize + TRAILER_SIZE;
@@ -204,7 +212,12 @@ fn fetch_bytes(file: &dyn RandomAccessFile, path: &std::path::Path, handle: Bloc
     unpacked.map_err(|flaw| Error::corruption(path, Some(handle.offset), flaw.to_string()))
 }
 
-fn read_exact(file: &dyn RandomAccessFile, path: &std::path::Path, at: u64, buf: &mut [u8]) -> Result<()> {
+pub(crate) fn read_exact(
+    file: &dyn RandomAccessFile,
+    path: &std::path::Path,
+    at: u64,
+    buf: &mut [u8],
+) -> Result<()> {
     let need = buf.len();
     let have = file.read_at(at, buf)?;
     if have < need { Err(short(path, at, have, need)) } else { Ok(()) }

@@ -134,7 +134,16 @@ impl Recovered {
 
     /// Reads the manifest that CURRENT names. Any damage in it is an error.
     pub(crate) fn read(env: &Env, directory: &Path, comparator: &InternalComparator) -> Result<Recovered> {
-        let manifest = read_current(env, directory)?;
+        Recovered::read_manifest(env, directory, read_current(env, directory)?, comparator)
+    }
+
+    /// Reads manifest `manifest`, which CURRENT should name.
+    pub(crate) fn read_manifest(
+        env: &Env,
+        directory: &Path,
+        manifest: u64,
+        comparator: &InternalComparator,
+    ) -> Result<Recovered> {
         let path = directory.join(FileName::Manifest(manifest).to_string());
         let file = match env.fs.open_sequential(&path) {
             Err(error) if error.is_not_found() => {
@@ -196,18 +205,22 @@ impl Edits {
     }
 
     fn check_comparator(&self, edit: &VersionEdit, set: &mut VersionSet) -> Result<()> {
-        let Some(stored) = &edit.comparator else { return Ok(()) };
-        let given = self.comparator.user().name();
-        let plain = stored.strip_suffix(GUARD.as_bytes());
-        if stored != given.as_bytes() && plain != Some(given.as_bytes()) {
-            let stored = stored.escape_ascii();
-            return Err(Error::InvalidArgument(format!(
-                "{stored} does not match existing comparator : {given}"
-            )));
+        if let Some(stored) = &edit.comparator {
+            set.guarded = is_guarded(stored, &self.comparator)?;
         }
-        set.guarded = stored != given.as_bytes();
         Ok(())
     }
+}
+
+/// Whether `stored`, the name in a manifest, is the comparator's with the guard behind it. An error if it is another's.
+pub(crate) fn is_guarded(stored: &[u8], comparator: &InternalComparator) -> Result<bool> {
+    let given = comparator.user().name();
+    let plain = stored.strip_suffix(GUARD.as_bytes());
+    if stored != given.as_bytes() && plain != Some(given.as_bytes()) {
+        let stored = stored.escape_ascii();
+        return Err(Error::InvalidArgument(format!("{stored} does not match existing comparator : {given}")));
+    }
+    Ok(stored != given.as_bytes())
 }
 
 /// The numbers that every manifest must have said by its end.

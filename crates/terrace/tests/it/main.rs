@@ -7,6 +7,7 @@
 //!   model       every answer is that of an ordered map, under any options
 //!   stock       stock LevelDB opens what Terrace wrote, and the other way round, at any moment
 //!   tolerance   files that no LevelDB writes are read as stock LevelDB reads them
+//!   repair      a database that lost a file, or the end of one, holds what it held
 //!   threads     what each of many threads sees is a state that was
 //!   stories     what users of LevelDB met: damage, lost files, deletes that came back
 //!   faults_of_leveldb   what LevelDB 1.23 gets wrong and Terrace does not
@@ -22,6 +23,7 @@ mod files;
 mod mended;
 mod model;
 mod process;
+mod repair;
 mod stock;
 mod stories;
 mod threads;

@@ -1,0 +1,185 @@
+//! Finding the blocks of a table whose index is lost.
+//!
+//! ```text
+//!   | block | id | crc | block | id | crc | ... | filter | metaindex | index | footer
+//!   ^ begins here      ^ so the next one begins here    ^ stop
+//!
+//!   where a block begins:   at every later place try "the block ends here": a codec's id, then the checksum of all
+//!                           that stands before, four bytes that agree by chance once in four billion places
+//!   where none does:        go on byte by byte, and try the same at each that looks like a block's first
+//! ```
+//!
+//! The blocks of a table follow each other without gaps, so that one that is found leads to the next, and only behind a
+//! damaged one must be searched. The search is bounded: it gives up after a fixed multiple of the file's length.
+//!
+//! The metaindex and the index must not be taken for data: that would make up entries. The metaindex has no entries
+//! or its keys are none of ours; the values of an index are the places of blocks found before it.
+
+use std::path::Path;
+
+use terrace_env::RandomAccessFile;
+use terrace_format::block::{Block, BlockIter};
+use terrace_format::compress::{BLOCK_MAX, CODECS};
+use terrace_format::crc;
+use terrace_format::key::{self, InternalComparator};
+use terrace_format::table::{BlockHandle, TRAILER_SIZE, read_block};
+
+use crate::error::Result;
+use crate::sync::Arc;
+
+/// The longest block that is found where one is known to begin.
+const LONGEST: usize = BLOCK_MAX;
+/// The longest block that is found where one may begin.
+const LONGEST_GUESSED: usize = 64 << 10;
+/// How many bytes of checksum may be computed for each of the file.
+const EFFORT: u64 = 64;
+
+/// Takes the key and the value of an entry.
+type Found<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<()>;
+
+/// Gives the entries of every data block behind `from`, where a block begins, to `found`.
+pub(super) fn search(
+    file: &dyn RandomAccessFile,
+    path: &Path,
+    order: &InternalComparator,
+    from: u64,
+    found: Found<'_>,
+) -> Result<()> {
+    let mut window = Window { file, path, start: 0, bytes: Vec::new() };
+    let mut effort = file.len().saturating_mul(EFFORT).saturating_add(LONGEST as u64);
+    let mut known: Vec<BlockHandle> = Vec::new();
+    let (mut at, mut begins) = (from, true);
+    while at < file.len() && effort > 0 {
+        let bytes = window.at(at, if begins { LONGEST } else { LONGEST_GUESSED })?;
+        let size = if begins || looks_like_first(bytes) { find_end(bytes, &mut effort) } else { None };
+        let contents = size.and_then(|size| read_block(&bytes[..size + TRAILER_SIZE], true).ok());
+        let meaning = contents.map(|contents| judge(contents, at, &known, order));
+        match (size, meaning) {
+            (Some(size), Some(Meaning::Data(mut entries))) => {
+                give(&mut entries, found)?;
+                known.push(BlockHandle { offset: at, size: size as u64 });
+                at += (size + TRAILER_SIZE) as u64;
+                begins = true;
+            }
+            (Some(size), Some(Meaning::Other)) if begins => at += (size + TRAILER_SIZE) as u64,
+            (_, Some(Meaning::End)) if begins => return Ok(()),
+            _ => {
+                at += 1;
+                begins = false;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Part of the file.
+struct Window<'a> {
+    file: &'a dyn RandomAccessFile,
+    path: &'a Path,
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Window<'_> {
+    /// The bytes from `at` on: `len` of them, or up to the end of the file.
+    fn at(&mut self, at: u64, len: usize) -> Result<&[u8]> {
+        let len = self.file.len().saturating_sub(at).min(len as u64) as usize;
+        let have = at >= self.start && at + len as u64 <= self.start + self.bytes.len() as u64;
+        if !have {
+            // As much as is ever asked for, so that going on byte by byte does not read the file again and again.
+            let room = self.file.len().saturating_sub(at).min(LONGEST as u64) as usize;
+            self.bytes.resize(room, 0);
+            crate::tables::read_exact(self.file, self.path, at, &mut self.bytes)?;
+            self.start = at;
+        }
+        let skip = (at - self.start) as usize;
+        Ok(&self.bytes[skip..skip + len])
+    }
+}
+
+/// The size of the block at the start of `bytes`, if one ends in them. Takes from `effort` what it costs.
+fn find_end(bytes: &[u8], effort: &mut u64) -> Option<usize> {
+    let mut sum = crc::value(&[]);
+    for (size, trailer) in bytes.windows(TRAILER_SIZE).enumerate() {
+        let [id, stored @ ..] = trailer else { return None };
+        let is_end = || crc::mask(crc::extend(sum, &[*id])).to_le_bytes() == *stored;
+        if CODECS.iter().any(|codec| codec.id == *id) && is_end() {
+            *effort = effort.saturating_sub(size as u64);
+            return Some(size);
+        }
+        sum = crc::extend(sum, &[*id]);
+    }
+    *effort = effort.saturating_sub(bytes.len() as u64);
+    None
+}
+
+/// True if `bytes` may be the start of a stored data block: its first entry shares nothing, and its key has room for a
+/// sequence number.
+fn looks_like_first(bytes: &[u8]) -> bool {
+    let plain =
+        |bytes: &[u8]| matches!(bytes, [0, unshared, ..] if usize::from(*unshared) >= key::TRAILER_SIZE);
+    // Snappy begins with the length, one to five bytes, and a literal of one to four bytes of header.
+    let snappy = || {
+        let length = bytes.iter().take(5).position(|byte| byte & 0x80 == 0);
+        let literal = length.and_then(|last| bytes.get(last + 1..)).and_then(<[u8]>::split_first);
+        literal.is_some_and(|(tag, rest)| {
+            let more = usize::from(tag >> 2).saturating_sub(59);
+            tag & 3 == 0 && rest.get(more..).is_some_and(plain)
+        })
+    };
+    const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+    plain(bytes) || snappy() || bytes.starts_with(&ZSTD)
+}
+
+/// What a block with a right checksum is.
+enum Meaning {
+    /// At its first entry.
+    Data(BlockIter),
+    /// The metaindex or the index: no data follows.
+    End,
+    /// A filter, say.
+    Other,
+}
+
+fn judge(contents: Vec<u8>, at: u64, known: &[BlockHandle], order: &InternalComparator) -> Meaning {
+    let Ok(block) = Block::new(contents) else { return Meaning::Other };
+    let mut entries = BlockIter::new(Arc::new(block), Arc::new(order.clone()));
+    entries.seek_to_first();
+    if !entries.valid() {
+        return if entries.flaw().is_some() { Meaning::Other } else { Meaning::End };
+    }
+    if key::parse(entries.key()).is_err() || is_index(&mut entries, at, known) {
+        return Meaning::End;
+    }
+    entries.seek_to_first();
+    Meaning::Data(entries)
+}
+
+/// True if every value is the place of a block before `at`, in order, and one of a `known` block, if there are any.
+fn is_index(entries: &mut BlockIter, at: u64, known: &[BlockHandle]) -> bool {
+    let (mut end, mut meets) = (0, known.is_empty());
+    while entries.valid() {
+        let handle = match BlockHandle::decode(entries.value()) {
+            // Some writers add to the place.
+            Ok((handle, _)) => handle,
+            Err(_) => return false,
+        };
+        if handle.offset < end || handle.check(at).is_err() {
+            return false;
+        }
+        end = handle.offset + handle.size + TRAILER_SIZE as u64;
+        meets |= known.contains(&handle);
+        entries.next();
+    }
+    meets
+}
+
+fn give(entries: &mut BlockIter, found: Found<'_>) -> Result<()> {
+    while entries.valid() {
+        if key::parse(entries.key()).is_ok() {
+            found(entries.key(), entries.value())?;
+        }
+        entries.next();
+    }
+    Ok(())
+}

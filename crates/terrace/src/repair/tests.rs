@@ -1,0 +1,178 @@
+//! Databases with something wrong, before and after a repair.
+
+mod crash;
+mod logs;
+mod manifests;
+mod tables;
+
+use std::path::{Path, PathBuf};
+
+use terrace_env::mem::MemFs;
+use terrace_env::{Access, Env, FileSystem};
+use terrace_testkit::fabricate::Fabricated;
+
+use super::{RepairOptions, RepairReport, repair};
+use crate::db::Db;
+use crate::options::{Options, ReadOptions};
+use crate::sync::Arc;
+use crate::verify::{VerifyReport, verify};
+
+/// A database in memory that no one has open.
+struct Patient {
+    fs: Arc<MemFs>,
+    options: Options,
+}
+
+const DIR: &str = "db";
+
+impl Patient {
+    fn on(fs: MemFs) -> Patient {
+        let fs = Arc::new(fs);
+        let env = Env::on(Arc::clone(&fs) as Arc<dyn FileSystem>);
+        // Small blocks, so that a little data has several.
+        let options = Options { create_if_missing: true, env, block_size: 1024, ..Options::default() };
+        Patient { fs, options }
+    }
+
+    /// What `fill` writes, closed in good order.
+    fn of(fill: impl FnOnce(&Db)) -> Patient {
+        let patient = Patient::on(MemFs::new());
+        let db = Db::open(DIR, &patient.options).unwrap();
+        fill(&db);
+        db.close().unwrap();
+        patient
+    }
+
+    fn fabricated(database: &Fabricated) -> Patient {
+        let patient = Patient::on(MemFs::new());
+        patient.fs.create_dir(DIR.as_ref()).unwrap();
+        database.files().iter().for_each(|(name, bytes)| patient.write(name, bytes));
+        patient.fs.sync_dir(DIR.as_ref()).unwrap();
+        patient.fs.sync_dir("".as_ref()).unwrap();
+        patient
+    }
+
+    fn path(name: &str) -> PathBuf {
+        Path::new(DIR).join(name)
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) {
+        let mut file = self.fs.create(&Patient::path(name)).unwrap();
+        file.append(bytes).unwrap();
+        file.sync().unwrap();
+    }
+
+    fn read(&self, name: &str) -> Vec<u8> {
+        let file = self.fs.open_random(&Patient::path(name), Access::Read).unwrap();
+        let mut bytes = vec![0; file.len() as usize];
+        file.read_at(0, &mut bytes).unwrap();
+        bytes
+    }
+
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> =
+            self.fs.list(DIR.as_ref()).unwrap().into_iter().map(|name| name.into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// The names that contain `part`, sorted.
+    fn find(&self, part: &str) -> Vec<String> {
+        self.names().into_iter().filter(|name| name.contains(part)).collect()
+    }
+
+    /// Flips a bit of the only file whose name contains `part`; a negative place counts from the end.
+    #[track_caller]
+    fn flip(&self, part: &str, at: i64) -> String {
+        let name = self.only(part);
+        let mut bytes = self.read(&name);
+        let at = if at < 0 { bytes.len() as i64 + at } else { at };
+        bytes[at as usize] ^= 0x40;
+        self.write(&name, &bytes);
+        name
+    }
+
+    #[track_caller]
+    fn only(&self, part: &str) -> String {
+        let found = self.find(part);
+        assert_eq!(found.len(), 1, "{part}: {found:?}");
+        found[0].clone()
+    }
+
+    #[track_caller]
+    fn remove(&self, part: &str) -> String {
+        let name = self.only(part);
+        self.fs.remove(&Patient::path(&name)).unwrap();
+        name
+    }
+
+    /// Repairs it, after a dry run that must change nothing and say the same; and a second repair finds nothing to do.
+    #[track_caller]
+    fn repair(&self) -> RepairReport {
+        let before = self.fs.mutations();
+        let dry = repair(DIR, &self.options, &RepairOptions { dry_run: true }).unwrap();
+        assert_eq!(self.fs.mutations(), before, "a dry run writes nothing");
+        let report = repair(DIR, &self.options, &RepairOptions::default()).unwrap();
+        assert_eq!(RepairReport { dry_run: false, ..dry }, report, "a dry run says what is done");
+        let again = repair(DIR, &self.options, &RepairOptions::default()).unwrap();
+        assert!(!again.changed, "a second repair: {again}");
+        assert_eq!(again.problems, [], "a second repair");
+        for (_, to) in &report.moved {
+            assert!(self.fs.exists(&Patient::path(to)).unwrap(), "{to}");
+        }
+        report
+    }
+
+    fn verify(&self) -> VerifyReport {
+        verify(DIR, &self.options, &mut |_, _| ()).unwrap()
+    }
+
+    /// All entries as `key=value`, which look-ups, scans and a check of every byte agree on.
+    #[track_caller]
+    fn contents(&self) -> String {
+        let problems = self.verify();
+        assert!(problems.is_clean(), "{problems}");
+        let db = Db::open(DIR, &self.options).unwrap();
+        let text = contents(&db);
+        db.close().unwrap();
+        text
+    }
+}
+
+/// All entries as `key=value`, which look-ups and scans agree on.
+#[track_caller]
+fn contents(db: &Db) -> String {
+    let entries: Vec<_> =
+        db.iter_with(&ReadOptions::default()).into_forward().map(|entry| entry.unwrap()).collect();
+    let text = |(key, value): (Vec<u8>, Vec<u8>)| {
+        assert_eq!(db.get(&key).unwrap().as_deref(), Some(value.as_slice()), "get of {}", key.escape_ascii());
+        format!("{}={}", key.escape_ascii(), value.escape_ascii())
+    };
+    entries.into_iter().map(text).collect::<Vec<_>>().join(" ")
+}
+
+/// Twenty keys with values of 200 bytes: five blocks.
+fn fill(db: &Db) {
+    for n in 0..20 {
+        db.put(format!("k{n:02}").as_bytes(), value(n).as_bytes()).unwrap();
+    }
+}
+
+/// A value that does not compress away.
+fn value(n: u32) -> String {
+    let mut state = n + 1;
+    let digits = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        char::from(b'a' + (state >> 27) as u8 % 26)
+    });
+    digits.take(200).collect()
+}
+
+/// The keys of [`fill`] that are there, with the right values.
+#[track_caller]
+fn filled(patient: &Patient) -> Vec<u32> {
+    let text = patient.contents();
+    let present: Vec<u32> = (0..20).filter(|n| text.contains(&format!("k{n:02}={}", value(*n)))).collect();
+    assert_eq!(text.split(' ').filter(|entry| !entry.is_empty()).count(), present.len(), "{text}");
+    present
+}

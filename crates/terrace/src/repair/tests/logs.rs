@@ -1,0 +1,129 @@
+//! Logs that are damaged, and logs without their manifest.
+
+use terrace_testkit::fabricate::{Fabricated, Log, Table};
+
+use super::*;
+
+fn log() -> Log {
+    Log::new().batch(1, &[("a", "A")]).batch(2, &[("b", "B")]).batch(3, &[("c", "C")])
+}
+
+#[test]
+fn a_good_log_is_left_to_the_next_open() {
+    let patient = Patient::fabricated(&Fabricated::new().log(3, &log()));
+    let report = patient.repair();
+    assert!(!report.changed, "{report}");
+    assert_eq!((report.logs_kept, report.logs_salvaged), (1, 0), "{report}");
+    assert_eq!(patient.contents(), "a=A b=B c=C");
+}
+
+#[test]
+fn a_damaged_log_becomes_a_table() {
+    let damaged = Log::new()
+        .batch(1, &[("a", "A")])
+        .to_next_block()
+        .batch(2, &[("b", "B")])
+        .to_next_block()
+        .batch(3, &[("c", "C")])
+        .flip(32_768 + 10);
+    let patient = Patient::fabricated(&Fabricated::new().log(3, &damaged));
+    let found = patient.verify().problems;
+    let report = patient.repair();
+    assert_eq!(report.problems, found);
+    assert!(report.problems[0].to_string().starts_with("000003.log at 32768: checksum"), "{report}");
+    assert_eq!(report.logs_salvaged, 1, "{report}");
+    assert_eq!(report.moved[0], ("000003.log".into(), "lost/000003.log".into()));
+    assert_eq!(patient.contents(), "a=A c=C");
+}
+
+#[test]
+fn a_batch_that_is_none() {
+    let patient = Patient::fabricated(&Fabricated::new().log(3, &log().record(b"not a batch")));
+    assert_eq!(patient.repair().logs_salvaged, 1);
+    assert_eq!(patient.contents(), "a=A b=B c=C");
+}
+
+#[test]
+fn the_writes_of_a_log_are_newer_than_the_tables() {
+    let broken = Log::new().batch(8, &[("a", "newest"), ("b", "B")]).record(b"not a batch");
+    let database = Fabricated::new()
+        .table(0, 10, &Table::new().put("a", 5, "newer"))
+        .table(1, 11, &Table::new().put("a", 4, "old"))
+        .log(12, &broken)
+        .log(14, &Log::new().batch(10, &[("b", "BB")]));
+    let patient = Patient::fabricated(&database);
+    let report = patient.repair();
+    assert_eq!((report.tables_kept, report.tables_merged, report.logs_salvaged), (2, 0, 2), "{report}");
+    assert_eq!(patient.contents(), "a=newest b=BB");
+}
+
+/// A log whose writes are in a table already: without a manifest both count, and that changes nothing.
+#[test]
+fn a_log_and_the_table_made_of_it() {
+    let database = Fabricated::new()
+        .file("000005.ldb", Table::new().put("a", 1, "A").put("b", 2, "B").put("c", 3, "C").encode())
+        .file("000007.ldb", Table::new().delete("b", 9).encode())
+        .log(3, &log());
+    let patient = Patient::fabricated(&database);
+    patient.remove("MANIFEST");
+    let report = patient.repair();
+    assert_eq!((report.tables_merged, report.logs_salvaged), (2, 1), "{report}");
+    assert_eq!(patient.contents(), "a=A c=C");
+}
+
+/// In a log of Terrace the writes have no gap. What stands behind one would be left out by the next open: a repair keeps
+/// all that can be read.
+#[test]
+fn a_gap_in_a_log_of_terrace() {
+    let patient = Patient::of(|db| db.put(b"a", b"A").unwrap());
+    let name = patient.only(".log");
+    patient.write(&name, Log::new().batch(1, &[("a", "A")]).batch(3, &[("c", "C")]).bytes());
+    let report = patient.repair();
+    assert_eq!(report.problems[0].what, "sequence number 3, expected 2, the next");
+    assert_eq!(patient.contents(), "a=A c=C");
+}
+
+#[test]
+fn logs_larger_than_a_memtable() {
+    let mut patient = Patient::on(MemFs::new());
+    patient.options.write_buffer_size = 8 << 20;
+    let db = Db::open(DIR, &patient.options).unwrap();
+    for n in 0..2000u32 {
+        db.put(format!("{:04}", n * 7 % 1000).as_bytes(), format!("{n}{}", value(n)).as_bytes()).unwrap();
+    }
+    db.close().unwrap();
+    let expect = patient.contents();
+    patient.remove("MANIFEST");
+    patient.options.write_buffer_size = 64 << 10;
+    patient.repair();
+    assert_eq!(patient.contents(), expect);
+    // They overlap, so they were merged; and what was only made for that is gone.
+    assert_eq!(patient.find(".ldb").len(), 1);
+}
+
+/// A write that failed, and the one behind it that took its number: in a log of Terrace the first counts.
+#[test]
+fn a_number_that_comes_twice_in_a_log_of_terrace() {
+    let patient = Patient::of(|db| db.put(b"a", b"A").unwrap());
+    let name = patient.only(".log");
+    let log = Log::new().batch(1, &[("a", "A")]).batch(1, &[("b", "B")]).batch(2, &[("c", "C")]);
+    patient.write(&name, log.bytes());
+    assert_eq!(contents(&Db::open_read_only(DIR, &patient.options).unwrap()), "a=A c=C");
+    let report = patient.repair();
+    assert_eq!(report.problems[0].what, "sequence number 1, expected 2, the next");
+    assert_eq!(patient.contents(), "a=A c=C");
+}
+
+/// What a killed process leaves: a record that breaks off, in front of room that was set aside.
+#[test]
+fn a_log_of_terrace_that_breaks_off() {
+    let patient = Patient::of(|db| db.put(b"a", b"A").unwrap());
+    let name = patient.only(".log");
+    let long = "x".repeat(40_000);
+    let whole = Log::new().batch(1, &[("a", "A")]);
+    let torn = whole.clone().batch(2, &[("b", &long)]).cut(32_768).zeros(32_768);
+    patient.write(&name, torn.bytes());
+    let report = patient.repair();
+    assert!(!report.changed, "{report}");
+    assert_eq!(contents(&Db::open_read_only(DIR, &patient.options).unwrap()), "a=A");
+}

@@ -1,0 +1,289 @@
+//! CURRENT and manifests that are missing or damaged.
+
+use terrace_format::edit::VersionEdit;
+use terrace_testkit::fabricate::{Fabricated, Log, Table};
+
+use super::*;
+use crate::ErrorKind;
+
+/// Versions and deletes on three levels and in the log.
+fn layered() -> Patient {
+    Patient::of(|db| {
+        fill(db);
+        db.put(b"deleted", b"1").unwrap();
+        db.put(b"twice", b"old").unwrap();
+        db.compact_range(None, None).unwrap();
+        db.delete(b"deleted").unwrap();
+        db.put(b"twice", b"new").unwrap();
+        db.flush().unwrap();
+        db.delete(b"k19").unwrap();
+        db.put(b"k19", value(19).as_bytes()).unwrap();
+        db.put(b"zz", b"log").unwrap();
+    })
+}
+
+#[track_caller]
+fn check_layered(patient: &Patient) {
+    let text = patient.contents();
+    assert!(!text.contains("deleted") && text.contains("twice=new") && text.contains("zz=log"), "{text}");
+    assert_eq!(text.split(' ').count(), 22, "{text}");
+}
+
+#[test]
+fn missing_current() {
+    let patient = layered();
+    patient.remove("CURRENT");
+    let report = patient.repair();
+    assert_eq!(report.actions, [format!("CURRENT names {}, which is whole", patient.only("MANIFEST"))]);
+    assert_eq!(report.moved, []);
+    check_layered(&patient);
+}
+
+#[test]
+fn current_that_names_nothing() {
+    for contents in ["", "MANIFEST-000002", "MANIFEST-999999\n", "../etc/passwd\n"] {
+        let patient = layered();
+        patient.write("CURRENT", contents.as_bytes());
+        assert!(!patient.verify().is_clean(), "{contents}");
+        patient.repair();
+        check_layered(&patient);
+    }
+}
+
+#[test]
+fn missing_manifest() {
+    let patient = layered();
+    patient.remove("MANIFEST");
+    let report = patient.repair();
+    assert_eq!((report.logs_salvaged, report.blocks_lost), (1, 0), "{report}");
+    check_layered(&patient);
+}
+
+#[test]
+fn neither_current_nor_manifest() {
+    let patient = layered();
+    patient.remove("CURRENT");
+    patient.remove("MANIFEST");
+    patient.repair();
+    check_layered(&patient);
+    // And it is a database again: what is written now is newer than everything.
+    let db = Db::open(DIR, &patient.options).unwrap();
+    db.put(b"twice", b"newest").unwrap();
+    db.compact_range(None, None).unwrap();
+    assert_eq!(db.get(b"twice").unwrap().as_deref(), Some(b"newest".as_slice()));
+}
+
+#[test]
+fn any_damaged_byte_of_the_manifest() {
+    let fs = layered().fs.fork();
+    let patient = Patient::on(fs.fork());
+    let length = patient.read(&patient.only("MANIFEST")).len() as i64;
+    for at in 0..length {
+        let patient = Patient::on(fs.fork());
+        patient.flip("MANIFEST", at);
+        let report = patient.repair();
+        assert_eq!(report.blocks_lost, 0, "bit at {at}: {report}");
+        check_layered(&patient);
+    }
+}
+
+#[test]
+fn a_manifest_cut_off_at_any_place() {
+    let fs = layered().fs.fork();
+    let patient = Patient::on(fs.fork());
+    let bytes = patient.read(&patient.only("MANIFEST"));
+    for len in 0..bytes.len() {
+        let patient = Patient::on(fs.fork());
+        patient.write(&patient.only("MANIFEST"), &bytes[..len]);
+        patient.repair();
+        check_layered(&patient);
+    }
+}
+
+/// LevelDB's repair puts all tables on level 0, where it takes the higher number for the newer: get then returned the
+/// old version, and an iterator the new one.
+#[test]
+fn the_older_version_in_the_file_with_the_higher_number() {
+    let database = Fabricated::new().table(0, 10, &Table::new().put("k", 50, "new")).table(
+        2,
+        11,
+        &Table::new().put("k", 7, "old").put("l", 8, "L"),
+    );
+    for lost in [false, true] {
+        let patient = Patient::fabricated(&database);
+        if lost {
+            patient.remove("MANIFEST");
+        }
+        assert_eq!(patient.repair().changed, lost);
+        assert_eq!(patient.contents(), "k=new l=L");
+    }
+}
+
+#[test]
+fn without_a_manifest_tables_that_do_not_overlap_stay() {
+    let database = Fabricated::new()
+        .table(1, 10, &Table::new().put("a", 1, "A").put("b", 2, "B"))
+        .table(2, 11, &Table::new().put("c", 3, "C"))
+        .table(0, 12, &Table::new().delete("c", 4).put("d", 5, "D"))
+        .table(3, 13, &Table::new().put("e", 6, "E"));
+    let patient = Patient::fabricated(&database.rename("000013.ldb", "000013.sst"));
+    patient.remove("MANIFEST");
+    let report = patient.repair();
+    assert_eq!((report.tables_kept, report.tables_merged), (2, 2), "{report}");
+    assert_eq!(patient.contents(), "a=A b=B d=D e=E");
+    assert_eq!(patient.find(".sst"), ["000013.sst"]);
+}
+
+#[test]
+fn one_number_under_two_names() {
+    let table = |key: &str, sequence| Table::new().put(key, sequence, "v");
+    let database = Fabricated::new()
+        .file("000010.ldb", table("a", 1).encode())
+        .file("000010.sst", table("b", 2).encode());
+    let patient = Patient::fabricated(&database);
+    patient.remove("MANIFEST");
+    patient.repair();
+    assert_eq!(patient.contents(), "a=v b=v");
+}
+
+fn record(edit: VersionEdit) -> Vec<u8> {
+    let mut record = Vec::new();
+    edit.encode(&mut record);
+    record
+}
+
+/// A merge dropped a delete and what it hid, and the tables it read are still in the directory. The end of the manifest
+/// is damaged, behind the edit that says so.
+#[test]
+fn tables_that_the_manifest_knows_to_be_old() {
+    let database = Fabricated::new()
+        .table(0, 10, &Table::new().delete("gone", 9))
+        .table(1, 11, &Table::new().put("gone", 5, "back again"))
+        .table(1, 12, &Table::new().put("kept", 6, "K"))
+        .manifest_record(&record(VersionEdit { deleted: vec![(0, 10), (1, 11)], ..VersionEdit::default() }))
+        .manifest_record(b"\xff damaged")
+        .without("000010.ldb");
+    let patient = Patient::fabricated(&database);
+    let report = patient.repair();
+    assert!(report.moved.contains(&("000011.ldb".into(), "lost/000011.ldb".into())), "{report}");
+    assert_eq!(patient.contents(), "kept=K");
+}
+
+/// The same, but the merge was before the manifest was begun, so that no edit speaks of the old table. Its number does.
+#[test]
+fn a_table_older_than_the_manifest_that_does_not_name_it() {
+    let database = Fabricated::new()
+        .table(1, 12, &Table::new().put("kept", 6, "K"))
+        .file("000001.ldb", Table::new().put("gone", 5, "back again").encode())
+        .manifest_record(b"\xff damaged");
+    let patient = Patient::fabricated(&database);
+    patient.repair();
+    assert_eq!(patient.contents(), "kept=K");
+}
+
+/// It is older than the manifest, but it holds what came later: it was being written when the manifest was begun.
+#[test]
+fn a_table_that_was_being_written_when_the_manifest_was_begun() {
+    let database = Fabricated::new()
+        .table(1, 12, &Table::new().put("kept", 6, "K"))
+        .file("000001.ldb", Table::new().put("later", 7, "L").encode())
+        .manifest_record(b"\xff damaged");
+    let patient = Patient::fabricated(&database);
+    patient.repair();
+    assert_eq!(patient.contents(), "kept=K later=L");
+}
+
+/// What was merged into it is gone, so the edit that says so is among those that can't be read.
+#[test]
+fn a_table_whose_inputs_are_gone() {
+    let database = Fabricated::new()
+        .table(1, 12, &Table::new().put("a", 6, "A"))
+        .file("000001.ldb", Table::new().put("a", 6, "A").encode())
+        .manifest_record(b"\xff damaged")
+        .without("000012.ldb");
+    let patient = Patient::fabricated(&database);
+    patient.repair();
+    assert_eq!(patient.contents(), "a=A");
+}
+
+/// The end of the manifest is lost without a trace: it reads back whole, but the tables that it names were merged into
+/// one that it does not name.
+#[test]
+fn a_manifest_that_fell_behind() {
+    let database = Fabricated::new()
+        .table(1, 12, &Table::new().put("a", 6, "A"))
+        .file("000013.ldb", Table::new().put("a", 6, "A").put("b", 7, "B").encode())
+        .without("000012.ldb");
+    let patient = Patient::fabricated(&database);
+    patient.repair();
+    assert_eq!(patient.contents(), "a=A b=B");
+}
+
+#[test]
+fn logs_that_the_manifest_knows_to_be_old() {
+    let database = Fabricated::new()
+        .table(1, 12, &Table::new().put("kept", 6, "K"))
+        .log(2, &Log::new().batch(5, &[("gone", "back again")]))
+        .log(3, &Log::new().batch(7, &[("new", "N")]))
+        .manifest_record(b"\xff damaged");
+    let patient = Patient::fabricated(&database);
+    patient.repair();
+    assert_eq!(patient.contents(), "kept=K new=N");
+}
+
+#[test]
+fn another_comparator_in_a_damaged_manifest() {
+    let database = Fabricated::new()
+        .comparator("another")
+        .table(1, 12, &Table::new().put("a", 6, "A"))
+        .manifest_record(b"\xff damaged");
+    let patient = Patient::fabricated(&database);
+    let before = patient.fs.mutations();
+    let refused = repair(DIR, &patient.options, &RepairOptions { dry_run: true }).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+    assert_eq!(patient.fs.mutations(), before);
+    let refused = repair(DIR, &patient.options, &RepairOptions::default()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+    assert_eq!(patient.names(), ["000012.ldb", "CURRENT", "LOCK", "MANIFEST-000002"]);
+}
+
+/// Nothing says which comparator it was, but the keys of a sound table do not rise.
+#[test]
+fn another_comparator_and_no_manifest() {
+    let database = Fabricated::new().table(1, 12, &Table::new().put("b", 6, "B").put("a", 7, "A"));
+    let patient = Patient::fabricated(&database);
+    patient.remove("MANIFEST");
+    let refused = repair(DIR, &patient.options, &RepairOptions::default()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+    assert_eq!(patient.names(), ["000012.ldb", "CURRENT", "LOCK"]);
+}
+
+/// The comparator is known, so keys that do not rise are damage, of which nothing is lost.
+#[test]
+fn keys_out_of_order() {
+    let table = Table::new().put("b", 6, "B").put("a", 7, "A").put("c", 8, "C");
+    let patient = Patient::fabricated(&Fabricated::new().table(1, 12, &table));
+    assert!(!patient.verify().is_clean());
+    let report = patient.repair();
+    assert_eq!((report.tables_salvaged, report.blocks_lost), (1, 0), "{report}");
+    assert_eq!(patient.contents(), "a=A b=B c=C");
+}
+
+/// Stock LevelDB must not open what it can't read, and the mark that says so was in the manifest.
+#[test]
+fn a_database_that_stock_leveldb_can_not_read() {
+    let mut patient = Patient::on(MemFs::new());
+    patient.options.compression = crate::compress::by_name("zstd").unwrap();
+    let db = Db::open(DIR, &patient.options).unwrap();
+    for n in 0..20 {
+        db.put(format!("k{n:02}").as_bytes(), &[b'v'; 200]).unwrap();
+    }
+    db.flush().unwrap();
+    db.close().unwrap();
+    patient.remove("MANIFEST");
+    patient.options.compression = crate::compress::by_name("snappy").unwrap();
+    patient.repair();
+    let manifest = patient.read(&patient.only("MANIFEST"));
+    let guarded = b"leveldb.BytewiseComparator+terrace.1";
+    assert!(manifest.windows(guarded.len()).any(|name| name == guarded));
+}
