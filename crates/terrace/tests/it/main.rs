@@ -3,6 +3,7 @@
 //! ```text
 //!   bad_input   what is wrong with a directory, a file, a disk or an argument is said, and nothing is lost
 //!   crash       what was acknowledged survives a crash at any call, and nothing else appears
+//!   mended      what once was wrong with Terrace, and now is not
 //!   model       every answer is that of an ordered map, under any options
 //!   stock       stock LevelDB opens what Terrace wrote, and the other way round, at any moment
 //!   tolerance   files that no LevelDB writes are read as stock LevelDB reads them
@@ -19,6 +20,7 @@ mod crash;
 mod engine;
 mod faults_of_leveldb;
 mod files;
+mod mended;
 mod model;
 mod process;
 mod repair;
