@@ -18,6 +18,7 @@ use crate::error::Result;
 use crate::verify::{Problem, Row};
 use crate::version::set_current;
 
+/// A repair at work.
 pub(super) struct Job<'a> {
     pub(super) shop: Workshop<'a>,
     pub(super) files: Vec<FileName>,
@@ -80,6 +81,7 @@ impl Job<'_> {
         Ok(rescued.pieces)
     }
 
+    /// The logs that are there and for which `is_needed` holds, in their order.
     pub(super) fn needed_logs(&self, is_needed: impl Fn(u64) -> bool) -> Vec<u64> {
         let number = |file: &FileName| if let FileName::Log(number) = *file { Some(number) } else { None };
         self.files.iter().filter_map(number).filter(|&number| is_needed(number)).collect()

@@ -68,7 +68,7 @@ pub struct RepairOptions {
 /// # Errors
 ///
 /// [`ErrorKind::InvalidArgument`] if there is no database, or one with another comparator; [`ErrorKind::Io`] if it is
-/// open ([`Error::is_locked`]), or a file can't be read or written: a failing read is never taken for damage, so a
+/// open ([`Error::is_locked`](crate::Error::is_locked)), or a file can't be read or written: a failing read is never taken for damage, so a
 /// failing disk wants to be copied first. After an error the database is as it was, but for new files that nothing
 /// names and the next open removes; or, if only moving files to `lost` failed, it is repaired.
 ///

@@ -108,10 +108,9 @@ impl Job<'_> {
         }
         let exceeds = seen.tally.entries > 0 && seen.tally.exceeds(file, &self.shop.order);
         let right = file.size == seen.size && !exceeds;
-        let stays = if right {
-            file.clone()
-        } else {
-            seen.tally.file(file.number, seen.size).unwrap_or(file.clone())
+        let stays = match exceeds {
+            true => seen.tally.file(file.number, seen.size)?,
+            false => NewFile { size: seen.size, ..file.clone() },
         };
         if !right {
             self.note(name, format!("holds {stays:?}, expected {file:?} as in the manifest"));

@@ -1,6 +1,7 @@
 //! CURRENT and manifests that are missing or damaged.
 
-use terrace_format::edit::VersionEdit;
+use terrace_format::edit::{NewFile, VersionEdit};
+use terrace_format::key::{InternalKey, Kind};
 use terrace_testkit::fabricate::{Fabricated, Log, Table};
 
 use super::*;
@@ -132,6 +133,60 @@ fn without_a_manifest_tables_that_do_not_overlap_stay() {
     assert_eq!((report.tables_kept, report.tables_merged), (2, 2), "{report}");
     assert_eq!(patient.contents(), "a=A b=B d=D e=E");
     assert_eq!(patient.find(".sst"), ["000013.sst"]);
+}
+
+/// Their versions do not overlap, but a look-up would ask only one of the two for the key.
+#[test]
+fn versions_of_a_key_at_the_edges_of_two_tables() {
+    let database = Fabricated::new().table(0, 10, &Table::new().put("a", 1, "A").put("k", 9, "new")).table(
+        0,
+        11,
+        &Table::new().put("k", 5, "old").put("z", 6, "Z"),
+    );
+    let patient = Patient::fabricated(&database);
+    patient.remove("MANIFEST");
+    assert_eq!(patient.repair().tables_merged, 2);
+    assert_eq!(patient.contents(), "a=A k=new z=Z");
+}
+
+#[test]
+fn a_merge_never_parts_versions_of_a_key() {
+    let long = "x".repeat(600_000);
+    let first = Table::new().put("a", 3, &long).put("b", 7, &long).put("b", 5, &long).put("c", 1, "C");
+    let second = Table::new().put("b", 8, &long).put("b", 6, &long).put("b", 4, &long).put("c", 2, "CC");
+    let mut patient = Patient::fabricated(&Fabricated::new().table(0, 10, &first).table(0, 11, &second));
+    patient.options.compression = &crate::compress::NONE;
+    patient.remove("MANIFEST");
+    patient.repair();
+    let db = Db::open_read_only(DIR, &patient.options).unwrap();
+    let files = &db.levels()[6].files;
+    assert!(files.len() > 1, "{files:?}");
+    assert!(files.windows(2).all(|pair| pair[0].largest < pair[1].smallest), "{files:?}");
+}
+
+/// A manifest that CURRENT does not name never counted: what it calls replaced is not.
+#[test]
+fn a_manifest_in_the_making() {
+    let file = |number, key: &str| NewFile {
+        number,
+        size: 100,
+        smallest: InternalKey::new(key.as_bytes(), 1, Kind::Put),
+        largest: InternalKey::new(key.as_bytes(), 1, Kind::Put),
+    };
+    let snapshot = VersionEdit {
+        comparator: Some(b"leveldb.BytewiseComparator".to_vec()),
+        log_number: Some(30),
+        added: vec![(1, file(19, "a"))],
+        ..VersionEdit::default()
+    };
+    let database = Fabricated::new()
+        .table(1, 12, &Table::new().put("a", 6, "A"))
+        .log(13, &Log::new().batch(7, &[("b", "B")]))
+        .manifest_record(b"\xff damaged")
+        .file("MANIFEST-000020", Log::new().record(&record(snapshot)).bytes().to_vec());
+    let patient = Patient::fabricated(&database);
+    patient.repair();
+    assert_eq!(patient.contents(), "a=A b=B");
 }
 
 #[test]

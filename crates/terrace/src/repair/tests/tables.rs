@@ -1,6 +1,7 @@
 //! Tables that are damaged, truncated, missing, or in an order that LevelDB gets wrong.
 
 use terrace_format::edit::VersionEdit;
+use terrace_format::table::Footer;
 use terrace_testkit::fabricate::{Fabricated, Filter, Table};
 
 use super::*;
@@ -114,6 +115,18 @@ fn without_an_index_the_blocks_are_found() {
         assert_eq!((report.tables_salvaged, report.blocks_lost), (1, 0), "{what}: {report}");
         assert_eq!(filled(&patient).len(), 20, "{what}");
     }
+}
+
+/// An index looks like a block of data: what is in it must not become entries.
+#[test]
+fn an_index_is_not_taken_for_data() {
+    let patient = one_table();
+    let bytes = patient.read(&patient.only(".ldb"));
+    let footer = Footer::decode(&bytes, bytes.len() as u64).unwrap();
+    patient.flip(".ldb", footer.metaindex.offset as i64);
+    patient.flip(".ldb", -1);
+    patient.repair();
+    assert_eq!(filled(&patient).len(), 20);
 }
 
 #[test]
