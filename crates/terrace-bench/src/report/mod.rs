@@ -1,0 +1,3 @@
+//! What came out of a run, in the forms that people and programs read.
+
+pub mod model;

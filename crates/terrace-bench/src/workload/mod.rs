@@ -1,0 +1,3 @@
+//! What is done to an engine.
+
+pub mod description;
