@@ -1,3 +1,7 @@
 //! What came out of a run, in the forms that people and programs read.
 
+pub mod compare;
+pub mod json;
 pub mod model;
+pub mod summary;
+pub mod table;
