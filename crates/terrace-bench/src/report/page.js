@@ -34,7 +34,8 @@
     for (const row of rows) row.classList.toggle("unchosen", Boolean(chosen) && row !== chosen);
     for (const link of document.querySelectorAll("#rows nav a")) {
       const current = chosen ? link.hash === location.hash : link.hash === "#rows";
-      link.toggleAttribute("aria-current", current);
+      if (current) link.setAttribute("aria-current", "true");
+      else link.removeAttribute("aria-current");
     }
     if (chosen) document.getElementById("rows").scrollIntoView();
   };

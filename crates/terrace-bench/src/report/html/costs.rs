@@ -12,7 +12,7 @@ const LEFT: f64 = 84.0;
 const RIGHT: f64 = WIDTH - 56.0;
 const HEAD: f64 = 17.0;
 const STEP: f64 = 15.0;
-const GAP: f64 = 10.0;
+const GAP: f64 = 15.0;
 
 /// A measure, and how it is shown.
 struct Measure {
@@ -61,7 +61,7 @@ pub(super) fn figure(row: &Row<'_>) -> Option<String> {
             y += HEAD + STEP * row.cells.len() as f64 + GAP;
         }
     }
-    (!says.is_empty()).then(|| svg.finish(y - GAP + 2.0, &says.join(". ")))
+    (!says.is_empty()).then(|| svg.finish(y - GAP + 4.0, &says.join(". ")))
 }
 
 /// One measure of every engine, from `top` downwards.
@@ -87,7 +87,8 @@ fn block(svg: &mut Svg, row: &Row<'_>, measure: &Measure, top: f64) -> String {
     let bottom = first + STEP * row.cells.len() as f64;
     svg.line("base", (LEFT, first), (LEFT, bottom));
     if measure.is_multiple {
-        svg.line("one", (x(1.0), first - 1.0), (x(1.0), bottom));
+        svg.line("one", (x(1.0), first - 1.0), (x(1.0), bottom + 1.0));
+        svg.text("tick", Anchor::Middle, (x(1.0), bottom + 10.0), "1×");
     }
     format!("{}: {}", measure.name, says.join(", "))
 }

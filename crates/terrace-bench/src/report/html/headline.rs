@@ -5,6 +5,9 @@ use super::text::{escape, list, plural};
 use super::view::{Row, View};
 use crate::report::model::{Ratio, Verdict};
 
+/// So many losses are told one by one.
+const NAMED: usize = 6;
+
 /// For the window and the bookmark.
 pub(super) fn title(view: &View<'_>) -> String {
     escape(&match view.first() {
@@ -41,26 +44,34 @@ fn others(view: &View<'_>) -> String {
 /// Where the first engine lost comes first, row by row; wins are only counted.
 fn verdict(view: &View<'_>) -> String {
     let Some(first) = view.first() else { return "Nothing was measured.".to_owned() };
-    let (mut lost, mut won, mut noise) = (Vec::new(), 0, 0);
+    let (mut lost, mut won, mut noise) = (Vec::<(f64, String)>::new(), 0, 0);
     for engine in view.others() {
         for (row, ratio) in view.ratios(*engine) {
             match ratio.verdict {
-                Verdict::Faster => lost.push(loss(row, engine.name(), ratio)),
+                Verdict::Faster => lost.push((ratio.median, loss(row, engine.name(), ratio))),
                 Verdict::Slower => won += 1,
                 Verdict::WithinNoise => noise += 1,
             }
         }
     }
-    let all = lost.len() + won + noise;
-    if all == 0 {
-        return "Nothing was compared.".to_owned();
-    }
+    let all = match lost.len() + won + noise {
+        0 => return "Nothing was compared.".to_owned(),
+        all => plural(all, "comparison", "comparisons"),
+    };
     let name = escape(first.name());
     let losses = match lost.len() {
-        0 => format!("{name} lost none of {}.", plural(all, "comparison", "comparisons")),
-        count => format!("{name} lost {count} of {}: {}.", plural(all, "comparison", "comparisons"), list(&lost)),
+        0 => format!("{name} lost none of {all}."),
+        count => format!("{name} lost {count} of {all}: {}.", worst(lost)),
     };
     format!("{losses} It won {won}; {noise} lay within the noise.")
+}
+
+/// The worst losses first, and how many more there are.
+fn worst(mut lost: Vec<(f64, String)>) -> String {
+    lost.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let more = lost.len().saturating_sub(NAMED);
+    let named = lost.into_iter().take(NAMED).map(|(_, words)| words);
+    list(&named.chain((more > 0).then(|| format!("{more} more"))).collect::<Vec<_>>())
 }
 
 fn loss(row: &Row<'_>, winner: &str, ratio: &Ratio) -> String {

@@ -132,7 +132,7 @@ fn shares(svg: &mut Svg, nines_shown: f64, across: impl Fn(f64) -> f64, (top, bo
 
 fn draw(svg: &mut Svg, curve: &Curve<'_>, across: impl Fn(f64) -> f64, up: &Log) {
     let mut path = Path::default();
-    let mut pen = (LEFT, curve.steps.first().map_or(0.0, |step| up.at(step.0)));
+    let mut pen = (LEFT, curve.steps.first().map_or(LEFT, |step| up.at(step.0)));
     path.start(pen);
     for (upper, up_to) in &curve.steps {
         let share = *up_to as f64 / curve.operations as f64;
@@ -140,7 +140,8 @@ fn draw(svg: &mut Svg, curve: &Curve<'_>, across: impl Fn(f64) -> f64, up: &Log)
         let to = (across(nine), up.at(*upper));
         let is_last = *up_to == curve.operations;
         if is_last || (to.0 - pen.0).abs() + (to.1 - pen.1).abs() >= 1.0 {
-            path.draw(to);
+            // A step: everything in this bucket took up to its upper bound.
+            path.draw((pen.0, to.1)).draw(to);
             pen = to;
         }
     }

@@ -4,14 +4,14 @@
 //!                    LevelDB faster | Terrace faster
 //!   fillseq                         |=========|-|      7.2x
 //!   fillsync                        |[]                within noise
-//!   readseq               |-|=======|                  1/1.9x
+//!   readseq               |-|=======|                  1.9x slower
 //!                    2x             1x       2x    5x
 //! ```
 //!
 //! The axis is logarithmic and the same in every panel, so twice as fast and half as fast are equally long. A bar has
 //! the colour of the winner; one within the noise is hollow. The whisker goes from the least to the greatest round.
 
-use super::numbers::{digits, times};
+use super::numbers::times;
 use super::scale::Log;
 use super::svg::{Anchor, Svg, WIDTH};
 use super::text::{cut, escape, plural};
@@ -60,10 +60,14 @@ impl Factor {
         }
     }
 
+    fn is_lost(&self) -> bool {
+        self.verdict == Verdict::Faster
+    }
+
     fn words(&self) -> String {
         match self.verdict {
             Verdict::WithinNoise => "within noise".to_owned(),
-            _ if self.median < 1.0 => format!("1/{}", times(1.0 / self.median)),
+            _ if self.is_lost() => format!("{} slower", times(1.0 / self.median)),
             _ => times(self.median),
         }
     }
@@ -111,12 +115,9 @@ fn grid(svg: &mut Svg, axis: &Log, bottom: f64) {
     }
 }
 
+/// `1/5×` to `1×` to `5×`.
 fn times_label(tick: f64) -> String {
-    let factor = if tick < 1.0 { 1.0 / tick } else { tick };
-    let text = digits(factor.round());
-    let text = text.trim_end_matches('0').trim_end_matches('.');
-    let text = if factor >= 9.5 { format!("{factor:.0}") } else { text.to_owned() };
-    if tick < 0.999 { format!("1/{text}×") } else { format!("{text}×") }
+    if tick < 0.999 { format!("1/{:.0}×", 1.0 / tick) } else { format!("{tick:.0}×") }
 }
 
 /// Which side is whose, where there is room to say it.
@@ -136,7 +137,8 @@ fn bar(svg: &mut Svg, axis: &Log, y: f64, row: &Row<'_>, who: (Engine<'_>, Engin
     };
     svg.rect(&class, (one.min(end), y - 5.5), ((end - one).abs(), 11.0));
     svg.line("whisker", (axis.at(factor.least), y), (axis.at(factor.most), y));
-    svg.text("value", Anchor::End, (WIDTH, y + 4.0), factor.words());
+    let class = if factor.is_lost() { "lost" } else { "value" };
+    svg.text(class, Anchor::End, (WIDTH, y + 4.0), factor.words());
     let tip = format!(
         "{}: {} / {} = {} (rounds {} to {})",
         row.info.name,

@@ -111,10 +111,6 @@ impl Path {
         self.0.push('Z');
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     fn go(&mut self, how: char, (x, y): (f64, f64)) -> &mut Path {
         // Writing to a String does not fail.
         let _ = write!(self.0, "{how}{} {}", n(x), n(y));

@@ -1,9 +1,9 @@
 //! Throughput over time: a strip for each engine, on one clock, in windows of 100 ms.
 //!
 //! ```text
-//!   Terrace                       1.6 M/s, slowest 100 ms 91 %
+//!   Terrace                       1.6 M/s, slowest 100 ms 91 % of it
 //!   |####|                                        each strip is as high as its own fastest window;
-//!   LevelDB                       184 k/s, slowest 100 ms 1 %      the dashes are its mean
+//!   LevelDB                       184 k/s, slowest 100 ms 1 % of it; the dashes are its mean
 //!   |###_##########__###########_#######|
 //!        ^         ^^           ^                 stalls: less than a tenth of the mean
 //!   0 s      1 s      2 s      3 s
@@ -24,7 +24,7 @@ const COLUMNS: usize = 340;
 /// Places for the pointer across the figure.
 const HITS: usize = 60;
 const HEAD: f64 = 17.0;
-const STRIP: f64 = 36.0;
+const STRIP: f64 = 45.0;
 const GAP: f64 = 10.0;
 /// A window that has less than this share of the mean is a stall.
 const STALL: f64 = 0.1;
@@ -74,12 +74,22 @@ fn clock(svg: &mut Svg, end: f64, bottom: f64) {
         }
         let (anchor, shown) = match tick {
             0 => (Anchor::Start, "0".to_owned()),
-            _ if x > WIDTH - 14.0 => (Anchor::End, seconds(time)),
-            _ => (Anchor::Middle, seconds(time)),
+            _ if x > WIDTH - 14.0 => (Anchor::End, instant(time, end)),
+            _ => (Anchor::Middle, instant(time, end)),
         };
         svg.line("rule", (x, HEAD), (x, bottom));
         svg.text("tick", anchor, (x, bottom + 13.0), shown);
     }
+}
+
+/// A tick of the clock. All ticks of a figure have the unit of its end.
+fn instant(time: f64, end: f64) -> String {
+    let (unit, scale) = match end {
+        end if end < 0.001 => ("µs", 1e6),
+        end if end < 1.0 => ("ms", 1e3),
+        _ => ("s", 1.0),
+    };
+    format!("{} {unit}", (time * scale * 1000.0).round() / 1000.0)
 }
 
 /// Draws one engine's strip, and says it in words.
@@ -108,7 +118,7 @@ fn strip(svg: &mut Svg, cell: &Cell<'_>, round: &PhaseResult, top: f64, end: f64
 
 fn figures(cell: &Cell<'_>, mean: f64) -> String {
     match cell.least(|round| round.slowest_100ms_to_mean) {
-        Some(slowest) => format!("{}, slowest 100 ms {}", rate(mean), percent(slowest)),
+        Some(slowest) => format!("{}, slowest 100 ms {} of it", rate(mean), percent(slowest)),
         None => format!("{} in {}", rate(mean), seconds(cell.median(|round| Some(round.seconds)).unwrap_or(0.0))),
     }
 }
