@@ -13,8 +13,8 @@
 //! Figures are drawn here, as SVG, so that the page prints and needs no script. The script adds a hairline's text
 //! beside the pointer, the choice of one row, and the button that saves the result file.
 //!
-//! Names come from command lines and libraries: every text goes through [`text::escape`], the JSON through
-//! [`text::json`], and the page's own policy forbids it to load anything.
+//! Names come from command lines and libraries: every text goes through `text::escape`, the JSON through
+//! `text::json`, and the page's own policy forbids it to load anything.
 
 mod costs;
 mod figures;

@@ -53,7 +53,8 @@ static COLUMNS: &[Column] = &[
 pub(super) fn table(row: &Row<'_>) -> String {
     let columns: Vec<&Column> =
         COLUMNS.iter().filter(|column| row.cells.iter().any(|cell| column.figure(cell).is_some())).collect();
-    let heads: String = columns.iter().map(|column| format!("<th scope=\"col\">{}</th>", column.head)).collect();
+    let heads: String =
+        columns.iter().map(|column| format!("<th scope=\"col\">{}</th>", column.head)).collect();
     let lines: String = row.cells.iter().map(|cell| line(cell, &columns)).collect();
     let label = escape(&row.info.name);
     format!(

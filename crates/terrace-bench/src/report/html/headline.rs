@@ -21,7 +21,9 @@ pub(super) fn title(view: &View<'_>) -> String {
 pub(super) fn section(view: &View<'_>) -> String {
     let file = view.file;
     let heading = match view.first() {
-        Some(first) if view.others().is_empty() => format!("<strong>{}</strong>, alone", escape(first.name())),
+        Some(first) if view.others().is_empty() => {
+            format!("<strong>{}</strong>, alone", escape(first.name()))
+        }
         Some(first) => format!("<strong>{}</strong> beside {}", escape(first.name()), escape(&others(view))),
         None => "No engine was there".to_owned(),
     };
@@ -34,7 +36,10 @@ pub(super) fn section(view: &View<'_>) -> String {
     ];
     let facts: Vec<String> = facts.iter().filter(|fact| !fact.is_empty()).map(|fact| escape(fact)).collect();
     let verdict = verdict(view);
-    format!("<h1>{heading}</h1>\n<p class=\"facts\">{}</p>\n<p class=\"lead\">{verdict}</p>", facts.join(" · "))
+    format!(
+        "<h1>{heading}</h1>\n<p class=\"facts\">{}</p>\n<p class=\"lead\">{verdict}</p>",
+        facts.join(" · ")
+    )
 }
 
 fn others(view: &View<'_>) -> String {

@@ -12,7 +12,11 @@ pub(super) fn absent(view: &View<'_>) -> String {
         let of_row = row.cells.iter().flat_map(|cell| cell.failed.iter().map(move |failed| (cell, failed)));
         of_row.map(|(cell, failed)| {
             let (engine, row) = (escape(cell.engine.name()), escape(&row.info.name));
-            format!("<li><b>{engine}</b> failed at {row}, round {}: {}</li>", failed.round + 1, escape(&failed.error))
+            format!(
+                "<li><b>{engine}</b> failed at {row}, round {}: {}</li>",
+                failed.round + 1,
+                escape(&failed.error)
+            )
         })
     });
     let items: String = engines.chain(failures).collect();
@@ -43,7 +47,10 @@ fn machine(view: &View<'_>) -> String {
     let facts = [
         ("Processor", machine.cpu.clone()),
         ("Cores", if machine.cores == 0 { String::new() } else { machine.cores.to_string() }),
-        ("Memory", if machine.memory_bytes == 0 { String::new() } else { bytes(machine.memory_bytes as f64) }),
+        (
+            "Memory",
+            if machine.memory_bytes == 0 { String::new() } else { bytes(machine.memory_bytes as f64) },
+        ),
         ("System", machine.kernel.clone()),
         ("File system", machine.filesystem.clone()),
         ("Directory", machine.directory.clone()),
@@ -63,14 +70,18 @@ fn rules(view: &View<'_>) -> String {
     };
     let checked: u64 = file.results.iter().map(|result| result.checked).fold(0, u64::saturating_add);
     let rules = [
-        format!("{}; engines take turns within each, and each turn has a fresh directory and a process of its own.",
-            plural(file.rounds as usize, "round", "rounds")),
+        format!(
+            "{}; engines take turns within each, and each turn has a fresh directory and a process of its own.",
+            plural(file.rounds as usize, "round", "rounds")
+        ),
         format!("Sizes are {} those of the suite.", times(file.scale)),
         settings,
         format!("{} values read were compared with what they had to be.", count(checked)),
-        "Keys and values follow from fixed seeds: every engine did the same operations in the same order.".to_owned(),
+        "Keys and values follow from fixed seeds: every engine did the same operations in the same order."
+            .to_owned(),
         "A latency counts from the end of the operation before: no pause between calls is hidden.".to_owned(),
-        "Ratios are taken round by round. One that lies within the spread of the rounds is called noise.".to_owned(),
+        "Ratios are taken round by round. One that lies within the spread of the rounds is called noise."
+            .to_owned(),
     ];
     rules.iter().map(|rule| format!("<li>{rule}</li>")).collect()
 }
@@ -97,7 +108,9 @@ fn told(settings: &Settings) -> String {
     let told = [
         settings.write_buffer_bytes.map(|size| format!("write buffer {}", bytes(size as f64))),
         settings.cache_bytes.map(|size| format!("cache {}", bytes(size as f64))),
-        settings.filter_bits.map(|bits| if bits == 0 { "no filter".into() } else { format!("filter of {bits} bits") }),
+        settings
+            .filter_bits
+            .map(|bits| if bits == 0 { "no filter".into() } else { format!("filter of {bits} bits") }),
         settings.compression.clone(),
     ];
     let told: Vec<String> = told.into_iter().flatten().collect();

@@ -103,7 +103,8 @@ fn panel(view: &View<'_>, first: Engine<'_>, other: Engine<'_>, range: (f64, f64
 
 fn grid(svg: &mut Svg, axis: &Log, bottom: f64) {
     let mut last = f64::NEG_INFINITY;
-    for tick in axis.ticks(&[1.0, 2.0, 5.0]) {
+    let steps: &[f64] = if axis.span() > 60.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+    for tick in axis.ticks(steps) {
         let x = axis.at(tick);
         let one = (tick - 1.0).abs() < 0.001;
         svg.line(if one { "one" } else { "rule" }, (x, TOP), (x, bottom));

@@ -34,10 +34,15 @@ fn card(row: &Row<'_>) -> String {
     ];
     let pictures: String = pictures
         .into_iter()
-        .filter_map(|(name, figure)| Some(format!("<figure><figcaption>{name}</figcaption>{}</figure>", figure?)))
+        .filter_map(|(name, figure)| {
+            Some(format!("<figure><figcaption>{name}</figcaption>{}</figure>", figure?))
+        })
         .collect();
-    let pictures =
-        if pictures.is_empty() { "<p class=\"missing\">Nothing was measured.</p>".to_owned() } else { pictures };
+    let pictures = if pictures.is_empty() {
+        "<p class=\"missing\">Nothing was measured.</p>".to_owned()
+    } else {
+        pictures
+    };
     let (id, name, work) = (row.info.row, escape(&row.info.name), escape(&describe(&row.info.workload)));
     let figures = figures::table(row);
     format!(

@@ -17,8 +17,13 @@ impl Log {
 
     /// Where `x` lies; what is outside lies on the edge.
     pub(super) fn at(&self, x: f64) -> f64 {
-        let share = (x.clamp(self.least, self.most) / self.least).ln() / (self.most / self.least).ln();
+        let share = (x.clamp(self.least, self.most) / self.least).ln() / self.span().ln();
         self.from + share * (self.to - self.from)
+    }
+
+    /// How many times the least the most is.
+    pub(super) fn span(&self) -> f64 {
+        self.most / self.least
     }
 
     /// Every power of ten inside.

@@ -1,8 +1,8 @@
 //! A figure under construction: a few shapes, their classes, and what it says to those who can't see it.
 //!
 //! Colours, dashes and fonts are the style sheet's; a figure knows classes. `e0` to `e7` are the colours of engines,
-//! `d0` to `d4` their dashes; [`marker`] is their shape. Eight and five have no common divisor, so forty engines
-//! differ in more than colour.
+//! `d0` to `d4` their dashes; `marker` is one of seven shapes. These have no common divisor, so engines of one colour
+//! have another dash and shape.
 
 use std::fmt::{Display, Write};
 
@@ -39,7 +39,9 @@ impl Svg {
 
     pub(super) fn rect(&mut self, class: &str, (x, y): (f64, f64), (width, height): (f64, f64)) {
         let [x, y, width, height] = [x, y, width.max(0.0), height].map(n);
-        self.add(format_args!(r#"<rect class="{class}" x="{x}" y="{y}" width="{width}" height="{height}"/>"#));
+        self.add(format_args!(
+            r#"<rect class="{class}" x="{x}" y="{y}" width="{width}" height="{height}"/>"#
+        ));
     }
 
     pub(super) fn path(&mut self, class: &str, data: &Path) {
@@ -60,7 +62,9 @@ impl Svg {
         };
         let [x, y] = [x, y].map(n);
         let text = escape(&text.to_string());
-        self.add(format_args!(r#"<text class="{class}" text-anchor="{anchor}" x="{x}" y="{y}">{text}</text>"#));
+        self.add(format_args!(
+            r#"<text class="{class}" text-anchor="{anchor}" x="{x}" y="{y}">{text}</text>"#
+        ));
     }
 
     /// A part of the figure that tells `tip` to the pointer. It shows a hairline if it is part of a curve.
@@ -118,29 +122,61 @@ impl Path {
     }
 }
 
-/// One of eight shapes, about 7 units wide.
+/// One of seven shapes, about 7 units wide.
 fn marker(style: usize, (x, y): (f64, f64)) -> Path {
-    static SHAPES: [&[(f64, f64)]; 8] = [
-        // Octagon, square, triangle, diamond, then: upside down, cross, hourglass, plus.
-        &[(3.4, 1.4), (1.4, 3.4), (-1.4, 3.4), (-3.4, 1.4), (-3.4, -1.4), (-1.4, -3.4), (1.4, -3.4), (3.4, -1.4)],
+    static SHAPES: [&[(f64, f64)]; 7] = [
+        // Octagon, square, triangle, diamond, then: triangle upside down, cross, plus.
+        &[
+            (3.4, 1.4),
+            (1.4, 3.4),
+            (-1.4, 3.4),
+            (-3.4, 1.4),
+            (-3.4, -1.4),
+            (-1.4, -3.4),
+            (1.4, -3.4),
+            (3.4, -1.4),
+        ],
         &[(3.0, 3.0), (-3.0, 3.0), (-3.0, -3.0), (3.0, -3.0)],
         &[(0.0, -3.8), (3.8, 3.0), (-3.8, 3.0)],
         &[(0.0, -4.2), (4.2, 0.0), (0.0, 4.2), (-4.2, 0.0)],
         &[(0.0, 3.8), (3.8, -3.0), (-3.8, -3.0)],
         &[
-            (0.0, 1.4), (2.4, 3.8), (3.8, 2.4), (1.4, 0.0), (3.8, -2.4), (2.4, -3.8),
-            (0.0, -1.4), (-2.4, -3.8), (-3.8, -2.4), (-1.4, 0.0), (-3.8, 2.4), (-2.4, 3.8),
+            (0.0, 1.4),
+            (2.4, 3.8),
+            (3.8, 2.4),
+            (1.4, 0.0),
+            (3.8, -2.4),
+            (2.4, -3.8),
+            (0.0, -1.4),
+            (-2.4, -3.8),
+            (-3.8, -2.4),
+            (-1.4, 0.0),
+            (-3.8, 2.4),
+            (-2.4, 3.8),
         ],
-        &[(3.4, 3.6), (-3.4, 3.6), (3.4, -3.6), (-3.4, -3.6)],
         &[
-            (1.1, 1.1), (1.1, 4.0), (-1.1, 4.0), (-1.1, 1.1), (-4.0, 1.1), (-4.0, -1.1),
-            (-1.1, -1.1), (-1.1, -4.0), (1.1, -4.0), (1.1, -1.1), (4.0, -1.1), (4.0, 1.1),
+            (1.1, 1.1),
+            (1.1, 4.0),
+            (-1.1, 4.0),
+            (-1.1, 1.1),
+            (-4.0, 1.1),
+            (-4.0, -1.1),
+            (-1.1, -1.1),
+            (-1.1, -4.0),
+            (1.1, -4.0),
+            (1.1, -1.1),
+            (4.0, -1.1),
+            (4.0, 1.1),
         ],
     ];
     let mut path = Path::default();
     for (corner, (dx, dy)) in SHAPES[style % SHAPES.len()].iter().enumerate() {
         let to = (x + dx, y + dy);
-        if corner == 0 { path.start(to) } else { path.draw(to) };
+        if corner == 0 {
+            path.start(to)
+        } else {
+            path.draw(to)
+        };
     }
     path.close();
     path
@@ -149,7 +185,10 @@ fn marker(style: usize, (x, y): (f64, f64)) -> Path {
 /// The marker as a picture of its own, for tables and headings.
 pub(super) fn icon(style: usize) -> String {
     let shape = marker(style, (6.0, 6.0)).0;
-    format!(r#"<svg class="icon" viewBox="0 0 12 12" aria-hidden="true"><path class="marker e{}" d="{shape}"/></svg>"#, style % 8)
+    format!(
+        r#"<svg class="icon" viewBox="0 0 12 12" aria-hidden="true"><path class="marker e{}" d="{shape}"/></svg>"#,
+        style % 8
+    )
 }
 
 /// The classes of an engine's colour and dash.

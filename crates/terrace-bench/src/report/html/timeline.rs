@@ -119,11 +119,13 @@ fn strip(svg: &mut Svg, cell: &Cell<'_>, round: &PhaseResult, top: f64, end: f64
 fn figures(cell: &Cell<'_>, mean: f64) -> String {
     match cell.least(|round| round.slowest_100ms_to_mean) {
         Some(slowest) => format!("{}, slowest 100 ms {} of it", rate(mean), percent(slowest)),
-        None => format!("{} in {}", rate(mean), seconds(cell.median(|round| Some(round.seconds)).unwrap_or(0.0))),
+        None => {
+            format!("{} in {}", rate(mean), seconds(cell.median(|round| Some(round.seconds)).unwrap_or(0.0)))
+        }
     }
 }
 
-/// The windows as rates, at most [`COLUMNS`] of them.
+/// The windows as rates, at most `COLUMNS` of them.
 fn columns(round: &PhaseResult) -> Vec<Column> {
     let windows = &round.windows_100ms;
     let each = windows.len().div_ceil(COLUMNS).max(1);
@@ -132,7 +134,12 @@ fn columns(round: &PhaseResult) -> Vec<Column> {
         let rates = (from..).zip(ops).filter_map(|(window, ops)| window_rate(round, window, *ops));
         let (least, most) = rates.fold((f64::INFINITY, 0.0), |(a, b), rate| (rate.min(a), rate.max(b)));
         let to = (from + ops.len()) as f64 * WINDOW;
-        (least <= most).then_some(Column { from: from as f64 * WINDOW, to: to.min(round.seconds), least, most })
+        (least <= most).then_some(Column {
+            from: from as f64 * WINDOW,
+            to: to.min(round.seconds),
+            least,
+            most,
+        })
     };
     windows.chunks(each).enumerate().filter_map(column).collect()
 }
@@ -195,7 +202,11 @@ mod tests {
     fn last_window_cut_short() {
         let columns = columns(&round(0.25, &[100, 10, 50]));
         let rates: Vec<f64> = columns.iter().map(|column| column.most.round()).collect();
-        assert_eq!(rates, [1000.0, 100.0, 1000.0], "half a window with half the operations is as fast as a whole");
+        assert_eq!(
+            rates,
+            [1000.0, 100.0, 1000.0],
+            "half a window with half the operations is as fast as a whole"
+        );
     }
 
     #[test]
