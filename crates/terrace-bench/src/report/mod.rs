@@ -2,6 +2,7 @@
 
 pub mod compare;
 pub mod json;
+pub mod html;
 pub mod model;
 pub mod summary;
 pub mod table;
