@@ -136,3 +136,11 @@ impl Ranges for View<'_> {
 fn told(error: fjall::Error) -> String {
     error.to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn does_what_an_adapter_must() {
+        super::super::contract::check(super::find(None));
+    }
+}

@@ -3,6 +3,17 @@
 //! An adapter translates and decides nothing: it owns no cache, no batch and no thread of its own, so that what is
 //! measured is the engine. Errors are sentences in the engine's own words.
 
+#[cfg(all(test, any(feature = "fjall", feature = "redb")))]
+mod contract;
+#[cfg(feature = "fjall")]
+mod fjall;
+mod locked;
+mod process;
+#[cfg(feature = "redb")]
+mod redb;
+#[cfg(any(test, feature = "fjall", feature = "redb"))]
+mod walk;
+
 use std::path::{Path, PathBuf};
 
 use crate::report::model::Settings;
@@ -21,7 +32,7 @@ pub struct Row {
     /// Whether `id=PATH` may name the library or program to use.
     pub by_path: bool,
     /// Finds it. The error says what is missing, and what helps.
-    pub find: fn(Option<&Path>) -> Result<Found>,
+    pub find: Find,
 }
 
 /// An engine that is there.
@@ -106,4 +117,27 @@ pub trait Cursor {
 }
 
 /// Every engine, in the order of `--list`.
-pub static ENGINES: &[Row] = &[];
+pub static ENGINES: &[Row] = &[
+    Row { id: "fjall", name: "fjall", how: "Rust API", by_path: false, find: FJALL },
+    Row { id: "redb", name: "redb", how: "Rust API", by_path: false, find: REDB },
+    Row { id: "goleveldb", name: "goleveldb", how: "Go program", by_path: true, find: process::goleveldb },
+    Row { id: "pebble", name: "Pebble", how: "Go program", by_path: true, find: process::pebble },
+];
+
+/// What finds an engine.
+type Find = fn(Option<&Path>) -> Result<Found>;
+
+#[cfg(feature = "fjall")]
+const FJALL: Find = fjall::find;
+#[cfg(not(feature = "fjall"))]
+const FJALL: Find = not_built_in;
+
+#[cfg(feature = "redb")]
+const REDB: Find = redb::find;
+#[cfg(not(feature = "redb"))]
+const REDB: Find = not_built_in;
+
+#[cfg(not(all(feature = "fjall", feature = "redb")))]
+fn not_built_in(_: Option<&Path>) -> Result<Found> {
+    Err("not built in: cargo build --release -p terrace-cli --features peers".to_owned())
+}

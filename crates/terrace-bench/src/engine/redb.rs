@@ -4,12 +4,13 @@
 //! means what it means with the others: done for everybody, and of the newest state. Without `sync` a commit has no
 //! durability; closing brings it to the disk.
 
-use std::borrow::Borrow;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use redb::{AccessGuard, Database, Durability, Range, ReadOnlyTable, ReadableDatabase, Table, TableDefinition};
+use redb::{
+    AccessGuard, Database, Durability, Range, ReadOnlyTable, ReadableDatabase, Table, TableDefinition,
+};
 
 use super::locked;
 use super::walk::{Ranges, Walk};
@@ -50,7 +51,11 @@ impl Open {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self, sync: bool, change: impl FnOnce(&mut Table<'_, Bytes, Bytes>) -> Result<()>) -> Result<()> {
+    fn change(
+        &self,
+        sync: bool,
+        change: impl FnOnce(&mut Table<'_, Bytes, Bytes>) -> Result<()>,
+    ) -> Result<()> {
         let mut transaction = self.database().begin_write().map_err(told)?;
         let durability = if sync { Durability::Immediate } else { Durability::None };
         transaction.set_durability(durability).map_err(told)?;
@@ -116,7 +121,10 @@ type Ends<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 /// A table opened for reading stays as it was when its transaction began.
 impl Ranges for ReadOnlyTable<Bytes, Bytes> {
     type Entry = Pair;
-    type Range = std::iter::Map<Range<'static, Bytes, Bytes>, fn(redb::Result<Pair, redb::StorageError>) -> Result<Pair>>;
+    type Range = std::iter::Map<
+        Range<'static, Bytes, Bytes>,
+        fn(redb::Result<Pair, redb::StorageError>) -> Result<Pair>,
+    >;
 
     fn range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<Self::Range> {
         let ends: Ends<'_> = (from, to);
@@ -131,4 +139,12 @@ impl Ranges for ReadOnlyTable<Bytes, Bytes> {
 
 fn told(error: impl std::fmt::Display) -> String {
     error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn does_what_an_adapter_must() {
+        super::super::contract::check(super::find(None));
+    }
 }

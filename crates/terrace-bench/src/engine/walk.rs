@@ -48,7 +48,8 @@ impl<R: Ranges> Walk<R> {
     /// One entry further in the direction of the range.
     fn step(&mut self) -> Result<bool> {
         let upwards = self.upwards;
-        let item = self.range.as_mut().and_then(|range| if upwards { range.next() } else { range.next_back() });
+        let item =
+            self.range.as_mut().and_then(|range| if upwards { range.next() } else { range.next_back() });
         self.entry = item.transpose()?;
         Ok(self.entry.is_some())
     }
@@ -98,5 +99,68 @@ impl<R: Ranges> Cursor for Walk<R> {
 
     fn entry(&self) -> (&[u8], &[u8]) {
         self.entry.as_ref().map_or((&[], &[]), R::bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+    type Pair = (Vec<u8>, Vec<u8>);
+
+    impl Ranges for Map {
+        type Entry = Pair;
+        type Range = std::vec::IntoIter<Result<Pair>>;
+
+        fn range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<Self::Range> {
+            let pairs = Map::range::<[u8], _>(self, (from, to)).map(|(k, v)| Ok((k.clone(), v.clone())));
+            Ok(pairs.collect::<Vec<_>>().into_iter())
+        }
+
+        fn bytes(entry: &Pair) -> (&[u8], &[u8]) {
+            (&entry.0, &entry.1)
+        }
+    }
+
+    /// Walks over the keys b, d, f: `<` first, `>` last, `+` next, `-` prev, a letter seeks. `.` is no entry.
+    #[track_caller]
+    fn check(moves: &str, expect: &str) {
+        let entries = ["b", "d", "f"].map(|key| (key.into(), key.to_uppercase().into()));
+        let mut walk = Walk::new(Map::from(entries));
+        let stops = moves.chars().map(|step| {
+            let there = match step {
+                '<' => walk.first(),
+                '>' => walk.last(),
+                '+' => walk.next(),
+                '-' => walk.prev(),
+                key => walk.seek(&[key as u8]),
+            };
+            let (key, value) = walk.entry();
+            assert_eq!((key.to_ascii_uppercase(), key.is_empty()), (value.to_vec(), there == Ok(false)));
+            key.first().map_or('.', |byte| char::from(*byte))
+        });
+        assert_eq!(stops.collect::<String>(), expect);
+    }
+
+    #[test]
+    fn up_and_down() {
+        check("<+++", "bdf.");
+        check(">---", "fdb.");
+    }
+
+    #[test]
+    fn turns() {
+        check("<+-+-", "bdbdb");
+        check(">-+-", "fdfd");
+        check("d-+", "dbd");
+        check("d+-", "dfd");
+    }
+
+    #[test]
+    fn seeks() {
+        check("aceg", "bdf.");
+        check("g<", ".b");
     }
 }
