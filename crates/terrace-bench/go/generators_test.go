@@ -40,7 +40,7 @@ func generate(t *testing.T, input string) string {
 	switch what {
 	case "splitmix":
 		random := SplitMix64{number(t, words[0])}
-		return several(random.next)
+		return several(random.number)
 	case "key", "missing":
 		key := make([]byte, number(t, words[1]))
 		writeKey(number(t, words[0]), key)
@@ -58,10 +58,10 @@ func generate(t *testing.T, input string) string {
 		return hex.EncodeToString(value)
 	case "zipf":
 		zipf, random := newZipf(number(t, words[0])), SplitMix64{number(t, words[1])}
-		return several(func() uint64 { return zipf.next(&random) })
+		return several(func() uint64 { return zipf.rank(&random) })
 	case "zipf-to-scramble":
 		zipf, random := zipfToScramble(), SplitMix64{number(t, words[0])}
-		return several(func() uint64 { return zipf.next(&random) })
+		return several(func() uint64 { return zipf.rank(&random) })
 	case "scramble":
 		return fmt.Sprint(scramble(number(t, words[0]), number(t, words[1])))
 	case "ops":

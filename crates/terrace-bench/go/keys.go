@@ -9,7 +9,7 @@ import (
 // tests/generators.txt holds both to the same numbers.
 type SplitMix64 struct{ state uint64 }
 
-func (s *SplitMix64) next() uint64 {
+func (s *SplitMix64) number() uint64 {
 	s.state += 0x9e3779b97f4a7c15
 	z := (s.state ^ s.state>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
@@ -17,7 +17,7 @@ func (s *SplitMix64) next() uint64 {
 }
 
 // fraction is the next number as one in [0, 1).
-func (s *SplitMix64) fraction() float64 { return float64(s.next()>>11) / (1 << 53) }
+func (s *SplitMix64) fraction() float64 { return float64(s.number()>>11) / (1 << 53) }
 
 // writeKey fills key with n in decimal.
 func writeKey(n uint64, key []byte) {
@@ -47,7 +47,7 @@ func writeValue(n uint64, compress float64, value []byte) {
 	words := SplitMix64{n ^ 0x5bd1e995}
 	var word [8]byte
 	for at := 0; at < unique; at += 8 {
-		binary.LittleEndian.PutUint64(word[:], words.next())
+		binary.LittleEndian.PutUint64(word[:], words.number())
 		copy(value[at:unique], word[:])
 	}
 	for at := unique; at < len(value); at += unique {
@@ -77,7 +77,7 @@ func zeta(items uint64) (sum float64) {
 	return sum
 }
 
-func (z Zipf) next(random *SplitMix64) uint64 {
+func (z Zipf) rank(random *SplitMix64) uint64 {
 	u := random.fraction()
 	if u*z.zeta < 1 {
 		return 0

@@ -96,11 +96,11 @@ func (o *Ops) key() uint64 {
 	case "reverse":
 		return keyspace - 1 - inTurn
 	case "random", "missing":
-		return o.random.next() % keyspace
+		return o.random.number() % keyspace
 	case "hot":
-		return o.random.next() % max(keyspace/100, 1)
+		return o.random.number() % max(keyspace/100, 1)
 	case "zipf":
-		return scramble(o.zipf.next(&o.random), keyspace)
+		return scramble(o.zipf.rank(&o.random), keyspace)
 	case "latest":
 		return o.latest()
 	}
@@ -108,7 +108,7 @@ func (o *Ops) key() uint64 {
 }
 
 func (o *Ops) latest() uint64 {
-	rank := o.zipf.next(&o.random)
+	rank := o.zipf.rank(&o.random)
 	if rank < o.inserted {
 		return o.insertNumber(o.inserted - 1 - rank)
 	}
@@ -136,7 +136,7 @@ func (o *Ops) mixed() Op {
 		return Op{do: doPut, n: o.key()}
 	case "scan":
 		from := o.key()
-		return Op{do: doSeek, n: from, steps: o.random.next()%max(o.phase.SeekNext, 1) + 1}
+		return Op{do: doSeek, n: from, steps: o.random.number()%max(o.phase.SeekNext, 1) + 1}
 	case "rmw":
 		return Op{do: doReadModifyWrite, n: o.key()}
 	}

@@ -70,7 +70,7 @@ fn build(go: &Path, sources: &Path) -> Result<PathBuf> {
         eprintln!("building {} with go; the first time takes a minute", program.display());
     }
     let build = Command::new(go)
-        .args(["build", "-trimpath", "-buildvcs=false", "-o"])
+        .args(["build", "-buildvcs=false", "-o"])
         .args([&program, Path::new(".")])
         .current_dir(sources)
         .output();
