@@ -16,6 +16,9 @@ struct Ban {
 }
 
 const ENV: (&str, &str) = ("crates/terrace-env/src/", "it is the room for that");
+const BENCH: (&str, &str) = ("crates/terrace-bench/", "measures the world itself");
+const BENCH_COMMAND: (&str, &str) =
+    ("crates/terrace-cli/src/command/bench", "makes directories to measure in, and keeps what came of it");
 
 static BANS: &[Ban] = &[
     Ban {
@@ -24,6 +27,8 @@ static BANS: &[Ban] = &[
         fix: "use terrace_env::FileSystem",
         rooms: &[
             ENV,
+            BENCH,
+            BENCH_COMMAND,
             ("crates/terrace-cli/src/input.rs", "opens the text files that a user names"),
             (
                 "crates/terrace-cli/src/inspect/",
@@ -35,13 +40,13 @@ static BANS: &[Ban] = &[
         paths: &["std::time::Instant", "std::time::SystemTime", "std::thread::sleep"],
         why: "tests with a clock of their own are honest only while time has one door",
         fix: "use terrace_env::Clock",
-        rooms: &[ENV],
+        rooms: &[ENV, BENCH, BENCH_COMMAND],
     },
     Ban {
         paths: &["std::thread::spawn", "std::thread::scope", "std::thread::Builder"],
         why: "a seed replays exactly only while threads have one door",
         fix: "use terrace_env::Scheduler",
-        rooms: &[ENV],
+        rooms: &[ENV, BENCH],
     },
     Ban {
         paths: &["rand", "fastrand", "getrandom", "std::hash::RandomState", "rustix::rand"],
@@ -59,7 +64,7 @@ static BANS: &[Ban] = &[
         paths: &["parking_lot", "std::sync::Mutex", "std::sync::RwLock", "std::sync::Condvar"],
         why: "a model checker can take the place of locks only while they have one door",
         fix: "use the module `sync`",
-        rooms: &[ENV, ("crates/terrace/src/sync.rs", "it is the room for that")],
+        rooms: &[ENV, BENCH, ("crates/terrace/src/sync.rs", "it is the room for that")],
     },
     Ban {
         paths: &["print!", "println!", "eprint!", "eprintln!"],

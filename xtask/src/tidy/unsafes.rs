@@ -6,6 +6,11 @@ use super::tree::Tree;
 
 /// Where unsafe code may stand: the start of a file's path, and what it is there for.
 static ROOMS: &[(&str, &str)] = &[
+    ("crates/terrace-bench/src/engine/c_core.rs", "calls the C functions that LevelDB and RocksDB share"),
+    ("crates/terrace-bench/src/engine/leveldb_c.rs", "calls LevelDB's C functions"),
+    ("crates/terrace-bench/src/engine/rocksdb_c.rs", "calls RocksDB's C functions"),
+    ("crates/terrace-bench/src/engine/lmdb_c.rs", "calls LMDB's C functions"),
+    ("crates/terrace-bench/src/run/resources.rs", "asks the system for processor time"),
     ("crates/terrace-env/src/posix", "maps files into memory and locks them"),
     ("crates/terrace-testkit/src/stock", "calls the C functions of the stock library"),
 ];

@@ -4,13 +4,22 @@
 //! measured is the engine. Errors are sentences in the engine's own words.
 
 mod c_core;
+#[cfg(all(test, any(feature = "fjall", feature = "redb")))]
+mod contract;
+#[cfg(feature = "fjall")]
+mod fjall;
 mod leveldb_c;
 mod lmdb_c;
-mod rocksdb_c;
-mod terrace;
-
+mod locked;
 #[cfg(test)]
 pub(crate) mod planted;
+mod process;
+#[cfg(feature = "redb")]
+mod redb;
+mod rocksdb_c;
+mod terrace;
+#[cfg(any(test, feature = "fjall", feature = "redb"))]
+mod walk;
 
 use std::path::{Path, PathBuf};
 
@@ -30,7 +39,7 @@ pub struct Row {
     /// Whether `id=PATH` may name the library or program to use.
     pub by_path: bool,
     /// Finds it. The error says what is missing, and what helps.
-    pub find: fn(Option<&Path>) -> Result<Found>,
+    pub find: Find,
 }
 
 /// An engine that is there.
@@ -121,9 +130,31 @@ pub static ENGINES: &[Row] = &[
     Row { id: "leveldb", name: "LevelDB", how: "C API", by_path: true, find: leveldb_c::find },
     Row { id: "rocksdb", name: "RocksDB", how: "C API", by_path: true, find: rocksdb_c::find },
     Row { id: "lmdb", name: "LMDB", how: "C API", by_path: true, find: lmdb_c::find },
+    Row { id: "fjall", name: "fjall", how: "Rust API", by_path: false, find: FJALL },
+    Row { id: "redb", name: "redb", how: "Rust API", by_path: false, find: REDB },
+    Row { id: "goleveldb", name: "goleveldb", how: "Go program", by_path: true, find: process::goleveldb },
+    Row { id: "pebble", name: "Pebble", how: "Go program", by_path: true, find: process::pebble },
 ];
 
 /// The engine that `id` asks for.
 pub fn by_id(id: &str) -> Option<&'static Row> {
     ENGINES.iter().find(|row| row.id == id)
+}
+
+/// What finds an engine.
+type Find = fn(Option<&Path>) -> Result<Found>;
+
+#[cfg(feature = "fjall")]
+const FJALL: Find = fjall::find;
+#[cfg(not(feature = "fjall"))]
+const FJALL: Find = not_built_in;
+
+#[cfg(feature = "redb")]
+const REDB: Find = redb::find;
+#[cfg(not(feature = "redb"))]
+const REDB: Find = not_built_in;
+
+#[cfg(not(all(feature = "fjall", feature = "redb")))]
+fn not_built_in(_: Option<&Path>) -> Result<Found> {
+    Err("not built in: cargo build --release -p terrace-cli --features peers".to_owned())
 }

@@ -21,8 +21,9 @@ impl Grid {
 
     pub(super) fn text(&self) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let width =
-            |column: usize| self.rows.iter().filter_map(move |row| row.get(column)).map(|t| t.chars().count());
+        let width = |column: usize| {
+            self.rows.iter().filter_map(move |row| row.get(column)).map(|t| t.chars().count())
+        };
         let widths: Vec<usize> = (0..columns).map(|column| width(column).max().unwrap_or(0)).collect();
         let mut text = String::new();
         for row in &self.rows {

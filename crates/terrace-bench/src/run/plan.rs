@@ -244,7 +244,10 @@ mod tests {
 
     #[test]
     fn unknown_words_list_what_exists() {
-        check(suite("moon", Size::Default), "no suite is called \"moon\"; there are: leveldb, bangdb, go, ycsb");
+        check(
+            suite("moon", Size::Default),
+            "no suite is called \"moon\"; there are: leveldb, bangdb, go, ycsb",
+        );
         check(
             workloads(&words("moon"), 9),
             "no workload is called \"moon\"; there are: fillseq, fillrandom,",

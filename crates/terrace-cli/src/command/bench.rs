@@ -1,4 +1,9 @@
 //! `terrace bench`: Terrace and its peers, measured side by side.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "measures the world itself, and saves what came of it where the user says"
+)]
 
 mod watch;
 

@@ -14,6 +14,7 @@ const COMMANDS: &[&str] = &[
     "repair",
     "compact",
     "destroy",
+    "bench",
     "tour",
     "completions",
     "man",
@@ -47,6 +48,24 @@ fn flags_that_must_stay() {
         ("compact", &["--from", "--to"]),
         ("destroy", &["--yes"]),
         ("tour", &["--dir"]),
+        (
+            "bench",
+            &[
+                "--suite",
+                "--engines",
+                "--num",
+                "--scale",
+                "--threads",
+                "--key-size",
+                "--value-size",
+                "--order",
+            ],
+        ),
+        (
+            "bench",
+            &["--batch", "--cache", "--filter-bits", "--compression", "--sync", "--rounds", "--settings"],
+        ),
+        ("bench", &["--dir", "--json", "--report", "--compare", "--list"]),
     ] {
         trial.run(&format!("{command} --help")).shows(0, flags);
     }

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Store is an open database. Goroutines share it.
+type Store interface {
+	Put(key, value []byte, sync bool) error
+	Delete(key []byte, sync bool) error
+	// Write does all of changes, or none.
+	Write(changes []Change, sync bool) error
+	// Get appends the value of key to into, and says whether there is one.
+	Get(key, into []byte) (value []byte, found bool, err error)
+	// Cursor walks the entries as they are now, and stands at none of them yet.
+	Cursor() (Cursor, error)
+	// Compact compacts everything, and returns when that is done.
+	Compact() error
+	Close() error
+}
+
+// Change is one change of a batch; no value deletes the key.
+type Change struct{ key, value []byte }
+
+// Cursor is a place among the entries. Every move tells whether there is an entry; a failed move is told by Close.
+// Key and Value hold until the next move.
+type Cursor interface {
+	First() bool
+	Last() bool
+	Seek(key []byte) bool
+	Next() bool
+	Prev() bool
+	Key() []byte
+	Value() ([]byte, error)
+	Close() error
+}
+
+// Settings are what an engine is told; nothing given is the engine's own default.
+type Settings struct {
+	WriteBufferBytes *uint64 `json:"write_buffer_bytes"`
+	CacheBytes       *uint64 `json:"cache_bytes"`
+	FilterBits       *int    `json:"filter_bits"`
+	Compression      *string `json:"compression"`
+}
+
+type open func(dir string, settings Settings) (Store, error)
+
+// engines are what this program can measure.
+var engines = []struct {
+	id   string
+	open open
+}{
+	{"goleveldb", openGoleveldb},
+	{"pebble", openPebble},
+}
+
+func engineByID(id string) (open, error) {
+	var known []string
+	for _, engine := range engines {
+		if engine.id == id {
+			return engine.open, nil
+		}
+		known = append(known, engine.id)
+	}
+	return nil, fmt.Errorf("no engine %q; there are %s", id, strings.Join(known, ", "))
+}

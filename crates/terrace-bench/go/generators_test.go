@@ -1,0 +1,118 @@
+package main
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// The crate reads the same file (tests/generators.rs), so that both programs do the same to every engine.
+const generators = "../tests/generators.txt"
+
+func TestGeneratorsAreThoseOfTheCrate(t *testing.T) {
+	text, err := os.ReadFile(generators)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for number, line := range strings.Split(string(text), "\n") {
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		input, expect, _ := strings.Cut(line, " = ")
+		if found := generate(t, input); found != expect {
+			t.Errorf("line %d: %s\n   found %s\nexpected %s", number+1, input, found, expect)
+		}
+		checked++
+	}
+	if checked < 20 {
+		t.Errorf("only %d lines in %s", checked, generators)
+	}
+}
+
+func generate(t *testing.T, input string) string {
+	what, rest, _ := strings.Cut(input, " ")
+	words := strings.Fields(rest)
+	switch what {
+	case "splitmix":
+		random := SplitMix64{number(t, words[0])}
+		return several(random.number)
+	case "key", "missing":
+		key := make([]byte, number(t, words[1]))
+		writeKey(number(t, words[0]), key)
+		if what == "missing" {
+			makeMissing(key)
+		}
+		return string(key)
+	case "value":
+		compress, err := strconv.ParseFloat(words[2], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		value := make([]byte, number(t, words[1]))
+		writeValue(number(t, words[0]), compress, value)
+		return hex.EncodeToString(value)
+	case "zipf":
+		zipf, random := newZipf(number(t, words[0])), SplitMix64{number(t, words[1])}
+		return several(func() uint64 { return zipf.rank(&random) })
+	case "zipf-to-scramble":
+		zipf, random := zipfToScramble(), SplitMix64{number(t, words[0])}
+		return several(func() uint64 { return zipf.rank(&random) })
+	case "scramble":
+		return fmt.Sprint(scramble(number(t, words[0]), number(t, words[1])))
+	case "ops":
+		return operations(t, rest)
+	}
+	t.Fatalf("%q is nothing that can be generated", what)
+	return ""
+}
+
+func number(t *testing.T, text string) uint64 {
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func several(next func() uint64) string {
+	numbers := make([]string, 8)
+	for i := range numbers {
+		numbers[i] = fmt.Sprint(next())
+	}
+	return strings.Join(numbers, " ")
+}
+
+// operations are those of a thread: "1 {phase}" asks for those of thread 1.
+func operations(t *testing.T, input string) string {
+	thread, description, _ := strings.Cut(input, " ")
+	phase := Phase{Num: 10, Keyspace: 1000, Threads: 2, Seed: 301, SeekNext: 10}
+	if err := json.Unmarshal([]byte(description), &phase); err != nil {
+		t.Fatal(err)
+	}
+	ops := newOps(&phase, number(t, thread))
+	var words []string
+	for op, ok := ops.next(); ok; op, ok = ops.next() {
+		words = append(words, word(op))
+	}
+	return strings.Join(words, " ")
+}
+
+func word(op Op) string {
+	switch op.do {
+	case doStep, doOpen, doCompact:
+		return names[op.do]
+	case doSeek:
+		return fmt.Sprintf("seek:%d+%d", op.n, op.steps)
+	}
+	return fmt.Sprintf("%s:%d", names[op.do], op.n)
+}
+
+var names = map[do]string{
+	doPut: "put", doDelete: "delete", doGet: "get", doGetMissing: "missing", doStep: "step", doReadModifyWrite: "rmw",
+	doOpen: "open", doCompact: "compact",
+}

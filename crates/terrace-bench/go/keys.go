@@ -1,0 +1,102 @@
+package main
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// SplitMix64 is the one source of randomness. This file says in Go what src/workload/keys.rs says in Rust;
+// tests/generators.txt holds both to the same numbers.
+type SplitMix64 struct{ state uint64 }
+
+func (s *SplitMix64) number() uint64 {
+	s.state += 0x9e3779b97f4a7c15
+	z := (s.state ^ s.state>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// fraction is the next number as one in [0, 1).
+func (s *SplitMix64) fraction() float64 { return float64(s.number()>>11) / (1 << 53) }
+
+// writeKey fills key with n in decimal.
+func writeKey(n uint64, key []byte) {
+	for i := len(key) - 1; i >= 0; i-- {
+		key[i] = '0' + byte(n%10)
+		n /= 10
+	}
+}
+
+// makeMissing makes key one that nobody put, beside the one it is.
+func makeMissing(key []byte) { key[len(key)-1] = '.' }
+
+// readKey is the number that key was made of, if it was.
+func readKey(key []byte) (n uint64, ok bool) {
+	for _, digit := range key {
+		if digit < '0' || digit > '9' || n > (math.MaxUint64-9)/10 {
+			return 0, false
+		}
+		n = n*10 + uint64(digit-'0')
+	}
+	return n, true
+}
+
+// writeValue fills value with the only one that n ever has.
+func writeValue(n uint64, compress float64, value []byte) {
+	unique := min(max(int(float64(len(value))*compress), 8), len(value))
+	words := SplitMix64{n ^ 0x5bd1e995}
+	var word [8]byte
+	for at := 0; at < unique; at += 8 {
+		binary.LittleEndian.PutUint64(word[:], words.number())
+		copy(value[at:unique], word[:])
+	}
+	for at := unique; at < len(value); at += unique {
+		copy(value[at:], value[:unique])
+	}
+}
+
+// Zipf draws ranks of which the first are the most frequent.
+type Zipf struct{ items, zeta, eta float64 }
+
+const theta = 0.99
+
+func newZipf(items uint64) Zipf { return zipfWithZeta(float64(items), zeta(items)) }
+
+// zipfToScramble has so many ranks that each key gets some from all over; the sum is YCSB's constant.
+func zipfToScramble() Zipf { return zipfWithZeta(1e10, 26.46902820178302) }
+
+func zipfWithZeta(items, zetaOfItems float64) Zipf {
+	eta := (1 - math.Pow(2/items, 1-theta)) / (1 - zeta(2)/zetaOfItems)
+	return Zipf{items, zetaOfItems, eta}
+}
+
+func zeta(items uint64) (sum float64) {
+	for i := uint64(1); i <= items; i++ {
+		sum += math.Pow(float64(i), -theta)
+	}
+	return sum
+}
+
+func (z Zipf) rank(random *SplitMix64) uint64 {
+	u := random.fraction()
+	if u*z.zeta < 1 {
+		return 0
+	}
+	if u*z.zeta < 1+math.Pow(0.5, theta) {
+		return 1
+	}
+	rank := z.items * math.Pow(float64(z.eta*u)-z.eta+1, 1/(1-theta)) // the conversion forbids a fused multiply-add
+	return min(uint64(rank), uint64(z.items)-1)
+}
+
+// scramble is the key number of a rank: FNV-1a of its bytes, without the sign, modulo keyspace.
+func scramble(rank, keyspace uint64) uint64 {
+	hash := uint64(0xcbf29ce484222325)
+	for shift := 0; shift < 64; shift += 8 {
+		hash = (hash ^ rank>>shift&0xff) * 0x100000001b3
+	}
+	if int64(hash) < 0 {
+		hash = -hash
+	}
+	return hash % keyspace
+}

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Phase describes some work. What its fields mean is written in src/workload/description.rs; all of them are there.
+type Phase struct {
+	Kind          string             `json:"kind"`
+	Order         string             `json:"order"`
+	Num           uint64             `json:"num"`
+	Keyspace      uint64             `json:"keyspace"`
+	Threads       uint64             `json:"threads"`
+	KeySize       int                `json:"key_size"`
+	ValueSize     int                `json:"value_size"`
+	Batch         uint64             `json:"batch"`
+	Sync          bool               `json:"sync"`
+	SeekNext      uint64             `json:"seek_next"`
+	Mix           map[string]float64 `json:"mix"`
+	Seed          uint64             `json:"seed"`
+	ValueCompress float64            `json:"value_compress"`
+	DurationLimit uint64             `json:"duration_limit_s"`
+	Verify        bool               `json:"verify"`
+	Fresh         bool               `json:"fresh"`
+	Settle        bool               `json:"settle"`
+	CacheBytes    *uint64            `json:"cache_bytes"`
+}
+
+// check refuses what this program does not know, rather than do something else.
+func (p *Phase) check() error {
+	switch {
+	case !slices.Contains(kinds, p.Kind):
+		return fmt.Errorf("no kind %q; there are %s", p.Kind, strings.Join(kinds, ", "))
+	case !slices.Contains(orders, p.Order):
+		return fmt.Errorf("no order %q; there are %s", p.Order, strings.Join(orders, ", "))
+	case p.Threads == 0 || p.Keyspace == 0 || p.KeySize <= 0 || p.ValueSize < 0:
+		return errors.New("a phase needs threads, a keyspace and a key_size")
+	}
+	return nil
+}
+
+var (
+	kinds  = []string{"put", "get", "delete", "scan", "seek", "open", "compact", "mixed"}
+	orders = []string{"seq", "reverse", "random", "hot", "missing", "zipf", "latest"}
+)
+
+// place is an engine with its directory, and the database if it is open.
+type place struct {
+	open     open
+	dir      string
+	settings Settings
+	store    Store
+	cache    *uint64 // what the open database was told
+}
+
+// run does phase as src/run/phase.rs does: the clock runs while the threads do their operations, and processor time,
+// memory and writes count until the background is quiet.
+func (p *place) run(phase *Phase, shared *shared) (Result, error) {
+	if err := p.prepare(phase); err != nil {
+		return Result{}, err
+	}
+	forgetPeakMemory()
+	before := countersNow()
+	work := p.work
+	if phase.Kind == "open" {
+		work = p.opens
+	}
+	tally, err := work(phase, shared)
+	if err != nil {
+		return Result{}, err
+	}
+	var quiet *float64
+	if phase.Settle {
+		quiet = waitUntilQuiet()
+	}
+	return p.result(tally, before, quiet), nil
+}
+
+func (p *place) prepare(phase *Phase) error {
+	if phase.Fresh {
+		if err := p.clear(); err != nil {
+			return err
+		}
+	}
+	cache := p.settings.CacheBytes
+	if phase.CacheBytes != nil {
+		cache = phase.CacheBytes
+	}
+	if p.store != nil && same(cache, p.cache) {
+		return nil
+	}
+	p.cache = cache
+	return p.reopen()
+}
+
+func same(a, b *uint64) bool { return a == b || a != nil && b != nil && *a == *b }
+
+func (p *place) clear() error {
+	return errors.Join(p.close(), os.RemoveAll(p.dir), os.MkdirAll(p.dir, 0o777))
+}
+
+func (p *place) close() error {
+	if p.store == nil {
+		return nil
+	}
+	store := p.store
+	p.store = nil
+	return store.Close()
+}
+
+func (p *place) reopen() error {
+	if err := p.close(); err != nil {
+		return err
+	}
+	settings := p.settings
+	settings.CacheBytes = p.cache
+	store, err := p.open(p.dir, settings)
+	if err == nil {
+		p.store = store
+	}
+	return err
+}
+
+func (p *place) work(phase *Phase, shared *shared) (*tally, error) {
+	// Some orders take a pass over the keys to prepare; the clock does not run yet.
+	ops := make([]*Ops, phase.Threads)
+	for thread := range ops {
+		ops[thread] = newOps(phase, uint64(thread))
+	}
+	workers := make([]*worker, phase.Threads)
+	failures := make([]error, phase.Threads)
+	shared.start = time.Now()
+	begin := make(chan struct{})
+	var threads sync.WaitGroup
+	for thread := range ops {
+		threads.Add(1)
+		go func() {
+			defer threads.Done()
+			<-begin
+			workers[thread] = newWorker(shared, p.store)
+			failures[thread] = workers[thread].run(ops[thread])
+		}()
+	}
+	close(begin)
+	threads.Wait()
+	sum := &tally{}
+	for _, worker := range workers {
+		sum.add(&worker.tally)
+	}
+	return sum, errors.Join(failures...)
+}
+
+// opens closes and opens, one thread alone.
+func (p *place) opens(phase *Phase, shared *shared) (*tally, error) {
+	shared.start = time.Now()
+	tally := &tally{}
+	ops := newOps(phase, 0)
+	for _, ok := ops.next(); ok; _, ok = ops.next() {
+		if err := p.reopen(); err != nil {
+			return nil, err
+		}
+		tally.end(shared, 1)
+	}
+	return tally, nil
+}
+
+// Result is one engine's turn at one phase; src/report/model.rs says what its fields mean.
+type Result struct {
+	Row                int      `json:"row"`
+	Engine             string   `json:"engine"`
+	Ops                uint64   `json:"ops"`
+	Seconds            float64  `json:"seconds"`
+	OpsPerSecond       float64  `json:"ops_per_second"`
+	Bytes              uint64   `json:"bytes"`
+	LatencyNs          Latency  `json:"latency_ns"`
+	Windows100ms       Windows  `json:"windows_100ms"`
+	Windows1s          Windows  `json:"windows_1s"`
+	Slowest1sToMean    *float64 `json:"slowest_1s_to_mean"`
+	Slowest100msToMean *float64 `json:"slowest_100ms_to_mean"`
+	CPUSeconds         float64  `json:"cpu_seconds"`
+	PeakRSSBytes       *uint64  `json:"peak_rss_bytes"`
+	DeviceBytesWritten *uint64  `json:"device_bytes_written"`
+	WriteAmplification *float64 `json:"write_amplification"`
+	SpaceBytes         *uint64  `json:"space_bytes"`
+	QuietSeconds       *float64 `json:"quiet_seconds"`
+	Found              uint64   `json:"found"`
+	Checked            uint64   `json:"checked"`
+}
+
+func (p *place) result(tally *tally, before counters, quiet *float64) Result {
+	after := countersNow()
+	seconds := tally.ended.Seconds()
+	device := after.deviceBytesSince(before)
+	windows := append(Windows{}, tally.windows...) // never null
+	return Result{
+		Ops:                tally.ops,
+		Seconds:            seconds,
+		OpsPerSecond:       float64(tally.ops) / max(seconds, 1e-9),
+		Bytes:              tally.bytes,
+		LatencyNs:          tally.latencies.summary(),
+		Windows100ms:       windows,
+		Windows1s:          windows.seconds(),
+		Slowest1sToMean:    windows.seconds().slowest(time.Second, tally.ended),
+		Slowest100msToMean: windows.slowest(width, tally.ended),
+		CPUSeconds:         after.cpuSince(before),
+		PeakRSSBytes:       peakMemory(),
+		DeviceBytesWritten: device,
+		WriteAmplification: amplification(device, tally.bytesPut),
+		SpaceBytes:         space(p.dir),
+		QuietSeconds:       quiet,
+		Found:              tally.found,
+		Checked:            tally.checked,
+	}
+}
+
+func amplification(device *uint64, put uint64) *float64 {
+	if device == nil || put == 0 {
+		return nil
+	}
+	ratio := float64(*device) / float64(put)
+	return &ratio
+}

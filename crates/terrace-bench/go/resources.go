@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// What the operating system counts for this process, as src/run/resources.rs asks for it. A nil is what it does not
+// tell.
+
+// counters are those that only grow.
+type counters struct {
+	cpu         time.Duration // of all threads
+	deviceBytes *uint64
+}
+
+func countersNow() counters { return counters{cpuTime(), deviceBytes()} }
+
+func (c counters) cpuSince(before counters) float64 { return (c.cpu - before.cpu).Seconds() }
+
+func (c counters) deviceBytesSince(before counters) *uint64 {
+	if c.deviceBytes == nil || before.deviceBytes == nil {
+		return nil
+	}
+	more := *c.deviceBytes - min(*before.deviceBytes, *c.deviceBytes)
+	return &more
+}
+
+// cpuTime can't fail: the system knows what it is asked for, and the room is there.
+func cpuTime() time.Duration {
+	var usage syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+func deviceBytes() *uint64 {
+	text, _ := os.ReadFile("/proc/self/io")
+	written, cancelled := field(text, "write_bytes:"), field(text, "cancelled_write_bytes:")
+	if written == nil || cancelled == nil {
+		return nil
+	}
+	left := *written - min(*cancelled, *written)
+	return &left
+}
+
+// field is the number on the line that begins with name.
+func field(text []byte, name string) *uint64 {
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+		rest, found := strings.CutPrefix(lines.Text(), name)
+		if words := strings.Fields(rest); found && len(words) > 0 {
+			if number, err := strconv.ParseUint(words[0], 10, 64); err == nil {
+				return &number
+			}
+		}
+	}
+	return nil
+}
+
+// forgetPeakMemory lets peakMemory begin anew, where the system allows that.
+func forgetPeakMemory() { _ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) }
+
+func peakMemory() *uint64 {
+	text, _ := os.ReadFile("/proc/self/status")
+	peak := field(text, "VmHWM:")
+	if peak != nil {
+		*peak *= 1024
+	}
+	return peak
+}
+
+// space is what the files below dir take on the device.
+func space(dir string) *uint64 {
+	sum := uint64(0)
+	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return nil // it went between the listing and the look
+		}
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+			sum += uint64(stat.Blocks) * 512
+		}
+		return nil
+	})
+	if err != nil {
+		return nil
+	}
+	return &sum
+}
+
+const (
+	look     = 20 * time.Millisecond  // how often the background is looked at
+	idle     = 400 * time.Microsecond // processor time of a look that counts as nothing
+	looks    = 8                      // so many without work are quiet
+	patience = 600 * time.Second      // after this it is no background any more
+)
+
+// waitUntilQuiet waits until nothing works any more, and returns how long something did.
+func waitUntilQuiet() *float64 {
+	start, before := time.Now(), cpuTime()
+	busyUntil := time.Duration(0)
+	for quiet := 0; quiet < looks; quiet++ {
+		time.Sleep(look)
+		now := cpuTime()
+		if now-before > idle {
+			busyUntil, quiet = time.Since(start), -1
+		}
+		before = now
+		if time.Since(start) > patience {
+			return nil
+		}
+	}
+	seconds := busyUntil.Seconds()
+	return &seconds
+}

@@ -1,0 +1,295 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// shared is what the threads of a phase share.
+type shared struct {
+	phase *Phase
+	start time.Time
+	done  atomic.Uint64 // operations, now and then brought up to date
+	stop  atomic.Bool   // set by the thread that fails: the others need not go on
+}
+
+// tally is what came of a thread's operations.
+type tally struct {
+	latencies       Histogram
+	windows         Windows
+	ops             uint64
+	bytes, bytesPut uint64
+	found, checked  uint64
+	ended           time.Duration // when the last operation ended, after the start
+}
+
+func (t *tally) add(other *tally) {
+	t.latencies.add(&other.latencies)
+	t.windows.add(other.windows)
+	t.ops += other.ops
+	t.bytes += other.bytes
+	t.bytesPut += other.bytesPut
+	t.found += other.found
+	t.checked += other.checked
+	t.ended = max(t.ended, other.ended)
+}
+
+const told = 64 // operations between two updates of shared.done
+
+// end notes that so many operations ended now, the first of which began when the ones before ended.
+func (t *tally) end(shared *shared, ops uint64) {
+	now := time.Since(shared.start)
+	t.latencies.record(now-t.ended, ops)
+	t.windows.record(now, ops)
+	t.ended = now
+	before := t.ops / told
+	t.ops += ops
+	if after := t.ops / told; after != before {
+		shared.done.Add((after - before) * told)
+	}
+}
+
+// worker is one thread of a phase: it does its operations, checks what it reads, takes the time of each.
+type worker struct {
+	*shared
+	store    Store
+	key      []byte
+	value    []byte // what is put
+	read     []byte // what was read
+	expected []byte // what it must be
+	tally    tally
+}
+
+func newWorker(shared *shared, store Store) *worker {
+	phase := shared.phase
+	return &worker{
+		shared:   shared,
+		store:    store,
+		key:      make([]byte, phase.KeySize),
+		value:    make([]byte, phase.ValueSize),
+		expected: make([]byte, phase.ValueSize),
+		tally:    tally{ended: time.Since(shared.start)},
+	}
+}
+
+// run does ops, or as many as the phase's time allows.
+func (w *worker) run(ops *Ops) (err error) {
+	switch {
+	case w.phase.Kind == "scan":
+		err = w.walk(ops)
+	case w.phase.Batch > 1 && (w.phase.Kind == "put" || w.phase.Kind == "delete"):
+		err = w.batches(ops)
+	default:
+		err = w.each(ops)
+	}
+	if err != nil {
+		w.stop.Store(true)
+	}
+	return err
+}
+
+func (w *worker) each(ops *Ops) error {
+	for op, ok := ops.next(); ok; op, ok = ops.next() {
+		if err := w.act(op); err != nil {
+			return err
+		}
+		if w.ends(1) {
+			break
+		}
+	}
+	return nil
+}
+
+// ends notes so many operations, and says whether the phase has ended.
+func (w *worker) ends(ops uint64) bool {
+	w.tally.end(w.shared, ops)
+	limit := time.Duration(w.phase.DurationLimit) * time.Second
+	return (limit > 0 && w.tally.ended >= limit) || w.stop.Load()
+}
+
+func (w *worker) act(op Op) error {
+	switch op.do {
+	case doPut:
+		return w.put(op.n)
+	case doDelete:
+		writeKey(op.n, w.key)
+		w.countPut(len(w.key))
+		return w.store.Delete(w.key, w.phase.Sync)
+	case doGet:
+		return w.get(op.n)
+	case doGetMissing:
+		return w.getMissing(op.n)
+	case doReadModifyWrite:
+		if err := w.get(op.n); err != nil {
+			return err
+		}
+		return w.put(op.n)
+	case doSeek:
+		return w.seek(op.n, op.steps)
+	case doCompact:
+		return w.store.Compact()
+	}
+	return fmt.Errorf("operation %d does not come one by one", op.do)
+}
+
+func (w *worker) put(n uint64) error {
+	writeKey(n, w.key)
+	writeValue(n, w.phase.ValueCompress, w.value)
+	w.countPut(len(w.key) + len(w.value))
+	return w.store.Put(w.key, w.value, w.phase.Sync)
+}
+
+func (w *worker) countPut(bytes int) {
+	w.tally.bytes += uint64(bytes)
+	w.tally.bytesPut += uint64(bytes)
+}
+
+func (w *worker) get(n uint64) error {
+	writeKey(n, w.key)
+	value, found, err := w.store.Get(w.key, w.read[:0])
+	if err != nil || !found {
+		return err
+	}
+	w.read = value
+	w.tally.found++
+	return w.check(n, value)
+}
+
+func (w *worker) getMissing(n uint64) error {
+	writeKey(n, w.key)
+	makeMissing(w.key)
+	_, found, err := w.store.Get(w.key, w.read[:0])
+	if found {
+		return fmt.Errorf("wrong answer: found %s, which nobody put", show(w.key))
+	}
+	return err
+}
+
+// check compares what was read at key n with what must be there.
+func (w *worker) check(n uint64, value []byte) error {
+	w.tally.bytes += uint64(len(w.key) + len(value))
+	if !w.phase.Verify {
+		return nil
+	}
+	w.tally.checked++
+	writeValue(n, w.phase.ValueCompress, w.expected)
+	if !bytes.Equal(value, w.expected) {
+		return fmt.Errorf("wrong value at key %d: found %s, expected %s", n, show(value), show(w.expected))
+	}
+	return nil
+}
+
+func (w *worker) seek(n, steps uint64) (err error) {
+	writeKey(n, w.key)
+	cursor, err := w.store.Cursor()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cursor.Close()) }()
+	least := n
+	there := cursor.Seek(w.key)
+	for step := uint64(0); there; step++ {
+		at, err := w.checkEntry(cursor)
+		if err != nil {
+			return err
+		}
+		if at < least {
+			return fmt.Errorf("wrong order: found key %d where %d is the least possible", at, least)
+		}
+		if step == 0 && at == n {
+			w.tally.found++
+		}
+		least = at + 1
+		there = step < steps && cursor.Next()
+	}
+	return nil
+}
+
+// checkEntry checks the entry that cursor is at, and returns its key's number.
+func (w *worker) checkEntry(cursor Cursor) (uint64, error) {
+	key := cursor.Key()
+	n, ok := readKey(key)
+	if !ok || len(key) != w.phase.KeySize {
+		return 0, fmt.Errorf("wrong key: found %s, which nobody put", show(key))
+	}
+	value, err := cursor.Value()
+	if err != nil {
+		return 0, err
+	}
+	return n, w.check(n, value)
+}
+
+// walk is one walk; an operation is a step of it.
+func (w *worker) walk(ops *Ops) (err error) {
+	cursor, err := w.store.Cursor()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cursor.Close()) }()
+	start, step, backwards := cursor.First, cursor.Next, w.phase.Order == "reverse"
+	if backwards {
+		start, step = cursor.Last, cursor.Prev
+	}
+	move, before := start, uint64(0)
+	for _, ok := ops.next(); ok && move(); _, ok = ops.next() {
+		at, err := w.checkEntry(cursor)
+		if err != nil {
+			return err
+		}
+		if w.tally.found > 0 && (at == before || backwards == (at > before)) {
+			return fmt.Errorf("wrong order: key %d after %d", at, before)
+		}
+		move, before = step, at
+		w.tally.found++
+		if w.ends(1) {
+			break
+		}
+	}
+	return nil
+}
+
+// batches puts or deletes in atomic writes. Each key waits as long as its write takes.
+func (w *worker) batches(ops *Ops) error {
+	changes := make([]Change, 0, w.phase.Batch)
+	for {
+		changes = changes[:0]
+		for uint64(len(changes)) < w.phase.Batch {
+			op, ok := ops.next()
+			if !ok {
+				break
+			}
+			changes = append(changes, w.change(op))
+		}
+		if len(changes) == 0 {
+			return nil
+		}
+		if err := w.store.Write(changes, w.phase.Sync); err != nil {
+			return err
+		}
+		if w.ends(uint64(len(changes))) {
+			return nil
+		}
+	}
+}
+
+func (w *worker) change(op Op) Change {
+	change := Change{key: make([]byte, w.phase.KeySize)}
+	writeKey(op.n, change.key)
+	if op.do == doPut {
+		change.value = make([]byte, w.phase.ValueSize)
+		writeValue(op.n, w.phase.ValueCompress, change.value)
+	}
+	w.countPut(len(change.key) + len(change.value))
+	return change
+}
+
+// show is the start of some bytes, for people.
+func show(bytes []byte) string {
+	if len(bytes) > 12 {
+		return fmt.Sprintf("%q... (%d bytes)", bytes[:12], len(bytes))
+	}
+	return fmt.Sprintf("%q (%d bytes)", bytes, len(bytes))
+}

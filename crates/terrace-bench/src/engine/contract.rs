@@ -1,0 +1,89 @@
+//! What every adapter must do, as a test that each of them runs.
+
+use super::{Change, Cursor, Store, Worker};
+use crate::report::model::Settings;
+
+fn told() -> Settings {
+    Settings {
+        write_buffer_bytes: Some(4 << 20),
+        cache_bytes: Some(8 << 20),
+        filter_bits: Some(10),
+        compression: Some("snappy".to_owned()),
+    }
+}
+
+fn content(store: &dyn Store) -> String {
+    let mut cursor = store.cursor().expect("the store can be read");
+    let mut text = String::new();
+    let mut there = cursor.first().expect("the store can be read");
+    while there {
+        text += &entry(&*cursor);
+        there = cursor.next().expect("the store can be read");
+    }
+    text
+}
+
+fn entry(cursor: &dyn Cursor) -> String {
+    let (key, value) = cursor.entry();
+    format!("{}={} ", key.escape_ascii(), value.escape_ascii())
+}
+
+fn change(key: &str, value: Option<&str>) -> Change {
+    Change { key: key.into(), value: value.map(Into::into) }
+}
+
+/// Checks what `found` says that it is.
+#[track_caller]
+pub(super) fn check(found: super::Result<super::Found>) {
+    let found = found.expect("the engine is part of this program");
+    assert!(!found.version.is_empty());
+    let Worker::Adapter(engine) = found.worker else { panic!("an adapter is expected") };
+    for settings in [Settings::default(), told()] {
+        let dir = tempfile::tempdir().expect("a directory for the test");
+        let store = engine.open(dir.path(), &settings).expect("an empty directory becomes a database");
+        changes(&*store);
+        moves(&*store);
+        cursor_of_a_moment(&*store);
+        let before = content(&*store);
+        store.compact().expect("compacting succeeds");
+        assert_eq!(content(&*store), before, "after compacting");
+        drop(store);
+        let store = engine.open(dir.path(), &settings).expect("the database is there");
+        assert_eq!(content(&*store), before, "after closing and opening");
+    }
+}
+
+fn changes(store: &dyn Store) {
+    let done = [
+        store.put(b"a", b"1", false),
+        store.put(b"b", b"2", true),
+        store.put(b"a", b"3", false),
+        store.delete(b"b", true),
+        store.delete(b"never there", false),
+        store.write(&[change("c", Some("4")), change("d", Some("5")), change("a", None)], false),
+        store.write(&[change("e", Some("")), change("f", Some("6")), change("f", None)], true),
+    ];
+    assert_eq!(done, [const { Ok(()) }; 7]);
+    assert_eq!(content(store), "c=4 d=5 e= ");
+    let mut value = b"left over".to_vec();
+    assert_eq!((store.get(b"a", &mut value), store.get(b"cc", &mut value)), (Ok(false), Ok(false)));
+    assert_eq!((store.get(b"d", &mut value), &value[..]), (Ok(true), &b"5"[..]));
+}
+
+fn moves(store: &dyn Store) {
+    let mut cursor = store.cursor().expect("the store can be read");
+    assert_eq!((cursor.last(), entry(&*cursor)), (Ok(true), "e= ".to_owned()));
+    assert_eq!((cursor.prev(), entry(&*cursor)), (Ok(true), "d=5 ".to_owned()));
+    assert_eq!((cursor.prev(), entry(&*cursor)), (Ok(true), "c=4 ".to_owned()));
+    assert_eq!(cursor.prev(), Ok(false));
+    assert_eq!((cursor.seek(b"cc"), entry(&*cursor)), (Ok(true), "d=5 ".to_owned()));
+    assert_eq!((cursor.next(), entry(&*cursor)), (Ok(true), "e= ".to_owned()));
+    assert_eq!(cursor.next(), Ok(false));
+    assert_eq!(cursor.seek(b"f"), Ok(false));
+}
+
+fn cursor_of_a_moment(store: &dyn Store) {
+    let mut cursor = store.cursor().expect("the store can be read");
+    assert_eq!(store.put(b"later", b"7", false), Ok(()));
+    assert_eq!((cursor.last(), entry(&*cursor)), (Ok(true), "e= ".to_owned()));
+}

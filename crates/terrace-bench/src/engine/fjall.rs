@@ -1,0 +1,146 @@
+//! fjall, a log-structured tree in Rust. With the cargo feature `fjall`.
+
+use std::ops::Bound;
+use std::path::Path;
+
+use fjall::config::{BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry};
+use fjall::{
+    CompressionType, Database, Guard, Iter, Keyspace, KeyspaceCreateOptions, KvPair, PersistMode, Readable,
+    Snapshot,
+};
+
+use super::locked;
+use super::walk::{Ranges, Walk};
+use super::{Change, Cursor, Engine, Found, Result, Settings, Store, Worker};
+
+/// It is part of this program; only its peculiarities are to be told.
+pub(super) fn find(_: Option<&Path>) -> Result<Found> {
+    Ok(Found {
+        version: locked::of_crate("fjall"),
+        place: String::new(),
+        note: "no Snappy: LZ4 in its place".to_owned(),
+        worker: Worker::Adapter(Box::new(Fjall)),
+    })
+}
+
+struct Fjall;
+
+impl Engine for Fjall {
+    fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Store>> {
+        let mut builder = Database::builder(dir);
+        if let Some(bytes) = settings.cache_bytes {
+            builder = builder.cache_size(bytes);
+        }
+        let database = builder.open().map_err(told)?;
+        let entries = database.keyspace("entries", || options(settings)).map_err(told)?;
+        Ok(Box::new(Open { database, entries }))
+    }
+}
+
+fn options(settings: &Settings) -> KeyspaceCreateOptions {
+    let mut options = KeyspaceCreateOptions::default();
+    if let Some(bytes) = settings.write_buffer_bytes {
+        options = options.max_memtable_size(bytes);
+    }
+    if let Some(bits) = settings.filter_bits {
+        options = options.filter_policy(filter(bits));
+    }
+    if let Some(codec) = &settings.compression {
+        let codec = if codec == "none" { CompressionType::None } else { CompressionType::Lz4 };
+        options = options.data_block_compression_policy(CompressionPolicy::all(codec));
+    }
+    options
+}
+
+fn filter(bits: u32) -> FilterPolicy {
+    if bits == 0 {
+        return FilterPolicy::disabled();
+    }
+    let bloom = BloomConstructionPolicy::BitsPerKey(bits as f32);
+    FilterPolicy::all(FilterPolicyEntry::Bloom(bloom))
+}
+
+struct Open {
+    database: Database,
+    entries: Keyspace,
+}
+
+impl Open {
+    fn persist(&self, sync: bool) -> Result<()> {
+        if sync { self.database.persist(PersistMode::SyncData).map_err(told) } else { Ok(()) }
+    }
+}
+
+impl Store for Open {
+    fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
+        self.entries.insert(key, value).map_err(told)?;
+        self.persist(sync)
+    }
+
+    fn delete(&self, key: &[u8], sync: bool) -> Result<()> {
+        self.entries.remove(key).map_err(told)?;
+        self.persist(sync)
+    }
+
+    fn write(&self, changes: &[Change], sync: bool) -> Result<()> {
+        let mut batch = self.database.batch().durability(sync.then_some(PersistMode::SyncData));
+        for change in changes {
+            match &change.value {
+                Some(value) => batch.insert(&self.entries, &change.key[..], &value[..]),
+                None => batch.remove(&self.entries, &change.key[..]),
+            }
+        }
+        batch.commit().map_err(told)
+    }
+
+    fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let Some(found) = self.entries.get(key).map_err(told)? else { return Ok(false) };
+        value.clear();
+        value.extend_from_slice(&found);
+        Ok(true)
+    }
+
+    fn cursor(&self) -> Result<Box<dyn Cursor + '_>> {
+        let snapshot = self.database.snapshot();
+        Ok(Box::new(Walk::new(View { snapshot, entries: &self.entries })))
+    }
+
+    fn compact(&self) -> Result<()> {
+        self.entries.rotate_memtable_and_wait().map_err(told)?;
+        self.entries.major_compact().map_err(told)
+    }
+}
+
+/// The entries at one moment.
+struct View<'a> {
+    snapshot: Snapshot,
+    entries: &'a Keyspace,
+}
+
+type Pairs = std::iter::Map<Iter, fn(Guard) -> Result<KvPair>>;
+
+impl Ranges for View<'_> {
+    type Entry = KvPair;
+    type Range = Pairs;
+
+    fn range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<Pairs> {
+        let pair: fn(Guard) -> Result<KvPair> = |guard| guard.into_inner().map_err(told);
+        Ok(self.snapshot.range::<&[u8], _>(self.entries, (from, to)).map(pair))
+    }
+
+    fn bytes(entry: &KvPair) -> (&[u8], &[u8]) {
+        (&entry.0, &entry.1)
+    }
+}
+
+fn told(error: fjall::Error) -> String {
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn does_what_an_adapter_must() {
+        super::super::contract::check(super::find(None));
+    }
+}

@@ -1,0 +1,169 @@
+//! The Go program does what this one does: its own tests pass, it finds what must be found, and refuses what is wrong.
+//!
+//! Without Go, or without its modules, nothing is tested, and the terminal says so.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "starts a program")]
+
+use std::io::Write;
+use std::process::{Command, Output};
+
+use terrace_bench::engine::{self, Worker};
+use terrace_bench::report::model::{PhaseInfo, PhaseResult, Settings};
+use terrace_bench::run::child::Program;
+use terrace_bench::run::protocol::{Message, Turn};
+use terrace_bench::workload::description::{Description, Kind, Order};
+use terrace_bench::workload::expect::expect;
+
+const ENGINES: [&str; 2] = ["goleveldb", "pebble"];
+
+fn go(arguments: &[&str]) -> std::io::Result<Output> {
+    Command::new("go").args(arguments).current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/go")).output()
+}
+
+/// Whether Go and the modules are there. Says it past the test harness, which swallows what tests print.
+fn can_build() -> bool {
+    let missing = match go(&["mod", "download"]) {
+        Ok(output) if output.status.success() => return true,
+        Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
+        Err(error) => format!("go: {error}"),
+    };
+    let _ = writeln!(std::io::stderr(), "NOT TESTED: goleveldb and Pebble: {}", missing.trim());
+    false
+}
+
+fn phase(kind: Kind, order: Order, num: u64) -> Description {
+    let keyspace = 2000;
+    Description { kind, order, num, keyspace, settle: false, ..Description::default() }
+}
+
+fn mix(order: Order, shares: &[(&str, f64)]) -> Description {
+    let mix = shares.iter().map(|(name, share)| ((*name).to_owned(), *share)).collect();
+    Description { mix, ..phase(Kind::Mixed, order, 1000) }
+}
+
+fn take_turn(id: &str, settings: Settings, phases: &[Description]) -> Result<Vec<PhaseResult>, String> {
+    let row = engine::by_id(id).expect("it is in the table");
+    let found = (row.find)(None)?;
+    assert!(!found.version.is_empty(), "{id} has no version");
+    let Worker::Program { program, arguments } = found.worker else { panic!("{id} is no program") };
+    let dir = tempfile::tempdir().expect("a directory for the test");
+    let phases = phases.iter().enumerate().map(|(row, workload)| {
+        let name = format!("{:?}-{row}", workload.kind);
+        PhaseInfo { row, name, workload: workload.clone() }
+    });
+    let (dir, phases) = (dir.path().to_owned(), phases.collect());
+    let turn = Turn { engine: id.into(), path: None, dir, settings, phases };
+    let mut results = Vec::new();
+    Program { path: program, arguments }.run(&turn, &mut |message| {
+        if let Message::Result(result) = message {
+            results.push(*result);
+        }
+    })?;
+    Ok(results)
+}
+
+#[test]
+fn its_own_tests_pass() {
+    if !can_build() {
+        return;
+    }
+    for arguments in [["vet", "./..."], ["test", "./..."]] {
+        let output = go(&arguments).expect("go is there");
+        let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "go {arguments:?}: {said}");
+    }
+}
+
+/// Every kind of operation, with one thread and with several, one by one and in batches.
+fn every_kind() -> Vec<Description> {
+    vec![
+        Description { fresh: true, ..phase(Kind::Put, Order::Random, 2000) },
+        phase(Kind::Get, Order::Random, 1000),
+        Description { threads: 3, ..phase(Kind::Get, Order::Hot, 1000) },
+        phase(Kind::Get, Order::Missing, 1000),
+        phase(Kind::Scan, Order::Seq, 2000),
+        Description { threads: 2, cache_bytes: Some(1 << 20), ..phase(Kind::Scan, Order::Reverse, 2000) },
+        phase(Kind::Seek, Order::Random, 100),
+        phase(Kind::Open, Order::Seq, 1),
+        Description { settle: true, ..phase(Kind::Compact, Order::Seq, 1) },
+        Description { threads: 2, batch: 7, ..phase(Kind::Delete, Order::Seq, 500) },
+        Description { batch: 7, ..phase(Kind::Put, Order::Seq, 2000) },
+        mix(Order::Zipf, &[("get", 0.5), ("put", 0.5)]),
+        mix(Order::Latest, &[("get", 0.5), ("insert", 0.2), ("scan", 0.2), ("rmw", 0.1)]),
+        phase(Kind::Scan, Order::Seq, 5000),
+    ]
+}
+
+#[test]
+fn finds_what_must_be_found() {
+    if !can_build() {
+        return;
+    }
+    let phases = every_kind();
+    let expected = expect(phases.iter());
+    let told = Settings {
+        write_buffer_bytes: Some(4 << 20),
+        cache_bytes: Some(8 << 20),
+        filter_bits: Some(10),
+        compression: Some("snappy".into()),
+    };
+    for (engine, settings) in
+        ENGINES.into_iter().flat_map(|id| [(id, Settings::default()), (id, told.clone())])
+    {
+        let results = take_turn(engine, settings, &phases).expect("nothing is planted");
+        assert_eq!(results.len(), phases.len());
+        for ((result, phase), expected) in results.iter().zip(&phases).zip(&expected) {
+            let what = format!("{engine}, row {}: {phase:?}", result.row);
+            let expected = expected.expect("no phase has a limit of time");
+            assert_eq!(Some(result.found), expected.found, "{what}");
+            whole(result, phase, &what);
+        }
+    }
+}
+
+/// Checks that a result has all its figures, and that they agree with each other.
+fn whole(result: &PhaseResult, phase: &Description, what: &str) {
+    let ops = if phase.kind == Kind::Scan { result.found } else { phase.num };
+    assert_eq!(result.ops, ops, "{what}");
+    assert_eq!(result.latency_ns.histogram.iter().map(|(_, count)| count).sum::<u64>(), ops, "{what}");
+    assert_eq!(result.windows_100ms.iter().sum::<u64>(), ops, "{what}");
+    assert_eq!(result.windows_1s.iter().sum::<u64>(), ops, "{what}");
+    assert!(result.latency_ns.max >= result.latency_ns.p50 && result.latency_ns.mean > 0, "{what}");
+    assert!(result.seconds > 0.0 && result.ops_per_second > 0.0, "{what}");
+    assert!(result.peak_rss_bytes > Some(1 << 20) && result.space_bytes > Some(0), "{what}");
+    assert!(result.cpu_seconds.is_some() && result.device_bytes_written.is_some(), "{what}");
+    let puts = matches!(phase.kind, Kind::Put | Kind::Delete | Kind::Mixed);
+    assert_eq!(
+        (result.write_amplification.is_some(), result.quiet_seconds.is_some()),
+        (puts, phase.settle),
+        "{what}"
+    );
+}
+
+#[test]
+fn a_wrong_value_is_refused() {
+    if !can_build() {
+        return;
+    }
+    // The values that are put are not those that are expected.
+    let put = Description { fresh: true, value_compress: 0.2, ..phase(Kind::Put, Order::Seq, 2000) };
+    for (engine, kind) in
+        ENGINES.into_iter().flat_map(|id| [(id, Kind::Get), (id, Kind::Scan), (id, Kind::Seek)])
+    {
+        let phases = [put.clone(), phase(kind, Order::Seq, 10)];
+        let error = take_turn(engine, Settings::default(), &phases).expect_err("every value is wrong");
+        assert!(error.starts_with("wrong value at key 0: found "), "{engine}, {kind:?}: {error}");
+    }
+}
+
+#[test]
+fn an_order_that_makes_no_sense_is_refused() {
+    if !can_build() {
+        return;
+    }
+    let none = Description { threads: 0, ..phase(Kind::Put, Order::Seq, 10) };
+    for engine in ENGINES {
+        let error =
+            take_turn(engine, Settings::default(), std::slice::from_ref(&none)).expect_err("no thread");
+        assert_eq!(error, "a phase needs threads, a keyspace and a key_size");
+    }
+}
