@@ -1,7 +1,8 @@
 //! Floors: a room imports only rooms below it.
 //!
 //! ```text
-//!   10  terrace-cli  terrace-server  terrace-bench
+//!   10  terrace-cli  terrace-server
+//!    9  terrace-bench, a command of the cli
 //!    8  txn                                   .
 //!    7  db  destroy  verify  ...              .   inside the crate `terrace`: a module may also
 //!    :                                        .   import what stands to its left on its own floor
@@ -32,7 +33,7 @@ static CRATES: &[Crate] = &[
     at(0, "terrace-env"),
     at(1, "terrace-format"),
     at(8, "terrace"),
-    at(10, "terrace-bench"),
+    at(9, "terrace-bench"),
     at(10, "terrace-cli"),
     at(10, "terrace-server"),
     Crate { name: "terrace-testkit", floor: 9, dev_only: true },

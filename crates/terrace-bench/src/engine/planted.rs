@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub(crate) struct Disk {
 
 impl Planted {
     fn disk(&self) -> MutexGuard<'_, Disk> {
-        self.disk.lock().expect("no test panics with it")
+        self.disk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read(&self, key: &[u8], value: &[u8]) -> Vec<u8> {
