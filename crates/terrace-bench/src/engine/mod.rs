@@ -3,16 +3,24 @@
 //! An adapter translates and decides nothing: it owns no cache, no batch and no thread of its own, so that what is
 //! measured is the engine. Errors are sentences in the engine's own words.
 
+mod c_core;
 #[cfg(all(test, any(feature = "fjall", feature = "redb")))]
 mod contract;
 #[cfg(feature = "fjall")]
 mod fjall;
+mod leveldb_c;
+mod lmdb_c;
 mod locked;
 mod process;
 #[cfg(feature = "redb")]
 mod redb;
+mod rocksdb_c;
+mod terrace;
 #[cfg(any(test, feature = "fjall", feature = "redb"))]
 mod walk;
+
+#[cfg(test)]
+pub(crate) mod planted;
 
 use std::path::{Path, PathBuf};
 
@@ -118,6 +126,11 @@ pub trait Cursor {
 
 /// Every engine, in the order of `--list`.
 pub static ENGINES: &[Row] = &[
+    Row { id: "terrace", name: "Terrace", how: "Rust API", by_path: false, find: terrace::find },
+    Row { id: "terrace-c", name: "Terrace (C)", how: "C API", by_path: true, find: leveldb_c::find_terrace },
+    Row { id: "leveldb", name: "LevelDB", how: "C API", by_path: true, find: leveldb_c::find },
+    Row { id: "rocksdb", name: "RocksDB", how: "C API", by_path: true, find: rocksdb_c::find },
+    Row { id: "lmdb", name: "LMDB", how: "C API", by_path: true, find: lmdb_c::find },
     Row { id: "fjall", name: "fjall", how: "Rust API", by_path: false, find: FJALL },
     Row { id: "redb", name: "redb", how: "Rust API", by_path: false, find: REDB },
     Row { id: "goleveldb", name: "goleveldb", how: "Go program", by_path: true, find: process::goleveldb },
@@ -140,4 +153,9 @@ const REDB: Find = not_built_in;
 #[cfg(not(all(feature = "fjall", feature = "redb")))]
 fn not_built_in(_: Option<&Path>) -> Result<Found> {
     Err("not built in: cargo build --release -p terrace-cli --features peers".to_owned())
+}
+
+/// The engine that `id` asks for.
+pub fn by_id(id: &str) -> Option<&'static Row> {
+    ENGINES.iter().find(|row| row.id == id)
 }

@@ -1,0 +1,85 @@
+//! The head of the page: what was compared, then losses, then wins.
+
+use super::numbers::times;
+use super::text::{escape, list, plural};
+use super::view::{Row, View};
+use crate::report::model::{Ratio, Verdict};
+
+/// So many losses are told one by one.
+const NAMED: usize = 6;
+
+/// For the window and the bookmark.
+pub(super) fn title(view: &View<'_>) -> String {
+    escape(&match view.first() {
+        Some(first) if view.others().is_empty() => format!("{}: {}", first.name(), view.file.suite),
+        Some(first) => format!("{} against {}: {}", first.name(), others(view), view.file.suite),
+        None => format!("No engine: {}", view.file.suite),
+    })
+}
+
+/// The head of the page.
+pub(super) fn section(view: &View<'_>) -> String {
+    let file = view.file;
+    let heading = match view.first() {
+        Some(first) if view.others().is_empty() => {
+            format!("<strong>{}</strong>, alone", escape(first.name()))
+        }
+        Some(first) => format!("<strong>{}</strong> beside {}", escape(first.name()), escape(&others(view))),
+        None => "No engine was there".to_owned(),
+    };
+    let facts = [
+        format!("suite {}", file.suite),
+        plural(view.rows.len(), "row", "rows"),
+        plural(file.rounds as usize, "round", "rounds"),
+        file.machine.cpu.clone(),
+        file.started.get(..10).unwrap_or(&file.started).to_owned(),
+    ];
+    let facts: Vec<String> = facts.iter().filter(|fact| !fact.is_empty()).map(|fact| escape(fact)).collect();
+    let verdict = verdict(view);
+    format!(
+        "<h1>{heading}</h1>\n<p class=\"facts\">{}</p>\n<p class=\"lead\">{verdict}</p>",
+        facts.join(" · ")
+    )
+}
+
+fn others(view: &View<'_>) -> String {
+    list(&view.others().iter().map(|engine| engine.name().to_owned()).collect::<Vec<_>>())
+}
+
+/// Where the first engine lost comes first, row by row; wins are only counted.
+fn verdict(view: &View<'_>) -> String {
+    let Some(first) = view.first() else { return "Nothing was measured.".to_owned() };
+    let (mut lost, mut won, mut noise) = (Vec::<(f64, String)>::new(), 0, 0);
+    for engine in view.others() {
+        for (row, ratio) in view.ratios(*engine) {
+            match ratio.verdict {
+                Verdict::Faster => lost.push((ratio.median, loss(row, engine.name(), ratio))),
+                Verdict::Slower => won += 1,
+                Verdict::WithinNoise => noise += 1,
+            }
+        }
+    }
+    let all = match lost.len() + won + noise {
+        0 => return "Nothing was compared.".to_owned(),
+        all => plural(all, "comparison", "comparisons"),
+    };
+    let name = escape(first.name());
+    let losses = match lost.len() {
+        0 => format!("{name} lost none of {all}."),
+        count => format!("{name} lost {count} of {all}: {}.", worst(lost)),
+    };
+    format!("{losses} It won {won}; {noise} lay within the noise.")
+}
+
+/// The worst losses first, and how many more there are.
+fn worst(mut lost: Vec<(f64, String)>) -> String {
+    lost.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let more = lost.len().saturating_sub(NAMED);
+    let named = lost.into_iter().take(NAMED).map(|(_, words)| words);
+    list(&named.chain((more > 0).then(|| format!("{more} more"))).collect::<Vec<_>>())
+}
+
+fn loss(row: &Row<'_>, winner: &str, ratio: &Ratio) -> String {
+    let factor = times(ratio.median);
+    format!("<b>{}</b> to {} ({factor})", escape(&row.info.name), escape(winner))
+}

@@ -1,0 +1,130 @@
+//! Under what conditions: who was not there, what failed, machine, rules, settings, and the command that repeats it.
+
+use super::numbers::{bytes, count, times};
+use super::text::{escape, plural};
+use super::view::View;
+use crate::report::model::{EngineInfo, Settings};
+
+/// Engines that were not there, and phases without figures; nothing if all went well.
+pub(super) fn absent(view: &View<'_>) -> String {
+    let engines = view.file.engines.iter().filter(|engine| !engine.present).map(not_there);
+    let failures = view.rows.iter().flat_map(|row| {
+        let of_row = row.cells.iter().flat_map(|cell| cell.failed.iter().map(move |failed| (cell, failed)));
+        of_row.map(|(cell, failed)| {
+            let (engine, row) = (escape(cell.engine.name()), escape(&row.info.name));
+            format!(
+                "<li><b>{engine}</b> failed at {row}, round {}: {}</li>",
+                failed.round + 1,
+                escape(&failed.error)
+            )
+        })
+    });
+    let items: String = engines.chain(failures).collect();
+    if items.is_empty() {
+        return String::new();
+    }
+    format!("<section id=\"absent\"><h2>What is not here</h2>\n<ul>{items}</ul></section>")
+}
+
+fn not_there(engine: &EngineInfo) -> String {
+    let name = if engine.name.is_empty() { &engine.id } else { &engine.name };
+    let note = if engine.note.is_empty() { "no reason given" } else { &engine.note };
+    format!("<li><b>{}</b> was not there: {}</li>", escape(name), escape(note))
+}
+
+/// Machine, rules and engines.
+pub(super) fn section(view: &View<'_>) -> String {
+    format!(
+        "<section id=\"method\"><h2>Machine and method</h2>\n<div class=\"columns\"><dl>{}</dl><ul>{}</ul></div>\n{}</section>",
+        machine(view),
+        rules(view),
+        engines(view)
+    )
+}
+
+fn machine(view: &View<'_>) -> String {
+    let (file, machine) = (view.file, &view.file.machine);
+    let facts = [
+        ("Processor", machine.cpu.clone()),
+        ("Cores", if machine.cores == 0 { String::new() } else { machine.cores.to_string() }),
+        (
+            "Memory",
+            if machine.memory_bytes == 0 { String::new() } else { bytes(machine.memory_bytes as f64) },
+        ),
+        ("System", machine.kernel.clone()),
+        ("File system", machine.filesystem.clone()),
+        ("Directory", machine.directory.clone()),
+        ("Started", file.started.replace('T', " ").replace('Z', " UTC")),
+        ("Terrace", file.terrace_commit.clone()),
+    ];
+    let known = facts.iter().filter(|(_, fact)| !fact.is_empty());
+    known.map(|(name, fact)| format!("<dt>{name}</dt><dd>{}</dd>", escape(fact))).collect()
+}
+
+fn rules(view: &View<'_>) -> String {
+    let file = view.file;
+    let settings = match file.settings.as_str() {
+        "same" => "The same settings for every engine.".to_owned(),
+        "defaults" => "Every engine with its own defaults.".to_owned(),
+        other => format!("Settings: {}.", escape(other)),
+    };
+    let checked: u64 = file.results.iter().map(|result| result.checked).fold(0, u64::saturating_add);
+    let rules = [
+        format!(
+            "{}; engines take turns within each, and each turn has a fresh directory and a process of its own.",
+            plural(file.rounds as usize, "round", "rounds")
+        ),
+        format!("Sizes are {} those of the suite.", times(file.scale)),
+        settings,
+        format!("{} values read were compared with what they had to be.", count(checked)),
+        "Keys and values follow from fixed seeds: every engine did the same operations in the same order."
+            .to_owned(),
+        "A latency counts from the end of the operation before: no pause between calls is hidden.".to_owned(),
+        "Ratios are taken round by round. One that lies within the spread of the rounds is called noise."
+            .to_owned(),
+    ];
+    rules.iter().map(|rule| format!("<li>{rule}</li>")).collect()
+}
+
+fn engines(view: &View<'_>) -> String {
+    let lines: String = view.engines.iter().map(|engine| engine_line(engine.info, engine.style)).collect();
+    if lines.is_empty() {
+        return String::new();
+    }
+    format!(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Engines\"><table class=\"engines\"><thead><tr><th scope=\"col\">Engine</th><th scope=\"col\">Version</th>\
+         <th scope=\"col\">Called by</th><th scope=\"col\">Settings</th><th scope=\"col\">Note</th></tr></thead><tbody>{lines}</tbody></table></div>"
+    )
+}
+
+fn engine_line(engine: &EngineInfo, style: usize) -> String {
+    let name = if engine.name.is_empty() { &engine.id } else { &engine.name };
+    let cells = [&engine.version, &engine.how, &told(&engine.settings), &engine.note];
+    let cells: String = cells.iter().map(|cell| format!("<td>{}</td>", escape(cell))).collect();
+    format!("<tr><th scope=\"row\">{}{}</th>{cells}</tr>", super::svg::icon(style), escape(name))
+}
+
+fn told(settings: &Settings) -> String {
+    let told = [
+        settings.write_buffer_bytes.map(|size| format!("write buffer {}", bytes(size as f64))),
+        settings.cache_bytes.map(|size| format!("cache {}", bytes(size as f64))),
+        settings
+            .filter_bits
+            .map(|bits| if bits == 0 { "no filter".into() } else { format!("filter of {bits} bits") }),
+        settings.compression.clone(),
+    ];
+    let told: Vec<String> = told.into_iter().flatten().collect();
+    if told.is_empty() { "its own".to_owned() } else { told.join(", ") }
+}
+
+/// The command, and the file.
+pub(super) fn repeat(view: &View<'_>) -> String {
+    if view.file.command.is_empty() {
+        return String::new();
+    }
+    format!(
+        "<section id=\"repeat\"><h2>Repeat it</h2>\n<pre><code>{}</code></pre>\n<p id=\"save\">The result file is inside \
+         this page, in the element <code>result</code>.</p></section>",
+        escape(&view.file.command)
+    )
+}

@@ -1,0 +1,106 @@
+//! Row by row: what was done, the pictures, the figures.
+
+use super::numbers::{bytes, count};
+use super::text::{escape, plural};
+use super::view::{Row, View};
+use super::{costs, figures, latency, timeline};
+use crate::workload::description::{Description, Kind, Order};
+
+/// Every row with its pictures; nothing if there is none.
+pub(super) fn section(view: &View<'_>) -> String {
+    if view.rows.is_empty() || view.engines.is_empty() {
+        return String::new();
+    }
+    let links: String = view.rows.iter().map(link).collect();
+    let cards: String = view.rows.iter().map(card).collect();
+    format!(
+        "<section id=\"rows\"><h2>Row by row</h2>\n<p><b>Over time:</b> operations in each 100 ms of the median round; \
+         a strip is as high as its own fastest window, the dashes are its mean, and a mark below says that less \
+         than a tenth of the mean was done. <b>Latencies:</b> all rounds together, with the pause before each \
+         call. Both axes grow tenfold. <b>Costs:</b> medians; shorter is better.</p>\n\
+         <nav aria-label=\"Rows\"><a href=\"#rows\" aria-current=\"true\">All</a>{links}</nav>\n{cards}</section>"
+    )
+}
+
+fn link(row: &Row<'_>) -> String {
+    format!("<a href=\"#row-{}\">{}</a>", row.info.row, escape(&row.info.name))
+}
+
+fn card(row: &Row<'_>) -> String {
+    let pictures = [
+        ("Throughput over time", timeline::figure(row)),
+        ("Latencies", latency::figure(row)),
+        ("Costs", costs::figure(row)),
+    ];
+    let pictures: String = pictures
+        .into_iter()
+        .filter_map(|(name, figure)| {
+            Some(format!("<figure><figcaption>{name}</figcaption>{}</figure>", figure?))
+        })
+        .collect();
+    let pictures = if pictures.is_empty() {
+        "<p class=\"missing\">Nothing was measured.</p>".to_owned()
+    } else {
+        pictures
+    };
+    let (id, name, work) = (row.info.row, escape(&row.info.name), escape(&describe(&row.info.workload)));
+    let figures = figures::table(row);
+    format!(
+        "<article class=\"row\" id=\"row-{id}\"><h3>{name} <span class=\"work\">{work}</span></h3>\n\
+         <div class=\"grid\">{pictures}</div>\n{figures}</article>\n"
+    )
+}
+
+/// What was done, in a line.
+fn describe(work: &Description) -> String {
+    let operations = plural_of(work.num, operation(work.kind));
+    let mut parts = vec![format!("{operations}{}", order(work))];
+    if !matches!(work.kind, Kind::Open | Kind::Compact) {
+        parts.push(format!("{} B keys, {} B values", work.key_size, work.value_size));
+    }
+    if work.batch > 1 {
+        parts.push(format!("{} in a batch", count(work.batch)));
+    }
+    if work.sync {
+        parts.push("synced".to_owned());
+    }
+    if work.threads != 1 {
+        parts.push(plural(work.threads as usize, "thread", "threads"));
+    }
+    if let Some(cache) = work.cache_bytes {
+        parts.push(format!("cache of {}", bytes(cache as f64)));
+    }
+    parts.join(", ")
+}
+
+fn operation(kind: Kind) -> (&'static str, &'static str) {
+    match kind {
+        Kind::Put => ("put", "puts"),
+        Kind::Get => ("get", "gets"),
+        Kind::Delete => ("delete", "deletes"),
+        Kind::Scan => ("entry visited", "entries visited"),
+        Kind::Seek => ("seek", "seeks"),
+        Kind::Open => ("open", "opens"),
+        Kind::Compact => ("compaction", "compactions"),
+        Kind::Mixed => ("operation", "operations"),
+    }
+}
+
+fn plural_of(n: u64, (one, many): (&str, &str)) -> String {
+    format!("{} {}", count(n), if n == 1 { one } else { many })
+}
+
+fn order(work: &Description) -> &'static str {
+    if matches!(work.kind, Kind::Open | Kind::Compact) {
+        return "";
+    }
+    match work.order {
+        Order::Seq => " in order",
+        Order::Reverse => " backwards",
+        Order::Random => " at random",
+        Order::Hot => " of the hottest hundredth",
+        Order::Missing => " of keys that are not there",
+        Order::Zipf => " by Zipf",
+        Order::Latest => ", latest first",
+    }
+}

@@ -1,0 +1,281 @@
+//! The page of a run, as text and in a browser.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests: files for a browser; what is not there fails the test"
+)]
+
+use std::io::Write;
+use std::process::Command;
+
+use terrace_bench::report::html::page;
+use terrace_bench::report::model::{EngineInfo, Latency, PhaseInfo, PhaseResult, Ratio, ResultFile, Verdict};
+
+/// Six rows, four engines, three rounds; a fifth engine was not there.
+fn sample() -> ResultFile {
+    serde_json::from_str(include_str!("fixtures/sample.json")).unwrap()
+}
+
+fn count(page: &str, part: &str) -> usize {
+    page.matches(part).count()
+}
+
+/// The page up to the result that travels inside it.
+fn shown(page: &str) -> &str {
+    page.split("<script").next().unwrap()
+}
+
+#[test]
+fn every_row_and_engine() {
+    let (file, page) = (sample(), page(&sample()));
+    for row in &file.phases {
+        assert_eq!(count(&page, &format!("id=\"row-{}\"", row.row)), 1, "{}", row.name);
+        assert_eq!(
+            count(&page, &format!("<a href=\"#row-{}\">{}</a>", row.row, row.name)),
+            2,
+            "{}",
+            row.name
+        );
+    }
+    for engine in file.engines.iter().filter(|engine| engine.present) {
+        // The table of rates, the table of engines, and the figures of each row.
+        assert_eq!(count(&page, &format!("</svg>{}</th>", engine.name)), 2 + 6, "{}", engine.name);
+    }
+}
+
+#[test]
+fn every_curve() {
+    let page = page(&sample());
+    for path in ["<path class=\"peak e", "<path class=\"low e", "<path class=\"curve e"] {
+        assert_eq!(count(&page, path), 6 * 4, "{path}");
+    }
+    // Three rows write: write amplification is the fourth block of bars. Panels: three engines, six rows each.
+    let (costs, ratios) = ((3 * 4 + 3 * 3) * 4, 3 * 6);
+    assert_eq!(count(&page, "<rect class=\"bar "), costs + ratios);
+    assert_eq!(count(&page, "<svg viewBox=\"0 0 360 "), 6 * 3 + 3);
+    assert_eq!(count(&page, "NaN") + count(&page, "inf\""), 0);
+}
+
+#[test]
+fn every_figure_has_words() {
+    let page = page(&sample());
+    let figures: Vec<&str> = page.split("<svg viewBox=\"0 0 360 ").skip(1).collect();
+    for figure in figures {
+        let desc = figure.split_once("<desc ").unwrap().1.split_once('>').unwrap().1;
+        assert!(desc.split_once("</desc>").unwrap().0.len() > 20, "{desc}");
+    }
+}
+
+#[test]
+fn figures_for_people() {
+    let mut file = sample();
+    file.summary[1].median_ops_per_second = Some(411_987.3);
+    file.summary[1].spread = Some((399_999.0, 1_250_000.0));
+    let ratio = Ratio { median: 0.125, min: 0.1, max: 0.2, verdict: Verdict::Slower };
+    file.summary[1].ratio_to_first = Some(ratio);
+    let page = page(&file);
+    let cell = "<b>412\u{a0}k/s</b><span class=\"spread\">400\u{a0}k to 1.25\u{a0}M</span>\
+                <span class=\"ratio slower\">8.00× slower</span>";
+    assert_eq!(count(&page, cell), 1);
+    assert!(page.contains("fillseq: Terrace / LevelDB = 8.00× (rounds 5.00× to 10.0×)"));
+}
+
+#[test]
+fn losses_come_first() {
+    let mut file = sample();
+    for summary in &mut file.summary {
+        if let Some(ratio) = &mut summary.ratio_to_first {
+            let verdict = if summary.row < 3 { Verdict::Faster } else { Verdict::WithinNoise };
+            *ratio = Ratio { median: 1.5 + summary.row as f64, min: 1.0, max: 9.0, verdict };
+        }
+    }
+    let page = page(&file);
+    let lead = page.split_once("<p class=\"lead\">").unwrap().1.split_once("</p>").unwrap().0;
+    let worst = "Terrace lost 9 of 18 comparisons: <b>fillsync</b> to LevelDB (3.50×), ";
+    assert!(lead.starts_with(worst), "{lead}");
+    assert!(lead.ends_with("(2.50×) and 3 more. It won 0; 9 lay within the noise."), "{lead}");
+}
+
+#[test]
+fn an_engine_that_was_not_there() {
+    let page = page(&sample());
+    assert!(page.contains("<b>LMDB</b> was not there: liblmdb.so.0 not found: apt-get install liblmdb0"));
+}
+
+#[test]
+fn a_phase_that_failed() {
+    let mut file = sample();
+    file.results.iter_mut().filter(|result| result.row == 2 && result.engine == "rocksdb").for_each(fail);
+    file.summary.retain(|summary| summary.row != 2 || summary.engine != "rocksdb");
+    let page = page(&file);
+    assert!(page.contains("<b>RocksDB</b> failed at fillsync, round 3: no space left"));
+    assert_eq!(count(&page, "<td class=\"missing\">failed</td>"), 1);
+    assert_eq!(count(&page, "<path class=\"curve e"), 6 * 4 - 1);
+    assert_eq!(count(&page, "not compared"), 1);
+}
+
+fn fail(result: &mut PhaseResult) {
+    let PhaseResult { row, engine, round, .. } = result.clone();
+    *result = PhaseResult { row, engine, round, error: "no space left".into(), ..PhaseResult::default() };
+}
+
+#[test]
+fn a_run_that_ended_early() {
+    let mut file = sample();
+    file.results.retain(|result| result.row == 0);
+    file.summary.clear();
+    let page = page(&file);
+    assert_eq!(count(&page, "<p class=\"missing\">Nothing was measured.</p>"), 5);
+    assert_eq!(count(&page, "<path class=\"curve e"), 4);
+    assert!(page.contains("Nothing was compared."));
+}
+
+#[test]
+fn nothing_at_all() {
+    let page = page(&ResultFile::default());
+    assert!(page.contains("<h1>No engine was there</h1>"));
+    assert_eq!(count(&page, "<figure>") + count(&page, "<table"), 0);
+}
+
+#[test]
+fn figures_that_are_none() {
+    let mut file = sample();
+    for result in &mut file.results {
+        (result.seconds, result.ops_per_second, result.ops) = (0.0, f64::NAN, 0);
+        result.latency_ns =
+            Latency { histogram: vec![(0, 0), (u64::MAX, u64::MAX), (7, 9)], ..Latency::default() };
+        result.windows_100ms = vec![u64::MAX, 0];
+        result.cpu_seconds = Some(f64::INFINITY);
+        result.write_amplification = Some(f64::NAN);
+    }
+    for summary in &mut file.summary {
+        summary.median_ops_per_second = Some(f64::NAN);
+        summary.ratio_to_first =
+            Some(Ratio { median: 0.0, min: -1.0, max: f64::INFINITY, ..Ratio::default() });
+    }
+    let page = page(&file);
+    assert_eq!(count(shown(&page), "NaN") + count(shown(&page), "inf"), 0);
+}
+
+/// Names that try to leave their element, an attribute, the script, or the template.
+const HOSTILE: &str =
+    "</script></title><script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{data}}&\u{7}";
+
+fn hostile() -> ResultFile {
+    let mut file = sample();
+    file.engines.push(EngineInfo {
+        id: "x".into(),
+        name: HOSTILE.into(),
+        note: HOSTILE.into(),
+        ..EngineInfo::default()
+    });
+    for engine in &mut file.engines {
+        for text in [&mut engine.name, &mut engine.version, &mut engine.how, &mut engine.note] {
+            *text = HOSTILE.into();
+        }
+        engine.settings.compression = Some(HOSTILE.into());
+    }
+    file.phases.iter_mut().for_each(|phase| phase.name = HOSTILE.into());
+    fail(&mut file.results[0]);
+    file.results[0].error = HOSTILE.into();
+    let machine = &mut file.machine;
+    for text in [&mut machine.cpu, &mut machine.kernel, &mut machine.filesystem, &mut machine.directory] {
+        *text = HOSTILE.into();
+    }
+    for text in
+        [&mut file.terrace_commit, &mut file.started, &mut file.suite, &mut file.settings, &mut file.command]
+    {
+        *text = HOSTILE.into();
+    }
+    file
+}
+
+#[test]
+fn hostile_names() {
+    let page = page(&hostile());
+    assert_eq!((count(&page, "<script"), count(&page, "</script>")), (2, 2), "the result and the page's own");
+    assert_eq!(count(&page, "<img"), 0);
+    assert_eq!(
+        count(shown(&page), "alert(1)"),
+        count(shown(&page), "&lt;img src=x onerror=alert(1)&gt;") * 2
+    );
+    assert_eq!(count(&page, "\u{7}"), 0);
+}
+
+/// The result inside the page.
+fn data(page: &str) -> String {
+    let inside = page.split_once("id=\"result\">").unwrap().1;
+    inside.split_once("</script>").unwrap().0.to_owned()
+}
+
+#[test]
+fn the_result_travels_inside() {
+    for file in [sample(), hostile()] {
+        let back: ResultFile = serde_json::from_str(&data(&page(&file))).unwrap();
+        assert!(back == file);
+    }
+}
+
+#[test]
+fn nothing_is_loaded() {
+    let page = page(&sample());
+    for way in ["http://", "https://", " src=", "url(", "@import", "fetch(", "import("] {
+        assert_eq!(count(&page, way), 0, "{way}");
+    }
+    assert!(page.contains("content=\"default-src 'none';"));
+}
+
+/// Ten engines and twenty rows with long names, and a phase of ten minutes.
+fn large() -> ResultFile {
+    let mut file = sample();
+    let mut twins = Vec::new();
+    for twin in 1..=6 {
+        let name = format!("An engine with a long name {twin}");
+        let id = format!("twin-{twin}");
+        file.engines.push(EngineInfo { id, name, ..file.engines[1].clone() });
+        twins.push(format!("twin-{twin}"));
+    }
+    for row in 6..20 {
+        let name = format!("a-rather-long-name-of-a-row-{row}");
+        file.phases.push(PhaseInfo { row, name, ..file.phases[1].clone() });
+    }
+    for result in file.results.clone().iter().filter(|result| result.engine == "leveldb") {
+        let copies = twins.iter().map(|id| PhaseResult { engine: id.clone(), ..result.clone() });
+        file.results.extend(copies);
+    }
+    for result in file.results.clone().iter().filter(|result| result.row == 1) {
+        file.results.extend((6..20).map(|row| PhaseResult { row, ..result.clone() }));
+    }
+    let long = &mut file.results[0];
+    long.windows_100ms =
+        (0..6000).map(|window| if window % 777 == 0 { 0 } else { 100 + window % 13 }).collect();
+    (long.seconds, long.ops) = (600.0, long.windows_100ms.iter().sum());
+    file
+}
+
+#[test]
+fn in_a_browser() {
+    let Some(browser) =
+        ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|name| is_there(name))
+    else {
+        // Past the harness, which would keep it to itself.
+        let skipped = b"\nSKIPPED in_a_browser: no Chromium here (apt-get install chromium); the page was not rendered\n";
+        std::io::stderr().write_all(skipped).unwrap();
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    for (name, file) in
+        [("sample", sample()), ("hostile", hostile()), ("large", large()), ("empty", ResultFile::default())]
+    {
+        std::fs::write(dir.path().join(name).with_extension("html"), page(&file)).unwrap();
+    }
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/browser.sh");
+    let output = Command::new("bash").args([script, browser]).arg(dir.path()).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&said));
+}
+
+fn is_there(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+}
