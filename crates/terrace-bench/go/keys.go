@@ -85,8 +85,16 @@ func (z Zipf) rank(random *SplitMix64) uint64 {
 	if u*z.zeta < 1+math.Pow(0.5, theta) {
 		return 1
 	}
-	rank := z.items * math.Pow(float64(z.eta*u)-z.eta+1, 1/(1-theta)) // the conversion forbids a fused multiply-add
+	rank := z.items * toAlpha(float64(z.eta*u)-z.eta+1) // the conversion forbids a fused multiply-add
 	return min(uint64(rank), uint64(z.items)-1)
+}
+
+// toAlpha is x to the power of 1/(1-theta) = 100, by products: powers are not rounded alike in all languages.
+func toAlpha(x float64) float64 {
+	square := func(x float64) float64 { return x * x }
+	x4 := square(square(x))
+	x32 := square(square(square(x4)))
+	return square(x32) * x32 * x4
 }
 
 // scramble is the key number of a rank: FNV-1a of its bytes, without the sign, modulo keyspace.
