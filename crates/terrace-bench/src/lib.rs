@@ -16,4 +16,5 @@
 
 pub mod engine;
 pub mod report;
+pub mod run;
 pub mod workload;

@@ -3,6 +3,15 @@
 //! An adapter translates and decides nothing: it owns no cache, no batch and no thread of its own, so that what is
 //! measured is the engine. Errors are sentences in the engine's own words.
 
+mod c_core;
+mod leveldb_c;
+mod lmdb_c;
+mod rocksdb_c;
+mod terrace;
+
+#[cfg(test)]
+pub(crate) mod planted;
+
 use std::path::{Path, PathBuf};
 
 use crate::report::model::Settings;
@@ -106,4 +115,15 @@ pub trait Cursor {
 }
 
 /// Every engine, in the order of `--list`.
-pub static ENGINES: &[Row] = &[];
+pub static ENGINES: &[Row] = &[
+    Row { id: "terrace", name: "Terrace", how: "Rust API", by_path: false, find: terrace::find },
+    Row { id: "terrace-c", name: "Terrace (C)", how: "C API", by_path: true, find: leveldb_c::find_terrace },
+    Row { id: "leveldb", name: "LevelDB", how: "C API", by_path: true, find: leveldb_c::find },
+    Row { id: "rocksdb", name: "RocksDB", how: "C API", by_path: true, find: rocksdb_c::find },
+    Row { id: "lmdb", name: "LMDB", how: "C API", by_path: true, find: lmdb_c::find },
+];
+
+/// The engine that `id` asks for.
+pub fn by_id(id: &str) -> Option<&'static Row> {
+    ENGINES.iter().find(|row| row.id == id)
+}

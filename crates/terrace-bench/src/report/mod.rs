@@ -1,4 +1,8 @@
 //! What came out of a run, in the forms that people and programs read.
 
+pub mod compare;
 pub mod html;
+pub mod json;
 pub mod model;
+pub mod summary;
+pub mod table;

@@ -1,3 +1,7 @@
 //! What is done to an engine.
 
 pub mod description;
+pub mod expect;
+pub mod keys;
+pub mod ops;
+pub mod suites;

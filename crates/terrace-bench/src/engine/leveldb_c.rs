@@ -1,0 +1,125 @@
+//! LevelDB, and every library with its C interface: the system's, one given by path, Terrace's own.
+
+#![allow(unsafe_code, reason = "calls a C library")]
+
+use std::env;
+use std::ffi::c_int;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::c_core::{Database, Library, Object, Owned, functions, loaded_from};
+use super::{Engine, Found, Result, Store, Worker};
+use crate::report::model::Settings;
+
+functions! {
+    /// What only LevelDB has.
+    Options {
+        fn options_create() -> Object;
+        fn options_destroy(Object);
+        fn options_set_create_if_missing(Object, u8);
+        fn options_set_write_buffer_size(Object, usize);
+        fn options_set_compression(Object, c_int);
+        fn options_set_cache(Object, Object);
+        fn options_set_filter_policy(Object, Object);
+        fn cache_create_lru(usize) -> Object;
+        fn cache_destroy(Object);
+        fn filterpolicy_create_bloom(c_int) -> Object;
+        fn filterpolicy_destroy(Object);
+        fn major_version() -> c_int;
+        fn minor_version() -> c_int;
+    }
+}
+
+static NAMES: &[&str] = &["libleveldb.so.1d", "libleveldb.so.1", "libleveldb.so"];
+
+/// The library at `path`, or the system's.
+pub(super) fn find(path: Option<&Path>) -> Result<Found> {
+    match path {
+        Some(path) => found(path),
+        None => NAMES
+            .iter()
+            .find_map(|name| found(Path::new(name)).ok())
+            .ok_or_else(|| format!("{} not found: apt-get install libleveldb1d", NAMES[0])),
+    }
+}
+
+/// Terrace's library: at `path`, or where it was built beside this program.
+pub(super) fn find_terrace(path: Option<&Path>) -> Result<Found> {
+    let built = env::current_exe().ok().and_then(|program| {
+        let candidates = ["libleveldb.so.1d", "libleveldb.so", "libterrace_leveldb.so"];
+        candidates.iter().map(|name| program.with_file_name(name)).find(|candidate| candidate.exists())
+    });
+    let missing = "not built beside this program; name it with terrace-c=PATH";
+    found(&path.map(Path::to_owned).or(built).ok_or(missing)?)
+}
+
+fn found(path: &Path) -> Result<Found> {
+    let library = Library::load(path, "leveldb")?;
+    let options = Options::of(&library.loaded, "leveldb").map_err(|e| format!("{}: {e}", path.display()))?;
+    // SAFETY: takes nothing and returns a number.
+    let major = unsafe { (options.major_version)() };
+    // SAFETY: the same.
+    let minor = unsafe { (options.minor_version)() };
+    Ok(Found {
+        version: format!("{major}.{minor}"),
+        place: loaded_from(path),
+        note: String::new(),
+        worker: Worker::Adapter(Box::new(LevelDb { library: Arc::new(library), options })),
+    })
+}
+
+struct LevelDb {
+    options: Options,
+    library: Arc<Library>,
+}
+
+impl LevelDb {
+    /// The options, first of the objects that go after the database.
+    fn options(&self, settings: &Settings) -> Owned {
+        let api = &self.options;
+        // SAFETY: makes a fresh object.
+        let raw = unsafe { (api.options_create)() };
+        let mut owned: Owned = vec![(raw, api.options_destroy)];
+        // SAFETY: the fresh object.
+        unsafe { (api.options_set_create_if_missing)(raw, 1) };
+        if let Some(bytes) = settings.write_buffer_bytes {
+            // SAFETY: the fresh object.
+            unsafe { (api.options_set_write_buffer_size)(raw, bytes as usize) };
+        }
+        if let Some(bytes) = settings.cache_bytes {
+            // SAFETY: makes a fresh object.
+            let cache = unsafe { (api.cache_create_lru)(bytes as usize) };
+            owned.push((cache, api.cache_destroy));
+            // SAFETY: two fresh objects; the cache outlives the database.
+            unsafe { (api.options_set_cache)(raw, cache) };
+        }
+        if let Some(bits) = settings.filter_bits.filter(|bits| *bits > 0) {
+            // SAFETY: makes a fresh object.
+            let filter = unsafe { (api.filterpolicy_create_bloom)(bits as c_int) };
+            owned.push((filter, api.filterpolicy_destroy));
+            // SAFETY: two fresh objects; the filter outlives the database.
+            unsafe { (api.options_set_filter_policy)(raw, filter) };
+        }
+        if let Some(name) = &settings.compression {
+            // SAFETY: the fresh object.
+            unsafe { (api.options_set_compression)(raw, codec(name)) };
+        }
+        owned
+    }
+}
+
+/// A codec's number; 2 is zstd where the library knows it, and no compression elsewhere.
+fn codec(name: &str) -> c_int {
+    match name {
+        "none" => 0,
+        "zstd" => 2,
+        _ => 1,
+    }
+}
+
+impl Engine for LevelDb {
+    fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Store>> {
+        let owned = self.options(settings);
+        Ok(Box::new(Database::open(&self.library, dir, owned[0].0, owned)?))
+    }
+}

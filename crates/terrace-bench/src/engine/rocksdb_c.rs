@@ -1,0 +1,122 @@
+//! RocksDB, through its C interface.
+
+#![allow(unsafe_code, reason = "calls a C library")]
+
+use std::ffi::c_int;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::c_core::{Database, Library, Object, Owned, functions, loaded_from};
+use super::{Engine, Found, Result, Store, Worker};
+use crate::report::model::Settings;
+
+functions! {
+    /// What only RocksDB has, or has otherwise.
+    Options {
+        fn options_create() -> Object;
+        fn options_destroy(Object);
+        fn options_set_create_if_missing(Object, u8);
+        fn options_set_write_buffer_size(Object, usize);
+        fn options_set_compression(Object, c_int);
+        fn options_set_block_based_table_factory(Object, Object);
+        fn block_based_options_create() -> Object;
+        fn block_based_options_destroy(Object);
+        fn block_based_options_set_block_cache(Object, Object);
+        fn block_based_options_set_filter_policy(Object, Object);
+        fn cache_create_lru(usize) -> Object;
+        fn cache_destroy(Object);
+        fn filterpolicy_create_bloom(f64) -> Object;
+    }
+}
+
+static NAMES: &[&str] =
+    &["librocksdb.so.7.8", "librocksdb.so.8.9", "librocksdb.so.9.10", "librocksdb.so.6.11", "librocksdb.so"];
+
+/// The library at `path`, or the system's.
+pub(super) fn find(path: Option<&Path>) -> Result<Found> {
+    match path {
+        Some(path) => found(path),
+        None => NAMES
+            .iter()
+            .find_map(|name| found(Path::new(name)).ok())
+            .ok_or_else(|| format!("{} not found: apt-get install librocksdb7.8", NAMES[0])),
+    }
+}
+
+fn found(path: &Path) -> Result<Found> {
+    let library = Library::load(path, "rocksdb")?;
+    let options = Options::of(&library.loaded, "rocksdb").map_err(|e| format!("{}: {e}", path.display()))?;
+    let place = loaded_from(path);
+    Ok(Found {
+        // The interface does not tell; the file's name does.
+        version: place.rsplit_once(".so.").map_or_else(String::new, |(_, version)| version.to_owned()),
+        place,
+        note: String::new(),
+        worker: Worker::Adapter(Box::new(RocksDb { library: Arc::new(library), options })),
+    })
+}
+
+struct RocksDb {
+    options: Options,
+    library: Arc<Library>,
+}
+
+impl RocksDb {
+    /// The options, first of the objects that go after the database.
+    fn options(&self, settings: &Settings) -> Owned {
+        let api = &self.options;
+        // SAFETY: makes a fresh object.
+        let raw = unsafe { (api.options_create)() };
+        let mut owned: Owned = vec![(raw, api.options_destroy)];
+        // SAFETY: the fresh object.
+        unsafe { (api.options_set_create_if_missing)(raw, 1) };
+        if let Some(bytes) = settings.write_buffer_bytes {
+            // SAFETY: the fresh object.
+            unsafe { (api.options_set_write_buffer_size)(raw, bytes as usize) };
+        }
+        if let Some(name) = &settings.compression {
+            // SAFETY: the fresh object.
+            unsafe { (api.options_set_compression)(raw, codec(name)) };
+        }
+        self.set_tables(raw, settings, &mut owned);
+        owned
+    }
+
+    /// Cache and filter, which RocksDB keeps with the form of its tables.
+    fn set_tables(&self, options: Object, settings: &Settings, owned: &mut Owned) {
+        let api = &self.options;
+        // SAFETY: makes a fresh object.
+        let tables = unsafe { (api.block_based_options_create)() };
+        owned.push((tables, api.block_based_options_destroy));
+        if let Some(bytes) = settings.cache_bytes {
+            // SAFETY: makes a fresh object.
+            let cache = unsafe { (api.cache_create_lru)(bytes as usize) };
+            owned.push((cache, api.cache_destroy));
+            // SAFETY: two fresh objects; the table options share the cache.
+            unsafe { (api.block_based_options_set_block_cache)(tables, cache) };
+        }
+        if let Some(bits) = settings.filter_bits.filter(|bits| *bits > 0) {
+            // SAFETY: makes a fresh object.
+            let filter = unsafe { (api.filterpolicy_create_bloom)(f64::from(bits)) };
+            // SAFETY: two fresh objects; the table options take the filter over.
+            unsafe { (api.block_based_options_set_filter_policy)(tables, filter) };
+        }
+        // SAFETY: two fresh objects; the table options are copied.
+        unsafe { (api.options_set_block_based_table_factory)(options, tables) };
+    }
+}
+
+fn codec(name: &str) -> c_int {
+    match name {
+        "none" => 0,
+        "zstd" => 7,
+        _ => 1,
+    }
+}
+
+impl Engine for RocksDb {
+    fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Store>> {
+        let owned = self.options(settings);
+        Ok(Box::new(Database::open(&self.library, dir, owned[0].0, owned)?))
+    }
+}

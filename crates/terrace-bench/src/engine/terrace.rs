@@ -1,0 +1,129 @@
+//! Terrace, through its Rust API.
+
+use std::path::Path;
+
+use terrace::{BlockCache, Bloom, Db, DbIterator, Options, WriteBatch, WriteOptions, compress};
+
+use super::{Change, Cursor, Engine, Found, Result, Store, Worker};
+use crate::report::model::Settings;
+
+pub(super) fn find(_: Option<&Path>) -> Result<Found> {
+    Ok(Found {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        place: String::new(),
+        note: String::new(),
+        worker: Worker::Adapter(Box::new(Terrace)),
+    })
+}
+
+struct Terrace;
+
+fn text(error: terrace::Error) -> String {
+    error.to_string()
+}
+
+fn options(settings: &Settings) -> Result<Options> {
+    let mut options = Options { create_if_missing: true, ..Options::default() };
+    let size = |bytes: u64| usize::try_from(bytes).map_err(|_| format!("{bytes} bytes are too many"));
+    if let Some(bytes) = settings.write_buffer_bytes {
+        options.write_buffer_size = size(bytes)?;
+    }
+    if let Some(bytes) = settings.cache_bytes {
+        options.block_cache = Some(BlockCache::new(size(bytes)?));
+    }
+    if let Some(bits) = settings.filter_bits {
+        options.filter_policy = match bits {
+            0 => None,
+            bits => Some(std::sync::Arc::new(Bloom::new(bits as usize))),
+        };
+    }
+    if let Some(name) = &settings.compression {
+        options.compression = compress::by_name(name).ok_or_else(|| format!("no codec {name}"))?;
+    }
+    Ok(options)
+}
+
+impl Engine for Terrace {
+    fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Store>> {
+        Ok(Box::new(Open(Db::open(dir, &options(settings)?).map_err(text)?)))
+    }
+}
+
+struct Open(Db);
+
+impl Store for Open {
+    fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
+        self.0.put_with(key, value, &WriteOptions { sync }).map_err(text)
+    }
+
+    fn delete(&self, key: &[u8], sync: bool) -> Result<()> {
+        self.0.delete_with(key, &WriteOptions { sync }).map_err(text)
+    }
+
+    fn write(&self, changes: &[Change], sync: bool) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        for Change { key, value } in changes {
+            match value {
+                Some(value) => batch.put(key, value),
+                None => batch.delete(key),
+            }
+        }
+        self.0.write_with(&batch, &WriteOptions { sync }).map_err(text)
+    }
+
+    fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let found = self.0.get(key).map_err(text)?;
+        Ok(found.map(|found| *value = found).is_some())
+    }
+
+    fn cursor(&self) -> Result<Box<dyn Cursor + '_>> {
+        Ok(Box::new(Walk(self.0.iter())))
+    }
+
+    fn compact(&self) -> Result<()> {
+        self.0.compact_range(None, None).map_err(text)
+    }
+}
+
+struct Walk(DbIterator);
+
+impl Walk {
+    /// At an entry; or not, and then perhaps for a reason.
+    fn there(&self) -> Result<bool> {
+        if self.0.valid() {
+            return Ok(true);
+        }
+        self.0.status().map(|()| false).map_err(text)
+    }
+}
+
+impl Cursor for Walk {
+    fn first(&mut self) -> Result<bool> {
+        self.0.seek_to_first();
+        self.there()
+    }
+
+    fn last(&mut self) -> Result<bool> {
+        self.0.seek_to_last();
+        self.there()
+    }
+
+    fn seek(&mut self, key: &[u8]) -> Result<bool> {
+        self.0.seek(key);
+        self.there()
+    }
+
+    fn next(&mut self) -> Result<bool> {
+        self.0.next();
+        self.there()
+    }
+
+    fn prev(&mut self) -> Result<bool> {
+        self.0.prev();
+        self.there()
+    }
+
+    fn entry(&self) -> (&[u8], &[u8]) {
+        (self.0.key(), self.0.value())
+    }
+}

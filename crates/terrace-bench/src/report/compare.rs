@@ -1,0 +1,154 @@
+//! Two runs of the same work: did a change make a row faster or slower, beyond the noise?
+
+use super::model::{ResultFile, Verdict};
+use super::summary::{median, rates, verdict};
+use super::table::{Grid, count, word};
+
+/// One row and engine that both runs have figures for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// The row's name.
+    pub name: String,
+    /// The engine's id.
+    pub engine: String,
+    /// Median operations per second before.
+    pub before: f64,
+    /// The same after.
+    pub after: f64,
+    /// What may be said about it.
+    pub verdict: Verdict,
+}
+
+/// A comparison.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Comparison {
+    /// In the order of the rows before.
+    pub changes: Vec<Change>,
+    /// What makes the two hard to compare, in sentences.
+    pub warnings: Vec<String>,
+}
+
+/// Compares. Rows are matched by name, and only if they did the same work.
+pub fn compare(before: &ResultFile, after: &ResultFile) -> Comparison {
+    let mut comparison = Comparison { warnings: differences(before, after), ..Comparison::default() };
+    for phase in &before.phases {
+        let Some(other) = after.phases.iter().find(|other| other.name == phase.name) else {
+            comparison.warnings.push(format!("{} is not in the second run", phase.name));
+            continue;
+        };
+        if phase.workload != other.workload {
+            comparison.warnings.push(format!("{} did other work in the second run", phase.name));
+            continue;
+        }
+        for engine in before.engines.iter().filter(|engine| engine.present) {
+            let (old, new) = (rates(before, phase.row, &engine.id), rates(after, other.row, &engine.id));
+            let (Some(old_median), Some(new_median)) = (median(&old), median(&new)) else { continue };
+            comparison.changes.push(Change {
+                name: phase.name.clone(),
+                engine: engine.id.clone(),
+                before: old_median,
+                after: new_median,
+                verdict: verdict(&old, &new),
+            });
+        }
+    }
+    comparison
+}
+
+fn differences(before: &ResultFile, after: &ResultFile) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut differ = |what: &str, before: &str, after: &str| {
+        if before != after {
+            found.push(format!("{what}: {before} before, {after} after"));
+        }
+    };
+    differ("settings", &before.settings, &after.settings);
+    differ("processor", &before.machine.cpu, &after.machine.cpu);
+    differ("cores", &before.machine.cores.to_string(), &after.machine.cores.to_string());
+    differ("kernel", &before.machine.kernel, &after.machine.kernel);
+    differ("file system", &before.machine.filesystem, &after.machine.filesystem);
+    for (when, file) in [("before", before), ("after", after)] {
+        if file.rounds < 2 {
+            found.push(format!("one round {when}: no spread is known, so nothing can be told"));
+        }
+    }
+    found
+}
+
+impl Comparison {
+    /// Whether any row became slower.
+    pub fn slower(&self) -> bool {
+        self.changes.iter().any(|change| change.verdict == Verdict::Slower)
+    }
+
+    /// As a table.
+    pub fn render(&self) -> String {
+        let mut grid = Grid::new(&["", "", "before, ops/s", "after, ops/s", "ratio", ""]);
+        for change in &self.changes {
+            let ratio = format!("{:.3}x", change.after / change.before);
+            let (before, after) = (count(change.before), count(change.after));
+            let (name, engine) = (change.name.clone(), change.engine.clone());
+            grid.push(vec![name, engine, before, after, ratio, word(change.verdict).to_owned()]);
+        }
+        let warnings = self.warnings.iter().map(|warning| format!("Note: {warning}.\n"));
+        warnings.collect::<String>() + &grid.text()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::model::{EngineInfo, FORMAT, PhaseInfo, PhaseResult};
+
+    /// One row `r` of the engine `e`, whose rounds have these rates.
+    fn file(rates: &[f64]) -> ResultFile {
+        let result = |(round, rate): (usize, &f64)| PhaseResult {
+            engine: "e".into(),
+            round: round as u32,
+            ops_per_second: *rate,
+            ..PhaseResult::default()
+        };
+        ResultFile {
+            format: FORMAT,
+            rounds: rates.len() as u32,
+            engines: vec![EngineInfo { id: "e".into(), present: true, ..EngineInfo::default() }],
+            phases: vec![PhaseInfo { name: "r".into(), ..PhaseInfo::default() }],
+            results: rates.iter().enumerate().map(result).collect(),
+            ..ResultFile::default()
+        }
+    }
+
+    #[track_caller]
+    fn check(before: &ResultFile, after: &ResultFile, expect: &[&str]) {
+        let text = compare(before, after).render();
+        let lines = text.lines().filter(|line| !line.contains("ops/s"));
+        let lines: Vec<String> =
+            lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        assert_eq!(lines, expect);
+    }
+
+    #[test]
+    fn verdicts() {
+        let base = file(&[100.0, 101.0, 102.0]);
+        check(&base, &file(&[110.0, 111.0, 112.0]), &["r e 101 111 1.099x faster"]);
+        check(&base, &file(&[90.0, 91.0, 90.5]), &["r e 101 90.5 0.896x slower"]);
+        check(&base, &file(&[100.0, 102.0, 104.0]), &["r e 101 102 1.010x noise"]);
+        assert!(compare(&base, &file(&[90.0, 91.0, 90.5])).slower());
+        assert!(!compare(&base, &file(&[110.0, 111.0, 112.0])).slower());
+    }
+
+    #[test]
+    fn one_round_tells_nothing() {
+        let note = "Note: one round after: no spread is known, so nothing can be told.";
+        check(&file(&[100.0, 100.0]), &file(&[200.0]), &[note, "r e 100 200 2.000x noise"]);
+    }
+
+    #[test]
+    fn other_work_is_not_compared() {
+        let mut other = file(&[100.0, 100.0]);
+        other.phases[0].workload.num += 1;
+        other.machine.kernel = "Linux 7".into();
+        let notes = ["Note: kernel: before, Linux 7 after.", "Note: r did other work in the second run."];
+        check(&file(&[100.0, 100.0]), &other, &notes);
+    }
+}

@@ -1,0 +1,111 @@
+//! What the rounds come to, and what may be said about a difference.
+//!
+//! A difference counts only if the rounds of the two do not overlap, and if the medians are further apart than the
+//! rounds of either are spread. Less is noise, and one round alone has no spread that could be known, so it is never
+//! more. That is strict on purpose: a verdict should survive a second run.
+
+use super::model::{PhaseResult, Ratio, ResultFile, Summary, Verdict};
+
+/// Of an ordered or unordered list; none if it is empty.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let upper = *sorted.get(sorted.len() / 2)?;
+    let lower = sorted[(sorted.len() - 1) / 2];
+    Some((lower + upper) / 2.0)
+}
+
+fn extent(values: &[f64]) -> Option<(f64, f64)> {
+    let min = values.iter().copied().min_by(f64::total_cmp)?;
+    let max = values.iter().copied().max_by(f64::total_cmp)?;
+    Some((min, max))
+}
+
+/// Whether `rates` are faster than `base`, beyond the noise.
+pub fn verdict(base: &[f64], rates: &[f64]) -> Verdict {
+    if base.len() < 2 || rates.len() < 2 {
+        return Verdict::WithinNoise;
+    }
+    let of = |values: &[f64]| Some((median(values)?, extent(values)?));
+    let (Some((base_median, base)), Some((rate_median, rates))) = (of(base), of(rates)) else {
+        return Verdict::WithinNoise;
+    };
+    // As factors, so that being twice as fast and half as fast weigh the same.
+    let spread = (base.1 / base.0).max(rates.1 / rates.0);
+    let factor = rate_median / base_median;
+    if rates.0 > base.1 && factor > spread {
+        Verdict::Faster
+    } else if rates.1 < base.0 && 1.0 / factor > spread {
+        Verdict::Slower
+    } else {
+        Verdict::WithinNoise
+    }
+}
+
+/// The good results of an engine at a row, in the order of rounds.
+pub fn results<'a>(file: &'a ResultFile, row: usize, engine: &str) -> Vec<&'a PhaseResult> {
+    let mine = file.results.iter().filter(|r| r.row == row && r.engine == engine && r.error.is_empty());
+    mine.collect()
+}
+
+/// Their rates.
+pub fn rates(file: &ResultFile, row: usize, engine: &str) -> Vec<f64> {
+    results(file, row, engine).iter().map(|result| result.ops_per_second).collect()
+}
+
+/// One for each row and each engine that is there. A row with an error in any round has no figures.
+pub fn summarise(file: &ResultFile) -> Vec<Summary> {
+    let present: Vec<&str> = file.engines.iter().filter(|e| e.present).map(|e| e.id.as_str()).collect();
+    let rows = file.phases.iter().flat_map(|phase| present.iter().map(|engine| (phase.row, *engine)));
+    rows.map(|(row, engine)| summary(file, row, engine, present[0])).collect()
+}
+
+fn summary(file: &ResultFile, row: usize, engine: &str, first: &str) -> Summary {
+    let failed =
+        |engine: &str| file.results.iter().any(|r| r.row == row && r.engine == engine && !r.error.is_empty());
+    let mine = if failed(engine) { Vec::new() } else { rates(file, row, engine) };
+    let base = if failed(first) { Vec::new() } else { rates(file, row, first) };
+    Summary {
+        row,
+        engine: engine.to_owned(),
+        median_ops_per_second: median(&mine),
+        spread: extent(&mine),
+        ratio_to_first: if engine == first { None } else { ratio(&base, &mine) },
+    }
+}
+
+/// Round by round.
+fn ratio(base: &[f64], rates: &[f64]) -> Option<Ratio> {
+    let ratios: Vec<f64> = rates.iter().zip(base).map(|(rate, base)| rate / base).collect();
+    let (min, max) = extent(&ratios)?;
+    Some(Ratio { median: median(&ratios)?, min, max, verdict: verdict(base, rates) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    }
+
+    #[test]
+    fn verdicts() {
+        use Verdict::{Faster, Slower, WithinNoise};
+        for (base, rates, expect) in [
+            (&[100.0, 101.0, 102.0][..], &[110.0, 111.0, 112.0][..], Faster),
+            (&[110.0, 111.0, 112.0], &[100.0, 101.0, 102.0], Slower),
+            (&[100.0, 101.0, 102.0], &[101.0, 102.0, 103.0], WithinNoise),
+            // They do not overlap, but either is spread wider than they are apart.
+            (&[100.0, 110.0, 120.0], &[121.0, 122.0, 123.0], WithinNoise),
+            (&[100.0], &[200.0], WithinNoise),
+            (&[100.0, 100.0], &[], WithinNoise),
+            (&[0.0, 0.0], &[0.0, 0.0], WithinNoise),
+        ] {
+            assert_eq!(verdict(base, rates), expect, "{base:?} {rates:?}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Latencies, counted in buckets whose width grows with them: none is off by more than 1.6 %.
+//!
+//! ```text
+//!   0 1 2 ... 63 | 64 65 ... 127 | 128 130 ... 254 | 256 260 ... 508 | ...      bucket's lower bound, ns
+//!     exact          64 of 1          64 of 2           64 of 4
+//! ```
+//!
+//! The mean and the greatest are exact. Two histograms of the same run add up to one.
+
+use crate::report::model::Latency;
+
+const BITS: u32 = 6;
+const EACH: u64 = 1 << BITS;
+const BUCKETS: usize = ((64 - BITS as usize) + 1) << BITS;
+
+/// Counts of latencies.
+#[derive(Clone, Debug)]
+pub struct Histogram {
+    counts: Vec<u64>,
+    count: u64,
+    sum: u128,
+    max: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Histogram {
+        Histogram { counts: vec![0; BUCKETS], count: 0, sum: 0, max: 0 }
+    }
+}
+
+#[inline]
+fn bucket(ns: u64) -> usize {
+    if ns < EACH {
+        return ns as usize;
+    }
+    let shift = 63 - BITS - ns.leading_zeros();
+    ((u64::from(shift + 1) << BITS) + (ns >> shift) - EACH) as usize
+}
+
+/// The greatest latency that bucket `bucket` counts.
+fn upper(bucket: usize) -> u64 {
+    let (shift, place) = ((bucket as u64) >> BITS, bucket as u64 % EACH);
+    match shift {
+        0 => place,
+        // The very last one's upper bound is that of the numbers.
+        _ => ((u128::from(EACH + place + 1) << (shift - 1)) - 1) as u64,
+    }
+}
+
+impl Histogram {
+    /// Counts `times` operations that took `ns` each.
+    #[inline]
+    pub fn record(&mut self, ns: u64, times: u64) {
+        self.counts[bucket(ns)] += times;
+        self.count += times;
+        self.sum += u128::from(ns) * u128::from(times);
+        self.max = self.max.max(ns);
+    }
+
+    /// Counts all of `other` too.
+    pub fn add(&mut self, other: &Histogram) {
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count += more;
+        }
+        self.count += other.count;
+        self.sum += other.sum;
+        self.max = self.max.max(other.max);
+    }
+
+    /// The latency that the share `share` of all did not exceed.
+    pub fn percentile(&self, share: f64) -> u64 {
+        let rank = ((self.count as f64 * share).ceil() as u64).max(1);
+        let mut seen = 0;
+        let reached = self.counts.iter().position(|count| {
+            seen += count;
+            seen >= rank
+        });
+        reached.map_or(self.max, |bucket| upper(bucket).min(self.max))
+    }
+
+    /// For the result file.
+    pub fn summary(&self) -> Latency {
+        let full = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        Latency {
+            p50: self.percentile(0.5),
+            p90: self.percentile(0.9),
+            p99: self.percentile(0.99),
+            p99_9: self.percentile(0.999),
+            p99_99: self.percentile(0.9999),
+            max: self.max,
+            mean: (self.sum / u128::from(self.count.max(1))) as u64,
+            histogram: full.map(|(bucket, count)| (upper(bucket), *count)).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_meet_and_are_narrow() {
+        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+        assert_eq!(upper(BUCKETS - 1), u64::MAX);
+        for at in 1..BUCKETS {
+            let (below, here) = (upper(at - 1), upper(at));
+            assert_eq!((bucket(below), bucket(below + 1), bucket(here)), (at - 1, at, at));
+            assert!(here - below <= (here / EACH).max(1), "bucket {at}");
+        }
+    }
+
+    #[test]
+    fn percentiles() {
+        let mut histogram = Histogram::default();
+        (1..=10_000u64).for_each(|i| histogram.record(i * 1000, 1));
+        let found = histogram.summary();
+        for (share, ns) in [
+            (found.p50, 5_000_000),
+            (found.p99, 9_900_000),
+            (found.p99_9, 9_990_000),
+            (found.max, 10_000_000),
+        ] {
+            assert!(share >= ns && share <= ns + ns / 60, "{share} for {ns}");
+        }
+        assert_eq!((found.mean, found.max), (5_000_500, 10_000_000));
+        assert_eq!(found.histogram.iter().map(|(_, count)| count).sum::<u64>(), 10_000);
+    }
+
+    #[test]
+    fn one_slow_among_many() {
+        let mut all = Histogram::default();
+        let mut slow = Histogram::default();
+        all.record(100, 999);
+        slow.record(1_000_000, 1);
+        all.add(&slow);
+        assert_eq!((all.percentile(0.99), all.percentile(0.9999), all.max), (100, 1_000_000, 1_000_000));
+    }
+
+    #[test]
+    fn nothing_counted() {
+        assert_eq!(Histogram::default().summary(), Latency::default());
+    }
+}

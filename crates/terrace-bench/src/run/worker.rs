@@ -1,0 +1,297 @@
+//! One thread of a phase: does its operations, checks what it reads, takes the time of each.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::histogram::Histogram;
+use super::windows::Windows;
+use crate::engine::{Change, Cursor, Result, Store};
+use crate::workload::description::{Description, Kind, Order};
+use crate::workload::keys::{self, Values};
+use crate::workload::ops::{Op, Ops};
+
+/// What the threads of a phase share.
+pub(super) struct Shared<'a> {
+    pub(super) phase: &'a Description,
+    pub(super) start: Instant,
+    /// Operations done, now and then brought up to date.
+    pub(super) done: &'a AtomicU64,
+    /// Set by the thread that fails: the others need not go on.
+    pub(super) stop: AtomicBool,
+}
+
+/// What came of a thread's operations.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) latencies: Histogram,
+    pub(super) windows: Windows,
+    pub(super) ops: u64,
+    pub(super) bytes: u64,
+    pub(super) bytes_put: u64,
+    pub(super) found: u64,
+    pub(super) checked: u64,
+    /// When the last operation ended, after the start.
+    pub(super) ended: Duration,
+}
+
+impl Tally {
+    pub(super) fn add(&mut self, other: &Tally) {
+        self.latencies.add(&other.latencies);
+        self.windows.add(&other.windows);
+        self.ops += other.ops;
+        self.bytes += other.bytes;
+        self.bytes_put += other.bytes_put;
+        self.found += other.found;
+        self.checked += other.checked;
+        self.ended = self.ended.max(other.ended);
+    }
+
+    /// `ops` operations have ended, the first of which began when the ones before ended. Returns the time.
+    #[inline]
+    pub(super) fn end(&mut self, shared: &Shared<'_>, ops: u64) -> Duration {
+        let now = shared.start.elapsed();
+        self.latencies.record((now - self.ended).as_nanos() as u64, ops);
+        self.windows.record(now.as_nanos() as u64, ops);
+        self.ended = now;
+        let before = self.ops;
+        self.ops += ops;
+        if before / TOLD != self.ops / TOLD {
+            shared.done.fetch_add(self.ops / TOLD * TOLD - before / TOLD * TOLD, Ordering::Relaxed);
+        }
+        now
+    }
+}
+
+/// Operations between two updates of [`Shared::done`].
+const TOLD: u64 = 64;
+
+/// A thread at work.
+pub(super) struct Worker<'a> {
+    shared: &'a Shared<'a>,
+    store: &'a dyn Store,
+    values: Values,
+    key: Vec<u8>,
+    /// A value to put.
+    value: Vec<u8>,
+    /// A value that was read.
+    read: Vec<u8>,
+    tally: Tally,
+}
+
+impl<'a> Worker<'a> {
+    pub(super) fn new(shared: &'a Shared<'a>, store: &'a dyn Store) -> Worker<'a> {
+        let phase = shared.phase;
+        Worker {
+            shared,
+            store,
+            values: Values::new(phase.value_size, phase.value_compress),
+            key: vec![0; phase.key_size],
+            value: Vec::new(),
+            read: Vec::new(),
+            tally: Tally { ended: shared.start.elapsed(), ..Tally::default() },
+        }
+    }
+
+    /// Does `ops`, or as many as the phase's time allows.
+    pub(super) fn run(mut self, ops: Ops<'_>) -> Result<Tally> {
+        let phase = self.shared.phase;
+        let done = match phase.kind {
+            Kind::Scan => self.walk(ops),
+            Kind::Put | Kind::Delete if phase.batch > 1 => self.batches(ops),
+            _ => self.each(ops),
+        };
+        if done.is_err() {
+            self.shared.stop.store(true, Ordering::Relaxed);
+        }
+        done.map(|()| self.tally)
+    }
+
+    fn each(&mut self, ops: Ops<'_>) -> Result<()> {
+        for op in ops {
+            self.act(op)?;
+            if self.ends(1) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// `ops` operations have ended; whether the phase has.
+    #[inline]
+    fn ends(&mut self, ops: u64) -> bool {
+        let now = self.tally.end(self.shared, ops);
+        let limit = self.shared.phase.duration_limit_s;
+        (limit > 0 && now.as_secs() >= limit) || self.shared.stop.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn act(&mut self, op: Op) -> Result<()> {
+        match op {
+            Op::Put(n) => self.put(n),
+            Op::Delete(n) => {
+                keys::write_key(n, &mut self.key);
+                self.tally.bytes += self.key.len() as u64;
+                self.tally.bytes_put += self.key.len() as u64;
+                self.store.delete(&self.key, self.shared.phase.sync)
+            }
+            Op::Get(n) => self.get(n),
+            Op::GetMissing(n) => self.get_missing(n),
+            Op::ReadModifyWrite(n) => {
+                self.get(n)?;
+                self.put(n)
+            }
+            Op::Seek(n, steps) => self.seek(n, steps),
+            Op::Compact => self.store.compact(),
+            // Walks are whole, and opening needs the store to itself: neither comes here.
+            Op::Step | Op::Open => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, n: u64) -> Result<()> {
+        keys::write_key(n, &mut self.key);
+        self.values.write(n, &mut self.value);
+        self.count_put();
+        self.store.put(&self.key, &self.value, self.shared.phase.sync)
+    }
+
+    fn count_put(&mut self) {
+        let bytes = (self.key.len() + self.value.len()) as u64;
+        self.tally.bytes += bytes;
+        self.tally.bytes_put += bytes;
+    }
+
+    #[inline]
+    fn get(&mut self, n: u64) -> Result<()> {
+        keys::write_key(n, &mut self.key);
+        if self.store.get(&self.key, &mut self.read)? {
+            self.tally.found += 1;
+            let read = std::mem::take(&mut self.read);
+            self.check(n, &read)?;
+            self.read = read;
+        }
+        Ok(())
+    }
+
+    fn get_missing(&mut self, n: u64) -> Result<()> {
+        keys::write_key(n, &mut self.key);
+        keys::make_missing(&mut self.key);
+        if self.store.get(&self.key, &mut self.read)? {
+            return Err(format!("wrong answer: found {}, which nobody put", show(&self.key)));
+        }
+        Ok(())
+    }
+
+    /// Compares what was read at key `n` with what must be there.
+    #[inline]
+    fn check(&mut self, n: u64, value: &[u8]) -> Result<()> {
+        self.tally.bytes += (self.shared.phase.key_size + value.len()) as u64;
+        if !self.shared.phase.verify {
+            return Ok(());
+        }
+        self.tally.checked += 1;
+        if self.values.matches(n, value) {
+            return Ok(());
+        }
+        let mut expected = Vec::new();
+        self.values.write(n, &mut expected);
+        Err(format!("wrong value at key {n}: found {}, expected {}", show(value), show(&expected)))
+    }
+
+    fn seek(&mut self, n: u64, steps: u64) -> Result<()> {
+        keys::write_key(n, &mut self.key);
+        let mut cursor = self.store.cursor()?;
+        let mut there = cursor.seek(&self.key)?;
+        let mut least = n;
+        for step in 0..=steps {
+            if !there {
+                break;
+            }
+            let at = self.check_entry(&*cursor)?;
+            if at < least {
+                return Err(format!("wrong order: found key {at} where {least} is the least possible"));
+            }
+            self.tally.found += u64::from(step == 0 && at == n);
+            least = at + 1;
+            there = step < steps && cursor.next()?;
+        }
+        Ok(())
+    }
+
+    /// Checks the entry that `cursor` is at, and returns its key's number.
+    #[inline]
+    fn check_entry(&mut self, cursor: &dyn Cursor) -> Result<u64> {
+        let (key, value) = cursor.entry();
+        let n = keys::read_key(key).filter(|_| key.len() == self.shared.phase.key_size);
+        let n = n.ok_or_else(|| format!("wrong key: found {}, which nobody put", show(key)))?;
+        self.check(n, value)?;
+        Ok(n)
+    }
+
+    /// One walk; an operation is a step of it.
+    fn walk(&mut self, ops: Ops<'_>) -> Result<()> {
+        let mut cursor = self.store.cursor()?;
+        let backwards = self.shared.phase.order == Order::Reverse;
+        let mut before = None;
+        for _ in ops {
+            let there = match (before, backwards) {
+                (None, false) => cursor.first()?,
+                (None, true) => cursor.last()?,
+                (Some(_), false) => cursor.next()?,
+                (Some(_), true) => cursor.prev()?,
+            };
+            if !there {
+                break;
+            }
+            let at = self.check_entry(&*cursor)?;
+            if before.is_some_and(|before| if backwards { at >= before } else { at <= before }) {
+                return Err(format!("wrong order: key {at} after {}", before.unwrap_or_default()));
+            }
+            before = Some(at);
+            self.tally.found += 1;
+            if self.ends(1) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts or deletes in atomic writes. Each key waits as long as its write takes.
+    fn batches(&mut self, mut ops: Ops<'_>) -> Result<()> {
+        let size = self.shared.phase.batch;
+        let mut changes = Vec::new();
+        loop {
+            changes.clear();
+            changes.extend(ops.by_ref().take(size as usize).map(|op| self.change(op)));
+            if changes.is_empty() {
+                return Ok(());
+            }
+            self.store.write(&changes, self.shared.phase.sync)?;
+            if self.ends(changes.len() as u64) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn change(&mut self, op: Op) -> Change {
+        let (n, put) = match op {
+            Op::Put(n) => (n, true),
+            Op::Delete(n) => (n, false),
+            other => unreachable!("{other:?} is no change, and only changes come in batches"),
+        };
+        keys::write_key(n, &mut self.key);
+        self.value.clear();
+        if put {
+            self.values.write(n, &mut self.value);
+        }
+        self.count_put();
+        Change { key: self.key.clone(), value: put.then(|| self.value.clone()) }
+    }
+}
+
+/// The start of some bytes, for people.
+fn show(bytes: &[u8]) -> String {
+    let start = bytes[..bytes.len().min(12)].escape_ascii();
+    let more = if bytes.len() > 12 { "..." } else { "" };
+    format!("\"{start}{more}\" ({} bytes)", bytes.len())
+}

@@ -1,0 +1,136 @@
+//! What must be found, worked out before anything runs: which keys exist is a matter of arithmetic.
+//!
+//! Values are checked from their keys alone; that a key is there at all is checked with this.
+
+use super::description::{Description, Kind};
+use super::ops::{Op, Ops};
+
+/// What a phase must come to, whichever engine does it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// Look-ups that find the key, entries that walks visit, seeks that hit their key. None if that is a race.
+    pub found: Option<u64>,
+    /// Keys that exist when it has ended.
+    pub live: u64,
+}
+
+/// The keys that exist.
+#[derive(Default)]
+struct Keys {
+    bits: Vec<u64>,
+    live: u64,
+}
+
+impl Keys {
+    fn has(&self, n: u64) -> bool {
+        self.bits.get((n / 64) as usize).is_some_and(|word| word >> (n % 64) & 1 == 1)
+    }
+
+    fn set(&mut self, n: u64, exists: bool) {
+        if self.has(n) == exists {
+            return;
+        }
+        let word = (n / 64) as usize;
+        if self.bits.len() <= word {
+            self.bits.resize(word + 1, 0);
+        }
+        self.bits[word] ^= 1 << (n % 64);
+        self.live = if exists { self.live + 1 } else { self.live - 1 };
+    }
+}
+
+/// What each of `phases` must come to. None for those after a limit of time, since nobody knows where it cut.
+pub fn expect<'a>(phases: impl Iterator<Item = &'a Description>) -> Vec<Option<Expected>> {
+    let mut keys = Keys::default();
+    let mut known = true;
+    phases
+        .map(|phase| {
+            if phase.fresh {
+                keys = Keys::default();
+                known = true;
+            }
+            known &= phase.duration_limit_s == 0;
+            known.then(|| apply(&mut keys, phase))
+        })
+        .collect()
+}
+
+fn apply(keys: &mut Keys, phase: &Description) -> Expected {
+    let racy = phase.kind == Kind::Mixed && phase.threads > 1 && keys.live < phase.keyspace;
+    let before = keys.live;
+    let mut found = 0;
+    for thread in 0..phase.threads {
+        found += match phase.kind {
+            Kind::Scan => before.min(Ops::new(phase, thread).count() as u64),
+            Kind::Open | Kind::Compact => 0,
+            _ => Ops::new(phase, thread).map(|op| u64::from(finds(keys, op))).sum(),
+        };
+    }
+    Expected { found: (!racy).then_some(found), live: keys.live }
+}
+
+/// Does `op`, and says whether it finds its key.
+fn finds(keys: &mut Keys, op: Op) -> bool {
+    match op {
+        Op::Get(n) | Op::Seek(n, _) => keys.has(n),
+        Op::ReadModifyWrite(n) => {
+            let found = keys.has(n);
+            keys.set(n, true);
+            found
+        }
+        Op::Put(n) | Op::Delete(n) => {
+            keys.set(n, matches!(op, Op::Put(_)));
+            false
+        }
+        Op::GetMissing(_) | Op::Step | Op::Open | Op::Compact => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::description::Order;
+    use super::*;
+
+    fn phase(kind: Kind, order: Order, num: u64) -> Description {
+        Description { kind, order, num, keyspace: 100, ..Description::default() }
+    }
+
+    #[track_caller]
+    fn check(phases: &[Description], expect_all: &[Option<(u64, u64)>]) {
+        let all = expect(phases.iter()).into_iter();
+        let all: Vec<_> = all.map(|e| e.map(|e| (e.found.unwrap_or(u64::MAX), e.live))).collect();
+        assert_eq!(all, expect_all);
+    }
+
+    #[test]
+    fn puts_reads_deletes() {
+        let phases = [
+            phase(Kind::Put, Order::Seq, 50),
+            phase(Kind::Get, Order::Seq, 100),
+            phase(Kind::Get, Order::Missing, 100),
+            phase(Kind::Scan, Order::Seq, 20),
+            phase(Kind::Scan, Order::Reverse, 90),
+            phase(Kind::Delete, Order::Seq, 30),
+            phase(Kind::Seek, Order::Seq, 60),
+            Description { fresh: true, ..phase(Kind::Get, Order::Random, 9) },
+        ];
+        let found = [(0, 50), (50, 50), (0, 50), (20, 50), (50, 50), (0, 20), (20, 20), (0, 0)];
+        check(&phases, &found.map(Some));
+    }
+
+    #[test]
+    fn after_a_limit_of_time() {
+        let limited = Description { duration_limit_s: 1, ..phase(Kind::Put, Order::Seq, 50) };
+        let fresh = Description { fresh: true, ..phase(Kind::Put, Order::Seq, 5) };
+        check(&[limited, phase(Kind::Get, Order::Seq, 5), fresh], &[None, None, Some((0, 5))]);
+    }
+
+    #[test]
+    fn a_race_is_not_judged() {
+        let mut mixed = Description { threads: 2, ..phase(Kind::Mixed, Order::Random, 50) };
+        mixed.mix = [("get".to_owned(), 0.5), ("put".to_owned(), 0.5)].into();
+        assert_eq!(expect([mixed.clone()].iter())[0].map(|e| e.found), Some(None));
+        let loaded = expect([phase(Kind::Put, Order::Seq, 100), mixed].iter());
+        assert!(loaded[1].is_some_and(|e| e.found.is_some()));
+    }
+}

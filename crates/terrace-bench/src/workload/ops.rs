@@ -1,0 +1,209 @@
+//! The operations of one thread, one after the other, as [`super::description`] says.
+
+use super::description::{Description, Kind, Order};
+use super::keys::{SplitMix64, Zipf, scramble};
+
+/// One operation. Numbers are those of keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Puts a key.
+    Put(u64),
+    /// Deletes a key.
+    Delete(u64),
+    /// Looks a key up.
+    Get(u64),
+    /// Looks up the key beside this one, which nobody put.
+    GetMissing(u64),
+    /// Visits the next entry of the thread's walk.
+    Step,
+    /// Seeks a key and goes so many steps on.
+    Seek(u64, u64),
+    /// Looks a key up and puts it.
+    ReadModifyWrite(u64),
+    /// Closes and opens the database.
+    Open,
+    /// Compacts everything.
+    Compact,
+}
+
+/// The names in a mix, in the order in which shares are added up.
+pub static MIX: [&str; 5] = ["get", "put", "insert", "scan", "rmw"];
+
+/// The operations of one thread.
+#[derive(Clone, Debug)]
+pub struct Ops<'a> {
+    phase: &'a Description,
+    thread: u64,
+    random: SplitMix64,
+    zipf: Option<Zipf>,
+    /// For a mix: each name's share and those before it.
+    sums: [f64; 5],
+    /// The operations of the threads before.
+    first: u64,
+    done: u64,
+    num: u64,
+    inserted: u64,
+}
+
+impl<'a> Ops<'a> {
+    /// Of thread `thread` of `phase`.
+    pub fn new(phase: &'a Description, thread: u32) -> Ops<'a> {
+        let (thread, threads) = (u64::from(thread), u64::from(phase.threads));
+        let (share, more) = (phase.num / threads, phase.num % threads);
+        let zipf = match phase.order {
+            Order::Zipf => Some(Zipf::to_scramble()),
+            Order::Latest => Some(Zipf::new(phase.keyspace)),
+            _ => None,
+        };
+        let mut sum = 0.0;
+        let sums = MIX.map(|name| {
+            sum += phase.mix.get(name).copied().unwrap_or(0.0);
+            sum
+        });
+        Ops {
+            phase,
+            thread,
+            random: SplitMix64(phase.seed.wrapping_add(thread)),
+            zipf,
+            sums,
+            first: share * thread + more.min(thread),
+            done: 0,
+            num: share + u64::from(thread < more),
+            inserted: 0,
+        }
+    }
+
+    #[inline]
+    fn key(&mut self) -> u64 {
+        let keyspace = self.phase.keyspace;
+        let in_turn = |ops: &Ops<'_>| (ops.first + ops.done) % keyspace;
+        match self.phase.order {
+            Order::Seq => in_turn(self),
+            Order::Reverse => keyspace - 1 - in_turn(self),
+            Order::Random | Order::Missing => self.random.number() % keyspace,
+            Order::Hot => self.random.number() % (keyspace / 100).max(1),
+            Order::Zipf => scramble(self.rank(), keyspace),
+            Order::Latest => self.latest(),
+        }
+    }
+
+    fn rank(&mut self) -> u64 {
+        // Made for exactly the orders that ask for ranks.
+        self.zipf.as_ref().map_or(0, |zipf| zipf.rank(&mut self.random))
+    }
+
+    fn latest(&mut self) -> u64 {
+        let rank = self.rank();
+        match self.inserted.checked_sub(rank + 1) {
+            Some(newer) => self.insert_number(newer),
+            None => self.phase.keyspace - 1 - (rank - self.inserted),
+        }
+    }
+
+    fn insert_number(&self, j: u64) -> u64 {
+        self.phase.keyspace + j * u64::from(self.phase.threads) + self.thread
+    }
+
+    fn mixed(&mut self) -> Op {
+        let drawn = self.random.fraction();
+        let place = self.sums.iter().position(|sum| drawn < *sum).unwrap_or(0);
+        match MIX[place] {
+            "insert" => {
+                self.inserted += 1;
+                Op::Put(self.insert_number(self.inserted - 1))
+            }
+            "put" => Op::Put(self.key()),
+            "scan" => {
+                let from = self.key();
+                Op::Seek(from, self.random.number() % self.phase.seek_next.max(1) + 1)
+            }
+            "rmw" => Op::ReadModifyWrite(self.key()),
+            _ => self.get(),
+        }
+    }
+
+    #[inline]
+    fn get(&mut self) -> Op {
+        let key = self.key();
+        if self.phase.order == Order::Missing { Op::GetMissing(key) } else { Op::Get(key) }
+    }
+}
+
+impl Iterator for Ops<'_> {
+    type Item = Op;
+
+    #[inline]
+    fn next(&mut self) -> Option<Op> {
+        if self.done == self.num {
+            return None;
+        }
+        let op = match self.phase.kind {
+            Kind::Put => Op::Put(self.key()),
+            Kind::Delete => Op::Delete(self.key()),
+            Kind::Get => self.get(),
+            Kind::Scan => Op::Step,
+            Kind::Seek => Op::Seek(self.key(), self.phase.seek_next),
+            Kind::Open => Op::Open,
+            Kind::Compact => Op::Compact,
+            Kind::Mixed => self.mixed(),
+        };
+        self.done += 1;
+        Some(op)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn phase(kind: Kind, order: Order, num: u64, threads: u32) -> Description {
+        Description { kind, order, num, threads, keyspace: 10, ..Description::default() }
+    }
+
+    #[track_caller]
+    fn check(phase: &Description, expect: &[&[Op]]) {
+        let threads: Vec<Vec<Op>> = (0..phase.threads).map(|t| Ops::new(phase, t).collect()).collect();
+        assert_eq!(threads, expect);
+    }
+
+    #[test]
+    fn shares_of_threads() {
+        let puts = |numbers: &[u64]| numbers.iter().map(|n| Op::Put(*n)).collect::<Vec<_>>();
+        let phase = phase(Kind::Put, Order::Seq, 11, 3);
+        check(&phase, &[&puts(&[0, 1, 2, 3]), &puts(&[4, 5, 6, 7]), &puts(&[8, 9, 0])]);
+    }
+
+    #[test]
+    fn downwards() {
+        check(&phase(Kind::Get, Order::Reverse, 2, 1), &[&[Op::Get(9), Op::Get(8)]]);
+    }
+
+    #[test]
+    fn random_numbers_are_splitmix_from_the_seed() {
+        let mut random = SplitMix64(301);
+        let expect = [Op::GetMissing(random.number() % 10), Op::GetMissing(random.number() % 10)];
+        check(&phase(Kind::Get, Order::Missing, 2, 1), &[&expect]);
+    }
+
+    #[test]
+    fn latest_follows_the_inserts_of_its_thread() {
+        let mut mixed = phase(Kind::Mixed, Order::Latest, 500, 2);
+        mixed.mix = [("get".to_owned(), 0.5), ("insert".to_owned(), 0.5)].into();
+        let (mut inserted, mut latest) = (0, 0);
+        for op in Ops::new(&mixed, 1) {
+            match op {
+                Op::Put(n) => {
+                    assert_eq!(n, 10 + 2 * inserted + 1);
+                    inserted += 1;
+                }
+                Op::Get(n) if n >= 10 => {
+                    assert!(n % 2 == 1 && n < 10 + 2 * inserted);
+                    latest += 1;
+                }
+                Op::Get(_) => {}
+                other => panic!("{other:?} is not in the mix"),
+            }
+        }
+        assert!(inserted > 50 && latest > 50, "{inserted} inserts, {latest} reads of them");
+    }
+}

@@ -1,0 +1,303 @@
+//! The table of workloads, and the suites made of them. A new workload is one row.
+
+use super::description::{Description, Kind, Order};
+
+/// A row of the table of workloads.
+pub struct Workload {
+    /// The word that asks for it.
+    pub name: &'static str,
+    /// What one operation is.
+    pub operation: &'static str,
+    /// Where it comes from.
+    pub source: &'static str,
+    /// How it differs from a sequential put of every key once.
+    change: fn(&mut Description),
+}
+
+macro_rules! workloads {
+    ($($name:literal, $operation:literal, $source:ident, $change:expr;)*) => {
+        &[$(Workload { name: $name, operation: $operation, source: $source, change: $change },)*]
+    };
+}
+
+const DB_BENCH: &str = "LevelDB's db_bench";
+const GO: &str = "Go comparison of LevelDBs";
+const YCSB: &str = "YCSB";
+const OURS: &str = "Terrace";
+
+/// Every workload by name.
+pub static WORKLOADS: &[Workload] = workloads! {
+    "fillseq", "put the next key, in an empty database", DB_BENCH, |d| d.fresh = true;
+    "fillrandom", "put a random key, in an empty database", DB_BENCH, |d| (d.fresh, d.order) = (true, Order::Random);
+    "fillsync", "put a random key durably, in an empty database; a thousandth", DB_BENCH, |d| {
+        (d.fresh, d.order, d.sync, d.num) = (true, Order::Random, true, share(d.num, 1000));
+    };
+    "fillbatch", "put the next of 1,000 keys of an atomic write, in an empty database", DB_BENCH, |d| {
+        (d.fresh, d.batch) = (true, 1000);
+    };
+    "fill100K", "put a random key with 100,000 bytes, in an empty database; a thousandth", DB_BENCH, |d| {
+        (d.fresh, d.order, d.num, d.value_size) = (true, Order::Random, share(d.num, 1000), 100_000);
+    };
+    "overwrite", "put a random key", DB_BENCH, |d| d.order = Order::Random;
+    "readseq", "visit the next entry", DB_BENCH, |d| d.kind = Kind::Scan;
+    "readreverse", "visit the entry before", DB_BENCH, |d| (d.kind, d.order) = (Kind::Scan, Order::Reverse);
+    "readrandom", "get a random key", DB_BENCH, |d| (d.kind, d.order) = (Kind::Get, Order::Random);
+    "getseq", "get the next key", OURS, |d| d.kind = Kind::Get;
+    "readmissing", "get a key that is not there", DB_BENCH, |d| (d.kind, d.order) = (Kind::Get, Order::Missing);
+    "readhot", "get a random key of a hundredth of the keys", DB_BENCH, |d| (d.kind, d.order) = (Kind::Get, Order::Hot);
+    "readzipf", "get a key, few of them often", OURS, |d| (d.kind, d.order) = (Kind::Get, Order::Zipf);
+    "seekrandom", "seek a random key, and 10 steps", DB_BENCH, |d| (d.kind, d.order) = (Kind::Seek, Order::Random);
+    "deleteseq", "delete the next key", DB_BENCH, |d| d.kind = Kind::Delete;
+    "deleterandom", "delete a random key", DB_BENCH, |d| (d.kind, d.order) = (Kind::Delete, Order::Random);
+    "compact", "compact everything", DB_BENCH, |d| (d.kind, d.num) = (Kind::Compact, 1);
+    "open", "close the database and open it; 100 times in a million", GO, |d| {
+        (d.kind, d.num) = (Kind::Open, share(d.num, 10_000));
+    };
+    "ycsb-load", "put the next record of 1,000 bytes, in an empty database", YCSB, |d| {
+        d.fresh = true;
+        ycsb(d, Order::Seq, &[]);
+        d.kind = Kind::Put;
+    };
+    "ycsb-a", "half gets, half puts; Zipfian", YCSB, |d| ycsb(d, Order::Zipf, &[("get", 0.5), ("put", 0.5)]);
+    "ycsb-b", "95 % gets, 5 % puts; Zipfian", YCSB, |d| ycsb(d, Order::Zipf, &[("get", 0.95), ("put", 0.05)]);
+    "ycsb-c", "gets; Zipfian", YCSB, |d| ycsb(d, Order::Zipf, &[("get", 1.0)]);
+    "ycsb-d", "95 % gets, 5 % inserts; the latest most often", YCSB, |d| {
+        ycsb(d, Order::Latest, &[("get", 0.95), ("insert", 0.05)]);
+    };
+    "ycsb-e", "95 % scans of up to 100 entries, 5 % inserts; Zipfian", YCSB, |d| {
+        ycsb(d, Order::Zipf, &[("scan", 0.95), ("insert", 0.05)]);
+        d.seek_next = 100;
+    };
+    "ycsb-f", "half gets, half gets and puts of the same key; Zipfian", YCSB, |d| {
+        ycsb(d, Order::Zipf, &[("get", 0.5), ("rmw", 0.5)]);
+    };
+};
+
+fn share(num: u64, parts: u64) -> u64 {
+    (num / parts).max(1)
+}
+
+/// YCSB's keys are `user` and up to 19 digits, its records ten fields of 100 bytes.
+fn ycsb(d: &mut Description, order: Order, mix: &[(&str, f64)]) {
+    (d.kind, d.order, d.key_size, d.value_size) = (Kind::Mixed, order, 23, 1000);
+    d.mix = mix.iter().map(|(name, share)| ((*name).to_owned(), *share)).collect();
+}
+
+/// A row of the table of suites.
+pub struct Suite {
+    /// The word that asks for it.
+    pub name: &'static str,
+    /// What it repeats.
+    pub about: &'static str,
+    /// The scale if none is asked for.
+    pub scale: f64,
+    steps: &'static [Step],
+}
+
+/// A workload's place in a suite.
+struct Step {
+    /// The name of the row, where it is not that of the workload.
+    name: &'static str,
+    workload: &'static str,
+    /// Keys at scale 1.
+    num: u64,
+    /// What the suite does otherwise than the table.
+    change: fn(&mut Description),
+    /// Left out below this scale.
+    from_scale: f64,
+}
+
+macro_rules! steps {
+    ($($name:literal = $workload:literal, $num:expr, $change:expr $(, from $scale:literal)?;)*) => {
+        &[$(Step {
+            name: $name, workload: $workload, num: $num, change: $change, from_scale: 0.0 $(+ $scale)?
+        },)*]
+    };
+}
+
+const M: u64 = 1_000_000;
+
+fn as_is(_: &mut Description) {}
+
+fn large_cache(d: &mut Description) {
+    d.cache_bytes = Some(1 << 30);
+}
+
+/// Keys of 10 bytes and values of 16; reads come right after the writes, as published.
+fn bangdb(d: &mut Description, threads: u32) {
+    (d.key_size, d.value_size, d.threads, d.settle) = (10, 16, threads, false);
+}
+
+fn bangdb_get(d: &mut Description, threads: u32) {
+    bangdb(d, threads);
+    (d.kind, d.fresh) = (Kind::Get, false);
+}
+
+/// Every suite by name.
+pub static SUITES: &[Suite] = &[
+    Suite {
+        name: "leveldb",
+        about: "db_bench as LevelDB publishes it: 1,000,000 entries, 16-byte keys, 100-byte values",
+        scale: 1.0,
+        steps: steps! {
+            "fillseq" = "fillseq", M, as_is;
+            "fillsync" = "fillsync", M, as_is;
+            "fill100K" = "fill100K", M, as_is;
+            "fillrandom" = "fillrandom", M, as_is;
+            "overwrite" = "overwrite", M, as_is;
+            "readrandom" = "readrandom", M, as_is;
+            "readseq" = "readseq", M, as_is;
+            "readreverse" = "readreverse", M, as_is;
+            "compact" = "compact", M, as_is;
+            "readrandom-compacted" = "readrandom", M, as_is;
+            "readseq-compacted" = "readseq", M, as_is;
+            "readreverse-compacted" = "readreverse", M, as_is;
+            "readrandom-cached" = "readrandom", M, large_cache;
+            "readseq-cached" = "readseq", M, large_cache;
+            "readreverse-cached" = "readreverse", M, large_cache;
+            "readmissing" = "readmissing", M, as_is;
+            "readhot" = "readhot", M, as_is;
+            "seekrandom" = "seekrandom", M, as_is;
+            "open" = "open", M, as_is;
+            "deleterandom" = "deleterandom", M, as_is;
+            "deleteseq" = "deleteseq", M, as_is;
+        },
+    },
+    Suite {
+        name: "bangdb",
+        about: "the published BangDB comparison: 10-byte keys, 16-byte values, puts then gets; the fifth from scale 1",
+        scale: 0.1,
+        steps: steps! {
+            "put-seq-1" = "fillseq", 100 * M, |d| bangdb(d, 1);
+            "get-seq-1" = "getseq", 100 * M, |d| bangdb_get(d, 1);
+            "put-seq-4" = "fillseq", 100 * M, |d| bangdb(d, 4);
+            "get-seq-4" = "getseq", 100 * M, |d| bangdb_get(d, 4);
+            "put-random-1" = "fillrandom", 75 * M, |d| bangdb(d, 1);
+            "get-random-1" = "readrandom", 75 * M, |d| bangdb_get(d, 1);
+            "put-random-4" = "fillrandom", 75 * M, |d| bangdb(d, 4);
+            "get-random-4" = "readrandom", 75 * M, |d| bangdb_get(d, 4);
+            "put-billion" = "fillrandom", 1000 * M, |d| bangdb(d, 4), from 1.0;
+            "get-billion" = "readrandom", 1000 * M, |d| bangdb_get(d, 4), from 1.0;
+        },
+    },
+    Suite {
+        name: "go",
+        about: "the published Go comparison of LevelDB implementations: 1,000,000 entries, 16-byte keys, 100-byte values",
+        scale: 1.0,
+        steps: steps! {
+            "WriteSequential" = "fillseq", M, as_is;
+            "WriteRandom" = "fillrandom", M, as_is;
+            "Open" = "open", M, as_is;
+            "SeekRandom" = "seekrandom", M, |d| d.seek_next = 0;
+            "ReadHot" = "readhot", M, as_is;
+            "ReadRandom" = "readrandom", M, as_is;
+            "ReadMissing" = "readmissing", M, as_is;
+            "ReadReverse" = "readreverse", M, as_is;
+            "ReadSequential" = "readseq", M, as_is;
+            "DeleteRandom" = "deleterandom", M, as_is;
+            "DeleteSequential" = "deleteseq", M, as_is;
+        },
+    },
+    Suite {
+        name: "ycsb",
+        about: "YCSB's core workloads in the order that it recommends: 1,000,000 records of 1,000 bytes",
+        scale: 1.0,
+        steps: steps! {
+            "load" = "ycsb-load", M, as_is;
+            "A" = "ycsb-a", M, as_is;
+            "B" = "ycsb-b", M, as_is;
+            "C" = "ycsb-c", M, as_is;
+            "F" = "ycsb-f", M, as_is;
+            "D" = "ycsb-d", M, as_is;
+            "reload" = "ycsb-load", M, as_is;
+            "E" = "ycsb-e", M, as_is;
+        },
+    },
+];
+
+/// A phase with the name of its row.
+pub type Named = (String, Description);
+
+impl Suite {
+    /// The phases at `scale`.
+    pub fn phases(&self, scale: f64) -> Vec<Named> {
+        let steps = self.steps.iter().filter(|step| scale >= step.from_scale);
+        steps
+            .filter_map(|step| {
+                let mut phase = by_name(step.workload)?.phase(((step.num as f64 * scale) as u64).max(1));
+                (step.change)(&mut phase);
+                Some((step.name.to_owned(), phase))
+            })
+            .collect()
+    }
+}
+
+/// The workload called `name`.
+pub fn by_name(name: &str) -> Option<&'static Workload> {
+    WORKLOADS.iter().find(|workload| workload.name == name)
+}
+
+impl Workload {
+    /// It as a phase, over `num` keys.
+    pub fn phase(&self, num: u64) -> Description {
+        let mut phase =
+            Description { name: self.name.to_owned(), num, keyspace: num, ..Description::default() };
+        (self.change)(&mut phase);
+        phase
+    }
+}
+
+/// Workloads one by one, over `num` keys each. If the first would find an empty database it is filled before. A name
+/// that comes again gets a number.
+pub fn one_by_one(workloads: &[&'static Workload], num: u64) -> Vec<Named> {
+    let mut phases: Vec<Named> = Vec::new();
+    let named = workloads.iter().map(|workload| (workload.name, workload.phase(num)));
+    let empty = workloads.first().is_some_and(|first| first.phase(num).kind != Kind::Put);
+    let fill = empty.then(|| by_name("fillseq")).flatten().map(|fill| (fill.name, fill.phase(num)));
+    for (name, phase) in fill.into_iter().chain(named) {
+        let before = phases.iter().filter(|(_, earlier)| earlier.name == name).count();
+        let name = if before == 0 { name.to_owned() } else { format!("{name}-{}", before + 1) };
+        phases.push((name, phase));
+    }
+    phases
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_step_is_a_workload_and_a_row_of_its_own() {
+        for suite in SUITES {
+            let phases = suite.phases(1.0);
+            assert_eq!(phases.len(), suite.steps.len(), "{}: a step names no workload", suite.name);
+            let names: HashSet<_> = phases.iter().map(|(name, _)| name).collect();
+            assert_eq!(names.len(), phases.len(), "{}: a name twice", suite.name);
+            assert!(phases[0].1.fresh, "{} begins with what was there", suite.name);
+        }
+    }
+
+    #[test]
+    fn shares_of_a_mix_add_up() {
+        for workload in WORKLOADS.iter().filter(|w| w.phase(1).kind == Kind::Mixed) {
+            let phase = workload.phase(1000);
+            assert!((phase.mix.values().sum::<f64>() - 1.0).abs() < 1e-9, "{}", workload.name);
+            assert!(phase.mix.keys().all(|name| super::super::ops::MIX.contains(&name.as_str())));
+        }
+    }
+
+    #[test]
+    fn a_billion_keys_only_at_full_scale() {
+        let rows = |scale| SUITES[1].phases(scale).iter().map(|(_, p)| p.num).collect::<Vec<_>>();
+        assert_eq!(rows(0.1), [10 * M, 10 * M, 10 * M, 10 * M, 7_500_000, 7_500_000, 7_500_000, 7_500_000]);
+        assert_eq!(rows(1.0).last(), Some(&(1000 * M)));
+    }
+
+    #[test]
+    fn reads_alone_are_given_something_to_read() {
+        let read = by_name("readrandom").expect("it is in the table");
+        let names: Vec<_> = one_by_one(&[read, read], 10).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["fillseq", "readrandom", "readrandom-2"]);
+    }
+}
