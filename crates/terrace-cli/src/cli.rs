@@ -46,6 +46,10 @@ pub(crate) static COMMANDS: &[Row] = &[
     row::<command::repair::Repair>("repair", "terrace repair cities --dry-run"),
     row::<command::compact::Compact>("compact", "terrace compact cities --from CH/ --to CI/"),
     row::<command::destroy::Destroy>("destroy", "terrace destroy cities --yes"),
+    row::<command::bench::Bench>(
+        "bench",
+        "terrace bench --suite leveldb --engines terrace,leveldb --scale 0.1",
+    ),
     row::<command::tour::Tour>("tour", "terrace tour data/cities.tsv.zst"),
     row::<command::completions::Completions>("completions", "terrace completions zsh > _terrace"),
     row::<command::man::Man>("man", "terrace man get | man -l -"),

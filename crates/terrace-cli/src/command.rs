@@ -1,5 +1,6 @@
 //! The commands, one file each. The table of them is [`crate::cli::COMMANDS`].
 
+pub(crate) mod bench;
 pub(crate) mod compact;
 pub(crate) mod completions;
 pub(crate) mod delete;

@@ -18,7 +18,7 @@ use crate::report::model::Settings;
 /// `MDB_val`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Val {
+pub(super) struct Val {
     len: usize,
     start: *mut c_void,
 }
@@ -94,8 +94,10 @@ impl Loaded {
         if code == 0 {
             return Ok(());
         }
-        // SAFETY: takes any number and returns a constant text.
-        let text = unsafe { CStr::from_ptr((self.api.strerror)(code)) };
+        // SAFETY: takes any number.
+        let text = unsafe { (self.api.strerror)(code) };
+        // SAFETY: a text that ends in zero, and that nobody changes before it is copied below.
+        let text = unsafe { CStr::from_ptr(text) };
         Err(text.to_string_lossy().into_owned())
     }
 

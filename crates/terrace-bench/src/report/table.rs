@@ -248,8 +248,8 @@ mod tests {
         file.summary = super::super::summary::summarise(&file);
         let text = render(&file);
         for part in [
-            "fillseq  a   1,000            1.00 us   0 ns   0 ns  2.00 ms",
-            "         b       -",
+            "fillseq  a  1,000             1.00 us  0 ns   0 ns  2.00 ms",
+            "         b      -",
             "  c           not there",
             "FAILED  b in fillseq, round 1: no space",
         ] {

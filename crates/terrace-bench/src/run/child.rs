@@ -143,6 +143,7 @@ fn listen(stdout: impl Read, heard: &mut dyn FnMut(Message)) -> Result<()> {
 mod tests {
     use super::*;
     use crate::report::model::PhaseInfo;
+    use crate::workload::expect::expect;
     use crate::workload::suites;
 
     fn script(text: &str) -> (Result<()>, Vec<Message>) {
@@ -176,22 +177,25 @@ mod tests {
         let names = ["fillrandom", "overwrite", "readrandom", "readreverse", "compact", "seekrandom"];
         let workloads = names.map(|name| suites::by_name(name).expect("in the table").phase(2000));
         let phases = workloads.into_iter().enumerate().map(|(row, mut workload)| {
-            workload.settle = false;
+            (workload.settle, workload.seed) = (false, row as u64);
             PhaseInfo { row, name: workload.name.clone(), workload }
         });
+        let phases: Vec<PhaseInfo> = phases.collect();
+        let expected = expect(phases.iter().map(|phase| &phase.workload));
         let dir = dir.path().join("db");
-        let turn = Turn { engine: "terrace".into(), dir, phases: phases.collect(), ..Turn::default() };
+        let turn = Turn { engine: "terrace".into(), dir, phases, ..Turn::default() };
         let mut output = Vec::new();
         let order = serde_json::to_vec(&turn).expect("it is plain data");
         assert!(serve(&order[..], &mut output), "{}", String::from_utf8_lossy(&output));
         let mut rows = Vec::new();
-        listen(&output[..], &mut |message| rows.extend(row_of(message))).expect("nothing went wrong");
-        assert_eq!(rows, [(0, 2000), (1, 2000), (2, 2000), (3, 1729), (4, 1), (5, 2000)]);
+        listen(&output[..], &mut |message| rows.extend(found(message))).expect("nothing went wrong");
+        let found = expected.iter().map(|expected| expected.and_then(|expected| expected.found));
+        assert_eq!(rows.into_iter().map(Some).collect::<Vec<_>>(), found.collect::<Vec<_>>());
     }
 
-    fn row_of(message: Message) -> Option<(usize, u64)> {
+    fn found(message: Message) -> Option<u64> {
         match message {
-            Message::Result(result) => Some((result.row, result.ops)),
+            Message::Result(result) => Some(result.found),
             _ => None,
         }
     }

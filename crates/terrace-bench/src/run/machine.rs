@@ -7,6 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::report::model::Machine;
 
+/// The commit that Terrace was built from, or empty.
+pub const COMMIT: &str = env!("TERRACE_COMMIT");
+
 /// This machine, and the file system of `dir`.
 pub fn look(dir: &Path) -> Machine {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();

@@ -132,15 +132,50 @@ pub fn order(name: &str) -> Result<Order, String> {
     found.ok_or_else(|| unknown("order of keys", name, known.into_iter()))
 }
 
-/// The phases of a suite at a scale.
-pub fn suite(name: &str, scale: Option<f64>) -> Result<(Vec<Named>, f64), String> {
+/// How much of a suite.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Size {
+    /// As much as it does by itself.
+    Default,
+    /// A share of what was published.
+    Scale(f64),
+    /// So many keys in its first row, and as much less or more in the others.
+    Num(u64),
+}
+
+/// The phases of a suite, and its scale.
+pub fn suite(name: &str, size: Size) -> Result<(Vec<Named>, f64), String> {
     let suite = suites::SUITES.iter().find(|suite| suite.name == name);
     let suite = suite.ok_or_else(|| unknown("suite", name, suites::SUITES.iter().map(|s| s.name)))?;
-    let scale = scale.unwrap_or(suite.scale);
+    let scale = match size {
+        Size::Default => suite.scale,
+        Size::Scale(scale) => scale,
+        Size::Num(num) => num as f64 / suite.keys() as f64,
+    };
     if !(scale.is_finite() && scale > 0.0 && scale <= 1000.0) {
-        return Err(format!("scale {scale} is not above 0 and at most 1000"));
+        return Err(format!("scale {scale}, expected above 0 and at most 1000"));
     }
     Ok((suite.phases(scale), scale))
+}
+
+/// What an engine is told by the word `same` or `defaults`.
+pub fn settings(word: &str) -> Result<Settings, String> {
+    match word {
+        "same" => Ok(Settings {
+            write_buffer_bytes: Some(4 << 20),
+            cache_bytes: Some(8 << 20),
+            filter_bits: Some(0),
+            compression: Some("snappy".into()),
+        }),
+        "defaults" => Ok(Settings::default()),
+        _ => Err(unknown("kind of settings", word, ["same", "defaults"].into_iter())),
+    }
+}
+
+/// The codec called `name`.
+pub fn compression(name: &str) -> Result<String, String> {
+    let known = ["none", "snappy", "zstd"];
+    known.contains(&name).then(|| name.to_owned()).ok_or_else(|| unknown("codec", name, known.into_iter()))
 }
 
 /// Workloads by name, over `num` keys.
@@ -150,10 +185,14 @@ pub fn workloads(names: &[String], num: u64) -> Result<Vec<Named>, String> {
     Ok(suites::one_by_one(&names.iter().map(find).collect::<Result<Vec<_>, _>>()?, num))
 }
 
+/// Between the seeds of two rows, which would otherwise read the same keys in the order in which they were written.
+const SEED_STEP: u64 = 1 << 20;
+
 /// The rows of the result, once the flags are applied and found possible.
 pub fn rows(phases: Vec<Named>, changes: &Changes) -> Result<Vec<PhaseInfo>, String> {
     let rows = phases.into_iter().enumerate().map(|(row, (name, mut workload))| {
         changes.apply(&mut workload);
+        workload.seed += row as u64 * SEED_STEP;
         check(&workload).map_err(|e| format!("{name}: {e}"))?;
         Ok(PhaseInfo { row, name, workload })
     });
@@ -205,11 +244,13 @@ mod tests {
 
     #[test]
     fn unknown_words_list_what_exists() {
-        check(suite("moon", None), "no suite is called \"moon\"; there are: leveldb, bangdb, go, ycsb");
+        check(suite("moon", Size::Default), "no suite is called \"moon\"; there are: leveldb, bangdb, go, ycsb");
         check(
             workloads(&words("moon"), 9),
             "no workload is called \"moon\"; there are: fillseq, fillrandom,",
         );
+        check(settings("moon"), "no kind of settings is called \"moon\"; there are: same, defaults");
+        check(compression("moon"), "no codec is called \"moon\"; there are: none, snappy, zstd");
         check(order("moon"), "no order of keys is called \"moon\"; there are: seq, random,");
         check(
             contenders(&words("moon"), &Settings::default()),
@@ -254,7 +295,7 @@ mod tests {
             check(rows(phases, &changes), &format!("{name}: {expect}"));
         }
         for scale in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            check(suite("leveldb", Some(scale)), "scale ");
+            check(suite("leveldb", Size::Scale(scale)), "scale ");
         }
     }
 }

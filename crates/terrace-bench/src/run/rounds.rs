@@ -217,10 +217,10 @@ mod tests {
             &[("a", Planted { lost: Some(499), ..Planted::default() })],
             &[
                 "0 a 0",
-                "0 a 1",
+                "0 a 1 wrong answer: found 498 keys, expected 500",
                 "0 a 2 wrong answer: found 499 keys, expected 500",
                 "1 a 0",
-                "1 a 1",
+                "1 a 1 wrong answer: found 498 keys, expected 500",
                 "1 a 2 wrong answer: found 499 keys, expected 500",
             ],
         );

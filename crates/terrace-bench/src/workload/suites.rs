@@ -219,6 +219,11 @@ pub static SUITES: &[Suite] = &[
 pub type Named = (String, Description);
 
 impl Suite {
+    /// Keys of the first row at scale 1.
+    pub fn keys(&self) -> u64 {
+        self.steps.first().map_or(1, |step| step.num)
+    }
+
     /// The phases at `scale`.
     pub fn phases(&self, scale: f64) -> Vec<Named> {
         let steps = self.steps.iter().filter(|step| scale >= step.from_scale);

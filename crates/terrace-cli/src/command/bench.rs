@@ -1,0 +1,332 @@
+//! `terrace bench`: Terrace and its peers, measured side by side.
+
+mod watch;
+
+use std::env;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process;
+
+use clap::Args;
+use terrace_bench::engine::ENGINES;
+use terrace_bench::report::model::{FORMAT, PhaseInfo, ResultFile, Settings};
+use terrace_bench::report::{compare, html, json, table};
+use terrace_bench::run::child::{self, Program};
+use terrace_bench::run::machine;
+use terrace_bench::run::plan::{self, Changes, Plan, Size};
+use terrace_bench::run::rounds;
+use terrace_bench::workload::suites::{SUITES, WORKLOADS};
+
+use crate::cli::Run;
+use crate::failure::{Failure, Outcome};
+use crate::terminal;
+use crate::units::parse_size;
+use watch::Watch;
+
+/// Measure Terrace and its peers side by side, in rounds, every value checked
+///
+/// Takes the names of workloads, or a suite. Each engine takes its turn in a process and a directory of its own, round
+/// after round. The table tells medians; a difference that lies within the spread of the rounds is called noise.
+#[derive(Args)]
+pub(crate) struct Bench {
+    /// Workloads by name, in this order; --list tells them
+    #[arg(value_name = "WORKLOAD", conflicts_with = "suite")]
+    workloads: Vec<String>,
+    /// A suite: leveldb, bangdb, go or ycsb [default: leveldb]
+    #[arg(long, value_name = "NAME")]
+    suite: Option<String>,
+    /// Engines, the first of which the others are compared with; ID=PATH names a library
+    #[arg(long, value_name = "IDS", value_delimiter = ',', default_value = "terrace,leveldb,rocksdb,lmdb")]
+    engines: Vec<String>,
+    /// Turns of each engine
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// The same settings for all engines, or each one's own: same, defaults
+    #[arg(long, value_name = "WHICH", default_value = "same")]
+    settings: String,
+    /// Where to make the databases [default: a new directory for temporary files]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    #[command(flatten)]
+    size: Amount,
+    #[command(flatten)]
+    work: Work,
+    #[command(flatten)]
+    told: Told,
+    #[command(flatten)]
+    output: Output,
+    /// Take one turn as standard input says; how this program measures
+    #[arg(long, hide = true)]
+    child: bool,
+}
+
+/// How much to do.
+#[derive(Args)]
+#[command(next_help_heading = "Size")]
+struct Amount {
+    /// Keys [default: 1000000 for workloads]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
+    num: Option<u64>,
+    /// Share of a suite's published size [default: 1, bangdb 0.1]
+    #[arg(long, value_name = "X", conflicts_with_all = ["num", "workloads"])]
+    scale: Option<f64>,
+    /// Seconds after which a phase ends, done or not
+    #[arg(long, value_name = "S")]
+    seconds: Option<u64>,
+}
+
+/// What to do otherwise than the workloads say.
+#[derive(Args)]
+#[command(next_help_heading = "Work, for every phase")]
+struct Work {
+    /// Threads
+    #[arg(long, value_name = "N")]
+    threads: Option<u32>,
+    /// Size of keys
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    key_size: Option<u64>,
+    /// Size of values
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    value_size: Option<u64>,
+    /// Order of keys: seq, random, reverse, zipf, hot, missing
+    #[arg(long, value_name = "ORDER")]
+    order: Option<String>,
+    /// Keys in one atomic write
+    #[arg(long, value_name = "N")]
+    batch: Option<u64>,
+    /// Return from a write only when the disk has it
+    #[arg(long)]
+    sync: bool,
+}
+
+/// What to tell the engines.
+#[derive(Args)]
+#[command(next_help_heading = "Settings, over --settings")]
+struct Told {
+    /// Size of the cache of blocks
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    cache: Option<u64>,
+    /// Bytes kept in memory before they become a table
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    write_buffer: Option<u64>,
+    /// Bits per key of Bloom filters; 0 for no filters
+    #[arg(long, value_name = "BITS")]
+    filter_bits: Option<u32>,
+    /// Compression: none, snappy, zstd
+    #[arg(long, value_name = "CODEC")]
+    compression: Option<String>,
+}
+
+/// What to make of it.
+#[derive(Args)]
+#[command(next_help_heading = "Output")]
+struct Output {
+    /// Save everything measured; brought up to date after each phase
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Save a page with plots
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Compare two saved runs, and measure nothing; exit code 1 if a row became slower
+    #[arg(long, value_names = ["BEFORE", "AFTER"], num_args = 2)]
+    compare: Option<Vec<PathBuf>>,
+    /// List workloads, suites and engines, and measure nothing
+    #[arg(long)]
+    list: bool,
+}
+
+impl Run for Bench {
+    fn run(self) -> Outcome {
+        if self.child {
+            return serve();
+        }
+        if self.output.list {
+            return print(&list());
+        }
+        match &self.output.compare {
+            Some(files) => compare(files),
+            None => self.measure(),
+        }
+    }
+}
+
+fn serve() -> Outcome {
+    match child::serve(io::stdin().lock(), io::stdout()) {
+        true => Ok(()),
+        false => Err(Failure::Database("this turn ended early".into())),
+    }
+}
+
+fn print(text: &str) -> Outcome {
+    let mut out = terminal::output();
+    out.write_all(terminal::harmless(text).as_bytes())?;
+    Ok(out.flush()?)
+}
+
+fn list() -> String {
+    let mut text = String::from("Workloads\n");
+    for workload in WORKLOADS {
+        text += &format!("  {:<13} {} ({})\n", workload.name, workload.operation, workload.source);
+    }
+    text += "\nSuites\n";
+    for suite in SUITES {
+        text += &format!("  {:<13} {}; scale {} by default\n", suite.name, suite.about, suite.scale);
+    }
+    text += "\nEngines\n";
+    for row in ENGINES {
+        let info = plan::look(row, None, &Settings::default()).info;
+        let found = if info.present {
+            format!("{} {}, {}", info.name, info.version, info.how)
+        } else {
+            "not there".into()
+        };
+        let note = if info.note.is_empty() { String::new() } else { format!(": {}", info.note) };
+        text += &format!("  {:<13} {found}{note}\n", info.id);
+    }
+    text
+}
+
+fn compare(files: &[PathBuf]) -> Outcome {
+    let load = |file: Option<&PathBuf>| {
+        json::load(file.map_or(Path::new(""), PathBuf::as_path)).map_err(Failure::File)
+    };
+    let comparison = compare::compare(&load(files.first())?, &load(files.get(1))?);
+    print(&comparison.render())?;
+    if comparison.slower() { Err(Failure::No("slower, beyond the noise".into())) } else { Ok(()) }
+}
+
+impl Bench {
+    fn measure(&self) -> Outcome {
+        let (phases, scale) = self.phases().map_err(Failure::Usage)?;
+        let settings = self.settings().map_err(Failure::Usage)?;
+        let engines = plan::contenders(&self.engines, &settings).map_err(Failure::Usage)?;
+        let dir = Dir::new(self.dir.as_deref())?;
+        let plan = Plan { engines, phases, rounds: self.rounds, dir: dir.path.clone() };
+        let mut result = self.start(&plan, scale);
+        self.save(&result)?;
+        let myself = Program { path: env::current_exe()?, arguments: vec!["bench".into(), "--child".into()] };
+        let mut watch = Watch::new(&plan, |result: &ResultFile| self.save(result));
+        rounds::run(
+            &plan,
+            &mut result,
+            &mut |contender, turn, heard| contender.program.as_ref().unwrap_or(&myself).run(turn, heard),
+            &mut watch,
+        );
+        watch.end()?;
+        print(&table::render(&result))?;
+        ended(&plan, &result)
+    }
+
+    fn phases(&self) -> Result<(Vec<PhaseInfo>, f64), String> {
+        let (phases, scale) = if self.workloads.is_empty() {
+            let size = match (self.size.scale, self.size.num) {
+                (Some(scale), _) => Size::Scale(scale),
+                (None, Some(num)) => Size::Num(num),
+                (None, None) => Size::Default,
+            };
+            plan::suite(self.suite(), size)?
+        } else {
+            (plan::workloads(&self.workloads, self.size.num.unwrap_or(1_000_000))?, 1.0)
+        };
+        Ok((plan::rows(phases, &self.changes()?)?, scale))
+    }
+
+    fn suite(&self) -> &str {
+        self.suite.as_deref().unwrap_or("leveldb")
+    }
+
+    fn changes(&self) -> Result<Changes, String> {
+        let bytes = |size: Option<u64>| size.map(|size| usize::try_from(size).unwrap_or(usize::MAX));
+        Ok(Changes {
+            threads: self.work.threads,
+            key_size: bytes(self.work.key_size),
+            value_size: bytes(self.work.value_size),
+            order: self.work.order.as_deref().map(plan::order).transpose()?,
+            batch: self.work.batch,
+            sync: self.work.sync,
+            seconds: self.size.seconds,
+        })
+    }
+
+    fn settings(&self) -> Result<Settings, String> {
+        let base = plan::settings(&self.settings)?;
+        let compression = self.told.compression.as_deref().map(plan::compression).transpose()?;
+        Ok(Settings {
+            write_buffer_bytes: self.told.write_buffer.or(base.write_buffer_bytes),
+            cache_bytes: self.told.cache.or(base.cache_bytes),
+            filter_bits: self.told.filter_bits.or(base.filter_bits),
+            compression: compression.or(base.compression),
+        })
+    }
+
+    /// The result before anything is measured.
+    fn start(&self, plan: &Plan, scale: f64) -> ResultFile {
+        let words =
+            env::args().skip(1).map(|word| if word.contains(' ') { format!("'{word}'") } else { word });
+        ResultFile {
+            format: FORMAT,
+            terrace_commit: machine::COMMIT.into(),
+            started: machine::now(),
+            suite: if self.workloads.is_empty() { self.suite() } else { "workloads" }.into(),
+            settings: self.settings.clone(),
+            command: format!("terrace {}", words.collect::<Vec<_>>().join(" ")),
+            scale,
+            rounds: plan.rounds,
+            machine: machine::look(&plan.dir),
+            engines: plan.engines.iter().map(|contender| contender.info.clone()).collect(),
+            phases: plan.phases.clone(),
+            ..ResultFile::default()
+        }
+    }
+
+    fn save(&self, result: &ResultFile) -> Outcome {
+        if let Some(path) = &self.output.json {
+            json::save(result, path).map_err(Failure::File)?;
+        }
+        if let Some(path) = &self.output.report {
+            std::fs::write(path, html::page(result)).map_err(|e| Failure::reading(path, e))?;
+        }
+        Ok(())
+    }
+}
+
+/// What a run as a whole comes to.
+fn ended(plan: &Plan, result: &ResultFile) -> Outcome {
+    let failed = result.results.iter().filter(|result| !result.error.is_empty()).count();
+    if failed > 0 {
+        return Err(Failure::Database(format!("{failed} turns or rows failed; what was measured is above")));
+    }
+    // One that was named by path was meant; others may be there or not.
+    match plan.engines.iter().find(|engine| engine.path.is_some() && !engine.info.present) {
+        Some(engine) => Err(Failure::File(format!("{}: {}", engine.info.id, engine.info.note))),
+        None if plan.engines.iter().all(|engine| !engine.info.present) => {
+            Err(Failure::File("none of the engines is there".into()))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The databases' parent. One that was made here goes when this is dropped.
+struct Dir {
+    path: PathBuf,
+    made: bool,
+}
+
+impl Dir {
+    fn new(asked: Option<&Path>) -> Result<Dir, Failure> {
+        let path = asked
+            .map_or_else(|| env::temp_dir().join(format!("terrace-bench-{}", process::id())), Path::to_owned);
+        let made = !path.exists();
+        std::fs::create_dir_all(&path).map_err(|e| Failure::reading(&path, e))?;
+        Ok(Dir { path, made })
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        if self.made {
+            // Only if it is empty: whoever put something there wants it.
+            let _ = std::fs::remove_dir(&self.path);
+        }
+    }
+}

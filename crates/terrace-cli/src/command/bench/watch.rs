@@ -1,0 +1,73 @@
+//! A run as it goes: a bar with rate and time left, and a saved result that grows.
+
+use std::time::{Duration, Instant};
+
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use terrace_bench::report::model::ResultFile;
+use terrace_bench::run::plan::Plan;
+use terrace_bench::run::protocol::Tick;
+use terrace_bench::run::rounds::Observer;
+
+use crate::failure::{Failure, Outcome};
+
+const TEMPLATE: &str = "{msg} {wide_bar:.cyan/dim} {human_pos}/{human_len}  {per_sec}  {prefix}";
+
+/// Watches a run and keeps it.
+pub(super) struct Watch<'a, S> {
+    plan: &'a Plan,
+    bar: ProgressBar,
+    started: Instant,
+    /// The engine, round and row that the bar is about.
+    at: (String, u32, usize),
+    save: S,
+    /// The first time that it could not be kept.
+    unsaved: Option<Failure>,
+}
+
+impl<'a, S: FnMut(&ResultFile) -> Outcome> Watch<'a, S> {
+    pub(super) fn new(plan: &'a Plan, save: S) -> Watch<'a, S> {
+        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
+        // The template is the constant above; one that does not parse leaves the default look.
+        if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
+            bar.set_style(style);
+        }
+        Watch { plan, bar, started: Instant::now(), at: (String::new(), 0, 0), save, unsaved: None }
+    }
+
+    /// Takes the bar away; an error if anything could not be kept.
+    pub(super) fn end(self) -> Outcome {
+        self.bar.finish_and_clear();
+        self.unsaved.map_or(Ok(()), Err)
+    }
+
+    /// How long all of the run may take from here, going by the turns so far.
+    fn left(&self, results: usize) -> Option<Duration> {
+        let engines = self.plan.engines.iter().filter(|engine| engine.info.present).count();
+        let all = engines * self.plan.phases.len() * self.plan.rounds as usize;
+        let share = results as f64 / all as f64;
+        (results > 0).then(|| self.started.elapsed().mul_f64((1.0 / share - 1.0).max(0.0)))
+    }
+}
+
+impl<S: FnMut(&ResultFile) -> Outcome> Observer for Watch<'_, S> {
+    fn tick(&mut self, engine: &str, round: u32, tick: Tick) {
+        let at = (engine.to_owned(), round, tick.row);
+        if at != self.at {
+            let row = self.plan.phases.get(tick.row).map_or("", |phase| phase.name.as_str());
+            self.bar.reset();
+            self.bar.set_length(tick.of);
+            self.bar.set_message(format!("{}/{} {engine} {row}", round + 1, self.plan.rounds));
+            self.at = at;
+        }
+        self.bar.set_position(tick.done);
+    }
+
+    fn grown(&mut self, result: &ResultFile) {
+        if let Some(left) = self.left(result.results.len()) {
+            self.bar.set_prefix(format!("{} left", HumanDuration(left)));
+        }
+        if let Err(failure) = (self.save)(result) {
+            self.unsaved.get_or_insert(failure);
+        }
+    }
+}
