@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::super::model::{EngineInfo, PhaseInfo, PhaseResult, Ratio, ResultFile, Summary};
+use crate::report::model::{EngineInfo, PhaseInfo, PhaseResult, Ratio, ResultFile, Summary};
+use crate::report::summary::median;
 
 /// A run, by rows.
 pub(super) struct View<'a> {
@@ -100,11 +101,7 @@ impl<'a> Cell<'a> {
 
     /// The median of one measure over the rounds that have it.
     pub(super) fn median(&self, measure: impl Fn(&PhaseResult) -> Option<f64>) -> Option<f64> {
-        let mut all: Vec<f64> = self.measures(measure).collect();
-        all.sort_by(f64::total_cmp);
-        let upper = *all.get(all.len() / 2)?;
-        let lower = *all.get(all.len().saturating_sub(1) / 2)?;
-        Some((lower + upper) / 2.0)
+        median(&self.measures(measure).collect::<Vec<_>>())
     }
 
     /// The least of one measure over the rounds.
