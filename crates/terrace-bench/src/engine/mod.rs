@@ -4,8 +4,6 @@
 //! measured is the engine. Errors are sentences in the engine's own words.
 
 mod c_core;
-#[cfg(all(test, any(feature = "fjall", feature = "redb")))]
-mod contract;
 #[cfg(feature = "fjall")]
 mod fjall;
 mod leveldb_c;
@@ -158,3 +156,6 @@ const REDB: Find = not_built_in;
 fn not_built_in(_: Option<&Path>) -> Result<Found> {
     Err("not built in: cargo build --release -p terrace-cli --features peers".to_owned())
 }
+
+#[cfg(test)]
+mod tests;

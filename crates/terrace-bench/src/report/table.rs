@@ -254,7 +254,8 @@ mod tests {
             "c not there",
             "FAILED b in fillseq, round 1: no space",
         ] {
-            let squeezed = text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>();
+            let squeezed =
+                text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>();
             assert!(squeezed.iter().any(|line| line.starts_with(part)), "no {part:?} in\n{text}");
         }
     }

@@ -87,3 +87,14 @@ fn cursor_of_a_moment(store: &dyn Store) {
     assert_eq!(store.put(b"later", b"7", false), Ok(()));
     assert_eq!((cursor.last(), entry(&*cursor)), (Ok(true), "e= ".to_owned()));
 }
+
+/// Every engine that is there and works in this process; one that is not there must say what helps.
+#[test]
+fn every_adapter() {
+    for row in super::ENGINES.iter().filter(|row| row.how != "Go program") {
+        match (row.find)(None) {
+            Ok(found) => check(Ok(found)),
+            Err(missing) => assert!(missing.len() > 20, "{}: {missing}", row.id),
+        }
+    }
+}
