@@ -107,15 +107,19 @@ pub(super) fn dlopen(path: &Path) -> Result<libloading::Library> {
 
 /// The file that a library of this name or path was loaded from, links followed; `name` itself if nobody tells.
 pub(super) fn loaded_from(name: &Path) -> String {
-    let file = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if let Ok(real) = std::fs::canonicalize(name) {
+        return real.display().to_string();
+    }
+    // The system's links have other ends than the files: `libleveldb.so.1d` leads to `libleveldb.so.1.23.0`.
+    let file = name.file_name().unwrap_or_default().to_string_lossy();
+    let stem = file.split_once(".so").map_or(&*file, |(stem, _)| stem);
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let mut paths = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));
-    let real = std::fs::canonicalize(name).ok();
-    let found = paths.find(|path| match &real {
-        Some(real) => Path::new(path) == real,
-        None => path.rsplit('/').next().is_some_and(|loaded| loaded.starts_with(&file)),
-    });
-    found.map_or_else(|| name.display().to_string(), str::to_owned)
+    let loaded = |path: &&str| {
+        let file = path.rsplit('/').next().unwrap_or_default();
+        file.strip_prefix(stem).is_some_and(|rest| rest.starts_with(".so"))
+    };
+    paths.find(loaded).map_or_else(|| name.display().to_string(), str::to_owned)
 }
 
 /// Objects that were made for a database and go after it, each with the function that lets it go.

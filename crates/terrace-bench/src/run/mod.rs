@@ -1,4 +1,12 @@
 //! How things are measured.
+//!
+//! ```text
+//!   plan      words of a command line become engines, phases and flags that make sense
+//!   rounds    A B C, A B C, A B C: the turns, what is kept of them, what is refused
+//!     child     one turn, in a process of its own; what is said between the two: protocol
+//!       phase     one phase of it: the clock, what the system counts (resources), the end of background work
+//!         worker    one thread: operations, checks, histogram, windows
+//! ```
 
 pub mod child;
 pub mod histogram;

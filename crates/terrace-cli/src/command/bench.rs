@@ -299,7 +299,7 @@ impl Bench {
 fn ended(plan: &Plan, result: &ResultFile) -> Outcome {
     let failed = result.results.iter().filter(|result| !result.error.is_empty()).count();
     if failed > 0 {
-        return Err(Failure::Database(format!("{failed} turns or rows failed; what was measured is above")));
+        return Err(Failure::Database(format!("failures: {failed}; what was measured is above")));
     }
     // One that was named by path was meant; others may be there or not.
     match plan.engines.iter().find(|engine| engine.path.is_some() && !engine.info.present) {

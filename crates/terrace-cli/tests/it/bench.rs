@@ -91,7 +91,7 @@ fn an_engine_that_fails_leaves_the_others_alone() {
     let line = "bench fillseq --num 500 --rounds 1 --engines terrace,terrace --dir . --json r.json";
     trial
         .run(line)
-        .shows(3, &["FAILED  terrace in fillseq, round 1: ", "terrace-2", "1 turns or rows failed"]);
+        .shows(3, &["FAILED  terrace in fillseq, round 1: ", "terrace-2", "terrace: failures: 1; what was"]);
     let text = String::from_utf8(trial.read("r.json")).expect("JSON is UTF-8");
     assert!(text.contains("\"engine\":\"terrace-2\",\"round\":0,\"ops\":500"), "{text}");
 }
