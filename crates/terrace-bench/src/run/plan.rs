@@ -113,13 +113,14 @@ pub struct Changes {
 
 impl Changes {
     fn apply(&self, phase: &mut Description) {
-        phase.threads = self.threads.unwrap_or(phase.threads);
         phase.key_size = self.key_size.unwrap_or(phase.key_size);
         phase.value_size = self.value_size.unwrap_or(phase.value_size);
         phase.batch = self.batch.unwrap_or(phase.batch);
         phase.sync |= self.sync;
         phase.duration_limit_s = self.seconds.unwrap_or(phase.duration_limit_s);
+        // Those two are things of a whole database.
         if !matches!(phase.kind, Kind::Open | Kind::Compact) {
+            phase.threads = self.threads.unwrap_or(phase.threads);
             phase.order = self.order.unwrap_or(phase.order);
         }
     }
