@@ -141,6 +141,6 @@ fn told(error: fjall::Error) -> String {
 mod tests {
     #[test]
     fn does_what_an_adapter_must() {
-        super::super::contract::check(super::find(None));
+        super::super::tests::check(super::find(None));
     }
 }

@@ -4,8 +4,6 @@
 //! measured is the engine. Errors are sentences in the engine's own words.
 
 mod c_core;
-#[cfg(all(test, any(feature = "fjall", feature = "redb")))]
-mod contract;
 #[cfg(feature = "fjall")]
 mod fjall;
 mod leveldb_c;
@@ -21,6 +19,8 @@ mod walk;
 
 #[cfg(test)]
 pub(crate) mod planted;
+#[cfg(all(test, any(feature = "fjall", feature = "redb")))]
+mod tests;
 
 use std::path::{Path, PathBuf};
 

@@ -145,6 +145,6 @@ fn told(error: impl std::fmt::Display) -> String {
 mod tests {
     #[test]
     fn does_what_an_adapter_must() {
-        super::super::contract::check(super::find(None));
+        super::super::tests::check(super::find(None));
     }
 }
