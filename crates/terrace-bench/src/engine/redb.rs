@@ -24,7 +24,7 @@ pub(super) fn find(_: Option<&Path>) -> Result<Found> {
     Ok(Found {
         version: locked::of_crate("redb"),
         place: String::new(),
-        note: "a transaction for each put and each get; no write buffer, filter or compression".to_owned(),
+        note: "a transaction for each put and each get, of which a crash of the process may lose those without sync; no write buffer, filter or compression".to_owned(),
         worker: Worker::Adapter(Box::new(Redb)),
     })
 }
