@@ -57,7 +57,7 @@ impl Figures {
             path: db.path().display().to_string(),
             comparator: Arc::clone(&options.comparator),
             sequence: db.snapshot().sequence(),
-            log_bytes: log_bytes(options, db.path()).map_err(|e| Failure::Database(e.to_string()))?,
+            log_bytes: log_bytes(options, db.path())?,
             levels: db.levels(),
         })
     }
