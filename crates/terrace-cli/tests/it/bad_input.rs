@@ -130,3 +130,21 @@ fn a_creation_that_was_cut_off() {
         trial.run(line).is(0, "");
     }
 }
+
+/// Messages of programs that ran side by side came out mixed: "terrace: terrace: io: ..".
+#[cfg(target_os = "linux")]
+#[test]
+fn a_message_is_written_in_one_piece() {
+    let (ours, theirs) = std::os::unix::net::UnixDatagram::pair().unwrap();
+    let trial = Trial::new();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_terrace"));
+    command
+        .args(["get", "missing", "k"])
+        .current_dir(trial.path(""))
+        .stderr(std::os::fd::OwnedFd::from(theirs));
+    assert_eq!(command.status().unwrap().code(), Some(3));
+    let mut first = [0; 1000];
+    let len = ours.recv(&mut first).unwrap();
+    let sentence = "terrace: missing: no such directory, expected a database\n";
+    assert_eq!(String::from_utf8_lossy(&first[..len]), sentence);
+}
