@@ -15,6 +15,7 @@ mod property;
 mod read;
 mod replay;
 mod tail;
+mod unwinding;
 mod write;
 
 pub use directory::destroy;

@@ -17,6 +17,7 @@ use terrace_format::key::{MAX_SEQUENCE, Sequence};
 use terrace_format::log::Framer;
 
 use super::tail::{Log, LogTail, closed};
+use super::unwinding::Unwinding;
 use super::{Engine, Frozen, State};
 use crate::compaction::policy::{LEVEL_0_SLOW, LEVEL_0_STOP};
 use crate::error::{Error, Result};
@@ -56,6 +57,7 @@ impl Engine {
         if last > MAX_SEQUENCE {
             return Err(Error::NotSupported(format!("a write beyond sequence number {MAX_SEQUENCE}")));
         }
+        let _guard = Unwinding::new(self, |_| ());
         let mut record = std::mem::take(&mut tail.record);
         record.clear();
         record.extend_from_slice(&first.to_le_bytes());
