@@ -11,7 +11,7 @@ use terrace_format::filename::FileName;
 use super::install::Failure;
 use super::property::LevelStats;
 use super::unwinding::Unwinding;
-use super::{Engine, Frozen, MergeRange, State};
+use super::{Engine, Frozen, MergeRange, State, Target};
 use crate::compaction::policy::leveled;
 use crate::compaction::{self, Job, Reason, flush};
 use crate::error::Result;
@@ -99,7 +99,12 @@ impl Engine {
                 let mut edit = VersionEdit { log_number: Some(frozen.next_log), ..VersionEdit::default() };
                 edit.last_sequence = Some(frozen.last_sequence);
                 if let Some(file) = &file {
-                    level = self.flush_level(set, file.smallest.user_key(), file.largest.user_key());
+                    level = match frozen.target {
+                        Target::Level0 => 0,
+                        Target::AnyLevel => {
+                            self.flush_level(set, file.smallest.user_key(), file.largest.user_key())
+                        }
+                    };
                     edit.added.push((level, file.clone()));
                 }
                 edit
@@ -246,7 +251,7 @@ impl Engine {
     }
 
     pub(super) fn compact_range(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
-        self.flush()?;
+        self.flush(Target::Level0)?;
         let range = KeyRange { begin, end };
         let version = Arc::clone(&self.view.load().version);
         // Level 0 is merged in any case; the last level has nowhere to go.

@@ -159,6 +159,16 @@ struct Frozen {
     next_log: u64,
     /// The last write in it.
     last_sequence: Sequence,
+    target: Target,
+}
+
+/// Where the table of a memtable goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    /// As deep as nothing overlaps.
+    AnyLevel,
+    /// To level 0: a merge of it is about to be asked for, which drops what is deleted and overwritten in it.
+    Level0,
 }
 
 /// The user keys between which a merge reads and writes, both ends included.
@@ -429,7 +439,8 @@ impl Db {
     }
 
     /// Merges everything in a range of keys, both ends included, down to the deepest level that has some of it:
-    /// what was overwritten or deleted there, and is in no snapshot, gives its space back. An end that is None is open.
+    /// what was overwritten or deleted on the way, and is in no snapshot, gives its space back. Tables that are on that
+    /// level already, and overlap nothing above, stay as they are. An end that is None is open.
     ///
     /// Returns when that is done; reads and writes go on meanwhile.
     ///
@@ -468,7 +479,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn flush(&self) -> Result<()> {
-        self.engine().flush()
+        self.engine().flush(Target::AnyLevel)
     }
 
     /// A property by its LevelDB name, in LevelDB's own words; None for any other name.
@@ -506,6 +517,22 @@ impl Db {
     /// ```
     pub fn levels(&self) -> Vec<LevelInfo> {
         levels::levels(&self.engine().view.load().version)
+    }
+
+    /// True if a stock LevelDB can open this database. False once it was opened with a compression that a stock LevelDB
+    /// can't read: such a database carries another comparator name, so that it is refused and left alone. The way back
+    /// is to copy the entries to a new database.
+    ///
+    /// ```
+    /// # use terrace::{Db, Env, Options, compress};
+    /// # let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
+    /// assert!(Db::open("plain", &options)?.is_portable());
+    /// let packed = Options { compression: &compress::ZSTD, ..options };
+    /// assert!(!Db::open("packed", &packed)?.is_portable());
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn is_portable(&self) -> bool {
+        !self.engine().state.lock().set.guarded
     }
 
     /// The directory, as it was given to [`Db::open`].

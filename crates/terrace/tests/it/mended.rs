@@ -310,3 +310,91 @@ fn killed_inside_a_large_record() {
         assert!(db.get(b"before").unwrap().is_some(), "call {call}");
     }
 }
+
+/// With CURRENT gone, `create_if_missing` made a new database and swept the tables of the old one.
+#[test]
+fn no_database_is_made_over_the_files_of_another() {
+    for flush in [false, true] {
+        let fs = Arc::new(MemFs::new());
+        let db = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap();
+        db.put(b"key", b"value").unwrap();
+        if flush {
+            db.flush().unwrap();
+        }
+        db.close().unwrap();
+        fs.remove("db/CURRENT".as_ref()).unwrap();
+        let before = names(&*fs, "");
+        let error = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap_err();
+        assert_eq!(error.kind(), terrace::ErrorKind::Corruption, "{error}");
+        assert_eq!(names(&*fs, ""), before);
+        terrace::repair("db", &options(Arc::clone(&fs) as _), &Default::default()).unwrap();
+        let db = Db::open("db", &options(fs)).unwrap();
+        assert_eq!(db.get(b"key").unwrap().as_deref(), Some(b"value".as_slice()));
+    }
+}
+
+/// A disk with less space than a whole log takes could not hold even a small database, and a creation that failed left
+/// its log in the way of the next.
+#[test]
+fn a_disk_smaller_than_a_log() {
+    let memory = Arc::new(MemFs::new());
+    let fault =
+        Arc::new(FaultFs::new(Arc::clone(&memory) as _, "create-log * #1 once ENOSPC".parse().unwrap()));
+    let db = Db::open("db", &options(Arc::clone(&fault) as _)).unwrap();
+    let log = Path::new("db").join(&names(&*memory, ".log")[0]);
+    assert!(memory.len(&log).unwrap() < 1 << 20);
+    (0..100).for_each(|n| db.put(&key(n), &[1; 3000]).unwrap());
+    db.close().unwrap();
+    let db = Db::open("db", &options(Arc::clone(&fault) as _)).unwrap();
+    assert_eq!(found(&db), (100, 100));
+    drop(db);
+    for plan in ["create-log * #1 forever ENOSPC", "create MANIFEST #1 forever ENOSPC"] {
+        let memory = Arc::new(MemFs::new());
+        let fault = Arc::new(FaultFs::new(Arc::clone(&memory) as _, plan.parse().unwrap()));
+        assert!(Db::open("db", &options(Arc::clone(&fault) as _)).unwrap_err().is_resumable());
+        assert!(names(&*memory, ".log").is_empty(), "{plan}");
+        fault.set_plan(Plan::default());
+        Db::open("db", &options(fault)).unwrap();
+    }
+}
+
+/// A put and its delete in one memtable stayed for ever: the flush went below the levels that a merge was asked for.
+#[test]
+fn what_was_put_and_deleted_at_once_is_merged_away() {
+    let fs = Arc::new(MemFs::new());
+    let db = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap();
+    (0..100).for_each(|n| db.put(&key(n), &[1; 900]).unwrap());
+    (0..100).for_each(|n| db.delete(&key(n)).unwrap());
+    db.compact_range(None, None).unwrap();
+    assert!(names(&*fs, ".ldb").is_empty(), "{}", db.property("leveldb.sstables").unwrap());
+}
+
+/// An edit that a power cut left half written was a problem to `verify` and none to `open`; a log that was gone, or ended
+/// in the middle, was none to either.
+#[test]
+fn verify_sees_what_open_sees() {
+    let healthy = || {
+        let fs = Arc::new(MemFs::new());
+        let db = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap();
+        (0..100).for_each(|n| db.put(&key(n), &[1; 900]).unwrap());
+        db.close().unwrap();
+        fs
+    };
+    let problems = |fs: &Arc<MemFs>| {
+        let report = terrace::verify("db", &options(Arc::clone(fs) as _), &mut |_, _| ()).unwrap();
+        report.problems.len()
+    };
+    let fs = healthy();
+    assert_eq!(problems(&fs), 0);
+    let mut file = fs.append(&Path::new("db").join(&names(&*fs, "MANIFEST")[0])).unwrap();
+    file.append(&[0xff; 40]).unwrap();
+    file.close().unwrap();
+    assert_eq!(problems(&fs), 0, "an edit that never counted");
+    assert!(Db::open("db", &options(fs)).is_ok());
+    let fs = healthy();
+    let log = Path::new("db").join(&names(&*fs, ".log")[0]);
+    write(&fs, &log, &[0xab; 5000]);
+    assert!(problems(&fs) > 0, "a log of noise");
+    fs.remove(&log).unwrap();
+    assert!(problems(&fs) > 0, "no log");
+}
