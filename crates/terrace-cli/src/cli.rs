@@ -86,7 +86,9 @@ fn exits() -> String {
 pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> Outcome {
     let matches = match command_line().try_get_matches_from(words) {
         Ok(matches) => matches,
-        Err(e) => e.exit(),
+        Err(e) if e.use_stderr() => e.exit(),
+        // Help and version are output like any other.
+        Err(e) => return Ok(e.print()?),
     };
     match matches.subcommand() {
         Some((name, matches)) => {

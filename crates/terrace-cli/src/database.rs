@@ -88,45 +88,84 @@ impl Database {
     /// Opens it so that nothing at all is written.
     pub(crate) fn open_to_read(&self) -> Result<Db, Failure> {
         let options = self.order.to_read();
-        must_exist(&options, &self.dir, "")?;
-        Ok(Db::open_read_only(&self.dir, &options)?)
+        match Found::at(&options, &self.dir)? {
+            Found::Database => Ok(Db::open_read_only(&self.dir, &options)?),
+            other => other.refuse(&self.dir, ""),
+        }
     }
 
     /// Opens it to write, and makes it if `create`.
     pub(crate) fn open_to_write(&self, tables: &Tables, create: bool) -> Result<Db, Failure> {
         let options = Options { create_if_missing: create, ..self.order.to_write(tables)? };
-        if !create {
-            must_exist(&options, &self.dir, "; --create makes one where the command has it")?;
+        match Found::at(&options, &self.dir)? {
+            Found::Database => {}
+            // What was left of a creation is in nobody's way. Tables are: a new database would remove them.
+            Found::Nothing | Found::Directory | Found::Parts { tables: false } if create => {}
+            other => return other.refuse(&self.dir, "; --create makes one where the command has it"),
         }
         Ok(Db::open(&self.dir, &options)?)
     }
 }
 
-/// Says what is in the place of a database that is not there. The engine would report a missing CURRENT.
-pub(crate) fn must_exist(options: &Options, dir: &Path, advice: &str) -> Result<(), Failure> {
-    let fs = &options.env.fs;
-    let failed = |e: terrace_env::FileError| Failure::Database(e.to_string());
-    let found = if fs.is_dir(dir).map_err(failed)? {
-        if fs.exists(&dir.join(FileName::Current.to_string())).map_err(failed)? {
-            return Ok(());
-        }
-        "a directory without a database (it has no file CURRENT)"
-    } else if fs.exists(dir).map_err(failed)? {
-        "a file, expected the directory of a database"
-    } else {
-        "no such directory, expected a database"
-    };
-    Err(Failure::Database(format!("{}: {found}{advice}", dir.display())))
+/// What is in the place of a database.
+pub(crate) enum Found {
+    /// A database: there is a CURRENT, whatever it says.
+    Database,
+    /// Files of a database without a CURRENT: one that lost it, or, if none of them is a table, perhaps one whose making
+    /// was cut off.
+    Parts { tables: bool },
+    /// A directory with nothing of a database.
+    Directory,
+    /// A file.
+    File,
+    /// Nothing.
+    Nothing,
 }
 
-/// How tables and logs are written. What is not given is as in LevelDB.
+impl Found {
+    /// What is at `dir`.
+    pub(crate) fn at(options: &Options, dir: &Path) -> Result<Found, Failure> {
+        let fs = &options.env.fs;
+        if !fs.is_dir(dir)? {
+            return Ok(if fs.exists(dir)? { Found::File } else { Found::Nothing });
+        }
+        if fs.exists(&dir.join(FileName::Current.to_string()))? {
+            return Ok(Found::Database);
+        }
+        let mut found = Found::Directory;
+        for file in fs.list(dir)?.iter().filter_map(|name| FileName::parse(name.to_str()?)) {
+            if file.is_table() {
+                return Ok(Found::Parts { tables: true });
+            }
+            if matches!(file, FileName::Log(_) | FileName::Manifest(_)) {
+                found = Found::Parts { tables: false };
+            }
+        }
+        Ok(found)
+    }
+
+    /// Says that this, at `dir`, is no database; `advice` is for a place that is free.
+    pub(crate) fn refuse<T>(&self, dir: &Path, advice: &str) -> Result<T, Failure> {
+        let (found, advice) = match self {
+            Found::Database | Found::Parts { .. } => {
+                ("files of a database without the file CURRENT", "; repair makes one of what can be read")
+            }
+            Found::Directory => ("a directory without a database (it has no file CURRENT)", advice),
+            Found::File => ("a file, expected the directory of a database", ""),
+            Found::Nothing => ("no such directory, expected a database", advice),
+        };
+        Err(Failure::Database(format!("{}: {found}{advice}", dir.display())))
+    }
+}
+
+/// How tables and logs are written. What is not given is as in LevelDB; the engine moves a size to the nearer bound.
 #[derive(Args)]
 #[command(next_help_heading = "Files")]
 pub(crate) struct Tables {
     /// Compression of blocks [default: snappy]
     #[arg(long, value_name = "CODEC", value_parser = codec_parser())]
     compression: Option<&'static Codec>,
-    /// Size of blocks before compression [default: 4KiB]
+    /// Size of blocks before compression, 1KiB to 4MiB [default: 4KiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     block_size: Option<u64>,
     /// Entries between two whole keys in a block [default: 16]
@@ -134,11 +173,11 @@ pub(crate) struct Tables {
     block_restart_interval: Option<usize>,
     /// Bits per key of the filters that spare look-ups for missing keys; 0 for no filters [default: 10]
     #[arg(long, value_name = "BITS")]
-    filter_bits: Option<usize>,
-    /// Size of tables [default: 2MiB]
+    filter_bits: Option<u8>,
+    /// Size of tables, 1MiB to 1GiB [default: 2MiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_file_size: Option<u64>,
-    /// Bytes kept in memory before they become a table [default: 4MiB]
+    /// Bytes kept in memory before they become a table, 64KiB to 1GiB [default: 4MiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     write_buffer: Option<u64>,
 }
@@ -163,7 +202,7 @@ impl Tables {
         options.write_buffer_size = self.write_buffer.map_or(options.write_buffer_size, bytes);
         match self.filter_bits {
             Some(0) => options.filter_policy = None,
-            Some(bits) => options.filter_policy = bloom(bits),
+            Some(bits) => options.filter_policy = bloom(usize::from(bits)),
             None => {}
         }
         options

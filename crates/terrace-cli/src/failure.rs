@@ -3,6 +3,8 @@
 use std::io;
 use std::path::Path;
 
+use terrace_env::FileError;
+
 /// Every exit code with its meaning.
 pub(crate) static EXITS: &[(u8, &str)] = &[
     (0, "done"),
@@ -59,6 +61,12 @@ impl Failure {
 impl From<terrace::Error> for Failure {
     fn from(error: terrace::Error) -> Failure {
         Failure::Database(error.to_string())
+    }
+}
+
+impl From<FileError> for Failure {
+    fn from(error: FileError) -> Failure {
+        terrace::Error::from(error).into()
     }
 }
 

@@ -33,7 +33,9 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if let Some(sentence) = failure.sentence() {
-                eprintln!("terrace: {}", terminal::harmless(sentence));
+                // In one piece: others may be writing to the same terminal or file.
+                let line = format!("terrace: {}\n", terminal::harmless(sentence));
+                eprint!("{line}");
             }
             ExitCode::from(failure.code())
         }

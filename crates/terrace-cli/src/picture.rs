@@ -24,6 +24,9 @@ const FIGURES: usize = "  level  files       size  ".len();
 /// The fewest cells in which a file is seen as one.
 const CELLS_PER_FILE: usize = 2;
 
+/// The fewest columns that say something about a key; where there are fewer, keys are left out.
+const KEY_COLUMNS_MIN: usize = 4;
+
 /// Draws `levels`, whose keys are in `order`.
 pub(crate) fn draw(
     out: &mut impl Write,
@@ -93,6 +96,9 @@ fn range(level: &LevelInfo, order: &dyn Comparator, room: usize, unicode: bool) 
     let greatest = level.files.iter().map(|file| &file.largest).max_by(|a, b| order.compare(a, b));
     let (Some(least), Some(greatest)) = (least, greatest) else { return String::new() };
     let each = room.saturating_sub(4) / 2;
+    if each < KEY_COLUMNS_MIN {
+        return String::new();
+    }
     format!("{} .. {}", cut(least, each, unicode), cut(greatest, each, unicode))
 }
 
@@ -165,6 +171,15 @@ mod tests {
     fn more_files_than_cells() {
         let files = vec![(10, "k", "k"); 500];
         check(&[level(0, &files)], &["      0    500    4.9 KiB  ##########################  k .. k"]);
+    }
+
+    #[test]
+    fn no_room_for_keys() {
+        let narrow = Style { width: 40, ..Style::PLAIN };
+        let mut out = Vec::new();
+        draw(&mut out, &[level(0, &[(100, "apple", "zebra")])], &terrace::Bytewise, &narrow).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text.lines().next_back(), Some("      0      1      100 B  ######"));
     }
 
     #[test]

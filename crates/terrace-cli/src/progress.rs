@@ -7,8 +7,13 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::terminal;
+
 /// What stays quiet for this long gets a bar.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The fewest columns in which a bar has room beside all its figures; in fewer it keeps the percentage and the time.
+const ROOMY: usize = 76;
 
 /// A bar.
 pub(crate) struct Progress {
@@ -19,7 +24,9 @@ pub(crate) struct Progress {
 impl Progress {
     /// Of `total` bytes, or of bytes without a known end, which `what` is done to.
     pub(crate) fn bytes(what: &'static str, total: Option<u64>) -> Progress {
+        let narrow = terminal::columns(std::io::stderr()).is_some_and(|columns| columns < ROOMY);
         let template = match total {
+            Some(_) if narrow => "{msg} {wide_bar:.cyan/dim} {percent}%  {eta} left",
             Some(_) => {
                 "{msg} {wide_bar:.cyan/dim} {binary_bytes}/{binary_total_bytes}  {binary_bytes_per_sec}  {eta} left"
             }

@@ -5,6 +5,7 @@
 use std::env;
 use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::os::fd::AsFd;
 
 use crate::escape::is_unprintable;
 
@@ -55,9 +56,8 @@ impl Style {
         if !io::stdout().is_terminal() {
             return Style::PLAIN;
         }
-        let width = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_col));
         Style {
-            width: if width == 0 { 80 } else { width.clamp(40, 120) },
+            width: columns(io::stdout()).map_or(80, |columns| columns.clamp(40, 120)),
             unicode: is_utf8(),
             colour: wants_colour(),
         }
@@ -67,6 +67,12 @@ impl Style {
     pub(crate) fn paint(&self, colour: Colour, what: impl Display) -> String {
         if self.colour { format!("\x1b[{}m{what}\x1b[0m", colour as u8) } else { what.to_string() }
     }
+}
+
+/// The columns of a terminal that says how many it has.
+pub(crate) fn columns(of: impl AsFd) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(of).ok()?;
+    (size.ws_col > 0).then(|| usize::from(size.ws_col))
 }
 
 /// The first of these variables that is set names the characters of the terminal.

@@ -55,22 +55,55 @@ impl Default for WriteBatch {
 
 impl WriteBatch {
     /// Without operations.
+    ///
+    /// ```
+    /// use terrace_format::batch::WriteBatch;
+    ///
+    /// assert!(WriteBatch::new().is_empty());
+    /// ```
     pub fn new() -> WriteBatch {
         WriteBatch::default()
     }
 
     /// From stored bytes, checked to the last one.
+    ///
+    /// ```
+    /// use terrace_format::batch::WriteBatch;
+    ///
+    /// let mut batch = WriteBatch::new();
+    /// batch.put(b"CH/Bern", b"46.95,7.45");
+    /// let stored = batch.as_bytes().to_vec();
+    /// assert_eq!(WriteBatch::from_bytes(stored)?, batch);
+    /// assert!(WriteBatch::from_bytes(vec![0; 11]).is_err());
+    /// # Ok::<(), terrace_format::Flaw>(())
+    /// ```
     pub fn from_bytes(rep: Vec<u8>) -> Result<WriteBatch, Flaw> {
         check(&rep)?;
         Ok(WriteBatch { rep, oversized: false })
     }
 
     /// The stored form.
+    ///
+    /// ```
+    /// use terrace_format::batch::WriteBatch;
+    ///
+    /// let mut batch = WriteBatch::new();
+    /// batch.delete(b"k");
+    /// assert_eq!(batch.as_bytes(), b"\0\0\0\0\0\0\0\0\x01\0\0\0\0\x01k");
+    /// ```
     pub fn as_bytes(&self) -> &[u8] {
         &self.rep
     }
 
     /// Gives `key` a value. If either is longer than [`MAX_LEN`] the batch becomes one that no database takes.
+    ///
+    /// ```
+    /// use terrace_format::batch::WriteBatch;
+    ///
+    /// let mut batch = WriteBatch::new();
+    /// batch.put(b"CH/Bern", b"46.95,7.45");
+    /// assert_eq!(batch.len(), 1);
+    /// ```
     pub fn put(&mut self, key: &[u8], value: &[u8]) {
         if key.len().max(value.len()) > MAX_LEN {
             self.oversized = true;
@@ -84,6 +117,15 @@ impl WriteBatch {
 
     /// Removes `key`, be it there or not. If it is longer than [`MAX_LEN`] the batch becomes one that no database
     /// takes.
+    ///
+    /// ```
+    /// use terrace_format::batch::WriteBatch;
+    ///
+    /// let mut batch = WriteBatch::new();
+    /// batch.put(b"CH/Bern", b"46.95,7.45");
+    /// batch.delete(b"CH/Bern"); // behind the put, so that it wins
+    /// assert_eq!(batch.len(), 2);
+    /// ```
     pub fn delete(&mut self, key: &[u8]) {
         if key.len() > MAX_LEN {
             self.oversized = true;
@@ -95,6 +137,16 @@ impl WriteBatch {
     }
 
     /// Adds the operations of `other` behind these.
+    ///
+    /// ```
+    /// use terrace_format::batch::WriteBatch;
+    ///
+    /// let (mut all, mut more) = (WriteBatch::new(), WriteBatch::new());
+    /// all.put(b"CH/Bern", b"46.95,7.45");
+    /// more.put(b"CH/Chur", b"46.85,9.53");
+    /// all.append(&more);
+    /// assert_eq!(all.len(), 2);
+    /// ```
     pub fn append(&mut self, other: &WriteBatch) {
         self.rep.extend_from_slice(&other.rep[HEADER_SIZE..]);
         self.oversized |= other.oversized;
@@ -102,11 +154,28 @@ impl WriteBatch {
     }
 
     /// True if a key or a value was too long, or there were 2^32 operations: no database takes such a batch.
+    ///
+    /// ```
+    /// use terrace_format::batch::WriteBatch;
+    ///
+    /// let mut batch = WriteBatch::new();
+    /// batch.put(b"CH/Bern", &[0; 1 << 20]);
+    /// assert!(!batch.is_oversized(), "a mebibyte is far from 4 GiB");
+    /// ```
     pub fn is_oversized(&self) -> bool {
         self.oversized
     }
 
     /// Drops all operations, keeps the memory.
+    ///
+    /// ```
+    /// use terrace_format::batch::WriteBatch;
+    ///
+    /// let mut batch = WriteBatch::new();
+    /// batch.put(b"CH/Bern", b"46.95,7.45");
+    /// batch.clear();
+    /// assert_eq!(batch, WriteBatch::new());
+    /// ```
     pub fn clear(&mut self) {
         self.rep.truncate(HEADER_SIZE);
         self.rep.fill(0);
@@ -114,31 +183,85 @@ impl WriteBatch {
     }
 
     /// How many operations.
+    ///
+    /// ```
+    /// use terrace_format::batch::WriteBatch;
+    ///
+    /// let mut batch = WriteBatch::new();
+    /// batch.delete(b"CH/Bern");
+    /// batch.delete(b"CH/Bern");
+    /// assert_eq!(batch.len(), 2, "every operation counts");
+    /// ```
     pub fn len(&self) -> usize {
         self.borrow().len()
     }
 
     /// True without operations.
+    ///
+    /// ```
+    /// use terrace_format::batch::WriteBatch;
+    ///
+    /// let mut batch = WriteBatch::new();
+    /// assert!(batch.is_empty());
+    /// batch.delete(b"CH/Bern");
+    /// assert!(!batch.is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The bytes that the batch takes in the log.
+    ///
+    /// ```
+    /// use terrace_format::batch::WriteBatch;
+    ///
+    /// let mut batch = WriteBatch::new();
+    /// while batch.approximate_size() < 1 << 16 {
+    ///     batch.put(b"CH/Bern", b"46.95,7.45");
+    /// }
+    /// assert!(batch.len() > 3000);
+    /// ```
     pub fn approximate_size(&self) -> usize {
         self.rep.len()
     }
 
     /// The operations in order.
+    ///
+    /// ```
+    /// use terrace_format::batch::{BatchOp, WriteBatch};
+    ///
+    /// let mut batch = WriteBatch::new();
+    /// batch.put(b"CH/Bern", b"46.95,7.45");
+    /// batch.delete(b"CH/Berne");
+    /// let keys = batch.iter().map(|op| match op {
+    ///     BatchOp::Put { key, .. } | BatchOp::Delete { key } => key,
+    /// });
+    /// assert!(keys.eq([b"CH/Bern".as_slice(), b"CH/Berne"]));
+    /// ```
     pub fn iter(&self) -> Ops<'_> {
         self.borrow().iter()
     }
 
     /// The sequence number of the first operation: 0 until the engine gave one.
+    ///
+    /// ```
+    /// use terrace_format::batch::WriteBatch;
+    ///
+    /// assert_eq!(WriteBatch::new().sequence(), 0);
+    /// ```
     pub fn sequence(&self) -> Sequence {
         self.borrow().sequence()
     }
 
     /// Sets the sequence number of the first operation.
+    ///
+    /// ```
+    /// use terrace_format::batch::WriteBatch;
+    ///
+    /// let mut batch = WriteBatch::new();
+    /// batch.set_sequence(7);
+    /// assert_eq!(batch.sequence(), 7);
+    /// ```
     pub fn set_sequence(&mut self, sequence: Sequence) {
         self.rep[..COUNT_AT].copy_from_slice(&sequence.to_le_bytes());
     }

@@ -49,9 +49,9 @@ const PROBES_MAX: usize = 30;
 const BITS_MIN: usize = 64;
 
 impl Bloom {
-    /// With about `bits_per_key` bits for each key. 10 lets 1 of 100 absent keys through.
+    /// With about `bits_per_key` bits for each key, at most 255. 10 lets 1 of 100 absent keys through.
     pub fn new(bits_per_key: usize) -> Bloom {
-        Bloom { bits_per_key }
+        Bloom { bits_per_key: bits_per_key.min(255) }
     }
 
     /// ln 2 bits a key give the fewest false answers; rounded down to save probes.

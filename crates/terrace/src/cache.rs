@@ -47,17 +47,45 @@ const USUAL_BLOCK: usize = 4096;
 
 impl BlockCache {
     /// A cache for about `capacity` bytes of blocks; 0 caches nothing.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use terrace::{BlockCache, Options};
+    ///
+    /// let cache = BlockCache::new(64 << 20);
+    /// let cities = Options { block_cache: Some(Arc::clone(&cache)), ..Options::default() };
+    /// let rivers = Options { block_cache: Some(cache), ..Options::default() }; // shares it
+    /// ```
     pub fn new(capacity: usize) -> Arc<BlockCache> {
         let items = (capacity / USUAL_BLOCK).max(16);
         Arc::new(BlockCache { blocks: Cache::with_weighter(items, capacity as u64, Bytes), capacity })
     }
 
     /// The limit in bytes.
+    ///
+    /// ```
+    /// assert_eq!(terrace::BlockCache::new(1 << 20).capacity(), 1 << 20);
+    /// ```
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
     /// The bytes in use now.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use terrace::{BlockCache, Db, Env, Options};
+    /// let cache = BlockCache::new(1 << 20);
+    /// # let env = Env::memory();
+    /// # let block_cache = Some(Arc::clone(&cache));
+    /// # let db = Db::open("cities", &Options { create_if_missing: true, env, block_cache, ..Options::default() })?;
+    /// db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// db.flush()?;
+    /// assert_eq!(cache.usage(), 0);
+    /// db.get(b"CH/Bern")?; // from a table, whose block now stays at hand
+    /// assert!(cache.usage() > 0);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn usage(&self) -> usize {
         self.blocks.weight() as usize
     }

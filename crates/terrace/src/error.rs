@@ -89,6 +89,13 @@ impl Error {
     }
 
     /// The kind.
+    ///
+    /// ```
+    /// use terrace::{Db, Env, ErrorKind, Options};
+    /// let error = Db::open("nothing here", &Options { env: Env::memory(), ..Options::default() }).unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    /// println!("{error}");
+    /// ```
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::NotFound(_) => ErrorKind::NotFound,
@@ -102,12 +109,31 @@ impl Error {
     }
 
     /// True if another opener holds the database.
+    ///
+    /// ```
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// let second = terrace::Db::open("cities", &options);
+    /// assert!(second.is_err_and(|error| error.is_locked()));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn is_locked(&self) -> bool {
         matches!(self, Error::Io(error) if error.kind() == std::io::ErrorKind::WouldBlock)
     }
 
     /// True if nothing became unclear and the same call may succeed once there is space, memory or a free
     /// descriptor.
+    ///
+    /// ```
+    /// /// Whether it is worth while to make room and to try again.
+    /// fn put(db: &terrace::Db, key: &[u8], value: &[u8]) -> terrace::Result<bool> {
+    ///     match db.put(key, value) {
+    ///         Ok(()) => Ok(true),
+    ///         Err(error) if error.is_resumable() => Ok(false),
+    ///         Err(error) => Err(error),
+    ///     }
+    /// }
+    /// ```
     pub fn is_resumable(&self) -> bool {
         matches!(self, Error::Io(error) if error.is_exhausted())
     }

@@ -56,7 +56,7 @@ pub use repair::{RepairOptions, RepairReport, repair};
 pub use snapshot::Snapshot;
 pub use verify::{Problem, VerifyReport, verify};
 
-pub use terrace_env::Env;
+pub use terrace_env::{self as env, Env};
 pub use terrace_format::batch::{BatchOp, WriteBatch};
 pub use terrace_format::comparator::{Bytewise, Comparator, bytewise};
 pub use terrace_format::compress::{self, Codec};

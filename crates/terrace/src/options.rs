@@ -13,6 +13,21 @@ use crate::snapshot::Snapshot;
 use crate::sync::Arc;
 
 /// How to open a database. Sizes are in bytes; values outside of the stated bounds are moved to the nearer one.
+///
+/// ```
+/// use std::sync::Arc;
+/// use terrace::{BlockCache, Bloom, Db, Env, Options};
+///
+/// let options = Options {
+///     create_if_missing: true,
+///     block_cache: Some(BlockCache::new(64 << 20)),
+///     filter_policy: Some(Arc::new(Bloom::new(10))),
+///     env: Env::memory(), // for a test; leave it out for files
+///     ..Options::default()
+/// };
+/// let db = Db::open("cities", &options)?;
+/// # Ok::<(), terrace::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The order of keys. Must have the name, and the order, that the database was created with.
@@ -100,6 +115,24 @@ impl Options {
 }
 
 /// How to read.
+///
+/// ```
+/// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+/// # let db = terrace::Db::open("cities", &options)?;
+/// use terrace::ReadOptions;
+///
+/// for name in ["AT/Wien", "CH/Bern", "CH/Chur", "FR/Lyon"] {
+///     db.put(name.as_bytes(), b"")?;
+/// }
+/// let range = ReadOptions {
+///     lower_bound: Some(b"B".to_vec()),
+///     upper_bound: Some(b"CH/C".to_vec()),
+///     fill_cache: false,
+///     ..ReadOptions::default()
+/// };
+/// assert_eq!(db.iter_with(&range).into_forward().count(), 1);
+/// # Ok::<(), terrace::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct ReadOptions {
     /// Kept for LevelDB's users: Terrace verifies the checksum of every block that it reads from a file.
@@ -130,6 +163,14 @@ impl Default for ReadOptions {
 }
 
 /// How to write.
+///
+/// ```
+/// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+/// # let db = terrace::Db::open("cities", &options)?;
+/// db.put(b"CH/Bern", b"46.95,7.45")?;
+/// db.put_with(b"CH/Chur", b"46.85,9.53", &terrace::WriteOptions { sync: true })?; // both are on the medium now
+/// # Ok::<(), terrace::Error>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct WriteOptions {
     /// Return only when the write is on the medium. Without it a write survives the death of the process, but not

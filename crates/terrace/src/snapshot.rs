@@ -11,6 +11,18 @@ use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
 ///
 /// Held, it keeps the versions that it sees from being merged away; dropping the last clone releases it. It may
 /// outlive the database handle, and then keeps nothing.
+///
+/// ```
+/// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+/// # let db = terrace::Db::open("cities", &options)?;
+/// use terrace::ReadOptions;
+///
+/// let empty = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
+/// db.put(b"CH/Bern", b"46.95,7.45")?;
+/// assert_eq!(db.get_with(b"CH/Bern", &empty)?, None);
+/// drop(empty); // from now on merges need not keep that moment
+/// # Ok::<(), terrace::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Snapshot {
     held: Arc<Held>,
@@ -23,6 +35,15 @@ struct Held {
 
 impl Snapshot {
     /// The number of the last write that it sees.
+    ///
+    /// ```
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// let before = db.snapshot().sequence();
+    /// db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// assert_eq!(db.snapshot().sequence(), before + 1);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn sequence(&self) -> Sequence {
         self.held.sequence
     }

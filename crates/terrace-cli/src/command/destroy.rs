@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use clap::Args;
 
 use crate::cli::Run;
-use crate::database::{Database, must_exist};
+use crate::database::{Database, Found};
 use crate::failure::{Failure, Outcome};
 use crate::terminal;
 
@@ -22,7 +22,10 @@ pub(crate) struct Destroy {
 impl Run for Destroy {
     fn run(self) -> Outcome {
         let options = self.database.order.to_read();
-        must_exist(&options, &self.database.dir, "")?;
+        match Found::at(&options, &self.database.dir)? {
+            Found::Database | Found::Parts { .. } => {}
+            other => return other.refuse(&self.database.dir, ""),
+        }
         if !self.yes {
             self.ask()?;
         }

@@ -24,7 +24,8 @@ impl Run for Man {
         program.build();
         let page = self.command.and_then(|name| program.find_subcommand(name).cloned()).unwrap_or(program);
         let mut out = terminal::output();
-        clap_mangen::Man::new(page).render(&mut out)?;
+        let source = concat!("terrace ", env!("CARGO_PKG_VERSION"));
+        clap_mangen::Man::new(page).source(source).render(&mut out)?;
         Ok(out.flush()?)
     }
 }

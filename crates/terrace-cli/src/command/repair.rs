@@ -7,8 +7,8 @@ use clap::{Args, ValueHint};
 use terrace::RepairOptions;
 
 use crate::cli::Run;
-use crate::database::{OrderFlag, Tables};
-use crate::failure::{Failure, Outcome};
+use crate::database::{Found, OrderFlag, Tables};
+use crate::failure::Outcome;
 use crate::progress::Progress;
 use crate::terminal;
 
@@ -33,9 +33,9 @@ pub(crate) struct Repair {
 impl Run for Repair {
     fn run(self) -> Outcome {
         let options = self.order.to_write(&self.tables)?;
-        // CURRENT may be what is missing, so the directory is all that is asked for.
-        if !options.env.fs.is_dir(&self.dir).map_err(|e| Failure::Database(e.to_string()))? {
-            return Err(Failure::Database(format!("{}: no such directory", self.dir.display())));
+        match Found::at(&options, &self.dir)? {
+            Found::Database | Found::Parts { .. } => {}
+            other => return other.refuse(&self.dir, ""),
         }
         let progress = Progress::spinner("repairing");
         let report = terrace::repair(&self.dir, &options, &RepairOptions { dry_run: self.dry_run })?;

@@ -45,6 +45,8 @@ impl Run for Stat {
 pub(crate) struct Figures {
     path: String,
     comparator: Arc<dyn Comparator>,
+    /// Whether a stock LevelDB can open it.
+    portable: bool,
     sequence: u64,
     log_bytes: u64,
     levels: Vec<LevelInfo>,
@@ -56,8 +58,9 @@ impl Figures {
         Ok(Figures {
             path: db.path().display().to_string(),
             comparator: Arc::clone(&options.comparator),
+            portable: db.is_portable(),
             sequence: db.snapshot().sequence(),
-            log_bytes: log_bytes(options, db.path()).map_err(|e| Failure::Database(e.to_string()))?,
+            log_bytes: log_bytes(options, db.path())?,
             levels: db.levels(),
         })
     }
@@ -82,6 +85,12 @@ impl Figures {
             units::count(self.sequence),
             Escaped(self.comparator.name().as_bytes()),
         )?;
+        if !self.portable {
+            writeln!(
+                out,
+                "a stock LevelDB can't open it: it has blocks, or may have, that only Terrace reads"
+            )?;
+        }
         writeln!(out)?;
         picture::draw(out, &self.levels, &*self.comparator, style)
     }
@@ -91,6 +100,7 @@ impl Figures {
         json!({
             "path": self.path,
             "comparator": self.comparator.name(),
+            "portable": self.portable,
             "sequence": self.sequence,
             "log_bytes": self.log_bytes,
             "table_bytes": self.bytes(),

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 use terrace::Options;
-use terrace_env::{Clock, FileError, SystemClock};
+use terrace_env::{Clock, SystemClock};
 
 use self::stations::{Guide, Model};
 use crate::cli::Run;
@@ -87,16 +87,15 @@ fn read(file: &Path) -> Result<(Model, Duration), Failure> {
 
 /// Makes `dir` an empty directory with the mark. Only what a tour has made before is removed.
 fn prepare(options: &Options, dir: &Path) -> Outcome {
-    let failed = |e: FileError| Failure::Database(e.to_string());
     let fs = &options.env.fs;
-    if !fs.exists(dir).map_err(failed)? {
-        fs.create_dir(dir).map_err(failed)?;
-    } else if fs.exists(&dir.join(MARK)).map_err(failed)? {
+    if !fs.exists(dir)? {
+        fs.create_dir(dir)?;
+    } else if fs.exists(&dir.join(MARK))? {
         terrace::destroy(dir, options)?;
-    } else if !fs.list(dir).map_err(failed)?.is_empty() {
+    } else if !fs.list(dir)?.is_empty() {
         let what = "not empty and not made by a tour; --dir names another directory";
         return Err(Failure::Database(format!("{}: {what}", dir.display())));
     }
-    let mut mark = fs.create(&dir.join(MARK)).map_err(failed)?;
-    mark.append(MARK_TEXT).and_then(|()| mark.close()).map_err(failed)
+    let mut mark = fs.create(&dir.join(MARK))?;
+    Ok(mark.append(MARK_TEXT).and_then(|()| mark.close())?)
 }

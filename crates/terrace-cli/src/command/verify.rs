@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 
 use crate::cli::Run;
-use crate::database::{Database, must_exist};
+use crate::database::{Database, Found};
 use crate::failure::{Failure, Outcome};
 use crate::progress::Progress;
 use crate::{terminal, units};
@@ -20,7 +20,10 @@ pub(crate) struct Verify {
 impl Run for Verify {
     fn run(self) -> Outcome {
         let options = self.database.order.to_read();
-        must_exist(&options, &self.database.dir, "")?;
+        match Found::at(&options, &self.database.dir)? {
+            Found::Database | Found::Parts { .. } => {}
+            other => return other.refuse(&self.database.dir, ""),
+        }
         let mut progress = Progress::bytes("verifying", Some(0));
         let report =
             terrace::verify(&self.database.dir, &options, &mut |done, all| progress.set_of(done, all))?;

@@ -1,5 +1,7 @@
 //! What the program says when it is given something that can't be.
+#![allow(clippy::disallowed_methods, reason = "tests make the files that the program reads")]
 
+use std::fs;
 use std::io::Read;
 
 use crate::trial::Trial;
@@ -16,7 +18,10 @@ fn no_database() {
         ("scan missing", "missing: no such directory, expected a database".to_owned()),
         ("verify missing", "missing: no such directory, expected a database".to_owned()),
         ("destroy missing --yes", "missing: no such directory, expected a database".to_owned()),
-        ("repair missing", "missing: no such directory".to_owned()),
+        ("repair missing", "missing: no such directory, expected a database".to_owned()),
+        ("repair file", "file: a file, expected the directory of a database".to_owned()),
+        ("put file k v --create", "file: a file, expected the directory of a database".to_owned()),
+        ("load file - --create", "file: a file, expected the directory of a database".to_owned()),
         ("put missing k v", format!("missing: no such directory, expected a database{advice}")),
     ] {
         trial.run(line).fails(3, &sentence);
@@ -90,9 +95,56 @@ fn wrong_use() {
         ("scan db --prefix a --from b", "--from"),
         ("put db a b --block-size 3parsecs", "expected a size"),
         ("put db a b --compression deflate", "deflate"),
+        ("put db a b --filter-bits 99999999999", "0..=255"),
         ("dump", "<DB>"),
         ("dump db --file x.ldb", "--file"),
     ] {
         trial.run(line).shows(2, &[word]);
     }
+}
+
+/// A user restored a backup without CURRENT and loaded into it with --create: the new database swept the old tables.
+#[test]
+fn a_database_that_lost_its_current() {
+    let trial = Trial::with("a\t1\nb\t2\n");
+    trial.run("compact db").shows(0, &[]);
+    fs::remove_file(trial.path("db/CURRENT")).unwrap();
+    let files = trial.list("db");
+    let sentence = "db: files of a database without the file CURRENT; repair makes one of what can be read";
+    for line in ["put db k v --create", "load db - --create", "get db a", "stat db", "compact db"] {
+        trial.run(line).fails(3, sentence);
+        assert_eq!(trial.list("db"), files, "{line}");
+    }
+    trial.run("verify db").shows(3, &["CURRENT: ", "2 entries: 1 problem"]);
+    trial.run("repair db").shows(0, &[]);
+    trial.run("scan db").is(0, "a\t1\nb\t2\n");
+}
+
+#[test]
+fn a_creation_that_was_cut_off() {
+    for line in ["put db k v --create", "destroy db --yes"] {
+        let trial = Trial::new();
+        fs::create_dir(trial.path("db")).unwrap();
+        trial.file("db/LOCK", "").file("db/LOG", "").file("db/000002.log", "").file("db/MANIFEST-000003", "");
+        trial.run("get db k").shows(3, &["db: files of a database without the file CURRENT"]);
+        trial.run(line).is(0, "");
+    }
+}
+
+/// Messages of programs that ran side by side came out mixed: "terrace: terrace: io: ..".
+#[cfg(target_os = "linux")]
+#[test]
+fn a_message_is_written_in_one_piece() {
+    let (ours, theirs) = std::os::unix::net::UnixDatagram::pair().unwrap();
+    let trial = Trial::new();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_terrace"));
+    command
+        .args(["get", "missing", "k"])
+        .current_dir(trial.path(""))
+        .stderr(std::os::fd::OwnedFd::from(theirs));
+    assert_eq!(command.status().unwrap().code(), Some(3));
+    let mut first = [0; 1000];
+    let len = ours.recv(&mut first).unwrap();
+    let sentence = "terrace: missing: no such directory, expected a database\n";
+    assert_eq!(String::from_utf8_lossy(&first[..len]), sentence);
 }

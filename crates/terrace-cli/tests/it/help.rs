@@ -1,4 +1,7 @@
 //! Help, completions, manual pages.
+#![allow(clippy::disallowed_types, reason = "a device that is always full stands for a disk")]
+
+use std::process::Command;
 
 use crate::trial::Trial;
 
@@ -84,6 +87,22 @@ fn completions_know_every_command() {
 fn manual_pages() {
     let trial = Trial::new();
     trial.run("man").shows(0, &[".TH terrace", "Exit codes"]);
-    trial.run("man scan").shows(0, &["terrace-scan", "prefix"]);
+    trial
+        .run("man scan")
+        .shows(0, &["terrace-scan", "prefix", concat!("terrace ", env!("CARGO_PKG_VERSION"))]);
     trial.run("man frobnicate").shows(2, &["frobnicate"]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn help_on_a_full_disk() {
+    for word in ["--help", "--version", "man"] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let ended = Command::new(env!("CARGO_BIN_EXE_terrace")).arg(word).stdout(full).output().unwrap();
+        assert_eq!(ended.status.code(), Some(4), "{word}");
+        assert!(
+            String::from_utf8_lossy(&ended.stderr).starts_with("terrace: standard output: "),
+            "{ended:?}"
+        );
+    }
 }

@@ -6,5 +6,6 @@ mod dump_file;
 mod entries;
 mod help;
 mod maintenance;
+mod stock;
 mod tour;
 mod trial;

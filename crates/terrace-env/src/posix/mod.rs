@@ -60,12 +60,12 @@ impl Default for PosixFs {
 
 impl FileSystem for PosixFs {
     fn open_sequential(&self, path: &Path) -> Result<Box<dyn SequentialFile>> {
-        let file = open(path, OpenOptions::new().read(true))?;
+        let file = open_regular(path)?;
         Ok(Box::new(files::Sequential::new(path, file)))
     }
 
     fn open_random(&self, path: &Path, access: Access) -> Result<Arc<dyn RandomAccessFile>> {
-        let file = open(path, OpenOptions::new().read(true))?;
+        let file = open_regular(path)?;
         random::choose(&self.budgets, path, file, access)
     }
 
@@ -135,6 +135,17 @@ impl FileSystem for PosixFs {
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn FileLock>> {
         Ok(Box::new(lock::take(path, mode)?))
     }
+}
+
+/// Opens a file for reading. Anything but a regular file is refused, and not waited for: a pipe has no end.
+fn open_regular(path: &Path) -> Result<File> {
+    let fail = |e| FileError::new("open", path, e);
+    let options = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).clone();
+    let file = options.open(path).map_err(fail)?;
+    if file.metadata().map_err(fail)?.is_file() {
+        return Ok(file);
+    }
+    Err(fail(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")))
 }
 
 fn open(path: &Path, options: &OpenOptions) -> Result<File> {

@@ -10,10 +10,11 @@ use terrace_format::filename::FileName;
 
 use super::install::Failure;
 use super::property::LevelStats;
-use super::{Engine, Frozen, MergeRange, State};
+use super::unwinding::Unwinding;
+use super::{Engine, Frozen, MergeRange, State, Target};
 use crate::compaction::policy::leveled;
 use crate::compaction::{self, Job, Reason, flush};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::sync::{Arc, Ordering};
 use crate::version::{KeyRange, total_size};
 
@@ -60,7 +61,7 @@ impl Engine {
     }
 
     fn flush_job(&self) {
-        let _guard = Unwinding { engine: self, clear: |state| state.flushing = false };
+        let _guard = Unwinding::new(self, |state| state.flushing = false);
         let frozen = self.state.lock().frozen.front().cloned();
         let flushed = frozen.map_or(Ok(()), |frozen| self.flush_frozen(&frozen));
         let mut state = self.state.lock();
@@ -98,7 +99,12 @@ impl Engine {
                 let mut edit = VersionEdit { log_number: Some(frozen.next_log), ..VersionEdit::default() };
                 edit.last_sequence = Some(frozen.last_sequence);
                 if let Some(file) = &file {
-                    level = self.flush_level(set, file.smallest.user_key(), file.largest.user_key());
+                    level = match frozen.target {
+                        Target::Level0 => 0,
+                        Target::AnyLevel => {
+                            self.flush_level(set, file.smallest.user_key(), file.largest.user_key())
+                        }
+                    };
                     edit.added.push((level, file.clone()));
                 }
                 edit
@@ -140,7 +146,7 @@ impl Engine {
             state.merging = false;
             state.merge_range = None;
         };
-        let _guard = Unwinding { engine: self, clear };
+        let _guard = Unwinding::new(self, clear);
         let job = self.pick();
         let merged = job.map_or(Ok(()), |job| self.merge(&job));
         // While the job still counts as running, so that nobody has closed the database and made it anew.
@@ -245,7 +251,7 @@ impl Engine {
     }
 
     pub(super) fn compact_range(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
-        self.flush()?;
+        self.flush(Target::Level0)?;
         let range = KeyRange { begin, end };
         let version = Arc::clone(&self.view.load().version);
         // Level 0 is merged in any case; the last level has nowhere to go.
@@ -280,20 +286,5 @@ fn finish_manual(state: &mut State, job: &Job) {
         Some(pointer) if job.level > 0 => manual.begin = Some(pointer.user_key().to_vec()),
         // All of level 0 that was in the range is gone; what has come since was not asked for.
         _ => state.manual.retain(|manual| manual.id != id),
-    }
-}
-
-/// Ends a job that panics, in a comparator or a filter say, as a failure: else everybody would wait for it for ever.
-struct Unwinding<'a> {
-    engine: &'a Engine,
-    clear: fn(&mut State),
-}
-
-impl Drop for Unwinding<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            (self.clear)(&mut self.engine.state.lock());
-            self.engine.refuse(&Error::InvalidArgument("a comparator, filter or logger that panics".into()));
-        }
     }
 }

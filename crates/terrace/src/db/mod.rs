@@ -15,6 +15,7 @@ mod property;
 mod read;
 mod replay;
 mod tail;
+mod unwinding;
 mod write;
 
 pub use directory::destroy;
@@ -158,6 +159,16 @@ struct Frozen {
     next_log: u64,
     /// The last write in it.
     last_sequence: Sequence,
+    target: Target,
+}
+
+/// Where the table of a memtable goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    /// As deep as nothing overlaps.
+    AnyLevel,
+    /// To level 0: a merge of it is about to be asked for, which drops what is deleted and overwritten in it.
+    Level0,
 }
 
 /// The user keys between which a merge reads and writes, both ends included.
@@ -219,6 +230,15 @@ impl Db {
     }
 
     /// Gives `key` the value `value`. As [`Db::write`] of a batch with that one operation.
+    ///
+    /// ```
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// db.put(b"CH/Bern", b"46.948,7.447")?; // replaces
+    /// assert_eq!(db.get(b"CH/Bern")?.as_deref(), Some(b"46.948,7.447".as_slice()));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.put_with(key, value, &WriteOptions::default())
     }
@@ -238,11 +258,28 @@ impl Db {
     }
 
     /// Removes `key`. It need not exist. As [`Db::write`] of a batch with that one operation.
+    ///
+    /// ```
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// db.delete(b"CH/Bern")?;
+    /// db.delete(b"CH/Bern")?; // no error
+    /// assert!(db.get(b"CH/Bern")?.is_none());
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn delete(&self, key: &[u8]) -> Result<()> {
         self.delete_with(key, &WriteOptions::default())
     }
 
     /// As [`Db::delete`], with options.
+    ///
+    /// ```
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// db.delete_with(b"CH/Bern", &terrace::WriteOptions { sync: true })?;
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn delete_with(&self, key: &[u8], options: &WriteOptions) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.delete(key);
@@ -259,6 +296,17 @@ impl Db {
     /// If the log can't be written, nothing of `batch` is visible. No space, memory or descriptors: the same write
     /// may succeed later ([`Error::is_resumable`]). Anything else: the database refuses writes until it is opened
     /// again ([`Error::Refused`]), because what reached the disk is unknown; reads go on.
+    ///
+    /// ```
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// db.put(b"CH/Berne", b"46.95,7.45")?;
+    /// let mut rename = terrace::WriteBatch::new();
+    /// rename.delete(b"CH/Berne");
+    /// rename.put(b"CH/Bern", b"46.95,7.45");
+    /// db.write(&rename)?; // nobody ever sees both names, or none
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn write(&self, batch: &WriteBatch) -> Result<()> {
         self.write_with(batch, &WriteOptions::default())
     }
@@ -287,6 +335,15 @@ impl Db {
     /// # Errors
     ///
     /// Damage in, or failure of, a table that the look-up needed.
+    ///
+    /// ```
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// db.put(b"CH/Bern", b"")?;
+    /// assert_eq!(db.get(b"CH/Bern")?, Some(vec![]), "an empty value is a value");
+    /// assert_eq!(db.get(b"CH/Chur")?, None);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.get_with(key, &ReadOptions::default())
     }
@@ -309,11 +366,34 @@ impl Db {
     }
 
     /// A handle on the state of this moment: on every write that has returned, and on none that starts later.
+    ///
+    /// ```
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// let before = terrace::ReadOptions { snapshot: Some(db.snapshot()), ..Default::default() };
+    /// db.delete(b"CH/Bern")?;
+    /// assert_eq!(db.iter_with(&before).into_forward().count(), 1);
+    /// assert_eq!(db.iter().into_forward().count(), 0);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn snapshot(&self) -> Snapshot {
         self.engine().snapshots.take(&self.engine().visible)
     }
 
     /// An iterator over the state of this moment.
+    ///
+    /// ```
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// db.put(b"CH/Chur", b"46.85,9.53")?;
+    /// db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// let all = db.iter();
+    /// db.put(b"CH/Thun", b"46.76,7.63")?; // too late for this iterator
+    /// let names = all.into_forward().map(|entry| Ok(entry?.0)).collect::<terrace::Result<Vec<_>>>()?;
+    /// assert_eq!(names, [b"CH/Bern", b"CH/Chur"]);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn iter(&self) -> DbIterator {
         self.iter_with(&ReadOptions::default())
     }
@@ -343,18 +423,42 @@ impl Db {
     /// # Errors
     ///
     /// Damage in, or failure of, a table at the edge of a range.
+    ///
+    /// ```
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// db.put(b"CH/Bern", &[7; 5000])?;
+    /// db.flush()?;
+    /// let sizes = db.approximate_sizes(&[(b"CH/", b"CI/"), (b"FR/", b"FS/")])?;
+    /// assert!(sizes[0] > 0);
+    /// assert_eq!(sizes[1], 0);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn approximate_sizes(&self, ranges: &[(&[u8], &[u8])]) -> Result<Vec<u64>> {
         ranges.iter().map(|(begin, end)| self.engine().approximate_size(begin, end)).collect()
     }
 
     /// Merges everything in a range of keys, both ends included, down to the deepest level that has some of it:
-    /// what was overwritten or deleted there, and is in no snapshot, gives its space back. An end that is None is open.
+    /// what was overwritten or deleted on the way, and is in no snapshot, gives its space back. Tables that are on that
+    /// level already, and overlap nothing above, stay as they are. An end that is None is open.
     ///
     /// Returns when that is done; reads and writes go on meanwhile.
     ///
     /// # Errors
     ///
     /// Of the flush or of a merge; what was stored is still stored.
+    ///
+    /// ```
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// db.flush()?;
+    /// db.delete(b"CH/Bern")?;
+    /// db.compact_range(Some(b"CH/"), Some(b"CI/"))?; // a part
+    /// db.compact_range(None, None)?; // everything
+    /// assert!(db.levels().iter().all(|level| level.files.is_empty()), "nothing is left to be stored");
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn compact_range(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
         self.engine().compact_range(begin, end)
     }
@@ -364,8 +468,18 @@ impl Db {
     /// # Errors
     ///
     /// Of the log or the table; what was written is still in the old log.
+    ///
+    /// ```
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// db.flush()?;
+    /// let tables: usize = db.levels().iter().map(|level| level.files.len()).sum();
+    /// assert_eq!(tables, 1);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn flush(&self) -> Result<()> {
-        self.engine().flush()
+        self.engine().flush(Target::AnyLevel)
     }
 
     /// A property by its LevelDB name, in LevelDB's own words; None for any other name.
@@ -374,16 +488,61 @@ impl Db {
     /// - `leveldb.stats`: a table of what merges have done per level
     /// - `leveldb.sstables`: every table with its range of keys
     /// - `leveldb.approximate-memory-usage`: bytes of memtables and block cache
+    ///
+    /// ```
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// assert_eq!(db.property("leveldb.num-files-at-level0").as_deref(), Some("0"));
+    /// assert!(db.property("leveldb.stats").is_some());
+    /// assert_eq!(db.property("no such property"), None);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn property(&self, name: &str) -> Option<String> {
         self.engine().property(name)
     }
 
     /// The tables of each of the seven levels now, level 0 from the newest to the oldest, the others in key order.
+    ///
+    /// ```
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// db.flush()?;
+    /// for level in db.levels() {
+    ///     for file in level.files {
+    ///         println!("level {}: file {}, {} bytes", level.level, file.number, file.size);
+    ///     }
+    /// }
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn levels(&self) -> Vec<LevelInfo> {
         levels::levels(&self.engine().view.load().version)
     }
 
+    /// True if a stock LevelDB can open this database. False once it was opened with a compression that a stock LevelDB
+    /// can't read: such a database carries another comparator name, so that it is refused and left alone. The way back
+    /// is to copy the entries to a new database.
+    ///
+    /// ```
+    /// # use terrace::{Db, Env, Options, compress};
+    /// # let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
+    /// assert!(Db::open("plain", &options)?.is_portable());
+    /// let packed = Options { compression: &compress::ZSTD, ..options };
+    /// assert!(!Db::open("packed", &packed)?.is_portable());
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn is_portable(&self) -> bool {
+        !self.engine().state.lock().set.guarded
+    }
+
     /// The directory, as it was given to [`Db::open`].
+    ///
+    /// ```
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// assert_eq!(db.path(), std::path::Path::new("cities"));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn path(&self) -> &Path {
         &self.engine().directory
     }
@@ -396,6 +555,17 @@ impl Db {
     /// # Errors
     ///
     /// If the log could not be made durable. Everything is closed all the same.
+    ///
+    /// ```
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// let clone = db.clone();
+    /// db.close()?; // gives up one handle
+    /// clone.put(b"CH/Bern", b"46.95,7.45")?;
+    /// clone.close()?; // the last: closed, and whether all went well is known
+    /// assert!(terrace::Db::open("cities", &options)?.get(b"CH/Bern")?.is_some());
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn close(self) -> Result<()> {
         // Not `try_unwrap`: of two clones that close at once, one is the last.
         Arc::into_inner(self.handle).map_or(Ok(()), |handle| handle.engine.close())

@@ -14,7 +14,7 @@ use terrace_env::{Env, FileLock, LockMode};
 use terrace_format::edit::VersionEdit;
 use terrace_format::filename::FileName;
 use terrace_format::key::InternalComparator;
-use terrace_format::log::Framer;
+use terrace_format::log::{Framer, Item, LogReader};
 use terrace_format::table::TableOptions;
 
 use super::directory::{list, lock, lock_shared};
@@ -29,6 +29,7 @@ use crate::logger::{FileLogger, Logger, NoLogger};
 use crate::memtable::Memtable;
 use crate::options::Options;
 use crate::snapshot::Snapshots;
+use crate::stream::{Reading, file_error};
 use crate::sync::{Arc, ArcSwap, ArcSwapOption, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
 use crate::tables::{TableCache, TableContext};
 use crate::version::{Manifest, Recovered, VersionSet};
@@ -48,6 +49,7 @@ pub(super) fn open(directory: &Path, options: &Options) -> Result<Arc<Engine>> {
     let lock = lock(env, directory, LockMode::Exclusive)?;
     let exists = env.fs.exists(&current)?;
     if !exists && options.create_if_missing {
+        refuse_data(env, directory)?;
         sync_parent(env, directory)?;
     }
     if exists && options.error_if_exists {
@@ -82,6 +84,37 @@ pub(super) fn open_read_only(directory: &Path, options: &Options) -> Result<Arc<
 
 fn missing(directory: &Path) -> Error {
     Error::InvalidArgument(format!("{}: does not exist (create_if_missing is false)", directory.display()))
+}
+
+/// An error if `directory`, which has no CURRENT, holds data: a new database there would take it for leftovers.
+///
+/// A creation that was cut short leaves no table, and a log without records.
+fn refuse_data(env: &Env, directory: &Path) -> Result<()> {
+    for file in list(env, directory)? {
+        let path = directory.join(file.to_string());
+        let holds_data = match file {
+            FileName::Table(_) | FileName::OldTable(_) => true,
+            FileName::Log(_) => holds_records(env, &path)?,
+            _ => false,
+        };
+        if holds_data {
+            let what =
+                format!("is missing, but there is {file}: repair makes a database of what can be read");
+            return Err(Error::corruption(&directory.join(FileName::Current.to_string()), None, what));
+        }
+    }
+    Ok(())
+}
+
+/// True if the log at `path` has a whole record. (What a power cut left of a creation may be anything else.)
+fn holds_records(env: &Env, path: &Path) -> Result<bool> {
+    let mut reader = LogReader::new(Reading(env.fs.open_sequential(path)?));
+    while let Some(item) = reader.next().map_err(|error| file_error(path, error))? {
+        if matches!(item, Item::Record { .. }) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn create_directory(env: &Env, directory: &Path) -> Result<()> {
@@ -140,7 +173,11 @@ impl Opening<'_> {
         let engine = self.engine(memtable, Vec::new(), next_file, manifest?, Some(tail), Some(lock));
         engine.set_logs_aside(&replayed.set_aside)?;
         if changes || engine.manifest.lock().is_due() {
-            engine.install(|_| edit, |_| ()).map_err(super::install::Failure::into_error)?;
+            engine.install(|_| edit, |_| ()).map_err(|failure| {
+                // The room of a log that holds nothing yet may be what the next try lacks.
+                engine.give_up_new_log();
+                failure.into_error()
+            })?;
         }
         engine.sweep();
         let mut state = engine.state.lock();
@@ -174,11 +211,10 @@ impl Opening<'_> {
             let what = format!("{} missing files; e.g.: {}", lost.len(), first.display());
             return Err(Error::corruption(self.directory, None, what));
         }
+        if let Some(error) = self.recovered.lost_edit(files) {
+            return Err(error.clone());
+        }
         if let Some(torn) = &self.recovered.torn {
-            // A log goes only after the edit that makes it needless. If it is gone, that edit did count.
-            if !files.contains(&FileName::Log(set.log_number)) {
-                return Err(torn.clone());
-            }
             self.logger.log(format_args!("Ignoring an edit that was being written: {torn}"));
         }
         let needed = |file: &FileName| match *file {
@@ -281,9 +317,7 @@ impl Opening<'_> {
 
     fn new_log(&self, next_file: &AtomicU64) -> Result<Log> {
         let number = next_file.fetch_add(1, Ordering::Relaxed);
-        let path = self.directory.join(FileName::Log(number).to_string());
-        let file = self.options.env.fs.create_log(&path, self.options.write_buffer_size as u64)?;
-        Ok(Log { number, file: Arc::from(file) })
+        Log::create(self.options, self.directory, number)
     }
 
     fn table_options(&self) -> TableOptions {

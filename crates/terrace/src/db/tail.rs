@@ -8,13 +8,17 @@
 //!
 //! A sync covers the older logs first: no acknowledged write may lie behind one that a power cut can still take.
 
+use std::path::Path;
+
 use terrace_env::LogFile;
+use terrace_format::filename::FileName;
 use terrace_format::key::Sequence;
 use terrace_format::log::Framer;
 
 use super::Engine;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
+use crate::options::Options;
 use crate::sync::{Arc, Condvar, Mutex, Ordering};
 
 /// A log that is still needed.
@@ -22,6 +26,26 @@ use crate::sync::{Arc, Condvar, Mutex, Ordering};
 pub(super) struct Log {
     pub(super) number: u64,
     pub(super) file: Arc<dyn LogFile>,
+}
+
+/// Room that even a nearly full disk has for a log; beyond it the log grows with each record.
+const LEAST_ROOM: u64 = 64 << 10;
+
+impl Log {
+    /// Creates log `number` with room for a memtable. On an error there is no file.
+    pub(super) fn create(options: &Options, directory: &Path, number: u64) -> Result<Log> {
+        let (fs, path) = (&options.env.fs, directory.join(FileName::Log(number).to_string()));
+        let room = options.write_buffer_size as u64;
+        let created = match fs.create_log(&path, room) {
+            Err(error) if error.is_no_space() => fs.create_log(&path, LEAST_ROOM),
+            created => created,
+        };
+        let file = created.inspect_err(|_| {
+            // On a full disk every write tries: nothing must pile up.
+            let _ = fs.remove(&path);
+        })?;
+        Ok(Log { number, file: Arc::from(file) })
+    }
 }
 
 /// Where the next write goes.
@@ -88,6 +112,14 @@ impl Engine {
             state.durable = state.durable.max(synced?);
         }
         Ok(())
+    }
+
+    /// Removes the log of a database that could not be opened, if nothing is in it.
+    pub(super) fn give_up_new_log(&self) {
+        if let Some(tail) = self.commit.lock().take().filter(|tail| tail.framer.offset() == 0) {
+            // A leftover is removed at the next open.
+            let _ = self.options.env.fs.remove(&self.path_of(FileName::Log(tail.log.number)));
+        }
     }
 
     /// Makes all that has been written durable, and says up to which write that is.

@@ -17,7 +17,8 @@ use terrace_format::key::{MAX_SEQUENCE, Sequence};
 use terrace_format::log::Framer;
 
 use super::tail::{Log, LogTail, closed};
-use super::{Engine, Frozen, State};
+use super::unwinding::Unwinding;
+use super::{Engine, Frozen, State, Target};
 use crate::compaction::policy::{LEVEL_0_SLOW, LEVEL_0_STOP};
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
@@ -56,6 +57,7 @@ impl Engine {
         if last > MAX_SEQUENCE {
             return Err(Error::NotSupported(format!("a write beyond sequence number {MAX_SEQUENCE}")));
         }
+        let _guard = Unwinding::new(self, |_| ());
         let mut record = std::mem::take(&mut tail.record);
         record.clear();
         record.extend_from_slice(&first.to_le_bytes());
@@ -98,7 +100,11 @@ impl Engine {
                 self.wait_for(|state| {
                     state.frozen.len() < MAX_FROZEN && state.set.version.levels[0].len() < LEVEL_0_STOP
                 })?;
-                self.switch(tail)?;
+                match self.switch(tail, Target::AnyLevel) {
+                    // What a flush or merge is about to free may be enough.
+                    Err(error) if error.is_resumable() && self.wait_for_job() => {}
+                    switched => switched?,
+                }
             } else if may_slow && self.level_0_files() >= LEVEL_0_SLOW {
                 may_slow = false;
                 self.options.env.clock.sleep(SLOW_DOWN);
@@ -113,8 +119,8 @@ impl Engine {
     }
 
     /// Freezes the memtable, if it holds anything, and begins a new log and a new memtable.
-    pub(super) fn switch(&self, tail: &mut LogTail) -> Result<()> {
-        let log = self.create_log()?;
+    pub(super) fn switch(&self, tail: &mut LogTail, target: Target) -> Result<()> {
+        let log = Log::create(&self.options, &self.directory, self.new_file_number())?;
         let memtable = Memtable::new(self.comparator.clone());
         let old_log = std::mem::replace(&mut tail.log, log.clone());
         tail.framer = Framer::at(0);
@@ -128,30 +134,20 @@ impl Engine {
         drop(logs);
         state.memtable = memtable;
         let (log, next_log, last_sequence) = (old_log.number, tail.log.number, tail.sequence);
-        state.frozen.push_back(Frozen { memtable: old, log, next_log, last_sequence });
+        state.frozen.push_back(Frozen { memtable: old, log, next_log, last_sequence, target });
         self.publish(&state);
         self.schedule(&mut state);
         Ok(())
     }
 
-    pub(super) fn create_log(&self) -> Result<Log> {
-        let number = self.new_file_number();
-        let path = self.path_of(terrace_format::filename::FileName::Log(number));
-        let capacity = self.options.write_buffer_size as u64;
-        let file = self.options.env.fs.create_log(&path, capacity).inspect_err(|_| {
-            // On a full disk every write tries: nothing must pile up.
-            let _ = self.options.env.fs.remove(&path);
-        })?;
-        Ok(Log { number, file: Arc::from(file) })
-    }
-
-    pub(super) fn flush(&self) -> Result<()> {
+    /// Turns what is in memory into a table, and returns when that is done.
+    pub(super) fn flush(&self, target: Target) -> Result<()> {
         let mut commit = self.commit.lock();
         let tail = commit.as_mut().ok_or_else(closed)?;
         self.check_refusal()?;
         if !tail.memtable.is_empty() {
             self.wait_for(|state| state.frozen.len() < MAX_FROZEN)?;
-            self.switch(tail)?;
+            self.switch(tail, target)?;
         }
         let next_log = tail.log.number;
         drop(commit);
@@ -176,6 +172,17 @@ impl Engine {
             self.wait(&mut state);
         }
         Ok(())
+    }
+
+    /// If a flush or merge is queued or runs, returns true when one has ended.
+    fn wait_for_job(&self) -> bool {
+        let mut state = self.state.lock();
+        let changes = state.changes;
+        let works = state.flushing || state.merging;
+        while (state.flushing || state.merging) && state.changes == changes {
+            self.wait(&mut state);
+        }
+        works
     }
 
     /// Waits for a change of `state`: by doing some background work here, where that is the way, else asleep.

@@ -61,58 +61,197 @@ impl DbIterator {
     }
 
     /// True if it stands at an entry.
+    ///
+    /// ```
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// # db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// # db.put(b"CH/Chur", b"46.85,9.53")?;
+    /// let mut iter = db.iter();
+    ///
+    /// assert!(!iter.valid(), "it begins nowhere");
+    /// iter.seek_to_first();
+    /// assert!(iter.valid());
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn valid(&self) -> bool {
         self.walk.valid
     }
 
     /// Moves to the first key.
+    ///
+    /// ```
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// # db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// # db.put(b"CH/Chur", b"46.85,9.53")?;
+    /// let mut iter = db.iter();
+    ///
+    /// iter.seek_to_first();
+    /// assert_eq!(iter.key(), b"CH/Bern");
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn seek_to_first(&mut self) {
         self.walk.seek_to_first();
     }
 
     /// Moves to the last key.
+    ///
+    /// ```
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// # db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// # db.put(b"CH/Chur", b"46.85,9.53")?;
+    /// let mut iter = db.iter();
+    ///
+    /// iter.seek_to_last();
+    /// assert_eq!(iter.key(), b"CH/Chur");
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn seek_to_last(&mut self) {
         self.walk.seek_to_last();
     }
 
     /// Moves to the first key that is not below `target`.
+    ///
+    /// ```
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// # db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// # db.put(b"CH/Chur", b"46.85,9.53")?;
+    /// let mut iter = db.iter();
+    ///
+    /// iter.seek(b"CH/C");
+    /// assert_eq!(iter.key(), b"CH/Chur");
+    /// iter.seek(b"FR/");
+    /// assert!(!iter.valid(), "there is no such key");
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn seek(&mut self, target: &[u8]) {
         self.walk.seek(target);
     }
 
     /// Moves to the next key. Does nothing if it stands at no entry.
+    ///
+    /// ```
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// # db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// # db.put(b"CH/Chur", b"46.85,9.53")?;
+    /// let mut iter = db.iter();
+    ///
+    /// iter.seek_to_first();
+    /// iter.next();
+    /// assert_eq!(iter.key(), b"CH/Chur");
+    /// iter.next();
+    /// assert!(!iter.valid());
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     #[allow(clippy::should_implement_trait)] // The field's name; for an `Iterator` there is `into_forward`.
     pub fn next(&mut self) {
         self.walk.next();
     }
 
     /// Moves to the key before. Does nothing if it stands at no entry.
+    ///
+    /// ```
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// # db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// # db.put(b"CH/Chur", b"46.85,9.53")?;
+    /// let mut iter = db.iter();
+    ///
+    /// iter.seek(b"CH/Chur");
+    /// iter.prev();
+    /// assert_eq!(iter.key(), b"CH/Bern");
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn prev(&mut self) {
         self.walk.prev();
     }
 
     /// The key here; empty if it stands at no entry.
+    ///
+    /// ```
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// # db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// # db.put(b"CH/Chur", b"46.85,9.53")?;
+    /// let mut iter = db.iter();
+    ///
+    /// iter.seek_to_first();
+    /// assert_eq!(iter.key(), b"CH/Bern");
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn key(&self) -> &[u8] {
         self.walk.key()
     }
 
     /// The value here; empty if it stands at no entry.
+    ///
+    /// ```
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// # db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// # db.put(b"CH/Chur", b"46.85,9.53")?;
+    /// let mut iter = db.iter();
+    ///
+    /// iter.seek_to_first();
+    /// assert_eq!(iter.value(), b"46.95,7.45");
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn value(&self) -> &[u8] {
         self.walk.value()
     }
 
     /// The first damage or failure met so far.
+    ///
+    /// ```
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// # db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// # db.put(b"CH/Chur", b"46.85,9.53")?;
+    /// let mut iter = db.iter();
+    ///
+    /// iter.seek_to_first();
+    /// while iter.valid() {
+    ///     iter.next();
+    /// }
+    /// iter.status()?; // everything there was has been shown
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn status(&self) -> Result<()> {
         self.walk.status()
     }
 
     /// All entries from the first on. A failure is the last item.
+    ///
+    /// ```
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// for entry in db.iter().into_forward() {
+    ///     let (name, place) = entry?;
+    ///     println!("{} {}", name.escape_ascii(), place.escape_ascii());
+    /// }
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn into_forward(mut self) -> Forward {
         self.seek_to_first();
         Forward(Some(self))
     }
 
     /// All entries from the last on, backward. A failure is the last item.
+    ///
+    /// ```
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// db.put(b"CH/Chur", b"46.85,9.53")?;
+    /// let last = db.iter().into_backward().next().transpose()?;
+    /// assert_eq!(last, Some((b"CH/Chur".to_vec(), b"46.85,9.53".to_vec())));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn into_backward(mut self) -> Backward {
         self.seek_to_last();
         Backward(Some(self))

@@ -68,9 +68,7 @@ pub(super) fn learn(shop: &Workshop<'_>, files: &[FileName], problems: &mut Vec<
 fn stands(recovered: &Recovered, files: &[FileName], named: bool) -> bool {
     let set = &recovered.set;
     let whole = set.version.levels.iter().flatten().all(|file| table_name(file.number, files).is_some());
-    // An edit that was being written may have counted, unless all that it could have replaced is there.
-    let torn = recovered.torn.is_some() && !(whole && files.contains(&FileName::Log(set.log_number)));
-    (named || whole) && !torn
+    (named || whole) && recovered.lost_edit(files).is_none()
 }
 
 /// Damage and absence are what a repair is for; other errors are not.

@@ -9,7 +9,7 @@ use terrace_env::Env;
 use terrace_format::FlawKind;
 use terrace_format::batch::{self, BatchRef};
 use terrace_format::key::Sequence;
-use terrace_format::log::{Item, LogReader};
+use terrace_format::log::{Item, LogReader, Tail};
 
 use crate::error::{Corruption, Result};
 use crate::stream::{Reading, file_error};
@@ -25,7 +25,7 @@ pub(crate) enum Logged<'a> {
 /// The numbers of the writes in a row of logs.
 pub(crate) struct Row {
     /// Terrace's logs have no gaps, and no number twice (`docs/design/0001-log-borders.md`); LevelDB's may.
-    strict: bool,
+    pub(crate) strict: bool,
     /// The number of the last write, that of the tables to begin with.
     pub(crate) last: Sequence,
     /// The number that comes next, once there was a batch.
@@ -54,13 +54,13 @@ impl Row {
     }
 }
 
-/// Walks over the log at `path`, the next one of `row`.
+/// Walks over the log at `path`, the next one of `row`, and says how it ends.
 pub(crate) fn walk_log(
     env: &Env,
     path: &Path,
     row: &mut Row,
     meet: &mut dyn FnMut(Logged<'_>) -> Result<()>,
-) -> Result<()> {
+) -> Result<Tail> {
     let mut records = LogReader::new(Reading(env.fs.open_sequential(path)?));
     let damage = |at, what| Logged::Damage(Corruption { path: path.to_path_buf(), at: Some(at), what });
     // A record that breaks off in front of room that was set aside: where a process was killed, if nothing follows.
@@ -92,5 +92,5 @@ pub(crate) fn walk_log(
             meet(Logged::Batch(batch))?;
         }
     }
-    Ok(())
+    Ok(records.tail())
 }

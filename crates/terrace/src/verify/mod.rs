@@ -42,10 +42,12 @@ use crate::version::{FileMeta, Recovered};
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidArgument`] if there is no database, or one with another comparator; [`ErrorKind::Io`] if it is
-/// open for writing ([`Error::is_locked`]) or the directory can't be read. What is wrong with a single file, a failure
+/// [`ErrorKind::NotFound`] if there is no such directory; [`ErrorKind::InvalidArgument`] if it holds no database, or one
+/// with another comparator; [`ErrorKind::Io`] if it is open for writing ([`Error::is_locked`]) or the directory can't be
+/// read. What is wrong with a single file, a failure
 /// to read it included, is no error but a problem in the report.
 ///
+/// [`ErrorKind::NotFound`]: crate::ErrorKind::NotFound
 /// [`ErrorKind::InvalidArgument`]: crate::ErrorKind::InvalidArgument
 /// [`ErrorKind::Io`]: crate::ErrorKind::Io
 ///
@@ -134,8 +136,13 @@ impl Check<'_> {
         let mut logs: Vec<u64> = files.iter().filter_map(log_number).collect();
         logs.retain(|&number| number >= set.log_number || number == set.prev_log_number);
         logs.sort_unstable();
-        if let Some(torn) = &recovered.torn {
-            self.problem(manifest, torn.clone());
+        // An edit that never counted is how a power cut looks, and no problem.
+        if let Some(error) = recovered.lost_edit(files) {
+            self.problem(manifest, error.clone());
+        }
+        let log = FileName::Log(set.log_number);
+        if recovered.ours && !files.contains(&log) {
+            self.note(log, None, "is missing");
         }
         self.all = live.values().map(|file| file.size).sum::<u64>()
             + logs.iter().map(|&number| self.size(FileName::Log(number))).sum::<u64>()
@@ -237,8 +244,16 @@ impl Check<'_> {
                 }
                 Ok(())
             });
-            if let Err(error) = walked {
-                self.problem(name, error);
+            match walked {
+                // In front of room that was set aside a record may break off: there a process was killed.
+                Ok(tail) if tail.clean || (row.strict && tail.saw_zeros) => {}
+                Ok(tail) => {
+                    let rest = self.size(name).saturating_sub(tail.end);
+                    let what =
+                        format!("{rest} bytes that are no whole record, perhaps a write that was cut short");
+                    self.note(name, Some(tail.end), what);
+                }
+                Err(error) => self.problem(name, error),
             }
             self.file_done(self.size(name));
         }

@@ -39,6 +39,17 @@ pub struct VerifyReport {
 
 impl VerifyReport {
     /// True if nothing is wrong.
+    ///
+    /// ```
+    /// # use terrace::{Db, Env, Options, verify};
+    /// # let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
+    /// # Db::open("cities", &options)?.close()?;
+    /// let report = verify("cities", &options, &mut |_, _| {})?;
+    /// if !report.is_clean() {
+    ///     eprintln!("{report}");
+    /// }
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn is_clean(&self) -> bool {
         self.problems.is_empty()
     }

@@ -118,6 +118,16 @@ pub(crate) fn read_current(env: &Env, directory: &Path) -> Result<u64> {
 const FIRST_FILE: u64 = 2;
 
 impl Recovered {
+    /// The damage at the manifest's end, if the edit there may have counted: what it made needless is gone from
+    /// `files`. Else it was being written when the power failed, and never did.
+    pub(crate) fn lost_edit(&self, files: &[FileName]) -> Option<&Error> {
+        let has_table = |number| files.iter().any(|file| file.is_table() && file.number() == Some(number));
+        // A log goes only after the edit that makes it needless, and the inputs of a merge go after its edit.
+        let whole = files.contains(&FileName::Log(self.set.log_number))
+            && self.set.version.levels.iter().flatten().all(|file| has_table(file.number));
+        self.torn.as_ref().filter(|_| !whole)
+    }
+
     /// A database that does not exist yet.
     pub(crate) fn nothing(comparator: &InternalComparator) -> Recovered {
         let set = VersionSet::empty(comparator.clone());

@@ -6,6 +6,7 @@
 //!   mended      what once was wrong with Terrace, and now is not
 //!   model       every answer is that of an ordered map, under any options
 //!   stock       stock LevelDB opens what Terrace wrote, and the other way round, at any moment
+//!   upkeep      what a long life asks for: small manifests, space that comes back, shared caches
 //!   tolerance   files that no LevelDB writes are read as stock LevelDB reads them
 //!   repair      a database that lost a file, or the end of one, holds what it held
 //!   threads     what each of many threads sees is a state that was
@@ -28,3 +29,4 @@ mod stock;
 mod stories;
 mod threads;
 mod tolerance;
+mod upkeep;

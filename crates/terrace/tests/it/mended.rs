@@ -147,32 +147,65 @@ fn the_directory_itself_is_durable() {
     assert!(db.get(b"key").unwrap().is_some());
 }
 
+/// A comparator that panics when it is told to, in a thread of the database or in one of the user's.
+#[derive(Default)]
+struct Fragile {
+    in_background: AtomicBool,
+    in_foreground: AtomicBool,
+}
+
+impl Comparator for Fragile {
+    fn name(&self) -> &str {
+        "test.Fragile"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+        let background = std::thread::current().name().is_some_and(|name| name.starts_with("terrace-"));
+        let fails = if background { &self.in_background } else { &self.in_foreground };
+        assert!(!fails.load(Ordering::Relaxed), "planned");
+        a.cmp(b)
+    }
+}
+
+fn fragile() -> (Arc<Fragile>, Options) {
+    let fragile = Arc::new(Fragile::default());
+    let comparator = Arc::clone(&fragile) as Arc<dyn Comparator>;
+    (fragile, Options { comparator, env: Env::memory(), create_if_missing: true, ..Options::default() })
+}
+
 /// A comparator that panicked in a flush left everybody waiting for that flush, closing included.
 #[test]
 fn a_panic_in_the_background_is_a_failure() {
-    #[derive(Default)]
-    struct Fragile(AtomicBool);
-    impl Comparator for Fragile {
-        fn name(&self) -> &str {
-            "test.Fragile"
-        }
-        fn compare(&self, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
-            let background = std::thread::current().name().is_some_and(|name| name.starts_with("terrace-"));
-            assert!(!(background && self.0.load(Ordering::Relaxed)), "planned");
-            a.cmp(b)
-        }
-    }
-    let fragile = Arc::new(Fragile::default());
-    let comparator = Arc::clone(&fragile) as Arc<dyn Comparator>;
-    let db = Options { comparator, env: Env::memory(), create_if_missing: true, ..Options::default() };
-    let db = Db::open("db", &db).unwrap();
+    let (fragile, options) = fragile();
+    let db = Db::open("db", &options).unwrap();
     db.put(b"a", b"1").unwrap();
     db.put(b"b", b"2").unwrap();
-    fragile.0.store(true, Ordering::Relaxed);
+    fragile.in_background.store(true, Ordering::Relaxed);
     assert!(db.flush().is_err());
     assert!(db.put(b"c", b"3").unwrap_err().to_string().starts_with("writes are refused"));
     assert_eq!(db.get(b"b").unwrap().as_deref(), Some(b"2".as_slice()), "reads go on");
     assert!(db.close().is_err());
+}
+
+/// A comparator that panicked in a put left the log one write ahead of the memtable: the next put took the same sequence
+/// number, and was left out when the log was replayed.
+#[test]
+fn a_panic_in_a_put_is_final() {
+    let (fragile, options) = fragile();
+    let db = Db::open("db", &options).unwrap();
+    db.put(b"a", b"1").unwrap();
+    fragile.in_foreground.store(true, Ordering::Relaxed);
+    let put = std::panic::AssertUnwindSafe(|| db.put(b"b", b"2"));
+    assert!(std::panic::catch_unwind(put).is_err());
+    fragile.in_foreground.store(false, Ordering::Relaxed);
+    assert!(db.put(b"c", b"3").unwrap_err().to_string().starts_with("writes are refused"));
+    drop(db);
+    let db = Db::open("db", &options).unwrap();
+    assert_eq!(db.get(b"a").unwrap().as_deref(), Some(b"1".as_slice()));
+    db.put(b"c", b"3").unwrap();
+    drop(db);
+    let db = Db::open("db", &options).unwrap();
+    assert_eq!(db.get(b"c").unwrap().as_deref(), Some(b"3".as_slice()));
 }
 
 /// Each try of a flush on a full disk left its table behind, and so filled the disk further.
@@ -276,4 +309,92 @@ fn killed_inside_a_large_record() {
         let db = Db::open("db", &Options { paranoid_checks: true, ..options(after) }).unwrap();
         assert!(db.get(b"before").unwrap().is_some(), "call {call}");
     }
+}
+
+/// With CURRENT gone, `create_if_missing` made a new database and swept the tables of the old one.
+#[test]
+fn no_database_is_made_over_the_files_of_another() {
+    for flush in [false, true] {
+        let fs = Arc::new(MemFs::new());
+        let db = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap();
+        db.put(b"key", b"value").unwrap();
+        if flush {
+            db.flush().unwrap();
+        }
+        db.close().unwrap();
+        fs.remove("db/CURRENT".as_ref()).unwrap();
+        let before = names(&*fs, "");
+        let error = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap_err();
+        assert_eq!(error.kind(), terrace::ErrorKind::Corruption, "{error}");
+        assert_eq!(names(&*fs, ""), before);
+        terrace::repair("db", &options(Arc::clone(&fs) as _), &Default::default()).unwrap();
+        let db = Db::open("db", &options(fs)).unwrap();
+        assert_eq!(db.get(b"key").unwrap().as_deref(), Some(b"value".as_slice()));
+    }
+}
+
+/// A disk with less space than a whole log takes could not hold even a small database, and a creation that failed left
+/// its log in the way of the next.
+#[test]
+fn a_disk_smaller_than_a_log() {
+    let memory = Arc::new(MemFs::new());
+    let fault =
+        Arc::new(FaultFs::new(Arc::clone(&memory) as _, "create-log * #1 once ENOSPC".parse().unwrap()));
+    let db = Db::open("db", &options(Arc::clone(&fault) as _)).unwrap();
+    let log = Path::new("db").join(&names(&*memory, ".log")[0]);
+    assert!(memory.len(&log).unwrap() < 1 << 20);
+    (0..100).for_each(|n| db.put(&key(n), &[1; 3000]).unwrap());
+    db.close().unwrap();
+    let db = Db::open("db", &options(Arc::clone(&fault) as _)).unwrap();
+    assert_eq!(found(&db), (100, 100));
+    drop(db);
+    for plan in ["create-log * #1 forever ENOSPC", "create MANIFEST #1 forever ENOSPC"] {
+        let memory = Arc::new(MemFs::new());
+        let fault = Arc::new(FaultFs::new(Arc::clone(&memory) as _, plan.parse().unwrap()));
+        assert!(Db::open("db", &options(Arc::clone(&fault) as _)).unwrap_err().is_resumable());
+        assert!(names(&*memory, ".log").is_empty(), "{plan}");
+        fault.set_plan(Plan::default());
+        Db::open("db", &options(fault)).unwrap();
+    }
+}
+
+/// A put and its delete in one memtable stayed for ever: the flush went below the levels that a merge was asked for.
+#[test]
+fn what_was_put_and_deleted_at_once_is_merged_away() {
+    let fs = Arc::new(MemFs::new());
+    let db = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap();
+    (0..100).for_each(|n| db.put(&key(n), &[1; 900]).unwrap());
+    (0..100).for_each(|n| db.delete(&key(n)).unwrap());
+    db.compact_range(None, None).unwrap();
+    assert!(names(&*fs, ".ldb").is_empty(), "{}", db.property("leveldb.sstables").unwrap());
+}
+
+/// An edit that a power cut left half written was a problem to `verify` and none to `open`; a log that was gone, or ended
+/// in the middle, was none to either.
+#[test]
+fn verify_sees_what_open_sees() {
+    let healthy = || {
+        let fs = Arc::new(MemFs::new());
+        let db = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap();
+        (0..100).for_each(|n| db.put(&key(n), &[1; 900]).unwrap());
+        db.close().unwrap();
+        fs
+    };
+    let problems = |fs: &Arc<MemFs>| {
+        let report = terrace::verify("db", &options(Arc::clone(fs) as _), &mut |_, _| ()).unwrap();
+        report.problems.len()
+    };
+    let fs = healthy();
+    assert_eq!(problems(&fs), 0);
+    let mut file = fs.append(&Path::new("db").join(&names(&*fs, "MANIFEST")[0])).unwrap();
+    file.append(&[0xff; 40]).unwrap();
+    file.close().unwrap();
+    assert_eq!(problems(&fs), 0, "an edit that never counted");
+    assert!(Db::open("db", &options(fs)).is_ok());
+    let fs = healthy();
+    let log = Path::new("db").join(&names(&*fs, ".log")[0]);
+    write(&fs, &log, &[0xab; 5000]);
+    assert!(problems(&fs) > 0, "a log of noise");
+    fs.remove(&log).unwrap();
+    assert!(problems(&fs) > 0, "no log");
 }

@@ -67,6 +67,8 @@ pub(super) fn cases() -> Vec<Case> {
         numbers_with_a_gap(),
         behind_the_manifest(),
         backwards(),
+        recycled(),
+        a_hole(),
     ]
 }
 
@@ -104,4 +106,19 @@ fn backwards() -> Case {
         .log(3, &Log::new().batch(10, &[("k", "new")]))
         .log(4, &Log::new().batch(5, &[("k", "old")]));
     Case::new("a later log with an older version", database, holds(&[("k", "new")])).not_by_stock()
+}
+
+/// A log written over an old one: where the new records end, the old ones come back to life. This is why no log is ever
+/// written over.
+fn recycled() -> Case {
+    let log = Log::new().batch(10, &[("a", "new")]).batch(2, &[("a", "old"), ("b", "old")]);
+    Case::new("a log written over an older one", one(&log), holds(&[("a", "new"), ("b", "old")]))
+}
+
+/// A record that was reserved and never filled, in front of one that was: the rest of its block is lost, and later blocks
+/// are read. This is why no write is acknowledged before all that stand in front of it are in the log.
+fn a_hole() -> Case {
+    let log = Log::new().batch(1, &[("a", "1")]).zeros(27).batch(3, &[("c", "1")]).to_next_block();
+    let log = log.batch(4, &[("d", "1")]);
+    Case::new("a hole in front of records", one(&log), holds(&[("a", "1"), ("d", "1")]))
 }
