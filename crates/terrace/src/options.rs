@@ -36,8 +36,8 @@ pub struct Options {
     pub create_if_missing: bool,
     /// Fail if the database exists. Default: false.
     pub error_if_exists: bool,
-    /// Fail at open on the first damaged log record, where LevelDB by default reports it to the info log and goes
-    /// on; and read every table that a merge wrote back before it counts. Default: false.
+    /// Fail at open on the first damaged log record, where LevelDB by default reports it to the info log and goes on.
+    /// Checksums are verified either way. Default: false.
     pub paranoid_checks: bool,
     /// Files, clock, threads, randomness. Default: the machine's.
     pub env: Env,

@@ -118,7 +118,7 @@ impl Engine {
         self.view.load().version.levels[0].len()
     }
 
-    /// Freezes the memtable, if it holds anything, and begins a new log and a new memtable.
+    /// Freezes the memtable and begins a new log and a new memtable. On an error nothing has changed.
     pub(super) fn switch(&self, tail: &mut LogTail, target: Target) -> Result<()> {
         let log = Log::create(&self.options, &self.directory, self.new_file_number())?;
         let memtable = Memtable::new(self.comparator.clone());
