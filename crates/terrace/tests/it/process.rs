@@ -6,7 +6,7 @@ use std::process::Command;
 use terrace::{Db, Env, RepairOptions};
 use terrace_testkit::settings::Settings;
 
-use crate::engine::options;
+use terrace_torture::subject::options;
 
 const TASK: &str = "TERRACE_TEST_TASK";
 const DATABASE: &str = "TERRACE_TEST_DATABASE";

@@ -9,8 +9,8 @@ use terrace_testkit::run::{Plan, Subject, compare, seeds};
 use terrace_testkit::settings::Settings;
 use terrace_testkit::stock::{Stock, StockSubject, stock_or_skip};
 
-use crate::engine::{Engine, options};
 use crate::files;
+use terrace_torture::subject::{Engine, options};
 
 /// What goes wrong between a good life and the repair.
 struct Accident {

@@ -9,8 +9,8 @@ use terrace_testkit::run::{Plan, Subject, compare, seeds};
 use terrace_testkit::settings::{Order, Settings};
 use terrace_testkit::stock::{Stock, StockClass, StockSubject, stock_or_skip};
 
-use crate::engine::{Engine, class};
 use crate::files;
+use terrace_torture::subject::{Engine, class};
 
 /// One of the two engines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

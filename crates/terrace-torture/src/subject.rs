@@ -13,7 +13,7 @@ use terrace_testkit::settings::Settings;
 use terrace_testkit::stock::StockClass;
 
 /// The options that `settings` stands for.
-pub(crate) fn options(settings: &Settings, env: &Env) -> Options {
+pub fn options(settings: &Settings, env: &Env) -> Options {
     let bloom = || Arc::new(Bloom::new(settings.bloom_bits)) as Arc<dyn FilterPolicy>;
     Options {
         comparator: settings.order.comparator(),
@@ -35,7 +35,7 @@ pub(crate) fn options(settings: &Settings, env: &Env) -> Options {
 }
 
 /// The class that stock LevelDB has for an error.
-pub(crate) fn class(kind: ErrorKind) -> StockClass {
+pub fn class(kind: ErrorKind) -> StockClass {
     match kind {
         ErrorKind::NotFound => StockClass::NotFound,
         ErrorKind::Corruption => StockClass::Corruption,
@@ -46,7 +46,7 @@ pub(crate) fn class(kind: ErrorKind) -> StockClass {
 }
 
 /// A Terrace database and its slots.
-pub(crate) struct Engine {
+pub struct Engine {
     path: PathBuf,
     env: Env,
     /// None only if opening it again failed.
@@ -57,13 +57,13 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Opens the database at `path`.
-    pub(crate) fn open(path: &Path, settings: &Settings, env: &Env) -> terrace::Result<Engine> {
+    pub fn open(path: &Path, settings: &Settings, env: &Env) -> terrace::Result<Engine> {
         let db = Db::open(path, &options(settings, env))?;
         Ok(Engine::of(db, env))
     }
 
     /// Around a database that is open.
-    pub(crate) fn of(db: Db, env: &Env) -> Engine {
+    pub fn of(db: Db, env: &Env) -> Engine {
         let path = db.path().to_path_buf();
         Engine { path, env: env.clone(), db: Some(db), snapshots: HashMap::new(), cursors: HashMap::new() }
     }
