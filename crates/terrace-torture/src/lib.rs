@@ -7,6 +7,7 @@
 //!   tally        what was done, counted; what went wrong, kept
 //!   runner       cases on every core until a count or a time is reached
 //!   scoreboard   the figures of a run, as JSON and as a table
+//!   life         lives of stores on files in memory, and what a crash may leave of them
 //!   subject      a Terrace database as the subject of random operations
 //! ```
 //!
@@ -21,6 +22,7 @@
 
 pub mod command;
 pub mod harness;
+pub mod life;
 pub mod runner;
 pub mod scoreboard;
 pub mod seed;
