@@ -4,6 +4,7 @@ use crate::tally::Tally;
 
 mod crash;
 mod model;
+mod nested;
 
 /// One attack. A case is whatever one seed stands for; cases know nothing of each other and run on several threads.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ pub struct Harness {
 }
 
 /// Every attack.
-pub static HARNESSES: &[Harness] = &[model::RANDOM, crash::CRASH];
+pub static HARNESSES: &[Harness] = &[model::RANDOM, crash::CRASH, nested::NESTED];
 
 /// The attack of that name.
 pub fn named(name: &str) -> Option<&'static Harness> {

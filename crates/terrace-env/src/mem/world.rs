@@ -214,7 +214,10 @@ impl World {
                 self.handles.remove(&inode);
             }
         }
-        self.drop_unreferenced();
+        // A file that has a name stays; to see that of the others takes a look at everything.
+        if !self.handles.contains_key(&inode) && !self.names.live.values().any(|&named| named == inode) {
+            self.drop_unreferenced();
+        }
     }
 
     /// Forgets files and directories that no name, no handle and no possible crash leads to.
