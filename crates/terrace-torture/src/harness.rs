@@ -3,6 +3,7 @@
 use crate::tally::Tally;
 
 mod crash;
+mod errors;
 mod model;
 mod nested;
 
@@ -24,7 +25,7 @@ pub struct Harness {
 }
 
 /// Every attack.
-pub static HARNESSES: &[Harness] = &[model::RANDOM, crash::CRASH, nested::NESTED];
+pub static HARNESSES: &[Harness] = &[model::RANDOM, crash::CRASH, nested::NESTED, errors::ERRORS];
 
 /// The attack of that name.
 pub fn named(name: &str) -> Option<&'static Harness> {

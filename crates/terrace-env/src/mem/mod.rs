@@ -104,6 +104,11 @@ impl MemFs {
         self.world.lock().fail_sync(before, cache);
     }
 
+    /// True until the sync that [`MemFs::fail_sync`] is about was asked for.
+    pub fn sync_will_fail(&self) -> bool {
+        self.world.lock().sync_will_fail()
+    }
+
     /// Changes the bytes of a file at rest, durably and behind everybody's back.
     pub fn rot(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
         let mut world = self.world.lock();

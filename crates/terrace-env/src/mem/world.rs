@@ -194,6 +194,10 @@ impl World {
         self.failing_sync = Some((before, cache));
     }
 
+    pub(super) fn sync_will_fail(&self) -> bool {
+        self.failing_sync.is_some()
+    }
+
     /// Begins to keep the state before each mutating call, and gives what was kept so far.
     pub(super) fn take_tape(&mut self) -> Vec<World> {
         self.tape.replace(Vec::new()).unwrap_or_default()

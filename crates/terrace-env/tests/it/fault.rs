@@ -26,7 +26,9 @@ fn from_when_and_for_how_long() {
         let (_, fs) = faulty(plan);
         let found = outcomes(6, || fs.create(Path::new("000001.log")).is_ok());
         assert_eq!(found, expect, "{plan}");
-        assert_eq!(fs.calls(Op::Create), 6);
+        assert_eq!((fs.calls(Op::Create), fs.all_calls()), (6, 6));
+        let failed = found.contains('x').then(|| (Op::Create, "000001.log".into()));
+        assert_eq!(fs.failed(), Vec::from_iter(failed));
     };
     check("", "......");
     check("create * #1 once EIO", "x.....");

@@ -40,13 +40,17 @@ fn run(seed: u64, tally: &Tally) -> Result<(), String> {
     let (how, mapped) = (How::draw(&mut rng), !rng.one_in(4));
     let script = Script::draw(rng.next_u64(), shape);
     let mut points = draw_points(&script, &how, mapped, &mut rng)?;
-    points.drain(..).try_for_each(|point| {
-        let mut how = how.clone();
-        how.settings.reuse_logs = rng.one_in(2);
-        let second = Second { script: &script, how: &how, mapped, tally };
-        second.recover(point, &mut rng)
-    })
-    .map_err(|what| format!("{what}\nlife: {}; mapped logs: {mapped}; {}", script.summary(), how.settings))
+    points
+        .drain(..)
+        .try_for_each(|point| {
+            let mut how = how.clone();
+            how.settings.reuse_logs = rng.one_in(2);
+            let second = Second { script: &script, how: &how, mapped, tally };
+            second.recover(point, &mut rng)
+        })
+        .map_err(|what| {
+            format!("{what}\nlife: {}; mapped logs: {mapped}; {}", script.summary(), how.settings)
+        })
 }
 
 /// Some points of the life, each as likely as any other.
@@ -116,7 +120,8 @@ impl Second<'_> {
         let mut closing = files.take_points();
         closing.push(files.fork());
         guard.verdict()?;
-        let before: Vec<State> = (safe.unwrap_or(count)..=count).map(|count| self.script.states[count].clone()).collect();
+        let before: Vec<State> =
+            (safe.unwrap_or(count)..=count).map(|count| self.script.states[count].clone()).collect();
         let after = vec![self.script.with_after(count)];
         let during: Vec<State> = before.iter().chain(&after).cloned().collect();
         for (what, points, allowed) in

@@ -78,6 +78,9 @@ impl Guard {
 
     fn goes(&self, path: &Path) {
         let Some(file) = name(path) else { return };
+        if !self.fs.exists(path).is_ok_and(|exists| exists) {
+            return;
+        }
         let directory = Path::new(DIR);
         let everything = PowerLoss {
             data: DataLoss::Everything,
@@ -100,6 +103,7 @@ impl Guard {
             FileName::Table(number) | FileName::OldTable(number) => {
                 now.is_some_and(|live| !live.known.contains(&number))
             }
+            FileName::Manifest(number) => now.is_none_or(|live| number > live.manifest),
             _ => blank,
         };
         if let Some(number) = file.number().filter(|_| never_counted) {

@@ -54,7 +54,10 @@ pub(super) struct Replayed {
     pub(super) memtable: Arc<Memtable>,
     /// Logs from which whole records were left out, for somebody to look at.
     pub(super) set_aside: Vec<u64>,
-    /// The length of the last log, if it ends in good order and its records are all in `memtable`.
+    /// The length of the last log, if it was closed and its records are all in `memtable`.
+    ///
+    /// Only then is it known to be durable. A sync of a log that was not closed may have failed, and the system may take
+    /// pages that it could not write for written: readers see them, and no later sync makes them last.
     pub(super) resumable: Option<u64>,
 }
 
@@ -109,13 +112,13 @@ impl Replay<'_> {
         let mut strict = self.strict;
         // True while the memtable holds what is in this log, no less and no more.
         let mut whole = done.memtable.is_empty();
-        let mut broken_off = None;
+        let (mut broken_off, mut closed) = (None, false);
         done.before_last_log = done.last_sequence;
         while let Some(item) = reader.next().map_err(|error| file_error(path, error))? {
             let (offset, data) = match item {
                 Item::Record { offset, data } => (offset, data),
                 Item::Damage { flaw, .. } => {
-                    whole = false;
+                    (whole, closed) = (false, false);
                     match flaw.kind {
                         FlawKind::Truncated if strict => broken_off = Some(flaw),
                         _ => self.report(path, &flaw)?,
@@ -143,6 +146,7 @@ impl Replay<'_> {
                 }
                 strict = false;
             }
+            closed = batch.is_empty();
             whole &= !self.apply(&batch, done)?;
         }
         let tail = reader.tail();
@@ -151,7 +155,7 @@ impl Replay<'_> {
                 .log(format_args!("Log #{number} ends in the middle of a record, behind {} bytes", tail.end));
         }
         // Room behind the end, or a torn record, and the log is not gone on with.
-        done.resumable = (whole && self.env.fs.len(path)? == tail.end).then_some(tail.end);
+        done.resumable = (whole && closed && self.env.fs.len(path)? == tail.end).then_some(tail.end);
         Ok(Next::GoOn)
     }
 

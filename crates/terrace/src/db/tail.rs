@@ -101,11 +101,12 @@ impl Engine {
             }
             state.busy = true;
             drop(state);
-            let synced = self.sync_logs();
-            if let Err(error) = &synced {
-                // What the device has is unknown for good, so nobody may believe a later success.
-                self.refuse(error);
-            }
+            // What the device has is unknown for good, so nobody may believe a later success; nor that an error for
+            // want of space had no effect.
+            let synced = self.sync_logs().map_err(|error| {
+                self.refuse(&error);
+                Error::Refused(Arc::new(error))
+            });
             state = self.syncer.state.lock();
             state.busy = false;
             self.syncer.changed.notify_all();

@@ -79,6 +79,11 @@ impl Manifest {
         self.open.as_ref().is_none_or(|open| open.framer.offset() >= self.limit.max(GROWTH * open.snapshot))
     }
 
+    /// True if every edit so far is known to be durable.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.open.is_some()
+    }
+
     /// Writes `edit` and makes it durable.
     ///
     /// On an error it is not known whether the edit counts; the next edit then begins a new manifest, which
