@@ -2,10 +2,12 @@
 
 use crate::tally::Tally;
 
+mod clocks;
 mod crash;
 mod errors;
 mod model;
 mod nested;
+mod rot;
 
 /// One attack. A case is whatever one seed stands for; cases know nothing of each other and run on several threads.
 #[derive(Debug)]
@@ -25,7 +27,8 @@ pub struct Harness {
 }
 
 /// Every attack.
-pub static HARNESSES: &[Harness] = &[model::RANDOM, crash::CRASH, nested::NESTED, errors::ERRORS];
+pub static HARNESSES: &[Harness] =
+    &[model::RANDOM, crash::CRASH, nested::NESTED, errors::ERRORS, rot::ROT, clocks::CLOCKS];
 
 /// The attack of that name.
 pub fn named(name: &str) -> Option<&'static Harness> {

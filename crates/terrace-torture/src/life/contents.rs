@@ -35,6 +35,16 @@ impl Values {
         id
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
     /// The bytes of a value.
     pub fn bytes(&self, id: ValueId) -> &[u8] {
         &self.values[id as usize]
