@@ -137,6 +137,18 @@ pub enum Op {
     },
 }
 
+impl Op {
+    /// The changes that it makes, in their order.
+    pub fn writes(&self) -> Vec<Write> {
+        match self {
+            Op::Put { key, value, .. } => vec![Write::Put { key: key.clone(), value: *value }],
+            Op::Delete { key, .. } => vec![Write::Delete { key: key.clone() }],
+            Op::Batch { writes, .. } => writes.clone(),
+            _ => Vec::new(),
+        }
+    }
+}
+
 struct Text<'a>(&'a [u8]);
 
 impl fmt::Display for Text<'_> {

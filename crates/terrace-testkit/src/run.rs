@@ -74,6 +74,11 @@ impl Plan {
         Plan { seed, shape, settings, ops }
     }
 
+    /// The writes that it makes, in their order.
+    pub fn writes(&self) -> impl Iterator<Item = Write> {
+        self.ops.iter().flat_map(Op::writes)
+    }
+
     /// Runs it on a database opened with its settings. The error is a report for a person to read.
     pub fn run(&self, subject: &mut dyn Subject, model: &mut Model) -> Result<(), Report<'_>> {
         self.run_part(0..self.ops.len(), subject, model)
