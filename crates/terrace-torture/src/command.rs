@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
 
+use terrace_mutants::Mutant;
+
 use crate::harness::{self, HARNESSES, Harness};
+use crate::mutants;
 use crate::runner::{self, Until};
 use crate::scoreboard::Scoreboard;
 use crate::seed::Seed;
@@ -30,6 +33,12 @@ enum Action {
         budget: Duration,
         #[command(flatten)]
         which: Which,
+    },
+    /// See that every deliberate bug is found
+    Mutants {
+        /// Only these
+        #[arg(value_parser = mutants::named)]
+        names: Vec<&'static Mutant>,
     },
     /// Repeat one case
     Replay {
@@ -59,6 +68,7 @@ pub fn main() -> ExitCode {
         Action::Torture { budget, which } => {
             all(&which, |harness, shares| Until::Elapsed(budget * harness.share / shares))
         }
+        Action::Mutants { names } => mutants::hunt(&names),
         Action::Replay { seed } => replay(seed),
     }
 }

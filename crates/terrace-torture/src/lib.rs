@@ -5,6 +5,7 @@
 //!   harness/*    one room an attack; `HARNESSES` is the list
 //!   seed         a seed names its attack, so that any seed that is printed can be replayed alone
 //!   tally        what was done, counted; what went wrong, kept
+//!   mutants      deliberate bugs, and whether the attacks find them
 //!   runner       cases on every core until a count or a time is reached
 //!   scoreboard   the figures of a run, as JSON and as a table
 //!   subject      a Terrace database as the subject of random operations
@@ -21,6 +22,7 @@
 
 pub mod command;
 pub mod harness;
+pub mod mutants;
 pub mod runner;
 pub mod scoreboard;
 pub mod seed;

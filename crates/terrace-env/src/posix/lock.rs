@@ -23,6 +23,7 @@ use std::path::Path;
 
 use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
+use terrace_mutants::mutant;
 
 use crate::claims::Claims;
 use crate::error::{FileError, Result};
@@ -57,7 +58,9 @@ impl Drop for Locked {
 pub(super) fn take(path: &Path, mode: LockMode) -> Result<Lock> {
     let fail = |e| FileError::new("lock", path, e);
     let mut held = HELD.lock();
-    if let Ok(found) = fs::metadata(path) {
+    if let Ok(found) = fs::metadata(path)
+        && !mutant!(LockFalls)
+    {
         admit(&held, identity(&found), mode).map_err(fail)?;
     }
     let file = open(path, mode).map_err(fail)?;
@@ -65,7 +68,9 @@ pub(super) fn take(path: &Path, mode: LockMode) -> Result<Lock> {
     admit(&held, identity, mode).map_err(fail)?;
     let file = Locked(file);
     lock_record(&file.0, mode).map_err(|e| fail(refused(e)))?;
-    lock_flock(&file.0, mode).map_err(|e| fail(refused(e)))?;
+    if !mutant!(LockFalls) {
+        lock_flock(&file.0, mode).map_err(|e| fail(refused(e)))?;
+    }
     held.add(identity, mode);
     Ok(Lock { file: Some(file), identity })
 }
@@ -137,8 +142,9 @@ fn set_record_lock(file: &File, kind: libc::c_short) -> io::Result<()> {
     let mut request: libc::flock = unsafe { std::mem::zeroed() };
     request.l_whence = libc::SEEK_SET as libc::c_short;
     request.l_type = kind;
+    let command = if mutant!(LockFalls) { libc::F_SETLK } else { SET_RECORD_LOCK };
     // SAFETY: the descriptor is open as long as `file` lives, and the call only reads `request`.
-    let answer = unsafe { libc::fcntl(file.as_raw_fd(), SET_RECORD_LOCK, &request) };
+    let answer = unsafe { libc::fcntl(file.as_raw_fd(), command, &request) };
     if answer == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
