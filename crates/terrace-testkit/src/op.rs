@@ -7,8 +7,10 @@ use std::fmt;
 
 use crate::rng::splitmix;
 
+mod kind;
 mod source;
 
+pub use kind::KINDS;
 pub(crate) use source::is_property;
 pub use source::{Shape, Source};
 
@@ -34,6 +36,17 @@ impl Value {
         bytes.truncate(self.len as usize);
         bytes
     }
+
+    /// True if these are its bytes.
+    pub fn is(self, bytes: &[u8]) -> bool {
+        let mut state = u64::from(self.seed);
+        bytes.len() == self.len as usize
+            && bytes.chunks(16).all(|found| {
+                let half = splitmix(&mut state).to_le_bytes();
+                let (first, second) = found.split_at(found.len().min(half.len()));
+                *first == half[..first.len()] && *second == half[..second.len()]
+            })
+    }
 }
 
 /// One change of a batch.
@@ -42,6 +55,23 @@ impl Value {
 pub enum Write {
     Put { key: Vec<u8>, value: Value },
     Delete { key: Vec<u8> },
+}
+
+impl Write {
+    /// The key that it changes.
+    pub fn key(&self) -> &[u8] {
+        match self {
+            Write::Put { key, .. } | Write::Delete { key } => key,
+        }
+    }
+
+    /// What the key has then.
+    pub fn value(&self) -> Option<Value> {
+        match self {
+            Write::Put { value, .. } => Some(*value),
+            Write::Delete { .. } => None,
+        }
+    }
 }
 
 /// Which keys a cursor shows.
@@ -135,6 +165,36 @@ pub enum Op {
     Property {
         name: &'static str,
     },
+    /// Something happens to the whole database; all slots become empty.
+    Upheaval(Upheaval),
+}
+
+/// What can happen to a whole database whose files are in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Upheaval {
+    /// The process dies, and the database is opened again.
+    Kill,
+    /// The power fails, with the loss of everything that was not synced, and the database is opened again.
+    PowerCut,
+    /// It is closed, harmed, repaired and opened again. Nothing that was stored is lost.
+    Repair(Harm),
+    /// It is destroyed, and a new one begun at the same place.
+    Destroy,
+    /// Its closed files are copied to another place, where life goes on; something else happens to the old ones.
+    Copy,
+    /// It is closed, verified and opened again.
+    Verify,
+    /// It is closed, read through a handle that can't write, and opened again.
+    ReadOnly,
+}
+
+/// What a repair has to mend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "named by what is gone")]
+pub enum Harm {
+    Nothing,
+    Current,
+    Manifest,
 }
 
 impl Op {
@@ -218,6 +278,22 @@ impl fmt::Display for Step {
     }
 }
 
+impl fmt::Display for Upheaval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Upheaval::Kill => "kill, open",
+            Upheaval::PowerCut => "power cut, open",
+            Upheaval::Repair(Harm::Nothing) => "close, repair, open",
+            Upheaval::Repair(Harm::Current) => "close, lose CURRENT, repair, open",
+            Upheaval::Repair(Harm::Manifest) => "close, lose the manifest, repair, open",
+            Upheaval::Destroy => "close, destroy, create",
+            Upheaval::Copy => "close, copy the files, open the copy",
+            Upheaval::Verify => "close, verify, open",
+            Upheaval::ReadOnly => "close, read, open",
+        })
+    }
+}
+
 impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -240,6 +316,7 @@ impl fmt::Display for Op {
             Op::ReopenWith { seed } => write!(f, "reopen with options of {seed:#x}"),
             Op::Size { begin, end } => write!(f, "size {} {}", Text(begin), Text(end)),
             Op::Property { name } => write!(f, "property {name}"),
+            Op::Upheaval(what) => what.fmt(f),
         }
     }
 }
@@ -272,5 +349,16 @@ mod tests {
         assert_eq!((a.bytes(), a.bytes().len()), (a.bytes(), 100));
         assert_ne!(a.bytes(), b.bytes());
         assert_eq!(Value { len: 0, seed: 9 }.bytes(), b"");
+        for len in 0..40 {
+            let value = Value { len, seed: 7 };
+            let mut bytes = value.bytes();
+            assert!(value.is(&bytes));
+            for at in 0..bytes.len() {
+                bytes[at] ^= 1;
+                assert!(!value.is(&bytes));
+                bytes[at] ^= 1;
+            }
+            assert!(!value.is(&[&bytes[..], b"x"].concat()));
+        }
     }
 }

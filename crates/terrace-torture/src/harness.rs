@@ -22,7 +22,7 @@ pub struct Harness {
 }
 
 /// Every attack.
-pub static HARNESSES: &[Harness] = &[model::RANDOM];
+pub static HARNESSES: &[Harness] = &[model::RANDOM, model::DISK, model::metamorphic::METAMORPHIC];
 
 /// The attack of that name.
 pub fn named(name: &str) -> Option<&'static Harness> {

@@ -39,6 +39,8 @@ figures! {
     BitFlips "bit_flips" 200_000,
     /// Operations compared with the model's answer.
     ModelOperations "model_ops" 50_000_000,
+    /// Operations whose answers were the same under other options.
+    SameAnswers "same_answers" 0,
     /// Models of a protocol explored to their end.
     LoomModels "loom_models" 0,
     /// Schedules of the whole engine.

@@ -41,8 +41,7 @@ type Opened = Result<Box<dyn Subject>, (StockClass, String)>;
 /// Splits a random run among owners, `turn` operations each. Every owner first sees exactly what the others left.
 #[track_caller]
 fn relay(stock: &'static Stock, seed: u64, owners: &[Owner], turn: usize) {
-    let plan =
-        Plan::draw(seed, owners.len() * turn, |shape, _| (shape.bounds, shape.sync_one_in) = (false, 0));
+    let plan = Plan::draw(seed, owners.len() * turn, |shape, _| (shape.own, shape.sync_one_in) = (false, 0));
     let (dir, mut rng) = (tempfile::tempdir().unwrap(), Rng::new(seed));
     let mut model = Model::new(plan.shape.order);
     for (at, owner) in owners.iter().enumerate() {
@@ -214,7 +213,7 @@ pub(crate) fn life(task: &str, path: &Path) -> Box<dyn Subject> {
 }
 
 fn killed_plan(seed: u64) -> (Plan, Settings) {
-    let plan = Plan::draw(seed, 600, |shape, _| (shape.bounds, shape.sync_one_in) = (false, 0));
+    let plan = Plan::draw(seed, 600, |shape, _| (shape.own, shape.sync_one_in) = (false, 0));
     let settings = Settings::draw(&mut Rng::new(seed), plan.shape.order);
     (plan, Settings { paranoid_checks: true, ..settings })
 }
@@ -229,7 +228,7 @@ fn each_opens_what_the_other_left_when_it_was_killed() {
             let dir = tempfile::tempdir().unwrap();
             crate::process::killed_after(&format!("life {owner:?} {seed}"), dir.path());
             let mut model = Model::new(plan.shape.order);
-            plan.writes().for_each(|write| model.write(&write));
+            model.write(&plan.writes().collect::<Vec<_>>());
             let mut heir =
                 heir.open(stock, dir.path(), &settings).unwrap_or_else(|e| panic!("{seed:#x}: {e:?}"));
             compare(&mut *heir, &mut model)
