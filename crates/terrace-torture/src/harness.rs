@@ -2,6 +2,7 @@
 
 use crate::tally::Tally;
 
+pub(crate) mod kills;
 mod model;
 
 /// One attack. A case is whatever one seed stands for; cases know nothing of each other and run on several threads.
@@ -22,7 +23,15 @@ pub struct Harness {
 }
 
 /// Every attack.
-pub static HARNESSES: &[Harness] = &[model::RANDOM, model::DISK, model::metamorphic::METAMORPHIC];
+pub static HARNESSES: &[Harness] = &[
+    model::RANDOM,
+    model::DISK,
+    model::metamorphic::METAMORPHIC,
+    kills::KILLS,
+    kills::FAILED_SYNCS,
+    kills::FULL_DISK,
+    kills::openers::OPENERS,
+];
 
 /// The attack of that name.
 pub fn named(name: &str) -> Option<&'static Harness> {
