@@ -12,10 +12,10 @@ mod source;
 
 pub use kind::KINDS;
 pub(crate) use source::is_property;
-pub use source::{Shape, Source};
+pub use source::{Shape, Source, ordinary_key};
 
 /// A value by its length and a seed: a thousand of them cost nothing to keep or to print.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Value {
     /// In bytes.
     pub len: u32,
@@ -120,6 +120,12 @@ pub enum Op {
     /// At a snapshot, if its slot holds one.
     Get {
         key: Vec<u8>,
+        at: Option<Slot>,
+    },
+    /// The ordinary keys of so many numbers, one after the other.
+    GetMany {
+        first: u64,
+        count: u64,
         at: Option<Slot>,
     },
     /// Every entry, forwards and backwards.
@@ -304,6 +310,9 @@ impl fmt::Display for Op {
                 write!(f, "batch {{ {} }}{}", writes.join("; "), Sync(*sync))
             }
             Op::Get { key, at } => write!(f, "get {}{}", Text(key), At(*at)),
+            Op::GetMany { first, count, at } => {
+                write!(f, "get {} and the next of {count}{}", Text(&ordinary_key(*first)), At(*at))
+            }
             Op::Scan { at } => write!(f, "scan{}", At(*at)),
             Op::Take { slot } => write!(f, "snapshot s{slot}"),
             Op::Release { slot } => write!(f, "release s{slot}"),

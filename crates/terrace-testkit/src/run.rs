@@ -3,7 +3,7 @@
 use std::ops::Range as Span;
 
 use crate::model::Model;
-use crate::op::{Op, Range, Shape, Slot, Source, Step, Upheaval, Value, Write, is_property};
+use crate::op::{Op, Range, Shape, Slot, Source, Step, Upheaval, Value, Write, is_property, ordinary_key};
 use crate::rng::{Rng, splitmix};
 use crate::settings::Settings;
 
@@ -165,6 +165,7 @@ impl Run<'_> {
                 self.settle_if(*sync);
             }
             Op::Get { key, at } => self.get(key, self.filled(*at))?,
+            Op::GetMany { first, count, at } => self.get_many(*first..first + count, self.filled(*at))?,
             Op::Scan { at } => self.scan(self.filled(*at))?,
             Op::Take { slot } => {
                 self.subject.take(*slot);
@@ -219,6 +220,12 @@ impl Run<'_> {
             return Ok(());
         }
         Err(format!("found {}, expected {}", show_value(found.as_deref()), show_expected(expected)))
+    }
+
+    fn get_many(&mut self, numbers: Span<u64>, at: Option<Slot>) -> Answer<()> {
+        numbers.map(ordinary_key).try_for_each(|key| {
+            self.get(&key, at).map_err(|what| format!("get \"{}\": {what}", key.escape_ascii()))
+        })
     }
 
     fn open(&mut self, slot: Slot, at: Option<Slot>, range: &Range) {

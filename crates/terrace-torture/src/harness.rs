@@ -4,6 +4,7 @@ use crate::tally::Tally;
 
 pub(crate) mod kills;
 mod model;
+mod stock;
 
 /// One attack. A case is whatever one seed stands for; cases know nothing of each other and run on several threads.
 #[derive(Debug)]
@@ -31,6 +32,10 @@ pub static HARNESSES: &[Harness] = &[
     kills::FAILED_SYNCS,
     kills::FULL_DISK,
     kills::openers::OPENERS,
+    stock::RELAY,
+    kills::HEIRS,
+    stock::POWER_CUTS,
+    stock::REPAIRS,
 ];
 
 /// The attack of that name.

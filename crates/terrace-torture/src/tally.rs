@@ -55,6 +55,8 @@ figures! {
     Acknowledged "acked" 5_000_000,
     /// Databases handed from Terrace to stock LevelDB or back.
     Relays "relays" 0,
+    /// Damaged databases that both engines repaired.
+    Repairs "repairs" 0,
 }
 
 /// Counters.

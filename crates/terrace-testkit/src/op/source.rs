@@ -50,13 +50,14 @@ static KINDS: &[Row] = &[
     (80, Source::delete),
     (40, Source::batch),
     (150, Source::get),
+    (15, Source::get_many),
     (1, Source::scan),
     (10, Source::take),
     (5, |s| Op::Release { slot: s.slot() }),
     (15, Source::open),
     (350, Source::step),
     (5, |s| Op::Close { slot: s.slot() }),
-    (1, |_| Op::Flush),
+    (4, |_| Op::Flush),
     (1, Source::compact),
     (1, Source::reopen),
     (5, Source::size),
@@ -129,7 +130,7 @@ impl Source {
         match self.rng.below(50) {
             0 => (0..self.rng.below(5)).map(|_| self.rng.pick(&[0x00, b'k', 0xfe, 0xff])).collect(),
             1 => vec![b'k'; self.rng.below(20) as usize],
-            _ => ordinary(self.rng.below(self.shape.keys)),
+            _ => ordinary_key(self.rng.below(self.shape.keys)),
         }
     }
 
@@ -182,6 +183,11 @@ impl Source {
 
     fn get(&mut self) -> Op {
         Op::Get { key: self.key(), at: self.maybe_slot() }
+    }
+
+    fn get_many(&mut self) -> Op {
+        let count = self.rng.below(200).min(self.shape.keys);
+        Op::GetMany { first: self.rng.below(self.shape.keys - count + 1), count, at: self.maybe_slot() }
     }
 
     fn scan(&mut self) -> Op {
@@ -239,8 +245,8 @@ impl Source {
     }
 }
 
-/// `k3/000010`, by hand: a run draws millions.
-fn ordinary(n: u64) -> Vec<u8> {
+/// The ordinary key of a number, as `k3/000010`. By hand: a run draws millions.
+pub fn ordinary_key(n: u64) -> Vec<u8> {
     let mut key = *b"k0/000000";
     key[1] += (n % 7) as u8;
     let mut rest = n;

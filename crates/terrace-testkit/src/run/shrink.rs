@@ -1,14 +1,17 @@
 //! From a list of operations that fails to one that a person can read.
 //!
 //! ```text
-//!   1. leave out ever smaller parts; where one is needed for what it writes, try a flush in its place
-//!   2. make single operations simpler
-//!   3. join writes to batches, if the list is still long
+//!   1. leave out whole kinds of operations, then whatever concerns ever smaller sets of keys
+//!   2. leave out ever smaller parts; where one is needed for what it writes, try a flush in its place
+//!   3. make single operations simpler
+//!   4. join writes to batches, if the list is still long
 //! ```
 //!
 //! Any part of a list is a list, so every attempt is just another run: kept if it still fails, whatever the failure.
 
-use crate::op::{Op, Range, Write};
+use std::collections::BTreeSet;
+
+use crate::op::{KINDS, Op, Range, Step, Write};
 
 /// A list of so many operations is short enough.
 const SHORT: usize = 30;
@@ -18,6 +21,8 @@ pub fn shrink(ops: Vec<Op>, budget: usize, fails: &mut dyn FnMut(&[Op]) -> bool)
     let mut shrinker = Shrinker { ops, budget, fails };
     loop {
         let before = shrinker.ops.clone();
+        shrinker.leave_out_kinds();
+        shrinker.leave_out_keys();
         shrinker.leave_out();
         shrinker.simplify();
         if shrinker.ops.len() > SHORT {
@@ -50,6 +55,35 @@ impl Shrinker<'_> {
     fn replaced(&self, at: usize, len: usize, by: &[Op]) -> Vec<Op> {
         let end = (at + len).min(self.ops.len());
         [&self.ops[..at], by, &self.ops[end..]].concat()
+    }
+
+    fn leave_out_kinds(&mut self) {
+        for kind in KINDS {
+            let others: Vec<Op> = self.ops.iter().filter(|op| op.kind() != *kind).cloned().collect();
+            if others.len() < self.ops.len() {
+                self.attempt(others);
+            }
+        }
+    }
+
+    fn leave_out_keys(&mut self) {
+        let keys: BTreeSet<Vec<u8>> =
+            self.ops.iter().flat_map(Op::writes).map(|write| write.key().to_vec()).collect();
+        let mut keys: Vec<Vec<u8>> = keys.into_iter().collect();
+        let mut part = keys.len().div_ceil(2);
+        while part > 0 {
+            let mut at = 0;
+            while at < keys.len() {
+                let some: BTreeSet<&[u8]> = keys[at..].iter().take(part).map(Vec::as_slice).collect();
+                let others = self.ops.iter().filter_map(|op| without(op, &some)).collect();
+                if self.attempt(others) {
+                    keys.drain(at..(at + part).min(keys.len()));
+                } else {
+                    at += part;
+                }
+            }
+            part /= 2;
+        }
     }
 
     fn leave_out(&mut self) {
@@ -89,6 +123,24 @@ impl Shrinker<'_> {
     }
 }
 
+/// The operation, or what of it does not concern the keys.
+fn without(op: &Op, keys: &BTreeSet<&[u8]>) -> Option<Op> {
+    match op {
+        Op::Put { key, .. } | Op::Delete { key, .. } | Op::Get { key, .. }
+            if keys.contains(key.as_slice()) =>
+        {
+            None
+        }
+        Op::Step { step: Step::Seek(key), .. } if keys.contains(key.as_slice()) => None,
+        Op::Batch { writes, sync } => {
+            let writes: Vec<Write> =
+                writes.iter().filter(|write| !keys.contains(write.key())).cloned().collect();
+            (!writes.is_empty()).then_some(Op::Batch { writes, sync: *sync })
+        }
+        op => Some(op.clone()),
+    }
+}
+
 /// Operations that do less.
 fn simpler(op: &Op) -> Vec<Op> {
     match op {
@@ -101,6 +153,12 @@ fn simpler(op: &Op) -> Vec<Op> {
             parts.map(|part| Op::Batch { writes: part.to_vec(), sync: *sync }).collect()
         }
         Op::Get { key, at: Some(_) } => vec![Op::Get { key: key.clone(), at: None }],
+        Op::GetMany { first, count, at } if *count > 1 => {
+            let half = count / 2;
+            [(*first, half), (first + half, count - half)]
+                .map(|(first, count)| Op::GetMany { first, count, at: *at })
+                .to_vec()
+        }
         Op::Scan { at: Some(_) } => vec![Op::Scan { at: None }],
         Op::Open { slot, at, range } => {
             let whole = Op::Open { slot: *slot, at: *at, range: Range::default() };
@@ -143,14 +201,13 @@ mod tests {
     }
 
     #[test]
-    fn finds_the_five_operations_that_matter() {
+    fn finds_the_few_operations_that_matter() {
         for seed in 0..5 {
             let plan = Plan::draw(seed, 20_000, |shape, _| shape.keys = 50);
             assert!(comes_back(&plan.ops));
             let short = shrink(plan.ops, 3_000_000, &mut comes_back);
             let kinds: Vec<&str> = short.iter().map(Op::kind).collect();
-            assert_eq!(short.len(), 5, "{kinds:?}");
-            assert_eq!(kinds[2..], ["flush", "reopen", "get"]);
+            assert!(short.len() <= 5 && kinds.ends_with(&["flush", "reopen", "get"]), "{kinds:?}");
         }
     }
 

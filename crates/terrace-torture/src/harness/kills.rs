@@ -27,7 +27,9 @@ use std::time::Duration;
 use tempfile::TempDir;
 use terrace::{Db, Options};
 use terrace_testkit::rng::Rng;
+use terrace_testkit::run::Entry;
 use terrace_testkit::settings::{Order, Settings};
+use terrace_testkit::stock::{Stock, stock_or_skip};
 
 use super::Harness;
 use crate::tally::{Figure, Tally};
@@ -70,11 +72,22 @@ pub(super) const FULL_DISK: Harness = Harness {
     run: |seed, tally| case(seed, tally, Kind::FullDisk),
 };
 
+pub(super) const HEIRS: Harness = Harness {
+    id: 41,
+    name: "heirs",
+    shows: "what Terrace or stock LevelDB had acknowledged when it was killed, the other finds",
+    check: 6,
+    share: 2,
+    run: |seed, tally| if stock_or_skip().is_some() { case(seed, tally, Kind::Heirs) } else { Ok(()) },
+};
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Plain,
     FailedSyncs,
     FullDisk,
+    /// Terrace and stock LevelDB in turns.
+    Heirs,
 }
 
 /// A database and what is known of it between two kills.
@@ -121,7 +134,8 @@ impl Case {
             },
             _ => Place::Directory(directory(&mut rng)?),
         };
-        let threads = 1 + rng.below(4);
+        // The stock library's database is one thread's here.
+        let threads = if kind == Kind::Heirs { 1 } else { 1 + rng.below(4) };
         let tracks = (0..threads).map(|thread| Track::new(seed, thread)).collect();
         Ok(Case { seed, kind, rng, notes: tempfile::tempdir()?, place, tracks })
     }
@@ -203,7 +217,13 @@ impl Case {
             },
             fail,
             ballast,
+            theirs: self.is_theirs(round),
+            for_both: self.kind == Kind::Heirs,
         }
+    }
+
+    fn is_theirs(&self, round: u64) -> bool {
+        self.kind == Kind::Heirs && (self.seed ^ round) % 2 == 0
     }
 
     /// Other options each time.
@@ -211,16 +231,13 @@ impl Case {
         self.seed ^ round << 32
     }
 
-    /// Opens what is left, in one way or the other, and compares it with what must be there.
+    /// Reads what is left, and compares it with what must be there.
     fn look(&mut self, round: u64, acknowledged: &[u64]) -> Result<(), String> {
-        let database = self.place.database();
-        let options = writer::options(&settings(self.settings_seed(round)), terrace::Env::system());
-        // Read-only, so that the next writer finds what this one left.
-        let read_only = self.rng.one_in(2) && database.join("CURRENT").exists();
-        let opened =
-            if read_only { Db::open_read_only(&database, &options) } else { Db::open(&database, &options) };
-        let db = opened.map_err(|error| format!("after the kill it does not open: {error}"))?;
-        let entries = db.iter().into_forward().collect::<terrace::Result<Vec<_>>>();
+        let settings = settings(self.settings_seed(round), self.kind == Kind::Heirs);
+        let entries = match self.kind {
+            Kind::Heirs if !self.is_theirs(round) => self.seen_by_theirs(&settings),
+            _ => self.seen_by_ours(&settings),
+        };
         let entries = entries.map_err(|error| format!("after the kill: {error}"))?;
         let mut rest = entries.as_slice();
         for (track, &acknowledged) in self.tracks.iter_mut().zip(acknowledged) {
@@ -229,10 +246,28 @@ impl Case {
             track.find(own, acknowledged)?;
             rest = others;
         }
-        if let Some((key, _)) = rest.first() {
-            return Err(format!("nobody wrote \"{}\"", key.escape_ascii()));
+        match rest.first() {
+            Some((key, _)) => Err(format!("nobody wrote \"{}\"", key.escape_ascii())),
+            None => Ok(()),
         }
-        db.close().map_err(|error| format!("after the kill, close: {error}"))
+    }
+
+    fn seen_by_ours(&mut self, settings: &Settings) -> Result<Vec<Entry>, String> {
+        let (database, options) = (self.place.database(), writer::options(settings, terrace::Env::system()));
+        // Read-only, so that the next writer finds what this one left.
+        let read_only = self.rng.one_in(2) && database.join("CURRENT").exists();
+        let open = if read_only { Db::open_read_only } else { Db::open };
+        let seen = open(&database, &options).and_then(|db| {
+            let entries = db.iter().into_forward().collect::<terrace::Result<Vec<_>>>()?;
+            db.close().map(|()| entries)
+        });
+        seen.map_err(|error| error.to_string())
+    }
+
+    fn seen_by_theirs(&self, settings: &Settings) -> Result<Vec<Entry>, String> {
+        let stock = Stock::load()?;
+        let seen = stock.open(&self.place.database(), settings).and_then(|db| db.scan());
+        seen.map_err(|error| error.text)
     }
 }
 
@@ -246,8 +281,10 @@ fn directory(rng: &mut Rng) -> std::io::Result<TempDir> {
     }
 }
 
-fn settings(seed: u64) -> Settings {
-    Settings::draw_own(&mut Rng::new(seed), Order::Bytewise)
+/// The options of a seed; for both engines those that both have.
+fn settings(seed: u64, for_both: bool) -> Settings {
+    let draw = if for_both { Settings::draw } else { Settings::draw_own };
+    draw(&mut Rng::new(seed), Order::Bytewise)
 }
 
 /// A sync that fails, early or late.

@@ -30,9 +30,16 @@ impl Engine {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn files_and_lengths(&self) -> Vec<(String, u64)> {
+        let files = self.files().unwrap();
+        let of = |name: String| (name.clone(), files.len(&self.path.join(name)).unwrap());
+        names(&*files, &self.path).unwrap().into_iter().filter(|name| name != "lost").map(of).collect()
+    }
+
     fn files(&self) -> Answer<Arc<MemFs>> {
         let world = self.world.as_ref().ok_or("the database is not in memory")?;
-        Ok(Arc::clone(&world.files))
+        Ok(world.files())
     }
 
     fn crash(&mut self, how: &Crash, settings: &Settings) -> Answer<()> {

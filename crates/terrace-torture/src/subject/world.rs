@@ -19,7 +19,7 @@ pub enum Threads {
 
 /// The files of a database, and what its env is made of besides.
 pub struct World {
-    pub(super) files: Arc<MemFs>,
+    files: Arc<MemFs>,
     threads: Threads,
     seed: u64,
 }
@@ -46,6 +46,11 @@ impl World {
         files.sync_dir(path)?;
         files.sync_dir(Path::new("/"))?;
         Ok(self)
+    }
+
+    /// Its files.
+    pub fn files(&self) -> Arc<MemFs> {
+        Arc::clone(&self.files)
     }
 
     /// An env on it.

@@ -16,9 +16,10 @@ use serde::{Deserialize, Serialize};
 use terrace::{Db, Env, Options, WriteBatch, WriteOptions};
 use terrace_env::fault::{FaultFs, Plan};
 use terrace_env::posix::PosixFs;
-use terrace_testkit::op::Write;
+use terrace_testkit::op::{Value, Write};
 use terrace_testkit::rng::Rng;
 use terrace_testkit::settings::Settings;
+use terrace_testkit::stock::Stock;
 
 use super::ledger::Ledger;
 use super::{settings, work};
@@ -40,6 +41,10 @@ pub(crate) struct Job {
     pub(super) fail: Option<String>,
     /// A file to remove when the disk is full.
     pub(super) ballast: Option<PathBuf>,
+    /// By stock LevelDB, in one thread.
+    pub(super) theirs: bool,
+    /// With options that it has, too.
+    pub(super) for_both: bool,
 }
 
 /// Memtables of the least size: something is always under way in the background.
@@ -51,11 +56,29 @@ pub(super) fn options(settings: &Settings, env: Env) -> Options {
 /// Writes until it is killed, or something goes wrong, or nobody watches any more.
 pub(crate) fn write(job: &Job, ledger: &Path) -> ExitCode {
     end_when_nobody_watches();
-    match Writer::open(job, ledger) {
-        Ok(writer) => writer.write_for_ever(),
-        Err(error) => eprintln!("{error}"),
+    let wrote = match job.theirs {
+        true => write_with_theirs(job, ledger),
+        false => Writer::open(job, ledger).map(|writer| writer.write_for_ever()),
+    };
+    if let Err(error) = wrote {
+        eprintln!("{error}");
     }
     ExitCode::FAILURE
+}
+
+fn write_with_theirs(job: &Job, ledger: &Path) -> Result<(), String> {
+    let (ledger, mut rng) = (Ledger::open(ledger, 1)?, Rng::new(job.seed));
+    let db = Stock::load()?.open(&job.database, &settings(job.settings, true)).map_err(|error| error.text)?;
+    for number in job.after[0] + 1.. {
+        let writes: Vec<(Vec<u8>, Option<Vec<u8>>)> = work::batch(job.seed, 0, number)
+            .iter()
+            .map(|write| (write.key().to_vec(), write.value().map(Value::bytes)))
+            .collect();
+        let writes: Vec<_> = writes.iter().map(|(key, value)| (key.as_slice(), value.as_deref())).collect();
+        db.write(&writes, rng.one_in(job.sync_one_in)).map_err(|error| error.text)?;
+        ledger.note(0, number)?;
+    }
+    Ok(())
 }
 
 /// Ends this process with the one that started it.
@@ -78,7 +101,7 @@ struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     fn open(job: &'a Job, ledger: &Path) -> Result<Writer<'a>, String> {
-        let options = options(&settings(job.settings), env(job)?);
+        let options = options(&settings(job.settings, job.for_both), env(job)?);
         let ledger = Ledger::open(ledger, job.after.len())?;
         let writer = Writer { job, options, ledger, db: RwLock::new(None), opened: AtomicU64::new(0) };
         writer.open_anew(0)?;

@@ -16,10 +16,13 @@ use crate::runner::{message, quietly};
 use crate::subject::{Engine, Threads, World};
 
 /// Operations that a search for a shorter list may run in all: some ten seconds' worth.
-const SHRINKING: usize = 1_000_000;
+const SHRINKING: usize = 2_000_000;
 
 /// How many numbers a list of operations may use up, with room to spare.
 const NUMBERS_PER_OPERATION: u64 = 64;
+
+/// Values of which a few fill a file: merges then find versions of one key in several files.
+const LARGE: u64 = 200_000;
 
 /// One case.
 pub(super) struct Life {
@@ -36,10 +39,17 @@ pub(super) struct Failure {
 }
 
 impl Life {
-    /// The life of `count` operations that `seed` stands for.
+    /// The life of `count` operations, or of fewer with large values, that `seed` stands for.
     pub(super) fn draw(seed: u64, count: usize) -> Life {
-        let plan = Plan::draw(seed, count, |shape, _| shape.upheavals = true);
         let mut rng = Rng::new(!seed);
+        let large = rng.one_in(6);
+        let count = if large { count / 4 } else { count };
+        let plan = Plan::draw(seed, count, |shape, _| {
+            shape.upheavals = true;
+            if large {
+                (shape.keys, shape.value_max) = (10, LARGE);
+            }
+        });
         let threads =
             rng.pick(&[Threads::None, Threads::None, Threads::None, Threads::Some(1 + seed as usize % 3)]);
         let last = MAX_SEQUENCE - count as u64 * NUMBERS_PER_OPERATION;
@@ -74,24 +84,46 @@ impl Life {
             .unwrap_or_else(|panic| Err(fail(format!("panic: {}", message(panic.as_ref())))))
     }
 
+    /// True if no threads take part.
+    #[cfg(test)]
+    pub(super) fn is_alone(&self) -> bool {
+        self.threads == Threads::None
+    }
+
+    /// The files that are there after all operations, with their lengths.
+    #[cfg(test)]
+    pub(super) fn leaves(&self) -> Vec<(String, u64)> {
+        let mut engine = Engine::in_memory(self.world().unwrap(), &self.plan.settings).unwrap();
+        self.plan.run(&mut engine, &mut Model::new(self.plan.shape.order)).unwrap();
+        engine.files_and_lengths()
+    }
+
     /// For a person: as few operations as it takes, and what they find.
     pub(super) fn explain(&self, failure: &Failure) -> String {
+        let until = (failure.at + 1).min(self.plan.ops.len());
+        let ops = &self.plan.ops[..until];
+        let alone = Life { plan: self.plan.clone(), threads: Threads::None, sequence: self.sequence };
         quietly(|| {
-            let until = (failure.at + 1).min(self.plan.ops.len());
-            let ops = self.plan.ops[..until].to_vec();
-            let Err(again) = self.run(&ops) else {
-                let near: String = list(&ops[until.saturating_sub(20)..], until.saturating_sub(20));
-                return format!("{self}\n{near}{}\nbut not every time", failure.what);
-            };
-            let short = shrink(ops, SHRINKING, &mut |ops| self.run(ops).is_err());
-            let last = self.run(&short).err().unwrap_or(again);
-            format!(
-                "{self}\n{} operations, of {until} that were made:\n{}{}",
-                short.len(),
-                list(&short, 0),
-                last.what
-            )
+            let found = [self, &alone].into_iter().find(|life| life.run(ops).is_err());
+            found.map_or_else(|| self.once(ops, failure), |life| life.shrunk(ops))
         })
+    }
+
+    /// What failed, and does not again.
+    fn once(&self, ops: &[Op], failure: &Failure) -> String {
+        let from = ops.len().saturating_sub(20);
+        format!("{self}\n{}{}\nbut not when it was repeated", list(&ops[from..], from), failure.what)
+    }
+
+    fn shrunk(&self, ops: &[Op]) -> String {
+        let short = shrink(ops.to_vec(), SHRINKING, &mut |ops| self.run(ops).is_err());
+        let found = self.run(&short).err().map_or("nothing, the last time".into(), |failure| failure.what);
+        format!(
+            "{self}\n{} operations, of {} that were made:\n{}{found}",
+            short.len(),
+            ops.len(),
+            list(&short, 0)
+        )
     }
 }
 
