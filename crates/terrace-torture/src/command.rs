@@ -8,6 +8,8 @@ use clap::{Parser, Subcommand};
 
 use terrace_mutants::Mutant;
 
+use crate::harness::kills::openers::{self, Opener};
+use crate::harness::kills::writer::{self, Job};
 use crate::harness::{self, HARNESSES, Harness};
 use crate::mutants;
 use crate::runner::{self, Until};
@@ -40,6 +42,16 @@ enum Action {
         #[arg(value_parser = mutants::named)]
         names: Vec<&'static Mutant>,
     },
+    /// What a process does that will be killed
+    #[command(hide = true)]
+    Write {
+        #[arg(value_parser = writer_job)]
+        job: Job,
+        ledger: std::path::PathBuf,
+    },
+    /// What a process does that races with another
+    #[command(hide = true)]
+    Open(Opener),
     /// Repeat one case
     Replay {
         /// As it was printed
@@ -69,6 +81,8 @@ pub fn main() -> ExitCode {
             all(&which, |harness, shares| Until::Elapsed(budget * harness.share / shares))
         }
         Action::Mutants { names } => mutants::hunt(&names),
+        Action::Write { job, ledger } => writer::write(&job, &ledger),
+        Action::Open(opener) => openers::open(&opener),
         Action::Replay { seed } => replay(seed),
     }
 }
@@ -114,6 +128,10 @@ fn replay(seed: Seed) -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+fn writer_job(text: &str) -> Result<Job, String> {
+    serde_json::from_str(text).map_err(|error| error.to_string())
 }
 
 fn attack(name: &str) -> Result<&'static Harness, String> {

@@ -2,7 +2,9 @@
 
 use crate::tally::Tally;
 
+pub(crate) mod kills;
 mod model;
+mod stock;
 
 /// One attack. A case is whatever one seed stands for; cases know nothing of each other and run on several threads.
 #[derive(Debug)]
@@ -22,7 +24,19 @@ pub struct Harness {
 }
 
 /// Every attack.
-pub static HARNESSES: &[Harness] = &[model::RANDOM];
+pub static HARNESSES: &[Harness] = &[
+    model::RANDOM,
+    model::DISK,
+    model::metamorphic::METAMORPHIC,
+    kills::KILLS,
+    kills::FAILED_SYNCS,
+    kills::FULL_DISK,
+    kills::openers::OPENERS,
+    stock::RELAY,
+    kills::HEIRS,
+    stock::POWER_CUTS,
+    stock::REPAIRS,
+];
 
 /// The attack of that name.
 pub fn named(name: &str) -> Option<&'static Harness> {

@@ -39,6 +39,8 @@ figures! {
     BitFlips "bit_flips" 200_000,
     /// Operations compared with the model's answer.
     ModelOperations "model_ops" 50_000_000,
+    /// Operations whose answers were the same under other options.
+    SameAnswers "same_answers" 0,
     /// Models of a protocol explored to their end.
     LoomModels "loom_models" 0,
     /// Schedules of the whole engine.
@@ -53,6 +55,8 @@ figures! {
     Acknowledged "acked" 5_000_000,
     /// Databases handed from Terrace to stock LevelDB or back.
     Relays "relays" 0,
+    /// Damaged databases that both engines repaired.
+    Repairs "repairs" 0,
 }
 
 /// Counters.
