@@ -142,6 +142,8 @@ pub trait WritableFile: Send {
     fn append(&mut self, data: &[u8]) -> Result<()>;
 
     /// Hands everything appended so far to the system: it survives the death of the process.
+    ///
+    /// After an error an unknown prefix was handed over, and the rest never will be: a later call writes nothing of it.
     fn flush(&mut self) -> Result<()>;
 
     /// Flushes, then makes everything appended so far durable: it survives a power cut, if the file's name does.

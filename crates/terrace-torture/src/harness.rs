@@ -2,8 +2,13 @@
 
 use crate::tally::Tally;
 
+mod clocks;
+mod crash;
+mod errors;
 pub(crate) mod kills;
 mod model;
+mod nested;
+mod rot;
 mod stock;
 
 /// One attack. A case is whatever one seed stands for; cases know nothing of each other and run on several threads.
@@ -28,6 +33,11 @@ pub static HARNESSES: &[Harness] = &[
     model::RANDOM,
     model::DISK,
     model::metamorphic::METAMORPHIC,
+    crash::CRASH,
+    nested::NESTED,
+    errors::ERRORS,
+    rot::ROT,
+    clocks::CLOCKS,
     kills::KILLS,
     kills::FAILED_SYNCS,
     kills::FULL_DISK,

@@ -8,6 +8,7 @@
 //!   mutants      deliberate bugs, and whether the attacks find them
 //!   runner       cases on every core until a count or a time is reached
 //!   scoreboard   the figures of a run, as JSON and as a table
+//!   life         lives of stores on files in memory, and what a crash may leave of them
 //!   subject      a Terrace database as the subject of random operations
 //! ```
 //!
@@ -22,6 +23,7 @@
 
 pub mod command;
 pub mod harness;
+pub mod life;
 pub mod mutants;
 pub mod runner;
 pub mod scoreboard;

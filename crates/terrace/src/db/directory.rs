@@ -119,7 +119,7 @@ impl Engine {
         for file in files {
             let needed = match file {
                 FileName::Log(number) => number >= log_number,
-                FileName::Manifest(number) => number >= manifest,
+                FileName::Manifest(number) => number == manifest,
                 FileName::Table(number) | FileName::OldTable(number) => live.contains(&number),
                 FileName::Temp(_) => false,
                 FileName::Current | FileName::Lock | FileName::InfoLog | FileName::OldInfoLog => true,

@@ -164,7 +164,7 @@ impl Opening<'_> {
         let logs = self.check_files(&files)?;
         let mut edit = VersionEdit::default();
         let mut replayed = self.replay(&logs, &next_file, &mut edit)?;
-        let manifest = self.manifest();
+        let manifest = self.manifest(&replayed);
         let tail = self.log_tail(&logs, &mut replayed, &next_file, &mut edit)?;
         let changes = !edit.added.is_empty() || tail.log.number != self.recovered.set.log_number;
         edit.log_number = Some(tail.log.number);
@@ -266,15 +266,15 @@ impl Opening<'_> {
         replay.run(logs)
     }
 
-    /// The manifest of the last run, if it may be gone on with, or one to come.
-    fn manifest(&mut self) -> Result<Manifest> {
+    /// The manifest of the last run, if it may be gone on with, or one to come. As with the log, only that of a run which
+    /// closed the database is known to be durable.
+    fn manifest(&mut self, replayed: &Replayed) -> Result<Manifest> {
         self.recovered.set.guarded |= !self.options.compression.portable;
         let mut manifest = Manifest::new(&self.options.env, self.directory, self.options.max_file_size);
         manifest.succeeds(self.recovered.manifest);
+        let closed = replayed.resumable.is_some() && self.recovered.ours;
         let small = self.recovered.resumable.filter(|&length| length < self.options.max_file_size);
-        if let Some(length) =
-            small.filter(|_| self.options.reuse_logs && self.recovered.ours && !self.newly_guarded())
-        {
+        if let Some(length) = small.filter(|_| self.options.reuse_logs && closed && !self.newly_guarded()) {
             manifest.resume(self.recovered.manifest, length)?;
         }
         Ok(manifest)

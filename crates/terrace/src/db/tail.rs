@@ -112,10 +112,12 @@ impl Engine {
             drop(state);
             let synced = self.sync_logs();
             let synced = if mutant!(SyncErrorIgnored) { synced.or(Ok(write)) } else { synced };
-            if let Err(error) = &synced {
-                // What the device has is unknown for good, so nobody may believe a later success.
-                self.refuse(error);
-            }
+            // What the device has is unknown for good, so nobody may believe a later success; nor that an error for
+            // want of space had no effect.
+            let synced = synced.map_err(|error| {
+                self.refuse(&error);
+                Error::Refused(Arc::new(error))
+            });
             state = self.syncer.state.lock();
             state.busy = false;
             self.syncer.changed.notify_all();
