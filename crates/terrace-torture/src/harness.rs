@@ -2,6 +2,7 @@
 
 use crate::tally::Tally;
 
+mod fuzz;
 mod model;
 
 /// One attack. A case is whatever one seed stands for; cases know nothing of each other and run on several threads.
@@ -22,7 +23,7 @@ pub struct Harness {
 }
 
 /// Every attack.
-pub static HARNESSES: &[Harness] = &[model::RANDOM];
+pub static HARNESSES: &[Harness] = &[model::RANDOM, fuzz::RANDOM];
 
 /// The attack of that name.
 pub fn named(name: &str) -> Option<&'static Harness> {

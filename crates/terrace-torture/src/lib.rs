@@ -4,6 +4,8 @@
 //!   command      what `cargo xtask check`, `torture` and `replay` do
 //!   harness/*    one room an attack; `HARNESSES` is the list
 //!   seed         a seed names its attack, so that any seed that is printed can be replayed alone
+//!   fuzz/*       everything that reads bytes, as functions of bytes
+//!   memory       what a thread holds, counted
 //!   tally        what was done, counted; what went wrong, kept
 //!   runner       cases on every core until a count or a time is reached
 //!   scoreboard   the figures of a run, as JSON and as a table
@@ -20,7 +22,9 @@
 )]
 
 pub mod command;
+pub mod fuzz;
 pub mod harness;
+pub mod memory;
 pub mod runner;
 pub mod scoreboard;
 pub mod seed;

@@ -1,0 +1,55 @@
+//! Whole directories, repaired.
+
+use std::sync::Arc;
+
+use terrace::{Db, ErrorKind, RepairOptions, repair};
+
+use super::{contents, directory};
+use crate::fuzz::form::Form;
+use crate::fuzz::{Target, pack};
+
+pub(super) const TARGET: Target = Target {
+    name: "repair",
+    shows: "whatever lies in a directory, a repair makes a sound database of it, and leaves a sound one alone",
+    form: Form::Pack,
+    runs: 200,
+    seeds: directory::seeds,
+    run,
+};
+
+fn run(input: &[u8]) {
+    let files = pack::decode(input);
+    let fs = contents::files(files.iter().map(|(name, bytes)| (name.as_str(), *bytes)));
+    let options = contents::options(Arc::clone(&fs));
+    let sound = contents::examined(&options).is_some_and(|report| report.is_clean());
+    let before = Db::open_read_only(contents::PLACE, &options).ok().map(|db| contents::entries(&db));
+    let how = RepairOptions { dry_run: true };
+    let plan = repair(contents::PLACE, &options, &how).map(|report| report.changed);
+    let report = match repair(contents::PLACE, &options, &RepairOptions::default()) {
+        Ok(report) => report,
+        // No database, or another comparator's.
+        Err(error) => {
+            return assert_eq!(error.kind(), ErrorKind::InvalidArgument, "can't be repaired: {error}");
+        }
+    };
+    contents::assert_inside(&fs);
+    assert_eq!(plan.ok(), Some(report.changed), "a dry run said otherwise: {report}");
+    assert!(!sound || !report.changed, "a sound database was changed: {report}");
+    let after = contents::examined(&options).expect("a repaired database can be looked at");
+    assert!(after.is_clean(), "not sound when it was repaired: {after}\n{report}");
+    let db = Db::open(contents::PLACE, &options)
+        .unwrap_or_else(|error| panic!("does not open when it was repaired: {error}\n{report}"));
+    let now = contents::read(&db, true);
+    if let (true, Some(Ok(before)), Some(now)) = (sound, before, now) {
+        assert!(
+            before == now,
+            "a sound database has other contents: {} entries, were {}",
+            now.len(),
+            before.len()
+        );
+    }
+    drop(db);
+    let again =
+        repair(contents::PLACE, &options, &RepairOptions::default()).expect("what was repaired can be again");
+    assert!(!again.changed, "there was more to repair: {again}");
+}
