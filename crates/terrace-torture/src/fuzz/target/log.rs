@@ -98,7 +98,7 @@ impl Read for Trickle<'_> {
             2 => Err(io::ErrorKind::Interrupted.into()),
             5 => Err(io::ErrorKind::WouldBlock.into()),
             turn => {
-                let most = if turn < 4 { turn } else { 1000 * turn };
+                let most = if turn < 4 { 1 + turn } else { 1000 * turn };
                 let len = most.min(buf.len());
                 self.rest.read(&mut buf[..len])
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use terrace::{Db, ErrorKind, RepairOptions, repair};
+use terrace::{Db, ErrorKind, Problem, RepairOptions, repair};
 
 use super::{contents, directory};
 use crate::fuzz::form::Form;
@@ -10,7 +10,7 @@ use crate::fuzz::{Target, pack};
 
 pub(super) const TARGET: Target = Target {
     name: "repair",
-    shows: "whatever lies in a directory, a repair makes a sound database of it, and leaves a sound one alone",
+    shows: "whatever lies in a directory, a repair makes a sound database of it, and a sound one keeps its contents",
     form: Form::Pack,
     runs: 200,
     seeds: directory::seeds,
@@ -34,9 +34,13 @@ fn run(input: &[u8]) {
     };
     contents::assert_inside(&fs);
     assert_eq!(plan.ok(), Some(report.changed), "a dry run said otherwise: {report}");
-    assert!(!sound || !report.changed, "a sound database was changed: {report}");
+    // Level-0 tables whose numbers don't tell their age mislead stock LevelDB, and are merged.
+    let kept = !report.changed || report.problems.is_empty() && report.tables_merged > 0;
+    assert!(!sound || kept, "a sound database was changed: {report}");
     let after = contents::examined(&options).expect("a repaired database can be looked at");
-    assert!(after.is_clean(), "not sound when it was repaired: {after}\n{report}");
+    // A log may end in a record that was being written: the next open leaves it out, and a repair need not.
+    let torn = |problem: &Problem| problem.what.contains("no whole record");
+    assert!(after.problems.iter().all(torn), "not sound when it was repaired: {after}\n{report}");
     let db = Db::open(contents::PLACE, &options)
         .unwrap_or_else(|error| panic!("does not open when it was repaired: {error}\n{report}"));
     let now = contents::read(&db, true);
