@@ -32,7 +32,7 @@ use crate::snapshot::Snapshots;
 use crate::stream::{Reading, file_error};
 use crate::sync::{Arc, ArcSwap, ArcSwapOption, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
 use crate::tables::{TableCache, TableContext};
-use crate::version::{Manifest, Recovered, VersionSet};
+use crate::version::{Manifest, Recovered, VersionSet, used_number};
 
 /// The block cache of a database that was given none, in bytes.
 const DEFAULT_CACHE: usize = 8 << 20;
@@ -157,8 +157,7 @@ impl Opening<'_> {
     fn writable(mut self, lock: Box<dyn FileLock>) -> Result<Arc<Engine>> {
         let files = list(&self.options.env, self.directory)?;
         // A number that was ever used, even by a leftover, is not used again.
-        let used = files.iter().filter_map(FileName::number).max().unwrap_or(0);
-        let next_file = AtomicU64::new(self.recovered.next_file.max(used.saturating_add(1)));
+        let next_file = AtomicU64::new(self.recovered.next_file.max(used_number(&files) + 1));
         let logs = self.check_files(&files)?;
         let mut edit = VersionEdit::default();
         let mut replayed = self.replay(&logs, &next_file, &mut edit)?;
