@@ -14,6 +14,10 @@ pub(crate) fn replay() -> ExitCode {
     run("replay")
 }
 
+pub(crate) fn fuzz() -> ExitCode {
+    run("fuzz")
+}
+
 /// Runs the program with `action` and everything that followed it on the command line.
 fn run(action: &str) -> ExitCode {
     let mut cargo = Command::new("cargo");

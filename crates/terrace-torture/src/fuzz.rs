@@ -6,7 +6,8 @@
 //!   mutate     changes inputs
 //!   pack       a directory of files as one input
 //!   corpus     where inputs come from: made by code, and kept in corpora/
-//!   twin       the way of inputs that break a target: smaller, and into a message
+//!   finding    what an input does; one that breaks a target is made smaller, and told
+//!   libfuzzer  builds and runs the program in fuzz/
 //! ```
 //!
 //! The same table is run by a plain test over the corpora, by the attack `fuzz` (random changes, counted), and by
@@ -16,6 +17,7 @@
 pub mod corpus;
 mod finding;
 pub mod form;
+pub mod libfuzzer;
 pub mod mutate;
 pub mod pack;
 mod target;

@@ -3,6 +3,7 @@
 use crate::tally::Tally;
 
 mod fuzz;
+mod guided;
 mod model;
 
 /// One attack. A case is whatever one seed stands for; cases know nothing of each other and run on several threads.
@@ -23,9 +24,14 @@ pub struct Harness {
 }
 
 /// Every attack.
-pub static HARNESSES: &[Harness] = &[model::RANDOM, fuzz::RANDOM];
+pub static HARNESSES: &[Harness] = &[model::RANDOM, fuzz::RANDOM, guided::GUIDED];
 
 /// The attack of that name.
 pub fn named(name: &str) -> Option<&'static Harness> {
     HARNESSES.iter().find(|harness| harness.name == name)
+}
+
+/// True for the attack that needs libFuzzer, which not every machine can build.
+pub fn is_guided(harness: &Harness) -> bool {
+    harness.id == guided::GUIDED.id
 }

@@ -7,7 +7,7 @@ use terrace_env::mem::MemFs;
 use terrace_testkit::fabricate::catalogue;
 use terrace_testkit::run::Entry;
 
-use super::contents;
+use super::contents::{self, State};
 use crate::fuzz::form::Form;
 use crate::fuzz::{INPUT_MAX, Target, pack};
 
@@ -34,30 +34,31 @@ fn run(input: &[u8]) {
     let files = pack::decode(input);
     let before = contents::files(files.iter().map(|(name, bytes)| (name.as_str(), *bytes)));
     let options = contents::options(Arc::clone(&before));
-    let sound = contents::examined(&options).is_some_and(|report| report.is_clean());
-    let seen = read_only(&options, sound);
+    let state = contents::state(&files, &options);
+    let seen = read_only(&options, state);
     let again = Arc::new(before.fork());
-    writable(&with(&options, &again), sound, seen.as_ref());
+    writable(&with(&options, &again), state, seen.as_ref());
     contents::assert_inside(&before);
     contents::assert_inside(&again);
 }
 
-fn read_only(options: &Options, sound: bool) -> Option<Vec<Entry>> {
+fn read_only(options: &Options, state: State) -> Option<Vec<Entry>> {
     match Db::open_read_only(contents::PLACE, options) {
-        Ok(db) => contents::read(&db, sound),
+        Ok(db) => contents::read(&db, state),
         Err(error) => {
-            assert!(!sound, "a sound database does not open: {error}");
+            assert!(state == State::Doubtful, "a sound database does not open: {error}");
             None
         }
     }
 }
 
-fn writable(options: &Options, sound: bool, seen: Option<&Vec<Entry>>) {
+fn writable(options: &Options, state: State, seen: Option<&Vec<Entry>>) {
+    let sound = state >= State::Sound;
     let db = match Db::open(contents::PLACE, options) {
         Ok(db) => db,
         Err(error) => return assert!(!sound, "a sound database does not open for writing: {error}"),
     };
-    same(&db, sound, seen, "opened for writing");
+    same(&db, state, seen, "opened for writing");
     let bounded = ReadOptions {
         lower_bound: Some(b"b".to_vec()),
         upper_bound: Some(b"k".to_vec()),
@@ -70,7 +71,7 @@ fn writable(options: &Options, sound: bool, seen: Option<&Vec<Entry>>) {
     );
     let compacted = db.compact_range(None, None);
     assert!(!sound || compacted.is_ok(), "a sound database does not compact: {compacted:?}");
-    same(&db, sound, seen, "compacted");
+    same(&db, state, seen, "compacted");
     let put = db.put(b"key-c", b"a new value");
     if put.is_ok() {
         assert_eq!(
@@ -89,9 +90,9 @@ fn writable(options: &Options, sound: bool, seen: Option<&Vec<Entry>>) {
     }
 }
 
-fn same(db: &Db, sound: bool, seen: Option<&Vec<Entry>>, when: &str) {
-    let now = contents::read(db, sound);
-    if let (true, Some(seen), Some(now)) = (sound, seen, now) {
+fn same(db: &Db, state: State, seen: Option<&Vec<Entry>>, when: &str) {
+    let now = contents::read(db, state);
+    if let (State::Plain, Some(seen), Some(now)) = (state, seen, now) {
         assert!(now == *seen, "a sound database, {when}: {} entries, were {}", now.len(), seen.len());
     }
 }
