@@ -33,6 +33,7 @@ static COMMANDS: &[Command] = &[
         help: "Run fuzz targets under libFuzzer: [TARGET] --seconds N",
         run: torture::fuzz,
     },
+    Command { name: "mutants", help: "Build every deliberate bug and see it found", run: torture::mutants },
     Command { name: "replay", help: "Repeat one case of an attack: --seed N", run: torture::replay },
 ];
 

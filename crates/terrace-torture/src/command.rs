@@ -6,9 +6,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
+use terrace_mutants::Mutant;
 
 use crate::fuzz::{self, TARGETS, Target, libfuzzer};
 use crate::harness::{self, HARNESSES, Harness};
+use crate::mutants;
 use crate::runner::{self, Until};
 use crate::scoreboard::Scoreboard;
 use crate::seed::{self, Seed};
@@ -42,6 +44,12 @@ enum Action {
         #[arg(long, default_value_t = 60)]
         seconds: u64,
     },
+    /// See that every deliberate bug is found
+    Mutants {
+        /// Only these
+        #[arg(value_parser = mutants::named)]
+        names: Vec<&'static Mutant>,
+    },
     /// Repeat one case
     Replay {
         /// As it was printed
@@ -71,6 +79,7 @@ pub fn main() -> ExitCode {
             all(&which, |harness, shares| Until::Elapsed(budget * harness.share / shares))
         }
         Action::Fuzz { target, seconds } => fuzz(target, seconds),
+        Action::Mutants { names } => mutants::hunt(&names),
         Action::Replay { seed } => replay(seed),
     }
 }

@@ -7,6 +7,7 @@
 //!   fuzz/*       everything that reads bytes, as functions of bytes
 //!   memory       what a thread holds, counted
 //!   tally        what was done, counted; what went wrong, kept
+//!   mutants      deliberate bugs, and whether the attacks find them
 //!   runner       cases on every core until a count or a time is reached
 //!   scoreboard   the figures of a run, as JSON and as a table
 //!   subject      a Terrace database as the subject of random operations
@@ -25,6 +26,7 @@ pub mod command;
 pub mod fuzz;
 pub mod harness;
 pub mod memory;
+pub mod mutants;
 pub mod runner;
 pub mod scoreboard;
 pub mod seed;

@@ -30,8 +30,9 @@ const fn at(floor: u8, name: &'static str) -> Crate {
 }
 
 static CRATES: &[Crate] = &[
-    at(0, "terrace-env"),
-    at(1, "terrace-format"),
+    at(0, "terrace-mutants"),
+    at(1, "terrace-env"),
+    at(2, "terrace-format"),
     at(8, "terrace"),
     at(9, "terrace-bench"),
     at(10, "terrace-cli"),

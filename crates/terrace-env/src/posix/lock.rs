@@ -22,6 +22,7 @@ use std::path::Path;
 
 use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
+use terrace_mutants::mutant;
 
 use crate::claims::Claims;
 use crate::error::{FileError, Result};
@@ -44,14 +45,18 @@ pub(super) struct Lock {
 pub(super) fn take(path: &Path, mode: LockMode) -> Result<Lock> {
     let fail = |e| FileError::new("lock", path, e);
     let mut held = HELD.lock();
-    if let Ok(found) = fs::metadata(path) {
+    if let Ok(found) = fs::metadata(path)
+        && !mutant!(LockFalls)
+    {
         admit(&held, identity(&found), mode).map_err(fail)?;
     }
     let file = open(path, mode).map_err(fail)?;
     let identity = identity(&file.metadata().map_err(fail)?);
     admit(&held, identity, mode).map_err(fail)?;
     lock_record(&file, mode).map_err(|e| fail(refused(e)))?;
-    lock_flock(&file, mode).map_err(|e| fail(refused(e)))?;
+    if !mutant!(LockFalls) {
+        lock_flock(&file, mode).map_err(|e| fail(refused(e)))?;
+    }
     held.add(identity, mode);
     Ok(Lock { file: Some(file), identity })
 }
@@ -118,7 +123,8 @@ fn lock_record(file: &File, mode: LockMode) -> io::Result<()> {
         LockMode::Exclusive => libc::F_WRLCK,
         LockMode::Shared => libc::F_RDLCK,
     } as libc::c_short;
+    let command = if mutant!(LockFalls) { libc::F_SETLK } else { SET_RECORD_LOCK };
     // SAFETY: the descriptor is open as long as `file` lives, and the call only reads `request`.
-    let answer = unsafe { libc::fcntl(file.as_raw_fd(), SET_RECORD_LOCK, &request) };
+    let answer = unsafe { libc::fcntl(file.as_raw_fd(), command, &request) };
     if answer == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -16,6 +16,7 @@ use terrace_format::filename::FileName;
 use terrace_format::key::InternalComparator;
 use terrace_format::log::{Framer, Item, LogReader};
 use terrace_format::table::TableOptions;
+use terrace_mutants::mutant;
 
 use super::directory::{list, lock, lock_shared};
 use super::replay::{Replay, Replayed, on_level_0};
@@ -32,7 +33,7 @@ use crate::snapshot::Snapshots;
 use crate::stream::{Reading, file_error};
 use crate::sync::{Arc, ArcSwap, ArcSwapOption, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
 use crate::tables::{TableCache, TableContext};
-use crate::version::{Manifest, Recovered, VersionSet, used_number};
+use crate::version::{Manifest, Recovered, VersionSet};
 
 /// The block cache of a database that was given none, in bytes.
 const DEFAULT_CACHE: usize = 8 << 20;
@@ -90,7 +91,7 @@ fn missing(directory: &Path) -> Error {
 ///
 /// A creation that was cut short leaves no table, and a log without records.
 fn refuse_data(env: &Env, directory: &Path) -> Result<()> {
-    for file in list(env, directory)? {
+    for file in list(env, directory, 0)? {
         let path = directory.join(file.to_string());
         let holds_data = match file {
             FileName::Table(_) | FileName::OldTable(_) => true,
@@ -155,9 +156,11 @@ struct Opening<'a> {
 
 impl Opening<'_> {
     fn writable(mut self, lock: Box<dyn FileLock>) -> Result<Arc<Engine>> {
-        let files = list(&self.options.env, self.directory)?;
+        let files = list(&self.options.env, self.directory, self.recovered.next_file)?;
         // A number that was ever used, even by a leftover, is not used again.
-        let next_file = AtomicU64::new(self.recovered.next_file.max(used_number(&files) + 1));
+        let used =
+            files.iter().filter_map(FileName::number).max().filter(|_| !mutant!(NumberReused)).unwrap_or(0);
+        let next_file = AtomicU64::new(self.recovered.next_file.max(used.saturating_add(1)));
         let logs = self.check_files(&files)?;
         let mut edit = VersionEdit::default();
         let mut replayed = self.replay(&logs, &next_file, &mut edit)?;
@@ -186,7 +189,7 @@ impl Opening<'_> {
     }
 
     fn read_only(mut self, lock: Option<Box<dyn FileLock>>) -> Result<Arc<Engine>> {
-        let files = list(&self.options.env, self.directory)?;
+        let files = list(&self.options.env, self.directory, self.recovered.next_file)?;
         let logs = self.check_files(&files)?;
         let mut frozen = Vec::new();
         let replayed = self.replay_into(&logs, &mut |memtable| {
@@ -290,7 +293,10 @@ impl Opening<'_> {
         next_file: &AtomicU64,
         edit: &mut VersionEdit,
     ) -> Result<LogTail> {
-        let sequence = replayed.last_sequence;
+        let sequence = match mutant!(SequenceFromManifest) {
+            true => self.recovered.set.last_sequence,
+            false => replayed.last_sequence,
+        };
         let resumable = replayed.resumable.filter(|_| self.options.reuse_logs && self.recovered.ours);
         let (log, framer) = match (logs.last(), resumable) {
             (Some(&number), Some(length)) => (self.resume_log(number, length)?, Framer::at(length)),

@@ -16,7 +16,7 @@ use super::settle::{self, Outcome};
 use super::workshop::Workshop;
 use crate::error::Result;
 use crate::verify::{Problem, Row};
-use crate::version::{set_current, used_number};
+use crate::version::set_current;
 
 /// A repair at work.
 pub(super) struct Job<'a> {
@@ -45,7 +45,8 @@ impl Job<'_> {
 
     /// Writes every new table, and finds out what is to be done.
     fn prepare(&mut self) -> Result<Remedy> {
-        self.shop.next_file = used_number(&self.files) + 1;
+        let used = self.files.iter().filter_map(FileName::number).max().unwrap_or(0);
+        self.shop.next_file = used.saturating_add(1);
         match learn(&self.shop, &self.files, &mut self.report.problems)? {
             Known::Tree { recovered, named } => match self.is_behind(&recovered)? {
                 true => {

@@ -244,14 +244,8 @@ struct Numbers {
 /// Far beyond what any database reaches, and far enough from the end that counting on can't overflow.
 pub(crate) const MAX_FILE_NUMBER: u64 = u64::MAX / 2;
 
-/// A file of up to this number may raise the next one, if no manifest tells of it. It leaves room up to the numbers that a
-/// manifest can't have: a stray file must not bring a database there.
-const MAX_STRAY_NUMBER: u64 = MAX_FILE_NUMBER / 2;
-
-/// The greatest number of `files` that a new file has to be above.
-pub(crate) fn used_number(files: &[FileName]) -> u64 {
-    files.iter().filter_map(FileName::number).filter(|number| *number <= MAX_STRAY_NUMBER).max().unwrap_or(0)
-}
+/// A file with a greater number is none of the database's, unless the manifest has come there.
+pub(crate) const MAX_STRAY_NUMBER: u64 = MAX_FILE_NUMBER / 2;
 
 impl Numbers {
     fn take(&mut self, edit: &VersionEdit) {
