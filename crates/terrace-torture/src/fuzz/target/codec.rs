@@ -70,3 +70,18 @@ fn run(codec: &Codec, input: &[u8]) {
         assert!(back == contents, "other contents when they were stored again");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A few bytes that become as many as a block may have, or more, once took twice as much memory as those.
+    #[test]
+    fn the_largest_block() {
+        for target in [ZSTD, ZLIB, DEFLATE] {
+            let codec = compress::by_name(target.name).expect("named as its codec");
+            target.check(&packed(codec, &vec![0; BLOCK_MAX]));
+            target.check(&packed(codec, &vec![0; BLOCK_MAX + 1]));
+        }
+    }
+}
