@@ -1,5 +1,6 @@
 //! The commands: run the attacks, repeat a case.
 
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -43,6 +44,9 @@ enum Action {
         /// For each target
         #[arg(long, default_value_t = 60)]
         seconds: u64,
+        /// Then keep the smallest inputs that reach all that was reached, in corpora/
+        #[arg(long)]
+        keep: bool,
     },
     /// See that every deliberate bug is found
     Mutants {
@@ -78,7 +82,7 @@ pub fn main() -> ExitCode {
         Action::Torture { budget, which } => {
             all(&which, |harness, shares| Until::Elapsed(budget * harness.share / shares))
         }
-        Action::Fuzz { target, seconds } => fuzz(target, seconds),
+        Action::Fuzz { target, seconds, keep } => fuzz(target, seconds, keep),
         Action::Mutants { names } => mutants::hunt(&names),
         Action::Replay { seed } => replay(seed),
     }
@@ -133,15 +137,15 @@ fn replay(seed: Seed) -> ExitCode {
 }
 
 /// Runs libFuzzer on one target after the other, on as many at once as there are cores.
-fn fuzz(only: Option<&'static Target>, seconds: u64) -> ExitCode {
+fn fuzz(only: Option<&'static Target>, seconds: u64, keep: bool) -> ExitCode {
     let Some(program) = libfuzzer::program() else { return ExitCode::from(2) };
     let targets: Vec<&Target> =
         TARGETS.iter().filter(|target| only.is_none_or(|only| only.name == target.name)).collect();
     let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let work = || {
         while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
-            match libfuzzer::run(program, target, seconds, seed::fresh() as u32 | 1) {
-                Ok(executed) => println!("{:<12} {executed:>12} executions: {}", target.name, target.shows),
+            match fuzz_one(program, target, seconds, keep) {
+                Ok(text) => println!("{:<12} {text}", target.name),
                 Err(what) => {
                     failed.fetch_add(1, Ordering::Relaxed);
                     println!("VIOLATION in {}\n{what}", target.name);
@@ -151,6 +155,13 @@ fn fuzz(only: Option<&'static Target>, seconds: u64) -> ExitCode {
     };
     thread::scope(|scope| (0..threads().min(targets.len())).for_each(|_| drop(scope.spawn(work))));
     if failed.into_inner() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn fuzz_one(program: &Path, target: &Target, seconds: u64, keep: bool) -> Result<String, String> {
+    let executed = libfuzzer::run(program, target, seconds, seed::fresh() as u32 | 1)?;
+    let kept = if keep { libfuzzer::keep(program, target).map_err(|error| error.to_string())? } else { 0 };
+    let keeping = if keep { format!(", {kept} inputs kept") } else { String::new() };
+    Ok(format!("{executed:>12} executions{keeping}"))
 }
 
 fn threads() -> usize {

@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
+use terrace_format::crc;
+
 use super::{INPUT_MAX, Target, corpus, find};
 
 /// The stable compiler has the instrumentation, but asks for this.
@@ -89,6 +91,46 @@ fn begin(target: &Target, inputs: &Path) -> std::io::Result<()> {
         std::fs::write(inputs.join(format!("seed-{at}")), seed)?;
     }
     Ok(())
+}
+
+/// The most bytes of inputs that a target keeps in the repository, those with names given by people not counted.
+const KEPT_MAX: usize = 80 << 10;
+/// Longer inputs reach little that shorter ones don't.
+const KEPT_LEN_MAX: usize = 8 << 10;
+
+/// Replaces the kept inputs of `target`, but for those that people named, by the smallest of all so far that reach the
+/// same code. Returns how many there are.
+pub fn keep(program: &Path, target: &Target) -> std::io::Result<usize> {
+    let (kept, merged) = (corpus::folder(target), built_in().join("merged").join(target.name));
+    if merged.exists() {
+        std::fs::remove_dir_all(&merged)?;
+    }
+    std::fs::create_dir_all(&merged)?;
+    let mut command = Command::new(program);
+    command.env("TERRACE_FUZZ_TARGET", target.name).env("ASAN_OPTIONS", "detect_leaks=0");
+    command
+        .args(["-merge=1", "-rss_limit_mb=4096", "-detect_leaks=0"])
+        .arg(format!("-max_len={KEPT_LEN_MAX}"));
+    command.arg(&merged).arg(built_in().join("corpus").join(target.name)).arg(&kept);
+    command.stdin(Stdio::null()).output()?;
+    for (name, _) in corpus::kept(target).iter().filter(|(name, _)| is_hash(name)) {
+        std::fs::remove_file(kept.join(name))?;
+    }
+    let mut inputs = std::fs::read_dir(&merged)?
+        .map(|entry| std::fs::read(entry?.path()))
+        .collect::<std::io::Result<Vec<Vec<u8>>>>()?;
+    inputs.sort_by_key(Vec::len);
+    let mut room = KEPT_MAX;
+    inputs.retain(|input| room.checked_sub(input.len()).inspect(|left| room = *left).is_some());
+    for input in &inputs {
+        std::fs::write(kept.join(format!("{:08x}", crc::value(input))), input)?;
+    }
+    Ok(inputs.len())
+}
+
+/// True for the name of an input that no person named.
+fn is_hash(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 fn judge(target: &Target, found: &Path, output: &Output) -> Result<u64, String> {
