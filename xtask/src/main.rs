@@ -28,6 +28,11 @@ static COMMANDS: &[Command] = &[
     },
     Command { name: "check", help: "Run a fixed share of every attack", run: torture::check },
     Command { name: "torture", help: "Run every attack for a time: --budget 10m", run: torture::torture },
+    Command {
+        name: "fuzz",
+        help: "Run fuzz targets under libFuzzer: [TARGET] --seconds N",
+        run: torture::fuzz,
+    },
     Command { name: "mutants", help: "Build every deliberate bug and see it found", run: torture::mutants },
     Command { name: "replay", help: "Repeat one case of an attack: --seed N", run: torture::replay },
 ];

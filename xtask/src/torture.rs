@@ -16,6 +16,10 @@ pub(crate) fn replay() -> ExitCode {
     run("replay")
 }
 
+pub(crate) fn fuzz() -> ExitCode {
+    run("fuzz")
+}
+
 /// The program once more, with the bugs in it: apart, so that no ordinary build has them.
 pub(crate) fn mutants() -> ExitCode {
     let mut cargo = program("mutants");

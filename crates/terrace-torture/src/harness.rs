@@ -5,6 +5,8 @@ use crate::tally::Tally;
 mod clocks;
 mod crash;
 mod errors;
+mod fuzz;
+mod guided;
 pub(crate) mod kills;
 mod model;
 mod nested;
@@ -46,9 +48,16 @@ pub static HARNESSES: &[Harness] = &[
     kills::HEIRS,
     stock::POWER_CUTS,
     stock::REPAIRS,
+    fuzz::RANDOM,
+    guided::GUIDED,
 ];
 
 /// The attack of that name.
 pub fn named(name: &str) -> Option<&'static Harness> {
     HARNESSES.iter().find(|harness| harness.name == name)
+}
+
+/// True for the attack that needs libFuzzer, which not every machine can build.
+pub fn is_guided(harness: &Harness) -> bool {
+    harness.id == guided::GUIDED.id
 }

@@ -49,6 +49,10 @@ figures! {
     Histories "histories" 10_000,
     /// Inputs given to decoders and to the directory reader.
     FuzzRuns "fuzz_execs" 50_000_000,
+    /// Those of them, a sample of those that have checksums, that were looked at for them ...
+    FuzzSampled "fuzz_sampled" 0,
+    /// ... and whose checksums were right.
+    FuzzPassed "fuzz_passed" 0,
     /// Processes killed while they wrote.
     Kills "kills" 1_000,
     /// Writes that they had acknowledged, all found again.

@@ -91,7 +91,7 @@ fn missing(directory: &Path) -> Error {
 ///
 /// A creation that was cut short leaves no table, and a log without records.
 fn refuse_data(env: &Env, directory: &Path) -> Result<()> {
-    for file in list(env, directory)? {
+    for file in list(env, directory, 0)? {
         let path = directory.join(file.to_string());
         let holds_data = match file {
             FileName::Table(_) | FileName::OldTable(_) => true,
@@ -156,7 +156,7 @@ struct Opening<'a> {
 
 impl Opening<'_> {
     fn writable(mut self, lock: Box<dyn FileLock>) -> Result<Arc<Engine>> {
-        let files = list(&self.options.env, self.directory)?;
+        let files = list(&self.options.env, self.directory, self.recovered.next_file)?;
         // A number that was ever used, even by a leftover, is not used again.
         let used =
             files.iter().filter_map(FileName::number).max().filter(|_| !mutant!(NumberReused)).unwrap_or(0);
@@ -189,7 +189,7 @@ impl Opening<'_> {
     }
 
     fn read_only(mut self, lock: Option<Box<dyn FileLock>>) -> Result<Arc<Engine>> {
-        let files = list(&self.options.env, self.directory)?;
+        let files = list(&self.options.env, self.directory, self.recovered.next_file)?;
         let logs = self.check_files(&files)?;
         let mut frozen = Vec::new();
         let replayed = self.replay_into(&logs, &mut |memtable| {
