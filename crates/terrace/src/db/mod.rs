@@ -25,7 +25,6 @@ pub use levels::{FileInfo, LevelInfo};
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Weak;
 
 use terrace_env::FileLock;
 use terrace_format::batch::WriteBatch;
@@ -40,7 +39,7 @@ use crate::logger::Logger;
 use crate::memtable::Memtable;
 use crate::options::{Options, ReadOptions, WriteOptions};
 use crate::snapshot::{Snapshot, Snapshots};
-use crate::sync::{Arc, ArcSwap, ArcSwapOption, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
+use crate::sync::{Arc, ArcSwap, ArcSwapOption, AtomicBool, AtomicU64, Condvar, Mutex, Ordering, Weak};
 use crate::tables::TableCache;
 use crate::version::{FileMeta, Manifest, Version, VersionSet, WornFile};
 use background::Manual;

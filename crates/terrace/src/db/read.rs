@@ -10,7 +10,7 @@ use super::{Engine, Handle, View};
 use crate::error::{Error, Result};
 use crate::iter::{DbIterator, MergeIter, Owner, Source, Visible};
 use crate::options::ReadOptions;
-use crate::sync::{Arc, AtomicU64, Ordering};
+use crate::sync::{Arc, Ordering};
 use crate::tables::BlockRead;
 use crate::version::WornFile;
 
@@ -58,6 +58,7 @@ impl Engine {
 
 /// One value in a million with a wrong first byte.
 fn now_and_then_wrong(value: Option<Vec<u8>>) -> Option<Vec<u8>> {
+    use std::sync::atomic::AtomicU64;
     static LOOKS: AtomicU64 = AtomicU64::new(1);
     let wrong = LOOKS.fetch_add(1, Ordering::Relaxed).is_multiple_of(1_000_000);
     value.map(|mut value| {
