@@ -28,6 +28,9 @@ pub enum What {
     Put(Vec<(Key, Value)>),
     /// These keys had these values.
     Saw(Vec<(Key, Value)>),
+    /// A power cut at time `to` would have left these values. A write that was being made may be among them before
+    /// anybody sees it; so what others see later may come before this, but no write that began later.
+    Left(Vec<(Key, Value)>),
 }
 
 /// One operation of a history.
@@ -41,7 +44,7 @@ pub struct Operation {
     pub to: u64,
     /// What it did.
     pub what: What,
-    /// It took effect behind the writes of these values, whatever the times say.
+    /// What looks, and took effect behind the writes of these values, whatever the times say.
     pub behind: Vec<u32>,
 }
 
@@ -73,6 +76,7 @@ pub fn of_key(operations: &[Operation], key: Key) -> Vec<Operation> {
         let what = match &operation.what {
             What::Put(values) => What::Put(only(values)),
             What::Saw(values) => What::Saw(only(values)),
+            What::Left(values) => What::Left(only(values)),
         };
         Operation { what, ..operation.clone() }
     };
@@ -82,7 +86,7 @@ pub fn of_key(operations: &[Operation], key: Key) -> Vec<Operation> {
 impl Operation {
     fn values(&self) -> &[(Key, Value)] {
         match &self.what {
-            What::Put(values) | What::Saw(values) => values,
+            What::Put(values) | What::Saw(values) | What::Left(values) => values,
         }
     }
 }
@@ -166,17 +170,29 @@ impl<'a> Search<'a> {
     fn fits(&self, operation: &Operation) -> bool {
         match &operation.what {
             What::Put(_) => false,
-            What::Saw(values) => values.iter().all(|(key, value)| self.contents[*key] == *value),
+            What::Saw(values) | What::Left(values) => {
+                values.iter().all(|(key, value)| self.contents[*key] == *value)
+            }
         }
     }
 
     /// The operations that may come next: no other that is left ended before they began.
     fn next(&self) -> Vec<usize> {
         let left = || (0..self.operations.len()).filter(|&at| !self.is_taken(at));
-        let end = left().map(|at| self.operations[at].to).min().unwrap_or(0);
+        let (mut end, mut end_of_writes) = (u64::MAX, u64::MAX);
+        for operation in left().map(|at| self.operations[at]) {
+            match operation.what {
+                What::Left(_) => end_of_writes = end_of_writes.min(operation.to),
+                _ => end = end.min(operation.to),
+            }
+        }
+        let may_be_next = |operation: &Operation| match operation.what {
+            What::Put(_) => operation.from < end_of_writes,
+            _ => operation.behind.iter().all(|&value| self.is_written(value)),
+        };
         left()
             .take_while(|&at| self.operations[at].from < end)
-            .filter(|&at| self.operations[at].behind.iter().all(|&value| self.is_written(value)))
+            .filter(|&at| may_be_next(self.operations[at]))
             .collect()
     }
 
@@ -212,6 +228,7 @@ impl Display for Operation {
         let verb = match self.what {
             What::Put(_) => "puts",
             What::Saw(_) => "sees",
+            What::Left(_) => "leaves",
         };
         write!(f, "{:>4}..{:<4} {} {verb}", self.from, self.to, self.name)?;
         self.values().iter().try_for_each(|(key, value)| write!(f, " {key}={}", Shown(*value)))
@@ -251,7 +268,7 @@ mod tests {
 
     use super::*;
 
-    /// One operation a line: `FROM..TO put|see KEY=VALUE ...`, with `-` for no value.
+    /// One operation a line: `FROM..TO put|see|left KEY=VALUE ...`, with `-` for no value.
     fn history(text: &str) -> Vec<Operation> {
         text.lines().map(str::trim).filter(|line| !line.is_empty()).map(operation).collect()
     }
@@ -265,7 +282,11 @@ mod tests {
             (key.parse().unwrap(), value.parse().ok())
         };
         let values = words.map(pair).collect();
-        let what = if verb == "put" { What::Put(values) } else { What::Saw(values) };
+        let what = match verb {
+            "put" => What::Put(values),
+            "see" => What::Saw(values),
+            _ => What::Left(values),
+        };
         Operation {
             name: line.into(),
             from: from.parse().unwrap(),
@@ -354,6 +375,13 @@ mod tests {
     }
 
     #[test]
+    fn a_power_cut_leaves_a_write_that_nobody_sees_yet() {
+        check("1..8 put 0=1\n0..2 left 0=1\n3..4 see 0=-", true);
+        check("1..2 put 0=1\n0..3 left 0=2\n4..5 put 0=2", false);
+        check("1..2 put 0=1\n3..4 put 1=1\n0..5 left 0=- 1=1", false);
+    }
+
+    #[test]
     fn too_many_orders() {
         let mut text: String = (0..12).map(|n| format!("{n}..{} put {}={n}\n", 100 + n, n % 3)).collect();
         text += "200..201 see 0=99";
@@ -383,7 +411,9 @@ mod tests {
                     contents[*key] = *value;
                     true
                 }),
-                What::Saw(values) => values.iter().all(|(key, value)| contents[*key] == *value),
+                What::Saw(values) | What::Left(values) => {
+                    values.iter().all(|(key, value)| contents[*key] == *value)
+                }
             };
             operations.remove(at);
             let found = fits && by_trying_all(operations, contents);

@@ -121,7 +121,7 @@ impl Stage {
             path,
             options,
             keys: scenario.keys,
-            time: AtomicU64::new(0),
+            time: AtomicU64::new(1),
             synced: Mutex::default(),
             written: AtomicU64::new(0),
             _directory: directory,
@@ -163,7 +163,7 @@ impl Stage {
                 let env = Env { fs: Arc::new(image), ..self.env.clone() };
                 let options = Options { env, ..self.options.clone() };
                 let db = Db::open(&self.path, &options).map_err(said("open after a power cut"))?;
-                cut.what = What::Saw(self.read(&db, &ReadOptions::default())?);
+                cut.what = What::Left(self.read(&db, &ReadOptions::default())?);
                 db.close().map_err(said("close after a power cut"))?;
                 history.push(cut);
             }
@@ -282,7 +282,7 @@ impl Actor {
         }
     }
 
-    /// Reads what is still held, and gives up the database: in this order, or the other way round.
+    /// Reads what is still held, and gives up the database, which an iterator keeps a little longer.
     fn end(mut self) -> Result<Record, String> {
         self.look()?;
         self.walk(true)?;
@@ -355,12 +355,12 @@ impl Actor {
         Ok(())
     }
 
-    /// It leaves some state between the last write that was acknowledged as synced and this moment.
+    /// It leaves a state behind every write that was acknowledged as synced.
     fn power_cut(&mut self, profile: &terrace_env::mem::Profile, seed: u64) {
         let behind = locked(&self.stage.synced).clone();
         let image = self.stage.mem.crash(&profile.with_seed(seed));
         let name = format!("{}: power cut, {}", self.name, profile.name);
-        let (from, to, what) = (0, self.stage.now(), What::Saw(Vec::new()));
+        let (from, to, what) = (0, self.stage.now(), What::Left(Vec::new()));
         self.record.images.push((Operation { name, from, to, what, behind }, image));
     }
 }

@@ -2,7 +2,11 @@
 
 use crate::tally::Tally;
 
+mod checker;
+mod histories;
 mod model;
+mod protocols;
+mod schedules;
 
 /// One attack. A case is whatever one seed stands for; cases know nothing of each other and run on several threads.
 #[derive(Debug)]
@@ -15,14 +19,15 @@ pub struct Harness {
     pub shows: &'static str,
     /// Cases in `check`: a second or two of two cores for each attack, some tens for the great ones.
     pub check: u64,
-    /// Its part of a torture's time, relative to the others'.
+    /// Its part of a torture's time, relative to the others'; 0 where there are no more cases than those of `check`.
     pub share: u32,
     /// Runs a case, counting what it did. The error says what was violated, for a person to read. A panic is one, too.
     pub run: fn(u64, &Tally) -> Result<(), String>,
 }
 
 /// Every attack.
-pub static HARNESSES: &[Harness] = &[model::RANDOM];
+pub static HARNESSES: &[Harness] =
+    &[model::RANDOM, schedules::SCHEDULES, histories::HISTORIES, protocols::PROTOCOLS];
 
 /// The attack of that name.
 pub fn named(name: &str) -> Option<&'static Harness> {
