@@ -105,7 +105,10 @@ impl Scenario {
         let files = scale.files && rng.one_in(4);
         let mut draw = Draw { rng, keys, next_value: 1, files };
         let before = draw.before();
-        let actors = (0..draw.between(scale.actors)).map(|_| draw.actor(scale)).collect();
+        let actors = match draw.rng.below(3) {
+            0 => draw.around_a_moment(),
+            _ => (0..draw.between(scale.actors)).map(|_| draw.actor(scale)).collect(),
+        };
         Scenario {
             keys: keys as usize,
             before,
@@ -145,6 +148,21 @@ impl Draw {
             _ => &[0, 1, 2, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
         };
         (0..count).map(|_| self.action(kinds)).collect()
+    }
+
+    /// Somebody takes a moment and looks at it later, while others write and merge: few steps, so that a schedule which
+    /// puts all of it into a narrow place is not too rare.
+    fn around_a_moment(&mut self) -> Vec<Vec<Action>> {
+        let holder = match self.rng.below(3) {
+            0 => vec![Action::Open, Action::Walk { backward: false }],
+            _ => vec![Action::Take, Action::Look],
+        };
+        let writer = (0..self.between((1, 3))).map(|_| self.write()).collect();
+        let mut merger = vec![self.compact()];
+        if self.rng.one_in(2) {
+            merger.push(Action::Flush);
+        }
+        vec![holder, writer, merger]
     }
 
     fn action(&mut self, kinds: &[u64]) -> Action {

@@ -20,6 +20,8 @@ compile_error!("one model checker at a time: the features `loom` and `shuttle` e
 
 #[cfg(any(feature = "loom", feature = "shuttle"))]
 mod checked;
+#[cfg(feature = "loom")]
+mod explore;
 #[cfg(any(feature = "loom", feature = "shuttle"))]
 mod swap;
 
@@ -42,6 +44,8 @@ mod product {
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
 pub use product::*;
 
+#[cfg(feature = "loom")]
+pub use explore::explore;
 #[cfg(feature = "loom")]
 pub use loom::{
     sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize},
