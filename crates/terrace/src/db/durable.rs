@@ -8,11 +8,11 @@
 //! One thread at a time flushes. It covers the older logs first: no acknowledged write may lie behind one that a power
 //! cut can still take.
 
-use crate::error::Result;
-use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
 use terrace_mutants::mutant;
 
 use super::tail::Log;
+use crate::error::Result;
+use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
 
 /// The logs that are needed, and how far they are durable.
 pub(crate) struct Durability {
@@ -83,11 +83,10 @@ impl Durability {
             }
             state.busy = true;
             drop(state);
-            let synced = flush();
+            let mut flushing = Flushing { of: self, durable: 0 };
+            flushing.durable = flush()?;
+            drop(flushing);
             state = self.state.lock();
-            state.busy = false;
-            self.changed.notify_all();
-            state.durable = state.durable.max(synced?);
         }
         Ok(())
     }
@@ -107,5 +106,20 @@ impl Durability {
             self.named.fetch_max(last, Ordering::Relaxed);
         }
         Ok(writes)
+    }
+}
+
+/// The turn of one thread to flush. Its end, also by a panic, is told to those who wait.
+struct Flushing<'a> {
+    of: &'a Durability,
+    durable: u64,
+}
+
+impl Drop for Flushing<'_> {
+    fn drop(&mut self) {
+        let mut state = self.of.state.lock();
+        state.busy = false;
+        state.durable = state.durable.max(self.durable);
+        self.of.changed.notify_all();
     }
 }

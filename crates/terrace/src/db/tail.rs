@@ -15,6 +15,7 @@ use terrace_format::log::Framer;
 use terrace_mutants::mutant;
 
 use super::Engine;
+use super::unwinding::Unwinding;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::options::Options;
@@ -82,6 +83,7 @@ impl Engine {
     /// Returns when write number `write` is durable.
     pub(super) fn sync_to(&self, write: u64) -> Result<()> {
         let flush = || {
+            let _guard = Unwinding::new(self, |_| ());
             let synced = self.sync_logs();
             let synced = if mutant!(SyncErrorIgnored) { synced.or(Ok(write)) } else { synced };
             // What the device has is unknown for good, so nobody may believe a later success.

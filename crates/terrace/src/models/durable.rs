@@ -1,6 +1,7 @@
 //! Writers who wait for the device, on logs that note what was stored in them and what of it is durable.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex as Unseen;
 use std::sync::atomic::{AtomicBool as Flag, Ordering::Relaxed};
 
@@ -18,6 +19,7 @@ use crate::sync::{Arc, Mutex};
 struct Paper {
     writes: Unseen<(Vec<u64>, Vec<u64>)>,
     fails: Flag,
+    panics: Flag,
 }
 
 impl LogFile for Paper {
@@ -32,6 +34,10 @@ impl LogFile for Paper {
     }
 
     fn sync(&self) -> terrace_env::Result<()> {
+        if self.panics.swap(false, Relaxed) {
+            // As a panic, but without a word on the terminal.
+            resume_unwind(Box::new("once"));
+        }
         if self.fails.swap(false, Relaxed) {
             return Err(FileError::new("sync", "log", io::Error::other("once")));
         }
@@ -149,4 +155,14 @@ pub(super) fn failed_sync() {
         [&one, &other].into_iter().all(|outcome| told(outcome) || refused(outcome)),
         "{one:?}, {other:?}"
     );
+}
+
+/// The writer whose sync panics is gone; the other does not wait for it for ever.
+pub(super) fn panicking_sync() {
+    let (desk, paper) = Desk::new();
+    paper.panics.store(true, Relaxed);
+    let write = |desk: Arc<Desk>| move || catch_unwind(AssertUnwindSafe(|| desk.write(true).1)).is_err();
+    let other = thread::spawn(write(Arc::clone(&desk)));
+    let panics = [write(desk)(), other.join().unwrap()];
+    assert_eq!(panics.into_iter().filter(|panics| *panics).count(), 1);
 }
