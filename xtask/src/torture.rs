@@ -27,6 +27,14 @@ pub(crate) fn mutants() -> ExitCode {
     wait(cargo)
 }
 
+/// The models alone, in which loom takes the place of threads and locks.
+pub(crate) fn loom() -> ExitCode {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["run", "--quiet", "--profile", "ci", "--package", "terrace-races"]);
+    cargo.args(["--features", "loom", "--bin", "models", "--"]).args(std::env::args().skip(2));
+    wait(cargo)
+}
+
 /// Runs the program with `action` and everything that followed it on the command line.
 fn run(action: &str) -> ExitCode {
     wait(program(action))
@@ -39,7 +47,7 @@ fn program(action: &str) -> Command {
     cargo
 }
 
-fn wait(mut command: Command) -> ExitCode {
+pub(crate) fn wait(mut command: Command) -> ExitCode {
     match command.status() {
         Ok(status) => ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(2)),
         Err(error) => {

@@ -91,9 +91,10 @@ struct Which {
 pub fn main() -> ExitCode {
     match Arguments::parse().command {
         Action::Check(which) => all(&which, |harness, _| Until::Cases(harness.check)),
-        Action::Torture { budget, which } => {
-            all(&which, |harness, shares| Until::Elapsed(budget * harness.share / shares))
-        }
+        Action::Torture { budget, which } => all(&which, |harness, shares| match harness.share {
+            0 => Until::Cases(harness.check),
+            share => Until::Elapsed(budget * share / shares),
+        }),
         Action::Fuzz { target, seconds, keep } => fuzz(target, seconds, keep),
         Action::Mutants { names } => mutants::hunt(&names),
         Action::Write { job, ledger } => writer::write(&job, &ledger),

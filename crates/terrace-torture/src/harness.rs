@@ -2,15 +2,19 @@
 
 use crate::tally::Tally;
 
+mod checker;
 mod clocks;
 mod crash;
 mod errors;
 mod fuzz;
 mod guided;
+mod histories;
 pub(crate) mod kills;
 mod model;
 mod nested;
+mod protocols;
 mod rot;
+mod schedules;
 mod stock;
 
 /// One attack. A case is whatever one seed stands for; cases know nothing of each other and run on several threads.
@@ -24,7 +28,7 @@ pub struct Harness {
     pub shows: &'static str,
     /// Cases in `check`: a second or two of two cores for each attack, some tens for the great ones.
     pub check: u64,
-    /// Its part of a torture's time, relative to the others'.
+    /// Its part of a torture's time, relative to the others'; 0 where there are no more cases than those of `check`.
     pub share: u32,
     /// Runs a case, counting what it did. The error says what was violated, for a person to read. A panic is one, too.
     pub run: fn(u64, &Tally) -> Result<(), String>,
@@ -40,6 +44,9 @@ pub static HARNESSES: &[Harness] = &[
     errors::ERRORS,
     rot::ROT,
     clocks::CLOCKS,
+    schedules::SCHEDULES,
+    histories::HISTORIES,
+    protocols::PROTOCOLS,
     kills::KILLS,
     kills::FAILED_SYNCS,
     kills::FULL_DISK,

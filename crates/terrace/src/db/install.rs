@@ -74,13 +74,7 @@ impl Engine {
     /// Removes the table files that belong to no version that counts or is read.
     pub(super) fn remove_doomed(&self) {
         let mut state = self.state.lock();
-        if state.doomed.is_empty() {
-            return;
-        }
-        // The list holds one reference; versions hold the others, and nobody else can come by one.
-        let (free, held): (Vec<_>, _) =
-            state.doomed.drain(..).partition(|file| Arc::strong_count(file) == 1 || mutant!(SweepBlind));
-        state.doomed = held;
+        let free = state.doomed.take_free();
         drop(state);
         for file in free {
             self.remove_table(&file);

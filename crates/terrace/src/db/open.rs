@@ -19,8 +19,12 @@ use terrace_format::table::TableOptions;
 use terrace_mutants::mutant;
 
 use super::directory::{list, lock, lock_shared};
+use super::doomed::Doomed;
+use super::durable::Durability;
+use super::present::Present;
+use super::refusal::Refusal;
 use super::replay::{Replay, Replayed, on_level_0};
-use super::tail::{Log, LogTail, Syncer};
+use super::tail::{Log, LogTail};
 use super::{Engine, State, View};
 use crate::cache::{self, BlockCache};
 use crate::compaction::flush;
@@ -31,7 +35,7 @@ use crate::memtable::Memtable;
 use crate::options::Options;
 use crate::snapshot::Snapshots;
 use crate::stream::{Reading, file_error};
-use crate::sync::{Arc, ArcSwap, ArcSwapOption, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
 use crate::tables::{TableCache, TableContext};
 use crate::version::{Manifest, Recovered, VersionSet};
 
@@ -362,15 +366,11 @@ impl Opening<'_> {
             cache,
             snapshots: Arc::new(Snapshots::default()),
             read_only: tail.is_none(),
-            view: ArcSwap::from_pointee(view),
-            visible: AtomicU64::new(sequence),
+            present: Present::new(view, sequence),
             next_file,
-            refusal: ArcSwapOption::empty(),
+            refusal: Refusal::none(),
             closing: AtomicBool::new(false),
-            syncer: Syncer::default(),
-            logs: Mutex::new(tail.iter().map(|tail| tail.log.clone()).collect()),
-            writes: AtomicU64::new(0),
-            named: AtomicU64::new(0),
+            durability: Durability::new(tail.iter().map(|tail| tail.log.clone()).collect()),
             commit: Mutex::new(tail),
             manifest: Mutex::new(manifest),
             state: Mutex::new(State::new(set, memtable)),
@@ -393,7 +393,7 @@ impl State {
             manual: VecDeque::new(),
             manuals: 0,
             worn: None,
-            doomed: Vec::new(),
+            doomed: Doomed::default(),
             stats: Default::default(),
             failures: 0,
             last_failure: None,
