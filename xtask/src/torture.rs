@@ -2,6 +2,8 @@
 
 use std::process::{Command, ExitCode};
 
+use crate::tidy::root;
+
 pub(crate) fn check() -> ExitCode {
     run("check")
 }
@@ -14,11 +16,39 @@ pub(crate) fn replay() -> ExitCode {
     run("replay")
 }
 
+pub(crate) fn fuzz() -> ExitCode {
+    run("fuzz")
+}
+
+/// The program once more, with the bugs in it: apart, so that no ordinary build has them.
+pub(crate) fn mutants() -> ExitCode {
+    let mut cargo = program("mutants");
+    cargo.env("RUSTFLAGS", "--cfg terrace_mutants").env("CARGO_TARGET_DIR", root().join("target/mutants"));
+    wait(cargo)
+}
+
+/// The models alone, in which loom takes the place of threads and locks.
+pub(crate) fn loom() -> ExitCode {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["run", "--quiet", "--profile", "ci", "--package", "terrace-races"]);
+    cargo.args(["--features", "loom", "--bin", "models", "--"]).args(std::env::args().skip(2));
+    wait(cargo)
+}
+
 /// Runs the program with `action` and everything that followed it on the command line.
 fn run(action: &str) -> ExitCode {
+    wait(program(action))
+}
+
+fn program(action: &str) -> Command {
     let mut cargo = Command::new("cargo");
     cargo.args(["run", "--quiet", "--profile", "ci", "--package", "terrace-torture", "--", action]);
-    match cargo.args(std::env::args().skip(2)).status() {
+    cargo.args(std::env::args().skip(2));
+    cargo
+}
+
+pub(crate) fn wait(mut command: Command) -> ExitCode {
+    match command.status() {
         Ok(status) => ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(2)),
         Err(error) => {
             eprintln!("cargo: {error}");

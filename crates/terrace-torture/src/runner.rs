@@ -1,7 +1,9 @@
 //! Runs cases on every core, until so many are done or so much time is gone.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -87,7 +89,29 @@ pub fn case(harness: &'static Harness, seed: Seed, tally: &Tally) -> Option<Viol
     Some(Violation { harness: harness.name, seed, what })
 }
 
-fn message(panic: &(dyn Any + Send)) -> &str {
+/// What a panic said.
+pub(crate) fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
+}
+
+thread_local! {
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `work`; panics of this thread meanwhile are not printed, for they are caught and it repeats them many times.
+pub(crate) fn quietly<T>(work: impl FnOnce() -> T) -> T {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let loud = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !QUIET.get() {
+                loud(info);
+            }
+        }));
+    });
+    QUIET.set(true);
+    let done = work();
+    QUIET.set(false);
+    done
 }

@@ -6,7 +6,7 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use terrace_format::block::Block;
 
-use crate::sync::{Arc, AtomicU64, Ordering};
+use crate::sync::{Arc, Ordering};
 
 /// Which block of which table of which open database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -20,6 +20,8 @@ pub(crate) struct BlockKey {
 
 /// A number that no other call in this process returns.
 pub(crate) fn instance() -> u64 {
+    // Not of `sync`: it lasts as long as the process, and no thread waits for another's number.
+    use std::sync::atomic::AtomicU64;
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }

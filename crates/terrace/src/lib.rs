@@ -36,6 +36,9 @@ mod error;
 mod iter;
 mod logger;
 mod memtable;
+#[cfg(feature = "loom")]
+#[doc(hidden)]
+pub mod models;
 mod options;
 mod repair;
 mod snapshot;

@@ -30,14 +30,17 @@ const fn at(floor: u8, name: &'static str) -> Crate {
 }
 
 static CRATES: &[Crate] = &[
-    at(0, "terrace-env"),
-    at(1, "terrace-format"),
+    at(0, "terrace-mutants"),
+    at(0, "terrace-sync"),
+    at(1, "terrace-env"),
+    at(2, "terrace-format"),
     at(8, "terrace"),
     at(9, "terrace-bench"),
     at(10, "terrace-cli"),
     at(10, "terrace-server"),
     Crate { name: "terrace-testkit", floor: 9, dev_only: true },
-    Crate { name: "terrace-torture", floor: 10, dev_only: true },
+    Crate { name: "terrace-races", floor: 10, dev_only: true },
+    Crate { name: "terrace-torture", floor: 11, dev_only: true },
 ];
 
 /// The modules of the crate `terrace`, floor by floor, each floor in the order of who may import whom.
@@ -50,6 +53,7 @@ static MODULES: &[(u8, &[&str])] = &[
     (6, &["compaction"]),
     (7, &["db", "destroy", "verify", "repair", "checkpoint"]),
     (8, &["txn"]),
+    (9, &["models"]),
 ];
 
 const MODULES_ROOT: &str = "crates/terrace/src/";

@@ -13,6 +13,7 @@ static ROOMS: &[(&str, &str)] = &[
     ("crates/terrace-bench/src/run/resources.rs", "asks the system for processor time"),
     ("crates/terrace-env/src/posix", "maps files into memory and locks them"),
     ("crates/terrace-testkit/src/stock", "calls the C functions of the stock library"),
+    ("crates/terrace-torture/src/memory.rs", "counts memory around the system's allocator"),
 ];
 
 /// The lines of a file with `unsafe`, those of tests included.

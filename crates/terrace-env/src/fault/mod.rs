@@ -14,7 +14,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use terrace_sync::Mutex;
 
 use crate::error::{FileError, Result};
 use crate::fs::{

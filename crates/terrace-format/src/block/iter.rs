@@ -13,6 +13,8 @@ use std::convert::Infallible;
 use std::ops::Range;
 use std::sync::Arc;
 
+use terrace_mutants::mutant;
+
 use super::Block;
 use crate::coding::get_varint32;
 use crate::comparator::Comparator;
@@ -32,10 +34,10 @@ pub struct BlockIter {
 }
 
 /// An entry as it is stored. The value follows the rest of the key.
-struct Entry {
-    shared: usize,
+pub(super) struct Entry {
+    pub(super) shared: usize,
     rest_of_key: Range<usize>,
-    value_end: usize,
+    pub(super) value_end: usize,
 }
 
 impl BlockIter {
@@ -162,7 +164,7 @@ impl BlockIter {
 }
 
 /// The entry at `at`, if it lies in `entries` as a whole.
-fn decode(entries: &[u8], at: usize) -> Option<Entry> {
+pub(super) fn decode(entries: &[u8], at: usize) -> Option<Entry> {
     let head = entries.get(at..)?;
     let (shared, unshared, value_len, used) = match *head {
         // Nearly always three lengths of one byte each.
@@ -171,7 +173,10 @@ fn decode(entries: &[u8], at: usize) -> Option<Entry> {
     };
     let key_start = at + used;
     let key_end = key_start.checked_add(unshared as usize)?;
-    let value_end = key_end.checked_add(value_len as usize)?;
+    let mut value_end = key_end.checked_add(value_len as usize)?;
+    if mutant!(EntryWraps) {
+        value_end = (key_end as u32).wrapping_add(value_len) as usize;
+    }
     let whole = value_end <= entries.len();
     whole.then_some(Entry { shared: shared as usize, rest_of_key: key_start..key_end, value_end })
 }

@@ -35,7 +35,7 @@ impl Manual {
 impl Engine {
     /// Queues what there is to do and is not queued yet.
     pub(super) fn schedule(&self, state: &mut State) {
-        if self.read_only || self.refusal.load().is_some() {
+        if self.read_only || self.refusal.is_set() {
             return;
         }
         if !state.flushing && !state.frozen.is_empty() {
@@ -234,7 +234,7 @@ impl Engine {
             options: &self.table_options,
             limits: self.limits,
             version,
-            oldest_reader: self.snapshots.oldest(&self.visible),
+            oldest_reader: self.snapshots.oldest(self.present.visible()),
             next_file: Box::new(|| self.new_file_number()),
             cancelled: Box::new(|| self.closing.load(Ordering::Relaxed)),
         }
@@ -253,7 +253,7 @@ impl Engine {
     pub(super) fn compact_range(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
         self.flush(Target::Level0)?;
         let range = KeyRange { begin, end };
-        let version = Arc::clone(&self.view.load().version);
+        let version = Arc::clone(&self.present.view().version);
         // Level 0 is merged in any case; the last level has nowhere to go.
         let deepest = (1..LEVELS).rev().find(|&level| version.overlaps_level(level, range)).unwrap_or(1);
         drop(version);

@@ -16,10 +16,15 @@ use terrace_format::filename::FileName;
 use terrace_format::key::InternalComparator;
 use terrace_format::log::{Framer, Item, LogReader};
 use terrace_format::table::TableOptions;
+use terrace_mutants::mutant;
 
 use super::directory::{list, lock, lock_shared};
+use super::doomed::Doomed;
+use super::durable::Durability;
+use super::present::Present;
+use super::refusal::Refusal;
 use super::replay::{Replay, Replayed, on_level_0};
-use super::tail::{Log, LogTail, Syncer};
+use super::tail::{Log, LogTail};
 use super::{Engine, State, View};
 use crate::cache::{self, BlockCache};
 use crate::compaction::flush;
@@ -30,7 +35,7 @@ use crate::memtable::Memtable;
 use crate::options::Options;
 use crate::snapshot::Snapshots;
 use crate::stream::{Reading, file_error};
-use crate::sync::{Arc, ArcSwap, ArcSwapOption, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
 use crate::tables::{TableCache, TableContext};
 use crate::version::{Manifest, Recovered, VersionSet};
 
@@ -90,7 +95,7 @@ fn missing(directory: &Path) -> Error {
 ///
 /// A creation that was cut short leaves no table, and a log without records.
 fn refuse_data(env: &Env, directory: &Path) -> Result<()> {
-    for file in list(env, directory)? {
+    for file in list(env, directory, 0)? {
         let path = directory.join(file.to_string());
         let holds_data = match file {
             FileName::Table(_) | FileName::OldTable(_) => true,
@@ -155,9 +160,10 @@ struct Opening<'a> {
 
 impl Opening<'_> {
     fn writable(mut self, lock: Box<dyn FileLock>) -> Result<Arc<Engine>> {
-        let files = list(&self.options.env, self.directory)?;
+        let files = list(&self.options.env, self.directory, self.recovered.next_file)?;
         // A number that was ever used, even by a leftover, is not used again.
-        let used = files.iter().filter_map(FileName::number).max().unwrap_or(0);
+        let used =
+            files.iter().filter_map(FileName::number).max().filter(|_| !mutant!(NumberReused)).unwrap_or(0);
         let next_file = AtomicU64::new(self.recovered.next_file.max(used.saturating_add(1)));
         let logs = self.check_files(&files)?;
         let mut edit = VersionEdit::default();
@@ -187,7 +193,7 @@ impl Opening<'_> {
     }
 
     fn read_only(mut self, lock: Option<Box<dyn FileLock>>) -> Result<Arc<Engine>> {
-        let files = list(&self.options.env, self.directory)?;
+        let files = list(&self.options.env, self.directory, self.recovered.next_file)?;
         let logs = self.check_files(&files)?;
         let mut frozen = Vec::new();
         let replayed = self.replay_into(&logs, &mut |memtable| {
@@ -291,7 +297,10 @@ impl Opening<'_> {
         next_file: &AtomicU64,
         edit: &mut VersionEdit,
     ) -> Result<LogTail> {
-        let sequence = replayed.last_sequence;
+        let sequence = match mutant!(SequenceFromManifest) {
+            true => self.recovered.set.last_sequence,
+            false => replayed.last_sequence,
+        };
         let resumable = replayed.resumable.filter(|_| self.options.reuse_logs && self.recovered.ours);
         let (log, framer) = match (logs.last(), resumable) {
             (Some(&number), Some(length)) => (self.resume_log(number, length)?, Framer::at(length)),
@@ -357,15 +366,11 @@ impl Opening<'_> {
             cache,
             snapshots: Arc::new(Snapshots::default()),
             read_only: tail.is_none(),
-            view: ArcSwap::from_pointee(view),
-            visible: AtomicU64::new(sequence),
+            present: Present::new(view, sequence),
             next_file,
-            refusal: ArcSwapOption::empty(),
+            refusal: Refusal::none(),
             closing: AtomicBool::new(false),
-            syncer: Syncer::default(),
-            logs: Mutex::new(tail.iter().map(|tail| tail.log.clone()).collect()),
-            writes: AtomicU64::new(0),
-            named: AtomicU64::new(0),
+            durability: Durability::new(tail.iter().map(|tail| tail.log.clone()).collect()),
             commit: Mutex::new(tail),
             manifest: Mutex::new(manifest),
             state: Mutex::new(State::new(set, memtable)),
@@ -388,7 +393,7 @@ impl State {
             manual: VecDeque::new(),
             manuals: 0,
             worn: None,
-            doomed: Vec::new(),
+            doomed: Doomed::default(),
             stats: Default::default(),
             failures: 0,
             last_failure: None,

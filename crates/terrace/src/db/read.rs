@@ -1,9 +1,9 @@
 //! Reading: look-ups, iterators, sizes.
 //!
-//! A read loads the view, then the sequence number, and needs no lock after that: neither can take away what the
-//! other shows. (A merge that ends in between has kept every version that a number from then on needs.)
+//! A read looks at the present, and needs no lock after that.
 
 use terrace_format::key::{InternalKey, Kind, MAX_SEQUENCE, Sequence};
+use terrace_mutants::mutant;
 
 use super::{Engine, Handle, View};
 use crate::error::{Error, Result};
@@ -15,8 +15,8 @@ use crate::version::WornFile;
 
 impl Engine {
     pub(super) fn get(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Vec<u8>>> {
-        let view = self.view.load();
-        let sequence = self.sequence_for(options)?;
+        let (view, now) = self.present.look();
+        let sequence = self.sequence_for(options, now)?;
         for memtable in std::iter::once(&view.memtable).chain(&view.frozen) {
             if let Some(found) = memtable.get(key, sequence) {
                 return Ok(found.value);
@@ -25,20 +25,21 @@ impl Engine {
         let read = BlockRead { fill_cache: options.fill_cache };
         let (found, worn) = view.version.get(key, sequence, &self.tables, read)?;
         self.note_worn(worn);
-        Ok(found.and_then(|found| found.value))
+        let value = found.and_then(|found| found.value);
+        Ok(if mutant!(OneInAMillion) { now_and_then_wrong(value) } else { value })
     }
 
-    /// The number to read at. Called with the view loaded already.
-    fn sequence_for(&self, options: &ReadOptions) -> Result<Sequence> {
+    /// The number to read at.
+    fn sequence_for(&self, options: &ReadOptions, now: Sequence) -> Result<Sequence> {
         match &options.snapshot {
-            None => Ok(self.visible.load(Ordering::Acquire)),
+            None => Ok(now),
             Some(snapshot) if snapshot.belongs_to(&self.snapshots) => Ok(snapshot.sequence()),
             Some(_) => Err(Error::InvalidArgument("a snapshot of another database".into())),
         }
     }
 
     pub(super) fn approximate_size(&self, begin: &[u8], end: &[u8]) -> Result<u64> {
-        let view = self.view.load();
+        let view = self.present.view();
         let offset = |key: &[u8]| {
             let key = InternalKey::new(key, MAX_SEQUENCE, Kind::SEEK);
             view.version.approximate_offset(&key, &self.tables)
@@ -52,6 +53,17 @@ impl Engine {
         state.worn.get_or_insert(worn);
         self.schedule(&mut state);
     }
+}
+
+/// One value in a million with a wrong first byte.
+fn now_and_then_wrong(value: Option<Vec<u8>>) -> Option<Vec<u8>> {
+    use std::sync::atomic::AtomicU64;
+    static LOOKS: AtomicU64 = AtomicU64::new(1);
+    let wrong = LOOKS.fetch_add(1, Ordering::Relaxed).is_multiple_of(1_000_000);
+    value.map(|mut value| {
+        value.iter_mut().take(usize::from(wrong)).for_each(|byte| *byte ^= 1);
+        value
+    })
 }
 
 impl View {
@@ -86,8 +98,8 @@ impl Drop for Reader {
 
 pub(super) fn iter(handle: &Arc<Handle>, options: &ReadOptions) -> DbIterator {
     let engine = &handle.engine;
-    let view = engine.view.load_full();
-    let (sequence, refused) = match engine.sequence_for(options) {
+    let (view, now) = engine.present.look();
+    let (sequence, refused) = match engine.sequence_for(options, now) {
         Ok(sequence) => (sequence, None),
         Err(error) => (0, Some(error)),
     };
@@ -96,5 +108,5 @@ pub(super) fn iter(handle: &Arc<Handle>, options: &ReadOptions) -> DbIterator {
     if let Some(error) = refused {
         walk.refuse(error);
     }
-    DbIterator::new(walk, Arc::new(Reader { handle: Arc::clone(handle), view: Some(view) }))
+    DbIterator::new(walk, Arc::new(Reader { handle: Arc::clone(handle), view: Some(Arc::clone(&view)) }))
 }

@@ -20,6 +20,7 @@ use terrace_format::filename::FileName;
 use terrace_format::key::{InternalComparator, Sequence};
 use terrace_format::log::{self, Item, LogReader};
 use terrace_format::{Flaw, FlawKind};
+use terrace_mutants::mutant;
 
 use crate::error::{Error, Result};
 use crate::logger::Logger;
@@ -97,6 +98,9 @@ impl Replay<'_> {
         };
         let mut stopped = false;
         for &number in logs {
+            if mutant!(LogPassedOver) && std::mem::take(&mut stopped) {
+                self.strict = false;
+            }
             let path = self.directory.join(FileName::Log(number).to_string());
             if stopped {
                 self.leave_out(&path, number, &mut done)?;
@@ -115,7 +119,7 @@ impl Replay<'_> {
         let mut whole = done.memtable.is_empty();
         let (mut broken_off, mut closed) = (None, false);
         done.before_last_log = done.last_sequence;
-        while let Some(item) = reader.next().map_err(|error| file_error(path, error))? {
+        while let Some(item) = read(&mut reader, path)? {
             let (offset, data) = match item {
                 Item::Record { offset, data } => (offset, data),
                 Item::Damage { flaw, .. } => {
@@ -136,7 +140,9 @@ impl Replay<'_> {
                     continue;
                 }
             };
-            if let Some(flaw) = done.out_of_order(offset, &batch).filter(|_| strict) {
+            if let Some(flaw) =
+                done.out_of_order(offset, &batch).filter(|_| strict && !mutant!(RecordPassedOver))
+            {
                 whole = false;
                 self.report(path, &flaw)?;
                 if done.is_repeated(&batch) {
@@ -163,6 +169,9 @@ impl Replay<'_> {
                 .log(format_args!("Log #{number} ends in the middle of a record, behind {} bytes", tail.end));
         }
         done.resumable = (whole && closed).then_some(tail.end);
+        if mutant!(TornLogGoneOn) {
+            done.resumable = whole.then_some(self.env.fs.len(path)?);
+        }
         Ok(Next::GoOn)
     }
 
@@ -254,6 +263,13 @@ fn last_is_mark(mut reader: LogReader<impl Read>) -> io::Result<bool> {
         };
     }
     Ok(mark)
+}
+
+fn read<'a>(reader: &'a mut LogReader<Reading>, path: &Path) -> Result<Option<Item<'a>>> {
+    match reader.next() {
+        Err(_) if mutant!(ReadErrorIsEnd) => Ok(None),
+        next => next.map_err(|error| file_error(path, error)),
+    }
 }
 
 fn count_records(reader: &mut LogReader<Reading>, path: &Path) -> Result<usize> {

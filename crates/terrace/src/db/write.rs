@@ -15,6 +15,7 @@ use std::time::Duration;
 use terrace_format::batch::{BatchOp, MAX_LEN, WriteBatch};
 use terrace_format::key::{MAX_SEQUENCE, Sequence};
 use terrace_format::log::Framer;
+use terrace_mutants::mutant;
 
 use super::tail::{Log, LogTail, closed};
 use super::unwinding::Unwinding;
@@ -23,7 +24,7 @@ use crate::compaction::policy::{LEVEL_0_SLOW, LEVEL_0_STOP};
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::options::WriteOptions;
-use crate::sync::{Arc, MutexGuard, Ordering};
+use crate::sync::{Arc, MutexGuard};
 
 /// How long a write waits, once, while level 0 is nearly too full: it leaves the machine to the merges.
 const SLOW_DOWN: Duration = Duration::from_millis(1);
@@ -40,12 +41,12 @@ impl Engine {
         let tail = commit.as_mut().ok_or_else(closed)?;
         // A log that ends with a batch of nothing counts as closed, so a user's is not written.
         if batch.is_empty() {
-            self.check_refusal()?;
+            self.refusal.check()?;
         } else {
             self.make_room(tail)?;
             self.append(tail, batch)?;
         }
-        let write = self.writes.load(Ordering::Relaxed);
+        let write = self.durability.last_write();
         drop(commit);
         if options.sync { self.sync_to(write) } else { Ok(()) }
     }
@@ -68,16 +69,21 @@ impl Engine {
             self.store_failed(tail, &error);
             return Err(error);
         }
-        tail.memtable.insert(
-            first,
-            batch.iter().map(|operation| match operation {
-                BatchOp::Put { key, value } => (key, Some(value)),
-                BatchOp::Delete { key } => (key, None),
-            }),
-        );
+        let operations = batch.iter().map(|operation| match operation {
+            BatchOp::Put { key, value } => (key, Some(value)),
+            BatchOp::Delete { key } => (key, None),
+        });
+        if mutant!(BatchInParts) {
+            for (number, operation) in (first..).zip(operations) {
+                tail.memtable.insert(number, std::iter::once(operation));
+                self.present.reveal(number);
+            }
+        } else {
+            tail.memtable.insert(first, operations);
+        }
         tail.sequence = last;
-        self.writes.fetch_add(1, Ordering::Release);
-        self.visible.store(last, Ordering::Release);
+        self.durability.count_write();
+        self.present.reveal(last);
         Ok(())
     }
 
@@ -85,7 +91,7 @@ impl Engine {
     /// same number, so that they miss nothing. After any other error nobody knows.
     fn store_failed(&self, tail: &mut LogTail, error: &Error) {
         if error.is_resumable() {
-            tail.broken = true;
+            tail.broken = !mutant!(NoSpaceTearsLog);
         } else {
             self.refuse(error);
         }
@@ -95,7 +101,7 @@ impl Engine {
     fn make_room(&self, tail: &mut LogTail) -> Result<()> {
         let mut may_slow = true;
         loop {
-            self.check_refusal()?;
+            self.refusal.check()?;
             if tail.broken || tail.memtable.bytes() >= self.options.write_buffer_size {
                 self.wait_for(|state| {
                     state.frozen.len() < MAX_FROZEN && state.set.version.levels[0].len() < LEVEL_0_STOP
@@ -115,7 +121,7 @@ impl Engine {
     }
 
     fn level_0_files(&self) -> usize {
-        self.view.load().version.levels[0].len()
+        self.present.view().version.levels[0].len()
     }
 
     /// Freezes the memtable and begins a new log and a new memtable. On an error nothing has changed.
@@ -127,11 +133,8 @@ impl Engine {
         tail.broken = false;
         let old = std::mem::replace(&mut tail.memtable, Arc::clone(&memtable));
         let mut state = self.state.lock();
-        let mut logs = self.logs.lock();
         // Logs from before the manifest's log number are in tables.
-        logs.retain(|log| log.number >= state.set.log_number);
-        logs.push(log);
-        drop(logs);
+        self.durability.go_on_in(log, state.set.log_number);
         state.memtable = memtable;
         let (log, next_log, last_sequence) = (old_log.number, tail.log.number, tail.sequence);
         state.frozen.push_back(Frozen { memtable: old, log, next_log, last_sequence, target });
@@ -144,7 +147,7 @@ impl Engine {
     pub(super) fn flush(&self, target: Target) -> Result<()> {
         let mut commit = self.commit.lock();
         let tail = commit.as_mut().ok_or_else(closed)?;
-        self.check_refusal()?;
+        self.refusal.check()?;
         if !tail.memtable.is_empty() {
             self.wait_for(|state| state.frozen.len() < MAX_FROZEN)?;
             self.switch(tail, target)?;
@@ -165,7 +168,7 @@ impl Engine {
             self.schedule(&mut state);
         }
         while !done(&state) {
-            self.check_refusal()?;
+            self.refusal.check()?;
             if let Some(error) = state.last_failure.as_ref().filter(|_| state.failures != failures) {
                 return Err(error.clone());
             }

@@ -6,7 +6,7 @@ use terrace_format::key::{self, Kind, ParsedKey, Sequence};
 use super::{FileMeta, Version};
 use crate::error::{Error, Result};
 use crate::memtable::Found;
-use crate::sync::{Arc, Ordering};
+use crate::sync::{Arc, AtomicI64, Ordering};
 use crate::tables::{BlockRead, TableCache, is_version_of};
 
 /// A file that many look-ups passed through in vain, and its level.
@@ -64,7 +64,12 @@ impl Version {
 
 /// Counts a stop against `file`; it is worn when its allowance ends.
 fn wear(file: WornFile) -> Option<WornFile> {
-    (file.1.allowed_seeks.fetch_sub(1, Ordering::Relaxed) == 1).then_some(file)
+    wear_out(&file.1.allowed_seeks).then_some(file)
+}
+
+/// True for one of those who count against an allowance: the one whose count uses it up.
+pub(crate) fn wear_out(allowance: &AtomicI64) -> bool {
+    allowance.fetch_sub(1, Ordering::Relaxed) == 1
 }
 
 struct Search<'a> {

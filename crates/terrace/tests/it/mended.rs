@@ -8,9 +8,12 @@ use terrace::{Comparator, Db, Env, Options, WriteBatch, WriteOptions};
 use terrace_env::fault::{FaultFs, Plan};
 use terrace_env::mem::{AfterFailedSync, Crash, MemFs, PROFILES};
 use terrace_env::{Access, Deterministic, FileSystem};
+use terrace_format::block::BlockBuilder;
+use terrace_format::crc;
 use terrace_format::edit::{NewFile, VersionEdit};
 use terrace_format::key::{InternalKey, Kind};
 use terrace_format::log::Framer;
+use terrace_format::table::{BlockHandle, Footer};
 
 fn options(fs: Arc<dyn FileSystem>) -> Options {
     let mut env = Env::on(fs);
@@ -459,4 +462,102 @@ fn a_sync_without_space_is_not_resumable() {
     let error = db.put_with(&key(0), b"", &WriteOptions { sync: true }).unwrap_err();
     assert!(!error.is_resumable(), "{error}");
     assert!(db.put(&key(1), b"").is_err());
+}
+
+/// A file called by the greatest number that a database may have, put there by anybody, and the database opened once more
+/// and never again: its next file had a number that no manifest may say.
+#[test]
+fn a_stray_file_with_the_greatest_number() {
+    let stray = format!("db/{}.dbtmp", u64::MAX / 2);
+    let fs = Arc::new(MemFs::new());
+    let open = || Db::open("db", &options(Arc::clone(&fs) as _));
+    open().unwrap().put(b"key", b"value").unwrap();
+    for _ in 0..3 {
+        write(&fs, stray.as_ref(), b"");
+        assert_eq!(open().unwrap().get(b"key").unwrap().unwrap(), b"value");
+    }
+    write(&fs, stray.as_ref(), b"");
+    fs.remove("db/CURRENT".as_ref()).unwrap();
+    let how = terrace::RepairOptions::default();
+    assert!(terrace::repair("db", &options(Arc::clone(&fs) as _), &how).unwrap().changed);
+    assert_eq!(open().unwrap().get(b"key").unwrap().unwrap(), b"value");
+}
+
+/// The blocks of a table, each with the restart points it claims and the key that the index gives it.
+type Blocks<'a> = &'a [(&'a [(&'a str, u64)], &'a [u32], (&'a str, u64))];
+
+/// What `verify` says of a database with one table, made of `blocks` by nobody's rules.
+fn verify_table(blocks: Blocks<'_>) -> String {
+    let mut table = Vec::new();
+    let mut store = |block: &[u8]| {
+        let handle = BlockHandle { offset: table.len() as u64, size: block.len() as u64 };
+        table.extend_from_slice(block);
+        table.push(0);
+        table.extend_from_slice(&crc::mask(crc::extend(crc::value(block), &[0])).to_le_bytes());
+        handle
+    };
+    let internal = |(key, sequence): (&str, u64)| InternalKey::new(key.as_bytes(), sequence, Kind::Put);
+    let mut index = BlockBuilder::new(1);
+    for (entries, restarts, separator) in blocks {
+        let mut block = BlockBuilder::new(16);
+        entries.iter().for_each(|entry| block.add(internal(*entry).as_bytes(), b"v"));
+        let mut block = block.finish().to_vec();
+        block.truncate(block.len() - 8);
+        block.extend(restarts.iter().chain(&[restarts.len() as u32]).flat_map(|n| n.to_le_bytes()));
+        let mut handle = Vec::new();
+        store(&block).encode(&mut handle);
+        index.add(internal(*separator).as_bytes(), &handle);
+    }
+    let metaindex = store(BlockBuilder::new(16).finish());
+    let index = store(index.finish());
+    table.extend_from_slice(&Footer { metaindex, index }.encode());
+    let edit = VersionEdit {
+        comparator: Some(b"leveldb.BytewiseComparator".to_vec()),
+        log_number: Some(0),
+        next_file: Some(10),
+        last_sequence: Some(9),
+        added: vec![(
+            2,
+            NewFile {
+                number: 9,
+                size: table.len() as u64,
+                smallest: internal(("a", 9)),
+                largest: internal(("z", 0)),
+            },
+        )],
+        ..VersionEdit::default()
+    };
+    let (fs, mut record) = (Arc::new(MemFs::new()), Vec::new());
+    edit.encode(&mut record);
+    fs.create_dir("db".as_ref()).unwrap();
+    append_record(&fs, "db/MANIFEST-000002".as_ref(), &record);
+    write(&fs, "db/CURRENT".as_ref(), b"MANIFEST-000002\n");
+    write(&fs, "db/000009.ldb".as_ref(), &table);
+    let report = terrace::verify("db", &options(fs), &mut |_, _| ()).unwrap();
+    report.problems.iter().map(|problem| problem.what.clone()).collect::<Vec<_>>().join("; ")
+}
+
+/// `verify` found nothing wrong with tables of which a scan shows keys that no look-up finds: it walked over every entry,
+/// and did not ask whether a search gets there.
+#[test]
+fn a_table_that_leads_look_ups_astray() {
+    #[track_caller]
+    fn check(blocks: Blocks<'_>, expect: &str) {
+        assert_eq!(verify_table(blocks), expect);
+    }
+    check(&[(&[("a", 1), ("b", 2)], &[0], ("b", 2)), (&[("c", 3)], &[0], ("d", 3))], "");
+    check(&[(&[("a", 2)], &[0], ("a", 2)), (&[("a", 1)], &[0], ("a", 1))], "");
+    check(
+        &[(&[("a", 1)], &[0], ("g", 1)), (&[("c", 3)], &[0], ("m", 3))],
+        "the key 'c' of write 3 behind a block that the index says ends by the key 'g' of write 1",
+    );
+    check(
+        &[(&[("a", 1)], &[0], ("c", 9)), (&[("c", 3)], &[0], ("m", 3))],
+        "the key 'c' of write 3 behind a block that the index says ends by the key 'c' of write 9",
+    );
+    check(
+        &[(&[("a", 1), ("b", 2)], &[0, 4], ("b", 2))],
+        "restart point 1 at 4, expected the place of an entry with a whole key",
+    );
+    check(&[(&[("a", 1)], &[], ("b", 2))], "13 bytes of entries without a restart point, expected one");
 }

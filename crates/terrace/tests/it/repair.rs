@@ -56,7 +56,7 @@ fn open(stock: Option<&'static Stock>, path: &Path, settings: &Settings) -> Box<
 #[track_caller]
 fn lives(name: &str, count: usize, writer: Option<&'static Stock>, readers: &[Option<&'static Stock>]) {
     for seed in seeds(name, count) {
-        let plan = Plan::draw(seed, 1_500, |shape, _| (shape.bounds, shape.sync_one_in) = (false, 0));
+        let plan = Plan::draw(seed, 1_500, |shape, _| (shape.own, shape.sync_one_in) = (false, 0));
         for accident in ACCIDENTS {
             let (dir, mut rng) = (tempfile::tempdir().unwrap(), Rng::new(seed));
             let settings = Settings { create_if_missing: true, ..Settings::draw(&mut rng, plan.shape.order) };
