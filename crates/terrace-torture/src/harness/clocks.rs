@@ -36,7 +36,7 @@ const STRIDE: u64 = 25;
 
 fn run(seed: u64, tally: &Tally) -> Result<(), String> {
     let mut rng = Rng::new(seed);
-    let shape = Shape { longest: rng.pick(&[4_000, 20_000, 40_000]), ..Shape::draw(&mut rng) };
+    let shape = Shape { longest: rng.pick(&[12_000, 20_000, 40_000]), ..Shape::draw(&mut rng) };
     let first = rng.pick(&[Lane::Flush, Lane::Compaction]);
     let mut how = How::draw(&mut rng);
     how.info_log = true;

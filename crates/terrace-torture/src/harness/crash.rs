@@ -2,7 +2,8 @@
 //!
 //! A case is a life of a database on files in memory. Before each mutating call of it, opening and closing included, the
 //! files are copied with all that is pending. Each copy is killed, which loses nothing, and loses power in each profile
-//! with one choice that the seed makes; for two profiles, in turns, with every kind of choice: nothing arrives, all, all
+//! with one choice that the seed makes (where files are large, in some profiles); for one or two profiles, in turns, with
+//! every kind of choice: nothing arrives, all, all
 //! but one, only one, the first few, any. One image in a thousand goes to stock LevelDB in the end.
 
 mod stock;
@@ -33,11 +34,29 @@ pub(super) const CRASH: Harness = Harness {
     run,
 };
 
-/// Choices of each kind, for the profiles whose turn it is.
-const FEW: usize = 3;
+/// How many of the crashes at a point are tried: the larger the files, the dearer each is.
+#[derive(Debug, Clone, Copy)]
+struct Effort {
+    /// Choices of each kind, for the profiles whose turn it is.
+    few: usize,
+    /// Profiles whose turn it is at a point.
+    in_turn: usize,
+    /// Of the others, one in so many is tried.
+    one_in: usize,
+}
 
-/// Profiles whose turn it is at a point.
-const IN_TURN: usize = 2;
+/// Values of so many bytes in all make large files.
+const LARGE: usize = 150 << 10;
+
+impl Effort {
+    fn of(script: &Script) -> Effort {
+        if script.values.total() < LARGE {
+            Effort { few: 2, in_turn: 2, one_in: 1 }
+        } else {
+            Effort { few: 1, in_turn: 1, one_in: 4 }
+        }
+    }
+}
 
 fn run(seed: u64, tally: &Tally) -> Result<(), String> {
     let mut rng = Rng::new(seed);
@@ -66,9 +85,10 @@ fn crash_everywhere<S: Store>(
     let guard = Guard::new(Arc::clone(&files), mapped);
     let world = Arc::clone(&guard) as Arc<dyn FileSystem>;
     let mut judge = Judge::<S>::new(script, options, mapped);
+    let effort = Effort::of(script);
     play::<S>(script, options, &files, &world, &mut |point| {
         tally.add(Figure::CrashPoints, 1);
-        at(&point, seed, &mut judge, tally, after)
+        at(&point, seed, effort, &mut judge, tally, after)
     })?;
     guard.verdict()
 }
@@ -77,12 +97,13 @@ fn crash_everywhere<S: Store>(
 fn at<S: Store>(
     point: &Point,
     seed: u64,
+    effort: Effort,
     judge: &mut Judge<'_, S>,
     tally: &Tally,
     after: After<'_>,
 ) -> Result<(), String> {
     let call = point.fs.mutations();
-    for (name, crash) in crashes(point, seed) {
+    for (name, crash) in crashes(point, seed, effort) {
         let least = match crash {
             Crash::Kill => point.progress.acknowledged,
             Crash::Power(_) => point.progress.durable,
@@ -99,16 +120,17 @@ fn at<S: Store>(
     Ok(())
 }
 
-fn crashes(point: &Point, seed: u64) -> Vec<(&'static str, Crash)> {
+fn crashes(point: &Point, seed: u64, effort: Effort) -> Vec<(&'static str, Crash)> {
     let call = point.fs.mutations();
     let seed = seed ^ call.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut crashes = vec![("P0 kill", Crash::Kill)];
+    let first = call as usize * effort.in_turn % PROFILES.len();
     for (row, profile) in PROFILES.iter().enumerate() {
-        let turn = (row + PROFILES.len() - call as usize * IN_TURN % PROFILES.len()) % PROFILES.len();
-        if turn < IN_TURN {
-            let choices = point.fs.losses(profile, FEW, seed);
+        let turn = (row + PROFILES.len() - first) % PROFILES.len();
+        if turn < effort.in_turn {
+            let choices = point.fs.losses(profile, effort.few, seed);
             crashes.extend(choices.into_iter().map(|crash| (profile.name, crash)));
-        } else {
+        } else if turn.is_multiple_of(effort.one_in) {
             crashes.push((profile.name, profile.with_seed(seed)));
         }
     }

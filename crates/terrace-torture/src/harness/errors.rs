@@ -44,9 +44,13 @@ const FAULTS: &[&str] =
 /// Calls of a life that fail in a case; a longer life is sampled.
 const CALLS: u64 = 250;
 
+/// Reads from which on all are short, in a case.
+const READS: u64 = 12;
+
 fn run(seed: u64, tally: &Tally) -> Result<(), String> {
     let mut rng = Rng::new(seed);
-    let shape = Shape { writes: rng.pick(&[5, 10, 20]), ..Shape::draw(&mut rng) };
+    let shape =
+        Shape { writes: rng.pick(&[5, 10, 20]), other_one_in: rng.pick(&[3, 6]), ..Shape::draw(&mut rng) };
     let case = Case {
         how: How::draw(&mut rng),
         mapped: !rng.one_in(4),
@@ -54,6 +58,13 @@ fn run(seed: u64, tally: &Tally) -> Result<(), String> {
     };
     let calls = case.live(Fault::Plan(String::new()), seed)?;
     let stride = calls.div_ceil(CALLS).max(1);
+    for read in 1..=READS {
+        case.live(
+            Fault::Plan(format!("read * #{} forever short-read", rng.below(calls / 8 + 1) + read)),
+            seed,
+        )?;
+        tally.add(Figure::ErrorsInjected, 1);
+    }
     for call in (1..=calls).step_by(stride as usize) {
         for times in ["once", "forever"] {
             let plan = format!("any * #{call} {times} {}", rng.pick(FAULTS));

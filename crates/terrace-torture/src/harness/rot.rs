@@ -48,6 +48,7 @@ fn run(seed: u64, tally: &Tally) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     let shape = Shape {
         writes: rng.pick(&[4, 8, 12]),
+        shortest: 0,
         longest: rng.pick(&[20, 60, 200, 1_000]),
         other_one_in: 3,
         ..Shape::draw(&mut rng)

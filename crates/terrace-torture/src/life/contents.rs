@@ -45,6 +45,11 @@ impl Values {
         self.values.is_empty()
     }
 
+    /// The bytes of all of them together.
+    pub fn total(&self) -> usize {
+        self.values.iter().map(Vec::len).sum()
+    }
+
     /// The bytes of a value.
     pub fn bytes(&self, id: ValueId) -> &[u8] {
         &self.values[id as usize]

@@ -64,13 +64,16 @@ pub fn play<S: Store>(
                 held = progress.begun;
             }
             settling => {
-                compare(script, held, "the snapshot", store.release())?;
+                if matches!(settling, Step::Reopen | Step::Repair) {
+                    compare(script, held, "the snapshot", store.release())?;
+                }
                 store = store.settle(settling)?;
                 show(files, progress, see)?;
                 progress.durable = progress.begun;
             }
         }
     }
+    compare(script, held, "the snapshot", store.release())?;
     compare(script, progress.begun, "the end", Some(store.entries()))?;
     store.close()?;
     show(files, progress, see)?;

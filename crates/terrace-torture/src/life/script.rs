@@ -36,7 +36,9 @@ pub struct Shape {
     pub writes: usize,
     /// Different keys.
     pub keys: u64,
-    /// The longest value.
+    /// The shortest value.
+    pub shortest: u64,
+    /// The longest; most are near the shortest.
     pub longest: u64,
     /// One write in so many is synced.
     pub sync_one_in: u64,
@@ -45,9 +47,21 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Short lives of every kind: tiny values, and such that fill memory tables in a few writes.
+    /// Short lives of every kind: tiny values, and such that fill memory tables in a few writes, so that several logs
+    /// are needed at once.
     pub fn draw(rng: &mut Rng) -> Shape {
+        if rng.one_in(3) {
+            return Shape {
+                writes: 24,
+                keys: rng.pick(&[3, 24]),
+                shortest: 9_000,
+                longest: 40_000,
+                sync_one_in: rng.pick(&[3, 6, 12, 40]),
+                other_one_in: 12,
+            };
+        }
         Shape {
+            shortest: 0,
             writes: rng.pick(&[8, 16, 30, 50]),
             keys: rng.pick(&[3, 8, 24]),
             longest: rng.pick(&[40, 400, 4_000, 12_000, 40_000]),
@@ -90,7 +104,8 @@ impl Script {
             let changes = (0..1 + rng.skewed(4)).map(|_| {
                 let key = format!("key{:02}", rng.below(shape.keys)).into_bytes();
                 let delete = rng.one_in(5);
-                (key, (!delete).then(|| values.make(rng.skewed(shape.longest) as usize, &mut rng)))
+                let len = shape.shortest + rng.skewed(shape.longest - shape.shortest);
+                (key, (!delete).then(|| values.make(len as usize, &mut rng)))
             });
             steps.push(Step::Write { changes: changes.collect(), sync: rng.one_in(shape.sync_one_in) });
             writes += 1;

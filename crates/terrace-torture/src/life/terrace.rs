@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace::{Db, Env, Logger, ReadOptions, RepairOptions, Snapshot, WriteBatch, WriteOptions};
+use terrace::{Db, DbIterator, Env, Logger, ReadOptions, RepairOptions, Snapshot, WriteBatch, WriteOptions};
 use terrace_env::{Clock, Deterministic, FileSystem, ManualClock, Scheduler, SeededRandom};
 use terrace_testkit::rng::Rng;
 use terrace_testkit::settings::{Order, Settings};
@@ -67,11 +67,11 @@ impl Logger for Silent {
     fn log(&self, _line: fmt::Arguments<'_>) {}
 }
 
-/// An open database and a snapshot of it.
+/// An open database, and a moment of it that a snapshot and an iterator hold.
 pub struct Terrace {
     db: Db,
     options: terrace::Options,
-    held: Option<Snapshot>,
+    held: Option<(Snapshot, DbIterator)>,
 }
 
 impl Terrace {
@@ -155,11 +155,18 @@ impl Store for Terrace {
     }
 
     fn hold(&mut self) {
-        self.held = Some(self.db.snapshot());
+        self.held = Some((self.db.snapshot(), self.db.iter()));
     }
 
     fn release(&mut self) -> Option<Result<Vec<Entry>, String>> {
-        let held = self.held.take()?;
-        Some(self.try_entries(Some(held)).map_err(text).and_then(|entries| entries))
+        let (snapshot, iterator) = self.held.take()?;
+        let iterated: Result<Vec<Entry>, String> =
+            iterator.into_forward().map(|entry| entry.map_err(text)).collect();
+        let read = self.try_entries(Some(snapshot)).map_err(text).and_then(|entries| entries);
+        Some(iterated.and_then(|iterated| match read {
+            Ok(read) if read == iterated => Ok(read),
+            Ok(_) => Err("an iterator and a snapshot of the same moment differ".into()),
+            error => error,
+        }))
     }
 }
