@@ -3,8 +3,8 @@
 //! A case is a life of a database on files in memory. Before each mutating call of it, opening and closing included, the
 //! files are copied with all that is pending. Each copy is killed, which loses nothing, and loses power in each profile
 //! with one choice that the seed makes (where files are large, in some profiles); for one or two profiles, in turns, with
-//! every kind of choice: nothing arrives, all, all
-//! but one, only one, the first few, any. One image in a thousand goes to stock LevelDB in the end.
+//! every kind of choice: nothing arrives, all, all but one, only one, the first few, any. One image in a thousand goes to
+//! stock LevelDB in the end.
 
 mod stock;
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub(super) const ERRORS: Harness = Harness {
 
 /// Faults that each call is tried with: one that passes, one that stays.
 const FAULTS: &[&str] =
-    &["EIO", "ENOSPC", "EMFILE", "EINTR", "EDQUOT", "EACCES", "short-read", "short-write", "sync-forgets"];
+    &["EIO", "ENOSPC", "EMFILE", "EINTR", "EDQUOT", "EACCES", "short-read", "short-write"];
 
 /// Calls of a life that fail in a case; a longer life is sampled.
 const CALLS: u64 = 250;
