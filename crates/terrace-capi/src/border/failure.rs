@@ -1,0 +1,88 @@
+//! Errors in LevelDB's words.
+//!
+//! ```text
+//!   kind              text
+//!   NotFound          NotFound: what
+//!   Corruption        Corruption: what
+//!   NotSupported      Not implemented: what
+//!   InvalidArgument   Invalid argument: what
+//!   Io                IO error: what
+//! ```
+//!
+//! Programs compare kinds, and some search the text: for the word in front, and for the two sentences about a database
+//! that is locked or missing. Those are LevelDB's; what else stands behind the word says more than LevelDB would.
+
+use std::fmt;
+
+use terrace::env::FileError;
+use terrace::{Error, ErrorKind};
+
+/// An error on its way out: a kind, and the text without the kind's word.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// One to one with LevelDB's status codes.
+    pub kind: ErrorKind,
+    /// What went wrong.
+    pub what: String,
+}
+
+impl Failure {
+    /// The caller's mistake.
+    pub fn invalid(what: impl Into<String>) -> Failure {
+        Failure { kind: ErrorKind::InvalidArgument, what: what.into() }
+    }
+
+    /// LevelDB's number for the kind.
+    pub fn code(&self) -> u8 {
+        match self.kind {
+            ErrorKind::NotFound => 1,
+            ErrorKind::Corruption => 2,
+            ErrorKind::NotSupported => 3,
+            ErrorKind::InvalidArgument => 4,
+            ErrorKind::Io => 5,
+        }
+    }
+}
+
+impl From<&Error> for Failure {
+    fn from(error: &Error) -> Failure {
+        let kind = error.kind();
+        let what = match error {
+            Error::NotFound(what) | Error::NotSupported(what) | Error::InvalidArgument(what) => what.clone(),
+            Error::Corruption(corruption) => corruption.to_string(),
+            Error::Io(error) => system(error),
+            Error::Refused(cause) => Failure::from(&**cause).what,
+            other => other.to_string(),
+        };
+        Failure { kind, what }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::from(&error)
+    }
+}
+
+/// `dir/000005.ldb: No such file or directory`, and with the call in front where it is a lock.
+fn system(error: &FileError) -> String {
+    let FileError { op, path, source } = error;
+    let reason = source.to_string();
+    // The number is Rust's addition.
+    let reason = reason.split_once(" (os error").map_or(&*reason, |(reason, _)| reason);
+    let call = if *op == "lock" { "lock " } else { "" };
+    format!("{call}{}: {reason}", path.display())
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = match self.kind {
+            ErrorKind::NotFound => "NotFound",
+            ErrorKind::Corruption => "Corruption",
+            ErrorKind::NotSupported => "Not implemented",
+            ErrorKind::InvalidArgument => "Invalid argument",
+            ErrorKind::Io => "IO error",
+        };
+        write!(f, "{word}: {}", self.what)
+    }
+}

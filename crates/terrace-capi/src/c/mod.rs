@@ -1,0 +1,1 @@
+//! The C interface, `leveldb_*` and `terrace_*`, directly over the crate `terrace`.

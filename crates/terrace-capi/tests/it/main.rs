@@ -1,0 +1,1 @@
+//! The library as a program meets it.
