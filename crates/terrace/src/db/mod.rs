@@ -43,7 +43,7 @@ use crate::snapshot::{Snapshot, Snapshots};
 use crate::sync::{Arc, ArcSwap, ArcSwapOption, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
 use crate::tables::TableCache;
 use crate::version::{FileMeta, Manifest, Version, VersionSet, WornFile};
-use background::Manual;
+use background::{Jobs, Manual};
 use property::LevelStats;
 use tail::{Log, LogTail, Syncer};
 
@@ -108,6 +108,9 @@ struct Engine {
     state: Mutex<State>,
     /// Notified after each change of `state` that somebody may wait for.
     changed: Condvar,
+
+    /// Jobs that hold this.
+    jobs: Arc<Jobs>,
 
     /// Released last.
     lock: Mutex<Option<Box<dyn FileLock>>>,
@@ -587,6 +590,7 @@ impl Drop for Handle {
         if let Err(error) = self.engine.close() {
             self.engine.logger.log(format_args!("Closing: {error}"));
         }
+        self.engine.jobs.wait();
     }
 }
 
