@@ -30,21 +30,31 @@ fn archive(built: &Path) -> PathBuf {
     archives.max_by_key(|file| file.metadata().unwrap().modified().unwrap()).unwrap().path()
 }
 
-/// The system's LevelDB, if it is installed. What compares with it says so when it is not, and passes, unless
-/// `TERRACE_REQUIRE_STOCK` is set.
+/// The system's LevelDB, if it is installed.
 pub(crate) fn stock() -> Option<PathBuf> {
     let known = Command::new("sh").args(["-c", "PATH=$PATH:/sbin:/usr/sbin ldconfig -p"]).output().unwrap();
     let known = String::from_utf8_lossy(&known.stdout).into_owned();
     let line = known.lines().find(|line| line.contains("libleveldb.so.1d"));
     let found = line.and_then(|line| line.split("=> ").nth(1)).map(PathBuf::from);
     if found.is_none() {
-        assert!(
-            std::env::var_os("TERRACE_REQUIRE_STOCK").is_none(),
-            "the system's libleveldb.so.1d is missing"
-        );
-        eprintln!("NOT COMPARED with LevelDB: libleveldb.so.1d is not installed");
+        missing("libleveldb.so.1d");
     }
     found
+}
+
+/// True if the system has `program`.
+pub(crate) fn have(program: &str) -> bool {
+    let found = Command::new(program).arg("--version").output().is_ok();
+    if !found {
+        missing(program);
+    }
+    found
+}
+
+/// Says that something can't be tested here; fails where `make setup` has seen to it that all can.
+fn missing(what: &str) {
+    assert!(std::env::var_os("TERRACE_REQUIRE_STOCK").is_none(), "{what} is missing");
+    eprintln!("NOT TESTED: {what} is missing");
 }
 
 /// Runs `command`, which has to succeed.

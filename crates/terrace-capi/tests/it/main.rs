@@ -4,5 +4,6 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod c_programs;
+mod installed;
 mod library;
 mod names;
