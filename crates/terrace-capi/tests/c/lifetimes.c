@@ -72,11 +72,14 @@ static void outlived(leveldb_options_t* options) {
   tell_at("still there", iter);
   leveldb_iter_next(iter);
   tell_at("and there", iter);
-  open_db(options);
+  leveldb_t* again = open_db(options);
+  put(again, "b", "changed");
+  leveldb_iter_seek(iter, "b", 1);
+  tell_at("as it was", iter);
   leveldb_iter_destroy(iter);
   leveldb_release_snapshot(db, snapshot);
-  db = open_db(options);
-  leveldb_close(db);
+  tell_get(again, NULL, "b");
+  leveldb_close(again);
 }
 
 /* A snapshot is read after it was released, by options that still name it. */
