@@ -1,5 +1,6 @@
 //! The library under test, made of the archive that was built with these tests, and the stock one beside it.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -54,7 +55,13 @@ pub(crate) fn have(program: &str) -> bool {
 /// Says that something can't be tested here; fails where `make setup` has seen to it that all can.
 fn missing(what: &str) {
     assert!(std::env::var_os("TERRACE_REQUIRE_STOCK").is_none(), "{what} is missing");
-    eprintln!("NOT TESTED: {what} is missing");
+    say(&format!("NOT TESTED: {what} is missing"));
+}
+
+/// Says it to whoever runs the tests, also when the test passes: `eprintln!` would be kept from them.
+pub(crate) fn say(what: &str) {
+    // If nobody hears it, the test is none the worse.
+    let _ = writeln!(std::io::stderr(), "{what}");
 }
 
 /// Runs `command`, which has to succeed.

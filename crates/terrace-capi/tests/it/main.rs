@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "builds and runs programs")]
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod acceptance;
 mod c_programs;
 mod installed;
 mod library;
