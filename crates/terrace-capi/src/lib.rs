@@ -27,5 +27,5 @@
 #![allow(unsafe_code, reason = "the border to C and C++")]
 
 pub mod border;
-pub mod c;
+mod c;
 pub mod flat;

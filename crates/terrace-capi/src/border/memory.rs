@@ -1,8 +1,20 @@
 //! Bytes that cross the border: borrowed on the way in, malloc'ed on the way out, for the caller to `free`.
 
 use std::ffi::{CStr, OsStr, c_char};
+use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+
+/// Room of the caller for a result, or null.
+pub type Out<'a, T> = Option<&'a mut MaybeUninit<T>>;
+
+/// Leaves `value` in the caller's room, if there is any.
+#[inline]
+pub fn put_out<T>(room: Out<'_, T>, value: T) {
+    if let Some(room) = room {
+        room.write(value);
+    }
+}
 
 /// Bytes of the caller; none if `start` is null.
 ///
@@ -11,11 +23,35 @@ use std::path::Path;
 /// `start` is null, or points to `len` bytes that live and stay as they are for `'a`.
 #[inline]
 pub unsafe fn bytes<'a>(start: *const c_char, len: usize) -> &'a [u8] {
-    if start.is_null() || len == 0 {
+    // SAFETY: the caller's promise.
+    unsafe { items(start.cast(), len) }
+}
+
+/// An array of the caller; an empty one if `start` is null.
+///
+/// # Safety
+///
+/// `start` is null, or points to `count` items that live and stay as they are for `'a`.
+#[inline]
+pub unsafe fn items<'a, T>(start: *const T, count: usize) -> &'a [T] {
+    if start.is_null() || count == 0 {
         return &[];
     }
     // SAFETY: the caller's promise.
-    unsafe { std::slice::from_raw_parts(start.cast(), len) }
+    unsafe { std::slice::from_raw_parts(start, count) }
+}
+
+/// Room of the caller for results; none if `start` is null.
+///
+/// # Safety
+///
+/// `start` is null, or points to room for `count` items that nobody else touches for `'a`.
+pub unsafe fn room<'a, T>(start: *mut T, count: usize) -> &'a mut [MaybeUninit<T>] {
+    if start.is_null() || count == 0 {
+        return &mut [];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts_mut(start.cast(), count) }
 }
 
 /// A path of the caller; the empty one if `name` is null.
@@ -44,9 +80,7 @@ pub fn malloced(bytes: &[u8]) -> *mut c_char {
     block.cast()
 }
 
-/// A copy of `text` with a zero behind it, from `malloc`. Ends at the first zero inside.
-pub fn malloced_string(text: &str) -> *mut c_char {
-    let mut bytes = text.as_bytes().to_vec();
-    bytes.push(0);
-    malloced(&bytes)
+/// A copy of `text` with a zero behind it, from `malloc`. Its reader sees it end at the first zero inside.
+pub fn malloced_string(text: impl AsRef<[u8]>) -> *mut c_char {
+    malloced(&[text.as_ref(), &[0]].concat())
 }

@@ -1,9 +1,11 @@
 //! What both interfaces share: the border between Rust and a program that knows nothing of it.
 
+mod errptr;
 mod failure;
 mod guard;
 mod memory;
 
+pub use errptr::{ErrPtr, answered, given, quietly};
 pub use failure::Failure;
 pub use guard::guarded;
-pub use memory::{bytes, malloced, malloced_string, path};
+pub use memory::{Out, bytes, items, malloced, malloced_string, path, put_out, room};
