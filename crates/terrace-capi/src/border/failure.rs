@@ -50,7 +50,7 @@ impl From<&Error> for Failure {
         let what = match error {
             Error::NotFound(what) | Error::NotSupported(what) | Error::InvalidArgument(what) => what.clone(),
             Error::Corruption(corruption) => corruption.to_string(),
-            Error::Io(error) => system(error),
+            Error::Io(error) => return told(error).unwrap_or_else(|| Failure { kind, what: system(error) }),
             Error::Refused(cause) => Failure::from(&**cause).what,
             other => other.to_string(),
         };
@@ -64,6 +64,11 @@ impl From<Error> for Failure {
     }
 }
 
+/// What a program's own environment said, in its own words.
+fn told(error: &FileError) -> Option<Failure> {
+    error.source.get_ref()?.downcast_ref::<Failure>().cloned()
+}
+
 /// `dir/000005.ldb: No such file or directory`, and with the call in front where it is a lock.
 fn system(error: &FileError) -> String {
     let FileError { op, path, source } = error;
@@ -73,6 +78,9 @@ fn system(error: &FileError) -> String {
     let call = if *op == "lock" { "lock " } else { "" };
     format!("{call}{}: {reason}", path.display())
 }
+
+/// So that it can travel through the engine, inside the error of the file that failed.
+impl std::error::Error for Failure {}
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

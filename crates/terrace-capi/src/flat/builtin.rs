@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use terrace::{BlockCache, Bloom, Comparator, FilterPolicy, bytewise};
+use terrace::{BlockCache, Bloom, FilterPolicy, bytewise};
 
 use super::abi::{Bytes, Text, quietly};
 

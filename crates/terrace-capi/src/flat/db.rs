@@ -3,7 +3,8 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use terrace::{BatchFlaw, Db, RepairOptions, Snapshot, WriteBatch, WriteOptions, destroy, repair};
+use terrace::{Db, RepairOptions, Snapshot, WriteBatch, WriteOptions, destroy, repair};
+use terrace_format::Flaw;
 
 use super::abi::{Bytes, Code, Report, Text, answer, quietly};
 use super::cursor::Cursor;
@@ -109,7 +110,7 @@ unsafe extern "C" fn terrace_cxx_write(db: &Database, batch: Bytes, sync: bool, 
     })
 }
 
-fn damaged(flaw: BatchFlaw) -> Failure {
+fn damaged(flaw: Flaw) -> Failure {
     Failure { kind: terrace::ErrorKind::Corruption, what: format!("a write batch: {flaw}") }
 }
 

@@ -374,10 +374,15 @@ unsafe extern "C" fn terrace_cxx_log_drop(log: *mut LogFile) {
     quietly((), || drop(unsafe { Box::from_raw(log) }));
 }
 
-/// The name of a directory for tests, which exists.
+/// The name of a directory for tests, made if need be.
 #[unsafe(no_mangle)]
 extern "C" fn terrace_cxx_test_directory(name: Text) {
-    quietly((), || name.fill(test_directory().as_os_str().as_bytes()));
+    quietly((), || {
+        let directory = test_directory();
+        // It may be there already; if it can't be made, its user will see.
+        let _ = system().fs.create_dir(&directory);
+        name.fill(directory.as_os_str().as_bytes());
+    });
 }
 
 #[unsafe(no_mangle)]

@@ -15,6 +15,7 @@ pub(super) use env::{EnvCalls, World};
 pub(super) use files::{ForeignRandom, RandomCalls, WritableCalls};
 pub(super) use filter::FilterCalls;
 pub(super) use logger::LoggerCalls;
+pub(super) use scheduler::Jobs;
 
 use std::ffi::{CStr, c_char};
 
