@@ -1,9 +1,10 @@
 # Everything one does here. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build lib run test bench doc
+.PHONY: help setup build lib install run test bench doc
 
 TARGET := $${CARGO_TARGET_DIR:-target}
+PREFIX := /usr/local
 CITIES := data/cities.tsv.zst
 # Optimised, with every assertion and overflow check on: two million model operations take seconds.
 CI := --profile ci
@@ -19,7 +20,10 @@ build:  ## Build the program `terrace`, optimised
 
 lib:  ## Build the library that takes LevelDB's place
 	@cargo build --release --package terrace-capi
-	@crates/terrace-capi/link.sh "$(TARGET)/release/libterrace_capi.a" "$(TARGET)/dropin"
+	@CXXFLAGS=-Wl,--strip-debug crates/terrace-capi/link.sh "$(TARGET)/release/libterrace_capi.a" "$(TARGET)/dropin"
+
+install: lib  ## Put it, its headers and its packages for CMake and pkg-config below PREFIX=/usr/local
+	@crates/terrace-capi/install.sh "$(TARGET)/dropin" "$(DESTDIR)$(PREFIX)"
 
 run: build  ## Show what it does, on a database of 171,075 cities
 	@"$(TARGET)/release/terrace" tour $(CITIES)

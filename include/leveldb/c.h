@@ -13,7 +13,7 @@
  *
  * Lifetimes. Options copy what is set in them, and a database shares what its options name: caches, comparators, filter
  * policies and environments may be destroyed while a database uses them, and their destructors run when the last user
- * is gone. An iterator that outlives leveldb_close keeps the database open until it is destroyed.
+ * is gone. An iterator that outlives leveldb_close goes on with the state that it has.
  *
  * NULL. Destroying NULL does nothing. NULL options are the defaults. A NULL database is an error, not a crash.
  *

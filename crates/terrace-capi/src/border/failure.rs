@@ -14,7 +14,7 @@
 
 use std::fmt;
 
-use terrace::env::FileError;
+use terrace::env::{FileError, Held};
 use terrace::{Error, ErrorKind};
 
 /// An error on its way out: a kind, and the text without the kind's word.
@@ -72,11 +72,15 @@ fn told(error: &FileError) -> Option<Failure> {
 /// `dir/000005.ldb: No such file or directory`, and with the call in front where it is a lock.
 fn system(error: &FileError) -> String {
     let FileError { op, path, source } = error;
-    let reason = source.to_string();
+    let (call, path) = (if *op == "lock" { "lock " } else { "" }, path.display());
+    let reason = match error.held() {
+        Some(Held::Here) => "already held by process".to_owned(),
+        Some(Held::Elsewhere) => "Resource temporarily unavailable".to_owned(),
+        None => source.to_string(),
+    };
     // The number is Rust's addition.
     let reason = reason.split_once(" (os error").map_or(&*reason, |(reason, _)| reason);
-    let call = if *op == "lock" { "lock " } else { "" };
-    format!("{call}{}: {reason}", path.display())
+    format!("{call}{path}: {reason}")
 }
 
 /// So that it can travel through the engine, inside the error of the file that failed.
@@ -92,5 +96,43 @@ impl fmt::Display for Failure {
             ErrorKind::Io => "IO error",
         };
         write!(f, "{word}: {}", self.what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    #[track_caller]
+    fn check(error: Error, code: u8, text: &str) {
+        let failure = Failure::from(error);
+        assert_eq!((failure.code(), failure.to_string().as_str()), (code, text));
+    }
+
+    fn file(op: &'static str, source: impl Into<io::Error>) -> Error {
+        FileError::new(op, "db/LOCK", source.into()).into()
+    }
+
+    #[test]
+    fn locked() {
+        check(file("lock", Held::Here), 5, "IO error: lock db/LOCK: already held by process");
+        check(file("lock", Held::Elsewhere), 5, "IO error: lock db/LOCK: Resource temporarily unavailable");
+    }
+
+    #[test]
+    fn of_the_system() {
+        let answer = io::Error::from_raw_os_error;
+        check(file("open", answer(libc::ENOENT)), 1, "NotFound: db/LOCK: No such file or directory");
+        check(file("fsync", answer(libc::ENOSPC)), 5, "IO error: db/LOCK: No space left on device");
+        let refused = Error::Refused(std::sync::Arc::new(file("fsync", answer(libc::EIO))));
+        check(refused, 5, "IO error: db/LOCK: Input/output error");
+    }
+
+    #[test]
+    fn of_every_other_kind() {
+        check(Error::InvalidArgument("a".into()), 4, "Invalid argument: a");
+        check(Error::NotSupported("a".into()), 3, "Not implemented: a");
+        check(Error::NotFound("a".into()), 1, "NotFound: a");
     }
 }

@@ -21,3 +21,20 @@ pub fn guarded<T>(call: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failur
         Err(Failure { kind: ErrorKind::Io, what: format!("a fault inside: {what}") })
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_an_error() {
+        let failure = guarded(|| -> Result<(), Failure> { panic!("at entry {}", 7) }).unwrap_err();
+        assert_eq!(failure.to_string(), "IO error: a fault inside: at entry 7");
+    }
+
+    #[test]
+    fn what_is_returned_passes() {
+        assert_eq!(guarded(|| Ok(7)).unwrap(), 7);
+        assert!(guarded(|| Err::<(), _>(Failure::invalid("a"))).is_err());
+    }
+}

@@ -6,9 +6,10 @@ use std::ptr;
 use terrace::{Db, RepairOptions};
 
 use super::options::{OptionsHandle, usable};
-use crate::border::{ErrPtr, Out, answered, malloced_string, path, put_out, quietly};
+use crate::border::{ErrPtr, Out, answered, malloced_string, path, put_out};
 
-/// An open database. Its iterators and snapshots share it: one that is destroyed later keeps it open until then.
+/// An open database. Its iterators and snapshots share it, so one that is destroyed later still has all it needs; but it
+/// is closed when its handle is.
 pub(super) struct Database(pub(super) Db);
 
 #[unsafe(no_mangle)]
@@ -35,12 +36,12 @@ extern "C" fn terrace_open_read_only(
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_close(database: Option<Box<Database>>) {
-    quietly(|| drop(database));
+    terrace_close(database, None);
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn terrace_close(database: Option<Box<Database>>, errptr: ErrPtr<'_>) {
-    answered(errptr, || Ok(database.map_or(Ok(()), |database| database.0.close())?));
+    answered(errptr, || Ok(database.map_or(Ok(()), |database| database.0.shut())?));
 }
 
 #[unsafe(no_mangle)]

@@ -66,21 +66,23 @@ extern "C" fn leveldb_iter_prev(walk: Option<&mut Walk>) {
     step(walk, DbIterator::prev);
 }
 
-/// Lends bytes; they stay until the walk moves.
+/// Lends bytes; they stay until the walk moves. What lends them only looks at what the last step found, and is called
+/// once for each entry of a scan: it goes without the guard.
 #[inline]
-fn lend(bytes: &[u8], len: Out<'_, usize>) -> *const c_char {
+fn lend(walk: Option<&Walk>, part: fn(&DbIterator) -> &[u8], len: Out<'_, usize>) -> *const c_char {
+    let bytes = walk.map_or(&[][..], |walk| part(&walk.at));
     put_out(len, bytes.len());
     bytes.as_ptr().cast()
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_iter_key(walk: Option<&Walk>, len: Out<'_, usize>) -> *const c_char {
-    lend(quietly(|| walk.map_or(&[][..], |walk| walk.at.key())), len)
+    lend(walk, DbIterator::key, len)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_iter_value(walk: Option<&Walk>, len: Out<'_, usize>) -> *const c_char {
-    lend(quietly(|| walk.map_or(&[][..], |walk| walk.at.value())), len)
+    lend(walk, DbIterator::value, len)
 }
 
 #[unsafe(no_mangle)]

@@ -15,7 +15,7 @@ use super::{Engine, Frozen, MergeRange, State, Target};
 use crate::compaction::policy::leveled;
 use crate::compaction::{self, Job, Reason, flush};
 use crate::error::Result;
-use crate::sync::{Arc, Ordering};
+use crate::sync::{Arc, Condvar, Mutex, Ordering};
 use crate::version::{KeyRange, total_size};
 
 /// A merge that somebody waits for.
@@ -29,6 +29,39 @@ pub(super) struct Manual {
 impl Manual {
     fn range(&self) -> KeyRange<'_> {
         KeyRange { begin: self.begin.as_deref(), end: self.end.as_deref() }
+    }
+}
+
+/// How many jobs hold the engine. A job says that it is done while it still does: what a closed database shared with its
+/// opener, who may take it apart when `close` returns, has to wait for the last one to let go.
+#[derive(Default)]
+pub(super) struct Jobs {
+    count: Mutex<usize>,
+    none: Condvar,
+}
+
+/// One of them.
+struct Hold(Arc<Jobs>);
+
+impl Jobs {
+    fn hold(jobs: &Arc<Jobs>) -> Hold {
+        *jobs.count.lock() += 1;
+        Hold(Arc::clone(jobs))
+    }
+
+    /// Returns when there is none.
+    pub(super) fn wait(&self) {
+        let mut count = self.count.lock();
+        while *count > 0 {
+            self.none.wait(&mut count);
+        }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        *self.0.count.lock() -= 1;
+        self.0.none.notify_all();
     }
 }
 
@@ -50,7 +83,13 @@ impl Engine {
     fn queue(&self, lane: Lane, job: fn(&Engine)) -> bool {
         // Gone only while the database is being dropped: then nothing is queued any more.
         let Some(engine) = self.me.upgrade() else { return false };
-        self.options.env.scheduler.schedule(lane, Box::new(move || job(&engine)));
+        let hold = Jobs::hold(&self.jobs);
+        let job = move || {
+            let _hold = hold; // Declared first, so that it goes last.
+            let engine = engine;
+            job(&engine);
+        };
+        self.options.env.scheduler.schedule(lane, Box::new(job));
         true
     }
 

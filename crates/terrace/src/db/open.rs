@@ -371,6 +371,7 @@ impl Opening<'_> {
             manifest: Mutex::new(manifest),
             state: Mutex::new(State::new(set, memtable)),
             changed: Condvar::new(),
+            jobs: Arc::default(),
             lock: Mutex::new(lock),
         })
     }
