@@ -50,7 +50,7 @@ impl From<&Error> for Failure {
         let what = match error {
             Error::NotFound(what) | Error::NotSupported(what) | Error::InvalidArgument(what) => what.clone(),
             Error::Corruption(corruption) => corruption.to_string(),
-            Error::Io(error) => system(error),
+            Error::Io(error) => return told(error).unwrap_or_else(|| Failure { kind, what: system(error) }),
             Error::Refused(cause) => Failure::from(&**cause).what,
             other => other.to_string(),
         };
@@ -62,6 +62,11 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         Failure::from(&error)
     }
+}
+
+/// What a program's own environment said, in its own words.
+fn told(error: &FileError) -> Option<Failure> {
+    error.source.get_ref()?.downcast_ref::<Failure>().cloned()
 }
 
 /// `dir/000005.ldb: No such file or directory`, and with the call in front where it is a lock.
@@ -77,6 +82,9 @@ fn system(error: &FileError) -> String {
     let reason = reason.split_once(" (os error").map_or(&*reason, |(reason, _)| reason);
     format!("{call}{path}: {reason}")
 }
+
+/// So that it can travel through the engine, inside the error of the file that failed.
+impl std::error::Error for Failure {}
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,10 +1,12 @@
 //! What both interfaces share: the border between Rust and a program that knows nothing of it.
 
+mod directory;
 mod errptr;
 mod failure;
 mod guard;
 mod memory;
 
+pub use directory::test_directory;
 pub use errptr::{ErrPtr, answered, given, quietly};
 pub use failure::Failure;
 pub use guard::guarded;

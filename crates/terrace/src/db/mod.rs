@@ -91,7 +91,8 @@ struct Engine {
     refusal: ArcSwapOption<Error>,
     closing: AtomicBool,
     syncer: Syncer,
-    /// The logs that are needed, oldest first, the present one last. Changed under `commit`.
+    /// The logs that are needed, oldest first, the present one last. Grows under `commit`, and shrinks when one is in
+    /// a table.
     logs: Mutex<Vec<Log>>,
     /// Writes so far: a syncing writer waits for its own number. Release after the store into the log.
     writes: AtomicU64,
@@ -316,7 +317,8 @@ impl Db {
 
     /// As [`Db::write`]. With [`WriteOptions::sync`] the batch, and every write before it, is on the medium when this
     /// returns; concurrent calls share one flush of the device. Other threads may read the batch a little before
-    /// that. If the sync fails, whether the batch survives a power cut is unknown and further writes are refused.
+    /// that. If the sync fails, whether the batch survives a power cut is unknown, further writes are refused, and reads
+    /// that start after this returned do not see the batch.
     ///
     /// ```
     /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };

@@ -305,7 +305,8 @@ impl Opening<'_> {
             }
         };
         let memtable = Arc::clone(&replayed.memtable);
-        Ok(LogTail { log, framer, memtable, sequence, broken: false, record: Vec::new() })
+        let resumed = framer.offset() > 0;
+        Ok(LogTail { log, framer, memtable, sequence, broken: false, resumed, record: Vec::new() })
     }
 
     fn resume_log(&self, number: u64, length: u64) -> Result<Log> {

@@ -4,7 +4,8 @@
 //!
 //! - *Terrace's*, for logs beside a manifest that Terrace wrote. Sequence numbers run without a gap through a log and
 //!   into the next, so replay ends for good at the first gap, whatever made it: behind it lie writes that came after
-//!   lost ones. In a log that was closed a gap is no crash's, and is passed over.
+//!   lost ones. In a log that was closed a gap is no crash's, and is passed over; so is one between a log that was closed
+//!   and the next, which somebody else put there.
 //! - *LevelDB's*, for all others: what is damaged is left out.
 //!
 //! Damage is reported to the info log, or with `paranoid_checks` an error. A record that breaks off with nothing behind
@@ -50,6 +51,8 @@ pub(super) struct Replayed {
     pub(super) before_last_log: Sequence,
     /// The number behind the last record, once there was one.
     next: Option<Sequence>,
+    /// True if the last log so far was closed: it ends with a batch without operations.
+    closed: bool,
     /// The last memtable, which may be empty.
     pub(super) memtable: Arc<Memtable>,
     /// Logs from which whole records were left out, for somebody to look at.
@@ -87,6 +90,7 @@ impl Replay<'_> {
             last_sequence: self.last_sequence,
             before_last_log: self.last_sequence,
             next: None,
+            closed: false,
             memtable: Memtable::new(self.comparator.clone()),
             set_aside: Vec::new(),
             resumable: None,
@@ -110,12 +114,15 @@ impl Replay<'_> {
         // True while the memtable holds what is in this log, no less and no more.
         let mut whole = done.memtable.is_empty();
         let mut broken_off = None;
+        // Nothing of ours follows a closed log without a manifest that makes it needless: what does follow is none of
+        // our logs, and may begin anywhere.
+        let mut may_jump = std::mem::take(&mut done.closed);
         done.before_last_log = done.last_sequence;
         while let Some(item) = reader.next().map_err(|error| file_error(path, error))? {
             let (offset, data) = match item {
                 Item::Record { offset, data } => (offset, data),
                 Item::Damage { flaw, .. } => {
-                    whole = false;
+                    (whole, done.closed) = (false, false);
                     match flaw.kind {
                         FlawKind::Truncated if strict => broken_off = Some(flaw),
                         _ => self.report(path, &flaw)?,
@@ -132,16 +139,18 @@ impl Replay<'_> {
                     continue;
                 }
             };
+            done.closed = batch.is_empty();
+            let jumps = std::mem::take(&mut may_jump);
             if let Some(flaw) = done.out_of_order(offset, &batch).filter(|_| strict) {
                 whole = false;
                 self.report(path, &flaw)?;
                 if done.is_repeated(&batch) {
                     continue;
                 }
-                if !self.was_closed(path)? {
+                if !jumps && !self.was_closed(path)? {
                     return self.stop(reader, path, number, done);
                 }
-                strict = false;
+                strict = jumps;
             }
             whole &= !self.apply(&batch, done)?;
         }
