@@ -38,7 +38,7 @@ namespace {
 const leveldb::Comparator* Of(void* object) { return static_cast<leveldb::Comparator*>(object); }
 
 const ComparatorCalls kCalls = {
-    [](void* object) { return Of(object)->Name(); },
+    [](void* object) { return Flat(Of(object)->Name()); },
     [](void* object, Bytes a, Bytes b) { return Of(object)->Compare(Sliced(a), Sliced(b)); },
     [](void* object, Bytes start, Bytes limit, Bin* into) {
       std::string key = String(start);

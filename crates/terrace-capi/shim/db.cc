@@ -57,7 +57,7 @@ FlatRead Reading(const ReadOptions& options) {
 
 class RustDB final : public leveldb::DB {
  public:
-  explicit RustDB(Database* db) : db_(db) {}
+  explicit RustDB(Db* db) : db_(db) {}
   ~RustDB() override { terrace_cxx_close(db_); }
 
   Status Put(const WriteOptions& options, const Slice& key, const Slice& value) override {
@@ -112,7 +112,7 @@ class RustDB final : public leveldb::DB {
   }
 
  private:
-  Database* const db_;
+  Db* const db_;
 };
 
 }  // namespace
@@ -125,7 +125,7 @@ using terrace::Outcome;
 Status DB::Open(const Options& options, const std::string& name, DB** dbptr) {
   *dbptr = nullptr;
   Outcome end;
-  terrace::Database* db = nullptr;
+  terrace::Db* db = nullptr;
   const terrace::FlatOptions flat = terrace::Flat(options);
   const Status status =
       end.Of(terrace::terrace_cxx_open(&flat, terrace::Flat(name), &db, end.report()));

@@ -41,7 +41,7 @@ namespace {
 const leveldb::FilterPolicy* Of(void* object) { return static_cast<leveldb::FilterPolicy*>(object); }
 
 const FilterCalls kCalls = {
-    [](void* object) { return Of(object)->Name(); },
+    [](void* object) { return Flat(Of(object)->Name()); },
     [](void* object, const Bytes* keys, int count, Bin* into) {
       std::string filter;
       Of(object)->CreateFilter(reinterpret_cast<const leveldb::Slice*>(keys), count, &filter);

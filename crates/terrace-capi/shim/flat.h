@@ -42,7 +42,7 @@ struct Handed {
 };
 
 // Of Rust; known by pointer only.
-struct Database;
+struct Db;
 struct Cursor;
 struct Snapshot;
 struct TableFile;
@@ -58,14 +58,14 @@ struct Bin;    // receives bytes: terrace_cxx_put_bytes
 struct Names;  // receives names: terrace_cxx_add_name
 
 struct ComparatorCalls {
-  const char* (*name)(void*);
+  Bytes (*name)(void*);
   int (*compare)(void*, Bytes, Bytes);
   void (*separator)(void*, Bytes start, Bytes limit, Bin* into);
   void (*successor)(void*, Bytes key, Bin* into);
 };
 
 struct FilterCalls {
-  const char* (*name)(void*);
+  Bytes (*name)(void*);
   void (*create)(void*, const Bytes* keys, int count, Bin* into);
   bool (*may_match)(void*, Bytes key, Bytes filter);
 };
@@ -162,20 +162,20 @@ struct Span {
 
 extern "C" {
 
-// Databases.
-Code terrace_cxx_open(const FlatOptions*, Bytes path, Database**, Report*) noexcept;
-void terrace_cxx_close(Database*) noexcept;
-Code terrace_cxx_put(const Database*, Bytes key, Bytes value, bool sync, Report*) noexcept;
-Code terrace_cxx_delete(const Database*, Bytes key, bool sync, Report*) noexcept;
-Code terrace_cxx_write(const Database*, Bytes batch, bool sync, Report*) noexcept;
-Code terrace_cxx_flush(const Database*, Report*) noexcept;
-Code terrace_cxx_get(const Database*, Bytes key, FlatRead, Text value, bool* found, Report*) noexcept;
-Cursor* terrace_cxx_iterate(const Database*, FlatRead) noexcept;
-Snapshot* terrace_cxx_snapshot(const Database*) noexcept;
+// Dbs.
+Code terrace_cxx_open(const FlatOptions*, Bytes path, Db**, Report*) noexcept;
+void terrace_cxx_close(Db*) noexcept;
+Code terrace_cxx_put(const Db*, Bytes key, Bytes value, bool sync, Report*) noexcept;
+Code terrace_cxx_delete(const Db*, Bytes key, bool sync, Report*) noexcept;
+Code terrace_cxx_write(const Db*, Bytes batch, bool sync, Report*) noexcept;
+Code terrace_cxx_flush(const Db*, Report*) noexcept;
+Code terrace_cxx_get(const Db*, Bytes key, FlatRead, Text value, bool* found, Report*) noexcept;
+Cursor* terrace_cxx_iterate(const Db*, FlatRead) noexcept;
+Snapshot* terrace_cxx_snapshot(const Db*) noexcept;
 void terrace_cxx_snapshot_release(Snapshot*) noexcept;
-bool terrace_cxx_property(const Database*, Bytes name, Text value) noexcept;
-void terrace_cxx_sizes(const Database*, const Span*, int n, uint64_t* sizes) noexcept;
-void terrace_cxx_compact(const Database*, const Bytes* begin, const Bytes* end) noexcept;
+bool terrace_cxx_property(const Db*, Bytes name, Text value) noexcept;
+void terrace_cxx_sizes(const Db*, const Span*, int n, uint64_t* sizes) noexcept;
+void terrace_cxx_compact(const Db*, const Bytes* begin, const Bytes* end) noexcept;
 Code terrace_cxx_destroy(const FlatOptions*, Bytes path, Report*) noexcept;
 Code terrace_cxx_repair(const FlatOptions*, Bytes path, Report*) noexcept;
 

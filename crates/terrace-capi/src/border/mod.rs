@@ -1,11 +1,13 @@
 //! What both interfaces share: the border between Rust and a program that knows nothing of it.
 
+mod database;
 mod directory;
 mod errptr;
 mod failure;
 mod guard;
 mod memory;
 
+pub use database::{destroy, open};
 pub use directory::test_directory;
 pub use errptr::{ErrPtr, answered, given, quietly};
 pub use failure::Failure;

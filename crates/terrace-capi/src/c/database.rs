@@ -6,7 +6,7 @@ use std::ptr;
 use terrace::{Db, RepairOptions};
 
 use super::options::{OptionsHandle, usable};
-use crate::border::{ErrPtr, Out, answered, malloced_string, path, put_out};
+use crate::border::{ErrPtr, Out, answered, destroy, malloced_string, open, path, put_out};
 
 /// An open database. Its iterators and snapshots share it, so one that is destroyed later still has all it needs; but it
 /// is closed when its handle is.
@@ -20,7 +20,7 @@ extern "C" fn leveldb_open(
 ) -> Option<Box<Database>> {
     // SAFETY: the contract.
     let name = unsafe { path(name) };
-    answered(errptr, || Ok(Box::new(Database(Db::open(name, usable(options)?)?))))
+    answered(errptr, || Ok(Box::new(Database(open(name, usable(options)?)?))))
 }
 
 #[unsafe(no_mangle)]
@@ -48,7 +48,7 @@ extern "C" fn terrace_close(database: Option<Box<Database>>, errptr: ErrPtr<'_>)
 extern "C" fn leveldb_destroy_db(options: Option<&OptionsHandle>, name: *const c_char, errptr: ErrPtr<'_>) {
     // SAFETY: the contract.
     let name = unsafe { path(name) };
-    answered(errptr, || Ok(terrace::destroy(name, usable(options)?)?));
+    answered(errptr, || destroy(name, usable(options)?));
 }
 
 #[unsafe(no_mangle)]

@@ -1,6 +1,7 @@
 //! What crosses between the flat functions and the C++ classes: bytes, errors, strings to fill, foreign objects.
 
 use std::ffi::{OsStr, c_char, c_void};
+use std::marker::PhantomData;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -8,45 +9,47 @@ use terrace::ErrorKind;
 
 use crate::border::{Failure, bytes, guarded, malloced};
 
-/// Bytes of somebody else: the layout of a C++ `Slice`.
+/// Bytes of somebody else, with the layout of a C++ `Slice`.
+///
+/// Invariant: they live and stay as they are for `'a`. C++ promises it for what it passes, as the contract asks, for as
+/// long as the call.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(super) struct Bytes {
+pub(super) struct Bytes<'a> {
     start: *const c_char,
     len: usize,
+    bytes: PhantomData<&'a [u8]>,
 }
 
-impl Bytes {
-    /// # Safety
-    ///
-    /// It refers to bytes that live and stay as they are for `'a`.
+impl<'a> Bytes<'a> {
+    /// None at all.
+    pub(super) const NONE: Bytes<'static> = Bytes { start: c"".as_ptr(), len: 0, bytes: PhantomData };
+
     #[inline]
-    pub(super) unsafe fn get<'a>(self) -> &'a [u8] {
-        // SAFETY: the caller's promise.
+    pub(super) fn get(self) -> &'a [u8] {
+        // SAFETY: the invariant.
         unsafe { bytes(self.start, self.len) }
     }
 
-    /// # Safety
-    ///
-    /// As [`Bytes::get`].
-    pub(super) unsafe fn path<'a>(self) -> &'a Path {
-        // SAFETY: the caller's promise.
-        Path::new(OsStr::from_bytes(unsafe { self.get() }))
+    /// Where they are, and how many. For bytes that may lie in memory that is borrowed for writing.
+    pub(super) fn raw(self) -> (*const u8, usize) {
+        (self.start.cast(), self.len)
     }
 
-    /// None at all.
-    pub(super) const NONE: Bytes = Bytes { start: c"".as_ptr(), len: 0 };
+    pub(super) fn path(self) -> &'a Path {
+        Path::new(OsStr::from_bytes(self.get()))
+    }
 }
 
-impl From<&[u8]> for Bytes {
+impl<'a> From<&'a [u8]> for Bytes<'a> {
     #[inline]
-    fn from(bytes: &[u8]) -> Bytes {
-        Bytes { start: bytes.as_ptr().cast(), len: bytes.len() }
+    fn from(bytes: &'a [u8]) -> Bytes<'a> {
+        Bytes { start: bytes.as_ptr().cast(), len: bytes.len(), bytes: PhantomData }
     }
 }
 
-impl From<&Path> for Bytes {
-    fn from(path: &Path) -> Bytes {
+impl<'a> From<&'a Path> for Bytes<'a> {
+    fn from(path: &'a Path) -> Bytes<'a> {
         Bytes::from(path.as_os_str().as_bytes())
     }
 }
@@ -110,7 +113,7 @@ pub(super) fn quietly<T>(otherwise: T, call: impl FnOnce() -> T) -> T {
 #[derive(Clone, Copy)]
 pub(super) struct Text {
     string: *mut c_void,
-    take: unsafe extern "C" fn(*mut c_void, Bytes),
+    take: unsafe extern "C" fn(*mut c_void, Bytes<'_>),
 }
 
 impl Text {

@@ -6,25 +6,18 @@ use std::sync::Arc;
 use terrace::{BlockCache, Bloom, FilterPolicy, bytewise};
 
 use super::abi::{Bytes, Text, quietly};
+use crate::border::items;
 
-/// # Safety
-///
-/// The contract; as for every function here.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn terrace_cxx_bytewise_separator(start: Bytes, limit: Bytes, into: Text) {
-    // SAFETY: the contract.
-    let (mut key, limit) = unsafe { (start.get().to_vec(), limit.get()) };
+extern "C" fn terrace_cxx_bytewise_separator(start: Bytes<'_>, limit: Bytes<'_>, into: Text) {
+    let (mut key, limit) = (start.get().to_vec(), limit.get());
     bytewise().shortest_separator(&mut key, limit);
     into.fill(&key);
 }
 
-/// # Safety
-///
-/// The contract.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn terrace_cxx_bytewise_successor(key: Bytes, into: Text) {
-    // SAFETY: the contract.
-    let mut key = unsafe { key.get().to_vec() };
+extern "C" fn terrace_cxx_bytewise_successor(key: Bytes<'_>, into: Text) {
+    let mut key = key.get().to_vec();
     bytewise().short_successor(&mut key);
     into.fill(&key);
 }
@@ -33,23 +26,18 @@ unsafe extern "C" fn terrace_cxx_bytewise_successor(key: Bytes, into: Text) {
 ///
 /// The contract; there are `count` keys.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn terrace_cxx_bloom_create(bits: c_int, keys: *const Bytes, count: c_int, into: Text) {
-    let count = usize::try_from(count).unwrap_or(0);
-    // SAFETY: the contract: `i` is below `count`.
-    let key = |i| unsafe { (*keys.add(i)).get() };
-    let keys: Vec<&[u8]> = (0..count).map(key).collect();
+unsafe extern "C" fn terrace_cxx_bloom_create(bits: c_int, keys: *const Bytes<'_>, count: c_int, into: Text) {
+    // SAFETY: the contract.
+    let keys = unsafe { items(keys, usize::try_from(count).unwrap_or(0)) };
+    let keys: Vec<&[u8]> = keys.iter().map(|key| key.get()).collect();
     let mut filter = Vec::new();
     quietly((), || Bloom::new(usize::try_from(bits).unwrap_or(0)).create(&keys, &mut filter));
     into.fill(&filter);
 }
 
-/// # Safety
-///
-/// The contract.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn terrace_cxx_bloom_match(key: Bytes, filter: Bytes) -> bool {
-    // SAFETY: the contract.
-    let (key, filter) = unsafe { (key.get(), filter.get()) };
+extern "C" fn terrace_cxx_bloom_match(key: Bytes<'_>, filter: Bytes<'_>) -> bool {
+    let (key, filter) = (key.get(), filter.get());
     // How many probes there are stands in the filter.
     quietly(true, || Bloom::new(0).may_match(key, filter))
 }

@@ -5,8 +5,7 @@
 use terrace::DbIterator;
 use terrace::table::TableCursor;
 
-use super::abi::{Bytes, Code, Report, answer};
-use crate::border::guarded;
+use super::abi::{Bytes, Code, Report, answer, quietly};
 
 /// A place among entries.
 #[allow(clippy::large_enum_variant, reason = "one at a time, in a box of its own")]
@@ -38,17 +37,17 @@ macro_rules! each {
 
 /// Where a cursor stands. The bytes stay until it moves or goes.
 #[repr(C)]
-pub(super) struct Entry {
-    key: Bytes,
-    value: Bytes,
+pub(super) struct Entry<'a> {
+    key: Bytes<'a>,
+    value: Bytes<'a>,
     valid: bool,
 }
 
-impl Entry {
-    const NOWHERE: Entry = Entry { key: Bytes::NONE, value: Bytes::NONE, valid: false };
+impl<'a> Entry<'a> {
+    const NOWHERE: Entry<'static> = Entry { key: Bytes::NONE, value: Bytes::NONE, valid: false };
 
     #[inline]
-    fn of(cursor: &Cursor) -> Entry {
+    fn of(cursor: &'a Cursor) -> Entry<'a> {
         each!(cursor, at => if at.valid() {
             Entry { key: at.key().into(), value: at.value().into(), valid: true }
         } else {
@@ -59,43 +58,38 @@ impl Entry {
 
 /// Moves, and says where to. A panic ends the walk.
 #[inline]
-fn step(cursor: &mut Cursor, to: impl FnOnce(&mut Cursor)) -> Entry {
-    let stepped = guarded(|| {
+fn step(cursor: &mut Cursor, to: impl FnOnce(&mut Cursor)) -> Entry<'_> {
+    quietly(Entry::NOWHERE, move || {
         to(cursor);
-        Ok(Entry::of(cursor))
-    });
-    stepped.unwrap_or(Entry::NOWHERE)
+        Entry::of(cursor)
+    })
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn terrace_cxx_first(cursor: &mut Cursor) -> Entry {
+extern "C" fn terrace_cxx_first(cursor: &mut Cursor) -> Entry<'_> {
     step(cursor, |cursor| each!(cursor, at => at.seek_to_first()))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn terrace_cxx_last(cursor: &mut Cursor) -> Entry {
+extern "C" fn terrace_cxx_last(cursor: &mut Cursor) -> Entry<'_> {
     step(cursor, |cursor| each!(cursor, at => at.seek_to_last()))
 }
 
-/// # Safety
-///
-/// The contract.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn terrace_cxx_seek(cursor: &mut Cursor, target: Bytes) -> Entry {
-    // SAFETY: the contract.
-    let target = unsafe { target.get() };
+extern "C" fn terrace_cxx_seek<'a>(cursor: &'a mut Cursor, target: Bytes<'_>) -> Entry<'a> {
+    let target = target.get();
     step(cursor, |cursor| each!(cursor, at => at.seek(target)))
 }
 
 /// Does nothing where there is no entry.
 #[unsafe(no_mangle)]
-extern "C" fn terrace_cxx_next(cursor: &mut Cursor) -> Entry {
+extern "C" fn terrace_cxx_next(cursor: &mut Cursor) -> Entry<'_> {
     step(cursor, |cursor| each!(cursor, at => if at.valid() { at.next() }))
 }
 
 /// Does nothing where there is no entry.
 #[unsafe(no_mangle)]
-extern "C" fn terrace_cxx_prev(cursor: &mut Cursor) -> Entry {
+extern "C" fn terrace_cxx_prev(cursor: &mut Cursor) -> Entry<'_> {
     step(cursor, |cursor| each!(cursor, at => if at.valid() { at.prev() }))
 }
 
@@ -108,10 +102,6 @@ extern "C" fn terrace_cxx_status(cursor: &Cursor, report: &mut Report) -> Code {
 ///
 /// The contract; `cursor` is not used again.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn terrace_cxx_cursor_drop(cursor: *mut Cursor) {
-    let _ = guarded(|| {
-        // SAFETY: the contract.
-        drop(unsafe { Box::from_raw(cursor) });
-        Ok(())
-    });
+extern "C" fn terrace_cxx_cursor_drop(cursor: Box<Cursor>) {
+    quietly((), || drop(cursor));
 }

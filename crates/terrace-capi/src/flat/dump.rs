@@ -21,23 +21,18 @@ use terrace_format::key::{self, InternalKey, Kind};
 use terrace_format::log::{Item, LogReader};
 
 use super::abi::{Bytes, Code, Foreign, Handed, Report, answer};
-use super::foreign::{EnvCalls, WritableCalls, World};
+use super::foreign::{EnvCalls, World, WritableCalls};
 use crate::border::Failure;
 
 /// Writes what is in the file at `path` of an environment (none: the machine's) to `to`.
-///
-/// # Safety
-///
-/// The contract.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn terrace_cxx_dump(
+extern "C" fn terrace_cxx_dump(
     env: Handed<EnvCalls>,
-    path: Bytes,
+    path: Bytes<'_>,
     to: Handed<WritableCalls>,
     report: &mut Report,
 ) -> Code {
-    // SAFETY: the contract.
-    let path = unsafe { path.path() };
+    let path = path.path();
     answer(report, || {
         let env = env.foreign().map_or_else(Env::system, |env| World::new(env).env());
         let to = to.foreign().ok_or_else(|| Failure::invalid("no file to write to"))?;
@@ -108,7 +103,9 @@ fn edit(record: &[u8]) -> String {
         ("LastSeq", edit.last_sequence),
     ];
     lines.extend(numbers.iter().filter_map(|(name, number)| number.map(|n| format!("  {name}: {n}"))));
-    lines.extend(edit.compact_pointers.iter().map(|(level, at)| format!("  CompactPointer: {level} {}", place(at))));
+    lines.extend(
+        edit.compact_pointers.iter().map(|(level, at)| format!("  CompactPointer: {level} {}", place(at))),
+    );
     lines.extend(edit.deleted.iter().map(|(level, number)| format!("  RemoveFile: {level} {number}")));
     lines.extend(edit.added.iter().map(|(level, file)| {
         let (first, last) = (place(&file.smallest), place(&file.largest));

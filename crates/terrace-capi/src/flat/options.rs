@@ -35,9 +35,26 @@ pub(super) struct FlatOptions {
 }
 
 impl FlatOptions {
-    /// For the engine, and the world that it was given if that is not the machine.
-    pub(super) fn read(&self) -> (Options, Option<World>) {
-        let world = self.env.foreign().map(World::new);
+    /// For the engine.
+    pub(super) fn read(&self) -> Options {
+        self.within(self.world().as_ref())
+    }
+
+    /// For the engine, with the info log in `directory` if the program brought a world.
+    pub(super) fn read_for(&self, directory: &Path) -> Options {
+        let world = self.world();
+        let mut options = self.within(world.as_ref());
+        if let (None, Some(world)) = (&options.logger, &world) {
+            options.logger = Some(world.logger(directory));
+        }
+        options
+    }
+
+    fn world(&self) -> Option<World> {
+        self.env.foreign().map(World::new)
+    }
+
+    fn within(&self, world: Option<&World>) -> Options {
         let mut options = Options {
             create_if_missing: self.create_if_missing,
             error_if_exists: self.error_if_exists,
@@ -50,7 +67,7 @@ impl FlatOptions {
             max_open_files: usize::try_from(self.max_open_files).unwrap_or(0),
             block_restart_interval: usize::try_from(self.block_restart_interval).unwrap_or(0),
             compression: if self.compression == 0 { &compress::NONE } else { &compress::SNAPPY },
-            env: world.as_ref().map_or_else(Env::system, World::env),
+            env: world.map_or_else(Env::system, World::env),
             ..Options::default()
         };
         if let Some(comparator) = self.comparator.foreign() {
@@ -62,17 +79,9 @@ impl FlatOptions {
             (None, Ok(bits)) => Some(Arc::new(Bloom::new(bits))),
             (None, Err(_)) => None,
         };
-        options.block_cache = self.cache.foreign().map(|cache| BlockCache::over(cache.store())).or_else(|| self.own_cache());
-        (options, world)
-    }
-
-    /// As [`FlatOptions::read`], with the info log in `directory` of the world that was given.
-    pub(super) fn read_for(&self, directory: &Path) -> (Options, Option<World>) {
-        let (mut options, world) = self.read();
-        if let (None, Some(world)) = (&options.logger, &world) {
-            options.logger = Some(world.logger(directory));
-        }
-        (options, world)
+        let cache = self.cache.foreign().map(|cache| BlockCache::over(cache.store()));
+        options.block_cache = cache.or_else(|| self.own_cache());
+        options
     }
 
     fn own_cache(&self) -> Option<Arc<BlockCache>> {

@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use terrace::env::{Access, FileError, FileLock, FileSystem, LockMode, RandomAccessFile, SequentialFile, WritableFile};
+use terrace::env::{
+    Access, FileError, FileLock, FileSystem, LockMode, RandomAccessFile, SequentialFile, WritableFile,
+};
 use terrace::{Env, Error, Logger, file_logger};
 
 use super::abi::{Bytes, Code, Report, Text, answer, quietly};
@@ -25,42 +27,33 @@ fn told(error: FileError) -> Failure {
 }
 
 /// Does `call` with the machine's files and `path`.
-///
-/// # Safety
-///
-/// The contract.
-unsafe fn at<T>(
-    path: Bytes,
+fn at<T>(
+    path: Bytes<'_>,
     report: &mut Report,
     into: &mut T,
     call: impl FnOnce(&dyn FileSystem, &Path) -> Result<T, FileError>,
 ) -> Code {
-    // SAFETY: the contract.
-    let path = unsafe { path.path() };
+    let path = path.path();
     answer(report, || {
         *into = call(&*system().fs, path).map_err(told)?;
         Ok(())
     })
 }
 
-fn boxed<T>(value: T) -> *mut T {
-    Box::into_raw(Box::new(value))
+fn boxed<T>(value: T) -> Option<Box<T>> {
+    Some(Box::new(value))
 }
 
 /// A file for sequential reads.
 type Sequential = Box<dyn SequentialFile>;
 
-/// # Safety
-///
-/// The contract; as for every function here.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn terrace_cxx_file_sequential(
-    path: Bytes,
-    made: &mut *mut Sequential,
+extern "C" fn terrace_cxx_file_sequential(
+    path: Bytes<'_>,
+    made: &mut Option<Box<Sequential>>,
     report: &mut Report,
 ) -> Code {
-    // SAFETY: the contract.
-    unsafe { at(path, report, made, |fs, path| fs.open_sequential(path).map(boxed)) }
+    at(path, report, made, |fs, path| fs.open_sequential(path).map(boxed))
 }
 
 /// # Safety
@@ -76,11 +69,14 @@ unsafe extern "C" fn terrace_cxx_sequential_read(
 ) -> Code {
     answer(report, || {
         *read = 0;
+        if n == 0 {
+            return Ok(());
+        }
+        // SAFETY: the contract. The bytes need no meaning: they are only written to.
+        let room = unsafe { std::slice::from_raw_parts_mut(into.cast::<u8>(), n) };
         // A short answer is the end of the file for LevelDB's readers.
         while *read < n {
-            // SAFETY: the contract; `read` is below `n`. The bytes need no meaning: they are only written to.
-            let room = unsafe { std::slice::from_raw_parts_mut(into.cast::<u8>().add(*read), n - *read) };
-            match file.read(room).map_err(told)? {
+            match file.read(&mut room[*read..]).map_err(told)? {
                 0 => break,
                 more => *read += more,
             }
@@ -98,21 +94,20 @@ extern "C" fn terrace_cxx_sequential_skip(file: &mut Sequential, n: u64, report:
 ///
 /// The contract; `file` is not used again.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn terrace_cxx_sequential_drop(file: *mut Sequential) {
-    // SAFETY: the contract.
-    quietly((), || drop(unsafe { Box::from_raw(file) }));
+extern "C" fn terrace_cxx_sequential_drop(file: Box<Sequential>) {
+    quietly((), || drop(file));
 }
 
 /// A file for reads anywhere.
 type Random = Arc<dyn RandomAccessFile>;
 
-/// # Safety
-///
-/// The contract.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn terrace_cxx_file_random(path: Bytes, made: &mut *mut Random, report: &mut Report) -> Code {
-    // SAFETY: the contract.
-    unsafe { at(path, report, made, |fs, path| fs.open_random(path, Access::Read).map(boxed)) }
+extern "C" fn terrace_cxx_file_random(
+    path: Bytes<'_>,
+    made: &mut Option<Box<Random>>,
+    report: &mut Report,
+) -> Code {
+    at(path, report, made, |fs, path| fs.open_random(path, Access::Read).map(boxed))
 }
 
 /// # Safety
@@ -141,9 +136,8 @@ unsafe extern "C" fn terrace_cxx_random_read(
 ///
 /// The contract; `file` is not used again.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn terrace_cxx_random_drop(file: *mut Random) {
-    // SAFETY: the contract.
-    quietly((), || drop(unsafe { Box::from_raw(file) }));
+extern "C" fn terrace_cxx_random_drop(file: Box<Random>) {
+    quietly((), || drop(file));
 }
 
 /// A file for writing.
@@ -154,7 +148,7 @@ struct Writable {
 }
 
 impl Writable {
-    fn new(file: Box<dyn WritableFile>, path: &Path) -> *mut Writable {
+    fn new(file: Box<dyn WritableFile>, path: &Path) -> Option<Box<Writable>> {
         boxed(Writable { file, unsynced: Some(directory_of(path)) })
     }
 
@@ -183,31 +177,27 @@ fn sync_names(fs: &dyn FileSystem, directory: &Path) -> Result<(), FileError> {
     }
 }
 
-/// # Safety
-///
-/// The contract.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn terrace_cxx_file_create(path: Bytes, made: &mut *mut Writable, report: &mut Report) -> Code {
-    // SAFETY: the contract.
-    unsafe { at(path, report, made, |fs, path| fs.create(path).map(|file| Writable::new(file, path))) }
+extern "C" fn terrace_cxx_file_create(
+    path: Bytes<'_>,
+    made: &mut Option<Box<Writable>>,
+    report: &mut Report,
+) -> Code {
+    at(path, report, made, |fs, path| fs.create(path).map(|file| Writable::new(file, path)))
 }
 
-/// # Safety
-///
-/// The contract.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn terrace_cxx_file_append(path: Bytes, made: &mut *mut Writable, report: &mut Report) -> Code {
-    // SAFETY: the contract.
-    unsafe { at(path, report, made, |fs, path| fs.append(path).map(|file| Writable::new(file, path))) }
+extern "C" fn terrace_cxx_file_append(
+    path: Bytes<'_>,
+    made: &mut Option<Box<Writable>>,
+    report: &mut Report,
+) -> Code {
+    at(path, report, made, |fs, path| fs.append(path).map(|file| Writable::new(file, path)))
 }
 
-/// # Safety
-///
-/// The contract.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn terrace_cxx_writable_append(file: &mut Writable, data: Bytes, report: &mut Report) -> Code {
-    // SAFETY: the contract.
-    let data = unsafe { data.get() };
+extern "C" fn terrace_cxx_writable_append(file: &mut Writable, data: Bytes<'_>, report: &mut Report) -> Code {
+    let data = data.get();
     answer(report, || file.file.append(data).map_err(told))
 }
 
@@ -230,18 +220,13 @@ extern "C" fn terrace_cxx_writable_close(file: &mut Writable, report: &mut Repor
 ///
 /// The contract; `file` is not used again.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn terrace_cxx_writable_drop(file: *mut Writable) {
-    // SAFETY: the contract.
-    quietly((), || drop(unsafe { Box::from_raw(file) }));
+extern "C" fn terrace_cxx_writable_drop(file: Box<Writable>) {
+    quietly((), || drop(file));
 }
 
-/// # Safety
-///
-/// The contract.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn terrace_cxx_file_exists(path: Bytes) -> bool {
-    // SAFETY: the contract.
-    let path = unsafe { path.path() };
+extern "C" fn terrace_cxx_file_exists(path: Bytes<'_>) -> bool {
+    let path = path.path();
     quietly(false, || system().fs.exists(path).unwrap_or(false))
 }
 
@@ -252,14 +237,13 @@ unsafe extern "C" fn terrace_cxx_file_exists(path: Bytes) -> bool {
 /// The contract; `take` knows what to do with `names`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn terrace_cxx_file_list(
-    path: Bytes,
+    path: Bytes<'_>,
     names: *mut c_void,
-    take: unsafe extern "C" fn(*mut c_void, Bytes),
+    take: unsafe extern "C" fn(*mut c_void, Bytes<'_>),
     report: &mut Report,
 ) -> Code {
     let mut found = Vec::new();
-    // SAFETY: the contract.
-    let code = unsafe { at(path, report, &mut found, |fs, path| fs.list(path)) };
+    let code = at(path, report, &mut found, |fs, path| fs.list(path));
     for name in &found {
         // SAFETY: the contract.
         unsafe { take(names, name.as_bytes().into()) };
@@ -267,101 +251,75 @@ unsafe extern "C" fn terrace_cxx_file_list(
     code
 }
 
-/// # Safety
-///
-/// The contract.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn terrace_cxx_file_remove(path: Bytes, report: &mut Report) -> Code {
-    // SAFETY: the contract.
-    unsafe { at(path, report, &mut (), |fs, path| fs.remove(path)) }
+extern "C" fn terrace_cxx_file_remove(path: Bytes<'_>, report: &mut Report) -> Code {
+    at(path, report, &mut (), |fs, path| fs.remove(path))
 }
 
-/// # Safety
-///
-/// The contract.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn terrace_cxx_dir_create(path: Bytes, report: &mut Report) -> Code {
-    // SAFETY: the contract.
-    unsafe { at(path, report, &mut (), |fs, path| fs.create_dir(path)) }
+extern "C" fn terrace_cxx_dir_create(path: Bytes<'_>, report: &mut Report) -> Code {
+    at(path, report, &mut (), |fs, path| fs.create_dir(path))
 }
 
-/// # Safety
-///
-/// The contract.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn terrace_cxx_dir_remove(path: Bytes, report: &mut Report) -> Code {
-    // SAFETY: the contract.
-    unsafe { at(path, report, &mut (), |fs, path| fs.remove_dir(path)) }
+extern "C" fn terrace_cxx_dir_remove(path: Bytes<'_>, report: &mut Report) -> Code {
+    at(path, report, &mut (), |fs, path| fs.remove_dir(path))
 }
 
-/// # Safety
-///
-/// The contract.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn terrace_cxx_file_size(path: Bytes, size: &mut u64, report: &mut Report) -> Code {
-    // SAFETY: the contract.
-    unsafe { at(path, report, size, |fs, path| fs.len(path)) }
+extern "C" fn terrace_cxx_file_size(path: Bytes<'_>, size: &mut u64, report: &mut Report) -> Code {
+    at(path, report, size, |fs, path| fs.len(path))
 }
 
-/// # Safety
-///
-/// The contract.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn terrace_cxx_file_rename(from: Bytes, to: Bytes, report: &mut Report) -> Code {
-    // SAFETY: the contract.
-    let to = unsafe { to.path() };
+extern "C" fn terrace_cxx_file_rename(from: Bytes<'_>, to: Bytes<'_>, report: &mut Report) -> Code {
+    let to = to.path();
     let rename = |fs: &dyn FileSystem, from: &Path| {
         fs.rename(from, to)?;
         sync_names(fs, &directory_of(to))
     };
-    // SAFETY: the contract.
-    unsafe { at(from, report, &mut (), rename) }
+    at(from, report, &mut (), rename)
 }
 
 /// A lock that is held.
 type Lock = Box<dyn FileLock>;
 
-/// # Safety
-///
-/// The contract.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn terrace_cxx_file_lock(path: Bytes, made: &mut *mut Lock, report: &mut Report) -> Code {
-    // SAFETY: the contract.
-    unsafe { at(path, report, made, |fs, path| fs.lock(path, LockMode::Exclusive).map(boxed)) }
+extern "C" fn terrace_cxx_file_lock(
+    path: Bytes<'_>,
+    made: &mut Option<Box<Lock>>,
+    report: &mut Report,
+) -> Code {
+    at(path, report, made, |fs, path| fs.lock(path, LockMode::Exclusive).map(boxed))
 }
 
 /// # Safety
 ///
 /// The contract; `lock` is not used again.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn terrace_cxx_lock_drop(lock: *mut Lock) {
-    // SAFETY: the contract.
-    quietly((), || drop(unsafe { Box::from_raw(lock) }));
+extern "C" fn terrace_cxx_lock_drop(lock: Box<Lock>) {
+    quietly((), || drop(lock));
 }
 
 /// A file for messages to people.
 type LogFile = Arc<dyn Logger>;
 
-/// # Safety
-///
-/// The contract.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn terrace_cxx_log_create(path: Bytes, made: &mut *mut LogFile, report: &mut Report) -> Code {
-    // SAFETY: the contract.
-    let path = unsafe { path.path() };
+extern "C" fn terrace_cxx_log_create(
+    path: Bytes<'_>,
+    made: &mut Option<Box<LogFile>>,
+    report: &mut Report,
+) -> Code {
+    let path = path.path();
     answer(report, || {
         *made = boxed(file_logger(system(), path)?);
         Ok(())
     })
 }
 
-/// # Safety
-///
-/// The contract.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn terrace_cxx_log_line(log: &LogFile, line: Bytes) {
-    // SAFETY: the contract.
-    let line = unsafe { line.get() };
+extern "C" fn terrace_cxx_log_line(log: &LogFile, line: Bytes<'_>) {
+    let line = line.get();
     quietly((), || log.log(format_args!("{}", String::from_utf8_lossy(line))));
 }
 
@@ -369,9 +327,8 @@ unsafe extern "C" fn terrace_cxx_log_line(log: &LogFile, line: Bytes) {
 ///
 /// The contract; `log` is not used again.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn terrace_cxx_log_drop(log: *mut LogFile) {
-    // SAFETY: the contract.
-    quietly((), || drop(unsafe { Box::from_raw(log) }));
+extern "C" fn terrace_cxx_log_drop(log: Box<LogFile>) {
+    quietly((), || drop(log));
 }
 
 /// The name of a directory for tests, made if need be.

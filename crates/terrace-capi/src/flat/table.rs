@@ -11,7 +11,7 @@ use super::abi::{Bytes, Code, Foreign, Handed, Report, answer, quietly};
 use super::cursor::Cursor;
 use super::foreign::{ForeignRandom, RandomCalls, WritableCalls};
 use super::options::FlatOptions;
-use crate::border::Failure;
+use crate::border::{Failure, guarded};
 
 /// Opens the table in the first `len` bytes of `file`, which stays the program's.
 #[unsafe(no_mangle)]
@@ -19,7 +19,7 @@ extern "C" fn terrace_cxx_table_open(
     options: &FlatOptions,
     file: Handed<RandomCalls>,
     len: u64,
-    made: &mut *mut TableFile,
+    made: &mut Option<Box<TableFile>>,
     report: &mut Report,
 ) -> Code {
     answer(report, || {
@@ -27,8 +27,8 @@ extern "C" fn terrace_cxx_table_open(
         let path = Path::new("table");
         let file = file.foreign().ok_or_else(|| Failure::invalid("no file"))?;
         let file = ForeignRandom { file, path: path.to_path_buf(), len, owned: false };
-        let table = TableFile::open(Arc::new(file), path, &options.read().0)?;
-        *made = Box::into_raw(Box::new(table));
+        let table = TableFile::open(Arc::new(file), path, &options.read())?;
+        *made = Some(Box::new(table));
         Ok(())
     })
 }
@@ -37,23 +37,18 @@ extern "C" fn terrace_cxx_table_open(
 ///
 /// The contract; `table` is not used again.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn terrace_cxx_table_drop(table: *mut TableFile) {
-    // SAFETY: the contract.
-    quietly((), || drop(unsafe { Box::from_raw(table) }));
+extern "C" fn terrace_cxx_table_drop(table: Box<TableFile>) {
+    quietly((), || drop(table));
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn terrace_cxx_table_iterate(table: &TableFile, fill_cache: bool) -> *mut Cursor {
-    Box::into_raw(Box::new(Cursor::from(table.cursor(fill_cache))))
+extern "C" fn terrace_cxx_table_iterate(table: &TableFile, fill_cache: bool) -> Option<Box<Cursor>> {
+    quietly(None, || Some(Box::new(Cursor::from(table.cursor(fill_cache)))))
 }
 
-/// # Safety
-///
-/// The contract.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn terrace_cxx_table_offset(table: &TableFile, key: Bytes) -> u64 {
-    // SAFETY: the contract.
-    let key = unsafe { key.get() };
+extern "C" fn terrace_cxx_table_offset(table: &TableFile, key: Bytes<'_>) -> u64 {
+    let key = key.get();
     quietly(0, || table.approximate_offset(key))
 }
 
@@ -84,7 +79,7 @@ impl Builder {
     /// Does `step`, unless an earlier one failed.
     fn step(&mut self, step: impl FnOnce(&mut TableBuilder<Sink>) -> io::Result<()>) {
         if self.failure.is_none() && !self.closed {
-            let done = super::super::border::guarded(|| step(&mut self.table).map_err(failure));
+            let done = guarded(|| step(&mut self.table).map_err(failure));
             self.failure = done.err();
         }
     }
@@ -104,13 +99,16 @@ fn failure(error: io::Error) -> Failure {
 
 /// Null if there is no file.
 #[unsafe(no_mangle)]
-extern "C" fn terrace_cxx_builder(options: &FlatOptions, file: Handed<WritableCalls>) -> *mut Builder {
-    quietly(std::ptr::null_mut(), || {
-        let Some(file) = file.foreign() else { return std::ptr::null_mut() };
-        let options = TableOptions::from(&options.read().0);
+extern "C" fn terrace_cxx_builder(
+    options: &FlatOptions,
+    file: Handed<WritableCalls>,
+) -> Option<Box<Builder>> {
+    quietly(None, || {
+        let file = file.foreign()?;
+        let options = TableOptions::from(&options.read());
         let comparator = options.comparator.name().to_owned();
         let table = TableBuilder::new(options, Sink(file));
-        Box::into_raw(Box::new(Builder { table, comparator, failure: None, closed: false }))
+        Some(Box::new(Builder { table, comparator, failure: None, closed: false }))
     })
 }
 
@@ -118,9 +116,8 @@ extern "C" fn terrace_cxx_builder(options: &FlatOptions, file: Handed<WritableCa
 ///
 /// The contract; `builder` is not used again.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn terrace_cxx_builder_drop(builder: *mut Builder) {
-    // SAFETY: the contract.
-    quietly((), || drop(unsafe { Box::from_raw(builder) }));
+extern "C" fn terrace_cxx_builder_drop(builder: Box<Builder>) {
+    quietly((), || drop(builder));
 }
 
 #[unsafe(no_mangle)]
@@ -130,7 +127,7 @@ extern "C" fn terrace_cxx_builder_change(
     report: &mut Report,
 ) -> Code {
     answer(report, || {
-        let options = TableOptions::from(&options.read().0);
+        let options = TableOptions::from(&options.read());
         if options.comparator.name() != builder.comparator {
             return Err(Failure::invalid("changing comparator while building table"));
         }
@@ -139,13 +136,9 @@ extern "C" fn terrace_cxx_builder_change(
     })
 }
 
-/// # Safety
-///
-/// The contract.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn terrace_cxx_builder_add(builder: &mut Builder, key: Bytes, value: Bytes) {
-    // SAFETY: the contract.
-    let (key, value) = unsafe { (key.get(), value.get()) };
+extern "C" fn terrace_cxx_builder_add(builder: &mut Builder, key: Bytes<'_>, value: Bytes<'_>) {
+    let (key, value) = (key.get(), value.get());
     builder.step(|table| table.add(key, value));
 }
 

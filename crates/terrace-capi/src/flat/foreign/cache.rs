@@ -11,9 +11,9 @@ use super::{Bytes, Foreign};
 
 #[repr(C)]
 pub(in super::super) struct CacheCalls {
-    insert: unsafe extern "C" fn(*mut c_void, key: Bytes, block: *mut CachedBlock, charge: usize),
+    insert: unsafe extern "C" fn(*mut c_void, key: Bytes<'_>, block: Box<CachedBlock>, charge: usize),
     /// A block of the caller's own, of [`terrace_cxx_block_share`]; null if there is none.
-    lookup: unsafe extern "C" fn(*mut c_void, key: Bytes) -> *mut CachedBlock,
+    lookup: unsafe extern "C" fn(*mut c_void, key: Bytes<'_>) -> Option<Box<CachedBlock>>,
     charge: unsafe extern "C" fn(*mut c_void) -> usize,
 }
 
@@ -29,14 +29,12 @@ struct ForeignCache(Foreign<CacheCalls>);
 impl BlockStore for ForeignCache {
     fn get(&self, key: &[u8; 24]) -> Option<CachedBlock> {
         // SAFETY: the program's promise that the object is alive.
-        let found = unsafe { (self.0.calls.lookup)(self.0.object, key.as_slice().into()) };
-        // SAFETY: null, or made for us by `terrace_cxx_block_share`.
-        (!found.is_null()).then(|| *unsafe { Box::from_raw(found) })
+        unsafe { (self.0.calls.lookup)(self.0.object, key.as_slice().into()) }.map(|block| *block)
     }
 
     fn insert(&self, key: &[u8; 24], block: CachedBlock) {
         let charge = block.size();
-        let block = Box::into_raw(Box::new(block));
+        let block = Box::new(block);
         // SAFETY: the program's promise that the object is alive; the cache's deleter gives the block back.
         unsafe { (self.0.calls.insert)(self.0.object, key.as_slice().into(), block, charge) };
     }
@@ -49,17 +47,12 @@ impl BlockStore for ForeignCache {
 
 /// Another hold on a block that a cache keeps.
 #[unsafe(no_mangle)]
-extern "C" fn terrace_cxx_block_share(block: &CachedBlock) -> *mut CachedBlock {
-    Box::into_raw(Box::new(block.clone()))
+extern "C" fn terrace_cxx_block_share(block: &CachedBlock) -> Box<CachedBlock> {
+    Box::new(block.clone())
 }
 
 /// Gives up a block: the deleter of a cache.
-///
-/// # Safety
-///
-/// It was inserted, and is not used again.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn terrace_cxx_block_drop(block: *mut CachedBlock) {
-    // SAFETY: the caller's promise.
-    drop(unsafe { Box::from_raw(block) });
+extern "C" fn terrace_cxx_block_drop(block: Box<CachedBlock>) {
+    drop(block);
 }

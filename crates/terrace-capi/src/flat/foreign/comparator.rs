@@ -1,18 +1,18 @@
 //! A program's order of keys.
 
 use std::cmp::Ordering;
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_int, c_void};
 
 use terrace::Comparator;
 
-use super::{Bin, Bytes, Foreign, name};
+use super::{Bin, Bytes, Foreign};
 
 #[repr(C)]
 pub(in super::super) struct ComparatorCalls {
-    name: unsafe extern "C" fn(*mut c_void) -> *const c_char,
-    compare: unsafe extern "C" fn(*mut c_void, Bytes, Bytes) -> c_int,
-    separator: unsafe extern "C" fn(*mut c_void, start: Bytes, limit: Bytes, into: &mut Bin),
-    successor: unsafe extern "C" fn(*mut c_void, key: Bytes, into: &mut Bin),
+    name: unsafe extern "C" fn(*mut c_void) -> Bytes<'static>,
+    compare: unsafe extern "C" fn(*mut c_void, Bytes<'_>, Bytes<'_>) -> c_int,
+    separator: unsafe extern "C" fn(*mut c_void, start: Bytes<'_>, limit: Bytes<'_>, into: &mut Bin),
+    successor: unsafe extern "C" fn(*mut c_void, key: Bytes<'_>, into: &mut Bin),
 }
 
 pub(in super::super) struct ForeignComparator {
@@ -23,8 +23,10 @@ pub(in super::super) struct ForeignComparator {
 impl Foreign<ComparatorCalls> {
     /// As what the engine expects.
     pub(in super::super) fn comparator(self) -> ForeignComparator {
-        // SAFETY: the program's promise that the object is alive, and that its name is a string.
-        let name = unsafe { name((self.calls.name)(self.object)) };
+        // SAFETY: the program's promise that the object is alive.
+        let name = unsafe { (self.calls.name)(self.object) }.get();
+        // Taken once: it may not change.
+        let name = String::from_utf8_lossy(name).into_owned();
         ForeignComparator { foreign: self, name }
     }
 }

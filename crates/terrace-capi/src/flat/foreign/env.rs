@@ -19,16 +19,16 @@ use terrace::{ErrorKind, Logger};
 
 use super::super::abi::{Code, Handed, Report};
 use super::files::{
-    ForeignLock, ForeignRandom, ForeignSequential, ForeignWritable, RandomCalls, SequentialCalls, WritableCalls,
-    error,
+    ForeignLock, ForeignRandom, ForeignSequential, ForeignWritable, RandomCalls, SequentialCalls,
+    WritableCalls, error,
 };
 use super::logger::{EnvLogger, LoggerCalls};
-use super::scheduler::{Jobs, Queue};
+use super::scheduler::Queue;
 use super::{Bin, Bytes, Foreign};
 use crate::border::Failure;
 
-type Simple = unsafe extern "C" fn(*mut c_void, Bytes, &mut Report) -> Code;
-type Open<Calls> = unsafe extern "C" fn(*mut c_void, Bytes, &mut Handed<Calls>, &mut Report) -> Code;
+type Simple = unsafe extern "C" fn(*mut c_void, Bytes<'_>, &mut Report) -> Code;
+type Open<Calls> = unsafe extern "C" fn(*mut c_void, Bytes<'_>, &mut Handed<Calls>, &mut Report) -> Code;
 
 #[repr(C)]
 pub(in super::super) struct EnvCalls {
@@ -36,17 +36,17 @@ pub(in super::super) struct EnvCalls {
     open_random: Open<RandomCalls>,
     create: Open<WritableCalls>,
     append: Open<WritableCalls>,
-    exists: unsafe extern "C" fn(*mut c_void, Bytes) -> bool,
-    list: unsafe extern "C" fn(*mut c_void, Bytes, into: &mut Vec<Bin>, &mut Report) -> Code,
+    exists: unsafe extern "C" fn(*mut c_void, Bytes<'_>) -> bool,
+    list: unsafe extern "C" fn(*mut c_void, Bytes<'_>, into: &mut Vec<Bin>, &mut Report) -> Code,
     remove: Simple,
     create_dir: Simple,
     remove_dir: Simple,
-    len: unsafe extern "C" fn(*mut c_void, Bytes, &mut u64, &mut Report) -> Code,
-    rename: unsafe extern "C" fn(*mut c_void, from: Bytes, to: Bytes, &mut Report) -> Code,
-    lock: unsafe extern "C" fn(*mut c_void, Bytes, &mut *mut c_void, &mut Report) -> Code,
+    len: unsafe extern "C" fn(*mut c_void, Bytes<'_>, &mut u64, &mut Report) -> Code,
+    rename: unsafe extern "C" fn(*mut c_void, from: Bytes<'_>, to: Bytes<'_>, &mut Report) -> Code,
+    lock: unsafe extern "C" fn(*mut c_void, Bytes<'_>, &mut *mut c_void, &mut Report) -> Code,
     unlock: unsafe extern "C" fn(*mut c_void, *mut c_void),
     pub(super) schedule: unsafe extern "C" fn(*mut c_void, extern "C" fn(*mut c_void), *mut c_void),
-    new_logger: unsafe extern "C" fn(*mut c_void, Bytes) -> Handed<LoggerCalls>,
+    new_logger: unsafe extern "C" fn(*mut c_void, Bytes<'_>) -> Handed<LoggerCalls>,
     now_us: unsafe extern "C" fn(*mut c_void) -> u64,
     sleep_us: unsafe extern "C" fn(*mut c_void, c_int),
 }
@@ -55,7 +55,6 @@ pub(in super::super) struct EnvCalls {
 pub(in super::super) struct World {
     foreign: Arc<Foreign<EnvCalls>>,
     fs: Arc<dyn FileSystem>,
-    jobs: Arc<Jobs>,
 }
 
 impl World {
@@ -63,7 +62,7 @@ impl World {
     pub(in super::super) fn new(foreign: Foreign<EnvCalls>) -> World {
         let foreign = Arc::new(foreign);
         let fs = Arc::new(ForeignFs(Arc::clone(&foreign)));
-        World { foreign, fs, jobs: Arc::default() }
+        World { foreign, fs }
     }
 
     /// As what the engine expects.
@@ -71,19 +70,14 @@ impl World {
         Env {
             fs: Arc::clone(&self.fs),
             clock: Arc::new(ForeignClock(Arc::clone(&self.foreign))),
-            scheduler: Arc::new(Queue::new(Arc::clone(&self.foreign), Arc::clone(&self.jobs))),
+            scheduler: Arc::new(Queue(Arc::clone(&self.foreign))),
             random: Arc::new(SystemRandom::new()),
         }
     }
 
     /// The info log of the database in `directory`.
     pub(in super::super) fn logger(&self, directory: &Path) -> Arc<dyn Logger> {
-        EnvLogger::new(Arc::clone(&self.foreign), Arc::clone(&self.fs), directory)
-    }
-
-    /// The background work that is still to end before the environment may go.
-    pub(in super::super) fn jobs(&self) -> &Arc<Jobs> {
-        &self.jobs
+        Arc::new(EnvLogger::new(Arc::clone(&self.foreign), Arc::clone(&self.fs), directory))
     }
 }
 

@@ -13,7 +13,13 @@ use crate::border::Failure;
 
 #[repr(C)]
 pub(in super::super) struct SequentialCalls {
-    read: unsafe extern "C" fn(*mut c_void, n: usize, scratch: *mut c_char, &mut Bytes, &mut Report) -> Code,
+    read: unsafe extern "C" fn(
+        *mut c_void,
+        n: usize,
+        scratch: *mut c_char,
+        &mut Bytes<'_>,
+        &mut Report,
+    ) -> Code,
     skip: unsafe extern "C" fn(*mut c_void, n: u64, &mut Report) -> Code,
     delete: unsafe extern "C" fn(*mut c_void),
 }
@@ -25,7 +31,7 @@ pub(in super::super) struct RandomCalls {
         offset: u64,
         n: usize,
         scratch: *mut c_char,
-        &mut Bytes,
+        &mut Bytes<'_>,
         &mut Report,
     ) -> Code,
     delete: unsafe extern "C" fn(*mut c_void),
@@ -33,7 +39,7 @@ pub(in super::super) struct RandomCalls {
 
 #[repr(C)]
 pub(in super::super) struct WritableCalls {
-    append: unsafe extern "C" fn(*mut c_void, Bytes, &mut Report) -> Code,
+    append: unsafe extern "C" fn(*mut c_void, Bytes<'_>, &mut Report) -> Code,
     flush: unsafe extern "C" fn(*mut c_void, &mut Report) -> Code,
     sync: unsafe extern "C" fn(*mut c_void, &mut Report) -> Code,
     close: unsafe extern "C" fn(*mut c_void, &mut Report) -> Code,
@@ -45,16 +51,14 @@ pub(in super::super) struct WritableCalls {
 /// # Safety
 ///
 /// `found` is what the read of a live file into `buf` answered.
-unsafe fn settle(buf: &mut [u8], found: Bytes) -> std::result::Result<usize, Failure> {
-    let (to, room) = (buf.as_mut_ptr(), buf.len());
-    // SAFETY: the caller's promise. `buf` is not used while this reference to perhaps the same bytes is.
-    let found = unsafe { found.get() };
-    if found.len() > room {
+unsafe fn settle(buf: &mut [u8], found: Bytes<'_>) -> std::result::Result<usize, Failure> {
+    let (from, len) = found.raw();
+    if len > buf.len() {
         return Err(Failure { kind: terrace::ErrorKind::Io, what: "more bytes than asked for".into() });
     }
-    // SAFETY: as long as `found`, by the check above; the two may overlap.
-    unsafe { std::ptr::copy(found.as_ptr(), to, found.len()) };
-    Ok(found.len())
+    // SAFETY: the caller's promise; `buf` has room for `len` bytes, by the check above. The two may be the same.
+    unsafe { std::ptr::copy(from, buf.as_mut_ptr(), len) };
+    Ok(len)
 }
 
 pub(super) struct ForeignSequential {
@@ -104,7 +108,8 @@ impl RandomAccessFile for ForeignRandom {
     /// A short answer is the end of the file for LevelDB's classes, as it is here.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         // What lies behind the end is an error for some of them.
-        let len = usize::try_from(self.len.saturating_sub(offset)).map_or(buf.len(), |rest| rest.min(buf.len()));
+        let len =
+            usize::try_from(self.len.saturating_sub(offset)).map_or(buf.len(), |rest| rest.min(buf.len()));
         let buf = &mut buf[..len];
         if buf.is_empty() {
             return Ok(0);

@@ -13,7 +13,7 @@ use super::{Bytes, Foreign};
 
 #[repr(C)]
 pub(in super::super) struct LoggerCalls {
-    log: unsafe extern "C" fn(*mut c_void, line: Bytes),
+    log: unsafe extern "C" fn(*mut c_void, line: Bytes<'_>),
     delete: unsafe extern "C" fn(*mut c_void),
 }
 
@@ -37,12 +37,8 @@ pub(super) struct EnvLogger {
 }
 
 impl EnvLogger {
-    pub(super) fn new(
-        env: Arc<Foreign<EnvCalls>>,
-        fs: Arc<dyn FileSystem>,
-        directory: &Path,
-    ) -> Arc<dyn Logger> {
-        Arc::new(EnvLogger { env, fs, directory: directory.to_path_buf(), made: OnceLock::new() })
+    pub(super) fn new(env: Arc<Foreign<EnvCalls>>, fs: Arc<dyn FileSystem>, directory: &Path) -> EnvLogger {
+        EnvLogger { env, fs, directory: directory.to_path_buf(), made: OnceLock::new() }
     }
 
     fn make(&self) -> Option<Owned> {
