@@ -62,9 +62,10 @@ impl Version {
     }
 }
 
-/// Counts a stop against `file`; it is worn when its allowance ends.
+/// Counts a stop against `file`; it is worn when its allowance has ended. Said again at each further stop: while another
+/// worn file waits for its merge, this one is forgotten.
 fn wear(file: WornFile) -> Option<WornFile> {
-    (file.1.allowed_seeks.fetch_sub(1, Ordering::Relaxed) == 1).then_some(file)
+    (file.1.allowed_seeks.fetch_sub(1, Ordering::Relaxed) <= 1).then_some(file)
 }
 
 struct Search<'a> {
