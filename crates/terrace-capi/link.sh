@@ -5,14 +5,16 @@ set -eu
 here=$(dirname "$0")
 archive=$1 directory=$2
 mkdir -p "$directory"
+# Into place at once: neither a program that runs meanwhile nor another that links sees half of it.
+made=$(mktemp -d "$directory/.linking-XXXXXX")
+trap 'rm -rf "$made"' EXIT
 {
     echo '{ global:'
     sed -e '/^#/d' -e '/^$/d' -e 's/.*/  "&";/' "$here/symbols.txt"
     echo 'local: *; };'
-} >"$directory/exports.map"
-# Into place at once, so that a program that runs meanwhile never sees half of it.
-"${CXX:-c++}" ${CXXFLAGS:-} -shared -Wl,-soname,libleveldb.so.1d -o "$directory/.libleveldb.so.1d" \
+} >"$made/exports"
+"${CXX:-c++}" ${CXXFLAGS:-} -shared -Wl,-soname,libleveldb.so.1d -o "$made/libleveldb.so.1d" \
     -Wl,--whole-archive "$archive" -Wl,--no-whole-archive -Wl,--gc-sections -Wl,-O1 -Wl,-z,relro,-z,now \
-    -Wl,--version-script="$directory/exports.map" -lpthread -ldl -lm
-mv "$directory/.libleveldb.so.1d" "$directory/libleveldb.so.1d"
-ln -sf libleveldb.so.1d "$directory/libleveldb.so"
+    -Wl,--version-script="$made/exports" -lpthread -ldl -lm
+ln -s libleveldb.so.1d "$made/libleveldb.so"
+mv -f "$made/libleveldb.so.1d" "$made/libleveldb.so" "$directory"
