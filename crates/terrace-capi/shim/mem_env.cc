@@ -203,7 +203,7 @@ class MemEnv final : public EnvWrapper {
   }
 
  private:
-  static Status NoFile(const std::string& fname) { return Status::NotFound(fname, "no such file"); }
+  static Status NoFile(const std::string& fname) { return Status::IOError(fname, "File not found"); }
 
   Shared Find(const std::string& fname) {
     std::lock_guard<std::mutex> guard(mutex_);

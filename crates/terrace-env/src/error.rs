@@ -58,6 +58,11 @@ impl FileError {
         self.source.get_ref()?.downcast_ref().copied()
     }
 
+    /// True if the file system can't do such a thing at all.
+    pub fn is_unsupported(&self) -> bool {
+        self.kind() == io::ErrorKind::Unsupported
+    }
+
     /// True if the medium, the quota or the file-size limit is full: the call may succeed once space is back.
     pub fn is_no_space(&self) -> bool {
         matches!(

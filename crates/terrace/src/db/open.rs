@@ -273,7 +273,8 @@ impl Opening<'_> {
         if let Some(length) =
             small.filter(|_| self.options.reuse_logs && self.recovered.ours && !self.newly_guarded())
         {
-            manifest.resume(self.recovered.manifest, length)?;
+            // What can't be gone on with is begun anew.
+            supported(manifest.resume(self.recovered.manifest, length))?;
         }
         Ok(manifest)
     }
@@ -293,9 +294,15 @@ impl Opening<'_> {
     ) -> Result<LogTail> {
         let sequence = replayed.last_sequence;
         let resumable = replayed.resumable.filter(|_| self.options.reuse_logs && self.recovered.ours);
-        let (log, framer) = match (logs.last(), resumable) {
-            (Some(&number), Some(length)) => (self.resume_log(number, length)?, Framer::at(length)),
-            _ => {
+        let resumed = match (logs.last(), resumable) {
+            (Some(&number), Some(length)) => {
+                supported(self.resume_log(number, length))?.map(|log| (log, Framer::at(length)))
+            }
+            _ => None,
+        };
+        let (log, framer) = match resumed {
+            Some(resumed) => resumed,
+            None => {
                 let empty = Memtable::new(self.comparator.clone());
                 let memtable = std::mem::replace(&mut replayed.memtable, empty);
                 if !memtable.is_empty() {
@@ -374,6 +381,14 @@ impl Opening<'_> {
             jobs: Arc::default(),
             lock: Mutex::new(lock),
         })
+    }
+}
+
+/// None if the file system has no way to do it.
+fn supported<T>(outcome: Result<T>) -> Result<Option<T>> {
+    match outcome {
+        Err(Error::Io(error)) if error.is_unsupported() => Ok(None),
+        outcome => outcome.map(Some),
     }
 }
 

@@ -85,6 +85,7 @@ impl World {
 pub(super) fn file_error(op: &'static str, path: &Path, failure: Failure) -> FileError {
     let kind = match failure.kind {
         ErrorKind::NotFound => io::ErrorKind::NotFound,
+        ErrorKind::NotSupported => io::ErrorKind::Unsupported,
         _ => io::ErrorKind::Other,
     };
     error(op, path, kind, failure)
