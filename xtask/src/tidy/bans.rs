@@ -29,6 +29,8 @@ static BANS: &[Ban] = &[
             ENV,
             BENCH,
             BENCH_COMMAND,
+            ("crates/terrace-capi/src/", "allocates what a C program frees"),
+            ("crates/terrace-capi/build.rs", "lists what to compile"),
             ("crates/terrace-cli/src/input.rs", "opens the text files that a user names"),
             (
                 "crates/terrace-cli/src/inspect/",
@@ -74,6 +76,7 @@ static BANS: &[Ban] = &[
             ("crates/terrace-cli/", "a program"),
             ("crates/terrace-server/", "a program"),
             ("crates/terrace-bench/", "a program"),
+            ("crates/terrace-capi/build.rs", "cargo listens"),
         ],
     },
     Ban {

@@ -499,3 +499,20 @@ fn a_table_that_leads_look_ups_astray() {
     );
     check(&[(&[("a", 1)], &[], ("b", 2))], "13 bytes of entries without a restart point, expected one");
 }
+
+/// A comparator, a logger or a file system was still held for a moment by the thread of a job that had said it was done,
+/// after `close` had returned. An opener that took it apart then, as C and C++ programs do, was used after that.
+#[test]
+fn nothing_holds_what_a_closed_database_was_opened_with() {
+    for _ in 0..200 {
+        let fs: Arc<dyn FileSystem> = Arc::new(MemFs::new());
+        let options =
+            Options { create_if_missing: true, env: Env::on(Arc::clone(&fs)), ..Options::default() };
+        let db = Db::open("db", &options).unwrap();
+        db.put(&key(1), b"").unwrap();
+        db.flush().unwrap();
+        drop(options);
+        drop(db);
+        assert_eq!(Arc::strong_count(&fs), 1);
+    }
+}
