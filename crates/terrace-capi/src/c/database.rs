@@ -6,7 +6,7 @@ use std::ptr;
 use terrace::{Db, RepairOptions};
 
 use super::options::{OptionsHandle, usable};
-use crate::border::{self, ErrPtr, Out, answered, destroy, malloced_string, open, path, put_out};
+use crate::border::{ErrPtr, Out, answered, destroy, malloced_string, open, path, put_out};
 
 /// An open database. Its iterators and snapshots share it, so one that is destroyed later still has all it needs; but it
 /// is closed when its handle is.
