@@ -80,6 +80,15 @@ pub fn malloced(bytes: &[u8]) -> *mut c_char {
     block.cast()
 }
 
+/// `value` itself, which is in a block from `malloc` already: see `malloc.rs`. As [`malloced`], never null.
+#[inline]
+pub fn malloced_value(value: Vec<u8>) -> *mut c_char {
+    if value.capacity() == 0 {
+        return malloced(&[]);
+    }
+    value.leak().as_mut_ptr().cast()
+}
+
 /// A copy of `text` with a zero behind it, from `malloc`. Its reader sees it end at the first zero inside.
 pub fn malloced_string(text: impl AsRef<[u8]>) -> *mut c_char {
     malloced(&[text.as_ref(), &[0]].concat())

@@ -5,6 +5,7 @@ mod directory;
 mod errptr;
 mod failure;
 mod guard;
+mod malloc;
 mod memory;
 
 pub use database::{destroy, open};
@@ -12,4 +13,4 @@ pub use directory::test_directory;
 pub use errptr::{ErrPtr, answered, given, quietly};
 pub use failure::Failure;
 pub use guard::guarded;
-pub use memory::{Out, bytes, items, malloced, malloced_string, path, put_out, room};
+pub use memory::{Out, bytes, items, malloced, malloced_string, malloced_value, path, put_out, room};

@@ -8,7 +8,7 @@ use terrace::{Db, ReadOptions};
 use super::access::{ReadHandle, WriteHandle, reading, writing};
 use super::batch::BatchHandle;
 use super::database::Database;
-use crate::border::{ErrPtr, Failure, Out, answered, bytes, given, items, malloced, put_out, room};
+use crate::border::{ErrPtr, Failure, Out, answered, bytes, given, items, malloced_value, put_out, room};
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_put(
@@ -70,7 +70,7 @@ extern "C" fn leveldb_get(
 ) -> *mut c_char {
     // SAFETY: the contract.
     let key = unsafe { bytes(key, key_len) };
-    let value = answered(errptr, || Ok(copied(given(database)?.0.get_with(key, reading(options))?)));
+    let value = answered(errptr, || Ok(handed_out(given(database)?.0.get_with(key, reading(options))?)));
     let (value, len) = value.unwrap_or(NOTHING);
     put_out(value_len, len);
     value
@@ -82,8 +82,11 @@ type Found = (*mut c_char, usize);
 const NOTHING: Found = (ptr::null_mut(), 0);
 
 #[inline]
-fn copied(value: Option<Vec<u8>>) -> Found {
-    value.map_or(NOTHING, |value| (malloced(&value), value.len()))
+fn handed_out(value: Option<Vec<u8>>) -> Found {
+    value.map_or(NOTHING, |value| {
+        let len = value.len();
+        (malloced_value(value), len)
+    })
 }
 
 /// As many values as keys, all of one moment. After an error every one is null.
@@ -112,7 +115,7 @@ extern "C" fn terrace_multi_get(
     }
 }
 
-/// The values of `keys`; nothing is copied out before all are read.
+/// The values of `keys`; nothing is handed out before all are read.
 fn all_found<'a>(
     database: &Db,
     keys: impl Iterator<Item = &'a [u8]>,
@@ -121,5 +124,5 @@ fn all_found<'a>(
     let mut options = options.clone();
     options.snapshot.get_or_insert_with(|| database.snapshot());
     let values: Result<Vec<_>, _> = keys.map(|key| database.get_with(key, &options)).collect();
-    Ok(values?.into_iter().map(copied).collect())
+    Ok(values?.into_iter().map(handed_out).collect())
 }
