@@ -9,6 +9,7 @@
 )]
 
 mod tidy;
+mod torture;
 
 use std::process::ExitCode;
 
@@ -19,11 +20,17 @@ struct Command {
     run: fn() -> ExitCode,
 }
 
-static COMMANDS: &[Command] = &[Command {
-    name: "tidy",
-    help: "Check floors, bans, unsafe code and machine paths; print sizes",
-    run: tidy::run,
-}];
+static COMMANDS: &[Command] = &[
+    Command {
+        name: "tidy",
+        help: "Check floors, bans, unsafe code and machine paths; print sizes",
+        run: tidy::run,
+    },
+    Command { name: "check", help: "Run a fixed share of every attack", run: torture::check },
+    Command { name: "torture", help: "Run every attack for a time: --budget 10m", run: torture::torture },
+    Command { name: "mutants", help: "Build every deliberate bug and see it found", run: torture::mutants },
+    Command { name: "replay", help: "Repeat one case of an attack: --seed N", run: torture::replay },
+];
 
 fn main() -> ExitCode {
     let wanted = std::env::args().nth(1).unwrap_or_default();

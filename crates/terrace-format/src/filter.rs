@@ -14,6 +14,8 @@
 
 use std::sync::Arc;
 
+use terrace_mutants::mutant;
+
 use crate::key;
 
 /// A way to build and to ask filters. Its name is stored with them: change it when the bits change meaning.
@@ -105,7 +107,10 @@ impl FilterPolicy for OfUserKeys {
     }
 
     fn create(&self, keys: &[&[u8]], dst: &mut Vec<u8>) {
-        let user_keys: Vec<&[u8]> = keys.iter().map(|key| key::user_key(key)).collect();
+        let user_keys: Vec<&[u8]> = keys
+            .iter()
+            .map(|key| if mutant!(FilterOfInternalKeys) { key } else { key::user_key(key) })
+            .collect();
         self.0.create(&user_keys, dst);
     }
 

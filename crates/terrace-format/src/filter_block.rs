@@ -13,6 +13,8 @@
 
 use std::sync::Arc;
 
+use terrace_mutants::mutant;
+
 use crate::coding::{get_fixed32, put_fixed32};
 use crate::filter::FilterPolicy;
 
@@ -78,7 +80,8 @@ impl FilterBlockBuilder {
         let starts = std::iter::once(0).chain(self.key_ends.iter().copied());
         let keys: Vec<&[u8]> =
             starts.zip(&self.key_ends).map(|(start, &end)| &self.keys[start..end]).collect();
-        self.policy.create(&keys, &mut self.filters);
+        let keys = if mutant!(FilterForgetsFirst) { &keys[1..] } else { &keys[..] };
+        self.policy.create(keys, &mut self.filters);
         self.keys.clear();
         self.key_ends.clear();
     }

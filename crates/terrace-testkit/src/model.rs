@@ -4,13 +4,15 @@
 //!   key "a"   @3 = x   @9 deleted   @12 = y       a reader at 10 finds nothing, one at 12 finds y
 //! ```
 //!
-//! A version is forgotten once a newer one exists and no reader is old enough to see it.
+//! A version is forgotten once a newer one exists and no reader is old enough to see it. What the writes since the last
+//! sync replaced is remembered apart, for a power cut may take them back.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
 use crate::op::{Range, Slot, Step, Value, Write};
+use crate::run::Entry;
 use crate::settings::Order;
 
 /// A key with its place in the order.
@@ -18,6 +20,7 @@ use crate::settings::Order;
 enum Ranked {
     Up(Vec<u8>),
     Down(Reverse<Vec<u8>>),
+    Long(usize, Vec<u8>),
 }
 
 impl Ranked {
@@ -25,12 +28,13 @@ impl Ranked {
         match order {
             Order::Bytewise => Ranked::Up(key.to_vec()),
             Order::Reverse => Ranked::Down(Reverse(key.to_vec())),
+            Order::Shortlex => Ranked::Long(key.len(), key.to_vec()),
         }
     }
 
     fn key(&self) -> &[u8] {
         match self {
-            Ranked::Up(key) | Ranked::Down(Reverse(key)) => key,
+            Ranked::Up(key) | Ranked::Down(Reverse(key)) | Ranked::Long(_, key) => key,
         }
     }
 }
@@ -48,6 +52,15 @@ struct Cursor {
     place: Option<Ranked>,
 }
 
+/// What a write replaced.
+#[derive(Debug)]
+struct Undo {
+    key: Ranked,
+    before: Option<Value>,
+    /// True for the first of a batch: a state is one between batches.
+    first: bool,
+}
+
 /// The model. Slots are those of [`crate::op`].
 #[derive(Debug)]
 pub struct Model {
@@ -56,13 +69,15 @@ pub struct Model {
     sequence: u64,
     snapshots: HashMap<Slot, u64>,
     cursors: HashMap<Slot, Cursor>,
+    /// Of the writes that may still be lost, oldest first.
+    undo: Vec<Undo>,
 }
 
 impl Model {
     /// An empty one.
     pub fn new(order: Order) -> Model {
         let (snapshots, cursors) = (HashMap::new(), HashMap::new());
-        Model { order, keys: BTreeMap::new(), sequence: 0, snapshots, cursors }
+        Model { order, keys: BTreeMap::new(), sequence: 0, snapshots, cursors, undo: Vec::new() }
     }
 
     /// The order of its keys.
@@ -70,24 +85,67 @@ impl Model {
         self.order
     }
 
-    /// Applies one change.
-    pub fn write(&mut self, write: &Write) {
-        let (key, value) = match write {
-            Write::Put { key, value } => (key, Some(*value)),
-            Write::Delete { key } => (key, None),
-        };
-        self.set(key, value);
+    /// Makes some changes at once.
+    pub fn write(&mut self, writes: &[Write]) {
+        for (at, write) in writes.iter().enumerate() {
+            self.change(write.key(), write.value(), at == 0);
+        }
     }
 
     /// Gives `key` a value, or none.
     pub fn set(&mut self, key: &[u8], value: Option<Value>) {
+        self.change(key, value, true);
+    }
+
+    fn change(&mut self, key: &[u8], value: Option<Value>, first: bool) {
         self.sequence += 1;
         let newest_reader = self.readers().max().unwrap_or(0);
-        let versions = self.keys.entry(Ranked::new(key, self.order)).or_default();
+        let key = Ranked::new(key, self.order);
+        let versions = self.keys.entry(key.clone()).or_default();
+        self.undo.push(Undo { key, before: versions.last().and_then(|last| last.value), first });
         if versions.last().is_some_and(|last| last.sequence > newest_reader) {
             versions.pop();
         }
         versions.push(Version { sequence: self.sequence, value });
+    }
+
+    /// Everything so far is on the medium.
+    pub fn settle(&mut self) {
+        self.undo.clear();
+    }
+
+    /// How many writes are not.
+    pub fn unsettled(&self) -> usize {
+        self.undo.len()
+    }
+
+    /// Goes back to the latest state between batches, and not before the medium's, that is exactly `found`, and says
+    /// how many writes that takes away; None if there was no such state. There must be no readers.
+    pub fn go_back_to(&mut self, found: &[Entry]) -> Option<usize> {
+        let found: HashMap<&[u8], &[u8]> = found.iter().map(|(k, v)| (k.as_slice(), v.as_slice())).collect();
+        let is = |key: &Ranked, value: Option<Value>| match (found.get(key.key()), value) {
+            (Some(found), Some(value)) => value.is(found),
+            (found, value) => found.is_none() && value.is_none(),
+        };
+        let newest = |versions: &[Version]| versions.last().and_then(|last| last.value);
+        let known = self.keys.keys().filter(|key| found.contains_key(key.key())).count();
+        let mut wrong = self.keys.iter().filter(|(key, versions)| !is(key, newest(versions))).count();
+        wrong += found.len() - known;
+        let (mut lost, mut whole) = (0, true);
+        while wrong > 0 || !whole {
+            let Undo { key, before, first } = self.undo.pop()?;
+            let versions = self.keys.get_mut(&key)?;
+            wrong = wrong + usize::from(!is(&key, before)) - usize::from(!is(&key, newest(versions)));
+            *versions = vec![Version { sequence: self.sequence, value: before }];
+            (lost, whole) = (lost + 1, first);
+        }
+        Some(lost)
+    }
+
+    /// Forgets everything that was ever written.
+    pub fn clear(&mut self) {
+        self.keys.clear();
+        self.undo.clear();
     }
 
     fn readers(&self) -> impl Iterator<Item = u64> {
@@ -238,6 +296,35 @@ mod tests {
         assert_eq!(at(Step::Last), Some(b"c".to_vec()));
         assert_eq!(at(Step::Seek(b"a".to_vec())), Some(b"b".to_vec()));
         assert!(!model.may_step(1, &Step::First));
+    }
+
+    #[test]
+    fn goes_back_between_batches_and_not_before_the_last_sync() {
+        let put = |key: &[u8], seed| Write::Put { key: key.to_vec(), value: value(seed) };
+        let model = || {
+            let mut model = Model::new(Order::Bytewise);
+            model.write(&[put(b"a", 1)]);
+            model.settle();
+            model.write(&[put(b"a", 2), put(b"b", 3)]);
+            model.write(&[Write::Delete { key: b"a".to_vec() }]);
+            model
+        };
+        let entry = |key: &[u8], seed| (key.to_vec(), value(seed).bytes());
+        for (found, lost) in [
+            (vec![entry(b"b", 3)], Some(0)),
+            (vec![entry(b"a", 2), entry(b"b", 3)], Some(1)),
+            (vec![entry(b"a", 1)], Some(3)),
+            (vec![entry(b"a", 2)], None),
+            (vec![], None),
+            (vec![entry(b"b", 3), entry(b"c", 4)], None),
+        ] {
+            let mut model = model();
+            assert_eq!(model.go_back_to(&found), lost, "{found:?}");
+            if lost.is_some() {
+                let held: Vec<Entry> = model.scan(None).map(|(k, v)| (k.to_vec(), v.bytes())).collect();
+                assert_eq!(held, found);
+            }
+        }
     }
 
     #[test]

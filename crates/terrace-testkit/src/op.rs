@@ -7,13 +7,15 @@ use std::fmt;
 
 use crate::rng::splitmix;
 
+mod kind;
 mod source;
 
+pub use kind::KINDS;
 pub(crate) use source::is_property;
-pub use source::{Shape, Source};
+pub use source::{Shape, Source, ordinary_key};
 
 /// A value by its length and a seed: a thousand of them cost nothing to keep or to print.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Value {
     /// In bytes.
     pub len: u32,
@@ -34,6 +36,17 @@ impl Value {
         bytes.truncate(self.len as usize);
         bytes
     }
+
+    /// True if these are its bytes.
+    pub fn is(self, bytes: &[u8]) -> bool {
+        let mut state = u64::from(self.seed);
+        bytes.len() == self.len as usize
+            && bytes.chunks(16).all(|found| {
+                let half = splitmix(&mut state).to_le_bytes();
+                let (first, second) = found.split_at(found.len().min(half.len()));
+                *first == half[..first.len()] && *second == half[..second.len()]
+            })
+    }
 }
 
 /// One change of a batch.
@@ -42,6 +55,23 @@ impl Value {
 pub enum Write {
     Put { key: Vec<u8>, value: Value },
     Delete { key: Vec<u8> },
+}
+
+impl Write {
+    /// The key that it changes.
+    pub fn key(&self) -> &[u8] {
+        match self {
+            Write::Put { key, .. } | Write::Delete { key } => key,
+        }
+    }
+
+    /// What the key has then.
+    pub fn value(&self) -> Option<Value> {
+        match self {
+            Write::Put { value, .. } => Some(*value),
+            Write::Delete { .. } => None,
+        }
+    }
 }
 
 /// Which keys a cursor shows.
@@ -92,6 +122,12 @@ pub enum Op {
         key: Vec<u8>,
         at: Option<Slot>,
     },
+    /// The ordinary keys of so many numbers, one after the other.
+    GetMany {
+        first: u64,
+        count: u64,
+        at: Option<Slot>,
+    },
     /// Every entry, forwards and backwards.
     Scan {
         at: Option<Slot>,
@@ -135,6 +171,48 @@ pub enum Op {
     Property {
         name: &'static str,
     },
+    /// Something happens to the whole database; all slots become empty.
+    Upheaval(Upheaval),
+}
+
+/// What can happen to a whole database whose files are in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Upheaval {
+    /// The process dies, and the database is opened again.
+    Kill,
+    /// The power fails, with the loss of everything that was not synced, and the database is opened again.
+    PowerCut,
+    /// It is closed, harmed, repaired and opened again. Nothing that was stored is lost.
+    Repair(Harm),
+    /// It is destroyed, and a new one begun at the same place.
+    Destroy,
+    /// Its closed files are copied to another place, where life goes on; something else happens to the old ones.
+    Copy,
+    /// It is closed, verified and opened again.
+    Verify,
+    /// It is closed, read through a handle that can't write, and opened again.
+    ReadOnly,
+}
+
+/// What a repair has to mend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "named by what is gone")]
+pub enum Harm {
+    Nothing,
+    Current,
+    Manifest,
+}
+
+impl Op {
+    /// The changes that it makes, in their order.
+    pub fn writes(&self) -> Vec<Write> {
+        match self {
+            Op::Put { key, value, .. } => vec![Write::Put { key: key.clone(), value: *value }],
+            Op::Delete { key, .. } => vec![Write::Delete { key: key.clone() }],
+            Op::Batch { writes, .. } => writes.clone(),
+            _ => Vec::new(),
+        }
+    }
 }
 
 struct Text<'a>(&'a [u8]);
@@ -206,6 +284,22 @@ impl fmt::Display for Step {
     }
 }
 
+impl fmt::Display for Upheaval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Upheaval::Kill => "kill, open",
+            Upheaval::PowerCut => "power cut, open",
+            Upheaval::Repair(Harm::Nothing) => "close, repair, open",
+            Upheaval::Repair(Harm::Current) => "close, lose CURRENT, repair, open",
+            Upheaval::Repair(Harm::Manifest) => "close, lose the manifest, repair, open",
+            Upheaval::Destroy => "close, destroy, create",
+            Upheaval::Copy => "close, copy the files, open the copy",
+            Upheaval::Verify => "close, verify, open",
+            Upheaval::ReadOnly => "close, read, open",
+        })
+    }
+}
+
 impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -216,6 +310,9 @@ impl fmt::Display for Op {
                 write!(f, "batch {{ {} }}{}", writes.join("; "), Sync(*sync))
             }
             Op::Get { key, at } => write!(f, "get {}{}", Text(key), At(*at)),
+            Op::GetMany { first, count, at } => {
+                write!(f, "get {} and the next of {count}{}", Text(&ordinary_key(*first)), At(*at))
+            }
             Op::Scan { at } => write!(f, "scan{}", At(*at)),
             Op::Take { slot } => write!(f, "snapshot s{slot}"),
             Op::Release { slot } => write!(f, "release s{slot}"),
@@ -228,6 +325,7 @@ impl fmt::Display for Op {
             Op::ReopenWith { seed } => write!(f, "reopen with options of {seed:#x}"),
             Op::Size { begin, end } => write!(f, "size {} {}", Text(begin), Text(end)),
             Op::Property { name } => write!(f, "property {name}"),
+            Op::Upheaval(what) => what.fmt(f),
         }
     }
 }
@@ -260,5 +358,16 @@ mod tests {
         assert_eq!((a.bytes(), a.bytes().len()), (a.bytes(), 100));
         assert_ne!(a.bytes(), b.bytes());
         assert_eq!(Value { len: 0, seed: 9 }.bytes(), b"");
+        for len in 0..40 {
+            let value = Value { len, seed: 7 };
+            let mut bytes = value.bytes();
+            assert!(value.is(&bytes));
+            for at in 0..bytes.len() {
+                bytes[at] ^= 1;
+                assert!(!value.is(&bytes));
+                bytes[at] ^= 1;
+            }
+            assert!(!value.is(&[&bytes[..], b"x"].concat()));
+        }
     }
 }

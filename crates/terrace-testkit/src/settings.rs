@@ -14,6 +14,8 @@ pub enum Order {
     Bytewise,
     /// Bytewise from last to first, under a name of its own.
     Reverse,
+    /// Short keys before long ones, bytewise among those of one length.
+    Shortlex,
 }
 
 impl Order {
@@ -22,6 +24,7 @@ impl Order {
         match self {
             Order::Bytewise => bytewise(),
             Order::Reverse => Arc::new(Reverse),
+            Order::Shortlex => Arc::new(Shortlex),
         }
     }
 }
@@ -36,6 +39,19 @@ impl Comparator for Reverse {
 
     fn compare(&self, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
         b.cmp(a)
+    }
+}
+
+/// By length first: a prefix comes before every longer key, whatever that begins with.
+struct Shortlex;
+
+impl Comparator for Shortlex {
+    fn name(&self) -> &str {
+        "terrace.test.Shortlex"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+        (a.len(), a).cmp(&(b.len(), b))
     }
 }
 
@@ -55,6 +71,8 @@ pub struct Settings {
     pub block_restart_interval: usize,
     pub max_file_size: usize,
     pub snappy: bool,
+    /// Instead of snappy; stock LevelDB lacks it.
+    pub zstd: bool,
     /// The C API of stock LevelDB can't set this one.
     pub reuse_logs: bool,
     /// 0 is no filter.
@@ -75,6 +93,7 @@ impl Default for Settings {
             block_restart_interval: 16,
             max_file_size: 2 << 20,
             snappy: true,
+            zstd: false,
             reuse_logs: false,
             bloom_bits: 0,
         }
@@ -85,6 +104,12 @@ impl Settings {
     /// The defaults, with `create_if_missing`.
     pub fn create() -> Settings {
         Settings { create_if_missing: true, ..Settings::default() }
+    }
+
+    /// A random set of those that only Terrace can have.
+    pub fn draw_own(rng: &mut Rng, order: Order) -> Settings {
+        let settings = Settings::draw(rng, order);
+        Settings { zstd: rng.one_in(4), ..settings }
     }
 
     /// A random set for a database in `order`. Everything is small, so that flushes and compactions come often.
@@ -101,6 +126,7 @@ impl Settings {
             block_restart_interval: rng.pick(&[1, 2, 16]),
             max_file_size: rng.pick(&[2 << 10, 64 << 10, 1 << 20, 2 << 20]),
             snappy: rng.one_in(2),
+            zstd: false,
             reuse_logs: rng.one_in(2),
             bloom_bits: rng.pick(&[0, 0, 1, 10, 20]),
         }
@@ -139,5 +165,11 @@ mod tests {
     fn reverse_is_the_other_way_round() {
         let order = Order::Reverse.comparator();
         assert!(order.compare(b"a", b"b").is_gt() && order.compare(b"a", b"").is_lt());
+    }
+
+    #[test]
+    fn shortlex_looks_at_the_length_first() {
+        let order = Order::Shortlex.comparator();
+        assert!(order.compare(b"b", b"aa").is_lt() && order.compare(b"ab", b"aa").is_gt());
     }
 }

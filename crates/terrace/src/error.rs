@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use terrace_env::FileError;
 use terrace_format::Flaw;
+use terrace_mutants::mutant;
 
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -135,7 +136,7 @@ impl Error {
     /// }
     /// ```
     pub fn is_resumable(&self) -> bool {
-        matches!(self, Error::Io(error) if error.is_exhausted())
+        matches!(self, Error::Io(error) if error.is_exhausted()) && !mutant!(NoSpaceForEver)
     }
 }
 

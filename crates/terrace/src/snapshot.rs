@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use terrace_format::key::Sequence;
+use terrace_mutants::mutant;
 
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
 
@@ -75,10 +76,11 @@ pub(crate) struct Snapshots {
 impl Snapshots {
     /// Takes a snapshot of everything that `visible` covers.
     pub(crate) fn take(self: &Arc<Self>, visible: &AtomicU64) -> Snapshot {
+        let early = visible.load(Ordering::Acquire);
         let mut held = self.held.lock();
         // Read under the lock: `oldest` can't slip between the reading and the registration, and so
         // never answers more than a snapshot that is about to appear.
-        let sequence = visible.load(Ordering::Acquire);
+        let sequence = if mutant!(SnapshotTooLate) { early } else { visible.load(Ordering::Acquire) };
         *held.entry(sequence).or_default() += 1;
         Snapshot { held: Arc::new(Held { sequence, list: Arc::clone(self) }) }
     }

@@ -30,14 +30,16 @@ const fn at(floor: u8, name: &'static str) -> Crate {
 }
 
 static CRATES: &[Crate] = &[
-    at(0, "terrace-env"),
-    at(1, "terrace-format"),
+    at(0, "terrace-mutants"),
+    at(1, "terrace-env"),
+    at(2, "terrace-format"),
     at(8, "terrace"),
     at(9, "terrace-bench"),
     at(10, "terrace-capi"),
     at(10, "terrace-cli"),
     at(10, "terrace-server"),
     Crate { name: "terrace-testkit", floor: 9, dev_only: true },
+    Crate { name: "terrace-torture", floor: 10, dev_only: true },
 ];
 
 /// The modules of the crate `terrace`, floor by floor, each floor in the order of who may import whom.
@@ -71,7 +73,7 @@ fn crate_problems(name: &str, file: &File) -> Vec<Problem> {
     let ours = dependencies(&file.text).into_iter().filter(|(_, used)| used.starts_with("terrace"));
     ours.filter_map(|(line, used)| match known_crate(used) {
         None => Some(unknown_crate(used, &file.path, line)),
-        Some(used) if used.dev_only => Some(dev_only(used, &file.path, line)),
+        Some(used) if used.dev_only && !own.dev_only => Some(dev_only(used, &file.path, line)),
         Some(used) if used.floor >= own.floor => Some(upward_crate(own, used, &file.path, line)),
         Some(_) => None,
     })

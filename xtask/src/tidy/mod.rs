@@ -27,6 +27,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use tree::Tree;
+pub(crate) use tree::root;
 
 /// Something to mend: where, what it is, why it is wrong, and what to do.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,7 +50,7 @@ static CHECKS: &[fn(&Tree) -> Vec<Problem>] =
 
 /// Prints the sizes, then what is wrong. Fails if anything is.
 pub(crate) fn run() -> ExitCode {
-    let tree = match Tree::read(&tree::root()) {
+    let tree = match Tree::read(&root()) {
         Ok(tree) => tree,
         Err(error) => {
             eprintln!("tidy: {error}");

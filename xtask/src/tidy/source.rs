@@ -26,7 +26,9 @@ impl Source {
 
     /// Whether it is part of what users run, and not of the tools and libraries that only we do.
     pub(super) fn is_product(&self) -> bool {
-        !["xtask/", "crates/terrace-testkit/"].iter().any(|room| self.path.starts_with(room))
+        !["xtask/", "crates/terrace-testkit/", "crates/terrace-torture/"]
+            .iter()
+            .any(|room| self.path.starts_with(room))
     }
 
     /// Whether line `line`, counted from 1, is part of a test.

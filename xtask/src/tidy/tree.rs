@@ -44,7 +44,7 @@ impl Tree {
 }
 
 /// The repository's root. Cargo tells where xtask's manifest is; its folder stands in the root.
-pub(super) fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     let manifest_dir = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     manifest_dir.and_then(|dir| dir.parent().map(Path::to_path_buf)).unwrap_or_else(|| PathBuf::from("."))
 }

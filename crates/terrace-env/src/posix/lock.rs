@@ -11,7 +11,8 @@
 //! has only the ordinary kind, the set is asked before the file is opened, so that a refused opener closes nothing.
 //!
 //! The lock file is never removed: a name that comes and goes can be locked twice. A child that is forked while
-//! the lock is held holds it too, until it executes another program or ends.
+//! the lock is held shares it, until it executes another program or ends; so a lock is taken off before its file is
+//! closed, and falls for both.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // This is the room the lint points to.
 
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -22,6 +23,7 @@ use std::path::Path;
 
 use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
+use terrace_mutants::mutant;
 
 use crate::claims::Claims;
 use crate::error::{FileError, Held, Result};
@@ -36,22 +38,43 @@ static HELD: Mutex<Claims<Identity>> = Mutex::new(Claims::new());
 /// A lock that is held.
 #[derive(Debug)]
 pub(super) struct Lock {
-    file: Option<File>, // None only while it is dropped
+    file: Option<Locked>, // None only while it is dropped
     identity: Identity,
+}
+
+/// A file that may be locked, in either way, and the process that did it. Dropping it takes the locks off; a forked child
+/// that drops its copy leaves them to its parent.
+#[derive(Debug)]
+struct Locked(File, u32);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        if self.1 != std::process::id() {
+            return;
+        }
+        // Should this fail, closing the file does the same, unless a child that was forked still has it open.
+        let _ = flock(&self.0, FlockOperation::NonBlockingUnlock);
+        let _ = set_record_lock(&self.0, libc::F_UNLCK as libc::c_short);
+    }
 }
 
 /// Takes the lock, or fails at once.
 pub(super) fn take(path: &Path, mode: LockMode) -> Result<Lock> {
     let fail = |e| FileError::new("lock", path, e);
     let mut held = HELD.lock();
-    if let Ok(found) = fs::metadata(path) {
+    if let Ok(found) = fs::metadata(path)
+        && !mutant!(LockFalls)
+    {
         admit(&held, identity(&found), mode).map_err(fail)?;
     }
     let file = open(path, mode).map_err(fail)?;
     let identity = identity(&file.metadata().map_err(fail)?);
     admit(&held, identity, mode).map_err(fail)?;
-    lock_record(&file, mode).map_err(|e| fail(refused(e)))?;
-    lock_flock(&file, mode).map_err(|e| fail(refused(e)))?;
+    let file = Locked(file, std::process::id());
+    lock_record(&file.0, mode).map_err(|e| fail(refused(e)))?;
+    if !mutant!(LockFalls) {
+        lock_flock(&file.0, mode).map_err(|e| fail(refused(e)))?;
+    }
     held.add(identity, mode);
     Ok(Lock { file: Some(file), identity })
 }
@@ -105,18 +128,57 @@ const SET_RECORD_LOCK: libc::c_int = libc::F_OFD_SETLK;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const SET_RECORD_LOCK: libc::c_int = libc::F_SETLK;
 
-/// A record lock over the whole file.
-#[allow(unsafe_code)] // No safe wrapper knows the locks of open file descriptions.
 fn lock_record(file: &File, mode: LockMode) -> io::Result<()> {
+    let kind = match mode {
+        LockMode::Exclusive => libc::F_WRLCK,
+        LockMode::Shared => libc::F_RDLCK,
+    };
+    set_record_lock(file, kind as libc::c_short)
+}
+
+/// A record lock over the whole file, or none any more.
+#[allow(unsafe_code)] // No safe wrapper knows the locks of open file descriptions.
+fn set_record_lock(file: &File, kind: libc::c_short) -> io::Result<()> {
     // SAFETY: `flock` is a C struct of integers, for which zero is a value. It asks for the range from 0 to the
     // end; the process id must be 0 for the lock of a file description.
     let mut request: libc::flock = unsafe { std::mem::zeroed() };
     request.l_whence = libc::SEEK_SET as libc::c_short;
-    request.l_type = match mode {
-        LockMode::Exclusive => libc::F_WRLCK,
-        LockMode::Shared => libc::F_RDLCK,
-    } as libc::c_short;
+    request.l_type = kind;
+    let command = if mutant!(LockFalls) { libc::F_SETLK } else { SET_RECORD_LOCK };
     // SAFETY: the descriptor is open as long as `file` lives, and the call only reads `request`.
-    let answer = unsafe { libc::fcntl(file.as_raw_fd(), SET_RECORD_LOCK, &request) };
+    let answer = unsafe { libc::fcntl(file.as_raw_fd(), command, &request) };
     if answer == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program that starts others closed its database and could not open it again: for a moment a child that had been
+    /// forked, and had not executed its own program yet, still held the lock.
+    #[test]
+    fn a_forked_child_does_not_keep_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("LOCK");
+        for mode in [LockMode::Exclusive, LockMode::Shared] {
+            let lock = take(&path, mode).unwrap();
+            // The same file description, as a child has it.
+            let forked = lock.file.as_ref().unwrap().0.try_clone().unwrap();
+            drop(lock);
+            take(&path, LockMode::Exclusive).unwrap();
+            drop(forked);
+        }
+    }
+
+    #[test]
+    fn a_forked_child_leaves_it_to_its_parent() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("LOCK");
+        let lock = take(&path, LockMode::Exclusive).unwrap();
+        let Locked(file, owner) = lock.file.as_ref().unwrap();
+        drop(Locked(file.try_clone().unwrap(), owner + 1));
+        let probe = File::open(&path).unwrap();
+        assert!(lock_record(&probe, LockMode::Shared).is_err());
+        assert!(lock_flock(&probe, LockMode::Shared).is_err());
+    }
 }

@@ -13,6 +13,8 @@ use std::convert::Infallible;
 use std::ops::Range;
 use std::sync::Arc;
 
+use terrace_mutants::mutant;
+
 use super::Block;
 use crate::coding::get_varint32;
 use crate::comparator::Comparator;
@@ -171,7 +173,10 @@ fn decode(entries: &[u8], at: usize) -> Option<Entry> {
     };
     let key_start = at + used;
     let key_end = key_start.checked_add(unshared as usize)?;
-    let value_end = key_end.checked_add(value_len as usize)?;
+    let mut value_end = key_end.checked_add(value_len as usize)?;
+    if mutant!(EntryWraps) {
+        value_end = (key_end as u32).wrapping_add(value_len) as usize;
+    }
     let whole = value_end <= entries.len();
     whole.then_some(Entry { shared: shared as usize, rest_of_key: key_start..key_end, value_end })
 }

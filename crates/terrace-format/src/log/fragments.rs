@@ -5,6 +5,8 @@
 use std::io::{self, Read};
 use std::ops::Range;
 
+use terrace_mutants::mutant;
+
 use super::{BLOCK_SIZE, HEADER_SIZE, checksum, kind};
 use crate::flaw::{Flaw, FlawKind};
 
@@ -132,7 +134,13 @@ impl<R: Read> Fragments<R> {
         if !self.filled {
             let missing = BLOCK_SIZE - self.block.len();
             self.block.reserve_exact(missing);
-            self.source.by_ref().take(missing as u64).read_to_end(&mut self.block)?;
+            if mutant!(ShortReadIsEnd) {
+                self.block.resize(BLOCK_SIZE, 0);
+                let read = self.source.read(&mut self.block)?;
+                self.block.truncate(read);
+            } else {
+                self.source.by_ref().take(missing as u64).read_to_end(&mut self.block)?;
+            }
             self.filled = true;
         }
         Ok(())

@@ -6,6 +6,8 @@
 //!   +--------+------+
 //! ```
 
+use terrace_mutants::mutant;
+
 use super::TRAILER_SIZE;
 use crate::coding::{Cursor, put_varint64};
 use crate::flaw::{Flaw, FlawKind};
@@ -37,7 +39,8 @@ impl BlockHandle {
     /// Fails unless the block and its trailer lie in the first `limit` bytes of the file: those before the footer.
     pub fn check(&self, limit: u64) -> Result<(), Flaw> {
         let end = self.size.checked_add(TRAILER_SIZE as u64).and_then(|size| size.checked_add(self.offset));
-        if end.is_some_and(|end| end <= limit) {
+        let wrapped = self.size.wrapping_add(TRAILER_SIZE as u64).wrapping_add(self.offset);
+        if end.is_some_and(|end| end <= limit) || mutant!(HandleWraps) && wrapped <= limit {
             return Ok(());
         }
         let found = format!("a block at {} of {} bytes and its trailer", self.offset, self.size);

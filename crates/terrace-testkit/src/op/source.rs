@@ -1,6 +1,6 @@
 //! Where random operations come from: a table of kinds with weights.
 
-use super::{Op, Range, Slot, Step, Value, Write};
+use super::{Harm, Op, Range, Slot, Step, Upheaval, Value, Write};
 use crate::rng::Rng;
 use crate::settings::Order;
 
@@ -13,8 +13,10 @@ pub struct Shape {
     pub keys: u64,
     /// The longest ordinary value, in bytes.
     pub value_max: u64,
-    /// Bounds and prefixes, which stock LevelDB lacks.
-    pub bounds: bool,
+    /// What stock LevelDB lacks: bounds, prefixes, zstd.
+    pub own: bool,
+    /// Things that happen to a whole database in memory.
+    pub upheavals: bool,
     /// One write in this many is a sync; 0 for none.
     pub sync_one_in: u64,
 }
@@ -23,10 +25,11 @@ impl Shape {
     /// A random one.
     pub fn draw(rng: &mut Rng) -> Shape {
         Shape {
-            order: rng.pick(&[Order::Bytewise, Order::Bytewise, Order::Reverse]),
+            order: rng.pick(&[Order::Bytewise, Order::Bytewise, Order::Reverse, Order::Shortlex]),
             keys: rng.pick(&[10, 100, 1_000, 5_000]),
             value_max: rng.pick(&[100, 1_000, 4_000]),
-            bounds: true,
+            own: true,
+            upheavals: false,
             sync_one_in: 50,
         }
     }
@@ -47,17 +50,38 @@ static KINDS: &[Row] = &[
     (80, Source::delete),
     (40, Source::batch),
     (150, Source::get),
+    (15, Source::get_many),
     (1, Source::scan),
     (10, Source::take),
     (5, |s| Op::Release { slot: s.slot() }),
     (15, Source::open),
     (350, Source::step),
     (5, |s| Op::Close { slot: s.slot() }),
-    (1, |_| Op::Flush),
+    (4, |_| Op::Flush),
     (1, Source::compact),
     (1, Source::reopen),
     (5, Source::size),
     (2, Source::property),
+];
+
+/// How rare an upheaval is where there are any.
+const UPHEAVAL_ONE_IN: u64 = 1_000;
+
+static UPHEAVALS: &[Upheaval] = &[
+    Upheaval::Kill,
+    Upheaval::Kill,
+    Upheaval::PowerCut,
+    Upheaval::PowerCut,
+    Upheaval::PowerCut,
+    Upheaval::PowerCut,
+    Upheaval::Repair(Harm::Nothing),
+    Upheaval::Repair(Harm::Current),
+    Upheaval::Repair(Harm::Manifest),
+    Upheaval::Destroy,
+    Upheaval::Copy,
+    Upheaval::Copy,
+    Upheaval::Verify,
+    Upheaval::ReadOnly,
 ];
 
 static PROPERTIES: &[&str] = &[
@@ -79,6 +103,9 @@ impl Iterator for Source {
     type Item = Op;
 
     fn next(&mut self) -> Option<Op> {
+        if self.shape.upheavals && self.rng.one_in(UPHEAVAL_ONE_IN) {
+            return Some(Op::Upheaval(self.rng.pick(UPHEAVALS)));
+        }
         let all: u64 = KINDS.iter().map(|(weight, _)| weight).sum();
         let mut left = self.rng.below(all);
         for (weight, make) in KINDS {
@@ -97,14 +124,13 @@ impl Source {
         Source { rng: Rng::new(seed), shape }
     }
 
-    /// Mostly ordinary keys in groups of a common prefix; some that are empty, or all zeros and ones.
+    /// Mostly ordinary keys in groups of a common prefix; some that are empty, or all zeros and ones, or that begin
+    /// with one another.
     fn key(&mut self) -> Vec<u8> {
         match self.rng.below(50) {
             0 => (0..self.rng.below(5)).map(|_| self.rng.pick(&[0x00, b'k', 0xfe, 0xff])).collect(),
-            _ => {
-                let n = self.rng.below(self.shape.keys);
-                format!("k{}/{n:06}", n % 7).into_bytes()
-            }
+            1 => vec![b'k'; self.rng.below(20) as usize],
+            _ => ordinary_key(self.rng.below(self.shape.keys)),
         }
     }
 
@@ -114,8 +140,12 @@ impl Source {
 
     fn value(&mut self) -> Value {
         // Now and then one that no block, and at times no write buffer, can hold.
-        let max = if self.rng.one_in(2_000) { 100_000 } else { self.shape.value_max };
-        Value { len: self.rng.skewed(max) as u32, seed: self.rng.next_u64() as u32 }
+        let len = match self.rng.below(2_000) {
+            0 => self.rng.skewed(100_000),
+            1 if self.rng.one_in(4) => 1 << 20,
+            _ => self.rng.skewed(self.shape.value_max),
+        };
+        Value { len: len as u32, seed: self.rng.next_u64() as u32 }
     }
 
     fn slot(&mut self) -> Slot {
@@ -155,6 +185,11 @@ impl Source {
         Op::Get { key: self.key(), at: self.maybe_slot() }
     }
 
+    fn get_many(&mut self) -> Op {
+        let count = self.rng.below(200).min(self.shape.keys);
+        Op::GetMany { first: self.rng.below(self.shape.keys - count + 1), count, at: self.maybe_slot() }
+    }
+
     fn scan(&mut self) -> Op {
         Op::Scan { at: self.maybe_slot() }
     }
@@ -168,7 +203,7 @@ impl Source {
     }
 
     fn range(&mut self) -> Range {
-        if !self.shape.bounds || self.rng.one_in(2) {
+        if !self.shape.own || self.rng.one_in(2) {
             return Range::default();
         }
         let prefix = self.shape.order == Order::Bytewise && self.rng.one_in(4);
@@ -208,4 +243,16 @@ impl Source {
     fn property(&mut self) -> Op {
         Op::Property { name: self.rng.pick(PROPERTIES) }
     }
+}
+
+/// The ordinary key of a number, as `k3/000010`. By hand: a run draws millions.
+pub fn ordinary_key(n: u64) -> Vec<u8> {
+    let mut key = *b"k0/000000";
+    key[1] += (n % 7) as u8;
+    let mut rest = n;
+    for digit in key[3..].iter_mut().rev() {
+        *digit += (rest % 10) as u8;
+        rest /= 10;
+    }
+    key.to_vec()
 }

@@ -12,6 +12,18 @@ pub struct Report<'a> {
     pub(super) what: String,
 }
 
+impl Report<'_> {
+    /// The number of the operation that went wrong, or of all if the contents did at the end.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    /// What was found and what was expected.
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+}
+
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Plan { seed, shape, settings, ops } = self.plan;

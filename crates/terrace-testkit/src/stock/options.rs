@@ -27,7 +27,7 @@ impl OptionSet {
         let raw = unsafe { (api.options_create)() };
         let comparator = match settings.order {
             Order::Bytewise => ptr::null_mut(),
-            Order::Reverse => comparator(api, settings.order.comparator()),
+            Order::Reverse | Order::Shortlex => comparator(api, settings.order.comparator()),
         };
         let filter = match settings.bloom_bits {
             0 => ptr::null_mut(),

@@ -45,7 +45,7 @@ fn errors_have_classes() {
 fn random_operations_agree_with_the_model() {
     let Some(stock) = stock_or_skip() else { return };
     for seed in seeds("stock against the model", 20) {
-        let plan = Plan::draw(seed, 2_000, |shape, _| (shape.bounds, shape.sync_one_in) = (false, 0));
+        let plan = Plan::draw(seed, 2_000, |shape, _| (shape.own, shape.sync_one_in) = (false, 0));
         let dir = tempfile::tempdir().unwrap();
         let mut subject = StockSubject::open(stock, dir.path(), &plan.settings).unwrap();
         plan.run(&mut subject, &mut Model::new(plan.shape.order)).unwrap();

@@ -17,6 +17,7 @@ use terrace_format::comparator::Comparator;
 use terrace_format::edit::{LEVELS, NewFile};
 use terrace_format::key::{self, InternalComparator, Kind, Sequence};
 use terrace_format::table::TableOptions;
+use terrace_mutants::mutant;
 
 use super::Job;
 use super::policy::Limits;
@@ -103,7 +104,8 @@ impl Merge<'_> {
             let (key, value) = (input.key(), input.value());
             match fate.of(key)? {
                 Verdict::Drop => {}
-                Verdict::DropIfBottom if !self.below.may_hold(key::user_key(key)) => {}
+                Verdict::DropIfBottom
+                    if !self.below.may_hold(key::user_key(key)) || mutant!(DeleteForgotten) => {}
                 Verdict::Keep | Verdict::DropIfBottom => self.add(key, value, fate.first_version)?,
             }
             input.next();
@@ -126,7 +128,7 @@ impl Merge<'_> {
         let comparator = &self.environment.version.comparator;
         let overlaps = self.grandparents.stop_before(key, comparator);
         let full = self.table.as_ref().is_some_and(|table| table.size() >= self.environment.limits.file_size);
-        if first_version && (full || overlaps) {
+        if (first_version || mutant!(KeyTornApart)) && (full || overlaps) {
             self.finish_table()?;
         }
         if self.table.is_none() {

@@ -2,6 +2,7 @@
 
 use terrace_format::edit::VersionEdit;
 use terrace_format::filename::FileName;
+use terrace_mutants::mutant;
 
 use super::{Engine, State};
 use crate::error::{Error, Result};
@@ -66,7 +67,7 @@ impl Engine {
             // The names of new tables and logs, before anything refers to them.
             self.options.env.fs.sync_dir(&self.directory)?;
         }
-        edit.next_file = Some(self.next_file.load(Ordering::Relaxed));
+        edit.next_file = (!mutant!(NumberReused)).then(|| self.next_file.load(Ordering::Relaxed));
         manifest.append(&edit)
     }
 
@@ -82,7 +83,8 @@ impl Engine {
             return;
         }
         // The list holds one reference; versions hold the others, and nobody else can come by one.
-        let (free, held): (Vec<_>, _) = state.doomed.drain(..).partition(|file| Arc::strong_count(file) == 1);
+        let (free, held): (Vec<_>, _) =
+            state.doomed.drain(..).partition(|file| Arc::strong_count(file) == 1 || mutant!(SweepBlind));
         state.doomed = held;
         drop(state);
         for file in free {

@@ -16,6 +16,7 @@ use terrace_format::filename::FileName;
 use terrace_format::key::InternalComparator;
 use terrace_format::log::{Framer, Item, LogReader};
 use terrace_format::table::TableOptions;
+use terrace_mutants::mutant;
 
 use super::directory::{list, lock, lock_shared};
 use super::replay::{Replay, Replayed, on_level_0};
@@ -157,7 +158,8 @@ impl Opening<'_> {
     fn writable(mut self, lock: Box<dyn FileLock>) -> Result<Arc<Engine>> {
         let files = list(&self.options.env, self.directory)?;
         // A number that was ever used, even by a leftover, is not used again.
-        let used = files.iter().filter_map(FileName::number).max().unwrap_or(0);
+        let used =
+            files.iter().filter_map(FileName::number).max().filter(|_| !mutant!(NumberReused)).unwrap_or(0);
         let next_file = AtomicU64::new(self.recovered.next_file.max(used.saturating_add(1)));
         let logs = self.check_files(&files)?;
         let mut edit = VersionEdit::default();
@@ -292,7 +294,10 @@ impl Opening<'_> {
         next_file: &AtomicU64,
         edit: &mut VersionEdit,
     ) -> Result<LogTail> {
-        let sequence = replayed.last_sequence;
+        let sequence = match mutant!(SequenceFromManifest) {
+            true => self.recovered.set.last_sequence,
+            false => replayed.last_sequence,
+        };
         let resumable = replayed.resumable.filter(|_| self.options.reuse_logs && self.recovered.ours);
         let resumed = match (logs.last(), resumable) {
             (Some(&number), Some(length)) => {

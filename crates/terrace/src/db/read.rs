@@ -4,12 +4,13 @@
 //! other shows. (A merge that ends in between has kept every version that a number from then on needs.)
 
 use terrace_format::key::{InternalKey, Kind, MAX_SEQUENCE, Sequence};
+use terrace_mutants::mutant;
 
 use super::{Engine, Handle, View};
 use crate::error::{Error, Result};
 use crate::iter::{DbIterator, MergeIter, Owner, SAMPLE_PERIOD, Source, Visible};
 use crate::options::ReadOptions;
-use crate::sync::{Arc, Ordering};
+use crate::sync::{Arc, AtomicU64, Ordering};
 use crate::tables::BlockRead;
 use crate::version::WornFile;
 
@@ -25,7 +26,8 @@ impl Engine {
         let read = BlockRead { fill_cache: options.fill_cache };
         let (found, worn) = view.version.get(key, sequence, &self.tables, read)?;
         self.note_worn(worn);
-        Ok(found.and_then(|found| found.value))
+        let value = found.and_then(|found| found.value);
+        Ok(if mutant!(OneInAMillion) { now_and_then_wrong(value) } else { value })
     }
 
     /// The number to read at. Called with the view loaded already.
@@ -52,6 +54,16 @@ impl Engine {
         state.worn.get_or_insert(worn);
         self.schedule(&mut state);
     }
+}
+
+/// One value in a million with a wrong first byte.
+fn now_and_then_wrong(value: Option<Vec<u8>>) -> Option<Vec<u8>> {
+    static LOOKS: AtomicU64 = AtomicU64::new(1);
+    let wrong = LOOKS.fetch_add(1, Ordering::Relaxed).is_multiple_of(1_000_000);
+    value.map(|mut value| {
+        value.iter_mut().take(usize::from(wrong)).for_each(|byte| *byte ^= 1);
+        value
+    })
 }
 
 impl View {

@@ -20,6 +20,7 @@ use terrace_format::filename::FileName;
 use terrace_format::key::{InternalComparator, Sequence};
 use terrace_format::log::{Item, LogReader};
 use terrace_format::{Flaw, FlawKind};
+use terrace_mutants::mutant;
 
 use crate::error::{Error, Result};
 use crate::logger::Logger;
@@ -97,6 +98,9 @@ impl Replay<'_> {
         };
         let mut stopped = false;
         for &number in logs {
+            if mutant!(LogPassedOver) && std::mem::take(&mut stopped) {
+                self.strict = false;
+            }
             let path = self.directory.join(FileName::Log(number).to_string());
             if stopped {
                 self.leave_out(&path, number, &mut done)?;
@@ -118,7 +122,7 @@ impl Replay<'_> {
         // our logs, and may begin anywhere.
         let mut may_jump = std::mem::take(&mut done.closed);
         done.before_last_log = done.last_sequence;
-        while let Some(item) = reader.next().map_err(|error| file_error(path, error))? {
+        while let Some(item) = read(&mut reader, path)? {
             let (offset, data) = match item {
                 Item::Record { offset, data } => (offset, data),
                 Item::Damage { flaw, .. } => {
@@ -141,7 +145,9 @@ impl Replay<'_> {
             };
             done.closed = batch.is_empty();
             let jumps = std::mem::take(&mut may_jump);
-            if let Some(flaw) = done.out_of_order(offset, &batch).filter(|_| strict) {
+            if let Some(flaw) =
+                done.out_of_order(offset, &batch).filter(|_| strict && !mutant!(RecordPassedOver))
+            {
                 whole = false;
                 self.report(path, &flaw)?;
                 if done.is_repeated(&batch) {
@@ -160,7 +166,11 @@ impl Replay<'_> {
                 .log(format_args!("Log #{number} ends in the middle of a record, behind {} bytes", tail.end));
         }
         // Room behind the end, or a torn record, and the log is not gone on with.
-        done.resumable = (whole && self.env.fs.len(path)? == tail.end).then_some(tail.end);
+        let length = self.env.fs.len(path)?;
+        done.resumable = (whole && length == tail.end).then_some(tail.end);
+        if mutant!(TornLogGoneOn) {
+            done.resumable = whole.then_some(length);
+        }
         Ok(Next::GoOn)
     }
 
@@ -231,6 +241,13 @@ impl Replay<'_> {
             };
         }
         Ok(closed)
+    }
+}
+
+fn read<'a>(reader: &'a mut LogReader<Reading>, path: &Path) -> Result<Option<Item<'a>>> {
+    match reader.next() {
+        Err(_) if mutant!(ReadErrorIsEnd) => Ok(None),
+        next => next.map_err(|error| file_error(path, error)),
     }
 }
 

@@ -14,6 +14,7 @@ use terrace_env::LogFile;
 use terrace_format::filename::FileName;
 use terrace_format::key::Sequence;
 use terrace_format::log::Framer;
+use terrace_mutants::mutant;
 
 use super::Engine;
 use crate::error::{Error, Result};
@@ -71,7 +72,12 @@ impl LogTail {
         // loses it whole or not at all. One that grows is torn at its end only, and is LevelDB's byte for byte.
         let whole = self.log.file.capacity() > 0;
         for fragment in framer.frame(record, whole) {
-            self.log.file.store(fragment.offset, &fragment.header, fragment.payload)?;
+            let stored = self.log.file.store(fragment.offset, &fragment.header, fragment.payload);
+            if mutant!(NoSpaceTearsLog) {
+                self.framer =
+                    Framer::at(fragment.offset + (fragment.header.len() + fragment.payload.len()) as u64);
+            }
+            stored?;
         }
         self.framer = framer;
         Ok(())
@@ -96,6 +102,9 @@ struct SyncState {
 impl Engine {
     /// Returns when write number `write` is durable.
     pub(super) fn sync_to(&self, write: u64) -> Result<()> {
+        if mutant!(SyncNotAwaited) {
+            return Ok(());
+        }
         let mut state = self.syncer.state.lock();
         while state.durable < write {
             self.check_refusal()?;
@@ -106,6 +115,7 @@ impl Engine {
             state.busy = true;
             drop(state);
             let synced = self.sync_logs();
+            let synced = if mutant!(SyncErrorIgnored) { synced.or(Ok(write)) } else { synced };
             if let Err(error) = &synced {
                 // What the device has is unknown for good, so nobody may believe a later success.
                 self.refuse(error);
@@ -135,7 +145,7 @@ impl Engine {
             log.file.sync()?;
         }
         let last = logs.last().map_or(0, |log| log.number);
-        if self.named.load(Ordering::Relaxed) < last {
+        if self.named.load(Ordering::Relaxed) < last && !mutant!(LogNameNotSynced) {
             self.options.env.fs.sync_dir(&self.directory)?;
             self.named.fetch_max(last, Ordering::Relaxed);
         }

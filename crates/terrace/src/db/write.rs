@@ -16,6 +16,7 @@ use std::time::Duration;
 use terrace_format::batch::{BatchOp, MAX_LEN, WriteBatch};
 use terrace_format::key::{MAX_SEQUENCE, Sequence};
 use terrace_format::log::Framer;
+use terrace_mutants::mutant;
 
 use super::tail::{Log, LogTail, closed};
 use super::unwinding::Unwinding;
@@ -88,13 +89,18 @@ impl Engine {
             self.store_failed(tail, &error);
             return Err(error);
         }
-        tail.memtable.insert(
-            first,
-            batch.iter().map(|operation| match operation {
-                BatchOp::Put { key, value } => (key, Some(value)),
-                BatchOp::Delete { key } => (key, None),
-            }),
-        );
+        let operations = batch.iter().map(|operation| match operation {
+            BatchOp::Put { key, value } => (key, Some(value)),
+            BatchOp::Delete { key } => (key, None),
+        });
+        if mutant!(BatchInParts) {
+            for (number, operation) in (first..).zip(operations) {
+                tail.memtable.insert(number, std::iter::once(operation));
+                self.visible.store(number, Ordering::Release);
+            }
+        } else {
+            tail.memtable.insert(first, operations);
+        }
         tail.sequence = last;
         self.writes.fetch_add(1, Ordering::Release);
         self.visible.store(last, Ordering::Release);
@@ -105,7 +111,7 @@ impl Engine {
     /// same number, so that they miss nothing. After any other error nobody knows.
     fn store_failed(&self, tail: &mut LogTail, error: &Error) {
         if error.is_resumable() {
-            tail.broken = true;
+            tail.broken = !mutant!(NoSpaceTearsLog);
         } else {
             self.refuse(error);
         }

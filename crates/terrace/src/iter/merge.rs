@@ -4,6 +4,7 @@
 
 use terrace_format::comparator::Comparator;
 use terrace_format::key::InternalComparator;
+use terrace_mutants::mutant;
 
 use super::Source;
 use crate::error::Result;
@@ -50,7 +51,7 @@ impl MergeIter {
     fn turn(&mut self, current: usize, direction: Direction) {
         let key = self.runs[current].key().to_vec();
         for (i, run) in self.runs.iter_mut().enumerate() {
-            if i == current {
+            if i == current || mutant!(TurnWithoutSeek) {
                 continue;
             }
             run.seek(&key);

@@ -17,6 +17,7 @@ use terrace_format::filter_block::FilterBlock;
 use terrace_format::key::{self, InternalComparator};
 use terrace_format::table::{BlockHandle, FOOTER_SIZE, Footer, TRAILER_SIZE, read_block};
 use terrace_format::{Flaw, FlawKind};
+use terrace_mutants::mutant;
 
 use crate::cache::{BlockCache, BlockKey};
 use crate::error::{Error, Result};
@@ -152,7 +153,8 @@ impl Table {
     }
 
     fn block(&self, handle: BlockHandle, read: BlockRead) -> Result<Arc<Block>> {
-        let key = BlockKey { instance: self.context.instance, table: self.number, offset: handle.offset };
+        let instance = if mutant!(CacheKeyShared) { 0 } else { self.context.instance };
+        let key = BlockKey { instance, table: self.number, offset: handle.offset };
         if let Some(block) = self.context.cache.get(&key) {
             return Ok(block);
         }

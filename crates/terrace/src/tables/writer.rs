@@ -7,6 +7,7 @@ use terrace_format::edit::NewFile;
 use terrace_format::filename::FileName;
 use terrace_format::key::InternalKey;
 use terrace_format::table::{TableBuilder, TableOptions};
+use terrace_mutants::mutant;
 
 use crate::error::{Error, Result};
 use crate::stream::{Writing, file_error};
@@ -81,7 +82,9 @@ impl TableWriter {
         self.builder.finish().map_err(|error| file_error(&self.path, error))?;
         let size = self.builder.file_size();
         let mut file = self.builder.into_inner().0;
-        file.sync()?;
+        if !mutant!(TableNotSynced) {
+            file.sync()?;
+        }
         file.close()?;
         let key = |bytes: &[u8]| InternalKey::decode(bytes).map_err(|flaw| Error::flaw(&self.path, &flaw));
         Ok(NewFile { number: self.number, size, smallest: key(smallest)?, largest: key(&self.last)? })

@@ -18,6 +18,7 @@ use terrace_env::{Env, WritableFile};
 use terrace_format::edit::{LEVELS, VersionEdit};
 use terrace_format::filename::{FileName, current};
 use terrace_format::log::Framer;
+use terrace_mutants::mutant;
 
 use crate::error::Result;
 
@@ -155,6 +156,9 @@ pub(crate) fn set_current(env: &Env, directory: &Path, number: u64) -> Result<()
     if let Err(error) = written {
         let _ = env.fs.remove(&temp);
         return Err(error.into());
+    }
+    if mutant!(CurrentNotSynced) {
+        return Ok(());
     }
     Ok(env.fs.sync_dir(directory)?)
 }

@@ -6,9 +6,9 @@ use terrace::{Db, Env, ErrorKind, Options, RepairOptions};
 use terrace_testkit::fabricate::{Fabricated, Table};
 use terrace_testkit::settings::Settings;
 
-use crate::engine::options;
 use crate::files;
 use crate::process::elsewhere;
+use terrace_torture::subject::options;
 
 fn create() -> Options {
     options(&Settings::create(), &Env::system())

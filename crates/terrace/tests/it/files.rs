@@ -62,10 +62,3 @@ pub(crate) fn damage(path: &Path, at: i64, len: usize) {
     bytes[start..end].iter_mut().for_each(|byte| *byte ^= 0x80);
     write(path, &bytes);
 }
-
-/// Copies every file of a directory, as they are at this moment.
-pub(crate) fn copy(from: &Path, to: &Path) {
-    for name in names(from) {
-        std::fs::copy(from.join(&name), to.join(&name)).unwrap();
-    }
-}

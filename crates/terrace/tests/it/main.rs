@@ -18,7 +18,6 @@
 
 mod bad_input;
 mod crash;
-mod engine;
 mod faults_of_leveldb;
 mod files;
 mod mended;

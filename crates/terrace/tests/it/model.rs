@@ -13,7 +13,7 @@ use terrace_testkit::op::Shape;
 use terrace_testkit::run::{Plan, seeds};
 use terrace_testkit::settings::{Order, Settings};
 
-use crate::engine::Engine;
+use terrace_torture::subject::Engine;
 
 /// Runs `count` plans of `ops` operations in memory, on threads.
 fn in_memory(name: &str, count: usize, ops: usize, adjust: impl Fn(&mut Shape, &mut Settings)) {

@@ -9,8 +9,8 @@ use terrace_testkit::run::{Plan, Subject, compare, seeds};
 use terrace_testkit::settings::Settings;
 use terrace_testkit::stock::{Stock, StockSubject, stock_or_skip};
 
-use crate::engine::{Engine, options};
 use crate::files;
+use terrace_torture::subject::{Engine, options};
 
 /// What goes wrong between a good life and the repair.
 struct Accident {
@@ -56,7 +56,7 @@ fn open(stock: Option<&'static Stock>, path: &Path, settings: &Settings) -> Box<
 #[track_caller]
 fn lives(name: &str, count: usize, writer: Option<&'static Stock>, readers: &[Option<&'static Stock>]) {
     for seed in seeds(name, count) {
-        let plan = Plan::draw(seed, 1_500, |shape, _| (shape.bounds, shape.sync_one_in) = (false, 0));
+        let plan = Plan::draw(seed, 1_500, |shape, _| (shape.own, shape.sync_one_in) = (false, 0));
         for accident in ACCIDENTS {
             let (dir, mut rng) = (tempfile::tempdir().unwrap(), Rng::new(seed));
             let settings = Settings { create_if_missing: true, ..Settings::draw(&mut rng, plan.shape.order) };

@@ -9,8 +9,8 @@ use terrace_testkit::run::{Plan, Subject, compare, seeds};
 use terrace_testkit::settings::{Order, Settings};
 use terrace_testkit::stock::{Stock, StockClass, StockSubject, stock_or_skip};
 
-use crate::engine::{Engine, class};
 use crate::files;
+use terrace_torture::subject::{Engine, class};
 
 /// One of the two engines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,8 +41,7 @@ type Opened = Result<Box<dyn Subject>, (StockClass, String)>;
 /// Splits a random run among owners, `turn` operations each. Every owner first sees exactly what the others left.
 #[track_caller]
 fn relay(stock: &'static Stock, seed: u64, owners: &[Owner], turn: usize) {
-    let plan =
-        Plan::draw(seed, owners.len() * turn, |shape, _| (shape.bounds, shape.sync_one_in) = (false, 0));
+    let plan = Plan::draw(seed, owners.len() * turn, |shape, _| (shape.own, shape.sync_one_in) = (false, 0));
     let (dir, mut rng) = (tempfile::tempdir().unwrap(), Rng::new(seed));
     let mut model = Model::new(plan.shape.order);
     for (at, owner) in owners.iter().enumerate() {
@@ -201,24 +200,37 @@ fn neither_opens_what_the_other_has_open() {
     assert_eq!(crate::process::elsewhere("open", dir.path()), "ok");
 }
 
+/// The life that `task` stands for, in a database that is still open.
+pub(crate) fn life(task: &str, path: &Path) -> Box<dyn Subject> {
+    let (owner, seed) = match task.split_once(' ').unwrap() {
+        ("Ours", seed) => (Ours, seed),
+        (_, seed) => (Theirs, seed),
+    };
+    let (plan, settings) = killed_plan(seed.parse().unwrap());
+    let mut subject = owner.open(Stock::load().unwrap(), path, &settings).unwrap();
+    plan.run_part(0..plan.ops.len(), &mut *subject, &mut Model::new(plan.shape.order)).unwrap();
+    subject
+}
+
+fn killed_plan(seed: u64) -> (Plan, Settings) {
+    let plan = Plan::draw(seed, 600, |shape, _| (shape.own, shape.sync_one_in) = (false, 0));
+    let settings = Settings::draw(&mut Rng::new(seed), plan.shape.order);
+    (plan, Settings { paranoid_checks: true, ..settings })
+}
+
 /// What a killed process leaves, with the log's unused room and all, is a database for either side.
 #[test]
 fn each_opens_what_the_other_left_when_it_was_killed() {
     let Some(stock) = stock_or_skip() else { return };
     for seed in seeds("killed", 20) {
         for (owner, heir) in [(Ours, Theirs), (Theirs, Ours)] {
-            let plan = Plan::draw(seed, 600, |shape, _| (shape.bounds, shape.sync_one_in) = (false, 0));
-            let (live, killed) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-            let mut settings = Settings::draw(&mut Rng::new(seed), plan.shape.order);
-            settings.paranoid_checks = true;
+            let (plan, settings) = killed_plan(seed);
+            let dir = tempfile::tempdir().unwrap();
+            crate::process::killed_after(&format!("life {owner:?} {seed}"), dir.path());
             let mut model = Model::new(plan.shape.order);
-            let mut subject = owner.open(stock, live.path(), &settings).unwrap();
-            plan.run_part(0..600, &mut *subject, &mut model).unwrap();
-            files::copy(live.path(), killed.path());
-            drop(subject);
-            model.forget_readers();
+            model.write(&plan.writes().collect::<Vec<_>>());
             let mut heir =
-                heir.open(stock, killed.path(), &settings).unwrap_or_else(|e| panic!("{seed:#x}: {e:?}"));
+                heir.open(stock, dir.path(), &settings).unwrap_or_else(|e| panic!("{seed:#x}: {e:?}"));
             compare(&mut *heir, &mut model)
                 .unwrap_or_else(|what| panic!("{seed:#x}, left by {owner:?}: {what}"));
         }

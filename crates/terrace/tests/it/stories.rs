@@ -7,7 +7,7 @@ use terrace::{Db, Env, ErrorKind, Options};
 use terrace_testkit::op::Value;
 use terrace_testkit::settings::Settings;
 
-use crate::engine::options;
+use terrace_torture::subject::options;
 
 mod damage;
 mod failing_files;

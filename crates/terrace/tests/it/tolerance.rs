@@ -6,8 +6,8 @@ use terrace_testkit::fabricate::{Fabricated, Filter, Table};
 use terrace_testkit::settings::Settings;
 use terrace_testkit::stock::{StockSubject, stock_or_skip};
 
-use crate::engine::{Engine, class, options};
 use crate::files;
+use terrace_torture::subject::{Engine, class, options};
 
 /// Every case that fails, so that one run shows them all.
 #[track_caller]

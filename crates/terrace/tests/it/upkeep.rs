@@ -7,6 +7,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
 use terrace::{BlockCache, Db, Env, Logger, Options, destroy};
+use terrace_env::Deterministic;
+
+/// In memory, and nothing goes on behind a test's back: what a call leaves behind is there to be counted.
+fn memory() -> Env {
+    Env { scheduler: Deterministic::new(1), ..Env::memory() }
+}
 
 fn options(env: &Env) -> Options {
     Options { create_if_missing: true, env: env.clone(), ..Options::default() }
@@ -23,7 +29,7 @@ fn files(env: &Env, part: &str) -> Vec<(String, u64)> {
 /// gigabytes, and takes as long to open the next time.
 #[test]
 fn the_manifest_stays_small_while_open() {
-    let env = Env::memory();
+    let env = memory();
     let db = Db::open("db", &Options { max_file_size: 1 << 20, ..options(&env) }).unwrap();
     let first = files(&env, "MANIFEST");
     let mut largest = 0;
@@ -45,7 +51,7 @@ fn the_manifest_stays_small_while_open() {
 
 #[test]
 fn deleted_and_overwritten_data_gives_its_space_back() {
-    let env = Env::memory();
+    let env = memory();
     let db = Db::open("db", &options(&env)).unwrap();
     let noise = |seed: u32| (0..1000u32).map(|i| (i.wrapping_mul(seed | 1) >> 7) as u8).collect::<Vec<u8>>();
     for round in 1..4 {
@@ -63,7 +69,7 @@ fn deleted_and_overwritten_data_gives_its_space_back() {
 #[test]
 fn a_cache_shared_by_databases_never_mixes_them_up() {
     let cache = BlockCache::new(1 << 20);
-    let envs = [Env::memory(), Env::memory()];
+    let envs = [memory(), memory()];
     for round in 0..3 {
         let dbs = envs.each_ref().map(|env| {
             let options = Options { block_cache: Some(Arc::clone(&cache)), ..options(env) };
@@ -92,7 +98,7 @@ fn a_cache_shared_by_databases_never_mixes_them_up() {
 /// Destroying removes what is a database's, and nothing else.
 #[test]
 fn destroying_leaves_what_is_not_ours() {
-    let env = Env::memory();
+    let env = memory();
     Db::open("db", &options(&env)).unwrap().close().unwrap();
     env.fs.create("db/notes.txt".as_ref()).unwrap().close().unwrap();
     destroy("db", &options(&env)).unwrap();
@@ -103,7 +109,7 @@ fn destroying_leaves_what_is_not_ours() {
 
 #[test]
 fn the_info_log_tells_what_happened() {
-    let env = Env::memory();
+    let env = memory();
     let run = || {
         let db = Db::open("db", &options(&env)).unwrap();
         db.put(b"key", b"value").unwrap();

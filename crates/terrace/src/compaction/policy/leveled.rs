@@ -10,6 +10,7 @@
 
 use terrace_format::comparator::Comparator;
 use terrace_format::edit::LEVELS;
+use terrace_mutants::mutant;
 
 use super::{DEEPEST_FLUSH, LEVEL_0_MERGE, Limits};
 use crate::compaction::{Job, Reason};
@@ -53,7 +54,7 @@ pub(crate) fn pick(set: &VersionSet, worn: Option<&WornFile>, limits: &Limits) -
         (Reason::Seeks, *level, file)
     };
     let mut inputs = vec![Arc::clone(file)];
-    if level == 0 {
+    if level == 0 && !mutant!(OneOfTwo) {
         inputs = version.overlapping(0, whole(version, &inputs));
     }
     Some(complete(version, reason, level, inputs, limits))
@@ -139,7 +140,7 @@ fn complete(
 
 /// `inputs` and every file of the same level that goes on with the user key on which they end.
 fn with_boundary(version: &Version, level: usize, mut inputs: Vec<Arc<FileMeta>>) -> Vec<Arc<FileMeta>> {
-    if level == 0 {
+    if level == 0 || mutant!(KeyTornApart) {
         return inputs;
     }
     while let Some(last) = inputs.last() {

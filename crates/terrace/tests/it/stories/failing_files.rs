@@ -8,7 +8,7 @@ use terrace_env::mem::MemFs;
 use terrace_testkit::settings::Settings;
 
 use super::{key, plain, value};
-use crate::engine::options;
+use terrace_torture::subject::options;
 
 /// A file system in memory that can be told to fail, and options to use it.
 fn failing() -> (Arc<FaultFs>, Options) {

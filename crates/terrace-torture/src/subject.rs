@@ -1,19 +1,24 @@
 //! Terrace as a [`Subject`] of random operations, and its options from [`Settings`].
 
+mod upheaval;
+mod world;
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use terrace::{BlockCache, Bloom, Db, DbIterator, Env, ErrorKind, FilterPolicy, Options, ReadOptions};
 use terrace::{Snapshot, WriteBatch, WriteOptions};
-use terrace_format::compress::{NONE, SNAPPY};
-use terrace_testkit::op::{Range, Slot, Step, Write};
+use terrace_format::compress::{Codec, NONE, SNAPPY, ZSTD};
+use terrace_testkit::op::{Range, Slot, Step, Upheaval, Write};
 use terrace_testkit::run::{Answer, Entry, Subject};
 use terrace_testkit::settings::Settings;
 use terrace_testkit::stock::StockClass;
 
+pub use world::{Threads, World};
+
 /// The options that `settings` stands for.
-pub(crate) fn options(settings: &Settings, env: &Env) -> Options {
+pub fn options(settings: &Settings, env: &Env) -> Options {
     let bloom = || Arc::new(Bloom::new(settings.bloom_bits)) as Arc<dyn FilterPolicy>;
     Options {
         comparator: settings.order.comparator(),
@@ -27,15 +32,23 @@ pub(crate) fn options(settings: &Settings, env: &Env) -> Options {
         block_size: settings.block_size,
         block_restart_interval: settings.block_restart_interval,
         max_file_size: settings.max_file_size as u64,
-        compression: if settings.snappy { &SNAPPY } else { &NONE },
+        compression: codec(settings),
         reuse_logs: settings.reuse_logs,
         filter_policy: (settings.bloom_bits > 0).then(bloom),
         ..Options::default()
     }
 }
 
+fn codec(settings: &Settings) -> &'static Codec {
+    match settings {
+        Settings { zstd: true, .. } => &ZSTD,
+        Settings { snappy: true, .. } => &SNAPPY,
+        _ => &NONE,
+    }
+}
+
 /// The class that stock LevelDB has for an error.
-pub(crate) fn class(kind: ErrorKind) -> StockClass {
+pub fn class(kind: ErrorKind) -> StockClass {
     match kind {
         ErrorKind::NotFound => StockClass::NotFound,
         ErrorKind::Corruption => StockClass::Corruption,
@@ -46,9 +59,13 @@ pub(crate) fn class(kind: ErrorKind) -> StockClass {
 }
 
 /// A Terrace database and its slots.
-pub(crate) struct Engine {
+pub struct Engine {
     path: PathBuf,
     env: Env,
+    /// What the env is made of, if things may happen to all of it.
+    world: Option<World>,
+    /// One of each size for all that is ever opened: no life may see blocks of another.
+    caches: HashMap<usize, Arc<BlockCache>>,
     /// None only if opening it again failed.
     db: Option<Db>,
     snapshots: HashMap<Slot, Snapshot>,
@@ -57,19 +74,49 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Opens the database at `path`.
-    pub(crate) fn open(path: &Path, settings: &Settings, env: &Env) -> terrace::Result<Engine> {
-        let db = Db::open(path, &options(settings, env))?;
-        Ok(Engine::of(db, env))
+    pub fn open(path: &Path, settings: &Settings, env: &Env) -> terrace::Result<Engine> {
+        let mut engine = Engine::closed(path, env);
+        engine.db = Some(Db::open(path, &engine.options(settings))?);
+        Ok(engine)
+    }
+
+    /// Opens the database of `world`, which will be part of all that happens.
+    pub fn in_memory(world: World, settings: &Settings) -> terrace::Result<Engine> {
+        let engine = Engine::open(Path::new(World::PATH), settings, &world.env())?;
+        Ok(Engine { world: Some(world), ..engine })
     }
 
     /// Around a database that is open.
-    pub(crate) fn of(db: Db, env: &Env) -> Engine {
-        let path = db.path().to_path_buf();
-        Engine { path, env: env.clone(), db: Some(db), snapshots: HashMap::new(), cursors: HashMap::new() }
+    pub fn of(db: Db, env: &Env) -> Engine {
+        Engine { db: Some(db.clone()), ..Engine::closed(db.path(), env) }
+    }
+
+    fn closed(path: &Path, env: &Env) -> Engine {
+        Engine {
+            path: path.to_path_buf(),
+            env: env.clone(),
+            world: None,
+            caches: HashMap::new(),
+            db: None,
+            snapshots: HashMap::new(),
+            cursors: HashMap::new(),
+        }
+    }
+
+    fn options(&mut self, settings: &Settings) -> Options {
+        let mut cache =
+            |bytes| Arc::clone(self.caches.entry(bytes).or_insert_with(|| BlockCache::new(bytes)));
+        let block_cache = settings.cache_bytes.map(&mut cache);
+        Options { block_cache, ..options(settings, &self.env) }
     }
 
     fn db(&self) -> Answer<&Db> {
         self.db.as_ref().ok_or_else(|| "the database is closed".to_owned())
+    }
+
+    /// True if there is a cursor in the slot.
+    pub fn has_cursor(&self, slot: Slot) -> bool {
+        self.cursors.contains_key(&slot)
     }
 
     fn at(&self, at: Option<Slot>) -> ReadOptions {
@@ -78,8 +125,8 @@ impl Engine {
     }
 
     fn close(&mut self) -> Answer<()> {
-        self.snapshots.clear();
         self.cursors.clear();
+        self.snapshots.clear();
         self.db.take().map_or(Ok(()), Db::close).map_err(text)
     }
 }
@@ -136,6 +183,7 @@ impl Subject for Engine {
             Step::First => cursor.seek_to_first(),
             Step::Last => cursor.seek_to_last(),
             Step::Seek(key) => cursor.seek(key),
+            Step::Next | Step::Prev if !cursor.valid() => {}
             Step::Next => cursor.next(),
             Step::Prev => cursor.prev(),
         }
@@ -157,7 +205,8 @@ impl Subject for Engine {
 
     fn reopen(&mut self, settings: &Settings) -> Answer<()> {
         self.close()?;
-        self.db = Some(Db::open(&self.path, &options(settings, &self.env)).map_err(text)?);
+        let options = self.options(settings);
+        self.db = Some(Db::open(&self.path, &options).map_err(text)?);
         Ok(())
     }
 
@@ -168,5 +217,8 @@ impl Subject for Engine {
 
     fn property(&mut self, name: &str) -> Option<String> {
         self.db.as_ref()?.property(name)
+    }
+    fn upheaval(&mut self, what: Upheaval, settings: &Settings) -> Answer<()> {
+        self.happens(what, settings)
     }
 }

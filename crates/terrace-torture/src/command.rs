@@ -1,0 +1,159 @@
+//! The commands: run the attacks, repeat a case.
+
+use std::process::{Command, ExitCode};
+use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
+
+use clap::{Parser, Subcommand};
+
+use terrace_mutants::Mutant;
+
+use crate::harness::kills::openers::{self, Opener};
+use crate::harness::kills::writer::{self, Job};
+use crate::harness::{self, HARNESSES, Harness};
+use crate::mutants;
+use crate::runner::{self, Until};
+use crate::scoreboard::Scoreboard;
+use crate::seed::Seed;
+use crate::tally::Tally;
+
+/// Attack Terrace and say what was found
+#[derive(Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Run a fixed number of cases of every attack
+    Check(Which),
+    /// Run every attack for a time and print a scoreboard
+    Torture {
+        /// In all: 90s, 10m, 8h
+        #[arg(long, value_parser = duration, default_value = "10m")]
+        budget: Duration,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// See that every deliberate bug is found
+    Mutants {
+        /// Only these
+        #[arg(value_parser = mutants::named)]
+        names: Vec<&'static Mutant>,
+    },
+    /// What a process does that will be killed
+    #[command(hide = true)]
+    Write {
+        #[arg(value_parser = writer_job)]
+        job: Job,
+        ledger: std::path::PathBuf,
+    },
+    /// What a process does that races with another
+    #[command(hide = true)]
+    Open(Opener),
+    /// Repeat one case
+    Replay {
+        /// As it was printed
+        #[arg(long)]
+        seed: Seed,
+    },
+}
+
+#[derive(clap::Args)]
+struct Which {
+    /// Only these attacks
+    #[arg(value_parser = attack)]
+    attacks: Vec<&'static Harness>,
+    /// Draw the seeds from this number; from the clock if it is absent
+    #[arg(long)]
+    start: Option<u64>,
+    /// Write the scoreboard there as JSON, too
+    #[arg(long)]
+    json: Option<std::path::PathBuf>,
+}
+
+/// Does what the command line asks for.
+pub fn main() -> ExitCode {
+    match Arguments::parse().command {
+        Action::Check(which) => all(&which, |harness, _| Until::Cases(harness.check)),
+        Action::Torture { budget, which } => {
+            all(&which, |harness, shares| Until::Elapsed(budget * harness.share / shares))
+        }
+        Action::Mutants { names } => mutants::hunt(&names),
+        Action::Write { job, ledger } => writer::write(&job, &ledger),
+        Action::Open(opener) => openers::open(&opener),
+        Action::Replay { seed } => replay(seed),
+    }
+}
+
+/// Runs the attacks one after the other, each on all cores; `until` gets an attack and the sum of all shares.
+fn all(which: &Which, until: impl Fn(&Harness, u32) -> Until) -> ExitCode {
+    let began = Instant::now();
+    let attacks: Vec<&Harness> =
+        if which.attacks.is_empty() { HARNESSES.iter().collect() } else { which.attacks.clone() };
+    let shares = attacks.iter().map(|harness| harness.share).sum::<u32>().max(1);
+    let start = which.start.unwrap_or_else(crate::seed::fresh);
+    let threads = available_parallelism().map_or(1, usize::from);
+    let (tally, mut board) = (Tally::default(), Scoreboard::new(start, commit()));
+    for harness in attacks {
+        eprint!("{:<14} ", harness.name);
+        let outcome = runner::run(harness, start, until(harness, shares), threads, &tally);
+        eprintln!("{} cases, {:.1} s", outcome.cases, outcome.took.as_secs_f64());
+        board.enter(harness, &outcome);
+    }
+    board.close(&tally, began.elapsed());
+    println!("{board}");
+    if let Some(path) = &which.json
+        && let Err(error) = save(&board, path)
+    {
+        eprintln!("{}: {error}", path.display());
+        return ExitCode::from(2);
+    }
+    if board.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn save(board: &Scoreboard, path: &std::path::Path) -> std::io::Result<()> {
+    std::fs::write(path, serde_json::to_string_pretty(board)? + "\n")
+}
+
+fn replay(seed: Seed) -> ExitCode {
+    // A seed that was parsed names an attack.
+    let Some(harness) = seed.harness() else { return ExitCode::from(2) };
+    match runner::case(harness, seed, &Tally::default()) {
+        None => println!("{}: seed {seed} shows nothing wrong", harness.name),
+        Some(violation) => {
+            println!("VIOLATION in {}\n{}", harness.name, violation.what);
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn writer_job(text: &str) -> Result<Job, String> {
+    serde_json::from_str(text).map_err(|error| error.to_string())
+}
+
+fn attack(name: &str) -> Result<&'static Harness, String> {
+    let names = || HARNESSES.iter().map(|harness| harness.name).collect::<Vec<_>>().join(", ");
+    harness::named(name).ok_or_else(|| format!("no attack has that name; there are: {}", names()))
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let split = text.len().saturating_sub(1);
+    let unit = match text.get(split..) {
+        Some("s") => 1,
+        Some("m") => 60,
+        Some("h") => 3600,
+        _ => return Err("a time is a number and one of s, m, h".into()),
+    };
+    let count: u32 = text[..split].parse().map_err(|error| format!("{text}: {error}"))?;
+    Ok(Duration::from_secs(u64::from(count) * unit))
+}
+
+/// The commit that was checked out, with a mark if it was changed since.
+fn commit() -> Option<String> {
+    let output =
+        Command::new("git").args(["describe", "--always", "--dirty", "--abbrev=12"]).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}

@@ -1,0 +1,125 @@
+//! Two processes that race for one database: whoever has it is alone in it.
+//!
+//! ```text
+//!   each, for ever:   open, or try again       refused while the other has it
+//!                     open it once more        refused, and that must not cost it the lock
+//!                     counter += 1, some times  read, then write; noted in the ledger
+//!                     close
+//! ```
+//!
+//! Each is killed now and then. Were both inside at once, one would overwrite what the other counted.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use terrace::{Db, Env, Options};
+use terrace_testkit::rng::Rng;
+use terrace_testkit::settings::Settings;
+
+use super::ledger::Ledger;
+use super::supervisor::Writer;
+use super::{Harness, LIFE_MS};
+use crate::tally::{Figure, Tally};
+
+/// Kills in a case.
+const ROUNDS: u64 = 6;
+
+const COUNTER: &[u8] = b"counter";
+
+pub(in super::super) const OPENERS: Harness = Harness {
+    id: 33,
+    name: "openers",
+    shows: "of two processes that open a database only one has it, also when one of them is killed",
+    check: 6,
+    share: 1,
+    run: openers,
+};
+
+fn openers(seed: u64, tally: &Tally) -> Result<(), String> {
+    let (mut rng, dir) = (Rng::new(seed), tempfile::tempdir().map_err(|error| error.to_string())?);
+    let (database, notes) = (dir.path().join("db"), dir.path().join("ledger"));
+    let ledger = Ledger::create(&notes, &[0, 0])?;
+    let start = |opener: usize| {
+        let words = dir.path().join(format!("words{opener}"));
+        let arguments = ["open".as_ref(), database.as_os_str(), notes.as_os_str()];
+        let number = opener.to_string();
+        Writer::start(arguments.into_iter().chain([number.as_ref()]), words)
+    };
+    let mut racing = [start(0)?, start(1)?];
+    for _ in 0..ROUNDS {
+        std::thread::sleep(Duration::from_millis(1 + rng.below(LIFE_MS)));
+        let opener = rng.below(2) as usize;
+        std::mem::replace(&mut racing[opener], start(opener)?).kill()?;
+        tally.add(Figure::Kills, 1);
+    }
+    racing.into_iter().try_for_each(Writer::kill)?;
+    let noted = ledger.read()?.iter().sum::<u64>();
+    let db = Db::open(&database, &options()).map_err(|error| error.to_string())?;
+    let counted = count(&db)?;
+    // Of each that was killed one write may have been made and not noted.
+    let most = noted + ROUNDS + 2;
+    if counted < noted || counted > most {
+        return Err(format!("{noted} additions were acknowledged, the counter says {counted}"));
+    }
+    tally.add(Figure::Acknowledged, noted);
+    Ok(())
+}
+
+fn options() -> Options {
+    crate::subject::options(&Settings::create(), &Env::system())
+}
+
+fn count(db: &Db) -> Result<u64, String> {
+    let value = db.get(COUNTER).map_err(|error| error.to_string())?;
+    let bytes = value.unwrap_or_else(|| vec![0; 8]).try_into();
+    bytes.map(u64::from_le_bytes).map_err(|bytes| format!("a counter of {bytes:?}"))
+}
+
+/// What to do in the process of an opener.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Opener {
+    database: PathBuf,
+    ledger: PathBuf,
+    number: u64,
+}
+
+/// Opens, counts and closes until it is killed, or something goes wrong, or nobody watches any more.
+pub(crate) fn open(opener: &Opener) -> ExitCode {
+    super::writer::end_when_nobody_watches();
+    if let Err(error) = open_for_ever(opener) {
+        eprintln!("{error}");
+    }
+    ExitCode::FAILURE
+}
+
+fn open_for_ever(opener: &Opener) -> Result<(), String> {
+    let ledger = Ledger::open(&opener.ledger, 2)?;
+    let mut noted = ledger.read()?[opener.number as usize];
+    let mut rng = Rng::new(opener.number);
+    loop {
+        let db = match Db::open(&opener.database, &options()) {
+            Ok(db) => db,
+            Err(error) if error.is_locked() => {
+                std::thread::yield_now();
+                continue;
+            }
+            Err(error) => return Err(error.to_string()),
+        };
+        refused(&opener.database)?;
+        for _ in 0..rng.skewed(200) {
+            let count = count(&db)? + 1;
+            db.put(COUNTER, &count.to_le_bytes()).map_err(|error| error.to_string())?;
+            noted += 1;
+            ledger.note(opener.number, noted)?;
+        }
+        db.close().map_err(|error| error.to_string())?;
+    }
+}
+
+fn refused(database: &Path) -> Result<(), String> {
+    match Db::open(database, &options()) {
+        Err(error) if error.is_locked() => Ok(()),
+        outcome => Err(format!("a second open in one process gave {outcome:?}")),
+    }
+}

@@ -1,0 +1,88 @@
+//! Seeds that name their attack: the first byte is the attack's number, the rest is the case's.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::SystemTime;
+
+use terrace_testkit::rng::splitmix;
+
+use crate::harness::{HARNESSES, Harness};
+
+const CASE_BITS: u32 = 56;
+
+/// One case of one attack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seed(u64);
+
+impl Seed {
+    /// The `index`th case of a run that began with `start`.
+    pub fn nth(harness: &Harness, start: u64, index: u64) -> Seed {
+        let mut state = start ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Seed(u64::from(harness.id) << CASE_BITS | splitmix(&mut state) >> (u64::BITS - CASE_BITS))
+    }
+
+    /// The attack.
+    pub fn harness(self) -> Option<&'static Harness> {
+        HARNESSES.iter().find(|harness| u64::from(harness.id) == self.0 >> CASE_BITS)
+    }
+
+    /// What the attack gets.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Seed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#018x}", self.0)
+    }
+}
+
+impl FromStr for Seed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Seed, String> {
+        let number = match text.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16),
+            None => text.parse(),
+        };
+        let seed = Seed(number.map_err(|error| format!("{text:?} is no seed: {error}"))?);
+        seed.harness().map(|_| seed).ok_or_else(|| format!("seed {text} names no attack by its first byte"))
+    }
+}
+
+/// A number to draw seeds from that no other run will have: the clock's.
+pub fn fresh() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    // A clock before 1970 draws the seeds from 0.
+    now.map_or(0, |since| since.as_nanos() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_reads_back_and_names_its_attack() {
+        for harness in HARNESSES {
+            let seed = Seed::nth(harness, 7, 3);
+            assert_eq!(seed.to_string().parse(), Ok(seed));
+            assert_eq!(seed.harness().map(|found| found.name), Some(harness.name));
+        }
+    }
+
+    #[test]
+    fn numbers_of_attacks_are_used_once() {
+        for (at, harness) in HARNESSES.iter().enumerate() {
+            assert!(HARNESSES[..at].iter().all(|other| (other.id, other.name) != (harness.id, harness.name)));
+            assert_eq!(HARNESSES.iter().filter(|other| other.id == harness.id).count(), 1);
+        }
+    }
+
+    #[test]
+    fn what_is_no_seed_is_refused() {
+        for text in ["", "x", "0x", "0xff00000000000000", "-1"] {
+            assert!(text.parse::<Seed>().is_err(), "{text}");
+        }
+    }
+}

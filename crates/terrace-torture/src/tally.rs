@@ -1,0 +1,84 @@
+//! What was done, counted by all threads.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Something that is counted. A row: what the scoreboard calls it, and how many a recorded torture reaches at least.
+macro_rules! figures {
+    ($($(#[$doc:meta])* $figure:ident $name:literal $goal:literal,)*) => {
+        /// What is counted.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Figure { $($(#[$doc])* $figure,)* }
+
+        /// Every figure, in the order in which a scoreboard shows them.
+        pub static FIGURES: &[Figure] = &[$(Figure::$figure,)*];
+
+        impl Figure {
+            /// Its name in a scoreboard.
+            pub fn name(self) -> &'static str {
+                match self { $(Figure::$figure => $name,)* }
+            }
+
+            /// How many a recorded torture reaches at least; 0 where none was set.
+            pub fn goal(self) -> u64 {
+                match self { $(Figure::$figure => $goal,)* }
+            }
+        }
+    };
+}
+
+figures! {
+    /// Calls at which a workload was cut off.
+    CrashPoints "crash_points" 20_000,
+    /// Images that a crash might leave, opened and checked.
+    CrashImages "crash_images" 1_000_000,
+    /// Crashes in the recovery from a crash.
+    NestedCrashes "nested_crashes" 0,
+    /// Calls that were made to fail.
+    ErrorsInjected "errors_injected" 50_000,
+    /// Bits that were flipped in files at rest.
+    BitFlips "bit_flips" 200_000,
+    /// Operations compared with the model's answer.
+    ModelOperations "model_ops" 50_000_000,
+    /// Operations whose answers were the same under other options.
+    SameAnswers "same_answers" 0,
+    /// Models of a protocol explored to their end.
+    LoomModels "loom_models" 0,
+    /// Schedules of the whole engine.
+    Schedules "schedules" 100_000,
+    /// Recorded histories found linearizable.
+    Histories "histories" 10_000,
+    /// Inputs given to decoders and to the directory reader.
+    FuzzRuns "fuzz_execs" 50_000_000,
+    /// Processes killed while they wrote.
+    Kills "kills" 1_000,
+    /// Writes that they had acknowledged, all found again.
+    Acknowledged "acked" 5_000_000,
+    /// Databases handed from Terrace to stock LevelDB or back.
+    Relays "relays" 0,
+    /// Damaged databases that both engines repaired.
+    Repairs "repairs" 0,
+}
+
+/// Counters.
+#[derive(Debug)]
+pub struct Tally {
+    counts: Vec<AtomicU64>,
+}
+
+impl Default for Tally {
+    fn default() -> Tally {
+        Tally { counts: FIGURES.iter().map(|_| AtomicU64::new(0)).collect() }
+    }
+}
+
+impl Tally {
+    /// Counts `more`.
+    pub fn add(&self, figure: Figure, more: u64) {
+        self.counts[figure as usize].fetch_add(more, Ordering::Relaxed);
+    }
+
+    /// How many there were.
+    pub fn get(&self, figure: Figure) -> u64 {
+        self.counts[figure as usize].load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,46 @@
+//! The attacks of `terrace-torture`, built as the tests are and run.
+
+use std::process::{Command, ExitCode};
+
+use crate::tidy::root;
+
+pub(crate) fn check() -> ExitCode {
+    run("check")
+}
+
+pub(crate) fn torture() -> ExitCode {
+    run("torture")
+}
+
+pub(crate) fn replay() -> ExitCode {
+    run("replay")
+}
+
+/// The program once more, with the bugs in it: apart, so that no ordinary build has them.
+pub(crate) fn mutants() -> ExitCode {
+    let mut cargo = program("mutants");
+    cargo.env("RUSTFLAGS", "--cfg terrace_mutants").env("CARGO_TARGET_DIR", root().join("target/mutants"));
+    wait(cargo)
+}
+
+/// Runs the program with `action` and everything that followed it on the command line.
+fn run(action: &str) -> ExitCode {
+    wait(program(action))
+}
+
+fn program(action: &str) -> Command {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["run", "--quiet", "--profile", "ci", "--package", "terrace-torture", "--", action]);
+    cargo.args(std::env::args().skip(2));
+    cargo
+}
+
+fn wait(mut command: Command) -> ExitCode {
+    match command.status() {
+        Ok(status) => ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(2)),
+        Err(error) => {
+            eprintln!("cargo: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
