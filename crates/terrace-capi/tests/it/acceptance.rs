@@ -37,3 +37,15 @@ fn levigo() {
 fn db_bench() {
     check("db-bench.sh");
 }
+
+/// Python's binding as Debian ships it, a subclass of Comparator inside, with its own tests.
+#[test]
+fn plyvel() {
+    check("plyvel.sh");
+}
+
+/// LevelDB's own tests of its C++ interface, 149 cases.
+#[test]
+fn leveldb_cxx() {
+    check("leveldb-cxx.sh");
+}

@@ -21,7 +21,7 @@ fn compiled(name: &str, directory: &Path, flags: &[&str]) -> PathBuf {
 }
 
 /// What `program` tells when it runs with the library of `libraries`.
-fn told(program: &Path, libraries: &Path) -> String {
+pub(crate) fn told(program: &Path, libraries: &Path) -> String {
     let empty = tempfile::tempdir().unwrap();
     let mut run = Command::new(program);
     // Bound at once, so that a missing name shows.

@@ -14,18 +14,22 @@ pub(crate) fn here() -> &'static Path {
 pub(crate) fn ours() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let test = std::env::current_exe().unwrap(); // target/PROFILE/deps/it-0123
-        let built = test.parent().unwrap();
-        let directory = built.with_file_name("dropin");
-        ran(Command::new(here().join("link.sh")).arg(archive(built)).arg(&directory));
+        let directory = built().with_file_name("dropin");
+        ran(Command::new(here().join("link.sh")).arg(archive()).arg(&directory));
         directory
     })
 }
 
+/// Where this test was built.
+fn built() -> PathBuf {
+    let test = std::env::current_exe().unwrap(); // target/PROFILE/deps/it-0123
+    test.parent().unwrap().to_path_buf()
+}
+
 /// The archive that was built with this test: the newest, since each change of the sources makes a new one. Cargo
 /// gives it a plain name only when it builds the crate for itself.
-fn archive(built: &Path) -> PathBuf {
-    let files = std::fs::read_dir(built).unwrap().map(|entry| entry.unwrap());
+pub(crate) fn archive() -> PathBuf {
+    let files = std::fs::read_dir(built()).unwrap().map(|entry| entry.unwrap());
     let is_ours = |name: &str| name.starts_with("libterrace_capi-") && name.ends_with(".a");
     let archives = files.filter(|file| file.file_name().to_str().is_some_and(is_ours));
     archives.max_by_key(|file| file.metadata().unwrap().modified().unwrap()).unwrap().path()

@@ -5,6 +5,7 @@
 
 mod acceptance;
 mod c_programs;
+mod cxx_programs;
 mod installed;
 mod library;
 mod names;
