@@ -60,8 +60,8 @@ pub struct Options {
     /// A codec that is not [`portable`](Codec::portable) makes the database unreadable for a stock LevelDB, which
     /// will refuse it by its comparator name and change nothing.
     pub compression: &'static Codec,
-    /// Go on with the log and the manifest of the last run, where they end in good order, instead of writing new
-    /// ones at open. Default: false.
+    /// Go on with the log and the manifest of the last run, if it closed the database, instead of writing new ones at
+    /// open. Default: false.
     pub reuse_logs: bool,
     /// Lets look-ups skip tables that lack a key. Default: none.
     pub filter_policy: Option<Arc<dyn FilterPolicy>>,

@@ -65,6 +65,9 @@ fn run(seed: u64, tally: &Tally) -> Result<(), String> {
         .map_err(|what| format!("{what}\nlife: {}; {}", script.summary(), how.settings))
 }
 
+/// Damages the bytes of a file.
+type Change<'a> = Box<dyn Fn(&mut Vec<u8>) + 'a>;
+
 /// A database at rest.
 struct Patient<'a> {
     files: &'a MemFs,
@@ -127,7 +130,7 @@ impl Patient<'_> {
             let other = &whole[rng.below(whole.len() as u64) as usize];
             let (other_sector, cut) =
                 (rng.below(other.len().div_ceil(512) as u64) as usize * 512, rng.below(512));
-            let (name, change): (_, Box<dyn Fn(&mut Vec<u8>)>) = match rng.below(4) {
+            let (name, change): (_, Change<'_>) = match rng.below(4) {
                 0 => ("zeros", Box::new(|bytes| bytes[start..end].fill(0))),
                 1 => ("garbage", {
                     let seed = rng.next_u64();
@@ -182,7 +185,7 @@ impl Patient<'_> {
         let mut options = self.how.options(&fs);
         let told = Arc::new(Told::default());
         options.logger = Some(Arc::clone(&told) as _);
-        options.paranoid_checks = at.start % 4 != 0;
+        options.paranoid_checks = !at.start.is_multiple_of(4);
         let opened = if to_write { Db::open(DIR, &options) } else { Db::open_read_only(DIR, &options) };
         let db = match opened {
             Ok(db) => db,

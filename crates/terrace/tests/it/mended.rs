@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use terrace::{Comparator, Db, Env, Options, WriteBatch, WriteOptions};
 use terrace_env::fault::{FaultFs, Plan};
-use terrace_env::mem::{Crash, MemFs, PROFILES};
+use terrace_env::mem::{AfterFailedSync, Crash, MemFs, PROFILES};
 use terrace_env::{Access, Deterministic, FileSystem};
 use terrace_format::block::BlockBuilder;
 use terrace_format::crc;
@@ -107,19 +107,10 @@ fn an_empty_batch_does_not_close_the_log() {
 /// log was no gap.
 #[test]
 fn a_log_gone_on_with_is_not_in_tables() {
-    /// What a kill leaves of a log that can't be preallocated, as in an env of one's own.
-    fn killed(fs: &MemFs) -> Arc<MemFs> {
-        let after = Arc::new(fs.crash(&Crash::Kill));
-        let path = Path::new("db").join(&names(&*after, ".log")[0]);
-        let mut bytes = read(&after, &path);
-        bytes.truncate(bytes.iter().rposition(|&byte| byte != 0).unwrap() + 1);
-        write(&after, &path, &bytes);
-        after
-    }
     let fs = Arc::new(MemFs::new());
     let db = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap();
-    (0..100).for_each(|n| db.put(&key(n), &[1; 900]).unwrap());
-    let fs = killed(&fs);
+    (0..99).for_each(|n| db.put(&key(n), &[1; 900]).unwrap());
+    db.close().unwrap();
     // A manifest that does not end in good order is not gone on with.
     let manifest = Path::new("db").join(&names(&*fs, "MANIFEST")[0]);
     let mut file = fs.append(&manifest).unwrap();
@@ -130,6 +121,7 @@ fn a_log_gone_on_with_is_not_in_tables() {
     let db = Db::open("db", &reuse(&fs)).unwrap();
     assert_eq!(names(&*fs, ".log"), log, "the log is gone on with");
     assert_ne!(Path::new("db").join(&names(&*fs, "MANIFEST")[0]), manifest, "the manifest is not");
+    db.put(&key(99), &[1; 900]).unwrap();
     let lost = Arc::new(fs.crash(&Crash::Kill));
     drop(db);
     lose(&lost, &Path::new("db").join(&log[0]), 0, 32 << 10);
@@ -401,6 +393,76 @@ fn verify_sees_what_open_sees() {
     assert!(problems(&fs) > 0, "a log of noise");
     fs.remove(&log).unwrap();
     assert!(problems(&fs) > 0, "no log");
+}
+
+/// A sync of the log failed, and the system took the pages for written. The process was started again with `reuse_logs`,
+/// went on with that log, synced a write into it, and the power failed: the writes before it, which no sync would ever
+/// write, were gone, and replay ended at the hole that they left. Only a log that was closed is gone on with.
+#[test]
+fn a_log_whose_sync_failed_is_not_gone_on_with() {
+    for cache in [AfterFailedSync::Keeps, AfterFailedSync::Reverts] {
+        let fs = Arc::new(MemFs::new());
+        let reuse = Options { reuse_logs: true, ..options(Arc::clone(&fs) as _) };
+        let sync = WriteOptions { sync: true };
+        let db = Db::open("db", &reuse).unwrap();
+        db.put_with(&key(0), b"", &sync).unwrap();
+        db.put(&key(1), b"").unwrap();
+        fs.fail_sync(0, cache);
+        db.put_with(&key(2), b"", &sync).unwrap_err();
+        assert!(db.close().is_err());
+        let db = Db::open("db", &reuse).unwrap();
+        let (there, first) = found(&db);
+        assert_eq!(there, first);
+        db.put_with(&key(there as u32), b"", &sync).unwrap();
+        let lost = Arc::new(fs.crash(&PROFILES[0].with_seed(0)));
+        drop(db);
+        let db = Db::open("db", &options(lost)).unwrap();
+        assert_eq!(found(&db), (there + 1, there + 1), "{cache:?}");
+    }
+}
+
+/// With `reuse_logs` a manifest that a crash left half made stayed for good: it has a greater number than the one that
+/// counts, which was taken for a sign that it may be needed yet.
+#[test]
+fn a_manifest_that_never_counted_goes() {
+    let fs = Arc::new(MemFs::new());
+    let reuse = Options { reuse_logs: true, ..options(Arc::clone(&fs) as _) };
+    let db = Db::open("db", &reuse).unwrap();
+    db.put(&key(0), b"").unwrap();
+    db.close().unwrap();
+    let manifest = names(&*fs, "MANIFEST");
+    write(&fs, "db/MANIFEST-000050".as_ref(), b"half");
+    Db::open("db", &reuse).unwrap().close().unwrap();
+    assert_eq!(names(&*fs, "MANIFEST"), manifest);
+}
+
+/// One bit flipped in a length made a record seem to break off where a process was killed, and took along all that stood
+/// behind it, without a word even with `paranoid_checks`. But this log was closed.
+#[test]
+fn a_length_that_rotted_in_a_closed_log() {
+    let fs = Arc::new(MemFs::new());
+    let db = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap();
+    (0..10).for_each(|n| db.put(&key(n), b"value").unwrap());
+    db.close().unwrap();
+    let log = Path::new("db").join(&names(&*fs, ".log")[0]);
+    fs.rot(&log, |bytes| bytes[5] ^= 0x40).unwrap();
+    let paranoid = Options { paranoid_checks: true, ..options(fs) };
+    let error = Db::open("db", &paranoid).unwrap_err();
+    let expected =
+        "000002.log at 0: a record that breaks off in a log that was closed, expected whole records";
+    assert!(error.to_string().ends_with(expected), "{error}");
+}
+
+/// A sync failed for want of space. The error said that nothing was unclear and that the same write may succeed later;
+/// but readers saw the write, and every later one was refused.
+#[test]
+fn a_sync_without_space_is_not_resumable() {
+    let faults = Arc::new(FaultFs::new(Arc::new(MemFs::new()), Plan::default()));
+    let db = Db::open("db", &options(Arc::clone(&faults) as _)).unwrap();
+    faults.set_plan("sync .log #1 once ENOSPC".parse().unwrap());
+    let error = db.put_with(&key(0), b"", &WriteOptions { sync: true }).unwrap_err();
+    assert!(!error.is_resumable(), "{error}");
+    assert!(db.put(&key(1), b"").is_err());
 }
 
 /// A file called by the greatest number that a database may have, put there by anybody, and the database opened once more

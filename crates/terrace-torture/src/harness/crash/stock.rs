@@ -23,7 +23,7 @@ pub(super) fn sample(
     script: &Script,
     tally: &Tally,
 ) -> Result<(), String> {
-    if recovered.print % SAMPLE != 0 {
+    if !recovered.print.is_multiple_of(SAMPLE) {
         return Ok(());
     }
     let Ok(stock) = Stock::load() else { return Ok(()) };
