@@ -75,8 +75,8 @@ impl Plan {
         let mut rng = Rng::new(seed);
         let mut shape = Shape::draw(&mut rng);
         let mut settings = Settings::draw_own(&mut rng, shape.order);
-        settings.zstd &= shape.own;
         adjust(&mut shape, &mut settings);
+        settings.zstd &= shape.own;
         let ops = Source::new(rng.next_u64(), shape).take(count).collect();
         Plan { seed, shape, settings, ops }
     }
