@@ -223,7 +223,7 @@ impl Case {
     }
 
     fn is_theirs(&self, round: u64) -> bool {
-        self.kind == Kind::Heirs && (self.seed ^ round) % 2 == 0
+        self.kind == Kind::Heirs && (self.seed ^ round).is_multiple_of(2)
     }
 
     /// Other options each time.
