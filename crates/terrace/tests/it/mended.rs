@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use terrace::{Comparator, Db, Env, Options, WriteBatch, WriteOptions};
+use terrace::{Comparator, Db, Env, Options, RepairOptions, WriteBatch, WriteOptions};
 use terrace_env::fault::{FaultFs, Plan};
 use terrace_env::mem::{AfterFailedSync, Crash, MemFs, PROFILES};
 use terrace_env::{Access, Deterministic, FileSystem};
@@ -695,4 +695,25 @@ fn scans_wear_out_every_file_that_hides_another() {
         }
     }
     panic!("{} of {before} bytes are left", size(&db));
+}
+
+/// A flipped bit in one record of a log cost a repair every record behind it in the same 32 KiB, which LevelDB's keeps:
+/// it looks at no checksum there. Now it costs that record alone, also if
+/// the next one is damaged, too.
+#[test]
+fn a_damaged_record_costs_a_repair_no_other() {
+    let fs = Arc::new(MemFs::new());
+    let db = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap();
+    (0..100).for_each(|n| db.put(&key(n), &[1; 100]).unwrap());
+    db.close().unwrap();
+    let log = Path::new("db").join(&names(&*fs, ".log")[0]);
+    let mut bytes = read(&fs, &log);
+    let record = bytes.len() / 100;
+    bytes[10 * record + 40] ^= 1;
+    bytes[11 * record + 40] ^= 1;
+    write(&fs, &log, &bytes);
+    let report = terrace::repair("db", &options(Arc::clone(&fs) as _), &RepairOptions::default()).unwrap();
+    assert!(report.changed, "{report}");
+    let db = Db::open("db", &options(fs)).unwrap();
+    assert_eq!(found(&db), (98, 10), "{report}");
 }
