@@ -28,11 +28,12 @@ install: lib  ## Put it, its headers and its packages for CMake and pkg-config b
 run: build  ## Show what it does, on a database of 171,075 cities
 	@"$(TARGET)/release/terrace" tour $(CITIES)
 
-test:  ## Check everything: format, lints, tidiness, tests
+test:  ## Check everything: format, lints, tidiness, tests, a share of every attack
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets $(CI) --quiet -- --deny warnings
 	cargo xtask tidy
 	cargo test --workspace $(CI) -- --quiet
+	cargo xtask check
 
 bench: build  ## Measure it beside LevelDB, RocksDB and LMDB, within five minutes
 	@"$(TARGET)/release/terrace" bench --suite leveldb --num 200000 --rounds 3 \
