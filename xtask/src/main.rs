@@ -8,6 +8,7 @@
     reason = "reads the repository itself; no code of the database runs here"
 )]
 
+mod sanitize;
 mod tidy;
 mod torture;
 
@@ -28,7 +29,18 @@ static COMMANDS: &[Command] = &[
     },
     Command { name: "check", help: "Run a fixed share of every attack", run: torture::check },
     Command { name: "torture", help: "Run every attack for a time: --budget 10m", run: torture::torture },
+    Command {
+        name: "fuzz",
+        help: "Run fuzz targets under libFuzzer: [TARGET] --seconds N",
+        run: torture::fuzz,
+    },
     Command { name: "mutants", help: "Build every deliberate bug and see it found", run: torture::mutants },
+    Command { name: "loom", help: "Explore the models of the protocols, or one: [NAME]", run: torture::loom },
+    Command {
+        name: "sanitize",
+        help: "Run the tests where threads meet under a sanitizer: thread|address",
+        run: sanitize::run,
+    },
     Command { name: "replay", help: "Repeat one case of an attack: --seed N", run: torture::replay },
 ];
 

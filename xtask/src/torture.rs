@@ -16,10 +16,22 @@ pub(crate) fn replay() -> ExitCode {
     run("replay")
 }
 
+pub(crate) fn fuzz() -> ExitCode {
+    run("fuzz")
+}
+
 /// The program once more, with the bugs in it: apart, so that no ordinary build has them.
 pub(crate) fn mutants() -> ExitCode {
     let mut cargo = program("mutants");
     cargo.env("RUSTFLAGS", "--cfg terrace_mutants").env("CARGO_TARGET_DIR", root().join("target/mutants"));
+    wait(cargo)
+}
+
+/// The models alone, in which loom takes the place of threads and locks.
+pub(crate) fn loom() -> ExitCode {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["run", "--quiet", "--profile", "ci", "--package", "terrace-races"]);
+    cargo.args(["--features", "loom", "--bin", "models", "--"]).args(std::env::args().skip(2));
     wait(cargo)
 }
 
@@ -35,7 +47,7 @@ fn program(action: &str) -> Command {
     cargo
 }
 
-fn wait(mut command: Command) -> ExitCode {
+pub(crate) fn wait(mut command: Command) -> ExitCode {
     match command.status() {
         Ok(status) => ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(2)),
         Err(error) => {

@@ -16,7 +16,8 @@ use crate::flaw::{Flaw, FlawKind};
 use crate::key::{Kind, MAX_SEQUENCE, Sequence};
 
 const COUNT_AT: usize = 8;
-const HEADER_SIZE: usize = 12;
+/// Bytes before the first operation.
+pub const HEADER_SIZE: usize = 12;
 
 /// Operations that take effect together.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -148,7 +148,13 @@ const ZSTD_GROWTH: usize = (128 << 10) / 4;
 fn unpack_zstd(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
     let most = stored.len().saturating_mul(ZSTD_GROWTH).min(BLOCK_MAX);
     let mut contents = zstd::bulk::decompress(stored, most).map_err(|e| broken("zstd", e))?;
-    dst.append(&mut contents);
+    // A frame that does not state its size was given room for the most that it can be.
+    contents.shrink_to_fit();
+    if dst.is_empty() {
+        *dst = contents; // not copied: a block would be held twice
+    } else {
+        dst.append(&mut contents);
+    }
     Ok(())
 }
 
@@ -168,15 +174,26 @@ fn pack_deflate(contents: &[u8], dst: &mut Vec<u8>) {
     encoder.write_all(contents).and_then(|()| encoder.try_finish()).expect("a Vec takes every write");
 }
 
+/// A block has some KiB.
+const LEAST_READ: usize = 4 << 10;
+
 fn unpack_deflate(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
     read_bounded("deflate", DeflateDecoder::new(stored), dst)
 }
 
-/// These streams don't say how much they hold: memory grows with what really comes out, up to the bound.
-fn read_bounded(codec: &str, stream: impl Read, dst: &mut Vec<u8>) -> Result<(), Flaw> {
-    let one_too_many = BLOCK_MAX as u64 + 1;
-    let len = stream.take(one_too_many).read_to_end(dst).map_err(|e| broken(codec, e))?;
-    check_size(codec, len, BLOCK_MAX)
+/// These streams don't say how much they hold: memory grows with what really comes out, up to the bound and no further.
+fn read_bounded(codec: &str, mut stream: impl Read, dst: &mut Vec<u8>) -> Result<(), Flaw> {
+    let mut len = 0;
+    loop {
+        let more = len.max(LEAST_READ).min(BLOCK_MAX + 1 - len);
+        dst.reserve_exact(more);
+        let read = stream.by_ref().take(more as u64).read_to_end(dst).map_err(|e| broken(codec, e))?;
+        len += read;
+        check_size(codec, len, BLOCK_MAX)?;
+        if read < more {
+            return Ok(());
+        }
+    }
 }
 
 fn check_size(codec: &str, size: usize, most: usize) -> Result<(), Flaw> {

@@ -50,7 +50,7 @@ mutants! {
     KeyTornApart: "versions of a key are split between files, and merged apart", ["model", "stock"] within 120;
     EntryWraps: "the end of a block's entry is computed with overflow", ["fuzz"] within 120;
     HandleWraps: "the end of a block is computed with overflow", ["fuzz"] within 120;
-    SnapshotTooLate: "a snapshot's number is read before it is registered", ["schedules"] within 120;
+    SnapshotTooLate: "a snapshot's number is read before it is registered", ["schedules", "protocols"] within 120;
     CacheKeyShared: "blocks of different databases have the same name in a cache", ["model"] within 60;
     FilterForgetsFirst: "a filter leaves out the first key of its range", ["model"] within 60;
     FilterOfInternalKeys: "a filter holds keys with their sequence numbers", ["model"] within 60;

@@ -1,20 +1,22 @@
 //! The commands: run the attacks, repeat a case.
 
+use std::path::Path;
 use std::process::{Command, ExitCode};
-use std::thread::available_parallelism;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
-
 use terrace_mutants::Mutant;
 
+use crate::fuzz::{self, TARGETS, Target, libfuzzer};
 use crate::harness::kills::openers::{self, Opener};
 use crate::harness::kills::writer::{self, Job};
 use crate::harness::{self, HARNESSES, Harness};
 use crate::mutants;
 use crate::runner::{self, Until};
 use crate::scoreboard::Scoreboard;
-use crate::seed::Seed;
+use crate::seed::{self, Seed};
 use crate::tally::Tally;
 
 /// Attack Terrace and say what was found
@@ -35,6 +37,18 @@ enum Action {
         budget: Duration,
         #[command(flatten)]
         which: Which,
+    },
+    /// Run the targets of hostile bytes under libFuzzer, which is led by what code they reach
+    Fuzz {
+        /// Only this one
+        #[arg(value_parser = target)]
+        target: Option<&'static Target>,
+        /// For each target
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+        /// Then keep the smallest inputs that reach all that was reached, in corpora/
+        #[arg(long)]
+        keep: bool,
     },
     /// See that every deliberate bug is found
     Mutants {
@@ -77,9 +91,11 @@ struct Which {
 pub fn main() -> ExitCode {
     match Arguments::parse().command {
         Action::Check(which) => all(&which, |harness, _| Until::Cases(harness.check)),
-        Action::Torture { budget, which } => {
-            all(&which, |harness, shares| Until::Elapsed(budget * harness.share / shares))
-        }
+        Action::Torture { budget, which } => all(&which, |harness, shares| match harness.share {
+            0 => Until::Cases(harness.check),
+            share => Until::Elapsed(budget * share / shares),
+        }),
+        Action::Fuzz { target, seconds, keep } => fuzz(target, seconds, keep),
         Action::Mutants { names } => mutants::hunt(&names),
         Action::Write { job, ledger } => writer::write(&job, &ledger),
         Action::Open(opener) => openers::open(&opener),
@@ -90,15 +106,13 @@ pub fn main() -> ExitCode {
 /// Runs the attacks one after the other, each on all cores; `until` gets an attack and the sum of all shares.
 fn all(which: &Which, until: impl Fn(&Harness, u32) -> Until) -> ExitCode {
     let began = Instant::now();
-    let attacks: Vec<&Harness> =
-        if which.attacks.is_empty() { HARNESSES.iter().collect() } else { which.attacks.clone() };
+    let attacks = if which.attacks.is_empty() { every(&until) } else { which.attacks.clone() };
     let shares = attacks.iter().map(|harness| harness.share).sum::<u32>().max(1);
-    let start = which.start.unwrap_or_else(crate::seed::fresh);
-    let threads = available_parallelism().map_or(1, usize::from);
+    let start = which.start.unwrap_or_else(seed::fresh);
     let (tally, mut board) = (Tally::default(), Scoreboard::new(start, commit()));
     for harness in attacks {
         eprint!("{:<14} ", harness.name);
-        let outcome = runner::run(harness, start, until(harness, shares), threads, &tally);
+        let outcome = runner::run(harness, start, until(harness, shares), threads(), &tally);
         eprintln!("{} cases, {:.1} s", outcome.cases, outcome.took.as_secs_f64());
         board.enter(harness, &outcome);
     }
@@ -111,6 +125,13 @@ fn all(which: &Which, until: impl Fn(&Harness, u32) -> Until) -> ExitCode {
         return ExitCode::from(2);
     }
     if board.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Every attack that is wanted, and can be run here.
+fn every(until: impl Fn(&Harness, u32) -> Until) -> Vec<&'static Harness> {
+    let is_wanted = |harness: &&Harness| !matches!(until(harness, 1), Until::Cases(0));
+    let can_run = |harness: &&Harness| !harness::is_guided(harness) || libfuzzer::program().is_some();
+    HARNESSES.iter().filter(is_wanted).filter(can_run).collect()
 }
 
 fn save(board: &Scoreboard, path: &std::path::Path) -> std::io::Result<()> {
@@ -132,6 +153,43 @@ fn replay(seed: Seed) -> ExitCode {
 
 fn writer_job(text: &str) -> Result<Job, String> {
     serde_json::from_str(text).map_err(|error| error.to_string())
+}
+
+/// Runs libFuzzer on one target after the other, on as many at once as there are cores.
+fn fuzz(only: Option<&'static Target>, seconds: u64, keep: bool) -> ExitCode {
+    let Some(program) = libfuzzer::program() else { return ExitCode::from(2) };
+    let targets: Vec<&Target> =
+        TARGETS.iter().filter(|target| only.is_none_or(|only| only.name == target.name)).collect();
+    let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let work = || {
+        while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
+            match fuzz_one(program, target, seconds, keep) {
+                Ok(text) => println!("{:<12} {text}", target.name),
+                Err(what) => {
+                    failed.fetch_add(1, Ordering::Relaxed);
+                    println!("VIOLATION in {}\n{what}", target.name);
+                }
+            }
+        }
+    };
+    thread::scope(|scope| (0..threads().min(targets.len())).for_each(|_| drop(scope.spawn(work))));
+    if failed.into_inner() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn fuzz_one(program: &Path, target: &Target, seconds: u64, keep: bool) -> Result<String, String> {
+    let executed = libfuzzer::run(program, target, seconds, seed::fresh() as u32 | 1)?;
+    let kept = if keep { libfuzzer::keep(program, target).map_err(|error| error.to_string())? } else { 0 };
+    let keeping = if keep { format!(", {kept} inputs kept") } else { String::new() };
+    Ok(format!("{executed:>12} executions{keeping}"))
+}
+
+fn threads() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn target(name: &str) -> Result<&'static Target, String> {
+    let names = || TARGETS.iter().map(|target| target.name).collect::<Vec<_>>().join(", ");
+    fuzz::named(name).ok_or_else(|| format!("no target has that name; there are: {}", names()))
 }
 
 fn attack(name: &str) -> Result<&'static Harness, String> {

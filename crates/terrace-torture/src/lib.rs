@@ -4,10 +4,13 @@
 //!   command      what `cargo xtask check`, `torture` and `replay` do
 //!   harness/*    one room an attack; `HARNESSES` is the list
 //!   seed         a seed names its attack, so that any seed that is printed can be replayed alone
+//!   fuzz/*       everything that reads bytes, as functions of bytes
+//!   memory       what a thread holds, counted
 //!   tally        what was done, counted; what went wrong, kept
 //!   mutants      deliberate bugs, and whether the attacks find them
 //!   runner       cases on every core until a count or a time is reached
 //!   scoreboard   the figures of a run, as JSON and as a table
+//!   life         lives of stores on files in memory, and what a crash may leave of them
 //!   subject      a Terrace database as the subject of random operations
 //! ```
 //!
@@ -21,7 +24,10 @@
 )]
 
 pub mod command;
+pub mod fuzz;
 pub mod harness;
+pub mod life;
+pub mod memory;
 pub mod mutants;
 pub mod runner;
 pub mod scoreboard;

@@ -42,13 +42,21 @@ figures! {
     /// Operations whose answers were the same under other options.
     SameAnswers "same_answers" 0,
     /// Models of a protocol explored to their end.
-    LoomModels "loom_models" 0,
+    LoomModels "loom_models" 12,
+    /// Schedules and memory orders that this took.
+    LoomExecutions "loom_executions" 0,
     /// Schedules of the whole engine.
     Schedules "schedules" 100_000,
     /// Recorded histories found linearizable.
     Histories "histories" 10_000,
+    /// Among them those that had too many orders, and were judged key by key.
+    HistoriesByKey "histories_by_key" 0,
     /// Inputs given to decoders and to the directory reader.
     FuzzRuns "fuzz_execs" 50_000_000,
+    /// Those of them, a sample of those that have checksums, that were looked at for them ...
+    FuzzSampled "fuzz_sampled" 0,
+    /// ... and whose checksums were right.
+    FuzzPassed "fuzz_passed" 0,
     /// Processes killed while they wrote.
     Kills "kills" 1_000,
     /// Writes that they had acknowledged, all found again.

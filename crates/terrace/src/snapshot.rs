@@ -76,11 +76,11 @@ pub(crate) struct Snapshots {
 impl Snapshots {
     /// Takes a snapshot of everything that `visible` covers.
     pub(crate) fn take(self: &Arc<Self>, visible: &AtomicU64) -> Snapshot {
-        let early = visible.load(Ordering::Acquire);
+        let early = if mutant!(SnapshotTooLate) { Some(visible.load(Ordering::Acquire)) } else { None };
         let mut held = self.held.lock();
         // Read under the lock: `oldest` can't slip between the reading and the registration, and so
         // never answers more than a snapshot that is about to appear.
-        let sequence = if mutant!(SnapshotTooLate) { early } else { visible.load(Ordering::Acquire) };
+        let sequence = early.unwrap_or_else(|| visible.load(Ordering::Acquire));
         *held.entry(sequence).or_default() += 1;
         Snapshot { held: Arc::new(Held { sequence, list: Arc::clone(self) }) }
     }

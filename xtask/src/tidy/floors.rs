@@ -1,7 +1,7 @@
 //! Floors: a room imports only rooms below it.
 //!
 //! ```text
-//!   10  terrace-cli  terrace-server
+//!   10  terrace-cli  terrace-capi  terrace-server
 //!    9  terrace-bench, a command of the cli
 //!    8  txn                                   .
 //!    7  db  destroy  verify  ...              .   inside the crate `terrace`: a module may also
@@ -31,14 +31,17 @@ const fn at(floor: u8, name: &'static str) -> Crate {
 
 static CRATES: &[Crate] = &[
     at(0, "terrace-mutants"),
+    at(0, "terrace-sync"),
     at(1, "terrace-env"),
     at(2, "terrace-format"),
     at(8, "terrace"),
     at(9, "terrace-bench"),
+    at(10, "terrace-capi"),
     at(10, "terrace-cli"),
     at(10, "terrace-server"),
     Crate { name: "terrace-testkit", floor: 9, dev_only: true },
-    Crate { name: "terrace-torture", floor: 10, dev_only: true },
+    Crate { name: "terrace-races", floor: 10, dev_only: true },
+    Crate { name: "terrace-torture", floor: 11, dev_only: true },
 ];
 
 /// The modules of the crate `terrace`, floor by floor, each floor in the order of who may import whom.
@@ -51,6 +54,7 @@ static MODULES: &[(u8, &[&str])] = &[
     (6, &["compaction"]),
     (7, &["db", "destroy", "verify", "repair", "checkpoint"]),
     (8, &["txn"]),
+    (9, &["models"]),
 ];
 
 const MODULES_ROOT: &str = "crates/terrace/src/";

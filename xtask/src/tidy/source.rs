@@ -26,7 +26,7 @@ impl Source {
 
     /// Whether it is part of what users run, and not of the tools and libraries that only we do.
     pub(super) fn is_product(&self) -> bool {
-        !["xtask/", "crates/terrace-testkit/", "crates/terrace-torture/"]
+        !["xtask/", "crates/terrace-races/", "crates/terrace-testkit/", "crates/terrace-torture/"]
             .iter()
             .any(|room| self.path.starts_with(room))
     }
@@ -48,9 +48,10 @@ impl Source {
     }
 }
 
-/// Test binaries, benches, and modules of tests in files of their own.
+/// Test binaries, benches, modules of tests in files of their own, and models, which only a model checker runs.
 fn is_test_file(path: &str) -> bool {
-    path.split('/').any(|name| matches!(name, "tests" | "benches" | "tests.rs"))
+    path.starts_with("crates/terrace/src/models/")
+        || path.split('/').any(|name| matches!(name, "tests" | "benches" | "tests.rs"))
 }
 
 static TEST_MARKS: &[&str] = &["#[cfg(test)]", "#[test]"];

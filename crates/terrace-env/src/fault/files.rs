@@ -54,34 +54,65 @@ impl RandomAccessFile for Random {
     }
 }
 
+/// Has the buffer, so that a flush that fails loses what was in it: nothing of it may be written later.
 pub(super) struct Writable {
-    pub(super) file: Box<dyn WritableFile>,
-    pub(super) site: Site,
+    file: Box<dyn WritableFile>,
+    site: Site,
+    buffer: Vec<u8>,
+}
+
+/// More than this is not kept back.
+const BUFFER: usize = 64 * 1024;
+
+impl Writable {
+    pub(super) fn new(file: Box<dyn WritableFile>, site: Site) -> Writable {
+        Writable { file, site, buffer: Vec::new() }
+    }
+
+    fn hand_over(&mut self) -> Result<()> {
+        let buffer = std::mem::take(&mut self.buffer);
+        self.file.append(&buffer)?;
+        self.file.flush()
+    }
 }
 
 impl WritableFile for Writable {
     fn append(&mut self, data: &[u8]) -> Result<()> {
-        let Some(fault) = self.site.decide(Op::Append) else { return self.file.append(data) };
-        if fault == Fault::ShortWrite {
-            self.file.append(&data[..data.len() / 2])?;
-            self.file.flush()?;
+        match self.site.decide(Op::Append) {
+            None => {
+                self.buffer.extend_from_slice(data);
+                if self.buffer.len() > BUFFER { self.hand_over() } else { Ok(()) }
+            }
+            Some(fault) => {
+                if fault == Fault::ShortWrite {
+                    self.buffer.extend_from_slice(&data[..data.len() / 2]);
+                    self.hand_over()?;
+                }
+                Err(self.site.error(fault, "write"))
+            }
         }
-        Err(self.site.error(fault, "write"))
     }
 
     fn flush(&mut self) -> Result<()> {
-        self.site.pass(Op::Flush, "write")?;
-        self.file.flush()
+        self.site.pass(Op::Flush, "write").inspect_err(|_| self.buffer.clear())?;
+        self.hand_over()
     }
 
     fn sync(&mut self) -> Result<()> {
-        self.file.flush()?;
+        self.hand_over()?;
         if self.site.does_sync()? { self.file.sync() } else { Ok(()) }
     }
 
     fn close(&mut self) -> Result<()> {
-        self.site.pass(Op::Close, "close")?;
+        self.site.pass(Op::Close, "close").inspect_err(|_| self.buffer.clear())?;
+        self.hand_over()?;
         self.file.close()
+    }
+}
+
+impl Drop for Writable {
+    fn drop(&mut self) {
+        let _ = self.hand_over(); // without a word about errors, as the trait says
     }
 }
 

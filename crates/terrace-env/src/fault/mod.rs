@@ -14,7 +14,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use terrace_sync::Mutex;
 
 use crate::error::{FileError, Result};
 use crate::fs::{
@@ -50,6 +50,16 @@ impl FaultFs {
         self.faults.lock().calls.get(&op).copied().unwrap_or(0)
     }
 
+    /// The kinds of calls that failed so far, and on which files; each pair once.
+    pub fn failed(&self) -> Vec<(Op, PathBuf)> {
+        self.faults.lock().failed.iter().cloned().collect()
+    }
+
+    /// How many calls there were of any kind.
+    pub fn all_calls(&self) -> u64 {
+        self.faults.lock().calls.values().sum()
+    }
+
     /// Counts a call on `path` that can only fail as a whole.
     fn pass(&self, op: Op, call: &'static str, path: &Path) -> Result<()> {
         self.site(path).pass(op, call)
@@ -67,6 +77,8 @@ struct Faults {
     /// How many calls each rule of the plan has matched.
     hits: Vec<u64>,
     calls: BTreeMap<Op, u64>,
+    /// What failed.
+    failed: BTreeSet<(Op, PathBuf)>,
     /// Files whose syncs do nothing any more.
     forgotten: BTreeSet<PathBuf>,
 }
@@ -81,6 +93,9 @@ impl Faults {
                 *hits += 1;
                 decision = decision.or_else(|| rule.hits(*hits).then_some(rule.fault));
             }
+        }
+        if let (Some(_), Some(path)) = (decision, paths.first()) {
+            self.failed.insert((op, path.to_path_buf()));
         }
         decision
     }
@@ -144,12 +159,12 @@ impl FileSystem for FaultFs {
         self.pass(Op::Create, "open", path)?;
         let file = self.behind.create(path)?;
         self.faults.lock().forgotten.remove(path);
-        Ok(Box::new(Writable { file, site: self.site(path) }))
+        Ok(Box::new(Writable::new(file, self.site(path))))
     }
 
     fn append(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
         self.pass(Op::OpenAppend, "open", path)?;
-        Ok(Box::new(Writable { file: self.behind.append(path)?, site: self.site(path) }))
+        Ok(Box::new(Writable::new(self.behind.append(path)?, self.site(path))))
     }
 
     fn create_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {

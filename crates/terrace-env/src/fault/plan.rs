@@ -4,6 +4,7 @@
 //!   sync .log #2 once EIO            the second sync of a file whose name ends in .log (or begins so)
 //!   create * #1 forever ENOSPC       every creation
 //!   read MANIFEST #3 x4 short-read   reads 3 to 6 of a manifest
+//!   any * #70 once EINTR             the seventieth call
 //!   |    |        |  |  |
 //!   call file  from  for what
 //! ```
@@ -46,6 +47,8 @@ pub enum Op {
     Rename,
     SyncDir,
     Lock,
+    /// In a rule: every call, whatever it is.
+    Any,
 }
 
 static OPS: &[(Op, &str)] = &[
@@ -69,6 +72,7 @@ static OPS: &[(Op, &str)] = &[
     (Op::Rename, "rename"),
     (Op::SyncDir, "sync-dir"),
     (Op::Lock, "lock"),
+    (Op::Any, "any"),
 ];
 
 /// What a call does instead of its work.
@@ -149,7 +153,7 @@ pub struct Rule {
 impl Rule {
     pub(super) fn matches(&self, op: Op, path: &Path) -> bool {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        self.op == op && (name.starts_with(&self.name) || name.ends_with(&self.name))
+        (self.op == op || self.op == Op::Any) && (name.starts_with(&self.name) || name.ends_with(&self.name))
     }
 
     /// True if the `n`-th matching call, counted from 1, is hit.

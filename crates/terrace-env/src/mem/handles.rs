@@ -41,11 +41,7 @@ impl Handle {
 
     /// Makes the bytes of the file durable: one mutating call.
     fn sync(&self) -> io::Result<()> {
-        let mut world = self.world();
-        let call = world.begin()?;
-        world.last_file_sync = Some(call);
-        world.content(self.inode)?.sync();
-        Ok(())
+        self.world().sync(self.inode)
     }
 }
 

@@ -15,10 +15,12 @@
 //!
 //! Relative paths begin at the root. There are no links and no permissions.
 
+mod choice;
 mod content;
 mod crash;
 mod handles;
 mod names;
+mod profiles;
 mod world;
 
 use std::ffi::OsString;
@@ -28,7 +30,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::error::{FileError, Result};
+use crate::error::{FileError, Held, Result};
 use crate::fs::{
     Access, FileLock, FileSystem, LockMode, LogFile, RandomAccessFile, SequentialFile, WritableFile,
 };
@@ -37,7 +39,8 @@ use handles::Handle;
 use names::NameChange;
 use world::World;
 
-pub use crash::{Crash, DataLoss, NameLoss, PROFILES, PowerLoss, Profile};
+pub use content::AfterFailedSync;
+pub use profiles::{Arrives, Crash, DataLoss, Missing, NameLoss, PROFILES, PowerLoss, Profile};
 
 /// Capacities of logs are multiples of the log format's block.
 const LOG_UNIT: u64 = 32 * 1024;
@@ -82,6 +85,39 @@ impl MemFs {
     /// This file system and its handles are untouched.
     pub fn crash(&self, how: &Crash) -> MemFs {
         MemFs::of(crash::image(&self.world.lock(), how))
+    }
+
+    /// The state before each mutating call since the last call of this, each as [`MemFs::fork`] makes it: every point
+    /// at which a crash can find what ran in between. The first call begins to keep them, and gives none.
+    pub fn take_points(&self) -> Vec<MemFs> {
+        self.world.lock().take_tape().into_iter().map(MemFs::of).collect()
+    }
+
+    /// Every power cut of `profile` at this moment that [`Profile::choices`] knows.
+    pub fn losses(&self, profile: &Profile, few: usize, seed: u64) -> Vec<Crash> {
+        profile.choices(crash::pieces(&self.world.lock(), profile.data, profile.names), few, seed)
+    }
+
+    /// Fails one sync of a file, after `before` more have succeeded, and takes what it could not write for written:
+    /// later syncs succeed, without those changes. So do systems whose pages are clean after the attempt.
+    pub fn fail_sync(&self, before: u64, cache: AfterFailedSync) {
+        self.world.lock().fail_sync(before, cache);
+    }
+
+    /// True until the sync that [`MemFs::fail_sync`] is about was asked for.
+    pub fn sync_will_fail(&self) -> bool {
+        self.world.lock().sync_will_fail()
+    }
+
+    /// Changes the bytes of a file at rest, durably and behind everybody's back.
+    pub fn rot(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
+        let mut world = self.world.lock();
+        let inode = world.find_file(path).map_err(fail("rot", path))?;
+        let content = world.content(inode).map_err(fail("rot", path))?;
+        let mut bytes = content.live.to_vec();
+        change(&mut bytes);
+        *content = content::Content::durable(Arc::new(bytes));
+        Ok(())
     }
 
     fn writable(&self, world: &mut World, path: &Path, inode: names::Inode) -> Box<dyn WritableFile> {
@@ -191,9 +227,7 @@ impl FileSystem for MemFs {
         };
         let inode = found.map_err(fail("lock", path))?;
         if !world.locks.admits(&inode, mode) {
-            let held =
-                io::Error::new(io::ErrorKind::WouldBlock, "the database is already open in this process");
-            return Err(fail("lock", path)(held));
+            return Err(fail("lock", path)(Held::Here.into()));
         }
         world.locks.add(inode, mode);
         Ok(Box::new(handles::Lock(Handle::new(&self.world, &mut world, inode, path))))

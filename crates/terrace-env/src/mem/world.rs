@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Component, Path};
 
-use super::content::{Change, Content};
+use super::content::{AfterFailedSync, Change, Content};
 use super::names::{Inode, NameChange, Names, Place, ROOT};
 use crate::claims::Claims;
 
@@ -22,6 +22,10 @@ pub(super) struct World {
     pub(super) frozen_at: Option<u64>,
     /// The number of the last sync of any file.
     pub(super) last_file_sync: Option<u64>,
+    /// The state before each mutating call, if somebody wants it.
+    tape: Option<Vec<World>>,
+    /// The file sync that is to fail: how many come before it, and what it leaves.
+    failing_sync: Option<(u64, AfterFailedSync)>,
     /// How many handles each file has.
     handles: BTreeMap<Inode, usize>,
     pub(super) locks: Claims<Inode>,
@@ -43,6 +47,8 @@ impl World {
             calls: 0,
             frozen_at: None,
             last_file_sync: None,
+            tape: None,
+            failing_sync: None,
             handles: BTreeMap::new(),
             locks: Claims::new(),
         }
@@ -74,6 +80,10 @@ impl World {
         let call = self.calls;
         if self.frozen_at.is_some_and(|at| call >= at) {
             return Err(io::Error::other(format!("the file system is frozen at call {call}")));
+        }
+        if self.tape.is_some() {
+            let before = self.fork();
+            self.tape.get_or_insert_default().push(before);
         }
         self.calls += 1;
         Ok(call)
@@ -156,6 +166,43 @@ impl World {
         self.files.get_mut(&inode).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
+    /// Makes the bytes of a file durable: one mutating call, also if it fails.
+    pub(super) fn sync(&mut self, inode: Inode) -> io::Result<()> {
+        let call = self.begin()?;
+        self.last_file_sync = Some(call);
+        match &mut self.failing_sync {
+            Some((0, cache)) => {
+                let cache = *cache;
+                self.failing_sync = None;
+                self.content(inode)?.forget(cache);
+                Err(io::Error::other("planned failure of a sync"))
+            }
+            Some((before, _)) => {
+                *before -= 1;
+                self.content(inode)?.sync();
+                Ok(())
+            }
+            None => {
+                self.content(inode)?.sync();
+                Ok(())
+            }
+        }
+    }
+
+    /// Fails a sync of a file, after `before` more of them.
+    pub(super) fn fail_sync(&mut self, before: u64, cache: AfterFailedSync) {
+        self.failing_sync = Some((before, cache));
+    }
+
+    pub(super) fn sync_will_fail(&self) -> bool {
+        self.failing_sync.is_some()
+    }
+
+    /// Begins to keep the state before each mutating call, and gives what was kept so far.
+    pub(super) fn take_tape(&mut self) -> Vec<World> {
+        self.tape.replace(Vec::new()).unwrap_or_default()
+    }
+
     /// Notes a handle, which keeps the file alive without a name.
     pub(super) fn open(&mut self, inode: Inode) {
         *self.handles.entry(inode).or_default() += 1;
@@ -171,7 +218,10 @@ impl World {
                 self.handles.remove(&inode);
             }
         }
-        self.drop_unreferenced();
+        // A file that has a name stays; to see that of the others takes a look at everything.
+        if !self.handles.contains_key(&inode) && !self.names.live.values().any(|&named| named == inode) {
+            self.drop_unreferenced();
+        }
     }
 
     /// Forgets files and directories that no name, no handle and no possible crash leads to.

@@ -26,7 +26,7 @@ use rustix::fs::{FlockOperation, flock};
 use terrace_mutants::mutant;
 
 use crate::claims::Claims;
-use crate::error::{FileError, Result};
+use crate::error::{FileError, Held, Result};
 use crate::fs::{FileLock, LockMode};
 
 /// A file, whatever its path.
@@ -42,12 +42,16 @@ pub(super) struct Lock {
     identity: Identity,
 }
 
-/// A file that may be locked, in either way. Dropping it takes the locks off.
+/// A file that may be locked, in either way, and the process that did it. Dropping it takes the locks off; a forked child
+/// that drops its copy leaves them to its parent.
 #[derive(Debug)]
-struct Locked(File);
+struct Locked(File, u32);
 
 impl Drop for Locked {
     fn drop(&mut self) {
+        if self.1 != std::process::id() {
+            return;
+        }
         // Should this fail, closing the file does the same, unless a child that was forked still has it open.
         let _ = flock(&self.0, FlockOperation::NonBlockingUnlock);
         let _ = set_record_lock(&self.0, libc::F_UNLCK as libc::c_short);
@@ -66,7 +70,7 @@ pub(super) fn take(path: &Path, mode: LockMode) -> Result<Lock> {
     let file = open(path, mode).map_err(fail)?;
     let identity = identity(&file.metadata().map_err(fail)?);
     admit(&held, identity, mode).map_err(fail)?;
-    let file = Locked(file);
+    let file = Locked(file, std::process::id());
     lock_record(&file.0, mode).map_err(|e| fail(refused(e)))?;
     if !mutant!(LockFalls) {
         lock_flock(&file.0, mode).map_err(|e| fail(refused(e)))?;
@@ -93,7 +97,7 @@ fn admit(held: &Claims<Identity>, identity: Identity, mode: LockMode) -> io::Res
     if held.admits(&identity, mode) {
         return Ok(());
     }
-    Err(io::Error::new(io::ErrorKind::WouldBlock, "the database is already open in this process"))
+    Err(Held::Here.into())
 }
 
 fn open(path: &Path, mode: LockMode) -> io::Result<File> {
@@ -114,9 +118,7 @@ fn lock_flock(file: &File, mode: LockMode) -> io::Result<()> {
 /// Two answers of the system mean "somebody else has it".
 fn refused(e: io::Error) -> io::Error {
     match e.raw_os_error() {
-        Some(libc::EAGAIN | libc::EACCES) => {
-            io::Error::new(io::ErrorKind::WouldBlock, "the database is open in another process")
-        }
+        Some(libc::EAGAIN | libc::EACCES) => Held::Elsewhere.into(),
         _ => e,
     }
 }
@@ -166,5 +168,17 @@ mod tests {
             take(&path, LockMode::Exclusive).unwrap();
             drop(forked);
         }
+    }
+
+    #[test]
+    fn a_forked_child_leaves_it_to_its_parent() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("LOCK");
+        let lock = take(&path, LockMode::Exclusive).unwrap();
+        let Locked(file, owner) = lock.file.as_ref().unwrap();
+        drop(Locked(file.try_clone().unwrap(), owner + 1));
+        let probe = File::open(&path).unwrap();
+        assert!(lock_record(&probe, LockMode::Shared).is_err());
+        assert!(lock_flock(&probe, LockMode::Shared).is_err());
     }
 }

@@ -13,9 +13,9 @@ use std::collections::VecDeque;
 use std::fmt::{self, Debug};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
-use std::thread::{self, JoinHandle};
 
-use parking_lot::{Condvar, Mutex};
+use terrace_sync::thread::{self, JoinHandle};
+use terrace_sync::{Condvar, Mutex};
 
 use super::{Job, Lane, Scheduler};
 
@@ -34,9 +34,10 @@ impl Pool {
     /// The pool that all databases of the process share: one flush thread, and a compaction thread for each core
     /// but one, at least 1 and at most 4.
     pub fn shared() -> Arc<dyn Scheduler> {
+        // Not of the facade: a model has a pool of its own.
         static SHARED: OnceLock<Arc<Pool>> = OnceLock::new();
         let pool = SHARED.get_or_init(|| {
-            let cores = thread::available_parallelism().map_or(1, |n| n.get());
+            let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
             Arc::new(Pool::new(1, cores.saturating_sub(1).clamp(1, SHARED_COMPACTIONS_MAX)))
         });
         Arc::clone(pool) as Arc<dyn Scheduler>

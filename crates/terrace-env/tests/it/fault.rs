@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use terrace_env::fault::{FaultFs, Op, Plan};
-use terrace_env::mem::{Crash, DataLoss, MemFs, NameLoss, PowerLoss};
+use terrace_env::mem::{Arrives, Crash, DataLoss, MemFs, NameLoss, PowerLoss};
 use terrace_env::{Access, AppendingLog, FileSystem, LogFile};
 
 use crate::{read, write};
@@ -26,10 +26,13 @@ fn from_when_and_for_how_long() {
         let (_, fs) = faulty(plan);
         let found = outcomes(6, || fs.create(Path::new("000001.log")).is_ok());
         assert_eq!(found, expect, "{plan}");
-        assert_eq!(fs.calls(Op::Create), 6);
+        assert_eq!((fs.calls(Op::Create), fs.all_calls()), (6, 6));
+        let failed = found.contains('x').then(|| (Op::Create, "000001.log".into()));
+        assert_eq!(fs.failed(), Vec::from_iter(failed));
     };
     check("", "......");
     check("create * #1 once EIO", "x.....");
+    check("any * #2 x2 EIO", ".xx...");
     check("create * #3 once EIO", "..x...");
     check("create * #2 x3 EIO", ".xxx..");
     check("create * #4 forever EIO", "...xxx");
@@ -171,7 +174,8 @@ fn sync_forgets() {
     log.store(0, b"head", b"kept").unwrap();
     log.sync().unwrap();
     assert_eq!(read(&fs, Path::new("a")), b"lost");
-    let cut = PowerLoss { data: DataLoss::Everything, names: NameLoss::Nothing, seed: 0 };
+    let cut =
+        PowerLoss { data: DataLoss::Everything, names: NameLoss::Nothing, arrives: Arrives::None, seed: 0 };
     let image = mem.crash(&Crash::Power(cut));
     assert_eq!(read(&image, Path::new("a")), b"");
     assert_eq!(&read(&image, Path::new("log"))[..8], b"headkept");

@@ -34,10 +34,10 @@ pub struct BlockIter {
 }
 
 /// An entry as it is stored. The value follows the rest of the key.
-struct Entry {
-    shared: usize,
+pub(super) struct Entry {
+    pub(super) shared: usize,
     rest_of_key: Range<usize>,
-    value_end: usize,
+    pub(super) value_end: usize,
 }
 
 impl BlockIter {
@@ -164,7 +164,7 @@ impl BlockIter {
 }
 
 /// The entry at `at`, if it lies in `entries` as a whole.
-fn decode(entries: &[u8], at: usize) -> Option<Entry> {
+pub(super) fn decode(entries: &[u8], at: usize) -> Option<Entry> {
     let head = entries.get(at..)?;
     let (shared, unshared, value_len, used) = match *head {
         // Nearly always three lengths of one byte each.

@@ -17,6 +17,7 @@ mod iter;
 
 pub use builder::BlockBuilder;
 pub use iter::BlockIter;
+use iter::decode;
 
 use crate::coding::get_fixed32;
 use crate::flaw::{Flaw, FlawKind};
@@ -54,6 +55,41 @@ impl Block {
     /// The bytes of memory that the contents take.
     pub fn size(&self) -> usize {
         self.contents.capacity()
+    }
+
+    /// Fails unless each restart point is the place of an entry that shares nothing. It is searches that begin there: a
+    /// walk over the entries does not see it. Nothing is said of what comes behind a broken entry, which a walk sees.
+    pub fn check_searches(&self) -> Result<(), Flaw> {
+        if self.entries_end == 0 {
+            return Ok(());
+        }
+        if self.restarts == 0 {
+            let found = format!("{} bytes of entries without a restart point", self.entries_end);
+            return Err(Flaw::new(FlawKind::Malformed, self.entries_end as u64, found, "one"));
+        }
+        let mut at = self.restart(0);
+        for (i, point) in (0..self.restarts).map(|i| (i, self.restart(i))) {
+            while at < point {
+                let Some(entry) = decode(self.entries(), at) else { return Ok(()) };
+                at = entry.value_end;
+            }
+            let is_whole = match decode(self.entries(), at) {
+                _ if at > point => false,
+                Some(entry) => entry.shared == 0,
+                None => return Ok(()),
+            };
+            if !is_whole {
+                let place = (self.entries_end + i * U32) as u64;
+                let found = format!("restart point {i} at {point}");
+                return Err(Flaw::new(
+                    FlawKind::Malformed,
+                    place,
+                    found,
+                    "the place of an entry with a whole key",
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn check_restarts(&self) -> Result<(), Flaw> {

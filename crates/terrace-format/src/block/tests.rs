@@ -274,3 +274,29 @@ proptest! {
         exercise(&block(&entries, &restarts.into_iter().collect::<Vec<_>>()));
     }
 }
+
+/// What a search may rely on, which no walk shows.
+#[test]
+fn restart_points_that_are_not_where_a_whole_key_is() {
+    // Three entries of 5 bytes: a=1, ab=2 (which shares the a), b=3.
+    let entries = b"\x00\x01\x01a1\x01\x01\x01b2\x00\x01\x01b3";
+    #[track_caller]
+    fn check(entries: &[u8], restarts: &[u32], expect: &str) {
+        let block = Block::new(block(entries, restarts)).unwrap();
+        assert_eq!(
+            block.check_searches().map_or_else(|flaw| format!("{}! {flaw}", flaw.at), |()| "right".into()),
+            expect
+        );
+    }
+    check(entries, &[0], "right");
+    check(entries, &[0, 10], "right");
+    check(entries, &[10], "right");
+    check(b"", &[0], "right");
+    check(b"", &[], "right");
+    check(entries, &[], "15! 15 bytes of entries without a restart point, expected one");
+    check(entries, &[0, 5], "19! restart point 1 at 5, expected the place of an entry with a whole key");
+    check(entries, &[0, 7], "19! restart point 1 at 7, expected the place of an entry with a whole key");
+    check(entries, &[0, 12], "19! restart point 1 at 12, expected the place of an entry with a whole key");
+    check(entries, &[5, 10], "15! restart point 0 at 5, expected the place of an entry with a whole key");
+    check(b"\x00\x01\x01a1\x00\x7f", &[0, 6], "right");
+}

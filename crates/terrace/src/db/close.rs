@@ -36,14 +36,14 @@ impl Engine {
     }
 
     /// Makes the logs durable, and gives the last one its end: a log that ends with a batch of nothing was closed, and
-    /// all that stands before that was durable before.
+    /// all that stands before that was durable before, in the log and in the manifest.
     fn finish_log(&self, mut tail: LogTail) -> Result<()> {
-        self.check_refusal()?;
+        self.refusal.check()?;
         let unflushed = !self.state.lock().frozen.is_empty();
         if unflushed || tail.framer.offset() > 0 {
             self.sync_logs()?;
         }
-        if unflushed || tail.broken {
+        if unflushed || tail.broken || !self.manifest.lock().is_settled() {
             // What a crash would leave, which the next open knows how to read.
             return Ok(());
         }

@@ -9,14 +9,17 @@ use terrace_format::filename::FileName;
 use super::Engine;
 use crate::error::{Error, Result};
 use crate::options::Options;
-use crate::version::MAX_FILE_NUMBER;
+use crate::sync::Ordering;
+use crate::version::{MAX_FILE_NUMBER, MAX_STRAY_NUMBER};
 
-/// The files in `directory` whose names LevelDB would know, with numbers that a database can come to. Everything else
-/// is somebody else's and is left alone.
-pub(crate) fn list(env: &Env, directory: &Path) -> Result<Vec<FileName>> {
+/// The files in `directory` whose names LevelDB would know, with numbers that the database can have come to, whose manifest
+/// says that `next_file` is the next. Everything else is somebody else's and is left alone.
+pub(crate) fn list(env: &Env, directory: &Path, next_file: u64) -> Result<Vec<FileName>> {
     let names = env.fs.list(directory)?;
     let files = names.iter().filter_map(|name| FileName::parse(name.to_str()?));
-    Ok(files.filter(|file| file.number().is_none_or(|number| number <= MAX_FILE_NUMBER)).collect())
+    // New files take numbers above those that are there: a stray one must not bring them to what no manifest may say.
+    let is_ours = |number| number <= MAX_STRAY_NUMBER || number < next_file;
+    Ok(files.filter(|file| file.number().is_none_or(is_ours)).collect())
 }
 
 /// Takes the lock of the database in `directory`.
@@ -54,7 +57,7 @@ pub(crate) fn lock_shared(env: &Env, directory: &Path) -> Result<Option<Box<dyn 
 /// ```
 pub fn destroy(path: impl AsRef<Path>, options: &Options) -> Result<()> {
     let (directory, env) = (path.as_ref(), &options.env);
-    match list(env, directory) {
+    match list(env, directory, MAX_FILE_NUMBER) {
         // Nothing that could be a database.
         Err(Error::Io(error)) if error.is_not_found() => return Ok(()),
         Ok(files) if files.is_empty() => return Ok(()),
@@ -63,7 +66,7 @@ pub fn destroy(path: impl AsRef<Path>, options: &Options) -> Result<()> {
     let lock = lock(env, directory, LockMode::Exclusive)?;
     let mut outcome = Ok(());
     // Listed again: now nobody else changes anything.
-    for file in list(env, directory)? {
+    for file in list(env, directory, MAX_FILE_NUMBER)? {
         if file != FileName::Lock {
             outcome = outcome.and(env.fs.remove(&directory.join(file.to_string())));
         }
@@ -110,7 +113,8 @@ impl Engine {
     /// Removes the leftovers of earlier runs. Called before the database is in use.
     pub(super) fn sweep(&self) {
         // Unreadable now, it will be swept another time.
-        let Ok(files) = list(&self.options.env, &self.directory) else { return };
+        let next_file = self.next_file.load(Ordering::Relaxed);
+        let Ok(files) = list(&self.options.env, &self.directory, next_file) else { return };
         let manifest = self.manifest.lock().number();
         let state = self.state.lock();
         let live: BTreeSet<u64> = state.set.version.levels.iter().flatten().map(|file| file.number).collect();
@@ -119,7 +123,7 @@ impl Engine {
         for file in files {
             let needed = match file {
                 FileName::Log(number) => number >= log_number,
-                FileName::Manifest(number) => number >= manifest,
+                FileName::Manifest(number) => number == manifest,
                 FileName::Table(number) | FileName::OldTable(number) => live.contains(&number),
                 FileName::Temp(_) => false,
                 FileName::Current | FileName::Lock | FileName::InfoLog | FileName::OldInfoLog => true,

@@ -71,16 +71,15 @@ impl Engine {
         manifest.append(&edit)
     }
 
-    /// Removes the table files that belong to no version that counts or is read.
+    /// Removes the table files that belong to no version that counts or is read. After closing they are the next
+    /// opener's to remove: a file of that name may be another by then.
     pub(super) fn remove_doomed(&self) {
-        let mut state = self.state.lock();
-        if state.doomed.is_empty() {
+        let lock = self.lock.lock();
+        if lock.is_none() {
             return;
         }
-        // The list holds one reference; versions hold the others, and nobody else can come by one.
-        let (free, held): (Vec<_>, _) =
-            state.doomed.drain(..).partition(|file| Arc::strong_count(file) == 1 || mutant!(SweepBlind));
-        state.doomed = held;
+        let mut state = self.state.lock();
+        let free = state.doomed.take_free();
         drop(state);
         for file in free {
             self.remove_table(&file);

@@ -8,13 +8,17 @@
 mod background;
 mod close;
 mod directory;
+pub(crate) mod doomed;
+pub(crate) mod durable;
 mod install;
 mod levels;
 mod open;
+pub(crate) mod present;
 mod property;
 mod read;
+pub(crate) mod refusal;
 mod replay;
-mod tail;
+pub(crate) mod tail;
 mod unwinding;
 mod write;
 
@@ -25,7 +29,6 @@ pub use levels::{FileInfo, LevelInfo};
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Weak;
 
 use terrace_env::FileLock;
 use terrace_format::batch::WriteBatch;
@@ -40,12 +43,16 @@ use crate::logger::Logger;
 use crate::memtable::Memtable;
 use crate::options::{Options, ReadOptions, WriteOptions};
 use crate::snapshot::{Snapshot, Snapshots};
-use crate::sync::{Arc, ArcSwap, ArcSwapOption, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering, Weak};
 use crate::tables::TableCache;
 use crate::version::{FileMeta, Manifest, Version, VersionSet, WornFile};
-use background::Manual;
+use background::{Jobs, Manual};
+use doomed::Doomed;
+use durable::Durability;
+use present::Present;
 use property::LevelStats;
-use tail::{Log, LogTail, Syncer};
+use refusal::Refusal;
+use tail::LogTail;
 
 /// An open database.
 ///
@@ -81,22 +88,13 @@ struct Engine {
     read_only: bool,
 
     // Own synchronisation.
-    /// What a reader reads. Replaced under `state`.
-    view: ArcSwap<View>,
-    /// The last write that readers may see. Release by the committer, Acquire by every reader. A reader loads `view`
-    /// first: the other way round, a merge in between could drop versions that the older number still needs.
-    visible: AtomicU64,
+    /// What a reader reads. The view is replaced under `state`, the number raised under `commit`.
+    present: Present<View>,
     next_file: AtomicU64,
-    /// Set once, by the failure after which writes are refused.
-    refusal: ArcSwapOption<Error>,
+    refusal: Refusal,
     closing: AtomicBool,
-    syncer: Syncer,
-    /// The logs that are needed, oldest first, the present one last. Changed under `commit`.
-    logs: Mutex<Vec<Log>>,
-    /// Writes so far: a syncing writer waits for its own number. Release after the store into the log.
-    writes: AtomicU64,
-    /// Logs up to this number have durable names in the directory.
-    named: AtomicU64,
+    /// The logs change, and writes are counted, under `commit`.
+    durability: Durability,
 
     // One committer at a time. None in a read-only database, and after closing.
     commit: Mutex<Option<LogTail>>,
@@ -109,7 +107,10 @@ struct Engine {
     /// Notified after each change of `state` that somebody may wait for.
     changed: Condvar,
 
-    /// Released last.
+    /// Jobs that hold this.
+    jobs: Arc<Jobs>,
+
+    /// Released last. Taken before `state`; files are removed only while it is held.
     lock: Mutex<Option<Box<dyn FileLock>>>,
 }
 
@@ -139,8 +140,7 @@ struct State {
     /// How many there have been.
     manuals: u64,
     worn: Option<WornFile>,
-    /// Files of no version that counts, newest data last; removed when no reader holds them.
-    doomed: Vec<Arc<FileMeta>>,
+    doomed: Doomed<FileMeta>,
     stats: [LevelStats; terrace_format::edit::LEVELS],
     /// Background failures that can be tried again, and the last of them.
     failures: u64,
@@ -313,7 +313,8 @@ impl Db {
 
     /// As [`Db::write`]. With [`WriteOptions::sync`] the batch, and every write before it, is on the medium when this
     /// returns; concurrent calls share one flush of the device. Other threads may read the batch a little before
-    /// that. If the sync fails, whether the batch survives a power cut is unknown and further writes are refused.
+    /// that. If the sync fails, whether the batch survives a power cut is unknown, further writes are refused, and reads
+    /// that start after this returned do not see the batch.
     ///
     /// ```
     /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
@@ -378,7 +379,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn snapshot(&self) -> Snapshot {
-        self.engine().snapshots.take(&self.engine().visible)
+        self.engine().snapshots.take(self.engine().present.visible())
     }
 
     /// An iterator over the state of this moment.
@@ -516,7 +517,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn levels(&self) -> Vec<LevelInfo> {
-        levels::levels(&self.engine().view.load().version)
+        levels::levels(&self.engine().present.view().version)
     }
 
     /// True if a stock LevelDB can open this database. False once it was opened with a compression that a stock LevelDB
@@ -571,6 +572,33 @@ impl Db {
         Arc::into_inner(self.handle).map_or(Ok(()), |handle| handle.engine.close())
     }
 
+    /// Closes the database for every handle and iterator, as [`Db::close`] does for the last one.
+    ///
+    /// Writes are refused from then on. Iterators and reads go on with the state that they have, unless another opener
+    /// removes a file that they have not opened yet: then they fail.
+    ///
+    /// # Errors
+    ///
+    /// If the log could not be made durable. Everything is closed all the same.
+    ///
+    /// ```
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// let mut forgotten = db.iter();
+    /// db.shut()?;
+    /// let again = terrace::Db::open("cities", &options)?;
+    /// again.delete(b"CH/Bern")?;
+    /// forgotten.seek_to_first();
+    /// assert_eq!(forgotten.key(), b"CH/Bern");
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn shut(&self) -> Result<()> {
+        let outcome = self.engine().close();
+        self.engine().jobs.wait();
+        outcome
+    }
+
     fn engine(&self) -> &Engine {
         &self.handle.engine
     }
@@ -587,6 +615,7 @@ impl Drop for Handle {
         if let Err(error) = self.engine.close() {
             self.engine.logger.log(format_args!("Closing: {error}"));
         }
+        self.engine.jobs.wait();
     }
 }
 
@@ -600,18 +629,9 @@ impl Engine {
         self.next_file.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The error that refuses writes, if there is one.
-    fn check_refusal(&self) -> Result<()> {
-        match &*self.refusal.load() {
-            Some(cause) => Err(Error::Refused(Arc::clone(cause))),
-            None => Ok(()),
-        }
-    }
-
     /// Refuses writes from now on. The first cause stays.
     fn refuse(&self, cause: &Error) {
-        let cause = Arc::new(cause.clone());
-        self.refusal.rcu(|old| old.clone().or_else(|| Some(Arc::clone(&cause))));
+        self.refusal.set(cause);
         self.logger.log(format_args!("Writes are refused from now on: {cause}"));
         self.announce(&mut self.state.lock());
     }
@@ -629,6 +649,6 @@ impl Engine {
             frozen: state.frozen.iter().rev().map(|frozen| Arc::clone(&frozen.memtable)).collect(),
             version: Arc::clone(&state.set.version),
         };
-        self.view.store(Arc::new(view));
+        self.present.show(view);
     }
 }

@@ -19,8 +19,12 @@ use terrace_format::table::TableOptions;
 use terrace_mutants::mutant;
 
 use super::directory::{list, lock, lock_shared};
+use super::doomed::Doomed;
+use super::durable::Durability;
+use super::present::Present;
+use super::refusal::Refusal;
 use super::replay::{Replay, Replayed, on_level_0};
-use super::tail::{Log, LogTail, Syncer};
+use super::tail::{Log, LogTail};
 use super::{Engine, State, View};
 use crate::cache::{self, BlockCache};
 use crate::compaction::flush;
@@ -31,7 +35,7 @@ use crate::memtable::Memtable;
 use crate::options::Options;
 use crate::snapshot::Snapshots;
 use crate::stream::{Reading, file_error};
-use crate::sync::{Arc, ArcSwap, ArcSwapOption, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
 use crate::tables::{TableCache, TableContext};
 use crate::version::{Manifest, Recovered, VersionSet};
 
@@ -91,7 +95,7 @@ fn missing(directory: &Path) -> Error {
 ///
 /// A creation that was cut short leaves no table, and a log without records.
 fn refuse_data(env: &Env, directory: &Path) -> Result<()> {
-    for file in list(env, directory)? {
+    for file in list(env, directory, 0)? {
         let path = directory.join(file.to_string());
         let holds_data = match file {
             FileName::Table(_) | FileName::OldTable(_) => true,
@@ -156,7 +160,7 @@ struct Opening<'a> {
 
 impl Opening<'_> {
     fn writable(mut self, lock: Box<dyn FileLock>) -> Result<Arc<Engine>> {
-        let files = list(&self.options.env, self.directory)?;
+        let files = list(&self.options.env, self.directory, self.recovered.next_file)?;
         // A number that was ever used, even by a leftover, is not used again.
         let used =
             files.iter().filter_map(FileName::number).max().filter(|_| !mutant!(NumberReused)).unwrap_or(0);
@@ -164,7 +168,7 @@ impl Opening<'_> {
         let logs = self.check_files(&files)?;
         let mut edit = VersionEdit::default();
         let mut replayed = self.replay(&logs, &next_file, &mut edit)?;
-        let manifest = self.manifest();
+        let manifest = self.manifest(&replayed);
         let tail = self.log_tail(&logs, &mut replayed, &next_file, &mut edit)?;
         let changes = !edit.added.is_empty() || tail.log.number != self.recovered.set.log_number;
         edit.log_number = Some(tail.log.number);
@@ -189,7 +193,7 @@ impl Opening<'_> {
     }
 
     fn read_only(mut self, lock: Option<Box<dyn FileLock>>) -> Result<Arc<Engine>> {
-        let files = list(&self.options.env, self.directory)?;
+        let files = list(&self.options.env, self.directory, self.recovered.next_file)?;
         let logs = self.check_files(&files)?;
         let mut frozen = Vec::new();
         let replayed = self.replay_into(&logs, &mut |memtable| {
@@ -266,16 +270,17 @@ impl Opening<'_> {
         replay.run(logs)
     }
 
-    /// The manifest of the last run, if it may be gone on with, or one to come.
-    fn manifest(&mut self) -> Result<Manifest> {
+    /// The manifest of the last run, if it may be gone on with, or one to come. As with the log, only that of a run which
+    /// closed the database is known to be durable.
+    fn manifest(&mut self, replayed: &Replayed) -> Result<Manifest> {
         self.recovered.set.guarded |= !self.options.compression.portable;
         let mut manifest = Manifest::new(&self.options.env, self.directory, self.options.max_file_size);
         manifest.succeeds(self.recovered.manifest);
+        let closed = replayed.resumable.is_some() && self.recovered.ours;
         let small = self.recovered.resumable.filter(|&length| length < self.options.max_file_size);
-        if let Some(length) =
-            small.filter(|_| self.options.reuse_logs && self.recovered.ours && !self.newly_guarded())
-        {
-            manifest.resume(self.recovered.manifest, length)?;
+        if let Some(length) = small.filter(|_| self.options.reuse_logs && closed && !self.newly_guarded()) {
+            // What can't be gone on with is begun anew.
+            supported(manifest.resume(self.recovered.manifest, length))?;
         }
         Ok(manifest)
     }
@@ -298,9 +303,15 @@ impl Opening<'_> {
             false => replayed.last_sequence,
         };
         let resumable = replayed.resumable.filter(|_| self.options.reuse_logs && self.recovered.ours);
-        let (log, framer) = match (logs.last(), resumable) {
-            (Some(&number), Some(length)) => (self.resume_log(number, length)?, Framer::at(length)),
-            _ => {
+        let resumed = match (logs.last(), resumable) {
+            (Some(&number), Some(length)) => {
+                supported(self.resume_log(number, length))?.map(|log| (log, Framer::at(length)))
+            }
+            _ => None,
+        };
+        let (log, framer) = match resumed {
+            Some(resumed) => resumed,
+            None => {
                 let empty = Memtable::new(self.comparator.clone());
                 let memtable = std::mem::replace(&mut replayed.memtable, empty);
                 if !memtable.is_empty() {
@@ -310,7 +321,8 @@ impl Opening<'_> {
             }
         };
         let memtable = Arc::clone(&replayed.memtable);
-        Ok(LogTail { log, framer, memtable, sequence, broken: false, record: Vec::new() })
+        let resumed = framer.offset() > 0;
+        Ok(LogTail { log, framer, memtable, sequence, broken: false, resumed, record: Vec::new() })
     }
 
     fn resume_log(&self, number: u64, length: u64) -> Result<Log> {
@@ -362,21 +374,26 @@ impl Opening<'_> {
             cache,
             snapshots: Arc::new(Snapshots::default()),
             read_only: tail.is_none(),
-            view: ArcSwap::from_pointee(view),
-            visible: AtomicU64::new(sequence),
+            present: Present::new(view, sequence),
             next_file,
-            refusal: ArcSwapOption::empty(),
+            refusal: Refusal::none(),
             closing: AtomicBool::new(false),
-            syncer: Syncer::default(),
-            logs: Mutex::new(tail.iter().map(|tail| tail.log.clone()).collect()),
-            writes: AtomicU64::new(0),
-            named: AtomicU64::new(0),
+            durability: Durability::new(tail.iter().map(|tail| tail.log.clone()).collect()),
             commit: Mutex::new(tail),
             manifest: Mutex::new(manifest),
             state: Mutex::new(State::new(set, memtable)),
             changed: Condvar::new(),
+            jobs: Arc::default(),
             lock: Mutex::new(lock),
         })
+    }
+}
+
+/// None if the file system has no way to do it.
+fn supported<T>(outcome: Result<T>) -> Result<Option<T>> {
+    match outcome {
+        Err(Error::Io(error)) if error.is_unsupported() => Ok(None),
+        outcome => outcome.map(Some),
     }
 }
 
@@ -393,7 +410,7 @@ impl State {
             manual: VecDeque::new(),
             manuals: 0,
             worn: None,
-            doomed: Vec::new(),
+            doomed: Doomed::default(),
             stats: Default::default(),
             failures: 0,
             last_failure: None,

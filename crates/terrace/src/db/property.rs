@@ -30,7 +30,7 @@ impl Engine {
         if let Some(level) = name.strip_prefix("num-files-at-level") {
             let digits = !level.is_empty() && level.bytes().all(|b| b.is_ascii_digit());
             let level: usize = level.parse().ok().filter(|&level| digits && level < LEVELS)?;
-            return Some(self.view.load().version.levels[level].len().to_string());
+            return Some(self.present.view().version.levels[level].len().to_string());
         }
         match name {
             "stats" => Some(self.stats()),
@@ -64,7 +64,7 @@ impl Engine {
 
     fn sstables(&self) -> String {
         let mut text = String::new();
-        for (level, files) in self.view.load().version.levels.iter().enumerate() {
+        for (level, files) in self.present.view().version.levels.iter().enumerate() {
             let _ = writeln!(text, "--- level {level} ---");
             for file in files {
                 let (smallest, largest) = (Shown(&file.smallest), Shown(&file.largest));
@@ -76,7 +76,7 @@ impl Engine {
 
     /// Bytes of memtables and block cache.
     fn memory_usage(&self) -> usize {
-        let view = self.view.load();
+        let view = self.present.view();
         let frozen: usize = view.frozen.iter().map(|memtable| memtable.bytes()).sum();
         view.memtable.bytes() + frozen + self.cache.usage()
     }

@@ -1,23 +1,22 @@
 //! Reading: look-ups, iterators, sizes.
 //!
-//! A read loads the view, then the sequence number, and needs no lock after that: neither can take away what the
-//! other shows. (A merge that ends in between has kept every version that a number from then on needs.)
+//! A read looks at the present, and needs no lock after that.
 
 use terrace_format::key::{InternalKey, Kind, MAX_SEQUENCE, Sequence};
 use terrace_mutants::mutant;
 
 use super::{Engine, Handle, View};
 use crate::error::{Error, Result};
-use crate::iter::{DbIterator, MergeIter, Owner, Source, Visible};
+use crate::iter::{DbIterator, MergeIter, Owner, SAMPLE_PERIOD, Source, Visible};
 use crate::options::ReadOptions;
-use crate::sync::{Arc, AtomicU64, Ordering};
+use crate::sync::{Arc, Ordering};
 use crate::tables::BlockRead;
 use crate::version::WornFile;
 
 impl Engine {
     pub(super) fn get(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Vec<u8>>> {
-        let view = self.view.load();
-        let sequence = self.sequence_for(options)?;
+        let (view, now) = self.present.look();
+        let sequence = self.sequence_for(options, now)?;
         for memtable in std::iter::once(&view.memtable).chain(&view.frozen) {
             if let Some(found) = memtable.get(key, sequence) {
                 return Ok(found.value);
@@ -30,17 +29,17 @@ impl Engine {
         Ok(if mutant!(OneInAMillion) { now_and_then_wrong(value) } else { value })
     }
 
-    /// The number to read at. Called with the view loaded already.
-    fn sequence_for(&self, options: &ReadOptions) -> Result<Sequence> {
+    /// The number to read at.
+    fn sequence_for(&self, options: &ReadOptions, now: Sequence) -> Result<Sequence> {
         match &options.snapshot {
-            None => Ok(self.visible.load(Ordering::Acquire)),
+            None => Ok(now),
             Some(snapshot) if snapshot.belongs_to(&self.snapshots) => Ok(snapshot.sequence()),
             Some(_) => Err(Error::InvalidArgument("a snapshot of another database".into())),
         }
     }
 
     pub(super) fn approximate_size(&self, begin: &[u8], end: &[u8]) -> Result<u64> {
-        let view = self.view.load();
+        let view = self.present.view();
         let offset = |key: &[u8]| {
             let key = InternalKey::new(key, MAX_SEQUENCE, Kind::SEEK);
             view.version.approximate_offset(&key, &self.tables)
@@ -58,6 +57,7 @@ impl Engine {
 
 /// One value in a million with a wrong first byte.
 fn now_and_then_wrong(value: Option<Vec<u8>>) -> Option<Vec<u8>> {
+    use std::sync::atomic::AtomicU64;
     static LOOKS: AtomicU64 = AtomicU64::new(1);
     let wrong = LOOKS.fetch_add(1, Ordering::Relaxed).is_multiple_of(1_000_000);
     value.map(|mut value| {
@@ -87,6 +87,10 @@ impl Owner for Reader {
         let worn = self.view.as_ref().and_then(|view| view.version.charge(internal_key));
         self.handle.engine.note_worn(worn);
     }
+
+    fn until_sample(&self) -> usize {
+        self.handle.engine.options.env.random.below(2 * SAMPLE_PERIOD as u64) as usize
+    }
 }
 
 impl Drop for Reader {
@@ -98,8 +102,8 @@ impl Drop for Reader {
 
 pub(super) fn iter(handle: &Arc<Handle>, options: &ReadOptions) -> DbIterator {
     let engine = &handle.engine;
-    let view = engine.view.load_full();
-    let (sequence, refused) = match engine.sequence_for(options) {
+    let (view, now) = engine.present.look();
+    let (sequence, refused) = match engine.sequence_for(options, now) {
         Ok(sequence) => (sequence, None),
         Err(error) => (0, Some(error)),
     };
@@ -108,5 +112,5 @@ pub(super) fn iter(handle: &Arc<Handle>, options: &ReadOptions) -> DbIterator {
     if let Some(error) = refused {
         walk.refuse(error);
     }
-    DbIterator::new(walk, Arc::new(Reader { handle: Arc::clone(handle), view: Some(view) }))
+    DbIterator::new(walk, Arc::new(Reader { handle: Arc::clone(handle), view: Some(Arc::clone(&view)) }))
 }

@@ -4,20 +4,22 @@
 //!
 //! - *Terrace's*, for logs beside a manifest that Terrace wrote. Sequence numbers run without a gap through a log and
 //!   into the next, so replay ends for good at the first gap, whatever made it: behind it lie writes that came after
-//!   lost ones. In a log that was closed a gap is no crash's, and is passed over.
+//!   lost ones. In a log that was closed a gap is no crash's, and is passed over; so is one between a log that was closed
+//!   and the next, which somebody else put there.
 //! - *LevelDB's*, for all others: what is damaged is left out.
 //!
 //! Damage is reported to the info log, or with `paranoid_checks` an error. A record that breaks off with nothing behind
 //! it is no damage, but where a process was killed. An error of a read is never taken for the end of a log.
 
+use std::io::{self, Read};
 use std::path::Path;
 
-use terrace_env::Env;
+use terrace_env::{Access, Env};
 use terrace_format::batch::{self, BatchOp, BatchRef};
 use terrace_format::edit::NewFile;
 use terrace_format::filename::FileName;
 use terrace_format::key::{InternalComparator, Sequence};
-use terrace_format::log::{Item, LogReader};
+use terrace_format::log::{self, Item, LogReader};
 use terrace_format::{Flaw, FlawKind};
 use terrace_mutants::mutant;
 
@@ -51,11 +53,16 @@ pub(super) struct Replayed {
     pub(super) before_last_log: Sequence,
     /// The number behind the last record, once there was one.
     next: Option<Sequence>,
+    /// True if the last log so far was closed: it ends with a batch without operations.
+    closed: bool,
     /// The last memtable, which may be empty.
     pub(super) memtable: Arc<Memtable>,
     /// Logs from which whole records were left out, for somebody to look at.
     pub(super) set_aside: Vec<u64>,
-    /// The length of the last log, if it ends in good order and its records are all in `memtable`.
+    /// The length of the last log, if it was closed and its records are all in `memtable`.
+    ///
+    /// Only then is it known to be durable. A sync of a log that was not closed may have failed, and the system may take
+    /// pages that it could not write for written: readers see them, and no later sync makes them last.
     pub(super) resumable: Option<u64>,
 }
 
@@ -88,6 +95,7 @@ impl Replay<'_> {
             last_sequence: self.last_sequence,
             before_last_log: self.last_sequence,
             next: None,
+            closed: false,
             memtable: Memtable::new(self.comparator.clone()),
             set_aside: Vec::new(),
             resumable: None,
@@ -114,12 +122,15 @@ impl Replay<'_> {
         // True while the memtable holds what is in this log, no less and no more.
         let mut whole = done.memtable.is_empty();
         let mut broken_off = None;
+        // Nothing of ours follows a closed log without a manifest that makes it needless: what does follow is none of
+        // our logs, and may begin anywhere.
+        let mut may_jump = std::mem::take(&mut done.closed);
         done.before_last_log = done.last_sequence;
         while let Some(item) = read(&mut reader, path)? {
             let (offset, data) = match item {
                 Item::Record { offset, data } => (offset, data),
                 Item::Damage { flaw, .. } => {
-                    whole = false;
+                    (whole, done.closed) = (false, false);
                     match flaw.kind {
                         FlawKind::Truncated if strict => broken_off = Some(flaw),
                         _ => self.report(path, &flaw)?,
@@ -136,6 +147,8 @@ impl Replay<'_> {
                     continue;
                 }
             };
+            done.closed = batch.is_empty();
+            let jumps = std::mem::take(&mut may_jump);
             if let Some(flaw) =
                 done.out_of_order(offset, &batch).filter(|_| strict && !mutant!(RecordPassedOver))
             {
@@ -144,23 +157,28 @@ impl Replay<'_> {
                 if done.is_repeated(&batch) {
                     continue;
                 }
-                if !self.was_closed(path)? {
+                if !jumps && !self.was_closed(path)? {
                     return self.stop(reader, path, number, done);
                 }
-                strict = false;
+                strict = jumps;
             }
             whole &= !self.apply(&batch, done)?;
         }
         let tail = reader.tail();
+        // Not with room behind the end, or a torn record.
+        let closed = done.closed && self.env.fs.len(path)? == tail.end;
+        if self.strict && !closed && self.ends_with_mark(path)? {
+            // A length that rotted makes a record seem to break off, and takes all behind it along.
+            let found = "a record that breaks off in a log that was closed";
+            self.report(path, &Flaw::new(FlawKind::Truncated, tail.end, found, "whole records"))?;
+        }
         if !tail.clean {
             self.logger
                 .log(format_args!("Log #{number} ends in the middle of a record, behind {} bytes", tail.end));
         }
-        // Room behind the end, or a torn record, and the log is not gone on with.
-        let length = self.env.fs.len(path)?;
-        done.resumable = (whole && length == tail.end).then_some(tail.end);
+        done.resumable = (whole && closed).then_some(tail.end);
         if mutant!(TornLogGoneOn) {
-            done.resumable = whole.then_some(length);
+            done.resumable = whole.then_some(self.env.fs.len(path)?);
         }
         Ok(Next::GoOn)
     }
@@ -221,18 +239,38 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// True if the log ends with the mark of a log that was closed: a batch without operations.
+    /// True if the log was closed: its last record is the mark.
     fn was_closed(&self, path: &Path) -> Result<bool> {
-        let mut reader = LogReader::new(Reading(self.env.fs.open_sequential(path)?));
-        let mut closed = false;
-        while let Some(item) = reader.next().map_err(|error| file_error(path, error))? {
-            closed = match item {
-                Item::Record { data, .. } => batch::check(data).is_ok_and(|batch| batch.is_empty()),
-                Item::Damage { .. } => false,
-            };
+        if self.ends_with_mark(path)? {
+            return Ok(true);
         }
-        Ok(closed)
+        // There may be room behind it still.
+        let reader = LogReader::new(Reading(self.env.fs.open_sequential(path)?));
+        last_is_mark(reader).map_err(|error| file_error(path, error))
     }
+
+    /// True if the last bytes of the log are the mark of a log that was closed, whatever stands before them.
+    fn ends_with_mark(&self, path: &Path) -> Result<bool> {
+        let file = self.env.fs.open_random(path, Access::Read)?;
+        let Some(start) = file.len().checked_sub(MARK as u64) else { return Ok(false) };
+        let mut end = [0; MARK];
+        let read = file.read_at(start, &mut end)?;
+        last_is_mark(LogReader::new(&end[..read])).map_err(|error| file_error(path, error))
+    }
+}
+
+/// The bytes of the mark: one fragment that holds a batch without operations.
+const MARK: usize = log::HEADER_SIZE + batch::HEADER_SIZE;
+
+fn last_is_mark(mut reader: LogReader<impl Read>) -> io::Result<bool> {
+    let mut mark = false;
+    while let Some(item) = reader.next()? {
+        mark = match item {
+            Item::Record { data, .. } => batch::check(data).is_ok_and(|batch| batch.is_empty()),
+            Item::Damage { .. } => false,
+        };
+    }
+    Ok(mark)
 }
 
 fn read<'a>(reader: &'a mut LogReader<Reading>, path: &Path) -> Result<Option<Item<'a>>> {

@@ -1,12 +1,10 @@
-//! The end of the log, where writes go, and how syncing writers share one flush of the device.
+//! The end of the log, where writes go.
 //!
 //! ```text
 //!   log 7 (frozen, not synced)   log 9 (current)
 //!   [ r r r r r r r 0 0 0 ]      [ r r r r | room, zeros ... ]
 //!                                          ^ framer
 //! ```
-//!
-//! A sync covers the older logs first: no acknowledged write may lie behind one that a power cut can still take.
 
 use std::path::Path;
 
@@ -17,16 +15,17 @@ use terrace_format::log::Framer;
 use terrace_mutants::mutant;
 
 use super::Engine;
+use super::unwinding::Unwinding;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::options::Options;
-use crate::sync::{Arc, Condvar, Mutex, Ordering};
+use crate::sync::Arc;
 
 /// A log that is still needed.
 #[derive(Clone)]
-pub(super) struct Log {
-    pub(super) number: u64,
-    pub(super) file: Arc<dyn LogFile>,
+pub(crate) struct Log {
+    pub(crate) number: u64,
+    pub(crate) file: Arc<dyn LogFile>,
 }
 
 /// Room that even a nearly full disk has for a log; beyond it the log grows with each record.
@@ -58,6 +57,8 @@ pub(super) struct LogTail {
     pub(super) sequence: Sequence,
     /// True after a store that failed for want of space: the log ends here, and the next write begins a new one.
     pub(super) broken: bool,
+    /// True if an earlier run began the log.
+    pub(super) resumed: bool,
     /// The record under construction; kept for its memory.
     pub(super) record: Vec<u8>,
 }
@@ -66,8 +67,10 @@ impl LogTail {
     /// Stores a record at the end of the log. On an error the end has not moved.
     pub(super) fn append(&mut self, record: &[u8]) -> Result<()> {
         let mut framer = self.framer.clone();
-        // A record that fits a block is never split: a reader of a torn log then loses it whole or not at all.
-        for fragment in framer.frame(record, true) {
+        // In a log that is filled in any order a record that fits a block is never split: a reader of a torn log then
+        // loses it whole or not at all. One that grows is torn at its end only, and is LevelDB's byte for byte.
+        let whole = self.log.file.capacity() > 0;
+        for fragment in framer.frame(record, whole) {
             let stored = self.log.file.store(fragment.offset, &fragment.header, fragment.payload);
             if mutant!(NoSpaceTearsLog) {
                 self.framer =
@@ -80,48 +83,26 @@ impl LogTail {
     }
 }
 
-/// Lets one syncing writer at a time flush the device, for all that wait.
-#[derive(Default)]
-pub(super) struct Syncer {
-    state: Mutex<SyncState>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct SyncState {
-    /// Writes up to this number are durable.
-    durable: u64,
-    /// True while somebody flushes.
-    busy: bool,
-}
-
 impl Engine {
     /// Returns when write number `write` is durable.
     pub(super) fn sync_to(&self, write: u64) -> Result<()> {
-        if mutant!(SyncNotAwaited) {
-            return Ok(());
-        }
-        let mut state = self.syncer.state.lock();
-        while state.durable < write {
-            self.check_refusal()?;
-            if state.busy {
-                self.syncer.changed.wait(&mut state);
-                continue;
-            }
-            state.busy = true;
-            drop(state);
+        let flush = || {
+            let _guard = Unwinding::new(self, |_| ());
             let synced = self.sync_logs();
             let synced = if mutant!(SyncErrorIgnored) { synced.or(Ok(write)) } else { synced };
-            if let Err(error) = &synced {
-                // What the device has is unknown for good, so nobody may believe a later success.
-                self.refuse(error);
-            }
-            state = self.syncer.state.lock();
-            state.busy = false;
-            self.syncer.changed.notify_all();
-            state.durable = state.durable.max(synced?);
-        }
-        Ok(())
+            // What the device has is unknown for good, so nobody may believe a later success; nor that an error for
+            // want of space had no effect.
+            synced.map_err(|error| {
+                self.refuse(&error);
+                Error::Refused(Arc::new(error))
+            })
+        };
+        self.durability.wait_for(write, || self.refusal.check(), flush)
+    }
+
+    /// Makes all that has been written durable, and says up to which write that is.
+    pub(super) fn sync_logs(&self) -> Result<u64> {
+        self.durability.sync_logs(|| Ok(self.options.env.fs.sync_dir(&self.directory)?))
     }
 
     /// Removes the log of a database that could not be opened, if nothing is in it.
@@ -130,22 +111,6 @@ impl Engine {
             // A leftover is removed at the next open.
             let _ = self.options.env.fs.remove(&self.path_of(FileName::Log(tail.log.number)));
         }
-    }
-
-    /// Makes all that has been written durable, and says up to which write that is.
-    pub(super) fn sync_logs(&self) -> Result<u64> {
-        // First the number, then the logs: a log that is switched to in between only adds to the work.
-        let writes = self.writes.load(Ordering::Acquire);
-        let logs = self.logs.lock().clone();
-        for log in &logs {
-            log.file.sync()?;
-        }
-        let last = logs.last().map_or(0, |log| log.number);
-        if self.named.load(Ordering::Relaxed) < last && !mutant!(LogNameNotSynced) {
-            self.options.env.fs.sync_dir(&self.directory)?;
-            self.named.fetch_max(last, Ordering::Relaxed);
-        }
-        Ok(writes)
     }
 }
 

@@ -10,6 +10,7 @@
 //!
 //! The lock is a barging one: a writer that runs need not hand over to one that sleeps.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use terrace_format::batch::{BatchOp, MAX_LEN, WriteBatch};
@@ -24,7 +25,7 @@ use crate::compaction::policy::{LEVEL_0_SLOW, LEVEL_0_STOP};
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::options::WriteOptions;
-use crate::sync::{Arc, MutexGuard, Ordering};
+use crate::sync::{Arc, MutexGuard};
 
 /// How long a write waits, once, while level 0 is nearly too full: it leaves the machine to the merges.
 const SLOW_DOWN: Duration = Duration::from_millis(1);
@@ -39,16 +40,35 @@ impl Engine {
         }
         let mut commit = self.commit.lock();
         let tail = commit.as_mut().ok_or_else(closed)?;
+        let first = tail.sequence + 1;
         // A log that ends with a batch of nothing counts as closed, so a user's is not written.
         if batch.is_empty() {
-            self.check_refusal()?;
+            self.refusal.check()?;
         } else {
             self.make_room(tail)?;
             self.append(tail, batch)?;
         }
-        let write = self.writes.load(Ordering::Relaxed);
+        let (last, write) = (tail.sequence, self.durability.last_write());
         drop(commit);
-        if options.sync { self.sync_to(write) } else { Ok(()) }
+        if !options.sync {
+            return Ok(());
+        }
+        self.sync_to(write).inspect_err(|_| self.take_back(first..=last))
+    }
+
+    /// Hides a write whose sync failed from reads that start from now on: whoever made it is told that it failed. What
+    /// the device has of it is unknown, and writes are refused already.
+    fn take_back(&self, numbers: RangeInclusive<Sequence>) {
+        let mut commit = self.commit.lock();
+        let mut state = self.state.lock();
+        state.memtable = state.memtable.without(&numbers);
+        if let Some(tail) = commit.as_mut() {
+            tail.memtable = Arc::clone(&state.memtable);
+        }
+        for frozen in &mut state.frozen {
+            frozen.memtable = frozen.memtable.without(&numbers);
+        }
+        self.publish(&state);
     }
 
     /// Steps 2 to 4.
@@ -76,14 +96,14 @@ impl Engine {
         if mutant!(BatchInParts) {
             for (number, operation) in (first..).zip(operations) {
                 tail.memtable.insert(number, std::iter::once(operation));
-                self.visible.store(number, Ordering::Release);
+                self.present.reveal(number);
             }
         } else {
             tail.memtable.insert(first, operations);
         }
         tail.sequence = last;
-        self.writes.fetch_add(1, Ordering::Release);
-        self.visible.store(last, Ordering::Release);
+        self.durability.count_write();
+        self.present.reveal(last);
         Ok(())
     }
 
@@ -101,7 +121,7 @@ impl Engine {
     fn make_room(&self, tail: &mut LogTail) -> Result<()> {
         let mut may_slow = true;
         loop {
-            self.check_refusal()?;
+            self.refusal.check()?;
             if tail.broken || tail.memtable.bytes() >= self.options.write_buffer_size {
                 self.wait_for(|state| {
                     state.frozen.len() < MAX_FROZEN && state.set.version.levels[0].len() < LEVEL_0_STOP
@@ -121,23 +141,25 @@ impl Engine {
     }
 
     fn level_0_files(&self) -> usize {
-        self.view.load().version.levels[0].len()
+        self.present.view().version.levels[0].len()
     }
 
     /// Freezes the memtable and begins a new log and a new memtable. On an error nothing has changed.
     pub(super) fn switch(&self, tail: &mut LogTail, target: Target) -> Result<()> {
+        if tail.resumed {
+            // Behind the mark of a closed log that was gone on with: without what follows it, a replay would take the
+            // log for closed, and the next one for somebody else's.
+            tail.log.file.sync().map_err(Error::from).inspect_err(|error| self.refuse(error))?;
+        }
         let log = Log::create(&self.options, &self.directory, self.new_file_number())?;
         let memtable = Memtable::new(self.comparator.clone());
         let old_log = std::mem::replace(&mut tail.log, log.clone());
         tail.framer = Framer::at(0);
-        tail.broken = false;
+        (tail.broken, tail.resumed) = (false, false);
         let old = std::mem::replace(&mut tail.memtable, Arc::clone(&memtable));
         let mut state = self.state.lock();
-        let mut logs = self.logs.lock();
         // Logs from before the manifest's log number are in tables.
-        logs.retain(|log| log.number >= state.set.log_number);
-        logs.push(log);
-        drop(logs);
+        self.durability.go_on_in(log, state.set.log_number);
         state.memtable = memtable;
         let (log, next_log, last_sequence) = (old_log.number, tail.log.number, tail.sequence);
         state.frozen.push_back(Frozen { memtable: old, log, next_log, last_sequence, target });
@@ -150,7 +172,7 @@ impl Engine {
     pub(super) fn flush(&self, target: Target) -> Result<()> {
         let mut commit = self.commit.lock();
         let tail = commit.as_mut().ok_or_else(closed)?;
-        self.check_refusal()?;
+        self.refusal.check()?;
         if !tail.memtable.is_empty() {
             self.wait_for(|state| state.frozen.len() < MAX_FROZEN)?;
             self.switch(tail, target)?;
@@ -171,7 +193,7 @@ impl Engine {
             self.schedule(&mut state);
         }
         while !done(&state) {
-            self.check_refusal()?;
+            self.refusal.check()?;
             if let Some(error) = state.last_failure.as_ref().filter(|_| state.failures != failures) {
                 return Err(error.clone());
             }

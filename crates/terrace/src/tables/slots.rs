@@ -6,7 +6,6 @@
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::Weak;
 
 use terrace_env::Access;
 use terrace_format::filename::FileName;
@@ -14,7 +13,7 @@ use terrace_format::filename::FileName;
 use super::reader::{Table, TableContext};
 use crate::error::{Error, Result};
 use crate::options::Options;
-use crate::sync::{Arc, ArcSwapOption, AtomicBool, Mutex, Ordering};
+use crate::sync::{Arc, ArcSwapOption, AtomicBool, Mutex, Ordering, Weak};
 
 /// The place of one table.
 #[derive(Default)]

@@ -87,7 +87,7 @@ pub fn verify(
 
 /// The files of the database in `directory`; an error if there are none.
 pub(crate) fn stored(options: &Options, directory: &Path) -> Result<Vec<FileName>> {
-    let files = list(&options.env, directory)?;
+    let files = list(&options.env, directory, 0)?;
     let holds_data = |file: &FileName| {
         file.is_table() || matches!(file, FileName::Log(_) | FileName::Manifest(_) | FileName::Current)
     };

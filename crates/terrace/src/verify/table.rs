@@ -3,7 +3,7 @@
 //! ```text
 //!   footer ──> metaindex ──> each named block          checksum
 //!     |                          | filter
-//!     '──> index ──> each data block ──> each entry    checksum, order, below the separator, let in by the filter
+//!     '──> index ──> each data block ──> each entry    checksum, order, between the separators, let in by the filter
 //! ```
 //!
 //! Damage is reported and passed over: what stands behind it is still read. An error of a read is no damage, and ends
@@ -112,8 +112,12 @@ impl TableWalk<'_> {
     }
 
     fn data_blocks(&self, index: Block, filter: Option<&FilterBlock>, meet: Meet<'_>) -> Result<Option<u64>> {
+        if let Err(flaw) = index.check_searches() {
+            hidden(meet, self.corruption(0, flaw.to_string()), "index")?;
+        }
         let mut index = BlockIter::new(Arc::new(index), Arc::new(self.order.clone()));
-        let mut blocks = Blocks { walk: self, filter, last: Vec::new(), end: 0 };
+        let mut blocks =
+            Blocks { walk: self, filter, last: Vec::new(), separator: Vec::new(), exact: false, end: 0 };
         index.seek_to_first();
         while index.valid() {
             match BlockHandle::decode(index.value()) {
@@ -139,6 +143,10 @@ struct Blocks<'a> {
     filter: Option<&'a FilterBlock>,
     /// The greatest key so far.
     last: Vec<u8>,
+    /// The index's key of the block before: where a look-up of keys up to it goes.
+    separator: Vec<u8>,
+    /// It is that block's last key. Else no version of its user key may stand behind it.
+    exact: bool,
     /// Where the block before ends.
     end: u64,
 }
@@ -159,6 +167,9 @@ impl Blocks<'_> {
             Ok(block) => self.entries(block, handle, separator, meet)?,
             Err(found) => lost(meet, found)?,
         }
+        self.separator.clear();
+        self.separator.extend_from_slice(separator);
+        self.exact = self.last == separator;
         let mut codec = [0];
         read_exact(file, path, handle.offset + handle.size, &mut codec)?;
         let portable = CODECS.iter().all(|known| known.id != codec[0] || known.portable);
@@ -167,9 +178,10 @@ impl Blocks<'_> {
 
     fn entries(&mut self, block: Block, at: BlockHandle, separator: &[u8], meet: Meet<'_>) -> Result<()> {
         let order = self.walk.order;
+        let unfound = block.check_searches().err().map(|flaw| flaw.to_string());
         let mut entries = BlockIter::new(Arc::new(block), Arc::new(order.clone()));
         // One report of a kind for a block is enough.
-        let (mut disorder, mut above, mut denied) = (None, None, None);
+        let (mut disorder, mut above, mut below, mut denied) = (None, None, None, None);
         entries.seek_to_first();
         while entries.valid() {
             let key = entries.key();
@@ -190,20 +202,41 @@ impl Blocks<'_> {
                     || format!("{} in a block that the index says ends by {}", shown(key), shown(separator));
                 above.get_or_insert_with(what);
             }
+            if self.is_below_separator(key) {
+                let before = shown(&self.separator);
+                below.get_or_insert_with(|| {
+                    format!("{} behind a block that the index says ends by {before}", shown(key))
+                });
+            }
             if self.filter.is_some_and(|filter| !filter.may_match(at.offset, key)) {
                 denied.get_or_insert_with(|| format!("{}, which the filter denies", shown(key)));
             }
             entries.next();
         }
         let flaw = entries.flaw().map(|flaw| format!("entry at {} of the block: {flaw}", flaw.at));
-        let harms =
-            [(Harm::Lost, flaw), (Harm::Disorder, disorder), (Harm::Hidden, above), (Harm::Hidden, denied)];
+        let harms = [
+            (Harm::Lost, flaw),
+            (Harm::Disorder, disorder),
+            (Harm::Hidden, unfound),
+            (Harm::Hidden, above),
+            (Harm::Hidden, below),
+            (Harm::Hidden, denied),
+        ];
         for (kind, what) in harms {
             if let Some(what) = what {
                 report(meet, kind, self.walk.corruption(at.offset, what))?;
             }
         }
         Ok(())
+    }
+}
+
+impl Blocks<'_> {
+    /// True if a look-up of `key` goes to a block before this one, and finds nothing there.
+    fn is_below_separator(&self, key: &[u8]) -> bool {
+        let order = self.walk.order;
+        let same = || order.user().compare(key::user_key(key), key::user_key(&self.separator)).is_eq();
+        !self.separator.is_empty() && (order.compare(key, &self.separator).is_le() || !self.exact && same())
     }
 }
 

@@ -6,7 +6,7 @@ use terrace_format::key::{self, Kind, ParsedKey, Sequence};
 use super::{FileMeta, Version};
 use crate::error::{Error, Result};
 use crate::memtable::Found;
-use crate::sync::{Arc, Ordering};
+use crate::sync::{Arc, AtomicI64, Ordering};
 use crate::tables::{BlockRead, TableCache, is_version_of};
 
 /// A file that many look-ups passed through in vain, and its level.
@@ -62,9 +62,15 @@ impl Version {
     }
 }
 
-/// Counts a stop against `file`; it is worn when its allowance ends.
+/// Counts a stop against `file`; it is worn when its allowance has ended. Said again at each further stop: while another
+/// worn file waits for its merge, this one is forgotten.
 fn wear(file: WornFile) -> Option<WornFile> {
-    (file.1.allowed_seeks.fetch_sub(1, Ordering::Relaxed) == 1).then_some(file)
+    wear_out(&file.1.allowed_seeks).then_some(file)
+}
+
+/// True for who counts against an allowance that ends with that, or has ended.
+pub(crate) fn wear_out(allowance: &AtomicI64) -> bool {
+    allowance.fetch_sub(1, Ordering::Relaxed) <= 1
 }
 
 struct Search<'a> {

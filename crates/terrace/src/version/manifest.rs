@@ -58,8 +58,13 @@ impl Manifest {
     }
 
     /// Goes on with manifest `number`, which ends in good order after `length` bytes.
+    ///
+    /// It becomes durable, and so does CURRENT: the run before may have been killed between an edit, or the switch to
+    /// this manifest, and its sync. What they make needless is about to be removed.
     pub(crate) fn resume(&mut self, number: u64, length: u64) -> Result<()> {
-        let file = self.env.fs.append(&self.directory.join(FileName::Manifest(number).to_string()))?;
+        let mut file = self.env.fs.append(&self.directory.join(FileName::Manifest(number).to_string()))?;
+        file.sync()?;
+        self.env.fs.sync_dir(&self.directory)?;
         self.number = number;
         self.open = Some(Open { file, framer: Framer::at(length), snapshot: 0 });
         Ok(())
@@ -73,6 +78,11 @@ impl Manifest {
     /// True if the next edit begins a new manifest.
     pub(crate) fn is_due(&self) -> bool {
         self.open.as_ref().is_none_or(|open| open.framer.offset() >= self.limit.max(GROWTH * open.snapshot))
+    }
+
+    /// True if every edit so far is known to be durable.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.open.is_some()
     }
 
     /// Writes `edit` and makes it durable.

@@ -14,8 +14,10 @@ mod set;
 
 pub(crate) use build::Builder;
 pub(crate) use get::WornFile;
+#[cfg(feature = "loom")]
+pub(crate) use get::wear_out;
 pub(crate) use manifest::{Manifest, set_current};
-pub(crate) use set::{MAX_FILE_NUMBER, Recovered, VersionSet, is_guarded, read_current};
+pub(crate) use set::{MAX_FILE_NUMBER, MAX_STRAY_NUMBER, Recovered, VersionSet, is_guarded, read_current};
 
 use std::fmt;
 

@@ -244,6 +244,9 @@ struct Numbers {
 /// Far beyond what any database reaches, and far enough from the end that counting on can't overflow.
 pub(crate) const MAX_FILE_NUMBER: u64 = u64::MAX / 2;
 
+/// A file with a greater number is none of the database's, unless the manifest has come there.
+pub(crate) const MAX_STRAY_NUMBER: u64 = MAX_FILE_NUMBER / 2;
+
 impl Numbers {
     fn take(&mut self, edit: &VersionEdit) {
         self.next_file = edit.next_file.or(self.next_file);

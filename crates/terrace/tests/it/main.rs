@@ -2,7 +2,6 @@
 //!
 //! ```text
 //!   bad_input   what is wrong with a directory, a file, a disk or an argument is said, and nothing is lost
-//!   crash       what was acknowledged survives a crash at any call, and nothing else appears
 //!   mended      what once was wrong with Terrace, and now is not
 //!   stock       stock LevelDB and Terrace refuse the same databases, and exclude each other
 //!   upkeep      what a long life asks for: small manifests, space that comes back, shared caches
@@ -16,7 +15,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod bad_input;
-mod crash;
 mod faults_of_leveldb;
 mod files;
 mod mended;

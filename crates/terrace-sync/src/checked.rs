@@ -1,0 +1,124 @@
+//! A model checker's locks, spoken to as parking_lot's are: no poison, and a condition variable that takes the guard by
+//! reference.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::PoisonError;
+
+#[cfg(feature = "loom")]
+use loom::sync as under;
+#[cfg(all(feature = "shuttle", not(feature = "loom")))]
+use shuttle::sync as under;
+
+pub use self::rw::RwLock;
+
+/// A lock for one thread at a time.
+#[derive(Debug, Default)]
+pub struct Mutex<T> {
+    under: under::Mutex<T>,
+}
+
+impl<T> Mutex<T> {
+    /// Around `value`.
+    pub fn new(value: T) -> Mutex<T> {
+        Mutex { under: under::Mutex::new(value) }
+    }
+
+    /// Waits for the lock.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        MutexGuard { mutex: self, held: Some(self.acquire()) }
+    }
+
+    fn acquire(&self) -> under::MutexGuard<'_, T> {
+        self.under.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The lock, held.
+pub struct MutexGuard<'a, T> {
+    mutex: &'a Mutex<T>,
+    /// None only inside of a wait, when nobody can look.
+    held: Option<under::MutexGuard<'a, T>>,
+}
+
+impl<'a, T> MutexGuard<'a, T> {
+    /// Gives up the lock while `work` runs.
+    pub fn unlocked<R>(guard: &mut MutexGuard<'a, T>, work: impl FnOnce() -> R) -> R {
+        guard.held = None;
+        let outcome = work();
+        guard.held = Some(guard.mutex.acquire());
+        outcome
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // Held: the two methods that take it out put it back, and borrow the guard until then.
+        self.held.as_ref().expect("a guard is looked at only while it holds the lock")
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // Held, as above.
+        self.held.as_mut().expect("a guard is looked at only while it holds the lock")
+    }
+}
+
+/// What threads wait at for a change.
+#[derive(Debug, Default)]
+pub struct Condvar {
+    under: under::Condvar,
+}
+
+impl Condvar {
+    /// With nobody waiting.
+    pub fn new() -> Condvar {
+        Condvar { under: under::Condvar::new() }
+    }
+
+    /// Gives up the lock, waits to be notified, and takes the lock again.
+    pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+        if let Some(held) = guard.held.take() {
+            guard.held = Some(self.under.wait(held).unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    /// Wakes one of those who wait.
+    pub fn notify_one(&self) {
+        self.under.notify_one();
+    }
+
+    /// Wakes all of those who wait.
+    pub fn notify_all(&self) {
+        self.under.notify_all();
+    }
+}
+
+mod rw {
+    use super::{PoisonError, under};
+
+    /// A lock for one writer or several readers.
+    #[derive(Debug, Default)]
+    pub struct RwLock<T> {
+        under: under::RwLock<T>,
+    }
+
+    impl<T> RwLock<T> {
+        /// Around `value`.
+        pub fn new(value: T) -> RwLock<T> {
+            RwLock { under: under::RwLock::new(value) }
+        }
+
+        /// Waits until nobody writes.
+        pub fn read(&self) -> under::RwLockReadGuard<'_, T> {
+            self.under.read().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        /// Waits until nobody reads or writes.
+        pub fn write(&self) -> under::RwLockWriteGuard<'_, T> {
+            self.under.write().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
+}

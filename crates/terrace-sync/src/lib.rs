@@ -1,0 +1,58 @@
+//! Locks, atomics and threads, from one room, so that a model checker can take their place.
+//!
+//! ```text
+//!   built with            Mutex, Condvar, RwLock   atomics   ArcSwap       threads
+//!   nothing               parking_lot              std       arc_swap      std
+//!   the feature loom      loom, by `checked`       loom      `swap`        loom
+//!   the feature shuttle   shuttle, by `checked`    shuttle   `swap`        shuttle
+//! ```
+//!
+//! One vocabulary, that of parking_lot and arc_swap, in three worlds. The first is the product: re-exports and nothing
+//! else. The other two work only inside of a run of their checker, where every lock, atomic and swap is a point at
+//! which another thread may go on: loom tries all such schedules of a small model, memory orderings included; shuttle
+//! draws schedules of the whole engine. Only `cargo xtask` asks for them, package by package, so that no other build
+//! has them.
+//!
+//! [`Arc`] is the standard one in all three: what its counts order among threads is taken for granted.
+
+#[cfg(all(feature = "loom", feature = "shuttle"))]
+compile_error!("one model checker at a time: the features `loom` and `shuttle` exclude each other");
+
+#[cfg(any(feature = "loom", feature = "shuttle"))]
+mod checked;
+#[cfg(feature = "loom")]
+mod explore;
+#[cfg(any(feature = "loom", feature = "shuttle"))]
+mod swap;
+
+pub use std::sync::atomic::Ordering;
+pub use std::sync::{Arc, Weak};
+
+#[cfg(any(feature = "loom", feature = "shuttle"))]
+pub use {
+    checked::{Condvar, Mutex, MutexGuard, RwLock},
+    swap::{ArcSwap, ArcSwapOption, Swap},
+};
+
+#[cfg(not(any(feature = "loom", feature = "shuttle")))]
+mod product {
+    pub use arc_swap::{ArcSwap, ArcSwapOption};
+    pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+    pub use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
+    pub use std::thread;
+}
+#[cfg(not(any(feature = "loom", feature = "shuttle")))]
+pub use product::*;
+
+#[cfg(feature = "loom")]
+pub use explore::explore;
+#[cfg(feature = "loom")]
+pub use loom::{
+    sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize},
+    thread,
+};
+#[cfg(all(feature = "shuttle", not(feature = "loom")))]
+pub use shuttle::{
+    sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize},
+    thread,
+};

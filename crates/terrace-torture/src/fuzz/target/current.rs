@@ -1,0 +1,29 @@
+//! CURRENT.
+
+use terrace_format::filename::current;
+
+use crate::fuzz::Target;
+use crate::fuzz::form::Form;
+
+pub(super) const TARGET: Target = Target {
+    name: "current",
+    shows: "CURRENT is taken only as it would be written",
+    form: Form::Plain,
+    runs: 20_000,
+    seeds: || {
+        [b"MANIFEST-000002\n".as_slice(), b"MANIFEST-18446744073709551615\n", b"../MANIFEST-000002\n"]
+            .map(<[u8]>::to_vec)
+            .to_vec()
+    },
+    run,
+};
+
+fn run(input: &[u8]) {
+    match current::decode(input) {
+        Ok(number) => assert_eq!(current::encode(number), input),
+        Err(flaw) => {
+            assert!(flaw.at <= input.len() as u64, "{flaw} at {}", flaw.at);
+            assert!(flaw.to_string().len() < 1000, "a long message about a long CURRENT");
+        }
+    }
+}

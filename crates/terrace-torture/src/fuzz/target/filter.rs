@@ -1,0 +1,60 @@
+//! Filter blocks.
+
+use std::sync::Arc;
+
+use terrace_format::filter::{Bloom, FilterPolicy, OfUserKeys};
+use terrace_format::filter_block::{FilterBlock, FilterBlockBuilder};
+
+use crate::fuzz::Target;
+use crate::fuzz::form::Form;
+
+pub(super) const TARGET: Target = Target {
+    name: "filter",
+    shows: "a filter block answers about any key of any block, and one that was built lets its keys in",
+    form: Form::Plain,
+    runs: 10_000,
+    seeds,
+    run,
+};
+
+fn seeds() -> Vec<Vec<u8>> {
+    let mut builder = FilterBlockBuilder::new(Arc::new(Bloom::new(10)));
+    for (offset, key) in [(0, "apple"), (100, "banana"), (9000, "cherry")] {
+        builder.start_block(offset);
+        builder.add(key.as_bytes());
+    }
+    let built = builder.finish();
+    let whole = [&[0xff; 9][..], &[6], &[0, 0, 0, 0], &[10, 0, 0, 0], &[30]].concat();
+    vec![built, whole, vec![0, 0, 0, 0, 11]]
+}
+
+fn run(input: &[u8]) {
+    let policies: [Arc<dyn FilterPolicy>; 2] =
+        [Arc::new(Bloom::new(10)), Arc::new(OfUserKeys(Arc::new(Bloom::new(1))))];
+    for policy in policies {
+        let block = FilterBlock::new(policy, input.to_vec());
+        for offset in [0, 1, 2047, 2048, 1 << 20, 1 << 40, u64::MAX] {
+            for key in [b"".as_slice(), b"apple", input] {
+                assert_eq!(block.may_match(offset, key), block.may_match(offset, key));
+            }
+        }
+    }
+    built(input);
+}
+
+/// Takes the input for offsets and keys.
+fn built(input: &[u8]) {
+    let policy: Arc<dyn FilterPolicy> = Arc::new(Bloom::new(input.first().copied().unwrap_or(0).into()));
+    let mut builder = FilterBlockBuilder::new(Arc::clone(&policy));
+    let (mut offset, mut keys) = (0, Vec::new());
+    for chunk in input.chunks(7).take(100) {
+        offset += u64::from(chunk[0]) * 40;
+        builder.start_block(offset);
+        builder.add(chunk);
+        keys.push((offset, chunk));
+    }
+    let block = FilterBlock::new(policy, builder.finish());
+    for (offset, key) in keys {
+        assert!(block.may_match(offset, key), "denies a key of the block at {offset}");
+    }
+}

@@ -1,0 +1,74 @@
+//! Hostile bytes: random changes of the inputs in the corpora, given to everything that reads bytes.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use terrace_testkit::rng::Rng;
+
+use super::Harness;
+use crate::fuzz::{self, TARGETS, Target, corpus, mutate};
+use crate::tally::{Figure, Tally};
+
+pub(super) const RANDOM: Harness = Harness {
+    id: 50,
+    name: "fuzz",
+    shows: "no bytes make a reader panic, hang, hoard memory or contradict itself",
+    check: 200,
+    share: 8,
+    run: random,
+};
+
+fn random(seed: u64, tally: &Tally) -> Result<(), String> {
+    let mut rng = Rng::new(seed);
+    let target = &TARGETS[rng.below(TARGETS.len() as u64) as usize];
+    let progress = AtomicU32::new(0);
+    let (done, watched) = channel();
+    std::thread::scope(|scope| {
+        let progress = &progress;
+        scope.spawn(move || watch(target, seed, progress, &watched));
+        let result = case(target, &mut rng, progress, tally);
+        drop(done);
+        result
+    })
+}
+
+/// Of how many inputs one is looked at for its checksums.
+const SAMPLED: u32 = 16;
+
+fn case(target: &Target, rng: &mut Rng, progress: &AtomicU32, tally: &Tally) -> Result<(), String> {
+    let corpus = corpus::inputs(target);
+    let mut input = Vec::new();
+    for run in 0..target.runs {
+        // What was changed already is changed on, half of the time: so inputs get far from where they began.
+        if input.is_empty() || rng.one_in(2) {
+            input.clone_from(&corpus[rng.below(corpus.len() as u64) as usize]);
+        }
+        mutate::mutate(target.form, &mut input, corpus, rng);
+        progress.store(run, Ordering::Relaxed);
+        fuzz::find(target, &input).map_err(|what| format!("{what}\n(run {run} of the case)"))?;
+        if run % SAMPLED == 0
+            && let Some(passes) = target.form.passes(&input)
+        {
+            tally.add(Figure::FuzzSampled, 1);
+            tally.add(Figure::FuzzPassed, passes.into());
+        }
+    }
+    tally.add(Figure::FuzzRuns, target.runs.into());
+    Ok(())
+}
+
+/// After this long without an end something hangs, however busy the machine is.
+const HANGS: Duration = Duration::from_secs(60);
+
+/// Ends the program if a run does not end: nothing else could say which one it is.
+fn watch(target: &Target, seed: u64, progress: &AtomicU32, done: &Receiver<()>) {
+    let mut last = None;
+    while let Err(RecvTimeoutError::Timeout) = done.recv_timeout(HANGS) {
+        let run = progress.load(Ordering::Relaxed);
+        if last.replace(run) == Some(run) {
+            eprintln!("VIOLATION in fuzz: {} hangs in run {run} of seed {seed:#018x}", target.name);
+            std::process::abort();
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! A file system that watches what a database does to its files.
+//!
+//! - No file that the database needs is removed or renamed away: neither by the manifest that readers see, nor by the one
+//!   that a power cut would bring back.
+//! - No number is used twice, and none that the manifest can tell was used before a crash.
+//! - After closing nothing is left over.
+//!
+//! A violation is noted, and the call goes through: what it leads to is seen, too.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use terrace_env::mem::{Arrives, Crash, DataLoss, MemFs, NameLoss, PowerLoss};
+use terrace_env::{
+    Access, AppendingLog, FileLock, FileSystem, LockMode, LogFile, RandomAccessFile, Result, SequentialFile,
+    WritableFile,
+};
+use terrace_format::filename::FileName;
+
+use super::manifest::{Live, live};
+use super::terrace::DIR;
+
+/// The watch over one [`MemFs`].
+#[derive(Debug)]
+pub struct Guard {
+    fs: Arc<MemFs>,
+    /// Whether logs have room that is filled by stores, or grow by appends.
+    mapped: bool,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    /// Numbers of files that this world has had, without those that vanished before they counted.
+    used: BTreeSet<u64>,
+    /// No new file may have a number below.
+    least: u64,
+    problems: Vec<String>,
+}
+
+impl Guard {
+    /// Watches over `fs`.
+    pub fn new(fs: Arc<MemFs>, mapped: bool) -> Arc<Guard> {
+        Arc::new(Guard { fs, mapped, seen: Mutex::default() })
+    }
+
+    /// What was done that must not be.
+    pub fn verdict(&self) -> std::result::Result<(), String> {
+        let problems = &self.seen.lock().problems;
+        if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
+    }
+
+    /// What a database that was closed left that it does not need.
+    pub fn leftovers(&self) -> std::result::Result<(), String> {
+        let directory = Path::new(DIR);
+        let Some(live) = live(&*self.fs, directory) else { return Ok(()) };
+        let names = self.fs.list(directory).map_err(|error| error.to_string())?;
+        let files = names.iter().filter_map(|name| FileName::parse(name.to_str()?));
+        let over: Vec<String> = files
+            .filter(|file| matches!(file, FileName::Temp(_)) || file.number().is_some() && !live.needs(*file))
+            .map(|file| file.to_string())
+            .collect();
+        if over.is_empty() { Ok(()) } else { Err(format!("left over after closing: {}", over.join(" "))) }
+    }
+
+    fn begins(&self, path: &Path) {
+        let Some((file, number)) = numbered(path) else { return };
+        let mut seen = self.seen.lock();
+        if self.fs.exists(path).is_ok_and(|exists| exists) {
+            seen.problems.push(format!("{file} is created, and exists"));
+        } else if number < seen.least || !seen.used.insert(number) {
+            seen.problems.push(format!("{file} is created, and its number was used before"));
+        }
+    }
+
+    fn goes(&self, path: &Path) {
+        let Some(file) = name(path) else { return };
+        if !self.fs.exists(path).is_ok_and(|exists| exists) {
+            return;
+        }
+        let directory = Path::new(DIR);
+        let everything = PowerLoss {
+            data: DataLoss::Everything,
+            names: NameLoss::Everything,
+            arrives: Arrives::None,
+            seed: 0,
+        };
+        let now = live(&*self.fs, directory);
+        let after_power_cut = live(&self.fs.crash(&Crash::Power(everything)), directory);
+        let needed = |live: &Option<Live>| live.as_ref().is_some_and(|live| live.needs(file));
+        let blank = matches!(file, FileName::Log(_)) && is_blank(&self.fs, path);
+        let mut seen = self.seen.lock();
+        if !blank && needed(&now) {
+            seen.problems.push(format!("{file} is removed, and the manifest names it"));
+        } else if !blank && needed(&after_power_cut) {
+            seen.problems
+                .push(format!("{file} is removed, and the manifest after a power cut would name it"));
+        }
+        let never_counted = match file {
+            FileName::Table(number) | FileName::OldTable(number) => {
+                now.is_some_and(|live| !live.known.contains(&number))
+            }
+            FileName::Manifest(number) => now.is_none_or(|live| number > live.manifest),
+            _ => blank,
+        };
+        if let Some(number) = file.number().filter(|_| never_counted) {
+            seen.used.remove(&number);
+        }
+    }
+}
+
+/// The file of the database that `path` is; what is put aside in a folder of it is none any more.
+fn name(path: &Path) -> Option<FileName> {
+    let inside = path.parent().is_some_and(|parent| parent == Path::new(DIR));
+    FileName::parse(path.file_name()?.to_str()?).filter(|_| inside)
+}
+
+/// A file whose number is its own.
+fn numbered(path: &Path) -> Option<(FileName, u64)> {
+    let file = name(path).filter(|file| !matches!(file, FileName::Temp(_)))?;
+    Some((file, file.number()?))
+}
+
+fn is_blank(fs: &MemFs, path: &Path) -> bool {
+    let (Ok(file), mut buffer) = (fs.open_random(path, Access::Map), Vec::new()) else { return false };
+    buffer.resize(file.len() as usize, 0);
+    file.read_at(0, &mut buffer).is_ok() && buffer.iter().all(|&byte| byte == 0)
+}
+
+impl FileSystem for Guard {
+    fn open_sequential(&self, path: &Path) -> Result<Box<dyn SequentialFile>> {
+        self.fs.open_sequential(path)
+    }
+
+    fn open_random(&self, path: &Path, access: Access) -> Result<Arc<dyn RandomAccessFile>> {
+        self.fs.open_random(path, access)
+    }
+
+    fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        self.begins(path);
+        self.fs.create(path)
+    }
+
+    fn append(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        self.fs.append(path)
+    }
+
+    fn create_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
+        self.begins(path);
+        if self.mapped {
+            return self.fs.create_log(path, capacity);
+        }
+        Ok(Box::new(AppendingLog::new(path, self.fs.create(path)?)))
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        self.fs.exists(path)
+    }
+
+    fn is_dir(&self, path: &Path) -> Result<bool> {
+        self.fs.is_dir(path)
+    }
+
+    fn len(&self, path: &Path) -> Result<u64> {
+        self.fs.len(path)
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<OsString>> {
+        self.fs.list(dir)
+    }
+
+    fn create_dir(&self, dir: &Path) -> Result<()> {
+        self.fs.create_dir(dir)
+    }
+
+    fn remove_dir(&self, dir: &Path) -> Result<()> {
+        self.fs.remove_dir(dir)
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        self.goes(path);
+        self.fs.remove(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.goes(from);
+        self.fs.rename(from, to)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        self.fs.sync_dir(dir)
+    }
+
+    /// A database that takes its lock is being opened: numbers go on from here.
+    fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn FileLock>> {
+        let lock = self.fs.lock(path, mode)?;
+        let directory = path.parent().unwrap_or(Path::new(DIR));
+        self.seen.lock().least = live(&*self.fs, directory).map_or(0, |live| live.next_file);
+        Ok(lock)
+    }
+}

@@ -1,0 +1,130 @@
+//! Which writes are durable, and how those who wait for it share one flush of the device.
+//!
+//! ```text
+//!   writer   stored, counted: 7 ──> waits for 7 ─────────────────────────────> 7 <= 8: returns
+//!   writer        stored, counted: 8 ──> flushes: count (8), logs, names ──> durable: 8
+//! ```
+//!
+//! One thread at a time flushes. It covers the older logs first: no acknowledged write may lie behind one that a power
+//! cut can still take.
+
+use terrace_mutants::mutant;
+
+use super::tail::Log;
+use crate::error::Result;
+use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
+
+/// The logs that are needed, and how far they are durable.
+pub(crate) struct Durability {
+    /// Oldest first, the present one last. Grows under the engine's `commit`, and shrinks when one is in a table.
+    logs: Mutex<Vec<Log>>,
+    /// Writes so far: a syncing writer waits for its own number. Release after the store into the log.
+    writes: AtomicU64,
+    /// Logs up to this number have durable names in the directory.
+    named: AtomicU64,
+    state: Mutex<SyncState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct SyncState {
+    /// Writes up to this number are durable.
+    durable: u64,
+    /// True while somebody flushes.
+    busy: bool,
+}
+
+impl Durability {
+    /// Of these logs, in which everything is durable.
+    pub(crate) fn new(logs: Vec<Log>) -> Durability {
+        Durability {
+            logs: Mutex::new(logs),
+            writes: AtomicU64::new(0),
+            named: AtomicU64::new(0),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Counts a write that has been stored in the last log. One thread at a time.
+    pub(crate) fn count_write(&self) {
+        self.writes.fetch_add(1, Ordering::Release);
+    }
+
+    /// The number of the last write, for the thread that counts them.
+    pub(crate) fn last_write(&self) -> u64 {
+        self.writes.load(Ordering::Relaxed)
+    }
+
+    /// Adds the log where writes go from now on, and forgets those below `needed`, which are in durable tables.
+    pub(crate) fn go_on_in(&self, log: Log, needed: u64) {
+        let mut logs = self.logs.lock();
+        logs.retain(|log| log.number >= needed);
+        logs.push(log);
+    }
+
+    /// Forgets the logs below `needed`: what they hold is in durable tables.
+    pub(crate) fn forget_logs(&self, needed: u64) {
+        self.logs.lock().retain(|log| log.number >= needed);
+    }
+
+    /// Returns when write number `write` is durable. `check` says why it can't become so any more; `flush` is
+    /// [`Durability::sync_logs`], and sees to it that `check` fails ever after if it does.
+    pub(crate) fn wait_for(
+        &self,
+        write: u64,
+        check: impl Fn() -> Result<()>,
+        flush: impl Fn() -> Result<u64>,
+    ) -> Result<()> {
+        if mutant!(SyncNotAwaited) {
+            return Ok(());
+        }
+        let mut state = self.state.lock();
+        while state.durable < write {
+            check()?;
+            if state.busy {
+                self.changed.wait(&mut state);
+                continue;
+            }
+            state.busy = true;
+            drop(state);
+            let mut flushing = Flushing { of: self, durable: 0 };
+            flushing.durable = flush()?;
+            drop(flushing);
+            state = self.state.lock();
+        }
+        Ok(())
+    }
+
+    /// Makes all that has been written durable, and says up to which write that is. `sync_names` makes the names in the
+    /// directory durable.
+    pub(crate) fn sync_logs(&self, sync_names: impl FnOnce() -> Result<()>) -> Result<u64> {
+        // First the number, then the logs: a log that is switched to in between only adds to the work.
+        let writes = self.writes.load(Ordering::Acquire);
+        let logs = self.logs.lock().clone();
+        for log in &logs {
+            log.file.sync()?;
+        }
+        let last = logs.last().map_or(0, |log| log.number);
+        if self.named.load(Ordering::Relaxed) < last && !mutant!(LogNameNotSynced) {
+            sync_names()?;
+            self.named.fetch_max(last, Ordering::Relaxed);
+        }
+        Ok(writes)
+    }
+}
+
+/// The turn of one thread to flush. Its end, also by a panic, is told to those who wait.
+struct Flushing<'a> {
+    of: &'a Durability,
+    durable: u64,
+}
+
+impl Drop for Flushing<'_> {
+    fn drop(&mut self) {
+        let mut state = self.of.state.lock();
+        state.busy = false;
+        state.durable = state.durable.max(self.durable);
+        self.of.changed.notify_all();
+    }
+}

@@ -1,0 +1,75 @@
+//! Files of a view that is replaced while somebody reads it, and how often a file is worn out.
+
+use std::sync::Mutex as Unseen;
+
+use terrace_sync::thread;
+
+use crate::db::doomed::Doomed;
+use crate::db::present::Present;
+use crate::sync::{Arc, AtomicBool, AtomicI64, Mutex, Ordering};
+use crate::version::wear_out;
+
+struct File {
+    removed: AtomicBool,
+}
+
+type View = Vec<Arc<File>>;
+type List = Arc<Mutex<Doomed<File>>>;
+
+fn file() -> Arc<File> {
+    Arc::new(File { removed: AtomicBool::new(false) })
+}
+
+fn sweep(doomed: &List) {
+    let free = doomed.lock().take_free();
+    free.iter().for_each(|file| file.removed.store(true, Ordering::Relaxed));
+}
+
+/// Looks twice at the file of its view, and sweeps when it is done, as the engine's readers do.
+fn read(present: &Present<View>, doomed: &List) {
+    let view = Arc::clone(&present.look().0);
+    for _ in 0..2 {
+        assert!(!view[0].removed.load(Ordering::Relaxed), "a file was removed while it was read");
+    }
+    drop(view);
+    sweep(doomed);
+}
+
+pub(super) fn reader() {
+    let old = file();
+    let witness = Arc::downgrade(&old);
+    let present = Arc::new(Present::new(vec![Arc::clone(&old)], 0));
+    let doomed: List = Arc::default();
+    let readers: Vec<_> = (0..2)
+        .map(|_| {
+            let (present, doomed) = (Arc::clone(&present), Arc::clone(&doomed));
+            thread::spawn(move || read(&present, &doomed))
+        })
+        .collect();
+    // Installs a version without it.
+    {
+        let mut doomed = doomed.lock();
+        doomed.extend([old]);
+        present.show(vec![file()]);
+    }
+    sweep(&doomed);
+    readers.into_iter().for_each(|reader| reader.join().unwrap());
+    assert!(witness.upgrade().is_none(), "nobody reads the file, and it is still there");
+}
+
+pub(super) fn wear() {
+    let allowance = Arc::new(AtomicI64::new(2));
+    let worn = Arc::new(Unseen::new(0));
+    let seekers: Vec<_> = (0..2)
+        .map(|_| {
+            let (allowance, worn) = (Arc::clone(&allowance), Arc::clone(&worn));
+            thread::spawn(move || {
+                for _ in 0..2 {
+                    *worn.lock().unwrap() += u32::from(wear_out(&allowance));
+                }
+            })
+        })
+        .collect();
+    seekers.into_iter().for_each(|seeker| seeker.join().unwrap());
+    assert_eq!(*worn.lock().unwrap(), 3, "all but the first");
+}

@@ -1,0 +1,79 @@
+//! Small models of what the engine's threads do to each other, each explored to its end by loom.
+//!
+//! ```text
+//!   model = the product's own type + two or three threads + what must hold at the end
+//! ```
+//!
+//! A protocol of several steps, or without a lock, is a type of its own that knows nothing else of the engine: then a
+//! model can run that very code. Whoever writes a new one adds it here: a file, or a function in the file of its like, and
+//! a row. The models of whole databases are too large for every schedule; they explore all with few preemptions, which
+//! is where most faults are.
+//!
+//! What loom can't see: the counts inside of `Arc`, arc_swap's own steps, the block cache (a library's), the kernel.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a model fails by panicking; its threads are loom's, and what it notes for itself is no part of a schedule"
+)]
+
+mod doomed;
+mod durable;
+mod memtable;
+mod pool;
+mod present;
+mod refusal;
+mod snapshot;
+mod tables;
+mod whole;
+
+/// A protocol under loom.
+#[derive(Debug)]
+pub struct Model {
+    /// What a command line calls it.
+    pub name: &'static str,
+    /// What holds in every execution.
+    pub shows: &'static str,
+    /// The most preemptions that are explored; None for all.
+    preemptions: Option<usize>,
+    run: fn(),
+}
+
+impl Model {
+    const fn all(name: &'static str, shows: &'static str, run: fn()) -> Model {
+        Model { name, shows, preemptions: None, run }
+    }
+
+    const fn up_to(preemptions: usize, name: &'static str, shows: &'static str, run: fn()) -> Model {
+        Model { name, shows, preemptions: Some(preemptions), run }
+    }
+
+    /// Explores it, and says in how many executions. Panics in the first that shows something else.
+    pub fn explore(&self) -> u64 {
+        terrace_sync::explore(self.preemptions, self.run)
+    }
+}
+
+/// Every model.
+pub static MODELS: &[Model] = &[
+    Model::all("snapshot", "no merge drops what a snapshot that is being taken needs", snapshot::merge),
+    Model::all("present", "a reader's number is not too old for its view", present::merge),
+    Model::all("doomed", "no file is removed that somebody reads, and none stays for ever", doomed::reader),
+    Model::all("wear", "a file is worn out once", doomed::wear),
+    Model::all("memtable", "what is visible is in the memtable, and a batch is seen whole", memtable::reader),
+    Model::all("group_commit", "a sync write returns when it is durable", durable::two_writers),
+    Model::all(
+        "log_switch",
+        "a sync write is durable with all before it, whatever log it is in",
+        durable::log_switch,
+    ),
+    Model::all("failed_sync", "no sync write returns well behind a sync that failed", durable::failed_sync),
+    Model::all("panicking_sync", "a sync that panics keeps nobody waiting", durable::panicking_sync),
+    Model::all("refusal", "the first cause stays", refusal::two_causes),
+    Model::all("tables", "a table is read whoever opens and closes it", tables::two_readers),
+    Model::all("pool", "every job runs once, before the pool is gone", pool::jobs),
+    Model::up_to(4, "closing", "a database closes beside flushes and merges", whole::closing),
+    Model::up_to(2, "writing", "a sync write beside a flush is there when it returns", whole::writing),
+    Model::up_to(2, "reading", "a reader beside a merge finds every key", whole::reading),
+];

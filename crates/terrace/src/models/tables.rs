@@ -1,0 +1,60 @@
+//! Two readers of two tables, of which only one may be open at a time.
+
+use std::path::Path;
+
+use terrace_env::mem::MemFs;
+use terrace_format::comparator::bytewise;
+use terrace_format::key::{InternalComparator, InternalKey, Kind};
+use terrace_sync::thread;
+
+use super::whole;
+use crate::cache::{BlockCache, instance};
+use crate::options::Options;
+use crate::sync::Arc;
+use crate::tables::{BlockRead, TableCache, TableContext, TableSlot, TableWriter};
+
+/// The table of file `number`, whose only key is its number.
+struct File {
+    number: u64,
+    size: u64,
+    slot: Arc<TableSlot>,
+}
+
+impl File {
+    fn write(options: &Options, number: u64) -> File {
+        let order = options.table_options(&InternalComparator::new(bytewise()));
+        let mut writer = TableWriter::create(&options.env, Path::new("/"), number, &order).unwrap();
+        writer.add(InternalKey::new(&[number as u8], 1, Kind::Put).as_bytes(), b"").unwrap();
+        let size = writer.finish().unwrap().unwrap().size;
+        File { number, size, slot: Arc::default() }
+    }
+
+    fn read(&self, tables: &TableCache) {
+        let table = tables.table(&self.slot, self.number, self.size).unwrap();
+        let target = InternalKey::new(&[self.number as u8], 1, Kind::SEEK);
+        let read = BlockRead { fill_cache: false };
+        let found = table.get(target.as_bytes(), read, |key, _| Ok(Some(key[0]))).unwrap();
+        assert_eq!(found, Some(self.number as u8));
+    }
+}
+
+pub(super) fn two_readers() {
+    // Ten descriptors are for other things.
+    let env = whole::env(Arc::new(MemFs::new()));
+    let options = Options { env, max_open_files: 11, ..whole::options() };
+    let files = Arc::new([1, 2].map(|number| File::write(&options, number)));
+    let context = TableContext {
+        order: Arc::new(InternalComparator::new(bytewise())),
+        filter_policy: None,
+        cache: BlockCache::new(0),
+        instance: instance(),
+    };
+    let tables = Arc::new(TableCache::new(Path::new("/"), &options, Arc::new(context)));
+    let other = {
+        let (files, tables) = (Arc::clone(&files), Arc::clone(&tables));
+        thread::spawn(move || [0, 1].map(|at| files[at].read(&tables)))
+    };
+    [0, 1, 0].into_iter().for_each(|at| files[at].read(&tables));
+    other.join().unwrap();
+    files[1].read(&tables);
+}
