@@ -204,7 +204,7 @@ mod tests {
     fn locks_outside_of_sync() {
         let expected = format!("{DB}:1: `parking_lot::Mutex`");
         expect(check, &[(DB, "use parking_lot::Mutex;")], &[&expected]);
-        expect(check, &[("crates/terrace/src/sync.rs", "use parking_lot::Mutex;")], &[]);
+        expect(check, &[("crates/terrace-sync/src/lib.rs", "use parking_lot::Mutex;")], &[]);
     }
 
     #[test]

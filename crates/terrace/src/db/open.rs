@@ -276,7 +276,7 @@ impl Opening<'_> {
         self.recovered.set.guarded |= !self.options.compression.portable;
         let mut manifest = Manifest::new(&self.options.env, self.directory, self.options.max_file_size);
         manifest.succeeds(self.recovered.manifest);
-        let closed = replayed.resumable.is_some() && self.recovered.ours;
+        let closed = replayed.closed && replayed.resumable.is_some() && self.recovered.ours;
         let small = self.recovered.resumable.filter(|&length| length < self.options.max_file_size);
         if let Some(length) = small.filter(|_| self.options.reuse_logs && closed && !self.newly_guarded()) {
             // What can't be gone on with is begun anew.

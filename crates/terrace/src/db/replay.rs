@@ -54,12 +54,12 @@ pub(super) struct Replayed {
     /// The number behind the last record, once there was one.
     next: Option<Sequence>,
     /// True if the last log so far was closed: it ends with a batch without operations.
-    closed: bool,
+    pub(super) closed: bool,
     /// The last memtable, which may be empty.
     pub(super) memtable: Arc<Memtable>,
     /// Logs from which whole records were left out, for somebody to look at.
     pub(super) set_aside: Vec<u64>,
-    /// The length of the last log, if it was closed and its records are all in `memtable`.
+    /// The length of the last log, if it was closed or is empty, and its records are all in `memtable`.
     ///
     /// Only then is it known to be durable. A sync of a log that was not closed may have failed, and the system may take
     /// pages that it could not write for written: readers see them, and no later sync makes them last.
@@ -166,7 +166,8 @@ impl Replay<'_> {
         }
         let tail = reader.tail();
         // Not with room behind the end, or a torn record.
-        let closed = done.closed && self.env.fs.len(path)? == tail.end;
+        let length = self.env.fs.len(path)?;
+        let closed = done.closed && length == tail.end;
         if self.strict && !closed && self.ends_with_mark(path)? {
             // A length that rotted makes a record seem to break off, and takes all behind it along.
             let found = "a record that breaks off in a log that was closed";
@@ -176,9 +177,9 @@ impl Replay<'_> {
             self.logger
                 .log(format_args!("Log #{number} ends in the middle of a record, behind {} bytes", tail.end));
         }
-        done.resumable = (whole && closed).then_some(tail.end);
+        done.resumable = (whole && (closed || length == 0)).then_some(tail.end);
         if mutant!(TornLogGoneOn) {
-            done.resumable = whole.then_some(self.env.fs.len(path)?);
+            done.resumable = whole.then_some(length);
         }
         Ok(Next::GoOn)
     }

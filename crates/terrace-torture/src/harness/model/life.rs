@@ -15,8 +15,8 @@ use terrace_testkit::settings::Settings;
 use crate::runner::{message, quietly};
 use crate::subject::{Engine, Threads, World};
 
-/// Operations that a search for a shorter list may run in all: some ten seconds' worth.
-const SHRINKING: usize = 2_000_000;
+/// Operations that a search for a shorter list may run in all: half a minute's worth.
+const SHRINKING: usize = 1_000_000;
 
 /// How many numbers a list of operations may use up, with room to spare.
 const NUMBERS_PER_OPERATION: u64 = 64;
