@@ -1,8 +1,10 @@
 # Everything one does here. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test bench doc
+.PHONY: help setup build lib install run test bench doc
 
+TARGET := $${CARGO_TARGET_DIR:-target}
+PREFIX := /usr/local
 CITIES := data/cities.tsv.zst
 # Optimised, with every assertion and overflow check on: two million model operations take seconds.
 CI := --profile ci
@@ -16,18 +18,26 @@ setup:  ## Install what building and testing need from the system
 build:  ## Build the program `terrace`, optimised
 	@cargo build --release --package terrace-cli
 
-run: build  ## Show what it does, on a database of 171,075 cities
-	@"$${CARGO_TARGET_DIR:-target}/release/terrace" tour $(CITIES)
+lib:  ## Build the library that takes LevelDB's place
+	@cargo build --release --package terrace-capi
+	@CXXFLAGS=-Wl,--strip-debug crates/terrace-capi/link.sh "$(TARGET)/release/libterrace_capi.a" "$(TARGET)/dropin"
 
-test:  ## Check everything: format, lints, tidiness, tests
+install: lib  ## Put it, its headers and its packages for CMake and pkg-config below PREFIX=/usr/local
+	@crates/terrace-capi/install.sh "$(TARGET)/dropin" "$(DESTDIR)$(PREFIX)"
+
+run: build  ## Show what it does, on a database of 171,075 cities
+	@"$(TARGET)/release/terrace" tour $(CITIES)
+
+test:  ## Check everything: format, lints, tidiness, tests, a share of every attack
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets $(CI) --quiet -- --deny warnings
 	cargo xtask tidy
 	cargo test --workspace $(CI) -- --quiet
+	cargo xtask check
 
 bench: build  ## Measure it beside LevelDB, RocksDB and LMDB, within five minutes
-	@"$${CARGO_TARGET_DIR:-target}/release/terrace" bench --suite leveldb --num 200000 --rounds 3 \
-		--json "$${CARGO_TARGET_DIR:-target}/bench.json" --report "$${CARGO_TARGET_DIR:-target}/report.html"
+	@"$(TARGET)/release/terrace" bench --suite leveldb --num 200000 --rounds 3 \
+		--json "$(TARGET)/bench.json" --report "$(TARGET)/report.html"
 
 doc:  ## Make the documentation of the crates
 	@RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps

@@ -12,7 +12,8 @@ use crate::tidy::root;
 struct Sanitizer {
     name: &'static str,
     flags: &'static str,
-    packages: &'static [&'static str],
+    /// What `cargo test` is told to build and run.
+    tests: &'static [&'static str],
     /// The sanitizer's own options: a variable, and its value.
     options: (&'static str, &'static str),
 }
@@ -21,13 +22,19 @@ static SANITIZERS: &[Sanitizer] = &[
     Sanitizer {
         name: "thread",
         flags: "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer",
-        packages: &["terrace-races"],
+        tests: &["--package=terrace-races", "--test=real_threads"],
         options: ("TSAN_OPTIONS", "halt_on_error=1 suppressions=xtask/src/sanitize/thread.txt"),
     },
     Sanitizer {
         name: "address",
         flags: "-Zsanitizer=address",
-        packages: &["terrace-races", "terrace-env", "terrace-format", "terrace"],
+        tests: &[
+            "--package=terrace-races",
+            "--package=terrace-env",
+            "--package=terrace-format",
+            "--package=terrace",
+            "--tests",
+        ],
         options: ("ASAN_OPTIONS", "detect_leaks=1"),
     },
 ];
@@ -43,11 +50,9 @@ pub(crate) fn run() -> ExitCode {
         return ExitCode::from(2);
     };
     let mut cargo = Command::new("cargo");
-    cargo.current_dir(root()).args(["test", "--profile", "ci", "--target", TARGET, "--tests"]);
-    cargo.args(sanitizer.packages.iter().flat_map(|name| ["--package", name]));
+    cargo.current_dir(root()).args(["test", "--profile", "ci", "--target", TARGET]).args(sanitizer.tests);
     cargo.arg("--target-dir").arg(root().join("target").join(format!("sanitize-{}", sanitizer.name)));
-    // Tests one after the other: what they share is the test harness, which nobody means to watch.
-    cargo.args(["--", "--quiet", "--test-threads=1"]);
+    cargo.args(["--", "--quiet"]);
     let (variable, options) = sanitizer.options;
     let options = options.replace("suppressions=", &format!("suppressions={}/", root().display()));
     cargo.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", sanitizer.flags).env(variable, options);

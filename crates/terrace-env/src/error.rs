@@ -3,6 +3,23 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// Why a lock is refused: the source of an error with [`io::ErrorKind::WouldBlock`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Held {
+    /// This process has it.
+    #[error("the database is already open in this process")]
+    Here,
+    /// Another process has it.
+    #[error("the database is open in another process")]
+    Elsewhere,
+}
+
+impl From<Held> for io::Error {
+    fn from(held: Held) -> io::Error {
+        io::Error::new(io::ErrorKind::WouldBlock, held)
+    }
+}
+
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, FileError>;
 
@@ -34,6 +51,16 @@ impl FileError {
     /// True if the file or directory does not exist.
     pub fn is_not_found(&self) -> bool {
         self.kind() == io::ErrorKind::NotFound
+    }
+
+    /// Who holds the lock that was refused, if that is what happened.
+    pub fn held(&self) -> Option<Held> {
+        self.source.get_ref()?.downcast_ref().copied()
+    }
+
+    /// True if the file system can't do such a thing at all.
+    pub fn is_unsupported(&self) -> bool {
+        self.kind() == io::ErrorKind::Unsupported
     }
 
     /// True if the medium, the quota or the file-size limit is full: the call may succeed once space is back.

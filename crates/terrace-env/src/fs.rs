@@ -48,7 +48,8 @@ pub trait FileSystem: Debug + Send + Sync {
     /// The name is durable only after [`FileSystem::sync_dir`] on its directory.
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
 
-    /// Opens a file for writing at its end, creating it if there is none.
+    /// Opens a file for writing at its end, creating it if there is none. Where that can't be done, an error of kind
+    /// [`std::io::ErrorKind::Unsupported`]: a database then begins new files instead.
     fn append(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
 
     /// Creates a log file with room for `capacity` bytes, which read as zeros until they are stored.

@@ -28,7 +28,7 @@ pub mod posix;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use env::Env;
-pub use error::{FileError, Result};
+pub use error::{FileError, Held, Result};
 pub use fs::{
     Access, AppendingLog, FileLock, FileSystem, LockMode, LogFile, RandomAccessFile, SequentialFile,
     WritableFile,

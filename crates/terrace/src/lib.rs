@@ -49,15 +49,21 @@ mod verify;
 mod version;
 mod walk;
 
-pub use cache::BlockCache;
+pub use cache::{BlockCache, BlockStore, CachedBlock};
 pub use db::{Db, FileInfo, LevelInfo, destroy};
 pub use error::{Corruption, Error, ErrorKind, Result};
 pub use iter::{Backward, DbIterator, Forward};
-pub use logger::Logger;
+pub use logger::{Logger, file_logger};
 pub use options::{Options, ReadOptions, WriteOptions};
 pub use repair::{RepairOptions, RepairReport, repair};
 pub use snapshot::Snapshot;
 pub use verify::{Problem, VerifyReport, verify};
+
+/// Table files without a database around them.
+pub mod table {
+    pub use crate::tables::{TableCursor, TableFile};
+    pub use terrace_format::table::{TableBuilder, TableOptions};
+}
 
 pub use terrace_env::{self as env, Env};
 pub use terrace_format::batch::{BatchOp, WriteBatch};

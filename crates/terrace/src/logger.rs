@@ -21,6 +21,21 @@ impl fmt::Debug for dyn Logger {
     }
 }
 
+/// A logger into a fresh file at `path`: each line behind its time, `2026/11/21-20:44:03.000251 Recovering log #3`.
+///
+/// ```
+/// use terrace::{Env, Options, file_logger};
+///
+/// let env = Env::memory();
+/// let logger = file_logger(&env, "what happened".as_ref())?;
+/// logger.log(format_args!("opened {} times", 3));
+/// let options = Options { logger: Some(logger), env, ..Options::default() };
+/// # Ok::<(), terrace::Error>(())
+/// ```
+pub fn file_logger(env: &Env, path: &Path) -> Result<Arc<dyn Logger>> {
+    FileLogger::create(env, path)
+}
+
 /// Drops every line.
 pub(crate) struct NoLogger;
 

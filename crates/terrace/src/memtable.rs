@@ -5,9 +5,10 @@
 //! Records are never removed.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use terrace_format::comparator::Comparator;
-use terrace_format::key::{self, InternalComparator, Kind, Sequence};
+use terrace_format::key::{self, InternalComparator, InternalKey, Kind, MAX_SEQUENCE, Sequence};
 
 use crate::arena::Arena;
 use crate::btree::{Order, Place, Tree};
@@ -87,6 +88,40 @@ impl Memtable {
             let value = (number as u8 == Kind::Put as u8).then(|| value.to_vec());
             Some(Found { sequence: number >> 8, value })
         })
+    }
+
+    /// True if there is a record of a user key from `begin` to `end`, both included; an end that is None is open.
+    pub(crate) fn overlaps(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> bool {
+        let target = begin.map(|begin| InternalKey::new(begin, MAX_SEQUENCE, Kind::SEEK));
+        self.with_order(|contents, order| {
+            let place = match &target {
+                Some(target) => contents.tree.lower_bound(target.as_bytes(), &contents.arena, order),
+                None => contents.tree.first(),
+            };
+            place.is_some_and(|place| {
+                let (found, _) = contents.arena.record(contents.tree.record(place));
+                let user = self.comparator.user();
+                end.is_none_or(|end| user.compare(key::user_key(found), end).is_le())
+            })
+        })
+    }
+
+    /// A copy without the records whose numbers `left_out` names.
+    pub(crate) fn without(&self, left_out: &RangeInclusive<Sequence>) -> Arc<Memtable> {
+        let copy = Memtable::new(self.comparator.clone());
+        self.with_order(|contents, _| {
+            let mut here = contents.tree.first();
+            while let Some(place) = here {
+                let (found, value) = contents.arena.record(contents.tree.record(place));
+                let trailer = key::trailer(found);
+                let value = (trailer as u8 == Kind::Put as u8).then_some(value);
+                if !left_out.contains(&(trailer >> 8)) {
+                    copy.insert(trailer >> 8, std::iter::once((key::user_key(found), value)));
+                }
+                here = contents.tree.next(place);
+            }
+        });
+        copy
     }
 
     /// An iterator over everything, also over what is added while it lives.
@@ -205,6 +240,33 @@ mod tests {
         check(&memtable, "a", 9, Some(Some("3")));
         check(&memtable, "", 9, None);
         check(&memtable, "b", 9, None);
+    }
+
+    #[test]
+    fn ranges_that_have_a_record() {
+        let memtable = memtable(&[("d", Some("1")), ("f", None)]);
+        for (begin, end, expect) in [
+            (None, None, true),
+            (None, Some("c"), false),
+            (None, Some("d"), true),
+            (Some("d"), Some("d"), true),
+            (Some("e"), Some("e"), false),
+            (Some("e"), Some("f"), true),
+            (Some("f"), None, true),
+            (Some("fa"), None, false),
+        ] {
+            let found = memtable.overlaps(begin.map(str::as_bytes), end.map(str::as_bytes));
+            assert_eq!(found, expect, "{begin:?} to {end:?}");
+        }
+    }
+
+    #[test]
+    fn a_copy_without_some_numbers() {
+        let memtable = memtable(&[("a", Some("1")), ("b", Some("2")), ("a", None), ("c", Some("4"))]);
+        let copy = memtable.without(&(2..=3));
+        check(&copy, "a", 9, Some(Some("1")));
+        check(&copy, "b", 9, None);
+        check(&copy, "c", 9, Some(Some("4")));
     }
 
     #[test]

@@ -114,6 +114,20 @@ impl Options {
     }
 }
 
+/// How tables without a database around them are written: their keys are no internal ones.
+impl From<&Options> for TableOptions {
+    fn from(options: &Options) -> TableOptions {
+        let options = options.clipped();
+        TableOptions {
+            comparator: options.comparator,
+            filter: options.filter_policy,
+            block_size: options.block_size,
+            restart_interval: options.block_restart_interval,
+            codec: options.compression,
+        }
+    }
+}
+
 /// How to read.
 ///
 /// ```

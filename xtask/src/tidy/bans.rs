@@ -29,6 +29,8 @@ static BANS: &[Ban] = &[
             ENV,
             BENCH,
             BENCH_COMMAND,
+            ("crates/terrace-capi/src/", "allocates what a C program frees"),
+            ("crates/terrace-capi/build.rs", "lists what to compile"),
             ("crates/terrace-cli/src/input.rs", "opens the text files that a user names"),
             (
                 "crates/terrace-cli/src/inspect/",
@@ -74,6 +76,7 @@ static BANS: &[Ban] = &[
             ("crates/terrace-cli/", "a program"),
             ("crates/terrace-server/", "a program"),
             ("crates/terrace-bench/", "a program"),
+            ("crates/terrace-capi/build.rs", "cargo listens"),
         ],
     },
     Ban {
@@ -201,7 +204,7 @@ mod tests {
     fn locks_outside_of_sync() {
         let expected = format!("{DB}:1: `parking_lot::Mutex`");
         expect(check, &[(DB, "use parking_lot::Mutex;")], &[&expected]);
-        expect(check, &[("crates/terrace/src/sync.rs", "use parking_lot::Mutex;")], &[]);
+        expect(check, &[("crates/terrace-sync/src/lib.rs", "use parking_lot::Mutex;")], &[]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Floors: a room imports only rooms below it.
 //!
 //! ```text
-//!   10  terrace-cli  terrace-server
+//!   10  terrace-cli  terrace-capi  terrace-server
 //!    9  terrace-bench, a command of the cli
 //!    8  txn                                   .
 //!    7  db  destroy  verify  ...              .   inside the crate `terrace`: a module may also
@@ -36,6 +36,7 @@ static CRATES: &[Crate] = &[
     at(2, "terrace-format"),
     at(8, "terrace"),
     at(9, "terrace-bench"),
+    at(10, "terrace-capi"),
     at(10, "terrace-cli"),
     at(10, "terrace-server"),
     Crate { name: "terrace-testkit", floor: 9, dev_only: true },

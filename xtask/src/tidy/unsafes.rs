@@ -11,6 +11,7 @@ static ROOMS: &[(&str, &str)] = &[
     ("crates/terrace-bench/src/engine/rocksdb_c.rs", "calls RocksDB's C functions"),
     ("crates/terrace-bench/src/engine/lmdb_c.rs", "calls LMDB's C functions"),
     ("crates/terrace-bench/src/run/resources.rs", "asks the system for processor time"),
+    ("crates/terrace-capi/", "is called from C and C++, and calls back"),
     ("crates/terrace-env/src/posix", "maps files into memory and locks them"),
     ("crates/terrace-testkit/src/stock", "calls the C functions of the stock library"),
     ("crates/terrace-torture/src/memory.rs", "counts memory around the system's allocator"),

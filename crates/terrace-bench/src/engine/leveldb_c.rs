@@ -43,13 +43,13 @@ pub(super) fn find(path: Option<&Path>) -> Result<Found> {
     }
 }
 
-/// Terrace's library: at `path`, or where it was built beside this program.
+/// Terrace's library: at `path`, or where `make lib` puts it, seen from this program.
 pub(super) fn find_terrace(path: Option<&Path>) -> Result<Found> {
     let built = env::current_exe().ok().and_then(|program| {
-        let candidates = ["libleveldb.so.1d", "libleveldb.so", "libterrace_leveldb.so"];
+        let candidates = ["libleveldb.so.1d", "../dropin/libleveldb.so.1d"];
         candidates.iter().map(|name| program.with_file_name(name)).find(|candidate| candidate.exists())
     });
-    let missing = "not built beside this program; name it with terrace-c=PATH";
+    let missing = "not built: make lib, or name it with terrace-c=PATH";
     found(&path.map(Path::to_owned).or(built).ok_or(missing)?)
 }
 

@@ -59,6 +59,7 @@ pub(super) struct Writable {
     file: Box<dyn WritableFile>,
     site: Site,
     buffer: Vec<u8>,
+    closed: bool,
 }
 
 /// More than this is not kept back.
@@ -66,7 +67,7 @@ const BUFFER: usize = 64 * 1024;
 
 impl Writable {
     pub(super) fn new(file: Box<dyn WritableFile>, site: Site) -> Writable {
-        Writable { file, site, buffer: Vec::new() }
+        Writable { file, site, buffer: Vec::new(), closed: false }
     }
 
     fn hand_over(&mut self) -> Result<()> {
@@ -79,6 +80,8 @@ impl Writable {
 impl WritableFile for Writable {
     fn append(&mut self, data: &[u8]) -> Result<()> {
         match self.site.decide(Op::Append) {
+            // It knows how to refuse that.
+            None if self.closed => self.file.append(data),
             None => {
                 self.buffer.extend_from_slice(data);
                 if self.buffer.len() > BUFFER { self.hand_over() } else { Ok(()) }
@@ -106,12 +109,16 @@ impl WritableFile for Writable {
     fn close(&mut self) -> Result<()> {
         self.site.pass(Op::Close, "close").inspect_err(|_| self.buffer.clear())?;
         self.hand_over()?;
+        self.closed = true;
         self.file.close()
     }
 }
 
 impl Drop for Writable {
     fn drop(&mut self) {
+        if self.closed {
+            return;
+        }
         let _ = self.hand_over(); // without a word about errors, as the trait says
     }
 }

@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::error::{FileError, Result};
+use crate::error::{FileError, Held, Result};
 use crate::fs::{
     Access, FileLock, FileSystem, LockMode, LogFile, RandomAccessFile, SequentialFile, WritableFile,
 };
@@ -227,9 +227,7 @@ impl FileSystem for MemFs {
         };
         let inode = found.map_err(fail("lock", path))?;
         if !world.locks.admits(&inode, mode) {
-            let held =
-                io::Error::new(io::ErrorKind::WouldBlock, "the database is already open in this process");
-            return Err(fail("lock", path)(held));
+            return Err(fail("lock", path)(Held::Here.into()));
         }
         world.locks.add(inode, mode);
         Ok(Box::new(handles::Lock(Handle::new(&self.world, &mut world, inode, path))))

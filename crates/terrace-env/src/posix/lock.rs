@@ -26,7 +26,7 @@ use rustix::fs::{FlockOperation, flock};
 use terrace_mutants::mutant;
 
 use crate::claims::Claims;
-use crate::error::{FileError, Result};
+use crate::error::{FileError, Held, Result};
 use crate::fs::{FileLock, LockMode};
 
 /// A file, whatever its path.
@@ -97,7 +97,7 @@ fn admit(held: &Claims<Identity>, identity: Identity, mode: LockMode) -> io::Res
     if held.admits(&identity, mode) {
         return Ok(());
     }
-    Err(io::Error::new(io::ErrorKind::WouldBlock, "the database is already open in this process"))
+    Err(Held::Here.into())
 }
 
 fn open(path: &Path, mode: LockMode) -> io::Result<File> {
@@ -118,9 +118,7 @@ fn lock_flock(file: &File, mode: LockMode) -> io::Result<()> {
 /// Two answers of the system mean "somebody else has it".
 fn refused(e: io::Error) -> io::Error {
     match e.raw_os_error() {
-        Some(libc::EAGAIN | libc::EACCES) => {
-            io::Error::new(io::ErrorKind::WouldBlock, "the database is open in another process")
-        }
+        Some(libc::EAGAIN | libc::EACCES) => Held::Elsewhere.into(),
         _ => e,
     }
 }

@@ -21,6 +21,8 @@ pub(super) struct Fragments<R> {
     block_start: u64,
     /// It is whole, or it is the last of the file and shorter.
     filled: bool,
+    /// A damaged fragment costs only itself where its length leads to a sound one.
+    salvages: bool,
     pub(super) skipped: Skipped,
 }
 
@@ -59,7 +61,19 @@ pub(super) struct Place {
 impl<R: Read> Fragments<R> {
     pub(super) fn new(source: R) -> Fragments<R> {
         let skipped = Skipped::default();
-        Fragments { source, block: Vec::new(), at: 0, block_start: 0, filled: false, skipped }
+        Fragments {
+            source,
+            block: Vec::new(),
+            at: 0,
+            block_start: 0,
+            filled: false,
+            salvages: false,
+            skipped,
+        }
+    }
+
+    pub(super) fn salvaging(source: R) -> Fragments<R> {
+        Fragments { salvages: true, ..Fragments::new(source) }
     }
 
     /// Reads one fragment, or passes over what is not one.
@@ -111,11 +125,27 @@ impl<R: Read> Fragments<R> {
         }
         let (computed, stored) = (checksum(kind, payload), u32::from_le_bytes([c0, c1, c2, c3]));
         if computed != stored {
-            let dropped = self.skip_rest();
+            let dropped = match self.sound_behind(start + len).filter(|_| self.salvages) {
+                Some(next) => self.skip_to(next),
+                None => self.skip_rest(),
+            };
             return Found::Damaged(Damage { flaw: Flaw::checksum(offset, computed, stored), dropped });
         }
         self.at = start + len;
         Found::Fragment(Place { kind, offset, payload: start..self.at })
+    }
+
+    /// The first place, from `at` on and from one length to the next, where a fragment's checksum is right.
+    fn sound_behind(&self, mut at: usize) -> Option<usize> {
+        loop {
+            let [c0, c1, c2, c3, l0, l1, kind] = *self.block.get(at..)?.first_chunk()?;
+            let start = at + HEADER_SIZE;
+            let payload = self.block.get(start..start + usize::from(u16::from_le_bytes([l0, l1])))?;
+            if checksum(kind, payload) == u32::from_le_bytes([c0, c1, c2, c3]) && kind != kind::ZERO {
+                return Some(at);
+            }
+            at = start + payload.len();
+        }
     }
 
     /// A fragment that is longer than what is left: damage, or the end of the file before its writer was done.
@@ -149,6 +179,13 @@ impl<R: Read> Fragments<R> {
     /// The block that was read is shorter than a block: the file ends here.
     fn is_last(&self) -> bool {
         self.block.len() < BLOCK_SIZE
+    }
+
+    fn skip_to(&mut self, next: usize) -> usize {
+        let skipped = next - self.at;
+        self.skipped.other = true;
+        self.at = next;
+        skipped
     }
 
     /// Passes over the rest of the block and says how much that was.

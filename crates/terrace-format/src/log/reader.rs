@@ -80,14 +80,17 @@ enum Next {
 impl<R: Read> LogReader<R> {
     /// Reads from `source`, which stands at the start of the log.
     pub fn new(source: R) -> LogReader<R> {
-        LogReader {
-            fragments: Fragments::new(source),
-            joined: Vec::new(),
-            begun: None,
-            pending: None,
-            end: 0,
-            damaged: false,
-        }
+        LogReader::of(Fragments::new(source))
+    }
+
+    /// As [`LogReader::new`], for whoever wants every record that can be had: where the length of a damaged fragment
+    /// leads to one whose checksum is right, only the damaged one is given up, and not the rest of its block.
+    pub fn salvaging(source: R) -> LogReader<R> {
+        LogReader::of(Fragments::salvaging(source))
+    }
+
+    fn of(fragments: Fragments<R>) -> LogReader<R> {
+        LogReader { fragments, joined: Vec::new(), begun: None, pending: None, end: 0, damaged: false }
     }
 
     /// The next record or damage; None at the end of the file, and ever after.

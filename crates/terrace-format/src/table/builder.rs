@@ -94,6 +94,17 @@ impl<W: Write> TableBuilder<W> {
         Ok(())
     }
 
+    /// Goes on with the block size, the restart interval and the codec of `options`: from the next data block on, and for
+    /// what [`TableBuilder::finish`] writes. The comparator and the filter stay.
+    pub fn set_blocks(&mut self, options: &TableOptions) -> io::Result<()> {
+        self.flush_block()?;
+        self.options.block_size = options.block_size;
+        self.options.restart_interval = options.restart_interval;
+        self.blocks.codec = options.codec;
+        self.data = BlockBuilder::new(options.restart_interval);
+        Ok(())
+    }
+
     /// Ends the data block here, unless it is empty.
     pub fn flush_block(&mut self) -> io::Result<()> {
         if self.data.is_empty() {

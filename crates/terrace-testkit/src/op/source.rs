@@ -11,6 +11,8 @@ pub struct Shape {
     pub order: Order,
     /// How many ordinary keys there are.
     pub keys: u64,
+    /// The shortest ordinary value, in bytes.
+    pub value_min: u64,
     /// The longest ordinary value, in bytes.
     pub value_max: u64,
     /// What stock LevelDB lacks: bounds, prefixes, zstd.
@@ -27,6 +29,7 @@ impl Shape {
         Shape {
             order: rng.pick(&[Order::Bytewise, Order::Bytewise, Order::Reverse, Order::Shortlex]),
             keys: rng.pick(&[10, 100, 1_000, 5_000]),
+            value_min: 0,
             value_max: rng.pick(&[100, 1_000, 4_000]),
             own: true,
             upheavals: false,
@@ -143,7 +146,7 @@ impl Source {
         let len = match self.rng.below(2_000) {
             0 => self.rng.skewed(100_000),
             1 if self.rng.one_in(4) => 1 << 20,
-            _ => self.rng.skewed(self.shape.value_max),
+            _ => self.shape.value_min + self.rng.skewed(self.shape.value_max - self.shape.value_min),
         };
         Value { len: len as u32, seed: self.rng.next_u64() as u32 }
     }

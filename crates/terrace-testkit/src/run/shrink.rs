@@ -16,7 +16,11 @@ use crate::op::{KINDS, Op, Range, Step, Write};
 /// A list of so many operations is short enough.
 const SHORT: usize = 30;
 
-/// Shrinks `ops`, for which `fails` is true, by attempts of at most `budget` operations in all.
+/// Bytes of values that take as long as an operation without any.
+const BYTES_OF_ONE: usize = 2048;
+
+/// Shrinks `ops`, for which `fails` is true, by attempts of at most `budget` operations in all; one with a large value
+/// counts as several.
 pub fn shrink(ops: Vec<Op>, budget: usize, fails: &mut dyn FnMut(&[Op]) -> bool) -> Vec<Op> {
     let mut shrinker = Shrinker { ops, budget, fails };
     loop {
@@ -43,7 +47,7 @@ struct Shrinker<'a> {
 impl Shrinker<'_> {
     /// Goes on with `ops` if they fail.
     fn attempt(&mut self, ops: Vec<Op>) -> bool {
-        let Some(left) = self.budget.checked_sub(ops.len()) else { return false };
+        let Some(left) = self.budget.checked_sub(cost(&ops)) else { return false };
         self.budget = left;
         let fails = (self.fails)(&ops);
         if fails {
@@ -121,6 +125,12 @@ impl Shrinker<'_> {
             }
         }
     }
+}
+
+fn cost(ops: &[Op]) -> usize {
+    let writes = ops.iter().flat_map(Op::writes);
+    let bytes: usize = writes.filter_map(|write| write.value()).map(|value| value.len as usize).sum();
+    ops.len() + bytes / BYTES_OF_ONE
 }
 
 /// The operation, or what of it does not concern the keys.

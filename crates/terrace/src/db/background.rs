@@ -15,7 +15,7 @@ use super::{Engine, Frozen, MergeRange, State, Target};
 use crate::compaction::policy::leveled;
 use crate::compaction::{self, Job, Reason, flush};
 use crate::error::Result;
-use crate::sync::{Arc, Ordering};
+use crate::sync::{Arc, Condvar, Mutex, Ordering};
 use crate::version::{KeyRange, total_size};
 
 /// A merge that somebody waits for.
@@ -29,6 +29,39 @@ pub(super) struct Manual {
 impl Manual {
     fn range(&self) -> KeyRange<'_> {
         KeyRange { begin: self.begin.as_deref(), end: self.end.as_deref() }
+    }
+}
+
+/// How many jobs hold the engine. A job says that it is done while it still does: what a closed database shared with its
+/// opener, who may take it apart when `close` returns, has to wait for the last one to let go.
+#[derive(Default)]
+pub(super) struct Jobs {
+    count: Mutex<usize>,
+    none: Condvar,
+}
+
+/// One of them.
+struct Hold(Arc<Jobs>);
+
+impl Jobs {
+    fn hold(jobs: &Arc<Jobs>) -> Hold {
+        *jobs.count.lock() += 1;
+        Hold(Arc::clone(jobs))
+    }
+
+    /// Returns when there is none.
+    pub(super) fn wait(&self) {
+        let mut count = self.count.lock();
+        while *count > 0 {
+            self.none.wait(&mut count);
+        }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        *self.0.count.lock() -= 1;
+        self.0.none.notify_all();
     }
 }
 
@@ -50,7 +83,13 @@ impl Engine {
     fn queue(&self, lane: Lane, job: fn(&Engine)) -> bool {
         // Gone only while the database is being dropped: then nothing is queued any more.
         let Some(engine) = self.me.upgrade() else { return false };
-        self.options.env.scheduler.schedule(lane, Box::new(move || job(&engine)));
+        let hold = Jobs::hold(&self.jobs);
+        let job = move || {
+            let _hold = hold; // Declared first, so that it goes last.
+            let engine = engine;
+            job(&engine);
+        };
+        self.options.env.scheduler.schedule(lane, Box::new(job));
         true
     }
 
@@ -121,7 +160,9 @@ impl Engine {
             }
             Err(Failure::Unknown(error)) => return Err(error),
         }
-        // Its contents are in a durable table. A leftover is removed at the next open.
+        // Its contents are in a durable table. Closed first: some file systems keep, or count, what is removed open.
+        self.durability.forget_logs(frozen.next_log);
+        // A leftover is removed at the next open.
         let _ = env.fs.remove(&self.path_of(FileName::Log(frozen.log)));
         let stats =
             LevelStats { time: clock.monotonic().saturating_sub(start), bytes_read: 0, bytes_written: size };
@@ -148,11 +189,16 @@ impl Engine {
         };
         let _guard = Unwinding::new(self, clear);
         let job = self.pick();
+        let step = job.as_ref().and_then(ManualStep::of);
         let merged = job.map_or(Ok(()), |job| self.merge(&job));
-        // While the job still counts as running, so that nobody has closed the database and made it anew.
+        // While the job still counts as running, so that nobody has closed the database and made it anew; and before
+        // who waits for the merge goes on, so that he finds the space free.
         self.remove_doomed();
         let mut state = self.state.lock();
         clear(&mut state);
+        if let (Ok(()), Some(step)) = (&merged, step) {
+            step.done(&mut state);
+        }
         let merged = match merged {
             // Given up because the database closes.
             Err(_) if self.closing.load(Ordering::Relaxed) => Ok(()),
@@ -207,7 +253,7 @@ impl Engine {
         let outcome = compaction::run(job, &self.merge_environment())?;
         let mut edit = job.edit();
         edit.added.extend(outcome.files.iter().map(|file| (level, file.clone())));
-        match self.install(|_| edit, |state| finish_manual(state, job)) {
+        match self.install(|_| edit, |_| ()) {
             Ok(()) => {}
             Err(Failure::Before(error)) => {
                 compaction::remove_tables(&self.options.env, &self.directory, &outcome.files);
@@ -251,8 +297,10 @@ impl Engine {
     }
 
     pub(super) fn compact_range(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
-        self.flush(Target::Level0)?;
         let range = KeyRange { begin, end };
+        // What has nothing to do with the range goes where any flush would put it.
+        let touched = self.present.view().memtable.overlaps(begin, end);
+        self.flush(if touched { Target::Level0 } else { Target::AnyLevel })?;
         let version = Arc::clone(&self.present.view().version);
         // Level 0 is merged in any case; the last level has nowhere to go.
         let deepest = (1..LEVELS).rev().find(|&level| version.overlaps_level(level, range)).unwrap_or(1);
@@ -277,14 +325,28 @@ impl Engine {
     }
 }
 
-/// Notes that `job` did the first part of the merge that is waited for, or all of it.
-fn finish_manual(state: &mut State, job: &Job) {
-    let Reason::Manual(id) = job.reason else { return };
-    // Gone if who asked has given up.
-    let Some(manual) = state.manual.iter_mut().find(|manual| manual.id == id) else { return };
-    match &job.pointer {
-        Some(pointer) if job.level > 0 => manual.begin = Some(pointer.user_key().to_vec()),
-        // All of level 0 that was in the range is gone; what has come since was not asked for.
-        _ => state.manual.retain(|manual| manual.id != id),
+/// What a job does of the merge that somebody waits for.
+struct ManualStep {
+    id: u64,
+    /// Where the rest begins, unless this is all.
+    rest: Option<Vec<u8>>,
+}
+
+impl ManualStep {
+    fn of(job: &Job) -> Option<ManualStep> {
+        let Reason::Manual(id) = job.reason else { return None };
+        // All of level 0 that was in the range goes at once; what comes meanwhile was not asked for.
+        let rest = job.pointer.as_ref().filter(|_| job.level > 0);
+        Some(ManualStep { id, rest: rest.map(|pointer| pointer.user_key().to_vec()) })
+    }
+
+    /// Notes that the job is done.
+    fn done(self, state: &mut State) {
+        // Gone if who asked has given up.
+        let Some(manual) = state.manual.iter_mut().find(|manual| manual.id == self.id) else { return };
+        match self.rest {
+            Some(rest) => manual.begin = Some(rest),
+            None => state.manual.retain(|manual| manual.id != self.id),
+        }
     }
 }

@@ -16,7 +16,7 @@ use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
 
 /// The logs that are needed, and how far they are durable.
 pub(crate) struct Durability {
-    /// Oldest first, the present one last. Changed under the engine's `commit`.
+    /// Oldest first, the present one last. Grows under the engine's `commit`, and shrinks when one is in a table.
     logs: Mutex<Vec<Log>>,
     /// Writes so far: a syncing writer waits for its own number. Release after the store into the log.
     writes: AtomicU64,
@@ -61,6 +61,11 @@ impl Durability {
         let mut logs = self.logs.lock();
         logs.retain(|log| log.number >= needed);
         logs.push(log);
+    }
+
+    /// Forgets the logs below `needed`: what they hold is in durable tables.
+    pub(crate) fn forget_logs(&self, needed: u64) {
+        self.logs.lock().retain(|log| log.number >= needed);
     }
 
     /// Returns when write number `write` is durable. `check` says why it can't become so any more; `flush` is

@@ -71,8 +71,13 @@ impl Engine {
         manifest.append(&edit)
     }
 
-    /// Removes the table files that belong to no version that counts or is read.
+    /// Removes the table files that belong to no version that counts or is read. After closing they are the next
+    /// opener's to remove: a file of that name may be another by then.
     pub(super) fn remove_doomed(&self) {
+        let lock = self.lock.lock();
+        if lock.is_none() {
+            return;
+        }
         let mut state = self.state.lock();
         let free = state.doomed.take_free();
         drop(state);

@@ -46,7 +46,7 @@ use crate::snapshot::{Snapshot, Snapshots};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering, Weak};
 use crate::tables::TableCache;
 use crate::version::{FileMeta, Manifest, Version, VersionSet, WornFile};
-use background::Manual;
+use background::{Jobs, Manual};
 use doomed::Doomed;
 use durable::Durability;
 use present::Present;
@@ -107,7 +107,10 @@ struct Engine {
     /// Notified after each change of `state` that somebody may wait for.
     changed: Condvar,
 
-    /// Released last.
+    /// Jobs that hold this.
+    jobs: Arc<Jobs>,
+
+    /// Released last. Taken before `state`; files are removed only while it is held.
     lock: Mutex<Option<Box<dyn FileLock>>>,
 }
 
@@ -310,7 +313,8 @@ impl Db {
 
     /// As [`Db::write`]. With [`WriteOptions::sync`] the batch, and every write before it, is on the medium when this
     /// returns; concurrent calls share one flush of the device. Other threads may read the batch a little before
-    /// that. If the sync fails, whether the batch survives a power cut is unknown and further writes are refused.
+    /// that. If the sync fails, whether the batch survives a power cut is unknown, further writes are refused, and reads
+    /// that start after this returned do not see the batch.
     ///
     /// ```
     /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
@@ -568,6 +572,33 @@ impl Db {
         Arc::into_inner(self.handle).map_or(Ok(()), |handle| handle.engine.close())
     }
 
+    /// Closes the database for every handle and iterator, as [`Db::close`] does for the last one.
+    ///
+    /// Writes are refused from then on. Iterators and reads go on with the state that they have, unless another opener
+    /// removes a file that they have not opened yet: then they fail.
+    ///
+    /// # Errors
+    ///
+    /// If the log could not be made durable. Everything is closed all the same.
+    ///
+    /// ```
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// let mut forgotten = db.iter();
+    /// db.shut()?;
+    /// let again = terrace::Db::open("cities", &options)?;
+    /// again.delete(b"CH/Bern")?;
+    /// forgotten.seek_to_first();
+    /// assert_eq!(forgotten.key(), b"CH/Bern");
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn shut(&self) -> Result<()> {
+        let outcome = self.engine().close();
+        self.engine().jobs.wait();
+        outcome
+    }
+
     fn engine(&self) -> &Engine {
         &self.handle.engine
     }
@@ -584,6 +615,7 @@ impl Drop for Handle {
         if let Err(error) = self.engine.close() {
             self.engine.logger.log(format_args!("Closing: {error}"));
         }
+        self.engine.jobs.wait();
     }
 }
 

@@ -276,10 +276,11 @@ impl Opening<'_> {
         self.recovered.set.guarded |= !self.options.compression.portable;
         let mut manifest = Manifest::new(&self.options.env, self.directory, self.options.max_file_size);
         manifest.succeeds(self.recovered.manifest);
-        let closed = replayed.resumable.is_some() && self.recovered.ours;
+        let closed = replayed.closed && replayed.resumable.is_some() && self.recovered.ours;
         let small = self.recovered.resumable.filter(|&length| length < self.options.max_file_size);
         if let Some(length) = small.filter(|_| self.options.reuse_logs && closed && !self.newly_guarded()) {
-            manifest.resume(self.recovered.manifest, length)?;
+            // What can't be gone on with is begun anew.
+            supported(manifest.resume(self.recovered.manifest, length))?;
         }
         Ok(manifest)
     }
@@ -302,9 +303,15 @@ impl Opening<'_> {
             false => replayed.last_sequence,
         };
         let resumable = replayed.resumable.filter(|_| self.options.reuse_logs && self.recovered.ours);
-        let (log, framer) = match (logs.last(), resumable) {
-            (Some(&number), Some(length)) => (self.resume_log(number, length)?, Framer::at(length)),
-            _ => {
+        let resumed = match (logs.last(), resumable) {
+            (Some(&number), Some(length)) => {
+                supported(self.resume_log(number, length))?.map(|log| (log, Framer::at(length)))
+            }
+            _ => None,
+        };
+        let (log, framer) = match resumed {
+            Some(resumed) => resumed,
+            None => {
                 let empty = Memtable::new(self.comparator.clone());
                 let memtable = std::mem::replace(&mut replayed.memtable, empty);
                 if !memtable.is_empty() {
@@ -314,7 +321,8 @@ impl Opening<'_> {
             }
         };
         let memtable = Arc::clone(&replayed.memtable);
-        Ok(LogTail { log, framer, memtable, sequence, broken: false, record: Vec::new() })
+        let resumed = framer.offset() > 0;
+        Ok(LogTail { log, framer, memtable, sequence, broken: false, resumed, record: Vec::new() })
     }
 
     fn resume_log(&self, number: u64, length: u64) -> Result<Log> {
@@ -375,8 +383,17 @@ impl Opening<'_> {
             manifest: Mutex::new(manifest),
             state: Mutex::new(State::new(set, memtable)),
             changed: Condvar::new(),
+            jobs: Arc::default(),
             lock: Mutex::new(lock),
         })
+    }
+}
+
+/// None if the file system has no way to do it.
+fn supported<T>(outcome: Result<T>) -> Result<Option<T>> {
+    match outcome {
+        Err(Error::Io(error)) if error.is_unsupported() => Ok(None),
+        outcome => outcome.map(Some),
     }
 }
 

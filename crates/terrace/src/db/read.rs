@@ -7,7 +7,7 @@ use terrace_mutants::mutant;
 
 use super::{Engine, Handle, View};
 use crate::error::{Error, Result};
-use crate::iter::{DbIterator, MergeIter, Owner, Source, Visible};
+use crate::iter::{DbIterator, MergeIter, Owner, SAMPLE_PERIOD, Source, Visible};
 use crate::options::ReadOptions;
 use crate::sync::{Arc, Ordering};
 use crate::tables::BlockRead;
@@ -86,6 +86,10 @@ impl Owner for Reader {
     fn sample(&self, internal_key: &[u8]) {
         let worn = self.view.as_ref().and_then(|view| view.version.charge(internal_key));
         self.handle.engine.note_worn(worn);
+    }
+
+    fn until_sample(&self) -> usize {
+        self.handle.engine.options.env.random.below(2 * SAMPLE_PERIOD as u64) as usize
     }
 }
 

@@ -4,7 +4,8 @@
 //!
 //! - *Terrace's*, for logs beside a manifest that Terrace wrote. Sequence numbers run without a gap through a log and
 //!   into the next, so replay ends for good at the first gap, whatever made it: behind it lie writes that came after
-//!   lost ones. In a log that was closed a gap is no crash's, and is passed over.
+//!   lost ones. In a log that was closed a gap is no crash's, and is passed over; so is one between a log that was closed
+//!   and the next, which somebody else put there.
 //! - *LevelDB's*, for all others: what is damaged is left out.
 //!
 //! Damage is reported to the info log, or with `paranoid_checks` an error. A record that breaks off with nothing behind
@@ -52,11 +53,13 @@ pub(super) struct Replayed {
     pub(super) before_last_log: Sequence,
     /// The number behind the last record, once there was one.
     next: Option<Sequence>,
+    /// True if the last log so far was closed: it ends with a batch without operations.
+    pub(super) closed: bool,
     /// The last memtable, which may be empty.
     pub(super) memtable: Arc<Memtable>,
     /// Logs from which whole records were left out, for somebody to look at.
     pub(super) set_aside: Vec<u64>,
-    /// The length of the last log, if it was closed and its records are all in `memtable`.
+    /// The length of the last log, if it was closed or is empty, and its records are all in `memtable`.
     ///
     /// Only then is it known to be durable. A sync of a log that was not closed may have failed, and the system may take
     /// pages that it could not write for written: readers see them, and no later sync makes them last.
@@ -92,6 +95,7 @@ impl Replay<'_> {
             last_sequence: self.last_sequence,
             before_last_log: self.last_sequence,
             next: None,
+            closed: false,
             memtable: Memtable::new(self.comparator.clone()),
             set_aside: Vec::new(),
             resumable: None,
@@ -117,13 +121,16 @@ impl Replay<'_> {
         let mut strict = self.strict;
         // True while the memtable holds what is in this log, no less and no more.
         let mut whole = done.memtable.is_empty();
-        let (mut broken_off, mut closed) = (None, false);
+        let mut broken_off = None;
+        // Nothing of ours follows a closed log without a manifest that makes it needless: what does follow is none of
+        // our logs, and may begin anywhere.
+        let mut may_jump = std::mem::take(&mut done.closed);
         done.before_last_log = done.last_sequence;
         while let Some(item) = read(&mut reader, path)? {
             let (offset, data) = match item {
                 Item::Record { offset, data } => (offset, data),
                 Item::Damage { flaw, .. } => {
-                    (whole, closed) = (false, false);
+                    (whole, done.closed) = (false, false);
                     match flaw.kind {
                         FlawKind::Truncated if strict => broken_off = Some(flaw),
                         _ => self.report(path, &flaw)?,
@@ -140,6 +147,8 @@ impl Replay<'_> {
                     continue;
                 }
             };
+            done.closed = batch.is_empty();
+            let jumps = std::mem::take(&mut may_jump);
             if let Some(flaw) =
                 done.out_of_order(offset, &batch).filter(|_| strict && !mutant!(RecordPassedOver))
             {
@@ -148,17 +157,17 @@ impl Replay<'_> {
                 if done.is_repeated(&batch) {
                     continue;
                 }
-                if !self.was_closed(path)? {
+                if !jumps && !self.was_closed(path)? {
                     return self.stop(reader, path, number, done);
                 }
-                strict = false;
+                strict = jumps;
             }
-            closed = batch.is_empty();
             whole &= !self.apply(&batch, done)?;
         }
         let tail = reader.tail();
         // Not with room behind the end, or a torn record.
-        closed &= self.env.fs.len(path)? == tail.end;
+        let length = self.env.fs.len(path)?;
+        let closed = done.closed && length == tail.end;
         if self.strict && !closed && self.ends_with_mark(path)? {
             // A length that rotted makes a record seem to break off, and takes all behind it along.
             let found = "a record that breaks off in a log that was closed";
@@ -168,9 +177,9 @@ impl Replay<'_> {
             self.logger
                 .log(format_args!("Log #{number} ends in the middle of a record, behind {} bytes", tail.end));
         }
-        done.resumable = (whole && closed).then_some(tail.end);
+        done.resumable = (whole && (closed || length == 0)).then_some(tail.end);
         if mutant!(TornLogGoneOn) {
-            done.resumable = whole.then_some(self.env.fs.len(path)?);
+            done.resumable = whole.then_some(length);
         }
         Ok(Next::GoOn)
     }

@@ -57,6 +57,8 @@ pub(super) struct LogTail {
     pub(super) sequence: Sequence,
     /// True after a store that failed for want of space: the log ends here, and the next write begins a new one.
     pub(super) broken: bool,
+    /// True if an earlier run began the log.
+    pub(super) resumed: bool,
     /// The record under construction; kept for its memory.
     pub(super) record: Vec<u8>,
 }
@@ -65,8 +67,10 @@ impl LogTail {
     /// Stores a record at the end of the log. On an error the end has not moved.
     pub(super) fn append(&mut self, record: &[u8]) -> Result<()> {
         let mut framer = self.framer.clone();
-        // A record that fits a block is never split: a reader of a torn log then loses it whole or not at all.
-        for fragment in framer.frame(record, true) {
+        // In a log that is filled in any order a record that fits a block is never split: a reader of a torn log then
+        // loses it whole or not at all. One that grows is torn at its end only, and is LevelDB's byte for byte.
+        let whole = self.log.file.capacity() > 0;
+        for fragment in framer.frame(record, whole) {
             let stored = self.log.file.store(fragment.offset, &fragment.header, fragment.payload);
             if mutant!(NoSpaceTearsLog) {
                 self.framer =

@@ -10,6 +10,7 @@
 //!
 //! The lock is a barging one: a writer that runs need not hand over to one that sleeps.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use terrace_format::batch::{BatchOp, MAX_LEN, WriteBatch};
@@ -39,6 +40,7 @@ impl Engine {
         }
         let mut commit = self.commit.lock();
         let tail = commit.as_mut().ok_or_else(closed)?;
+        let first = tail.sequence + 1;
         // A log that ends with a batch of nothing counts as closed, so a user's is not written.
         if batch.is_empty() {
             self.refusal.check()?;
@@ -46,9 +48,27 @@ impl Engine {
             self.make_room(tail)?;
             self.append(tail, batch)?;
         }
-        let write = self.durability.last_write();
+        let (last, write) = (tail.sequence, self.durability.last_write());
         drop(commit);
-        if options.sync { self.sync_to(write) } else { Ok(()) }
+        if !options.sync {
+            return Ok(());
+        }
+        self.sync_to(write).inspect_err(|_| self.take_back(first..=last))
+    }
+
+    /// Hides a write whose sync failed from reads that start from now on: whoever made it is told that it failed. What
+    /// the device has of it is unknown, and writes are refused already.
+    fn take_back(&self, numbers: RangeInclusive<Sequence>) {
+        let mut commit = self.commit.lock();
+        let mut state = self.state.lock();
+        state.memtable = state.memtable.without(&numbers);
+        if let Some(tail) = commit.as_mut() {
+            tail.memtable = Arc::clone(&state.memtable);
+        }
+        for frozen in &mut state.frozen {
+            frozen.memtable = frozen.memtable.without(&numbers);
+        }
+        self.publish(&state);
     }
 
     /// Steps 2 to 4.
@@ -126,11 +146,16 @@ impl Engine {
 
     /// Freezes the memtable and begins a new log and a new memtable. On an error nothing has changed.
     pub(super) fn switch(&self, tail: &mut LogTail, target: Target) -> Result<()> {
+        if tail.resumed {
+            // Behind the mark of a closed log that was gone on with: without what follows it, a replay would take the
+            // log for closed, and the next one for somebody else's.
+            tail.log.file.sync().map_err(Error::from).inspect_err(|error| self.refuse(error))?;
+        }
         let log = Log::create(&self.options, &self.directory, self.new_file_number())?;
         let memtable = Memtable::new(self.comparator.clone());
         let old_log = std::mem::replace(&mut tail.log, log.clone());
         tail.framer = Framer::at(0);
-        tail.broken = false;
+        (tail.broken, tail.resumed) = (false, false);
         let old = std::mem::replace(&mut tail.memtable, Arc::clone(&memtable));
         let mut state = self.state.lock();
         // Logs from before the manifest's log number are in tables.

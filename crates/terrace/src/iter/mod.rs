@@ -7,7 +7,7 @@ mod visible;
 pub(crate) use concat::{ConcatIter, Runs};
 pub(crate) use merge::MergeIter;
 pub use visible::{Backward, DbIterator, Forward};
-pub(crate) use visible::{Owner, Visible};
+pub(crate) use visible::{Owner, SAMPLE_PERIOD, Visible};
 
 use crate::error::Result;
 use crate::memtable::MemtableIter;

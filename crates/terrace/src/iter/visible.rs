@@ -21,10 +21,14 @@ use crate::walk::InternalIterator;
 pub(crate) trait Owner: Send + Sync {
     /// Told about one entry in roughly every mebibyte read.
     fn sample(&self, internal_key: &[u8]);
+
+    /// The bytes to read until the next sample: any number, so that walks over the same entries again and again tell of
+    /// others each time.
+    fn until_sample(&self) -> usize;
 }
 
-/// Bytes read between two samples.
-const SAMPLE_PERIOD: usize = 1 << 20;
+/// Bytes read between two samples, on average.
+pub(crate) const SAMPLE_PERIOD: usize = 1 << 20;
 
 /// A walk over a database in key order, both ways, at the state of one moment.
 ///
@@ -56,6 +60,7 @@ pub struct DbIterator {
 
 impl DbIterator {
     pub(crate) fn new(mut walk: Visible, owner: Arc<dyn Owner>) -> DbIterator {
+        walk.until_sample = owner.until_sample();
         walk.sampler = Some(Arc::clone(&owner));
         DbIterator { walk, _owner: Some(owner) }
     }
@@ -601,8 +606,8 @@ impl Visible {
         match self.until_sample.checked_sub(read) {
             Some(left) => self.until_sample = left,
             None => {
-                self.until_sample = SAMPLE_PERIOD;
                 if let Some(owner) = &self.sampler {
+                    self.until_sample = owner.until_sample();
                     owner.sample(self.merge.key());
                 }
             }

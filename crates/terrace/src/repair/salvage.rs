@@ -3,7 +3,7 @@
 //! ```text
 //!   table   index good   every block that it leads to, but for damaged ones
 //!           index bad    blocks found by their checksums               (blocks)
-//!   log                  every whole record, by LevelDB's rules: damage is passed over
+//!   log                  every whole record: damage is passed over
 //! ```
 //!
 //! Entries keep their sequence numbers: nothing is newer or older than it was.

@@ -1,7 +1,8 @@
 //! All of one log, from its first record to its end.
 //!
 //! A log that ends inside a record simply ends there: that is how a crash looks. Everything else that is not the next
-//! batch of operations is damage, reported and passed over. An error of a read is no damage, and ends the walk.
+//! batch of operations is damage, reported and passed over, no more of it than must be: replay gives up the rest of a
+//! block where this gives up one record. An error of a read is no damage, and ends the walk.
 
 use std::path::Path;
 
@@ -61,7 +62,7 @@ pub(crate) fn walk_log(
     row: &mut Row,
     meet: &mut dyn FnMut(Logged<'_>) -> Result<()>,
 ) -> Result<Tail> {
-    let mut records = LogReader::new(Reading(env.fs.open_sequential(path)?));
+    let mut records = LogReader::salvaging(Reading(env.fs.open_sequential(path)?));
     let damage = |at, what| Logged::Damage(Corruption { path: path.to_path_buf(), at: Some(at), what });
     // A record that breaks off in front of room that was set aside: where a process was killed, if nothing follows.
     let mut broken_off = None;

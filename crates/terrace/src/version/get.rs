@@ -62,14 +62,15 @@ impl Version {
     }
 }
 
-/// Counts a stop against `file`; it is worn when its allowance ends.
+/// Counts a stop against `file`; it is worn when its allowance has ended. Said again at each further stop: while another
+/// worn file waits for its merge, this one is forgotten.
 fn wear(file: WornFile) -> Option<WornFile> {
     wear_out(&file.1.allowed_seeks).then_some(file)
 }
 
-/// True for one of those who count against an allowance: the one whose count uses it up.
+/// True for who counts against an allowance that ends with that, or has ended.
 pub(crate) fn wear_out(allowance: &AtomicI64) -> bool {
-    allowance.fetch_sub(1, Ordering::Relaxed) == 1
+    allowance.fetch_sub(1, Ordering::Relaxed) <= 1
 }
 
 struct Search<'a> {

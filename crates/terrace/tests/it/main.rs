@@ -3,8 +3,7 @@
 //! ```text
 //!   bad_input   what is wrong with a directory, a file, a disk or an argument is said, and nothing is lost
 //!   mended      what once was wrong with Terrace, and now is not
-//!   model       every answer is that of an ordered map, under any options
-//!   stock       stock LevelDB opens what Terrace wrote, and the other way round, at any moment
+//!   stock       stock LevelDB and Terrace refuse the same databases, and exclude each other
 //!   upkeep      what a long life asks for: small manifests, space that comes back, shared caches
 //!   tolerance   files that no LevelDB writes are read as stock LevelDB reads them
 //!   repair      a database that lost a file, or the end of one, holds what it held
@@ -19,7 +18,6 @@ mod bad_input;
 mod faults_of_leveldb;
 mod files;
 mod mended;
-mod model;
 mod process;
 mod repair;
 mod stock;

@@ -1,11 +1,10 @@
-//! Both ways with the distribution's LevelDB: what one wrote, the other opens, with equal contents.
+//! Beside the distribution's LevelDB: the same errors, one lock, and no database that it would read wrongly. That each
+//! opens what the other left is attacked by `relay`, `heirs` and `power-cuts` of terrace-torture.
 
 use std::path::Path;
 
 use terrace::Env;
-use terrace_testkit::model::Model;
-use terrace_testkit::rng::Rng;
-use terrace_testkit::run::{Plan, Subject, compare, seeds};
+use terrace_testkit::run::Subject;
 use terrace_testkit::settings::{Order, Settings};
 use terrace_testkit::stock::{Stock, StockClass, StockSubject, stock_or_skip};
 
@@ -37,52 +36,6 @@ impl Owner {
 }
 
 type Opened = Result<Box<dyn Subject>, (StockClass, String)>;
-
-/// Splits a random run among owners, `turn` operations each. Every owner first sees exactly what the others left.
-#[track_caller]
-fn relay(stock: &'static Stock, seed: u64, owners: &[Owner], turn: usize) {
-    let plan = Plan::draw(seed, owners.len() * turn, |shape, _| (shape.own, shape.sync_one_in) = (false, 0));
-    let (dir, mut rng) = (tempfile::tempdir().unwrap(), Rng::new(seed));
-    let mut model = Model::new(plan.shape.order);
-    for (at, owner) in owners.iter().enumerate() {
-        let settings = Settings::draw(&mut rng, plan.shape.order);
-        let context =
-            || format!("TERRACE_SEED={seed:#x}: {owner:?} as owner {at} of {owners:?}, [{settings}]");
-        let mut subject =
-            owner.open(stock, dir.path(), &settings).unwrap_or_else(|e| panic!("{}: {e:?}", context()));
-        compare(&mut *subject, &mut model).unwrap_or_else(|what| panic!("{}: {what}", context()));
-        let part = at * turn..(at + 1) * turn;
-        plan.run_part(part, &mut *subject, &mut model)
-            .unwrap_or_else(|report| panic!("{}: {report}", context()));
-        model.forget_readers();
-    }
-}
-
-#[test]
-fn theirs_opened_by_ours() {
-    let Some(stock) = stock_or_skip() else { return };
-    for seed in seeds("theirs to ours", 200) {
-        relay(stock, seed, &[Theirs, Ours], 600);
-    }
-}
-
-#[test]
-fn ours_opened_by_theirs() {
-    let Some(stock) = stock_or_skip() else { return };
-    for seed in seeds("ours to theirs", 200) {
-        relay(stock, seed, &[Ours, Theirs], 600);
-    }
-}
-
-#[test]
-fn relays() {
-    let Some(stock) = stock_or_skip() else { return };
-    for seed in seeds("relays", 50) {
-        let first = [Theirs, Ours][(seed % 2) as usize];
-        let second = if first == Theirs { Ours } else { Theirs };
-        relay(stock, seed, &[first, second, first, second, first], 1_000);
-    }
-}
 
 /// A database that must not open: how to spoil a healthy one, and how it is opened.
 struct Spoilt {
@@ -198,43 +151,6 @@ fn neither_opens_what_the_other_has_open() {
     assert!(refused.contains("LOCK"), "{refused}");
     drop(theirs);
     assert_eq!(crate::process::elsewhere("open", dir.path()), "ok");
-}
-
-/// The life that `task` stands for, in a database that is still open.
-pub(crate) fn life(task: &str, path: &Path) -> Box<dyn Subject> {
-    let (owner, seed) = match task.split_once(' ').unwrap() {
-        ("Ours", seed) => (Ours, seed),
-        (_, seed) => (Theirs, seed),
-    };
-    let (plan, settings) = killed_plan(seed.parse().unwrap());
-    let mut subject = owner.open(Stock::load().unwrap(), path, &settings).unwrap();
-    plan.run_part(0..plan.ops.len(), &mut *subject, &mut Model::new(plan.shape.order)).unwrap();
-    subject
-}
-
-fn killed_plan(seed: u64) -> (Plan, Settings) {
-    let plan = Plan::draw(seed, 600, |shape, _| (shape.own, shape.sync_one_in) = (false, 0));
-    let settings = Settings::draw(&mut Rng::new(seed), plan.shape.order);
-    (plan, Settings { paranoid_checks: true, ..settings })
-}
-
-/// What a killed process leaves, with the log's unused room and all, is a database for either side.
-#[test]
-fn each_opens_what_the_other_left_when_it_was_killed() {
-    let Some(stock) = stock_or_skip() else { return };
-    for seed in seeds("killed", 20) {
-        for (owner, heir) in [(Ours, Theirs), (Theirs, Ours)] {
-            let (plan, settings) = killed_plan(seed);
-            let dir = tempfile::tempdir().unwrap();
-            crate::process::killed_after(&format!("life {owner:?} {seed}"), dir.path());
-            let mut model = Model::new(plan.shape.order);
-            model.write(&plan.writes().collect::<Vec<_>>());
-            let mut heir =
-                heir.open(stock, dir.path(), &settings).unwrap_or_else(|e| panic!("{seed:#x}: {e:?}"));
-            compare(&mut *heir, &mut model)
-                .unwrap_or_else(|what| panic!("{seed:#x}, left by {owner:?}: {what}"));
-        }
-    }
 }
 
 /// Blocks that stock LevelDB can't read are written only behind a name that makes it refuse the database whole.

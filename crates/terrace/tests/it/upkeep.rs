@@ -139,3 +139,28 @@ fn the_info_log_tells_what_happened() {
     assert!(lines.try_iter().any(|line| line.starts_with("Recovering log #")));
     assert_eq!(read("db/LOG"), before, "a logger of one's own takes the file's place");
 }
+
+/// The files that a forgotten iterator holds are gone by name, and their names may be those of others, when it goes.
+#[test]
+fn an_iterator_left_behind_keeps_nothing_and_removes_nothing() {
+    let env = Env::memory();
+    let db = Db::open("db", &options(&env)).unwrap();
+    db.put(b"old", b"1").unwrap();
+    db.flush().unwrap();
+    let mut forgotten = db.iter();
+    db.put(b"old", b"2").unwrap();
+    db.compact_range(None, None).unwrap();
+    db.shut().unwrap();
+    assert!(db.put(b"old", b"3").is_err());
+    terrace::destroy("db", &options(&env)).unwrap();
+
+    let db = Db::open("db", &options(&env)).unwrap();
+    for n in 0..20 {
+        db.put(format!("new{n}").as_bytes(), b"4").unwrap();
+        db.flush().unwrap();
+    }
+    let tables = files(&env, ".ldb");
+    forgotten.seek_to_first();
+    drop(forgotten);
+    assert_eq!(files(&env, ".ldb"), tables);
+}

@@ -15,14 +15,14 @@ use terrace_testkit::settings::Settings;
 use crate::runner::{message, quietly};
 use crate::subject::{Engine, Threads, World};
 
-/// Operations that a search for a shorter list may run in all: some ten seconds' worth.
-const SHRINKING: usize = 2_000_000;
+/// Operations that a search for a shorter list may run in all: half a minute's worth.
+const SHRINKING: usize = 1_000_000;
 
 /// How many numbers a list of operations may use up, with room to spare.
 const NUMBERS_PER_OPERATION: u64 = 64;
 
-/// Values of which a few fill a file: merges then find versions of one key in several files.
-const LARGE: u64 = 200_000;
+/// Values of which a few fill a file, and some hundreds a level: merges then find versions of one key in several files.
+const LARGE: [u64; 2] = [50_000, 200_000];
 
 /// One case.
 pub(super) struct Life {
@@ -42,12 +42,12 @@ impl Life {
     /// The life of `count` operations, or of fewer with large values, that `seed` stands for.
     pub(super) fn draw(seed: u64, count: usize) -> Life {
         let mut rng = Rng::new(!seed);
-        let large = rng.one_in(6);
+        let large = rng.one_in(8);
         let count = if large { count / 4 } else { count };
         let plan = Plan::draw(seed, count, |shape, _| {
             shape.upheavals = true;
             if large {
-                (shape.keys, shape.value_max) = (10, LARGE);
+                (shape.keys, [shape.value_min, shape.value_max]) = (300, LARGE);
             }
         });
         let threads =

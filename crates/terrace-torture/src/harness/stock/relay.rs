@@ -16,7 +16,7 @@ pub(in super::super) const RELAY: Harness = Harness {
     id: 40,
     name: "relay",
     shows: "what one engine wrote the other finds, in either direction, over and over",
-    check: 60,
+    check: 150,
     share: 2,
     run: relay,
 };

@@ -1,0 +1,237 @@
+// NewMemEnv: files in memory, by their whole names.
+
+#include "leveldb/helpers/memenv.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "leveldb/env.h"
+#include "leveldb/slice.h"
+
+namespace leveldb {
+namespace {
+
+// The bytes of a file, which its name and its open handles share.
+class Contents {
+ public:
+  size_t size() const {
+    std::lock_guard<std::mutex> guard(mutex_);
+    return bytes_.size();
+  }
+
+  void Empty() {
+    std::lock_guard<std::mutex> guard(mutex_);
+    bytes_.clear();
+  }
+
+  void Append(const Slice& data) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    bytes_.append(data.data(), data.size());
+  }
+
+  // Up to n bytes from offset on, into scratch: what a Slice refers to must not move when the file grows.
+  Status Read(uint64_t offset, size_t n, Slice* result, char* scratch) const {
+    std::lock_guard<std::mutex> guard(mutex_);
+    *result = Slice();
+    if (offset > bytes_.size()) return Status::IOError("a read behind the end of the file");
+    n = std::min(n, bytes_.size() - static_cast<size_t>(offset));
+    if (n > 0) std::memcpy(scratch, bytes_.data() + offset, n);
+    *result = Slice(scratch, n);
+    return Status::OK();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::string bytes_;
+};
+
+using Shared = std::shared_ptr<Contents>;
+
+class MemSequential final : public SequentialFile {
+ public:
+  explicit MemSequential(Shared contents) : contents_(std::move(contents)) {}
+
+  Status Read(size_t n, Slice* result, char* scratch) override {
+    // The file may have been emptied meanwhile.
+    at_ = std::min<uint64_t>(at_, contents_->size());
+    const Status status = contents_->Read(at_, n, result, scratch);
+    if (status.ok()) at_ += result->size();
+    return status;
+  }
+
+  Status Skip(uint64_t n) override {
+    const uint64_t size = contents_->size();
+    at_ += std::min(n, size - std::min(at_, size));
+    return Status::OK();
+  }
+
+ private:
+  const Shared contents_;
+  uint64_t at_ = 0;
+};
+
+class MemRandom final : public RandomAccessFile {
+ public:
+  explicit MemRandom(Shared contents) : contents_(std::move(contents)) {}
+
+  Status Read(uint64_t offset, size_t n, Slice* result, char* scratch) const override {
+    return contents_->Read(offset, n, result, scratch);
+  }
+
+ private:
+  const Shared contents_;
+};
+
+class MemWritable final : public WritableFile {
+ public:
+  explicit MemWritable(Shared contents) : contents_(std::move(contents)) {}
+
+  Status Append(const Slice& data) override {
+    contents_->Append(data);
+    return Status::OK();
+  }
+  Status Close() override { return Status::OK(); }
+  Status Flush() override { return Status::OK(); }
+  Status Sync() override { return Status::OK(); }
+
+ private:
+  const Shared contents_;
+};
+
+class MemLock final : public FileLock {
+ public:
+  explicit MemLock(const std::string& fname) : fname_(fname) {}
+  const std::string& fname() const { return fname_; }
+
+ private:
+  const std::string fname_;
+};
+
+class NoLogger final : public Logger {
+ public:
+  void Logv(const char*, std::va_list) override {}
+};
+
+class MemEnv final : public EnvWrapper {
+ public:
+  explicit MemEnv(Env* base) : EnvWrapper(base) {}
+
+  Status NewSequentialFile(const std::string& fname, SequentialFile** result) override {
+    return Open<MemSequential>(fname, result);
+  }
+  Status NewRandomAccessFile(const std::string& fname, RandomAccessFile** result) override {
+    return Open<MemRandom>(fname, result);
+  }
+
+  Status NewWritableFile(const std::string& fname, WritableFile** result) override {
+    Shared contents = FindOrCreate(fname);
+    contents->Empty();
+    *result = new MemWritable(contents);
+    return Status::OK();
+  }
+
+  Status NewAppendableFile(const std::string& fname, WritableFile** result) override {
+    *result = new MemWritable(FindOrCreate(fname));
+    return Status::OK();
+  }
+
+  bool FileExists(const std::string& fname) override {
+    std::lock_guard<std::mutex> guard(mutex_);
+    return files_.count(fname) > 0;
+  }
+
+  Status GetChildren(const std::string& dir, std::vector<std::string>* result) override {
+    result->clear();
+    const std::string prefix = dir + "/";
+    std::lock_guard<std::mutex> guard(mutex_);
+    for (auto file = files_.lower_bound(prefix); file != files_.end(); ++file) {
+      if (!Slice(file->first).starts_with(prefix)) break;
+      result->push_back(file->first.substr(prefix.size()));
+    }
+    return Status::OK();
+  }
+
+  Status RemoveFile(const std::string& fname) override {
+    std::lock_guard<std::mutex> guard(mutex_);
+    return files_.erase(fname) > 0 ? Status::OK() : NoFile(fname);
+  }
+
+  Status CreateDir(const std::string&) override { return Status::OK(); }
+  Status RemoveDir(const std::string&) override { return Status::OK(); }
+
+  Status GetFileSize(const std::string& fname, uint64_t* size) override {
+    const Shared contents = Find(fname);
+    if (contents == nullptr) return NoFile(fname);
+    *size = contents->size();
+    return Status::OK();
+  }
+
+  Status RenameFile(const std::string& src, const std::string& target) override {
+    std::lock_guard<std::mutex> guard(mutex_);
+    const auto file = files_.find(src);
+    if (file == files_.end()) return NoFile(src);
+    const Shared contents = file->second;
+    files_.erase(file);
+    files_[target] = contents;
+    return Status::OK();
+  }
+
+  Status LockFile(const std::string& fname, FileLock** lock) override {
+    *lock = nullptr;
+    std::lock_guard<std::mutex> guard(mutex_);
+    if (!locked_.insert(fname).second) return Status::IOError("lock " + fname, "already held");
+    *lock = new MemLock(fname);
+    return Status::OK();
+  }
+
+  Status UnlockFile(FileLock* lock) override {
+    const std::unique_ptr<MemLock> held(static_cast<MemLock*>(lock));
+    std::lock_guard<std::mutex> guard(mutex_);
+    locked_.erase(held->fname());
+    return Status::OK();
+  }
+
+  Status NewLogger(const std::string&, Logger** result) override {
+    *result = new NoLogger;
+    return Status::OK();
+  }
+
+ private:
+  static Status NoFile(const std::string& fname) { return Status::IOError(fname, "File not found"); }
+
+  Shared Find(const std::string& fname) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    const auto file = files_.find(fname);
+    return file == files_.end() ? nullptr : file->second;
+  }
+
+  Shared FindOrCreate(const std::string& fname) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    Shared& contents = files_[fname];
+    if (contents == nullptr) contents = std::make_shared<Contents>();
+    return contents;
+  }
+
+  template <typename File, typename Base>
+  Status Open(const std::string& fname, Base** result) {
+    Shared contents = Find(fname);
+    *result = contents == nullptr ? nullptr : new File(contents);
+    return contents == nullptr ? NoFile(fname) : Status::OK();
+  }
+
+  std::mutex mutex_;
+  std::map<std::string, Shared> files_;
+  std::set<std::string> locked_;
+};
+
+}  // namespace
+
+Env* NewMemEnv(Env* base_env) { return new MemEnv(base_env); }
+
+}  // namespace leveldb

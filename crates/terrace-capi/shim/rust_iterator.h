@@ -1,0 +1,16 @@
+// Iterators over what Rust walks.
+
+#ifndef TERRACE_SHIM_RUST_ITERATOR_H_
+#define TERRACE_SHIM_RUST_ITERATOR_H_
+
+#include "border.h"
+#include "leveldb/iterator.h"
+
+namespace terrace {
+
+// Takes the cursor over; null makes an iterator with an error.
+leveldb::Iterator* NewRustIterator(Cursor* cursor);
+
+}  // namespace terrace
+
+#endif  // TERRACE_SHIM_RUST_ITERATOR_H_

@@ -1,0 +1,93 @@
+//! `leveldb_writebatch_t`: writes that take effect together.
+
+use std::ffi::{c_char, c_void};
+
+use terrace::{BatchOp, WriteBatch};
+
+use crate::border::{bytes, quietly};
+
+pub(super) struct BatchHandle(pub(super) WriteBatch);
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_writebatch_create() -> Box<BatchHandle> {
+    Box::new(BatchHandle(WriteBatch::new()))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_writebatch_destroy(batch: Option<Box<BatchHandle>>) {
+    quietly(|| drop(batch));
+}
+
+fn change(handle: Option<&mut BatchHandle>, change: impl FnOnce(&mut WriteBatch)) {
+    quietly(|| {
+        if let Some(handle) = handle {
+            change(&mut handle.0);
+        }
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_writebatch_clear(batch: Option<&mut BatchHandle>) {
+    change(batch, WriteBatch::clear);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_writebatch_put(
+    batch: Option<&mut BatchHandle>,
+    key: *const c_char,
+    key_len: usize,
+    value: *const c_char,
+    value_len: usize,
+) {
+    // SAFETY: the contract.
+    let key = unsafe { bytes(key, key_len) };
+    // SAFETY: the contract.
+    let value = unsafe { bytes(value, value_len) };
+    change(batch, |batch| batch.put(key, value));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_writebatch_delete(batch: Option<&mut BatchHandle>, key: *const c_char, key_len: usize) {
+    // SAFETY: the contract.
+    let key = unsafe { bytes(key, key_len) };
+    change(batch, |batch| batch.delete(key));
+}
+
+/// Raw pointers, since a batch may be appended to itself.
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_writebatch_append(to: *mut BatchHandle, from: *const BatchHandle) {
+    // SAFETY: the contract; the copy is taken before anything changes.
+    let more = unsafe { from.as_ref() }.map(|from| from.0.clone());
+    // SAFETY: the contract; nothing else refers to it now.
+    let to = unsafe { to.as_mut() };
+    change(to, |batch| {
+        if let Some(more) = more {
+            batch.append(&more);
+        }
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_writebatch_iterate(
+    batch: Option<&BatchHandle>,
+    state: *mut c_void,
+    put: Option<unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize)>,
+    deleted: Option<unsafe extern "C" fn(*mut c_void, *const c_char, usize)>,
+) {
+    quietly(|| {
+        for operation in batch.into_iter().flat_map(|batch| batch.0.iter()) {
+            match (operation, put, deleted) {
+                (BatchOp::Put { key, value }, Some(put), _) => {
+                    let (key_at, value_at) = (key.as_ptr().cast(), value.as_ptr().cast());
+                    // SAFETY: the contract; key and value with their lengths.
+                    unsafe { put(state, key_at, key.len(), value_at, value.len()) };
+                }
+                (BatchOp::Delete { key }, _, Some(deleted)) => {
+                    // SAFETY: the contract; a key with its length.
+                    unsafe { deleted(state, key.as_ptr().cast(), key.len()) };
+                }
+                _ => {}
+            }
+        }
+    });
+}

@@ -1,0 +1,24 @@
+//! `leveldb_cache_t`: a block cache that databases may share.
+
+use std::sync::Arc;
+
+use terrace::BlockCache;
+
+use crate::border::quietly;
+
+pub(super) struct CacheHandle(pub(super) Arc<BlockCache>);
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_cache_create_lru(capacity: usize) -> Box<CacheHandle> {
+    Box::new(CacheHandle(BlockCache::new(capacity)))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_cache_destroy(cache: Option<Box<CacheHandle>>) {
+    quietly(|| drop(cache));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn terrace_cache_usage(cache: Option<&CacheHandle>) -> usize {
+    quietly(|| cache.map_or(0, |cache| cache.0.usage()))
+}

@@ -1,0 +1,37 @@
+//! `leveldb_env_t`: the machine, or files in memory.
+
+use std::ffi::c_char;
+use std::os::unix::ffi::OsStrExt;
+
+use terrace::Env;
+
+use crate::border::{malloced_string, quietly, test_directory};
+
+pub(super) struct EnvHandle(pub(super) Env);
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_create_default_env() -> Box<EnvHandle> {
+    Box::new(EnvHandle(Env::system()))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn terrace_create_memory_env() -> Box<EnvHandle> {
+    Box::new(EnvHandle(Env::memory()))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_env_destroy(env: Option<Box<EnvHandle>>) {
+    quietly(|| drop(env));
+}
+
+/// Made if need be.
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_env_get_test_directory(env: Option<&EnvHandle>) -> *mut c_char {
+    let made = quietly(|| {
+        let directory = test_directory();
+        // It may be there already; if it can't be made, its user will see.
+        let _ = env?.0.fs.create_dir(&directory);
+        Some(directory)
+    });
+    made.map_or(std::ptr::null_mut(), |directory| malloced_string(directory.as_os_str().as_bytes()))
+}

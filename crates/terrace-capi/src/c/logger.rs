@@ -1,0 +1,43 @@
+//! `leveldb_logger_t`: where a program wants the lines of the info log. LevelDB's C interface can't make one.
+
+use std::ffi::{c_char, c_void};
+use std::fmt;
+use std::sync::Arc;
+
+use terrace::Logger;
+
+use super::state::State;
+use crate::border::quietly;
+
+type Log = unsafe extern "C" fn(*mut c_void, *const c_char, usize);
+
+pub(super) struct LoggerHandle(pub(super) Arc<Callback>);
+
+pub(super) struct Callback {
+    state: State,
+    log: Log,
+}
+
+impl Logger for Callback {
+    fn log(&self, line: fmt::Arguments<'_>) {
+        let line = line.to_string();
+        // SAFETY: the contract; a line with its length.
+        unsafe { (self.log)(self.state.pointer(), line.as_ptr().cast(), line.len()) };
+    }
+}
+
+/// Null without a callback, which stands for the database's own file.
+#[unsafe(no_mangle)]
+extern "C" fn terrace_logger_create(
+    state: *mut c_void,
+    destructor: Option<unsafe extern "C" fn(*mut c_void)>,
+    log: Option<Log>,
+) -> Option<Box<LoggerHandle>> {
+    let state = State::new(state, destructor);
+    Some(Box::new(LoggerHandle(Arc::new(Callback { state, log: log? }))))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn terrace_logger_destroy(logger: Option<Box<LoggerHandle>>) {
+    quietly(|| drop(logger));
+}

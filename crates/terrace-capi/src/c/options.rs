@@ -1,0 +1,154 @@
+//! `leveldb_options_t`: how to open. Values outside of LevelDB's bounds are moved inside when they are used.
+
+use std::ffi::{c_char, c_int};
+use std::sync::Arc;
+
+use terrace::{Env, Options, bytewise, compress};
+
+use super::cache::CacheHandle;
+use super::comparator::ComparatorHandle;
+use super::env::EnvHandle;
+use super::filter::FilterHandle;
+use super::logger::LoggerHandle;
+use crate::border::{Failure, given, path, quietly};
+
+pub(super) struct OptionsHandle {
+    options: Options,
+    /// True after a null comparator was set: another order than the program meant would damage its database.
+    no_order: bool,
+}
+
+/// The options of a caller, if one can open with them.
+pub(super) fn usable(handle: Option<&OptionsHandle>) -> Result<&Options, Failure> {
+    match given(handle)? {
+        OptionsHandle { no_order: true, .. } => Err(Failure::invalid("the comparator is a null pointer")),
+        handle => Ok(&handle.options),
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_create() -> Box<OptionsHandle> {
+    Box::new(OptionsHandle { options: Options::default(), no_order: false })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_destroy(options: Option<Box<OptionsHandle>>) {
+    quietly(|| drop(options));
+}
+
+/// Changes options that are there.
+fn set(handle: Option<&mut OptionsHandle>, change: impl FnOnce(&mut Options)) {
+    quietly(|| {
+        if let Some(handle) = handle {
+            change(&mut handle.options);
+        }
+    });
+}
+
+/// Negative numbers count as 0, and so become the least that is allowed.
+fn at_least_0(number: c_int) -> usize {
+    usize::try_from(number).unwrap_or(0)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_comparator(
+    options: Option<&mut OptionsHandle>,
+    comparator: Option<&ComparatorHandle>,
+) {
+    let Some(options) = options else { return };
+    options.no_order = comparator.is_none();
+    let order = comparator.map_or_else(bytewise, |comparator| Arc::clone(&comparator.0) as _);
+    set(Some(options), |options| options.comparator = order);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_filter_policy(
+    options: Option<&mut OptionsHandle>,
+    filter: Option<&FilterHandle>,
+) {
+    set(options, |options| options.filter_policy = filter.map(|filter| Arc::clone(&filter.0)));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_create_if_missing(options: Option<&mut OptionsHandle>, yes: u8) {
+    set(options, |options| options.create_if_missing = yes != 0);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_error_if_exists(options: Option<&mut OptionsHandle>, yes: u8) {
+    set(options, |options| options.error_if_exists = yes != 0);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_paranoid_checks(options: Option<&mut OptionsHandle>, yes: u8) {
+    set(options, |options| options.paranoid_checks = yes != 0);
+}
+
+/// Null stands for the machine's.
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_env(options: Option<&mut OptionsHandle>, env: Option<&EnvHandle>) {
+    set(options, |options| options.env = env.map_or_else(Env::system, |env| env.0.clone()));
+}
+
+/// Null stands for the file `LOG` of the database.
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_info_log(
+    options: Option<&mut OptionsHandle>,
+    logger: Option<&LoggerHandle>,
+) {
+    set(options, |options| options.logger = logger.map(|logger| Arc::clone(&logger.0) as _));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_write_buffer_size(options: Option<&mut OptionsHandle>, bytes: usize) {
+    set(options, |options| options.write_buffer_size = bytes);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_max_open_files(options: Option<&mut OptionsHandle>, files: c_int) {
+    set(options, |options| options.max_open_files = at_least_0(files));
+}
+
+/// Null stands for a cache of the database's own.
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_cache(options: Option<&mut OptionsHandle>, cache: Option<&CacheHandle>) {
+    set(options, |options| options.block_cache = cache.map(|cache| Arc::clone(&cache.0)));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_block_size(options: Option<&mut OptionsHandle>, bytes: usize) {
+    set(options, |options| options.block_size = bytes);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_block_restart_interval(options: Option<&mut OptionsHandle>, keys: c_int) {
+    set(options, |options| options.block_restart_interval = at_least_0(keys));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_max_file_size(options: Option<&mut OptionsHandle>, bytes: usize) {
+    set(options, |options| options.max_file_size = bytes as u64);
+}
+
+/// 0 is none; everything else is snappy, which every LevelDB reads.
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_compression(options: Option<&mut OptionsHandle>, kind: c_int) {
+    set(options, |options| options.compression = if kind == 0 { &compress::NONE } else { &compress::SNAPPY });
+}
+
+/// By name, `zstd` too; 0 if there is no such codec, or none that writes.
+#[unsafe(no_mangle)]
+extern "C" fn terrace_options_set_codec(options: Option<&mut OptionsHandle>, name: *const c_char) -> u8 {
+    // SAFETY: the contract.
+    let name = unsafe { path(name) }.to_str();
+    let codec = name.and_then(compress::by_name).filter(|codec| codec.writable);
+    if let Some(codec) = codec {
+        set(options, |options| options.compression = codec);
+    }
+    u8::from(codec.is_some())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn terrace_options_set_reuse_logs(options: Option<&mut OptionsHandle>, yes: u8) {
+    set(options, |options| options.reuse_logs = yes != 0);
+}

@@ -1,0 +1,167 @@
+// Tables without a database.
+
+#include <vector>
+
+#include "leveldb/cache.h"
+#include "leveldb/comparator.h"
+#include "leveldb/filter_policy.h"
+#include "leveldb/table.h"
+#include "leveldb/table_builder.h"
+#include "told.h"
+
+using namespace leveldb;
+
+namespace {
+
+class Sink : public WritableFile {
+ public:
+  Status Append(const Slice& data) override {
+    if (broken) return Status::IOError("no", "more");
+    bytes += data.ToString();
+    return Status::OK();
+  }
+  Status Close() override { return Status::OK(); }
+  Status Flush() override { return Status::OK(); }
+  Status Sync() override { return Status::OK(); }
+  std::string bytes;
+  bool broken = false;
+};
+
+class Source : public RandomAccessFile {
+ public:
+  explicit Source(const std::string& bytes) : bytes_(bytes) {}
+  Status Read(uint64_t offset, size_t n, Slice* result, char*) const override {
+    if (offset > bytes_.size()) return Status::InvalidArgument("behind", "the end");
+    *result = Slice(bytes_.data() + offset, std::min(n, bytes_.size() - static_cast<size_t>(offset)));
+    return Status::OK();
+  }
+
+ private:
+  const std::string bytes_;
+};
+
+std::string Key(int i) {
+  char key[20];
+  std::snprintf(key, sizeof(key), "key%06d", i);
+  return key;
+}
+
+std::string Built(const Options& options, int count) {
+  Sink sink;
+  TableBuilder builder(options, &sink);
+  for (int i = 0; i < count; i++) builder.Add(Key(2 * i), std::string(100, 'v') + Key(i));
+  Tell("entries", std::to_string(builder.NumEntries()));
+  TellKind("finished", builder.Finish());
+  Tell("size is told", builder.FileSize() == sink.bytes.size());
+  TellKind("status", builder.status());
+  return sink.bytes;
+}
+
+void Read(const Options& options, const std::string& bytes, int count) {
+  const Source source(bytes);
+  Table* opened = nullptr;
+  TellKind("opened", Table::Open(options, const_cast<Source*>(&source), bytes.size(), &opened));
+  const std::unique_ptr<Table> table(opened);
+  if (table == nullptr) return;
+  const std::unique_ptr<Iterator> iterator(table->NewIterator(ReadOptions()));
+  Tell("valid at once", iterator->Valid());
+  int forward = 0;
+  for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
+    if (iterator->key() != Slice(Key(2 * forward++))) Tell("wrong", iterator->key().ToString());
+  }
+  int backward = 0;
+  for (iterator->SeekToLast(); iterator->Valid(); iterator->Prev()) backward++;
+  Tell("forward and backward", std::to_string(forward) + " " + std::to_string(backward));
+  iterator->Seek(Key(1));
+  Tell("behind 1", iterator->Valid() ? iterator->key().ToString() : "nothing");
+  iterator->Seek(Key(2 * count));
+  Tell("behind all", iterator->Valid());
+  TellKind("status", iterator->status());
+  const uint64_t middle = table->ApproximateOffsetOf(Key(count));
+  Tell("offsets rise", table->ApproximateOffsetOf("a") <= middle && middle <= table->ApproximateOffsetOf("z"));
+  Tell("offset of the end", table->ApproximateOffsetOf("z") <= bytes.size());
+}
+
+void Made() {
+  const std::unique_ptr<const FilterPolicy> bloom(NewBloomFilterPolicy(10));
+  const std::unique_ptr<Cache> cache(NewLRUCache(1 << 20));
+  Options options;
+  for (int count : {0, 1, 3000}) {
+    std::printf("-- a table of %d\n", count);
+    Read(options, Built(options, count), count);
+  }
+  std::printf("-- with everything\n");
+  options.filter_policy = bloom.get();
+  options.block_cache = cache.get();
+  options.compression = kNoCompression;
+  options.block_size = 1024;
+  options.block_restart_interval = 1;
+  Read(options, Built(options, 3000), 3000);
+}
+
+void Changed() {
+  std::printf("-- changed\n");
+  Sink sink;
+  Options options;
+  TableBuilder builder(options, &sink);
+  for (int i = 0; i < 500; i++) builder.Add(Key(2 * i), std::string(100, 'v') + Key(i));
+  options.compression = kNoCompression;
+  options.block_size = 64 << 10;
+  TellKind("changed", builder.ChangeOptions(options));
+  const uint64_t before = builder.FileSize();
+  for (int i = 500; i < 1000; i++) builder.Add(Key(2 * i), std::string(100, 'v') + Key(i));
+  builder.Flush();
+  Tell("larger blocks", builder.FileSize() > before + 50 * 1000);
+  TellKind("finished", builder.Finish());
+  Read(options, sink.bytes, 1000);
+}
+
+void GivenUp() {
+  std::printf("-- given up\n");
+  Sink sink;
+  {
+    TableBuilder builder(Options(), &sink);
+    builder.Add("a", "1");
+    builder.Abandon();
+  }
+  Tell("nothing written", sink.bytes.empty());
+  TableBuilder builder(Options(), &sink);
+  builder.Add("a", "1");
+  sink.broken = true;
+  builder.Flush();
+  Tell("broken", builder.status());
+  builder.Add("b", "2");
+  Tell("finished", builder.Finish());
+}
+
+void Damaged() {
+  std::printf("-- damaged\n");
+  Options options;
+  options.compression = kNoCompression;
+  std::string bytes = Built(options, 3000);
+  Read(options, bytes.substr(0, 47), 0);
+  Read(options, bytes.substr(0, bytes.size() - 1), 0);
+  Read(options, std::string(100, 'x'), 0);
+  // LevelDB looks at checksums when it is asked to.
+  bytes[5000] ^= 1;
+  const Source source(bytes);
+  Table* opened = nullptr;
+  TellKind("opened", Table::Open(options, const_cast<Source*>(&source), bytes.size(), &opened));
+  const std::unique_ptr<Table> table(opened);
+  ReadOptions checked;
+  checked.verify_checksums = true;
+  const std::unique_ptr<Iterator> iterator(table->NewIterator(checked));
+  int found = 0;
+  for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) found++;
+  Tell("one block is missing", found < 3000 && found > 2900);
+  TellKind("status", iterator->status());
+}
+
+}  // namespace
+
+int main() {
+  Made();
+  Changed();
+  GivenUp();
+  Damaged();
+}

@@ -1,0 +1,72 @@
+//! C programs, compiled against our headers and run with our library: what they tell is in a file beside each. Those
+//! that stay within what LevelDB defines run with the stock library too, which has to tell the same.
+//!
+//! Each is compiled with AddressSanitizer: it watches what crosses the border, in both directions, and that nothing
+//! stays behind.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::library::{here, ours, ran, stock};
+
+/// Compiles `tests/c/NAME.c` in `directory`.
+fn compiled(name: &str, directory: &Path, flags: &[&str]) -> PathBuf {
+    let program = directory.join(name);
+    let mut cc = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
+    cc.args(["-std=c11", "-D_DEFAULT_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-g"]).args(flags);
+    cc.arg("-I").arg(here().join("../../include")).arg(here().join(format!("tests/c/{name}.c")));
+    cc.arg("-o").arg(&program).arg("-L").arg(ours()).args(["-lleveldb", "-lpthread"]);
+    ran(&mut cc);
+    program
+}
+
+/// What `program` tells when it runs with the library of `libraries`.
+pub(crate) fn told(program: &Path, libraries: &Path) -> String {
+    let empty = tempfile::tempdir().unwrap();
+    let mut run = Command::new(program);
+    // Bound at once, so that a missing name shows.
+    run.env("LD_LIBRARY_PATH", libraries).env("LD_BIND_NOW", "1").env("TEST_TMPDIR", "test");
+    String::from_utf8(ran(run.current_dir(&empty)).stdout).unwrap()
+}
+
+#[track_caller]
+fn check(name: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    let program = compiled(name, directory.path(), &["-fsanitize=address"]);
+    let expected = here().join(format!("tests/c/{name}.txt"));
+    let told = told(&program, ours());
+    if std::env::var_os("TERRACE_TELL").is_some() {
+        std::fs::write(&expected, &told).unwrap();
+    }
+    assert_eq!(told, std::fs::read_to_string(expected).unwrap());
+}
+
+#[track_caller]
+fn check_with_stock(name: &str) {
+    check(name);
+    let Some(stock) = stock() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let program = compiled(name, directory.path(), &[]);
+    let expected = std::fs::read_to_string(here().join(format!("tests/c/{name}.txt"))).unwrap();
+    assert_eq!(told(&program, stock.parent().unwrap()), expected, "LevelDB tells something else");
+}
+
+#[test]
+fn every_function_of_leveldb() {
+    check_with_stock("tour");
+}
+
+#[test]
+fn every_function_of_terrace() {
+    check("beyond");
+}
+
+#[test]
+fn destroyed_in_another_order_or_never_there() {
+    check("lifetimes");
+}
+
+#[test]
+fn threads() {
+    check_with_stock("threads");
+}

@@ -1,0 +1,78 @@
+//! What `make install` leaves, used as a project would: by CMake, by pkg-config, from a place that was moved.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::library::{have, here, ours, ran};
+
+/// A prefix that was filled in one place and stands in another.
+fn prefix(directory: &Path) -> PathBuf {
+    let (first, moved) = (directory.join("first"), directory.join("moved"));
+    ran(Command::new(here().join("install.sh")).arg(ours()).arg(&first));
+    std::fs::rename(first, &moved).unwrap();
+    moved
+}
+
+fn told(command: &mut Command) -> String {
+    String::from_utf8(ran(command).stdout).unwrap()
+}
+
+const IN_C: &str = concat!("LevelDB 1.23, Terrace ", env!("CARGO_PKG_VERSION"), "\n");
+const IN_CXX: &str = "OK value\n";
+
+#[test]
+fn by_cmake() {
+    if !have("cmake") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let build = directory.path().join("build");
+    let found = format!("-DCMAKE_PREFIX_PATH={}", prefix(directory.path()).display());
+    ran(Command::new("cmake").arg("-S").arg(here().join("tests/consumer")).arg("-B").arg(&build).arg(found));
+    ran(Command::new("cmake").arg("--build").arg(&build));
+    assert_eq!(told(&mut Command::new(build.join("in_c"))), IN_C);
+    assert_eq!(told(Command::new(build.join("in_cxx")).current_dir(&directory)), IN_CXX);
+}
+
+/// Newer ones have options that the headers don't.
+#[test]
+fn by_cmake_for_another_version() {
+    if !have("cmake") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let found = format!("-Dleveldb_DIR={}/lib/cmake/leveldb", prefix(directory.path()).display());
+    for (asked, fits) in [("1.20", true), ("1.23", true), ("1.24", false), ("2.0", false)] {
+        let project = directory.path().join(asked);
+        std::fs::create_dir(&project).unwrap();
+        let lines = ["cmake_minimum_required(VERSION 3.9)", "project(asks NONE)"].join("\n");
+        let text = format!("{lines}\nfind_package(leveldb {asked} REQUIRED)\n");
+        std::fs::write(project.join("CMakeLists.txt"), text).unwrap();
+        let mut cmake = Command::new("cmake");
+        let told = cmake.arg(&found).arg("-S").arg(&project).arg("-B").arg(project.join("build")).output();
+        let text = String::from_utf8_lossy(&told.as_ref().unwrap().stderr).into_owned();
+        assert_eq!(told.unwrap().status.success(), fits, "{asked}: {text}");
+    }
+}
+
+#[test]
+fn by_pkg_config() {
+    if !have("pkg-config") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let prefix = prefix(directory.path());
+    let mut asked = Command::new("pkg-config");
+    let flags = told(
+        asked.args(["--cflags", "--libs", "leveldb"]).env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")),
+    );
+    for (compiler, source, expect) in [("cc", "in_c.c", IN_C), ("c++", "in_cxx.cc", IN_CXX)] {
+        let program = directory.path().join(source).with_extension("");
+        let mut compile = Command::new(compiler);
+        compile.arg(here().join("tests/consumer").join(source)).args(flags.split_whitespace());
+        ran(compile.arg("-o").arg(&program));
+        let mut run = Command::new(program);
+        run.env("LD_LIBRARY_PATH", prefix.join("lib")).current_dir(&directory);
+        assert_eq!(told(&mut run), expect);
+    }
+}

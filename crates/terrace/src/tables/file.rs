@@ -1,0 +1,139 @@
+//! A table without a database around it: its keys are what its builder was given, in the order of the options.
+
+use std::fmt;
+use std::path::Path;
+
+use terrace_env::RandomAccessFile;
+
+use super::reader::{BlockRead, Table, TableContext, TableIter};
+use crate::cache::{self, BlockCache};
+use crate::error::Result;
+use crate::options::Options;
+use crate::sync::Arc;
+use crate::walk::InternalIterator;
+
+/// An open table file. Any number of threads may read it.
+///
+/// ```
+/// use std::path::Path;
+/// use terrace::env::Access;
+/// use terrace::table::{TableBuilder, TableFile, TableOptions};
+/// use terrace::{Env, Options};
+///
+/// let (env, path) = (Env::memory(), Path::new("swiss.ldb"));
+/// let options = Options { env: env.clone(), ..Options::default() };
+///
+/// let mut table = TableBuilder::new(TableOptions::from(&options), Vec::new());
+/// table.add(b"Bern", b"46.95,7.45").unwrap();
+/// table.add(b"Chur", b"46.85,9.53").unwrap();
+/// table.finish().unwrap();
+/// let mut file = env.fs.create(path)?;
+/// file.append(&table.into_inner())?;
+/// file.close()?;
+///
+/// let table = TableFile::open(env.fs.open_random(path, Access::Read)?, path, &options)?;
+/// let mut cursor = table.cursor(true);
+/// cursor.seek(b"C");
+/// assert_eq!(cursor.value(), b"46.85,9.53");
+/// # Ok::<(), terrace::Error>(())
+/// ```
+pub struct TableFile {
+    table: Arc<Table>,
+}
+
+impl TableFile {
+    /// Opens the table in `file`, whose name in messages is `path`. Of the options, order of keys, filter policy and
+    /// block cache count; without a cache nothing is kept.
+    ///
+    /// # Errors
+    ///
+    /// Damage in, or failure of, the file. A filter that can't be read is done without.
+    pub fn open(file: Arc<dyn RandomAccessFile>, path: &Path, options: &Options) -> Result<TableFile> {
+        let context = TableContext {
+            order: Arc::clone(&options.comparator),
+            filter_policy: options.filter_policy.clone(),
+            cache: options.block_cache.clone().unwrap_or_else(|| BlockCache::new(0)),
+            instance: cache::instance(),
+        };
+        let table = Table::open(file, path.to_path_buf(), 0, Arc::new(context))?;
+        Ok(TableFile { table: Arc::new(table) })
+    }
+
+    /// A place in the table, not yet valid. Blocks that it fetches are kept in the cache if `fill_cache`.
+    pub fn cursor(&self, fill_cache: bool) -> TableCursor {
+        TableCursor { walk: self.table.iter(BlockRead { fill_cache }) }
+    }
+
+    /// About where in the file the entry of `key` is, or would be, in bytes.
+    pub fn approximate_offset(&self, key: &[u8]) -> u64 {
+        self.table.approximate_offset(key)
+    }
+}
+
+impl fmt::Debug for TableFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TableFile")
+    }
+}
+
+/// A place in a [`TableFile`]: at an entry, or not valid. It goes on behind damage, which its status tells.
+pub struct TableCursor {
+    walk: TableIter,
+}
+
+impl TableCursor {
+    /// True at an entry.
+    pub fn valid(&self) -> bool {
+        self.walk.valid()
+    }
+
+    /// To the first entry.
+    pub fn seek_to_first(&mut self) {
+        self.walk.seek_to_first();
+    }
+
+    /// To the last entry.
+    pub fn seek_to_last(&mut self) {
+        self.walk.seek_to_last();
+    }
+
+    /// To the first entry that is not below `target`.
+    pub fn seek(&mut self, target: &[u8]) {
+        self.walk.seek(target);
+    }
+
+    /// To the next entry. Does nothing where there is none.
+    pub fn next(&mut self) {
+        if self.valid() {
+            self.walk.next();
+        }
+    }
+
+    /// To the entry before. Does nothing where there is none.
+    pub fn prev(&mut self) {
+        if self.valid() {
+            self.walk.prev();
+        }
+    }
+
+    /// The key here; empty where there is none.
+    pub fn key(&self) -> &[u8] {
+        if self.valid() { self.walk.key() } else { &[] }
+    }
+
+    /// The value here; empty where there is none.
+    pub fn value(&self) -> &[u8] {
+        if self.valid() { self.walk.value() } else { &[] }
+    }
+
+    /// The first damage or failure that was met.
+    pub fn status(&self) -> Result<()> {
+        self.walk.status()
+    }
+}
+
+impl fmt::Debug for TableCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TableCursor(valid: {})", self.valid())
+    }
+}
