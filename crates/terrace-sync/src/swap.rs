@@ -3,6 +3,7 @@
 //! Orders what arc_swap promises to order and no more: a load acquires, a store or an exchange acquires and releases.
 //! The checkers let threads change places only right before one of their own operations; so what follows `turn` here,
 //! up to the next such operation, is one step.
+#![allow(clippy::disallowed_types, reason = "below what a model checker sees")]
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
