@@ -2,7 +2,7 @@
 //!
 //! Ours loses its power in memory, at any call that changes a file. Theirs knows only real files: there the end of the
 //! log goes missing. Where a cut leaves holes in a log, LevelDB reads on behind them and Terrace does not: that is not
-//! compared, see docs/compatibility.md.
+//! compared, see docs/design/0001-log-borders.md.
 
 use std::path::Path;
 use std::sync::Arc;
