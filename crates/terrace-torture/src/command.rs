@@ -79,7 +79,7 @@ struct Which {
     /// Only these attacks
     #[arg(value_parser = attack)]
     attacks: Vec<&'static Harness>,
-    /// Draw the seeds from this number; from the clock if it is absent
+    /// Draw the seeds from this number; if it is absent a check always draws the same, a torture others each time
     #[arg(long)]
     start: Option<u64>,
     /// Write the scoreboard there as JSON, too
@@ -90,7 +90,10 @@ struct Which {
 /// Does what the command line asks for.
 pub fn main() -> ExitCode {
     match Arguments::parse().command {
-        Action::Check(which) => all(&which, |harness, _| Until::Cases(harness.check)),
+        Action::Check(mut which) => {
+            which.start.get_or_insert(CHECK_START);
+            all(&which, |harness, _| Until::Cases(harness.check))
+        }
         Action::Torture { budget, which } => all(&which, |harness, shares| match harness.share {
             0 => Until::Cases(harness.check),
             share => Until::Elapsed(budget * share / shares),
@@ -102,6 +105,9 @@ pub fn main() -> ExitCode {
         Action::Replay { seed } => replay(seed),
     }
 }
+
+/// A check is the same for the same code, but for the moments of kills and what threads do; new seeds are for a torture.
+const CHECK_START: u64 = 1;
 
 /// Runs the attacks one after the other, each on all cores; `until` gets an attack and the sum of all shares.
 fn all(which: &Which, until: impl Fn(&Harness, u32) -> Until) -> ExitCode {

@@ -266,6 +266,9 @@ impl Case {
 
     fn seen_by_theirs(&self, settings: &Settings) -> Result<Vec<Entry>, String> {
         let stock = Stock::load()?;
+        // With paranoid checks it refuses a log in which a kill broke off a record of several blocks, where zeros follow:
+        // in its own logs nothing follows.
+        let settings = &Settings { paranoid_checks: false, ..settings.clone() };
         let seen = stock.open(&self.place.database(), settings).and_then(|db| db.scan());
         seen.map_err(|error| error.text)
     }
