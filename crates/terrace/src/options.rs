@@ -61,7 +61,8 @@ pub struct Options {
     /// will refuse it by its comparator name and change nothing.
     pub compression: &'static Codec,
     /// Go on with the log and the manifest of the last run, if it closed the database, instead of writing new ones at
-    /// open. Default: false.
+    /// open; and write, when the database is closed, what is in memory as a table, if it is more than 256 KiB, so that
+    /// the next open need not. Default: true.
     pub reuse_logs: bool,
     /// Lets look-ups skip tables that lack a key. Default: none.
     pub filter_policy: Option<Arc<dyn FilterPolicy>>,
@@ -83,7 +84,7 @@ impl Default for Options {
             block_restart_interval: 16,
             max_file_size: 2 << 20,
             compression: &SNAPPY,
-            reuse_logs: false,
+            reuse_logs: true,
             filter_policy: None,
         }
     }

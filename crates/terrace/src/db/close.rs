@@ -1,19 +1,26 @@
 //! Closing.
 //!
 //! ```text
-//!   no new merges ──> flushes done ──> logs durable ──> mark ──> log cut to its length ──> lock released
+//!   memtable flushed, if large ──> no new merges ──> flushes done ──> logs durable ──> mark ──> log cut to its length ──> lock released
 //! ```
 
 use terrace_format::batch::WriteBatch;
 
-use super::Engine;
 use super::tail::LogTail;
+use super::{Engine, Target};
 use crate::error::Result;
 use crate::sync::Ordering;
+
+/// The least size of a memtable, in bytes, that becomes a table rather than be replayed at the next open.
+const WORTH_A_TABLE: usize = 256 << 10;
 
 impl Engine {
     /// Ends the background, gives the log its end, and releases the lock. Does nothing the second time.
     pub(super) fn close(&self) -> Result<()> {
+        if self.options.reuse_logs && self.present.view().memtable.bytes() >= WORTH_A_TABLE {
+            // If it fails, or somebody has closed already: the log holds the same.
+            let _ = self.flush(Target::AnyLevel);
+        }
         if self.closing.swap(true, Ordering::Relaxed) {
             return Ok(());
         }

@@ -115,23 +115,26 @@ impl Engine {
         // Unreadable now, it will be swept another time.
         let next_file = self.next_file.load(Ordering::Relaxed);
         let Ok(files) = list(&self.options.env, &self.directory, next_file) else { return };
-        let manifest = self.manifest.lock().number();
+        let mut manifest = self.manifest.lock();
+        let number_of_manifest = manifest.number();
         let state = self.state.lock();
         let live: BTreeSet<u64> = state.set.version.levels.iter().flatten().map(|file| file.number).collect();
         let log_number = state.set.log_number;
         drop(state);
-        for file in files {
-            let needed = match file {
-                FileName::Log(number) => number >= log_number,
-                FileName::Manifest(number) => number == manifest,
-                FileName::Table(number) | FileName::OldTable(number) => live.contains(&number),
-                FileName::Temp(_) => false,
-                FileName::Current | FileName::Lock | FileName::InfoLog | FileName::OldInfoLog => true,
-            };
-            if !needed {
-                self.logger.log(format_args!("Delete {file}"));
-                let _ = self.options.env.fs.remove(&self.path_of(file));
-            }
+        let is_needless = |file: &FileName| !match *file {
+            FileName::Log(number) => number >= log_number,
+            FileName::Manifest(number) => number == number_of_manifest,
+            FileName::Table(number) | FileName::OldTable(number) => live.contains(&number),
+            FileName::Temp(_) => false,
+            FileName::Current | FileName::Lock | FileName::InfoLog | FileName::OldInfoLog => true,
+        };
+        let needless: Vec<FileName> = files.into_iter().filter(is_needless).collect();
+        if needless.is_empty() || manifest.prove().is_err() {
+            return;
+        }
+        for file in needless {
+            self.logger.log(format_args!("Delete {file}"));
+            let _ = self.options.env.fs.remove(&self.path_of(file));
         }
     }
 }

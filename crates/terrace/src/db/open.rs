@@ -168,8 +168,9 @@ impl Opening<'_> {
         let logs = self.check_files(&files)?;
         let mut edit = VersionEdit::default();
         let mut replayed = self.replay(&logs, &next_file, &mut edit)?;
-        let manifest = self.manifest(&replayed);
-        let tail = self.log_tail(&logs, &mut replayed, &next_file, &mut edit)?;
+        let resumed = self.resume_log(&logs, &replayed)?;
+        let manifest = self.manifest(resumed.is_some() && logs == [self.recovered.set.log_number]);
+        let tail = self.log_tail(resumed, &mut replayed, &next_file, &mut edit)?;
         let changes = !edit.added.is_empty() || tail.log.number != self.recovered.set.log_number;
         edit.log_number = Some(tail.log.number);
         // What is in the tables: a log that is gone on with begins behind that number.
@@ -270,15 +271,14 @@ impl Opening<'_> {
         replay.run(logs)
     }
 
-    /// The manifest of the last run, if it may be gone on with, or one to come. As with the log, only that of a run which
-    /// closed the database is known to be durable.
-    fn manifest(&mut self, replayed: &Replayed) -> Result<Manifest> {
+    /// The manifest of the last run, if that run `closed` the database, or one to come. As with the log, only then it is
+    /// known to be durable.
+    fn manifest(&mut self, closed: bool) -> Result<Manifest> {
         self.recovered.set.guarded |= !self.options.compression.portable;
         let mut manifest = Manifest::new(&self.options.env, self.directory, self.options.max_file_size);
         manifest.succeeds(self.recovered.manifest);
-        let closed = replayed.closed && replayed.resumable.is_some() && self.recovered.ours;
         let small = self.recovered.resumable.filter(|&length| length < self.options.max_file_size);
-        if let Some(length) = small.filter(|_| self.options.reuse_logs && closed && !self.newly_guarded()) {
+        if let Some(length) = small.filter(|_| closed && !self.newly_guarded()) {
             // What can't be gone on with is begun anew.
             supported(manifest.resume(self.recovered.manifest, length))?;
         }
@@ -290,10 +290,19 @@ impl Opening<'_> {
         self.recovered.set.guarded && !self.recovered.guarded
     }
 
-    /// The log of the last run, if it may be gone on with, or a new one; then the replayed memtable becomes a table.
+    /// The log of the last run, if it may be gone on with.
+    fn resume_log(&self, logs: &[u64], replayed: &Replayed) -> Result<Option<(Log, Framer)>> {
+        let may = self.options.reuse_logs && self.recovered.ours;
+        match (logs.last(), replayed.resumable.filter(|_| may)) {
+            (Some(&number), Some(length)) => Log::resume(self.options, self.directory, number, length),
+            _ => Ok(None),
+        }
+    }
+
+    /// The log that is gone on with, or a new one; then the replayed memtable becomes a table.
     fn log_tail(
         &self,
-        logs: &[u64],
+        resumed: Option<(Log, Framer)>,
         replayed: &mut Replayed,
         next_file: &AtomicU64,
         edit: &mut VersionEdit,
@@ -301,11 +310,6 @@ impl Opening<'_> {
         let sequence = match mutant!(SequenceFromManifest) {
             true => self.recovered.set.last_sequence,
             false => replayed.last_sequence,
-        };
-        let resumable = replayed.resumable.filter(|_| self.options.reuse_logs && self.recovered.ours);
-        let resumed = match (logs.last(), resumable) {
-            (Some(&number), Some(length)) => Log::resume(self.options, self.directory, number, length)?,
-            _ => None,
         };
         let (log, framer) = match resumed {
             Some(resumed) => resumed,

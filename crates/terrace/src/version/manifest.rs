@@ -46,6 +46,8 @@ struct Open {
     framer: Framer,
     /// The size of the snapshot that it begins with.
     snapshot: u64,
+    /// False while all that it is known by, an earlier run's word, may be wrong.
+    proven: bool,
 }
 
 /// A manifest grows to this many times its first record, if that is more than the limit.
@@ -59,14 +61,22 @@ impl Manifest {
 
     /// Goes on with manifest `number`, which ends in good order after `length` bytes.
     ///
-    /// It becomes durable, and so does CURRENT: the run before may have been killed between an edit, or the switch to
-    /// this manifest, and its sync. What they make needless is about to be removed.
+    /// The run before says that it closed the database, and so that all of it is durable.
     pub(crate) fn resume(&mut self, number: u64, length: u64) -> Result<()> {
-        let mut file = self.env.fs.append(&self.directory.join(FileName::Manifest(number).to_string()))?;
-        file.sync()?;
-        self.env.fs.sync_dir(&self.directory)?;
+        let file = self.env.fs.append(&self.directory.join(FileName::Manifest(number).to_string()))?;
         self.number = number;
-        self.open = Some(Open { file, framer: Framer::at(length), snapshot: 0 });
+        self.open = Some(Open { file, framer: Framer::at(length), snapshot: 0, proven: false });
+        Ok(())
+    }
+
+    /// Called before anything is removed that the manifest makes needless. If all of that is an earlier run's doing, its
+    /// last edit, or the switch to this manifest, may still lack a sync: a run that was killed can look like one that
+    /// closed, where a failed sync brought an older state back.
+    pub(crate) fn prove(&mut self) -> Result<()> {
+        let Some(open) = self.open.as_mut().filter(|open| !open.proven) else { return Ok(()) };
+        open.file.sync()?;
+        self.env.fs.sync_dir(&self.directory)?;
+        open.proven = true;
         Ok(())
     }
 
@@ -90,6 +100,7 @@ impl Manifest {
     /// On an error it is not known whether the edit counts; the next edit then begins a new manifest, which
     /// settles it.
     pub(crate) fn append(&mut self, edit: &VersionEdit) -> Result<()> {
+        self.prove()?;
         let Some(mut open) = self.open.take() else { return Ok(()) };
         open.write(edit)?;
         open.file.sync()?;
@@ -119,7 +130,8 @@ impl Manifest {
     }
 
     fn create(&self, path: &Path, snapshot: &VersionEdit, edit: &VersionEdit) -> Result<Open> {
-        let mut open = Open { file: self.env.fs.create(path)?, framer: Framer::at(0), snapshot: 0 };
+        let mut open =
+            Open { file: self.env.fs.create(path)?, framer: Framer::at(0), snapshot: 0, proven: true };
         open.write(snapshot)?;
         open.snapshot = open.framer.offset();
         open.write(edit)?;
