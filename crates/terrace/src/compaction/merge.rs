@@ -112,7 +112,9 @@ impl<R: InternalIterator> Merged<R> {
         *head = match (entries.valid(), self.comparator.is_bytewise()) {
             (false, _) => None,
             (true, false) => Some(0),
-            (true, true) => Some(head_of(key::user_key(entries.key()).get(self.prefix..).unwrap_or_default())),
+            (true, true) => {
+                Some(head_of(key::user_key(entries.key()).get(self.prefix..).unwrap_or_default()))
+            }
         };
     }
 }
@@ -220,8 +222,11 @@ mod tests {
 
     #[test]
     fn keys_that_differ_behind_their_heads() {
-        check(2, &["aa@1 aabcdefghi@1 aabcdefghk@1", "aabcdefghj@1 aac@1"], 
-            "aa@1:0 aabcdefghi@1:0 aabcdefghj@1:1 aabcdefghk@1:0 aac@1:1");
+        check(
+            2,
+            &["aa@1 aabcdefghi@1 aabcdefghk@1", "aabcdefghj@1 aac@1"],
+            "aa@1:0 aabcdefghi@1:0 aabcdefghj@1:1 aabcdefghk@1:0 aac@1:1",
+        );
     }
 
     #[test]

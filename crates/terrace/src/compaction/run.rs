@@ -128,9 +128,8 @@ impl Merge<'_> {
         // A merge reads everything once: caching it would only push out what readers use.
         let read = BlockRead { fill_cache: false };
         let Environment { tables, version, .. } = self.environment;
-        let runs = |(level, files): &(usize, Vec<Arc<FileMeta>>)| {
-            version.runs(*level, files.clone(), tables, read)
-        };
+        let runs =
+            |(level, files): &(usize, Vec<Arc<FileMeta>>)| version.runs(*level, files.clone(), tables, read);
         self.job.inputs.iter().flat_map(runs).collect()
     }
 

@@ -95,9 +95,7 @@ impl Engine {
     }
 
     fn has_merge(&self, state: &State) -> bool {
-        !state.manual.is_empty()
-            || state.worn.is_some()
-            || leveled::fullest(&state.set.version).1 >= 1.0
+        !state.manual.is_empty() || state.worn.is_some() || leveled::fullest(&state.set.version).1 >= 1.0
     }
 
     fn flush_job(&self) {
@@ -183,12 +181,7 @@ impl Engine {
             return false;
         };
         let version = Arc::clone(&self.present.view().version);
-        let level = leveled::flush_level(
-            &version,
-            key::user_key(&first),
-            key::user_key(&last),
-            &self.limits,
-        );
+        let level = leveled::flush_level(&version, key::user_key(&first), key::user_key(&last), &self.limits);
         level > 0 && level >= Shape::of(&version).bottom()
     }
 

@@ -104,7 +104,8 @@ mod tests {
     #[test]
     fn one_that_was_not_full_says_nothing() {
         let buffer = Buffer::new(&Options::default());
-        buffer.filled(MB, *buffer.last.lock());
+        let now = *buffer.last.lock();
+        buffer.filled(MB, now);
         assert_eq!(buffer.size(), 4 * MB);
     }
 }

@@ -128,7 +128,8 @@ impl Engine {
             }
             match self.switch(tail, Target::AnyLevel) {
                 // What a flush or merge is about to free may be enough.
-                Err(error) if error.is_resumable() && MutexGuard::unlocked(commit, || self.wait_for_job()) => {}
+                Err(error)
+                    if error.is_resumable() && MutexGuard::unlocked(commit, || self.wait_for_job()) => {}
                 switched => switched?,
             }
         }

@@ -678,7 +678,8 @@ fn a_closed_log_gone_on_with_is_durable_before_the_next() {
     let db = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap();
     db.put(&key(0), b"").unwrap();
     db.close().unwrap();
-    let small = Options { reuse_logs: true, write_buffer_size: Some(64 << 10), ..options(Arc::clone(&fs) as _) };
+    let small =
+        Options { reuse_logs: true, write_buffer_size: Some(64 << 10), ..options(Arc::clone(&fs) as _) };
     let log = names(&*fs, ".log");
     let db = Db::open("db", &small).unwrap();
     assert_eq!(names(&*fs, ".log"), log, "the log is gone on with");
