@@ -68,7 +68,7 @@ impl Log {
         length: u64,
     ) -> Result<Option<(Log, Framer)>> {
         let (fs, path) = (&options.env.fs, directory.join(FileName::Log(number).to_string()));
-        let room = length.saturating_add(options.write_buffer_size as u64);
+        let room = length.saturating_add(options.memtable_size() as u64);
         let file = match with_room(room, |room| fs.reopen_log(&path, room)) {
             Err(error) if error.is_unsupported() => return Ok(None),
             file => file?,

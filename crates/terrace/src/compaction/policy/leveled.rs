@@ -293,9 +293,9 @@ mod tests {
     fn level_0_passes_over_levels_too_small_for_it_and_takes_along_what_it_meets() {
         let level_0 = "0 1 4 a@1 m@1\n 0 2 4 a@2 m@2\n 0 3 4 a@3 m@3\n 0 4 4 a@4 m@4\n";
         check(level_0, "0 to 2: 4 3 2 1 +  + , above ");
-        check(&format!("{level_0} 2 5 99 b@0 p@0"), "0 to 2: 4 3 2 1 +  + 5, above ");
+        check(&format!("{level_0} 2 5 79 b@0 p@0"), "0 to 2: 4 3 2 1 +  + 5, above ");
         let met = format!(
-            "{level_0} 1 5 1 l@0 o@0\n 1 6 1 x@0 y@0\n 2 7 80 n@0 p@0\n 2 8 9 q@0 z@0\n 3 9 1 o@0 r@0"
+            "{level_0} 1 5 1 l@0 o@0\n 1 6 1 x@0 y@0\n 2 7 60 n@0 p@0\n 2 8 9 q@0 z@0\n 3 9 1 o@0 r@0"
         );
         check(&met, "0 to 3: 4 3 2 1 + 5 + 7 + 9, above ");
     }
@@ -303,11 +303,11 @@ mod tests {
     #[test]
     fn the_base_moves_up_and_the_bottom_down_as_the_database_grows() {
         let level_0 = "0 1 4 a@1 m@1\n 0 2 4 a@2 m@2\n 0 3 4 a@3 m@3\n 0 4 4 a@4 m@4\n";
-        check(&format!("{level_0} 2 5 159 b@0 p@0"), "0 to 2: 4 3 2 1 +  + 5, above ");
-        check(&format!("{level_0} 2 5 160 b@0 p@0"), "0 to 1: 4 3 2 1 + , above 5");
-        check(&format!("{level_0} 2 5 1599 b@0 p@0"), "0 to 1: 4 3 2 1 + , above 5");
-        check(&format!("{level_0} 2 5 1600 b@0 p@0"), "2 to 3: 5 + , above ");
-        check(&format!("{level_0} 6 5 999999 b@0 p@0"), "0 to 2: 4 3 2 1 +  + , above ");
+        check(&format!("{level_0} 2 5 79 b@0 p@0"), "0 to 2: 4 3 2 1 +  + 5, above ");
+        check(&format!("{level_0} 2 5 80 b@0 p@0"), "0 to 1: 4 3 2 1 + , above 5");
+        check(&format!("{level_0} 2 5 399 b@0 p@0"), "0 to 1: 4 3 2 1 + , above 5");
+        check(&format!("{level_0} 2 5 400 b@0 p@0"), "2 to 3: 5 + , above ");
+        check(&format!("{level_0} 6 5 999999 b@0 p@0"), "0 to 1: 4 3 2 1 + , above ");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! ```text
 //!   level 0   4 flushes  ──────────┐           the base: the shallowest level whose share is not less than
 //!   level 1   (passed over)        │           what comes from level 0
-//!   level 2   share: total / 10  <─┘ base
+//!   level 2   share: total / 5   <─┘ base
 //!   level 3   share: total           bottom    the deepest level that has any table
 //! ```
 //!
@@ -18,8 +18,9 @@ use terrace_format::edit::LEVELS;
 use super::{DEEPEST_FLUSH, LEVEL_0_MERGE};
 use crate::version::{Version, total_size};
 
-/// How many times larger a level is than the one above.
-const RATIO: u64 = 10;
+/// How many times larger a level is than the one above. LevelDB's is 10; with fewer levels in use, smaller steps write
+/// less: a byte meets about this many on each level that it passes.
+const RATIO: u64 = 5;
 
 /// What LevelDB lets level 1 hold, in bytes.
 const LEVEL_1: f64 = 10.0 * 1_048_576.0;
