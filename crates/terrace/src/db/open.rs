@@ -361,7 +361,7 @@ impl Opening<'_> {
         Arc::new_cyclic(|me| Engine {
             me: me.clone(),
             directory: self.directory.to_path_buf(),
-            limits: limits,
+            limits,
             tables: Arc::new(TableCache::new(self.directory, &options, context)),
             options,
             logger: self.logger,
