@@ -198,8 +198,8 @@ impl Tables {
         options.block_size = self.block_size.map_or(options.block_size, bytes);
         options.block_restart_interval =
             self.block_restart_interval.unwrap_or(options.block_restart_interval);
-        options.max_file_size = self.max_file_size.unwrap_or(options.max_file_size);
-        options.write_buffer_size = self.write_buffer.map_or(options.write_buffer_size, bytes);
+        options.max_file_size = self.max_file_size;
+        options.write_buffer_size = self.write_buffer.map(bytes);
         match self.filter_bits {
             Some(0) => options.filter_policy = None,
             Some(bits) => options.filter_policy = bloom(usize::from(bits)),

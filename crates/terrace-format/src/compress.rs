@@ -114,7 +114,7 @@ fn copy_back(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
 fn pack_snappy(contents: &[u8], dst: &mut Vec<u8>) {
     let start = dst.len();
     dst.resize(start + snap::raw::max_compress_len(contents.len()), 0);
-    match snap::raw::Encoder::new().compress(contents, &mut dst[start..]) {
+    match SNAPPY_PACKER.with_borrow_mut(|packer| packer.compress(contents, &mut dst[start..])) {
         Ok(len) => dst.truncate(start + len),
         Err(_) => {
             dst.truncate(start); // 4 GiB or more
@@ -139,6 +139,8 @@ fn unpack_snappy(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
 const ZSTD_LEVEL: i32 = 1;
 
 thread_local! {
+    // Its table of 32 KiB would be made, and cleared, for every block.
+    static SNAPPY_PACKER: RefCell<snap::raw::Encoder> = RefCell::new(snap::raw::Encoder::new());
     // Making one takes as long as packing a block. None where there was no memory for one.
     static ZSTD_PACKER: RefCell<Option<Compressor<'static>>> = RefCell::new(Compressor::new(ZSTD_LEVEL).ok());
     static ZSTD_UNPACKER: RefCell<Option<Decompressor<'static>>> = RefCell::new(Decompressor::new().ok());

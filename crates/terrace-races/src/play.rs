@@ -110,7 +110,7 @@ impl Stage {
         let options = Options {
             create_if_missing: true,
             env: env.clone(),
-            write_buffer_size: 1,
+            write_buffer_size: Some(1),
             reuse_logs: scenario.reuse_logs,
             filter_policy: (scenario.bloom_bits > 0).then(|| Arc::new(Bloom::new(scenario.bloom_bits)) as _),
             ..Options::default()

@@ -106,6 +106,15 @@ impl Memtable {
         })
     }
 
+    /// The first and the last internal key.
+    pub(crate) fn ends(self: &Arc<Self>) -> Option<(Vec<u8>, Vec<u8>)> {
+        let mut entries = self.iter();
+        entries.seek_to_first();
+        let first = entries.valid().then(|| entries.key().to_vec())?;
+        entries.seek_to_last();
+        Some((first, entries.key().to_vec()))
+    }
+
     /// A copy without the records whose numbers `left_out` names.
     pub(crate) fn without(&self, left_out: &RangeInclusive<Sequence>) -> Arc<Memtable> {
         let copy = Memtable::new(self.comparator.clone());

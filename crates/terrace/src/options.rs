@@ -43,8 +43,9 @@ pub struct Options {
     pub env: Env,
     /// Receives what the database did. Default: none, and then it goes to the file `LOG` in the database.
     pub logger: Option<Arc<dyn Logger>>,
-    /// The size at which a memtable becomes a table. 64 KiB to 1 GiB, default 4 MiB. Up to two live in memory.
-    pub write_buffer_size: usize,
+    /// The size at which a memtable becomes a table. 64 KiB to 1 GiB. Up to three live in memory; of more than 64 MiB,
+    /// two. Default: none, and then it is 4 MiB, and grows up to 32 MiB while writes come fast.
+    pub write_buffer_size: Option<usize>,
     /// The open files that the database may keep. 74 to 50,000, default 1,000.
     pub max_open_files: usize,
     /// Decompressed blocks. Default: none, and then the database makes one of 8 MiB.
@@ -53,8 +54,9 @@ pub struct Options {
     pub block_size: usize,
     /// Keys between restart points of a block: 1 or more, default 16.
     pub block_restart_interval: usize,
-    /// The size at which a merge begins a new table. 1 MiB to 1 GiB, default 2 MiB.
-    pub max_file_size: u64,
+    /// The size at which a merge begins a new table. 1 MiB to 1 GiB. Default: none, and then it is 2 MiB, and up to 64 MiB
+    /// on a level that holds more than 64 such tables.
+    pub max_file_size: Option<u64>,
     /// How blocks are compressed. Default: snappy.
     ///
     /// A codec that is not [`portable`](Codec::portable) makes the database unreadable for a stock LevelDB, which
@@ -77,12 +79,12 @@ impl Default for Options {
             paranoid_checks: false,
             env: Env::default(),
             logger: None,
-            write_buffer_size: 4 << 20,
+            write_buffer_size: None,
             max_open_files: 1000,
             block_cache: None,
             block_size: 4096,
             block_restart_interval: 16,
-            max_file_size: 2 << 20,
+            max_file_size: None,
             compression: &SNAPPY,
             reuse_logs: true,
             filter_policy: None,
@@ -95,11 +97,21 @@ impl Options {
     pub(crate) fn clipped(&self) -> Options {
         let mut options = self.clone();
         options.max_open_files = options.max_open_files.clamp(74, 50_000);
-        options.write_buffer_size = options.write_buffer_size.clamp(64 << 10, 1 << 30);
-        options.max_file_size = options.max_file_size.clamp(1 << 20, 1 << 30);
+        options.write_buffer_size = options.write_buffer_size.map(|size| size.clamp(64 << 10, 1 << 30));
+        options.max_file_size = options.max_file_size.map(|size| size.clamp(1 << 20, 1 << 30));
         options.block_size = options.block_size.clamp(1 << 10, 4 << 20);
         options.block_restart_interval = options.block_restart_interval.max(1);
         options
+    }
+
+    /// The size of a memtable, in bytes: all of them, or the first.
+    pub(crate) fn memtable_size(&self) -> usize {
+        self.write_buffer_size.unwrap_or(4 << 20)
+    }
+
+    /// The size of a table that a merge writes, in bytes: the largest, or that of small levels.
+    pub(crate) fn table_size(&self) -> u64 {
+        self.max_file_size.unwrap_or(2 << 20)
     }
 
     /// How tables are written whose internal keys are in `order`.

@@ -26,7 +26,7 @@ fn options(settings: &Settings) -> Result<Options> {
     let mut options = Options { create_if_missing: true, ..Options::default() };
     let size = |bytes: u64| usize::try_from(bytes).map_err(|_| format!("{bytes} bytes are too many"));
     if let Some(bytes) = settings.write_buffer_bytes {
-        options.write_buffer_size = size(bytes)?;
+        options.write_buffer_size = Some(size(bytes)?);
     }
     if let Some(bytes) = settings.cache_bytes {
         options.block_cache = Some(BlockCache::new(size(bytes)?));

@@ -101,7 +101,7 @@ extern "C" fn leveldb_options_set_info_log(
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_write_buffer_size(options: Option<&mut OptionsHandle>, bytes: usize) {
-    set(options, |options| options.write_buffer_size = bytes);
+    set(options, |options| options.write_buffer_size = Some(bytes));
 }
 
 #[unsafe(no_mangle)]
@@ -127,7 +127,7 @@ extern "C" fn leveldb_options_set_block_restart_interval(options: Option<&mut Op
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_max_file_size(options: Option<&mut OptionsHandle>, bytes: usize) {
-    set(options, |options| options.max_file_size = bytes as u64);
+    set(options, |options| options.max_file_size = Some(bytes as u64));
 }
 
 /// 0 is none; everything else is snappy, which every LevelDB reads.

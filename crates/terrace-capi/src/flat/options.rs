@@ -9,6 +9,10 @@ use terrace::{BlockCache, Bloom, Env, Options, ReadOptions, Snapshot, compress};
 use super::abi::Handed;
 use super::foreign::{CacheCalls, ComparatorCalls, EnvCalls, FilterCalls, LoggerCalls, World};
 
+/// LevelDB's defaults. What a program left so is the engine's to choose.
+const STOCK_BUFFER: usize = 4 << 20;
+const STOCK_FILE: usize = 2 << 20;
+
 /// Classes of the library's own come as what they are, so that no call leaves Rust for them: an absent comparator is
 /// the bytewise one, an absent environment the machine's.
 #[repr(C)]
@@ -60,9 +64,9 @@ impl FlatOptions {
             error_if_exists: self.error_if_exists,
             paranoid_checks: self.paranoid_checks,
             reuse_logs: self.reuse_logs,
-            write_buffer_size: self.write_buffer_size,
+            write_buffer_size: (self.write_buffer_size != STOCK_BUFFER).then_some(self.write_buffer_size),
             block_size: self.block_size,
-            max_file_size: self.max_file_size as u64,
+            max_file_size: (self.max_file_size != STOCK_FILE).then_some(self.max_file_size as u64),
             // Negative numbers go the way of 0: to the least that is allowed.
             max_open_files: usize::try_from(self.max_open_files).unwrap_or(0),
             block_restart_interval: usize::try_from(self.block_restart_interval).unwrap_or(0),

@@ -32,9 +32,15 @@ impl BlockBuilder {
             self.run = 0;
             0
         };
-        put_varint32(&mut self.buffer, as_u32(shared));
-        put_varint32(&mut self.buffer, as_u32(key.len() - shared));
-        put_varint32(&mut self.buffer, as_u32(value.len()));
+        let (rest, len) = (key.len() - shared, value.len());
+        if shared | rest | len < 0x80 {
+            // Nearly always three lengths of one byte each.
+            self.buffer.extend_from_slice(&[shared as u8, rest as u8, len as u8]);
+        } else {
+            put_varint32(&mut self.buffer, as_u32(shared));
+            put_varint32(&mut self.buffer, as_u32(rest));
+            put_varint32(&mut self.buffer, as_u32(len));
+        }
         self.buffer.extend_from_slice(&key[shared..]);
         self.buffer.extend_from_slice(value);
         self.last_key.truncate(shared);
@@ -76,8 +82,11 @@ impl BlockBuilder {
     }
 }
 
+/// Eight bytes at a time, then one by one.
 fn shared_prefix(a: &[u8], b: &[u8]) -> usize {
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+    let (a_words, b_words) = (a.as_chunks::<8>().0, b.as_chunks::<8>().0);
+    let same = a_words.iter().zip(b_words).take_while(|(a, b)| a == b).count() * 8;
+    same + a[same..].iter().zip(&b[same..]).take_while(|(a, b)| a == b).count()
 }
 
 /// A length in a block, which is shorter than 4 GiB.

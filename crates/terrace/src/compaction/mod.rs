@@ -9,62 +9,90 @@
 //! what.
 
 pub(crate) mod flush;
+mod merge;
 pub(crate) mod policy;
 mod run;
 
-pub(crate) use run::{Environment, remove_tables, run};
+pub(crate) use run::{Environment, packed_if, remove_tables, run};
+
+use std::fmt;
 
 use terrace_format::edit::VersionEdit;
 use terrace_format::key::InternalKey;
 
 use crate::sync::Arc;
-use crate::version::FileMeta;
+use crate::version::{FileMeta, total_size};
 
 /// Why a merge is done: for the info log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reason {
     /// A level holds more than it should.
     Size,
+    /// There are too few levels for what is stored.
+    Depth,
     /// Look-ups keep passing through a file in vain.
     Seeks,
     /// Somebody asked: the number of the request.
     Manual(u64),
 }
 
-/// A merge to do: some files of a level into the next.
+/// A merge to do: files of a level, and what they overlap on the way to another, into that one.
 pub(crate) struct Job {
     pub(crate) reason: Reason,
-    pub(crate) level: usize,
-    /// Of `level` and of the level below it.
-    pub(crate) inputs: [Vec<Arc<FileMeta>>; 2],
-    /// Of the level below that, where they overlap the inputs.
+    /// By level, the shallowest (and so the newest) first. Each level from the one that gives to the one that receives
+    /// has its entry, without files perhaps.
+    pub(crate) inputs: Vec<(usize, Vec<Arc<FileMeta>>)>,
+    /// Of the level below the receiving one, where they overlap the inputs.
     pub(crate) grandparents: Vec<Arc<FileMeta>>,
-    /// Where the next merge of this level goes on.
+    /// Where the next merge of the giving level goes on.
     pub(crate) pointer: Option<InternalKey>,
+    /// For the receiving level.
+    pub(crate) limits: policy::Limits,
 }
 
 impl Job {
-    /// The level that receives the outcome.
-    pub(crate) fn output_level(&self) -> usize {
-        self.level + 1
+    /// The level that gives.
+    pub(crate) fn level(&self) -> usize {
+        self.inputs.first().map_or(0, |(level, _)| *level)
     }
 
-    /// True if a single file may simply change its level.
+    /// The level that receives the outcome.
+    pub(crate) fn output_level(&self) -> usize {
+        self.inputs.last().map_or(0, |(level, _)| *level)
+    }
+
+    /// All inputs.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Arc<FileMeta>> {
+        self.inputs.iter().flat_map(|(_, files)| files)
+    }
+
+    /// True if the files may simply change their level.
     ///
-    /// Not if it overlaps much of the level below that: the next merge would be a dear one.
-    pub(crate) fn is_move(&self, limits: &policy::Limits) -> bool {
-        self.inputs[0].len() == 1
-            && self.inputs[1].is_empty()
-            && crate::version::total_size(&self.grandparents) <= limits.grandparent_overlap()
+    /// Not if they overlap much of the level below that: the next merge would be a dear one.
+    pub(crate) fn is_move(&self) -> bool {
+        let [(level, given), rest @ ..] = &self.inputs[..] else { return false };
+        (given.len() == 1 || *level > 0)
+            && rest.iter().all(|(_, files)| files.is_empty())
+            && total_size(&self.grandparents) <= self.limits.grandparent_overlap()
     }
 
     /// The edit that replaces the inputs; the outputs are added by who has them.
     pub(crate) fn edit(&self) -> VersionEdit {
         let mut edit = VersionEdit::default();
-        edit.compact_pointers.extend(self.pointer.clone().map(|key| (self.level, key)));
-        for (which, files) in self.inputs.iter().enumerate() {
-            edit.deleted.extend(files.iter().map(|file| (self.level + which, file.number)));
+        edit.compact_pointers.extend(self.pointer.clone().map(|key| (self.level(), key)));
+        for (level, files) in &self.inputs {
+            edit.deleted.extend(files.iter().map(|file| (*level, file.number)));
         }
         edit
+    }
+}
+
+/// For the info log: `4@0 + 0@1 + 23@2 files, size`.
+impl fmt::Display for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (level, files)) in self.inputs.iter().enumerate() {
+            write!(f, "{}{}@{level}", if i == 0 { "" } else { " + " }, files.len())?;
+        }
+        write!(f, " files ({:?})", self.reason)
     }
 }

@@ -14,27 +14,28 @@ use std::path::Path;
 
 use terrace_env::Env;
 use terrace_format::comparator::Comparator;
+use terrace_format::compress;
 use terrace_format::edit::{LEVELS, NewFile};
 use terrace_format::key::{self, InternalComparator, Kind, Sequence};
 use terrace_format::table::TableOptions;
 use terrace_mutants::mutant;
 
 use super::Job;
-use super::policy::Limits;
+use super::merge::Merged;
+use super::policy::Shape;
 use crate::error::{Error, Result};
-use crate::iter::{MergeIter, Source};
+use crate::iter::Source;
 use crate::sync::Arc;
 use crate::tables::{BlockRead, TableCache, TableWriter};
 use crate::version::{FileMeta, Version, total_size};
-use crate::walk::InternalIterator;
 
 /// What a merge works with.
 pub(crate) struct Environment<'a> {
     pub(crate) env: &'a Env,
     pub(crate) directory: &'a Path,
     pub(crate) tables: &'a Arc<TableCache>,
+    /// For the last level; the others are not packed.
     pub(crate) options: &'a TableOptions,
-    pub(crate) limits: Limits,
     /// The version that the job was chosen from.
     pub(crate) version: Arc<Version>,
     /// No reader reads, or will read, at an older sequence number.
@@ -55,18 +56,20 @@ pub(crate) struct Outcome {
 
 /// Runs `job`. On an error, and when cancelled (which is an error too), there are no new files.
 pub(crate) fn run(job: &Job, environment: &Environment<'_>) -> Result<Outcome> {
+    let bottom = Shape::of(&environment.version).bottom();
     let mut merge = Merge {
         job,
         environment,
+        options: packed_if(job.output_level() >= bottom, environment.options),
         below: Below::new(&environment.version, job.output_level() + 1),
-        grandparents: Grandparents::new(&job.grandparents, environment.limits.grandparent_overlap()),
+        grandparents: Grandparents::new(&job.grandparents, job.limits.grandparent_overlap()),
         table: None,
         files: Vec::new(),
     };
     match merge.run() {
         Ok(()) => {
             let written = merge.files.iter().map(|file| file.size).sum();
-            let read = job.inputs.iter().map(|files| total_size(files)).sum();
+            let read = job.inputs.iter().map(|(_, files)| total_size(files)).sum();
             Ok(Outcome { files: merge.files, bytes_read: read, bytes_written: written })
         }
         Err(error) => {
@@ -79,9 +82,17 @@ pub(crate) fn run(job: &Job, environment: &Environment<'_>) -> Result<Outcome> {
 /// Entries between two questions whether to give up.
 const CANCEL_PERIOD: usize = 256;
 
+/// `options`, without a codec unless `last`. Tables of the upper levels are soon rewritten, and a small part of the
+/// whole: packing them would cost much time and save little space.
+pub(crate) fn packed_if(last: bool, options: &TableOptions) -> TableOptions {
+    let codec = if last { options.codec } else { &compress::NONE };
+    TableOptions { codec, ..options.clone() }
+}
+
 struct Merge<'a> {
     job: &'a Job,
     environment: &'a Environment<'a>,
+    options: TableOptions,
     below: Below<'a>,
     grandparents: Grandparents<'a>,
     table: Option<TableWriter>,
@@ -91,9 +102,8 @@ struct Merge<'a> {
 impl Merge<'_> {
     fn run(&mut self) -> Result<()> {
         let comparator = self.environment.version.comparator.clone();
-        let mut input = MergeIter::new(comparator.clone(), self.sources());
+        let mut input = Merged::new(comparator.clone(), self.sources(), self.shared_prefix());
         let mut fate = Fate::new(comparator, self.environment.oldest_reader);
-        input.seek_to_first();
         for count in 0usize.. {
             if !input.valid() {
                 break;
@@ -118,22 +128,28 @@ impl Merge<'_> {
         // A merge reads everything once: caching it would only push out what readers use.
         let read = BlockRead { fill_cache: false };
         let Environment { tables, version, .. } = self.environment;
-        let runs = |(which, files): (usize, &Vec<Arc<FileMeta>>)| {
-            version.runs(self.job.level + which, files.clone(), tables, read)
-        };
-        self.job.inputs.iter().enumerate().flat_map(runs).collect()
+        let runs =
+            |(level, files): &(usize, Vec<Arc<FileMeta>>)| version.runs(*level, files.clone(), tables, read);
+        self.job.inputs.iter().flat_map(runs).collect()
+    }
+
+    /// With how many bytes all keys of the inputs begin alike.
+    fn shared_prefix(&self) -> usize {
+        let files: Vec<_> = self.job.files().cloned().collect();
+        let hull = self.environment.version.hull(&files);
+        hull.map_or(0, |(low, high)| low.iter().zip(high).take_while(|(a, b)| a == b).count())
     }
 
     fn add(&mut self, key: &[u8], value: &[u8], first_version: bool) -> Result<()> {
         let comparator = &self.environment.version.comparator;
         let overlaps = self.grandparents.stop_before(key, comparator);
-        let full = self.table.as_ref().is_some_and(|table| table.size() >= self.environment.limits.file_size);
+        let full = self.table.as_ref().is_some_and(|table| table.size() >= self.job.limits.file_size);
         if (first_version || mutant!(KeyTornApart)) && (full || overlaps) {
             self.finish_table()?;
         }
         if self.table.is_none() {
-            let Environment { env, directory, options, next_file, .. } = self.environment;
-            self.table = Some(TableWriter::create(env, directory, next_file(), options)?);
+            let Environment { env, directory, next_file, .. } = self.environment;
+            self.table = Some(TableWriter::create(env, directory, next_file(), &self.options)?);
         }
         match &mut self.table {
             Some(table) => table.add(key, value),

@@ -7,16 +7,17 @@
 use terrace_env::Lane;
 use terrace_format::edit::{LEVELS, VersionEdit};
 use terrace_format::filename::FileName;
+use terrace_format::key;
 
 use super::install::Failure;
 use super::property::LevelStats;
 use super::unwinding::Unwinding;
 use super::{Engine, Frozen, MergeRange, State, Target};
-use crate::compaction::policy::leveled;
+use crate::compaction::policy::{Shape, leveled};
 use crate::compaction::{self, Job, Reason, flush};
 use crate::error::Result;
 use crate::sync::{Arc, Condvar, Mutex, Ordering};
-use crate::version::{KeyRange, total_size};
+use crate::version::KeyRange;
 
 /// A merge that somebody waits for.
 pub(super) struct Manual {
@@ -94,9 +95,7 @@ impl Engine {
     }
 
     fn has_merge(&self, state: &State) -> bool {
-        !state.manual.is_empty()
-            || state.worn.is_some()
-            || leveled::fullest(&state.set.version, &self.limits).1 >= 1.0
+        !state.manual.is_empty() || state.worn.is_some() || leveled::fullest(&state.set.version).1 >= 1.0
     }
 
     fn flush_job(&self) {
@@ -130,7 +129,8 @@ impl Engine {
         let start = clock.monotonic();
         let number = self.new_file_number();
         let env = &self.options.env;
-        let file = flush::flush(&frozen.memtable, env, &self.directory, number, &self.table_options)?;
+        let packed = compaction::packed_if(self.stays_put(frozen), &self.table_options);
+        let file = flush::flush(&frozen.memtable, env, &self.directory, number, &packed)?;
         let size = file.as_ref().map_or(0, |file| file.size);
         let mut level = 0;
         let installed = self.install(
@@ -150,6 +150,7 @@ impl Engine {
             },
             |state| {
                 state.frozen.pop_front();
+                state.effort.flushed(size);
             },
         );
         match installed {
@@ -167,9 +168,21 @@ impl Engine {
         let stats =
             LevelStats { time: clock.monotonic().saturating_sub(start), bytes_read: 0, bytes_written: size };
         self.state.lock().stats[level].add(stats);
+        self.buffer.filled(frozen.memtable.bytes(), clock.monotonic());
         self.logger
             .log(format_args!("Level-{level} table #{number}: {size} bytes, flushed in {:?}", stats.time));
         Ok(())
+    }
+
+    /// True if the table of `frozen` will likely go to the last level, where it stays: that it is packed, or not, is no
+    /// more than a matter of time and space.
+    fn stays_put(&self, frozen: &Frozen) -> bool {
+        let Some((first, last)) = frozen.memtable.ends().filter(|_| frozen.target == Target::AnyLevel) else {
+            return false;
+        };
+        let version = Arc::clone(&self.present.view().version);
+        let level = leveled::flush_level(&version, key::user_key(&first), key::user_key(&last), &self.limits);
+        level > 0 && level >= Shape::of(&version).bottom()
     }
 
     /// Called with the manifest locked, so that no merge begins between this and the edit.
@@ -230,7 +243,7 @@ impl Engine {
             state.manual.pop_front();
             self.announce(&mut state);
         };
-        let inputs: Vec<_> = job.iter().flat_map(|job| job.inputs.iter().flatten().cloned()).collect();
+        let inputs: Vec<_> = job.iter().flat_map(Job::files).cloned().collect();
         state.merge_range = state
             .set
             .version
@@ -241,19 +254,19 @@ impl Engine {
 
     fn merge(&self, job: &Job) -> Result<()> {
         // A merge that was asked for rewrites everything, so that deletes and what they hide go.
-        if !matches!(job.reason, Reason::Manual(_)) && job.is_move(&self.limits) {
-            return self.move_file(job);
+        if !matches!(job.reason, Reason::Manual(_)) && job.is_move() {
+            return self.move_files(job);
         }
         let clock = &self.options.env.clock;
         let start = clock.monotonic();
-        let [upper, lower] = [job.inputs[0].len(), job.inputs[1].len()];
         let level = job.output_level();
-        self.logger
-            .log(format_args!("Merging {upper}@{} + {lower}@{level} files ({:?})", job.level, job.reason));
+        self.logger.log(format_args!("Merging {job}"));
         let outcome = compaction::run(job, &self.merge_environment())?;
         let mut edit = job.edit();
         edit.added.extend(outcome.files.iter().map(|file| (level, file.clone())));
-        match self.install(|_| edit, |_| ()) {
+        let (bytes_read, bytes_written) = (outcome.bytes_read, outcome.bytes_written);
+        let stats = LevelStats { time: clock.monotonic().saturating_sub(start), bytes_read, bytes_written };
+        match self.install(|_| edit, |state| state.effort.merged(bytes_read, stats.time)) {
             Ok(()) => {}
             Err(Failure::Before(error)) => {
                 compaction::remove_tables(&self.options.env, &self.directory, &outcome.files);
@@ -261,13 +274,9 @@ impl Engine {
             }
             Err(Failure::Unknown(error)) => return Err(error),
         }
-        let (bytes_read, bytes_written) = (outcome.bytes_read, outcome.bytes_written);
-        let stats = LevelStats { time: clock.monotonic().saturating_sub(start), bytes_read, bytes_written };
         self.state.lock().stats[level].add(stats);
-        self.logger.log(format_args!(
-            "Merged {upper}@{} + {lower}@{level} files: {bytes_read} bytes into {bytes_written} in {:?}",
-            job.level, stats.time
-        ));
+        self.logger
+            .log(format_args!("Merged {job}: {bytes_read} bytes into {bytes_written} in {:?}", stats.time));
         Ok(())
     }
 
@@ -278,7 +287,6 @@ impl Engine {
             directory: &self.directory,
             tables: &self.tables,
             options: &self.table_options,
-            limits: self.limits,
             version,
             oldest_reader: self.snapshots.oldest(self.present.visible()),
             next_file: Box::new(|| self.new_file_number()),
@@ -286,13 +294,13 @@ impl Engine {
         }
     }
 
-    fn move_file(&self, job: &Job) -> Result<()> {
+    fn move_files(&self, job: &Job) -> Result<()> {
+        let level = job.output_level();
         let mut edit = job.edit();
-        edit.added.extend(job.inputs[0].iter().map(|file| (job.output_level(), file.to_edit())));
-        let numbers: Vec<u64> = job.inputs[0].iter().map(|file| file.number).collect();
-        let bytes = total_size(&job.inputs[0]);
+        edit.added.extend(job.files().map(|file| (level, file.to_edit())));
+        let numbers: Vec<u64> = job.files().map(|file| file.number).collect();
         self.install(|_| edit, |_| ()).map_err(Failure::into_error)?;
-        self.logger.log(format_args!("Moved {numbers:?} to level {}, {bytes} bytes", job.output_level()));
+        self.logger.log(format_args!("Moved {numbers:?} to level {level} ({:?})", job.reason));
         Ok(())
     }
 
@@ -336,7 +344,7 @@ impl ManualStep {
     fn of(job: &Job) -> Option<ManualStep> {
         let Reason::Manual(id) = job.reason else { return None };
         // All of level 0 that was in the range goes at once; what comes meanwhile was not asked for.
-        let rest = job.pointer.as_ref().filter(|_| job.level > 0);
+        let rest = job.pointer.as_ref().filter(|_| job.level() > 0);
         Some(ManualStep { id, rest: rest.map(|pointer| pointer.user_key().to_vec()) })
     }
 

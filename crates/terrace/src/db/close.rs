@@ -24,6 +24,8 @@ impl Engine {
         if self.closing.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
+        // Writers who wait for a merge wait no longer.
+        self.announce(&mut self.state.lock());
         let mut commit = self.commit.lock();
         self.wait_for_quiet();
         let finished = commit.take().map_or(Ok(()), |tail| self.finish_log(tail));

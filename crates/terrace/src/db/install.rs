@@ -49,6 +49,7 @@ impl Engine {
             also(&mut state);
             state.doomed.extend(doomed);
             state.may_merge = true;
+            self.set_pace(&state);
             self.publish(&state);
             self.announce(&mut state);
         }

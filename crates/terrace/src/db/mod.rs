@@ -6,6 +6,7 @@
 //! ```
 
 mod background;
+mod buffer;
 mod close;
 mod directory;
 pub(crate) mod doomed;
@@ -13,6 +14,7 @@ pub(crate) mod durable;
 mod install;
 mod levels;
 mod open;
+mod pace;
 pub(crate) mod present;
 mod property;
 mod read;
@@ -47,8 +49,10 @@ use crate::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering, Weak};
 use crate::tables::TableCache;
 use crate::version::{FileMeta, Manifest, Version, VersionSet, WornFile};
 use background::{Jobs, Manual};
+use buffer::Buffer;
 use doomed::Doomed;
 use durable::Durability;
+use pace::{Effort, Pace};
 use present::Present;
 use property::LevelStats;
 use refusal::Refusal;
@@ -95,6 +99,8 @@ struct Engine {
     closing: AtomicBool,
     /// The logs change, and writes are counted, under `commit`.
     durability: Durability,
+    buffer: Buffer,
+    pace: Pace,
 
     // One committer at a time. None in a read-only database, and after closing.
     commit: Mutex<Option<LogTail>>,
@@ -142,6 +148,7 @@ struct State {
     worn: Option<WornFile>,
     doomed: Doomed<FileMeta>,
     stats: [LevelStats; terrace_format::edit::LEVELS],
+    effort: Effort,
     /// Background failures that can be tried again, and the last of them.
     failures: u64,
     last_failure: Option<Error>,

@@ -18,9 +18,11 @@ use terrace_format::log::{Framer, Item, LogReader};
 use terrace_format::table::TableOptions;
 use terrace_mutants::mutant;
 
+use super::buffer::Buffer;
 use super::directory::{list, lock, lock_shared};
 use super::doomed::Doomed;
 use super::durable::Durability;
+use super::pace::{Effort, Pace};
 use super::present::Present;
 use super::refusal::Refusal;
 use super::replay::{Replay, Replayed, on_level_0};
@@ -264,7 +266,7 @@ impl Opening<'_> {
             logger: &*self.logger,
             paranoid: self.options.paranoid_checks,
             strict: self.recovered.ours,
-            memtable_size: self.options.write_buffer_size,
+            memtable_size: Buffer::largest(self.options),
             last_sequence: self.recovered.set.last_sequence,
             full,
         };
@@ -275,9 +277,9 @@ impl Opening<'_> {
     /// known to be durable.
     fn manifest(&mut self, closed: bool) -> Result<Manifest> {
         self.recovered.set.guarded |= !self.options.compression.portable;
-        let mut manifest = Manifest::new(&self.options.env, self.directory, self.options.max_file_size);
+        let mut manifest = Manifest::new(&self.options.env, self.directory, self.options.table_size());
         manifest.succeeds(self.recovered.manifest);
-        let small = self.recovered.resumable.filter(|&length| length < self.options.max_file_size);
+        let small = self.recovered.resumable.filter(|&length| length < self.options.table_size());
         if let Some(length) = small.filter(|_| closed && !self.newly_guarded()) {
             // What can't be gone on with is begun anew.
             supported(manifest.resume(self.recovered.manifest, length))?;
@@ -329,7 +331,7 @@ impl Opening<'_> {
 
     fn new_log(&self, next_file: &AtomicU64) -> Result<Log> {
         let number = next_file.fetch_add(1, Ordering::Relaxed);
-        Log::create(self.options, self.directory, number)
+        Log::create(self.options, self.directory, number, self.options.memtable_size())
     }
 
     fn table_options(&self) -> TableOptions {
@@ -347,6 +349,7 @@ impl Opening<'_> {
     ) -> Arc<Engine> {
         let options = self.options.clone();
         let table_options = self.table_options();
+        let buffer = Buffer::new(&options);
         let cache = options.block_cache.clone().unwrap_or_else(|| BlockCache::new(DEFAULT_CACHE));
         let context = Arc::new(TableContext {
             order: Arc::clone(&table_options.comparator),
@@ -354,13 +357,15 @@ impl Opening<'_> {
             cache: Arc::clone(&cache),
             instance: cache::instance(),
         });
+        let limits =
+            Limits { file_size: options.table_size(), file_size_grows: options.max_file_size.is_none() };
         let set = self.recovered.set;
         let sequence = tail.as_ref().map_or(set.last_sequence, |tail| tail.sequence);
         let view = View { memtable: Arc::clone(&memtable), frozen, version: Arc::clone(&set.version) };
         Arc::new_cyclic(|me| Engine {
             me: me.clone(),
             directory: self.directory.to_path_buf(),
-            limits: Limits { file_size: options.max_file_size },
+            limits,
             tables: Arc::new(TableCache::new(self.directory, &options, context)),
             options,
             logger: self.logger,
@@ -368,6 +373,8 @@ impl Opening<'_> {
             table_options,
             cache,
             snapshots: Arc::new(Snapshots::default()),
+            buffer,
+            pace: Pace::default(),
             read_only: tail.is_none(),
             present: Present::new(view, sequence),
             next_file,
@@ -407,6 +414,7 @@ impl State {
             worn: None,
             doomed: Doomed::default(),
             stats: Default::default(),
+            effort: Effort::default(),
             failures: 0,
             last_failure: None,
             changes: 0,

@@ -45,11 +45,10 @@ fn with_room(
 }
 
 impl Log {
-    /// Creates log `number` with room for a memtable. On an error there is no file.
-    pub(super) fn create(options: &Options, directory: &Path, number: u64) -> Result<Log> {
+    /// Creates log `number` with `room` for a memtable, in bytes. On an error there is no file.
+    pub(super) fn create(options: &Options, directory: &Path, number: u64, room: usize) -> Result<Log> {
         let (fs, path) = (&options.env.fs, directory.join(FileName::Log(number).to_string()));
-        let room = options.write_buffer_size as u64;
-        let file = with_room(room, |room| fs.create_log(&path, room)).inspect_err(|_| {
+        let file = with_room(room as u64, |room| fs.create_log(&path, room)).inspect_err(|_| {
             // On a full disk every write tries: nothing must pile up.
             let _ = fs.remove(&path);
         })?;
@@ -69,7 +68,7 @@ impl Log {
         length: u64,
     ) -> Result<Option<(Log, Framer)>> {
         let (fs, path) = (&options.env.fs, directory.join(FileName::Log(number).to_string()));
-        let room = length.saturating_add(options.write_buffer_size as u64);
+        let room = length.saturating_add(options.memtable_size() as u64);
         let file = match with_room(room, |room| fs.reopen_log(&path, room)) {
             Err(error) if error.is_unsupported() => return Ok(None),
             file => file?,

@@ -11,7 +11,6 @@
 //! The lock is a barging one: a writer that runs need not hand over to one that sleeps.
 
 use std::ops::RangeInclusive;
-use std::time::Duration;
 
 use terrace_format::batch::{BatchOp, MAX_LEN, WriteBatch};
 use terrace_format::key::{MAX_SEQUENCE, Sequence};
@@ -21,31 +20,28 @@ use terrace_mutants::mutant;
 use super::tail::{Log, LogTail, closed};
 use super::unwinding::Unwinding;
 use super::{Engine, Frozen, State, Target};
-use crate::compaction::policy::{LEVEL_0_SLOW, LEVEL_0_STOP};
+use crate::compaction::policy::LEVEL_0_STOP;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::options::WriteOptions;
-use crate::sync::{Arc, MutexGuard};
-
-/// How long a write waits, once, while level 0 is nearly too full: it leaves the machine to the merges.
-const SLOW_DOWN: Duration = Duration::from_millis(1);
-
-/// Memtables that may wait for their flush before writers do.
-const MAX_FROZEN: usize = 1;
+use crate::sync::{Arc, MutexGuard, Ordering};
 
 impl Engine {
     pub(super) fn write(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
         if batch.is_oversized() {
             return Err(Error::InvalidArgument(format!("a key or value of more than {MAX_LEN} bytes")));
         }
+        self.pace.admit(batch.as_bytes().len(), &*self.options.env.clock);
         let mut commit = self.commit.lock();
-        let tail = commit.as_mut().ok_or_else(closed)?;
-        let first = tail.sequence + 1;
         // A log that ends with a batch of nothing counts as closed, so a user's is not written.
         if batch.is_empty() {
             self.refusal.check()?;
         } else {
-            self.make_room(tail)?;
+            self.make_room(&mut commit)?;
+        }
+        let tail = commit.as_mut().ok_or_else(closed)?;
+        let first = tail.sequence + 1;
+        if !batch.is_empty() {
             self.append(tail, batch)?;
         }
         let (last, write) = (tail.sequence, self.durability.last_write());
@@ -117,31 +113,32 @@ impl Engine {
         }
     }
 
-    /// Returns when the memtable has room for a write.
-    fn make_room(&self, tail: &mut LogTail) -> Result<()> {
-        let mut may_slow = true;
+    /// Returns when the memtable has room for a write. The lock is given up while it waits.
+    fn make_room(&self, commit: &mut MutexGuard<'_, Option<LogTail>>) -> Result<()> {
         loop {
             self.refusal.check()?;
-            if tail.broken || tail.memtable.bytes() >= self.options.write_buffer_size {
-                self.wait_for(|state| {
-                    state.frozen.len() < MAX_FROZEN && state.set.version.levels[0].len() < LEVEL_0_STOP
-                })?;
-                match self.switch(tail, Target::AnyLevel) {
-                    // What a flush or merge is about to free may be enough.
-                    Err(error) if error.is_resumable() && self.wait_for_job() => {}
-                    switched => switched?,
-                }
-            } else if may_slow && self.level_0_files() >= LEVEL_0_SLOW {
-                may_slow = false;
-                self.options.env.clock.sleep(SLOW_DOWN);
-            } else {
+            let tail = commit.as_mut().ok_or_else(closed)?;
+            if !tail.broken && tail.memtable.bytes() < self.buffer.size() {
                 return Ok(());
+            }
+            if !self.may_freeze(&self.state.lock()) {
+                self.note_wait();
+                MutexGuard::unlocked(commit, || self.wait_for(|state| self.may_freeze(state)))?;
+                continue;
+            }
+            match self.switch(tail, Target::AnyLevel) {
+                // What a flush or merge is about to free may be enough.
+                Err(error)
+                    if error.is_resumable() && MutexGuard::unlocked(commit, || self.wait_for_job()) => {}
+                switched => switched?,
             }
         }
     }
 
-    fn level_0_files(&self) -> usize {
-        self.present.view().version.levels[0].len()
+    /// True if there is room for one more memtable on its way to a table, and for that table.
+    fn may_freeze(&self, state: &State) -> bool {
+        state.frozen.len() < self.buffer.frozen_max() && state.set.version.levels[0].len() < LEVEL_0_STOP
+            || self.closing.load(Ordering::Relaxed)
     }
 
     /// Freezes the memtable and begins a new log and a new memtable. On an error nothing has changed.
@@ -151,7 +148,7 @@ impl Engine {
             // log for closed, and the next one for somebody else's.
             tail.log.file.sync().map_err(Error::from).inspect_err(|error| self.refuse(error))?;
         }
-        let log = Log::create(&self.options, &self.directory, self.new_file_number())?;
+        let log = Log::create(&self.options, &self.directory, self.new_file_number(), self.buffer.size())?;
         let memtable = Memtable::new(self.comparator.clone());
         let old_log = std::mem::replace(&mut tail.log, log.clone());
         tail.framer = Framer::at(0);
@@ -171,13 +168,19 @@ impl Engine {
     /// Turns what is in memory into a table, and returns when that is done.
     pub(super) fn flush(&self, target: Target) -> Result<()> {
         let mut commit = self.commit.lock();
-        let tail = commit.as_mut().ok_or_else(closed)?;
-        self.refusal.check()?;
-        if !tail.memtable.is_empty() {
-            self.wait_for(|state| state.frozen.len() < MAX_FROZEN)?;
-            self.switch(tail, target)?;
-        }
-        let next_log = tail.log.number;
+        let next_log = loop {
+            let tail = commit.as_mut().ok_or_else(closed)?;
+            self.refusal.check()?;
+            if tail.memtable.is_empty() {
+                break tail.log.number;
+            }
+            let has_room = |state: &State| state.frozen.len() < self.buffer.frozen_max();
+            if has_room(&self.state.lock()) {
+                self.switch(tail, target)?;
+                break tail.log.number;
+            }
+            MutexGuard::unlocked(&mut commit, || self.wait_for(has_room))?;
+        };
         drop(commit);
         self.wait_for(|state| state.frozen.iter().all(|frozen| frozen.next_log > next_log))
     }

@@ -25,7 +25,7 @@ pub(super) fn merge(shop: &mut Workshop<'_>, group: &[Piece]) -> Result<Vec<Piec
     input.seek_to_first();
     while input.valid() {
         let user_key = key::user_key(input.key());
-        let full = draft.as_ref().is_some_and(|draft| draft.size() >= shop.options.max_file_size);
+        let full = draft.as_ref().is_some_and(|draft| draft.size() >= shop.options.table_size());
         // Never between two versions of a key: a look-up asks one table of a level.
         if full && shop.order.user().compare(&last, user_key).is_ne() {
             pieces.extend(draft.take().map(Draft::finish).transpose()?.flatten());

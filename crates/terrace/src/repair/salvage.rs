@@ -171,7 +171,7 @@ impl<'a, 'b> Rescue<'a, 'b> {
         operations: impl Iterator<Item = (&'k [u8], Option<&'k [u8]>)>,
     ) -> Result<()> {
         self.unsorted.insert(sequence, operations);
-        if self.unsorted.bytes() > self.shop.options.write_buffer_size {
+        if self.unsorted.bytes() > self.shop.options.memtable_size() {
             self.flush()?;
         }
         Ok(())

@@ -54,7 +54,7 @@ pub(super) fn install(shop: &mut Workshop<'_>, outcome: Outcome) -> Result<()> {
     };
     // Before there is a manifest: should CURRENT be lost, one whose tables are not all there says nothing.
     shop.env().fs.sync_dir(shop.directory)?;
-    let mut manifest = Manifest::new(shop.env(), shop.directory, shop.options.max_file_size);
+    let mut manifest = Manifest::new(shop.env(), shop.directory, shop.options.table_size());
     manifest.begin(number, set.snapshot(), &numbers)
 }
 

@@ -186,7 +186,7 @@ fn out_of_something_for_a_while() {
             let plan = plan.replace("{n}", &n.to_string());
             let (fs, mut state) = database();
             let fault = Arc::new(FaultFs::new(fs, Plan::default()));
-            let options = Options { write_buffer_size: 64 << 10, ..on(Arc::clone(&fault) as _) };
+            let options = Options { write_buffer_size: Some(64 << 10), ..on(Arc::clone(&fault) as _) };
             let db = Db::open("db", &options).unwrap();
             fault.set_plan(plan.parse().unwrap());
             for i in 0..200u32 {

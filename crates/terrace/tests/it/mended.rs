@@ -678,7 +678,8 @@ fn a_closed_log_gone_on_with_is_durable_before_the_next() {
     let db = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap();
     db.put(&key(0), b"").unwrap();
     db.close().unwrap();
-    let small = Options { reuse_logs: true, write_buffer_size: 64 << 10, ..options(Arc::clone(&fs) as _) };
+    let small =
+        Options { reuse_logs: true, write_buffer_size: Some(64 << 10), ..options(Arc::clone(&fs) as _) };
     let log = names(&*fs, ".log");
     let db = Db::open("db", &small).unwrap();
     assert_eq!(names(&*fs, ".log"), log, "the log is gone on with");
@@ -722,9 +723,9 @@ fn a_merge_is_done_when_its_inputs_are_gone() {
 #[test]
 fn scans_wear_out_every_file_that_hides_another() {
     const FILES: usize = 20;
-    let mut options = Options { write_buffer_size: 64 << 10, ..options(Arc::new(MemFs::new())) };
+    let mut options = Options { write_buffer_size: Some(64 << 10), ..options(Arc::new(MemFs::new())) };
     options.compression = &terrace::compress::NONE;
-    options.max_file_size = 1 << 20;
+    options.max_file_size = Some(1 << 20);
     let db = Db::open("db", &options).unwrap();
     let value = vec![1; 200 << 10];
     let name = |n: usize| format!("{n:06}").into_bytes();

@@ -12,7 +12,7 @@ fn key(n: u32) -> Vec<u8> {
 }
 
 fn options(env: Env) -> Options {
-    Options { create_if_missing: true, write_buffer_size: 64 << 10, env, ..Options::default() }
+    Options { create_if_missing: true, write_buffer_size: Some(64 << 10), env, ..Options::default() }
 }
 
 /// Gives every key the same new value, in one batch.

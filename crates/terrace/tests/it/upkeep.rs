@@ -30,7 +30,7 @@ fn files(env: &Env, part: &str) -> Vec<(String, u64)> {
 #[test]
 fn the_manifest_stays_small_while_open() {
     let env = memory();
-    let db = Db::open("db", &Options { max_file_size: 1 << 20, ..options(&env) }).unwrap();
+    let db = Db::open("db", &Options { max_file_size: Some(1 << 20), ..options(&env) }).unwrap();
     let first = files(&env, "MANIFEST");
     let mut largest = 0;
     for n in 0..600u32 {

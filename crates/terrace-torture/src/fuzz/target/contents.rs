@@ -32,8 +32,8 @@ pub(super) fn options(fs: Arc<MemFs>) -> Options {
     let env = Env { scheduler: Deterministic::new(0), ..Env::on(fs) };
     Options {
         env,
-        write_buffer_size: 64 << 10,
-        max_file_size: 1 << 20,
+        write_buffer_size: Some(64 << 10),
+        max_file_size: Some(1 << 20),
         block_cache: Some(BlockCache::new(1 << 20)),
         filter_policy: Some(Arc::new(Bloom::new(10))),
         ..Options::default()

@@ -1,8 +1,9 @@
-//! LevelDB's own policy: each level ten times the one above, merged file by file, round robin.
+//! Levels, each several times the one above, merged file by file; level 0 goes to the base at once.
 //!
-//! 1. The level that is fullest against its limit gives the file behind its compact pointer; level 0 counts files
-//!    instead of bytes, because every look-up reads each of them.
-//! 2. Level 0 gives every file that overlaps it, and the level below gives what overlaps those.
+//! 1. The level that is fullest against its limit gives the file that overlaps the least of the next; level 0, the one
+//!    behind its compact pointer, and it counts files instead of bytes, because every look-up reads each of them.
+//! 2. Level 0 gives every file that overlaps it, and goes to the base ([`Shape`]), taking along what it overlaps on the
+//!    levels that it passes. Another level goes to the next. The receiving level gives what overlaps all those.
 //! 3. If the level can give more without the level below giving more, it does.
 //! 4. Versions of one user key are never left behind in a file that would then hold older data than the level below:
 //!    every file that begins with the user key on which the inputs end comes along. (LevelDB 1.23 forgets that for
@@ -12,16 +13,17 @@ use terrace_format::comparator::Comparator;
 use terrace_format::edit::LEVELS;
 use terrace_mutants::mutant;
 
-use super::{DEEPEST_FLUSH, LEVEL_0_MERGE, Limits};
+use super::{DEEPEST_FLUSH, LEVEL_0_MERGE, Limits, Shape};
 use crate::compaction::{Job, Reason};
 use crate::sync::Arc;
 use crate::version::{FileMeta, KeyRange, Version, VersionSet, WornFile, total_size};
 
 /// The level that most needs a merge, and by how much it exceeds its limit (1 is just full).
-pub(crate) fn fullest(version: &Version, limits: &Limits) -> (usize, f64) {
+pub(crate) fn fullest(version: &Version) -> (usize, f64) {
+    let shape = Shape::of(version);
     let score = |level: usize| match level {
         0 => version.levels[0].len() as f64 / LEVEL_0_MERGE as f64,
-        _ => total_size(&version.levels[level]) as f64 / limits.level_size(level),
+        _ => shape.size(level) as f64 / shape.limit(level),
     };
     // The last level has nowhere to go.
     (0..LEVELS - 1)
@@ -32,32 +34,62 @@ pub(crate) fn fullest(version: &Version, limits: &Limits) -> (usize, f64) {
 /// The next merge, if one is due. `worn` is a file that look-ups wore out.
 pub(crate) fn pick(set: &VersionSet, worn: Option<&WornFile>, limits: &Limits) -> Option<Job> {
     let version = &set.version;
-    let (level, score) = fullest(version, limits);
-    let (reason, level, file) = if score >= 1.0 {
-        let files = &version.levels[level];
-        let behind = |pointer: &&Arc<FileMeta>| match &set.compact_pointers[level] {
-            Some(last) => version.comparator.compare(pointer.largest.as_bytes(), last.as_bytes()).is_gt(),
-            None => true,
-        };
-        // Level 0 stands newest first; any start does there, and the oldest is the most due.
-        let file = match level {
-            0 => files.iter().rev().find(behind).or_else(|| files.last())?,
-            _ => files.iter().find(behind).or_else(|| files.first())?,
-        };
-        (Reason::Size, level, file)
-    } else {
+    let (level, score) = fullest(version);
+    if score < 1.0 {
         let (level, file) = worn?;
         let present = version.levels[*level].iter().any(|f| f.number == file.number);
         if !present || *level + 1 >= LEVELS {
             return None;
         }
-        (Reason::Seeks, *level, file)
-    };
-    let mut inputs = vec![Arc::clone(file)];
-    if level == 0 && !mutant!(OneOfTwo) {
-        inputs = version.overlapping(0, whole(version, &inputs));
+        let inputs = start(version, *level, file);
+        return Some(complete(version, Reason::Seeks, *level, *level + 1, inputs, limits));
     }
-    Some(complete(version, reason, level, inputs, limits))
+    let shape = Shape::of(version);
+    if level == 0 && shape.is_too_shallow() {
+        let bottom = shape.bottom();
+        let all = version.levels[bottom].clone();
+        return Some(complete(version, Reason::Depth, bottom, bottom + 1, all, limits));
+    }
+    let file = match level {
+        0 => due(set)?,
+        _ => cheapest(version, level)?,
+    };
+    let output = if level == 0 { shape.base() } else { level + 1 };
+    Some(complete(version, Reason::Size, level, output, start(version, level, file), limits))
+}
+
+/// The file of level 0 behind its compact pointer. The level stands newest first; any start does, and the oldest is the
+/// most due.
+fn due(set: &VersionSet) -> Option<&Arc<FileMeta>> {
+    let behind = |file: &&Arc<FileMeta>| match &set.compact_pointers[0] {
+        Some(last) => set.version.comparator.compare(file.largest.as_bytes(), last.as_bytes()).is_gt(),
+        None => true,
+    };
+    let files = &set.version.levels[0];
+    files.iter().rev().find(behind).or_else(|| files.last())
+}
+
+/// The file of a sorted level that overlaps the least of the next for its size: the one whose merge rewrites the fewest
+/// bytes for each that it takes off the level.
+fn cheapest(version: &Version, level: usize) -> Option<&Arc<FileMeta>> {
+    let user = version.comparator.user();
+    let below = &version.levels[level + 1];
+    let cost = |file: &Arc<FileMeta>| {
+        let (low, high) = (file.smallest.user_key(), file.largest.user_key());
+        let from = below.partition_point(|other| user.compare(other.largest.user_key(), low).is_lt());
+        let met =
+            below[from..].iter().take_while(|other| user.compare(other.smallest.user_key(), high).is_le());
+        let bytes = met.fold(0u64, |sum, other| sum.saturating_add(other.size));
+        bytes as f64 / file.size.max(1) as f64
+    };
+    let costs = version.levels[level].iter().map(|file| (cost(file), file));
+    costs.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, file)| file)
+}
+
+/// What has to go with `file` from its own level.
+fn start(version: &Version, level: usize, file: &Arc<FileMeta>) -> Vec<Arc<FileMeta>> {
+    let file = vec![Arc::clone(file)];
+    if level == 0 && !mutant!(OneOfTwo) { version.overlapping(0, whole(version, &file)) } else { file }
 }
 
 /// The merge of everything that `level` has in `range`, or of a first part of it, for request `id`.
@@ -81,7 +113,7 @@ pub(crate) fn manual(
         });
         inputs.truncate(enough.map_or(inputs.len(), |last| last + 1));
     }
-    Some(complete(version, Reason::Manual(id), level, inputs, limits))
+    Some(complete(version, Reason::Manual(id), level, level + 1, inputs, limits))
 }
 
 /// The deepest level, up to 2, to which a table with the keys of `range` may go: nothing above, and nothing on that
@@ -107,35 +139,44 @@ fn whole<'a>(version: &Version, files: &'a [Arc<FileMeta>]) -> KeyRange<'a> {
     KeyRange { begin: hull.map(|(low, _)| low), end: hull.map(|(_, high)| high) }
 }
 
-/// Steps 2 to 4 for given inputs of `level`.
+/// Steps 2 to 4 for given inputs of `level` on their way to level `output`.
 fn complete(
     version: &Version,
     reason: Reason,
     level: usize,
+    output: usize,
     inputs: Vec<Arc<FileMeta>>,
     limits: &Limits,
 ) -> Job {
-    let mut upper = with_boundary(version, level, inputs);
-    let mut lower = with_boundary(version, level + 1, version.overlapping(level + 1, whole(version, &upper)));
-    if !lower.is_empty() {
-        let all: Vec<_> = upper.iter().chain(&lower).cloned().collect();
+    let limits = limits.for_level(Shape::of(version).size(output));
+    let mut all = with_boundary(version, level, inputs);
+    let mut inputs = vec![(level, all.clone())];
+    for below in level + 1..=output {
+        let files = with_boundary(version, below, version.overlapping(below, whole(version, &all)));
+        all.extend_from_slice(&files);
+        inputs.push((below, files));
+    }
+    if let [(_, upper), (_, lower)] = &mut inputs[..]
+        && !lower.is_empty()
+    {
         let wider = with_boundary(version, level, version.overlapping(level, whole(version, &all)));
-        if wider.len() > upper.len() && total_size(&lower) + total_size(&wider) < limits.expanded() {
-            let below =
-                with_boundary(version, level + 1, version.overlapping(level + 1, whole(version, &wider)));
+        if wider.len() > upper.len() && total_size(lower) + total_size(&wider) < limits.expanded() {
+            let below = with_boundary(version, output, version.overlapping(output, whole(version, &wider)));
             if below.len() == lower.len() {
-                (upper, lower) = (wider, below);
+                all = wider.iter().chain(&below).cloned().collect();
+                (*upper, *lower) = (wider, below);
             }
         }
     }
-    let all: Vec<_> = upper.iter().chain(&lower).cloned().collect();
-    let grandparents =
-        if level + 2 < LEVELS { version.overlapping(level + 2, whole(version, &all)) } else { Vec::new() };
+    let grandparents = match output + 1 {
+        LEVELS.. => Vec::new(),
+        below => version.overlapping(below, whole(version, &all)),
+    };
     let order = |a: &&Arc<FileMeta>, b: &&Arc<FileMeta>| {
         version.comparator.compare(a.largest.as_bytes(), b.largest.as_bytes())
     };
-    let pointer = upper.iter().max_by(order).map(|file| file.largest.clone());
-    Job { reason, level, inputs: [upper, lower], grandparents, pointer }
+    let pointer = inputs[0].1.iter().max_by(order).map(|file| file.largest.clone());
+    Job { reason, inputs, grandparents, pointer, limits }
 }
 
 /// `inputs` and every file of the same level that goes on with the user key on which they end.
@@ -170,7 +211,7 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: Limits = Limits { file_size: 2 << 20 };
+    const LIMITS: Limits = Limits { file_size: 2 << 20, file_size_grows: false };
     const MB: u64 = 1 << 20;
 
     /// Files as `level number megabytes smallest@sequence largest@sequence`.
@@ -197,8 +238,9 @@ mod tests {
             files.iter().map(|file| file.number.to_string()).collect::<Vec<_>>().join(" ")
         };
         job.map_or("nothing".into(), |job| {
-            let (upper, lower) = (numbers(&job.inputs[0]), numbers(&job.inputs[1]));
-            format!("level {}: {upper} + {lower}, above {}", job.level, numbers(&job.grandparents))
+            let inputs: Vec<_> = job.inputs.iter().map(|(_, files)| numbers(files)).collect();
+            let (from, to) = (job.level(), job.output_level());
+            format!("{from} to {to}: {}, above {}", inputs.join(" + "), numbers(&job.grandparents))
         })
     }
 
@@ -216,36 +258,77 @@ mod tests {
     fn four_files_on_level_0_go_with_all_that_they_overlap() {
         check(
             "0 1 1 a@1 c@1\n 0 2 1 b@2 e@2\n 0 3 1 d@3 f@3\n 0 4 1 x@4 z@4\n 1 5 1 e@0 g@0\n 1 6 1 h@0 i@0",
-            "level 0: 3 2 1 + 5, above ",
+            "0 to 1: 3 2 1 + 5, above ",
         );
     }
 
     #[test]
-    fn a_full_level_gives_the_file_behind_its_pointer() {
-        let files = "1 1 6 a@1 c@1\n 1 2 6 d@2 f@2\n 2 3 1 e@0 e@0\n 3 4 1 e@0 z@0";
-        check(files, "level 1: 1 + , above ");
-        let mut set = set(files);
-        set.compact_pointers[1] = Some(InternalKey::new(b"c", 1, Kind::Put));
-        assert_eq!(text(pick(&set, None, &LIMITS)), "level 1: 2 + 3, above 4");
-        set.compact_pointers[1] = Some(InternalKey::new(b"z", 1, Kind::Put));
-        assert_eq!(text(pick(&set, None, &LIMITS)), "level 1: 1 + , above ", "round robin");
+    fn a_full_level_gives_the_file_that_overlaps_least() {
+        let files = "1 1 6 a@1 c@1\n 1 2 6 d@2 f@2\n 1 3 1 g@2 h@2\n";
+        check(&format!("{files} 2 4 1 e@0 e@0\n 3 5 1 e@0 z@0"), "1 to 2: 1 + , above ");
+        check(&format!("{files} 2 4 7 a@0 a@0\n 2 5 6 d@0 d@0\n 2 6 2 g@0 g@0"), "1 to 2: 2 + 5, above ");
+    }
+
+    #[test]
+    fn level_0_begins_with_the_oldest_file_behind_its_pointer() {
+        let mut set = set("0 1 1 a@1 b@1\n 0 2 1 c@2 d@2\n 0 3 1 e@3 f@3\n 0 4 1 g@4 h@4");
+        assert_eq!(text(pick(&set, None, &LIMITS)), "0 to 2: 1 +  + , above ");
+        set.compact_pointers[0] = Some(InternalKey::new(b"d", 2, Kind::Put));
+        assert_eq!(text(pick(&set, None, &LIMITS)), "0 to 2: 3 +  + , above ");
+        set.compact_pointers[0] = Some(InternalKey::new(b"x", 2, Kind::Put));
+        assert_eq!(text(pick(&set, None, &LIMITS)), "0 to 2: 1 +  + , above ", "round robin");
     }
 
     #[test]
     fn older_versions_in_the_next_file_come_along() {
-        check("1 1 6 a@9 k@5\n 1 2 6 k@3 m@1\n 1 3 1 n@1 p@1", "level 1: 1 2 + , above ");
+        check("1 1 6 a@9 k@5\n 1 2 6 k@3 m@1\n 1 3 1 n@1 p@1\n 2 4 1 x@0 z@0", "1 to 2: 1 2 + , above ");
     }
 
     #[test]
     fn older_versions_in_the_next_file_of_the_level_below_come_along() {
-        check("1 1 11 a@9 h@9\n 2 2 1 b@5 k@5\n 2 3 1 k@3 m@1", "level 1: 1 + 2 3, above ");
+        check("1 1 11 a@9 h@9\n 2 2 1 b@5 k@5\n 2 3 1 k@3 m@1", "1 to 2: 1 + 2 3, above ");
+    }
+
+    #[test]
+    fn level_0_passes_over_levels_too_small_for_it_and_takes_along_what_it_meets() {
+        let level_0 = "0 1 4 a@1 m@1\n 0 2 4 a@2 m@2\n 0 3 4 a@3 m@3\n 0 4 4 a@4 m@4\n";
+        check(level_0, "0 to 2: 4 3 2 1 +  + , above ");
+        check(&format!("{level_0} 2 5 79 b@0 p@0"), "0 to 2: 4 3 2 1 +  + 5, above ");
+        let met = format!(
+            "{level_0} 1 5 1 l@0 o@0\n 1 6 1 x@0 y@0\n 2 7 60 n@0 p@0\n 2 8 9 q@0 z@0\n 3 9 1 o@0 r@0"
+        );
+        check(&met, "0 to 3: 4 3 2 1 + 5 + 7 + 9, above ");
+    }
+
+    #[test]
+    fn the_base_moves_up_and_the_bottom_down_as_the_database_grows() {
+        let level_0 = "0 1 4 a@1 m@1\n 0 2 4 a@2 m@2\n 0 3 4 a@3 m@3\n 0 4 4 a@4 m@4\n";
+        check(&format!("{level_0} 2 5 79 b@0 p@0"), "0 to 2: 4 3 2 1 +  + 5, above ");
+        check(&format!("{level_0} 2 5 80 b@0 p@0"), "0 to 1: 4 3 2 1 + , above 5");
+        check(&format!("{level_0} 2 5 399 b@0 p@0"), "0 to 1: 4 3 2 1 + , above 5");
+        check(&format!("{level_0} 2 5 400 b@0 p@0"), "2 to 3: 5 + , above ");
+        check(&format!("{level_0} 6 5 999999 b@0 p@0"), "0 to 1: 4 3 2 1 + , above ");
+    }
+
+    #[test]
+    fn what_leveldb_left_in_order_is_in_order() {
+        check("1 1 9 a@9 k@5\n 2 2 99 a@4 k@4\n 3 3 999 a@3 k@3\n 4 4 1 a@2 b@2", "nothing");
+        check("2 1 50 a@2 b@2\n 2 2 51 c@1 d@1\n 3 3 1 a@0 d@0", "2 to 3: 2 + 3, above ");
+    }
+
+    #[test]
+    fn tables_grow_with_their_level_where_they_may() {
+        let size = |limits: Limits, level_size| limits.for_level(level_size * MB).file_size / MB;
+        let grows = Limits { file_size_grows: true, ..LIMITS };
+        assert_eq!([size(grows, 1), size(grows, 640), size(grows, 1 << 20)], [2, 10, 64]);
+        assert_eq!(size(LIMITS, 1 << 20), 2);
     }
 
     #[test]
     fn a_worn_file_is_merged_when_nothing_is_full() {
         let set = set("1 1 1 a@1 c@1\n 2 2 1 b@0 d@0");
         let worn = (1, Arc::clone(&set.version.levels[1][0]));
-        assert_eq!(text(pick(&set, Some(&worn), &LIMITS)), "level 1: 1 + 2, above ");
+        assert_eq!(text(pick(&set, Some(&worn), &LIMITS)), "1 to 2: 1 + 2, above ");
     }
 
     #[test]

@@ -1,27 +1,41 @@
 //! Which files to merge next: pure functions of a version.
 
 pub(crate) mod leveled;
+mod shape;
+
+pub(crate) use shape::{Shape, debt};
 
 /// The sizes that a policy goes by.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     /// The size at which a merge begins a new table, in bytes.
     pub(crate) file_size: u64,
+    /// Whether tables may become larger than that where much is stored, so that there are not too many.
+    pub(crate) file_size_grows: bool,
 }
 
 /// Files of level 0 at which they are merged.
 pub(crate) const LEVEL_0_MERGE: usize = 4;
-/// Files of level 0 at which every write waits a little.
-pub(crate) const LEVEL_0_SLOW: usize = 8;
-/// Files of level 0 at which writes wait for a merge.
-pub(crate) const LEVEL_0_STOP: usize = 12;
+/// Files of level 0 from which on writers are slowed down, if their merge takes too long.
+pub(crate) const LEVEL_0_SLOW: usize = 10;
+/// Files of level 0 at which writes wait for a merge: the last resort.
+pub(crate) const LEVEL_0_STOP: usize = 36;
 /// The deepest level that a flush may go to directly.
 pub(crate) const DEEPEST_FLUSH: usize = 2;
 
+/// Where tables may grow, a level has about this many.
+const TABLES_OF_A_LEVEL: u64 = 64;
+/// Beyond this a merge of one table would take too long, in bytes.
+const LARGEST_TABLE: u64 = 64 << 20;
+
 impl Limits {
-    /// What level `level` should hold at most, in bytes: 10 MB on level 1, ten times more on each that follows.
-    pub(crate) fn level_size(&self, level: usize) -> f64 {
-        10.0 * 1_048_576.0 * 10f64.powi(level.max(1) as i32 - 1)
+    /// The limits for a merge into a level of `level_size` bytes.
+    pub(crate) fn for_level(self, level_size: u64) -> Limits {
+        if !self.file_size_grows {
+            return self;
+        }
+        let largest = LARGEST_TABLE.max(self.file_size);
+        Limits { file_size: (level_size / TABLES_OF_A_LEVEL).clamp(self.file_size, largest), ..self }
     }
 
     /// An output table ends when it overlaps more than this of the level below its own: a later merge of it would be

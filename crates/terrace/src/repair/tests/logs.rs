@@ -86,7 +86,7 @@ fn a_gap_in_a_log_of_terrace() {
 #[test]
 fn logs_larger_than_a_memtable() {
     let mut patient = Patient::on(MemFs::new());
-    patient.options.write_buffer_size = 8 << 20;
+    patient.options.write_buffer_size = Some(8 << 20);
     let db = Db::open(DIR, &patient.options).unwrap();
     for n in 0..2000u32 {
         db.put(format!("{:04}", n * 7 % 1000).as_bytes(), format!("{n}{}", value(n)).as_bytes()).unwrap();
@@ -94,7 +94,7 @@ fn logs_larger_than_a_memtable() {
     db.close().unwrap();
     let expect = patient.contents();
     patient.remove("MANIFEST");
-    patient.options.write_buffer_size = 64 << 10;
+    patient.options.write_buffer_size = Some(64 << 10);
     patient.repair();
     assert_eq!(patient.contents(), expect);
     // They overlap, so they were merged; and what was only made for that is gone.

@@ -1,0 +1,251 @@
+//! Sorted runs as one, walked once from front to back.
+//!
+//! ```text
+//!   a tree of losers        node 1 keeps who lost its match, the winner went on upwards;
+//!                           after a step of the winner only the matches on its way up are played again
+//!        1:  b
+//!       /     \            winner: d
+//!     2: a    3: c
+//!     /  \    /  \
+//!    a    b  c    d
+//! ```
+//!
+//! Most matches are decided by the heads: the eight bytes of the user key behind what all keys share. Of keys that are
+//! the same, that of the run that was given first comes first.
+
+use terrace_format::comparator::Comparator;
+use terrace_format::key::{self, InternalComparator};
+
+use crate::error::Result;
+use crate::walk::InternalIterator;
+
+/// A walk over several runs.
+pub(super) struct Merged<R> {
+    comparator: InternalComparator,
+    /// How many bytes of a key its head passes over.
+    prefix: usize,
+    runs: Vec<Run<R>>,
+    /// Node i has the children 2i and 2i + 1; run r stands below, as node r + the number of runs.
+    losers: Vec<usize>,
+    winner: usize,
+}
+
+struct Run<R> {
+    entries: R,
+    /// None behind the last entry.
+    head: Option<u64>,
+}
+
+impl<R: InternalIterator> Merged<R> {
+    /// Stands at the first entry. All user keys begin with the same `prefix` bytes, if the order is that of bytes.
+    pub(super) fn new(comparator: InternalComparator, runs: Vec<R>, prefix: usize) -> Merged<R> {
+        let runs: Vec<_> = runs.into_iter().map(|entries| Run { entries, head: None }).collect();
+        let losers = vec![0; runs.len()];
+        let mut merged = Merged { comparator, prefix, runs, losers, winner: 0 };
+        for run in 0..merged.runs.len() {
+            merged.runs[run].entries.seek_to_first();
+            merged.read_head(run);
+        }
+        merged.winner = merged.play(1);
+        merged
+    }
+
+    /// True if it stands at an entry.
+    pub(super) fn valid(&self) -> bool {
+        self.runs.get(self.winner).is_some_and(|run| run.head.is_some())
+    }
+
+    /// Only at an entry.
+    pub(super) fn key(&self) -> &[u8] {
+        self.runs[self.winner].entries.key()
+    }
+
+    /// Only at an entry.
+    pub(super) fn value(&self) -> &[u8] {
+        self.runs[self.winner].entries.value()
+    }
+
+    /// To the entry behind. Only at an entry.
+    pub(super) fn next(&mut self) {
+        self.runs[self.winner].entries.next();
+        self.read_head(self.winner);
+        let mut winner = self.winner;
+        let mut node = (winner + self.runs.len()) / 2;
+        while node > 0 {
+            if self.precedes(self.losers[node], winner) {
+                std::mem::swap(&mut self.losers[node], &mut winner);
+            }
+            node /= 2;
+        }
+        self.winner = winner;
+    }
+
+    /// The first damage met so far.
+    pub(super) fn status(&self) -> Result<()> {
+        self.runs.iter().try_for_each(|run| run.entries.status())
+    }
+
+    /// Plays every match below `node`, and says who won.
+    fn play(&mut self, node: usize) -> usize {
+        if node >= self.runs.len() {
+            return node - self.runs.len();
+        }
+        let (a, b) = (self.play(2 * node), self.play(2 * node + 1));
+        let (winner, loser) = if self.precedes(a, b) { (a, b) } else { (b, a) };
+        self.losers[node] = loser;
+        winner
+    }
+
+    fn precedes(&self, a: usize, b: usize) -> bool {
+        match (self.runs[a].head, self.runs[b].head) {
+            (Some(x), Some(y)) if x != y => x < y,
+            (Some(_), Some(_)) => {
+                let (x, y) = (self.runs[a].entries.key(), self.runs[b].entries.key());
+                self.comparator.compare(x, y).then(a.cmp(&b)).is_lt()
+            }
+            (x, y) => x.is_some() && y.is_none(),
+        }
+    }
+
+    fn read_head(&mut self, run: usize) {
+        let Run { entries, head } = &mut self.runs[run];
+        *head = match (entries.valid(), self.comparator.is_bytewise()) {
+            (false, _) => None,
+            (true, false) => Some(0),
+            (true, true) => {
+                Some(head_of(key::user_key(entries.key()).get(self.prefix..).unwrap_or_default()))
+            }
+        };
+    }
+}
+
+/// The first eight bytes as a number of the same order; what is missing counts as zeros.
+fn head_of(bytes: &[u8]) -> u64 {
+    match bytes.first_chunk() {
+        Some(first) => u64::from_be_bytes(*first),
+        None => {
+            let mut first = [0; 8];
+            first[..bytes.len()].copy_from_slice(bytes);
+            u64::from_be_bytes(first)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use terrace_format::comparator::{Comparator, bytewise};
+    use terrace_format::key::{InternalKey, Kind};
+
+    use super::*;
+    use crate::sync::Arc;
+
+    /// Keys in the order of the longest first, then of the bytes.
+    struct LongestFirst;
+
+    impl Comparator for LongestFirst {
+        fn name(&self) -> &str {
+            "test.LongestFirst"
+        }
+
+        fn compare(&self, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+            b.len().cmp(&a.len()).then_with(|| a.cmp(b))
+        }
+    }
+
+    /// A run of `key@sequence`, each with the run's number for its value.
+    struct Words(Vec<InternalKey>, usize, String);
+
+    impl InternalIterator for Words {
+        fn valid(&self) -> bool {
+            self.1 < self.0.len()
+        }
+        fn seek_to_first(&mut self) {
+            self.1 = 0;
+        }
+        fn next(&mut self) {
+            self.1 += 1;
+        }
+        fn key(&self) -> &[u8] {
+            self.0[self.1].as_bytes()
+        }
+        fn value(&self) -> &[u8] {
+            self.2.as_bytes()
+        }
+        fn status(&self) -> Result<()> {
+            Ok(())
+        }
+        fn seek_to_last(&mut self) {}
+        fn seek(&mut self, _: &[u8]) {}
+        fn prev(&mut self) {}
+    }
+
+    fn merged(order: Arc<dyn Comparator>, prefix: usize, runs: &[&str]) -> String {
+        let run = |(number, words): (usize, &&str)| {
+            let key = |word: &str| {
+                let (user, sequence) = word.split_once('@').unwrap();
+                InternalKey::new(user.as_bytes(), sequence.parse().unwrap(), Kind::Put)
+            };
+            Words(words.split_whitespace().map(key).collect(), usize::MAX, number.to_string())
+        };
+        let runs = runs.iter().enumerate().map(run).collect();
+        let mut merged = Merged::new(InternalComparator::new(order), runs, prefix);
+        let mut text = Vec::new();
+        while merged.valid() {
+            let (user, run) = (key::user_key(merged.key()), merged.value());
+            let sequence = key::trailer(merged.key()) >> 8;
+            text.push(format!("{}@{sequence}:{}", user.escape_ascii(), run.escape_ascii()));
+            merged.next();
+        }
+        text.join(" ")
+    }
+
+    #[track_caller]
+    fn check(prefix: usize, runs: &[&str], expect: &str) {
+        assert_eq!(merged(bytewise(), prefix, runs), expect);
+    }
+
+    #[test]
+    fn nothing() {
+        check(0, &[], "");
+        check(0, &["", ""], "");
+    }
+
+    #[test]
+    fn one_run() {
+        check(0, &["a@1 b@2"], "a@1:0 b@2:0");
+    }
+
+    #[test]
+    fn newest_version_first_and_of_the_same_write_the_first_run() {
+        check(0, &["k@7", "j@1 k@9", "k@7 l@0"], "j@1:1 k@9:1 k@7:0 k@7:2 l@0:2");
+    }
+
+    #[test]
+    fn keys_that_differ_behind_their_heads() {
+        check(
+            2,
+            &["aa@1 aabcdefghi@1 aabcdefghk@1", "aabcdefghj@1 aac@1"],
+            "aa@1:0 aabcdefghi@1:0 aabcdefghj@1:1 aabcdefghk@1:0 aac@1:1",
+        );
+    }
+
+    #[test]
+    fn the_longest_first() {
+        let runs = ["ccc@1 a@1", "bb@1 b@1", "aaaa@1"];
+        assert_eq!(merged(Arc::new(LongestFirst), 0, &runs), "aaaa@1:2 ccc@1:0 bb@1:1 a@1:0 b@1:1");
+    }
+
+    #[test]
+    fn any_number_of_runs_gives_what_sorting_gives() {
+        for count in 1..=17usize {
+            let words = |run: usize| (0..40).filter(move |n| (n * 7 + n / 3) % count == run);
+            let runs: Vec<String> = (0..count)
+                .map(|run| words(run).map(|n| format!("{n:03}@1")).collect::<Vec<_>>().join(" "))
+                .collect();
+            let runs: Vec<&str> = runs.iter().map(String::as_str).collect();
+            let expect: Vec<String> =
+                (0..40).map(|n| format!("{n:03}@1:{}", (n * 7 + n / 3) % count)).collect();
+            check(0, &runs, &expect.join(" "));
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! How large a memtable becomes before it is made a table.
+//!
+//! Larger ones divide the work of the merges, and cost memory. Who says nothing gets small ones, that double while they
+//! fill fast and halve when they fill slowly.
+
+use std::time::Duration;
+
+use crate::options::Options;
+use crate::sync::{AtomicUsize, Mutex, Ordering};
+
+/// The largest that nobody asked for, in bytes.
+const LARGEST: usize = 32 << 20;
+/// One that is filled within this time was too small.
+const FAST: Duration = Duration::from_secs(1);
+/// One that takes longer than this might be smaller.
+const SLOW: Duration = Duration::from_secs(60);
+/// Above this size, in bytes, only one at a time may wait for its flush.
+const LARGE: usize = 64 << 20;
+
+/// The size for the memtables of one database.
+#[derive(Debug)]
+pub(super) struct Buffer {
+    /// Relaxed: a figure that nothing else depends on.
+    size: AtomicUsize,
+    least: usize,
+    largest: usize,
+    /// When the last one became a table.
+    last: Mutex<Duration>,
+}
+
+impl Buffer {
+    pub(super) fn new(options: &Options) -> Buffer {
+        let least = options.memtable_size();
+        let last = Mutex::new(options.env.clock.monotonic());
+        Buffer { size: AtomicUsize::new(least), least, largest: Buffer::largest(options), last }
+    }
+
+    /// The size that one has at most.
+    pub(super) fn largest(options: &Options) -> usize {
+        options.write_buffer_size.unwrap_or(LARGEST)
+    }
+
+    /// The size at present, in bytes.
+    pub(super) fn size(&self) -> usize {
+        self.size.load(Ordering::Relaxed)
+    }
+
+    /// Memtables that may wait for their flush before writers do.
+    pub(super) fn frozen_max(&self) -> usize {
+        if self.size() > LARGE { 1 } else { 2 }
+    }
+
+    /// Takes note that one of `bytes` has become a table.
+    pub(super) fn filled(&self, bytes: usize, now: Duration) {
+        let mut last = self.last.lock();
+        let size = self.size();
+        let lasted = now.saturating_sub(std::mem::replace(&mut *last, now));
+        // One that was flushed before it was full says nothing.
+        let next = if bytes < size / 2 {
+            size
+        } else if lasted < FAST {
+            size.saturating_mul(2)
+        } else if lasted > SLOW {
+            size / 2
+        } else {
+            size
+        };
+        self.size.store(next.clamp(self.least, self.largest), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MB: usize = 1 << 20;
+
+    /// The sizes after one was filled in each of so many seconds, in MiB.
+    fn sizes(buffer: &Buffer, seconds: &[u64]) -> Vec<usize> {
+        let mut now = *buffer.last.lock();
+        let size = |seconds: &u64| {
+            now += Duration::from_secs(*seconds);
+            buffer.filled(buffer.size(), now);
+            buffer.size() / MB
+        };
+        seconds.iter().map(size).collect()
+    }
+
+    #[test]
+    fn grows_with_haste_and_shrinks_with_leisure() {
+        let buffer = Buffer::new(&Options::default());
+        assert_eq!(buffer.size(), 4 * MB);
+        assert_eq!(sizes(&buffer, &[0, 0, 30, 0, 0, 0]), [8, 16, 16, 32, 32, 32]);
+        assert_eq!(sizes(&buffer, &[30, 61, 61, 61, 61]), [32, 16, 8, 4, 4]);
+    }
+
+    #[test]
+    fn stays_what_somebody_asked_for() {
+        let buffer = Buffer::new(&Options { write_buffer_size: Some(100 * MB), ..Options::default() });
+        assert_eq!(sizes(&buffer, &[0, 0, 100]), [100, 100, 100]);
+        assert_eq!(buffer.frozen_max(), 1);
+    }
+
+    #[test]
+    fn one_that_was_not_full_says_nothing() {
+        let buffer = Buffer::new(&Options::default());
+        let now = *buffer.last.lock();
+        buffer.filled(MB, now);
+        assert_eq!(buffer.size(), 4 * MB);
+    }
+}

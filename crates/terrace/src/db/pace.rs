@@ -1,0 +1,217 @@
+//! How fast writers go while merges are behind.
+//!
+//! ```text
+//!   files of level 0       0 ........... slow ................................... stop
+//!   a byte costs           nothing       time that the merges need / room that is left       writers wait
+//!                                        (at most what merging a byte takes)
+//! ```
+//!
+//! Room is what may still come before level 0 has so many files that writers have to wait for a merge. So when merges
+//! keep up, nobody is slowed; when they do not, writers go at a speed at which the room lasts until the merges are done,
+//! and at worst at that of the merges themselves. Nobody sleeps for more than a millisecond, and nobody while he holds
+//! a lock.
+
+use std::time::Duration;
+
+use terrace_env::Clock;
+
+use super::{Engine, State};
+use crate::compaction::policy::{LEVEL_0_SLOW, LEVEL_0_STOP, debt};
+use crate::sync::{AtomicU64, Mutex, Ordering};
+
+/// The longest that a write sleeps.
+const LONGEST: Duration = Duration::from_millis(1);
+/// Less than this is not worth a sleep: who owes it goes on owing.
+const SHORTEST: Duration = Duration::from_micros(200);
+/// How far writers get into debt, all together. Values so large that each owes more than a sleep are not made to pay.
+const CREDIT: Duration = Duration::from_millis(16);
+
+/// The bytes whose price is told: finer than one nanosecond each.
+const UNIT: u64 = 1024;
+
+/// What writers pay.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    /// Nanoseconds for [`UNIT`] bytes. Relaxed: a figure that nothing else depends on.
+    price: AtomicU64,
+    /// Up to which moment writers have paid.
+    paid: Mutex<Duration>,
+}
+
+impl Pace {
+    /// Lets a write of `bytes` through, after a while perhaps.
+    pub(super) fn admit(&self, bytes: usize, clock: &dyn Clock) {
+        let price = self.price.load(Ordering::Relaxed);
+        if price == 0 {
+            return;
+        }
+        let cost = Duration::from_nanos(price.saturating_mul(bytes as u64) / UNIT);
+        let now = clock.monotonic();
+        let owed = {
+            let mut paid = self.paid.lock();
+            *paid = ((*paid).max(now) + cost).min(now + CREDIT);
+            *paid - now
+        };
+        if owed >= SHORTEST {
+            clock.sleep(owed.min(LONGEST));
+        }
+    }
+
+    fn set(&self, price: u64) {
+        self.price.store(price, Ordering::Relaxed);
+    }
+}
+
+/// How far merges are behind.
+#[derive(Debug, Clone, Copy)]
+struct Backlog {
+    level_0_files: usize,
+    /// How long the merges will take that are needed now.
+    work: Duration,
+    /// Bytes that may still come before writers have to wait.
+    room: u64,
+    /// Nanoseconds of merging for [`UNIT`] bytes that come.
+    drain: u64,
+}
+
+impl Backlog {
+    /// Nanoseconds for [`UNIT`] bytes.
+    fn price(&self) -> u64 {
+        if self.level_0_files < LEVEL_0_SLOW {
+            return 0;
+        }
+        let work = u64::try_from(self.work.as_nanos()).unwrap_or(u64::MAX);
+        let lasting = (u128::from(work) * u128::from(UNIT) / u128::from(self.room.max(1))) as u64;
+        // A tenth more than the merges take, so that they catch up.
+        lasting.min(self.drain + self.drain / 10)
+    }
+}
+
+/// What merges took, of late.
+#[derive(Debug, Default)]
+pub(super) struct Effort {
+    time: Duration,
+    read: u64,
+    flushed: u64,
+}
+
+/// Bytes of flushes that are remembered.
+const MEMORY: u64 = 1 << 30;
+/// Nanoseconds for [`UNIT`] bytes, before anything was measured.
+const GUESS: u64 = 10 * UNIT;
+
+impl Effort {
+    pub(super) fn merged(&mut self, bytes_read: u64, time: Duration) {
+        self.time += time;
+        self.read = self.read.saturating_add(bytes_read);
+    }
+
+    pub(super) fn flushed(&mut self, bytes: u64) {
+        self.flushed = self.flushed.saturating_add(bytes);
+        if self.flushed > MEMORY {
+            *self = Effort { time: self.time / 2, read: self.read / 2, flushed: self.flushed / 2 };
+        }
+    }
+
+    /// Nanoseconds of merging for [`UNIT`] of `bytes`.
+    fn per_unit(&self, bytes: u64) -> u64 {
+        let nanos = self.time.as_nanos() * u128::from(UNIT);
+        nanos.checked_div(u128::from(bytes)).map_or(GUESS, |nanos| u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+impl Engine {
+    /// Sets the pace by what `state` says.
+    pub(super) fn set_pace(&self, state: &State) {
+        let version = &state.set.version;
+        let level_0_files = version.levels[0].len();
+        let nanos = debt(version).saturating_mul(state.effort.per_unit(state.effort.read)) / UNIT;
+        let backlog = Backlog {
+            level_0_files,
+            work: Duration::from_nanos(nanos),
+            room: (LEVEL_0_STOP.saturating_sub(level_0_files) * self.buffer.size()) as u64,
+            drain: state.effort.per_unit(state.effort.flushed),
+        };
+        self.pace.set(backlog.price());
+    }
+
+    /// Notes that a writer has to wait for the background.
+    pub(super) fn note_wait(&self) {
+        let state = self.state.lock();
+        let (frozen, files) = (state.frozen.len(), state.set.version.levels[0].len());
+        drop(state);
+        self.logger.log(format_args!(
+            "Writers wait: {frozen} memtables are on their way to tables, level 0 has {files} files"
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use terrace_env::ManualClock;
+
+    use super::*;
+
+    fn price(level_0_files: usize, work_ms: u64, room: u64) -> u64 {
+        let work = Duration::from_millis(work_ms);
+        Backlog { level_0_files, work, room, drain: 40_000 }.price()
+    }
+
+    #[test]
+    fn nothing_while_merges_keep_up() {
+        assert_eq!(price(LEVEL_0_SLOW - 1, 60_000, 1), 0);
+    }
+
+    #[test]
+    fn the_room_lasts_until_the_merges_are_done() {
+        assert_eq!(price(LEVEL_0_SLOW, 1_000, 1 << 30), 953, "a second for a gibibyte");
+        assert_eq!(price(LEVEL_0_SLOW, 1_000, 1 << 25), 30_517);
+    }
+
+    #[test]
+    fn never_slower_than_the_merges() {
+        assert_eq!(price(LEVEL_0_STOP, 1_000, 0), 44_000);
+    }
+
+    #[test]
+    fn what_merges_take_is_measured_and_old_figures_fade() {
+        let mut effort = Effort::default();
+        assert_eq!(effort.per_unit(effort.read), GUESS);
+        effort.flushed(1 << 30);
+        effort.merged(4 << 30, Duration::from_nanos(20 << 30));
+        assert_eq!((effort.per_unit(effort.read), effort.per_unit(effort.flushed)), (5 * UNIT, 20 * UNIT));
+        for _ in 0..10 {
+            effort.flushed(1 << 30);
+            effort.merged(1 << 30, Duration::from_nanos(1 << 30));
+        }
+        assert!(effort.per_unit(effort.read) < 2 * UNIT, "{effort:?}");
+    }
+
+    /// How long writes of `bytes` each take, in microseconds.
+    fn times(pace: &Pace, bytes: &[usize]) -> Vec<u128> {
+        let clock = ManualClock::default();
+        let time = |bytes: &usize| {
+            let before = clock.monotonic();
+            pace.admit(*bytes, &clock);
+            (clock.monotonic() - before).as_micros()
+        };
+        bytes.iter().map(time).collect()
+    }
+
+    #[test]
+    fn small_debts_add_up_to_a_sleep() {
+        let pace = Pace::default();
+        pace.set(100 * UNIT);
+        assert_eq!(times(&pace, &[1000, 1000, 1000, 1000]), [0, 200, 0, 200]);
+        pace.set(0);
+        assert_eq!(times(&pace, &[1 << 30]), [0]);
+    }
+
+    #[test]
+    fn nobody_sleeps_longer_than_a_millisecond() {
+        let pace = Pace::default();
+        pace.set(100 * UNIT);
+        assert_eq!(times(&pace, &[1 << 30, 1 << 30]), [1000, 1000]);
+        assert!(times(&pace, &[0; 100]).iter().sum::<u128>() <= CREDIT.as_micros());
+    }
+}
