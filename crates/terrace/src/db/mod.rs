@@ -15,6 +15,7 @@ mod levels;
 mod open;
 pub(crate) mod present;
 mod property;
+pub(crate) mod publication;
 mod read;
 pub(crate) mod refusal;
 mod replay;
@@ -88,7 +89,7 @@ struct Engine {
     read_only: bool,
 
     // Own synchronisation.
-    /// What a reader reads. The view is replaced under `state`, the number raised under `commit`.
+    /// What a reader reads. The view is replaced under `state`.
     present: Present<View>,
     next_file: AtomicU64,
     refusal: Refusal,
@@ -252,9 +253,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn put_with(&self, key: &[u8], value: &[u8], options: &WriteOptions) -> Result<()> {
-        let mut batch = WriteBatch::new();
-        batch.put(key, value);
-        self.write_with(&batch, options)
+        self.engine().write_one(key, Some(value), options)
     }
 
     /// Removes `key`. It need not exist. As [`Db::write`] of a batch with that one operation.
@@ -281,9 +280,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn delete_with(&self, key: &[u8], options: &WriteOptions) -> Result<()> {
-        let mut batch = WriteBatch::new();
-        batch.delete(key);
-        self.write_with(&batch, options)
+        self.engine().write_one(key, None, options)
     }
 
     /// Applies every operation of `batch`, in order, or none.
