@@ -288,6 +288,28 @@ impl<'a> IntoIterator for &'a WriteBatch {
     }
 }
 
+/// Appends the stored form of a batch of one operation to `record`: gives `key` a value, or removes it. Neither is longer
+/// than [`MAX_LEN`].
+///
+/// ```
+/// use terrace_format::batch::{WriteBatch, put_single};
+///
+/// let (mut batch, mut record) = (WriteBatch::new(), Vec::new());
+/// batch.put(b"CH/Bern", b"46.95,7.45");
+/// batch.set_sequence(7);
+/// put_single(&mut record, 7, b"CH/Bern", Some(b"46.95,7.45"));
+/// assert_eq!(record, batch.as_bytes());
+/// ```
+pub fn put_single(record: &mut Vec<u8>, sequence: Sequence, key: &[u8], value: Option<&[u8]>) {
+    record.extend_from_slice(&sequence.to_le_bytes());
+    record.extend_from_slice(&1u32.to_le_bytes());
+    record.push(if value.is_some() { Kind::Put } else { Kind::Delete } as u8);
+    put_slice(record, key);
+    if let Some(value) = value {
+        put_slice(record, value);
+    }
+}
+
 /// A batch in memory of somebody else, checked.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchRef<'a> {

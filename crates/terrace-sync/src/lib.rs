@@ -24,13 +24,19 @@ mod checked;
 mod explore;
 #[cfg(any(feature = "loom", feature = "shuttle"))]
 mod swap;
+#[cfg(feature = "loom")]
+mod witness;
+#[cfg(not(feature = "loom"))]
+#[path = "unwitnessed.rs"]
+mod witness;
 
 pub use std::sync::atomic::Ordering;
 pub use std::sync::{Arc, Weak};
+pub use witness::Witness;
 
 #[cfg(any(feature = "loom", feature = "shuttle"))]
 pub use {
-    checked::{Condvar, Mutex, MutexGuard, RwLock},
+    checked::{Condvar, Mutex, MutexGuard, RwLock, relax},
     swap::{ArcSwap, ArcSwapOption, Swap},
 };
 
@@ -38,8 +44,15 @@ pub use {
 mod product {
     pub use arc_swap::{ArcSwap, ArcSwapOption};
     pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
-    pub use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
+    pub use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, AtomicUsize};
     pub use std::thread;
+
+    /// What a wait for another thread does meanwhile; `turn` counts its calls, from 0. That thread is at work on another
+    /// core and done in an instant, or it was put aside: then it gets this core.
+    pub fn relax(turn: &mut u32) {
+        *turn += 1;
+        if *turn < 64 { std::hint::spin_loop() } else { thread::yield_now() }
+    }
 }
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
 pub use product::*;
@@ -48,11 +61,11 @@ pub use product::*;
 pub use explore::explore;
 #[cfg(feature = "loom")]
 pub use loom::{
-    sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize},
+    sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, AtomicUsize},
     thread,
 };
 #[cfg(all(feature = "shuttle", not(feature = "loom")))]
 pub use shuttle::{
-    sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize},
+    sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, AtomicUsize},
     thread,
 };

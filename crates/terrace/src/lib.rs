@@ -27,7 +27,6 @@
 //! [`WriteOptions::sync`], or if a later write was. After a power cut the database holds a prefix of the writes, in
 //! their order, never with a hole.
 
-mod arena;
 mod btree;
 mod cache;
 mod compaction;

@@ -1,19 +1,17 @@
 //! The memtable: recent writes in key order, in memory.
 //!
-//! One writer at a time adds records; any number of threads read beside it. A reader that knows the sequence number
-//! of its snapshot sees the same records however many are added meanwhile, because newer ones carry greater numbers.
-//! Records are never removed.
+//! Any number of threads add records, and any number read beside them. A reader that knows the sequence number of its
+//! snapshot sees the same records however many are added meanwhile, because newer ones carry greater numbers. Records
+//! are never removed.
 
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use terrace_format::comparator::Comparator;
 use terrace_format::key::{self, InternalComparator, InternalKey, Kind, MAX_SEQUENCE, Sequence};
 
-use crate::arena::Arena;
-use crate::btree::{Order, Place, Tree};
+use crate::btree::{Cursor, Tree};
 use crate::error::Result;
-use crate::sync::{Arc, AtomicUsize, Ordering, RwLock};
+use crate::sync::Arc;
 use crate::walk::InternalIterator;
 
 /// What a look-up found: the newest version of the key that the reader may see.
@@ -26,31 +24,22 @@ pub(crate) struct Found {
 
 pub(crate) struct Memtable {
     comparator: InternalComparator,
-    bytewise: bool,
-    /// Published after each insertion, so that the size is known without the lock.
-    bytes: AtomicUsize,
-    contents: RwLock<Contents>,
-}
-
-#[derive(Default)]
-struct Contents {
-    arena: Arena,
-    tree: Tree,
+    tree: Arc<Tree>,
 }
 
 impl Memtable {
     pub(crate) fn new(comparator: InternalComparator) -> Arc<Memtable> {
-        let bytewise = comparator.user().name() == terrace_format::comparator::Bytewise.name();
-        Arc::new(Memtable { comparator, bytewise, bytes: AtomicUsize::new(0), contents: RwLock::default() })
+        let tree = Arc::new(Tree::new(Arc::clone(comparator.user())));
+        Arc::new(Memtable { comparator, tree })
     }
 
     /// The memory that it takes, in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes.load(Ordering::Relaxed)
+        self.tree.bytes()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.contents.read().tree.len() == 0
+        self.tree.is_empty()
     }
 
     /// Adds operations that take the sequence numbers from `sequence` on.
@@ -58,51 +47,31 @@ impl Memtable {
     /// They become visible to readers one by one: the caller publishes their numbers only afterwards.
     pub(crate) fn insert<'a>(
         &self,
-        mut sequence: Sequence,
+        sequence: Sequence,
         operations: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
     ) {
-        let compare = |a: &[u8], b: &[u8]| self.comparator.compare(a, b);
-        let order = Order { bytewise: self.bytewise, compare: &compare };
-        let mut contents = self.contents.write();
-        let Contents { arena, tree } = &mut *contents;
-        for (user_key, value) in operations {
+        for (sequence, (user_key, value)) in (sequence..).zip(operations) {
             let kind = if value.is_some() { Kind::Put } else { Kind::Delete };
-            let record = arena.push(user_key, key::pack(sequence, kind), value.unwrap_or_default());
-            tree.insert(record, arena, &order);
-            sequence += 1;
+            self.tree.insert(user_key, key::pack(sequence, kind), value.unwrap_or_default());
         }
-        self.bytes.store(arena.bytes() + tree.bytes(), Ordering::Relaxed);
     }
 
     /// The newest version of `user_key` with a number up to `sequence`.
     pub(crate) fn get(&self, user_key: &[u8], sequence: Sequence) -> Option<Found> {
-        let mut target = Vec::with_capacity(user_key.len() + key::TRAILER_SIZE);
-        key::append(&mut target, user_key, sequence, Kind::SEEK);
-        self.with_order(|contents, order| {
-            let place = contents.tree.lower_bound(&target, &contents.arena, order)?;
-            let (found, value) = contents.arena.record(contents.tree.record(place));
-            if self.comparator.user().compare(key::user_key(found), user_key).is_ne() {
-                return None;
-            }
-            let number = key::trailer(found);
-            let value = (number as u8 == Kind::Put as u8).then(|| value.to_vec());
-            Some(Found { sequence: number >> 8, value })
-        })
+        let (trailer, value) = self.tree.get(user_key, sequence)?;
+        let value = (trailer as u8 == Kind::Put as u8).then(|| value.to_vec());
+        Some(Found { sequence: trailer >> 8, value })
     }
 
     /// True if there is a record of a user key from `begin` to `end`, both included; an end that is None is open.
     pub(crate) fn overlaps(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> bool {
-        let target = begin.map(|begin| InternalKey::new(begin, MAX_SEQUENCE, Kind::SEEK));
-        self.with_order(|contents, order| {
-            let place = match &target {
-                Some(target) => contents.tree.lower_bound(target.as_bytes(), &contents.arena, order),
-                None => contents.tree.first(),
-            };
-            place.is_some_and(|place| {
-                let (found, _) = contents.arena.record(contents.tree.record(place));
-                let user = self.comparator.user();
-                end.is_none_or(|end| user.compare(key::user_key(found), end).is_le())
-            })
+        let mut cursor = Cursor::new(Arc::clone(&self.tree));
+        match begin {
+            Some(begin) => cursor.seek(InternalKey::new(begin, MAX_SEQUENCE, Kind::SEEK).as_bytes()),
+            None => cursor.seek_to_first(),
+        }
+        cursor.record().is_some_and(|(found, _)| {
+            end.is_none_or(|end| self.comparator.user().compare(key::user_key(found), end).is_le())
         })
     }
 
@@ -118,30 +87,21 @@ impl Memtable {
     /// A copy without the records whose numbers `left_out` names.
     pub(crate) fn without(&self, left_out: &RangeInclusive<Sequence>) -> Arc<Memtable> {
         let copy = Memtable::new(self.comparator.clone());
-        self.with_order(|contents, _| {
-            let mut here = contents.tree.first();
-            while let Some(place) = here {
-                let (found, value) = contents.arena.record(contents.tree.record(place));
-                let trailer = key::trailer(found);
-                let value = (trailer as u8 == Kind::Put as u8).then_some(value);
-                if !left_out.contains(&(trailer >> 8)) {
-                    copy.insert(trailer >> 8, std::iter::once((key::user_key(found), value)));
-                }
-                here = contents.tree.next(place);
+        let mut cursor = Cursor::new(Arc::clone(&self.tree));
+        cursor.seek_to_first();
+        while let Some((found, value)) = cursor.record() {
+            let trailer = key::trailer(found);
+            if !left_out.contains(&(trailer >> 8)) {
+                copy.tree.insert(key::user_key(found), trailer, value);
             }
-        });
+            cursor.next();
+        }
         copy
     }
 
     /// An iterator over everything, also over what is added while it lives.
     pub(crate) fn iter(self: &Arc<Self>) -> MemtableIter {
-        MemtableIter { memtable: Arc::clone(self), place: None, len: 0, key: Vec::new(), value: Vec::new() }
-    }
-
-    fn with_order<T>(&self, read: impl FnOnce(&Contents, &Order<'_>) -> T) -> T {
-        let compare = |a: &[u8], b: &[u8]| self.comparator.compare(a, b);
-        let order = Order { bytewise: self.bytewise, compare: &compare };
-        read(&self.contents.read(), &order)
+        MemtableIter { cursor: Cursor::new(Arc::clone(&self.tree)) }
     }
 }
 
@@ -151,70 +111,49 @@ impl fmt::Debug for Memtable {
     }
 }
 
-/// A walk over a memtable. Holds a copy of its record, so that the writer need not wait for it.
+/// A walk over a memtable.
 pub(crate) struct MemtableIter {
-    memtable: Arc<Memtable>,
-    place: Option<Place>,
-    /// The size of the tree when `place` was found: places move when records are added.
-    len: usize,
-    key: Vec<u8>,
-    value: Vec<u8>,
+    cursor: Cursor,
 }
 
 impl MemtableIter {
-    fn move_to(&mut self, find: impl FnOnce(&Contents, &Order<'_>, Option<Place>, &[u8]) -> Option<Place>) {
-        let memtable = Arc::clone(&self.memtable);
-        memtable.with_order(|contents, order| {
-            let here = match self.place {
-                Some(_) if contents.tree.len() != self.len => {
-                    contents.tree.lower_bound(&self.key, &contents.arena, order)
-                }
-                place => place,
-            };
-            self.place = find(contents, order, here, &self.key);
-            self.len = contents.tree.len();
-            if let Some(place) = self.place {
-                let (key, value) = contents.arena.record(contents.tree.record(place));
-                self.key.clear();
-                self.key.extend_from_slice(key);
-                self.value.clear();
-                self.value.extend_from_slice(value);
-            }
-        });
+    fn record(&self) -> (&[u8], &[u8]) {
+        // The promise of the trait: nobody asks at no place.
+        self.cursor.record().expect("an iterator at a valid place")
     }
 }
 
 impl InternalIterator for MemtableIter {
     fn valid(&self) -> bool {
-        self.place.is_some()
+        self.cursor.valid()
     }
 
     fn seek_to_first(&mut self) {
-        self.move_to(|contents, _, _, _| contents.tree.first());
+        self.cursor.seek_to_first();
     }
 
     fn seek_to_last(&mut self) {
-        self.move_to(|contents, _, _, _| contents.tree.last());
+        self.cursor.seek_to_last();
     }
 
     fn seek(&mut self, target: &[u8]) {
-        self.move_to(|contents, order, _, _| contents.tree.lower_bound(target, &contents.arena, order));
+        self.cursor.seek(target);
     }
 
     fn next(&mut self) {
-        self.move_to(|contents, _, here, _| contents.tree.next(here?));
+        self.cursor.next();
     }
 
     fn prev(&mut self) {
-        self.move_to(|contents, _, here, _| contents.tree.prev(here?));
+        self.cursor.prev();
     }
 
     fn key(&self) -> &[u8] {
-        &self.key
+        self.record().0
     }
 
     fn value(&self) -> &[u8] {
-        &self.value
+        self.record().1
     }
 
     fn status(&self) -> Result<()> {

@@ -48,7 +48,7 @@ static CRATES: &[Crate] = &[
 static MODULES: &[(u8, &[&str])] = &[
     // Options carry the handle of a cache and of a snapshot, so these two stand as low as options do.
     (2, &["sync", "error", "stream", "logger", "snapshot", "cache", "options"]),
-    (3, &["arena", "btree", "metrics"]),
+    (3, &["btree", "metrics"]),
     (4, &["walk", "memtable", "tables", "iter"]),
     (5, &["version"]),
     (6, &["compaction"]),

@@ -125,6 +125,7 @@ impl Engine {
     }
 
     fn flush_frozen(&self, frozen: &Frozen) -> Result<()> {
+        self.settle(frozen.last_sequence)?;
         let clock = &self.options.env.clock;
         let start = clock.monotonic();
         let number = self.new_file_number();

@@ -17,6 +17,7 @@ mod open;
 mod pace;
 pub(crate) mod present;
 mod property;
+pub(crate) mod publication;
 mod read;
 pub(crate) mod refusal;
 mod replay;
@@ -92,7 +93,7 @@ struct Engine {
     read_only: bool,
 
     // Own synchronisation.
-    /// What a reader reads. The view is replaced under `state`, the number raised under `commit`.
+    /// What a reader reads. The view is replaced under `state`.
     present: Present<View>,
     next_file: AtomicU64,
     refusal: Refusal,
@@ -259,9 +260,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn put_with(&self, key: &[u8], value: &[u8], options: &WriteOptions) -> Result<()> {
-        let mut batch = WriteBatch::new();
-        batch.put(key, value);
-        self.write_with(&batch, options)
+        self.engine().write_one(key, Some(value), options)
     }
 
     /// Removes `key`. It need not exist. As [`Db::write`] of a batch with that one operation.
@@ -288,9 +287,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn delete_with(&self, key: &[u8], options: &WriteOptions) -> Result<()> {
-        let mut batch = WriteBatch::new();
-        batch.delete(key);
-        self.write_with(&batch, options)
+        self.engine().write_one(key, None, options)
     }
 
     /// Applies every operation of `batch`, in order, or none.

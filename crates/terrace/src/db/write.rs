@@ -2,17 +2,17 @@
 //!
 //! ```text
 //!   1. lock commit; see that there is room (else freeze the memtable, begin a new log, wait if need be)
-//!   2. number the batch and store it in the log          -> survives the death of the process
+//!   2. number the write and store it in the log, unlock  -> survives the death of the process
 //!   3. insert it into the memtable
-//!   4. publish its last number                           -> visible, all at once
-//!   5. unlock; with sync, wait until the device has it   -> survives a power cut
+//!   4. publish it behind those before it                 -> visible, all at once
+//!   5. with sync, wait until the device has it           -> survives a power cut
 //! ```
 //!
-//! The lock is a barging one: a writer that runs need not hand over to one that sleeps.
+//! The lock is a barging one: a writer that runs need not hand over to one that sleeps. Writers insert side by side.
 
 use std::ops::RangeInclusive;
 
-use terrace_format::batch::{BatchOp, MAX_LEN, WriteBatch};
+use terrace_format::batch::{self, BatchOp, MAX_LEN, WriteBatch};
 use terrace_format::key::{MAX_SEQUENCE, Sequence};
 use terrace_format::log::Framer;
 use terrace_mutants::mutant;
@@ -26,81 +26,148 @@ use crate::memtable::Memtable;
 use crate::options::WriteOptions;
 use crate::sync::{Arc, MutexGuard, Ordering};
 
+/// The largest record whose memory is kept for the next one.
+const KEPT_RECORD: usize = 1 << 20;
+
 impl Engine {
     pub(super) fn write(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
         if batch.is_oversized() {
-            return Err(Error::InvalidArgument(format!("a key or value of more than {MAX_LEN} bytes")));
+            return Err(oversized());
         }
-        self.pace.admit(batch.as_bytes().len(), &*self.options.env.clock);
-        let mut commit = self.commit.lock();
-        // A log that ends with a batch of nothing counts as closed, so a user's is not written.
         if batch.is_empty() {
-            self.refusal.check()?;
-        } else {
-            self.make_room(&mut commit)?;
-        }
-        let tail = commit.as_mut().ok_or_else(closed)?;
-        let first = tail.sequence + 1;
-        if !batch.is_empty() {
-            self.append(tail, batch)?;
-        }
-        let (last, write) = (tail.sequence, self.durability.last_write());
-        drop(commit);
-        if !options.sync {
-            return Ok(());
-        }
-        self.sync_to(write).inspect_err(|_| self.take_back(first..=last))
-    }
-
-    /// Hides a write whose sync failed from reads that start from now on: whoever made it is told that it failed. What
-    /// the device has of it is unknown, and writes are refused already.
-    fn take_back(&self, numbers: RangeInclusive<Sequence>) {
-        let mut commit = self.commit.lock();
-        let mut state = self.state.lock();
-        state.memtable = state.memtable.without(&numbers);
-        if let Some(tail) = commit.as_mut() {
-            tail.memtable = Arc::clone(&state.memtable);
-        }
-        for frozen in &mut state.frozen {
-            frozen.memtable = frozen.memtable.without(&numbers);
-        }
-        self.publish(&state);
-    }
-
-    /// Steps 2 to 4.
-    fn append(&self, tail: &mut LogTail, batch: &WriteBatch) -> Result<()> {
-        let first = tail.sequence + 1;
-        let last = tail.sequence + batch.len() as u64;
-        if last > MAX_SEQUENCE {
-            return Err(Error::NotSupported(format!("a write beyond sequence number {MAX_SEQUENCE}")));
-        }
-        let _guard = Unwinding::new(self, |_| ());
-        let mut record = std::mem::take(&mut tail.record);
-        record.clear();
-        record.extend_from_slice(&first.to_le_bytes());
-        record.extend_from_slice(&batch.as_bytes()[size_of::<Sequence>()..]);
-        let stored = tail.append(&record);
-        tail.record = record;
-        if let Err(error) = stored {
-            self.store_failed(tail, &error);
-            return Err(error);
+            return self.write_nothing(options);
         }
         let operations = batch.iter().map(|operation| match operation {
             BatchOp::Put { key, value } => (key, Some(value)),
             BatchOp::Delete { key } => (key, None),
         });
-        if mutant!(BatchInParts) {
-            for (number, operation) in (first..).zip(operations) {
-                tail.memtable.insert(number, std::iter::once(operation));
-                self.present.reveal(number);
-            }
-        } else {
-            tail.memtable.insert(first, operations);
+        let encode = |first: Sequence, record: &mut Vec<u8>| {
+            record.extend_from_slice(&first.to_le_bytes());
+            record.extend_from_slice(&batch.as_bytes()[size_of::<Sequence>()..]);
+        };
+        self.commit(batch.len() as u64, batch.as_bytes().len(), encode, operations, options)
+    }
+
+    /// As `write` of one operation, but without a batch: None for a value removes the key.
+    pub(super) fn write_one(&self, key: &[u8], value: Option<&[u8]>, options: &WriteOptions) -> Result<()> {
+        if key.len().max(value.map_or(0, <[u8]>::len)) > MAX_LEN {
+            return Err(oversized());
         }
+        let encode = |first: Sequence, record: &mut Vec<u8>| batch::put_single(record, first, key, value);
+        let bytes = key.len() + value.map_or(0, <[u8]>::len);
+        self.commit(1, bytes, encode, std::iter::once((key, value)), options)
+    }
+
+    /// A log that ends with a batch of nothing counts as closed, so a user's is not written.
+    fn write_nothing(&self, options: &WriteOptions) -> Result<()> {
+        let commit = self.commit.lock();
+        commit.as_ref().ok_or_else(closed)?;
+        self.refusal.check()?;
+        let write = self.durability.last_write();
+        drop(commit);
+        if options.sync { self.sync_to(write) } else { Ok(()) }
+    }
+
+    /// Writes `count` operations of `bytes` in all, whose record `encode` makes once their first number is known.
+    fn commit<'a>(
+        &self,
+        count: u64,
+        bytes: usize,
+        encode: impl FnOnce(Sequence, &mut Vec<u8>),
+        operations: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        self.pace.admit(bytes, &*self.options.env.clock);
+        let mut commit = self.commit.lock();
+        self.make_room(&mut commit)?;
+        let tail = commit.as_mut().ok_or_else(closed)?;
+        let numbers = self.store(tail, count, encode)?;
+        let (memtable, write) = (Arc::clone(&tail.memtable), self.durability.last_write());
+        drop(commit);
+        self.insert(&memtable, &numbers, operations)?;
+        if !options.sync {
+            return Ok(());
+        }
+        self.sync_to(write).inspect_err(|_| self.take_back(&numbers))
+    }
+
+    /// Step 2. On an error no number was taken.
+    fn store(
+        &self,
+        tail: &mut LogTail,
+        count: u64,
+        encode: impl FnOnce(Sequence, &mut Vec<u8>),
+    ) -> Result<RangeInclusive<Sequence>> {
+        let first = tail.sequence + 1;
+        let last = tail.sequence + count;
+        if last > MAX_SEQUENCE {
+            return Err(Error::NotSupported(format!("a write beyond sequence number {MAX_SEQUENCE}")));
+        }
+        if !self.present.writes().admit(first) {
+            return Err(self.stopped());
+        }
+        let _guard = Unwinding::new(self, |_| ());
+        let mut record = std::mem::take(&mut tail.record);
+        record.clear();
+        encode(first, &mut record);
+        let stored = tail.append(&record);
+        if record.capacity() <= KEPT_RECORD {
+            tail.record = record;
+        }
+        stored.inspect_err(|error| self.store_failed(tail, error))?;
         tail.sequence = last;
         self.durability.count_write();
-        self.present.reveal(last);
-        Ok(())
+        Ok(first..=last)
+    }
+
+    /// Steps 3 and 4.
+    fn insert<'a>(
+        &self,
+        memtable: &Memtable,
+        numbers: &RangeInclusive<Sequence>,
+        operations: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+    ) -> Result<()> {
+        let _stop = StopIfPanicking(self); // Declared first: writes are refused before it goes.
+        let _guard = Unwinding::new(self, |_| ());
+        let writes = self.present.writes();
+        let (first, last) = (*numbers.start(), *numbers.end());
+        if mutant!(BatchInParts) {
+            writes.complete(first, last);
+        }
+        memtable.insert(first, operations);
+        if !mutant!(BatchInParts) {
+            writes.complete(first, last);
+        }
+        if writes.wait(last) { Ok(()) } else { Err(self.stopped()) }
+    }
+
+    /// Why nothing becomes visible any more.
+    fn stopped(&self) -> Error {
+        self.refusal.check().err().unwrap_or_else(closed)
+    }
+
+    /// Returns when every write up to `number` is in its memtable; an error if one never will be.
+    pub(super) fn settle(&self, number: Sequence) -> Result<()> {
+        if self.present.writes().wait(number) { Ok(()) } else { Err(self.stopped()) }
+    }
+
+    /// Hides a write whose sync failed from reads that start from now on: whoever made it is told that it failed. What
+    /// the device has of it is unknown, and writes are refused already.
+    fn take_back(&self, numbers: &RangeInclusive<Sequence>) {
+        let mut commit = self.commit.lock();
+        if let Some(tail) = commit.as_ref() {
+            // What is not in a memtable yet would be added to one that is replaced. If it never will be, no matter.
+            let _ = self.settle(tail.sequence);
+        }
+        let mut state = self.state.lock();
+        state.memtable = state.memtable.without(numbers);
+        if let Some(tail) = commit.as_mut() {
+            tail.memtable = Arc::clone(&state.memtable);
+        }
+        for frozen in &mut state.frozen {
+            frozen.memtable = frozen.memtable.without(numbers);
+        }
+        self.publish(&state);
     }
 
     /// Without space the failed record is not whole, and readers of the log leave it out; the next log goes on with the
@@ -222,6 +289,21 @@ impl Engine {
         let worked = MutexGuard::unlocked(state, || self.options.env.scheduler.assist());
         if !worked && state.changes == changes {
             self.changed.wait(state);
+        }
+    }
+}
+
+fn oversized() -> Error {
+    Error::InvalidArgument(format!("a key or value of more than {MAX_LEN} bytes"))
+}
+
+/// Tells those behind a write that panics that it will never be done.
+struct StopIfPanicking<'a>(&'a Engine);
+
+impl Drop for StopIfPanicking<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.present.writes().stop();
         }
     }
 }

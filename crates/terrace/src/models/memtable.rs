@@ -22,7 +22,7 @@ pub(super) fn reader() {
                     first,
                     [b"a", b"b"].map(|key| (key.as_slice(), Some(value.as_slice()))).into_iter(),
                 );
-                present.reveal(first + 1);
+                present.writes().complete(first, first + 1);
             }
         })
     };
@@ -35,4 +35,90 @@ pub(super) fn reader() {
     assert!(iterator.valid() || sequence == 0);
     drop(view);
     writer.join().unwrap();
+}
+
+fn memtable(keys: &[u8]) -> Arc<Memtable> {
+    let memtable = Memtable::new(InternalComparator::new(bytewise()));
+    keys.iter().zip(1..).for_each(|(key, number)| put(&memtable, *key, number));
+    memtable
+}
+
+/// A key of one byte, whose value is the number of the write.
+fn put(memtable: &Memtable, key: u8, number: u64) {
+    memtable.insert(number, std::iter::once(([key].as_slice(), Some([number as u8].as_slice()))));
+}
+
+fn value(memtable: &Memtable, key: u8, number: u64) -> Option<u8> {
+    memtable.get(&[key], number).map(|found| found.value.unwrap()[0])
+}
+
+/// The keys forwards, and again backwards.
+fn walk(memtable: &Arc<Memtable>) -> (Vec<u8>, Vec<u8>) {
+    let mut iterator = memtable.iter();
+    let (mut there, mut back) = (Vec::new(), Vec::new());
+    iterator.seek_to_first();
+    while iterator.valid() {
+        there.push(iterator.key()[0]);
+        iterator.next();
+    }
+    iterator.seek_to_last();
+    while iterator.valid() {
+        back.insert(0, iterator.key()[0]);
+        iterator.prev();
+    }
+    (there, back)
+}
+
+/// A leaf that holds as much as it can is split while somebody reads in it.
+pub(super) fn split() {
+    let memtable = memtable(&[10, 20, 30]);
+    let writer = {
+        let memtable = Arc::clone(&memtable);
+        thread::spawn(move || put(&memtable, 15, 4))
+    };
+    assert_eq!([10, 20, 30].map(|key| value(&memtable, key, 3)), [Some(1), Some(2), Some(3)]);
+    writer.join().unwrap();
+    let all = vec![10, 15, 20, 30];
+    assert_eq!(walk(&memtable), (all.clone(), all));
+}
+
+/// The same, for an iterator in it.
+pub(super) fn split_under_iterator() {
+    let memtable = memtable(&[10, 20, 30]);
+    let writer = {
+        let memtable = Arc::clone(&memtable);
+        thread::spawn(move || put(&memtable, 15, 4))
+    };
+    let (mut there, mut back) = walk(&memtable);
+    there.retain(|&key| key != 15);
+    back.retain(|&key| key != 15);
+    assert_eq!((there, back), (vec![10, 20, 30], vec![10, 20, 30]));
+    writer.join().unwrap();
+}
+
+/// Two writers want to split the same leaf.
+pub(super) fn two_writers() {
+    let memtable = memtable(&[10, 20, 30]);
+    let writer = {
+        let memtable = Arc::clone(&memtable);
+        thread::spawn(move || put(&memtable, 40, 4))
+    };
+    put(&memtable, 15, 5);
+    assert_eq!(value(&memtable, 15, 9), Some(5), "what a thread wrote it finds");
+    writer.join().unwrap();
+    let all = vec![10, 15, 20, 30, 40];
+    assert_eq!(walk(&memtable), (all.clone(), all));
+}
+
+/// Two writes of one key arrive in any order, beside a reader of what was before.
+pub(super) fn versions() {
+    let memtable = memtable(&[10]);
+    let writers = [2, 3].map(|number| {
+        let memtable = Arc::clone(&memtable);
+        thread::spawn(move || put(&memtable, 10, number))
+    });
+    assert_eq!(value(&memtable, 10, 1), Some(1));
+    writers.map(|writer| writer.join().unwrap());
+    assert_eq!([1, 2, 3, 9].map(|number| value(&memtable, 10, number)), [Some(1), Some(2), Some(3), Some(3)]);
+    assert_eq!(walk(&memtable).0, [10; 3]);
 }

@@ -23,6 +23,7 @@ mod durable;
 mod memtable;
 mod pool;
 mod present;
+mod publication;
 mod refusal;
 mod snapshot;
 mod tables;
@@ -62,6 +63,17 @@ pub static MODELS: &[Model] = &[
     Model::all("doomed", "no file is removed that somebody reads, and none stays for ever", doomed::reader),
     Model::all("wear", "a file is worn out once", doomed::wear),
     Model::all("memtable", "what is visible is in the memtable, and a batch is seen whole", memtable::reader),
+    Model::up_to(3, "split", "a look-up beside a split finds what is there", memtable::split),
+    Model::up_to(2, "split_under_iterator", "so does a walk", memtable::split_under_iterator),
+    Model::up_to(3, "two_splits", "two writers may split the same node", memtable::two_writers),
+    Model::up_to(3, "versions", "versions stand in the order of their numbers", memtable::versions),
+    Model::all(
+        "publication",
+        "every write becomes visible, in order, when it is there",
+        publication::three_writers,
+    ),
+    Model::all("publication_round", "the ring holds no two writes in one place", publication::round),
+    Model::all("publication_stopped", "nobody waits for a write that panicked", publication::stopped),
     Model::all("group_commit", "a sync write returns when it is durable", durable::two_writers),
     Model::all(
         "log_switch",

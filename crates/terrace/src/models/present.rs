@@ -11,7 +11,7 @@ pub(super) fn merge() {
     let (present, list) = (Arc::new(Present::new(1, 1)), Arc::new(Snapshots::default()));
     let writer = {
         let present = Arc::clone(&present);
-        thread::spawn(move || (2..4).for_each(|sequence| present.reveal(sequence)))
+        thread::spawn(move || (2..4).for_each(|sequence| present.writes().complete(sequence, sequence)))
     };
     let merge = {
         let (present, list) = (Arc::clone(&present), Arc::clone(&list));

@@ -1,0 +1,41 @@
+//! Sees to it, under loom, that plain memory is read only by who knows of its writing.
+//!
+//! Loom follows atomics, not memory. So each place that is written once and read ever after gets a cell of loom's beside
+//! it, which loom does follow: a reading that no chain of Release and Acquire puts behind the writing ends the model.
+#![allow(clippy::disallowed_types, reason = "below what a model checker sees")]
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use loom::cell::UnsafeCell;
+
+/// The places of one memory.
+#[derive(Default)]
+pub struct Witness {
+    places: Mutex<HashMap<usize, Arc<UnsafeCell<()>>>>,
+}
+
+impl Witness {
+    /// What is at `place` was written.
+    pub fn wrote(&self, place: *const u8) {
+        let cell = Arc::new(UnsafeCell::new(()));
+        cell.with_mut(|_| ());
+        self.places.lock().unwrap_or_else(PoisonError::into_inner).insert(place.addr(), cell);
+    }
+
+    /// What is at `place` is about to be read.
+    pub fn reads(&self, place: *const u8) {
+        let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever asks has the place from who wrote there.
+        let cell = Arc::clone(places.get(&place.addr()).expect("a place that was written"));
+        drop(places);
+        cell.with(|_| ());
+    }
+}
+
+impl fmt::Debug for Witness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Witness")
+    }
+}

@@ -1,0 +1,238 @@
+//! The tree beside an ordered map, its twin.
+
+use proptest::prelude::*;
+use terrace_format::comparator::bytewise;
+use terrace_sync::thread;
+
+use super::*;
+
+/// Backwards, and by the length of keys first: heads know nothing of it.
+struct Odd;
+
+impl Comparator for Odd {
+    fn name(&self) -> &str {
+        "odd"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+        (b.len(), b).cmp(&(a.len(), a))
+    }
+}
+
+fn orders() -> [Arc<dyn Comparator>; 2] {
+    [bytewise(), Arc::new(Odd)]
+}
+
+/// Internal keys in order, each with its value.
+type Twin = Vec<(Vec<u8>, u64, Vec<u8>)>;
+
+/// A tree that keys were added to in this order, with trailers from 1 on, and its twin.
+fn build(user: &Arc<dyn Comparator>, keys: impl Iterator<Item = Vec<u8>>) -> (Arc<Tree>, Twin) {
+    let tree = Arc::new(Tree::new(Arc::clone(user)));
+    let mut twin = Twin::new();
+    for (key, trailer) in keys.zip(1u64..) {
+        let value = trailer.to_string().into_bytes();
+        tree.insert(&key, trailer, &value);
+        twin.push((key, trailer, value));
+    }
+    sort(user, &mut twin);
+    (tree, twin)
+}
+
+fn sort(user: &Arc<dyn Comparator>, twin: &mut Twin) {
+    twin.sort_by(|a, b| user.compare(&a.0, &b.0).then(b.1.cmp(&a.1)));
+}
+
+fn here(cursor: &Cursor) -> Option<(Vec<u8>, u64, Vec<u8>)> {
+    let (key, value) = cursor.record()?;
+    Some((key::user_key(key).to_vec(), key::trailer(key), value.to_vec()))
+}
+
+/// Walks and searches find in the tree what is in the twin.
+fn check(user: &Arc<dyn Comparator>, tree: &Arc<Tree>, twin: &Twin, probes: &[Vec<u8>]) {
+    let mut cursor = Cursor::new(Arc::clone(tree));
+    cursor.seek_to_first();
+    for expect in twin {
+        assert_eq!(here(&cursor).as_ref(), Some(expect), "forwards");
+        cursor.next();
+    }
+    assert!(!cursor.valid());
+    cursor.seek_to_last();
+    for expect in twin.iter().rev() {
+        assert_eq!(here(&cursor).as_ref(), Some(expect), "backwards");
+        cursor.prev();
+    }
+    assert!(!cursor.valid());
+    for probe in probes {
+        for trailer in [0, 1, twin.len() as u64 / 2, u64::MAX] {
+            let not_below = |(key, t, _): &&(Vec<u8>, u64, Vec<u8>)| {
+                user.compare(key, probe).then(trailer.cmp(t)).is_ge()
+            };
+            let expect = twin.iter().find(not_below);
+            let mut internal = probe.clone();
+            internal.extend_from_slice(&trailer.to_le_bytes());
+            cursor.seek(&internal);
+            assert_eq!(here(&cursor).as_ref(), expect, "from {probe:?} at {trailer} on");
+            let found = tree.get(probe, trailer >> 8).map(|(trailer, _)| trailer);
+            let seek = key::pack((trailer >> 8).min(key::MAX_SEQUENCE), Kind::SEEK);
+            let expect = twin.iter().find(|(key, t, _)| user.compare(key, probe).is_eq() && *t <= seek);
+            assert_eq!(found, expect.map(|(_, trailer, _)| *trailer), "{probe:?} at {trailer}");
+        }
+    }
+}
+
+fn check_all(keys: &[Vec<u8>]) {
+    for user in &orders() {
+        let (tree, twin) = build(user, keys.iter().cloned());
+        let probes: Vec<_> = keys.iter().step_by(keys.len() / 100 + 1).flat_map(|key| near(key)).collect();
+        check(user, &tree, &twin, &probes);
+    }
+}
+
+/// A key and some that are about as great.
+fn near(key: &[u8]) -> [Vec<u8>; 4] {
+    let mut near = [key, key, key, key].map(<[u8]>::to_vec);
+    near[1].push(0);
+    near[2].pop();
+    if let Some(last) = near[3].last_mut() {
+        *last = last.wrapping_add(1);
+    }
+    near
+}
+
+fn scattered(n: u64, of: u64) -> impl Iterator<Item = u64> {
+    (0..n).map(move |i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) % of)
+}
+
+fn decimal(n: u64) -> Vec<u8> {
+    format!("{n:016}").into_bytes()
+}
+
+#[test]
+fn empty() {
+    check_all(&[]);
+    check_all(&[vec![]]);
+}
+
+#[test]
+fn ascending_and_descending() {
+    check_all(&(0..5000).map(decimal).collect::<Vec<_>>());
+    check_all(&(0..5000).rev().map(decimal).collect::<Vec<_>>());
+}
+
+#[test]
+fn scattered_with_versions() {
+    check_all(&scattered(8000, 3000).map(decimal).collect::<Vec<_>>());
+    check_all(&scattered(8000, 3000).map(|n| n.to_le_bytes().to_vec()).collect::<Vec<_>>());
+}
+
+#[test]
+fn beginnings_in_common_that_end_late() {
+    let keys = (0..3000u64).map(|i| format!("tenant/{:04}/user/{:06}/name", i * 7 % 30, i * 37 % 3000));
+    let mut keys: Vec<_> = keys.map(String::into_bytes).collect();
+    check_all(&keys);
+    // And then some that begin otherwise, at the edges and in between.
+    keys.extend([b"".to_vec(), b"a".to_vec(), b"tenant".to_vec(), b"tenant/0010".to_vec(), b"u".to_vec()]);
+    keys.extend((0..500u64).map(|i| i.to_be_bytes().to_vec()));
+    check_all(&keys);
+}
+
+#[test]
+fn keys_that_differ_in_zeros_at_their_end() {
+    let keys = (0..900).map(|i| [vec![i as u8 % 3], vec![0; i / 3 * 7 % 300]].concat());
+    check_all(&keys.collect::<Vec<_>>());
+}
+
+#[test]
+fn values_larger_than_a_chunk() {
+    let tree = Tree::new(bytewise());
+    let before = tree.bytes();
+    tree.insert(b"a", 256, &[7; 3 << 20]);
+    tree.insert(b"b", 512, b"");
+    assert_eq!(tree.get(b"a", 9).map(|(_, value)| value.len()), Some(3 << 20));
+    assert!(tree.bytes() - before >= 3 << 20);
+}
+
+#[test]
+fn an_ascending_load_fills_its_leaves() {
+    let (ascending, scatter) = [true, false]
+        .map(|ascends| {
+            let tree = Tree::new(bytewise());
+            let keys = (0..64 * 200u64).map(|i| if ascends { i } else { i.reverse_bits() });
+            keys.for_each(|key| tree.insert(&key.to_be_bytes(), 1, b""));
+            tree.bytes()
+        })
+        .into();
+    assert!(ascending < scatter, "{ascending} bytes and {scatter}");
+    assert!(ascending < 64 * 200 * (24 + 20), "{ascending} bytes");
+}
+
+#[test]
+fn a_cursor_among_writers() {
+    for user in &orders() {
+        let tree = Arc::new(Tree::new(Arc::clone(user)));
+        let even: Vec<_> = (0..2000u64).map(|n| decimal(2 * n)).collect();
+        even.iter().for_each(|key| tree.insert(key, 1 << 8, b""));
+        thread::scope(|scope| {
+            for thread in 0..2u64 {
+                let tree = &tree;
+                scope.spawn(move || {
+                    for n in scattered(20_000, 4000).map(|n| n ^ thread) {
+                        tree.insert(&decimal(n), (2 + n + thread) << 8, b"new");
+                    }
+                });
+            }
+            let mut expect = even.clone();
+            expect.sort_by(|a, b| user.compare(a, b));
+            for round in 0..10 {
+                let mut cursor = Cursor::new(Arc::clone(&tree));
+                let mut seen = Vec::new();
+                if round % 2 == 0 {
+                    cursor.seek_to_first()
+                } else {
+                    cursor.seek_to_last()
+                }
+                while let Some((key, number, _)) = here(&cursor) {
+                    if number == 1 << 8 {
+                        seen.push(key);
+                    }
+                    if round % 2 == 0 { cursor.next() } else { cursor.prev() }
+                }
+                if round % 2 == 1 {
+                    seen.reverse();
+                }
+                assert!(seen == expect, "a walk misses what was there before it began");
+            }
+        });
+    }
+}
+
+#[test]
+fn writers_side_by_side() {
+    for user in &orders() {
+        let tree = Arc::new(Tree::new(Arc::clone(user)));
+        let mut twin = Twin::new();
+        for thread in 0..4 {
+            for (i, n) in (0u64..).zip(scattered(10_000, 4000)) {
+                twin.push((decimal(n), (i * 4 + thread + 1) << 8, decimal(i)));
+            }
+        }
+        thread::scope(|scope| {
+            for mine in twin.chunks(10_000) {
+                let tree = &tree;
+                scope.spawn(move || {
+                    mine.iter().for_each(|(key, trailer, value)| tree.insert(key, *trailer, value))
+                });
+            }
+        });
+        sort(user, &mut twin);
+        check(user, &tree, &twin, &scattered(50, 5000).map(decimal).collect::<Vec<_>>());
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_keys(keys in proptest::collection::vec(proptest::collection::vec(0u8..3, 0..12), 0..400)) {
+        check_all(&keys);
+    }
+}

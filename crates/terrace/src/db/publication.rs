@@ -1,0 +1,128 @@
+//! Which writes are visible: those up to a number, which rises in the order of the writes, whoever is done first.
+//!
+//! ```text
+//!   numbers   .. 7 | 8 9 | 10 | 11 12 ..        8 9 and 11 12 are at work, 10 is done
+//!   visible      7                              done: at 10, up to 10
+//!   8 9 is done: visible is 9, then, since 10 is done too, 10
+//! ```
+//!
+//! A write that is done when all before it are raises the number itself, and goes on over what is done behind it. Any
+//! other leaves word in a ring, at the place of its first number, and waits until somebody has raised the number over
+//! it: an instant, unless a thread was put aside in the middle of its work. So nobody needs to be woken for others to
+//! proceed, but for those who wait for that thread.
+//!
+//! Why nothing is left lying: who leaves word then reads the number, and who raises the number then reads the word.
+//! Reading and raising are exchanges of one atomic, so one of them comes first: either the reader sees the number raised,
+//! and goes on itself, or the raiser sees what was done before that reading. It is the same with those who fall asleep.
+
+use terrace_format::key::Sequence;
+
+use crate::sync::{AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, relax};
+
+/// Writes may run ahead of the visible number by so many numbers.
+const RING: u64 = if cfg!(feature = "loom") { 4 } else { 1024 };
+
+/// How often a waiting writer looks before it sleeps: about a microsecond.
+const LOOKS: usize = if cfg!(feature = "loom") { 1 } else { 50 };
+
+/// The visible number, and the writes ahead of it.
+pub(crate) struct Publication {
+    /// Raised in order, with Release; Acquire by every reader.
+    visible: AtomicU64,
+    /// At the first number of a write that is done, modulo its size: the last one. Anything else there is not above the
+    /// visible number: what was done one round before is visible.
+    done: Box<[AtomicU64]>,
+    /// How many sleep, or are about to.
+    asleep: AtomicUsize,
+    /// True if some write will never be done.
+    stopped: Mutex<bool>,
+    raised: Condvar,
+}
+
+impl Publication {
+    pub(crate) fn new(visible: Sequence) -> Publication {
+        Publication {
+            visible: AtomicU64::new(visible),
+            done: (0..RING).map(|_| AtomicU64::new(0)).collect(),
+            asleep: AtomicUsize::new(0),
+            stopped: Mutex::new(false),
+            raised: Condvar::new(),
+        }
+    }
+
+    /// The number up to which writes are visible.
+    pub(crate) fn visible(&self) -> &AtomicU64 {
+        &self.visible
+    }
+
+    /// Returns when a write may begin whose first number is `first`; false as [`Publication::wait`].
+    pub(crate) fn admit(&self, first: Sequence) -> bool {
+        self.wait(first.saturating_sub(RING))
+    }
+
+    /// The write with the numbers from `first` to `last` is done. It becomes visible with the last one before it.
+    pub(crate) fn complete(&self, first: Sequence, last: Sequence) {
+        let mut visible = self.visible.load(Ordering::Acquire);
+        if visible + 1 != first {
+            // Pairs with the Acquire below.
+            self.at(first).store(last, Ordering::Release);
+            visible = self.visible.fetch_add(0, Ordering::AcqRel);
+        }
+        loop {
+            let next = visible + 1;
+            let end = if next == first { last } else { self.at(next).load(Ordering::Acquire) };
+            if end <= visible {
+                return; // the next one is still at work
+            }
+            match self.visible.compare_exchange(visible, end, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => {
+                    visible = end;
+                    self.wake();
+                }
+                Err(raised) => visible = raised,
+            }
+        }
+    }
+
+    /// Returns when writes up to `number` are visible; false if they never will be.
+    pub(crate) fn wait(&self, number: Sequence) -> bool {
+        let mut turn = 0;
+        for _ in 0..LOOKS {
+            if self.visible.load(Ordering::Acquire) >= number {
+                return true;
+            }
+            relax(&mut turn);
+        }
+        self.asleep.fetch_add(1, Ordering::Relaxed);
+        let mut stopped = self.stopped.lock();
+        let is_visible = loop {
+            if self.visible.fetch_add(0, Ordering::AcqRel) >= number {
+                break true;
+            } else if *stopped {
+                break false;
+            }
+            self.raised.wait(&mut stopped);
+        };
+        self.asleep.fetch_sub(1, Ordering::Relaxed);
+        is_visible
+    }
+
+    /// Some write that took its numbers will never be done: from it on nothing becomes visible.
+    pub(crate) fn stop(&self) {
+        *self.stopped.lock() = true;
+        self.raised.notify_all();
+    }
+
+    fn at(&self, first: Sequence) -> &AtomicU64 {
+        &self.done[(first % RING) as usize]
+    }
+
+    /// Wakes who sleeps. Relaxed: whoever read the number before it was raised has counted itself before that.
+    fn wake(&self) {
+        if self.asleep.load(Ordering::Relaxed) > 0 {
+            // Whoever has read it, and does not sleep yet, holds the lock until it does.
+            drop(self.stopped.lock());
+            self.raised.notify_all();
+        }
+    }
+}
