@@ -12,7 +12,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use crate::comparator::Comparator;
+use crate::comparator::{Bytewise, Comparator};
 use crate::flaw::{Flaw, FlawKind};
 
 /// The number of a write, rising by one with each operation. At most [`MAX_SEQUENCE`].
@@ -137,12 +137,20 @@ impl std::fmt::Debug for InternalKey {
 #[derive(Debug, Clone)]
 pub struct InternalComparator {
     user: Arc<dyn Comparator>,
+    /// Then no comparator need be called.
+    bytewise: bool,
 }
 
 impl InternalComparator {
     /// Over `user`.
     pub fn new(user: Arc<dyn Comparator>) -> InternalComparator {
-        InternalComparator { user }
+        let bytewise = user.name() == Bytewise.name();
+        InternalComparator { user, bytewise }
+    }
+
+    /// True if user keys are in the order of their bytes.
+    pub fn is_bytewise(&self) -> bool {
+        self.bytewise
     }
 
     /// The order of user keys.
@@ -157,7 +165,7 @@ impl Comparator for InternalComparator {
     }
 
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        self.user.compare(user_key(a), user_key(b)).then_with(|| trailer(b).cmp(&trailer(a)))
+        self.compare_user_keys(user_key(a), user_key(b)).then_with(|| trailer(b).cmp(&trailer(a)))
     }
 
     fn shortest_separator(&self, start: &mut Vec<u8>, limit: &[u8]) {
@@ -174,6 +182,12 @@ impl Comparator for InternalComparator {
 }
 
 impl InternalComparator {
+    /// The order of two user keys.
+    #[inline]
+    pub fn compare_user_keys(&self, a: &[u8], b: &[u8]) -> Ordering {
+        if self.bytewise { a.cmp(b) } else { self.user.compare(a, b) }
+    }
+
     /// A user key that became shorter and greater gets the greatest number: it sorts before all its own versions.
     fn replace_if_shorter(&self, key: &mut Vec<u8>, short: Vec<u8>) {
         let long = user_key(key);
