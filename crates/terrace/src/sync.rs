@@ -3,5 +3,5 @@
 //! Lock order of the engine: `commit` before `manifest` before `state`. No lock is held across a user's callback
 //! other than a comparator or filter, and `state` is never held across a read, a write or a sync.
 
-pub(crate) use terrace_sync::{Arc, ArcSwap, ArcSwapOption, Condvar, Mutex, MutexGuard, RwLock, Weak};
+pub(crate) use terrace_sync::{Arc, ArcSwap, ArcSwapOption, Condvar, Guard, Mutex, MutexGuard, RwLock, Weak};
 pub(crate) use terrace_sync::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};

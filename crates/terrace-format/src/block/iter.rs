@@ -111,6 +111,12 @@ impl BlockIter {
         &self.block.contents[self.value.clone()]
     }
 
+    /// Where in the block's contents the value is. Only at an entry.
+    pub fn value_range(&self) -> Range<usize> {
+        debug_assert!(self.valid);
+        self.value.clone()
+    }
+
     /// The first damage that was met, if any. Places behind it may still be reached by a search.
     pub fn flaw(&self) -> Option<&Flaw> {
         self.flaw.as_ref()

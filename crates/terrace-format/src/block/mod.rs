@@ -66,6 +66,11 @@ impl Block {
         self
     }
 
+    /// All its bytes.
+    pub fn contents(&self) -> &[u8] {
+        &self.contents
+    }
+
     /// The bytes of memory that it takes.
     pub fn size(&self) -> usize {
         let heads = if self.heads.is_some() { self.restarts * size_of::<u64>() } else { 0 };

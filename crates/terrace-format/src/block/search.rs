@@ -8,6 +8,8 @@
 //!              shares 7 or less   its own bytes are compared with the target's from there on
 //! ```
 
+use std::ops::Range;
+
 use super::Block;
 use super::iter::{bad_entry, decode};
 use crate::flaw::Flaw;
@@ -16,9 +18,15 @@ use crate::order::{Order, common_prefix};
 
 /// What a look-up came to.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Lookup<'a> {
-    /// The newest version at or behind the target: the number behind its user key, and its value.
-    Found(u64, &'a [u8]),
+pub enum Lookup {
+    /// The newest version at or behind the target: the number behind its user key, and where in the block's contents its
+    /// value is.
+    Found {
+        #[expect(missing_docs)]
+        trailer: u64,
+        #[expect(missing_docs)]
+        value: Range<usize>,
+    },
     /// There is no version of the user key at or behind the target.
     Absent,
     /// Versions of one user key stand here side by side, or the keys are odd: seek it with an iterator.
@@ -28,7 +36,7 @@ pub enum Lookup<'a> {
 impl Block {
     /// Looks up the newest version, at or behind the internal key `target`, of its user key, in a block in the order
     /// [`Order::Internal`].
-    pub fn look_up(&self, target: &[u8]) -> Result<Lookup<'_>, Flaw> {
+    pub fn look_up(&self, target: &[u8]) -> Result<Lookup, Flaw> {
         let (entries, user_key) = (self.entries(), key::user_key(target));
         let mut at = self.last_restart_below(&Order::Internal, target)?;
         // How much of the key before is user key, and how much of that is the target's.
@@ -53,7 +61,7 @@ impl Block {
                     (None, None) => {
                         let trailer = u64::from_le_bytes(*trailer);
                         if trailer <= key::trailer(target) {
-                            return Ok(Lookup::Found(trailer, &entries[entry.rest_of_key.end..entry.value_end]));
+                            return Ok(Lookup::Found { trailer, value: entry.rest_of_key.end..entry.value_end });
                         }
                     }
                     (Some(_), None) => return Ok(Lookup::Absent),

@@ -50,7 +50,7 @@ impl TableFile {
     /// Damage in, or failure of, the file. A filter that can't be read is done without.
     pub fn open(file: Arc<dyn RandomAccessFile>, path: &Path, options: &Options) -> Result<TableFile> {
         let context = TableContext {
-            order: Arc::clone(&options.comparator),
+            order: Arc::clone(&options.comparator).into(),
             filter_policy: options.filter_policy.clone(),
             cache: options.block_cache.clone().unwrap_or_else(|| BlockCache::new(0)),
             instance: cache::instance(),

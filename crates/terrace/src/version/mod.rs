@@ -24,6 +24,7 @@ use std::fmt;
 use terrace_format::comparator::Comparator;
 use terrace_format::edit::{LEVELS, NewFile};
 use terrace_format::key::{InternalComparator, InternalKey};
+use terrace_format::order::{Heads, Order};
 
 use crate::error::Result;
 use crate::iter::{ConcatIter, Runs, Source};
@@ -86,6 +87,9 @@ pub(crate) struct Version {
     pub(crate) comparator: InternalComparator,
     /// Level 0 from the newest file to the oldest; the others in key order.
     pub(crate) levels: [Vec<Arc<FileMeta>>; LEVELS],
+    /// Of the greatest keys of the files of each sorted level, if the order has any.
+    heads: [Option<Heads>; LEVELS],
+    order: Order,
 }
 
 /// A range of user keys, both ends included; an open end is None.
@@ -97,7 +101,16 @@ pub(crate) struct KeyRange<'a> {
 
 impl Version {
     pub(crate) fn empty(comparator: InternalComparator) -> Version {
-        Version { comparator, levels: Default::default() }
+        let order = Order::from(&comparator);
+        Version { comparator, levels: Default::default(), heads: Default::default(), order }
+    }
+
+    /// Sets the files of a level, in the order said at `levels`.
+    fn set_level(&mut self, level: usize, files: Vec<Arc<FileMeta>>) {
+        if level > 0 {
+            self.heads[level] = Heads::new(&self.order, files.iter().map(|file| file.largest.as_bytes()));
+        }
+        self.levels[level] = files;
     }
 
     fn user(&self) -> &dyn Comparator {
@@ -113,8 +126,14 @@ impl Version {
 
     /// The index of the first file of a sorted level whose greatest key is not below `target`.
     pub(crate) fn find(&self, level: usize, target: &[u8]) -> usize {
-        self.levels[level]
-            .partition_point(|file| self.comparator.compare(file.largest.as_bytes(), target).is_lt())
+        let files = &self.levels[level];
+        let open = match &self.heads[level] {
+            Some(heads) => heads.like(&self.order, target),
+            None => 0..files.len(),
+        };
+        let start = open.start;
+        let below = |file: &Arc<FileMeta>| self.order.compare(file.largest.as_bytes(), target).is_lt();
+        start + files[open].partition_point(below)
     }
 
     /// True if a file of `level` holds keys in `range`.
@@ -198,8 +217,9 @@ impl Version {
                         break;
                     }
                 } else {
-                    offset +=
-                        tables.table(&file.slot, file.number, file.size)?.approximate_offset(key.as_bytes());
+                    offset += tables.read(&file.slot, file.number, file.size, |table| {
+                        Ok(table.approximate_offset(key.as_bytes()))
+                    })?;
                 }
             }
         }
