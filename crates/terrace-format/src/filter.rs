@@ -57,6 +57,11 @@ impl Bloom {
         Bloom { bits_per_key: bits_per_key.min(255) }
     }
 
+    /// About how many bits each key has.
+    pub fn bits_per_key(&self) -> usize {
+        self.bits_per_key
+    }
+
     /// ln 2 bits a key give the fewest false answers; rounded down to save probes.
     fn probes(&self) -> usize {
         ((self.bits_per_key as f64 * 0.69) as usize).clamp(1, PROBES_MAX)

@@ -65,8 +65,15 @@ pub struct FilterBlockBuilder {
 /// The keys of the filter that comes next.
 enum Keys {
     /// One behind the other, and where each ends.
-    Whole { policy: Arc<dyn FilterPolicy>, keys: Vec<u8>, ends: Vec<usize> },
-    Hashes { bloom: Bloom, hashes: Vec<u32> },
+    Whole {
+        policy: Arc<dyn FilterPolicy>,
+        keys: Vec<u8>,
+        ends: Vec<usize>,
+    },
+    Hashes {
+        bloom: Bloom,
+        hashes: Vec<u32>,
+    },
 }
 
 impl FilterBlockBuilder {

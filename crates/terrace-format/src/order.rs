@@ -106,7 +106,10 @@ impl Heads {
             Ordering::Equal => {
                 let head = head(&bytes[shared..]);
                 let start = self.heads.partition_point(|&h| h < head);
-                let same = self.heads[start..].iter().take_while(|&&h| h == head).count();
+                let same = match self.heads.get(start) {
+                    Some(&h) if h == head => self.heads[start..].partition_point(|&h| h == head),
+                    _ => 0,
+                };
                 start..start + same
             }
         }

@@ -8,11 +8,8 @@ use std::ops::Deref;
 use terrace_format::block::Block;
 use terrace_mutants::mutant;
 
-#[cfg(feature = "loom")]
-pub(crate) use places::Places;
-#[cfg(not(feature = "loom"))]
-use places::Places;
-use places::{Found, Store};
+pub(crate) use places::Store;
+use places::{Found, Places};
 
 use crate::sync::{Arc, Ordering};
 

@@ -66,8 +66,8 @@ pub struct Options {
     /// Go on with the log and the manifest of the last run, if it closed the database, instead of writing new ones at
     /// open. Default: false.
     pub reuse_logs: bool,
-    /// Lets look-ups skip tables that lack a key. Default: LevelDB's built-in policy with 10 bits a key, if the order is
-    /// the bytewise one.
+    /// Lets look-ups skip tables that lack a key. [`Bloom`] with 0 bits is no filter. Default: none, and then
+    /// [`Bloom`] with 10 bits if the order is the bytewise one.
     pub filter_policy: Option<Arc<dyn FilterPolicy>>,
 }
 
@@ -128,11 +128,10 @@ impl Options {
         let Some(policy) = &self.filter_policy else {
             return bytewise.then(|| Filters::OfTable(Bloom::new(DEFAULT_BITS)));
         };
-        let own = (&**policy as &dyn Any).downcast_ref::<Bloom>();
-        Some(match own {
-            Some(bloom) => Filters::OfTable(bloom.clone()),
-            None => Filters::OfRanges(Arc::new(OfUserKeys(Arc::clone(policy)))),
-        })
+        match (&**policy as &dyn Any).downcast_ref::<Bloom>() {
+            Some(bloom) => (bloom.bits_per_key() > 0).then(|| Filters::OfTable(bloom.clone())),
+            None => Some(Filters::OfRanges(Arc::new(OfUserKeys(Arc::clone(policy))))),
+        }
     }
 }
 

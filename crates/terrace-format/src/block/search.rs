@@ -61,7 +61,10 @@ impl Block {
                     (None, None) => {
                         let trailer = u64::from_le_bytes(*trailer);
                         if trailer <= key::trailer(target) {
-                            return Ok(Lookup::Found { trailer, value: entry.rest_of_key.end..entry.value_end });
+                            return Ok(Lookup::Found {
+                                trailer,
+                                value: entry.rest_of_key.end..entry.value_end,
+                            });
                         }
                     }
                     (Some(_), None) => return Ok(Lookup::Absent),

@@ -247,7 +247,7 @@ mod tests {
         let places = store.places(1000);
         (0..10).for_each(|at| places.fill(at, &Arc::new(10)));
         (0..9).for_each(|at| assert!(places.get(at).is_some()));
-        (10..20).for_each(|at| places.fill(at, &Arc::new(10)));
+        (10..18).for_each(|at| places.fill(at, &Arc::new(10)));
         assert!(places.get(10).is_none(), "it left by the small queue");
         places.fill(10, &Arc::new(10));
         (20..30).for_each(|at| places.fill(at, &Arc::new(10)));

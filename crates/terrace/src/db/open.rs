@@ -11,12 +11,12 @@ use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 
 use terrace_env::{Env, FileLock, LockMode};
-use terrace_format::filter_block::Filters;
-use terrace_format::order::Order;
 use terrace_format::edit::VersionEdit;
 use terrace_format::filename::FileName;
+use terrace_format::filter_block::Filters;
 use terrace_format::key::InternalComparator;
 use terrace_format::log::{Framer, Item, LogReader};
+use terrace_format::order::Order;
 use terrace_format::table::TableOptions;
 use terrace_mutants::mutant;
 

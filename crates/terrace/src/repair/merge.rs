@@ -1,7 +1,7 @@
 //! Several tables that overlap into some that do not. Every version stays, deletes too; the same entry twice becomes one.
 
-use terrace_format::order::Order;
 use terrace_format::key;
+use terrace_format::order::Order;
 
 use super::piece::Piece;
 use super::place::runs;

@@ -15,6 +15,7 @@ use crate::sync::Arc;
 
 pub(crate) struct Index {
     order: Order,
+    /// Of all separators but the last, which need not have anything in common with the others: it is as short as can be.
     heads: Option<Heads>,
     /// The separators, one behind the other, and where each ends.
     keys: Vec<u8>,
@@ -53,7 +54,8 @@ impl Index {
         }
         index.flaw = index.flaw.or_else(|| entries.flaw().cloned());
         index.keys.shrink_to_fit();
-        index.heads = Heads::new(&index.order, (0..index.len()).map(|at| index.key(at)));
+        let most = index.len().saturating_sub(1);
+        index.heads = Heads::new(&index.order, (0..most).map(|at| index.key(at)));
         index
     }
 
@@ -69,15 +71,15 @@ impl Index {
 
     /// The block in which the first entry that is not below `target` is, if it is in any; else their number.
     pub(crate) fn find(&self, target: &[u8]) -> usize {
-        let open = self.heads.as_ref().map_or(0..self.len(), |heads| heads.like(&self.order, target));
-        let (start, len) = (open.start, open.len());
+        let last = self.len().saturating_sub(1);
+        let open = self.heads.as_ref().map_or(0..last, |heads| heads.like(&self.order, target));
         let below = |at: usize| self.order.compare(self.key(at), target).is_lt();
-        let (mut low, mut high) = (start, start + len);
+        let (mut low, mut high) = (open.start, open.end);
         while low < high {
             let middle = low + (high - low) / 2;
             if below(middle) { low = middle + 1 } else { high = middle }
         }
-        low
+        if low == last && low < self.len() && below(low) { self.len() } else { low }
     }
 
     /// Where block `at` is.
