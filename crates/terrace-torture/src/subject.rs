@@ -37,7 +37,7 @@ pub fn options(settings: &Settings, env: &Env) -> Options {
         max_file_size: settings.max_file_size as u64,
         compression: codec(settings),
         reuse_logs: settings.reuse_logs,
-        filter_policy: (settings.bloom_bits > 0).then(bloom),
+        filter_policy: Some(bloom()),
         ..Options::default()
     }
 }

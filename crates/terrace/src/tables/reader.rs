@@ -85,25 +85,32 @@ impl Table {
         let metaindex = footer.metaindex;
         let mut table =
             Table { file, path, context, index, blocks, filter: None, filter_is_whole: false, metaindex };
-        table.filter = table.read_filter();
+        table.filter = table.read_filter()?;
         let end = table.file.len();
         table.filter_is_whole = table.filter.as_ref().is_some_and(|filter| filter.is_whole(end));
         Ok(table)
     }
 
-    /// The filter of our policy. A table whose filter can't be read is read without: slower, and never wrong.
-    fn read_filter(&self) -> Option<FilterBlock> {
-        let policy = self.context.filter_policy.clone()?;
-        let metaindex = fetch(&*self.file, &self.path, self.metaindex).ok()?;
-        let name = format!("filter.{}", policy.name());
+    /// The filter of our policy. A table whose filter is damaged is read without: slower, and never wrong.
+    fn read_filter(&self) -> Result<Option<FilterBlock>> {
+        let Some(policy) = self.context.filter_policy.clone() else { return Ok(None) };
+        let contents = self.find_filter(&format!("filter.{}", policy.name()));
+        match contents {
+            Ok(contents) => Ok(contents.map(|contents| FilterBlock::new(policy, contents))),
+            Err(Error::Corruption(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn find_filter(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        let metaindex = fetch(&*self.file, &self.path, self.metaindex)?;
         let mut entries = BlockIter::new(Arc::new(metaindex), bytewise());
         entries.seek(name.as_bytes());
         if !entries.valid() || entries.key() != name.as_bytes() {
-            return None;
+            return Ok(None);
         }
-        let (handle, _) = BlockHandle::decode(entries.value()).ok()?;
-        let contents = fetch_bytes(&*self.file, &self.path, handle).ok()?;
-        Some(FilterBlock::new(policy, contents))
+        let Ok((handle, _)) = BlockHandle::decode(entries.value()) else { return Ok(None) };
+        fetch_bytes(&*self.file, &self.path, handle).map(Some)
     }
 
     /// The newest version of the user key in `target` at or behind `target`; `same` says whether an internal key has

@@ -54,8 +54,10 @@ impl Version {
             }
         };
         files.iter().filter(move |file| {
-            self.comparator.compare_user_keys(user_key, file.smallest.user_key()).is_ge()
-                && self.comparator.compare_user_keys(user_key, file.largest.user_key()).is_le()
+            // On a sorted level that it does not end before is known.
+            let ends_before = || self.comparator.compare_user_keys(file.largest.user_key(), user_key).is_lt();
+            self.comparator.compare_user_keys(file.smallest.user_key(), user_key).is_le()
+                && (level > 0 || !ends_before())
         })
     }
 }

@@ -20,6 +20,7 @@ pub(crate) use manifest::{Manifest, set_current};
 pub(crate) use set::{MAX_FILE_NUMBER, MAX_STRAY_NUMBER, Recovered, VersionSet, is_guarded, read_current};
 
 use std::fmt;
+use std::ops::Range;
 
 use terrace_format::comparator::Comparator;
 use terrace_format::edit::{LEVELS, NewFile};
@@ -179,13 +180,20 @@ impl Version {
         }))
     }
 
-    /// The runs of this version, newest first, for a merge.
-    pub(crate) fn sources(&self, tables: &Arc<TableCache>, read: BlockRead) -> Vec<Source> {
-        (0..LEVELS).flat_map(|level| self.runs(level, self.levels[level].clone(), tables, read)).collect()
+    /// The runs of this version, newest first, for a merge: each file of level 0 by itself, those of another level all
+    /// together. Tables are opened when they are come to, and one that can't be opened is damage met on the way.
+    pub(crate) fn sources(self: &Arc<Self>, tables: &Arc<TableCache>, read: BlockRead) -> Vec<Source> {
+        let sorted = |level: &usize| *level > 0 && !self.levels[*level].is_empty();
+        let each = (0..self.levels[0].len()).map(|i| (0, i..i + 1));
+        let levels = (0..LEVELS).filter(sorted).map(|level| (level, 0..self.levels[level].len()));
+        let source = |(level, range)| {
+            let files = Files::OfVersion(Arc::clone(self), level, range);
+            Source::Level(ConcatIter::new(Arc::new(Run { files, tables: Arc::clone(tables), read })))
+        };
+        each.chain(levels).map(source).collect()
     }
 
-    /// `files` of one level as runs: on level 0 each by itself, on the others all together. Tables are opened when
-    /// they are come to, and one that can't be opened is damage met on the way.
+    /// `files` of one level as runs, as [`Version::sources`] would make them.
     pub(crate) fn runs(
         &self,
         level: usize,
@@ -199,8 +207,8 @@ impl Version {
             _ => vec![files],
         };
         let source = |files| {
-            let run = SortedFiles { files, tables: Arc::clone(tables), read };
-            Source::Level(ConcatIter::new(self.comparator.clone(), Arc::new(run)))
+            let files = Files::Some(self.comparator.clone(), files);
+            Source::Level(ConcatIter::new(Arc::new(Run { files, tables: Arc::clone(tables), read })))
         };
         runs.into_iter().map(source).collect()
     }
@@ -227,24 +235,46 @@ impl Version {
     }
 }
 
-/// Files of one sorted level, as a run.
-struct SortedFiles {
-    files: Vec<Arc<FileMeta>>,
+/// Files that do not overlap, as a run.
+struct Run {
+    files: Files,
     tables: Arc<TableCache>,
     read: BlockRead,
 }
 
-impl Runs for SortedFiles {
+enum Files {
+    /// A range of a level's files, on level 0 a single one.
+    OfVersion(Arc<Version>, usize, Range<usize>),
+    Some(InternalComparator, Vec<Arc<FileMeta>>),
+}
+
+impl Run {
+    fn files(&self) -> &[Arc<FileMeta>] {
+        match &self.files {
+            Files::OfVersion(version, level, range) => &version.levels[*level][range.clone()],
+            Files::Some(_, files) => files,
+        }
+    }
+}
+
+impl Runs for Run {
     fn len(&self) -> usize {
-        self.files.len()
+        self.files().len()
     }
 
-    fn largest(&self, i: usize) -> &[u8] {
-        self.files[i].largest.as_bytes()
+    fn find(&self, target: &[u8]) -> usize {
+        let below = |order: &InternalComparator| {
+            self.files().partition_point(|file| order.compare(file.largest.as_bytes(), target).is_lt())
+        };
+        match &self.files {
+            Files::OfVersion(version, 0, _) => below(&version.comparator),
+            Files::OfVersion(version, level, _) => version.find(*level, target),
+            Files::Some(order, _) => below(order),
+        }
     }
 
     fn open(&self, i: usize) -> Result<TableIter> {
-        let file = &self.files[i];
+        let file = &self.files()[i];
         Ok(self.tables.table(&file.slot, file.number, file.size)?.iter(self.read))
     }
 }
