@@ -79,7 +79,7 @@ impl OrderFlag {
     }
 }
 
-/// Any number of bits reads the filters of any other.
+/// Any number of bits, but for 0, reads the filters of any other.
 fn bloom(bits_per_key: usize) -> Option<Arc<dyn FilterPolicy>> {
     Some(Arc::new(Bloom::new(bits_per_key)))
 }
@@ -200,10 +200,8 @@ impl Tables {
             self.block_restart_interval.unwrap_or(options.block_restart_interval);
         options.max_file_size = self.max_file_size;
         options.write_buffer_size = self.write_buffer.map(bytes);
-        match self.filter_bits {
-            Some(0) => options.filter_policy = None,
-            Some(bits) => options.filter_policy = bloom(usize::from(bits)),
-            None => {}
+        if let Some(bits) = self.filter_bits {
+            options.filter_policy = bloom(usize::from(bits));
         }
         options
     }

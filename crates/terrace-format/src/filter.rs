@@ -12,6 +12,7 @@
 //! A filter may say "perhaps" of an absent key and never "no" of a present one. Frozen: LevelDB's built-in policy
 //! makes the same bits of the same keys.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use terrace_mutants::mutant;
@@ -21,7 +22,7 @@ use crate::key;
 /// A way to build and to ask filters. Its name is stored with them: change it when the bits change meaning.
 ///
 /// Every method may be called from any thread at any time.
-pub trait FilterPolicy: Send + Sync {
+pub trait FilterPolicy: Any + Send + Sync {
     /// The name stored in the table.
     fn name(&self) -> &str;
 
@@ -56,6 +57,11 @@ impl Bloom {
         Bloom { bits_per_key: bits_per_key.min(255) }
     }
 
+    /// About how many bits each key has.
+    pub fn bits_per_key(&self) -> usize {
+        self.bits_per_key
+    }
+
     /// ln 2 bits a key give the fewest false answers; rounded down to save probes.
     fn probes(&self) -> usize {
         ((self.bits_per_key as f64 * 0.69) as usize).clamp(1, PROBES_MAX)
@@ -68,34 +74,51 @@ impl FilterPolicy for Bloom {
     }
 
     fn create(&self, keys: &[&[u8]], dst: &mut Vec<u8>) {
-        let bytes = keys.len().saturating_mul(self.bits_per_key).max(BITS_MIN).div_ceil(8);
+        self.create_of(keys.iter().map(|key| Bloom::hash(key)), dst);
+    }
+
+    fn may_match(&self, key: &[u8], filter: &[u8]) -> bool {
+        Bloom::may_match_hash(Bloom::hash(key), filter)
+    }
+}
+
+impl Bloom {
+    /// All that a filter knows of a key.
+    pub fn hash(key: &[u8]) -> u32 {
+        hash(key, 0xbc9f_1d34)
+    }
+
+    /// Appends the filter of keys with these hashes.
+    pub fn create_of(&self, hashes: impl ExactSizeIterator<Item = u32>, dst: &mut Vec<u8>) {
+        let bytes = hashes.len().saturating_mul(self.bits_per_key).max(BITS_MIN).div_ceil(8);
         let probes = self.probes();
         let start = dst.len();
         dst.resize(start + bytes, 0);
         let array = &mut dst[start..];
-        for key in keys {
-            for bit in bits_of(key, probes, bytes * 8) {
-                array[bit / 8] |= 1 << (bit % 8);
-            }
+        for bit in hashes.flat_map(|hash| bits_of(hash, probes, bytes * 8)) {
+            array[bit / 8] |= 1 << (bit % 8);
         }
         dst.push(probes as u8);
     }
 
-    fn may_match(&self, key: &[u8], filter: &[u8]) -> bool {
+    /// False only if no key with this hash was among those of `filter`, whose bytes may be damaged.
+    pub fn may_match_hash(hash: u32, filter: &[u8]) -> bool {
         let Some((&probes, array)) = filter.split_last().filter(|(_, array)| !array.is_empty()) else {
             return false;
         };
         let probes = usize::from(probes);
         probes > PROBES_MAX
-            || bits_of(key, probes, array.len() * 8).all(|bit| array[bit / 8] & 1 << (bit % 8) != 0)
+            || bits_of(hash, probes, array.len() * 8).all(|bit| array[bit / 8] & 1 << (bit % 8) != 0)
     }
 }
 
-/// The places of `key` in an array of `bits` bits.
-fn bits_of(key: &[u8], probes: usize, bits: usize) -> impl Iterator<Item = usize> {
-    let first = hash(key, 0xbc9f_1d34);
-    let step = first.rotate_right(17);
-    (0..probes as u32).map(move |i| first.wrapping_add(step.wrapping_mul(i)) as usize % bits)
+/// The places of a key with this hash in an array of `bits` bits.
+fn bits_of(hash: u32, probes: usize, bits: usize) -> impl Iterator<Item = usize> {
+    let step = hash.rotate_right(17);
+    let place = move |i| hash.wrapping_add(step.wrapping_mul(i));
+    // The same remainder; a division of 32 bits is the faster one.
+    let bits = u32::try_from(bits).ok();
+    (0..probes as u32).map(move |i| bits.map_or(place(i), |bits| place(i) % bits) as usize)
 }
 
 /// A policy over the user keys of internal keys. It has the name of the policy inside: the stored bits are the same.

@@ -1,4 +1,4 @@
-//! The filter block of a table: one filter for each 2 KiB of the file.
+//! The filter block of a table: one filter for each 2 KiB of the file, or one for all of it.
 //!
 //! ```text
 //!   0                        offsets                           n-5          n-1    n
@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Filter i holds the keys of the data blocks that begin in bytes [i * 2^11, (i+1) * 2^11) of the file. The last byte
-//! is free to be another power of two, and readers follow it: a table with one filter for all of it says 30.
+//! is free to be another power of two, and readers follow it: a table with one filter for all of it, or for each GiB,
+//! says 30.
 //! The block has no order of keys and does not know what a key is.
 
 use std::sync::Arc;
@@ -16,35 +17,80 @@ use std::sync::Arc;
 use terrace_mutants::mutant;
 
 use crate::coding::{get_fixed32, put_fixed32};
-use crate::filter::FilterPolicy;
+use crate::filter::{Bloom, FilterPolicy, OfUserKeys};
+use crate::key;
 
-const BASE_LOG2: u8 = 11;
+/// 2 KiB, as LevelDB has it.
+const RANGE_LOG2: u8 = 11;
+
+/// 1 GiB. A filter's start is stored in 32 bits: those of a table that is larger need several anyway.
+const WHOLE_LOG2: u8 = 30;
+
+/// What makes the filters of a table.
+#[derive(Clone)]
+pub enum Filters {
+    /// A policy's, one for each 2 KiB, as every LevelDB makes them.
+    OfRanges(Arc<dyn FilterPolicy>),
+    /// The built-in policy's, one for the whole table, of the user keys of internal keys. It can be asked before the
+    /// index is, and every LevelDB that has the policy asks it, too.
+    OfTable(Bloom),
+}
+
+impl Filters {
+    /// The name of the policy.
+    pub fn name(&self) -> &str {
+        match self {
+            Filters::OfRanges(policy) => policy.name(),
+            Filters::OfTable(bloom) => bloom.name(),
+        }
+    }
+
+    /// What answers for keys as they are stored in the table.
+    pub fn policy(&self) -> Arc<dyn FilterPolicy> {
+        match self {
+            Filters::OfRanges(policy) => Arc::clone(policy),
+            Filters::OfTable(bloom) => Arc::new(OfUserKeys(Arc::new(bloom.clone()))),
+        }
+    }
+}
 
 /// Builds a filter block. Called as (start_block add*)* finish, with block offsets that rise.
 pub struct FilterBlockBuilder {
-    policy: Arc<dyn FilterPolicy>,
-    /// The keys of the filter that comes next, one behind the other, and where each ends.
-    keys: Vec<u8>,
-    key_ends: Vec<usize>,
+    keys: Keys,
+    base_log2: u8,
     filters: Vec<u8>,
     starts: Vec<u32>,
 }
 
+/// The keys of the filter that comes next.
+enum Keys {
+    /// One behind the other, and where each ends.
+    Whole {
+        policy: Arc<dyn FilterPolicy>,
+        keys: Vec<u8>,
+        ends: Vec<usize>,
+    },
+    Hashes {
+        bloom: Bloom,
+        hashes: Vec<u32>,
+    },
+}
+
 impl FilterBlockBuilder {
-    /// With filters of `policy`.
-    pub fn new(policy: Arc<dyn FilterPolicy>) -> FilterBlockBuilder {
-        FilterBlockBuilder {
-            policy,
-            keys: Vec::new(),
-            key_ends: Vec::new(),
-            filters: Vec::new(),
-            starts: Vec::new(),
-        }
+    /// With the filters of `filters`.
+    pub fn new(filters: Filters) -> FilterBlockBuilder {
+        let (keys, base_log2) = match filters {
+            Filters::OfRanges(policy) => {
+                (Keys::Whole { policy, keys: Vec::new(), ends: Vec::new() }, RANGE_LOG2)
+            }
+            Filters::OfTable(bloom) => (Keys::Hashes { bloom, hashes: Vec::new() }, WHOLE_LOG2),
+        };
+        FilterBlockBuilder { keys, base_log2, filters: Vec::new(), starts: Vec::new() }
     }
 
     /// The keys that follow are those of the data block at `offset`.
     pub fn start_block(&mut self, offset: u64) {
-        let index = offset >> BASE_LOG2;
+        let index = offset >> self.base_log2;
         debug_assert!(index >= self.starts.len() as u64, "data blocks rise in the file");
         while (self.starts.len() as u64) < index {
             self.end_filter();
@@ -53,13 +99,25 @@ impl FilterBlockBuilder {
 
     /// One more key of the current data block.
     pub fn add(&mut self, key: &[u8]) {
-        self.keys.extend_from_slice(key);
-        self.key_ends.push(self.keys.len());
+        match &mut self.keys {
+            Keys::Whole { keys, ends, .. } => {
+                keys.extend_from_slice(key);
+                ends.push(keys.len());
+            }
+            Keys::Hashes { hashes, .. } => {
+                let key = if mutant!(FilterOfInternalKeys) { key } else { key::user_key(key) };
+                let hash = Bloom::hash(key);
+                // The versions of a key follow each other.
+                if hashes.last() != Some(&hash) {
+                    hashes.push(hash);
+                }
+            }
+        }
     }
 
     /// The contents of the block.
     pub fn finish(mut self) -> Vec<u8> {
-        if !self.key_ends.is_empty() {
+        if !self.keys.is_empty() {
             self.end_filter();
         }
         let offsets = self.filters_len();
@@ -67,28 +125,48 @@ impl FilterBlockBuilder {
             put_fixed32(&mut self.filters, start);
         }
         put_fixed32(&mut self.filters, offsets);
-        self.filters.push(BASE_LOG2);
+        self.filters.push(self.base_log2);
         self.filters
     }
 
     /// Without keys the filter is empty: no bytes, whatever the policy.
     fn end_filter(&mut self) {
         self.starts.push(self.filters_len());
-        if self.key_ends.is_empty() {
-            return;
+        if !self.keys.is_empty() {
+            self.keys.take_filter(&mut self.filters);
         }
-        let starts = std::iter::once(0).chain(self.key_ends.iter().copied());
-        let keys: Vec<&[u8]> =
-            starts.zip(&self.key_ends).map(|(start, &end)| &self.keys[start..end]).collect();
-        let keys = if mutant!(FilterForgetsFirst) { &keys[1..] } else { &keys[..] };
-        self.policy.create(keys, &mut self.filters);
-        self.keys.clear();
-        self.key_ends.clear();
     }
 
     fn filters_len(&self) -> u32 {
         debug_assert!(u32::try_from(self.filters.len()).is_ok(), "a table has less than 4 GiB of filters");
         self.filters.len() as u32
+    }
+}
+
+impl Keys {
+    fn is_empty(&self) -> bool {
+        match self {
+            Keys::Whole { ends, .. } => ends.is_empty(),
+            Keys::Hashes { hashes, .. } => hashes.is_empty(),
+        }
+    }
+
+    /// Appends their filter, and forgets them.
+    fn take_filter(&mut self, filters: &mut Vec<u8>) {
+        let forgotten = usize::from(mutant!(FilterForgetsFirst));
+        match self {
+            Keys::Whole { policy, keys, ends } => {
+                let starts = std::iter::once(0).chain(ends.iter().copied());
+                let slices: Vec<&[u8]> = starts.zip(&*ends).map(|(start, &end)| &keys[start..end]).collect();
+                policy.create(&slices[forgotten..], filters);
+                keys.clear();
+                ends.clear();
+            }
+            Keys::Hashes { bloom, hashes } => {
+                bloom.create_of(hashes[forgotten..].iter().copied(), filters);
+                hashes.clear();
+            }
+        }
     }
 }
 
@@ -107,6 +185,11 @@ impl FilterBlock {
     pub fn new(policy: Arc<dyn FilterPolicy>, contents: Vec<u8>) -> FilterBlock {
         let (offsets, count, base_log2) = parse(&contents).unwrap_or_default();
         FilterBlock { policy, contents, offsets, count, base_log2 }
+    }
+
+    /// True if what it says of the data block at 0 it says of all blocks before `end`.
+    pub fn is_whole(&self, end: u64) -> bool {
+        self.count > 0 && end.checked_shr(u32::from(self.base_log2)).unwrap_or(0) == 0
     }
 
     /// False only if `key` is certainly not in the data block at `block_offset`.
@@ -139,7 +222,8 @@ fn parse(contents: &[u8]) -> Option<(usize, u64, u8)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::filter::{Bloom, hash};
+    use crate::filter::hash;
+    use crate::key::{InternalKey, Kind};
 
     /// Keeps the four bytes of each key's hash, so that the bytes of a block can be told by eye.
     struct Hashes;
@@ -160,7 +244,7 @@ mod tests {
 
     /// The block of data blocks at these offsets with these keys.
     fn build(blocks: &[(u64, &[&str])]) -> Vec<u8> {
-        let mut builder = FilterBlockBuilder::new(Arc::new(Hashes));
+        let mut builder = FilterBlockBuilder::new(Filters::OfRanges(Arc::new(Hashes)));
         for (offset, keys) in blocks {
             builder.start_block(*offset);
             keys.iter().for_each(|key| builder.add(key.as_bytes()));
@@ -227,6 +311,41 @@ mod tests {
     }
 
     #[test]
+    fn of_a_whole_table() {
+        let key = |user_key: &[u8], sequence| InternalKey::new(user_key, sequence, Kind::Put);
+        let mut builder = FilterBlockBuilder::new(Filters::OfTable(Bloom::new(10)));
+        for (offset, user_key, sequence) in [(0, b"hello", 9), (0, b"hello", 3), (5000, b"world", 4)] {
+            builder.start_block(offset);
+            builder.add(key(user_key, sequence).as_bytes());
+        }
+        let contents = builder.finish();
+        let mut expect = Vec::new();
+        Bloom::new(10).create(&[b"hello", b"world"], &mut expect);
+        let offsets = expect.len() as u8;
+        expect.extend([0, 0, 0, 0, offsets, 0, 0, 0, 30]);
+        assert_eq!(contents, expect);
+
+        let block = FilterBlock::new(Filters::OfTable(Bloom::new(10)).policy(), contents);
+        assert!(block.is_whole(6000) && !block.is_whole(1 << 30));
+        assert!(block.may_match(5000, key(b"hello", 99).as_bytes()));
+        assert!(!block.may_match(0, key(b"missing", 99).as_bytes()));
+    }
+
+    #[test]
+    fn a_filter_for_each_gib() {
+        let key = |user_key: &[u8]| InternalKey::new(user_key, 1, Kind::Put);
+        let mut builder = FilterBlockBuilder::new(Filters::OfTable(Bloom::new(10)));
+        for (offset, user_key) in [(0, b"near".as_slice()), (3 << 30, b"far")] {
+            builder.start_block(offset);
+            builder.add(key(user_key).as_bytes());
+        }
+        let block = FilterBlock::new(Filters::OfTable(Bloom::new(10)).policy(), builder.finish());
+        let asked = [(0, b"near".as_slice()), (0, b"far"), (3 << 30, b"near"), (3 << 30, b"far")];
+        let answers = asked.map(|(offset, user_key)| block.may_match(offset, key(user_key).as_bytes()));
+        assert_eq!(answers, [true, false, false, true]);
+    }
+
+    #[test]
     fn malformed_matches_everything() {
         let good = build(&[(0, &["a"])]);
         for cut in 0..5 {
@@ -243,7 +362,7 @@ mod tests {
 
     #[test]
     fn every_damaged_byte_is_survived() {
-        let mut builder = FilterBlockBuilder::new(Arc::new(Bloom::new(10)));
+        let mut builder = FilterBlockBuilder::new(Filters::OfRanges(Arc::new(Bloom::new(10))));
         for (i, key) in [b"a", b"b", b"c"].iter().enumerate() {
             builder.start_block(i as u64 * 3000);
             builder.add(*key);

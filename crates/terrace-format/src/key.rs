@@ -137,6 +137,7 @@ impl std::fmt::Debug for InternalKey {
 #[derive(Debug, Clone)]
 pub struct InternalComparator {
     user: Arc<dyn Comparator>,
+    /// Then no comparator need be called.
     bytewise: bool,
 }
 
@@ -164,10 +165,7 @@ impl Comparator for InternalComparator {
     }
 
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        let (x, y) = (user_key(a), user_key(b));
-        // Without a call for the order that nearly everybody has.
-        let users = if self.bytewise { x.cmp(y) } else { self.user.compare(x, y) };
-        users.then_with(|| trailer(b).cmp(&trailer(a)))
+        self.compare_user_keys(user_key(a), user_key(b)).then_with(|| trailer(b).cmp(&trailer(a)))
     }
 
     fn shortest_separator(&self, start: &mut Vec<u8>, limit: &[u8]) {
@@ -184,6 +182,12 @@ impl Comparator for InternalComparator {
 }
 
 impl InternalComparator {
+    /// The order of two user keys.
+    #[inline]
+    pub fn compare_user_keys(&self, a: &[u8], b: &[u8]) -> Ordering {
+        if self.bytewise { a.cmp(b) } else { self.user.compare(a, b) }
+    }
+
     /// A user key that became shorter and greater gets the greatest number: it sorts before all its own versions.
     fn replace_if_shorter(&self, key: &mut Vec<u8>, short: Vec<u8>) {
         let long = user_key(key);

@@ -18,6 +18,7 @@ pub mod filter_block;
 mod flaw;
 pub mod key;
 pub mod log;
+pub mod order;
 pub mod table;
 
 pub use flaw::{Flaw, FlawKind};

@@ -11,7 +11,7 @@ use terrace_format::comparator::{Comparator, bytewise};
 use terrace_format::edit::{NewFile, VersionEdit};
 use terrace_format::filename::{FileName, current};
 use terrace_format::filter::Bloom;
-use terrace_format::filter_block::{FilterBlock, FilterBlockBuilder};
+use terrace_format::filter_block::{FilterBlock, FilterBlockBuilder, Filters};
 use terrace_format::key::{InternalComparator, InternalKey, Kind};
 
 #[test]
@@ -88,7 +88,7 @@ fn filenames() {
 #[test]
 fn filter() {
     let policy = Arc::new(Bloom::new(10));
-    let mut builder = FilterBlockBuilder::new(policy.clone());
+    let mut builder = FilterBlockBuilder::new(Filters::OfRanges(policy.clone()));
     builder.start_block(0);
     builder.add(b"hello");
     builder.add(b"world");

@@ -9,6 +9,7 @@ use terrace_format::block::{Block, BlockBuilder, BlockIter};
 use terrace_format::comparator::bytewise;
 use terrace_format::compress;
 use terrace_format::filter::Bloom;
+use terrace_format::filter_block::Filters;
 use terrace_format::log::{BLOCK_SIZE, Framer, HEADER_SIZE, Item, LogReader};
 use terrace_format::table::{BlockHandle, Footer, TRAILER_SIZE, TableBuilder, TableOptions, read_block};
 
@@ -40,7 +41,7 @@ fn table() {
     let fruit = [("apple", "red"), ("apricot", "orange"), ("cherry", "dark red")];
     let options = TableOptions {
         comparator: bytewise(),
-        filter: Some(Arc::new(Bloom::new(10))),
+        filter: Some(Filters::OfRanges(Arc::new(Bloom::new(10)))),
         block_size: 24,
         restart_interval: 16,
         codec: &compress::NONE,

@@ -37,12 +37,12 @@ pub use witness::Witness;
 #[cfg(any(feature = "loom", feature = "shuttle"))]
 pub use {
     checked::{Condvar, Mutex, MutexGuard, RwLock, relax},
-    swap::{ArcSwap, ArcSwapOption, Swap},
+    swap::{ArcSwap, ArcSwapOption, Guard, Swap},
 };
 
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
 mod product {
-    pub use arc_swap::{ArcSwap, ArcSwapOption};
+    pub use arc_swap::{ArcSwap, ArcSwapOption, Guard};
     pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
     pub use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, AtomicUsize};
     pub use std::thread;

@@ -1,5 +1,6 @@
 //! Terrace as a [`Subject`] of random operations, and its options from [`Settings`].
 
+mod hoard;
 mod upheaval;
 mod world;
 
@@ -14,6 +15,8 @@ use terrace_testkit::op::{Range, Slot, Step, Upheaval, Write};
 use terrace_testkit::run::{Answer, Entry, Subject};
 use terrace_testkit::settings::Settings;
 use terrace_testkit::stock::StockClass;
+
+use hoard::Hoard;
 
 pub use world::{Threads, World};
 
@@ -35,7 +38,7 @@ pub fn options(settings: &Settings, env: &Env) -> Options {
         max_file_size: Some(settings.max_file_size as u64).filter(|&size| size != 2 << 20),
         compression: codec(settings),
         reuse_logs: settings.reuse_logs,
-        filter_policy: (settings.bloom_bits > 0).then(bloom),
+        filter_policy: Some(bloom()),
         ..Options::default()
     }
 }
@@ -73,6 +76,9 @@ pub struct Engine {
     cursors: HashMap<Slot, DbIterator>,
 }
 
+/// Bytes of a cache from which on it is not Terrace's own.
+const LARGE: usize = 1 << 20;
+
 impl Engine {
     /// Opens the database at `path`.
     pub fn open(path: &Path, settings: &Settings, env: &Env) -> terrace::Result<Engine> {
@@ -105,8 +111,9 @@ impl Engine {
     }
 
     fn options(&mut self, settings: &Settings) -> Options {
-        let mut cache =
-            |bytes| Arc::clone(self.caches.entry(bytes).or_insert_with(|| BlockCache::new(bytes)));
+        // The large ones are somebody else's.
+        let made = |bytes| if bytes < LARGE { BlockCache::new(bytes) } else { Hoard::cache(bytes) };
+        let mut cache = |bytes| Arc::clone(self.caches.entry(bytes).or_insert_with(|| made(bytes)));
         let block_cache = settings.cache_bytes.map(&mut cache);
         Options { block_cache, ..options(settings, &self.env) }
     }

@@ -1,24 +1,20 @@
 //! The block cache: decompressed blocks, shared between threads and, if wanted, between databases.
 
-use std::fmt;
+mod places;
 
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
+use std::fmt;
+use std::ops::Deref;
+
 use terrace_format::block::Block;
+use terrace_mutants::mutant;
+
+pub(crate) use places::Store;
+use places::{Found, Places};
 
 use crate::sync::{Arc, Ordering};
 
-/// Which block of which table of which open database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct BlockKey {
-    /// From [`instance`]: no two openings in a process share one, so a table number that is used again in a
-    /// database that was destroyed and created anew can't find the old blocks.
-    pub(crate) instance: u64,
-    pub(crate) table: u64,
-    pub(crate) offset: u64,
-}
-
-/// A number that no other call in this process returns.
+/// A number that no other call in this process returns: no two openings share one, so that a table number that is used
+/// again in a database that was destroyed and created anew can't find the old blocks.
 pub(crate) fn instance() -> u64 {
     // Not of `sync`: it lasts as long as the process, and no thread waits for another's number.
     use std::sync::atomic::AtomicU64;
@@ -26,27 +22,17 @@ pub(crate) fn instance() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-impl BlockKey {
-    /// The key for a cache that knows only bytes.
-    fn bytes(&self) -> [u8; 24] {
-        let mut bytes = [0; 24];
-        let parts = [self.instance, self.table, self.offset];
-        bytes.chunks_exact_mut(8).zip(parts).for_each(|(at, part)| at.copy_from_slice(&part.to_le_bytes()));
-        bytes
-    }
-}
-
 /// A cache of decompressed blocks with a limit in bytes.
 ///
 /// May be shared by any number of databases and threads. Evicts by S3-FIFO (Yang et al., SOSP 2023), so that a scan
-/// does not displace what point reads use.
+/// does not displace what point reads use. A block's key is its place in an open table: a hit needs no search.
 pub struct BlockCache {
     blocks: Blocks,
     capacity: usize,
 }
 
 enum Blocks {
-    Here(Cache<BlockKey, Arc<Block>, Bytes>),
+    Here(Arc<Store<Block>>),
     Elsewhere(Arc<dyn BlockStore>),
 }
 
@@ -75,18 +61,6 @@ impl CachedBlock {
     }
 }
 
-#[derive(Clone)]
-struct Bytes;
-
-impl Weighter<BlockKey, Arc<Block>> for Bytes {
-    fn weight(&self, _key: &BlockKey, block: &Arc<Block>) -> u64 {
-        block.size() as u64
-    }
-}
-
-/// What a cache is sized for: LevelDB's default block.
-const USUAL_BLOCK: usize = 4096;
-
 impl BlockCache {
     /// A cache for about `capacity` bytes of blocks; 0 caches nothing.
     ///
@@ -99,8 +73,7 @@ impl BlockCache {
     /// let rivers = Options { block_cache: Some(cache), ..Options::default() }; // shares it
     /// ```
     pub fn new(capacity: usize) -> Arc<BlockCache> {
-        let items = (capacity / USUAL_BLOCK).max(16);
-        let blocks = Blocks::Here(Cache::with_weighter(items, capacity as u64, Bytes));
+        let blocks = Blocks::Here(Store::new(capacity, Block::size));
         Arc::new(BlockCache { blocks, capacity })
     }
 
@@ -174,24 +147,98 @@ impl BlockCache {
     /// ```
     pub fn usage(&self) -> usize {
         match &self.blocks {
-            Blocks::Here(blocks) => blocks.weight() as usize,
+            Blocks::Here(blocks) => blocks.weight(),
             Blocks::Elsewhere(store) => store.usage(),
         }
     }
 
-    pub(crate) fn get(&self, key: &BlockKey) -> Option<Arc<Block>> {
+    /// Where the blocks of a table are kept, of which there are `count`: table `number` of the opening `instance`.
+    pub(crate) fn table(&self, instance: u64, number: u64, count: usize) -> TableBlocks {
         match &self.blocks {
-            Blocks::Here(blocks) => blocks.get(key),
-            Blocks::Elsewhere(store) => store.get(&key.bytes()).map(|block| block.0),
+            Blocks::Here(store) => TableBlocks::Here(store.places(count)),
+            Blocks::Elsewhere(store) => {
+                let instance = if mutant!(CacheKeyShared) { 0 } else { instance };
+                TableBlocks::Elsewhere { store: Arc::clone(store), instance, number }
+            }
+        }
+    }
+}
+
+/// The blocks of one open table that are at hand.
+pub(crate) enum TableBlocks {
+    Here(Arc<Places<Block>>),
+    Elsewhere { store: Arc<dyn BlockStore>, instance: u64, number: u64 },
+}
+
+impl TableBlocks {
+    /// The block of index entry `at`, which begins at `offset` of the file.
+    pub(crate) fn get(&self, at: usize, offset: u64) -> Option<BlockRef> {
+        match self {
+            TableBlocks::Here(places) => places.get(at).map(BlockRef::Guarded),
+            TableBlocks::Elsewhere { store, instance, number } => {
+                store.get(&block_key(*instance, *number, offset)).map(|block| BlockRef::Shared(block.0))
+            }
         }
     }
 
-    pub(crate) fn insert(&self, key: BlockKey, block: Arc<Block>) {
-        match &self.blocks {
-            Blocks::Here(blocks) => blocks.insert(key, block),
-            Blocks::Elsewhere(store) => store.insert(&key.bytes(), CachedBlock(block)),
+    /// Keeps a block that was read.
+    pub(crate) fn insert(&self, at: usize, offset: u64, block: &Arc<Block>) {
+        match self {
+            TableBlocks::Here(places) => places.fill(at, block),
+            TableBlocks::Elsewhere { store, instance, number } => {
+                store.insert(&block_key(*instance, *number, offset), CachedBlock(Arc::clone(block)));
+            }
         }
     }
+}
+
+impl Drop for TableBlocks {
+    fn drop(&mut self) {
+        if let TableBlocks::Here(places) = self {
+            places.close();
+        }
+    }
+}
+
+/// Which block of which table of which opening, for a cache that knows only bytes.
+fn block_key(instance: u64, number: u64, offset: u64) -> [u8; 24] {
+    let mut key = [0; 24];
+    let parts = [instance, number, offset];
+    key.chunks_exact_mut(8).zip(parts).for_each(|(at, part)| at.copy_from_slice(&part.to_le_bytes()));
+    key
+}
+
+/// A block that stays in memory as long as this does.
+pub(crate) enum BlockRef {
+    /// In its place of the cache: nothing was counted, so that readers of one block do not meet.
+    Guarded(Found<Block>),
+    Shared(Arc<Block>),
+}
+
+impl BlockRef {
+    /// To be kept.
+    pub(crate) fn into_shared(self) -> Arc<Block> {
+        match self {
+            BlockRef::Guarded(found) => Arc::clone(filled(&found)),
+            BlockRef::Shared(block) => block,
+        }
+    }
+}
+
+impl Deref for BlockRef {
+    type Target = Block;
+
+    fn deref(&self) -> &Block {
+        match self {
+            BlockRef::Guarded(found) => filled(found),
+            BlockRef::Shared(block) => block,
+        }
+    }
+}
+
+fn filled(found: &Found<Block>) -> &Arc<Block> {
+    // `Places::get` gives no other.
+    found.as_ref().expect("what was found in a place is a block")
 }
 
 impl fmt::Debug for BlockCache {

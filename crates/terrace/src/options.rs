@@ -1,9 +1,12 @@
 //! Options of a database, a read and a write, with LevelDB's names and defaults.
 
+use std::any::Any;
+
 use terrace_env::Env;
 use terrace_format::comparator::{Comparator, bytewise};
 use terrace_format::compress::{Codec, SNAPPY};
-use terrace_format::filter::{FilterPolicy, OfUserKeys};
+use terrace_format::filter::{Bloom, FilterPolicy, OfUserKeys};
+use terrace_format::filter_block::Filters;
 use terrace_format::key::InternalComparator;
 use terrace_format::table::TableOptions;
 
@@ -48,7 +51,7 @@ pub struct Options {
     pub write_buffer_size: Option<usize>,
     /// The open files that the database may keep. 74 to 50,000, default 1,000.
     pub max_open_files: usize,
-    /// Decompressed blocks. Default: none, and then the database makes one of 8 MiB.
+    /// Decompressed blocks. Default: none, and then the database makes one of 128 MiB.
     pub block_cache: Option<Arc<BlockCache>>,
     /// The size of a block before compression. 1 KiB to 4 MiB, default 4 KiB.
     pub block_size: usize,
@@ -66,7 +69,8 @@ pub struct Options {
     /// open; and write, when the database is closed, what is in memory as a table, if it is more than 256 KiB, so that
     /// the next open need not. Default: true.
     pub reuse_logs: bool,
-    /// Lets look-ups skip tables that lack a key. Default: none.
+    /// Lets look-ups skip tables that lack a key. [`Bloom`] with 0 bits is no filter. Default: none, and then
+    /// [`Bloom`] with 10 bits if the order is the bytewise one.
     pub filter_policy: Option<Arc<dyn FilterPolicy>>,
 }
 
@@ -116,13 +120,30 @@ impl Options {
 
     /// How tables are written whose internal keys are in `order`.
     pub(crate) fn table_options(&self, order: &InternalComparator) -> TableOptions {
-        let filter = self.filter_policy.clone();
         TableOptions {
             comparator: Arc::new(order.clone()),
-            filter: filter.map(|policy| Arc::new(OfUserKeys(policy)) as _),
+            filter: self.filters(order.is_bytewise()),
             block_size: self.block_size,
             restart_interval: self.block_restart_interval,
             codec: self.compression,
+        }
+    }
+}
+
+/// Of the filters that nobody asked for.
+const DEFAULT_BITS: usize = 10;
+
+impl Options {
+    /// What makes the filters of a database. A policy that is not ours may make of many keys what its author did not
+    /// think of, and gets them 2 KiB by 2 KiB, as LevelDB would give them. Keys that are the same with other bytes have
+    /// no filter that nobody asked for.
+    fn filters(&self, bytewise: bool) -> Option<Filters> {
+        let Some(policy) = &self.filter_policy else {
+            return bytewise.then(|| Filters::OfTable(Bloom::new(DEFAULT_BITS)));
+        };
+        match (&**policy as &dyn Any).downcast_ref::<Bloom>() {
+            Some(bloom) => (bloom.bits_per_key() > 0).then(|| Filters::OfTable(bloom.clone())),
+            None => Some(Filters::OfRanges(Arc::new(OfUserKeys(Arc::clone(policy))))),
         }
     }
 }
@@ -133,7 +154,7 @@ impl From<&Options> for TableOptions {
         let options = options.clipped();
         TableOptions {
             comparator: options.comparator,
-            filter: options.filter_policy,
+            filter: options.filter_policy.map(Filters::OfRanges),
             block_size: options.block_size,
             restart_interval: options.block_restart_interval,
             codec: options.compression,

@@ -32,10 +32,7 @@ fn options(settings: &Settings) -> Result<Options> {
         options.block_cache = Some(BlockCache::new(size(bytes)?));
     }
     if let Some(bits) = settings.filter_bits {
-        options.filter_policy = match bits {
-            0 => None,
-            bits => Some(std::sync::Arc::new(Bloom::new(bits as usize))),
-        };
+        options.filter_policy = Some(std::sync::Arc::new(Bloom::new(bits as usize)));
     }
     if let Some(name) = &settings.compression {
         options.compression = compress::by_name(name).ok_or_else(|| format!("no codec {name}"))?;

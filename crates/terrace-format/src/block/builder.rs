@@ -2,6 +2,7 @@
 
 use super::U32;
 use crate::coding::{put_fixed32, put_varint32};
+use crate::order::common_prefix;
 
 /// Collects entries, in rising order of their keys, into a block. Knows no order itself.
 ///
@@ -26,7 +27,7 @@ impl BlockBuilder {
     /// Appends an entry. `key` is above every earlier one.
     pub fn add(&mut self, key: &[u8], value: &[u8]) {
         let shared = if self.run < self.restart_interval {
-            shared_prefix(&self.last_key, key)
+            common_prefix(&self.last_key, key)
         } else {
             self.restarts.push(as_u32(self.buffer.len()));
             self.run = 0;
@@ -80,13 +81,6 @@ impl BlockBuilder {
     pub fn last_key(&self) -> &[u8] {
         &self.last_key
     }
-}
-
-/// Eight bytes at a time, then one by one.
-fn shared_prefix(a: &[u8], b: &[u8]) -> usize {
-    let (a_words, b_words) = (a.as_chunks::<8>().0, b.as_chunks::<8>().0);
-    let same = a_words.iter().zip(b_words).take_while(|(a, b)| a == b).count() * 8;
-    same + a[same..].iter().zip(&b[same..]).take_while(|(a, b)| a == b).count()
 }
 
 /// A length in a block, which is shorter than 4 GiB.

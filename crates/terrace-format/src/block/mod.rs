@@ -14,13 +14,18 @@
 
 mod builder;
 mod iter;
+mod search;
+
+use std::ops::Range;
 
 pub use builder::BlockBuilder;
 pub use iter::BlockIter;
-use iter::decode;
+use iter::{bad_entry, decode};
+pub use search::Lookup;
 
 use crate::coding::get_fixed32;
 use crate::flaw::{Flaw, FlawKind};
+use crate::order::{Heads, Order};
 
 /// The bytes of a restart point, and of their count.
 const U32: usize = 4;
@@ -33,6 +38,8 @@ pub struct Block {
     entries_end: usize,
     /// How many restart points there are. Without any no entry can be reached: the block is empty.
     restarts: usize,
+    /// Of the keys at the restart points but the first, where a search begins if nothing else is below its target.
+    heads: Option<Heads>,
 }
 
 impl Block {
@@ -47,14 +54,27 @@ impl Block {
             let (found, most) = (format!("{restarts} restart points"), count_at / U32);
             return Err(Flaw::new(FlawKind::OutOfBounds, count_at as u64, found, format!("at most {most}")));
         };
-        let block = Block { contents, entries_end, restarts };
+        let block = Block { contents, entries_end, restarts, heads: None };
         block.check_restarts()?;
         Ok(block)
     }
 
-    /// The bytes of memory that the contents take.
+    /// Makes it ready for many searches in `order`, for eight bytes a restart point.
+    pub fn prepared(mut self, order: &Order) -> Block {
+        let keys: Option<Vec<&[u8]>> = (1..self.restarts).map(|i| self.restart_key(i).ok()).collect();
+        self.heads = keys.and_then(|keys| Heads::new(order, keys.into_iter()));
+        self
+    }
+
+    /// All its bytes.
+    pub fn contents(&self) -> &[u8] {
+        &self.contents
+    }
+
+    /// The bytes of memory that it takes.
     pub fn size(&self) -> usize {
-        self.contents.capacity()
+        let heads = if self.heads.is_some() { self.restarts * size_of::<u64>() } else { 0 };
+        self.contents.capacity() + heads
     }
 
     /// Fails unless each restart point is the place of an entry that shares nothing. It is searches that begin there: a
@@ -92,6 +112,24 @@ impl Block {
         Ok(())
     }
 
+    /// Where the last restart point is whose key is below `target`; or the first, whose key need not be looked at.
+    fn last_restart_below(&self, order: &Order, target: &[u8]) -> Result<usize, Flaw> {
+        // Counts the points behind the first.
+        let open = match &self.heads {
+            Some(heads) => heads.like(order, target),
+            None => 0..self.restarts.saturating_sub(1),
+        };
+        let below = first_not(open, |i| Ok(order.compare(self.restart_key(i + 1)?, target).is_lt()))?;
+        Ok(self.restart(below))
+    }
+
+    /// The key at restart point `i`.
+    fn restart_key(&self, i: usize) -> Result<&[u8], Flaw> {
+        let (entries, at) = (self.entries(), self.restart(i));
+        let entry = decode(entries, at).filter(|entry| entry.shared == 0);
+        entry.map(|entry| &entries[entry.rest_of_key]).ok_or_else(|| bad_entry(entries, at, 0))
+    }
+
     fn check_restarts(&self) -> Result<(), Flaw> {
         if self.entries_end == 0 && self.restarts <= 1 && self.restart(0) == 0 {
             return Ok(()); // no entries: a lone restart point has none to point to
@@ -118,6 +156,20 @@ impl Block {
     fn restart(&self, i: usize) -> usize {
         if i < self.restarts { fixed32(&self.contents, self.entries_end + i * U32) } else { self.entries_end }
     }
+}
+
+/// The first of `range` for which `below` is false, or the end. Stops at an error.
+fn first_not(range: Range<usize>, below: impl Fn(usize) -> Result<bool, Flaw>) -> Result<usize, Flaw> {
+    let Range { start: mut low, end: mut high } = range;
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if below(middle)? {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    Ok(low)
 }
 
 /// The number at `at`, which is at least four bytes before the end.

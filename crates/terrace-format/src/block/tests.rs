@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::comparator::bytewise;
+use crate::key::{self, InternalKey, Kind};
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -189,6 +190,10 @@ fn exercise(contents: &[u8]) {
     iter.seek_to_last();
     bounded(&mut iter, BlockIter::prev);
     for target in [&b""[..], b"apple", b"b", b"zzz"] {
+        let _ = iter.block().look_up(target);
+        let _ = Block::new(contents.to_vec()).map(|block| {
+            let _ = block.prepared(&Order::Internal).look_up(target);
+        });
         iter.seek(target);
         assert!(!iter.valid() || iter.key() >= target);
         bounded(&mut iter, BlockIter::prev);
@@ -272,6 +277,60 @@ proptest! {
     ) {
         exercise(&entries);
         exercise(&block(&entries, &restarts.into_iter().collect::<Vec<_>>()));
+    }
+}
+
+/// User keys that begin with each other and with bytes of numbers, in several versions.
+fn versions() -> impl Strategy<Value = std::collections::BTreeSet<(Vec<u8>, std::cmp::Reverse<u64>)>> {
+    let byte = prop_oneof![4 => Just(b'a'), 1 => Just(b'b'), 1 => Just(1), 1 => Just(0)];
+    let user_key = prop::collection::vec(byte, 0..6);
+    let version = (user_key, prop_oneof![0u64..4, Just(0x6161)]);
+    prop::collection::btree_set(version.prop_map(|(key, number)| (key, std::cmp::Reverse(number))), 0..60)
+}
+
+proptest! {
+    #[test]
+    fn looks_up_what_an_iterator_finds(
+        versions in versions(), asked in versions(), restart_interval in 1usize..20, prepared in any::<bool>(),
+    ) {
+        let internal = |(user_key, number): &(Vec<u8>, std::cmp::Reverse<u64>)| {
+            InternalKey::new(user_key, number.0, Kind::Put).as_bytes().to_vec()
+        };
+        let entries: Entries = versions.iter().map(|v| (internal(v), internal(v))).collect();
+        let mut block = Block::new(built(restart_interval, &entries)).unwrap();
+        if prepared {
+            block = block.prepared(&Order::Internal);
+        }
+        let mut iter = BlockIter::new(Arc::new(block), Order::Internal);
+        for target in versions.iter().chain(&asked).map(internal) {
+            iter.seek(&target);
+            let there = iter.valid() && key::user_key(iter.key()) == key::user_key(&target);
+            let found = match there {
+                true => Lookup::Found { trailer: key::trailer(iter.key()), value: iter.value_range() },
+                false => Lookup::Absent,
+            };
+            let answer = iter.block().look_up(&target).unwrap();
+            prop_assert!(answer == found || answer == Lookup::Unclear, "{:?}, expected {:?}", answer, found);
+        }
+    }
+
+    /// Keys of one version and one length are what it is made for.
+    #[test]
+    fn is_never_unclear_about_plain_keys(numbers in prop::collection::btree_set(0u32..5000, 1..100), asked in 0u32..5000) {
+        let internal = |n: &u32| InternalKey::new(format!("{n:06}").as_bytes(), 7, Kind::Put).as_bytes().to_vec();
+        let entries: Entries = numbers.iter().map(|n| (internal(n), n.to_le_bytes().to_vec())).collect();
+        let block = Block::new(built(16, &entries)).unwrap().prepared(&Order::Internal);
+        for n in numbers.iter().chain([&asked]) {
+            let found = match block.look_up(&internal(n)).unwrap() {
+                Lookup::Found { trailer, value } => Some((trailer, &block.contents()[value])),
+                other => {
+                    prop_assert_eq!(other, Lookup::Absent);
+                    None
+                }
+            };
+            let value = n.to_le_bytes();
+            prop_assert_eq!(found, numbers.contains(n).then_some((key::pack(7, Kind::Put), &value[..])));
+        }
     }
 }
 

@@ -19,8 +19,7 @@ use super::{BlockHandle, FOOTER_SIZE, Footer, TRAILER_SIZE};
 use crate::block::BlockBuilder;
 use crate::comparator::Comparator;
 use crate::compress::{self, Codec};
-use crate::filter::FilterPolicy;
-use crate::filter_block::FilterBlockBuilder;
+use crate::filter_block::{FilterBlockBuilder, Filters};
 
 /// How a table is written.
 #[derive(Clone)]
@@ -28,7 +27,7 @@ pub struct TableOptions {
     /// The order of the keys.
     pub comparator: Arc<dyn Comparator>,
     /// What makes the filter; without one the table has none.
-    pub filter: Option<Arc<dyn FilterPolicy>>,
+    pub filter: Option<Filters>,
     /// A data block is full when it has this many bytes or more, before packing.
     pub block_size: usize,
     /// Every so many keys of a data block, one is stored whole. 1 or more.
@@ -155,9 +154,9 @@ impl<W: Write> TableBuilder<W> {
     /// Writes the filter, if there is one, and the block that names it.
     fn write_metaindex(&mut self) -> io::Result<BlockHandle> {
         let mut metaindex = BlockBuilder::new(self.options.restart_interval);
-        if let (Some(filter), Some(policy)) = (self.filter.take(), &self.options.filter) {
+        if let (Some(filter), Some(filters)) = (self.filter.take(), &self.options.filter) {
             let handle = self.blocks.write_raw(&filter.finish(), compress::NONE.id)?;
-            add_handle(&mut metaindex, format!("filter.{}", policy.name()).as_bytes(), handle);
+            add_handle(&mut metaindex, format!("filter.{}", filters.name()).as_bytes(), handle);
         }
         self.blocks.write(metaindex.finish())
     }

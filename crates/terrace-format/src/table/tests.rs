@@ -10,7 +10,7 @@ use crate::block::{Block, BlockIter};
 use crate::comparator::{Comparator, bytewise};
 use crate::compress::{self, Codec};
 use crate::filter::{Bloom, FilterPolicy, OfUserKeys};
-use crate::filter_block::FilterBlock;
+use crate::filter_block::{FilterBlock, Filters};
 use crate::flaw::{Flaw, FlawKind};
 use crate::key::{InternalComparator, InternalKey, Kind};
 
@@ -27,7 +27,7 @@ fn options(block_size: usize, restart_interval: usize) -> TableOptions {
 }
 
 fn with_filter(options: TableOptions) -> TableOptions {
-    TableOptions { filter: Some(Arc::new(Bloom::new(10))), ..options }
+    TableOptions { filter: Some(Filters::OfRanges(Arc::new(Bloom::new(10)))), ..options }
 }
 
 fn built(options: TableOptions, entries: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
@@ -362,10 +362,12 @@ proptest! {
         keys in user_keys(),
         value in prop::collection::vec(0u8..3, 0..300),
         (block_size, restart_interval, codec) in (1usize..3000, 1usize..20, codec()),
+        whole in any::<bool>(),
     ) {
         let comparator: Arc<dyn Comparator> = Arc::new(InternalComparator::new(bytewise()));
         let policy: Arc<dyn FilterPolicy> = Arc::new(OfUserKeys(Arc::new(Bloom::new(10))));
-        let filter = Some(policy.clone());
+        let filters = if whole { Filters::OfTable(Bloom::new(10)) } else { Filters::OfRanges(policy.clone()) };
+        let filter = Some(filters);
         let added: Entries = keys
             .iter()
             .flat_map(|key| [7, 3].map(|sequence| InternalKey::new(key, sequence, Kind::Put)))

@@ -7,7 +7,7 @@ use terrace_format::coding::put_fixed32;
 use terrace_format::compress::{Codec, NONE};
 use terrace_format::crc;
 use terrace_format::filter::{Bloom, FilterPolicy};
-use terrace_format::filter_block::FilterBlockBuilder;
+use terrace_format::filter_block::{FilterBlockBuilder, Filters};
 use terrace_format::key::{InternalKey, Kind};
 use terrace_format::table::{BlockHandle, Footer};
 
@@ -195,7 +195,7 @@ impl Table {
     }
 
     fn ranged_filter(&self, handles: &[BlockHandle]) -> Vec<u8> {
-        let mut builder = FilterBlockBuilder::new(Arc::new(Bloom::new(10)));
+        let mut builder = FilterBlockBuilder::new(Filters::OfRanges(Arc::new(Bloom::new(10))));
         for (chunk, handle) in self.chunks().zip(handles) {
             builder.start_block(handle.offset);
             chunk.iter().for_each(|(key, _)| builder.add(key.user_key()));

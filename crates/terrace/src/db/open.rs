@@ -13,8 +13,10 @@ use std::path::Path;
 use terrace_env::{Env, FileLock, LockMode};
 use terrace_format::edit::VersionEdit;
 use terrace_format::filename::FileName;
+use terrace_format::filter_block::Filters;
 use terrace_format::key::InternalComparator;
 use terrace_format::log::{Framer, Item, LogReader};
+use terrace_format::order::Order;
 use terrace_format::table::TableOptions;
 use terrace_mutants::mutant;
 
@@ -42,7 +44,7 @@ use crate::tables::{TableCache, TableContext};
 use crate::version::{Manifest, Recovered, VersionSet};
 
 /// The block cache of a database that was given none, in bytes.
-const DEFAULT_CACHE: usize = 8 << 20;
+const DEFAULT_CACHE: usize = 128 << 20;
 
 pub(super) fn open(directory: &Path, options: &Options) -> Result<Arc<Engine>> {
     let options = options.clipped();
@@ -352,8 +354,8 @@ impl Opening<'_> {
         let buffer = Buffer::new(&options);
         let cache = options.block_cache.clone().unwrap_or_else(|| BlockCache::new(DEFAULT_CACHE));
         let context = Arc::new(TableContext {
-            order: Arc::clone(&table_options.comparator),
-            filter_policy: table_options.filter.clone(),
+            order: Order::from(&self.comparator),
+            filter_policy: table_options.filter.as_ref().map(Filters::policy),
             cache: Arc::clone(&cache),
             instance: cache::instance(),
         });

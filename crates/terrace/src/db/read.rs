@@ -2,7 +2,7 @@
 //!
 //! A read looks at the present, and needs no lock after that.
 
-use terrace_format::key::{InternalKey, Kind, MAX_SEQUENCE, Sequence};
+use terrace_format::key::{self, InternalKey, Kind, MAX_SEQUENCE, Sequence, TRAILER_SIZE};
 use terrace_mutants::mutant;
 
 use super::{Engine, Handle, View};
@@ -14,23 +14,26 @@ use crate::tables::BlockRead;
 use crate::version::WornFile;
 
 impl Engine {
-    pub(super) fn get(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Vec<u8>>> {
-        let value = self.look_up(key, options)?;
+    pub(super) fn get(&self, user_key: &[u8], options: &ReadOptions) -> Result<Option<Vec<u8>>> {
+        let value = self.look_up(user_key, options)?;
         Ok(if mutant!(OneInAMillion) { now_and_then_wrong(value) } else { value })
     }
 
-    fn look_up(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Vec<u8>>> {
+    fn look_up(&self, user_key: &[u8], options: &ReadOptions) -> Result<Option<Vec<u8>>> {
         let (view, now) = self.present.look();
         let sequence = self.sequence_for(options, now)?;
         for memtable in std::iter::once(&view.memtable).chain(&view.frozen) {
-            if let Some(found) = memtable.get(key, sequence) {
+            if let Some(found) = memtable.get(user_key, sequence) {
                 return Ok(found.value);
             }
         }
         let read = BlockRead { fill_cache: options.fill_cache };
-        let (found, worn) = view.version.get(key, sequence, &self.tables, read)?;
+        let mut target = Vec::with_capacity(user_key.len() + TRAILER_SIZE);
+        key::append(&mut target, user_key, sequence, Kind::SEEK);
+        let (found, worn) = view.version.get(&target, &self.tables, read)?;
         self.note_worn(worn);
-        Ok(found.and_then(|found| found.value))
+        let found = found.filter(|hit| hit.trailer as u8 == Kind::Put as u8);
+        Ok(found.map(|hit| hit.value().to_vec()))
     }
 
     /// The number to read at.

@@ -1,8 +1,5 @@
 //! Tables that do not overlap, in key order, as one run. A table is opened when the walk comes to it.
 
-use terrace_format::comparator::Comparator;
-use terrace_format::key::InternalComparator;
-
 use crate::error::{Error, Result};
 use crate::sync::Arc;
 use crate::tables::TableIter;
@@ -12,15 +9,14 @@ use crate::walk::InternalIterator;
 pub(crate) trait Runs: Send + Sync {
     /// How many.
     fn len(&self) -> usize;
-    /// The greatest internal key of table `i`.
-    fn largest(&self, i: usize) -> &[u8];
+    /// The first table whose greatest internal key is not below `target`; their number if there is none.
+    fn find(&self, target: &[u8]) -> usize;
     /// Opens table `i`.
     fn open(&self, i: usize) -> Result<TableIter>;
 }
 
 /// A walk over a run.
 pub(crate) struct ConcatIter {
-    comparator: InternalComparator,
     runs: Arc<dyn Runs>,
     /// The table of `iter`, if there is one.
     index: usize,
@@ -29,8 +25,8 @@ pub(crate) struct ConcatIter {
 }
 
 impl ConcatIter {
-    pub(crate) fn new(comparator: InternalComparator, runs: Arc<dyn Runs>) -> ConcatIter {
-        ConcatIter { comparator, runs, index: 0, iter: None, damage: None }
+    pub(crate) fn new(runs: Arc<dyn Runs>) -> ConcatIter {
+        ConcatIter { runs, index: 0, iter: None, damage: None }
     }
 
     fn note(&mut self, result: Result<()>) {
@@ -68,17 +64,8 @@ impl ConcatIter {
     }
 }
 
-/// The first of `len` tables whose greatest key is not below `target`.
-fn first_reaching(len: usize, reaches: impl Fn(usize) -> bool) -> usize {
-    let (mut low, mut high) = (0, len);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if reaches(middle) { high = middle } else { low = middle + 1 }
-    }
-    low
-}
-
 impl InternalIterator for ConcatIter {
+    #[inline]
     fn valid(&self) -> bool {
         self.iter.as_ref().is_some_and(TableIter::valid)
     }
@@ -96,8 +83,7 @@ impl InternalIterator for ConcatIter {
     }
 
     fn seek(&mut self, target: &[u8]) {
-        let reaches = |i: usize| self.comparator.compare(self.runs.largest(i), target).is_ge();
-        let index = first_reaching(self.runs.len(), reaches);
+        let index = self.runs.find(target);
         if index != self.index || self.iter.is_none() {
             self.enter(Some(index));
         }
@@ -110,20 +96,28 @@ impl InternalIterator for ConcatIter {
         self.skip_forward();
     }
 
+    #[inline]
     fn next(&mut self) {
         self.iter.iter_mut().for_each(TableIter::next);
-        self.skip_forward();
+        if !self.valid() {
+            self.skip_forward();
+        }
     }
 
+    #[inline]
     fn prev(&mut self) {
         self.iter.iter_mut().for_each(TableIter::prev);
-        self.skip_backward();
+        if !self.valid() {
+            self.skip_backward();
+        }
     }
 
+    #[inline]
     fn key(&self) -> &[u8] {
         self.iter.as_ref().map_or(&[], TableIter::key)
     }
 
+    #[inline]
     fn value(&self) -> &[u8] {
         self.iter.as_ref().map_or(&[], TableIter::value)
     }

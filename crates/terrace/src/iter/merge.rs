@@ -1,6 +1,7 @@
 //! Several sorted runs as one.
 //!
-//! Keys of equal rank come from the run that was given first.
+//! Keys of equal rank come from the run that was given first. Most steps stay in the run of the last one: that is so if it
+//! is still before the runner-up, the best of the others, which stand where they stood.
 
 use terrace_format::comparator::Comparator;
 use terrace_format::key::InternalComparator;
@@ -23,28 +24,40 @@ pub(crate) struct MergeIter {
     comparator: InternalComparator,
     runs: Vec<Source>,
     current: Option<usize>,
+    /// The best of the other valid runs.
+    runner_up: Option<usize>,
     direction: Direction,
 }
 
 impl MergeIter {
     pub(crate) fn new(comparator: InternalComparator, runs: Vec<Source>) -> MergeIter {
-        MergeIter { comparator, runs, current: None, direction: Direction::Forward }
+        MergeIter { comparator, runs, current: None, runner_up: None, direction: Direction::Forward }
     }
 
-    /// The valid run whose entry is before all others in the direction given.
+    /// True if run `a` comes before run `b` in the direction given. Both are valid.
+    #[inline]
+    fn before(&self, a: usize, b: usize) -> bool {
+        let order = self.comparator.compare(self.runs[a].key(), self.runs[b].key());
+        match self.direction {
+            _ if order.is_eq() => a < b,
+            Direction::Forward => order.is_lt(),
+            Direction::Backward => order.is_gt(),
+        }
+    }
+
+    /// Finds the valid run whose entry is before all others in the direction given, and the next best.
     fn choose(&mut self) {
-        let before = match self.direction {
-            Direction::Forward => std::cmp::Ordering::Less,
-            Direction::Backward => std::cmp::Ordering::Greater,
-        };
-        let mut best: Option<usize> = None;
-        for (i, run) in self.runs.iter().enumerate() {
-            let closer = |b: usize| self.comparator.compare(run.key(), self.runs[b].key()) == before;
-            if run.valid() && best.is_none_or(closer) {
-                best = Some(i);
+        (self.current, self.runner_up) = (None, None);
+        for i in (0..self.runs.len()).filter(|&i| self.runs[i].valid()) {
+            match (self.current, self.runner_up) {
+                (None, _) => self.current = Some(i),
+                (Some(best), _) if self.before(i, best) => {
+                    (self.current, self.runner_up) = (Some(i), Some(best));
+                }
+                (_, Some(second)) if !self.before(i, second) => {}
+                _ => self.runner_up = Some(i),
             }
         }
-        self.current = best;
     }
 
     /// Makes every other run agree with a new direction.
@@ -70,14 +83,19 @@ impl MergeIter {
 
     fn step(&mut self, direction: Direction) {
         let Some(current) = self.current else { return };
-        if self.direction != direction {
+        let turned = self.direction != direction;
+        if turned {
             self.turn(current, direction);
         }
         match direction {
             Direction::Forward => self.runs[current].next(),
             Direction::Backward => self.runs[current].prev(),
         }
-        self.choose();
+        let stays =
+            self.runs[current].valid() && self.runner_up.is_none_or(|other| self.before(current, other));
+        if turned || !stays {
+            self.choose();
+        }
     }
 }
 

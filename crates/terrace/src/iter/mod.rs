@@ -30,6 +30,7 @@ macro_rules! each {
 }
 
 impl InternalIterator for Source {
+    #[inline]
     fn valid(&self) -> bool {
         each!(self, iter => iter.valid())
     }
@@ -46,18 +47,22 @@ impl InternalIterator for Source {
         each!(self, iter => iter.seek(target));
     }
 
+    #[inline]
     fn next(&mut self) {
         each!(self, iter => iter.next());
     }
 
+    #[inline]
     fn prev(&mut self) {
         each!(self, iter => iter.prev());
     }
 
+    #[inline]
     fn key(&self) -> &[u8] {
         each!(self, iter => iter.key())
     }
 
+    #[inline]
     fn value(&self) -> &[u8] {
         each!(self, iter => iter.value())
     }

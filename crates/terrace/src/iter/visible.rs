@@ -355,7 +355,7 @@ fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
 /// The walk of a [`DbIterator`].
 pub(crate) struct Visible {
     merge: MergeIter,
-    user: Arc<dyn Comparator>,
+    comparator: InternalComparator,
     sequence: Sequence,
     bounds: Bounds,
     direction: Direction,
@@ -379,11 +379,10 @@ impl Visible {
         sequence: Sequence,
         options: &ReadOptions,
     ) -> Visible {
-        let user = Arc::clone(comparator.user());
-        let bounds = Bounds::new(options, &*user);
+        let bounds = Bounds::new(options, &**comparator.user());
         let mut walk = Visible {
             merge,
-            user,
+            comparator: comparator.clone(),
             sequence,
             bounds: Bounds::default(),
             direction: Direction::Forward,
@@ -458,7 +457,9 @@ impl Visible {
             return;
         }
         match &self.bounds.lower {
-            Some(lower) if self.user.compare(target, lower).is_lt() => return self.seek_to_first(),
+            Some(lower) if self.comparator.compare_user_keys(target, lower).is_lt() => {
+                return self.seek_to_first();
+            }
             _ => {}
         }
         self.direction = Direction::Forward;
@@ -509,7 +510,8 @@ impl Visible {
         if self.direction == Direction::Forward {
             self.key.clear();
             self.key.extend_from_slice(key::user_key(self.merge.key()));
-            while self.merge.valid() && !self.user.compare(key::user_key(self.merge.key()), &self.key).is_lt()
+            while self.merge.valid()
+                && !self.comparator.compare_user_keys(key::user_key(self.merge.key()), &self.key).is_lt()
             {
                 self.merge.prev();
             }
@@ -535,13 +537,13 @@ impl Visible {
             self.count();
             let merge_key = self.merge.key();
             if let Some(upper) = &self.bounds.upper
-                && self.user.compare(key::user_key(merge_key), upper).is_ge()
+                && self.comparator.compare_user_keys(key::user_key(merge_key), upper).is_ge()
             {
                 return;
             }
             match key::parse(merge_key) {
                 Ok(ParsedKey { user_key, sequence, kind }) if sequence <= self.sequence => {
-                    let hidden = skipping && self.user.compare(user_key, &self.key).is_le();
+                    let hidden = skipping && self.comparator.compare_user_keys(user_key, &self.key).is_le();
                     match kind {
                         _ if hidden => {}
                         Kind::Put => {
@@ -571,11 +573,15 @@ impl Visible {
             self.count();
             match key::parse(self.merge.key()) {
                 Ok(ParsedKey { user_key, sequence, kind }) if sequence <= self.sequence => {
-                    if shown && self.user.compare(user_key, &self.key).is_lt() {
+                    if shown && self.comparator.compare_user_keys(user_key, &self.key).is_lt() {
                         break;
                     }
                     if !shown
-                        && self.bounds.lower.as_ref().is_some_and(|l| self.user.compare(user_key, l).is_lt())
+                        && self
+                            .bounds
+                            .lower
+                            .as_ref()
+                            .is_some_and(|l| self.comparator.compare_user_keys(user_key, l).is_lt())
                     {
                         return;
                     }

@@ -9,7 +9,7 @@
 //! a row. The models of whole databases are too large for every schedule; they explore all with few preemptions, which
 //! is where most faults are.
 //!
-//! What loom can't see: the counts inside of `Arc`, arc_swap's own steps, the block cache (a library's), the kernel.
+//! What loom can't see: the counts inside of `Arc`, arc_swap's own steps, the kernel.
 
 #![allow(
     clippy::unwrap_used,
@@ -18,6 +18,7 @@
     reason = "a model fails by panicking; its threads are loom's, and what it notes for itself is no part of a schedule"
 )]
 
+mod cache;
 mod doomed;
 mod durable;
 mod memtable;
@@ -84,6 +85,11 @@ pub static MODELS: &[Model] = &[
     Model::all("panicking_sync", "a sync that panics keeps nobody waiting", durable::panicking_sync),
     Model::all("refusal", "the first cause stays", refusal::two_causes),
     Model::all("tables", "a table is read whoever opens and closes it", tables::two_readers),
+    Model::all(
+        "cache",
+        "a place holds its own value or none, and what is counted is there",
+        cache::two_readers,
+    ),
     Model::all("pool", "every job runs once, before the pool is gone", pool::jobs),
     Model::up_to(4, "closing", "a database closes beside flushes and merges", whole::closing),
     Model::up_to(2, "writing", "a sync write beside a flush is there when it returns", whole::writing),

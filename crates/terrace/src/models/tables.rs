@@ -5,6 +5,7 @@ use std::path::Path;
 use terrace_env::mem::MemFs;
 use terrace_format::comparator::bytewise;
 use terrace_format::key::{InternalComparator, InternalKey, Kind};
+use terrace_format::order::Order;
 use terrace_sync::thread;
 
 use super::whole;
@@ -24,17 +25,18 @@ impl File {
     fn write(options: &Options, number: u64) -> File {
         let order = options.table_options(&InternalComparator::new(bytewise()));
         let mut writer = TableWriter::create(&options.env, Path::new("/"), number, &order).unwrap();
-        writer.add(InternalKey::new(&[number as u8], 1, Kind::Put).as_bytes(), b"").unwrap();
+        writer.add(InternalKey::new(&[number as u8], 1, Kind::Put).as_bytes(), &[number as u8]).unwrap();
         let size = writer.finish().unwrap().unwrap().size;
         File { number, size, slot: Arc::default() }
     }
 
     fn read(&self, tables: &TableCache) {
-        let table = tables.table(&self.slot, self.number, self.size).unwrap();
         let target = InternalKey::new(&[self.number as u8], 1, Kind::SEEK);
-        let read = BlockRead { fill_cache: false };
-        let found = table.get(target.as_bytes(), read, |key, _| Ok(Some(key[0]))).unwrap();
-        assert_eq!(found, Some(self.number as u8));
+        let read = BlockRead { fill_cache: true };
+        let found = tables.read(&self.slot, self.number, self.size, |table| {
+            table.get(target.as_bytes(), read, |_| unreachable!("one version of one key"))
+        });
+        assert_eq!(found.unwrap().unwrap().value(), [self.number as u8]);
     }
 }
 
@@ -44,7 +46,7 @@ pub(super) fn two_readers() {
     let options = Options { env, max_open_files: 11, ..whole::options() };
     let files = Arc::new([1, 2].map(|number| File::write(&options, number)));
     let context = TableContext {
-        order: Arc::new(InternalComparator::new(bytewise())),
+        order: Order::Internal,
         filter_policy: None,
         cache: BlockCache::new(0),
         instance: instance(),

@@ -143,7 +143,7 @@ enum Meaning {
 
 fn judge(contents: Vec<u8>, at: u64, known: &[BlockHandle], order: &InternalComparator) -> Meaning {
     let Ok(block) = Block::new(contents) else { return Meaning::Other };
-    let mut entries = BlockIter::new(Arc::new(block), Arc::new(order.clone()));
+    let mut entries = BlockIter::new(Arc::new(block), order);
     entries.seek_to_first();
     if !entries.valid() {
         return if entries.flaw().is_some() { Meaning::Other } else { Meaning::End };

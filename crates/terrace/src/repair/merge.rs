@@ -1,6 +1,7 @@
 //! Several tables that overlap into some that do not. Every version stays, deletes too; the same entry twice becomes one.
 
 use terrace_format::key;
+use terrace_format::order::Order;
 
 use super::piece::Piece;
 use super::place::runs;
@@ -46,7 +47,7 @@ pub(super) fn merge(shop: &mut Workshop<'_>, group: &[Piece]) -> Result<Vec<Piec
 
 fn sources(shop: &Workshop<'_>, group: &[Piece]) -> Vec<Source> {
     let context = TableContext {
-        order: Arc::new(shop.order.clone()),
+        order: Order::from(&shop.order),
         filter_policy: None,
         cache: BlockCache::new(0),
         instance: cache::instance(),

@@ -47,10 +47,10 @@ impl TableFile {
     ///
     /// # Errors
     ///
-    /// Damage in, or failure of, the file. A filter that can't be read is done without.
+    /// Damage in, or failure of, the file. A damaged filter is done without.
     pub fn open(file: Arc<dyn RandomAccessFile>, path: &Path, options: &Options) -> Result<TableFile> {
         let context = TableContext {
-            order: Arc::clone(&options.comparator),
+            order: Arc::clone(&options.comparator).into(),
             filter_policy: options.filter_policy.clone(),
             cache: options.block_cache.clone().unwrap_or_else(|| BlockCache::new(0)),
             instance: cache::instance(),

@@ -1,12 +1,13 @@
 //! Table files: opening them, keeping them open within a budget, reading them.
 
 mod file;
+mod index;
 mod reader;
 mod slots;
 mod writer;
 
 pub use file::{TableCursor, TableFile};
-pub(crate) use reader::{BlockRead, TableContext, TableIter, is_version_of};
+pub(crate) use reader::{BlockRead, Hit, TableContext, TableIter};
 pub(crate) use reader::{fetch, fetch_bytes, read_exact, read_footer};
 pub(crate) use slots::{TableCache, TableSlot};
 pub(crate) use writer::TableWriter;

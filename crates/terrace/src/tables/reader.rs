@@ -1,25 +1,28 @@
 //! One open table: its index in memory, its blocks through the cache.
 //!
 //! ```text
-//!   seek(key):  index block --handle--> data block --> entry
+//!   get(key):  filter --perhaps--> index --place--> cached block --> entry
+//!                                              \--> file, unpacked
 //! ```
 //!
 //! Every block's checksum is verified when it is read from the file. A damaged block is an error of the look-up that
 //! needs it; the other blocks stay readable.
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 use terrace_env::RandomAccessFile;
-use terrace_format::block::{Block, BlockIter};
-use terrace_format::comparator::{Comparator, bytewise};
+use terrace_format::block::{Block, BlockIter, Lookup};
+use terrace_format::comparator::bytewise;
 use terrace_format::filter::FilterPolicy;
 use terrace_format::filter_block::FilterBlock;
-use terrace_format::key::{self, InternalComparator};
+use terrace_format::key;
+use terrace_format::order::Order;
 use terrace_format::table::{BlockHandle, FOOTER_SIZE, Footer, TRAILER_SIZE, read_block};
 use terrace_format::{Flaw, FlawKind};
-use terrace_mutants::mutant;
 
-use crate::cache::{BlockCache, BlockKey};
+use super::index::Index;
+use crate::cache::{BlockCache, BlockRef, TableBlocks};
 use crate::error::{Error, Result};
 use crate::sync::Arc;
 use crate::walk::InternalIterator;
@@ -27,7 +30,7 @@ use crate::walk::InternalIterator;
 /// What the tables of a database share.
 pub(crate) struct TableContext {
     /// Of internal keys.
-    pub(crate) order: Arc<dyn Comparator>,
+    pub(crate) order: Order,
     /// Over internal keys.
     pub(crate) filter_policy: Option<Arc<dyn FilterPolicy>>,
     pub(crate) cache: Arc<BlockCache>,
@@ -46,11 +49,27 @@ pub(crate) struct BlockRead {
 pub(crate) struct Table {
     file: Arc<dyn RandomAccessFile>,
     path: PathBuf,
-    number: u64,
     context: Arc<TableContext>,
-    index: Arc<Block>,
+    index: Index,
+    blocks: TableBlocks,
     filter: Option<FilterBlock>,
+    /// The filter answers for every block.
+    filter_is_whole: bool,
     metaindex: BlockHandle,
+}
+
+/// An entry that a look-up found.
+pub(crate) struct Hit {
+    /// The number behind its user key.
+    pub(crate) trailer: u64,
+    block: BlockRef,
+    value: Range<usize>,
+}
+
+impl Hit {
+    pub(crate) fn value(&self) -> &[u8] {
+        &self.block.contents()[self.value.clone()]
+    }
 }
 
 impl Table {
@@ -61,108 +80,115 @@ impl Table {
         context: Arc<TableContext>,
     ) -> Result<Table> {
         let footer = read_footer(&*file, &path)?;
-        let index = Arc::new(fetch(&*file, &path, footer.index)?);
+        let index = Index::new(fetch(&*file, &path, footer.index)?, context.order.clone());
+        let blocks = context.cache.table(context.instance, number, index.len());
+        let metaindex = footer.metaindex;
         let mut table =
-            Table { file, path, number, context, index, filter: None, metaindex: footer.metaindex };
-        table.filter = table.read_filter();
+            Table { file, path, context, index, blocks, filter: None, filter_is_whole: false, metaindex };
+        table.filter = table.read_filter()?;
+        let end = table.file.len();
+        table.filter_is_whole = table.filter.as_ref().is_some_and(|filter| filter.is_whole(end));
         Ok(table)
     }
 
-    /// The filter of our policy. A table whose filter can't be read is read without: slower, and never wrong.
-    fn read_filter(&self) -> Option<FilterBlock> {
-        let policy = self.context.filter_policy.clone()?;
-        let metaindex = fetch(&*self.file, &self.path, self.metaindex).ok()?;
-        let name = format!("filter.{}", policy.name());
+    /// The filter of our policy. A table whose filter is damaged is read without: slower, and never wrong.
+    fn read_filter(&self) -> Result<Option<FilterBlock>> {
+        let Some(policy) = self.context.filter_policy.clone() else { return Ok(None) };
+        let contents = self.find_filter(&format!("filter.{}", policy.name()));
+        match contents {
+            Ok(contents) => Ok(contents.map(|contents| FilterBlock::new(policy, contents))),
+            Err(Error::Corruption(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn find_filter(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        let metaindex = fetch(&*self.file, &self.path, self.metaindex)?;
         let mut entries = BlockIter::new(Arc::new(metaindex), bytewise());
         entries.seek(name.as_bytes());
         if !entries.valid() || entries.key() != name.as_bytes() {
-            return None;
+            return Ok(None);
         }
-        let (handle, _) = BlockHandle::decode(entries.value()).ok()?;
-        let contents = fetch_bytes(&*self.file, &self.path, handle).ok()?;
-        Some(FilterBlock::new(policy, contents))
+        let Ok((handle, _)) = BlockHandle::decode(entries.value()) else { return Ok(None) };
+        fetch_bytes(&*self.file, &self.path, handle).map(Some)
     }
 
-    /// The first entry that is not below `target`, given to `found` as internal key and value. May miss it if it is
-    /// not a version of the user key in `target`.
-    pub(crate) fn get<T>(
+    /// The newest version of the user key in `target` at or behind `target`; `same` says whether an internal key has
+    /// that user key.
+    pub(crate) fn get(
         &self,
         target: &[u8],
         read: BlockRead,
-        found: impl FnOnce(&[u8], &[u8]) -> Result<Option<T>>,
-    ) -> Result<Option<T>> {
-        let mut index = self.index_iter();
-        index.seek(target);
-        if !index.valid() {
-            return self.index_status(&index).map(|()| None);
-        }
-        let handle = self.handle(&index)?;
-        if self.filter.as_ref().is_some_and(|filter| !filter.may_match(handle.offset, target)) {
+        same: impl FnOnce(&[u8]) -> bool,
+    ) -> Result<Option<Hit>> {
+        let denies = |offset| self.filter.as_ref().is_some_and(|filter| !filter.may_match(offset, target));
+        if self.filter_is_whole && denies(0) {
             return Ok(None);
         }
-        let mut entries = self.block_iter(handle, read)?;
-        entries.seek(target);
-        if entries.valid() {
-            return found(entries.key(), entries.value());
+        let at = self.index.find(target);
+        if at == self.index.len() {
+            return self.index.check_end(&self.path).map(|()| None);
         }
+        let handle = self.index.handle(at, &self.path)?;
+        if !self.filter_is_whole && denies(handle.offset) {
+            return Ok(None);
+        }
+        let block = self.block(at, handle, read)?;
+        if let Order::Internal = self.context.order {
+            match block.look_up(target).map_err(|flaw| self.block_flaw(handle, &flaw))? {
+                Lookup::Found { trailer, value } => return Ok(Some(Hit { trailer, block, value })),
+                Lookup::Absent => return Ok(None),
+                Lookup::Unclear => {}
+            }
+        }
+        self.seek_in(block.into_shared(), handle, target, same)
+    }
+
+    /// [`Table::get`] in one block, in any order of keys.
+    #[cold]
+    fn seek_in(
+        &self,
+        block: Arc<Block>,
+        handle: BlockHandle,
+        target: &[u8],
+        same: impl FnOnce(&[u8]) -> bool,
+    ) -> Result<Option<Hit>> {
+        let mut entries = BlockIter::new(Arc::clone(&block), self.context.order.clone());
+        entries.seek(target);
         if let Some(flaw) = entries.flaw() {
             return Err(self.block_flaw(handle, flaw));
         }
         // A separator may lie above every key of its block, but never above a version of a key that the next block
         // has: there is nothing to find behind.
-        Ok(None)
+        if !entries.valid() || !same(entries.key()) {
+            return Ok(None);
+        }
+        let (trailer, value) = (key::trailer(entries.key()), entries.value_range());
+        Ok(Some(Hit { trailer, block: BlockRef::Shared(block), value }))
     }
 
     /// A walk over the table.
     pub(crate) fn iter(self: &Arc<Self>, read: BlockRead) -> TableIter {
-        TableIter { index: self.index_iter(), table: Arc::clone(self), read, block: None, damage: None }
+        TableIter { table: Arc::clone(self), read, at: 0, block: None, inside: false, damage: None }
     }
 
     /// About where in the file the data of `key` begins, in bytes.
     pub(crate) fn approximate_offset(&self, key: &[u8]) -> u64 {
-        let mut index = self.index_iter();
-        index.seek(key);
-        let handle = if index.valid() { BlockHandle::decode(index.value()).ok() } else { None };
+        let at = self.index.find(key);
+        let handle = if at < self.index.len() { self.index.handle(at, &self.path).ok() } else { None };
         // Behind the last key: the metaindex stands right behind the data.
-        handle.map_or(self.metaindex.offset, |(handle, _)| handle.offset)
+        handle.map_or(self.metaindex.offset, |handle| handle.offset)
     }
 
-    fn index_iter(&self) -> BlockIter {
-        BlockIter::new(Arc::clone(&self.index), Arc::clone(&self.context.order))
-    }
-
-    fn index_status(&self, index: &BlockIter) -> Result<()> {
-        index
-            .flaw()
-            .map_or(Ok(()), |flaw| Err(Error::corruption(&self.path, None, format!("index block: {flaw}"))))
-    }
-
-    fn handle(&self, index: &BlockIter) -> Result<BlockHandle> {
-        let (handle, _) = BlockHandle::decode(index.value()).map_err(|flaw| {
-            Error::corruption(
-                &self.path,
-                None,
-                format!("index entry '{}': {flaw}", index.key().escape_ascii()),
-            )
-        })?;
-        Ok(handle)
-    }
-
-    fn block_iter(&self, handle: BlockHandle, read: BlockRead) -> Result<BlockIter> {
-        Ok(BlockIter::new(self.block(handle, read)?, Arc::clone(&self.context.order)))
-    }
-
-    fn block(&self, handle: BlockHandle, read: BlockRead) -> Result<Arc<Block>> {
-        let instance = if mutant!(CacheKeyShared) { 0 } else { self.context.instance };
-        let key = BlockKey { instance, table: self.number, offset: handle.offset };
-        if let Some(block) = self.context.cache.get(&key) {
+    fn block(&self, at: usize, handle: BlockHandle, read: BlockRead) -> Result<BlockRef> {
+        if let Some(block) = self.blocks.get(at, handle.offset) {
             return Ok(block);
         }
-        let block = Arc::new(fetch(&*self.file, &self.path, handle)?);
+        let block = Arc::new(fetch(&*self.file, &self.path, handle)?.prepared(&self.context.order));
         if read.fill_cache {
-            self.context.cache.insert(key, Arc::clone(&block));
+            self.blocks.insert(at, handle.offset, &block);
         }
-        Ok(block)
+        Ok(BlockRef::Shared(block))
     }
 
     fn block_flaw(&self, handle: BlockHandle, flaw: &Flaw) -> Error {
@@ -234,8 +260,12 @@ fn short(path: &std::path::Path, at: u64, have: usize, need: usize) -> Error {
 pub(crate) struct TableIter {
     table: Arc<Table>,
     read: BlockRead,
-    index: BlockIter,
+    /// The block that it is in, or was in last; their number behind the last.
+    at: usize,
+    /// Made with the first block, and taken along to the others.
     block: Option<BlockIter>,
+    /// `block` is in block `at`.
+    inside: bool,
     damage: Option<Error>,
 }
 
@@ -244,109 +274,120 @@ impl TableIter {
         self.damage.get_or_insert(error);
     }
 
-    /// Loads the block that the index stands at, or none.
-    fn enter(&mut self) {
+    /// Goes to block `at`, and there where `seek` says.
+    fn enter(&mut self, at: usize, seek: impl FnOnce(&mut BlockIter)) {
         self.leave();
-        if !self.index.valid() {
-            return;
+        self.at = at;
+        if at >= self.table.index.len() {
+            return self.table.index.check_end(&self.table.path).unwrap_or_else(|error| self.note(error));
         }
-        let entered =
-            self.table.handle(&self.index).and_then(|handle| self.table.block_iter(handle, self.read));
-        match entered {
-            Ok(block) => self.block = Some(block),
+        let table = &self.table;
+        let handle = table.index.handle(at, &table.path);
+        match handle.and_then(|handle| table.block(at, handle, self.read)) {
+            Ok(block) => {
+                let block = block.into_shared();
+                let entries = match &mut self.block {
+                    Some(entries) => {
+                        entries.enter(block);
+                        entries
+                    }
+                    none => none.insert(BlockIter::new(block, table.context.order.clone())),
+                };
+                self.inside = true;
+                seek(entries);
+            }
             Err(error) => self.note(error),
         }
     }
 
-    /// Drops the present block, keeping what was wrong with it.
+    /// Leaves the present block, keeping what was wrong with it.
     fn leave(&mut self) {
-        if let Some(flaw) = self.block.take().and_then(|block| block.flaw().cloned()) {
-            let handle = self.table.handle(&self.index).unwrap_or(self.table.metaindex);
-            let error = self.table.block_flaw(handle, &flaw);
+        if let Err(error) = self.block_status() {
             self.note(error);
+        }
+        self.block.iter_mut().for_each(BlockIter::leave);
+        self.inside = false;
+    }
+
+    fn block_status(&self) -> Result<()> {
+        match self.block.as_ref().and_then(BlockIter::flaw) {
+            Some(flaw) if self.inside => {
+                let handle = self.table.index.handle(self.at, &self.table.path)?;
+                Err(self.table.block_flaw(handle, flaw))
+            }
+            _ => Ok(()),
         }
     }
 
     /// Moves on to the following blocks until there is an entry.
     fn skip_forward(&mut self) {
-        while !self.valid() && self.index.valid() {
-            self.leave();
-            self.index.next();
-            self.enter();
-            self.block.iter_mut().for_each(BlockIter::seek_to_first);
+        while !self.valid() && self.at < self.table.index.len() {
+            self.enter(self.at + 1, BlockIter::seek_to_first);
         }
     }
 
     fn skip_backward(&mut self) {
-        while !self.valid() && self.index.valid() {
-            self.leave();
-            self.index.prev();
-            self.enter();
-            self.block.iter_mut().for_each(BlockIter::seek_to_last);
+        while !self.valid() && self.at > 0 {
+            self.enter(self.at - 1, BlockIter::seek_to_last);
         }
     }
 }
 
 impl InternalIterator for TableIter {
+    #[inline]
     fn valid(&self) -> bool {
         self.block.as_ref().is_some_and(BlockIter::valid)
     }
 
     fn seek_to_first(&mut self) {
-        self.leave();
-        self.index.seek_to_first();
-        self.enter();
-        self.block.iter_mut().for_each(BlockIter::seek_to_first);
+        self.enter(0, BlockIter::seek_to_first);
         self.skip_forward();
     }
 
     fn seek_to_last(&mut self) {
-        self.leave();
-        self.index.seek_to_last();
-        self.enter();
-        self.block.iter_mut().for_each(BlockIter::seek_to_last);
+        let count = self.table.index.len();
+        // Behind a broken index there may be more.
+        self.enter(count, |_| ());
         self.skip_backward();
     }
 
     fn seek(&mut self, target: &[u8]) {
-        self.leave();
-        self.index.seek(target);
-        self.enter();
-        self.block.iter_mut().for_each(|block| block.seek(target));
+        let at = self.table.index.find(target);
+        if self.inside && at == self.at {
+            self.block.iter_mut().for_each(|block| block.seek(target));
+        } else {
+            self.enter(at, |block| block.seek(target));
+        }
         self.skip_forward();
     }
 
+    #[inline]
     fn next(&mut self) {
         self.block.iter_mut().for_each(BlockIter::next);
-        self.skip_forward();
+        if !self.valid() {
+            self.skip_forward();
+        }
     }
 
+    #[inline]
     fn prev(&mut self) {
         self.block.iter_mut().for_each(BlockIter::prev);
-        self.skip_backward();
+        if !self.valid() {
+            self.skip_backward();
+        }
     }
 
+    #[inline]
     fn key(&self) -> &[u8] {
         self.block.as_ref().map_or(&[], BlockIter::key)
     }
 
+    #[inline]
     fn value(&self) -> &[u8] {
         self.block.as_ref().map_or(&[], BlockIter::value)
     }
 
     fn status(&self) -> Result<()> {
-        if let Some(error) = &self.damage {
-            return Err(error.clone());
-        }
-        if let Some(flaw) = self.block.as_ref().and_then(BlockIter::flaw) {
-            let handle = self.table.handle(&self.index).unwrap_or(self.table.metaindex);
-            return Err(self.table.block_flaw(handle, flaw));
-        }
-        self.table.index_status(&self.index)
+        self.damage.clone().map_or_else(|| self.block_status(), Err)
     }
-}
-
-/// True if `internal_key` is a version of `user_key`.
-pub(crate) fn is_version_of(comparator: &InternalComparator, internal_key: &[u8], user_key: &[u8]) -> bool {
-    comparator.user().compare(key::user_key(internal_key), user_key).is_eq()
 }

@@ -13,7 +13,7 @@ use terrace_format::filename::FileName;
 use super::reader::{Table, TableContext};
 use crate::error::{Error, Result};
 use crate::options::Options;
-use crate::sync::{Arc, ArcSwapOption, AtomicBool, Mutex, Ordering, Weak};
+use crate::sync::{Arc, ArcSwapOption, AtomicBool, Guard, Mutex, Ordering, Weak};
 
 /// The place of one table.
 #[derive(Default)]
@@ -21,6 +21,18 @@ pub(crate) struct TableSlot {
     table: ArcSwapOption<Table>,
     /// Set by every use, cleared by the hand of the clock.
     used: AtomicBool,
+}
+
+impl TableSlot {
+    /// The table, if it is open.
+    fn used(&self) -> Guard<Option<Arc<Table>>> {
+        let table = self.table.load();
+        // A plain store would make readers of one table fight for its cache line.
+        if table.is_some() && !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
+        table
+    }
 }
 
 /// The open tables of one database.
@@ -44,13 +56,28 @@ impl TableCache {
 
     /// The table of file `number`, of `size` bytes, whose slot is `slot`.
     pub(crate) fn table(&self, slot: &Arc<TableSlot>, number: u64, size: u64) -> Result<Arc<Table>> {
-        if let Some(table) = &*slot.table.load() {
-            // A plain store would make readers of one table fight for its cache line.
-            if !slot.used.load(Ordering::Relaxed) {
-                slot.used.store(true, Ordering::Relaxed);
-            }
-            return Ok(Arc::clone(table));
+        match &*slot.used() {
+            Some(table) => Ok(Arc::clone(table)),
+            None => self.fill(slot, number, size),
         }
+    }
+
+    /// What `read` gives of that table, which is not kept: so readers of one table do not meet at its count.
+    pub(crate) fn read<T>(
+        &self,
+        slot: &Arc<TableSlot>,
+        number: u64,
+        size: u64,
+        read: impl FnOnce(&Table) -> Result<T>,
+    ) -> Result<T> {
+        match &*slot.used() {
+            Some(table) => read(table),
+            None => read(&*self.fill(slot, number, size)?),
+        }
+    }
+
+    #[cold]
+    fn fill(&self, slot: &Arc<TableSlot>, number: u64, size: u64) -> Result<Arc<Table>> {
         let table = Arc::new(self.open(number, size)?);
         slot.table.store(Some(Arc::clone(&table)));
         self.admit(slot);

@@ -115,7 +115,7 @@ impl TableWalk<'_> {
         if let Err(flaw) = index.check_searches() {
             hidden(meet, self.corruption(0, flaw.to_string()), "index")?;
         }
-        let mut index = BlockIter::new(Arc::new(index), Arc::new(self.order.clone()));
+        let mut index = BlockIter::new(Arc::new(index), self.order);
         let mut blocks =
             Blocks { walk: self, filter, last: Vec::new(), separator: Vec::new(), exact: false, end: 0 };
         index.seek_to_first();
@@ -179,7 +179,7 @@ impl Blocks<'_> {
     fn entries(&mut self, block: Block, at: BlockHandle, separator: &[u8], meet: Meet<'_>) -> Result<()> {
         let order = self.walk.order;
         let unfound = block.check_searches().err().map(|flaw| flaw.to_string());
-        let mut entries = BlockIter::new(Arc::new(block), Arc::new(order.clone()));
+        let mut entries = BlockIter::new(Arc::new(block), order);
         // One report of a kind for a block is enough.
         let (mut disorder, mut above, mut below, mut denied) = (None, None, None, None);
         entries.seek_to_first();

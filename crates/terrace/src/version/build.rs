@@ -54,7 +54,7 @@ impl Builder {
                 });
                 check_disjoint(&files, order, level, path)?;
             }
-            next.levels[level] = files;
+            next.set_level(level, files);
         }
         Ok(next)
     }

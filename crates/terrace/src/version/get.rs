@@ -1,32 +1,29 @@
 //! Look-ups in the tables of a version.
 
 use terrace_format::edit::LEVELS;
-use terrace_format::key::{self, Kind, ParsedKey, Sequence};
+use terrace_format::key::{self, Kind};
 
 use super::{FileMeta, Version};
 use crate::error::{Error, Result};
-use crate::memtable::Found;
 use crate::sync::{Arc, AtomicI64, Ordering};
-use crate::tables::{BlockRead, TableCache, is_version_of};
+use crate::tables::{BlockRead, Hit, TableCache};
 
 /// A file that many look-ups passed through in vain, and its level.
 pub(crate) type WornFile = (usize, Arc<FileMeta>);
 
 impl Version {
-    /// The newest version of `user_key` with a number up to `sequence`, and a file that this look-up wore out.
+    /// The newest version of the user key of `target` at or behind `target`, and a file that this look-up wore out.
     ///
     /// On level 0 every file that may hold the key is asked, and the greatest sequence number counts. (LevelDB takes
     /// the file with the greatest number, which after its own repair may hold older data.)
     pub(crate) fn get(
         &self,
-        user_key: &[u8],
-        sequence: Sequence,
+        target: &[u8],
         tables: &TableCache,
         read: BlockRead,
-    ) -> Result<(Option<Found>, Option<WornFile>)> {
-        let mut search =
-            Search { version: self, tables, read, user_key, target: Vec::new(), first: None, asked: 0 };
-        key::append(&mut search.target, user_key, sequence, Kind::SEEK);
+    ) -> Result<(Option<Hit>, Option<WornFile>)> {
+        let user_key = key::user_key(target);
+        let mut search = Search { version: self, tables, read, user_key, target, first: None, asked: 0 };
         let found = search.run()?;
         Ok((found, search.worn()))
     }
@@ -50,14 +47,17 @@ impl Version {
     ) -> impl Iterator<Item = &'a Arc<FileMeta>> {
         let files = match level {
             0 => &self.levels[0][..],
+            _ if self.levels[level].is_empty() => &[],
             _ => {
                 let index = self.find(level, target);
                 self.levels[level].get(index..index + 1).unwrap_or_default()
             }
         };
         files.iter().filter(move |file| {
-            self.user().compare(user_key, file.smallest.user_key()).is_ge()
-                && self.user().compare(user_key, file.largest.user_key()).is_le()
+            // On a sorted level that it does not end before is known.
+            let ends_before = || self.comparator.compare_user_keys(file.largest.user_key(), user_key).is_lt();
+            self.comparator.compare_user_keys(file.smallest.user_key(), user_key).is_le()
+                && (level > 0 || !ends_before())
         })
     }
 }
@@ -78,22 +78,21 @@ struct Search<'a> {
     tables: &'a TableCache,
     read: BlockRead,
     user_key: &'a [u8],
-    target: Vec<u8>,
-    first: Option<WornFile>,
+    target: &'a [u8],
+    first: Option<(usize, &'a Arc<FileMeta>)>,
     asked: usize,
 }
 
-impl Search<'_> {
-    fn run(&mut self) -> Result<Option<Found>> {
+impl<'a> Search<'a> {
+    fn run(&mut self) -> Result<Option<Hit>> {
         for level in 0..LEVELS {
-            let mut newest: Option<Found> = None;
-            for file in self.version.candidates(level, &self.target, self.user_key) {
-                if self.asked == 0 {
-                    self.first = Some((level, Arc::clone(file)));
-                }
+            let mut newest: Option<Hit> = None;
+            let version: &'a Version = self.version;
+            for file in version.candidates(level, self.target, self.user_key) {
+                self.first.get_or_insert((level, file));
                 self.asked += 1;
                 if let Some(found) = self.ask(file)?
-                    && newest.as_ref().is_none_or(|newest| newest.sequence < found.sequence)
+                    && newest.as_ref().is_none_or(|newest| newest.trailer < found.trailer)
                 {
                     newest = Some(found);
                 }
@@ -105,22 +104,29 @@ impl Search<'_> {
         Ok(None)
     }
 
-    fn ask(&self, file: &FileMeta) -> Result<Option<Found>> {
-        let table = self.tables.table(&file.slot, file.number, file.size)?;
-        table.get(&self.target, self.read, |internal_key, value| {
-            if !is_version_of(&self.version.comparator, internal_key, self.user_key) {
-                return Ok(None);
-            }
-            let ParsedKey { sequence, kind, .. } = key::parse(internal_key).map_err(|flaw| {
-                let what =
-                    format!("{flaw}, in the key '{}' of table {}", internal_key.escape_ascii(), file.number);
-                Error::corruption("database".as_ref(), None, what)
-            })?;
-            Ok(Some(Found { sequence, value: (kind == Kind::Put).then(|| value.to_vec()) }))
-        })
+    fn ask(&self, file: &FileMeta) -> Result<Option<Hit>> {
+        let comparator = &self.version.comparator;
+        let same = |key: &[u8]| comparator.compare_user_keys(key::user_key(key), self.user_key).is_eq();
+        let found = self
+            .tables
+            .read(&file.slot, file.number, file.size, |table| table.get(self.target, self.read, same))?;
+        match &found {
+            Some(hit) if Kind::from_byte(hit.trailer as u8).is_none() => Err(Error::corruption(
+                "database".as_ref(),
+                None,
+                format!(
+                    "value type {}, expected 0 or 1, in the key '{}' of table {}",
+                    hit.trailer as u8,
+                    self.user_key.escape_ascii(),
+                    file.number
+                ),
+            )),
+            _ => Ok(found),
+        }
     }
 
     fn worn(self) -> Option<WornFile> {
-        if self.asked > 1 { wear(self.first?) } else { None }
+        let (level, file) = self.first.filter(|_| self.asked > 1)?;
+        wear((level, Arc::clone(file)))
     }
 }

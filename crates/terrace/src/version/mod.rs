@@ -20,10 +20,12 @@ pub(crate) use manifest::{Manifest, set_current};
 pub(crate) use set::{MAX_FILE_NUMBER, MAX_STRAY_NUMBER, Recovered, VersionSet, is_guarded, read_current};
 
 use std::fmt;
+use std::ops::Range;
 
 use terrace_format::comparator::Comparator;
 use terrace_format::edit::{LEVELS, NewFile};
 use terrace_format::key::{InternalComparator, InternalKey};
+use terrace_format::order::{Heads, Order};
 
 use crate::error::Result;
 use crate::iter::{ConcatIter, Runs, Source};
@@ -86,6 +88,9 @@ pub(crate) struct Version {
     pub(crate) comparator: InternalComparator,
     /// Level 0 from the newest file to the oldest; the others in key order.
     pub(crate) levels: [Vec<Arc<FileMeta>>; LEVELS],
+    /// Of the greatest keys of the files of each sorted level, if the order has any.
+    heads: [Option<Heads>; LEVELS],
+    order: Order,
 }
 
 /// A range of user keys, both ends included; an open end is None.
@@ -97,7 +102,16 @@ pub(crate) struct KeyRange<'a> {
 
 impl Version {
     pub(crate) fn empty(comparator: InternalComparator) -> Version {
-        Version { comparator, levels: Default::default() }
+        let order = Order::from(&comparator);
+        Version { comparator, levels: Default::default(), heads: Default::default(), order }
+    }
+
+    /// Sets the files of a level, in the order said at `levels`.
+    fn set_level(&mut self, level: usize, files: Vec<Arc<FileMeta>>) {
+        if level > 0 {
+            self.heads[level] = Heads::new(&self.order, files.iter().map(|file| file.largest.as_bytes()));
+        }
+        self.levels[level] = files;
     }
 
     fn user(&self) -> &dyn Comparator {
@@ -113,8 +127,14 @@ impl Version {
 
     /// The index of the first file of a sorted level whose greatest key is not below `target`.
     pub(crate) fn find(&self, level: usize, target: &[u8]) -> usize {
-        self.levels[level]
-            .partition_point(|file| self.comparator.compare(file.largest.as_bytes(), target).is_lt())
+        let files = &self.levels[level];
+        let open = match &self.heads[level] {
+            Some(heads) => heads.like(&self.order, target),
+            None => 0..files.len(),
+        };
+        let start = open.start;
+        let below = |file: &Arc<FileMeta>| self.order.compare(file.largest.as_bytes(), target).is_lt();
+        start + files[open].partition_point(below)
     }
 
     /// True if a file of `level` holds keys in `range`.
@@ -160,13 +180,20 @@ impl Version {
         }))
     }
 
-    /// The runs of this version, newest first, for a merge.
-    pub(crate) fn sources(&self, tables: &Arc<TableCache>, read: BlockRead) -> Vec<Source> {
-        (0..LEVELS).flat_map(|level| self.runs(level, self.levels[level].clone(), tables, read)).collect()
+    /// The runs of this version, newest first, for a merge: each file of level 0 by itself, those of another level all
+    /// together. Tables are opened when they are come to, and one that can't be opened is damage met on the way.
+    pub(crate) fn sources(self: &Arc<Self>, tables: &Arc<TableCache>, read: BlockRead) -> Vec<Source> {
+        let sorted = |level: &usize| *level > 0 && !self.levels[*level].is_empty();
+        let each = (0..self.levels[0].len()).map(|i| (0, i..i + 1));
+        let levels = (0..LEVELS).filter(sorted).map(|level| (level, 0..self.levels[level].len()));
+        let source = |(level, range)| {
+            let files = Files::OfVersion(Arc::clone(self), level, range);
+            Source::Level(ConcatIter::new(Arc::new(Run { files, tables: Arc::clone(tables), read })))
+        };
+        each.chain(levels).map(source).collect()
     }
 
-    /// `files` of one level as runs: on level 0 each by itself, on the others all together. Tables are opened when
-    /// they are come to, and one that can't be opened is damage met on the way.
+    /// `files` of one level as runs, as [`Version::sources`] would make them.
     pub(crate) fn runs(
         &self,
         level: usize,
@@ -180,8 +207,8 @@ impl Version {
             _ => vec![files],
         };
         let source = |files| {
-            let run = SortedFiles { files, tables: Arc::clone(tables), read };
-            Source::Level(ConcatIter::new(self.comparator.clone(), Arc::new(run)))
+            let files = Files::Some(self.comparator.clone(), files);
+            Source::Level(ConcatIter::new(Arc::new(Run { files, tables: Arc::clone(tables), read })))
         };
         runs.into_iter().map(source).collect()
     }
@@ -198,8 +225,9 @@ impl Version {
                         break;
                     }
                 } else {
-                    offset +=
-                        tables.table(&file.slot, file.number, file.size)?.approximate_offset(key.as_bytes());
+                    offset += tables.read(&file.slot, file.number, file.size, |table| {
+                        Ok(table.approximate_offset(key.as_bytes()))
+                    })?;
                 }
             }
         }
@@ -207,24 +235,46 @@ impl Version {
     }
 }
 
-/// Files of one sorted level, as a run.
-struct SortedFiles {
-    files: Vec<Arc<FileMeta>>,
+/// Files that do not overlap, as a run.
+struct Run {
+    files: Files,
     tables: Arc<TableCache>,
     read: BlockRead,
 }
 
-impl Runs for SortedFiles {
+enum Files {
+    /// A range of a level's files, on level 0 a single one.
+    OfVersion(Arc<Version>, usize, Range<usize>),
+    Some(InternalComparator, Vec<Arc<FileMeta>>),
+}
+
+impl Run {
+    fn files(&self) -> &[Arc<FileMeta>] {
+        match &self.files {
+            Files::OfVersion(version, level, range) => &version.levels[*level][range.clone()],
+            Files::Some(_, files) => files,
+        }
+    }
+}
+
+impl Runs for Run {
     fn len(&self) -> usize {
-        self.files.len()
+        self.files().len()
     }
 
-    fn largest(&self, i: usize) -> &[u8] {
-        self.files[i].largest.as_bytes()
+    fn find(&self, target: &[u8]) -> usize {
+        let below = |order: &InternalComparator| {
+            self.files().partition_point(|file| order.compare(file.largest.as_bytes(), target).is_lt())
+        };
+        match &self.files {
+            Files::OfVersion(version, 0, _) => below(&version.comparator),
+            Files::OfVersion(version, level, _) => version.find(*level, target),
+            Files::Some(order, _) => below(order),
+        }
     }
 
     fn open(&self, i: usize) -> Result<TableIter> {
-        let file = &self.files[i];
+        let file = &self.files()[i];
         Ok(self.tables.table(&file.slot, file.number, file.size)?.iter(self.read))
     }
 }

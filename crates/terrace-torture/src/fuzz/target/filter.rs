@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use terrace_format::filter::{Bloom, FilterPolicy, OfUserKeys};
-use terrace_format::filter_block::{FilterBlock, FilterBlockBuilder};
+use terrace_format::filter_block::{FilterBlock, FilterBlockBuilder, Filters};
 
 use crate::fuzz::Target;
 use crate::fuzz::form::Form;
@@ -18,7 +18,7 @@ pub(super) const TARGET: Target = Target {
 };
 
 fn seeds() -> Vec<Vec<u8>> {
-    let mut builder = FilterBlockBuilder::new(Arc::new(Bloom::new(10)));
+    let mut builder = FilterBlockBuilder::new(Filters::OfRanges(Arc::new(Bloom::new(10))));
     for (offset, key) in [(0, "apple"), (100, "banana"), (9000, "cherry")] {
         builder.start_block(offset);
         builder.add(key.as_bytes());
@@ -45,7 +45,7 @@ fn run(input: &[u8]) {
 /// Takes the input for offsets and keys.
 fn built(input: &[u8]) {
     let policy: Arc<dyn FilterPolicy> = Arc::new(Bloom::new(input.first().copied().unwrap_or(0).into()));
-    let mut builder = FilterBlockBuilder::new(Arc::clone(&policy));
+    let mut builder = FilterBlockBuilder::new(Filters::OfRanges(Arc::clone(&policy)));
     let (mut offset, mut keys) = (0, Vec::new());
     for chunk in input.chunks(7).take(100) {
         offset += u64::from(chunk[0]) * 40;

@@ -1,0 +1,185 @@
+//! Orders that the code can see through, and searches that use it.
+//!
+//! Nearly every database has bytewise keys. Then no comparator need be called, and of sorted keys a few bytes each
+//! decide nearly every search:
+//!
+//! ```text
+//!   keys     user/0017/mail    user/0017/name    user/0042/mail    user/1093/mail
+//!   prefix   user/
+//!   heads    "0017/mai"        "0017/nam"        "0042/mai"        "1093/mai"       u64 each, big-endian
+//! ```
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::comparator::{Bytewise, Comparator};
+use crate::key::{self, InternalComparator};
+
+/// An order of keys.
+#[derive(Clone)]
+pub enum Order {
+    /// Of the keys' bytes.
+    Bytes,
+    /// Of internal keys: the bytes of their user keys, and then the newer one first.
+    Internal,
+    /// What a comparator says.
+    Other(Arc<dyn Comparator>),
+}
+
+impl Order {
+    /// The order of `a` and `b`.
+    #[inline]
+    pub fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        match self {
+            Order::Bytes => a.cmp(b),
+            Order::Internal => {
+                key::user_key(a).cmp(key::user_key(b)).then_with(|| key::trailer(b).cmp(&key::trailer(a)))
+            }
+            Order::Other(comparator) => comparator.compare(a, b),
+        }
+    }
+
+    /// The bytes of `key` that come first in the order, if bytes do.
+    fn bytes<'a>(&self, key: &'a [u8]) -> Option<&'a [u8]> {
+        match self {
+            Order::Bytes => Some(key),
+            Order::Internal => Some(key::user_key(key)),
+            Order::Other(_) => None,
+        }
+    }
+}
+
+impl fmt::Debug for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Order::Bytes => "Bytes",
+            Order::Internal => "Internal",
+            Order::Other(comparator) => comparator.name(),
+        })
+    }
+}
+
+impl From<Arc<dyn Comparator>> for Order {
+    /// Only the bytewise order goes by its name.
+    fn from(comparator: Arc<dyn Comparator>) -> Order {
+        if comparator.name() == Bytewise.name() { Order::Bytes } else { Order::Other(comparator) }
+    }
+}
+
+impl From<&InternalComparator> for Order {
+    fn from(comparator: &InternalComparator) -> Order {
+        if comparator.is_bytewise() { Order::Internal } else { Order::Other(Arc::new(comparator.clone())) }
+    }
+}
+
+/// The heads of sorted keys: what a search looks at before it looks at a key.
+#[derive(Debug, Default)]
+pub struct Heads {
+    /// What every key begins with.
+    prefix: Box<[u8]>,
+    heads: Box<[u64]>,
+}
+
+impl Heads {
+    /// Of `keys`. None if bytes say nothing in `order`.
+    pub fn new<'a>(order: &Order, keys: impl Iterator<Item = &'a [u8]> + Clone) -> Option<Heads> {
+        let mut bytes = keys.clone().map_while(|key| order.bytes(key));
+        let Some(first) = bytes.next() else {
+            return (keys.count() == 0).then(Heads::default);
+        };
+        let shared = bytes.fold(first.len(), |shared, key| common_prefix(&first[..shared], key));
+        let heads = keys.filter_map(|key| order.bytes(key)).map(|key| head(&key[shared..])).collect();
+        Some(Heads { prefix: first[..shared].into(), heads })
+    }
+
+    /// The keys that heads can't tell from `target`, of the order that they were made with: those before are below it,
+    /// those behind are above. If the keys do not rise, any range of them.
+    #[inline]
+    pub fn like(&self, order: &Order, target: &[u8]) -> Range<usize> {
+        let Some(bytes) = order.bytes(target) else { return 0..self.heads.len() };
+        let shared = bytes.len().min(self.prefix.len());
+        match bytes[..shared].cmp(&self.prefix) {
+            Ordering::Less => 0..0,
+            Ordering::Greater => self.heads.len()..self.heads.len(),
+            Ordering::Equal => {
+                let head = head(&bytes[shared..]);
+                let start = self.heads.partition_point(|&h| h < head);
+                let same = match self.heads.get(start) {
+                    Some(&h) if h == head => self.heads[start..].partition_point(|&h| h == head),
+                    _ => 0,
+                };
+                start..start + same
+            }
+        }
+    }
+}
+
+/// The first eight bytes as a number that sorts as they do; zeros stand for what is missing.
+#[inline]
+fn head(bytes: &[u8]) -> u64 {
+    match bytes.first_chunk() {
+        Some(chunk) => u64::from_be_bytes(*chunk),
+        None => bytes.iter().rev().fold(0, |head, &byte| head >> 8 | u64::from(byte) << 56),
+    }
+}
+
+/// How many bytes `a` and `b` have in common from the start.
+#[inline]
+pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    let mut same = 0;
+    for (x, y) in a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0) {
+        let differ = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
+        if differ != 0 {
+            return same + (differ.trailing_zeros() / 8) as usize;
+        }
+        same += 8;
+    }
+    same + a[same..].iter().zip(&b[same..]).take_while(|(a, b)| a == b).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::comparator::bytewise;
+    use crate::key::{InternalKey, Kind};
+
+    fn few_bytes() -> impl Strategy<Value = Vec<u8>> {
+        proptest::collection::vec(prop_oneof![Just(0u8), Just(b'a'), Just(0xff)], 0..12)
+    }
+
+    proptest! {
+        #[test]
+        fn heads_agree_with_the_order(mut keys in proptest::collection::vec(few_bytes(), 0..40), target in few_bytes()) {
+            keys.sort();
+            let heads = Heads::new(&Order::Bytes, keys.iter().map(Vec::as_slice)).unwrap();
+            let like = heads.like(&Order::Bytes, &target);
+            prop_assert!(keys[..like.start].iter().all(|key| *key < target));
+            prop_assert!(keys[like.end..].iter().all(|key| *key > target));
+        }
+
+        #[test]
+        fn prefixes(a in few_bytes(), b in few_bytes()) {
+            prop_assert_eq!(common_prefix(&a, &b), a.iter().zip(&b).take_while(|(a, b)| a == b).count());
+        }
+
+        #[test]
+        fn internal_keys_compare_as_their_comparator_says(
+            a in few_bytes(), b in few_bytes(), older in 0u64..3, newer in 0u64..3,
+        ) {
+            let comparator = InternalComparator::new(bytewise());
+            let (a, b) = (InternalKey::new(&a, older, Kind::Put), InternalKey::new(&b, newer, Kind::Delete));
+            let (a, b) = (a.as_bytes(), b.as_bytes());
+            prop_assert_eq!(Order::from(&comparator).compare(a, b), comparator.compare(a, b));
+        }
+    }
+
+    #[test]
+    fn no_heads_where_bytes_say_nothing() {
+        let order = Order::Other(bytewise());
+        assert!(Heads::new(&order, [b"a".as_slice()].into_iter()).is_none());
+    }
+}

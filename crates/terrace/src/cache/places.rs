@@ -1,0 +1,291 @@
+//! Which values stay in memory: a place for each, and two queues that decide which places are emptied.
+//!
+//! ```text
+//!   table ── places  [ value | none | value | ... ]     a hit is one load: no search, no lock
+//!                        ^               ^
+//!   new ──> small queue ─┼─ used? ──> main queue ─┬─ not used since: emptied
+//!                        └─ not: emptied          └─ used: once more round
+//! ```
+//!
+//! S3-FIFO (Yang et al., SOSP 2023): what was used only once leaves by the small queue, a tenth of the room, so that a
+//! scan does not displace what look-ups use. A place that comes back soon after it left goes to the main queue at once;
+//! the paper's list of such ghosts is a mark in the place here.
+//!
+//! Readers load a place and mark it, nothing else. Places are filled and emptied under the lock of the queues. Each
+//! filled place has one entry in a queue; an entry whose place was emptied by [`Places::close`] is passed over.
+
+use std::collections::VecDeque;
+
+use crate::sync::{Arc, ArcSwapOption, AtomicU64, Guard, Mutex, Ordering};
+
+/// A value that was found: it stays until this is dropped, whatever happens to its place.
+pub(crate) type Found<V> = Guard<Option<Arc<V>>>;
+
+/// Values of all owners together, up to a weight.
+pub(crate) struct Store<V> {
+    capacity: usize,
+    weigh: fn(&V) -> usize,
+    queues: Mutex<Queues<V>>,
+}
+
+/// The places of one owner.
+pub(crate) struct Places<V> {
+    store: Arc<Store<V>>,
+    places: Box<[Place<V>]>,
+}
+
+struct Place<V> {
+    value: ArcSwapOption<V>,
+    /// With a value: how often it was used, up to [`USES_MAX`]. Without one: when it was emptied, above that; or 0.
+    mark: AtomicU64,
+}
+
+const USES_MAX: u64 = 3;
+
+struct Queues<V> {
+    small: VecDeque<Entry<V>>,
+    main: VecDeque<Entry<V>>,
+    /// Of the entries in the small queue.
+    small_weight: usize,
+    /// Of the filled places, and their number.
+    weight: usize,
+    filled: usize,
+    /// How many places were emptied so far, for lack of use.
+    emptied: u64,
+}
+
+struct Entry<V> {
+    owner: Arc<Places<V>>,
+    at: usize,
+    weight: usize,
+}
+
+impl<V> Entry<V> {
+    fn place(&self) -> &Place<V> {
+        &self.owner.places[self.at]
+    }
+}
+
+impl<V> Store<V> {
+    pub(crate) fn new(capacity: usize, weigh: fn(&V) -> usize) -> Arc<Store<V>> {
+        let queues = Queues {
+            small: VecDeque::new(),
+            main: VecDeque::new(),
+            small_weight: 0,
+            weight: 0,
+            filled: 0,
+            emptied: 0,
+        };
+        Arc::new(Store { capacity, weigh, queues: Mutex::new(queues) })
+    }
+
+    /// `count` empty places.
+    pub(crate) fn places(self: &Arc<Self>, count: usize) -> Arc<Places<V>> {
+        let place = |_| Place { value: ArcSwapOption::empty(), mark: AtomicU64::new(0) };
+        let count = if self.capacity == 0 { 0 } else { count };
+        Arc::new(Places { store: Arc::clone(self), places: (0..count).map(place).collect() })
+    }
+
+    /// The weight of what is there.
+    pub(crate) fn weight(&self) -> usize {
+        self.queues.lock().weight
+    }
+
+    /// Empties every place.
+    pub(crate) fn clear(&self) {
+        let mut gone = Vec::new();
+        let mut queues = self.queues.lock();
+        while queues.weight > 0 {
+            queues.turn(0, &mut gone);
+        }
+    }
+}
+
+impl<V> Places<V> {
+    /// The value in place `at`, if there is one.
+    pub(crate) fn get(&self, at: usize) -> Option<Found<V>> {
+        let place = self.places.get(at)?;
+        let found = place.value.load();
+        found.as_ref()?;
+        // Uses that are lost between threads change nothing but which value stays. A store that is not needed would make
+        // readers fight for the cache line.
+        let uses = place.mark.load(Ordering::Relaxed);
+        if uses < USES_MAX {
+            place.mark.store(uses + 1, Ordering::Relaxed);
+        }
+        Some(found)
+    }
+
+    /// Fills place `at`, unless it is filled or the value is too heavy for any.
+    pub(crate) fn fill(self: &Arc<Self>, at: usize, value: &Arc<V>) {
+        let Some(place) = self.places.get(at) else { return };
+        let weight = (self.store.weigh)(value);
+        if weight > self.store.capacity {
+            return;
+        }
+        // Declared before the lock, so that what goes is freed behind it.
+        let mut gone = Vec::new();
+        let mut queues = self.store.queues.lock();
+        if place.value.load().is_some() {
+            return;
+        }
+        while queues.weight + weight > self.store.capacity {
+            queues.turn(self.store.capacity / 10, &mut gone);
+        }
+        place.value.store(Some(Arc::clone(value)));
+        let emptied = place.mark.load(Ordering::Relaxed).checked_sub(USES_MAX + 1);
+        place.mark.store(0, Ordering::Relaxed);
+        let recent = queues.main.len() as u64;
+        let back_soon = emptied.is_some_and(|then| queues.emptied.saturating_sub(then) < recent);
+        queues.push(Entry { owner: Arc::clone(self), at, weight }, back_soon);
+        (queues.weight, queues.filled) = (queues.weight + weight, queues.filled + 1);
+    }
+
+    /// Empties all places, which nobody fills again.
+    pub(crate) fn close(&self) {
+        let mut gone = Vec::new();
+        let mut queues = self.store.queues.lock();
+        for place in &self.places {
+            if let Some(value) = place.value.load_full() {
+                place.value.store(None);
+                queues.weight -= (self.store.weigh)(&value);
+                queues.filled -= 1;
+                gone.push(value);
+            }
+        }
+        queues.sweep();
+    }
+}
+
+/// Fewer dead entries than this are not worth a sweep.
+const SWEEP_MIN: usize = 64;
+
+impl<V> Queues<V> {
+    fn push(&mut self, entry: Entry<V>, to_main: bool) {
+        if to_main {
+            self.main.push_back(entry);
+        } else {
+            self.small_weight += entry.weight;
+            self.small.push_back(entry);
+        }
+    }
+
+    /// Takes the next entry of the small queue, if that weighs more than `small_max`, else of the main queue: its place
+    /// is emptied into `gone`, or it goes to the main queue.
+    fn turn(&mut self, small_max: usize, gone: &mut Vec<Arc<V>>) {
+        let from_small = self.small_weight > small_max || self.main.is_empty();
+        let Some(entry) = (if from_small { self.small.pop_front() } else { self.main.pop_front() }) else {
+            return;
+        };
+        if from_small {
+            self.small_weight -= entry.weight;
+        }
+        let place = entry.place();
+        let Some(value) = place.value.load_full() else { return };
+        match place.mark.load(Ordering::Relaxed) {
+            0 => {
+                place.value.store(None);
+                self.emptied += 1;
+                place.mark.store(USES_MAX + 1 + self.emptied, Ordering::Relaxed);
+                (self.weight, self.filled) = (self.weight - entry.weight, self.filled - 1);
+                gone.push(value);
+            }
+            uses => {
+                let left = if from_small { 0 } else { uses - 1 };
+                place.mark.store(left.min(USES_MAX), Ordering::Relaxed);
+                self.push(entry, true);
+            }
+        }
+    }
+
+    /// Drops the entries of closed places when they are more than half of all.
+    fn sweep(&mut self) {
+        if self.small.len() + self.main.len() <= 2 * self.filled + SWEEP_MIN {
+            return;
+        }
+        for queue in [&mut self.small, &mut self.main] {
+            queue.retain(|entry| entry.place().value.load().is_some());
+        }
+        self.small_weight = self.small.iter().map(|entry| entry.weight).sum();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn store(capacity: usize) -> Arc<Store<usize>> {
+        Store::new(capacity, |weight| *weight)
+    }
+
+    /// The places that are filled.
+    fn filled(places: &Places<usize>) -> Vec<usize> {
+        (0..places.places.len()).filter(|&at| places.places[at].value.load().is_some()).collect()
+    }
+
+    #[test]
+    fn the_oldest_goes_first() {
+        let store = store(30);
+        let places = store.places(5);
+        (0..5).for_each(|at| places.fill(at, &Arc::new(10)));
+        assert_eq!((filled(&places), store.weight()), (vec![2, 3, 4], 30));
+    }
+
+    #[test]
+    fn a_scan_does_not_displace_what_is_used() {
+        let store = store(100);
+        let places = store.places(1000);
+        (0..5).for_each(|at| places.fill(at, &Arc::new(10)));
+        (0..5).for_each(|at| assert!(places.get(at).is_some()));
+        (5..1000).for_each(|at| places.fill(at, &Arc::new(10)));
+        assert_eq!(filled(&places)[..5], [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn what_comes_back_soon_stays_longer() {
+        let store = store(100);
+        let places = store.places(1000);
+        (0..10).for_each(|at| places.fill(at, &Arc::new(10)));
+        (0..9).for_each(|at| assert!(places.get(at).is_some()));
+        (10..18).for_each(|at| places.fill(at, &Arc::new(10)));
+        assert!(places.get(10).is_none(), "it left by the small queue");
+        places.fill(10, &Arc::new(10));
+        (20..30).for_each(|at| places.fill(at, &Arc::new(10)));
+        assert!(places.get(10).is_some());
+    }
+
+    #[test]
+    fn too_heavy_for_any_room() {
+        let store = store(10);
+        let places = store.places(1);
+        places.fill(0, &Arc::new(11));
+        assert!(places.get(0).is_none() && store.weight() == 0);
+        let none = super::tests::store(0).places(8);
+        none.fill(0, &Arc::new(0));
+        assert!(none.get(0).is_none());
+    }
+
+    #[test]
+    fn closed_places_leave_room_and_no_entries() {
+        let store = store(1000);
+        for _ in 0..100 {
+            let places = store.places(10);
+            (0..10).for_each(|at| places.fill(at, &Arc::new(10)));
+            let held = places.get(3).unwrap();
+            places.close();
+            assert_eq!((store.weight(), held.as_deref()), (0, Some(&10)));
+        }
+        let queues = store.queues.lock();
+        assert!(queues.small.len() + queues.main.len() <= SWEEP_MIN);
+    }
+
+    #[test]
+    fn cleared() {
+        let store = store(100);
+        let places = store.places(10);
+        (0..10).for_each(|at| places.fill(at, &Arc::new(10)));
+        assert!(places.get(7).is_some());
+        store.clear();
+        assert_eq!((filled(&places), store.weight()), (vec![], 0));
+    }
+}
