@@ -14,7 +14,6 @@ use crate::tables::BlockRead;
 use crate::version::WornFile;
 
 impl Engine {
-<<<<<<< HEAD
     pub(super) fn get(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Vec<u8>>> {
         let value = self.look_up(key, options)?;
         Ok(if mutant!(OneInAMillion) { now_and_then_wrong(value) } else { value })
