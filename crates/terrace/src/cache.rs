@@ -166,7 +166,7 @@ impl BlockCache {
 
 /// The blocks of one open table that are at hand.
 pub(crate) enum TableBlocks {
-    Here(Arc<Places<Block>>),
+    Here(Places<Block>),
     Elsewhere { store: Arc<dyn BlockStore>, instance: u64, number: u64 },
 }
 
@@ -188,14 +188,6 @@ impl TableBlocks {
             TableBlocks::Elsewhere { store, instance, number } => {
                 store.insert(&block_key(*instance, *number, offset), CachedBlock(Arc::clone(block)));
             }
-        }
-    }
-}
-
-impl Drop for TableBlocks {
-    fn drop(&mut self) {
-        if let TableBlocks::Here(places) = self {
-            places.close();
         }
     }
 }

@@ -12,7 +12,7 @@
 //! the paper's list of such ghosts is a mark in the place here.
 //!
 //! Readers load a place and mark it, nothing else. Places are filled and emptied under the lock of the queues. Each
-//! filled place has one entry in a queue; an entry whose place was emptied by [`Places::close`] is passed over.
+//! filled place has one entry in a queue; an entry whose owner is gone is passed over.
 
 use std::collections::VecDeque;
 
@@ -28,10 +28,10 @@ pub(crate) struct Store<V> {
     queues: Mutex<Queues<V>>,
 }
 
-/// The places of one owner.
+/// The places of one owner. Dropped, it empties them.
 pub(crate) struct Places<V> {
     store: Arc<Store<V>>,
-    places: Box<[Place<V>]>,
+    places: Arc<[Place<V>]>,
 }
 
 struct Place<V> {
@@ -55,14 +55,14 @@ struct Queues<V> {
 }
 
 struct Entry<V> {
-    owner: Arc<Places<V>>,
+    places: Arc<[Place<V>]>,
     at: usize,
     weight: usize,
 }
 
 impl<V> Entry<V> {
     fn place(&self) -> &Place<V> {
-        &self.owner.places[self.at]
+        &self.places[self.at]
     }
 }
 
@@ -80,10 +80,10 @@ impl<V> Store<V> {
     }
 
     /// `count` empty places.
-    pub(crate) fn places(self: &Arc<Self>, count: usize) -> Arc<Places<V>> {
+    pub(crate) fn places(self: &Arc<Self>, count: usize) -> Places<V> {
         let place = |_| Place { value: ArcSwapOption::empty(), mark: AtomicU64::new(0) };
         let count = if self.capacity == 0 { 0 } else { count };
-        Arc::new(Places { store: Arc::clone(self), places: (0..count).map(place).collect() })
+        Places { store: Arc::clone(self), places: (0..count).map(place).collect() }
     }
 
     /// The weight of what is there.
@@ -117,7 +117,7 @@ impl<V> Places<V> {
     }
 
     /// Fills place `at`, unless it is filled or the value is too heavy for any.
-    pub(crate) fn fill(self: &Arc<Self>, at: usize, value: &Arc<V>) {
+    pub(crate) fn fill(&self, at: usize, value: &Arc<V>) {
         let Some(place) = self.places.get(at) else { return };
         let weight = (self.store.weigh)(value);
         if weight > self.store.capacity {
@@ -137,15 +137,16 @@ impl<V> Places<V> {
         place.mark.store(0, Ordering::Relaxed);
         let recent = queues.main.len() as u64;
         let back_soon = emptied.is_some_and(|then| queues.emptied.saturating_sub(then) < recent);
-        queues.push(Entry { owner: Arc::clone(self), at, weight }, back_soon);
+        queues.push(Entry { places: Arc::clone(&self.places), at, weight }, back_soon);
         (queues.weight, queues.filled) = (queues.weight + weight, queues.filled + 1);
     }
+}
 
-    /// Empties all places, which nobody fills again.
-    pub(crate) fn close(&self) {
+impl<V> Drop for Places<V> {
+    fn drop(&mut self) {
         let mut gone = Vec::new();
         let mut queues = self.store.queues.lock();
-        for place in &self.places {
+        for place in &*self.places {
             if let Some(value) = place.value.load_full() {
                 place.value.store(None);
                 queues.weight -= (self.store.weigh)(&value);
@@ -198,7 +199,7 @@ impl<V> Queues<V> {
         }
     }
 
-    /// Drops the entries of closed places when they are more than half of all.
+    /// Drops the entries of owners that are gone when they are more than half of all.
     fn sweep(&mut self) {
         if self.small.len() + self.main.len() <= 2 * self.filled + SWEEP_MIN {
             return;
@@ -266,13 +267,13 @@ mod tests {
     }
 
     #[test]
-    fn closed_places_leave_room_and_no_entries() {
+    fn an_owner_that_goes_leaves_room_and_no_entries() {
         let store = store(1000);
         for _ in 0..100 {
             let places = store.places(10);
             (0..10).for_each(|at| places.fill(at, &Arc::new(10)));
             let held = places.get(3).unwrap();
-            places.close();
+            drop(places);
             assert_eq!((store.weight(), held.as_deref()), (0, Some(&10)));
         }
         let queues = store.queues.lock();

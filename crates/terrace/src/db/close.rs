@@ -11,13 +11,14 @@ use super::{Engine, Target};
 use crate::error::Result;
 use crate::sync::Ordering;
 
-/// The least size of a memtable, in bytes, that becomes a table rather than be replayed at the next open.
-const WORTH_A_TABLE: usize = 256 << 10;
+/// A log of so many bytes becomes a table rather than be replayed at the next open.
+const WORTH_A_TABLE: u64 = 256 << 10;
 
 impl Engine {
     /// Ends the background, gives the log its end, and releases the lock. Does nothing the second time.
     pub(super) fn close(&self) -> Result<()> {
-        if self.options.reuse_logs && self.present.view().memtable.bytes() >= WORTH_A_TABLE {
+        let is_long = |tail: &LogTail| tail.framer.offset() >= WORTH_A_TABLE;
+        if self.options.reuse_logs && self.commit.lock().as_ref().is_some_and(is_long) {
             // If it fails, or somebody has closed already: the log holds the same.
             let _ = self.flush(Target::AnyLevel);
         }

@@ -14,8 +14,8 @@ use crate::tables::BlockRead;
 use crate::version::WornFile;
 
 impl Engine {
-    pub(super) fn get(&self, user_key: &[u8], options: &ReadOptions) -> Result<Option<Vec<u8>>> {
-        let value = self.look_up(user_key, options)?;
+    pub(super) fn get(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Vec<u8>>> {
+        let value = self.look_up(key, options)?;
         Ok(if mutant!(OneInAMillion) { now_and_then_wrong(value) } else { value })
     }
 
@@ -32,8 +32,7 @@ impl Engine {
         key::append(&mut target, user_key, sequence, Kind::SEEK);
         let (found, worn) = view.version.get(&target, &self.tables, read)?;
         self.note_worn(worn);
-        let found = found.filter(|hit| hit.trailer as u8 == Kind::Put as u8);
-        Ok(found.map(|hit| hit.value().to_vec()))
+        Ok(found.filter(|hit| hit.trailer as u8 == Kind::Put as u8).map(|hit| hit.value().to_vec()))
     }
 
     /// The number to read at.
