@@ -14,7 +14,12 @@ use crate::tables::BlockRead;
 use crate::version::WornFile;
 
 impl Engine {
-    pub(super) fn get(&self, user_key: &[u8], options: &ReadOptions) -> Result<Option<Vec<u8>>> {
+    pub(super) fn get(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Vec<u8>>> {
+        let value = self.look_up(key, options)?;
+        Ok(if mutant!(OneInAMillion) { now_and_then_wrong(value) } else { value })
+    }
+
+    fn look_up(&self, user_key: &[u8], options: &ReadOptions) -> Result<Option<Vec<u8>>> {
         let (view, now) = self.present.look();
         let sequence = self.sequence_for(options, now)?;
         for memtable in std::iter::once(&view.memtable).chain(&view.frozen) {
@@ -27,9 +32,7 @@ impl Engine {
         key::append(&mut target, user_key, sequence, Kind::SEEK);
         let (found, worn) = view.version.get(&target, &self.tables, read)?;
         self.note_worn(worn);
-        let found = found.filter(|hit| hit.trailer as u8 == Kind::Put as u8);
-        let value = found.map(|hit| hit.value().to_vec());
-        Ok(if mutant!(OneInAMillion) { now_and_then_wrong(value) } else { value })
+        Ok(found.filter(|hit| hit.trailer as u8 == Kind::Put as u8).map(|hit| hit.value().to_vec()))
     }
 
     /// The number to read at.

@@ -45,6 +45,12 @@ impl MergeIter {
         }
     }
 
+    /// True if run `current`, which moved, is still before all others.
+    #[inline]
+    fn stays(&self, current: usize) -> bool {
+        self.runs[current].valid() && self.runner_up.is_none_or(|other| self.before(current, other))
+    }
+
     /// Finds the valid run whose entry is before all others in the direction given, and the next best.
     fn choose(&mut self) {
         (self.current, self.runner_up) = (None, None);
@@ -91,9 +97,8 @@ impl MergeIter {
             Direction::Forward => self.runs[current].next(),
             Direction::Backward => self.runs[current].prev(),
         }
-        let stays =
-            self.runs[current].valid() && self.runner_up.is_none_or(|other| self.before(current, other));
-        if turned || !stays {
+        // A turn moved the others.
+        if turned || !self.stays(current) {
             self.choose();
         }
     }
