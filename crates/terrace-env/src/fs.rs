@@ -62,6 +62,16 @@ pub trait FileSystem: Debug + Send + Sync {
         Ok(Box::new(AppendingLog::new(path, self.create(path)?)))
     }
 
+    /// Opens an existing log file to go on with it, with room for `capacity` bytes in all, rounded up as by
+    /// [`FileSystem::create_log`]; what it holds stays, and may be stored over. After an error it is as it was.
+    ///
+    /// Where stores can't go over what is there, an error of kind [`std::io::ErrorKind::Unsupported`], which is what
+    /// the default gives: a database then begins a new log.
+    fn reopen_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
+        let _ = capacity;
+        Err(FileError::new("open", path, io::ErrorKind::Unsupported.into()))
+    }
+
     /// True if `path` exists, whatever it is.
     fn exists(&self, path: &Path) -> Result<bool>;
 
@@ -200,12 +210,10 @@ struct Appending {
 impl AppendingLog {
     /// A log on an empty `file`; `path` is for error messages.
     pub fn new(path: &Path, file: Box<dyn WritableFile>) -> AppendingLog {
-        AppendingLog::resume(path, file, 0)
-    }
-
-    /// A log on a `file` that already holds `end` bytes.
-    pub fn resume(path: &Path, file: Box<dyn WritableFile>, end: u64) -> AppendingLog {
-        AppendingLog { path: path.to_path_buf(), state: Mutex::new(Appending { file, end, broken: false }) }
+        AppendingLog {
+            path: path.to_path_buf(),
+            state: Mutex::new(Appending { file, end: 0, broken: false }),
+        }
     }
 }
 

@@ -13,11 +13,14 @@
 //! whose formats make very much of very little stop at [`BLOCK_MAX`]. Whether compressing a block paid off is the table
 //! builder's question.
 
-use std::io::{Read, Write};
+use std::cell::RefCell;
+use std::io::{self, Read, Write};
+use std::thread::LocalKey;
 
 use flate2::Compression;
 use flate2::bufread::{DeflateDecoder, ZlibDecoder};
 use flate2::write::{DeflateEncoder, ZlibEncoder};
+use zstd::bulk::{Compressor, Decompressor};
 
 use crate::flaw::{Flaw, FlawKind};
 
@@ -135,8 +138,21 @@ fn unpack_snappy(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
 /// LevelDB's default.
 const ZSTD_LEVEL: i32 = 1;
 
+thread_local! {
+    // Making one takes as long as packing a block. None where there was no memory for one.
+    static ZSTD_PACKER: RefCell<Option<Compressor<'static>>> = RefCell::new(Compressor::new(ZSTD_LEVEL).ok());
+    static ZSTD_UNPACKER: RefCell<Option<Decompressor<'static>>> = RefCell::new(Decompressor::new().ok());
+}
+
+fn with<C, T>(
+    context: &'static LocalKey<RefCell<Option<C>>>,
+    work: impl FnOnce(&mut C) -> io::Result<T>,
+) -> io::Result<T> {
+    context.with_borrow_mut(|context| context.as_mut().map_or(Err(io::ErrorKind::OutOfMemory.into()), work))
+}
+
 fn pack_zstd(contents: &[u8], dst: &mut Vec<u8>) {
-    match zstd::bulk::compress(contents, ZSTD_LEVEL) {
+    match with(&ZSTD_PACKER, |packer| packer.compress(contents)) {
         Ok(mut frame) if contents.len() <= BLOCK_MAX => dst.append(&mut frame),
         _ => copy(contents, dst),
     }
@@ -147,7 +163,8 @@ const ZSTD_GROWTH: usize = (128 << 10) / 4;
 
 fn unpack_zstd(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
     let most = stored.len().saturating_mul(ZSTD_GROWTH).min(BLOCK_MAX);
-    let mut contents = zstd::bulk::decompress(stored, most).map_err(|e| broken("zstd", e))?;
+    let contents = with(&ZSTD_UNPACKER, |unpacker| unpacker.decompress(stored, most));
+    let mut contents = contents.map_err(|e| broken("zstd", e))?;
     // A frame that does not state its size was given room for the most that it can be.
     contents.shrink_to_fit();
     if dst.is_empty() {

@@ -47,14 +47,14 @@ mutants! {
     BatchInParts: "readers see a batch before all of it is there", ["schedules", "histories"] within 60;
     DeleteForgotten: "a merge drops a delete above the level of what it hides", ["model"] within 60;
     OneOfTwo: "a merge takes one of two files of level 0 that overlap", ["model"] within 60;
-    KeyTornApart: "versions of a key are split between files, and merged apart", ["model", "stock"] within 120;
+    KeyTornApart: "versions of a key are split between files, and merged apart", ["model"] within 120;
     EntryWraps: "the end of a block's entry is computed with overflow", ["fuzz"] within 120;
     HandleWraps: "the end of a block is computed with overflow", ["fuzz"] within 120;
     SnapshotTooLate: "a snapshot's number is read before it is registered", ["schedules", "protocols"] within 120;
     CacheKeyShared: "blocks of different databases have the same name in a cache", ["model"] within 60;
     FilterForgetsFirst: "a filter leaves out the first key of its range", ["model"] within 60;
     FilterOfInternalKeys: "a filter holds keys with their sequence numbers", ["model"] within 60;
-    SweepBlind: "files are removed while somebody reads them", ["crash", "schedules", "model"] within 60;
+    SweepBlind: "files are removed while somebody reads them", ["schedules"] within 120;
     TurnWithoutSeek: "an iterator that turns leaves the other runs where they stand", ["model"] within 30;
     NumberReused: "a file number that was given out is forgotten in a crash", ["crash"] within 60;
     ShortReadIsEnd: "a short read is taken for the end of the file", ["errors"] within 60;

@@ -35,6 +35,9 @@ enum Action {
         /// In all: 90s, 10m, 8h
         #[arg(long, value_parser = duration, default_value = "10m")]
         budget: Duration,
+        /// Stop at the first violation, and show it as it came: for who only wants to know whether there is one
+        #[arg(long)]
+        brief: bool,
         #[command(flatten)]
         which: Which,
     },
@@ -92,12 +95,15 @@ pub fn main() -> ExitCode {
     match Arguments::parse().command {
         Action::Check(mut which) => {
             which.start.get_or_insert(CHECK_START);
-            all(&which, |harness, _| Until::Cases(harness.check))
+            all(&which, &Tally::default(), |harness, _| Until::Cases(harness.check))
         }
-        Action::Torture { budget, which } => all(&which, |harness, shares| match harness.share {
-            0 => Until::Cases(harness.check),
-            share => Until::Elapsed(budget * share / shares),
-        }),
+        Action::Torture { budget, brief, which } => {
+            let tally = if brief { Tally::brief() } else { Tally::default() };
+            all(&which, &tally, |harness, shares| match harness.share {
+                0 => Until::Cases(harness.check),
+                share => Until::Elapsed(budget * share / shares),
+            })
+        }
         Action::Fuzz { target, seconds, keep } => fuzz(target, seconds, keep),
         Action::Mutants { names } => mutants::hunt(&names),
         Action::Write { job, ledger } => writer::write(&job, &ledger),
@@ -110,19 +116,19 @@ pub fn main() -> ExitCode {
 const CHECK_START: u64 = 1;
 
 /// Runs the attacks one after the other, each on all cores; `until` gets an attack and the sum of all shares.
-fn all(which: &Which, until: impl Fn(&Harness, u32) -> Until) -> ExitCode {
+fn all(which: &Which, tally: &Tally, until: impl Fn(&Harness, u32) -> Until) -> ExitCode {
     let began = Instant::now();
     let attacks = if which.attacks.is_empty() { every(&until) } else { which.attacks.clone() };
     let shares = attacks.iter().map(|harness| harness.share).sum::<u32>().max(1);
     let start = which.start.unwrap_or_else(seed::fresh);
-    let (tally, mut board) = (Tally::default(), Scoreboard::new(start, commit()));
+    let mut board = Scoreboard::new(start, commit());
     for harness in attacks {
         eprint!("{:<14} ", harness.name);
-        let outcome = runner::run(harness, start, until(harness, shares), threads(), &tally);
+        let outcome = runner::run(harness, start, until(harness, shares), threads(), tally);
         eprintln!("{} cases, {:.1} s", outcome.cases, outcome.took.as_secs_f64());
         board.enter(harness, &outcome);
     }
-    board.close(&tally, began.elapsed());
+    board.close(tally, began.elapsed());
     println!("{board}");
     if let Some(path) = &which.json
         && let Err(error) = save(&board, path)

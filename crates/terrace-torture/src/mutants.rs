@@ -21,40 +21,43 @@ pub fn hunt(names: &[&'static Mutant]) -> ExitCode {
         return ExitCode::from(2);
     }
     let wanted: Vec<&Mutant> = if names.is_empty() { MUTANTS.iter().collect() } else { names.to_vec() };
-    println!("{:<22} {:<12} {:>7}  bug", "mutant", "found by", "seconds");
+    println!("{:<22} {:<12} {:>7}  {:<18}  bug", "mutant", "found by", "seconds", "seed");
     let mut alive = 0;
     for mutant in &wanted {
         let began = Instant::now();
-        let found = mutant.attacks.iter().find(|attack| finds(attack, mutant));
+        let found = mutant.attacks.iter().find_map(|attack| Some((attack, seed_found(attack, mutant)?)));
         alive += usize::from(found.is_none());
-        let by = found.copied().unwrap_or("NOTHING");
-        println!("{:<22} {by:<12} {:>7.1}  {}", mutant.name, began.elapsed().as_secs_f64(), mutant.bug);
+        let (by, seed) = found.map_or(("NOTHING", String::new()), |(attack, seed)| (attack, seed));
+        let seconds = began.elapsed().as_secs_f64();
+        println!("{:<22} {by:<12} {seconds:>7.1}  {seed:<18}  {}", mutant.name, mutant.bug);
     }
     println!("\n{} of {} found", wanted.len() - alive, wanted.len());
     if alive == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Whether `attack` reports a violation, in the time it has.
-fn finds(attack: &str, mutant: &Mutant) -> bool {
-    let Ok(program) = std::env::current_exe() else { return false };
+/// The seed with which `attack` reports a violation in the time it has, if it does; empty where the bug took the process
+/// down, which is being found out, too.
+fn seed_found(attack: &str, mutant: &Mutant) -> Option<String> {
+    let program = std::env::current_exe().ok()?;
     let budget = format!("{}s", mutant.seconds);
     let run = Command::new(program)
-        .args(["torture", "--budget", &budget, attack])
+        .args(["torture", "--brief", "--budget", &budget, attack])
         .env(VARIABLE, mutant.name)
         .output();
     match run {
-        Ok(Output { status, stdout, stderr, .. }) => {
-            let told = String::from_utf8_lossy(&stdout).contains("VIOLATION");
-            // A process that its bug took down was found out, too; one that never started was not.
-            let found = told || status.code().is_none();
-            if !found && !status.success() {
+        Ok(Output { status, stdout, stderr }) => {
+            let told = String::from_utf8_lossy(&stdout);
+            if let Some((_, seed)) = told.split_once("--seed ").filter(|_| told.contains("VIOLATION")) {
+                return seed.split_whitespace().next().map(str::to_owned);
+            }
+            if !status.success() && status.code().is_some() {
                 eprintln!("{attack}: {status}: {}", String::from_utf8_lossy(&stderr).trim_end());
             }
-            found
+            status.code().is_none().then(String::new)
         }
         Err(error) => {
             eprintln!("{attack}: {error}");
-            false
+            None
         }
     }
 }

@@ -44,10 +44,8 @@ pub struct Outcome {
     pub took: Duration,
 }
 
-/// After so many violations an attack has made its point.
-const ENOUGH_VIOLATIONS: usize = 3;
-
-/// Runs cases of `harness`, the first of them drawn from `start`, on `threads` threads.
+/// Runs cases of `harness`, the first of them drawn from `start`, on `threads` threads. After [`Tally::enough`]
+/// violations it has made its point.
 pub fn run(harness: &'static Harness, start: u64, until: Until, threads: usize, tally: &Tally) -> Outcome {
     let began = Instant::now();
     let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -59,7 +57,7 @@ pub fn run(harness: &'static Harness, start: u64, until: Until, threads: usize, 
                 Until::Cases(cases) => index >= cases,
                 Until::Elapsed(time) => began.elapsed() >= time,
             };
-            if enough || violations.lock().len() >= ENOUGH_VIOLATIONS {
+            if enough || violations.lock().len() >= tally.enough() {
                 return;
             }
             let found = case(harness, Seed::nth(harness, start, index), tally);

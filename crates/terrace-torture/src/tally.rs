@@ -67,19 +67,35 @@ figures! {
     Repairs "repairs" 0,
 }
 
-/// Counters.
+/// Counters, and how much is to be made of a violation.
 #[derive(Debug)]
 pub struct Tally {
     counts: Vec<AtomicU64>,
+    brief: bool,
 }
 
 impl Default for Tally {
     fn default() -> Tally {
-        Tally { counts: FIGURES.iter().map(|_| AtomicU64::new(0)).collect() }
+        Tally { counts: FIGURES.iter().map(|_| AtomicU64::new(0)).collect(), brief: false }
     }
 }
 
 impl Tally {
+    /// For a run that ends with the first violation, shown as it came.
+    pub fn brief() -> Tally {
+        Tally { brief: true, ..Tally::default() }
+    }
+
+    /// Whether nobody looks for a shorter way to the same violation.
+    pub fn is_brief(&self) -> bool {
+        self.brief
+    }
+
+    /// So many violations are enough.
+    pub(crate) fn enough(&self) -> usize {
+        if self.brief { 1 } else { 3 }
+    }
+
     /// Counts `more`.
     pub fn add(&self, figure: Figure, more: u64) {
         self.counts[figure as usize].fetch_add(more, Ordering::Relaxed);

@@ -174,6 +174,11 @@ impl FileSystem for FaultFs {
         Ok(Box::new(Log { file, site: self.site(path) }))
     }
 
+    fn reopen_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
+        self.pass(Op::CreateLog, "open", path)?;
+        Ok(Box::new(Log { file: self.behind.reopen_log(path, capacity)?, site: self.site(path) }))
+    }
+
     fn exists(&self, path: &Path) -> Result<bool> {
         self.pass(Op::Stat, "stat", path)?;
         self.behind.exists(path)

@@ -123,6 +123,18 @@ impl MemFs {
     fn writable(&self, world: &mut World, path: &Path, inode: names::Inode) -> Box<dyn WritableFile> {
         Box::new(handles::Writable::new(Handle::new(&self.world, world, inode, path)))
     }
+
+    fn log(
+        &self,
+        world: &mut World,
+        path: &Path,
+        inode: names::Inode,
+        len: usize,
+    ) -> Result<Box<dyn LogFile>> {
+        world.change(inode, Change::SetLen(len)).map_err(fail("allocate", path))?;
+        let handle = Handle::new(&self.world, world, inode, path);
+        Ok(Box::new(handles::Log::new(handle, len as u64)))
+    }
 }
 
 impl Default for MemFs {
@@ -160,13 +172,17 @@ impl FileSystem for MemFs {
 
     fn create_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
         let mut world = self.world.lock();
-        let rounded = capacity.max(1).checked_next_multiple_of(LOG_UNIT);
-        let len = rounded.and_then(|n| usize::try_from(n).ok().filter(|&n| n <= isize::MAX as usize));
-        let len = len.ok_or_else(|| fail("allocate", path)(io::ErrorKind::FileTooLarge.into()))?;
+        let len = log_room(capacity).map_err(fail("allocate", path))?;
         let inode = create_empty(&mut world, path).map_err(fail("open", path))?;
-        world.change(inode, Change::SetLen(len)).map_err(fail("allocate", path))?;
-        let handle = Handle::new(&self.world, &mut world, inode, path);
-        Ok(Box::new(handles::Log::new(handle, len as u64)))
+        self.log(&mut world, path, inode, len)
+    }
+
+    fn reopen_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
+        let mut world = self.world.lock();
+        let inode = world.find_file(path).map_err(fail("open", path))?;
+        let held = world.content(inode).map_err(fail("open", path))?.live.len();
+        let len = log_room(capacity.max(held as u64)).map_err(fail("allocate", path))?;
+        self.log(&mut world, path, inode, len)
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {
@@ -232,6 +248,12 @@ impl FileSystem for MemFs {
         world.locks.add(inode, mode);
         Ok(Box::new(handles::Lock(Handle::new(&self.world, &mut world, inode, path))))
     }
+}
+
+fn log_room(capacity: u64) -> io::Result<usize> {
+    let rounded = capacity.max(1).checked_next_multiple_of(LOG_UNIT);
+    let len = rounded.and_then(|n| usize::try_from(n).ok().filter(|&n| n <= isize::MAX as usize));
+    len.ok_or_else(|| io::ErrorKind::FileTooLarge.into())
 }
 
 fn fail(op: &'static str, path: &Path) -> impl Fn(io::Error) -> FileError {

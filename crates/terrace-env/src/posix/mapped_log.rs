@@ -40,28 +40,38 @@ const UNIT: u64 = 32 * 1024;
 
 /// A mapped log on an empty `file`, or an appending one where the file system can't preallocate or map.
 pub(super) fn create(path: &Path, file: File, capacity: u64) -> Result<Box<dyn LogFile>> {
-    match preallocate(&file, capacity) {
-        Ok((map, capacity)) => {
-            let path = path.to_path_buf();
-            Ok(Box::new(MappedLog { path, file, map, capacity, finished: AtomicBool::new(false) }))
-        }
-        Err(e) => {
-            // Give back what a half-done allocation took.
-            file.set_len(0).map_err(|e| FileError::new("truncate", path, e))?;
-            if !is_unsupported(&e) {
-                return Err(FileError::new("allocate", path, e));
-            }
+    match preallocate(&file, capacity, 0) {
+        Ok((map, capacity)) => Ok(Box::new(MappedLog::new(path, file, map, capacity))),
+        Err(e) if is_unsupported(&e) => {
             Ok(Box::new(AppendingLog::new(path, Box::new(Writable::new(path, file)))))
+        }
+        Err(e) => Err(FileError::new("allocate", path, e)),
+    }
+}
+
+/// A mapped log on a `file` that holds something.
+pub(super) fn reopen(path: &Path, file: File, capacity: u64) -> Result<Box<dyn LogFile>> {
+    let len = file.metadata().map_err(|e| FileError::new("stat", path, e))?.len();
+    match preallocate(&file, capacity.max(len), len) {
+        Ok((map, capacity)) => Ok(Box::new(MappedLog::new(path, file, map, capacity))),
+        Err(e) => {
+            let e = if is_unsupported(&e) { io::ErrorKind::Unsupported.into() } else { e };
+            Err(FileError::new("allocate", path, e))
         }
     }
 }
 
-/// Gives `file` its room and maps it.
-fn preallocate(file: &File, capacity: u64) -> io::Result<(MmapRaw, u64)> {
+/// Gives `file`, which holds `len` bytes, its room and maps it. After an error it is as it was.
+fn preallocate(file: &File, capacity: u64, len: u64) -> io::Result<(MmapRaw, u64)> {
     let rounded = capacity.max(1).checked_next_multiple_of(UNIT).ok_or(Errno::FBIG)?;
-    let len = usize::try_from(rounded).map_err(|_| Errno::FBIG)?;
-    rustix::io::retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, rounded))?;
-    Ok((MmapOptions::new().len(len).map_raw(file)?, rounded))
+    let mapped = usize::try_from(rounded).map_err(|_| Errno::FBIG)?;
+    let allocated = rustix::io::retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, rounded));
+    let map = allocated.map_err(io::Error::from).and_then(|()| MmapOptions::new().len(mapped).map_raw(file));
+    match map {
+        Ok(map) => Ok((map, rounded)),
+        // A half-done allocation takes room.
+        Err(e) => file.set_len(len).and(Err(e)),
+    }
 }
 
 /// True for the answers of a file system that knows no preallocation or no shared mappings.
@@ -77,6 +87,12 @@ struct MappedLog {
     map: MmapRaw,
     capacity: u64,
     finished: AtomicBool,
+}
+
+impl MappedLog {
+    fn new(path: &Path, file: File, map: MmapRaw, capacity: u64) -> MappedLog {
+        MappedLog { path: path.to_path_buf(), file, map, capacity, finished: AtomicBool::new(false) }
+    }
 }
 
 impl LogFile for MappedLog {

@@ -84,6 +84,11 @@ impl FileSystem for PosixFs {
         mapped_log::create(path, file, capacity)
     }
 
+    fn reopen_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
+        let file = open(path, OpenOptions::new().read(true).write(true))?;
+        mapped_log::reopen(path, file, capacity)
+    }
+
     fn exists(&self, path: &Path) -> Result<bool> {
         path.try_exists().map_err(|e| FileError::new("stat", path, e))
     }

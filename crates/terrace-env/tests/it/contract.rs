@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use terrace_env::fault::{FaultFs, Plan};
 use terrace_env::mem::MemFs;
-use terrace_env::{Access, AppendingLog, FileError, FileSystem, LockMode};
+use terrace_env::{Access, FileError, FileSystem, LockMode};
 
 use crate::{names, read, write};
 
@@ -295,18 +295,18 @@ fn log_past_the_room(fs: &dyn FileSystem, dir: &Path) {
 
 fn log_reopened(fs: &dyn FileSystem, dir: &Path) {
     let path = dir.join("log");
-    write(fs, &path, b"first");
-    let log = AppendingLog::resume(&path, fs.append(&path).unwrap(), 5);
-    assert_eq!(log_capacity(&log), 0);
-    terrace_env::LogFile::store(&log, 7, b"head", b"body").unwrap();
-    assert!(terrace_env::LogFile::store(&log, 3, b"head", b"body").is_err());
-    terrace_env::LogFile::sync(&log).unwrap();
-    terrace_env::LogFile::finish(&log, 15).unwrap();
-    assert_eq!(read(fs, &path), b"first\0\0headbody");
-}
-
-fn log_capacity(log: &dyn terrace_env::LogFile) -> u64 {
-    log.capacity()
+    assert_eq!(kind(fs.reopen_log(&path, 1)), ErrorKind::NotFound);
+    write(fs, &path, b"first mark");
+    let log = fs.reopen_log(&path, 1).unwrap();
+    assert_eq!(log.capacity(), 32 * 1024);
+    log.store(6, b"head", b"body").unwrap();
+    log.sync().unwrap();
+    log.finish(14).unwrap();
+    assert_eq!(read(fs, &path), b"first headbody");
+    // Never with less room than what it holds.
+    let log = fs.reopen_log(&path, 0).unwrap();
+    log.finish(14).unwrap();
+    assert_eq!(read(fs, &path), b"first headbody");
 }
 
 fn log_head_too_short(fs: &dyn FileSystem, dir: &Path) {

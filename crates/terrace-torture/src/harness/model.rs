@@ -33,7 +33,7 @@ pub(super) const RANDOM: Harness = Harness {
     name: "model",
     shows: "every answer is that of an ordered map, under any options, through any upheaval",
     check: 40,
-    share: 10,
+    share: 40,
     run: random,
 };
 
@@ -48,7 +48,7 @@ pub(super) const DISK: Harness = Harness {
 
 fn random(seed: u64, tally: &Tally) -> Result<(), String> {
     let life = Life::draw(seed, OPERATIONS);
-    life.run(&life.plan.ops).map_err(|failure| life.explain(&failure))?;
+    life.run(&life.plan.ops).map_err(|failure| life.explain(&failure, tally.is_brief()))?;
     tally.add(Figure::ModelOperations, life.plan.ops.len() as u64);
     Ok(())
 }

@@ -9,14 +9,15 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use terrace_env::mem::{Arrives, Crash, DataLoss, MemFs, NameLoss, PowerLoss};
 use terrace_env::{
-    Access, AppendingLog, FileLock, FileSystem, LockMode, LogFile, RandomAccessFile, Result, SequentialFile,
-    WritableFile,
+    Access, AppendingLog, FileError, FileLock, FileSystem, LockMode, LogFile, RandomAccessFile, Result,
+    SequentialFile, WritableFile,
 };
 use terrace_format::filename::FileName;
 
@@ -154,6 +155,13 @@ impl FileSystem for Guard {
             return self.fs.create_log(path, capacity);
         }
         Ok(Box::new(AppendingLog::new(path, self.fs.create(path)?)))
+    }
+
+    fn reopen_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
+        if self.mapped {
+            return self.fs.reopen_log(path, capacity);
+        }
+        Err(FileError::new("open", path, io::ErrorKind::Unsupported.into()))
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {

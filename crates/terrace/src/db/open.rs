@@ -304,9 +304,7 @@ impl Opening<'_> {
         };
         let resumable = replayed.resumable.filter(|_| self.options.reuse_logs && self.recovered.ours);
         let resumed = match (logs.last(), resumable) {
-            (Some(&number), Some(length)) => {
-                supported(self.resume_log(number, length))?.map(|log| (log, Framer::at(length)))
-            }
+            (Some(&number), Some(length)) => Log::resume(self.options, self.directory, number, length)?,
             _ => None,
         };
         let (log, framer) = match resumed {
@@ -323,13 +321,6 @@ impl Opening<'_> {
         let memtable = Arc::clone(&replayed.memtable);
         let resumed = framer.offset() > 0;
         Ok(LogTail { log, framer, memtable, sequence, broken: false, resumed, record: Vec::new() })
-    }
-
-    fn resume_log(&self, number: u64, length: u64) -> Result<Log> {
-        let path = self.directory.join(FileName::Log(number).to_string());
-        let file = self.options.env.fs.append(&path)?;
-        let file = Arc::new(terrace_env::AppendingLog::resume(&path, file, length));
-        Ok(Log { number, file })
     }
 
     fn new_log(&self, next_file: &AtomicU64) -> Result<Log> {

@@ -15,6 +15,11 @@ use crate::version::WornFile;
 
 impl Engine {
     pub(super) fn get(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Vec<u8>>> {
+        let value = self.look_up(key, options)?;
+        Ok(if mutant!(OneInAMillion) { now_and_then_wrong(value) } else { value })
+    }
+
+    fn look_up(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Vec<u8>>> {
         let (view, now) = self.present.look();
         let sequence = self.sequence_for(options, now)?;
         for memtable in std::iter::once(&view.memtable).chain(&view.frozen) {
@@ -25,8 +30,7 @@ impl Engine {
         let read = BlockRead { fill_cache: options.fill_cache };
         let (found, worn) = view.version.get(key, sequence, &self.tables, read)?;
         self.note_worn(worn);
-        let value = found.and_then(|found| found.value);
-        Ok(if mutant!(OneInAMillion) { now_and_then_wrong(value) } else { value })
+        Ok(found.and_then(|found| found.value))
     }
 
     /// The number to read at.

@@ -261,7 +261,7 @@ impl Replay<'_> {
 }
 
 /// The bytes of the mark: one fragment that holds a batch without operations.
-const MARK: usize = log::HEADER_SIZE + batch::HEADER_SIZE;
+pub(super) const MARK: usize = log::HEADER_SIZE + batch::HEADER_SIZE;
 
 fn last_is_mark(mut reader: LogReader<impl Read>) -> io::Result<bool> {
     let mut mark = false;

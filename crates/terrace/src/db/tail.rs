@@ -11,10 +11,11 @@ use std::path::Path;
 use terrace_env::LogFile;
 use terrace_format::filename::FileName;
 use terrace_format::key::Sequence;
-use terrace_format::log::Framer;
+use terrace_format::log::{Framer, HEADER_SIZE};
 use terrace_mutants::mutant;
 
 use super::Engine;
+use super::replay::MARK;
 use super::unwinding::Unwinding;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
@@ -31,20 +32,54 @@ pub(crate) struct Log {
 /// Room that even a nearly full disk has for a log; beyond it the log grows with each record.
 const LEAST_ROOM: u64 = 64 << 10;
 
+/// The file that `open` gives for `room` bytes, or for fewer on a nearly full disk.
+fn with_room(
+    room: u64,
+    open: impl Fn(u64) -> terrace_env::Result<Box<dyn LogFile>>,
+) -> terrace_env::Result<Arc<dyn LogFile>> {
+    let opened = match open(room) {
+        Err(error) if error.is_no_space() => open(LEAST_ROOM),
+        opened => opened,
+    };
+    opened.map(Arc::from)
+}
+
 impl Log {
     /// Creates log `number` with room for a memtable. On an error there is no file.
     pub(super) fn create(options: &Options, directory: &Path, number: u64) -> Result<Log> {
         let (fs, path) = (&options.env.fs, directory.join(FileName::Log(number).to_string()));
         let room = options.write_buffer_size as u64;
-        let created = match fs.create_log(&path, room) {
-            Err(error) if error.is_no_space() => fs.create_log(&path, LEAST_ROOM),
-            created => created,
-        };
-        let file = created.inspect_err(|_| {
+        let file = with_room(room, |room| fs.create_log(&path, room)).inspect_err(|_| {
             // On a full disk every write tries: nothing must pile up.
             let _ = fs.remove(&path);
         })?;
-        Ok(Log { number, file: Arc::from(file) })
+        Ok(Log { number, file })
+    }
+
+    /// Opens log `number`, which was closed and holds `length` bytes, to go on with: where the mark stands that it was
+    /// closed with, and will stand again. None where the file system has no way to.
+    ///
+    /// The mark is the one thing in it that may not be durable, and never become so: a sync may have failed since, in a
+    /// run that wrote nothing. So it is wiped, and stored over. That comes first, so that whatever this run leaves does
+    /// not count as closed.
+    pub(super) fn resume(
+        options: &Options,
+        directory: &Path,
+        number: u64,
+        length: u64,
+    ) -> Result<Option<(Log, Framer)>> {
+        let (fs, path) = (&options.env.fs, directory.join(FileName::Log(number).to_string()));
+        let room = length.saturating_add(options.write_buffer_size as u64);
+        let file = match with_room(room, |room| fs.reopen_log(&path, room)) {
+            Err(error) if error.is_unsupported() => return Ok(None),
+            file => file?,
+        };
+        let end = length.saturating_sub(MARK as u64);
+        if end < length {
+            // Type and length last, and nothing else but a byte of the checksum: at no instant is it a damaged record.
+            file.store(end + (HEADER_SIZE - 4) as u64, &[0; 4], &[])?;
+        }
+        Ok(Some((Log { number, file }, Framer::at(end))))
     }
 }
 

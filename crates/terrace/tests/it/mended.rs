@@ -421,6 +421,33 @@ fn a_log_whose_sync_failed_is_not_gone_on_with() {
     }
 }
 
+/// A run with `reuse_logs` went on with a closed log, wrote nothing, and a sync failed that took the mark of the closed
+/// log for written. The log still looked closed: the next run went on behind the mark, synced a write, and the power
+/// failed. No sync had ever written the mark, and what stood behind it was lost. It is stored over now.
+#[test]
+fn a_mark_whose_sync_failed_is_not_built_upon() {
+    for cache in [AfterFailedSync::Keeps, AfterFailedSync::Reverts] {
+        let fs = Arc::new(MemFs::new());
+        let reuse = Options { reuse_logs: true, ..options(Arc::clone(&fs) as _) };
+        let sync = WriteOptions { sync: true };
+        let db = Db::open("db", &reuse).unwrap();
+        db.put_with(&key(0), b"", &sync).unwrap();
+        db.close().unwrap();
+        let log = names(&*fs, ".log");
+        let db = Db::open("db", &reuse).unwrap();
+        fs.fail_sync(0, cache);
+        db.close().unwrap_err();
+        for n in 1..4 {
+            let db = Db::open("db", &reuse).unwrap();
+            assert_ne!(names(&*fs, ".log"), log, "not gone on with");
+            db.put_with(&key(n), b"", &sync).unwrap();
+            let lost = Arc::new(fs.crash(&PROFILES[0].with_seed(0)));
+            let db = Db::open("db", &options(lost)).unwrap();
+            assert_eq!(found(&db), (n as usize + 1, n as usize + 1), "{cache:?}");
+        }
+    }
+}
+
 /// With `reuse_logs` a manifest that a crash left half made stayed for good: it has a greater number than the one that
 /// counts, which was taken for a sign that it may be needed yet.
 #[test]

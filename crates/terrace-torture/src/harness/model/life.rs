@@ -24,6 +24,10 @@ const NUMBERS_PER_OPERATION: u64 = 64;
 /// Values of which a few fill a file, and some hundreds a level: merges then find versions of one key in several files.
 const LARGE: [u64; 2] = [50_000, 200_000];
 
+/// What a life holds at most, in bytes, unless it is one of the few that may be heavy: most of its time would go by with
+/// reading all of it after each upheaval.
+const LIGHT: u64 = 500_000;
+
 /// One case.
 pub(super) struct Life {
     pub(super) plan: Plan,
@@ -42,12 +46,14 @@ impl Life {
     /// The life of `count` operations, or of fewer with large values, that `seed` stands for.
     pub(super) fn draw(seed: u64, count: usize) -> Life {
         let mut rng = Rng::new(!seed);
-        let large = rng.one_in(8);
-        let count = if large { count / 4 } else { count };
+        let (large, heavy) = (rng.one_in(20), rng.one_in(10));
+        let count = if large { count / 8 } else { count };
         let plan = Plan::draw(seed, count, |shape, _| {
             shape.upheavals = true;
             if large {
                 (shape.keys, [shape.value_min, shape.value_max]) = (300, LARGE);
+            } else if !heavy {
+                shape.value_max = shape.value_max.min(LIGHT / shape.keys);
             }
         });
         let threads =
@@ -98,10 +104,13 @@ impl Life {
         engine.files_and_lengths()
     }
 
-    /// For a person: as few operations as it takes, and what they find.
-    pub(super) fn explain(&self, failure: &Failure) -> String {
+    /// For a person: as few operations as it takes, unless it is to be `brief`, and what they find.
+    pub(super) fn explain(&self, failure: &Failure, brief: bool) -> String {
         let until = (failure.at + 1).min(self.plan.ops.len());
         let ops = &self.plan.ops[..until];
+        if brief {
+            return self.last_of(ops, failure);
+        }
         let alone = Life { plan: self.plan.clone(), threads: Threads::None, sequence: self.sequence };
         quietly(|| {
             let found = [self, &alone].into_iter().find(|life| life.run(ops).is_err());
@@ -111,8 +120,12 @@ impl Life {
 
     /// What failed, and does not again.
     fn once(&self, ops: &[Op], failure: &Failure) -> String {
+        self.last_of(ops, failure) + "\nbut not when it was repeated"
+    }
+
+    fn last_of(&self, ops: &[Op], failure: &Failure) -> String {
         let from = ops.len().saturating_sub(20);
-        format!("{self}\n{}{}\nbut not when it was repeated", list(&ops[from..], from), failure.what)
+        format!("{self}\n{}{}", list(&ops[from..], from), failure.what)
     }
 
     fn shrunk(&self, ops: &[Op]) -> String {
