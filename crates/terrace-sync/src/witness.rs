@@ -26,6 +26,11 @@ pub struct Witness {
 }
 
 impl Witness {
+    /// Of no place.
+    pub fn new() -> Witness {
+        Witness::default()
+    }
+
     /// What is at `place` was written.
     pub fn wrote(&self, place: *const u8) {
         let cell = Arc::new(Cell(UnsafeCell::new(())));
