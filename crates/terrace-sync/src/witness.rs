@@ -3,6 +3,7 @@
 //! Loom follows atomics, not memory. So each place that is written once and read ever after gets a cell of loom's beside
 //! it, which loom does follow: a reading that no chain of Release and Acquire puts behind the writing ends the model.
 #![allow(clippy::disallowed_types, reason = "below what a model checker sees")]
+#![allow(unsafe_code)] // a cell that threads share, which is its point
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,17 +11,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use loom::cell::UnsafeCell;
 
+/// The cell of a place.
+struct Cell(UnsafeCell<()>);
+
+// SAFETY: there is nothing in it, and loom lets one thread run at a time.
+unsafe impl Send for Cell {}
+// SAFETY: as above.
+unsafe impl Sync for Cell {}
+
 /// The places of one memory.
 #[derive(Default)]
 pub struct Witness {
-    places: Mutex<HashMap<usize, Arc<UnsafeCell<()>>>>,
+    places: Mutex<HashMap<usize, Arc<Cell>>>,
 }
 
 impl Witness {
+    /// Of no place.
+    pub fn new() -> Witness {
+        Witness::default()
+    }
+
     /// What is at `place` was written.
     pub fn wrote(&self, place: *const u8) {
-        let cell = Arc::new(UnsafeCell::new(()));
-        cell.with_mut(|_| ());
+        let cell = Arc::new(Cell(UnsafeCell::new(())));
+        cell.0.with_mut(|_| ());
         self.places.lock().unwrap_or_else(PoisonError::into_inner).insert(place.addr(), cell);
     }
 
@@ -30,7 +44,7 @@ impl Witness {
         // Whoever asks has the place from who wrote there.
         let cell = Arc::clone(places.get(&place.addr()).expect("a place that was written"));
         drop(places);
-        cell.with(|_| ());
+        cell.0.with(|_| ());
     }
 }
 

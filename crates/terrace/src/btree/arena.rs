@@ -141,7 +141,7 @@ impl Arena {
             current: AtomicPtr::new(first.as_ptr()),
             filled: AtomicUsize::new(0),
             chunks: Mutex::new(vec![first]),
-            witness: Witness::default(),
+            witness: Witness::new(),
         }
     }
 
@@ -209,9 +209,9 @@ impl Arena {
 
     fn current(&self) -> &Chunk {
         // Pairs with the Release in `grow`: the chunk was made before.
-        let current = NonNull::new(self.current.load(Ordering::Acquire));
+        let current = self.current.load(Ordering::Acquire);
         // SAFETY: `current` points to one of `chunks`, from the beginning on, and those live as long as the arena.
-        unsafe { current.unwrap_unchecked().as_ref() }
+        unsafe { &*current }
     }
 
     fn cut(&self, size: usize, align: usize) -> NonNull<u8> {

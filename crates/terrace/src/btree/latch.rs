@@ -43,7 +43,8 @@ impl Latch {
     pub(super) fn take(&self, seen: Seen) -> Option<Taken<'_>> {
         let taken =
             self.number.compare_exchange(seen.0, seen.0 + 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
-        taken.then_some(Taken { latch: self, seen })
+        // Not `then_some`: one that is made is dropped, and frees the latch.
+        taken.then(|| Taken { latch: self, seen })
     }
 }
 

@@ -30,7 +30,7 @@ use super::versions::Entry;
 use crate::sync::{Arc, AtomicU64, AtomicUsize, Ordering};
 
 /// The most keys of a leaf, or children of an inner node. Few where a model checker tries every schedule.
-pub(super) const FANOUT: usize = if cfg!(feature = "loom") { 3 } else { 64 };
+pub(super) const FANOUT: usize = if cfg!(any(feature = "loom", feature = "shuttle")) { 4 } else { 64 };
 
 /// So many more bytes of a common beginning are worth making all heads anew.
 const WORTH: usize = 4;

@@ -103,7 +103,7 @@ struct Engine {
     buffer: Buffer,
     pace: Pace,
 
-    // One committer at a time. None in a read-only database, and after closing.
+    // One at a time takes numbers and stores in the log. None in a read-only database, and after closing.
     commit: Mutex<Option<LogTail>>,
 
     // One edit at a time.

@@ -1,4 +1,7 @@
-//! A reader beside the writer of a memtable.
+//! Readers and writers of a memtable.
+//!
+//! Loom remembers only the last access to an atomic. A reader runs in the thread that is begun, and so is tried behind the
+//! writer first: what it reads is then held against what was written, and tried before that too.
 
 use terrace_format::comparator::bytewise;
 use terrace_format::key::InternalComparator;
@@ -12,29 +15,25 @@ use crate::walk::InternalIterator;
 pub(super) fn reader() {
     let memtable = Memtable::new(InternalComparator::new(bytewise()));
     let present = Arc::new(Present::new(Arc::clone(&memtable), 0));
-    let writer = {
+    let reader = {
         let present = Arc::clone(&present);
         thread::spawn(move || {
-            // Batches of two, numbered 1 and 2, 3 and 4.
-            for first in [1, 3] {
-                let value = [first as u8];
-                memtable.insert(
-                    first,
-                    [b"a", b"b"].map(|key| (key.as_slice(), Some(value.as_slice()))).into_iter(),
-                );
-                present.writes().complete(first, first + 1);
-            }
+            let (view, sequence) = present.look();
+            let value = |key: &[u8]| view.get(key, sequence).and_then(|found| found.value);
+            let expect = (sequence > 0).then(|| vec![sequence as u8 - 1]);
+            assert_eq!((value(b"a"), value(b"b")), (expect.clone(), expect), "at {sequence}");
+            let mut iterator = view.iter();
+            iterator.seek_to_first();
+            assert!(iterator.valid() || sequence == 0);
         })
     };
-    let (view, sequence) = present.look();
-    let value = |key: &[u8]| view.get(key, sequence).and_then(|found| found.value);
-    let expect = (sequence > 0).then(|| vec![sequence as u8 - 1]);
-    assert_eq!((value(b"a"), value(b"b")), (expect.clone(), expect), "at {sequence}");
-    let mut iterator = view.iter();
-    iterator.seek_to_first();
-    assert!(iterator.valid() || sequence == 0);
-    drop(view);
-    writer.join().unwrap();
+    // Batches of two, numbered 1 and 2, 3 and 4.
+    for first in [1, 3] {
+        let value = [first as u8];
+        memtable.insert(first, [b"a", b"b"].map(|key| (key.as_slice(), Some(value.as_slice()))).into_iter());
+        present.writes().complete(first, first + 1);
+    }
+    reader.join().unwrap();
 }
 
 fn memtable(keys: &[u8]) -> Arc<Memtable> {
@@ -71,42 +70,44 @@ fn walk(memtable: &Arc<Memtable>) -> (Vec<u8>, Vec<u8>) {
 
 /// A leaf that holds as much as it can is split while somebody reads in it.
 pub(super) fn split() {
-    let memtable = memtable(&[10, 20, 30]);
-    let writer = {
+    let memtable = memtable(&[10, 20, 30, 40]);
+    let reader = {
         let memtable = Arc::clone(&memtable);
-        thread::spawn(move || put(&memtable, 15, 4))
+        thread::spawn(move || assert_eq!([10, 40].map(|key| value(&memtable, key, 4)), [Some(1), Some(4)]))
     };
-    assert_eq!([10, 20, 30].map(|key| value(&memtable, key, 3)), [Some(1), Some(2), Some(3)]);
-    writer.join().unwrap();
-    let all = vec![10, 15, 20, 30];
+    put(&memtable, 15, 5);
+    reader.join().unwrap();
+    let all = vec![10, 15, 20, 30, 40];
     assert_eq!(walk(&memtable), (all.clone(), all));
 }
 
 /// The same, for an iterator in it.
 pub(super) fn split_under_iterator() {
-    let memtable = memtable(&[10, 20, 30]);
-    let writer = {
+    let memtable = memtable(&[10, 20, 30, 40]);
+    let reader = {
         let memtable = Arc::clone(&memtable);
-        thread::spawn(move || put(&memtable, 15, 4))
+        thread::spawn(move || {
+            let (mut there, mut back) = walk(&memtable);
+            there.retain(|&key| key != 15);
+            back.retain(|&key| key != 15);
+            assert_eq!((there, back), (vec![10, 20, 30, 40], vec![10, 20, 30, 40]));
+        })
     };
-    let (mut there, mut back) = walk(&memtable);
-    there.retain(|&key| key != 15);
-    back.retain(|&key| key != 15);
-    assert_eq!((there, back), (vec![10, 20, 30], vec![10, 20, 30]));
-    writer.join().unwrap();
+    put(&memtable, 15, 5);
+    reader.join().unwrap();
 }
 
 /// Two writers want to split the same leaf.
 pub(super) fn two_writers() {
-    let memtable = memtable(&[10, 20, 30]);
+    let memtable = memtable(&[10, 20, 30, 40]);
     let writer = {
         let memtable = Arc::clone(&memtable);
-        thread::spawn(move || put(&memtable, 40, 4))
+        thread::spawn(move || put(&memtable, 50, 5))
     };
-    put(&memtable, 15, 5);
-    assert_eq!(value(&memtable, 15, 9), Some(5), "what a thread wrote it finds");
+    put(&memtable, 15, 6);
+    assert_eq!(value(&memtable, 15, 9), Some(6), "what a thread wrote it finds");
     writer.join().unwrap();
-    let all = vec![10, 15, 20, 30, 40];
+    let all = vec![10, 15, 20, 30, 40, 50];
     assert_eq!(walk(&memtable), (all.clone(), all));
 }
 
@@ -118,7 +119,7 @@ pub(super) fn versions() {
         thread::spawn(move || put(&memtable, 10, number))
     });
     assert_eq!(value(&memtable, 10, 1), Some(1));
-    writers.map(|writer| writer.join().unwrap());
+    writers.into_iter().for_each(|writer| writer.join().unwrap());
     assert_eq!([1, 2, 3, 9].map(|number| value(&memtable, 10, number)), [Some(1), Some(2), Some(3), Some(3)]);
     assert_eq!(walk(&memtable).0, [10; 3]);
 }

@@ -63,12 +63,18 @@ pub static MODELS: &[Model] = &[
     Model::all("present", "a reader's number is not too old for its view", present::merge),
     Model::all("doomed", "no file is removed that somebody reads, and none stays for ever", doomed::reader),
     Model::all("wear", "a file is worn out once", doomed::wear),
-    Model::all("memtable", "what is visible is in the memtable, and a batch is seen whole", memtable::reader),
+    Model::up_to(
+        3,
+        "memtable",
+        "what is visible is in the memtable, and a batch is seen whole",
+        memtable::reader,
+    ),
     Model::up_to(3, "split", "a look-up beside a split finds what is there", memtable::split),
     Model::up_to(2, "split_under_iterator", "so does a walk", memtable::split_under_iterator),
     Model::up_to(3, "two_splits", "two writers may split the same node", memtable::two_writers),
     Model::up_to(3, "versions", "versions stand in the order of their numbers", memtable::versions),
-    Model::all(
+    Model::up_to(
+        3,
         "publication",
         "every write becomes visible, in order, when it is there",
         publication::three_writers,

@@ -25,7 +25,7 @@ pub(super) fn three_writers() {
     };
     let others = [thread::spawn(write(0, 1, 1)), thread::spawn(write(1, 2, 3))];
     write(2, 4, 4)();
-    others.map(|other| other.join().unwrap());
+    others.into_iter().for_each(|other| other.join().unwrap());
     assert_eq!(publication.visible().load(Ordering::Acquire), 4);
 }
 
