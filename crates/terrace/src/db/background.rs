@@ -17,7 +17,7 @@ use crate::compaction::policy::{Shape, leveled};
 use crate::compaction::{self, Job, Reason, flush};
 use crate::error::Result;
 use crate::sync::{Arc, Condvar, Mutex, Ordering};
-use crate::version::KeyRange;
+use crate::version::{KeyRange, total_size};
 
 /// A merge that somebody waits for.
 pub(super) struct Manual {
@@ -168,7 +168,8 @@ impl Engine {
         let stats =
             LevelStats { time: clock.monotonic().saturating_sub(start), bytes_read: 0, bytes_written: size };
         self.state.lock().stats[level].add(stats);
-        self.buffer.filled(frozen.memtable.bytes(), clock.monotonic());
+        let stored = self.present.view().version.levels.iter().map(|files| total_size(files)).sum();
+        self.buffer.filled(frozen.memtable.bytes(), stored, clock.monotonic());
         self.logger
             .log(format_args!("Level-{level} table #{number}: {size} bytes, flushed in {:?}", stats.time));
         Ok(())
