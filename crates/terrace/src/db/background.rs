@@ -13,7 +13,7 @@ use super::install::Failure;
 use super::property::LevelStats;
 use super::unwinding::Unwinding;
 use super::{Engine, Frozen, MergeRange, State, Target};
-use crate::compaction::policy::{Shape, leveled};
+use crate::compaction::policy::leveled;
 use crate::compaction::{self, Job, Reason, flush};
 use crate::error::Result;
 use crate::sync::{Arc, Condvar, Mutex, Ordering};
@@ -183,7 +183,7 @@ impl Engine {
         };
         let version = Arc::clone(&self.present.view().version);
         let level = leveled::flush_level(&version, key::user_key(&first), key::user_key(&last), &self.limits);
-        level > 0 && level >= Shape::of(&version).bottom()
+        level > 0 && version.is_last(level)
     }
 
     /// Called with the manifest locked, so that no merge begins between this and the edit.
