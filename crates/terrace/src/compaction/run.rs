@@ -22,7 +22,6 @@ use terrace_mutants::mutant;
 
 use super::Job;
 use super::merge::Merged;
-use super::policy::Shape;
 use crate::error::{Error, Result};
 use crate::iter::Source;
 use crate::sync::Arc;
@@ -56,11 +55,10 @@ pub(crate) struct Outcome {
 
 /// Runs `job`. On an error, and when cancelled (which is an error too), there are no new files.
 pub(crate) fn run(job: &Job, environment: &Environment<'_>) -> Result<Outcome> {
-    let bottom = Shape::of(&environment.version).bottom();
     let mut merge = Merge {
         job,
         environment,
-        options: packed_if(job.output_level() >= bottom, environment.options),
+        options: packed_if(environment.version.is_last(job.output_level()), environment.options),
         below: Below::new(&environment.version, job.output_level() + 1),
         grandparents: Grandparents::new(&job.grandparents, job.limits.grandparent_overlap()),
         table: None,

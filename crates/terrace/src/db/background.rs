@@ -13,11 +13,11 @@ use super::install::Failure;
 use super::property::LevelStats;
 use super::unwinding::Unwinding;
 use super::{Engine, Frozen, MergeRange, State, Target};
-use crate::compaction::policy::{Shape, leveled};
+use crate::compaction::policy::leveled;
 use crate::compaction::{self, Job, Reason, flush};
 use crate::error::Result;
 use crate::sync::{Arc, Condvar, Mutex, Ordering};
-use crate::version::KeyRange;
+use crate::version::{KeyRange, total_size};
 
 /// A merge that somebody waits for.
 pub(super) struct Manual {
@@ -169,7 +169,8 @@ impl Engine {
         let stats =
             LevelStats { time: clock.monotonic().saturating_sub(start), bytes_read: 0, bytes_written: size };
         self.state.lock().stats[level].add(stats);
-        self.buffer.filled(frozen.memtable.bytes(), clock.monotonic());
+        let stored = self.present.view().version.levels.iter().map(|files| total_size(files)).sum();
+        self.buffer.filled(frozen.memtable.bytes(), stored, clock.monotonic());
         self.logger
             .log(format_args!("Level-{level} table #{number}: {size} bytes, flushed in {:?}", stats.time));
         Ok(())
@@ -183,7 +184,7 @@ impl Engine {
         };
         let version = Arc::clone(&self.present.view().version);
         let level = leveled::flush_level(&version, key::user_key(&first), key::user_key(&last), &self.limits);
-        level > 0 && level >= Shape::of(&version).bottom()
+        level > 0 && version.is_last(level)
     }
 
     /// Called with the manifest locked, so that no merge begins between this and the edit.

@@ -1,7 +1,7 @@
 //! How large a memtable becomes before it is made a table.
 //!
 //! Larger ones divide the work of the merges, and cost memory. Who says nothing gets small ones, that double while they
-//! fill fast and halve when they fill slowly.
+//! fill fast and halve when they fill slowly; but a small database has small ones, as its tables and merges are.
 
 use std::time::Duration;
 
@@ -12,6 +12,8 @@ use crate::sync::{AtomicUsize, Mutex, Ordering};
 const LARGEST: usize = 32 << 20;
 /// One that is filled within this time was too small.
 const FAST: Duration = Duration::from_secs(1);
+/// A database of fewer bytes has no larger ones than at first.
+const SMALL: u64 = 128 << 20;
 /// One that takes longer than this might be smaller.
 const SLOW: Duration = Duration::from_secs(60);
 /// Above this size, in bytes, only one at a time may wait for its flush.
@@ -50,15 +52,15 @@ impl Buffer {
         if self.size() > LARGE { 1 } else { 2 }
     }
 
-    /// Takes note that one of `bytes` has become a table.
-    pub(super) fn filled(&self, bytes: usize, now: Duration) {
+    /// Takes note that one of `bytes` has become a table, of a database that now has `stored` bytes of them.
+    pub(super) fn filled(&self, bytes: usize, stored: u64, now: Duration) {
         let mut last = self.last.lock();
         let size = self.size();
         let lasted = now.saturating_sub(std::mem::replace(&mut *last, now));
         // One that was flushed before it was full says nothing.
         let next = if bytes < size / 2 {
             size
-        } else if lasted < FAST {
+        } else if lasted < FAST && stored >= SMALL {
             size.saturating_mul(2)
         } else if lasted > SLOW {
             size / 2
@@ -80,7 +82,7 @@ mod tests {
         let mut now = *buffer.last.lock();
         let size = |seconds: &u64| {
             now += Duration::from_secs(*seconds);
-            buffer.filled(buffer.size(), now);
+            buffer.filled(buffer.size(), SMALL, now);
             buffer.size() / MB
         };
         seconds.iter().map(size).collect()
@@ -102,10 +104,18 @@ mod tests {
     }
 
     #[test]
+    fn a_small_database_has_small_ones() {
+        let buffer = Buffer::new(&Options::default());
+        let now = *buffer.last.lock();
+        buffer.filled(4 * MB, SMALL - 1, now);
+        assert_eq!(buffer.size(), 4 * MB);
+    }
+
+    #[test]
     fn one_that_was_not_full_says_nothing() {
         let buffer = Buffer::new(&Options::default());
         let now = *buffer.last.lock();
-        buffer.filled(MB, now);
+        buffer.filled(MB, SMALL, now);
         assert_eq!(buffer.size(), 4 * MB);
     }
 }

@@ -137,6 +137,11 @@ impl Version {
         start + files[open].partition_point(below)
     }
 
+    /// True if nothing is stored below `level`.
+    pub(crate) fn is_last(&self, level: usize) -> bool {
+        self.levels[level + 1..].iter().all(Vec::is_empty)
+    }
+
     /// True if a file of `level` holds keys in `range`.
     pub(crate) fn overlaps_level(&self, level: usize, range: KeyRange<'_>) -> bool {
         self.levels[level].iter().any(|file| self.overlaps(file, range))

@@ -3,7 +3,8 @@
 pub(crate) mod leveled;
 mod shape;
 
-pub(crate) use shape::{Shape, debt};
+use shape::Shape;
+pub(crate) use shape::debt;
 
 /// The sizes that a policy goes by.
 #[derive(Debug, Clone, Copy)]
