@@ -67,8 +67,8 @@ pub struct Options {
     /// will refuse it by its comparator name and change nothing.
     pub compression: &'static Codec,
     /// Go on with the log and the manifest of the last run, if it closed the database, instead of writing new ones at
-    /// open; and write, when the database is closed, what is in memory as a table, if its log has more than 256 KiB, so that
-    /// the next open need not. Default: true.
+    /// open; and write, when the database is closed, what is in memory as a table, if it is much (from 256 KiB on, and an
+    /// eighth of the write buffer), so that the next open need not. Default: true.
     pub reuse_logs: bool,
     /// Lets look-ups skip tables that lack a key. [`Bloom`] with 0 bits is no filter. Default: none, and then
     /// [`Bloom`] with 10 bits if the order is the bytewise one.

@@ -19,6 +19,10 @@ use crate::error::Result;
 use crate::sync::{Arc, Condvar, Mutex, Ordering};
 use crate::version::{KeyRange, total_size};
 
+/// Merges that reads ask for rest this many times as long as they take: one long scan would else have everything
+/// rewritten that it passes.
+const REST: u32 = 10;
+
 /// A merge that somebody waits for.
 pub(super) struct Manual {
     id: u64,
@@ -276,7 +280,12 @@ impl Engine {
             }
             Err(Failure::Unknown(error)) => return Err(error),
         }
-        self.state.lock().stats[level].add(stats);
+        let mut state = self.state.lock();
+        state.stats[level].add(stats);
+        if job.reason == Reason::Seeks {
+            state.rest_of_reads = clock.monotonic() + stats.time * REST;
+        }
+        drop(state);
         self.logger
             .log(format_args!("Merged {job}: {bytes_read} bytes into {bytes_written} in {:?}", stats.time));
         Ok(())

@@ -11,14 +11,15 @@ use super::{Engine, Target};
 use crate::error::Result;
 use crate::sync::Ordering;
 
-/// A log of so many bytes becomes a table rather than be replayed at the next open.
+/// A log of so many bytes becomes a table rather than be replayed at the next open ...
 const WORTH_A_TABLE: u64 = 256 << 10;
+/// ... if that is also such a part of what a memtable holds: else there would be many small tables.
+const PART_OF_A_BUFFER: u64 = 8;
 
 impl Engine {
     /// Ends the background, gives the log its end, and releases the lock. Does nothing the second time.
     pub(super) fn close(&self) -> Result<()> {
-        let is_long = |tail: &LogTail| tail.framer.offset() >= WORTH_A_TABLE;
-        if self.options.reuse_logs && self.commit.lock().as_ref().is_some_and(is_long) {
+        if self.options.reuse_logs && self.commit.lock().as_ref().is_some_and(|tail| self.is_long(tail)) {
             // If it fails, or somebody has closed already: the log holds the same.
             let _ = self.flush(Target::AnyLevel);
         }
@@ -34,6 +35,13 @@ impl Engine {
         self.remove_doomed();
         *self.lock.lock() = None;
         finished
+    }
+
+    /// True if what the next open would have to replay is better a table.
+    fn is_long(&self, tail: &LogTail) -> bool {
+        let part = self.buffer.size() as u64 / PART_OF_A_BUFFER;
+        // Where logs grow with each record none is gone on with, and each open begins with a table.
+        tail.log.file.capacity() > 0 && tail.framer.offset() >= WORTH_A_TABLE.max(part)
     }
 
     /// Returns when no job runs. What is frozen is flushed first, unless that fails.

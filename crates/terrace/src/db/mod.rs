@@ -32,6 +32,7 @@ pub use levels::{FileInfo, LevelInfo};
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use terrace_env::FileLock;
 use terrace_format::batch::WriteBatch;
@@ -147,6 +148,8 @@ struct State {
     /// How many there have been.
     manuals: u64,
     worn: Option<WornFile>,
+    /// Until then no file is taken for worn.
+    rest_of_reads: Duration,
     doomed: Doomed<FileMeta>,
     stats: [LevelStats; terrace_format::edit::LEVELS],
     effort: Effort,

@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
+use std::time::Duration;
 
 use terrace_env::{Env, FileLock, LockMode};
 use terrace_format::edit::VersionEdit;
@@ -414,6 +415,7 @@ impl State {
             manual: VecDeque::new(),
             manuals: 0,
             worn: None,
+            rest_of_reads: Duration::ZERO,
             doomed: Doomed::default(),
             stats: Default::default(),
             effort: Effort::default(),

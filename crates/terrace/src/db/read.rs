@@ -56,6 +56,10 @@ impl Engine {
     fn note_worn(&self, worn: Option<WornFile>) {
         let Some(worn) = worn else { return };
         let mut state = self.state.lock();
+        // It will be said again.
+        if state.merging || self.options.env.clock.monotonic() < state.rest_of_reads {
+            return;
+        }
         state.worn.get_or_insert(worn);
         self.schedule(&mut state);
     }

@@ -64,7 +64,7 @@ pub static MODELS: &[Model] = &[
     Model::all("doomed", "no file is removed that somebody reads, and none stays for ever", doomed::reader),
     Model::all("wear", "a file is worn out once", doomed::wear),
     Model::up_to(
-        3,
+        1,
         "memtable",
         "what is visible is in the memtable, and a batch is seen whole",
         memtable::reader,
@@ -74,7 +74,7 @@ pub static MODELS: &[Model] = &[
     Model::up_to(2, "two_splits", "two writers may split the same node", memtable::two_writers),
     Model::up_to(2, "versions", "versions stand in the order of their numbers", memtable::versions),
     Model::up_to(
-        2,
+        1,
         "publication",
         "every write becomes visible, in order, when it is there",
         publication::three_writers,
@@ -99,5 +99,5 @@ pub static MODELS: &[Model] = &[
     Model::all("pool", "every job runs once, before the pool is gone", pool::jobs),
     Model::up_to(4, "closing", "a database closes beside flushes and merges", whole::closing),
     Model::up_to(2, "writing", "a sync write beside a flush is there when it returns", whole::writing),
-    Model::up_to(2, "reading", "a reader beside a merge finds every key", whole::reading),
+    Model::up_to(1, "reading", "a reader beside a merge finds every key", whole::reading),
 ];
