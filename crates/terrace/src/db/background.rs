@@ -10,6 +10,7 @@ use terrace_format::filename::FileName;
 use terrace_format::key;
 
 use super::install::Failure;
+use super::pace::Running;
 use super::property::LevelStats;
 use super::unwinding::Unwinding;
 use super::{Engine, Frozen, MergeRange, State, Target};
@@ -204,7 +205,7 @@ impl Engine {
     fn merge_job(&self) {
         let clear = |state: &mut State| {
             state.merging = false;
-            state.merge_range = None;
+            (state.merge_range, state.running) = (None, None);
         };
         let _guard = Unwinding::new(self, clear);
         let job = self.pick();
@@ -255,6 +256,12 @@ impl Engine {
             .version
             .hull(&inputs)
             .map(|(smallest, largest)| MergeRange { smallest: smallest.to_vec(), largest: largest.to_vec() });
+        state.running = job.as_ref().map(|job| Running {
+            level: job.level(),
+            bytes: total_size(&inputs),
+            began: self.options.env.clock.monotonic(),
+        });
+        self.set_pace(&state);
         job
     }
 
@@ -272,7 +279,13 @@ impl Engine {
         edit.added.extend(outcome.files.iter().map(|file| (level, file.clone())));
         let (bytes_read, bytes_written) = (outcome.bytes_read, outcome.bytes_written);
         let stats = LevelStats { time: clock.monotonic().saturating_sub(start), bytes_read, bytes_written };
-        match self.install(|_| edit, |state| state.effort.merged(bytes_read, stats.time)) {
+        match self.install(
+            |_| edit,
+            |state| {
+                state.effort.merged(bytes_read, stats.time);
+                state.running = None;
+            },
+        ) {
             Ok(()) => {}
             Err(Failure::Before(error)) => {
                 compaction::remove_tables(&self.options.env, &self.directory, &outcome.files);

@@ -16,8 +16,11 @@ const FAST: Duration = Duration::from_secs(1);
 const SMALL: u64 = 128 << 20;
 /// One that takes longer than this might be smaller.
 const SLOW: Duration = Duration::from_secs(60);
-/// Above this size, in bytes, only one at a time may wait for its flush.
-const LARGE: usize = 64 << 20;
+/// What may wait for its flush in all, in bytes: a merge that takes the processor for a moment delays flushes, and writers
+/// need not feel it ...
+const WAITING: usize = 64 << 20;
+/// ... but not more than so many memtables, each of which a look-up asks.
+const WAITING_MAX: usize = 4;
 
 /// The size for the memtables of one database.
 #[derive(Debug)]
@@ -49,7 +52,7 @@ impl Buffer {
 
     /// Memtables that may wait for their flush before writers do.
     pub(super) fn frozen_max(&self) -> usize {
-        if self.size() > LARGE { 1 } else { 2 }
+        (WAITING / self.size().max(1)).clamp(1, WAITING_MAX)
     }
 
     /// Takes note that one of `bytes` has become a table, of a database that now has `stored` bytes of them.

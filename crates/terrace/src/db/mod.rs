@@ -54,7 +54,7 @@ use background::{Jobs, Manual};
 use buffer::Buffer;
 use doomed::Doomed;
 use durable::Durability;
-use pace::{Effort, Pace};
+use pace::{Effort, Pace, Running};
 use present::Present;
 use property::LevelStats;
 use refusal::Refusal;
@@ -141,6 +141,8 @@ struct State {
     merging: bool,
     /// What the running merge will write, if one runs.
     merge_range: Option<MergeRange>,
+    /// The same merge, until its edit counts.
+    running: Option<Running>,
     /// False while a failed merge waits for a reason to be tried again.
     may_merge: bool,
     /// Merges that somebody waits for, the first in work.

@@ -411,6 +411,7 @@ impl State {
             flushing: false,
             merging: false,
             merge_range: None,
+            running: None,
             may_merge: true,
             manual: VecDeque::new(),
             manuals: 0,

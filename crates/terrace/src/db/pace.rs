@@ -3,12 +3,12 @@
 //! ```text
 //!   files of level 0       0 ........... slow ................................... stop
 //!   a byte costs           nothing       time that the merges need / room that is left       writers wait
-//!                                        (at most what merging a byte takes)
+//!                                        (at most twice what merging a byte takes)
 //! ```
 //!
 //! Room is what may still come before level 0 has so many files that writers have to wait for a merge. So when merges
 //! keep up, nobody is slowed; when they do not, writers go at a speed at which the room lasts until the merges are done,
-//! and at worst at that of the merges themselves. Nobody sleeps for more than a millisecond, and nobody while he holds
+//! and at worst at half that of the merges themselves. Nobody sleeps for more than a millisecond, and nobody while he holds
 //! a lock.
 
 use std::time::Duration;
@@ -17,7 +17,8 @@ use terrace_env::Clock;
 
 use super::{Engine, State};
 use crate::compaction::policy::{LEVEL_0_SLOW, LEVEL_0_STOP, debt};
-use crate::sync::{AtomicU64, Mutex, Ordering};
+use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
+use crate::version::{FileMeta, total_size};
 
 /// The longest that a write sleeps.
 const LONGEST: Duration = Duration::from_millis(1);
@@ -49,8 +50,9 @@ impl Pace {
         let now = clock.monotonic();
         let owed = {
             let mut paid = self.paid.lock();
-            *paid = ((*paid).max(now) + cost).min(now + CREDIT);
-            *paid - now
+            // Who was woken late has paid for it.
+            *paid = ((*paid).max(now.saturating_sub(LONGEST)) + cost).min(now + CREDIT);
+            paid.saturating_sub(now)
         };
         if owed >= SHORTEST {
             clock.sleep(owed.min(LONGEST));
@@ -60,6 +62,23 @@ impl Pace {
     fn set(&self, price: u64) {
         self.price.store(price, Ordering::Relaxed);
     }
+}
+
+/// Writers go at this part of the speed of merges at least. A merge of level 0 takes as long for few files as for many, so
+/// that writers may have to go slower than merges do on the whole, until their next one.
+const SLOWEST: u64 = 2;
+
+/// As many files of level 0 leave no room: fewer than those at which writers wait, for what merges will take is a guess.
+const FULL: usize = LEVEL_0_STOP - 6;
+
+/// The merge that runs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Running {
+    /// Where it takes files from.
+    pub(super) level: usize,
+    /// What it reads.
+    pub(super) bytes: u64,
+    pub(super) began: Duration,
 }
 
 /// How far merges are behind.
@@ -82,8 +101,7 @@ impl Backlog {
         }
         let work = u64::try_from(self.work.as_nanos()).unwrap_or(u64::MAX);
         let lasting = (u128::from(work) * u128::from(UNIT) / u128::from(self.room.max(1))) as u64;
-        // A tenth more than the merges take, so that they catch up.
-        lasting.min(self.drain + self.drain / 10)
+        lasting.min(self.drain.saturating_mul(SLOWEST))
     }
 }
 
@@ -120,16 +138,32 @@ impl Effort {
     }
 }
 
+fn mean_size(files: &[Arc<FileMeta>]) -> u64 {
+    total_size(files) / files.len().max(1) as u64
+}
+
 impl Engine {
     /// Sets the pace by what `state` says.
     pub(super) fn set_pace(&self, state: &State) {
         let version = &state.set.version;
         let level_0_files = version.levels[0].len();
-        let nanos = debt(version).saturating_mul(state.effort.per_unit(state.effort.read)) / UNIT;
+        let time_for = |bytes: u64| {
+            Duration::from_nanos(bytes.saturating_mul(state.effort.per_unit(state.effort.read)) / UNIT)
+        };
+        let left = |running: &Running| {
+            let spent = self.options.env.clock.monotonic().saturating_sub(running.began);
+            time_for(running.bytes).saturating_sub(spent)
+        };
+        // A merge that takes files off level 0 makes room when it ends, whatever is to be done then.
+        let work = match &state.running {
+            Some(running) if running.level == 0 => left(running),
+            running => running.as_ref().map_or(Duration::ZERO, left) + time_for(debt(version)),
+        };
+        // Writers pay for keys and values: it is tables, and not memtables, whose sizes tell how many of them fit.
         let backlog = Backlog {
             level_0_files,
-            work: Duration::from_nanos(nanos),
-            room: (LEVEL_0_STOP.saturating_sub(level_0_files) * self.buffer.size()) as u64,
+            work,
+            room: FULL.saturating_sub(level_0_files) as u64 * mean_size(&version.levels[0]),
             drain: state.effort.per_unit(state.effort.flushed),
         };
         self.pace.set(backlog.price());
@@ -169,8 +203,8 @@ mod tests {
     }
 
     #[test]
-    fn never_slower_than_the_merges() {
-        assert_eq!(price(LEVEL_0_STOP, 1_000, 0), 44_000);
+    fn never_slower_than_half_as_fast_as_the_merges() {
+        assert_eq!(price(LEVEL_0_STOP, 1_000, 0), 80_000);
     }
 
     #[test]
