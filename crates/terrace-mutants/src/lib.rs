@@ -51,10 +51,12 @@ mutants! {
     EntryWraps: "the end of a block's entry is computed with overflow", ["fuzz"] within 120;
     HandleWraps: "the end of a block is computed with overflow", ["fuzz"] within 120;
     SnapshotTooLate: "a snapshot's number is read before it is registered", ["schedules", "protocols"] within 120;
+    SlotRelaxed: "what the memtable's tree points to is stored without release", ["protocols"] within 180;
+    LatchUnseen: "a reader of the memtable's tree does not look whether a node changed meanwhile", ["schedules", "histories"] within 180;
     CacheKeyShared: "blocks of different databases have the same name in a cache", ["model"] within 60;
     FilterForgetsFirst: "a filter leaves out the first key of its range", ["model"] within 60;
     FilterOfInternalKeys: "a filter holds keys with their sequence numbers", ["model"] within 60;
-    SweepBlind: "files are removed while somebody reads them", ["schedules"] within 120;
+    SweepBlind: "files are removed while somebody reads them", ["schedules", "model"] within 120;
     TurnWithoutSeek: "an iterator that turns leaves the other runs where they stand", ["model"] within 30;
     NumberReused: "a file number that was given out is forgotten in a crash", ["crash"] within 60;
     ShortReadIsEnd: "a short read is taken for the end of the file", ["errors"] within 60;

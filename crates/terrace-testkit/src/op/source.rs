@@ -21,6 +21,8 @@ pub struct Shape {
     pub upheavals: bool,
     /// One write in this many is a sync; 0 for none.
     pub sync_one_in: u64,
+    /// Snapshots and merges of ranges come often: many versions of each key, in tables that are merged apart.
+    pub strata: bool,
 }
 
 impl Shape {
@@ -34,6 +36,7 @@ impl Shape {
             own: true,
             upheavals: false,
             sync_one_in: 50,
+            strata: false,
         }
     }
 }
@@ -69,6 +72,9 @@ static KINDS: &[Row] = &[
 
 /// How rare an upheaval is where there are any.
 const UPHEAVAL_ONE_IN: u64 = 1_000;
+
+/// How often a snapshot is taken or a range merged besides, where there are to be strata.
+const STRATUM_ONE_IN: u64 = 25;
 
 static UPHEAVALS: &[Upheaval] = &[
     Upheaval::Kill,
@@ -108,6 +114,9 @@ impl Iterator for Source {
     fn next(&mut self) -> Option<Op> {
         if self.shape.upheavals && self.rng.one_in(UPHEAVAL_ONE_IN) {
             return Some(Op::Upheaval(self.rng.pick(UPHEAVALS)));
+        }
+        if self.shape.strata && self.rng.one_in(STRATUM_ONE_IN) {
+            return Some(if self.rng.one_in(3) { self.compact() } else { self.take() });
         }
         let all: u64 = KINDS.iter().map(|(weight, _)| weight).sum();
         let mut left = self.rng.below(all);

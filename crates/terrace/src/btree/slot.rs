@@ -6,6 +6,8 @@
 
 use std::ptr::{NonNull, null_mut};
 
+use terrace_mutants::mutant;
+
 use super::arena::At;
 use super::node::Node;
 use super::versions::Entry;
@@ -52,7 +54,8 @@ impl Slot {
     }
 
     pub(super) fn store(&self, named: Named) {
-        self.0.store(pack(named), Ordering::Release); // pairs with the Acquire above
+        let order = if mutant!(SlotRelaxed) { Ordering::Relaxed } else { Ordering::Release };
+        self.0.store(pack(named), order); // Release pairs with the Acquire above
     }
 
     /// Takes over what `other` names.

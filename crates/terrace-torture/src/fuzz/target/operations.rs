@@ -39,8 +39,16 @@ fn run(input: &[u8]) {
     let Some((&[order, settings], rest)) = input.split_first_chunk::<2>() else { return };
     let order = if order % 4 == 0 { Order::Reverse } else { Order::Bytewise };
     let settings = Settings::draw(&mut Rng::new(settings.into()), order);
-    let shape =
-        Shape { order, keys: 0, value_min: 0, value_max: 0, own: true, upheavals: false, sync_one_in: 0 };
+    let shape = Shape {
+        order,
+        keys: 0,
+        value_min: 0,
+        value_max: 0,
+        own: true,
+        upheavals: false,
+        sync_one_in: 0,
+        strata: false,
+    };
     let (operations, _) = rest.as_chunks::<OPERATION>();
     let ops = operations.iter().take(OPERATIONS_MAX).map(|bytes| operation(*bytes, order)).collect();
     let plan = Plan { seed: 0, shape, settings, ops };

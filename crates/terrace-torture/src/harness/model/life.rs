@@ -24,6 +24,10 @@ const NUMBERS_PER_OPERATION: u64 = 64;
 /// Values of which a few fill a file, and some hundreds a level: merges then find versions of one key in several files.
 const LARGE: [u64; 2] = [50_000, 200_000];
 
+/// Few enough keys for several versions of each, and enough bytes for several tables a level, when those are as small as
+/// they may be.
+const STRATA: (u64, [u64; 2]) = (100, [20_000, 60_000]);
+
 /// What a life holds at most, in bytes, unless it is one of the few that may be heavy: most of its time would go by with
 /// reading all of it after each upheaval.
 const LIGHT: u64 = 500_000;
@@ -47,10 +51,15 @@ impl Life {
     pub(super) fn draw(seed: u64, count: usize) -> Life {
         let mut rng = Rng::new(!seed);
         let (large, heavy) = (rng.one_in(20), rng.one_in(10));
-        let count = if large { count / 8 } else { count };
-        let plan = Plan::draw(seed, count, |shape, _| {
-            shape.upheavals = true;
-            if large {
+        let strata = rng.one_in(12);
+        let count = if large || strata { count / 8 } else { count };
+        let plan = Plan::draw(seed, count, |shape, settings| {
+            shape.upheavals = !strata;
+            if strata {
+                shape.strata = true;
+                (shape.keys, [shape.value_min, shape.value_max]) = STRATA;
+                (settings.write_buffer_size, settings.max_file_size) = (64 << 10, 1 << 20);
+            } else if large {
                 (shape.keys, [shape.value_min, shape.value_max]) = (300, LARGE);
             } else if !heavy {
                 shape.value_max = shape.value_max.min(LIGHT / shape.keys);
