@@ -9,8 +9,6 @@ use loom::sync as under;
 #[cfg(all(feature = "shuttle", not(feature = "loom")))]
 use shuttle::sync as under;
 
-pub use self::rw::RwLock;
-
 /// A lock for one thread at a time.
 #[derive(Debug, Default)]
 pub struct Mutex<T> {
@@ -99,32 +97,5 @@ impl Condvar {
     /// Wakes all of those who wait.
     pub fn notify_all(&self) {
         self.under.notify_all();
-    }
-}
-
-mod rw {
-    use super::{PoisonError, under};
-
-    /// A lock for one writer or several readers.
-    #[derive(Debug, Default)]
-    pub struct RwLock<T> {
-        under: under::RwLock<T>,
-    }
-
-    impl<T> RwLock<T> {
-        /// Around `value`.
-        pub fn new(value: T) -> RwLock<T> {
-            RwLock { under: under::RwLock::new(value) }
-        }
-
-        /// Waits until nobody writes.
-        pub fn read(&self) -> under::RwLockReadGuard<'_, T> {
-            self.under.read().unwrap_or_else(PoisonError::into_inner)
-        }
-
-        /// Waits until nobody reads or writes.
-        pub fn write(&self) -> under::RwLockWriteGuard<'_, T> {
-            self.under.write().unwrap_or_else(PoisonError::into_inner)
-        }
     }
 }

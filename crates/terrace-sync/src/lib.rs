@@ -1,7 +1,7 @@
 //! Locks, atomics and threads, from one room, so that a model checker can take their place.
 //!
 //! ```text
-//!   built with            Mutex, Condvar, RwLock   atomics   ArcSwap       threads
+//!   built with            Mutex, Condvar           atomics   ArcSwap       threads
 //!   nothing               parking_lot              std       arc_swap      std
 //!   the feature loom      loom, by `checked`       loom      `swap`        loom
 //!   the feature shuttle   shuttle, by `checked`    shuttle   `swap`        shuttle
@@ -36,14 +36,14 @@ pub use witness::Witness;
 
 #[cfg(any(feature = "loom", feature = "shuttle"))]
 pub use {
-    checked::{Condvar, Mutex, MutexGuard, RwLock, relax},
+    checked::{Condvar, Mutex, MutexGuard, relax},
     swap::{ArcSwap, ArcSwapOption, Guard, Swap},
 };
 
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
 mod product {
     pub use arc_swap::{ArcSwap, ArcSwapOption, Guard};
-    pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+    pub use parking_lot::{Condvar, Mutex, MutexGuard};
     pub use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, AtomicUsize};
     pub use std::thread;
 
