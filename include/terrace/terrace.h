@@ -47,6 +47,14 @@ leveldb_t* terrace_open_read_only(const leveldb_options_t* options, const char* 
 /* Closes, and says whether all that was written is on the medium. The handle is gone either way. */
 void terrace_close(leveldb_t* db, char** errptr);
 
+/* ---- Removing much at once ---- */
+
+/* Removes every key from `start_key` up to, but without, `limit_key`; NULL is an open end. Tables with no other keys are
+ * removed whole. Durable when this returns, with every write before it. Keys that others write into the range meanwhile
+ * may stay or go. If it fails, or the process dies meanwhile, some of the keys may be gone and the others are as they were. */
+void terrace_delete_range(leveldb_t* db, const char* start_key, size_t start_key_len, const char* limit_key,
+                          size_t limit_key_len, char** errptr);
+
 /* ---- Reading much at once ---- */
 
 /* The values of `count` keys, all of one moment: copies in `values`, to be freed each with leveldb_free, and their

@@ -76,6 +76,8 @@ pub enum Action {
     Flush,
     /// Merge everything, or what lies from one key to another.
     Compact(Option<(Key, Key)>),
+    /// Remove what lies from one key up to another, which is not part of it.
+    Erase(Key, Key),
     /// Ask for the database's properties.
     Ask,
     /// See what a power cut at this moment would leave.
@@ -158,7 +160,7 @@ impl Draw {
             _ => vec![Action::Take, Action::Look],
         };
         let writer = (0..self.between((1, 3))).map(|_| self.write()).collect();
-        let mut merger = vec![self.compact()];
+        let mut merger = vec![if self.rng.one_in(4) { self.erase() } else { self.compact() }];
         if self.rng.one_in(2) {
             merger.push(Action::Flush);
         }
@@ -176,6 +178,8 @@ impl Draw {
             8 => Action::Walk { backward: self.rng.one_in(2) },
             9 => Action::Flush,
             10 => self.compact(),
+            // Rarely: to the judge each is many writes.
+            11 if self.rng.one_in(4) => self.erase(),
             _ if self.files || self.rng.one_in(3) => Action::Ask,
             _ => Action::PowerCut { profile: self.rng.pick(&CUTS), seed: self.rng.next_u64() },
         }
@@ -197,6 +201,11 @@ impl Draw {
     fn compact(&mut self) -> Action {
         let (a, b) = (self.key(), self.key());
         Action::Compact(self.rng.one_in(3).then_some((a.min(b), a.max(b))))
+    }
+
+    fn erase(&mut self) -> Action {
+        let first = self.key();
+        Action::Erase(first, first + 1 + self.key())
     }
 
     fn key(&mut self) -> Key {

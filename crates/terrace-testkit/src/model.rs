@@ -97,6 +97,19 @@ impl Model {
         self.change(key, value, true);
     }
 
+    /// Removes every key from `begin` up to, but without, `end`.
+    pub fn erase(&mut self, begin: Option<&[u8]>, end: Option<&[u8]>) {
+        let rank = |key: &[u8]| Ranked::new(key, self.order);
+        let (begin, end) = (begin.map(rank), end.map(rank));
+        let inside = |key: &Ranked| {
+            begin.as_ref().is_none_or(|begin| key >= begin) && end.as_ref().is_none_or(|end| key < end)
+        };
+        let alive = |versions: &[Version]| versions.last().is_some_and(|last| last.value.is_some());
+        let keys = self.keys.iter().filter(|(key, versions)| inside(key) && alive(versions));
+        let keys: Vec<Vec<u8>> = keys.map(|(key, _)| key.key().to_vec()).collect();
+        keys.iter().for_each(|key| self.set(key, None));
+    }
+
     fn change(&mut self, key: &[u8], value: Option<Value>, first: bool) {
         self.sequence += 1;
         let newest_reader = self.readers().max().unwrap_or(0);

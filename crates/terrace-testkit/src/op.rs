@@ -156,6 +156,11 @@ pub enum Op {
         begin: Option<Vec<u8>>,
         end: Option<Vec<u8>>,
     },
+    /// Removes a range of keys; its end is not part of it.
+    Erase {
+        begin: Option<Vec<u8>>,
+        end: Option<Vec<u8>>,
+    },
     /// Close and open again; all slots become empty.
     Reopen,
     /// The same with other options, drawn from the seed.

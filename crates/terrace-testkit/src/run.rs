@@ -45,6 +45,8 @@ pub trait Subject {
     fn flush(&mut self) -> Answer<()>;
     /// Compacts a range.
     fn compact(&mut self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Answer<()>;
+    /// Removes a range of keys; its end is not part of it.
+    fn erase(&mut self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Answer<()>;
     /// Drops every snapshot and cursor, closes, and opens again.
     fn reopen(&mut self, settings: &Settings) -> Answer<()>;
     /// The approximate size of a range in bytes.

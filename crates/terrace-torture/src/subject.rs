@@ -211,6 +211,10 @@ impl Subject for Engine {
         self.db()?.compact_range(begin, end).map_err(text)
     }
 
+    fn erase(&mut self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Answer<()> {
+        self.db()?.delete_range(begin, end).map_err(text)
+    }
+
     fn reopen(&mut self, settings: &Settings) -> Answer<()> {
         self.close()?;
         let options = self.options(settings);

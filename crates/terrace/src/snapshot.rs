@@ -91,6 +91,12 @@ impl Snapshots {
         held.keys().next().copied().unwrap_or_else(|| visible.load(Ordering::Acquire))
     }
 
+    /// Does `work`, during which nobody takes a snapshot; None if somebody holds one.
+    pub(crate) fn while_none<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
+        let held = self.held.lock();
+        held.is_empty().then(work)
+    }
+
     fn release(&self, sequence: Sequence) {
         let mut held = self.held.lock();
         if let Some(count) = held.get_mut(&sequence) {

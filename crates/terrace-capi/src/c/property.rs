@@ -6,6 +6,16 @@ use std::ptr;
 use super::database::Database;
 use crate::border::{ErrPtr, answered, bytes, given, items, malloced_string, path, quietly, room};
 
+/// The end of a range: an open one if it is null.
+///
+/// # Safety
+///
+/// As of [`bytes`].
+unsafe fn end<'a>(key: *const c_char, len: usize) -> Option<&'a [u8]> {
+    // SAFETY: the caller's promise.
+    (!key.is_null()).then(|| unsafe { bytes(key, len) })
+}
+
 fn property(database: Option<&Database>, name: *const c_char) -> Option<String> {
     // SAFETY: the contract.
     let name = unsafe { path(name) };
@@ -102,10 +112,22 @@ extern "C" fn terrace_compact_range(
     errptr: ErrPtr<'_>,
 ) {
     // SAFETY: the contract.
-    let start = (!start.is_null()).then(|| unsafe { bytes(start, start_len) });
-    // SAFETY: the contract.
-    let limit = (!limit.is_null()).then(|| unsafe { bytes(limit, limit_len) });
+    let (start, limit) = unsafe { (end(start, start_len), end(limit, limit_len)) };
     answered(errptr, || Ok(given(database)?.0.compact_range(start, limit)?));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn terrace_delete_range(
+    database: Option<&Database>,
+    start: *const c_char,
+    start_len: usize,
+    limit: *const c_char,
+    limit_len: usize,
+    errptr: ErrPtr<'_>,
+) {
+    // SAFETY: the contract.
+    let (start, limit) = unsafe { (end(start, start_len), end(limit, limit_len)) };
+    answered(errptr, || Ok(given(database)?.0.delete_range(start, limit)?));
 }
 
 #[unsafe(no_mangle)]

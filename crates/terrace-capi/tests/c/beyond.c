@@ -100,6 +100,17 @@ static void statistics(leveldb_t* db) {
   printf("unknown: %d\n", terrace_property_number(db, "leveldb.unknown", &number));
 }
 
+static void ranges(leveldb_t* db) {
+  terrace_delete_range(db, "b", 1, "bb", 2, &error);
+  tell("delete a range", &error);
+  tell_bounds(db, NULL, NULL, NULL);
+  terrace_delete_range(db, "z", 1, NULL, 0, &error);
+  tell("delete what is not there", &error);
+  terrace_delete_range(NULL, NULL, 0, NULL, 0, &error);
+  tell("delete a range without a database", &error);
+  put(db, "b", "bb");
+}
+
 static void upkeep(leveldb_options_t* options) {
   size_t problems = 7;
   char* report = terrace_verify(options, "db", &problems, &error);
@@ -158,6 +169,7 @@ int main(void) {
   arrays(db);
   multi_get(db);
   statistics(db);
+  ranges(db);
   tell_get(db, NULL, "b");
   printf("cache in use: %d\n", terrace_cache_usage(cache) > 0);
   leveldb_close(db);

@@ -1,20 +1,31 @@
-//! `terrace delete`: one key gone.
+//! `terrace delete`: one key gone, or all of a range.
 
 use std::ffi::OsString;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 
 use crate::cli::Run;
 use crate::database::{Database, Words, Writing};
 use crate::failure::Outcome;
 
-/// Remove a key; it is no error if there is none
+/// Remove a key, or every key of a range; it is no error if there is none
 #[derive(Args)]
+#[command(group(ArgGroup::new("what").required(true).multiple(true).args(["key", "from", "to", "all"])))]
 pub(crate) struct Delete {
     #[command(flatten)]
     database: Database,
     /// Key, with \t \n \\ \xNN for bytes that are hard to type
-    key: OsString,
+    #[arg(conflicts_with_all = ["from", "to", "all"])]
+    key: Option<OsString>,
+    /// This key and those behind it
+    #[arg(long, value_name = "KEY")]
+    from: Option<OsString>,
+    /// Keys before this one
+    #[arg(long, value_name = "KEY")]
+    to: Option<OsString>,
+    /// Every key
+    #[arg(long, conflicts_with_all = ["from", "to"])]
+    all: bool,
     #[command(flatten)]
     words: Words,
     #[command(flatten)]
@@ -23,9 +34,14 @@ pub(crate) struct Delete {
 
 impl Run for Delete {
     fn run(self) -> Outcome {
-        let key = self.words.bytes(&self.key)?;
+        let key = self.words.optional(self.key.as_ref())?;
+        let from = self.words.optional(self.from.as_ref())?;
+        let to = self.words.optional(self.to.as_ref())?;
         let db = self.database.open_to_write(&self.writing.tables, false)?;
-        db.delete_with(&key, &self.writing.options())?;
+        match key {
+            Some(key) => db.delete_with(&key, &self.writing.options())?,
+            None => db.delete_range(from.as_deref(), to.as_deref())?,
+        }
         Ok(db.close()?)
     }
 }

@@ -28,6 +28,26 @@ fn put_get_delete() {
 }
 
 #[test]
+fn delete_ranges() {
+    for (flags, left) in [
+        ("--from b --to c", "a\t1\nc\t4\n"),
+        ("--from ba", "a\t1\nb\t2\n"),
+        ("--to b", "b\t2\nba\t3\nc\t4\n"),
+        ("--hex --from 62 --to 6261", "a\t1\nba\t3\nc\t4\n"),
+        ("--from c --to b", FEW),
+        ("--all", ""),
+    ] {
+        let trial = Trial::with(FEW);
+        trial.run(&format!("delete db {flags}")).is(0, "");
+        trial.run("scan db").is(0, left);
+    }
+    let trial = Trial::with(FEW);
+    trial.run("delete db").shows(2, &["required", "--all"]);
+    trial.run("delete db a --from b").shows(2, &["cannot be used with"]);
+    trial.run("scan db").is(0, FEW);
+}
+
+#[test]
 fn keys_that_are_hard_to_type() {
     let trial = Trial::new();
     trial.run(r"put db \x00\t\\ \xff\n --create").is(0, "");

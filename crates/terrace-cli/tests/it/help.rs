@@ -42,6 +42,7 @@ fn flags_that_must_stay() {
         ("put", &["--create", "--hex"]),
         ("put", &writing),
         ("delete", &writing),
+        ("delete", &["--from", "--to", "--all"]),
         ("load", &writing),
         ("load", &["--format", "--create"]),
         ("scan", &["--prefix", "--from", "--to", "--reverse", "--limit", "--keys-only", "--format"]),

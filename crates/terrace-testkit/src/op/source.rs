@@ -65,6 +65,7 @@ static KINDS: &[Row] = &[
     (5, |s| Op::Close { slot: s.slot() }),
     (4, |_| Op::Flush),
     (1, Source::compact),
+    (1, Source::erase),
     (1, Source::reopen),
     (5, Source::size),
     (2, Source::property),
@@ -242,6 +243,17 @@ impl Source {
 
     fn compact(&mut self) -> Op {
         Op::Compact { begin: self.maybe_key(), end: self.maybe_key() }
+    }
+
+    /// Mostly of a part, for what is gone is no longer there to be tried.
+    fn erase(&mut self) -> Op {
+        let (begin, end) = if self.rng.one_in(8) {
+            (self.maybe_key(), self.maybe_key())
+        } else {
+            let (first, count) = (self.rng.below(self.shape.keys), self.rng.skewed(self.shape.keys));
+            (Some(ordinary_key(first)), Some(ordinary_key(first + count)))
+        };
+        Op::Erase { begin, end }
     }
 
     fn reopen(&mut self) -> Op {

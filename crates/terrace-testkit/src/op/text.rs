@@ -110,6 +110,7 @@ impl fmt::Display for Op {
             Op::Close { slot } => write!(f, "close c{slot}"),
             Op::Flush => f.write_str("flush"),
             Op::Compact { begin, end } => write!(f, "compact {} {}", Limit(begin), Limit(end)),
+            Op::Erase { begin, end } => write!(f, "delete {} up to {}", Limit(begin), Limit(end)),
             Op::Reopen => f.write_str("reopen"),
             Op::ReopenWith { seed } => write!(f, "reopen with options of {seed:#x}"),
             Op::Size { begin, end } => write!(f, "size {} {}", Text(begin), Text(end)),

@@ -61,6 +61,11 @@ impl Driver<'_> {
                 self.subject.compact(begin.as_deref(), end.as_deref())?;
                 self.model.settle();
             }
+            Op::Erase { begin, end } => {
+                self.subject.erase(begin.as_deref(), end.as_deref())?;
+                self.model.erase(begin.as_deref(), end.as_deref());
+                self.model.settle();
+            }
             Op::Reopen => self.reopen()?,
             Op::ReopenWith { seed } => {
                 self.settings = Settings::draw_own(&mut Rng::new(*seed), self.model.order());

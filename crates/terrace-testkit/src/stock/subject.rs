@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use super::{Stock, StockCursor, StockDb, StockError, StockSnapshot};
 use crate::op::{Range, Slot, Step, Value, Write};
 use crate::run::{Answer, Entry, Subject};
-use crate::settings::Settings;
+use crate::settings::{Order, Settings};
 
 /// A stock database and its slots. Has no bounds and no prefixes: draw shapes without them.
 pub struct StockSubject {
     stock: &'static Stock,
     path: PathBuf,
+    order: Order,
     /// None only if opening it again failed.
     db: Option<StockDb>,
     snapshots: HashMap<Slot, StockSnapshot>,
@@ -23,7 +24,7 @@ impl StockSubject {
     pub fn open(stock: &'static Stock, path: &Path, settings: &Settings) -> Result<StockSubject, StockError> {
         let db = Some(stock.open(path, settings)?);
         let (snapshots, cursors) = (HashMap::new(), HashMap::new());
-        Ok(StockSubject { stock, path: path.to_path_buf(), db, snapshots, cursors })
+        Ok(StockSubject { stock, path: path.to_path_buf(), order: settings.order, db, snapshots, cursors })
     }
 
     fn db(&self) -> Answer<&StockDb> {
@@ -92,6 +93,22 @@ impl Subject for StockSubject {
     fn compact(&mut self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Answer<()> {
         self.db()?.compact_range(begin, end);
         Ok(())
+    }
+
+    /// Key by key: it has no call for that.
+    fn erase(&mut self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Answer<()> {
+        let order = self.order.comparator();
+        let db = self.db()?;
+        let mut cursor = db.cursor(None);
+        let mut next = cursor.step(&begin.map_or(Step::First, |begin| Step::Seek(begin.to_vec())));
+        while let Some((key, _)) = next {
+            if end.is_some_and(|end| order.compare(&key, end).is_ge()) {
+                break;
+            }
+            db.write(&[(&key, None)], false)?;
+            next = cursor.step(&Step::Next);
+        }
+        Ok(cursor.status()?)
     }
 
     fn reopen(&mut self, settings: &Settings) -> Answer<()> {

@@ -11,6 +11,7 @@ mod close;
 mod directory;
 pub(crate) mod doomed;
 pub(crate) mod durable;
+mod erase;
 mod install;
 mod levels;
 mod open;
@@ -293,6 +294,34 @@ impl Db {
     /// ```
     pub fn delete_with(&self, key: &[u8], options: &WriteOptions) -> Result<()> {
         self.engine().write_one(key, None, options)
+    }
+
+    /// Removes every key from `begin` up to, but without, `end`. An end that is None is open.
+    ///
+    /// Tables with no other keys are removed whole, and their space is free when no iterator reads them any more; what
+    /// else there is of the range is deleted key by key. Durable when this returns, with every write before it. Keys that
+    /// other threads write into the range meanwhile may stay or go. While a snapshot is held, every key is deleted by
+    /// itself and the space comes back with merges.
+    ///
+    /// Not one step for readers: beside it a reader may see a part of the keys gone, but never an older value.
+    ///
+    /// # Errors
+    ///
+    /// Of a table that can't be read, of the log or of the manifest: some of the keys may be gone then, and the others
+    /// have their values. It is the same if the process dies before this returns.
+    ///
+    /// ```
+    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// for name in ["AT/Wien", "CH/Bern", "CH/Chur", "FR/Lyon"] {
+    ///     db.put(name.as_bytes(), b"")?;
+    /// }
+    /// db.delete_range(Some(b"CH/"), Some(b"CI"))?;
+    /// assert_eq!(db.iter().into_forward().count(), 2);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn delete_range(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
+        self.engine().delete_range(begin, end)
     }
 
     /// Applies every operation of `batch`, in order, or none.
@@ -653,11 +682,16 @@ impl Engine {
 
     /// Shows readers what `state` says.
     fn publish(&self, state: &State) {
-        let view = View {
+        self.present.show(View::of(state));
+    }
+}
+
+impl View {
+    fn of(state: &State) -> View {
+        View {
             memtable: Arc::clone(&state.memtable),
             frozen: state.frozen.iter().rev().map(|frozen| Arc::clone(&frozen.memtable)).collect(),
             version: Arc::clone(&state.set.version),
-        };
-        self.present.show(view);
+        }
     }
 }

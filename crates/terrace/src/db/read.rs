@@ -77,7 +77,7 @@ fn now_and_then_wrong(value: Option<Vec<u8>>) -> Option<Vec<u8>> {
 }
 
 impl View {
-    fn sources(&self, engine: &Engine, options: &ReadOptions) -> Vec<Source> {
+    pub(super) fn sources(&self, engine: &Engine, options: &ReadOptions) -> Vec<Source> {
         let memtables = std::iter::once(&self.memtable).chain(&self.frozen);
         let mut sources: Vec<Source> = memtables.map(|memtable| Source::Memtable(memtable.iter())).collect();
         sources.extend(self.version.sources(&engine.tables, BlockRead { fill_cache: options.fill_cache }));

@@ -59,7 +59,7 @@ impl Engine {
     }
 
     /// A log that ends with a batch of nothing counts as closed, so a user's is not written.
-    fn write_nothing(&self, options: &WriteOptions) -> Result<()> {
+    pub(super) fn write_nothing(&self, options: &WriteOptions) -> Result<()> {
         let commit = self.commit.lock();
         commit.as_ref().ok_or_else(closed)?;
         self.refusal.check()?;

@@ -4,6 +4,7 @@
 //!   bad_input   what is wrong with a directory, a file, a disk or an argument is said, and nothing is lost
 //!   mended      what once was wrong with Terrace, and now is not
 //!   stock       stock LevelDB and Terrace refuse the same databases, and exclude each other
+//!   erase       a range of keys goes, whole tables at once, and nothing comes back
 //!   upkeep      what a long life asks for: small manifests, space that comes back, shared caches
 //!   tolerance   files that no LevelDB writes are read as stock LevelDB reads them
 //!   repair      a database that lost a file, or the end of one, holds what it held
@@ -15,6 +16,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod bad_input;
+mod erase;
 mod faults_of_leveldb;
 mod files;
 mod mended;

@@ -73,6 +73,7 @@ fn operation([kind, a, b, c]: [u8; OPERATION], order: Order) -> Op {
         21 => Op::Open { slot, at, range: range(a, b, c, order) },
         22..26 => Op::Step { slot, step: step(a, b) },
         26 => Op::Close { slot },
+        27 if c & 64 != 0 => Op::Erase { begin: bound(a, c & 16), end: bound(b, c & 32) },
         27 => Op::Flush,
         28 => Op::Compact { begin: bound(a, c & 16), end: bound(b, c & 32) },
         29 => Op::Reopen,

@@ -116,6 +116,7 @@ impl Set {
             Op::Close { slot } => engine.close_cursor(*slot),
             Op::Flush => engine.flush()?,
             Op::Compact { begin, end } => engine.compact(begin.as_deref(), end.as_deref())?,
+            Op::Erase { begin, end } => engine.erase(begin.as_deref(), end.as_deref())?,
             Op::Reopen => engine.reopen(&self.settings)?,
             Op::ReopenWith { seed } => {
                 let mut rng = Rng::new(seed ^ self.seed);
