@@ -181,12 +181,13 @@ impl TableBlocks {
         }
     }
 
-    /// Keeps a block that was read.
-    pub(crate) fn insert(&self, at: usize, offset: u64, block: &Arc<Block>) {
+    /// Keeps a block that was read, and gives those that had to go for it, if they were kept here.
+    pub(crate) fn insert(&self, at: usize, offset: u64, block: &Arc<Block>) -> Vec<Arc<Block>> {
         match self {
             TableBlocks::Here(places) => places.fill(at, block),
             TableBlocks::Elsewhere { store, instance, number } => {
                 store.insert(&block_key(*instance, *number, offset), CachedBlock(Arc::clone(block)));
+                Vec::new()
             }
         }
     }

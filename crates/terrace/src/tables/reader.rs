@@ -18,12 +18,14 @@ use terrace_format::filter::FilterPolicy;
 use terrace_format::filter_block::FilterBlock;
 use terrace_format::key;
 use terrace_format::order::Order;
-use terrace_format::table::{BlockHandle, FOOTER_SIZE, Footer, TRAILER_SIZE, read_block};
+use terrace_format::table::{BlockHandle, FOOTER_SIZE, Footer, TRAILER_SIZE, read_block_into};
 use terrace_format::{Flaw, FlawKind};
 
 use super::index::Index;
+use super::spare;
 use crate::cache::{BlockCache, BlockRef, TableBlocks};
 use crate::error::{Error, Result};
+use crate::metrics::{Event, Metrics};
 use crate::sync::Arc;
 use crate::walk::InternalIterator;
 
@@ -36,6 +38,7 @@ pub(crate) struct TableContext {
     pub(crate) cache: Arc<BlockCache>,
     /// Of [`crate::cache::instance`].
     pub(crate) instance: u64,
+    pub(crate) metrics: Metrics,
 }
 
 /// How blocks are fetched.
@@ -121,8 +124,7 @@ impl Table {
         read: BlockRead,
         same: impl FnOnce(&[u8]) -> bool,
     ) -> Result<Option<Hit>> {
-        let denies = |offset| self.filter.as_ref().is_some_and(|filter| !filter.may_match(offset, target));
-        if self.filter_is_whole && denies(0) {
+        if self.filter_is_whole && self.denies(0, target) {
             return Ok(None);
         }
         let at = self.index.find(target);
@@ -130,9 +132,34 @@ impl Table {
             return self.index.check_end(&self.path).map(|()| None);
         }
         let handle = self.index.handle(at, &self.path)?;
-        if !self.filter_is_whole && denies(handle.offset) {
+        if !self.filter_is_whole && self.denies(handle.offset, target) {
             return Ok(None);
         }
+        let found = self.get_in(at, handle, target, read, same)?;
+        if found.is_none() && self.filter.is_some() {
+            self.context.metrics.count(Event::FilterFalsePositive);
+        }
+        Ok(found)
+    }
+
+    /// True if the filter is sure that the key of `target` is not in the block at `offset`.
+    fn denies(&self, offset: u64, target: &[u8]) -> bool {
+        let denies = self.filter.as_ref().is_some_and(|filter| !filter.may_match(offset, target));
+        if denies {
+            self.context.metrics.count(Event::FilterNegative);
+        }
+        denies
+    }
+
+    /// [`Table::get`] in one block.
+    fn get_in(
+        &self,
+        at: usize,
+        handle: BlockHandle,
+        target: &[u8],
+        read: BlockRead,
+        same: impl FnOnce(&[u8]) -> bool,
+    ) -> Result<Option<Hit>> {
         let block = self.block(at, handle, read)?;
         if let Order::Internal = self.context.order {
             match block.look_up(target).map_err(|flaw| self.block_flaw(handle, &flaw))? {
@@ -144,7 +171,7 @@ impl Table {
         self.seek_in(block.into_shared(), handle, target, same)
     }
 
-    /// [`Table::get`] in one block, in any order of keys.
+    /// [`Table::get_in`], in any order of keys.
     #[cold]
     fn seek_in(
         &self,
@@ -182,13 +209,23 @@ impl Table {
 
     fn block(&self, at: usize, handle: BlockHandle, read: BlockRead) -> Result<BlockRef> {
         if let Some(block) = self.blocks.get(at, handle.offset) {
+            self.count(Event::BlockHit, read);
             return Ok(block);
         }
-        let block = Arc::new(fetch(&*self.file, &self.path, handle)?.prepared(&self.context.order));
+        self.count(Event::BlockMiss, read);
+        let block = fetch_into(&*self.file, &self.path, handle, spare::take())?;
+        let block = Arc::new(block.prepared(&self.context.order));
         if read.fill_cache {
-            self.blocks.insert(at, handle.offset, &block);
+            self.blocks.insert(at, handle.offset, &block).into_iter().for_each(spare::give);
         }
         Ok(BlockRef::Shared(block))
+    }
+
+    /// Counts for reads that want the cache; merges do not.
+    fn count(&self, event: Event, read: BlockRead) {
+        if read.fill_cache {
+            self.context.metrics.count(event);
+        }
     }
 
     fn block_flaw(&self, handle: BlockHandle, flaw: &Flaw) -> Error {
@@ -213,8 +250,21 @@ pub(crate) fn fetch(
     path: &std::path::Path,
     handle: BlockHandle,
 ) -> Result<Block> {
-    let contents = fetch_bytes(file, path, handle)?;
-    Block::new(contents).map_err(|flaw| Error::corruption(path, Some(handle.offset), flaw.to_string()))
+    fetch_into(file, path, handle, Vec::new())
+}
+
+/// As [`fetch`], in memory that is used again if it suffices.
+fn fetch_into(
+    file: &dyn RandomAccessFile,
+    path: &std::path::Path,
+    handle: BlockHandle,
+    mut memory: Vec<u8>,
+) -> Result<Block> {
+    fetch_bytes_into(file, path, handle, &mut memory)?;
+    if memory.capacity() > memory.len() + memory.len() / 8 {
+        memory.shrink_to_fit();
+    }
+    Block::new(memory).map_err(|flaw| Error::corruption(path, Some(handle.offset), flaw.to_string()))
 }
 
 pub(crate) fn fetch_bytes(
@@ -222,6 +272,17 @@ pub(crate) fn fetch_bytes(
     path: &std::path::Path,
     handle: BlockHandle,
 ) -> Result<Vec<u8>> {
+    let mut contents = Vec::new();
+    fetch_bytes_into(file, path, handle, &mut contents)?;
+    Ok(contents)
+}
+
+fn fetch_bytes_into(
+    file: &dyn RandomAccessFile,
+    path: &std::path::Path,
+    handle: BlockHandle,
+    contents: &mut Vec<u8>,
+) -> Result<()> {
     // Before the allocation: a handle that does not fit the file can't make us allocate more than the file.
     handle.check(file.len().saturating_sub(FOOTER_SIZE as u64)).map_err(|flaw| Error::flaw(path, &flaw))?;
     let stored = handle.size as usize + TRAILER_SIZE;
@@ -229,13 +290,16 @@ pub(crate) fn fetch_bytes(
         Some(bytes) => {
             let start = handle.offset as usize;
             let block = bytes.get(start..start + stored);
-            read_block(block.ok_or_else(|| short(path, handle.offset, bytes.len(), stored))?, true)
+            read_block_into(
+                block.ok_or_else(|| short(path, handle.offset, bytes.len(), stored))?,
+                true,
+                contents,
+            )
         }
-        None => {
-            let mut bytes = vec![0; stored];
-            read_exact(file, path, handle.offset, &mut bytes)?;
-            read_block(&bytes, true)
-        }
+        None => spare::with_scratch(stored, |bytes| {
+            read_exact(file, path, handle.offset, bytes)?;
+            Ok::<_, Error>(read_block_into(bytes, true, contents))
+        })?,
     };
     unpacked.map_err(|flaw| Error::corruption(path, Some(handle.offset), flaw.to_string()))
 }
@@ -288,7 +352,7 @@ impl TableIter {
                 let block = block.into_shared();
                 let entries = match &mut self.block {
                     Some(entries) => {
-                        entries.enter(block);
+                        spare::give(entries.enter(block));
                         entries
                     }
                     none => none.insert(BlockIter::new(block, table.context.order.clone())),
@@ -363,16 +427,18 @@ impl InternalIterator for TableIter {
 
     #[inline]
     fn next(&mut self) {
-        self.block.iter_mut().for_each(BlockIter::next);
-        if !self.valid() {
+        let Some(block) = &mut self.block else { return };
+        block.next();
+        if !block.valid() {
             self.skip_forward();
         }
     }
 
     #[inline]
     fn prev(&mut self) {
-        self.block.iter_mut().for_each(BlockIter::prev);
-        if !self.valid() {
+        let Some(block) = &mut self.block else { return };
+        block.prev();
+        if !block.valid() {
             self.skip_backward();
         }
     }
@@ -385,6 +451,11 @@ impl InternalIterator for TableIter {
     #[inline]
     fn value(&self) -> &[u8] {
         self.block.as_ref().map_or(&[], BlockIter::value)
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<(&[u8], &[u8])> {
+        self.block.as_ref()?.entry()
     }
 
     fn status(&self) -> Result<()> {

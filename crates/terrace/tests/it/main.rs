@@ -5,6 +5,7 @@
 //!   mended      what once was wrong with Terrace, and now is not
 //!   stock       stock LevelDB and Terrace refuse the same databases, and exclude each other
 //!   upkeep      what a long life asks for: small manifests, space that comes back, shared caches
+//!   look_ups    every way to look a key up gives what was put
 //!   tolerance   files that no LevelDB writes are read as stock LevelDB reads them
 //!   repair      a database that lost a file, or the end of one, holds what it held
 //!   threads     what each of many threads sees is a state that was
@@ -17,6 +18,7 @@
 mod bad_input;
 mod faults_of_leveldb;
 mod files;
+mod look_ups;
 mod mended;
 mod process;
 mod repair;
