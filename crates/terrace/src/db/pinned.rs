@@ -54,3 +54,15 @@ impl fmt::Debug for PinnedValue {
         write!(f, "PinnedValue('{}')", self.escape_ascii())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A value may be pinned in one thread and let go in another.
+    #[test]
+    fn goes_from_thread_to_thread() {
+        fn check<T: Send + Sync>() {}
+        check::<PinnedValue>();
+    }
+}
