@@ -131,11 +131,10 @@ impl Table {
         if at == self.index.len() {
             return self.index.check_end(&self.path).map(|()| None);
         }
-        let handle = self.index.handle(at, &self.path)?;
-        if !self.filter_is_whole && self.denies(handle.offset, target) {
+        if !self.filter_is_whole && self.filter.is_some() && self.denies(self.offset(at)?, target) {
             return Ok(None);
         }
-        let found = self.get_in(at, handle, target, read, same)?;
+        let found = self.get_in(at, target, read, same)?;
         if found.is_none() && self.filter.is_some() {
             self.context.metrics.count(Event::FilterFalsePositive);
         }
@@ -155,20 +154,19 @@ impl Table {
     fn get_in(
         &self,
         at: usize,
-        handle: BlockHandle,
         target: &[u8],
         read: BlockRead,
         same: impl FnOnce(&[u8]) -> bool,
     ) -> Result<Option<Hit>> {
-        let block = self.block(at, handle, read)?;
+        let block = self.block(at, read)?;
         if let Order::Internal = self.context.order {
-            match block.look_up(target).map_err(|flaw| self.block_flaw(handle, &flaw))? {
+            match block.look_up(target).map_err(|flaw| self.block_flaw(at, &flaw))? {
                 Lookup::Found { trailer, value } => return Ok(Some(Hit { trailer, block, value })),
                 Lookup::Absent => return Ok(None),
                 Lookup::Unclear => {}
             }
         }
-        self.seek_in(block.into_shared(), handle, target, same)
+        self.seek_in(block.into_shared(), at, target, same)
     }
 
     /// [`Table::get_in`], in any order of keys.
@@ -176,14 +174,14 @@ impl Table {
     fn seek_in(
         &self,
         block: Arc<Block>,
-        handle: BlockHandle,
+        at: usize,
         target: &[u8],
         same: impl FnOnce(&[u8]) -> bool,
     ) -> Result<Option<Hit>> {
         let mut entries = BlockIter::new(Arc::clone(&block), self.context.order.clone());
         entries.seek(target);
         if let Some(flaw) = entries.flaw() {
-            return Err(self.block_flaw(handle, flaw));
+            return Err(self.block_flaw(at, flaw));
         }
         // A separator may lie above every key of its block, but never above a version of a key that the next block
         // has: there is nothing to find behind.
@@ -207,11 +205,17 @@ impl Table {
         handle.map_or(self.metaindex.offset, |handle| handle.offset)
     }
 
-    fn block(&self, at: usize, handle: BlockHandle, read: BlockRead) -> Result<BlockRef> {
-        if let Some(block) = self.blocks.get(at, handle.offset) {
+    /// Where block `at` begins in the file.
+    fn offset(&self, at: usize) -> Result<u64> {
+        self.index.handle(at, &self.path).map(|handle| handle.offset)
+    }
+
+    fn block(&self, at: usize, read: BlockRead) -> Result<BlockRef> {
+        if let Some(block) = self.blocks.get(at, || self.offset(at))? {
             self.count(Event::BlockHit, read);
             return Ok(block);
         }
+        let handle = self.index.handle(at, &self.path)?;
         self.count(Event::BlockMiss, read);
         let block = fetch_into(&*self.file, &self.path, handle, spare::take())?;
         let block = Arc::new(block.prepared(&self.context.order));
@@ -228,9 +232,10 @@ impl Table {
         }
     }
 
-    fn block_flaw(&self, handle: BlockHandle, flaw: &Flaw) -> Error {
+    #[cold]
+    fn block_flaw(&self, at: usize, flaw: &Flaw) -> Error {
         let what = format!("block entry at {}: {flaw}", flaw.at);
-        Error::corruption(&self.path, Some(handle.offset), what)
+        Error::corruption(&self.path, self.offset(at).ok(), what)
     }
 }
 
@@ -346,8 +351,7 @@ impl TableIter {
             return self.table.index.check_end(&self.table.path).unwrap_or_else(|error| self.note(error));
         }
         let table = &self.table;
-        let handle = table.index.handle(at, &table.path);
-        match handle.and_then(|handle| table.block(at, handle, self.read)) {
+        match table.block(at, self.read) {
             Ok(block) => {
                 let block = block.into_shared();
                 let entries = match &mut self.block {
@@ -375,10 +379,7 @@ impl TableIter {
 
     fn block_status(&self) -> Result<()> {
         match self.block.as_ref().and_then(BlockIter::flaw) {
-            Some(flaw) if self.inside => {
-                let handle = self.table.index.handle(self.at, &self.table.path)?;
-                Err(self.table.block_flaw(handle, flaw))
-            }
+            Some(flaw) if self.inside => Err(self.table.block_flaw(self.at, flaw)),
             _ => Ok(()),
         }
     }
