@@ -42,7 +42,8 @@ pub struct Codec {
     /// Appends the stored form of a block. If the codec cannot hold the block, appends the block as it is: that saves
     /// nothing, so no builder keeps it, and stores the block under [`NONE`] instead.
     pub pack: fn(&[u8], &mut Vec<u8>),
-    /// Appends the contents of a stored block. After a flaw the bytes appended are arbitrary.
+    /// Makes the contents of a stored block those of the vector, whose memory is used again if it suffices. After a
+    /// flaw they are arbitrary.
     pub unpack: fn(&[u8], &mut Vec<u8>) -> Result<(), Flaw>,
 }
 
@@ -82,10 +83,14 @@ pub fn by_name(name: &str) -> Option<&'static Codec> {
 
 /// The contents of a block that is stored as `stored` with type byte `id`.
 pub fn unpack(id: u8, stored: &[u8]) -> Result<Vec<u8>, Flaw> {
-    let codec = of_block(id, stored)?;
     let mut contents = Vec::new();
-    (codec.unpack)(stored, &mut contents)?;
+    unpack_into(id, stored, &mut contents)?;
     Ok(contents)
+}
+
+/// As [`unpack`], in the memory of `contents`, whatever was in it. After a flaw its bytes are arbitrary.
+pub fn unpack_into(id: u8, stored: &[u8], contents: &mut Vec<u8>) -> Result<(), Flaw> {
+    (of_block(id, stored)?.unpack)(stored, contents)
 }
 
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -107,6 +112,8 @@ fn copy(contents: &[u8], dst: &mut Vec<u8>) {
 }
 
 fn copy_back(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
+    dst.clear();
+    dst.reserve_exact(stored.len());
     dst.extend_from_slice(stored);
     Ok(())
 }
@@ -129,10 +136,18 @@ const SNAPPY_GROWTH: usize = 22;
 fn unpack_snappy(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
     let declared = snap::raw::decompress_len(stored).map_err(|e| broken("snappy", e))?;
     check_size("snappy", declared, stored.len().saturating_mul(SNAPPY_GROWTH))?;
-    let start = dst.len();
-    dst.resize(start + declared, 0);
-    snap::raw::Decoder::new().decompress(stored, &mut dst[start..]).map_err(|e| broken("snappy", e))?;
+    set_len(dst, declared);
+    snap::raw::Decoder::new().decompress(stored, dst).map_err(|e| broken("snappy", e))?;
     Ok(())
+}
+
+/// Makes `dst` as long as said, to be written over: of what it holds nothing is moved, and no more than needed cleared.
+fn set_len(dst: &mut Vec<u8>, len: usize) {
+    if dst.capacity() < len {
+        *dst = vec![0; len];
+    } else {
+        dst.resize(len, 0);
+    }
 }
 
 /// LevelDB's default.
@@ -169,11 +184,7 @@ fn unpack_zstd(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
     let mut contents = contents.map_err(|e| broken("zstd", e))?;
     // A frame that does not state its size was given room for the most that it can be.
     contents.shrink_to_fit();
-    if dst.is_empty() {
-        *dst = contents; // not copied: a block would be held twice
-    } else {
-        dst.append(&mut contents);
-    }
+    *dst = contents; // not copied: a block would be held twice
     Ok(())
 }
 
@@ -203,6 +214,7 @@ fn unpack_deflate(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
 /// These streams don't say how much they hold: memory grows with what really comes out, up to the bound and no further.
 fn read_bounded(codec: &str, mut stream: impl Read, dst: &mut Vec<u8>) -> Result<(), Flaw> {
     let mut len = 0;
+    dst.clear();
     loop {
         let more = len.max(LEAST_READ).min(BLOCK_MAX + 1 - len);
         dst.reserve_exact(more);
@@ -268,13 +280,25 @@ mod tests {
     }
 
     #[test]
-    fn pack_and_unpack_append() {
+    fn packing_appends_and_unpacking_replaces() {
         for codec in CODECS {
             let mut stored = b"##".to_vec();
             (codec.pack)(b"contents", &mut stored);
-            let mut contents = b"!".to_vec();
-            (codec.unpack)(&stored[2..], &mut contents).unwrap();
-            assert_eq!(contents, b"!contents", "{}", codec.name);
+            for before in [&b""[..], b"!", b"something that is longer"] {
+                let mut contents = before.to_vec();
+                (codec.unpack)(&stored[2..], &mut contents).unwrap();
+                assert_eq!(contents, b"contents", "{}", codec.name);
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_that_fit_take_the_memory_there_is() {
+        let mut contents = Vec::with_capacity(100);
+        let place = contents.as_ptr();
+        for codec in [&NONE, &SNAPPY] {
+            unpack_into(codec.id, &packed(codec, b"contents"), &mut contents).unwrap();
+            assert_eq!((contents.as_ptr(), contents.capacity()), (place, 100), "{}", codec.name);
         }
     }
 

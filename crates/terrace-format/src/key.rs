@@ -66,32 +66,79 @@ pub struct ParsedKey<'a> {
 }
 
 /// Takes an internal key apart.
+#[inline]
 pub fn parse(internal: &[u8]) -> Result<ParsedKey<'_>, Flaw> {
     let Some((user_key, trailer)) = internal.split_last_chunk::<TRAILER_SIZE>() else {
-        return Err(Flaw::truncated(0, "an internal key", internal.len() as u64, TRAILER_SIZE as u64));
+        return Err(too_short(internal));
     };
     let number = u64::from_le_bytes(*trailer);
-    let Some(kind) = Kind::from_byte(number as u8) else {
-        let found = format!("value type {}", number as u8);
-        return Err(Flaw::new(FlawKind::Unknown, user_key.len() as u64, found, "0 or 1"));
-    };
-    Ok(ParsedKey { user_key, sequence: number >> 8, kind })
+    match Kind::from_byte(number as u8) {
+        Some(kind) => Ok(ParsedKey { user_key, sequence: number >> 8, kind }),
+        None => Err(bad_kind(user_key, number as u8)),
+    }
+}
+
+#[cold]
+fn too_short(internal: &[u8]) -> Flaw {
+    Flaw::truncated(0, "an internal key", internal.len() as u64, TRAILER_SIZE as u64)
+}
+
+#[cold]
+fn bad_kind(user_key: &[u8], byte: u8) -> Flaw {
+    Flaw::new(FlawKind::Unknown, user_key.len() as u64, format!("value type {byte}"), "0 or 1")
 }
 
 /// The user key of an internal key; of something shorter than eight bytes, nothing.
+#[inline]
 pub fn user_key(internal: &[u8]) -> &[u8] {
     &internal[..internal.len().saturating_sub(TRAILER_SIZE)]
 }
 
 /// The number behind the user key; 0 for something shorter than eight bytes.
+#[inline]
 pub fn trailer(internal: &[u8]) -> u64 {
     internal.last_chunk().map_or(0, |b| u64::from_le_bytes(*b))
 }
 
 /// Appends an internal key.
 pub fn append(dst: &mut Vec<u8>, user_key: &[u8], sequence: Sequence, kind: Kind) {
+    dst.reserve(user_key.len() + TRAILER_SIZE);
     dst.extend_from_slice(user_key);
     dst.extend_from_slice(&pack(sequence, kind).to_le_bytes());
+}
+
+/// What a look-up searches: an internal key, in place unless it is long.
+pub struct SeekKey {
+    short: [u8; SHORT_KEY],
+    /// Instead, if there is anything in it.
+    long: Vec<u8>,
+    len: usize,
+}
+
+/// Most keys have some tens of bytes.
+const SHORT_KEY: usize = 64;
+
+impl SeekKey {
+    /// At, or in front of, all versions of `user_key` with a number up to `sequence`.
+    #[inline]
+    pub fn new(user_key: &[u8], sequence: Sequence) -> SeekKey {
+        let len = user_key.len() + TRAILER_SIZE;
+        let mut key = SeekKey { short: [0; SHORT_KEY], long: Vec::new(), len };
+        match key.short.get_mut(..len) {
+            Some(short) => {
+                short[..user_key.len()].copy_from_slice(user_key);
+                short[user_key.len()..].copy_from_slice(&pack(sequence, Kind::SEEK).to_le_bytes());
+            }
+            None => append(&mut key.long, user_key, sequence, Kind::SEEK),
+        }
+        key
+    }
+
+    /// Its bytes.
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8] {
+        self.short.get(..self.len).unwrap_or(&self.long)
+    }
 }
 
 /// An internal key of its own memory, at least eight bytes.
@@ -221,6 +268,14 @@ mod tests {
         assert_eq!(key(b"k", 0x0001_0203_0405_0607, Kind::Put), b"k\x01\x07\x06\x05\x04\x03\x02\x01");
         assert_eq!(key(b"", MAX_SEQUENCE, Kind::Delete), b"\0\xff\xff\xff\xff\xff\xff\xff");
         assert_eq!(pack(MAX_SEQUENCE, Kind::SEEK), u64::MAX - 254);
+    }
+
+    #[test]
+    fn keys_to_seek_of_any_length() {
+        for len in [0, 1, SHORT_KEY - TRAILER_SIZE, SHORT_KEY - TRAILER_SIZE + 1, 1000] {
+            let user_key = vec![b'k'; len];
+            assert_eq!(SeekKey::new(&user_key, 77).as_bytes(), key(&user_key, 77, Kind::SEEK), "{len} bytes");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@
 
 use std::cmp::Ordering;
 use std::fmt;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use crate::comparator::{Bytewise, Comparator};
@@ -78,8 +78,47 @@ impl From<&InternalComparator> for Order {
 #[derive(Debug, Default)]
 pub struct Heads {
     /// What every key begins with.
-    prefix: Box<[u8]>,
-    heads: Box<[u64]>,
+    prefix: Few<u8, 23>,
+    heads: Few<u64, 4>,
+}
+
+/// Some values: up to `N` in place, so that who has this at hand has them, or more in memory of their own.
+#[derive(Debug)]
+enum Few<T, const N: usize> {
+    /// How many of the array count.
+    Here(u8, [T; N]),
+    There(Box<[T]>),
+}
+
+impl<T: Copy + Default, const N: usize> Few<T, N> {
+    fn new(values: impl Iterator<Item = T> + Clone) -> Few<T, N> {
+        let mut here = [T::default(); N];
+        let mut len = 0;
+        for value in values.clone() {
+            let Some(place) = here.get_mut(usize::from(len)) else { return Few::There(values.collect()) };
+            *place = value;
+            len += 1;
+        }
+        Few::Here(len, here)
+    }
+}
+
+impl<T: Copy + Default, const N: usize> Default for Few<T, N> {
+    fn default() -> Few<T, N> {
+        Few::Here(0, [T::default(); N])
+    }
+}
+
+impl<T, const N: usize> Deref for Few<T, N> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        match self {
+            Few::Here(len, values) => &values[..usize::from(*len)],
+            Few::There(values) => values,
+        }
+    }
 }
 
 impl Heads {
@@ -90,8 +129,8 @@ impl Heads {
             return (keys.count() == 0).then(Heads::default);
         };
         let shared = bytes.fold(first.len(), |shared, key| common_prefix(&first[..shared], key));
-        let heads = keys.filter_map(|key| order.bytes(key)).map(|key| head(&key[shared..])).collect();
-        Some(Heads { prefix: first[..shared].into(), heads })
+        let heads = keys.filter_map(|key| order.bytes(key)).map(|key| head(&key[shared..]));
+        Some(Heads { prefix: Few::new(first[..shared].iter().copied()), heads: Few::new(heads) })
     }
 
     /// The keys that heads can't tell from `target`, of the order that they were made with: those before are below it,
@@ -104,10 +143,10 @@ impl Heads {
             Ordering::Less => 0..0,
             Ordering::Greater => self.heads.len()..self.heads.len(),
             Ordering::Equal => {
-                let head = head(&bytes[shared..]);
-                let start = self.heads.partition_point(|&h| h < head);
-                let same = match self.heads.get(start) {
-                    Some(&h) if h == head => self.heads[start..].partition_point(|&h| h == head),
+                let (heads, head) = (&self.heads[..], head(&bytes[shared..]));
+                let start = heads.partition_point(|&h| h < head);
+                let same = match heads.get(start) {
+                    Some(&h) if h == head => heads[start..].partition_point(|&h| h == head),
                     _ => 0,
                 };
                 start..start + same
@@ -174,6 +213,15 @@ mod tests {
             let (a, b) = (InternalKey::new(&a, older, Kind::Put), InternalKey::new(&b, newer, Kind::Delete));
             let (a, b) = (a.as_bytes(), b.as_bytes());
             prop_assert_eq!(Order::from(&comparator).compare(a, b), comparator.compare(a, b));
+        }
+    }
+
+    #[test]
+    fn few_or_many() {
+        for count in 0..10u64 {
+            let few = Few::<u64, 4>::new(0..count);
+            assert_eq!(*few, Vec::from_iter(0..count));
+            assert_eq!(matches!(few, Few::Here(..)), count <= 4);
         }
     }
 

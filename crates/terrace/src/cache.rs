@@ -11,6 +11,7 @@ use terrace_mutants::mutant;
 pub(crate) use places::Store;
 use places::{Found, Places};
 
+use crate::error::Result;
 use crate::sync::{Arc, Ordering};
 
 /// A number that no other call in this process returns: no two openings share one, so that a table number that is used
@@ -171,22 +172,24 @@ pub(crate) enum TableBlocks {
 }
 
 impl TableBlocks {
-    /// The block of index entry `at`, which begins at `offset` of the file.
-    pub(crate) fn get(&self, at: usize, offset: u64) -> Option<BlockRef> {
+    /// The block of index entry `at`, which begins at `offset` of the file; that is not asked for a block in its place.
+    pub(crate) fn get(&self, at: usize, offset: impl FnOnce() -> Result<u64>) -> Result<Option<BlockRef>> {
         match self {
-            TableBlocks::Here(places) => places.get(at).map(BlockRef::Guarded),
+            TableBlocks::Here(places) => Ok(places.get(at).map(BlockRef::Guarded)),
             TableBlocks::Elsewhere { store, instance, number } => {
-                store.get(&block_key(*instance, *number, offset)).map(|block| BlockRef::Shared(block.0))
+                let block = store.get(&block_key(*instance, *number, offset()?));
+                Ok(block.map(|block| BlockRef::Shared(block.0)))
             }
         }
     }
 
-    /// Keeps a block that was read.
-    pub(crate) fn insert(&self, at: usize, offset: u64, block: &Arc<Block>) {
+    /// Keeps a block that was read, and gives those that had to go for it, if they were kept here.
+    pub(crate) fn insert(&self, at: usize, offset: u64, block: &Arc<Block>) -> Vec<Arc<Block>> {
         match self {
             TableBlocks::Here(places) => places.fill(at, block),
             TableBlocks::Elsewhere { store, instance, number } => {
                 store.insert(&block_key(*instance, *number, offset), CachedBlock(Arc::clone(block)));
+                Vec::new()
             }
         }
     }

@@ -35,6 +35,7 @@ mod error;
 mod iter;
 mod logger;
 mod memtable;
+mod metrics;
 #[cfg(feature = "loom")]
 #[doc(hidden)]
 pub mod models;
@@ -49,7 +50,7 @@ mod version;
 mod walk;
 
 pub use cache::{BlockCache, BlockStore, CachedBlock};
-pub use db::{Db, FileInfo, LevelInfo, destroy};
+pub use db::{Db, FileInfo, LevelInfo, PinnedValue, destroy};
 pub use error::{Corruption, Error, ErrorKind, Result};
 pub use iter::{Backward, DbIterator, Forward};
 pub use logger::{Logger, file_logger};

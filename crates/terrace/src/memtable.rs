@@ -9,17 +9,16 @@ use std::ops::RangeInclusive;
 
 use terrace_format::key::{self, InternalComparator, InternalKey, Kind, MAX_SEQUENCE, Sequence};
 
-use crate::btree::{Cursor, Tree};
+use crate::btree::{Cursor, Tree, VersionAt};
 use crate::error::Result;
 use crate::sync::Arc;
 use crate::walk::InternalIterator;
 
 /// What a look-up found: the newest version of the key that the reader may see.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
-    pub(crate) sequence: Sequence,
+pub(crate) struct Found<'a> {
     /// None if the key was deleted.
-    pub(crate) value: Option<Vec<u8>>,
+    pub(crate) value: Option<&'a [u8]>,
+    pub(crate) at: VersionAt,
 }
 
 pub(crate) struct Memtable {
@@ -57,10 +56,15 @@ impl Memtable {
     }
 
     /// The newest version of `user_key` with a number up to `sequence`.
-    pub(crate) fn get(&self, user_key: &[u8], sequence: Sequence) -> Option<Found> {
-        let (trailer, value) = self.tree.get(user_key, sequence)?;
-        let value = (trailer as u8 == Kind::Put as u8).then(|| value.to_vec());
-        Some(Found { sequence: trailer >> 8, value })
+    pub(crate) fn get(&self, user_key: &[u8], sequence: Sequence) -> Option<Found<'_>> {
+        let at = self.tree.find(user_key, sequence)?;
+        let (trailer, value) = self.tree.read(at);
+        Some(Found { value: (trailer as u8 == Kind::Put as u8).then_some(value), at })
+    }
+
+    /// The value of a version that was found in this memtable.
+    pub(crate) fn value(&self, at: VersionAt) -> &[u8] {
+        self.tree.read(at).1
     }
 
     /// True if there is a record of a user key from `begin` to `end`, both included; an end that is None is open.
@@ -156,6 +160,10 @@ impl InternalIterator for MemtableIter {
         self.record().1
     }
 
+    fn entry(&self) -> Option<(&[u8], &[u8])> {
+        self.cursor.record()
+    }
+
     fn status(&self) -> Result<()> {
         Ok(())
     }
@@ -176,7 +184,7 @@ mod tests {
     #[track_caller]
     fn check(memtable: &Memtable, key: &str, sequence: Sequence, expect: Option<Option<&str>>) {
         let found = memtable.get(key.as_bytes(), sequence).map(|f| f.value);
-        assert_eq!(found, expect.map(|v| v.map(|v| v.as_bytes().to_vec())), "{key} at {sequence}");
+        assert_eq!(found, expect.map(|v| v.map(str::as_bytes)), "{key} at {sequence}");
     }
 
     #[test]

@@ -40,7 +40,9 @@ pub struct Options {
     /// Fail if the database exists. Default: false.
     pub error_if_exists: bool,
     /// Fail at open on the first damaged log record, where LevelDB by default reports it to the info log and goes on.
-    /// Checksums are verified either way. Default: false.
+    /// Checksums are verified either way. Also read tables by calls, which can fail, where LevelDB maps up to a thousand of
+    /// them into memory: a medium that fails under a mapping, or a file that somebody cuts short, ends the process.
+    /// Default: false.
     pub paranoid_checks: bool,
     /// Files, clock, threads, randomness. Default: the machine's.
     pub env: Env,

@@ -20,6 +20,10 @@ pub(crate) trait InternalIterator {
     fn key(&self) -> &[u8];
     /// The value here. Needs a valid place.
     fn value(&self) -> &[u8];
+    /// The internal key and the value here, if there is a here.
+    fn entry(&self) -> Option<(&[u8], &[u8])> {
+        self.valid().then(|| (self.key(), self.value()))
+    }
     /// The first damage met so far. The walk goes on behind it.
     fn status(&self) -> Result<()>;
 }

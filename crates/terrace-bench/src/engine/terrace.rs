@@ -69,8 +69,7 @@ impl Store for Open {
     }
 
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let found = self.0.get(key).map_err(text)?;
-        Ok(found.map(|found| *value = found).is_some())
+        self.0.get_into(key, value).map_err(text)
     }
 
     fn cursor(&self) -> Result<Box<dyn Cursor + '_>> {

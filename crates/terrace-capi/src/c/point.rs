@@ -121,8 +121,6 @@ fn all_found<'a>(
     keys: impl Iterator<Item = &'a [u8]>,
     options: &ReadOptions,
 ) -> Result<Vec<Found>, Failure> {
-    let mut options = options.clone();
-    options.snapshot.get_or_insert_with(|| database.snapshot());
-    let values: Result<Vec<_>, _> = keys.map(|key| database.get_with(key, &options)).collect();
-    Ok(values?.into_iter().map(handed_out).collect())
+    let keys: Vec<_> = keys.collect();
+    Ok(database.multi_get_with(&keys, options)?.into_iter().map(handed_out).collect())
 }

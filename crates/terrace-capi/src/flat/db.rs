@@ -87,7 +87,7 @@ extern "C" fn terrace_cxx_get(
 ) -> Code {
     let key = key.get();
     answer(report, || {
-        let answer = db.get_with(key, &read.read())?;
+        let answer = db.get_pinned_with(key, &read.read())?;
         *found = answer.is_some();
         if let Some(bytes) = answer {
             value.fill(&bytes);

@@ -74,11 +74,11 @@ impl BlockIter {
         }
     }
 
-    /// Leaves the block for another one in the same order, as if made anew.
-    pub fn enter(&mut self, block: Arc<Block>) {
-        self.block = block;
+    /// Leaves the block, which is given back, for another one in the same order, as if made anew.
+    pub fn enter(&mut self, block: Arc<Block>) -> Arc<Block> {
         self.flaw = None;
         self.leave();
+        std::mem::replace(&mut self.block, block)
     }
 
     /// What it walks over.
@@ -109,6 +109,12 @@ impl BlockIter {
     pub fn value(&self) -> &[u8] {
         debug_assert!(self.valid);
         &self.block.contents[self.value.clone()]
+    }
+
+    /// The key and the value here, if there is a here.
+    #[inline]
+    pub fn entry(&self) -> Option<(&[u8], &[u8])> {
+        self.valid.then(|| (&self.key[..], self.value()))
     }
 
     /// Where in the block's contents the value is. Only at an entry.

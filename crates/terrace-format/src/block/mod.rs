@@ -71,6 +71,11 @@ impl Block {
         &self.contents
     }
 
+    /// What it was made of.
+    pub fn into_contents(self) -> Vec<u8> {
+        self.contents
+    }
+
     /// The bytes of memory that it takes.
     pub fn size(&self) -> usize {
         let heads = if self.heads.is_some() { self.restarts * size_of::<u64>() } else { 0 };

@@ -23,7 +23,7 @@ mod trailer;
 pub use builder::{TableBuilder, TableOptions};
 pub use footer::{FOOTER_SIZE, Footer, MAGIC};
 pub use handle::BlockHandle;
-pub use trailer::{TRAILER_SIZE, read_block};
+pub use trailer::{TRAILER_SIZE, read_block, read_block_into};
 
 #[cfg(test)]
 mod tests;

@@ -28,6 +28,13 @@ pub(super) fn trailer(stored: &[u8], id: u8) -> [u8; TRAILER_SIZE] {
 /// Without `verify` the checksum is not looked at, and the contents may be anything. Flaws are placed from the start
 /// of the block. Takes no more memory than the codec's bound for what is stored.
 pub fn read_block(stored: &[u8], verify: bool) -> Result<Vec<u8>, Flaw> {
+    let mut contents = Vec::new();
+    read_block_into(stored, verify, &mut contents)?;
+    Ok(contents)
+}
+
+/// As [`read_block`], in the memory of `contents`, whatever was in it. After a flaw its bytes are arbitrary.
+pub fn read_block_into(stored: &[u8], verify: bool, contents: &mut Vec<u8>) -> Result<(), Flaw> {
     let Some((block, &[id, ref checksum_bytes @ ..])) = stored.split_last_chunk::<TRAILER_SIZE>() else {
         return Err(Flaw::truncated(0, "the trailer of a block", stored.len() as u64, TRAILER_SIZE as u64));
     };
@@ -39,7 +46,7 @@ pub fn read_block(stored: &[u8], verify: bool) -> Result<Vec<u8>, Flaw> {
             return Err(Flaw::checksum(0, computed, expected));
         }
     }
-    compress::unpack(id, block)
+    compress::unpack_into(id, block, contents)
 }
 
 /// The checksum as it is stored.

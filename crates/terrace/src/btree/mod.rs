@@ -50,6 +50,10 @@ pub(crate) struct Tree {
     ascends: AtomicBool,
 }
 
+/// Where a version of a key is, in the tree that gave it, for as long as there is the tree.
+#[derive(Clone, Copy)]
+pub(crate) struct VersionAt(Entry);
+
 /// A leaf, at the number it was found with, and the first key there that is not below the one looked for.
 struct Place<'a> {
     leaf: &'a Node,
@@ -94,15 +98,19 @@ impl Tree {
         }
     }
 
-    /// The newest version of `user_key` with a number up to `sequence`: its trailer and value.
-    pub(crate) fn get(&self, user_key: &[u8], sequence: Sequence) -> Option<(u64, &[u8])> {
+    /// The newest version of `user_key` with a number up to `sequence`.
+    pub(crate) fn find(&self, user_key: &[u8], sequence: Sequence) -> Option<VersionAt> {
         let seek = key::pack(sequence, Kind::SEEK);
         let entry = self.look(user_key, |place| {
             Some(if place.found { Some(place.leaf.entry(place.at)?) } else { None })
         })?;
-        let version = self.ground.arena.border(entry, |trailer| trailer > seek).1?;
-        let record = self.ground.arena.newest(version);
-        Some((key::trailer(record.key), record.value))
+        self.ground.arena.border(entry, |trailer| trailer > seek).1.map(VersionAt)
+    }
+
+    /// The trailer and the value of a version in this tree.
+    pub(crate) fn read(&self, version: VersionAt) -> (u64, &[u8]) {
+        let record = self.ground.arena.newest(version.0);
+        (key::trailer(record.key), record.value)
     }
 
     /// What `read` sees at the place of `user_key` while nothing changes there. None of it means: once more.

@@ -23,6 +23,13 @@ fn orders() -> [Arc<dyn Comparator>; 2] {
     [bytewise(), Arc::new(Odd)]
 }
 
+impl Tree {
+    /// The trailer and the value of what is found.
+    fn get(&self, user_key: &[u8], sequence: Sequence) -> Option<(u64, &[u8])> {
+        self.find(user_key, sequence).map(|at| self.read(at))
+    }
+}
+
 /// Internal keys in order, each with its value.
 type Twin = Vec<(Vec<u8>, u64, Vec<u8>)>;
 

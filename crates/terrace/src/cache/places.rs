@@ -116,18 +116,18 @@ impl<V> Places<V> {
         Some(found)
     }
 
-    /// Fills place `at`, unless it is filled or the value is too heavy for any.
-    pub(crate) fn fill(&self, at: usize, value: &Arc<V>) {
-        let Some(place) = self.places.get(at) else { return };
+    /// Fills place `at`, unless it is filled or the value is too heavy for any, and gives what had to go for that.
+    pub(crate) fn fill(&self, at: usize, value: &Arc<V>) -> Vec<Arc<V>> {
+        // Freed by the caller, not under the lock.
+        let mut gone = Vec::new();
+        let Some(place) = self.places.get(at) else { return gone };
         let weight = (self.store.weigh)(value);
         if weight > self.store.capacity {
-            return;
+            return gone;
         }
-        // Declared before the lock, so that what goes is freed behind it.
-        let mut gone = Vec::new();
         let mut queues = self.store.queues.lock();
         if place.value.load().is_some() {
-            return;
+            return gone;
         }
         while queues.weight + weight > self.store.capacity {
             queues.turn(self.store.capacity / 10, &mut gone);
@@ -139,6 +139,7 @@ impl<V> Places<V> {
         let back_soon = emptied.is_some_and(|then| queues.emptied.saturating_sub(then) < recent);
         queues.push(Entry { places: Arc::clone(&self.places), at, weight }, back_soon);
         (queues.weight, queues.filled) = (queues.weight + weight, queues.filled + 1);
+        gone
     }
 }
 
@@ -228,7 +229,7 @@ mod tests {
     fn the_oldest_goes_first() {
         let store = store(30);
         let places = store.places(5);
-        (0..5).for_each(|at| places.fill(at, &Arc::new(10)));
+        (0..5).for_each(|at| drop(places.fill(at, &Arc::new(10))));
         assert_eq!((filled(&places), store.weight()), (vec![2, 3, 4], 30));
     }
 
@@ -236,9 +237,9 @@ mod tests {
     fn a_scan_does_not_displace_what_is_used() {
         let store = store(100);
         let places = store.places(1000);
-        (0..5).for_each(|at| places.fill(at, &Arc::new(10)));
+        (0..5).for_each(|at| drop(places.fill(at, &Arc::new(10))));
         (0..5).for_each(|at| assert!(places.get(at).is_some()));
-        (5..1000).for_each(|at| places.fill(at, &Arc::new(10)));
+        (5..1000).for_each(|at| drop(places.fill(at, &Arc::new(10))));
         assert_eq!(filled(&places)[..5], [0, 1, 2, 3, 4]);
     }
 
@@ -246,12 +247,12 @@ mod tests {
     fn what_comes_back_soon_stays_longer() {
         let store = store(100);
         let places = store.places(1000);
-        (0..10).for_each(|at| places.fill(at, &Arc::new(10)));
+        (0..10).for_each(|at| drop(places.fill(at, &Arc::new(10))));
         (0..9).for_each(|at| assert!(places.get(at).is_some()));
-        (10..18).for_each(|at| places.fill(at, &Arc::new(10)));
+        (10..18).for_each(|at| drop(places.fill(at, &Arc::new(10))));
         assert!(places.get(10).is_none(), "it left by the small queue");
         places.fill(10, &Arc::new(10));
-        (20..30).for_each(|at| places.fill(at, &Arc::new(10)));
+        (20..30).for_each(|at| drop(places.fill(at, &Arc::new(10))));
         assert!(places.get(10).is_some());
     }
 
@@ -271,7 +272,7 @@ mod tests {
         let store = store(1000);
         for _ in 0..100 {
             let places = store.places(10);
-            (0..10).for_each(|at| places.fill(at, &Arc::new(10)));
+            (0..10).for_each(|at| drop(places.fill(at, &Arc::new(10))));
             let held = places.get(3).unwrap();
             drop(places);
             assert_eq!((store.weight(), held.as_deref()), (0, Some(&10)));
@@ -284,7 +285,7 @@ mod tests {
     fn cleared() {
         let store = store(100);
         let places = store.places(10);
-        (0..10).for_each(|at| places.fill(at, &Arc::new(10)));
+        (0..10).for_each(|at| drop(places.fill(at, &Arc::new(10))));
         assert!(places.get(7).is_some());
         store.clear();
         assert_eq!((filled(&places), store.weight()), (vec![], 0));

@@ -16,6 +16,7 @@ mod install;
 mod levels;
 mod open;
 mod pace;
+mod pinned;
 pub(crate) mod present;
 mod property;
 pub(crate) mod publication;
@@ -29,6 +30,7 @@ mod write;
 pub use directory::destroy;
 pub(crate) use directory::{list, lock, lock_shared};
 pub use levels::{FileInfo, LevelInfo};
+pub use pinned::PinnedValue;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -521,12 +523,14 @@ impl Db {
         self.engine().flush(Target::AnyLevel)
     }
 
-    /// A property by its LevelDB name, in LevelDB's own words; None for any other name.
+    /// A property by its LevelDB name, in LevelDB's own words, or by ours; None for any other name.
     ///
     /// - `leveldb.num-files-at-level<N>`: the tables on level N, 0 to 6
     /// - `leveldb.stats`: a table of what merges have done per level
     /// - `leveldb.sstables`: every table with its range of keys
     /// - `leveldb.approximate-memory-usage`: bytes of memtables and block cache
+    /// - `terrace.stats`: how many blocks reads found in the cache and how many not; how many look-ups in tables the filters
+    ///   spared, and how many they let through in vain; since the database was opened
     ///
     /// ```
     /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };

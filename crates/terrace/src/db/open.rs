@@ -37,6 +37,7 @@ use crate::compaction::policy::Limits;
 use crate::error::{Error, Result};
 use crate::logger::{FileLogger, Logger, NoLogger};
 use crate::memtable::Memtable;
+use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::snapshot::Snapshots;
 use crate::stream::{Reading, file_error};
@@ -359,6 +360,7 @@ impl Opening<'_> {
             filter_policy: table_options.filter.as_ref().map(Filters::policy),
             cache: Arc::clone(&cache),
             instance: cache::instance(),
+            metrics: Metrics::default(),
         });
         let limits =
             Limits { file_size: options.table_size(), file_size_grows: options.max_file_size.is_none() };

@@ -1,4 +1,4 @@
-//! Properties in LevelDB's words, which tools parse.
+//! Properties: in LevelDB's words, which tools parse, and one of our own.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -7,6 +7,7 @@ use terrace_format::edit::LEVELS;
 use terrace_format::key::{InternalKey, trailer};
 
 use super::Engine;
+use crate::metrics::Event;
 
 /// What the merges into one level have done.
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,6 +27,9 @@ impl LevelStats {
 
 impl Engine {
     pub(super) fn property(&self, name: &str) -> Option<String> {
+        if name == "terrace.stats" {
+            return Some(self.counts());
+        }
         let name = name.strip_prefix("leveldb.")?;
         if let Some(level) = name.strip_prefix("num-files-at-level") {
             let digits = !level.is_empty() && level.bytes().all(|b| b.is_ascii_digit());
@@ -60,6 +64,20 @@ impl Engine {
             let _ = writeln!(text, "{level:3} {files:8} {size:8.0} {seconds:9.0} {read:8.0} {written:9.0}");
         }
         text
+    }
+
+    /// What look-ups and iterators met, since the database was opened.
+    fn counts(&self) -> String {
+        let metrics = self.tables.metrics();
+        let row = |of: &str, well: &str, well_count: u64, ill: &str, ill_count: u64| {
+            let all = well_count.saturating_add(ill_count);
+            let share = if all == 0 { 0.0 } else { well_count as f64 * 100.0 / all as f64 };
+            format!("{of:7} {well:9} {well_count:12}  {ill:15} {ill_count:12} {share:6.1} %\n")
+        };
+        let (hits, misses) = (metrics.of(Event::BlockHit), metrics.of(Event::BlockMiss));
+        let (negatives, wrong) = (metrics.of(Event::FilterNegative), metrics.of(Event::FilterFalsePositive));
+        row("blocks", "hits", hits, "misses", misses)
+            + &row("filters", "negatives", negatives, "false positives", wrong)
     }
 
     fn sstables(&self) -> String {

@@ -49,6 +49,7 @@ impl ConcatIter {
     }
 
     /// Moves on to the following tables until there is an entry.
+    #[cold]
     fn skip_forward(&mut self) {
         while !self.valid() && self.index + 1 < self.runs.len() {
             self.enter(Some(self.index + 1));
@@ -56,6 +57,7 @@ impl ConcatIter {
         }
     }
 
+    #[cold]
     fn skip_backward(&mut self) {
         while !self.valid() && self.index > 0 {
             self.enter(Some(self.index - 1));
@@ -98,16 +100,18 @@ impl InternalIterator for ConcatIter {
 
     #[inline]
     fn next(&mut self) {
-        self.iter.iter_mut().for_each(TableIter::next);
-        if !self.valid() {
+        let Some(table) = &mut self.iter else { return };
+        table.next();
+        if !table.valid() {
             self.skip_forward();
         }
     }
 
     #[inline]
     fn prev(&mut self) {
-        self.iter.iter_mut().for_each(TableIter::prev);
-        if !self.valid() {
+        let Some(table) = &mut self.iter else { return };
+        table.prev();
+        if !table.valid() {
             self.skip_backward();
         }
     }
@@ -120,6 +124,11 @@ impl InternalIterator for ConcatIter {
     #[inline]
     fn value(&self) -> &[u8] {
         self.iter.as_ref().map_or(&[], TableIter::value)
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<(&[u8], &[u8])> {
+        self.iter.as_ref()?.entry()
     }
 
     fn status(&self) -> Result<()> {

@@ -67,6 +67,7 @@ impl MergeIter {
     }
 
     /// Makes every other run agree with a new direction.
+    #[cold]
     fn turn(&mut self, current: usize, direction: Direction) {
         let key = self.runs[current].key().to_vec();
         for (i, run) in self.runs.iter_mut().enumerate() {
@@ -87,15 +88,17 @@ impl MergeIter {
         self.direction = direction;
     }
 
+    #[inline]
     fn step(&mut self, direction: Direction) {
         let Some(current) = self.current else { return };
         let turned = self.direction != direction;
         if turned {
             self.turn(current, direction);
         }
+        let run = &mut self.runs[current];
         match direction {
-            Direction::Forward => self.runs[current].next(),
-            Direction::Backward => self.runs[current].prev(),
+            Direction::Forward => run.next(),
+            Direction::Backward => run.prev(),
         }
         // A turn moved the others.
         if turned || !self.stays(current) {
@@ -127,20 +130,29 @@ impl InternalIterator for MergeIter {
         self.choose();
     }
 
+    #[inline]
     fn next(&mut self) {
         self.step(Direction::Forward);
     }
 
+    #[inline]
     fn prev(&mut self) {
         self.step(Direction::Backward);
     }
 
+    #[inline]
     fn key(&self) -> &[u8] {
         self.current.map_or(&[], |i| self.runs[i].key())
     }
 
+    #[inline]
     fn value(&self) -> &[u8] {
         self.current.map_or(&[], |i| self.runs[i].value())
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<(&[u8], &[u8])> {
+        self.runs[self.current?].entry()
     }
 
     fn status(&self) -> Result<()> {

@@ -67,6 +67,11 @@ impl InternalIterator for Source {
         each!(self, iter => iter.value())
     }
 
+    #[inline]
+    fn entry(&self) -> Option<(&[u8], &[u8])> {
+        each!(self, iter => iter.entry())
+    }
+
     fn status(&self) -> Result<()> {
         each!(self, iter => iter.status())
     }

@@ -60,8 +60,7 @@ pub struct DbIterator {
 
 impl DbIterator {
     pub(crate) fn new(mut walk: Visible, owner: Arc<dyn Owner>) -> DbIterator {
-        walk.until_sample = owner.until_sample();
-        walk.sampler = Some(Arc::clone(&owner));
+        walk.sampler = Sampler { left: owner.until_sample(), owner: Some(Arc::clone(&owner)) };
         DbIterator { walk, _owner: Some(owner) }
     }
 
@@ -367,8 +366,7 @@ pub(crate) struct Visible {
     damage: Option<Error>,
     /// True if the options made no sense: then nothing is ever shown.
     refused: bool,
-    sampler: Option<Arc<dyn Owner>>,
-    until_sample: usize,
+    sampler: Sampler,
 }
 
 impl Visible {
@@ -392,8 +390,7 @@ impl Visible {
             target: Vec::new(),
             damage: None,
             refused: false,
-            sampler: None,
-            until_sample: SAMPLE_PERIOD,
+            sampler: Sampler { owner: None, left: SAMPLE_PERIOD },
         };
         match bounds {
             Ok(bounds) => walk.bounds = bounds,
@@ -533,9 +530,8 @@ impl Visible {
     /// Forward to the first version to show; `skipping` leaves out versions of `self.key` and before.
     fn find_forward(&mut self, mut skipping: bool) {
         self.valid = false;
-        while self.merge.valid() {
-            self.count();
-            let merge_key = self.merge.key();
+        while let Some((merge_key, value)) = self.merge.entry() {
+            self.sampler.count(merge_key, value);
             if let Some(upper) = &self.bounds.upper
                 && self.comparator.compare_user_keys(key::user_key(merge_key), upper).is_ge()
             {
@@ -569,9 +565,9 @@ impl Visible {
     fn find_backward(&mut self) {
         self.valid = false;
         let mut shown = false;
-        while self.merge.valid() {
-            self.count();
-            match key::parse(self.merge.key()) {
+        while let Some((merge_key, value)) = self.merge.entry() {
+            self.sampler.count(merge_key, value);
+            match key::parse(merge_key) {
                 Ok(ParsedKey { user_key, sequence, kind }) if sequence <= self.sequence => {
                     if shown && self.comparator.compare_user_keys(user_key, &self.key).is_lt() {
                         break;
@@ -590,7 +586,7 @@ impl Visible {
                         self.key.clear();
                         self.key.extend_from_slice(user_key);
                         self.value.clear();
-                        self.value.extend_from_slice(self.merge.value());
+                        self.value.extend_from_slice(value);
                     }
                 }
                 Ok(_) => {}
@@ -601,22 +597,35 @@ impl Visible {
         self.valid = shown;
     }
 
+    #[cold]
     fn note(&mut self, flaw: terrace_format::Flaw) {
         let key = self.merge.key().escape_ascii();
         let error = Error::corruption("database".as_ref(), None, format!("{flaw}, in the key '{key}'"));
         self.damage.get_or_insert(error);
     }
+}
 
-    fn count(&mut self) {
-        let read = self.merge.key().len() + self.merge.value().len();
-        match self.until_sample.checked_sub(read) {
-            Some(left) => self.until_sample = left,
-            None => {
-                if let Some(owner) = &self.sampler {
-                    self.until_sample = owner.until_sample();
-                    owner.sample(self.merge.key());
-                }
-            }
+/// Tells the owner, if there is one, about an entry now and then.
+struct Sampler {
+    owner: Option<Arc<dyn Owner>>,
+    /// Bytes to be read before the next sample.
+    left: usize,
+}
+
+impl Sampler {
+    #[inline]
+    fn count(&mut self, internal_key: &[u8], value: &[u8]) {
+        match self.left.checked_sub(internal_key.len() + value.len()) {
+            Some(left) => self.left = left,
+            None => self.sample(internal_key),
+        }
+    }
+
+    #[cold]
+    fn sample(&mut self, internal_key: &[u8]) {
+        if let Some(owner) = &self.owner {
+            self.left = owner.until_sample();
+            owner.sample(internal_key);
         }
     }
 }

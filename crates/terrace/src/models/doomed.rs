@@ -25,14 +25,16 @@ fn sweep(doomed: &List) {
     free.iter().for_each(|file| file.removed.store(true, Ordering::Relaxed));
 }
 
-/// Looks twice at the file of its view, and sweeps when it is done, as the engine's readers do.
+/// Looks twice at the file of its view. The last holder of a view sweeps when it is done, as the engine's readers do.
 fn read(present: &Present<View>, doomed: &List) {
     let view = Arc::clone(&present.look().0);
     for _ in 0..2 {
         assert!(!view[0].removed.load(Ordering::Relaxed), "a file was removed while it was read");
     }
-    drop(view);
-    sweep(doomed);
+    if let Some(view) = Arc::into_inner(view) {
+        drop(view);
+        sweep(doomed);
+    }
 }
 
 pub(super) fn reader() {

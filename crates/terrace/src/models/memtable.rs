@@ -19,7 +19,8 @@ pub(super) fn reader() {
         let present = Arc::clone(&present);
         thread::spawn(move || {
             let (view, sequence) = present.look();
-            let value = |key: &[u8]| view.get(key, sequence).and_then(|found| found.value);
+            let value =
+                |key: &[u8]| view.get(key, sequence).and_then(|found| found.value).map(<[u8]>::to_vec);
             let expect = (sequence > 0).then(|| vec![sequence as u8 - 1]);
             assert_eq!((value(b"a"), value(b"b")), (expect.clone(), expect), "at {sequence}");
             let mut iterator = view.iter();

@@ -10,6 +10,7 @@ use terrace_sync::thread;
 
 use super::whole;
 use crate::cache::{BlockCache, instance};
+use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::sync::Arc;
 use crate::tables::{BlockRead, TableCache, TableContext, TableSlot, TableWriter};
@@ -50,6 +51,7 @@ pub(super) fn two_readers() {
         filter_policy: None,
         cache: BlockCache::new(0),
         instance: instance(),
+        metrics: Metrics::default(),
     };
     let tables = Arc::new(TableCache::new(Path::new("/"), &options, Arc::new(context)));
     let other = {

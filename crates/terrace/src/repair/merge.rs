@@ -9,6 +9,7 @@ use super::workshop::{Draft, Workshop};
 use crate::cache::{self, BlockCache};
 use crate::error::Result;
 use crate::iter::{MergeIter, Source};
+use crate::metrics::Metrics;
 use crate::sync::Arc;
 use crate::tables::{BlockRead, TableCache, TableContext};
 use crate::version::{FileMeta, Version};
@@ -51,6 +52,7 @@ fn sources(shop: &Workshop<'_>, group: &[Piece]) -> Vec<Source> {
         filter_policy: None,
         cache: BlockCache::new(0),
         instance: cache::instance(),
+        metrics: Metrics::default(),
     };
     let tables = Arc::new(TableCache::new(shop.directory, shop.options, Arc::new(context)));
     let version = Version::empty(shop.order.clone());

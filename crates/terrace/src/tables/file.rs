@@ -8,6 +8,7 @@ use terrace_env::RandomAccessFile;
 use super::reader::{BlockRead, Table, TableContext, TableIter};
 use crate::cache::{self, BlockCache};
 use crate::error::Result;
+use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::sync::Arc;
 use crate::walk::InternalIterator;
@@ -54,6 +55,7 @@ impl TableFile {
             filter_policy: options.filter_policy.clone(),
             cache: options.block_cache.clone().unwrap_or_else(|| BlockCache::new(0)),
             instance: cache::instance(),
+            metrics: Metrics::default(),
         };
         let table = Table::open(file, path.to_path_buf(), 0, Arc::new(context))?;
         Ok(TableFile { table: Arc::new(table) })

@@ -4,6 +4,7 @@ mod file;
 mod index;
 mod reader;
 mod slots;
+mod spare;
 mod writer;
 
 pub use file::{TableCursor, TableFile};

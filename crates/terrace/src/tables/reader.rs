@@ -18,12 +18,14 @@ use terrace_format::filter::FilterPolicy;
 use terrace_format::filter_block::FilterBlock;
 use terrace_format::key;
 use terrace_format::order::Order;
-use terrace_format::table::{BlockHandle, FOOTER_SIZE, Footer, TRAILER_SIZE, read_block};
+use terrace_format::table::{BlockHandle, FOOTER_SIZE, Footer, TRAILER_SIZE, read_block_into};
 use terrace_format::{Flaw, FlawKind};
 
 use super::index::Index;
+use super::spare;
 use crate::cache::{BlockCache, BlockRef, TableBlocks};
 use crate::error::{Error, Result};
+use crate::metrics::{Event, Metrics};
 use crate::sync::Arc;
 use crate::walk::InternalIterator;
 
@@ -36,6 +38,7 @@ pub(crate) struct TableContext {
     pub(crate) cache: Arc<BlockCache>,
     /// Of [`crate::cache::instance`].
     pub(crate) instance: u64,
+    pub(crate) metrics: Metrics,
 }
 
 /// How blocks are fetched.
@@ -121,42 +124,64 @@ impl Table {
         read: BlockRead,
         same: impl FnOnce(&[u8]) -> bool,
     ) -> Result<Option<Hit>> {
-        let denies = |offset| self.filter.as_ref().is_some_and(|filter| !filter.may_match(offset, target));
-        if self.filter_is_whole && denies(0) {
+        if self.filter_is_whole && self.denies(0, target) {
             return Ok(None);
         }
         let at = self.index.find(target);
         if at == self.index.len() {
             return self.index.check_end(&self.path).map(|()| None);
         }
-        let handle = self.index.handle(at, &self.path)?;
-        if !self.filter_is_whole && denies(handle.offset) {
+        if !self.filter_is_whole && self.filter.is_some() && self.denies(self.offset(at)?, target) {
             return Ok(None);
         }
-        let block = self.block(at, handle, read)?;
+        let found = self.get_in(at, target, read, same)?;
+        if found.is_none() && self.filter.is_some() {
+            self.context.metrics.count(Event::FilterFalsePositive);
+        }
+        Ok(found)
+    }
+
+    /// True if the filter is sure that the key of `target` is not in the block at `offset`.
+    fn denies(&self, offset: u64, target: &[u8]) -> bool {
+        let denies = self.filter.as_ref().is_some_and(|filter| !filter.may_match(offset, target));
+        if denies {
+            self.context.metrics.count(Event::FilterNegative);
+        }
+        denies
+    }
+
+    /// [`Table::get`] in one block.
+    fn get_in(
+        &self,
+        at: usize,
+        target: &[u8],
+        read: BlockRead,
+        same: impl FnOnce(&[u8]) -> bool,
+    ) -> Result<Option<Hit>> {
+        let block = self.block(at, read)?;
         if let Order::Internal = self.context.order {
-            match block.look_up(target).map_err(|flaw| self.block_flaw(handle, &flaw))? {
+            match block.look_up(target).map_err(|flaw| self.block_flaw(at, &flaw))? {
                 Lookup::Found { trailer, value } => return Ok(Some(Hit { trailer, block, value })),
                 Lookup::Absent => return Ok(None),
                 Lookup::Unclear => {}
             }
         }
-        self.seek_in(block.into_shared(), handle, target, same)
+        self.seek_in(block.into_shared(), at, target, same)
     }
 
-    /// [`Table::get`] in one block, in any order of keys.
+    /// [`Table::get_in`], in any order of keys.
     #[cold]
     fn seek_in(
         &self,
         block: Arc<Block>,
-        handle: BlockHandle,
+        at: usize,
         target: &[u8],
         same: impl FnOnce(&[u8]) -> bool,
     ) -> Result<Option<Hit>> {
         let mut entries = BlockIter::new(Arc::clone(&block), self.context.order.clone());
         entries.seek(target);
         if let Some(flaw) = entries.flaw() {
-            return Err(self.block_flaw(handle, flaw));
+            return Err(self.block_flaw(at, flaw));
         }
         // A separator may lie above every key of its block, but never above a version of a key that the next block
         // has: there is nothing to find behind.
@@ -180,20 +205,37 @@ impl Table {
         handle.map_or(self.metaindex.offset, |handle| handle.offset)
     }
 
-    fn block(&self, at: usize, handle: BlockHandle, read: BlockRead) -> Result<BlockRef> {
-        if let Some(block) = self.blocks.get(at, handle.offset) {
+    /// Where block `at` begins in the file.
+    fn offset(&self, at: usize) -> Result<u64> {
+        self.index.handle(at, &self.path).map(|handle| handle.offset)
+    }
+
+    fn block(&self, at: usize, read: BlockRead) -> Result<BlockRef> {
+        if let Some(block) = self.blocks.get(at, || self.offset(at))? {
+            self.count(Event::BlockHit, read);
             return Ok(block);
         }
-        let block = Arc::new(fetch(&*self.file, &self.path, handle)?.prepared(&self.context.order));
+        let handle = self.index.handle(at, &self.path)?;
+        self.count(Event::BlockMiss, read);
+        let block = fetch_into(&*self.file, &self.path, handle, spare::take())?;
+        let block = Arc::new(block.prepared(&self.context.order));
         if read.fill_cache {
-            self.blocks.insert(at, handle.offset, &block);
+            self.blocks.insert(at, handle.offset, &block).into_iter().for_each(spare::give);
         }
         Ok(BlockRef::Shared(block))
     }
 
-    fn block_flaw(&self, handle: BlockHandle, flaw: &Flaw) -> Error {
+    /// Counts for reads that want the cache; merges do not.
+    fn count(&self, event: Event, read: BlockRead) {
+        if read.fill_cache {
+            self.context.metrics.count(event);
+        }
+    }
+
+    #[cold]
+    fn block_flaw(&self, at: usize, flaw: &Flaw) -> Error {
         let what = format!("block entry at {}: {flaw}", flaw.at);
-        Error::corruption(&self.path, Some(handle.offset), what)
+        Error::corruption(&self.path, self.offset(at).ok(), what)
     }
 }
 
@@ -213,8 +255,21 @@ pub(crate) fn fetch(
     path: &std::path::Path,
     handle: BlockHandle,
 ) -> Result<Block> {
-    let contents = fetch_bytes(file, path, handle)?;
-    Block::new(contents).map_err(|flaw| Error::corruption(path, Some(handle.offset), flaw.to_string()))
+    fetch_into(file, path, handle, Vec::new())
+}
+
+/// As [`fetch`], in memory that is used again if it suffices.
+fn fetch_into(
+    file: &dyn RandomAccessFile,
+    path: &std::path::Path,
+    handle: BlockHandle,
+    mut memory: Vec<u8>,
+) -> Result<Block> {
+    fetch_bytes_into(file, path, handle, &mut memory)?;
+    if memory.capacity() > memory.len() + memory.len() / 8 {
+        memory.shrink_to_fit();
+    }
+    Block::new(memory).map_err(|flaw| Error::corruption(path, Some(handle.offset), flaw.to_string()))
 }
 
 pub(crate) fn fetch_bytes(
@@ -222,6 +277,17 @@ pub(crate) fn fetch_bytes(
     path: &std::path::Path,
     handle: BlockHandle,
 ) -> Result<Vec<u8>> {
+    let mut contents = Vec::new();
+    fetch_bytes_into(file, path, handle, &mut contents)?;
+    Ok(contents)
+}
+
+fn fetch_bytes_into(
+    file: &dyn RandomAccessFile,
+    path: &std::path::Path,
+    handle: BlockHandle,
+    contents: &mut Vec<u8>,
+) -> Result<()> {
     // Before the allocation: a handle that does not fit the file can't make us allocate more than the file.
     handle.check(file.len().saturating_sub(FOOTER_SIZE as u64)).map_err(|flaw| Error::flaw(path, &flaw))?;
     let stored = handle.size as usize + TRAILER_SIZE;
@@ -229,13 +295,16 @@ pub(crate) fn fetch_bytes(
         Some(bytes) => {
             let start = handle.offset as usize;
             let block = bytes.get(start..start + stored);
-            read_block(block.ok_or_else(|| short(path, handle.offset, bytes.len(), stored))?, true)
+            read_block_into(
+                block.ok_or_else(|| short(path, handle.offset, bytes.len(), stored))?,
+                true,
+                contents,
+            )
         }
-        None => {
-            let mut bytes = vec![0; stored];
-            read_exact(file, path, handle.offset, &mut bytes)?;
-            read_block(&bytes, true)
-        }
+        None => spare::with_scratch(stored, |bytes| {
+            read_exact(file, path, handle.offset, bytes)?;
+            Ok::<_, Error>(read_block_into(bytes, true, contents))
+        })?,
     };
     unpacked.map_err(|flaw| Error::corruption(path, Some(handle.offset), flaw.to_string()))
 }
@@ -282,13 +351,12 @@ impl TableIter {
             return self.table.index.check_end(&self.table.path).unwrap_or_else(|error| self.note(error));
         }
         let table = &self.table;
-        let handle = table.index.handle(at, &table.path);
-        match handle.and_then(|handle| table.block(at, handle, self.read)) {
+        match table.block(at, self.read) {
             Ok(block) => {
                 let block = block.into_shared();
                 let entries = match &mut self.block {
                     Some(entries) => {
-                        entries.enter(block);
+                        spare::give(entries.enter(block));
                         entries
                     }
                     none => none.insert(BlockIter::new(block, table.context.order.clone())),
@@ -311,10 +379,7 @@ impl TableIter {
 
     fn block_status(&self) -> Result<()> {
         match self.block.as_ref().and_then(BlockIter::flaw) {
-            Some(flaw) if self.inside => {
-                let handle = self.table.index.handle(self.at, &self.table.path)?;
-                Err(self.table.block_flaw(handle, flaw))
-            }
+            Some(flaw) if self.inside => Err(self.table.block_flaw(self.at, flaw)),
             _ => Ok(()),
         }
     }
@@ -363,16 +428,18 @@ impl InternalIterator for TableIter {
 
     #[inline]
     fn next(&mut self) {
-        self.block.iter_mut().for_each(BlockIter::next);
-        if !self.valid() {
+        let Some(block) = &mut self.block else { return };
+        block.next();
+        if !block.valid() {
             self.skip_forward();
         }
     }
 
     #[inline]
     fn prev(&mut self) {
-        self.block.iter_mut().for_each(BlockIter::prev);
-        if !self.valid() {
+        let Some(block) = &mut self.block else { return };
+        block.prev();
+        if !block.valid() {
             self.skip_backward();
         }
     }
@@ -385,6 +452,11 @@ impl InternalIterator for TableIter {
     #[inline]
     fn value(&self) -> &[u8] {
         self.block.as_ref().map_or(&[], BlockIter::value)
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<(&[u8], &[u8])> {
+        self.block.as_ref()?.entry()
     }
 
     fn status(&self) -> Result<()> {

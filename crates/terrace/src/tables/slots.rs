@@ -12,6 +12,7 @@ use terrace_format::filename::FileName;
 
 use super::reader::{Table, TableContext};
 use crate::error::{Error, Result};
+use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::sync::{Arc, ArcSwapOption, AtomicBool, Guard, Mutex, Ordering, Weak};
 
@@ -54,6 +55,11 @@ impl TableCache {
         TableCache { directory, options, context, limit, clock: Mutex::default() }
     }
 
+    /// What happened to the tables.
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.context.metrics
+    }
+
     /// The table of file `number`, of `size` bytes, whose slot is `slot`.
     pub(crate) fn table(&self, slot: &Arc<TableSlot>, number: u64, size: u64) -> Result<Arc<Table>> {
         match &*slot.used() {
@@ -87,10 +93,11 @@ impl TableCache {
     fn open(&self, number: u64, size: u64) -> Result<Table> {
         let path = self.directory.join(FileName::Table(number).to_string());
         let fs = &self.options.env.fs;
-        let (path, file) = match fs.open_random(&path, Access::Read) {
+        let access = if self.options.paranoid_checks { Access::Read } else { Access::Map };
+        let (path, file) = match fs.open_random(&path, access) {
             Err(error) if error.is_not_found() => {
                 let old = self.directory.join(FileName::OldTable(number).to_string());
-                match fs.open_random(&old, Access::Read) {
+                match fs.open_random(&old, access) {
                     Ok(file) => (old, file),
                     Err(_) => return Err(Error::from(error)),
                 }

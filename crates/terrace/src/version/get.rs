@@ -31,33 +31,29 @@ impl Version {
     /// The file to charge for an iterator's stop at `internal_key`, if that stop needed more than one file.
     pub(crate) fn charge(&self, internal_key: &[u8]) -> Option<WornFile> {
         let user_key = key::user_key(internal_key);
-        let mut files = (0..LEVELS)
-            .flat_map(|level| self.candidates(level, internal_key, user_key).map(move |file| (level, file)));
+        let mut files = self.candidates(internal_key, user_key);
         let first = files.next()?;
         files.next()?;
         wear((first.0, Arc::clone(first.1)))
     }
 
-    /// The files of `level` that may hold a version of `user_key` at or behind `target`.
+    /// The files that may hold a version of `user_key` at or behind `target`, with their levels, in the order to ask them.
     fn candidates<'a>(
         &'a self,
-        level: usize,
-        target: &[u8],
+        target: &'a [u8],
         user_key: &'a [u8],
-    ) -> impl Iterator<Item = &'a Arc<FileMeta>> {
-        let files = match level {
-            0 => &self.levels[0][..],
-            _ if self.levels[level].is_empty() => &[],
-            _ => {
-                let index = self.find(level, target);
-                self.levels[level].get(index..index + 1).unwrap_or_default()
-            }
+    ) -> impl Iterator<Item = (usize, &'a Arc<FileMeta>)> {
+        let ends_before = move |file: &FileMeta| {
+            self.comparator.compare_user_keys(file.largest.user_key(), user_key).is_lt()
         };
-        files.iter().filter(move |file| {
-            // On a sorted level that it does not end before is known.
-            let ends_before = || self.comparator.compare_user_keys(file.largest.user_key(), user_key).is_lt();
+        let unsorted = self.levels[0].iter().filter(move |file| !ends_before(file)).map(|file| (0, file));
+        let sorted = (1..LEVELS).filter(|&level| !self.levels[level].is_empty());
+        // That a file does not end before the key is known here.
+        let sorted = sorted.filter_map(move |level| {
+            self.levels[level].get(self.find(level, target)).map(|file| (level, file))
+        });
+        unsorted.chain(sorted).filter(move |(_, file)| {
             self.comparator.compare_user_keys(file.smallest.user_key(), user_key).is_le()
-                && (level > 0 || !ends_before())
         })
     }
 }
@@ -85,23 +81,22 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn run(&mut self) -> Result<Option<Hit>> {
-        for level in 0..LEVELS {
-            let mut newest: Option<Hit> = None;
-            let version: &'a Version = self.version;
-            for file in version.candidates(level, self.target, self.user_key) {
-                self.first.get_or_insert((level, file));
-                self.asked += 1;
-                if let Some(found) = self.ask(file)?
-                    && newest.as_ref().is_none_or(|newest| newest.trailer < found.trailer)
-                {
+        let mut newest: Option<Hit> = None;
+        for (level, file) in self.version.candidates(self.target, self.user_key) {
+            if level > 0 && newest.is_some() {
+                break;
+            }
+            self.first.get_or_insert((level, file));
+            self.asked += 1;
+            match self.ask(file)? {
+                Some(found) if level > 0 => return Ok(Some(found)),
+                Some(found) if newest.as_ref().is_none_or(|newest| newest.trailer < found.trailer) => {
                     newest = Some(found);
                 }
-            }
-            if newest.is_some() {
-                return Ok(newest);
+                _ => {}
             }
         }
-        Ok(None)
+        Ok(newest)
     }
 
     fn ask(&self, file: &FileMeta) -> Result<Option<Hit>> {

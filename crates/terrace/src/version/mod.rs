@@ -187,15 +187,23 @@ impl Version {
 
     /// The runs of this version, newest first, for a merge: each file of level 0 by itself, those of another level all
     /// together. Tables are opened when they are come to, and one that can't be opened is damage met on the way.
-    pub(crate) fn sources(self: &Arc<Self>, tables: &Arc<TableCache>, read: BlockRead) -> Vec<Source> {
-        let sorted = |level: &usize| *level > 0 && !self.levels[*level].is_empty();
+    pub(crate) fn sources(
+        self: &Arc<Self>,
+        tables: &Arc<TableCache>,
+        read: BlockRead,
+    ) -> impl Iterator<Item = Source> {
         let each = (0..self.levels[0].len()).map(|i| (0, i..i + 1));
-        let levels = (0..LEVELS).filter(sorted).map(|level| (level, 0..self.levels[level].len()));
-        let source = |(level, range)| {
+        let sorted = (1..LEVELS).filter(|&level| !self.levels[level].is_empty());
+        let sorted = sorted.map(|level| (level, 0..self.levels[level].len()));
+        each.chain(sorted).map(move |(level, range)| {
             let files = Files::OfVersion(Arc::clone(self), level, range);
             Source::Level(ConcatIter::new(Arc::new(Run { files, tables: Arc::clone(tables), read })))
-        };
-        each.chain(levels).map(source).collect()
+        })
+    }
+
+    /// No fewer than there are of [`Version::sources`].
+    pub(crate) fn sources_max(&self) -> usize {
+        self.levels[0].len() + LEVELS - 1
     }
 
     /// `files` of one level as runs, as [`Version::sources`] would make them.

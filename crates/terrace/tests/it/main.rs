@@ -6,6 +6,7 @@
 //!   stock       stock LevelDB and Terrace refuse the same databases, and exclude each other
 //!   erase       a range of keys goes, whole tables at once, and nothing comes back
 //!   upkeep      what a long life asks for: small manifests, space that comes back, shared caches
+//!   look_ups    every way to look a key up gives what was put
 //!   tolerance   files that no LevelDB writes are read as stock LevelDB reads them
 //!   repair      a database that lost a file, or the end of one, holds what it held
 //!   threads     what each of many threads sees is a state that was
@@ -19,6 +20,7 @@ mod bad_input;
 mod erase;
 mod faults_of_leveldb;
 mod files;
+mod look_ups;
 mod mended;
 mod process;
 mod repair;

@@ -1,0 +1,68 @@
+//! A value that is read where it lies.
+
+use std::fmt;
+use std::ops::Deref;
+
+use crate::btree::VersionAt;
+use crate::memtable::Memtable;
+use crate::sync::Arc;
+use crate::tables::Hit;
+
+/// A value of a database, where it lies: in a block or among the recent writes, not copied. Made by
+/// [`Db::get_pinned`](crate::Db::get_pinned).
+///
+/// What it lies in stays in memory as long as this does, a block or a whole memtable, beyond the limits of the cache and
+/// of the write buffer: let go of it soon. It outlives later writes, and the database.
+pub struct PinnedValue {
+    place: Place,
+}
+
+enum Place {
+    Table(Hit),
+    Memtable(Arc<Memtable>, VersionAt),
+}
+
+impl PinnedValue {
+    pub(super) fn in_table(hit: Hit) -> PinnedValue {
+        PinnedValue { place: Place::Table(hit) }
+    }
+
+    pub(super) fn in_memtable(memtable: &Arc<Memtable>, at: VersionAt) -> PinnedValue {
+        PinnedValue { place: Place::Memtable(Arc::clone(memtable), at) }
+    }
+}
+
+impl Deref for PinnedValue {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.place {
+            Place::Table(hit) => hit.value(),
+            Place::Memtable(memtable, at) => memtable.value(*at),
+        }
+    }
+}
+
+impl AsRef<[u8]> for PinnedValue {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl fmt::Debug for PinnedValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PinnedValue('{}')", self.escape_ascii())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A value may be pinned in one thread and let go in another.
+    #[test]
+    fn goes_from_thread_to_thread() {
+        fn check<T: Send + Sync>() {}
+        check::<PinnedValue>();
+    }
+}

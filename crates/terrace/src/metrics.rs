@@ -1,0 +1,82 @@
+//! Counts of what happens often: exact, and cheap to take from any thread.
+//!
+//! ```text
+//!   thread  1  2  3 ... 17 ...       each thread counts in a shard, on cache lines that few others write to;
+//!           |  |  |     |            who asks adds the shards up
+//!   shard   0  1  2 ... 0
+//! ```
+
+use std::cell::Cell;
+// Not of `sync`: nothing depends on the order in which threads see a count.
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A block was wanted and in the cache.
+    BlockHit,
+    /// A block was wanted and had to be read from its file.
+    BlockMiss,
+    /// A filter said that a key is not there.
+    FilterNegative,
+    /// A filter said that a key may be there, and it was not.
+    FilterFalsePositive,
+}
+
+const EVENTS: usize = 4;
+const SHARDS: usize = 16;
+
+/// The counts of one database since it was opened.
+#[derive(Default)]
+pub(crate) struct Metrics {
+    shards: [Shard; SHARDS],
+}
+
+/// Two cache lines: processors fetch them in pairs.
+#[derive(Default)]
+#[repr(align(128))]
+struct Shard([AtomicU64; EVENTS]);
+
+impl Metrics {
+    /// Counts one more.
+    #[inline]
+    pub(crate) fn count(&self, event: Event) {
+        self.shards[shard()].0[event as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often it happened. Beside threads that count, some moment's number.
+    pub(crate) fn of(&self, event: Event) -> u64 {
+        let counts = self.shards.iter().map(|shard| shard.0[event as usize].load(Ordering::Relaxed));
+        counts.fold(0, u64::wrapping_add)
+    }
+}
+
+/// The shard of this thread.
+#[inline]
+fn shard() -> usize {
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static SHARD: Cell<usize> = Cell::new(THREADS.fetch_add(1, Ordering::Relaxed) % SHARDS);
+    }
+    SHARD.get()
+}
+
+#[cfg(test)]
+mod tests {
+    use terrace_sync::thread;
+
+    use super::*;
+
+    #[test]
+    fn threads_lose_no_count() {
+        let metrics = Metrics::default();
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..1000).for_each(|_| metrics.count(Event::BlockHit)));
+            }
+        });
+        metrics.count(Event::FilterNegative);
+        let all = [Event::BlockHit, Event::BlockMiss, Event::FilterNegative, Event::FilterFalsePositive];
+        assert_eq!(all.map(|event| metrics.of(event)), [4000, 0, 1, 0]);
+    }
+}

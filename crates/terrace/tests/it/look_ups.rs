@@ -1,0 +1,132 @@
+//! Every way to look a key up gives what an ordered map holds, from memtables and from tables, now and then.
+
+use std::collections::BTreeMap;
+
+use terrace::{BlockCache, Db, Env, Options, ReadOptions, Snapshot};
+use terrace_env::{Deterministic, Random, SeededRandom};
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// A database whose cache holds a few blocks, so that most come from files.
+fn small() -> Db {
+    let env = Env { scheduler: Deterministic::new(1), ..Env::memory() };
+    let block_cache = Some(BlockCache::new(20_000));
+    Db::open("db", &Options { create_if_missing: true, env, block_cache, ..Options::default() }).unwrap()
+}
+
+/// Keys of a few lengths, some of them beyond what a key to seek has room for in place.
+fn key(n: u64) -> Vec<u8> {
+    let len = [4, 20, 90][n as usize % 3];
+    format!("{n:04}").into_bytes().into_iter().chain(std::iter::repeat(b'.')).take(len).collect()
+}
+
+/// Both, with the same entries.
+#[track_caller]
+fn check(db: &Db, map: &Map, snapshot: Option<&Snapshot>, keys: &[Vec<u8>]) {
+    let options = ReadOptions { snapshot: snapshot.cloned(), ..ReadOptions::default() };
+    let mut value = b"what was there before".to_vec();
+    for key in keys {
+        let expect = map.get(key);
+        let name = key.escape_ascii();
+        assert_eq!(db.get_with(key, &options).unwrap().as_ref(), expect, "get {name}");
+        assert_eq!(db.contains_with(key, &options).unwrap(), expect.is_some(), "contains {name}");
+        let pinned = db.get_pinned_with(key, &options).unwrap();
+        assert_eq!(pinned.as_deref(), expect.map(Vec::as_slice), "get_pinned {name}");
+        assert_eq!(db.get_into_with(key, &mut value, &options).unwrap(), expect.is_some(), "get_into {name}");
+        assert_eq!(value, expect.cloned().unwrap_or_default(), "get_into {name}");
+    }
+    let expect: Vec<_> = keys.iter().map(|key| map.get(key).cloned()).collect();
+    assert_eq!(db.multi_get_with(keys, &options).unwrap(), expect);
+}
+
+#[test]
+fn as_an_ordered_map_has_it() {
+    let (db, random) = (small(), SeededRandom::new(7));
+    let (mut map, mut then) = (Map::new(), None);
+    for step in 0..3000u64 {
+        let key = key(random.below(700));
+        match random.below(10) {
+            0..2 => {
+                db.delete(&key).unwrap();
+                map.remove(&key);
+            }
+            _ => {
+                let value = vec![step as u8; random.below(300) as usize];
+                db.put(&key, &value).unwrap();
+                map.insert(key, value);
+            }
+        }
+        match step {
+            1000 => then = Some((db.snapshot(), map.clone())),
+            400 | 800 | 1500 | 2500 => db.flush().unwrap(),
+            2000 => db.compact_range(None, None).unwrap(),
+            _ => {}
+        }
+        if step % 250 == 249 {
+            let keys: Vec<_> = (0..100).map(|_| self::key(random.below(800))).collect();
+            check(&db, &map, None, &keys);
+            if let Some((snapshot, map)) = &then {
+                check(&db, map, Some(snapshot), &keys);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_pinned_value_outlives_its_key_its_block_and_its_database() {
+    let db = small();
+    db.put(b"in a table", &[1; 5000]).unwrap();
+    db.flush().unwrap();
+    db.put(b"in a memtable", &[2; 5000]).unwrap();
+    let table = db.get_pinned(b"in a table").unwrap().unwrap();
+    let memtable = db.get_pinned(b"in a memtable").unwrap().unwrap();
+    for key in [b"in a table".as_slice(), b"in a memtable"] {
+        db.delete(key).unwrap();
+    }
+    db.compact_range(None, None).unwrap();
+    for n in 0..100 {
+        db.put(&key(n), &[3; 5000]).unwrap();
+    }
+    db.flush().unwrap();
+    (0..100).for_each(|n| assert!(db.contains(&key(n)).unwrap()));
+    db.close().unwrap();
+    assert_eq!((&table[..], &memtable[..]), (&[1; 5000][..], &[2; 5000][..]));
+}
+
+#[test]
+fn a_snapshot_of_another_database_is_refused() {
+    let (db, other) = (small(), small());
+    db.put(b"a", b"1").unwrap();
+    let options = ReadOptions { snapshot: Some(other.snapshot()), ..ReadOptions::default() };
+    let mut value = b"before".to_vec();
+    assert!(db.get_into_with(b"a", &mut value, &options).is_err());
+    assert_eq!(value, b"");
+    assert!(db.get_pinned_with(b"a", &options).is_err());
+    assert!(db.contains_with(b"a", &options).is_err());
+    assert!(db.multi_get_with(&[b"a"], &options).is_err());
+}
+
+/// The counts of `terrace.stats`: hits, misses, negatives, false positives.
+fn counts(db: &Db) -> [u64; 4] {
+    let text = db.property("terrace.stats").unwrap();
+    let numbers: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    numbers.try_into().unwrap()
+}
+
+#[test]
+fn what_reads_met_is_counted() {
+    let db = small();
+    for n in 0..200 {
+        db.put(&key(n), &[7; 100]).unwrap();
+    }
+    db.compact_range(None, None).unwrap();
+    assert_eq!(counts(&db), [0; 4], "merges count nothing");
+    assert!(db.contains(&key(5)).unwrap());
+    assert!(db.contains(&key(5)).unwrap());
+    assert_eq!(counts(&db), [1, 1, 0, 0]);
+    (0..1000).for_each(|n| assert!(!db.contains(format!("0000{n}").as_bytes()).unwrap()));
+    let [hits, misses, negatives, wrong] = counts(&db);
+    assert_eq!(negatives + wrong, 1000);
+    assert!(wrong < 100, "{wrong} of 1,000 keys");
+    assert_eq!(hits + misses, 2 + wrong, "only what the filters let through needs a block");
+}
