@@ -173,6 +173,10 @@ pub trait LogFile: Debug + Send + Sync {
     /// The bytes that can be stored without growing the file; 0 if the file grows with every store.
     fn capacity(&self) -> u64;
 
+    /// Says, before anything is stored, that the room will likely be filled soon, and seldom be synced on the way. A hint:
+    /// what is promised stays the same. By default it does nothing.
+    fn hurry(&self) {}
+
     /// Stores `head` at `offset` and `body` right behind it, so that they survive the death of the process when
     /// this returns.
     ///

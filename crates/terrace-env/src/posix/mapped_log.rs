@@ -12,6 +12,11 @@
 //! durable as if it had been written. A process killed between two instructions leaves either zeros in those four
 //! bytes, or a whole record.
 //!
+//! In a hurry the pages come in large pieces, by `pwrite`s of zeros a little ahead of the stores: a fault for every four
+//! kilobytes costs more than all else about a record. But a sync writes such a piece whole, however little was stored
+//! into it through the mapping. So after a sync stores are `pwrite`s, which the kernel keeps account of by the four
+//! kilobytes, until so many went by as take the time of writing a piece.
+//!
 //! Memory safety: the mapping lives as long as the log, stores are bounds-checked against it, and no reference into
 //! it is ever made, only raw stores. Two threads that store into the same range break the trait's rule; that is a
 //! race of plain stores on bytes that nothing in this process reads.
@@ -25,9 +30,10 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 
 use memmap2::{MmapOptions, MmapRaw};
+use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
@@ -37,6 +43,13 @@ use crate::fs::{AppendingLog, LogFile};
 
 /// Capacities are multiples of the log format's block.
 const UNIT: u64 = 32 * 1024;
+
+/// What is zeroed at a time, in a hurry. Larger pieces are hardly cheaper, and dearer to sync.
+const PIECE: u64 = 256 * 1024;
+
+/// Stores after a sync that go by system calls, of a microsecond or two each, in a hurry: a piece takes some hundred
+/// microseconds to be written.
+const BY_CALL: usize = 200;
 
 /// A mapped log on an empty `file`, or an appending one where the file system can't preallocate or map.
 pub(super) fn create(path: &Path, file: File, capacity: u64) -> Result<Box<dyn LogFile>> {
@@ -87,17 +100,65 @@ struct MappedLog {
     map: MmapRaw,
     capacity: u64,
     finished: AtomicBool,
+    /// In a hurry, up to where there are pages, or nearly the capacity; else [`NO_HURRY`]. Raised under `zeroing`, with
+    /// Release; who loads it with Acquire stores behind the zeros.
+    pages: AtomicU64,
+    zeroing: Mutex<()>,
+    /// The next so many stores, about, go by system calls. Relaxed: either way of storing is right at any time.
+    by_call: AtomicUsize,
 }
+
+const NO_HURRY: u64 = u64::MAX;
 
 impl MappedLog {
     fn new(path: &Path, file: File, map: MmapRaw, capacity: u64) -> MappedLog {
-        MappedLog { path: path.to_path_buf(), file, map, capacity, finished: AtomicBool::new(false) }
+        MappedLog {
+            path: path.to_path_buf(),
+            file,
+            map,
+            capacity,
+            finished: AtomicBool::new(false),
+            pages: AtomicU64::new(NO_HURRY),
+            zeroing: Mutex::new(()),
+            by_call: AtomicUsize::new(0),
+        }
+    }
+
+    /// Sees to it, in a hurry, that there are pages up to `end`, which is within the capacity. No store is beyond them,
+    /// so that the zeros go over none.
+    fn make_pages(&self, end: u64) -> io::Result<()> {
+        static ZEROS: [u8; PIECE as usize] = [0; PIECE as usize];
+        if end <= self.pages.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let _zeroing = self.zeroing.lock();
+        let mut pages = self.pages.load(Ordering::Acquire);
+        while pages < end {
+            let len = PIECE.min(self.capacity - pages);
+            self.file.write_all_at(&ZEROS[..len as usize], pages)?;
+            pages += len;
+            self.pages.store(pages, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// True if the next store should go by system calls.
+    fn goes_by_call(&self) -> bool {
+        let left = self.by_call.load(Ordering::Relaxed);
+        if left > 0 {
+            self.by_call.store(left - 1, Ordering::Relaxed);
+        }
+        left > 0
     }
 }
 
 impl LogFile for MappedLog {
     fn capacity(&self) -> u64 {
         self.capacity
+    }
+
+    fn hurry(&self) {
+        self.pages.store(0, Ordering::Release);
     }
 
     fn store(&self, offset: u64, head: &[u8], body: &[u8]) -> Result<()> {
@@ -110,11 +171,14 @@ impl LogFile for MappedLog {
             return Err(fail(io::Error::other("the log was finished")));
         }
         let len = head.len() as u64 + body.len() as u64;
-        if offset.checked_add(len).is_some_and(|end| end <= self.capacity) {
-            self.store_mapped(offset as usize, front, *last, body);
-            return Ok(());
+        if let Some(end) = offset.checked_add(len).filter(|&end| end <= self.capacity) {
+            self.make_pages(end).map_err(fail)?;
+            if !self.goes_by_call() {
+                self.store_mapped(offset as usize, front, *last, body);
+                return Ok(());
+            }
         }
-        self.store_beyond(offset, head, body).map_err(fail)
+        self.store_by_call(offset, head, body).map_err(fail)
     }
 
     fn sync(&self) -> Result<()> {
@@ -122,6 +186,9 @@ impl LogFile for MappedLog {
         // Only Linux promises that syncing the descriptor covers what was stored through a mapping.
         #[cfg(not(target_os = "linux"))]
         self.map.flush().map_err(fail)?;
+        if self.pages.load(Ordering::Relaxed) != NO_HURRY {
+            self.by_call.store(BY_CALL, Ordering::Relaxed);
+        }
         self.file.sync_data().map_err(fail)
     }
 
@@ -156,8 +223,9 @@ impl MappedLog {
         unsafe { at_last.cast::<[u8; 4]>().write_volatile(last) };
     }
 
-    /// Grows the file by writing; in the same order, so that a kill between two calls leaves no head without body.
-    fn store_beyond(&self, offset: u64, head: &[u8], body: &[u8]) -> io::Result<()> {
+    /// Also beyond the capacity, where that grows the file; in the same order, so that a kill between two calls leaves no
+    /// head without body.
+    fn store_by_call(&self, offset: u64, head: &[u8], body: &[u8]) -> io::Result<()> {
         let behind = offset.checked_add(head.len() as u64).ok_or(Errno::FBIG)?;
         self.file.write_all_at(body, behind)?;
         self.file.write_all_at(head, offset)

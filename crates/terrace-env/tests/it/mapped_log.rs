@@ -52,6 +52,25 @@ fn threads_store_side_by_side() {
     assert!(std::fs::read(&path).unwrap() == expected.as_bytes());
 }
 
+/// Stores through the mapping and by system calls take turns, over the ends of pages and of large pieces.
+#[test]
+fn a_log_in_a_hurry_is_synced_now_and_then() {
+    const RECORDS: u64 = 40_000;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let log = PosixFs::new().create_log(&path, RECORDS * 107).unwrap();
+    log.hurry();
+    for i in 0..RECORDS {
+        log.store(i * 107, format!("{i:07}").as_bytes(), format!("{i:0100}").as_bytes()).unwrap();
+        if matches!(i, 0 | 100 | 20_000) {
+            log.sync().unwrap();
+        }
+    }
+    log.finish(RECORDS * 107).unwrap();
+    let expected: String = (0..RECORDS).map(|i| format!("{i:07}{i:0100}")).collect();
+    assert!(std::fs::read(&path).unwrap() == expected.as_bytes());
+}
+
 #[test]
 fn every_alignment_of_the_last_four_bytes() {
     let dir = tempfile::tempdir().unwrap();

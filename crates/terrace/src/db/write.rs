@@ -216,6 +216,9 @@ impl Engine {
             tail.log.file.sync().map_err(Error::from).inspect_err(|error| self.refuse(error))?;
         }
         let log = Log::create(&self.options, &self.directory, self.new_file_number(), self.buffer.size())?;
+        if self.buffer.fills_fast() {
+            log.file.hurry();
+        }
         let memtable = Memtable::new(self.comparator.clone());
         let old_log = std::mem::replace(&mut tail.log, log.clone());
         tail.framer = Framer::at(0);
