@@ -29,6 +29,7 @@ mod versions;
 use terrace_format::comparator::{Bytewise, Comparator};
 use terrace_format::key::{self, Kind, Sequence};
 
+pub(crate) use arena::Spare;
 pub(crate) use cursor::Cursor;
 
 use crate::sync::{Arc, AtomicBool, Ordering, relax};
@@ -68,9 +69,10 @@ struct Step<'a> {
 }
 
 impl Tree {
-    pub(crate) fn new(user: Arc<dyn Comparator>) -> Tree {
+    /// One whose memory comes from trees that went, and goes to those to come.
+    pub(crate) fn new(user: Arc<dyn Comparator>, spare: Arc<Spare>) -> Tree {
         let bytewise = user.name() == Bytewise.name();
-        let ground = Ground { arena: Arena::new(), user, bytewise };
+        let ground = Ground { arena: Arena::new(spare), user, bytewise };
         let first = ground.arena.put(Node::new(0, None));
         let (root, last) = (Slot::new(Named::Node(first)), Slot::new(Named::Node(first)));
         Tree { ground, root, first, last, ascends: AtomicBool::new(false) }

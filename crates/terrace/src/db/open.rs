@@ -377,6 +377,7 @@ impl Opening<'_> {
             cache,
             snapshots: Arc::new(Snapshots::default()),
             buffer,
+            spare: Arc::default(),
             pace: Pace::default(),
             read_only: tail.is_none(),
             present: Present::new(view, sequence),

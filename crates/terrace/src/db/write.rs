@@ -219,7 +219,7 @@ impl Engine {
         if self.buffer.fills_fast() {
             log.file.hurry();
         }
-        let memtable = Memtable::new(self.comparator.clone());
+        let memtable = Memtable::in_memory_of(self.comparator.clone(), &self.spare);
         let old_log = std::mem::replace(&mut tail.log, log.clone());
         tail.framer = Framer::at(0);
         (tail.broken, tail.resumed) = (false, false);
