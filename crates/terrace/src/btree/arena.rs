@@ -24,10 +24,6 @@ use crate::sync::{Arc, AtomicPtr, AtomicUsize, Mutex, Ordering, Witness};
 const LEAST_CHUNK: usize = 16 << 10;
 const GREATEST_CHUNK: usize = 1 << 20;
 
-/// What is fetched ahead of a record, in lines: most records are no longer.
-#[cfg(target_arch = "x86_64")]
-const LINES_AHEAD: usize = 3;
-
 /// The bytes before a record's key.
 const HEADER: usize = 8;
 const ALIGN: usize = 64;
@@ -234,17 +230,18 @@ impl Arena {
         unsafe { at.0.as_ref() }
     }
 
-    /// Has the processor fetch the beginning of what is there, which will be read soon.
-    pub(super) fn fetch_ahead<T>(&self, at: At<T>) {
+    /// Has the processor fetch the first `bytes` of what is there, about, which will be read soon.
+    #[inline]
+    pub(super) fn fetch_ahead<T>(&self, at: At<T>, bytes: usize) {
         #[cfg(target_arch = "x86_64")]
-        for line in 0..LINES_AHEAD {
+        for line in 0..bytes.div_ceil(ALIGN) {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
             let place = at.0.as_ptr().cast::<i8>().wrapping_add(line * ALIGN);
             // SAFETY: a hint, for any address.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(place) };
         }
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = at;
+        let _ = (at, bytes);
     }
 
     fn current(&self) -> &Chunk {

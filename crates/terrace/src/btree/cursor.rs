@@ -112,6 +112,8 @@ impl Cursor {
 
 /// Records that are fetched ahead of a walk. Each is a miss, and so many take hardly longer than one.
 const AHEAD: usize = 8;
+/// What is fetched of a record, in bytes: most are no longer.
+const FETCHED: usize = 192;
 
 impl Tree {
     /// Has the processor fetch what a walk comes to a few steps behind `here`. What is there may have changed: no harm.
@@ -124,8 +126,8 @@ impl Tree {
             leaf.next().and_then(|next| self.node(next).entry(ahead - len))
         };
         match entry {
-            Some(Entry::Only(record)) => self.ground.arena.fetch_ahead(record),
-            Some(Entry::Newest(versions)) => self.ground.arena.fetch_ahead(versions),
+            Some(Entry::Only(record)) => self.ground.arena.fetch_ahead(record, FETCHED),
+            Some(Entry::Newest(versions)) => self.ground.arena.fetch_ahead(versions, FETCHED),
             None => {}
         }
     }

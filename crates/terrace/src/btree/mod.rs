@@ -155,6 +155,10 @@ impl Tree {
 
     /// Down to a child. That it still was the child when its number was seen makes it the right one.
     fn step(&self, node: &Node, seen: Seen, child_at: At<Node>) -> Option<(At<Node>, &Node, Seen)> {
+        if node.level == 1 {
+            // Of leaves there are many: a search in one would wait for one line of it after the other.
+            self.ground.arena.fetch_ahead(child_at, size_of::<Node>());
+        }
         let child = self.node(child_at);
         let child_seen = child.latch.seen();
         node.latch.is_still(seen).then_some((child_at, child, child_seen))
