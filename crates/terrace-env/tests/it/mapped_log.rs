@@ -108,3 +108,19 @@ fn more_files_than_the_budget() {
     let plain = PosixFs::with_budget(1, 1).open_random(&dir.path().join("a"), Access::Read).unwrap();
     assert_eq!(form(&plain), "a:Opened");
 }
+
+#[test]
+fn a_reopened_log_takes_its_room_with_the_first_store_behind_its_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    std::fs::write(&path, b"first mark").unwrap();
+    let len = || std::fs::metadata(&path).unwrap().len();
+    let log = PosixFs::new().reopen_log(&path, 1 << 20).unwrap();
+    assert_eq!((log.capacity(), len()), (1 << 20, 10));
+    log.store(6, &[0; 4], &[]).unwrap();
+    assert_eq!(len(), 10);
+    log.store(6, b"head", b"body").unwrap();
+    assert_eq!(len(), 1 << 20);
+    log.finish(14).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), b"first headbody");
+}

@@ -209,8 +209,8 @@ impl Fate {
             let what = format!("{flaw}, in the key '{}'", internal.escape_ascii());
             Error::corruption("merge".as_ref(), None, what)
         })?;
-        let same = self.any
-            && self.comparator.compare_user_keys(parsed.user_key, key::user_key(&self.key)).is_eq();
+        let same =
+            self.any && self.comparator.compare_user_keys(parsed.user_key, key::user_key(&self.key)).is_eq();
         let newer = if same { self.newer } else { None };
         let verdict = match newer {
             // Seen by the oldest reader, so that no reader needs an older one.

@@ -191,7 +191,7 @@ impl Opening<'_> {
                 failure.into_error()
             })?;
         }
-        engine.sweep();
+        engine.sweep(files);
         let mut state = engine.state.lock();
         engine.schedule(&mut state);
         drop(state);
