@@ -63,7 +63,8 @@ pub trait FileSystem: Debug + Send + Sync {
     }
 
     /// Opens an existing log file to go on with it, with room for `capacity` bytes in all, rounded up as by
-    /// [`FileSystem::create_log`]; what it holds stays, and may be stored over. After an error it is as it was.
+    /// [`FileSystem::create_log`]; what it holds stays, and may be stored over. After an error it is as it was. The room
+    /// may be taken as late as by the first store behind what it holds, which then fails if there is none.
     ///
     /// Where stores can't go over what is there, an error of kind [`std::io::ErrorKind::Unsupported`], which is what
     /// the default gives: a database then begins a new log.
@@ -172,6 +173,10 @@ pub trait WritableFile: Send {
 pub trait LogFile: Debug + Send + Sync {
     /// The bytes that can be stored without growing the file; 0 if the file grows with every store.
     fn capacity(&self) -> u64;
+
+    /// Says, before anything is stored, that the room will likely be filled soon, and seldom be synced on the way. A hint:
+    /// what is promised stays the same. By default it does nothing.
+    fn hurry(&self) {}
 
     /// Stores `head` at `offset` and `body` right behind it, so that they survive the death of the process when
     /// this returns.

@@ -11,7 +11,7 @@
 //! The first operation has the sequence number in front, each next one the number behind it. Operations keep their
 //! order, and of two on the same key the later one wins. There is no room for other tags.
 
-use crate::coding::{Cursor, get_fixed32, get_fixed64, put_slice};
+use crate::coding::{Cursor, VARINT32_MAX, get_fixed32, get_fixed64, put_slice};
 use crate::flaw::{Flaw, FlawKind};
 use crate::key::{Kind, MAX_SEQUENCE, Sequence};
 
@@ -301,9 +301,14 @@ impl<'a> IntoIterator for &'a WriteBatch {
 /// assert_eq!(record, batch.as_bytes());
 /// ```
 pub fn put_single(record: &mut Vec<u8>, sequence: Sequence, key: &[u8], value: Option<&[u8]>) {
-    record.extend_from_slice(&sequence.to_le_bytes());
-    record.extend_from_slice(&1u32.to_le_bytes());
-    record.push(if value.is_some() { Kind::Put } else { Kind::Delete } as u8);
+    let kind = if value.is_some() { Kind::Put } else { Kind::Delete };
+    let mut header = [0; HEADER_SIZE + 1];
+    header[..COUNT_AT].copy_from_slice(&sequence.to_le_bytes());
+    header[COUNT_AT..HEADER_SIZE].copy_from_slice(&1u32.to_le_bytes());
+    header[HEADER_SIZE] = kind as u8;
+    let slices = key.len() + value.map_or(0, <[u8]>::len) + 2 * VARINT32_MAX;
+    record.reserve(header.len() + slices);
+    record.extend_from_slice(&header);
     put_slice(record, key);
     if let Some(value) = value {
         put_slice(record, value);

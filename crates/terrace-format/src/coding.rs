@@ -9,7 +9,7 @@
 use crate::flaw::{Flaw, FlawKind};
 
 /// The most bytes of a varint32 and of a varint64.
-const VARINT32_MAX: usize = 5;
+pub(crate) const VARINT32_MAX: usize = 5;
 const VARINT64_MAX: usize = 10;
 
 /// Appends a little-endian `u32`.
@@ -28,6 +28,7 @@ pub fn put_varint32(dst: &mut Vec<u8>, value: u32) {
 }
 
 /// Appends a varint64.
+#[inline]
 pub fn put_varint64(dst: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         dst.push(value as u8 | 0x80);
@@ -37,6 +38,7 @@ pub fn put_varint64(dst: &mut Vec<u8>, mut value: u64) {
 }
 
 /// Appends a slice behind its length. Panics if it is 4 GiB or longer: a length cut to 32 bits would be damage.
+#[inline]
 pub fn put_slice(dst: &mut Vec<u8>, slice: &[u8]) {
     // Slices come from batches and blocks, which take none that long.
     put_varint32(dst, u32::try_from(slice.len()).expect("the caller keeps slices below 4 GiB"));

@@ -166,7 +166,7 @@ fn head(bytes: &[u8]) -> u64 {
 
 /// How many bytes `a` and `b` have in common from the start.
 #[inline]
-pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     let mut same = 0;
     for (x, y) in a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0) {
         let differ = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 
 use terrace_format::key::{self, InternalComparator, InternalKey, Kind, MAX_SEQUENCE, Sequence};
 
-use crate::btree::{Cursor, Tree, VersionAt};
+use crate::btree::{Cursor, Spare, Tree, VersionAt};
 use crate::error::Result;
 use crate::sync::Arc;
 use crate::walk::InternalIterator;
@@ -28,7 +28,12 @@ pub(crate) struct Memtable {
 
 impl Memtable {
     pub(crate) fn new(comparator: InternalComparator) -> Arc<Memtable> {
-        let tree = Arc::new(Tree::new(Arc::clone(comparator.user())));
+        Memtable::in_memory_of(comparator, &Arc::default())
+    }
+
+    /// One that takes its memory from memtables that went, and leaves it to those to come.
+    pub(crate) fn in_memory_of(comparator: InternalComparator, spare: &Arc<Spare>) -> Arc<Memtable> {
+        let tree = Arc::new(Tree::new(Arc::clone(comparator.user()), Arc::clone(spare)));
         Arc::new(Memtable { comparator, tree })
     }
 

@@ -52,6 +52,25 @@ fn threads_store_side_by_side() {
     assert!(std::fs::read(&path).unwrap() == expected.as_bytes());
 }
 
+/// Stores through the mapping and by system calls take turns, over the ends of pages and of large pieces.
+#[test]
+fn a_log_in_a_hurry_is_synced_now_and_then() {
+    const RECORDS: u64 = 40_000;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let log = PosixFs::new().create_log(&path, RECORDS * 107).unwrap();
+    log.hurry();
+    for i in 0..RECORDS {
+        log.store(i * 107, format!("{i:07}").as_bytes(), format!("{i:0100}").as_bytes()).unwrap();
+        if matches!(i, 0 | 100 | 20_000) {
+            log.sync().unwrap();
+        }
+    }
+    log.finish(RECORDS * 107).unwrap();
+    let expected: String = (0..RECORDS).map(|i| format!("{i:07}{i:0100}")).collect();
+    assert!(std::fs::read(&path).unwrap() == expected.as_bytes());
+}
+
 #[test]
 fn every_alignment_of_the_last_four_bytes() {
     let dir = tempfile::tempdir().unwrap();
@@ -88,4 +107,20 @@ fn more_files_than_the_budget() {
     assert_eq!(forms(&files), "c:Opened d:PerRead e:PerRead f:Mapped g:Opened h:PerRead");
     let plain = PosixFs::with_budget(1, 1).open_random(&dir.path().join("a"), Access::Read).unwrap();
     assert_eq!(form(&plain), "a:Opened");
+}
+
+#[test]
+fn a_reopened_log_takes_its_room_with_the_first_store_behind_its_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    std::fs::write(&path, b"first mark").unwrap();
+    let len = || std::fs::metadata(&path).unwrap().len();
+    let log = PosixFs::new().reopen_log(&path, 1 << 20).unwrap();
+    assert_eq!((log.capacity(), len()), (1 << 20, 10));
+    log.store(6, &[0; 4], &[]).unwrap();
+    assert_eq!(len(), 10);
+    log.store(6, b"head", b"body").unwrap();
+    assert_eq!(len(), 1 << 20);
+    log.finish(14).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), b"first headbody");
 }

@@ -45,9 +45,13 @@ mod kind {
     pub(super) const LAST: u8 = 4;
 }
 
+/// The checksums of the type bytes alone, which each fragment's begins with.
+const KIND_CHECKSUMS: [u32; 5] = [0x527d_5351, 0xa016_d052, 0xb346_23a6, 0x412d_a0a5, 0x95e7_c44e];
+
 /// The checksum of a fragment as it is stored.
 fn checksum(kind: u8, payload: &[u8]) -> u32 {
-    crc::mask(crc::extend(crc::value(&[kind]), payload))
+    let of_kind = KIND_CHECKSUMS.get(kind as usize).copied().unwrap_or_else(|| crc::value(&[kind]));
+    crc::mask(crc::extend(of_kind, payload))
 }
 
 #[cfg(test)]

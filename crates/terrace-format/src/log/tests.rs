@@ -324,6 +324,13 @@ fn read_error_loses_nothing() {
     assert_eq!(errors, file.len() + 1, "one before each byte and one before the end");
 }
 
+#[test]
+fn checksums_of_the_types_alone() {
+    for (kind, checksum) in (0u8..).zip(KIND_CHECKSUMS) {
+        assert_eq!(checksum, crate::crc::value(&[kind]), "type {kind}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

@@ -188,6 +188,9 @@ struct BlockWriter<W> {
 impl<W: Write> BlockWriter<W> {
     /// Writes a block, packed if that saves more than an eighth.
     fn write(&mut self, raw: &[u8]) -> io::Result<BlockHandle> {
+        if self.codec.id == compress::NONE.id {
+            return self.write_raw(raw, compress::NONE.id);
+        }
         let mut packed = std::mem::take(&mut self.packed);
         packed.clear();
         (self.codec.pack)(raw, &mut packed);

@@ -18,7 +18,7 @@ use std::ptr::NonNull;
 
 use terrace_format::key::TRAILER_SIZE;
 
-use crate::sync::{AtomicPtr, AtomicUsize, Mutex, Ordering, Witness};
+use crate::sync::{Arc, AtomicPtr, AtomicUsize, Mutex, Ordering, Witness};
 
 /// Chunks double from the least to the greatest size, so that a small tree stays small.
 const LEAST_CHUNK: usize = 16 << 10;
@@ -78,6 +78,36 @@ struct Line {
     _bytes: [MaybeUninit<u8>; ALIGN],
 }
 
+/// So many chunks of the greatest size are kept for trees to come.
+const SPARE_MAX: usize = 16;
+
+/// Memory that trees gave back. What was touched before costs no page fault when it is used again.
+#[derive(Default)]
+pub(crate) struct Spare {
+    chunks: Mutex<Vec<Box<[Line]>>>,
+}
+
+impl Spare {
+    /// Memory of `size` bytes, rounded up to whole lines, with anything in it.
+    fn give(&self, size: usize) -> Box<[Line]> {
+        let spare = if size == GREATEST_CHUNK { self.chunks.lock().pop() } else { None };
+        spare.unwrap_or_else(|| {
+            let memory = Box::new_uninit_slice(size.div_ceil(ALIGN));
+            // SAFETY: lines of bytes that need not be initialised are initialised.
+            unsafe { memory.assume_init() }
+        })
+    }
+
+    fn take_back(&self, memory: Box<[Line]>) {
+        if memory.len() * ALIGN == GREATEST_CHUNK {
+            let mut chunks = self.chunks.lock();
+            if chunks.len() < SPARE_MAX {
+                chunks.push(memory);
+            }
+        }
+    }
+}
+
 /// Memory from which pieces are cut off, front to back.
 struct Chunk {
     /// The bytes that were cut off, and asked for in vain when it was full.
@@ -86,10 +116,7 @@ struct Chunk {
 }
 
 impl Chunk {
-    fn new(size: usize) -> Chunk {
-        let memory = Box::new_uninit_slice(size.div_ceil(ALIGN));
-        // SAFETY: lines of bytes that need not be initialised are initialised.
-        let memory: Box<[Line]> = unsafe { memory.assume_init() };
+    fn new(memory: Box<[Line]>) -> Chunk {
         Chunk { used: AtomicUsize::new(0), memory: NonNull::from(Box::leak(memory)) }
     }
 
@@ -112,13 +139,6 @@ impl Chunk {
     }
 }
 
-impl Drop for Chunk {
-    fn drop(&mut self) {
-        // SAFETY: leaked when the chunk was made, and nobody follows a pointer into it any more.
-        drop(unsafe { Box::from_raw(self.memory.as_ptr()) });
-    }
-}
-
 // SAFETY: a chunk is memory and a count; who touches which bytes is the arena's affair.
 unsafe impl Send for Chunk {}
 // SAFETY: as above.
@@ -131,16 +151,19 @@ pub(super) struct Arena {
     /// The bytes used of all other chunks.
     filled: AtomicUsize,
     chunks: Mutex<Vec<At<Chunk>>>,
+    /// Where chunks come from and go to.
+    spare: Arc<Spare>,
     witness: Witness,
 }
 
 impl Arena {
-    pub(super) fn new() -> Arena {
-        let first = Chunk::new(LEAST_CHUNK).boxed();
+    pub(super) fn new(spare: Arc<Spare>) -> Arena {
+        let first = Chunk::new(spare.give(LEAST_CHUNK)).boxed();
         Arena {
             current: AtomicPtr::new(first.as_ptr()),
             filled: AtomicUsize::new(0),
             chunks: Mutex::new(vec![first]),
+            spare,
             witness: Witness::new(),
         }
     }
@@ -207,6 +230,20 @@ impl Arena {
         unsafe { at.0.as_ref() }
     }
 
+    /// Has the processor fetch the first `bytes` of what is there, about, which will be read soon.
+    #[inline]
+    pub(super) fn fetch_ahead<T>(&self, at: At<T>, bytes: usize) {
+        #[cfg(target_arch = "x86_64")]
+        for line in 0..bytes.div_ceil(ALIGN) {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let place = at.0.as_ptr().cast::<i8>().wrapping_add(line * ALIGN);
+            // SAFETY: a hint, for any address.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(place) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (at, bytes);
+    }
+
     fn current(&self) -> &Chunk {
         // Pairs with the Release in `grow`: the chunk was made before.
         let current = self.current.load(Ordering::Acquire);
@@ -228,7 +265,7 @@ impl Arena {
 
     /// A large piece, in a chunk of its own.
     fn cut_alone(&self, size: usize) -> NonNull<u8> {
-        let chunk = Chunk::new(size);
+        let chunk = Chunk::new(self.spare.give(size));
         let piece = chunk.memory.cast();
         self.filled.fetch_add(size, Ordering::Relaxed);
         self.chunks.lock().push(chunk.boxed());
@@ -239,7 +276,7 @@ impl Arena {
     fn grow(&self, full: &Chunk) {
         let mut chunks = self.chunks.lock();
         if std::ptr::eq(self.current(), full) {
-            let next = Chunk::new((full.size() * 2).min(GREATEST_CHUNK)).boxed();
+            let next = Chunk::new(self.spare.give((full.size() * 2).min(GREATEST_CHUNK))).boxed();
             self.filled.fetch_add(full.size(), Ordering::Relaxed);
             // Pairs with the Acquire in `current`.
             self.current.store(next.as_ptr(), Ordering::Release);
@@ -252,7 +289,9 @@ impl Drop for Arena {
     fn drop(&mut self) {
         for chunk in self.chunks.lock().drain(..) {
             // SAFETY: boxed when it was made, and `current` is not followed any more.
-            drop(unsafe { Box::from_raw(chunk.as_ptr()) });
+            let chunk = unsafe { Box::from_raw(chunk.as_ptr()) };
+            // SAFETY: leaked when the chunk was made, and nobody follows a pointer into it any more.
+            self.spare.take_back(unsafe { Box::from_raw(chunk.memory.as_ptr()) });
         }
     }
 }

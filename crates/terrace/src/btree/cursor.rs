@@ -81,6 +81,9 @@ impl Cursor {
             Some(entry) => Some(Here { entry, ..here }),
             None => self.tree.behind(&here),
         };
+        if let Some(here) = self.here {
+            self.tree.fetch_ahead(&here);
+        }
     }
 
     pub(crate) fn prev(&mut self) {
@@ -107,7 +110,28 @@ impl Cursor {
     }
 }
 
+/// Records that are fetched ahead of a walk. Each is a miss, and so many take hardly longer than one.
+const AHEAD: usize = 8;
+/// What is fetched of a record, in bytes: most are no longer.
+const FETCHED: usize = 192;
+
 impl Tree {
+    /// Has the processor fetch what a walk comes to a few steps behind `here`. What is there may have changed: no harm.
+    fn fetch_ahead(&self, here: &Here) {
+        let leaf = self.node(here.leaf);
+        let (ahead, len) = (here.at + AHEAD, leaf.len());
+        let entry = if ahead < len {
+            leaf.entry(ahead)
+        } else {
+            leaf.next().and_then(|next| self.node(next).entry(ahead - len))
+        };
+        match entry {
+            Some(Entry::Only(record)) => self.ground.arena.fetch_ahead(record, FETCHED),
+            Some(Entry::Newest(versions)) => self.ground.arena.fetch_ahead(versions, FETCHED),
+            None => {}
+        }
+    }
+
     /// What `look` sees while nothing changes.
     fn until_seen<T>(&self, look: impl Fn(&Tree) -> Option<T>) -> T {
         let mut turn = 0;

@@ -29,6 +29,7 @@ mod versions;
 use terrace_format::comparator::{Bytewise, Comparator};
 use terrace_format::key::{self, Kind, Sequence};
 
+pub(crate) use arena::Spare;
 pub(crate) use cursor::Cursor;
 
 use crate::sync::{Arc, AtomicBool, Ordering, relax};
@@ -72,9 +73,10 @@ struct Step<'a> {
 }
 
 impl Tree {
-    pub(crate) fn new(user: Arc<dyn Comparator>) -> Tree {
+    /// One whose memory comes from trees that went, and goes to those to come.
+    pub(crate) fn new(user: Arc<dyn Comparator>, spare: Arc<Spare>) -> Tree {
         let bytewise = user.name() == Bytewise.name();
-        let ground = Ground { arena: Arena::new(), user, bytewise };
+        let ground = Ground { arena: Arena::new(spare), user, bytewise };
         let first = ground.arena.put(Node::new(0, None));
         let (root, last) = (Slot::new(Named::Node(first)), Slot::new(Named::Node(first)));
         Tree { ground, root, first, last, ascends: AtomicBool::new(false) }
@@ -161,6 +163,10 @@ impl Tree {
 
     /// Down to a child. That it still was the child when its number was seen makes it the right one.
     fn step(&self, node: &Node, seen: Seen, child_at: At<Node>) -> Option<(At<Node>, &Node, Seen)> {
+        if node.level == 1 {
+            // Of leaves there are many: a search in one would wait for one line of it after the other.
+            self.ground.arena.fetch_ahead(child_at, size_of::<Node>());
+        }
         let child = self.node(child_at);
         let child_seen = child.latch.seen();
         node.latch.is_still(seen).then_some((child_at, child, child_seen))

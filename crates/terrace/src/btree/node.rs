@@ -22,6 +22,7 @@ use std::cmp::Ordering::{Equal, Greater, Less};
 
 use terrace_format::comparator::Comparator;
 use terrace_format::key;
+use terrace_format::order::common_prefix;
 
 use super::arena::{Arena, At, RecordAt};
 use super::latch::Latch;
@@ -67,11 +68,6 @@ impl Ground {
     pub(super) fn user_key(&self, entry: Entry) -> &[u8] {
         key::user_key(self.arena.newest(entry).key)
     }
-}
-
-/// The number of bytes that both begin with.
-fn common(a: &[u8], b: &[u8]) -> usize {
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
 #[repr(align(64))]
@@ -237,7 +233,7 @@ impl Node {
             // What differs is mostly at the end. If not, the next key tells.
             None => self.skip.store(user_key.len().saturating_sub(size_of::<u64>()), Ordering::Release),
             Some(other) if skip > 0 => {
-                let shared = common(user_key, other);
+                let shared = common_prefix(user_key, other);
                 if shared < skip {
                     self.set_skip(ground, shared);
                 }
@@ -264,7 +260,7 @@ impl Node {
             (Some(low), Named::Entry(Entry::Only(high))) => Some((record(low), record(high))),
             _ => self.least(ground).zip(self.key(ground, self.len() - 1)),
         };
-        let skip = ends.map_or(0, |(first, last)| common(first, last));
+        let skip = ends.map_or(0, |(first, last)| common_prefix(first, last));
         let now = self.skip.load(Ordering::Relaxed);
         if skip < now || skip >= now + WORTH {
             self.set_skip(ground, skip);
@@ -296,7 +292,7 @@ impl Node {
         let user_key = key::user_key(ground.arena.read(record).key);
         // What this node's keys begin with, the next ones will mostly begin with too.
         let first = self.key(ground, 0).filter(|_| ground.bytewise);
-        let skip = first.map_or(0, |first| common(first, user_key));
+        let skip = first.map_or(0, |first| common_prefix(first, user_key));
         right.skip.store(skip, Ordering::Relaxed);
         right.heads[0].store(ground.head(user_key, skip), Ordering::Relaxed);
         right.slots[0].store(Named::Entry(Entry::Only(record)));

@@ -210,7 +210,7 @@ impl Fate {
             Error::corruption("merge".as_ref(), None, what)
         })?;
         let same =
-            self.any && self.comparator.user().compare(parsed.user_key, key::user_key(&self.key)).is_eq();
+            self.any && self.comparator.compare_user_keys(parsed.user_key, key::user_key(&self.key)).is_eq();
         let newer = if same { self.newer } else { None };
         let verdict = match newer {
             // Seen by the oldest reader, so that no reader needs an older one.

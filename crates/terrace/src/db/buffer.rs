@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::options::Options;
-use crate::sync::{AtomicUsize, Mutex, Ordering};
+use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 
 /// The largest that nobody asked for, in bytes.
 const LARGEST: usize = 32 << 20;
@@ -27,6 +27,8 @@ const WAITING_MAX: usize = 4;
 pub(super) struct Buffer {
     /// Relaxed: a figure that nothing else depends on.
     size: AtomicUsize,
+    /// True while they fill fast. Relaxed, as the size.
+    fast: AtomicBool,
     least: usize,
     largest: usize,
     /// When the last one became a table.
@@ -37,7 +39,8 @@ impl Buffer {
     pub(super) fn new(options: &Options) -> Buffer {
         let least = options.memtable_size();
         let last = Mutex::new(options.env.clock.monotonic());
-        Buffer { size: AtomicUsize::new(least), least, largest: Buffer::largest(options), last }
+        let (size, fast) = (AtomicUsize::new(least), AtomicBool::new(false));
+        Buffer { size, fast, least, largest: Buffer::largest(options), last }
     }
 
     /// The size that one has at most.
@@ -48,6 +51,11 @@ impl Buffer {
     /// The size at present, in bytes.
     pub(super) fn size(&self) -> usize {
         self.size.load(Ordering::Relaxed)
+    }
+
+    /// True if the last one filled within a second.
+    pub(super) fn fills_fast(&self) -> bool {
+        self.fast.load(Ordering::Relaxed)
     }
 
     /// Memtables that may wait for their flush before writers do.
@@ -61,7 +69,9 @@ impl Buffer {
         let size = self.size();
         let lasted = now.saturating_sub(std::mem::replace(&mut *last, now));
         // One that was flushed before it was full says nothing.
-        let next = if bytes < size / 2 {
+        let full = bytes >= size / 2;
+        self.fast.store(full && lasted < FAST, Ordering::Relaxed);
+        let next = if !full {
             size
         } else if lasted < FAST && stored >= SMALL {
             size.saturating_mul(2)
@@ -95,8 +105,11 @@ mod tests {
     fn grows_with_haste_and_shrinks_with_leisure() {
         let buffer = Buffer::new(&Options::default());
         assert_eq!(buffer.size(), 4 * MB);
+        assert!(!buffer.fills_fast());
         assert_eq!(sizes(&buffer, &[0, 0, 30, 0, 0, 0]), [8, 16, 16, 32, 32, 32]);
+        assert!(buffer.fills_fast());
         assert_eq!(sizes(&buffer, &[30, 61, 61, 61, 61]), [32, 16, 8, 4, 4]);
+        assert!(!buffer.fills_fast());
     }
 
     #[test]

@@ -9,7 +9,6 @@ use terrace_format::filename::FileName;
 use super::Engine;
 use crate::error::{Error, Result};
 use crate::options::Options;
-use crate::sync::Ordering;
 use crate::version::{MAX_FILE_NUMBER, MAX_STRAY_NUMBER};
 
 /// The files in `directory` whose names LevelDB would know, with numbers that the database can have come to, whose manifest
@@ -110,11 +109,8 @@ impl Engine {
         Ok(fs.sync_dir(&self.directory)?)
     }
 
-    /// Removes the leftovers of earlier runs. Called before the database is in use.
-    pub(super) fn sweep(&self) {
-        // Unreadable now, it will be swept another time.
-        let next_file = self.next_file.load(Ordering::Relaxed);
-        let Ok(files) = list(&self.options.env, &self.directory, next_file) else { return };
+    /// Removes the leftovers of earlier runs: of `files`, which were there before. Called before the database is in use.
+    pub(super) fn sweep(&self, files: Vec<FileName>) {
         let mut manifest = self.manifest.lock();
         let number_of_manifest = manifest.number();
         let state = self.state.lock();

@@ -48,7 +48,7 @@ impl Durability {
 
     /// Counts a write that has been stored in the last log. One thread at a time.
     pub(crate) fn count_write(&self) {
-        self.writes.fetch_add(1, Ordering::Release);
+        self.writes.store(self.last_write() + 1, Ordering::Release);
     }
 
     /// The number of the last write, for the thread that counts them.

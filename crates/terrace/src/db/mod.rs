@@ -42,6 +42,7 @@ use terrace_format::batch::WriteBatch;
 use terrace_format::key::{InternalComparator, Sequence};
 use terrace_format::table::TableOptions;
 
+use crate::btree::Spare;
 use crate::cache::BlockCache;
 use crate::compaction::policy::Limits;
 use crate::error::{Error, Result};
@@ -105,6 +106,8 @@ struct Engine {
     /// The logs change, and writes are counted, under `commit`.
     durability: Durability,
     buffer: Buffer,
+    /// Of memtables that are tables by now.
+    spare: Arc<Spare>,
     pace: Pace,
 
     // One at a time takes numbers and stores in the log. None in a read-only database, and after closing.

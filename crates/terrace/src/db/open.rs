@@ -192,7 +192,7 @@ impl Opening<'_> {
                 failure.into_error()
             })?;
         }
-        engine.sweep();
+        engine.sweep(files);
         let mut state = engine.state.lock();
         engine.schedule(&mut state);
         drop(state);
@@ -379,6 +379,7 @@ impl Opening<'_> {
             cache,
             snapshots: Arc::new(Snapshots::default()),
             buffer,
+            spare: Arc::default(),
             pace: Pace::default(),
             read_only: tail.is_none(),
             present: Present::new(view, sequence),

@@ -1,24 +1,29 @@
 //! Why writes are refused, if they are.
 
 use crate::error::{Error, Result};
-use crate::sync::{Arc, ArcSwapOption};
+use crate::sync::{Arc, ArcSwapOption, AtomicBool, Ordering};
 
 /// Set once, by the failure after which what is on disk is unknown.
 pub(crate) struct Refusal {
     cause: ArcSwapOption<Error>,
+    /// True behind the cause: with Release, Acquire by who looks. Each write asks, and a load of this is all that costs.
+    is_set: AtomicBool,
 }
 
 impl Refusal {
     pub(crate) fn none() -> Refusal {
-        Refusal { cause: ArcSwapOption::empty() }
+        Refusal { cause: ArcSwapOption::empty(), is_set: AtomicBool::new(false) }
     }
 
     pub(crate) fn is_set(&self) -> bool {
-        self.cause.load().is_some()
+        self.is_set.load(Ordering::Acquire)
     }
 
     /// The error that refuses writes, if there is one.
     pub(crate) fn check(&self) -> Result<()> {
+        if !self.is_set() {
+            return Ok(());
+        }
         match &*self.cause.load() {
             Some(cause) => Err(Error::Refused(Arc::clone(cause))),
             None => Ok(()),
@@ -29,5 +34,6 @@ impl Refusal {
     pub(crate) fn set(&self, cause: &Error) {
         let cause = Arc::new(cause.clone());
         self.cause.rcu(|old| old.clone().or_else(|| Some(Arc::clone(&cause))));
+        self.is_set.store(true, Ordering::Release);
     }
 }

@@ -19,11 +19,19 @@ impl<'a> Unwinding<'a> {
     }
 }
 
+impl Unwinding<'_> {
+    #[cold]
+    fn end(&self) {
+        (self.clear)(&mut self.engine.state.lock());
+        self.engine.refuse(&Error::InvalidArgument("a comparator, filter or logger that panics".into()));
+    }
+}
+
 impl Drop for Unwinding<'_> {
+    #[inline]
     fn drop(&mut self) {
         if std::thread::panicking() {
-            (self.clear)(&mut self.engine.state.lock());
-            self.engine.refuse(&Error::InvalidArgument("a comparator, filter or logger that panics".into()));
+            self.end();
         }
     }
 }

@@ -216,7 +216,10 @@ impl Engine {
             tail.log.file.sync().map_err(Error::from).inspect_err(|error| self.refuse(error))?;
         }
         let log = Log::create(&self.options, &self.directory, self.new_file_number(), self.buffer.size())?;
-        let memtable = Memtable::new(self.comparator.clone());
+        if self.buffer.fills_fast() {
+            log.file.hurry();
+        }
+        let memtable = Memtable::in_memory_of(self.comparator.clone(), &self.spare);
         let old_log = std::mem::replace(&mut tail.log, log.clone());
         tail.framer = Framer::at(0);
         (tail.broken, tail.resumed) = (false, false);
