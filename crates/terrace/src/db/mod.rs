@@ -533,7 +533,8 @@ impl Db {
     /// - `leveldb.sstables`: every table with its range of keys
     /// - `leveldb.approximate-memory-usage`: bytes of memtables and block cache
     /// - `terrace.stats`: how many blocks reads found in the cache and how many not; how many look-ups in tables the filters
-    ///   spared, and how many they let through in vain; since the database was opened
+    ///   spared, and how many they let through in vain; how many writes slept because merges are behind, or waited for a
+    ///   flush or a merge, and for how long in all; since the database was opened
     ///
     /// ```
     /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };

@@ -40,11 +40,11 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Lets a write of `bytes` through, after a while perhaps.
-    pub(super) fn admit(&self, bytes: usize, clock: &dyn Clock) {
+    /// Lets a write of `bytes` through, after a while perhaps, and says how long that was meant to be.
+    pub(super) fn admit(&self, bytes: usize, clock: &dyn Clock) -> Duration {
         let price = self.price.load(Ordering::Relaxed);
         if price == 0 {
-            return;
+            return Duration::ZERO;
         }
         let cost = Duration::from_nanos(price.saturating_mul(bytes as u64) / UNIT);
         let now = clock.monotonic();
@@ -54,9 +54,12 @@ impl Pace {
             *paid = ((*paid).max(now.saturating_sub(LONGEST)) + cost).min(now + CREDIT);
             paid.saturating_sub(now)
         };
-        if owed >= SHORTEST {
-            clock.sleep(owed.min(LONGEST));
+        if owed < SHORTEST {
+            return Duration::ZERO;
         }
+        let slept = owed.min(LONGEST);
+        clock.sleep(slept);
+        slept
     }
 
     fn set(&self, price: u64) {

@@ -66,7 +66,7 @@ impl Engine {
         text
     }
 
-    /// What look-ups and iterators met, since the database was opened.
+    /// What look-ups, iterators and writes met, since the database was opened.
     fn counts(&self) -> String {
         let metrics = self.tables.metrics();
         let row = |of: &str, well: &str, well_count: u64, ill: &str, ill_count: u64| {
@@ -76,8 +76,12 @@ impl Engine {
         };
         let (hits, misses) = (metrics.of(Event::BlockHit), metrics.of(Event::BlockMiss));
         let (negatives, wrong) = (metrics.of(Event::FilterNegative), metrics.of(Event::FilterFalsePositive));
+        let [slowed, stopped] =
+            [(Event::WriteSlowed, Event::SlowedMicros), (Event::WriteStopped, Event::StoppedMicros)]
+                .map(|(event, micros)| format!("{} for {} us", metrics.of(event), metrics.of(micros)));
         row("blocks", "hits", hits, "misses", misses)
             + &row("filters", "negatives", negatives, "false positives", wrong)
+            + &format!("writes  slowed {slowed}, stopped {stopped}\n")
     }
 
     fn sstables(&self) -> String {

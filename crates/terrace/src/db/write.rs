@@ -23,6 +23,7 @@ use super::{Engine, Frozen, State, Target};
 use crate::compaction::policy::LEVEL_0_STOP;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
+use crate::metrics::Event;
 use crate::options::WriteOptions;
 use crate::sync::{Arc, MutexGuard, Ordering};
 
@@ -77,7 +78,10 @@ impl Engine {
         operations: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
         options: &WriteOptions,
     ) -> Result<()> {
-        self.pace.admit(bytes, &*self.options.env.clock);
+        let slept = self.pace.admit(bytes, &*self.options.env.clock);
+        if !slept.is_zero() {
+            self.tables.metrics().count_lost(Event::WriteSlowed, Event::SlowedMicros, slept);
+        }
         let mut commit = self.commit.lock();
         self.make_room(&mut commit)?;
         let tail = commit.as_mut().ok_or_else(closed)?;
@@ -190,7 +194,12 @@ impl Engine {
             }
             if !self.may_freeze(&self.state.lock()) {
                 self.note_wait();
-                MutexGuard::unlocked(commit, || self.wait_for(|state| self.may_freeze(state)))?;
+                let clock = &self.options.env.clock;
+                let began = clock.monotonic();
+                let waited = MutexGuard::unlocked(commit, || self.wait_for(|state| self.may_freeze(state)));
+                let lost = clock.monotonic().saturating_sub(began);
+                self.tables.metrics().count_lost(Event::WriteStopped, Event::StoppedMicros, lost);
+                waited?;
                 continue;
             }
             match self.switch(tail, Target::AnyLevel) {
