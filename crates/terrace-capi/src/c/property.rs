@@ -112,7 +112,9 @@ extern "C" fn terrace_compact_range(
     errptr: ErrPtr<'_>,
 ) {
     // SAFETY: the contract.
-    let (start, limit) = unsafe { (end(start, start_len), end(limit, limit_len)) };
+    let start = unsafe { end(start, start_len) };
+    // SAFETY: the contract.
+    let limit = unsafe { end(limit, limit_len) };
     answered(errptr, || Ok(given(database)?.0.compact_range(start, limit)?));
 }
 
@@ -126,7 +128,9 @@ extern "C" fn terrace_delete_range(
     errptr: ErrPtr<'_>,
 ) {
     // SAFETY: the contract.
-    let (start, limit) = unsafe { (end(start, start_len), end(limit, limit_len)) };
+    let start = unsafe { end(start, start_len) };
+    // SAFETY: the contract.
+    let limit = unsafe { end(limit, limit_len) };
     answered(errptr, || Ok(given(database)?.0.delete_range(start, limit)?));
 }
 

@@ -9,6 +9,7 @@ use terrace_format::filename::FileName;
 use super::Engine;
 use crate::error::{Error, Result};
 use crate::options::Options;
+use crate::sync::Ordering;
 use crate::version::{MAX_FILE_NUMBER, MAX_STRAY_NUMBER};
 
 /// The files in `directory` whose names LevelDB would know, with numbers that the database can have come to, whose manifest
@@ -109,8 +110,9 @@ impl Engine {
         Ok(fs.sync_dir(&self.directory)?)
     }
 
-    /// Removes the leftovers of earlier runs: of `files`, which were there before. Called before the database is in use.
-    pub(super) fn sweep(&self, files: Vec<FileName>) {
+    /// Removes the leftovers of earlier runs, if there are any among `files`, which were there before. Called before the
+    /// database is in use.
+    pub(super) fn sweep(&self, files: &[FileName]) {
         let mut manifest = self.manifest.lock();
         let number_of_manifest = manifest.number();
         let state = self.state.lock();
@@ -124,11 +126,13 @@ impl Engine {
             FileName::Temp(_) => false,
             FileName::Current | FileName::Lock | FileName::InfoLog | FileName::OldInfoLog => true,
         };
-        let needless: Vec<FileName> = files.into_iter().filter(is_needless).collect();
-        if needless.is_empty() || manifest.prove().is_err() {
+        if !files.iter().any(is_needless) || manifest.prove().is_err() {
             return;
         }
-        for file in needless {
+        // Some are gone by now: the last manifest, logs that were set aside. Unreadable now, it will be swept another time.
+        let next_file = self.next_file.load(Ordering::Relaxed);
+        let Ok(files) = list(&self.options.env, &self.directory, next_file) else { return };
+        for file in files.into_iter().filter(is_needless) {
             self.logger.log(format_args!("Delete {file}"));
             let _ = self.options.env.fs.remove(&self.path_of(file));
         }

@@ -192,7 +192,7 @@ impl Opening<'_> {
                 failure.into_error()
             })?;
         }
-        engine.sweep(files);
+        engine.sweep(&files);
         let mut state = engine.state.lock();
         engine.schedule(&mut state);
         drop(state);

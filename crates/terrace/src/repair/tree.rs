@@ -55,6 +55,13 @@ impl Job<'_> {
                 changes |= self.live_table(&file.to_edit(), pieces)?;
             }
         }
+        let last = set.version.levels.iter().flatten().map(|file| file.number).max();
+        if let Some(last) = last.filter(|&last| last >= recovered.next_file) {
+            let what =
+                format!("next file number {}, expected more than {last}, a live table", recovered.next_file);
+            self.note(FileName::Manifest(recovered.manifest), what);
+            changes = true;
+        }
         let newest = levels.iter().flatten().map(|piece| piece.newest).max().unwrap_or(0);
         changes |= levels
             .iter()

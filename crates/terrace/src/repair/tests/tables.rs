@@ -250,3 +250,17 @@ fn a_table_that_is_newer_than_the_manifest_says() {
     db.put(b"a", b"newer").unwrap();
     assert_eq!(contents(&db), "a=newer");
 }
+
+/// Left as it was, the next open would go by the table's number, but LevelDB would give it to another file.
+#[test]
+fn a_table_whose_number_is_yet_to_be_given() {
+    let edit = VersionEdit { next_file: Some(1), ..VersionEdit::default() };
+    let mut record = Vec::new();
+    edit.encode(&mut record);
+    let database = Fabricated::new().table(1, 10, &table(&[("a", 5, "A")])).manifest_record(&record);
+    let patient = Patient::fabricated(&database);
+    assert!(!patient.verify().is_clean());
+    assert!(patient.repair().changed);
+    assert!(patient.verify().is_clean());
+    assert_eq!(patient.contents(), "a=A");
+}
