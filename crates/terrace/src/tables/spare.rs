@@ -4,7 +4,7 @@
 //! A cache that is full gives up a block for each that it takes, of about the same size. Handed on, its memory need be
 //! neither found nor cleared.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 
 use terrace_format::block::Block;
 
@@ -15,7 +15,7 @@ const KEPT_MAX: usize = 64 << 10;
 
 thread_local! {
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 /// Memory for a block, with any contents; none if there is none.
@@ -38,12 +38,14 @@ pub(super) fn with_scratch<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T) -> 
     if len > KEPT_MAX {
         return work(&mut vec![0; len]);
     }
-    SCRATCH.with_borrow_mut(|scratch| {
-        if scratch.len() < len {
-            scratch.resize(len, 0);
-        }
-        work(&mut scratch[..len])
-    })
+    // Taken out, not borrowed: a caller's own file system may read a database in turn.
+    let mut scratch = SCRATCH.take();
+    if scratch.len() < len {
+        scratch.resize(len, 0);
+    }
+    let made = work(&mut scratch[..len]);
+    SCRATCH.set(scratch);
+    made
 }
 
 #[cfg(test)]
