@@ -72,6 +72,18 @@ mod tests {
     }
 
     #[test]
+    fn scratch_within_scratch() {
+        let inside = |bytes: &mut [u8]| bytes.fill(1);
+        let outside = |bytes: &mut [u8]| {
+            with_scratch(20, inside);
+            bytes.fill(2);
+            with_scratch(5, inside);
+            bytes.to_vec()
+        };
+        assert_eq!(with_scratch(10, outside), [2; 10]);
+    }
+
+    #[test]
     fn scratch_of_any_length() {
         for len in [0, 10, KEPT_MAX, 3, KEPT_MAX + 1] {
             assert_eq!(with_scratch(len, |bytes| bytes.len()), len);
