@@ -41,8 +41,9 @@ pub struct Options {
     pub error_if_exists: bool,
     /// Fail at open on the first damaged log record, where LevelDB by default reports it to the info log and goes on.
     /// Checksums are verified either way. Also read tables by calls, which can fail, where LevelDB maps up to a thousand of
-    /// them into memory: a medium that fails under a mapping, or a file that somebody cuts short, ends the process.
-    /// Default: false.
+    /// them into memory: a medium that fails under a mapping, or a file that somebody cuts short, ends the process. And a
+    /// table of up to 4 KiB whose first or last key is not the one that the manifest has is damage, where otherwise it is
+    /// so only if they lie outside of what the manifest has, and else a line in the info log. Default: false.
     pub paranoid_checks: bool,
     /// Files, clock, threads, randomness. Default: the machine's.
     pub env: Env,

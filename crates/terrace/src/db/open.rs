@@ -371,7 +371,7 @@ impl Opening<'_> {
             me: me.clone(),
             directory: self.directory.to_path_buf(),
             limits,
-            tables: Arc::new(TableCache::new(self.directory, &options, context)),
+            tables: Arc::new(TableCache::new(self.directory, &options, Arc::clone(&self.logger), context)),
             options,
             logger: self.logger,
             comparator: self.comparator,

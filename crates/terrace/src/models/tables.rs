@@ -10,15 +10,17 @@ use terrace_sync::thread;
 
 use super::whole;
 use crate::cache::{BlockCache, instance};
+use crate::logger::NoLogger;
 use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::sync::Arc;
-use crate::tables::{BlockRead, TableCache, TableContext, TableSlot, TableWriter};
+use crate::tables::{BlockRead, TableCache, TableContext, TableRef, TableSlot, TableWriter};
 
 /// The table of file `number`, whose only key is its number.
 struct File {
     number: u64,
     size: u64,
+    key: InternalKey,
     slot: Arc<TableSlot>,
 }
 
@@ -26,15 +28,23 @@ impl File {
     fn write(options: &Options, number: u64) -> File {
         let order = options.table_options(&InternalComparator::new(bytewise()));
         let mut writer = TableWriter::create(&options.env, Path::new("/"), number, &order).unwrap();
-        writer.add(InternalKey::new(&[number as u8], 1, Kind::Put).as_bytes(), &[number as u8]).unwrap();
+        let key = InternalKey::new(&[number as u8], 1, Kind::Put);
+        writer.add(key.as_bytes(), &[number as u8]).unwrap();
         let size = writer.finish().unwrap().unwrap().size;
-        File { number, size, slot: Arc::default() }
+        File { number, size, key, slot: Arc::default() }
     }
 
     fn read(&self, tables: &TableCache) {
         let target = InternalKey::new(&[self.number as u8], 1, Kind::SEEK);
         let read = BlockRead { fill_cache: true };
-        let found = tables.read(&self.slot, self.number, self.size, |table| {
+        let file = TableRef {
+            slot: &self.slot,
+            number: self.number,
+            size: self.size,
+            smallest: &self.key,
+            largest: &self.key,
+        };
+        let found = tables.read(file, |table| {
             table.get(target.as_bytes(), read, |_| unreachable!("one version of one key"))
         });
         assert_eq!(found.unwrap().unwrap().value(), [self.number as u8]);
@@ -53,7 +63,7 @@ pub(super) fn two_readers() {
         instance: instance(),
         metrics: Metrics::default(),
     };
-    let tables = Arc::new(TableCache::new(Path::new("/"), &options, Arc::new(context)));
+    let tables = Arc::new(TableCache::new(Path::new("/"), &options, Arc::new(NoLogger), Arc::new(context)));
     let other = {
         let (files, tables) = (Arc::clone(&files), Arc::clone(&tables));
         thread::spawn(move || [0, 1].map(|at| files[at].read(&tables)))

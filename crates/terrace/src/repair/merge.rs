@@ -9,6 +9,7 @@ use super::workshop::{Draft, Workshop};
 use crate::cache::{self, BlockCache};
 use crate::error::Result;
 use crate::iter::{MergeIter, Source};
+use crate::logger::NoLogger;
 use crate::metrics::Metrics;
 use crate::sync::Arc;
 use crate::tables::{BlockRead, TableCache, TableContext};
@@ -54,7 +55,8 @@ fn sources(shop: &Workshop<'_>, group: &[Piece]) -> Vec<Source> {
         instance: cache::instance(),
         metrics: Metrics::default(),
     };
-    let tables = Arc::new(TableCache::new(shop.directory, shop.options, Arc::new(context)));
+    let (logger, context) = (Arc::new(NoLogger), Arc::new(context));
+    let tables = Arc::new(TableCache::new(shop.directory, shop.options, logger, context));
     let version = Version::empty(shop.order.clone());
     let read = BlockRead { fill_cache: false };
     let files = |run: Vec<Piece>| run.into_iter().map(|piece| FileMeta::new(piece.file)).collect();

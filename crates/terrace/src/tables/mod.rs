@@ -1,5 +1,6 @@
 //! Table files: opening them, keeping them open within a budget, reading them.
 
+mod ends;
 mod file;
 mod index;
 mod reader;
@@ -10,5 +11,5 @@ mod writer;
 pub use file::{TableCursor, TableFile};
 pub(crate) use reader::{BlockRead, Hit, TableContext, TableIter};
 pub(crate) use reader::{fetch, fetch_bytes, read_exact, read_footer};
-pub(crate) use slots::{TableCache, TableSlot};
+pub(crate) use slots::{TableCache, TableRef, TableSlot};
 pub(crate) use writer::TableWriter;

@@ -9,7 +9,7 @@
 //! needs it; the other blocks stay readable.
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use terrace_env::RandomAccessFile;
 use terrace_format::block::{Block, BlockIter, Lookup};
@@ -92,6 +92,15 @@ impl Table {
         let end = table.file.len();
         table.filter_is_whole = table.filter.as_ref().is_some_and(|filter| filter.is_whole(end));
         Ok(table)
+    }
+
+    /// Of internal keys.
+    pub(super) fn order(&self) -> &Order {
+        &self.context.order
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The filter of our policy. A table whose filter is damaged is read without: slower, and never wrong.
@@ -239,7 +248,7 @@ impl Table {
     }
 }
 
-pub(crate) fn read_footer(file: &dyn RandomAccessFile, path: &std::path::Path) -> Result<Footer> {
+pub(crate) fn read_footer(file: &dyn RandomAccessFile, path: &Path) -> Result<Footer> {
     let length = file.len();
     let Some(at) = length.checked_sub(FOOTER_SIZE as u64) else {
         return Err(Error::flaw(path, &Flaw::truncated(0, "a table's footer", length, FOOTER_SIZE as u64)));
@@ -250,18 +259,14 @@ pub(crate) fn read_footer(file: &dyn RandomAccessFile, path: &std::path::Path) -
 }
 
 /// Reads, verifies and unpacks a block.
-pub(crate) fn fetch(
-    file: &dyn RandomAccessFile,
-    path: &std::path::Path,
-    handle: BlockHandle,
-) -> Result<Block> {
+pub(crate) fn fetch(file: &dyn RandomAccessFile, path: &Path, handle: BlockHandle) -> Result<Block> {
     fetch_into(file, path, handle, Vec::new())
 }
 
 /// As [`fetch`], in memory that is used again if it suffices.
 fn fetch_into(
     file: &dyn RandomAccessFile,
-    path: &std::path::Path,
+    path: &Path,
     handle: BlockHandle,
     mut memory: Vec<u8>,
 ) -> Result<Block> {
@@ -272,11 +277,7 @@ fn fetch_into(
     Block::new(memory).map_err(|flaw| Error::corruption(path, Some(handle.offset), flaw.to_string()))
 }
 
-pub(crate) fn fetch_bytes(
-    file: &dyn RandomAccessFile,
-    path: &std::path::Path,
-    handle: BlockHandle,
-) -> Result<Vec<u8>> {
+pub(crate) fn fetch_bytes(file: &dyn RandomAccessFile, path: &Path, handle: BlockHandle) -> Result<Vec<u8>> {
     let mut contents = Vec::new();
     fetch_bytes_into(file, path, handle, &mut contents)?;
     Ok(contents)
@@ -284,7 +285,7 @@ pub(crate) fn fetch_bytes(
 
 fn fetch_bytes_into(
     file: &dyn RandomAccessFile,
-    path: &std::path::Path,
+    path: &Path,
     handle: BlockHandle,
     contents: &mut Vec<u8>,
 ) -> Result<()> {
@@ -309,18 +310,13 @@ fn fetch_bytes_into(
     unpacked.map_err(|flaw| Error::corruption(path, Some(handle.offset), flaw.to_string()))
 }
 
-pub(crate) fn read_exact(
-    file: &dyn RandomAccessFile,
-    path: &std::path::Path,
-    at: u64,
-    buf: &mut [u8],
-) -> Result<()> {
+pub(crate) fn read_exact(file: &dyn RandomAccessFile, path: &Path, at: u64, buf: &mut [u8]) -> Result<()> {
     let need = buf.len();
     let have = file.read_at(at, buf)?;
     if have < need { Err(short(path, at, have, need)) } else { Ok(()) }
 }
 
-fn short(path: &std::path::Path, at: u64, have: usize, need: usize) -> Error {
+fn short(path: &Path, at: u64, have: usize, need: usize) -> Error {
     let flaw = Flaw::new(FlawKind::Truncated, at, format!("{have} bytes"), format!("{need}"));
     Error::flaw(path, &flaw)
 }

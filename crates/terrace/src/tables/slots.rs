@@ -9,9 +9,12 @@ use std::path::{Path, PathBuf};
 
 use terrace_env::Access;
 use terrace_format::filename::FileName;
+use terrace_format::key::InternalKey;
 
+use super::ends;
 use super::reader::{Table, TableContext};
 use crate::error::{Error, Result};
+use crate::logger::Logger;
 use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::sync::{Arc, ArcSwapOption, AtomicBool, Guard, Mutex, Ordering, Weak};
@@ -36,10 +39,22 @@ impl TableSlot {
     }
 }
 
+/// A table as the manifest knows it, and the place where it hangs when it is open.
+#[derive(Clone, Copy)]
+pub(crate) struct TableRef<'a> {
+    pub(crate) slot: &'a Arc<TableSlot>,
+    pub(crate) number: u64,
+    /// In bytes.
+    pub(crate) size: u64,
+    pub(crate) smallest: &'a InternalKey,
+    pub(crate) largest: &'a InternalKey,
+}
+
 /// The open tables of one database.
 pub(crate) struct TableCache {
     directory: PathBuf,
     options: Options,
+    logger: Arc<dyn Logger>,
     context: Arc<TableContext>,
     limit: usize,
     clock: Mutex<VecDeque<Weak<TableSlot>>>,
@@ -49,10 +64,15 @@ pub(crate) struct TableCache {
 const OTHER_FILES: usize = 10;
 
 impl TableCache {
-    pub(crate) fn new(directory: &Path, options: &Options, context: Arc<TableContext>) -> TableCache {
+    pub(crate) fn new(
+        directory: &Path,
+        options: &Options,
+        logger: Arc<dyn Logger>,
+        context: Arc<TableContext>,
+    ) -> TableCache {
         let limit = options.max_open_files.saturating_sub(OTHER_FILES).max(1);
         let (directory, options) = (directory.to_path_buf(), options.clone());
-        TableCache { directory, options, context, limit, clock: Mutex::default() }
+        TableCache { directory, options, logger, context, limit, clock: Mutex::default() }
     }
 
     /// What happened to the tables.
@@ -60,33 +80,28 @@ impl TableCache {
         &self.context.metrics
     }
 
-    /// The table of file `number`, of `size` bytes, whose slot is `slot`.
-    pub(crate) fn table(&self, slot: &Arc<TableSlot>, number: u64, size: u64) -> Result<Arc<Table>> {
-        match &*slot.used() {
+    /// The table of `file`.
+    pub(crate) fn table(&self, file: TableRef<'_>) -> Result<Arc<Table>> {
+        match &*file.slot.used() {
             Some(table) => Ok(Arc::clone(table)),
-            None => self.fill(slot, number, size),
+            None => self.fill(&file),
         }
     }
 
-    /// What `read` gives of that table, which is not kept: so readers of one table do not meet at its count.
-    pub(crate) fn read<T>(
-        &self,
-        slot: &Arc<TableSlot>,
-        number: u64,
-        size: u64,
-        read: impl FnOnce(&Table) -> Result<T>,
-    ) -> Result<T> {
-        match &*slot.used() {
+    /// What `read` gives of the table of `file`, which is not kept: so readers of one table do not meet at its count.
+    pub(crate) fn read<T>(&self, file: TableRef<'_>, read: impl FnOnce(&Table) -> Result<T>) -> Result<T> {
+        match &*file.slot.used() {
             Some(table) => read(table),
-            None => read(&*self.fill(slot, number, size)?),
+            None => read(&*self.fill(&file)?),
         }
     }
 
     #[cold]
-    fn fill(&self, slot: &Arc<TableSlot>, number: u64, size: u64) -> Result<Arc<Table>> {
-        let table = Arc::new(self.open(number, size)?);
-        slot.table.store(Some(Arc::clone(&table)));
-        self.admit(slot);
+    fn fill(&self, file: &TableRef<'_>) -> Result<Arc<Table>> {
+        let table = Arc::new(self.open(file.number, file.size)?);
+        ends::check(&table, file, &*self.logger, self.options.paranoid_checks)?;
+        file.slot.table.store(Some(Arc::clone(&table)));
+        self.admit(file.slot);
         Ok(table)
     }
 

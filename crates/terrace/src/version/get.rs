@@ -102,9 +102,7 @@ impl<'a> Search<'a> {
     fn ask(&self, file: &FileMeta) -> Result<Option<Hit>> {
         let comparator = &self.version.comparator;
         let same = |key: &[u8]| comparator.compare_user_keys(key::user_key(key), self.user_key).is_eq();
-        let found = self
-            .tables
-            .read(&file.slot, file.number, file.size, |table| table.get(self.target, self.read, same))?;
+        let found = self.tables.read(file.table(), |table| table.get(self.target, self.read, same))?;
         match &found {
             Some(hit) if Kind::from_byte(hit.trailer as u8).is_none() => Err(Error::corruption(
                 "database".as_ref(),

@@ -30,7 +30,7 @@ use terrace_format::order::{Heads, Order};
 use crate::error::Result;
 use crate::iter::{ConcatIter, Runs, Source};
 use crate::sync::{Arc, AtomicI64};
-use crate::tables::{BlockRead, TableCache, TableIter, TableSlot};
+use crate::tables::{BlockRead, TableCache, TableIter, TableRef, TableSlot};
 
 /// A table file of a version.
 pub(crate) struct FileMeta {
@@ -58,6 +58,17 @@ impl FileMeta {
             allowed_seeks: AtomicI64::new(seeks),
             slot: Arc::default(),
         })
+    }
+
+    /// The table in it.
+    pub(crate) fn table(&self) -> TableRef<'_> {
+        TableRef {
+            slot: &self.slot,
+            number: self.number,
+            size: self.size,
+            smallest: &self.smallest,
+            largest: &self.largest,
+        }
     }
 
     /// As it stands in an edit.
@@ -238,9 +249,8 @@ impl Version {
                         break;
                     }
                 } else {
-                    offset += tables.read(&file.slot, file.number, file.size, |table| {
-                        Ok(table.approximate_offset(key.as_bytes()))
-                    })?;
+                    offset +=
+                        tables.read(file.table(), |table| Ok(table.approximate_offset(key.as_bytes())))?;
                 }
             }
         }
@@ -288,6 +298,6 @@ impl Runs for Run {
 
     fn open(&self, i: usize) -> Result<TableIter> {
         let file = &self.files()[i];
-        Ok(self.tables.table(&file.slot, file.number, file.size)?.iter(self.read))
+        Ok(self.tables.table(file.table())?.iter(self.read))
     }
 }

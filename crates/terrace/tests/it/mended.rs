@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
 
-use terrace::{Comparator, Db, Env, Options, RepairOptions, WriteBatch, WriteOptions};
+use terrace::{Comparator, Db, Env, Logger, Options, RepairOptions, WriteBatch, WriteOptions};
 use terrace_env::fault::{FaultFs, Plan};
 use terrace_env::mem::{AfterFailedSync, Crash, MemFs, PROFILES};
 use terrace_env::{Access, Deterministic, FileSystem};
@@ -744,4 +745,49 @@ fn scans_wear_out_every_file_that_hides_another() {
         }
     }
     panic!("{} of {before} bytes are left", size(&db));
+}
+
+/// A device put a small table in the place of another. Its checksums were right, and so reads said that keys were not there
+/// which had been written.
+#[test]
+fn a_small_table_in_the_place_of_another() {
+    struct Lines(Sender<String>);
+    impl Logger for Lines {
+        fn log(&self, line: std::fmt::Arguments<'_>) {
+            let _ = self.0.send(line.to_string());
+        }
+    }
+
+    // The keys of both tables, the first of which then stands in the place of the second.
+    let swapped = |first: &[&[u8]], second: &[&[u8]], paranoid_checks| {
+        let fs = Arc::new(MemFs::new());
+        let (sender, lines) = channel();
+        let logger = Some(Arc::new(Lines(sender)) as Arc<dyn Logger>);
+        let options = Options { paranoid_checks, logger, ..options(Arc::clone(&fs) as _) };
+        let db = Db::open("db", &options).unwrap();
+        for keys in [first, second] {
+            keys.iter().for_each(|key| db.put(key, b"v").unwrap());
+            db.flush().unwrap();
+        }
+        drop(db);
+        let mut tables: Vec<_> = names(&*fs, ".ldb").iter().map(|name| Path::new("db").join(name)).collect();
+        tables.sort();
+        let [from, to] = &tables[..] else { panic!("{tables:?}") };
+        write(&fs, to, &read(&fs, from));
+        let db = Db::open("db", &options).unwrap();
+        let found = db.get(second[1]).map_err(|error| error.to_string());
+        let told = lines.try_iter().any(|line| line.contains("as the manifest says"));
+        (found, told)
+    };
+
+    for paranoid in [false, true] {
+        let (found, _) = swapped(&[b"a", b"b"], &[b"c", b"d"], paranoid);
+        let error = found.unwrap_err();
+        assert!(error.contains("keys from 'a"), "{error}");
+    }
+    // Within the bounds of the other.
+    let (found, told) = swapped(&[b"b", b"c"], &[b"a", b"d"], false);
+    assert_eq!((found, told), (Ok(None), true));
+    let (found, _) = swapped(&[b"b", b"c"], &[b"a", b"d"], true);
+    assert!(found.is_err());
 }
