@@ -64,6 +64,11 @@ impl Scheduler for Deterministic {
         }
     }
 
+    /// Three, whoever they may be: so that work is shared out, and taken by whoever comes.
+    fn parallelism(&self, _lane: Lane) -> usize {
+        3
+    }
+
     fn assist(&self) -> bool {
         // The lanes are unlocked while the job runs: it may schedule more.
         let job = self.choose();

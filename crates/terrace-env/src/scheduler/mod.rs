@@ -1,6 +1,6 @@
 //! Background work: jobs on lanes, never threads that the engine owns.
 //!
-//! The engine never blocks a job on another job. A thread that must wait for background work first offers to
+//! The engine never blocks a job on another job, unless that one runs already. A thread that must wait for background work first offers to
 //! do some itself ([`Scheduler::assist`]): on the deterministic scheduler that is the only way anything runs,
 //! which is why a seed replays exactly.
 
@@ -12,7 +12,7 @@ use std::fmt::Debug;
 pub use deterministic::Deterministic;
 pub use pool::Pool;
 
-/// A piece of background work. It must not block on another job.
+/// A piece of background work. It must not block on another job, but on one that runs already.
 pub type Job = Box<dyn FnOnce() + Send + 'static>;
 
 /// Which queue a job waits in. A job waits only behind jobs of its own lane.
@@ -28,6 +28,12 @@ pub enum Lane {
 pub trait Scheduler: Debug + Send + Sync {
     /// Queues `job`. It runs once, on any thread, never inside this call.
     fn schedule(&self, lane: Lane, job: Job);
+
+    /// About how many jobs of `lane` can run at once. Default: 1.
+    fn parallelism(&self, lane: Lane) -> usize {
+        let _ = lane;
+        1
+    }
 
     /// Runs one queued job on the calling thread, if this scheduler has no threads of its own.
     /// False if there was nothing to run, or if threads take care of it.

@@ -31,14 +31,14 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// The pool that all databases of the process share: one flush thread, and a compaction thread for each core
-    /// but one, at least 1 and at most 4.
+    /// The pool that all databases of the process share: one flush thread, and a compaction thread for each core, at
+    /// most 4.
     pub fn shared() -> Arc<dyn Scheduler> {
         // Not of the facade: a model has a pool of its own.
         static SHARED: OnceLock<Arc<Pool>> = OnceLock::new();
         let pool = SHARED.get_or_init(|| {
             let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-            Arc::new(Pool::new(1, cores.saturating_sub(1).clamp(1, SHARED_COMPACTIONS_MAX)))
+            Arc::new(Pool::new(1, cores.clamp(1, SHARED_COMPACTIONS_MAX)))
         });
         Arc::clone(pool) as Arc<dyn Scheduler>
     }
@@ -59,6 +59,10 @@ impl Pool {
 impl Scheduler for Pool {
     fn schedule(&self, lane: Lane, job: Job) {
         self.crew(lane).push(job);
+    }
+
+    fn parallelism(&self, lane: Lane) -> usize {
+        self.crew(lane).size
     }
 
     /// True only where the system gave a lane no thread at all: then nobody else would run its jobs.

@@ -37,13 +37,23 @@ struct Run<R> {
 }
 
 impl<R: InternalIterator> Merged<R> {
-    /// Stands at the first entry. All user keys begin with the same `prefix` bytes, if the order is that of bytes.
-    pub(super) fn new(comparator: InternalComparator, runs: Vec<R>, prefix: usize) -> Merged<R> {
+    /// Stands at the first entry that is not below `from`. All user keys begin with the same `prefix` bytes, if the order is
+    /// that of bytes.
+    pub(super) fn new(
+        comparator: InternalComparator,
+        runs: Vec<R>,
+        prefix: usize,
+        from: Option<&[u8]>,
+    ) -> Merged<R> {
         let runs: Vec<_> = runs.into_iter().map(|entries| Run { entries, head: None }).collect();
         let losers = vec![0; runs.len()];
         let mut merged = Merged { comparator, prefix, runs, losers, winner: 0 };
         for run in 0..merged.runs.len() {
-            merged.runs[run].entries.seek_to_first();
+            let entries = &mut merged.runs[run].entries;
+            match from {
+                Some(from) => entries.seek(from),
+                None => entries.seek_to_first(),
+            }
             merged.read_head(run);
         }
         merged.winner = merged.play(1);
@@ -188,7 +198,7 @@ mod tests {
             Words(words.split_whitespace().map(key).collect(), usize::MAX, number.to_string())
         };
         let runs = runs.iter().enumerate().map(run).collect();
-        let mut merged = Merged::new(InternalComparator::new(order), runs, prefix);
+        let mut merged = Merged::new(InternalComparator::new(order), runs, prefix, None);
         let mut text = Vec::new();
         while merged.valid() {
             let (user, run) = (key::user_key(merged.key()), merged.value());

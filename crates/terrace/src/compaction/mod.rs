@@ -1,7 +1,7 @@
 //! Merging tables, from the choice to the edit.
 //!
 //! ```text
-//!   Version --policy--> Job --run--> edit          (the database installs the edit)
+//!   Version --policy--> Job --slices, run--> edit  (the database installs the edit)
 //!   Memtable --------------flush--> table
 //! ```
 //!
@@ -12,8 +12,10 @@ pub(crate) mod flush;
 mod merge;
 pub(crate) mod policy;
 mod run;
+mod slices;
 
-pub(crate) use run::{Environment, packed_if, remove_tables, run};
+pub(crate) use run::{Environment, Outcome, packed_if, remove_tables, run};
+pub(crate) use slices::{Slice, slices};
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! One merge: inputs in, new tables out.
+//! One merge, or a slice of it: inputs in, new tables out.
 //!
 //! ```text
 //!   for each version of each user key, newest first:
@@ -16,17 +16,18 @@ use terrace_env::Env;
 use terrace_format::comparator::Comparator;
 use terrace_format::compress;
 use terrace_format::edit::{LEVELS, NewFile};
-use terrace_format::key::{self, InternalComparator, Kind, Sequence};
+use terrace_format::key::{self, InternalComparator, InternalKey, Kind, MAX_SEQUENCE, Sequence};
 use terrace_format::table::TableOptions;
 use terrace_mutants::mutant;
 
 use super::Job;
+use super::Slice;
 use super::merge::Merged;
 use crate::error::{Error, Result};
 use crate::iter::Source;
 use crate::sync::Arc;
 use crate::tables::{BlockRead, TableCache, TableWriter};
-use crate::version::{FileMeta, Version, total_size};
+use crate::version::{FileMeta, Version};
 
 /// What a merge works with.
 pub(crate) struct Environment<'a> {
@@ -49,14 +50,14 @@ pub(crate) struct Environment<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) files: Vec<NewFile>,
-    pub(crate) bytes_read: u64,
     pub(crate) bytes_written: u64,
 }
 
-/// Runs `job`. On an error, and when cancelled (which is an error too), there are no new files.
-pub(crate) fn run(job: &Job, environment: &Environment<'_>) -> Result<Outcome> {
+/// Runs `slice` of `job`. On an error, and when cancelled (which is an error too), there are no new files.
+pub(crate) fn run(job: &Job, slice: &Slice, environment: &Environment<'_>) -> Result<Outcome> {
     let mut merge = Merge {
         job,
+        slice,
         environment,
         options: packed_if(environment.version.is_last(job.output_level()), environment.options),
         below: Below::new(&environment.version, job.output_level() + 1),
@@ -67,8 +68,7 @@ pub(crate) fn run(job: &Job, environment: &Environment<'_>) -> Result<Outcome> {
     match merge.run() {
         Ok(()) => {
             let written = merge.files.iter().map(|file| file.size).sum();
-            let read = job.inputs.iter().map(|(_, files)| total_size(files)).sum();
-            Ok(Outcome { files: merge.files, bytes_read: read, bytes_written: written })
+            Ok(Outcome { files: merge.files, bytes_written: written })
         }
         Err(error) => {
             merge.abandon();
@@ -89,6 +89,7 @@ pub(crate) fn packed_if(last: bool, options: &TableOptions) -> TableOptions {
 
 struct Merge<'a> {
     job: &'a Job,
+    slice: &'a Slice,
     environment: &'a Environment<'a>,
     options: TableOptions,
     below: Below<'a>,
@@ -100,7 +101,9 @@ struct Merge<'a> {
 impl Merge<'_> {
     fn run(&mut self) -> Result<()> {
         let comparator = self.environment.version.comparator.clone();
-        let mut input = Merged::new(comparator.clone(), self.sources(), self.shared_prefix());
+        let begin = self.slice.begin.as_deref().map(|key| InternalKey::new(key, MAX_SEQUENCE, Kind::SEEK));
+        let begin = begin.as_ref().map(InternalKey::as_bytes);
+        let mut input = Merged::new(comparator.clone(), self.sources(), self.shared_prefix(), begin);
         let mut fate = Fate::new(comparator, self.environment.oldest_reader);
         for count in 0usize.. {
             if !input.valid() {
@@ -110,6 +113,9 @@ impl Merge<'_> {
                 return Err(Error::NotSupported("a merge in a database that is being closed".into()));
             }
             let (key, value) = (input.key(), input.value());
+            if self.is_behind(key) {
+                break;
+            }
             match fate.of(key)? {
                 Verdict::Drop => {}
                 Verdict::DropIfBottom
@@ -120,6 +126,12 @@ impl Merge<'_> {
         }
         input.status()?;
         self.finish_table()
+    }
+
+    /// True if `key` belongs to the next slice.
+    fn is_behind(&self, key: &[u8]) -> bool {
+        let user = self.environment.version.comparator.user();
+        self.slice.end.as_ref().is_some_and(|end| user.compare(key::user_key(key), end).is_ge())
     }
 
     fn sources(&self) -> Vec<Source> {

@@ -1,6 +1,6 @@
 //! What happens beside the writers: flushes and merges, as jobs on the env's lanes.
 //!
-//! At most one flush and one merge run at a time, and both may. A job does one piece of work, says so, and queues the
+//! At most one flush and one merge run at a time, and both may; a merge may have several threads. A job does one piece of work, says so, and queues the
 //! next if there is more. Its failure is the database's: either it refuses writes from then on, or, where nothing
 //! became unclear, the next writer who needs the work done causes another attempt.
 
@@ -208,8 +208,8 @@ impl Engine {
             (state.merge_range, state.running) = (None, None);
         };
         let _guard = Unwinding::new(self, clear);
-        let job = self.pick();
-        let step = job.as_ref().and_then(ManualStep::of);
+        let job = self.pick().map(Arc::new);
+        let step = job.as_deref().and_then(ManualStep::of);
         let merged = job.map_or(Ok(()), |job| self.merge(&job));
         // While the job still counts as running, so that nobody has closed the database and made it anew; and before
         // who waits for the merge goes on, so that he finds the space free.
@@ -265,7 +265,7 @@ impl Engine {
         job
     }
 
-    fn merge(&self, job: &Job) -> Result<()> {
+    fn merge(&self, job: &Arc<Job>) -> Result<()> {
         // A merge that was asked for rewrites everything, so that deletes and what they hide go.
         if !matches!(job.reason, Reason::Manual(_)) && job.is_move() {
             return self.move_files(job);
@@ -274,10 +274,11 @@ impl Engine {
         let start = clock.monotonic();
         let level = job.output_level();
         self.logger.log(format_args!("Merging {job}"));
-        let outcome = compaction::run(job, &self.merge_environment())?;
+        let outcome = self.run_merge(job)?;
         let mut edit = job.edit();
         edit.added.extend(outcome.files.iter().map(|file| (level, file.clone())));
-        let (bytes_read, bytes_written) = (outcome.bytes_read, outcome.bytes_written);
+        let bytes_written = outcome.bytes_written;
+        let bytes_read = job.inputs.iter().map(|(_, files)| total_size(files)).sum();
         let stats = LevelStats { time: clock.monotonic().saturating_sub(start), bytes_read, bytes_written };
         match self.install(
             |_| edit,
@@ -302,20 +303,6 @@ impl Engine {
         self.logger
             .log(format_args!("Merged {job}: {bytes_read} bytes into {bytes_written} in {:?}", stats.time));
         Ok(())
-    }
-
-    fn merge_environment(&self) -> compaction::Environment<'_> {
-        let version = Arc::clone(&self.state.lock().set.version);
-        compaction::Environment {
-            env: &self.options.env,
-            directory: &self.directory,
-            tables: &self.tables,
-            options: &self.table_options,
-            version,
-            oldest_reader: self.snapshots.oldest(self.present.visible()),
-            next_file: Box::new(|| self.new_file_number()),
-            cancelled: Box::new(|| self.closing.load(Ordering::Relaxed)),
-        }
     }
 
     fn move_files(&self, job: &Job) -> Result<()> {

@@ -23,6 +23,7 @@ pub(crate) mod publication;
 mod read;
 pub(crate) mod refusal;
 mod replay;
+mod slices;
 pub(crate) mod tail;
 mod unwinding;
 mod write;

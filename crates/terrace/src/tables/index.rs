@@ -69,6 +69,13 @@ impl Index {
         &self.keys[start..self.ends[at] as usize]
     }
 
+    /// At most `most` of the separators, evenly apart. The last one is not among them: it is no key of the table.
+    pub(crate) fn sample(&self, most: usize) -> impl Iterator<Item = &[u8]> {
+        let inner = self.len().saturating_sub(1);
+        let step = inner.div_ceil(most.max(1)).max(1);
+        (step - 1..inner).step_by(step).map(|at| self.key(at))
+    }
+
     /// The block in which the first entry that is not below `target` is, if it is in any; else their number.
     pub(crate) fn find(&self, target: &[u8]) -> usize {
         let last = self.len().saturating_sub(1);

@@ -201,6 +201,11 @@ impl Table {
         Ok(Some(Hit { trailer, block: BlockRef::Shared(block), value }))
     }
 
+    /// About where blocks end, as internal keys, at most `most` of them and evenly apart.
+    pub(crate) fn block_ends(&self, most: usize) -> impl Iterator<Item = &[u8]> {
+        self.index.sample(most)
+    }
+
     /// A walk over the table.
     pub(crate) fn iter(self: &Arc<Self>, read: BlockRead) -> TableIter {
         TableIter { table: Arc::clone(self), read, at: 0, block: None, inside: false, damage: None }

@@ -24,6 +24,7 @@ mod look_ups;
 mod mended;
 mod process;
 mod repair;
+mod slices;
 mod stock;
 mod stories;
 mod threads;
