@@ -48,6 +48,7 @@ mutants! {
     DeleteForgotten: "a merge drops a delete above the level of what it hides", ["model"] within 60;
     OneOfTwo: "a merge takes one of two files of level 0 that overlap", ["model"] within 60;
     KeyTornApart: "versions of a key are split between files, and merged apart", ["model"] within 120;
+    SliceTooLate: "a slice of a merge begins behind the newest version of its first key", ["model", "schedules"] within 120;
     HiddenComesBack: "a range of keys goes with its tables, and what they hid stays", ["model"] within 60;
     EntryWraps: "the end of a block's entry is computed with overflow", ["fuzz"] within 120;
     HandleWraps: "the end of a block is computed with overflow", ["fuzz"] within 120;

@@ -101,7 +101,8 @@ struct Merge<'a> {
 impl Merge<'_> {
     fn run(&mut self) -> Result<()> {
         let comparator = self.environment.version.comparator.clone();
-        let begin = self.slice.begin.as_deref().map(|key| InternalKey::new(key, MAX_SEQUENCE, Kind::SEEK));
+        let newest = if mutant!(SliceTooLate) { 0 } else { MAX_SEQUENCE };
+        let begin = self.slice.begin.as_deref().map(|key| InternalKey::new(key, newest, Kind::SEEK));
         let begin = begin.as_ref().map(InternalKey::as_bytes);
         let mut input = Merged::new(comparator.clone(), self.sources(), self.shared_prefix(), begin);
         let mut fate = Fate::new(comparator, self.environment.oldest_reader);
