@@ -10,6 +10,8 @@
 //!    +-- random     Random       system | seeded
 //! ```
 //!
+//! [`Pages`] is memory in large pieces, from the machine.
+//!
 //! Nothing outside this crate touches a file, a clock, a thread or randomness. That is what makes crash,
 //! fault and fake-clock tests honest: there is no other door.
 
@@ -18,6 +20,7 @@ mod clock;
 mod env;
 mod error;
 mod fs;
+mod pages;
 mod random;
 mod scheduler;
 
@@ -33,5 +36,6 @@ pub use fs::{
     Access, AppendingLog, FileLock, FileSystem, LockMode, LogFile, RandomAccessFile, SequentialFile,
     WritableFile,
 };
+pub use pages::Pages;
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use scheduler::{Deterministic, Job, Lane, Pool, Scheduler};

@@ -16,13 +16,14 @@
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
+use terrace_env::Pages;
 use terrace_format::key::TRAILER_SIZE;
 
 use crate::sync::{Arc, AtomicPtr, AtomicUsize, Mutex, Ordering, Witness};
 
-/// Chunks double from the least to the greatest size, so that a small tree stays small.
+/// Chunks double from the least to the greatest size, so that a small tree stays small. The greatest is that of a large page.
 const LEAST_CHUNK: usize = 16 << 10;
-const GREATEST_CHUNK: usize = 1 << 20;
+const GREATEST_CHUNK: usize = 2 << 20;
 
 /// The bytes before a record's key.
 const HEADER: usize = 8;
@@ -79,32 +80,57 @@ struct Line {
 }
 
 /// So many chunks of the greatest size are kept for trees to come.
-const SPARE_MAX: usize = 16;
+const SPARE_MAX: usize = 8;
 
 /// Memory that trees gave back. What was touched before costs no page fault when it is used again.
 #[derive(Default)]
 pub(crate) struct Spare {
-    chunks: Mutex<Vec<Box<[Line]>>>,
+    pages: Mutex<Vec<Pages>>,
 }
 
 impl Spare {
     /// Memory of `size` bytes, rounded up to whole lines, with anything in it.
-    fn give(&self, size: usize) -> Box<[Line]> {
-        let spare = if size == GREATEST_CHUNK { self.chunks.lock().pop() } else { None };
-        spare.unwrap_or_else(|| {
-            let memory = Box::new_uninit_slice(size.div_ceil(ALIGN));
-            // SAFETY: lines of bytes that need not be initialised are initialised.
-            unsafe { memory.assume_init() }
-        })
+    fn give(&self, size: usize) -> Memory {
+        let pages = if size == GREATEST_CHUNK { self.large() } else { None };
+        pages.map_or_else(|| Memory::lines(size), Memory::Pages)
     }
 
-    fn take_back(&self, memory: Box<[Line]>) {
-        if memory.len() * ALIGN == GREATEST_CHUNK {
-            let mut chunks = self.chunks.lock();
-            if chunks.len() < SPARE_MAX {
-                chunks.push(memory);
+    fn large(&self) -> Option<Pages> {
+        self.again().or_else(|| Pages::new(GREATEST_CHUNK).ok())
+    }
+
+    /// What was used before.
+    fn again(&self) -> Option<Pages> {
+        self.pages.lock().pop()
+    }
+
+    fn take_back(&self, memory: Memory) {
+        match memory {
+            Memory::Pages(pages) => {
+                let mut spare = self.pages.lock();
+                if spare.len() < SPARE_MAX {
+                    spare.push(pages);
+                }
             }
+            // SAFETY: leaked when it was made, and the arena that followed pointers into it goes.
+            Memory::Lines(lines) => drop(unsafe { Box::from_raw(lines.as_ptr()) }),
         }
+    }
+}
+
+/// What a chunk is made of.
+enum Memory {
+    /// A chunk of the greatest size, where the system gave one.
+    Pages(Pages),
+    /// A leaked box.
+    Lines(NonNull<[Line]>),
+}
+
+impl Memory {
+    fn lines(size: usize) -> Memory {
+        let lines = Box::new_uninit_slice(size.div_ceil(ALIGN));
+        // SAFETY: lines of bytes that need not be initialised are initialised.
+        Memory::Lines(NonNull::from(Box::leak(unsafe { lines.assume_init() })))
     }
 }
 
@@ -112,21 +138,23 @@ impl Spare {
 struct Chunk {
     /// The bytes that were cut off, and asked for in vain when it was full.
     used: AtomicUsize,
-    memory: NonNull<[Line]>,
+    start: NonNull<u8>,
+    size: usize,
+    memory: Memory,
 }
 
 impl Chunk {
-    fn new(memory: Box<[Line]>) -> Chunk {
-        Chunk { used: AtomicUsize::new(0), memory: NonNull::from(Box::leak(memory)) }
+    fn new(mut memory: Memory) -> Chunk {
+        let (start, size) = match &mut memory {
+            Memory::Pages(pages) => (NonNull::from(pages.memory()).cast(), GREATEST_CHUNK),
+            Memory::Lines(lines) => (lines.cast(), lines.len() * ALIGN),
+        };
+        Chunk { used: AtomicUsize::new(0), start, size, memory }
     }
 
     /// Where the arena finds it until it frees it.
     fn boxed(self) -> At<Chunk> {
         At(NonNull::from(Box::leak(Box::new(self))))
-    }
-
-    fn size(&self) -> usize {
-        self.memory.len() * ALIGN
     }
 
     /// The next `size` bytes, if they are there, where `align` divides the address.
@@ -135,7 +163,7 @@ impl Chunk {
         let slack = align - HEADER;
         let start = self.used.fetch_add(size + slack, Ordering::Relaxed).next_multiple_of(align);
         // SAFETY: within the chunk, as compared.
-        (start + size <= self.size()).then(|| unsafe { self.memory.cast::<u8>().add(start) })
+        (start + size <= self.size).then(|| unsafe { self.start.add(start) })
     }
 }
 
@@ -158,7 +186,9 @@ pub(super) struct Arena {
 
 impl Arena {
     pub(super) fn new(spare: Arc<Spare>) -> Arena {
-        let first = Chunk::new(spare.give(LEAST_CHUNK)).boxed();
+        // Who has filled trees before will fill this one.
+        let first = spare.again().map_or_else(|| Memory::lines(LEAST_CHUNK), Memory::Pages);
+        let first = Chunk::new(first).boxed();
         Arena {
             current: AtomicPtr::new(first.as_ptr()),
             filled: AtomicUsize::new(0),
@@ -171,7 +201,7 @@ impl Arena {
     /// The bytes that were cut off, about.
     pub(super) fn bytes(&self) -> usize {
         let current = self.current();
-        self.filled.load(Ordering::Relaxed) + current.used.load(Ordering::Relaxed).min(current.size())
+        self.filled.load(Ordering::Relaxed) + current.used.load(Ordering::Relaxed).min(current.size)
     }
 
     /// Stores a record whose key is `user_key` followed by `trailer`. Both parts are shorter than 4 GiB.
@@ -254,7 +284,7 @@ impl Arena {
     fn cut(&self, size: usize, align: usize) -> NonNull<u8> {
         loop {
             let current = self.current();
-            if size > current.size() / 4 {
+            if size > current.size / 4 {
                 return self.cut_alone(size);
             } else if let Some(piece) = current.cut(size, align) {
                 return piece;
@@ -266,7 +296,7 @@ impl Arena {
     /// A large piece, in a chunk of its own.
     fn cut_alone(&self, size: usize) -> NonNull<u8> {
         let chunk = Chunk::new(self.spare.give(size));
-        let piece = chunk.memory.cast();
+        let piece = chunk.start;
         self.filled.fetch_add(size, Ordering::Relaxed);
         self.chunks.lock().push(chunk.boxed());
         piece
@@ -276,8 +306,8 @@ impl Arena {
     fn grow(&self, full: &Chunk) {
         let mut chunks = self.chunks.lock();
         if std::ptr::eq(self.current(), full) {
-            let next = Chunk::new(self.spare.give((full.size() * 2).min(GREATEST_CHUNK))).boxed();
-            self.filled.fetch_add(full.size(), Ordering::Relaxed);
+            let next = Chunk::new(self.spare.give((full.size * 2).min(GREATEST_CHUNK))).boxed();
+            self.filled.fetch_add(full.size, Ordering::Relaxed);
             // Pairs with the Acquire in `current`.
             self.current.store(next.as_ptr(), Ordering::Release);
             chunks.push(next);
@@ -290,8 +320,7 @@ impl Drop for Arena {
         for chunk in self.chunks.lock().drain(..) {
             // SAFETY: boxed when it was made, and `current` is not followed any more.
             let chunk = unsafe { Box::from_raw(chunk.as_ptr()) };
-            // SAFETY: leaked when the chunk was made, and nobody follows a pointer into it any more.
-            self.spare.take_back(unsafe { Box::from_raw(chunk.memory.as_ptr()) });
+            self.spare.take_back(chunk.memory);
         }
     }
 }
