@@ -26,6 +26,9 @@ pub type Value = Option<u32>;
 pub enum What {
     /// These keys got these values.
     Put(Vec<(Key, Value)>),
+    /// These keys, one perhaps of a range that was deleted, lost their values. What is being written at that moment stays: unlike
+    /// other writes it may come before one that a power cut has left already.
+    Erased(Vec<(Key, Value)>),
     /// These keys had these values.
     Saw(Vec<(Key, Value)>),
     /// A power cut at time `to` would have left these values. A write that was being made may be among them before
@@ -75,6 +78,7 @@ pub fn of_key(operations: &[Operation], key: Key) -> Vec<Operation> {
         let only = |values: &[(Key, Value)]| values.iter().copied().filter(|(of, _)| *of == key).collect();
         let what = match &operation.what {
             What::Put(values) => What::Put(only(values)),
+            What::Erased(values) => What::Erased(only(values)),
             What::Saw(values) => What::Saw(only(values)),
             What::Left(values) => What::Left(only(values)),
         };
@@ -86,7 +90,7 @@ pub fn of_key(operations: &[Operation], key: Key) -> Vec<Operation> {
 impl Operation {
     fn values(&self) -> &[(Key, Value)] {
         match &self.what {
-            What::Put(values) | What::Saw(values) | What::Left(values) => values,
+            What::Put(values) | What::Erased(values) | What::Saw(values) | What::Left(values) => values,
         }
     }
 }
@@ -136,7 +140,7 @@ impl<'a> Search<'a> {
         let next = self.next();
         for &at in &next {
             let operation = self.operations[at];
-            let What::Put(values) = &operation.what else { continue };
+            let (What::Put(values) | What::Erased(values)) = &operation.what else { continue };
             let before = self.contents.clone();
             for (key, value) in values {
                 self.contents[*key] = *value;
@@ -169,7 +173,7 @@ impl<'a> Search<'a> {
 
     fn fits(&self, operation: &Operation) -> bool {
         match &operation.what {
-            What::Put(_) => false,
+            What::Put(_) | What::Erased(_) => false,
             What::Saw(values) | What::Left(values) => {
                 values.iter().all(|(key, value)| self.contents[*key] == *value)
             }
@@ -188,6 +192,7 @@ impl<'a> Search<'a> {
         }
         let may_be_next = |operation: &Operation| match operation.what {
             What::Put(_) => operation.from < end_of_writes,
+            What::Erased(_) => true,
             _ => operation.behind.iter().all(|&value| self.is_written(value)),
         };
         left()
@@ -226,7 +231,7 @@ impl<'a> Search<'a> {
 impl Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = match self.what {
-            What::Put(_) => "puts",
+            What::Put(_) | What::Erased(_) => "puts",
             What::Saw(_) => "sees",
             What::Left(_) => "leaves",
         };
@@ -268,7 +273,7 @@ mod tests {
 
     use super::*;
 
-    /// One operation a line: `FROM..TO put|see|left KEY=VALUE ...`, with `-` for no value.
+    /// One operation a line: `FROM..TO put|erase|see|left KEY=VALUE ...`, with `-` for no value.
     fn history(text: &str) -> Vec<Operation> {
         text.lines().map(str::trim).filter(|line| !line.is_empty()).map(operation).collect()
     }
@@ -284,6 +289,7 @@ mod tests {
         let values = words.map(pair).collect();
         let what = match verb {
             "put" => What::Put(values),
+            "erase" => What::Erased(values),
             "see" => What::Saw(values),
             _ => What::Left(values),
         };
@@ -382,6 +388,12 @@ mod tests {
     }
 
     #[test]
+    fn a_deleted_range_passes_over_what_is_being_written() {
+        check("1..8 put 0=1\n0..2 left 0=1\n3..4 erase 0=-\n9..10 see 0=1", true);
+        check("1..2 put 0=1\n0..3 left 0=1\n4..5 erase 0=-\n6..7 see 0=1", false);
+    }
+
+    #[test]
     fn too_many_orders() {
         let mut text: String = (0..12).map(|n| format!("{n}..{} put {}={n}\n", 100 + n, n % 3)).collect();
         text += "200..201 see 0=99";
@@ -407,7 +419,7 @@ mod tests {
             }
             let before = *contents;
             let fits = match &next.what {
-                What::Put(values) => values.iter().all(|(key, value)| {
+                What::Put(values) | What::Erased(values) => values.iter().all(|(key, value)| {
                     contents[*key] = *value;
                     true
                 }),

@@ -324,16 +324,17 @@ impl Actor {
         Ok(())
     }
 
-    /// Each key goes at a moment of its own. Where others write the same keys, each may go several times.
+    /// Each key goes at a moment of its own. Where others write the same keys, each may go several times: key by key in
+    /// each of three attempts to take tables out, and once more in the end, by itself or with its table.
     fn erase(&mut self, from: Key, to: Key) -> Result<(), String> {
-        const TIMES: usize = 3;
+        const TIMES: usize = 4;
         let keys: Vec<Key> = (from..to.min(self.stage.keys)).flat_map(|key| [key; TIMES]).collect();
         let began: Vec<u64> = keys.iter().map(|_| self.stage.now()).collect();
         self.db.delete_range(Some(&name_of(from)), Some(&name_of(to))).map_err(said("delete a range"))?;
         self.stage.erased.store(true, Ordering::SeqCst);
         for (key, from) in keys.into_iter().zip(began) {
             let to = self.stage.now();
-            self.note("delete of a range", from, to, What::Put(vec![(key, None)]));
+            self.note("delete of a range", from, to, What::Erased(vec![(key, None)]));
         }
         Ok(())
     }

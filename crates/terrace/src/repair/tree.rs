@@ -85,6 +85,7 @@ impl Job<'_> {
             self.outcome.last_sequence = self.outcome.last_sequence.max(seen.last);
             levels[0].extend(self.turn_logs(&logs, row())?);
             changes |= !logs.is_empty();
+            self.retire_log_0(set.prev_log_number);
         } else {
             self.report.logs_kept = logs.len() as u64;
             self.outcome.log_number = Some(set.log_number);
@@ -98,6 +99,16 @@ impl Job<'_> {
             self.place(level, self.groups(level, pieces))?;
         }
         Ok(Remedy::Manifest)
+    }
+
+    /// Sets the log with the number 0 aside, which was old while the log before the last one had another number. Without one
+    /// before the last, which a manifest says by that very number, it would count.
+    fn retire_log_0(&mut self, prev_log_number: u64) {
+        let log = FileName::Log(0);
+        if prev_log_number != 0 && self.files.contains(&log) {
+            self.act(format!("{log}: old, its writes are in tables"));
+            self.retired.push(log);
+        }
     }
 
     /// Takes in a table that the manifest names. True if that is not simply to leave it.

@@ -1,5 +1,6 @@
 //! Logs that are damaged, and logs without their manifest.
 
+use terrace_format::edit::VersionEdit;
 use terrace_testkit::fabricate::{Fabricated, Log, Table};
 
 use super::*;
@@ -41,6 +42,22 @@ fn a_batch_that_is_none() {
     let patient = Patient::fabricated(&Fabricated::new().log(3, &log().record(b"not a batch")));
     assert_eq!(patient.repair().logs_salvaged, 1);
     assert_eq!(patient.contents(), "a=A b=B c=C");
+}
+
+/// A manifest says that there is no log before the last by the number 0, which is a log's name, too.
+#[test]
+fn an_old_log_with_the_number_0_stays_old() {
+    let edit = VersionEdit { prev_log_number: Some(64), ..VersionEdit::default() };
+    let mut record = Vec::new();
+    edit.encode(&mut record);
+    let old = Log::new().batch(1, &[("a", "old"), ("z", "gone")]).record(b"not a batch");
+    let broken = Log::new().batch(3, &[("a", "A")]).record(b"not a batch");
+    let patient =
+        Patient::fabricated(&Fabricated::new().manifest_record(&record).log(0, &old).log(3, &broken));
+    let report = patient.repair();
+    assert_eq!(report.logs_salvaged, 1, "{report}");
+    assert!(patient.verify().is_clean());
+    assert_eq!(patient.contents(), "a=A");
 }
 
 #[test]
