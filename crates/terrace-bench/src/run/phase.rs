@@ -14,8 +14,9 @@ use std::path::PathBuf;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use super::clock::Clock;
 use super::resources::{self, Counters};
 use super::worker::{Shared, Tally, Worker};
 use crate::engine::{Engine, Result, Store};
@@ -83,9 +84,9 @@ impl<'a> Place<'a> {
         // Some orders take a pass over the keys to prepare; the clock does not run yet.
         let ops: Vec<Ops<'_>> = (0..phase.threads).map(|thread| Ops::new(phase, thread)).collect();
         let store = self.store()?;
-        let shared = Shared { phase, start: Instant::now(), done, stop: AtomicBool::new(false) };
+        let shared = Shared { phase, clock: Clock::start(), done, stop: AtomicBool::new(false) };
         let barrier = Barrier::new(ops.len());
-        thread::scope(|scope| {
+        let tallies = thread::scope(|scope| {
             let (shared, barrier) = (&shared, &barrier);
             let work = |ops| {
                 move || {
@@ -96,19 +97,21 @@ impl<'a> Place<'a> {
             let threads: Vec<_> = ops.into_iter().map(|ops| scope.spawn(work(ops))).collect();
             let tallies = threads.into_iter().map(|thread| thread.join().map_err(|_| "a thread panicked")?);
             tallies.collect::<Result<Vec<_>>>()
-        })
-        .map(|tallies| sum(&tallies))
+        })?;
+        shared.clock.agrees()?;
+        Ok(sum(&tallies))
     }
 
     /// Closes and opens, one thread alone.
     fn opens(&mut self, phase: &Description, done: &AtomicU64) -> Result<Tally> {
-        let shared = Shared { phase, start: Instant::now(), done, stop: AtomicBool::new(false) };
+        let shared = Shared { phase, clock: Clock::start(), done, stop: AtomicBool::new(false) };
         let mut tally = Tally::default();
         for _ in Ops::new(phase, 0) {
             self.store = None;
             self.store()?;
             tally.end(&shared, 1);
         }
+        shared.clock.agrees()?;
         Ok(tally)
     }
 
@@ -116,16 +119,17 @@ impl<'a> Place<'a> {
         let after = Counters::now();
         let device = after.device_bytes.zip(before.device_bytes).map(|(a, b)| a.saturating_sub(b));
         let put = (tally.bytes_put > 0).then_some(tally.bytes_put as f64);
+        let length = Duration::from_nanos(tally.ended);
         PhaseResult {
             ops: tally.ops,
-            seconds: tally.ended.as_secs_f64(),
-            ops_per_second: tally.ops as f64 / tally.ended.as_secs_f64().max(1e-9),
+            seconds: length.as_secs_f64(),
+            ops_per_second: tally.ops as f64 / length.as_secs_f64().max(1e-9),
             bytes: tally.bytes,
             latency_ns: tally.latencies.summary(),
             windows_100ms: tally.windows.tenths().to_vec(),
             windows_1s: tally.windows.seconds(),
-            slowest_1s_to_mean: tally.windows.slowest_second(tally.ended),
-            slowest_100ms_to_mean: tally.windows.slowest_tenth(tally.ended),
+            slowest_1s_to_mean: tally.windows.slowest_second(length),
+            slowest_100ms_to_mean: tally.windows.slowest_tenth(length),
             cpu_seconds: after.cpu.zip(before.cpu).map(|(a, b)| a.saturating_sub(b).as_secs_f64()),
             peak_rss_bytes: resources::peak_memory(),
             device_bytes_written: device,
