@@ -135,7 +135,7 @@ func (p *place) work(phase *Phase, shared *shared) (*tally, error) {
 	}
 	workers := make([]*worker, phase.Threads)
 	failures := make([]error, phase.Threads)
-	shared.start = time.Now()
+	shared.clock = startClock()
 	begin := make(chan struct{})
 	var threads sync.WaitGroup
 	for thread := range ops {
@@ -153,12 +153,12 @@ func (p *place) work(phase *Phase, shared *shared) (*tally, error) {
 	for _, worker := range workers {
 		sum.add(&worker.tally)
 	}
-	return sum, errors.Join(failures...)
+	return sum, errors.Join(append(failures, shared.clock.agrees())...)
 }
 
 // opens closes and opens, one thread alone.
 func (p *place) opens(phase *Phase, shared *shared) (*tally, error) {
-	shared.start = time.Now()
+	shared.clock = startClock()
 	tally := &tally{}
 	ops := newOps(phase, 0)
 	for _, ok := ops.next(); ok; _, ok = ops.next() {
@@ -167,7 +167,7 @@ func (p *place) opens(phase *Phase, shared *shared) (*tally, error) {
 		}
 		tally.end(shared, 1)
 	}
-	return tally, nil
+	return tally, shared.clock.agrees()
 }
 
 // Result is one engine's turn at one phase; src/report/model.rs says what its fields mean.
