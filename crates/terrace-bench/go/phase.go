@@ -21,6 +21,7 @@ type Phase struct {
 	ValueSize     int                `json:"value_size"`
 	Batch         uint64             `json:"batch"`
 	Sync          bool               `json:"sync"`
+	SyncEvery     uint64             `json:"sync_every"`
 	SeekNext      uint64             `json:"seek_next"`
 	Mix           map[string]float64 `json:"mix"`
 	Seed          uint64             `json:"seed"`

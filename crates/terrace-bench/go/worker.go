@@ -59,6 +59,8 @@ type worker struct {
 	value []byte // what is put
 	read  []byte // what was read
 	tally tally
+
+	unsynced uint64 // writes since the one that was durable, where some are
 }
 
 func newWorker(shared *shared, store Store) *worker {
@@ -114,7 +116,7 @@ func (w *worker) act(op Op) error {
 	case doDelete:
 		writeKey(op.n, w.key)
 		w.countPut(len(w.key))
-		return w.store.Delete(w.key, w.phase.Sync)
+		return w.store.Delete(w.key, w.sync())
 	case doGet:
 		return w.get(op.n)
 	case doGetMissing:
@@ -136,7 +138,17 @@ func (w *worker) put(n uint64) error {
 	writeKey(n, w.key)
 	writeValue(n, w.phase.ValueCompress, w.value)
 	w.countPut(len(w.key) + len(w.value))
-	return w.store.Put(w.key, w.value, w.phase.Sync)
+	return w.store.Put(w.key, w.value, w.sync())
+}
+
+// sync says whether the write that comes now is durable.
+func (w *worker) sync() bool {
+	w.unsynced++
+	last := w.unsynced == w.phase.SyncEvery
+	if last {
+		w.unsynced = 0
+	}
+	return last || w.phase.Sync
 }
 
 func (w *worker) countPut(bytes int) {
@@ -264,7 +276,7 @@ func (w *worker) batches(ops *Ops) error {
 		if len(changes) == 0 {
 			return nil
 		}
-		if err := w.store.Write(changes, w.phase.Sync); err != nil {
+		if err := w.store.Write(changes, w.sync()); err != nil {
 			return err
 		}
 		if w.ends(uint64(len(changes))) {

@@ -211,6 +211,20 @@ mod tests {
     }
 
     #[test]
+    fn the_last_of_so_many_writes_is_durable() {
+        for (change, expect) in [
+            ((|d| d.sync_every = 1000) as fn(&mut Description), vec![1000, 2000, 3000, 4000, 5000]),
+            (|d| (d.sync_every, d.num) = (1000, 999), vec![]),
+            (|d| (d.sync, d.sync_every, d.num) = (true, 2, 3), vec![1, 2, 3]),
+            (as_is, vec![]),
+        ] {
+            let engine = Planted::default();
+            run(&engine, &[("fillrandom", change)]).expect("nothing is planted");
+            assert_eq!(engine.disk.lock().expect("no thread panicked").synced, expect);
+        }
+    }
+
+    #[test]
     fn a_planted_sleep_shows_as_a_stall() {
         let stall = Duration::from_millis(450);
         let engine = Planted { sleep_at: Some((NUM / 2, stall)), ..Planted::default() };

@@ -119,6 +119,8 @@ pub(super) struct Worker<'a> {
     read: Vec<u8>,
     /// The time after which the phase ends, done or not.
     limit: u64,
+    /// Writes since the one that was durable, where some are.
+    unsynced: u64,
 }
 
 impl<'a> Worker<'a> {
@@ -135,6 +137,7 @@ impl<'a> Worker<'a> {
             value: Vec::new(),
             read: Vec::new(),
             limit: limit.saturating_mul(1_000_000_000),
+            unsynced: 0,
         }
     }
 
@@ -176,7 +179,8 @@ impl<'a> Worker<'a> {
             Op::Delete(n) => {
                 keys::write_key(n, &mut self.key);
                 self.count_put(self.key.len());
-                self.store.delete(&self.key, self.shared.phase.sync)
+                let sync = self.sync();
+                self.store.delete(&self.key, sync)
             }
             Op::Get(n) => self.get(n),
             Op::GetMissing(n) => self.get_missing(n),
@@ -196,7 +200,20 @@ impl<'a> Worker<'a> {
         keys::write_key(n, &mut self.key);
         self.checker.values.write(n, &mut self.value);
         self.count_put(self.key.len() + self.value.len());
-        self.store.put(&self.key, &self.value, self.shared.phase.sync)
+        let sync = self.sync();
+        self.store.put(&self.key, &self.value, sync)
+    }
+
+    /// Whether the write that comes now is durable.
+    #[inline(always)]
+    fn sync(&mut self) -> bool {
+        let phase = self.shared.phase;
+        self.unsynced += 1;
+        let last = self.unsynced == phase.sync_every;
+        if last {
+            self.unsynced = 0;
+        }
+        last || phase.sync
     }
 
     #[inline(always)]
@@ -282,7 +299,8 @@ impl<'a> Worker<'a> {
             if changes.is_empty() {
                 return Ok(());
             }
-            self.store.write(&changes, self.shared.phase.sync)?;
+            let sync = self.sync();
+            self.store.write(&changes, sync)?;
             if self.ends(changes.len() as u64) {
                 return Ok(());
             }

@@ -40,6 +40,9 @@
 //! With `latest`, the key of rank `r` is the `r`-th last insert of this thread; when these are used up (`k` of them),
 //! `keyspace - 1 - (r - k)`.
 //!
+//! **Durability.** If `sync`, every write waits for the device. If `sync_every` is above 0, of each so many writes of a
+//! thread the last one waits; an atomic write of several keys is one.
+//!
 //! **State.** A phase begins with an empty database if `fresh`, else with what the phase before left. If `cache_bytes`
 //! is given the database is reopened with a cache of that size, before the clock starts and for this phase only.
 
@@ -115,6 +118,8 @@ pub struct Description {
     pub batch: u64,
     /// Whether a write returns only when the device has it.
     pub sync: bool,
+    /// Of so many writes of a thread the last one returns only when the device has it; 0 leaves it to `sync`.
+    pub sync_every: u64,
     /// Steps after a seek.
     pub seek_next: u64,
     /// Shares of a mixed phase, by the names `get`, `put`, `insert`, `scan`, `rmw`; they add up to 1.
@@ -149,6 +154,7 @@ impl Default for Description {
             value_size: 100,
             batch: 1,
             sync: false,
+            sync_every: 0,
             seek_next: 10,
             mix: BTreeMap::new(),
             seed: 301,

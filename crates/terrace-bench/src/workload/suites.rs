@@ -32,6 +32,9 @@ pub static WORKLOADS: &[Workload] = workloads! {
     "fillsync", "put a random key durably, in an empty database; a thousandth", DB_BENCH, |d| {
         (d.fresh, d.order, d.sync, d.num) = (true, Order::Random, true, share(d.num, 1000));
     };
+    "fillmixed", "put a random key, one of 100 durably, in an empty database; a tenth", OURS, |d| {
+        (d.fresh, d.order, d.sync_every, d.num) = (true, Order::Random, 100, share(d.num, 10));
+    };
     "fillbatch", "put the next of 1,000 keys of an atomic write, in an empty database", DB_BENCH, |d| {
         (d.fresh, d.batch) = (true, 1000);
     };
