@@ -27,7 +27,7 @@ pub(crate) struct Planted {
 #[derive(Debug, Default)]
 pub(crate) struct Disk {
     entries: BTreeMap<Vec<u8>, Vec<u8>>,
-    puts: u64,
+    pub(crate) puts: u64,
     /// The puts that were durable, counted from 1.
     pub(crate) synced: Vec<u64>,
 }

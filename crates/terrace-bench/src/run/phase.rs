@@ -12,8 +12,8 @@
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::thread;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use super::clock::Clock;
@@ -83,23 +83,33 @@ impl<'a> Place<'a> {
     fn work(&mut self, phase: &Description, done: &AtomicU64) -> Result<Tally> {
         // Some orders take a pass over the keys to prepare; the clock does not run yet.
         let ops: Vec<Ops<'_>> = (0..phase.threads).map(|thread| Ops::new(phase, thread)).collect();
+        let of_writers = phase.of_writers();
+        let puts: Vec<Ops<'_>> = (0..phase.writers).map(|writer| Ops::new(&of_writers, writer)).collect();
         let store = self.store()?;
-        let shared = Shared { phase, clock: Clock::start(), done, stop: AtomicBool::new(false) };
-        let barrier = Barrier::new(ops.len());
-        let tallies = thread::scope(|scope| {
-            let (shared, barrier) = (&shared, &barrier);
-            let work = |ops| {
-                move || {
-                    barrier.wait();
-                    Worker::new(shared, store).run(ops)
-                }
+        let clock = Clock::start();
+        let shared = Shared { phase, clock, done, stop: AtomicBool::new(false) };
+        let (unseen, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+        let beside = Shared { phase: &of_writers, clock, done: &unseen, stop };
+        let barrier = Barrier::new(ops.len() + puts.len());
+        let (mut sum, written) = thread::scope(|scope| {
+            let barrier = &barrier;
+            let start = |shared, ops: Vec<_>| -> Vec<_> {
+                let work = |ops| {
+                    move || {
+                        barrier.wait();
+                        Worker::new(shared, store).run(ops)
+                    }
+                };
+                ops.into_iter().map(|ops| scope.spawn(work(ops))).collect()
             };
-            let threads: Vec<_> = ops.into_iter().map(|ops| scope.spawn(work(ops))).collect();
-            let tallies = threads.into_iter().map(|thread| thread.join().map_err(|_| "a thread panicked")?);
-            tallies.collect::<Result<Vec<_>>>()
+            let (threads, writers) = (start(&shared, ops), start(&beside, puts));
+            let sum = join(threads);
+            beside.stop.store(true, Ordering::Relaxed);
+            Ok::<_, String>((sum?, join(writers)?))
         })?;
-        shared.clock.agrees()?;
-        Ok(sum(&tallies))
+        clock.agrees()?;
+        sum.bytes_put += written.bytes_put;
+        Ok(sum)
     }
 
     /// Closes and opens, one thread alone.
@@ -143,10 +153,12 @@ impl<'a> Place<'a> {
     }
 }
 
-fn sum(tallies: &[Tally]) -> Tally {
+/// What came of all `threads` together.
+fn join(threads: Vec<ScopedJoinHandle<'_, Result<Tally>>>) -> Result<Tally> {
+    let tallies = threads.into_iter().map(|thread| thread.join().map_err(|_| "a thread panicked")?);
     let mut sum = Tally::default();
-    tallies.iter().for_each(|tally| sum.add(tally));
-    sum
+    tallies.collect::<Result<Vec<_>>>()?.iter().for_each(|tally| sum.add(tally));
+    Ok(sum)
 }
 
 #[cfg(test)]
@@ -222,6 +234,16 @@ mod tests {
             run(&engine, &[("fillrandom", change)]).expect("nothing is planted");
             assert_eq!(engine.disk.lock().expect("no thread panicked").synced, expect);
         }
+    }
+
+    #[test]
+    fn writers_put_until_the_gets_are_done() {
+        let engine = Planted::default();
+        let results = run(&engine, &[("fillseq", as_is), ("readwhilewriting", |d| d.writers = 2)]);
+        let read = &results.expect("nothing is planted")[1];
+        assert_eq!((read.ops, read.found, read.checked), (NUM, NUM, NUM));
+        let puts = engine.disk.lock().expect("no thread panicked").puts;
+        assert!(puts > NUM, "the writers have put nothing");
     }
 
     #[test]

@@ -49,6 +49,9 @@ pub static WORKLOADS: &[Workload] = workloads! {
     "readmissing", "get a key that is not there", DB_BENCH, |d| (d.kind, d.order) = (Kind::Get, Order::Missing);
     "readhot", "get a random key of a hundredth of the keys", DB_BENCH, |d| (d.kind, d.order) = (Kind::Get, Order::Hot);
     "readzipf", "get a key, few of them often", OURS, |d| (d.kind, d.order) = (Kind::Get, Order::Zipf);
+    "readwhilewriting", "get a random key, while another thread puts random keys", DB_BENCH, |d| {
+        (d.kind, d.order, d.writers) = (Kind::Get, Order::Random, 1);
+    };
     "seekrandom", "seek a random key, and 10 steps", DB_BENCH, |d| (d.kind, d.order) = (Kind::Seek, Order::Random);
     "deleteseq", "delete the next key", DB_BENCH, |d| d.kind = Kind::Delete;
     "deleterandom", "delete a random key", DB_BENCH, |d| (d.kind, d.order) = (Kind::Delete, Order::Random);
