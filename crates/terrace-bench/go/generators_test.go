@@ -54,7 +54,9 @@ func generate(t *testing.T, input string) string {
 			t.Fatal(err)
 		}
 		value := make([]byte, number(t, words[1]))
-		writeValue(number(t, words[0]), compress, value)
+		n := number(t, words[0])
+		writeValue(n, compress, value)
+		matchesOnly(t, n, compress, value)
 		return hex.EncodeToString(value)
 	case "zipf":
 		zipf, random := newZipf(number(t, words[0])), SplitMix64{number(t, words[1])}
@@ -69,6 +71,46 @@ func generate(t *testing.T, input string) string {
 	}
 	t.Fatalf("%q is nothing that can be generated", what)
 	return ""
+}
+
+// matchesOnly checks that value is taken for that of n, and with any bit flipped it is not.
+func matchesOnly(t *testing.T, n uint64, compress float64, value []byte) {
+	if !matches(n, compress, value) {
+		t.Errorf("%x was not taken for the value of %d", value, n)
+	}
+	for at := range value {
+		value[at] ^= 1
+		if matches(n, compress, value) {
+			t.Errorf("a flipped bit in byte %d of the value of %d was not seen", at, n)
+		}
+		value[at] ^= 1
+	}
+}
+
+func TestDigits(t *testing.T) {
+	for _, size := range []int{8, 9, 16, 19} {
+		for four := uint64(0); four < 10_000; four++ {
+			for _, n := range []uint64{four, four * 10_000, 99_990_000 + four} {
+				key := make([]byte, size)
+				writeKey(n, key)
+				if read, ok := readKey(key); string(key) != fmt.Sprintf("%0*d", size, n) || !ok || read != n {
+					t.Fatalf("%d in %d bytes: %q, read as %d", n, size, key, read)
+				}
+			}
+		}
+	}
+	for place := range 17 {
+		for byt := range 256 {
+			key := []byte("99999999999999999")
+			key[place] = byte(byt)
+			if _, ok := readKey(key); ok != (byt >= '0' && byt <= '9') {
+				t.Errorf("byte %d at %d: taken for a digit: %v", byt, place, ok)
+			}
+		}
+	}
+	if _, ok := readKey([]byte("99999999999999999999")); ok {
+		t.Error("20 nines are no number of 64 bits")
+	}
 }
 
 func number(t *testing.T, text string) uint64 {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 )
@@ -19,12 +20,31 @@ func (s *SplitMix64) number() uint64 {
 // fraction is the next number as one in [0, 1).
 func (s *SplitMix64) fraction() float64 { return float64(s.number()>>11) / (1 << 53) }
 
+// eight digits are written and read at once; src/workload/keys.rs shows how.
+const (
+	eight = 100_000_000
+	zeros = 0x3030303030303030
+)
+
 // writeKey fills key with n in decimal.
 func writeKey(n uint64, key []byte) {
+	for len(key) >= 8 {
+		at := len(key) - 8
+		binary.LittleEndian.PutUint64(key[at:], eightDigits(n%eight))
+		key, n = key[:at], n/eight
+	}
 	for i := len(key) - 1; i >= 0; i-- {
 		key[i] = '0' + byte(n%10)
 		n /= 10
 	}
+}
+
+func eightDigits(n uint64) uint64 {
+	fours := n/10_000 | n%10_000<<32
+	hundreds := fours * 5243 >> 19 & 0x7f_0000_007f
+	twos := hundreds | (fours-100*hundreds)<<16
+	tens := twos * 103 >> 10 & 0x000f_000f_000f_000f
+	return tens | (twos-10*tens)<<8 | zeros
 }
 
 // makeMissing makes key one that nobody put, beside the one it is.
@@ -32,6 +52,13 @@ func makeMissing(key []byte) { key[len(key)-1] = '.' }
 
 // readKey is the number that key was made of, if it was.
 func readKey(key []byte) (n uint64, ok bool) {
+	for ; len(key) >= 8; key = key[8:] {
+		next, ok := readEight(binary.LittleEndian.Uint64(key))
+		if !ok || n > (math.MaxUint64-next)/eight {
+			return 0, false
+		}
+		n = n*eight + next
+	}
 	for _, digit := range key {
 		if digit < '0' || digit > '9' || n > (math.MaxUint64-9)/10 {
 			return 0, false
@@ -41,18 +68,52 @@ func readKey(key []byte) (n uint64, ok bool) {
 	return n, true
 }
 
+func readEight(digits uint64) (n uint64, ok bool) {
+	ones := digits ^ zeros
+	if (ones|(ones+0x0606060606060606))&0xf0f0f0f0f0f0f0f0 != 0 {
+		return 0, false
+	}
+	twos := (ones*10 + ones>>8) & 0x00ff00ff00ff00ff
+	fours := (twos*100 + twos>>16) & 0x0000ffff0000ffff
+	return (fours*10_000 + fours>>32) & 0xffffffff, true
+}
+
+// uniqueOf is how many bytes of a value of size come before it repeats itself.
+func uniqueOf(size int, compress float64) int {
+	return min(max(int(float64(size)*compress), 8), size)
+}
+
 // writeValue fills value with the only one that n ever has.
 func writeValue(n uint64, compress float64, value []byte) {
-	unique := min(max(int(float64(len(value))*compress), 8), len(value))
+	unique := uniqueOf(len(value), compress)
 	words := SplitMix64{n ^ 0x5bd1e995}
 	var word [8]byte
-	for at := 0; at < unique; at += 8 {
+	for rest := value[:unique]; len(rest) > 0; rest = rest[min(8, len(rest)):] {
+		if len(rest) >= 8 {
+			binary.LittleEndian.PutUint64(rest, words.number())
+			continue
+		}
 		binary.LittleEndian.PutUint64(word[:], words.number())
-		copy(value[at:unique], word[:])
+		copy(rest, word[:])
 	}
 	for at := unique; at < len(value); at += unique {
 		copy(value[at:], value[:unique])
 	}
+}
+
+// matches says whether value is the one of n. What repeats itself is what it was so many bytes before.
+func matches(n uint64, compress float64, value []byte) bool {
+	unique := uniqueOf(len(value), compress)
+	words := SplitMix64{n ^ 0x5bd1e995}
+	rest := value[:unique]
+	for ; len(rest) >= 8; rest = rest[8:] {
+		if binary.LittleEndian.Uint64(rest) != words.number() {
+			return false
+		}
+	}
+	var word [8]byte
+	binary.LittleEndian.PutUint64(word[:], words.number())
+	return bytes.Equal(rest, word[:len(rest)]) && bytes.Equal(value[unique:], value[:len(value)-unique])
 }
 
 // Zipf draws ranks of which the first are the most frequent.

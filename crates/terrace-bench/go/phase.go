@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -17,10 +18,12 @@ type Phase struct {
 	Num           uint64             `json:"num"`
 	Keyspace      uint64             `json:"keyspace"`
 	Threads       uint64             `json:"threads"`
+	Writers       uint64             `json:"writers"`
 	KeySize       int                `json:"key_size"`
 	ValueSize     int                `json:"value_size"`
 	Batch         uint64             `json:"batch"`
 	Sync          bool               `json:"sync"`
+	SyncEvery     uint64             `json:"sync_every"`
 	SeekNext      uint64             `json:"seek_next"`
 	Mix           map[string]float64 `json:"mix"`
 	Seed          uint64             `json:"seed"`
@@ -133,32 +136,66 @@ func (p *place) work(phase *Phase, shared *shared) (*tally, error) {
 	for thread := range ops {
 		ops[thread] = newOps(phase, uint64(thread))
 	}
-	workers := make([]*worker, phase.Threads)
-	failures := make([]error, phase.Threads)
-	shared.start = time.Now()
+	shared.clock = startClock()
+	beside := besides(shared)
 	begin := make(chan struct{})
-	var threads sync.WaitGroup
+	threads := p.start(shared, ops, begin)
+	puts := make([]*Ops, phase.Writers)
+	for writer := range puts {
+		puts[writer] = newOps(beside.phase, uint64(writer))
+	}
+	writers := p.start(beside, puts, begin)
+	close(begin)
+	sum, err := threads.join()
+	beside.stop.Store(true)
+	written, besideErr := writers.join()
+	sum.bytesPut += written.bytesPut
+	return sum, errors.Join(err, besideErr, shared.clock.agrees())
+}
+
+// besides is what the writers beside the threads share: they put without an end.
+func besides(threads *shared) *shared {
+	phase := *threads.phase
+	phase.Kind, phase.Order, phase.Num, phase.Seed = "put", "random", math.MaxUint64, phase.Seed+phase.Threads
+	phase.Threads, phase.Batch, phase.DurationLimit = phase.Writers, 1, 0
+	return &shared{phase: &phase, clock: threads.clock}
+}
+
+// crew are threads that do operations of the same phase.
+type crew struct {
+	workers  []*worker
+	failures []error
+	running  sync.WaitGroup
+}
+
+// start has a worker for each of ops begin when begin is closed.
+func (p *place) start(shared *shared, ops []*Ops, begin <-chan struct{}) *crew {
+	crew := &crew{workers: make([]*worker, len(ops)), failures: make([]error, len(ops))}
 	for thread := range ops {
-		threads.Add(1)
+		crew.running.Add(1)
 		go func() {
-			defer threads.Done()
+			defer crew.running.Done()
 			<-begin
-			workers[thread] = newWorker(shared, p.store)
-			failures[thread] = workers[thread].run(ops[thread])
+			crew.workers[thread] = newWorker(shared, p.store)
+			crew.failures[thread] = crew.workers[thread].run(ops[thread])
 		}()
 	}
-	close(begin)
-	threads.Wait()
+	return crew
+}
+
+// join waits for all, and sums up what came of them.
+func (c *crew) join() (*tally, error) {
+	c.running.Wait()
 	sum := &tally{}
-	for _, worker := range workers {
+	for _, worker := range c.workers {
 		sum.add(&worker.tally)
 	}
-	return sum, errors.Join(failures...)
+	return sum, errors.Join(c.failures...)
 }
 
 // opens closes and opens, one thread alone.
 func (p *place) opens(phase *Phase, shared *shared) (*tally, error) {
-	shared.start = time.Now()
+	shared.clock = startClock()
 	tally := &tally{}
 	ops := newOps(phase, 0)
 	for _, ok := ops.next(); ok; _, ok = ops.next() {
@@ -167,7 +204,7 @@ func (p *place) opens(phase *Phase, shared *shared) (*tally, error) {
 		}
 		tally.end(shared, 1)
 	}
-	return tally, nil
+	return tally, shared.clock.agrees()
 }
 
 // Result is one engine's turn at one phase; src/report/model.rs says what its fields mean.

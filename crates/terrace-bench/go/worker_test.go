@@ -40,3 +40,32 @@ func TestKeyThatNobodyPutIsRefused(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// durable counts puts, and those that are durable.
+type durable struct {
+	Store
+	puts   int
+	synced []int
+}
+
+func (d *durable) Put(_, _ []byte, sync bool) error {
+	d.puts++
+	if sync {
+		d.synced = append(d.synced, d.puts)
+	}
+	return nil
+}
+
+func TestLastOfSoManyWritesIsDurable(t *testing.T) {
+	store := &durable{}
+	worker := newTestWorker(store)
+	worker.phase.SyncEvery = 3
+	for range 8 {
+		if err := worker.put(7); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found := fmt.Sprint(store.synced); found != "[3 6]" {
+		t.Errorf("durable were %s", found)
+	}
+}

@@ -87,6 +87,8 @@ fn every_kind() -> Vec<Description> {
         Description { settle: true, ..phase(Kind::Compact, Order::Seq, 1) },
         Description { threads: 2, batch: 7, ..phase(Kind::Delete, Order::Seq, 500) },
         Description { batch: 7, ..phase(Kind::Put, Order::Seq, 2000) },
+        Description { writers: 2, ..phase(Kind::Get, Order::Random, 1000) },
+        Description { sync_every: 50, ..phase(Kind::Put, Order::Random, 200) },
         mix(Order::Zipf, &[("get", 0.5), ("put", 0.5)]),
         mix(Order::Latest, &[("get", 0.5), ("insert", 0.2), ("scan", 0.2), ("rmw", 0.1)]),
         phase(Kind::Scan, Order::Seq, 5000),
@@ -131,7 +133,7 @@ fn whole(result: &PhaseResult, phase: &Description, what: &str) {
     assert!(result.seconds > 0.0 && result.ops_per_second > 0.0, "{what}");
     assert!(result.peak_rss_bytes > Some(1 << 20) && result.space_bytes > Some(0), "{what}");
     assert!(result.cpu_seconds.is_some() && result.device_bytes_written.is_some(), "{what}");
-    let puts = matches!(phase.kind, Kind::Put | Kind::Delete | Kind::Mixed);
+    let puts = matches!(phase.kind, Kind::Put | Kind::Delete | Kind::Mixed) || phase.writers > 0;
     assert_eq!(
         (result.write_amplification.is_some(), result.quiet_seconds.is_some()),
         (puts, phase.settle),

@@ -12,6 +12,7 @@ static ROOMS: &[(&str, &str)] = &[
     ("crates/terrace-bench/src/engine/leveldb_c.rs", "calls LevelDB's C functions"),
     ("crates/terrace-bench/src/engine/rocksdb_c.rs", "calls RocksDB's C functions"),
     ("crates/terrace-bench/src/engine/lmdb_c.rs", "calls LMDB's C functions"),
+    ("crates/terrace-bench/src/run/clock.rs", "reads the processor's counter"),
     ("crates/terrace-bench/src/run/resources.rs", "asks the system for processor time"),
     ("crates/terrace-capi/", "is called from C and C++, and calls back"),
     ("crates/terrace-env/src/posix", "maps files into memory and locks them"),

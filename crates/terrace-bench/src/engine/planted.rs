@@ -27,7 +27,9 @@ pub(crate) struct Planted {
 #[derive(Debug, Default)]
 pub(crate) struct Disk {
     entries: BTreeMap<Vec<u8>, Vec<u8>>,
-    puts: u64,
+    pub(crate) puts: u64,
+    /// The puts that were durable, counted from 1.
+    pub(crate) synced: Vec<u64>,
 }
 
 impl Planted {
@@ -55,9 +57,11 @@ impl Engine for Planted {
 }
 
 impl Store for Planted {
-    fn put(&self, key: &[u8], value: &[u8], _: bool) -> Result<()> {
+    fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
         let mut disk = self.disk();
         disk.puts += 1;
+        let puts = disk.puts;
+        disk.synced.extend(sync.then_some(puts));
         if let Some((at, time)) = self.sleep_at
             && at + 1 == disk.puts
         {

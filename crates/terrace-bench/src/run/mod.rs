@@ -5,10 +5,11 @@
 //!   rounds    A B C, A B C, A B C: the turns, what is kept of them, what is refused
 //!     child     one turn, in a process of its own; what is said between the two: protocol
 //!       phase     one phase of it: the clock, what the system counts (resources), the end of background work
-//!         worker    one thread: operations, checks, histogram, windows
+//!         worker    one thread: operations, checks, histogram, windows; the time by clock
 //! ```
 
 pub mod child;
+mod clock;
 pub mod histogram;
 pub mod machine;
 pub mod phase;

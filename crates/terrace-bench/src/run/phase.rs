@@ -12,10 +12,11 @@
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, ScopedJoinHandle};
+use std::time::Duration;
 
+use super::clock::Clock;
 use super::resources::{self, Counters};
 use super::worker::{Shared, Tally, Worker};
 use crate::engine::{Engine, Result, Store};
@@ -82,33 +83,45 @@ impl<'a> Place<'a> {
     fn work(&mut self, phase: &Description, done: &AtomicU64) -> Result<Tally> {
         // Some orders take a pass over the keys to prepare; the clock does not run yet.
         let ops: Vec<Ops<'_>> = (0..phase.threads).map(|thread| Ops::new(phase, thread)).collect();
+        let of_writers = phase.of_writers();
+        let puts: Vec<Ops<'_>> = (0..phase.writers).map(|writer| Ops::new(&of_writers, writer)).collect();
         let store = self.store()?;
-        let shared = Shared { phase, start: Instant::now(), done, stop: AtomicBool::new(false) };
-        let barrier = Barrier::new(ops.len());
-        thread::scope(|scope| {
-            let (shared, barrier) = (&shared, &barrier);
-            let work = |ops| {
-                move || {
-                    barrier.wait();
-                    Worker::new(shared, store).run(ops)
-                }
+        let clock = Clock::start();
+        let shared = Shared { phase, clock, done, stop: AtomicBool::new(false) };
+        let (unseen, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+        let beside = Shared { phase: &of_writers, clock, done: &unseen, stop };
+        let barrier = Barrier::new(ops.len() + puts.len());
+        let (mut sum, written) = thread::scope(|scope| {
+            let barrier = &barrier;
+            let start = |shared, ops: Vec<_>| -> Vec<_> {
+                let work = |ops| {
+                    move || {
+                        barrier.wait();
+                        Worker::new(shared, store).run(ops)
+                    }
+                };
+                ops.into_iter().map(|ops| scope.spawn(work(ops))).collect()
             };
-            let threads: Vec<_> = ops.into_iter().map(|ops| scope.spawn(work(ops))).collect();
-            let tallies = threads.into_iter().map(|thread| thread.join().map_err(|_| "a thread panicked")?);
-            tallies.collect::<Result<Vec<_>>>()
-        })
-        .map(|tallies| sum(&tallies))
+            let (threads, writers) = (start(&shared, ops), start(&beside, puts));
+            let sum = join(threads);
+            beside.stop.store(true, Ordering::Relaxed);
+            Ok::<_, String>((sum?, join(writers)?))
+        })?;
+        clock.agrees()?;
+        sum.bytes_put += written.bytes_put;
+        Ok(sum)
     }
 
     /// Closes and opens, one thread alone.
     fn opens(&mut self, phase: &Description, done: &AtomicU64) -> Result<Tally> {
-        let shared = Shared { phase, start: Instant::now(), done, stop: AtomicBool::new(false) };
+        let shared = Shared { phase, clock: Clock::start(), done, stop: AtomicBool::new(false) };
         let mut tally = Tally::default();
         for _ in Ops::new(phase, 0) {
             self.store = None;
             self.store()?;
             tally.end(&shared, 1);
         }
+        shared.clock.agrees()?;
         Ok(tally)
     }
 
@@ -116,16 +129,17 @@ impl<'a> Place<'a> {
         let after = Counters::now();
         let device = after.device_bytes.zip(before.device_bytes).map(|(a, b)| a.saturating_sub(b));
         let put = (tally.bytes_put > 0).then_some(tally.bytes_put as f64);
+        let length = Duration::from_nanos(tally.ended);
         PhaseResult {
             ops: tally.ops,
-            seconds: tally.ended.as_secs_f64(),
-            ops_per_second: tally.ops as f64 / tally.ended.as_secs_f64().max(1e-9),
+            seconds: length.as_secs_f64(),
+            ops_per_second: tally.ops as f64 / length.as_secs_f64().max(1e-9),
             bytes: tally.bytes,
             latency_ns: tally.latencies.summary(),
             windows_100ms: tally.windows.tenths().to_vec(),
             windows_1s: tally.windows.seconds(),
-            slowest_1s_to_mean: tally.windows.slowest_second(tally.ended),
-            slowest_100ms_to_mean: tally.windows.slowest_tenth(tally.ended),
+            slowest_1s_to_mean: tally.windows.slowest_second(length),
+            slowest_100ms_to_mean: tally.windows.slowest_tenth(length),
             cpu_seconds: after.cpu.zip(before.cpu).map(|(a, b)| a.saturating_sub(b).as_secs_f64()),
             peak_rss_bytes: resources::peak_memory(),
             device_bytes_written: device,
@@ -139,10 +153,12 @@ impl<'a> Place<'a> {
     }
 }
 
-fn sum(tallies: &[Tally]) -> Tally {
+/// What came of all `threads` together.
+fn join(threads: Vec<ScopedJoinHandle<'_, Result<Tally>>>) -> Result<Tally> {
+    let tallies = threads.into_iter().map(|thread| thread.join().map_err(|_| "a thread panicked")?);
     let mut sum = Tally::default();
-    tallies.iter().for_each(|tally| sum.add(tally));
-    sum
+    tallies.collect::<Result<Vec<_>>>()?.iter().for_each(|tally| sum.add(tally));
+    Ok(sum)
 }
 
 #[cfg(test)]
@@ -204,6 +220,30 @@ mod tests {
         assert_eq!((results[0].ops, results[1].ops, results[1].found), (NUM, NUM, NUM));
         assert_eq!(results[1].checked, NUM);
         assert_eq!(results[0].latency_ns.histogram.iter().map(|(_, count)| count).sum::<u64>(), NUM);
+    }
+
+    #[test]
+    fn the_last_of_so_many_writes_is_durable() {
+        for (change, expect) in [
+            ((|d| d.sync_every = 1000) as fn(&mut Description), vec![1000, 2000, 3000, 4000, 5000]),
+            (|d| (d.sync_every, d.num) = (1000, 999), vec![]),
+            (|d| (d.sync, d.sync_every, d.num) = (true, 2, 3), vec![1, 2, 3]),
+            (as_is, vec![]),
+        ] {
+            let engine = Planted::default();
+            run(&engine, &[("fillrandom", change)]).expect("nothing is planted");
+            assert_eq!(engine.disk.lock().expect("no thread panicked").synced, expect);
+        }
+    }
+
+    #[test]
+    fn writers_put_until_the_gets_are_done() {
+        let engine = Planted::default();
+        let results = run(&engine, &[("fillseq", as_is), ("readwhilewriting", |d| d.writers = 2)]);
+        let read = &results.expect("nothing is planted")[1];
+        assert_eq!((read.ops, read.found, read.checked), (NUM, NUM, NUM));
+        let puts = engine.disk.lock().expect("no thread panicked").puts;
+        assert!(puts > NUM, "the writers have put nothing");
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! One thread of a phase: does its operations, checks what it reads, takes the time of each.
+//!
+//! All of that counts as the engine's time, so it must be little: what runs for each operation is inlined into the
+//! loop, allocates nothing and asks the system nothing.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
+use super::clock::Clock;
 use super::histogram::Histogram;
 use super::windows::Windows;
 use crate::engine::{Change, Cursor, Result, Store};
@@ -13,7 +16,7 @@ use crate::workload::ops::{Op, Ops};
 /// What the threads of a phase share.
 pub(super) struct Shared<'a> {
     pub(super) phase: &'a Description,
-    pub(super) start: Instant,
+    pub(super) clock: Clock,
     /// Operations done, now and then brought up to date.
     pub(super) done: &'a AtomicU64,
     /// Set by the thread that fails: the others need not go on.
@@ -26,12 +29,14 @@ pub(super) struct Tally {
     pub(super) latencies: Histogram,
     pub(super) windows: Windows,
     pub(super) ops: u64,
+    /// As many of them as [`Shared::done`] knows of.
+    told: u64,
     pub(super) bytes: u64,
     pub(super) bytes_put: u64,
     pub(super) found: u64,
     pub(super) checked: u64,
-    /// When the last operation ended, after the start.
-    pub(super) ended: Duration,
+    /// When the last operation ended, in nanoseconds after the start.
+    pub(super) ended: u64,
 }
 
 impl Tally {
@@ -46,49 +51,93 @@ impl Tally {
         self.ended = self.ended.max(other.ended);
     }
 
-    /// `ops` operations have ended, the first of which began when the ones before ended. Returns the time.
-    #[inline]
-    pub(super) fn end(&mut self, shared: &Shared<'_>, ops: u64) -> Duration {
-        let now = shared.start.elapsed();
-        self.latencies.record((now - self.ended).as_nanos() as u64, ops);
-        self.windows.record(now.as_nanos() as u64, ops);
+    /// `ops` operations have ended, the first of which began when the ones before ended.
+    #[inline(always)]
+    pub(super) fn end(&mut self, shared: &Shared<'_>, ops: u64) {
+        // Processors differ by some ticks, and a thread may have changed its own.
+        let now = shared.clock.ns().max(self.ended);
+        self.latencies.record(now - self.ended, ops);
+        self.windows.record(now, ops);
         self.ended = now;
-        let before = self.ops;
         self.ops += ops;
-        if before / TOLD != self.ops / TOLD {
-            shared.done.fetch_add(self.ops / TOLD * TOLD - before / TOLD * TOLD, Ordering::Relaxed);
+        if self.ops - self.told >= TOLD {
+            shared.done.fetch_add(self.ops - self.told, Ordering::Relaxed);
+            self.told = self.ops;
         }
-        now
     }
 }
 
 /// Operations between two updates of [`Shared::done`].
 const TOLD: u64 = 64;
 
+/// What a thread reads is checked here, and counted with the rest.
+struct Checker<'a> {
+    phase: &'a Description,
+    values: Values,
+    tally: Tally,
+}
+
+impl Checker<'_> {
+    /// Compares what was read at key `n` with what must be there.
+    #[inline(always)]
+    fn check(&mut self, n: u64, value: &[u8]) -> Result<()> {
+        self.tally.bytes += (self.phase.key_size + value.len()) as u64;
+        if !self.phase.verify {
+            return Ok(());
+        }
+        self.tally.checked += 1;
+        if self.values.matches(n, value) { Ok(()) } else { Err(self.wrong_value(n, value)) }
+    }
+
+    #[cold]
+    fn wrong_value(&self, n: u64, value: &[u8]) -> String {
+        let mut expected = Vec::new();
+        self.values.write(n, &mut expected);
+        format!("wrong value at key {n}: found {}, expected {}", show(value), show(&expected))
+    }
+
+    /// Checks the entry that `cursor` is at, and returns its key's number.
+    #[inline(always)]
+    fn check_entry(&mut self, cursor: &dyn Cursor) -> Result<u64> {
+        let (key, value) = cursor.entry();
+        let n = keys::read_key(key).filter(|_| key.len() == self.phase.key_size);
+        let n = n.ok_or_else(|| format!("wrong key: found {}, which nobody put", show(key)))?;
+        self.check(n, value)?;
+        Ok(n)
+    }
+}
+
 /// A thread at work.
 pub(super) struct Worker<'a> {
     shared: &'a Shared<'a>,
     store: &'a dyn Store,
-    values: Values,
+    checker: Checker<'a>,
     key: Vec<u8>,
     /// A value to put.
     value: Vec<u8>,
     /// A value that was read.
     read: Vec<u8>,
-    tally: Tally,
+    /// The time after which the phase ends, done or not.
+    limit: u64,
+    /// Writes since the one that was durable, where some are.
+    unsynced: u64,
 }
 
 impl<'a> Worker<'a> {
     pub(super) fn new(shared: &'a Shared<'a>, store: &'a dyn Store) -> Worker<'a> {
         let phase = shared.phase;
+        let limit = if phase.duration_limit_s == 0 { u64::MAX } else { phase.duration_limit_s };
+        let values = Values::new(phase.value_size, phase.value_compress);
+        let tally = Tally { ended: shared.clock.ns(), ..Tally::default() };
         Worker {
             shared,
             store,
-            values: Values::new(phase.value_size, phase.value_compress),
+            checker: Checker { phase, values, tally },
             key: vec![0; phase.key_size],
             value: Vec::new(),
             read: Vec::new(),
-            tally: Tally { ended: shared.start.elapsed(), ..Tally::default() },
+            limit: limit.saturating_mul(1_000_000_000),
+            unsynced: 0,
         }
     }
 
@@ -103,7 +152,7 @@ impl<'a> Worker<'a> {
         if done.is_err() {
             self.shared.stop.store(true, Ordering::Relaxed);
         }
-        done.map(|()| self.tally)
+        done.map(|()| self.checker.tally)
     }
 
     fn each(&mut self, ops: Ops<'_>) -> Result<()> {
@@ -117,22 +166,21 @@ impl<'a> Worker<'a> {
     }
 
     /// `ops` operations have ended; whether the phase has.
-    #[inline]
+    #[inline(always)]
     fn ends(&mut self, ops: u64) -> bool {
-        let now = self.tally.end(self.shared, ops);
-        let limit = self.shared.phase.duration_limit_s;
-        (limit > 0 && now.as_secs() >= limit) || self.shared.stop.load(Ordering::Relaxed)
+        self.checker.tally.end(self.shared, ops);
+        self.checker.tally.ended >= self.limit || self.shared.stop.load(Ordering::Relaxed)
     }
 
-    #[inline]
+    #[inline(always)]
     fn act(&mut self, op: Op) -> Result<()> {
         match op {
             Op::Put(n) => self.put(n),
             Op::Delete(n) => {
                 keys::write_key(n, &mut self.key);
-                self.tally.bytes += self.key.len() as u64;
-                self.tally.bytes_put += self.key.len() as u64;
-                self.store.delete(&self.key, self.shared.phase.sync)
+                self.count_put(self.key.len());
+                let sync = self.sync();
+                self.store.delete(&self.key, sync)
             }
             Op::Get(n) => self.get(n),
             Op::GetMissing(n) => self.get_missing(n),
@@ -147,28 +195,39 @@ impl<'a> Worker<'a> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn put(&mut self, n: u64) -> Result<()> {
         keys::write_key(n, &mut self.key);
-        self.values.write(n, &mut self.value);
-        self.count_put();
-        self.store.put(&self.key, &self.value, self.shared.phase.sync)
+        self.checker.values.write(n, &mut self.value);
+        self.count_put(self.key.len() + self.value.len());
+        let sync = self.sync();
+        self.store.put(&self.key, &self.value, sync)
     }
 
-    fn count_put(&mut self) {
-        let bytes = (self.key.len() + self.value.len()) as u64;
-        self.tally.bytes += bytes;
-        self.tally.bytes_put += bytes;
+    /// Whether the write that comes now is durable.
+    #[inline(always)]
+    fn sync(&mut self) -> bool {
+        let phase = self.shared.phase;
+        self.unsynced += 1;
+        let last = self.unsynced == phase.sync_every;
+        if last {
+            self.unsynced = 0;
+        }
+        last || phase.sync
     }
 
-    #[inline]
+    #[inline(always)]
+    fn count_put(&mut self, bytes: usize) {
+        self.checker.tally.bytes += bytes as u64;
+        self.checker.tally.bytes_put += bytes as u64;
+    }
+
+    #[inline(always)]
     fn get(&mut self, n: u64) -> Result<()> {
         keys::write_key(n, &mut self.key);
         if self.store.get(&self.key, &mut self.read)? {
-            self.tally.found += 1;
-            let read = std::mem::take(&mut self.read);
-            self.check(n, &read)?;
-            self.read = read;
+            self.checker.tally.found += 1;
+            self.checker.check(n, &self.read)?;
         }
         Ok(())
     }
@@ -182,22 +241,6 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Compares what was read at key `n` with what must be there.
-    #[inline]
-    fn check(&mut self, n: u64, value: &[u8]) -> Result<()> {
-        self.tally.bytes += (self.shared.phase.key_size + value.len()) as u64;
-        if !self.shared.phase.verify {
-            return Ok(());
-        }
-        self.tally.checked += 1;
-        if self.values.matches(n, value) {
-            return Ok(());
-        }
-        let mut expected = Vec::new();
-        self.values.write(n, &mut expected);
-        Err(format!("wrong value at key {n}: found {}, expected {}", show(value), show(&expected)))
-    }
-
     fn seek(&mut self, n: u64, steps: u64) -> Result<()> {
         keys::write_key(n, &mut self.key);
         let mut cursor = self.store.cursor()?;
@@ -207,25 +250,15 @@ impl<'a> Worker<'a> {
             if !there {
                 break;
             }
-            let at = self.check_entry(&*cursor)?;
+            let at = self.checker.check_entry(&*cursor)?;
             if at < least {
                 return Err(format!("wrong order: found key {at} where {least} is the least possible"));
             }
-            self.tally.found += u64::from(step == 0 && at == n);
+            self.checker.tally.found += u64::from(step == 0 && at == n);
             least = at + 1;
             there = step < steps && cursor.next()?;
         }
         Ok(())
-    }
-
-    /// Checks the entry that `cursor` is at, and returns its key's number.
-    #[inline]
-    fn check_entry(&mut self, cursor: &dyn Cursor) -> Result<u64> {
-        let (key, value) = cursor.entry();
-        let n = keys::read_key(key).filter(|_| key.len() == self.shared.phase.key_size);
-        let n = n.ok_or_else(|| format!("wrong key: found {}, which nobody put", show(key)))?;
-        self.check(n, value)?;
-        Ok(n)
     }
 
     /// One walk; an operation is a step of it.
@@ -243,12 +276,12 @@ impl<'a> Worker<'a> {
             if !there {
                 break;
             }
-            let at = self.check_entry(&*cursor)?;
+            let at = self.checker.check_entry(&*cursor)?;
             if before.is_some_and(|before| if backwards { at >= before } else { at <= before }) {
                 return Err(format!("wrong order: key {at} after {}", before.unwrap_or_default()));
             }
             before = Some(at);
-            self.tally.found += 1;
+            self.checker.tally.found += 1;
             if self.ends(1) {
                 break;
             }
@@ -266,7 +299,8 @@ impl<'a> Worker<'a> {
             if changes.is_empty() {
                 return Ok(());
             }
-            self.store.write(&changes, self.shared.phase.sync)?;
+            let sync = self.sync();
+            self.store.write(&changes, sync)?;
             if self.ends(changes.len() as u64) {
                 return Ok(());
             }
@@ -282,9 +316,9 @@ impl<'a> Worker<'a> {
         keys::write_key(n, &mut self.key);
         self.value.clear();
         if put {
-            self.values.write(n, &mut self.value);
+            self.checker.values.write(n, &mut self.value);
         }
-        self.count_put();
+        self.count_put(self.key.len() + self.value.len());
         Change { key: self.key.clone(), value: put.then(|| self.value.clone()) }
     }
 }

@@ -40,6 +40,12 @@
 //! With `latest`, the key of rank `r` is the `r`-th last insert of this thread; when these are used up (`k` of them),
 //! `keyspace - 1 - (r - k)`.
 //!
+//! **Durability.** If `sync`, every write waits for the device. If `sync_every` is above 0, of each so many writes of a
+//! thread the last one waits; an atomic write of several keys is one.
+//!
+//! **Writers.** Beside the threads, `writers` more put keys in the order `random` until all operations are done; their
+//! puts are none of `num`. The splitmix64 of writer `w` begins at `seed + T + w`.
+//!
 //! **State.** A phase begins with an empty database if `fresh`, else with what the phase before left. If `cache_bytes`
 //! is given the database is reopened with a cache of that size, before the clock starts and for this phase only.
 
@@ -107,6 +113,8 @@ pub struct Description {
     pub keyspace: u64,
     /// Threads that do them at the same time.
     pub threads: u32,
+    /// Threads beside these that put random keys, one by one, until the operations are done.
+    pub writers: u32,
     /// Bytes of a key.
     pub key_size: usize,
     /// Bytes of a value.
@@ -115,6 +123,8 @@ pub struct Description {
     pub batch: u64,
     /// Whether a write returns only when the device has it.
     pub sync: bool,
+    /// Of so many writes of a thread the last one returns only when the device has it; 0 leaves it to `sync`.
+    pub sync_every: u64,
     /// Steps after a seek.
     pub seek_next: u64,
     /// Shares of a mixed phase, by the names `get`, `put`, `insert`, `scan`, `rmw`; they add up to 1.
@@ -135,6 +145,22 @@ pub struct Description {
     pub cache_bytes: Option<u64>,
 }
 
+impl Description {
+    /// What the writers do, if there are any: without an end.
+    pub fn of_writers(&self) -> Description {
+        Description {
+            kind: Kind::Put,
+            order: Order::Random,
+            num: u64::MAX,
+            threads: self.writers,
+            seed: self.seed.wrapping_add(u64::from(self.threads)),
+            batch: 1,
+            duration_limit_s: 0,
+            ..self.clone()
+        }
+    }
+}
+
 /// A put of 16-byte keys and 100-byte values, one by one.
 impl Default for Description {
     fn default() -> Description {
@@ -145,10 +171,12 @@ impl Default for Description {
             num: 1_000_000,
             keyspace: 1_000_000,
             threads: 1,
+            writers: 0,
             key_size: 16,
             value_size: 100,
             batch: 1,
             sync: false,
+            sync_every: 0,
             seek_next: 10,
             mix: BTreeMap::new(),
             seed: 301,

@@ -21,16 +21,43 @@ impl SplitMix64 {
     }
 }
 
+/// Digits that are written and read at once.
+const EIGHT: u64 = 100_000_000;
+
 /// Fills `key` with `n` in decimal. Digits that do not fit are the caller's mistake.
 #[inline]
 pub fn write_key(n: u64, key: &mut [u8]) {
     let mut rest = n;
-    for digit in key.iter_mut().rev() {
+    let mut eights = key.rchunks_exact_mut(8);
+    for eight in &mut eights {
+        eight.copy_from_slice(&digits(rest % EIGHT));
+        rest /= EIGHT;
+    }
+    for digit in eights.into_remainder().iter_mut().rev() {
         *digit = b'0' + (rest % 10) as u8;
         rest /= 10;
     }
     debug_assert_eq!(rest, 0, "{n} has more digits than a key of {} bytes", key.len());
 }
+
+/// The eight digits of `n`, which is below 10^8: halves of it side by side in a word, then halves of these.
+///
+/// ```text
+///   12345678   ->   1234 | 5678   ->   12 | 34 | 56 | 78   ->   1|2|3|4|5|6|7|8
+/// ```
+#[inline]
+fn digits(n: u64) -> [u8; 8] {
+    let fours = (n / 10_000) | ((n % 10_000) << 32);
+    // Multiplied and shifted instead of divided: exact for numbers of four and of two digits.
+    let hundreds = ((fours * 5243) >> 19) & 0x7f_0000_007f;
+    let twos = hundreds | ((fours - 100 * hundreds) << 16);
+    let tens = ((twos * 103) >> 10) & 0x000f_000f_000f_000f;
+    let ones = tens | ((twos - 10 * tens) << 8);
+    (ones | ZEROS).to_le_bytes()
+}
+
+/// Eight times the digit 0.
+const ZEROS: u64 = u64::from_ne_bytes([b'0'; 8]);
 
 /// Makes `key` one that nobody put, beside the one it is.
 #[inline]
@@ -43,13 +70,30 @@ pub fn make_missing(key: &mut [u8]) {
 /// The number that `key` was made of, if it was.
 #[inline]
 pub fn read_key(key: &[u8]) -> Option<u64> {
-    key.iter().try_fold(0u64, |n, byte| {
+    let (eights, rest) = key.as_chunks::<8>();
+    let n = eights.iter().try_fold(0u64, |n, eight| n.checked_mul(EIGHT)?.checked_add(number(*eight)?))?;
+    rest.iter().try_fold(n, |n, byte| {
         let digit = byte.wrapping_sub(b'0');
         if digit > 9 {
             return None;
         }
         n.checked_mul(10)?.checked_add(u64::from(digit))
     })
+}
+
+/// The number of eight digits, if they are: neighbours become one number, in a word, then those become one.
+#[inline]
+fn number(eight: [u8; 8]) -> Option<u64> {
+    let ones = u64::from_le_bytes(eight) ^ ZEROS;
+    // What is no digit has a bit in its upper half, or gets one from 6 more. The first such byte is always found: no
+    // carry comes from below it.
+    const UPPER: u64 = 0xf0f0_f0f0_f0f0_f0f0;
+    if (ones | ones.wrapping_add(0x0606_0606_0606_0606)) & UPPER != 0 {
+        return None;
+    }
+    let twos = (ones * 10 + (ones >> 8)) & 0x00ff_00ff_00ff_00ff;
+    let fours = (twos * 100 + (twos >> 16)) & 0x0000_ffff_0000_ffff;
+    Some((fours * 10_000 + (fours >> 32)) & 0xffff_ffff)
 }
 
 /// The values of one phase.
@@ -70,16 +114,16 @@ impl Values {
     /// Replaces `value` by the one of `n`.
     #[inline]
     pub fn write(&self, n: u64, value: &mut Vec<u8>) {
-        value.clear();
+        value.resize(self.size, 0);
+        let (unique, rest) = value.split_at_mut(self.unique);
         let mut words = words_of(n);
-        while value.len() < self.unique {
-            let word = words.number().to_le_bytes();
-            let take = word.len().min(self.unique - value.len());
-            value.extend_from_slice(&word[..take]);
+        let (whole, end) = unique.as_chunks_mut();
+        whole.iter_mut().for_each(|word| *word = words.number().to_le_bytes());
+        for (byte, of_word) in end.iter_mut().zip(words.number().to_le_bytes()) {
+            *byte = of_word;
         }
-        while value.len() < self.size {
-            let take = self.unique.min(self.size - value.len());
-            value.extend_from_within(..take);
+        for again in rest.chunks_mut(self.unique.max(1)) {
+            again.copy_from_slice(&unique[..again.len()]);
         }
     }
 
@@ -91,8 +135,11 @@ impl Values {
         }
         let (unique, rest) = value.split_at(self.unique);
         let mut words = words_of(n);
-        let fresh = unique.chunks(8).all(|chunk| chunk == &words.number().to_le_bytes()[..chunk.len()]);
-        fresh && rest.chunks(self.unique.max(1)).all(|chunk| chunk == &unique[..chunk.len()])
+        let (whole, end) = unique.as_chunks::<8>();
+        whole.iter().all(|word| u64::from_le_bytes(*word) == words.number())
+            && end.iter().zip(words.number().to_le_bytes()).all(|(byte, last)| *byte == last)
+            // What repeats itself is what it was so many bytes before.
+            && *rest == value[..rest.len()]
     }
 }
 
@@ -206,6 +253,32 @@ mod tests {
         assert_eq!(read_key(b"99999999999999999999"), None);
     }
 
+    /// Digit by digit, as the definition has it.
+    fn slowly(n: u64, size: usize) -> Vec<u8> {
+        (0..size as u32).rev().map(|place| b'0' + (n / 10u64.pow(place) % 10) as u8).collect()
+    }
+
+    #[test]
+    fn eight_digits_at_once() {
+        for size in [8, 9, 16, 19] {
+            for n in (0..=9999).flat_map(|four| [four, four * 10_000, 99_990_000 + four]) {
+                let mut key = vec![0; size];
+                write_key(n, &mut key);
+                assert_eq!(key, slowly(n, size), "{n} in {size} bytes");
+                assert_eq!(read_key(&key), Some(n), "{n} in {size} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_digit() {
+        for (place, byte) in (0..17).flat_map(|place| (0..=255).map(move |byte| (place, byte))) {
+            let mut key = *b"99999999999999999";
+            key[place] = byte;
+            assert_eq!(read_key(&key).is_some(), byte.is_ascii_digit(), "{byte} at {place}");
+        }
+    }
+
     #[track_caller]
     fn value(n: u64, size: usize, compress: f64, hex: &str) {
         let (mut value, values) = (Vec::new(), Values::new(size, compress));
@@ -227,6 +300,8 @@ mod tests {
         value(0, 20, 0.5, "72e77bf4c3c3e16f8a6672e77bf4c3c3e16f8a66");
         value(1, 16, 0.5, "77fcb310fba7451077fcb310fba74510");
         value(42, 10, 1.0, "52d302d0280ce0f31388");
+        value(42, 24, 0.3, "52d302d0280ce0f352d302d0280ce0f352d302d0280ce0f3");
+        value(42, 21, 0.43, "52d302d0280ce0f31352d302d0280ce0f31352d302");
     }
 
     #[test]

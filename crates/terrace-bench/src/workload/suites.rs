@@ -32,6 +32,9 @@ pub static WORKLOADS: &[Workload] = workloads! {
     "fillsync", "put a random key durably, in an empty database; a thousandth", DB_BENCH, |d| {
         (d.fresh, d.order, d.sync, d.num) = (true, Order::Random, true, share(d.num, 1000));
     };
+    "fillmixed", "put a random key, one of 100 durably, in an empty database; a tenth", OURS, |d| {
+        (d.fresh, d.order, d.sync_every, d.num) = (true, Order::Random, 100, share(d.num, 10));
+    };
     "fillbatch", "put the next of 1,000 keys of an atomic write, in an empty database", DB_BENCH, |d| {
         (d.fresh, d.batch) = (true, 1000);
     };
@@ -46,6 +49,9 @@ pub static WORKLOADS: &[Workload] = workloads! {
     "readmissing", "get a key that is not there", DB_BENCH, |d| (d.kind, d.order) = (Kind::Get, Order::Missing);
     "readhot", "get a random key of a hundredth of the keys", DB_BENCH, |d| (d.kind, d.order) = (Kind::Get, Order::Hot);
     "readzipf", "get a key, few of them often", OURS, |d| (d.kind, d.order) = (Kind::Get, Order::Zipf);
+    "readwhilewriting", "get a random key, while another thread puts random keys", DB_BENCH, |d| {
+        (d.kind, d.order, d.writers) = (Kind::Get, Order::Random, 1);
+    };
     "seekrandom", "seek a random key, and 10 steps", DB_BENCH, |d| (d.kind, d.order) = (Kind::Seek, Order::Random);
     "deleteseq", "delete the next key", DB_BENCH, |d| d.kind = Kind::Delete;
     "deleterandom", "delete a random key", DB_BENCH, |d| (d.kind, d.order) = (Kind::Delete, Order::Random);

@@ -171,11 +171,11 @@ fn print(text: &str) -> Outcome {
 fn list() -> String {
     let mut text = String::from("Workloads\n");
     for workload in WORKLOADS {
-        text += &format!("  {:<13} {} ({})\n", workload.name, workload.operation, workload.source);
+        text += &format!("  {:<16} {} ({})\n", workload.name, workload.operation, workload.source);
     }
     text += "\nSuites\n";
     for suite in SUITES {
-        text += &format!("  {:<13} {}; scale {} by default\n", suite.name, suite.about, suite.scale);
+        text += &format!("  {:<16} {}; scale {} by default\n", suite.name, suite.about, suite.scale);
     }
     text += "\nEngines\n";
     for row in ENGINES {
@@ -186,7 +186,7 @@ fn list() -> String {
             "not there".into()
         };
         let note = if info.note.is_empty() { String::new() } else { format!(": {}", info.note) };
-        text += &format!("  {:<13} {found}{note}\n", info.id);
+        text += &format!("  {:<16} {found}{note}\n", info.id);
     }
     text
 }

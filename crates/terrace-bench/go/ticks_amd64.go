@@ -1,0 +1,4 @@
+package main
+
+// ticks is the processor's counter.
+func ticks() uint64
