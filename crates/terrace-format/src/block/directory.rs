@@ -29,22 +29,21 @@ impl Directory {
         u16::try_from(block.entries_end).ok()?;
         let first = key::user_key(block.restart_key(0).ok()?);
         let last = key::user_key(block.restart_key(block.restarts.checked_sub(1)?).ok()?);
-        let mut shared = common_prefix(first, last);
-        loop {
-            // The entries behind the last restart point may have less in common.
-            match Directory::behind(block, &first[..shared])? {
-                Ok(directory) => return Some(directory),
-                Err(fewer) => shared = fewer,
-            }
+        let shared = common_prefix(first, last);
+        match Directory::behind(block, &first[..shared])? {
+            Ok(directory) => Some(directory),
+            // The entries behind the last restart point have less in common.
+            Err(fewer) => Directory::behind(block, &first[..fewer])?.ok(),
         }
     }
 
-    /// With the heads behind `prefix`; or how much of that all keys up to some one have, if it is not all of it.
+    /// With the heads behind `prefix`; or how many bytes of that all keys begin with, if it is not all of it.
     fn behind(block: &Block, prefix: &[u8]) -> Option<Result<Directory, usize>> {
         let entries = block.entries();
-        let (mut heads, mut places) =
-            (Vec::with_capacity(block.restarts * 16), Vec::with_capacity(block.restarts * 16));
-        let (mut at, mut before, mut newest) = (block.restart(0), 0, 0);
+        // By the usual interval, and entries of some bytes.
+        let guess = (block.restarts * 16).min(entries.len() / 16);
+        let (mut heads, mut places) = (Vec::with_capacity(guess), Vec::with_capacity(guess));
+        let (mut at, mut before, mut newest, mut fewest) = (block.restart(0), 0, 0, prefix.len());
         while at < entries.len() {
             let entry = decode(entries, at)?;
             let rest = &entries[entry.rest_of_key.clone()];
@@ -58,17 +57,18 @@ impl Directory {
                 Some(_) => newest,
                 None => {
                     let wanted = &prefix[entry.shared..];
-                    match more.strip_prefix(wanted) {
-                        Some(more) => head(more),
-                        None => return Some(Err(entry.shared + common_prefix(more, wanted))),
-                    }
+                    more.strip_prefix(wanted).map(head).unwrap_or_else(|| {
+                        fewest = fewest.min(entry.shared + common_prefix(more, wanted));
+                        0
+                    })
                 }
             };
             heads.push(newest);
             places.push(at as u16);
             (before, at) = (length, entry.value_end);
         }
-        Some(Ok(Directory { heads: Heads::behind(prefix, heads), places: places.into() }))
+        let directory = Directory { heads: Heads::behind(prefix, heads), places: places.into() };
+        Some(if fewest == prefix.len() { Ok(directory) } else { Err(fewest) })
     }
 
     /// The bytes of memory that it takes, about.

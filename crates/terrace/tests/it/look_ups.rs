@@ -73,6 +73,25 @@ fn as_an_ordered_map_has_it() {
 }
 
 #[test]
+fn the_cache_weighs_what_a_block_gets_when_it_is_wanted_again() {
+    let (env, cache) = (Env { scheduler: Deterministic::new(1), ..Env::memory() }, BlockCache::new(1 << 20));
+    let options =
+        Options { create_if_missing: true, env, block_cache: Some(cache.clone()), ..Options::default() };
+    let db = Db::open("db", &options).unwrap();
+    (0..20).for_each(|n| db.put(&key(n), &[7; 50]).unwrap());
+    db.flush().unwrap();
+    let weights = [(); 4].map(|()| {
+        assert_eq!(db.get(&key(3)).unwrap().as_deref(), Some(&[7; 50][..]));
+        cache.usage()
+    });
+    let [first, again, ..] = weights;
+    assert!(0 < first && first < again, "{weights:?}");
+    assert_eq!(weights[1..], [again; 3]);
+    drop(db);
+    assert_eq!(cache.usage(), 0);
+}
+
+#[test]
 fn a_pinned_value_outlives_its_key_its_block_and_its_database() {
     let db = small();
     db.put(b"in a table", &[1; 5000]).unwrap();
