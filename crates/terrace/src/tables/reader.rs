@@ -358,6 +358,12 @@ pub(crate) struct TableIter {
 }
 
 impl TableIter {
+    /// The walk over the block that it is in or was in last, to step within that.
+    #[inline]
+    pub(crate) fn block(&mut self) -> Option<&mut BlockIter> {
+        self.block.as_mut()
+    }
+
     fn note(&mut self, error: Error) {
         self.damage.get_or_insert(error);
     }
