@@ -133,6 +133,27 @@ impl Heads {
         Some(Heads { prefix: Few::new(first[..shared].iter().copied()), heads: Few::new(heads) })
     }
 
+    /// Of sorted keys that begin with `prefix`, the [`head`] of what follows it in each.
+    pub(crate) fn behind(prefix: &[u8], heads: Vec<u64>) -> Heads {
+        let prefix = Few::new(prefix.iter().copied());
+        let heads = if heads.len() > 4 { Few::There(heads.into()) } else { Few::new(heads.into_iter()) };
+        Heads { prefix, heads }
+    }
+
+    /// The first of the keys that is not below `target`, as far as heads tell; their number if there is none. All are bytes.
+    #[inline]
+    pub(crate) fn first_like(&self, target: &[u8]) -> usize {
+        let shared = target.len().min(self.prefix.len());
+        match target[..shared].cmp(&self.prefix) {
+            Ordering::Less => 0,
+            Ordering::Greater => self.heads.len(),
+            Ordering::Equal => {
+                let head = head(&target[shared..]);
+                self.heads.partition_point(|&h| h < head)
+            }
+        }
+    }
+
     /// The keys that heads can't tell from `target`, of the order that they were made with: those before are below it,
     /// those behind are above. If the keys do not rise, any range of them.
     #[inline]
@@ -157,7 +178,7 @@ impl Heads {
 
 /// The first eight bytes as a number that sorts as they do; zeros stand for what is missing.
 #[inline]
-fn head(bytes: &[u8]) -> u64 {
+pub(crate) fn head(bytes: &[u8]) -> u64 {
     match bytes.first_chunk() {
         Some(chunk) => u64::from_be_bytes(*chunk),
         None => bytes.iter().rev().fold(0, |head, &byte| head >> 8 | u64::from(byte) << 56),

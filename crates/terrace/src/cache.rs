@@ -183,6 +183,19 @@ impl TableBlocks {
         }
     }
 
+    /// True if a block that is kept may take more memory later on.
+    pub(crate) fn may_grow(&self) -> bool {
+        matches!(self, TableBlocks::Here(_))
+    }
+
+    /// The block of index entry `at` takes so many more bytes. Gives those that had to go for it.
+    pub(crate) fn grow(&self, at: usize, by: usize) -> Vec<Arc<Block>> {
+        match self {
+            TableBlocks::Here(places) => places.grow(at, by),
+            TableBlocks::Elsewhere { .. } => Vec::new(),
+        }
+    }
+
     /// Keeps a block that was read, and gives those that had to go for it, if they were kept here.
     pub(crate) fn insert(&self, at: usize, offset: u64, block: &Arc<Block>) -> Vec<Arc<Block>> {
         match self {

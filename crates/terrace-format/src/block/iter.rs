@@ -7,6 +7,9 @@
 //!           are those that further steps back come to
 //! ```
 //!
+//! Who walks over a block of internal keys for the newest versions of keys, one of each, asks for that: [`BlockIter::next_newest`]
+//! and [`BlockIter::prev_newest`] see it from what neighbours share, and make no key to compare.
+//!
 //! The block may be hostile: every step either moves on by at least one entry, stops at an end, or stops with a flaw.
 //! That the keys rise is not checked here; in a block where they do not, a search finds an arbitrary entry.
 
@@ -16,8 +19,10 @@ use std::sync::Arc;
 use terrace_mutants::mutant;
 
 use super::Block;
+use super::search::Spot;
 use crate::coding::get_varint32;
 use crate::flaw::{Flaw, FlawKind};
+use crate::key;
 use crate::order::Order;
 
 /// A place in a block: at an entry, or invalid. New ones are invalid.
@@ -29,30 +34,113 @@ pub struct BlockIter {
     /// Where the current entry begins, and where its value stands; the next entry begins where the value ends.
     entry: usize,
     value: Range<usize>,
-    key: Vec<u8>,
+    key: Key,
+    /// How much of the key the entry shares with the one before.
+    shared: usize,
+    /// The user key here is known to be above that of the entry before.
+    above: bool,
     flaw: Option<Flaw>,
     back: Back,
 }
 
-/// The entries before the current one that the last step back passed.
+/// A key that changes from the middle on: its bytes, with any behind them.
 #[derive(Debug, Default)]
-struct Back {
-    /// Where each begins, its value, and where its key ends in `keys`.
-    entries: Vec<(usize, Range<usize>, usize)>,
-    keys: Vec<u8>,
+struct Key {
+    bytes: Vec<u8>,
+    len: usize,
 }
 
-impl Back {
-    fn clear(&mut self) {
-        self.entries.clear();
-        self.keys.clear();
+/// So much is copied at once, whatever is needed of it. In bytes.
+const CHUNK: usize = 32;
+
+impl Key {
+    #[inline]
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    /// Puts `source[rest]` in the place of everything behind the first `shared` bytes, of which there are no fewer.
+    #[inline]
+    fn replace(&mut self, shared: usize, source: &[u8], rest: Range<usize>) {
+        debug_assert!(shared <= self.len);
+        self.len = shared + rest.len();
+        let from = source.get(rest.start..).and_then(<[u8]>::first_chunk::<CHUNK>);
+        let to = self.bytes.get_mut(shared..).and_then(<[u8]>::first_chunk_mut::<CHUNK>);
+        match (from, to) {
+            (Some(from), Some(to)) if rest.len() <= CHUNK => *to = *from,
+            _ => self.replace_long(shared, &source[rest]),
+        }
+    }
+
+    fn replace_long(&mut self, shared: usize, rest: &[u8]) {
+        self.make_room(self.len);
+        self.bytes[shared..self.len].copy_from_slice(rest);
+    }
+
+    /// Makes it so long, with any bytes behind those that it had.
+    fn make_room(&mut self, len: usize) {
+        self.len = len;
+        if self.bytes.len() < len + CHUNK {
+            self.bytes.resize(2 * len + 2 * CHUNK, 0);
+        }
     }
 }
 
-/// The keys of one step back take no more than this, in bytes: entries that share much would make much of little.
-const BACK_MAX: usize = 64 << 10;
+/// Entries that a step back passed, up to the one before the current one. Of their keys there is what the block has.
+#[derive(Debug, Default)]
+struct Back {
+    entries: Vec<Passed>,
+    /// The key of the last entry, when they were passed.
+    key: Key,
+}
+
+#[derive(Debug, Clone)]
+struct Passed {
+    at: usize,
+    entry: Entry,
+    /// As [`BlockIter::above`], as far as it is known.
+    above: bool,
+}
+
+impl Back {
+    /// Fills it with the entries from `start` on, where one has its whole key, up to the one at `end`; false if they are
+    /// damaged.
+    fn fill(&mut self, block: &Block, start: usize, end: usize) -> bool {
+        self.entries.clear();
+        self.key.len = 0;
+        let (entries, mut at) = (block.entries(), start);
+        while at < end {
+            let Some(entry) = decode(entries, at).filter(|entry| entry.shared <= self.key.len) else {
+                return false;
+            };
+            let above =
+                is_above(self.key.as_bytes(), entry.shared, &entries[entry.rest_of_key.clone()]).is_some();
+            self.key.replace(entry.shared, entries, entry.rest_of_key.clone());
+            let next = entry.value_end;
+            // The first one has none before it here.
+            self.entries.push(Passed { at, entry, above: above && at > start });
+            at = next;
+        }
+        at == end
+    }
+}
+
+/// The number of the internal key that shares so many bytes with `before` and then goes on with `rest`, if its user key is
+/// above that of `before`; None too if either has no number.
+#[inline]
+fn is_above(before: &[u8], shared: usize, rest: &[u8]) -> Option<u64> {
+    let (more, number) = rest.split_last_chunk::<{ key::TRAILER_SIZE }>()?;
+    let old = before.get(shared..before.len().checked_sub(key::TRAILER_SIZE)?)?;
+    let above = match (old.first(), more.first()) {
+        // Nearly always.
+        (Some(old), Some(more)) if old != more => old < more,
+        _ => old < more,
+    };
+    above.then_some(u64::from_le_bytes(*number))
+}
 
 /// An entry as it is stored. The value follows the rest of the key.
+#[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) shared: usize,
     pub(super) rest_of_key: Range<usize>,
@@ -68,7 +156,9 @@ impl BlockIter {
             valid: false,
             entry: 0,
             value: 0..0,
-            key: Vec::new(),
+            key: Key::default(),
+            shared: 0,
+            above: false,
             flaw: None,
             back: Back::default(),
         }
@@ -101,7 +191,7 @@ impl BlockIter {
     #[inline]
     pub fn key(&self) -> &[u8] {
         debug_assert!(self.valid);
-        &self.key
+        self.key.as_bytes()
     }
 
     /// The value here. Only at an entry.
@@ -114,7 +204,7 @@ impl BlockIter {
     /// The key and the value here, if there is a here.
     #[inline]
     pub fn entry(&self) -> Option<(&[u8], &[u8])> {
-        self.valid.then(|| (&self.key[..], self.value()))
+        self.valid.then(|| (self.key.as_bytes(), self.value()))
     }
 
     /// Where in the block's contents the value is. Only at an entry.
@@ -137,50 +227,121 @@ impl BlockIter {
     /// To the last entry.
     pub fn seek_to_last(&mut self) {
         self.start_at(self.block.restart(self.block.restarts.saturating_sub(1)));
-        while self.step() && self.value.end < self.block.entries_end {
-            self.remember();
+        // As if it came from behind the last entry.
+        self.entry = self.block.entries_end;
+        if self.look_back() && self.recall() {
+            self.valid = true;
+            return;
         }
+        while self.step() && self.value.end < self.block.entries_end {}
     }
 
     /// To the first entry whose key is `target` or above.
     pub fn seek(&mut self, target: &[u8]) {
+        if let Order::Internal = self.order {
+            match self.block.spot(target) {
+                Ok(Spot::At(at, entry, _)) => return self.stand_at(at, entry, target),
+                Ok(Spot::End) => return self.start_at(self.block.entries_end),
+                Ok(Spot::Unclear) => {}
+                Err(flaw) => return self.fail(flaw),
+            }
+        }
         match self.block.last_restart_below(&self.order, target) {
             Ok(offset) => self.start_at(offset),
             Err(flaw) => return self.fail(flaw),
         }
-        while self.step() && self.order.compare(&self.key, target).is_lt() {}
+        while self.step() && self.order.compare(self.key.as_bytes(), target).is_lt() {}
+    }
+
+    /// To the entry at `at`, which shares with the one before what `target` begins with.
+    fn stand_at(&mut self, at: usize, entry: Entry, target: &[u8]) {
+        self.start_at(at);
+        self.key.replace(0, target, 0..entry.shared);
+        self.value = entry.rest_of_key.end..entry.value_end;
+        self.key.replace(entry.shared, self.block.entries(), entry.rest_of_key);
+        (self.entry, self.shared, self.valid, self.above) = (at, entry.shared, true, false);
     }
 
     /// To the next entry; invalid behind the last. Only at an entry.
     #[inline]
     pub fn next(&mut self) {
         debug_assert!(self.valid);
-        if !self.back.entries.is_empty() {
-            self.back.clear();
-        }
+        self.back.entries.clear();
         self.step();
+    }
+
+    /// To the next entry of a block in the order [`Order::Internal`], if there is one with a greater user key, and `shown`
+    /// says yes to its number. Else it stays, and that says nothing of the next entry.
+    #[inline]
+    pub fn next_newest(&mut self, shown: impl FnOnce(u64) -> bool) -> bool {
+        let (entries, start) = (self.block.entries(), self.value.end);
+        if !self.valid || !self.back.entries.is_empty() {
+            return false;
+        }
+        let Some(entry) = decode(entries, start) else { return false };
+        let rest = &entries[entry.rest_of_key.clone()];
+        if !is_above(self.key.as_bytes(), entry.shared, rest).is_some_and(shown) {
+            return false;
+        }
+        self.value = entry.rest_of_key.end..entry.value_end;
+        (self.entry, self.shared, self.above) = (start, entry.shared, true);
+        self.key.replace(entry.shared, entries, entry.rest_of_key);
+        true
+    }
+
+    /// To the entry before in a block in the order [`Order::Internal`], if there is one with a lesser user key that is the
+    /// newest with it, and `shown` says yes to its number. Else it stays, and that says nothing of the entry before.
+    #[inline]
+    pub fn prev_newest(&mut self, shown: impl FnOnce(u64) -> bool) -> bool {
+        if !self.valid {
+            return false;
+        }
+        if self.back.entries.len() < 2 {
+            self.look_back();
+        }
+        let Some(before) = self.back.entries.last().filter(|before| self.above && before.above) else {
+            return false;
+        };
+        let rest = &self.block.entries()[before.entry.rest_of_key.clone()];
+        rest.last_chunk().is_some_and(|number| shown(u64::from_le_bytes(*number))) && self.recall()
+    }
+
+    /// True at an entry of a block in the order [`Order::Internal`] that is seen to be the newest with its user key, if
+    /// `shown` says yes to its number.
+    pub fn is_newest(&mut self, shown: impl FnOnce(u64) -> bool) -> bool {
+        if !self.valid {
+            return false;
+        }
+        if !self.above && self.back.entries.is_empty() {
+            self.look_back();
+        }
+        self.above && shown(key::trailer(self.key.as_bytes()))
     }
 
     /// To the entry before; invalid before the first. Only at an entry.
     pub fn prev(&mut self) {
         debug_assert!(self.valid);
-        if self.recall() {
+        if self.recall() || self.look_back() && self.recall() {
             return;
         }
+        // There is none, or it is damaged.
         let current = self.entry;
-        let before = super::first_not(0..self.block.restarts, |i| Ok(self.block.restart(i) < current));
-        match before {
-            Ok(n @ 1..) => self.forward_to(current, self.block.restart(n - 1)),
-            _ => self.valid = false,
+        match self.restart_before(current) {
+            Some(start) => self.forward_to(current, start),
+            None => self.valid = false,
         }
+    }
+
+    /// The last restart point before the entry at `entry`.
+    fn restart_before(&self, entry: usize) -> Option<usize> {
+        let before = super::first_not(0..self.block.restarts, |i| Ok(self.block.restart(i) < entry));
+        before.ok()?.checked_sub(1).map(|last| self.block.restart(last))
     }
 
     /// From `start` on to the entry that ends where the one at `target` begins.
     fn forward_to(&mut self, target: usize, start: usize) {
         self.start_at(start);
-        while self.step() && self.value.end < target {
-            self.remember();
-        }
+        while self.step() && self.value.end < target {}
         if self.valid && self.value.end != target {
             let found = format!("an entry that ends at {}", self.value.end);
             let expected = format!("an end at {target}, where the next one begins");
@@ -188,31 +349,82 @@ impl BlockIter {
         }
     }
 
-    /// Notes the current entry for a later step back.
-    fn remember(&mut self) {
-        if self.back.keys.len() + self.key.len() > BACK_MAX {
-            self.back.clear();
+    /// Remembers the entries from the last restart point on that is before those remembered, of which there are none or
+    /// one. False if there are none, or if they are damaged.
+    fn look_back(&mut self) -> bool {
+        let only = self.back.entries.first().cloned();
+        let end = only.as_ref().map_or(self.entry, |only| only.at);
+        let Some(start) = self.restart_before(end) else { return false };
+        let filled = self.back.fill(&self.block, start, end);
+        let before = self.back.key.as_bytes();
+        let user_key_before = key::user_key(before);
+        match only {
+            Some(only) => {
+                // It is at a restart point, and so has its whole key.
+                let key = key::user_key(&self.block.entries()[only.entry.rest_of_key.clone()]);
+                let above = filled && user_key_before < key;
+                if !filled {
+                    self.back.entries.clear();
+                }
+                self.back.entries.push(Passed { above, ..only });
+                filled
+            }
+            None => {
+                // In a damaged block it may have come here by other entries.
+                let (key, shared) = (self.key.as_bytes(), self.shared);
+                let fits = filled && before.get(..shared) == Some(&key[..shared]);
+                self.above = fits && user_key_before < key::user_key(key);
+                if !fits {
+                    self.back.entries.clear();
+                }
+                fits
+            }
         }
-        self.back.keys.extend_from_slice(&self.key);
-        self.back.entries.push((self.entry, self.value.clone(), self.back.keys.len()));
     }
 
     /// To the entry remembered last, if there is one.
+    #[inline]
     fn recall(&mut self) -> bool {
-        let Some((entry, value, end)) = self.back.entries.pop() else { return false };
-        let start = self.back.entries.last().map_or(0, |&(_, _, end)| end);
-        self.key.clear();
-        self.key.extend_from_slice(&self.back.keys[start..end]);
-        self.back.keys.truncate(start);
-        (self.entry, self.value) = (entry, value);
+        let Some(Passed { at, entry, above }) = self.back.entries.pop() else { return false };
+        let kept = self.shared;
+        match kept.checked_sub(entry.shared) {
+            Some(more) => {
+                let rest = entry.rest_of_key.start + more..entry.rest_of_key.end;
+                self.key.len = kept;
+                self.key.replace(kept, self.block.entries(), rest);
+            }
+            None => self.recall_key(&entry),
+        }
+        self.value = entry.rest_of_key.end..entry.value_end;
+        (self.entry, self.shared, self.above) = (at, entry.shared, above);
         true
     }
 
-    /// Just before the entry at `offset`, which shares nothing with the one before.
+    /// Makes the key of an entry that shares more with the one before it than the current one shares with it: what it
+    /// shares stands in some before.
+    fn recall_key(&mut self, entry: &Entry) {
+        let (entries, kept) = (self.block.entries(), self.shared);
+        self.key.make_room(entry.shared + entry.rest_of_key.len());
+        let mut missing = self.key.len;
+        for from in std::iter::once(entry).chain(self.back.entries.iter().rev().map(|passed| &passed.entry)) {
+            let start = from.shared.max(kept);
+            if start < missing {
+                let rest = &entries[from.rest_of_key.clone()][start - from.shared..missing - from.shared];
+                self.key.bytes[start..missing].copy_from_slice(rest);
+                missing = start;
+            }
+            if missing <= kept {
+                break;
+            }
+        }
+    }
+
+    /// To no entry, just before the one at `offset`, which shares nothing with the one before.
     fn start_at(&mut self, offset: usize) {
-        self.back.clear();
-        self.key.clear();
+        self.back.entries.clear();
+        (self.key.len, self.shared) = (0, 0);
         self.value = offset..offset;
+        self.valid = false;
     }
 
     /// To the entry that begins where the current value ends. False if there is none, or a damaged one.
@@ -221,18 +433,18 @@ impl BlockIter {
         let entries = self.block.entries();
         let start = self.value.end;
         self.entry = start;
-        self.valid = false;
+        (self.valid, self.above) = (false, false);
         if start >= entries.len() {
             return false;
         }
-        match decode(entries, start).filter(|entry| entry.shared <= self.key.len()) {
+        match decode(entries, start).filter(|entry| entry.shared <= self.key.len) {
             Some(entry) => {
                 self.value = entry.rest_of_key.end..entry.value_end;
-                self.key.truncate(entry.shared);
-                self.key.extend_from_slice(&entries[entry.rest_of_key]);
+                self.shared = entry.shared;
+                self.key.replace(entry.shared, entries, entry.rest_of_key);
                 self.valid = true;
             }
-            None => self.fail(bad_entry(entries, start, self.key.len())),
+            None => self.fail(bad_entry(entries, start, self.key.len)),
         }
         self.valid
     }

@@ -13,19 +13,22 @@
 //! blocks of tables look like this. What is around a block in a file (compression, checksum) is [`crate::table`]'s.
 
 mod builder;
+mod directory;
 mod iter;
 mod search;
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 pub use builder::BlockBuilder;
+use directory::Directory;
 pub use iter::BlockIter;
 use iter::{bad_entry, decode};
 pub use search::Lookup;
 
 use crate::coding::get_fixed32;
 use crate::flaw::{Flaw, FlawKind};
-use crate::order::{Heads, Order};
+use crate::order::Order;
 
 /// The bytes of a restart point, and of their count.
 const U32: usize = 4;
@@ -38,8 +41,8 @@ pub struct Block {
     entries_end: usize,
     /// How many restart points there are. Without any no entry can be reached: the block is empty.
     restarts: usize,
-    /// Of the keys at the restart points but the first, where a search begins if nothing else is below its target.
-    heads: Option<Heads>,
+    /// For who searches it often. None in it if there can be none.
+    directory: OnceLock<Option<Directory>>,
 }
 
 impl Block {
@@ -54,16 +57,38 @@ impl Block {
             let (found, most) = (format!("{restarts} restart points"), count_at / U32);
             return Err(Flaw::new(FlawKind::OutOfBounds, count_at as u64, found, format!("at most {most}")));
         };
-        let block = Block { contents, entries_end, restarts, heads: None };
+        let block = Block { contents, entries_end, restarts, directory: OnceLock::new() };
         block.check_restarts()?;
         Ok(block)
     }
 
-    /// Makes it ready for many searches in `order`, for eight bytes a restart point.
-    pub fn prepared(mut self, order: &Order) -> Block {
-        let keys: Option<Vec<&[u8]>> = (1..self.restarts).map(|i| self.restart_key(i).ok()).collect();
-        self.heads = keys.and_then(|keys| Heads::new(order, keys.into_iter()));
+    /// Makes it ready for many searches in `order`, for about ten bytes an entry. See [`Block::prepare`].
+    pub fn prepared(self, order: &Order) -> Block {
+        self.prepare(order);
         self
+    }
+
+    /// Makes it ready for many searches in `order`, the one order that its keys are in, for as much time as some searches
+    /// take. Gives the bytes of memory that this took: 0 if it was ready before, or can't be.
+    pub fn prepare(&self, order: &Order) -> usize {
+        let mut took = 0;
+        self.directory.get_or_init(|| {
+            let directory = if let Order::Internal = order { Directory::new(self) } else { None };
+            took = directory.as_ref().map_or(0, Directory::size);
+            directory
+        });
+        took
+    }
+
+    /// True if [`Block::prepare`] has been called.
+    #[inline]
+    pub fn is_prepared(&self) -> bool {
+        self.directory.get().is_some()
+    }
+
+    #[inline]
+    fn directory(&self) -> Option<&Directory> {
+        self.directory.get()?.as_ref()
     }
 
     /// All its bytes.
@@ -76,10 +101,9 @@ impl Block {
         self.contents
     }
 
-    /// The bytes of memory that it takes.
+    /// The bytes of memory that it takes now.
     pub fn size(&self) -> usize {
-        let heads = if self.heads.is_some() { self.restarts * size_of::<u64>() } else { 0 };
-        self.contents.capacity() + heads
+        self.contents.capacity() + self.directory().map_or(0, Directory::size)
     }
 
     /// Fails unless each restart point is the place of an entry that shares nothing. It is searches that begin there: a
@@ -120,10 +144,7 @@ impl Block {
     /// Where the last restart point is whose key is below `target`; or the first, whose key need not be looked at.
     fn last_restart_below(&self, order: &Order, target: &[u8]) -> Result<usize, Flaw> {
         // Counts the points behind the first.
-        let open = match &self.heads {
-            Some(heads) => heads.like(order, target),
-            None => 0..self.restarts.saturating_sub(1),
-        };
+        let open = 0..self.restarts.saturating_sub(1);
         let below = first_not(open, |i| Ok(order.compare(self.restart_key(i + 1)?, target).is_lt()))?;
         Ok(self.restart(below))
     }

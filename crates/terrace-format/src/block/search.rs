@@ -1,4 +1,4 @@
-//! Looks one key up in a block, without making any key whole.
+//! Finds one key in a block, without making any key whole.
 //!
 //! ```text
 //!   target     mail/1017
@@ -7,11 +7,13 @@
 //!   next key   shares 8 or more   it differs from the target where the one before did: below it
 //!              shares 7 or less   its own bytes are compared with the target's from there on
 //! ```
+//!
+//! So what the entry shares that a search comes to, the target has too, and its key is made of that and the rest.
 
 use std::ops::Range;
 
 use super::Block;
-use super::iter::{bad_entry, decode};
+use super::iter::{Entry, bad_entry, decode};
 use crate::flaw::Flaw;
 use crate::key;
 use crate::order::{Order, common_prefix};
@@ -33,47 +35,72 @@ pub enum Lookup {
     Unclear,
 }
 
+/// What a search for a place came to.
+pub(super) enum Spot {
+    /// The first entry that is not below the target, where it begins, and the number behind its user key if that is the
+    /// target's. It shares with the one before what the target begins with.
+    At(usize, Entry, Option<u64>),
+    /// Behind the last entry.
+    End,
+    /// As [`Lookup::Unclear`].
+    Unclear,
+}
+
 impl Block {
     /// Looks up the newest version, at or behind the internal key `target`, of its user key, in a block in the order
     /// [`Order::Internal`].
     pub fn look_up(&self, target: &[u8]) -> Result<Lookup, Flaw> {
+        Ok(match self.spot(target)? {
+            Spot::At(_, entry, Some(trailer)) => {
+                Lookup::Found { trailer, value: entry.rest_of_key.end..entry.value_end }
+            }
+            Spot::At(..) | Spot::End => Lookup::Absent,
+            Spot::Unclear => Lookup::Unclear,
+        })
+    }
+
+    /// The place of the internal key `target` in a block in the order [`Order::Internal`].
+    #[inline]
+    pub(super) fn spot(&self, target: &[u8]) -> Result<Spot, Flaw> {
         let (entries, user_key) = (self.entries(), key::user_key(target));
-        let mut at = self.last_restart_below(&Order::Internal, target)?;
-        // How much of the key before is user key, and how much of that is the target's.
-        let (mut known, mut before, mut same) = (0, 0, 0);
+        // How much of the key before is user key, and how much of that is the target's: no less than the entry shares.
+        let (mut at, mut known, mut before, mut same);
+        if let Some(directory) = self.directory() {
+            let Some(first) = directory.find(target) else { return Ok(Spot::End) };
+            (at, known, before, same) = (first, usize::MAX, usize::MAX, usize::MAX);
+        } else {
+            (at, known, before, same) = (self.last_restart_below(&Order::Internal, target)?, 0, 0, 0);
+        }
         while at < entries.len() {
             let entry = decode(entries, at).filter(|entry| entry.shared <= known);
             let entry = entry.ok_or_else(|| bad_entry(entries, at, known))?;
             let rest = &entries[entry.rest_of_key.clone()];
             known = entry.shared + rest.len();
-            let Some(length) = known.checked_sub(key::TRAILER_SIZE) else { return Ok(Lookup::Unclear) };
+            let Some(length) = known.checked_sub(key::TRAILER_SIZE) else { return Ok(Spot::Unclear) };
             if entry.shared > same {
                 if same >= before || same >= length {
                     // It shares bytes of a number, which say nothing of the user key.
-                    return Ok(Lookup::Unclear);
+                    return Ok(Spot::Unclear);
                 }
             } else {
-                let Some((rest, trailer)) = rest.split_last_chunk() else { return Ok(Lookup::Unclear) };
-                let wanted = &user_key[entry.shared..];
+                let Some((rest, trailer)) = rest.split_last_chunk() else { return Ok(Spot::Unclear) };
+                let Some(wanted) = user_key.get(entry.shared..) else { return Ok(Spot::Unclear) };
                 let more = common_prefix(rest, wanted);
                 same = entry.shared + more;
                 match (rest.get(more), wanted.get(more)) {
                     (None, None) => {
                         let trailer = u64::from_le_bytes(*trailer);
                         if trailer <= key::trailer(target) {
-                            return Ok(Lookup::Found {
-                                trailer,
-                                value: entry.rest_of_key.end..entry.value_end,
-                            });
+                            return Ok(Spot::At(at, entry, Some(trailer)));
                         }
                     }
-                    (Some(_), None) => return Ok(Lookup::Absent),
-                    (Some(a), Some(b)) if a > b => return Ok(Lookup::Absent),
+                    (Some(_), None) => return Ok(Spot::At(at, entry, None)),
+                    (Some(a), Some(b)) if a > b => return Ok(Spot::At(at, entry, None)),
                     _ => {}
                 }
             }
             (before, at) = (length, entry.value_end);
         }
-        Ok(Lookup::Absent)
+        Ok(Spot::End)
     }
 }

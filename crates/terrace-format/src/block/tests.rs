@@ -200,6 +200,38 @@ fn exercise(contents: &[u8]) {
         iter.seek(target);
         bounded(&mut iter, BlockIter::next);
     }
+    for prepared in [false, true] {
+        let Ok(mut block) = Block::new(contents.to_vec()) else { return };
+        if prepared {
+            block = block.prepared(&Order::Internal);
+        }
+        let mut iter = BlockIter::new(Arc::new(block), Order::Internal);
+        let forward = |iter: &mut BlockIter| {
+            if !iter.next_newest(|_| true) {
+                iter.next();
+            }
+        };
+        let backward = |iter: &mut BlockIter| {
+            if iter.is_newest(|_| false) || !iter.prev_newest(|_| true) {
+                iter.prev();
+            }
+        };
+        for target in [&b""[..], b"apple\0\0\0\0\0\0\0\0", b"\0\0\0\0\0\0\0\0\0", b"zzz"] {
+            for turns in 0..3 {
+                iter.seek(target);
+                (0..turns).for_each(|_| {
+                    if iter.valid() {
+                        forward(&mut iter)
+                    }
+                });
+                bounded(&mut iter, backward);
+                iter.seek(target);
+                bounded(&mut iter, forward);
+            }
+        }
+        iter.seek_to_last();
+        bounded(&mut iter, backward);
+    }
 }
 
 #[test]
@@ -278,6 +310,21 @@ proptest! {
         exercise(&entries);
         exercise(&block(&entries, &restarts.into_iter().collect::<Vec<_>>()));
     }
+
+    /// Entries that are whole, with keys in any order, whose restart points lead astray.
+    #[test]
+    fn survives_misleading_restart_points(
+        entries in prop::collection::vec((0u8..12, prop::collection::vec(0u8..4, 0..20), 0u8..3), 0..12),
+        restarts in prop::collection::btree_set(0u32..120, 0..5),
+    ) {
+        let mut bytes = Vec::new();
+        for (shared, rest, value) in entries {
+            bytes.extend([shared, rest.len() as u8, value]);
+            bytes.extend(rest);
+            bytes.extend(vec![0; value.into()]);
+        }
+        exercise(&block(&bytes, &restarts.into_iter().collect::<Vec<_>>()));
+    }
 }
 
 /// User keys that begin with each other and with bytes of numbers, in several versions.
@@ -290,7 +337,7 @@ fn versions() -> impl Strategy<Value = std::collections::BTreeSet<(Vec<u8>, std:
 
 proptest! {
     #[test]
-    fn looks_up_what_an_iterator_finds(
+    fn finds_what_an_ordered_list_does(
         versions in versions(), asked in versions(), restart_interval in 1usize..20, prepared in any::<bool>(),
     ) {
         let internal = |(user_key, number): &(Vec<u8>, std::cmp::Reverse<u64>)| {
@@ -302,15 +349,24 @@ proptest! {
             block = block.prepared(&Order::Internal);
         }
         let mut iter = BlockIter::new(Arc::new(block), Order::Internal);
-        for target in versions.iter().chain(&asked).map(internal) {
+        for asked in versions.iter().chain(&asked) {
+            let (target, expect) = (internal(asked), versions.range(asked..).next());
             iter.seek(&target);
-            let there = iter.valid() && key::user_key(iter.key()) == key::user_key(&target);
-            let found = match there {
-                true => Lookup::Found { trailer: key::trailer(iter.key()), value: iter.value_range() },
-                false => Lookup::Absent,
+            prop_assert_eq!(iter.entry().map(|(key, _)| key.to_vec()), expect.map(internal));
+            prop_assert_eq!(iter.flaw(), None);
+            let found = match expect {
+                Some(version) if version.0 == asked.0 => {
+                    Lookup::Found { trailer: key::trailer(iter.key()), value: iter.value_range() }
+                }
+                _ => Lookup::Absent,
             };
             let answer = iter.block().look_up(&target).unwrap();
             prop_assert!(answer == found || answer == Lookup::Unclear, "{:?}, expected {:?}", answer, found);
+            if iter.valid() {
+                iter.prev();
+                let before = versions.range(..asked).next_back();
+                prop_assert_eq!(iter.entry().map(|(key, _)| key.to_vec()), before.map(internal));
+            }
         }
     }
 
@@ -332,6 +388,148 @@ proptest! {
             prop_assert_eq!(found, numbers.contains(n).then_some((key::pack(7, Kind::Put), &value[..])));
         }
     }
+}
+
+/// What the heads of a directory can't tell from each other, and what stands before and behind all of it.
+#[test]
+fn seeks_in_a_directory() {
+    let internal = |key: &[u8]| InternalKey::new(key, 7, Kind::Put).as_bytes().to_vec();
+    let keys: [&[u8]; 8] = [
+        b"mail/",
+        b"mail/1",
+        b"mail/1\0",
+        b"mail/10000000-a",
+        b"mail/10000000-b",
+        b"mail/2",
+        b"mail/20",
+        b"name",
+    ];
+    for restart_interval in [1, 2, 3, 8] {
+        for count in 0..=keys.len() {
+            let entries: Entries = keys[..count].iter().map(|key| (internal(key), key.to_vec())).collect();
+            let block = Block::new(built(restart_interval, &entries)).unwrap().prepared(&Order::Internal);
+            assert_eq!(block.directory().is_some(), count > 0);
+            assert_eq!(block.size() > block.contents().len(), count > 0);
+            let mut iter = BlockIter::new(Arc::new(block), Order::Internal);
+            let others: [&[u8]; 5] = [b"", b"mail/1\0\0", b"mail/10000000", b"mail/3", b"z"];
+            for target in keys.into_iter().chain(others) {
+                iter.seek(&internal(target));
+                let expect = keys[..count].iter().find(|&&key| key >= target);
+                let found = iter.valid().then(|| (key::user_key(iter.key()), iter.value()));
+                assert_eq!(found, expect.map(|&key| (key, key)), "{} of {count}", target.escape_ascii());
+            }
+        }
+    }
+}
+
+#[test]
+fn blocks_that_have_no_directory() {
+    let internal = |n: u8| InternalKey::new(&[n], 7, Kind::Put).as_bytes().to_vec();
+    let entries: Entries = (0..4).map(|n| (internal(n), vec![n; 20_000])).collect();
+    let large = Block::new(built(16, &entries)).unwrap();
+    let broken = Block::new(block(FRUIT_BY_TWO, &[0, 26])).unwrap();
+    let short_keys = Block::new(block(FRUIT_BY_TWO, &[0, 25])).unwrap();
+    for block in [large, broken, short_keys] {
+        assert!(!block.is_prepared());
+        assert_eq!(block.prepare(&Order::Internal), 0);
+        assert!(block.is_prepared() && block.directory().is_none());
+    }
+    let of_a_comparator = Block::new(built(16, &entries[..1])).unwrap();
+    assert_eq!(of_a_comparator.prepare(&Order::Other(bytewise())), 0);
+}
+
+/// A step of a walk through a block of versions.
+#[derive(Debug, Clone)]
+enum Stride {
+    Seek(usize),
+    Last,
+    Next,
+    Prev,
+    NextNewest(u64),
+    PrevNewest(u64),
+    IsNewest(u64),
+}
+
+fn stride() -> impl Strategy<Value = Stride> {
+    prop_oneof![
+        1 => Just(Stride::Last),
+        2 => (0usize..60).prop_map(Stride::Seek),
+        2 => Just(Stride::Next),
+        2 => Just(Stride::Prev),
+        4 => (0u64..4).prop_map(Stride::NextNewest),
+        8 => (0u64..4).prop_map(Stride::PrevNewest),
+        4 => (0u64..4).prop_map(Stride::IsNewest),
+    ]
+}
+
+proptest! {
+    /// A step to the newest version of a key comes to the entry beside, if it is that; and may always stay.
+    #[test]
+    fn strides_like_an_ordered_list(
+        versions in versions(), restart_interval in 1usize..20, strides in prop::collection::vec(stride(), 0..100),
+    ) {
+        let versions = Vec::from_iter(versions);
+        let internal = |(user_key, number): &(Vec<u8>, std::cmp::Reverse<u64>)| {
+            InternalKey::new(user_key, number.0, Kind::Put).as_bytes().to_vec()
+        };
+        let entries: Entries = versions.iter().map(|v| (internal(v), v.0.clone())).collect();
+        let mut iter = BlockIter::new(Arc::new(Block::new(built(restart_interval, &entries)).unwrap()), Order::Internal);
+        let is_newest = |at: usize| at == 0 || versions[at - 1].0 != versions[at].0;
+        let shown = |most: u64| move |number: u64| number >> 8 <= most;
+        let mut at = None;
+        for stride in strides {
+            match (stride, at) {
+                (Stride::Last, _) => { iter.seek_to_last(); at = entries.len().checked_sub(1); }
+                (Stride::Seek(to), _) if to < entries.len() => { iter.seek(&entries[to].0); at = Some(to); }
+                (Stride::Next, Some(here)) => { iter.next(); at = Some(here + 1).filter(|&at| at < entries.len()); }
+                (Stride::Prev, Some(here)) => { iter.prev(); at = here.checked_sub(1); }
+                (Stride::NextNewest(most), at_before) => if iter.next_newest(shown(most)) {
+                    let next = at_before.unwrap() + 1;
+                    prop_assert!(is_newest(next) && versions[next].1.0 <= most);
+                    at = Some(next);
+                },
+                (Stride::PrevNewest(most), at_before) => if iter.prev_newest(shown(most)) {
+                    let before = at_before.unwrap() - 1;
+                    prop_assert!(is_newest(before) && is_newest(before + 1) && versions[before].1.0 <= most);
+                    at = Some(before);
+                },
+                (Stride::IsNewest(most), _) => if iter.is_newest(shown(most)) {
+                    prop_assert!(is_newest(at.unwrap()) && versions[at.unwrap()].1.0 <= most);
+                },
+                _ => continue,
+            }
+            prop_assert_eq!(iter.entry(), at.map(|at| (&entries[at].0[..], &entries[at].1[..])));
+        }
+        prop_assert_eq!(iter.flaw(), None);
+    }
+}
+
+/// Keys of one version each are what those steps are made for: only at the ends of a block they stay.
+#[test]
+fn strides_over_plain_keys_do_not_stay() {
+    let internal = |n: u32| InternalKey::new(format!("{n:06}").as_bytes(), 7, Kind::Put).as_bytes().to_vec();
+    let entries: Entries = (0..50).map(|n| (internal(90 + n), vec![1; 100])).collect();
+    let mut iter = BlockIter::new(Arc::new(Block::new(built(16, &entries)).unwrap()), Order::Internal);
+    iter.seek_to_first();
+    let forward = (0..).take_while(|_| iter.next_newest(|_| true)).count();
+    assert!(!iter.next_newest(|_| true) && !iter.prev_newest(|_| false) && iter.is_newest(|_| true));
+    let backward = (0..).take_while(|_| iter.prev_newest(|_| true)).count();
+    // What comes before the first entry, another block knows.
+    assert_eq!((forward, backward, iter.key()), (49, 48, &entries[1].0[..]));
+}
+
+/// Keys of more bytes than are remembered.
+#[test]
+fn backward_over_large_keys() {
+    let entries: Entries = (0..20u8).map(|n| ([&vec![n / 2; 30_000][..], &[n]].concat(), vec![n])).collect();
+    let contents = built(20, &entries);
+    let mut iter = iter(&contents).unwrap();
+    iter.seek_to_last();
+    for (key, value) in entries.iter().rev() {
+        assert_eq!((iter.key(), iter.value()), (&key[..], &value[..]));
+        iter.prev();
+    }
+    assert!(!iter.valid() && iter.flaw().is_none());
 }
 
 /// What a search may rely on, which no walk shows.

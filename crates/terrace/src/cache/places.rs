@@ -16,7 +16,7 @@
 
 use std::collections::VecDeque;
 
-use crate::sync::{Arc, ArcSwapOption, AtomicU64, Guard, Mutex, Ordering};
+use crate::sync::{Arc, ArcSwapOption, AtomicU64, AtomicUsize, Guard, Mutex, Ordering};
 
 /// A value that was found: it stays until this is dropped, whatever happens to its place.
 pub(crate) type Found<V> = Guard<Option<Arc<V>>>;
@@ -38,6 +38,8 @@ struct Place<V> {
     value: ArcSwapOption<V>,
     /// With a value: how often it was used, up to [`USES_MAX`]. Without one: when it was emptied, above that; or 0.
     mark: AtomicU64,
+    /// Of the value, if there is one. Read and written under the lock of the queues.
+    weight: AtomicUsize,
 }
 
 const USES_MAX: u64 = 3;
@@ -57,6 +59,7 @@ struct Queues<V> {
 struct Entry<V> {
     places: Arc<[Place<V>]>,
     at: usize,
+    /// When it came.
     weight: usize,
 }
 
@@ -81,7 +84,8 @@ impl<V> Store<V> {
 
     /// `count` empty places.
     pub(crate) fn places(self: &Arc<Self>, count: usize) -> Places<V> {
-        let place = |_| Place { value: ArcSwapOption::empty(), mark: AtomicU64::new(0) };
+        let place =
+            |_| Place { value: ArcSwapOption::empty(), mark: AtomicU64::new(0), weight: AtomicUsize::new(0) };
         let count = if self.capacity == 0 { 0 } else { count };
         Places { store: Arc::clone(self), places: (0..count).map(place).collect() }
     }
@@ -129,16 +133,28 @@ impl<V> Places<V> {
         if place.value.load().is_some() {
             return gone;
         }
-        while queues.weight + weight > self.store.capacity {
-            queues.turn(self.store.capacity / 10, &mut gone);
-        }
+        queues.make_room(weight, self.store.capacity, &mut gone);
         place.value.store(Some(Arc::clone(value)));
+        place.weight.store(weight, Ordering::Relaxed);
         let emptied = place.mark.load(Ordering::Relaxed).checked_sub(USES_MAX + 1);
         place.mark.store(0, Ordering::Relaxed);
         let recent = queues.main.len() as u64;
         let back_soon = emptied.is_some_and(|then| queues.emptied.saturating_sub(then) < recent);
         queues.push(Entry { places: Arc::clone(&self.places), at, weight }, back_soon);
         (queues.weight, queues.filled) = (queues.weight + weight, queues.filled + 1);
+        gone
+    }
+
+    /// The value in place `at` has become heavier by so much, and gives what had to go for that, which may be this value.
+    pub(crate) fn grow(&self, at: usize, by: usize) -> Vec<Arc<V>> {
+        let mut gone = Vec::new();
+        let mut queues = self.store.queues.lock();
+        // What is there now may be another value: it only seems heavier then, as long as it is there.
+        if let Some(place) = self.places.get(at).filter(|place| place.value.load().is_some()) {
+            place.weight.fetch_add(by, Ordering::Relaxed);
+            queues.weight += by;
+            queues.make_room(0, self.store.capacity, &mut gone);
+        }
         gone
     }
 }
@@ -150,7 +166,7 @@ impl<V> Drop for Places<V> {
         for place in &*self.places {
             if let Some(value) = place.value.load_full() {
                 place.value.store(None);
-                queues.weight -= (self.store.weigh)(&value);
+                queues.weight -= place.weight.load(Ordering::Relaxed);
                 queues.filled -= 1;
                 gone.push(value);
             }
@@ -172,6 +188,13 @@ impl<V> Queues<V> {
         }
     }
 
+    /// Empties places until so much more has room.
+    fn make_room(&mut self, weight: usize, capacity: usize, gone: &mut Vec<Arc<V>>) {
+        while self.weight + weight > capacity {
+            self.turn(capacity / 10, gone);
+        }
+    }
+
     /// Takes the next entry of the small queue, if that weighs more than `small_max`, else of the main queue: its place
     /// is emptied into `gone`, or it goes to the main queue.
     fn turn(&mut self, small_max: usize, gone: &mut Vec<Arc<V>>) {
@@ -189,7 +212,8 @@ impl<V> Queues<V> {
                 place.value.store(None);
                 self.emptied += 1;
                 place.mark.store(USES_MAX + 1 + self.emptied, Ordering::Relaxed);
-                (self.weight, self.filled) = (self.weight - entry.weight, self.filled - 1);
+                self.weight -= place.weight.load(Ordering::Relaxed);
+                self.filled -= 1;
                 gone.push(value);
             }
             uses => {
@@ -265,6 +289,23 @@ mod tests {
         let none = super::tests::store(0).places(8);
         none.fill(0, &Arc::new(0));
         assert!(none.get(0).is_none());
+    }
+
+    #[test]
+    fn what_becomes_heavier_needs_room() {
+        let store = store(30);
+        let places = store.places(5);
+        (0..3).for_each(|at| drop(places.fill(at, &Arc::new(10))));
+        assert!(places.get(2).is_some());
+        assert_eq!(places.grow(2, 5).len(), 1);
+        assert_eq!((filled(&places), store.weight()), (vec![1, 2], 25));
+        assert!(places.grow(0, 5).is_empty(), "it went meanwhile");
+        assert_eq!(places.grow(1, 50).len(), 1, "too heavy for any room");
+        assert_eq!((filled(&places), store.weight()), (vec![2], 15));
+        places.fill(1, &Arc::new(10));
+        places.grow(1, 7);
+        drop(places);
+        assert_eq!(store.weight(), 0);
     }
 
     #[test]

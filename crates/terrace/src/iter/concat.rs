@@ -1,5 +1,7 @@
 //! Tables that do not overlap, in key order, as one run. A table is opened when the walk comes to it.
 
+use terrace_format::block::BlockIter;
+
 use crate::error::{Error, Result};
 use crate::sync::Arc;
 use crate::tables::TableIter;
@@ -27,6 +29,12 @@ pub(crate) struct ConcatIter {
 impl ConcatIter {
     pub(crate) fn new(runs: Arc<dyn Runs>) -> ConcatIter {
         ConcatIter { runs, index: 0, iter: None, damage: None }
+    }
+
+    /// The walk over the block that it is in, to step within that.
+    #[inline]
+    pub(crate) fn block(&mut self) -> Option<&mut BlockIter> {
+        self.iter.as_mut()?.block()
     }
 
     fn note(&mut self, result: Result<()>) {

@@ -3,6 +3,7 @@
 //! Keys of equal rank come from the run that was given first. Most steps stay in the run of the last one: that is so if it
 //! is still before the runner-up, the best of the others, which stand where they stood.
 
+use terrace_format::block::BlockIter;
 use terrace_format::comparator::Comparator;
 use terrace_format::key::InternalComparator;
 use terrace_mutants::mutant;
@@ -21,7 +22,8 @@ enum Direction {
 
 /// A merge of runs.
 pub(crate) struct MergeIter {
-    comparator: InternalComparator,
+    /// Of the keys that it merges.
+    pub(super) comparator: InternalComparator,
     runs: Vec<Source>,
     current: Option<usize>,
     /// The best of the other valid runs.
@@ -32,6 +34,15 @@ pub(crate) struct MergeIter {
 impl MergeIter {
     pub(crate) fn new(comparator: InternalComparator, runs: Vec<Source>) -> MergeIter {
         MergeIter { comparator, runs, current: None, runner_up: None, direction: Direction::Forward }
+    }
+
+    /// The walk over the block that it is in, if there is one run only: steps within that need no choice.
+    #[inline]
+    pub(crate) fn only_block(&mut self) -> Option<&mut BlockIter> {
+        match &mut self.runs[..] {
+            [Source::Level(run)] => run.block(),
+            _ => None,
+        }
     }
 
     /// True if run `a` comes before run `b` in the direction given. Both are valid.

@@ -7,9 +7,14 @@
 //!
 //! Going forward, the merge stands *at* the version that is shown. Going backward, the newest version of a key comes
 //! last, so the merge stands *before* the key's versions, and key and value are held in copies.
+//!
+//! A settled database is one run, and nearly every key in it has one version. There a step within a block sees from what
+//! neighbours share that they are not versions of one key: nothing is compared or copied, and a step back, too, leaves
+//! the merge at the version that is shown. Wherever that is not certain nothing has moved, and the step is taken the long
+//! way.
 
 use terrace_format::comparator::{Bytewise, Comparator};
-use terrace_format::key::{self, InternalComparator, Kind, ParsedKey, Sequence};
+use terrace_format::key::{self, InternalComparator, Kind, ParsedKey, SeekKey, Sequence};
 
 use super::MergeIter;
 use crate::error::{Error, Result};
@@ -78,6 +83,7 @@ impl DbIterator {
     /// assert!(iter.valid());
     /// # Ok::<(), terrace::Error>(())
     /// ```
+    #[inline]
     pub fn valid(&self) -> bool {
         self.walk.valid
     }
@@ -152,6 +158,7 @@ impl DbIterator {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     #[allow(clippy::should_implement_trait)] // The field's name; for an `Iterator` there is `into_forward`.
+    #[inline]
     pub fn next(&mut self) {
         self.walk.next();
     }
@@ -170,6 +177,7 @@ impl DbIterator {
     /// assert_eq!(iter.key(), b"CH/Bern");
     /// # Ok::<(), terrace::Error>(())
     /// ```
+    #[inline]
     pub fn prev(&mut self) {
         self.walk.prev();
     }
@@ -187,6 +195,7 @@ impl DbIterator {
     /// assert_eq!(iter.key(), b"CH/Bern");
     /// # Ok::<(), terrace::Error>(())
     /// ```
+    #[inline]
     pub fn key(&self) -> &[u8] {
         self.walk.key()
     }
@@ -204,6 +213,7 @@ impl DbIterator {
     /// assert_eq!(iter.value(), b"46.95,7.45");
     /// # Ok::<(), terrace::Error>(())
     /// ```
+    #[inline]
     pub fn value(&self) -> &[u8] {
         self.walk.value()
     }
@@ -308,10 +318,13 @@ impl Iterator for Backward {
     }
 }
 
+/// Where the merge stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Direction {
-    Forward,
-    Backward,
+enum Stand {
+    /// At the version shown.
+    At,
+    /// Before all versions of the key shown, of which there are copies.
+    Before,
 }
 
 /// The bounds of a walk: keys from `lower` up to, but without, `upper`.
@@ -354,15 +367,13 @@ fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
 /// The walk of a [`DbIterator`].
 pub(crate) struct Visible {
     merge: MergeIter,
-    comparator: InternalComparator,
     sequence: Sequence,
     bounds: Bounds,
-    direction: Direction,
+    stand: Stand,
     valid: bool,
-    /// Backward: the key and value shown. Forward: scratch for the key whose versions are skipped.
+    /// Before: the key and value shown. At: scratch for the key whose versions are skipped.
     key: Vec<u8>,
     value: Vec<u8>,
-    target: Vec<u8>,
     damage: Option<Error>,
     /// True if the options made no sense: then nothing is ever shown.
     refused: bool,
@@ -380,14 +391,12 @@ impl Visible {
         let bounds = Bounds::new(options, &**comparator.user());
         let mut walk = Visible {
             merge,
-            comparator: comparator.clone(),
             sequence,
             bounds: Bounds::default(),
-            direction: Direction::Forward,
+            stand: Stand::At,
             valid: false,
             key: Vec::new(),
             value: Vec::new(),
-            target: Vec::new(),
             damage: None,
             refused: false,
             sampler: Sampler { owner: None, left: SAMPLE_PERIOD },
@@ -399,19 +408,21 @@ impl Visible {
         walk
     }
 
+    #[inline]
     pub(crate) fn key(&self) -> &[u8] {
-        match self.direction {
+        match self.stand {
             _ if !self.valid => &[],
-            Direction::Forward => key::user_key(self.merge.key()),
-            Direction::Backward => &self.key,
+            Stand::At => key::user_key(self.merge.key()),
+            Stand::Before => &self.key,
         }
     }
 
+    #[inline]
     pub(crate) fn value(&self) -> &[u8] {
-        match self.direction {
+        match self.stand {
             _ if !self.valid => &[],
-            Direction::Forward => self.merge.value(),
-            Direction::Backward => &self.value,
+            Stand::At => self.merge.value(),
+            Stand::Before => &self.value,
         }
     }
 
@@ -438,7 +449,7 @@ impl Visible {
         if !self.usable() {
             return;
         }
-        self.direction = Direction::Forward;
+        self.stand = Stand::At;
         match self.bounds.lower.take() {
             Some(lower) => {
                 self.seek_merge(&lower);
@@ -454,12 +465,12 @@ impl Visible {
             return;
         }
         match &self.bounds.lower {
-            Some(lower) if self.comparator.compare_user_keys(target, lower).is_lt() => {
+            Some(lower) if self.merge.comparator.compare_user_keys(target, lower).is_lt() => {
                 return self.seek_to_first();
             }
             _ => {}
         }
-        self.direction = Direction::Forward;
+        self.stand = Stand::At;
         self.seek_merge(target);
         self.find_forward(false);
     }
@@ -468,7 +479,7 @@ impl Visible {
         if !self.usable() {
             return;
         }
-        self.direction = Direction::Backward;
+        self.stand = Stand::Before;
         match self.bounds.upper.take() {
             Some(upper) => {
                 // The newest conceivable version of the bound itself: everything before it is below the bound.
@@ -481,38 +492,88 @@ impl Visible {
         self.find_backward();
     }
 
+    #[inline]
     pub(crate) fn next(&mut self) {
-        if !self.valid {
-            return;
+        if self.valid && !self.next_at_once() {
+            self.next_the_long_way();
         }
-        match self.direction {
-            Direction::Forward => {
+    }
+
+    #[inline]
+    pub(crate) fn prev(&mut self) {
+        if self.valid && !self.prev_at_once() {
+            self.prev_the_long_way();
+        }
+    }
+
+    /// To the next entry, if that is seen to be the next one to show. Else nothing has moved.
+    #[inline]
+    fn next_at_once(&mut self) -> bool {
+        if self.stand != Stand::At || !self.merge.comparator.is_bytewise() {
+            return false;
+        }
+        let Some(block) = self.merge.only_block() else { return false };
+        if !block.next_newest(|number| shows(number, self.sequence)) {
+            return false;
+        }
+        let (key, value) = (block.key(), block.value());
+        self.sampler.count(key, value);
+        self.valid = self.bounds.upper.as_ref().is_none_or(|upper| key::user_key(key) < &upper[..]);
+        true
+    }
+
+    /// As [`Visible::next_at_once`], to the entry before.
+    #[inline]
+    fn prev_at_once(&mut self) -> bool {
+        if !self.merge.comparator.is_bytewise() {
+            return false;
+        }
+        let Some(block) = self.merge.only_block() else { return false };
+        let shown = |number| shows(number, self.sequence);
+        let is_there = match self.stand {
+            Stand::At => block.prev_newest(shown),
+            Stand::Before => block.is_newest(shown),
+        };
+        if !is_there {
+            return false;
+        }
+        let (key, value) = (block.key(), block.value());
+        self.stand = Stand::At;
+        self.sampler.count(key, value);
+        self.valid = self.bounds.lower.as_ref().is_none_or(|lower| key::user_key(key) >= &lower[..]);
+        true
+    }
+
+    fn next_the_long_way(&mut self) {
+        match self.stand {
+            Stand::At => {
                 self.key.clear();
                 self.key.extend_from_slice(key::user_key(self.merge.key()));
                 self.merge.next();
             }
-            Direction::Backward => {
-                self.direction = Direction::Forward;
-                // The merge stands before the versions of the key shown; `key` already says which to skip.
+            Stand::Before => {
+                self.stand = Stand::At;
+                // `key` already says which versions to skip.
                 if self.merge.valid() { self.merge.next() } else { self.merge.seek_to_first() }
             }
         }
         self.find_forward(true);
     }
 
-    pub(crate) fn prev(&mut self) {
-        if !self.valid {
-            return;
-        }
-        if self.direction == Direction::Forward {
+    fn prev_the_long_way(&mut self) {
+        if self.stand == Stand::At {
             self.key.clear();
             self.key.extend_from_slice(key::user_key(self.merge.key()));
             while self.merge.valid()
-                && !self.comparator.compare_user_keys(key::user_key(self.merge.key()), &self.key).is_lt()
+                && !self
+                    .merge
+                    .comparator
+                    .compare_user_keys(key::user_key(self.merge.key()), &self.key)
+                    .is_lt()
             {
                 self.merge.prev();
             }
-            self.direction = Direction::Backward;
+            self.stand = Stand::Before;
         }
         self.find_backward();
     }
@@ -522,9 +583,7 @@ impl Visible {
     }
 
     fn seek_merge_at(&mut self, user_key: &[u8], sequence: Sequence) {
-        self.target.clear();
-        key::append(&mut self.target, user_key, sequence, Kind::SEEK);
-        self.merge.seek(&self.target);
+        self.merge.seek(SeekKey::new(user_key, sequence).as_bytes());
     }
 
     /// Forward to the first version to show; `skipping` leaves out versions of `self.key` and before.
@@ -533,13 +592,14 @@ impl Visible {
         while let Some((merge_key, value)) = self.merge.entry() {
             self.sampler.count(merge_key, value);
             if let Some(upper) = &self.bounds.upper
-                && self.comparator.compare_user_keys(key::user_key(merge_key), upper).is_ge()
+                && self.merge.comparator.compare_user_keys(key::user_key(merge_key), upper).is_ge()
             {
                 return;
             }
             match key::parse(merge_key) {
                 Ok(ParsedKey { user_key, sequence, kind }) if sequence <= self.sequence => {
-                    let hidden = skipping && self.comparator.compare_user_keys(user_key, &self.key).is_le();
+                    let hidden =
+                        skipping && self.merge.comparator.compare_user_keys(user_key, &self.key).is_le();
                     match kind {
                         _ if hidden => {}
                         Kind::Put => {
@@ -569,7 +629,7 @@ impl Visible {
             self.sampler.count(merge_key, value);
             match key::parse(merge_key) {
                 Ok(ParsedKey { user_key, sequence, kind }) if sequence <= self.sequence => {
-                    if shown && self.comparator.compare_user_keys(user_key, &self.key).is_lt() {
+                    if shown && self.merge.comparator.compare_user_keys(user_key, &self.key).is_lt() {
                         break;
                     }
                     if !shown
@@ -577,7 +637,7 @@ impl Visible {
                             .bounds
                             .lower
                             .as_ref()
-                            .is_some_and(|l| self.comparator.compare_user_keys(user_key, l).is_lt())
+                            .is_some_and(|l| self.merge.comparator.compare_user_keys(user_key, l).is_lt())
                     {
                         return;
                     }
@@ -603,6 +663,12 @@ impl Visible {
         let error = Error::corruption("database".as_ref(), None, format!("{flaw}, in the key '{key}'"));
         self.damage.get_or_insert(error);
     }
+}
+
+/// True if the version with this number behind its key is one to show at `sequence`, if it is the newest one.
+#[inline]
+fn shows(number: u64, sequence: Sequence) -> bool {
+    number >> 8 <= sequence && number as u8 == Kind::Put as u8
 }
 
 /// Tells the owner, if there is one, about an entry now and then.

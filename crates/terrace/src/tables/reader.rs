@@ -167,7 +167,7 @@ impl Table {
         read: BlockRead,
         same: impl FnOnce(&[u8]) -> bool,
     ) -> Result<Option<Hit>> {
-        let block = self.block(at, read)?;
+        let block = self.block_to_search(at, read)?;
         if let Order::Internal = self.context.order {
             match block.look_up(target).map_err(|flaw| self.block_flaw(at, &flaw))? {
                 Lookup::Found { trailer, value } => return Ok(Some(Hit { trailer, block, value })),
@@ -224,19 +224,42 @@ impl Table {
         self.index.handle(at, &self.path).map(|handle| handle.offset)
     }
 
+    /// Block `at`, to be searched.
+    #[inline]
+    fn block_to_search(&self, at: usize, read: BlockRead) -> Result<BlockRef> {
+        let (block, hit) = self.find_block(at, read)?;
+        if hit && !block.is_prepared() {
+            self.prepare(at, &block);
+        }
+        Ok(block)
+    }
+
+    /// A block that was wanted again is worth a directory. One that is read for a single search would be dearer with it.
+    #[cold]
+    fn prepare(&self, at: usize, block: &Block) {
+        let by = block.prepare(&self.context.order);
+        self.blocks.grow(at, by).into_iter().for_each(spare::give);
+    }
+
     fn block(&self, at: usize, read: BlockRead) -> Result<BlockRef> {
+        Ok(self.find_block(at, read)?.0)
+    }
+
+    /// Block `at`, and whether it was at hand.
+    fn find_block(&self, at: usize, read: BlockRead) -> Result<(BlockRef, bool)> {
         if let Some(block) = self.blocks.get(at, || self.offset(at))? {
             self.count(Event::BlockHit, read);
-            return Ok(block);
+            return Ok((block, true));
         }
         let handle = self.index.handle(at, &self.path)?;
         self.count(Event::BlockMiss, read);
         let block = fetch_into(&*self.file, &self.path, handle, spare::take())?;
-        let block = Arc::new(block.prepared(&self.context.order));
+        let grown = !self.blocks.may_grow() && read.fill_cache;
+        let block = Arc::new(if grown { block.prepared(&self.context.order) } else { block });
         if read.fill_cache {
             self.blocks.insert(at, handle.offset, &block).into_iter().for_each(spare::give);
         }
-        Ok(BlockRef::Shared(block))
+        Ok((BlockRef::Shared(block), false))
     }
 
     /// Counts for reads that want the cache; merges do not.
@@ -340,19 +363,36 @@ pub(crate) struct TableIter {
 }
 
 impl TableIter {
+    /// The walk over the block that it is in or was in last, to step within that.
+    #[inline]
+    pub(crate) fn block(&mut self) -> Option<&mut BlockIter> {
+        self.block.as_mut()
+    }
+
     fn note(&mut self, error: Error) {
         self.damage.get_or_insert(error);
     }
 
     /// Goes to block `at`, and there where `seek` says.
     fn enter(&mut self, at: usize, seek: impl FnOnce(&mut BlockIter)) {
+        self.enter_by(Table::block, at, seek);
+    }
+
+    /// As [`TableIter::enter`], with the block that `find` gives.
+    #[inline]
+    fn enter_by(
+        &mut self,
+        find: fn(&Table, usize, BlockRead) -> Result<BlockRef>,
+        at: usize,
+        seek: impl FnOnce(&mut BlockIter),
+    ) {
         self.leave();
         self.at = at;
         if at >= self.table.index.len() {
             return self.table.index.check_end(&self.table.path).unwrap_or_else(|error| self.note(error));
         }
         let table = &self.table;
-        match table.block(at, self.read) {
+        match find(table, at, self.read) {
             Ok(block) => {
                 let block = block.into_shared();
                 let entries = match &mut self.block {
@@ -422,7 +462,7 @@ impl InternalIterator for TableIter {
         if self.inside && at == self.at {
             self.block.iter_mut().for_each(|block| block.seek(target));
         } else {
-            self.enter(at, |block| block.seek(target));
+            self.enter_by(Table::block_to_search, at, |block| block.seek(target));
         }
         self.skip_forward();
     }

@@ -1,7 +1,7 @@
 //! Look-ups in the tables of a version.
 
 use terrace_format::edit::LEVELS;
-use terrace_format::key::{self, Kind};
+use terrace_format::key::{self, InternalKey, Kind};
 
 use super::{FileMeta, Version};
 use crate::error::{Error, Result};
@@ -43,18 +43,29 @@ impl Version {
         target: &'a [u8],
         user_key: &'a [u8],
     ) -> impl Iterator<Item = (usize, &'a Arc<FileMeta>)> {
-        let ends_before = move |file: &FileMeta| {
-            self.comparator.compare_user_keys(file.largest.user_key(), user_key).is_lt()
-        };
-        let unsorted = self.levels[0].iter().filter(move |file| !ends_before(file)).map(|file| (0, file));
-        let sorted = (1..LEVELS).filter(|&level| !self.levels[level].is_empty());
-        // That a file does not end before the key is known here.
-        let sorted = sorted.filter_map(move |level| {
-            self.levels[level].get(self.find(level, target)).map(|file| (level, file))
-        });
-        unsorted.chain(sorted).filter(move |(_, file)| {
-            self.comparator.compare_user_keys(file.smallest.user_key(), user_key).is_le()
-        })
+        let unsorted =
+            self.levels[0].iter().filter(move |file| self.may_have(file, user_key)).map(|file| (0, file));
+        let sorted = (1..LEVELS)
+            .filter_map(move |level| self.candidate(level, target, user_key).map(|file| (level, file)));
+        unsorted.chain(sorted)
+    }
+
+    /// True if `user_key` is between the ends of `file`.
+    fn may_have(&self, file: &FileMeta, user_key: &[u8]) -> bool {
+        let compare = |key: &InternalKey| self.comparator.compare_user_keys(key.user_key(), user_key);
+        compare(&file.smallest).is_le() && compare(&file.largest).is_ge()
+    }
+
+    /// The file of a sorted level that may hold a version of `user_key` at or behind `target`.
+    #[inline]
+    fn candidate(&self, level: usize, target: &[u8], user_key: &[u8]) -> Option<&Arc<FileMeta>> {
+        if self.levels[level].is_empty() {
+            return None;
+        }
+        // That it does not end before the key is known.
+        let file = self.levels[level].get(self.find(level, target))?;
+        let compare = |key: &InternalKey| self.comparator.compare_user_keys(key.user_key(), user_key);
+        compare(&file.smallest).is_le().then_some(file)
     }
 }
 
@@ -81,25 +92,36 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn run(&mut self) -> Result<Option<Hit>> {
+        let (version, user_key) = (self.version, self.user_key);
         let mut newest: Option<Hit> = None;
-        for (level, file) in self.version.candidates(self.target, self.user_key) {
-            if level > 0 && newest.is_some() {
-                break;
-            }
-            self.first.get_or_insert((level, file));
-            self.asked += 1;
-            match self.ask(file)? {
-                Some(found) if level > 0 => return Ok(Some(found)),
+        for file in version.levels[0].iter().filter(|file| version.may_have(file, user_key)) {
+            match self.ask(0, file)? {
                 Some(found) if newest.as_ref().is_none_or(|newest| newest.trailer < found.trailer) => {
                     newest = Some(found);
                 }
                 _ => {}
             }
         }
-        Ok(newest)
+        if newest.is_some() {
+            return Ok(newest);
+        }
+        for level in 1..LEVELS {
+            if let Some(file) = version.candidate(level, self.target, user_key)
+                && let Some(found) = self.ask(level, file)?
+            {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
     }
 
-    fn ask(&self, file: &FileMeta) -> Result<Option<Hit>> {
+    fn ask(&mut self, level: usize, file: &'a Arc<FileMeta>) -> Result<Option<Hit>> {
+        self.first.get_or_insert((level, file));
+        self.asked += 1;
+        self.look_in(file)
+    }
+
+    fn look_in(&self, file: &FileMeta) -> Result<Option<Hit>> {
         let comparator = &self.version.comparator;
         let same = |key: &[u8]| comparator.compare_user_keys(key::user_key(key), self.user_key).is_eq();
         let found = self.tables.read(file.table(), |table| table.get(self.target, self.read, same))?;

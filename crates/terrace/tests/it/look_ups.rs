@@ -72,6 +72,105 @@ fn as_an_ordered_map_has_it() {
     }
 }
 
+/// One run, in which most keys have one version and some have several: walks that turn, and sometimes jump, over it.
+#[test]
+fn walks_over_a_settled_database() {
+    for (seed, cache, memtable) in [(1, 20_000, false), (2, 1 << 20, false), (3, 1 << 20, true)] {
+        let env = Env { scheduler: Deterministic::new(1), ..Env::memory() };
+        let block_cache = Some(BlockCache::new(cache));
+        let options = Options { create_if_missing: true, env, block_cache, ..Options::default() };
+        let (db, random) = (Db::open("db", &options).unwrap(), SeededRandom::new(seed));
+        let (mut map, mut times) = (Map::new(), Vec::new());
+        for step in 0..1200u64 {
+            let key = key(random.below(600));
+            if random.below(8) == 0 {
+                db.delete(&key).unwrap();
+                map.remove(&key);
+            } else {
+                let value = vec![step as u8; random.below(200) as usize];
+                db.put(&key, &value).unwrap();
+                map.insert(key, value);
+            }
+            if step % 300 == 299 {
+                times.push((db.snapshot(), map.clone()));
+            }
+        }
+        db.compact_range(None, None).unwrap();
+        if memtable {
+            db.put(&key(1), b"later").unwrap();
+        }
+        for (snapshot, map) in &times {
+            for (lower, upper) in [(None, None), (Some(key(100)), Some(key(500)))] {
+                let (from, to) = (lower.clone().unwrap_or_default(), upper.clone().unwrap_or(vec![0xff]));
+                let options = ReadOptions {
+                    snapshot: Some(snapshot.clone()),
+                    lower_bound: lower,
+                    upper_bound: upper,
+                    ..ReadOptions::default()
+                };
+                walk(&db, &map.range(from..to).collect::<Vec<_>>(), &options, &random);
+            }
+        }
+    }
+}
+
+/// Both, with the same entries.
+#[track_caller]
+fn walk(db: &Db, entries: &[(&Vec<u8>, &Vec<u8>)], options: &ReadOptions, random: &SeededRandom) {
+    let mut iter = db.iter_with(options);
+    let mut at: Option<usize> = None;
+    let mut turn = 0;
+    for _ in 0..4000 {
+        match (random.below(100), at) {
+            (0, _) | (_, None) if random.below(2) == 0 => {
+                let target = key(random.below(600));
+                iter.seek(&target);
+                at = Some(entries.partition_point(|(key, _)| **key < target));
+            }
+            (0, _) | (_, None) if random.below(2) == 0 => {
+                iter.seek_to_first();
+                at = Some(0);
+            }
+            (0, _) | (_, None) => {
+                iter.seek_to_last();
+                at = entries.len().checked_sub(1);
+            }
+            (1..10, Some(_)) => turn = random.below(3),
+            (_, Some(here)) if turn > 0 => {
+                iter.next();
+                at = Some(here + 1);
+            }
+            (_, Some(here)) => {
+                iter.prev();
+                at = here.checked_sub(1);
+            }
+        }
+        at = at.filter(|&at| at < entries.len());
+        let found = iter.valid().then(|| (iter.key(), iter.value()));
+        assert_eq!(found, at.map(|at| (&entries[at].0[..], &entries[at].1[..])));
+    }
+    iter.status().unwrap();
+}
+
+#[test]
+fn the_cache_weighs_what_a_block_gets_when_it_is_wanted_again() {
+    let (env, cache) = (Env { scheduler: Deterministic::new(1), ..Env::memory() }, BlockCache::new(1 << 20));
+    let options =
+        Options { create_if_missing: true, env, block_cache: Some(cache.clone()), ..Options::default() };
+    let db = Db::open("db", &options).unwrap();
+    (0..20).for_each(|n| db.put(&key(n), &[7; 50]).unwrap());
+    db.flush().unwrap();
+    let weights = [(); 4].map(|()| {
+        assert_eq!(db.get(&key(3)).unwrap().as_deref(), Some(&[7; 50][..]));
+        cache.usage()
+    });
+    let [first, again, ..] = weights;
+    assert!(0 < first && first < again, "{weights:?}");
+    assert_eq!(weights[1..], [again; 3]);
+    drop(db);
+    assert_eq!(cache.usage(), 0);
+}
+
 #[test]
 fn a_pinned_value_outlives_its_key_its_block_and_its_database() {
     let db = small();
