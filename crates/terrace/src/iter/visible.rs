@@ -457,6 +457,7 @@ impl Visible {
             }
             None => self.merge.seek_to_first(),
         }
+        self.pass_over_disorder();
         self.find_forward(false);
     }
 
@@ -472,6 +473,7 @@ impl Visible {
         }
         self.stand = Stand::At;
         self.seek_merge(target);
+        self.pass_over_disorder();
         self.find_forward(false);
     }
 
@@ -490,6 +492,17 @@ impl Visible {
             None => self.merge.seek_to_last(),
         }
         self.find_backward();
+    }
+
+    /// Forward to the lower bound. A search in a damaged table may end before it, at keys that are in no order; a walk does
+    /// not come back to any.
+    fn pass_over_disorder(&mut self) {
+        let Some(lower) = &self.bounds.lower else { return };
+        while self.merge.valid()
+            && self.merge.comparator.compare_user_keys(key::user_key(self.merge.key()), lower).is_lt()
+        {
+            self.merge.next();
+        }
     }
 
     #[inline]
