@@ -39,7 +39,7 @@ pub struct BlockIter {
     shared: usize,
     /// The user key here is known to be above that of the entry before.
     above: bool,
-    flaw: Option<Flaw>,
+    flaw: Option<Box<Flaw>>,
     back: Back,
 }
 
@@ -215,7 +215,7 @@ impl BlockIter {
 
     /// The first damage that was met, if any. Places behind it may still be reached by a search.
     pub fn flaw(&self) -> Option<&Flaw> {
-        self.flaw.as_ref()
+        self.flaw.as_deref()
     }
 
     /// To the first entry.
@@ -452,7 +452,7 @@ impl BlockIter {
     #[cold]
     fn fail(&mut self, flaw: Flaw) {
         self.valid = false;
-        self.flaw.get_or_insert(flaw);
+        self.flaw.get_or_insert_with(|| Box::new(flaw));
     }
 }
 
