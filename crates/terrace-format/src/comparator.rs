@@ -1,5 +1,6 @@
 //! Orders of keys: LevelDB's bytewise order, the browser's, and a caller's own.
 
+use std::any::Any;
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ pub use idb::IndexedDb;
 /// Every method may be called from any thread at any time, always with the same answers: a database built under
 /// one order is unreadable under another, which is why the name is checked at open. Change the name when the order
 /// changes.
-pub trait Comparator: Send + Sync {
+pub trait Comparator: Any + Send + Sync {
     /// The name stored in the manifest. Names that begin with `leveldb.` are LevelDB's own.
     fn name(&self) -> &str;
 

@@ -9,6 +9,7 @@
 //!   heads    "0017/mai"        "0017/nam"        "0042/mai"        "1093/mai"       u64 each, big-endian
 //! ```
 
+use std::any::Any;
 use std::cmp::Ordering;
 use std::fmt;
 use std::ops::{Deref, Range};
@@ -41,6 +42,23 @@ impl Order {
         }
     }
 
+    /// As [`Order::compare`], for who knows already how many bytes `a` and `b` have in common from the start: `same`, as
+    /// [`common_prefix`] counts them.
+    #[inline]
+    pub fn compare_behind(&self, same: usize, a: &[u8], b: &[u8]) -> Ordering {
+        debug_assert_eq!(same, common_prefix(a, b));
+        match self {
+            Order::Bytes => a.get(same).cmp(&b.get(same)),
+            Order::Internal => {
+                let (x, y) = (key::user_key(a), key::user_key(b));
+                // What is the same may reach into the numbers behind the user keys.
+                let same = same.min(x.len()).min(y.len());
+                x.get(same).cmp(&y.get(same)).then_with(|| key::trailer(b).cmp(&key::trailer(a)))
+            }
+            Order::Other(comparator) => comparator.compare(a, b),
+        }
+    }
+
     /// The bytes of `key` that come first in the order, if bytes do.
     fn bytes<'a>(&self, key: &'a [u8]) -> Option<&'a [u8]> {
         match self {
@@ -62,9 +80,15 @@ impl fmt::Debug for Order {
 }
 
 impl From<Arc<dyn Comparator>> for Order {
-    /// Only the bytewise order goes by its name.
+    /// Only the bytewise order goes by its name; that of internal keys over it, by its type.
     fn from(comparator: Arc<dyn Comparator>) -> Order {
-        if comparator.name() == Bytewise.name() { Order::Bytes } else { Order::Other(comparator) }
+        if comparator.name() == Bytewise.name() {
+            return Order::Bytes;
+        }
+        match (&*comparator as &dyn Any).downcast_ref::<InternalComparator>() {
+            Some(internal) if internal.is_bytewise() => Order::Internal,
+            _ => Order::Other(comparator),
+        }
     }
 }
 
@@ -235,6 +259,29 @@ mod tests {
             let (a, b) = (a.as_bytes(), b.as_bytes());
             prop_assert_eq!(Order::from(&comparator).compare(a, b), comparator.compare(a, b));
         }
+
+        #[test]
+        fn what_is_the_same_need_not_be_compared(
+            a in few_bytes(), b in few_bytes(), older in 0u64..3, newer in 0u64..3,
+        ) {
+            let internal = InternalComparator::new(bytewise());
+            let (x, y) = (InternalKey::new(&a, older, Kind::Put), InternalKey::new(&b, newer, Kind::Delete));
+            for (a, b) in [(&a[..], &b[..]), (x.as_bytes(), y.as_bytes()), (&a[..], y.as_bytes())] {
+                let same = common_prefix(a, b);
+                for order in [Order::Bytes, Order::from(&internal), Order::Other(Arc::new(internal.clone()))] {
+                    prop_assert_eq!(order.compare_behind(same, a, b), order.compare(a, b), "{:?}", order);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn comparators_that_are_seen_through() {
+        let of = |comparator: Arc<dyn Comparator>| format!("{:?}", Order::from(comparator));
+        assert_eq!(of(bytewise()), "Bytes");
+        assert_eq!(of(Arc::new(InternalComparator::new(bytewise()))), "Internal");
+        let browser = InternalComparator::new(Arc::new(crate::comparator::IndexedDb));
+        assert_eq!(of(Arc::new(browser)), "leveldb.InternalKeyComparator");
     }
 
     #[test]

@@ -12,8 +12,8 @@ pub struct BlockBuilder {
     restart_interval: usize,
     buffer: Vec<u8>,
     restarts: Vec<u32>,
-    /// Entries since the last restart point.
-    run: usize,
+    /// Entries that may share before one has to be a restart point: 0 at first.
+    sharing: usize,
     last_key: Vec<u8>,
 }
 
@@ -21,17 +21,34 @@ impl BlockBuilder {
     /// Every `restart_interval`th key (1 or more) is stored whole.
     pub fn new(restart_interval: usize) -> BlockBuilder {
         debug_assert!(restart_interval >= 1);
-        BlockBuilder { restart_interval, buffer: Vec::new(), restarts: vec![0], run: 0, last_key: Vec::new() }
+        BlockBuilder {
+            restart_interval,
+            buffer: Vec::new(),
+            restarts: Vec::new(),
+            sharing: 0,
+            last_key: Vec::new(),
+        }
     }
 
     /// Appends an entry. `key` is above every earlier one.
     pub fn add(&mut self, key: &[u8], value: &[u8]) {
-        let shared = if self.run < self.restart_interval {
-            common_prefix(&self.last_key, key)
-        } else {
-            self.restarts.push(as_u32(self.buffer.len()));
-            self.run = 0;
-            0
+        self.add_sharing(common_prefix(&self.last_key, key), key, value);
+    }
+
+    /// As [`add`](BlockBuilder::add), for who knows already how many bytes `key` has in common with the last key.
+    #[inline]
+    pub fn add_sharing(&mut self, same: usize, key: &[u8], value: &[u8]) {
+        debug_assert_eq!(same, common_prefix(&self.last_key, key));
+        let shared = match self.sharing.checked_sub(1) {
+            Some(left) => {
+                self.sharing = left;
+                same
+            }
+            None => {
+                self.restarts.push(as_u32(self.buffer.len()));
+                self.sharing = self.restart_interval.saturating_sub(1);
+                0
+            }
         };
         let (rest, len) = (key.len() - shared, value.len());
         if shared | rest | len < 0x80 {
@@ -44,13 +61,15 @@ impl BlockBuilder {
         }
         self.buffer.extend_from_slice(&key[shared..]);
         self.buffer.extend_from_slice(value);
-        self.last_key.truncate(shared);
-        self.last_key.extend_from_slice(&key[shared..]);
-        self.run += 1;
+        self.last_key.truncate(same);
+        self.last_key.extend_from_slice(&key[same..]);
     }
 
     /// Completes the block and gives its bytes. Call [`reset`](BlockBuilder::reset) before anything else.
     pub fn finish(&mut self) -> &[u8] {
+        if self.restarts.is_empty() {
+            self.restarts.push(0); // LevelDB's blocks without entries have one, too
+        }
         for &restart in &self.restarts {
             put_fixed32(&mut self.buffer, restart);
         }
@@ -60,16 +79,26 @@ impl BlockBuilder {
 
     /// Begins another block in the same memory.
     pub fn reset(&mut self) {
+        self.go_on();
+        self.last_key.clear();
+    }
+
+    /// Begins the block behind this one in the same memory, and still knows the last key.
+    pub fn go_on(&mut self) {
         self.buffer.clear();
         self.restarts.clear();
-        self.restarts.push(0);
-        self.run = 0;
-        self.last_key.clear();
+        self.sharing = 0;
+    }
+
+    /// Every so many keys, from the next block on, one is stored whole.
+    pub fn set_restart_interval(&mut self, restart_interval: usize) {
+        debug_assert!(restart_interval >= 1 && self.is_empty());
+        self.restart_interval = restart_interval;
     }
 
     /// The bytes that [`finish`](BlockBuilder::finish) would give now.
     pub fn size_estimate(&self) -> usize {
-        self.buffer.len() + self.restarts.len() * U32 + U32
+        self.buffer.len() + self.restarts.len().max(1) * U32 + U32
     }
 
     /// True while no entry was added.
@@ -77,7 +106,7 @@ impl BlockBuilder {
         self.buffer.is_empty()
     }
 
-    /// The key added last; empty if there is none.
+    /// The key added last, since the last [`reset`](BlockBuilder::reset); empty if there is none.
     pub fn last_key(&self) -> &[u8] {
         &self.last_key
     }

@@ -83,6 +83,20 @@ fn reset_begins_anew() {
 }
 
 #[test]
+fn blocks_one_behind_the_other() {
+    let mut builder = BlockBuilder::new(2);
+    builder.add(b"apple", b"");
+    builder.finish();
+    builder.go_on();
+    assert!(builder.is_empty());
+    assert_eq!((builder.last_key(), builder.size_estimate()), (&b"apple"[..], 8));
+    builder.set_restart_interval(1);
+    builder.add(b"apricot", b"");
+    builder.add_sharing(4, b"aprils", b"");
+    assert_eq!(builder.finish(), block(b"\0\x07\0apricot\0\x06\0aprils", &[0, 10]));
+}
+
+#[test]
 fn empty_blocks() {
     for empty in [block(b"", &[]), block(b"", &[0]), block(FRUIT_BY_TWO, &[])] {
         check(&empty, "");

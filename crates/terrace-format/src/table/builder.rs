@@ -20,6 +20,7 @@ use crate::block::BlockBuilder;
 use crate::comparator::Comparator;
 use crate::compress::{self, Codec};
 use crate::filter_block::{FilterBlockBuilder, Filters};
+use crate::order::{Order, common_prefix};
 
 /// How a table is written.
 #[derive(Clone)]
@@ -42,18 +43,15 @@ pub struct TableOptions {
 /// is lost: what reached the file is unknown, and nothing may be added.
 pub struct TableBuilder<W> {
     options: TableOptions,
+    order: Order,
     blocks: BlockWriter<W>,
+    /// Goes on from block to block, so that it knows the last key of the table.
     data: BlockBuilder,
     index: BlockBuilder,
     filter: Option<FilterBlockBuilder>,
     /// The block written last, until its index entry is. The data block is empty meanwhile.
-    pending: Option<Pending>,
+    pending: Option<BlockHandle>,
     entries: u64,
-}
-
-struct Pending {
-    last_key: Vec<u8>,
-    handle: BlockHandle,
 }
 
 impl<W: Write> TableBuilder<W> {
@@ -70,22 +68,43 @@ impl<W: Write> TableBuilder<W> {
             filter,
             pending: None,
             entries: 0,
+            order: Arc::clone(&options.comparator).into(),
             options,
         }
     }
 
     /// Adds an entry. `key` is above every earlier one. Writes a block when that is full.
     pub fn add(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
-        debug_assert!(self.rises(key), "{:?} is not above the key before", key.escape_ascii().to_string());
-        let comparator = &self.options.comparator;
-        if let Some(Pending { mut last_key, handle }) = self.pending.take() {
-            comparator.shortest_separator(&mut last_key, key);
-            add_handle(&mut self.index, &last_key, handle);
+        let same = common_prefix(self.data.last_key(), key);
+        debug_assert!(
+            self.rises(same, key),
+            "{:?} is not above the key before",
+            key.escape_ascii().to_string()
+        );
+        self.append(same, key, value)
+    }
+
+    /// As [`TableBuilder::add`], if `key` is above every earlier one. Else nothing changes, and it says false.
+    pub fn add_above(&mut self, key: &[u8], value: &[u8]) -> io::Result<bool> {
+        let same = common_prefix(self.data.last_key(), key);
+        if !self.rises(same, key) {
+            return Ok(false);
+        }
+        self.append(same, key, value).map(|()| true)
+    }
+
+    /// Adds a key that has `same` bytes in common with the one before.
+    #[inline]
+    fn append(&mut self, same: usize, key: &[u8], value: &[u8]) -> io::Result<()> {
+        if let Some(handle) = self.pending.take() {
+            let mut separator = self.data.last_key().to_vec();
+            self.options.comparator.shortest_separator(&mut separator, key);
+            add_handle(&mut self.index, &separator, handle);
         }
         if let Some(filter) = &mut self.filter {
             filter.add(key);
         }
-        self.data.add(key, value);
+        self.data.add_sharing(same, key, value);
         self.entries += 1;
         if self.data.size_estimate() >= self.options.block_size {
             self.flush_block()?;
@@ -100,7 +119,7 @@ impl<W: Write> TableBuilder<W> {
         self.options.block_size = options.block_size;
         self.options.restart_interval = options.restart_interval;
         self.blocks.codec = options.codec;
-        self.data = BlockBuilder::new(options.restart_interval);
+        self.data.set_restart_interval(options.restart_interval);
         Ok(())
     }
 
@@ -109,9 +128,8 @@ impl<W: Write> TableBuilder<W> {
         if self.data.is_empty() {
             return Ok(());
         }
-        let handle = self.blocks.write(self.data.finish())?;
-        self.pending = Some(Pending { last_key: self.data.last_key().to_vec(), handle });
-        self.data.reset();
+        self.pending = Some(self.blocks.write(self.data.finish())?);
+        self.data.go_on();
         if let Some(filter) = &mut self.filter {
             filter.start_block(self.blocks.offset);
         }
@@ -122,12 +140,18 @@ impl<W: Write> TableBuilder<W> {
     pub fn finish(&mut self) -> io::Result<()> {
         self.flush_block()?;
         let metaindex = self.write_metaindex()?;
-        if let Some(Pending { mut last_key, handle }) = self.pending.take() {
-            self.options.comparator.short_successor(&mut last_key);
-            add_handle(&mut self.index, &last_key, handle);
+        if let Some(handle) = self.pending.take() {
+            let mut successor = self.data.last_key().to_vec();
+            self.options.comparator.short_successor(&mut successor);
+            add_handle(&mut self.index, &successor, handle);
         }
         let index = self.blocks.write(self.index.finish())?;
         self.blocks.append(&Footer { metaindex, index }.encode())
+    }
+
+    /// The key that was added last; none before the first.
+    pub fn last_key(&self) -> Option<&[u8]> {
+        (self.entries > 0).then(|| self.data.last_key())
     }
 
     /// How many entries were added.
@@ -161,13 +185,10 @@ impl<W: Write> TableBuilder<W> {
         self.blocks.write(metaindex.finish())
     }
 
-    fn rises(&self, key: &[u8]) -> bool {
-        let last = match &self.pending {
-            Some(pending) => &pending.last_key,
-            None if self.data.is_empty() => return true,
-            None => self.data.last_key(),
-        };
-        self.options.comparator.compare(last, key).is_lt()
+    /// True if `key`, which has `same` bytes in common with the one before, is above it.
+    #[inline]
+    fn rises(&self, same: usize, key: &[u8]) -> bool {
+        self.entries == 0 || self.order.compare_behind(same, self.data.last_key(), key).is_lt()
     }
 }
 

@@ -217,6 +217,68 @@ fn blocks_end_on_demand() {
     assert_eq!(blocks.iter().map(|(_, _, entries)| entries.len()).collect::<Vec<_>>(), [1, 1]);
 }
 
+/// What becomes of a table into which each of `keys` goes if it is above those before.
+#[track_caller]
+fn check_above(comparator: Arc<dyn Comparator>, block_size: usize, keys: &[&[u8]], expect: &[bool]) {
+    let mut builder = TableBuilder::new(TableOptions { comparator, ..options(block_size, 16) }, Vec::new());
+    assert_eq!(builder.last_key(), None);
+    let mut added = Vec::new();
+    for (key, expect) in keys.iter().zip(expect) {
+        assert_eq!(builder.add_above(key, b"").unwrap(), *expect, "{:?}", key.escape_ascii().to_string());
+        added.extend(expect.then(|| (key.to_vec(), Vec::new())));
+        assert_eq!(builder.last_key(), added.last().map(|(key, _)| &key[..]));
+    }
+    assert_eq!(builder.entries(), added.len() as u64);
+    builder.finish().unwrap();
+    assert_eq!(all(&builder.into_inner()).unwrap(), added);
+}
+
+#[test]
+fn only_keys_above_the_last() {
+    let internal =
+        |user: &str, sequence, kind| InternalKey::new(user.as_bytes(), sequence, kind).as_bytes().to_vec();
+    let versions = [
+        internal("", 5, Kind::Put),
+        internal("a", 5, Kind::Put),
+        internal("a", 6, Kind::Put),
+        internal("a", 5, Kind::Delete),
+        internal("a", 5, Kind::Delete),
+        internal("", 9, Kind::Put),
+        internal("a\0", 7, Kind::Put),
+        internal("a", 1, Kind::Put),
+        internal("b", 1, Kind::Put),
+        internal("ab", 1, Kind::Put),
+    ];
+    let versions: Vec<&[u8]> = versions.iter().map(Vec::as_slice).collect();
+    let expect_versions = [true, true, false, true, false, false, true, false, true, false];
+    let words: [&[u8]; 7] = [b"", b"", b"b", b"a", b"b", b"ba", b"b\xff"];
+    let expect_words = [true, false, true, false, false, true, true];
+    // With blocks of one entry each, too: the last key is then of the block before.
+    for block_size in [1, 4096] {
+        check_above(bytewise(), block_size, &words, &expect_words);
+        let order = Arc::new(InternalComparator::new(bytewise()));
+        check_above(order, block_size, &versions, &expect_versions);
+        check_above(
+            Arc::new(Falling),
+            block_size,
+            &[b"b", b"c", b"a", b"a", b""],
+            &[true, false, true, false, true],
+        );
+    }
+}
+
+struct Falling;
+
+impl Comparator for Falling {
+    fn name(&self) -> &str {
+        "test.Falling"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+        b.cmp(a)
+    }
+}
+
 #[test]
 #[cfg(debug_assertions)]
 #[should_panic(expected = "is not above the key before")]

@@ -24,11 +24,9 @@ pub(crate) fn flush(
     let mut table = TableWriter::create(env, directory, number, options)?;
     let mut entries = memtable.iter();
     entries.seek_to_first();
-    while entries.valid() {
+    while let Some((key, value)) = entries.entry() {
         // A log that somebody damaged may hold one write twice; the later stands first.
-        if !table.has_last(entries.key())
-            && let Err(error) = table.add(entries.key(), entries.value())
-        {
+        if let Err(error) = table.add_once(key, value) {
             table.abandon();
             return Err(error);
         }

@@ -13,6 +13,8 @@
 //! Most matches are decided by the heads: the eight bytes of the user key behind what all keys share. Of keys that are
 //! the same, that of the run that was given first comes first.
 
+use std::hint::select_unpredictable;
+
 use terrace_format::comparator::Comparator;
 use terrace_format::key::{self, InternalComparator};
 
@@ -24,16 +26,18 @@ pub(super) struct Merged<R> {
     comparator: InternalComparator,
     /// How many bytes of a key its head passes over.
     prefix: usize,
-    runs: Vec<Run<R>>,
+    runs: Vec<R>,
     /// Node i has the children 2i and 2i + 1; run r stands below, as node r + the number of runs.
-    losers: Vec<usize>,
-    winner: usize,
+    losers: Vec<Player>,
+    winner: Player,
 }
 
-struct Run<R> {
-    entries: R,
-    /// None behind the last entry.
-    head: Option<u64>,
+/// A run in its matches.
+#[derive(Clone, Copy)]
+struct Player {
+    /// Of the key that it stands at; behind the last entry the greatest there is, which a key may have, too.
+    head: u64,
+    run: usize,
 }
 
 impl<R: InternalIterator> Merged<R> {
@@ -45,46 +49,37 @@ impl<R: InternalIterator> Merged<R> {
         prefix: usize,
         from: Option<&[u8]>,
     ) -> Merged<R> {
-        let runs: Vec<_> = runs.into_iter().map(|entries| Run { entries, head: None }).collect();
-        let losers = vec![0; runs.len()];
-        let mut merged = Merged { comparator, prefix, runs, losers, winner: 0 };
-        for run in 0..merged.runs.len() {
-            let entries = &mut merged.runs[run].entries;
-            match from {
-                Some(from) => entries.seek(from),
-                None => entries.seek_to_first(),
-            }
-            merged.read_head(run);
+        let nobody = Player { head: u64::MAX, run: 0 };
+        let losers = vec![nobody; runs.len()];
+        let mut merged = Merged { comparator, prefix, runs, losers, winner: nobody };
+        merged.runs.iter_mut().for_each(|run| match from {
+            Some(from) => run.seek(from),
+            None => run.seek_to_first(),
+        });
+        if !merged.runs.is_empty() {
+            merged.winner = merged.play(1);
         }
-        merged.winner = merged.play(1);
         merged
     }
 
-    /// True if it stands at an entry.
-    pub(super) fn valid(&self) -> bool {
-        self.runs.get(self.winner).is_some_and(|run| run.head.is_some())
-    }
-
-    /// Only at an entry.
-    pub(super) fn key(&self) -> &[u8] {
-        self.runs[self.winner].entries.key()
-    }
-
-    /// Only at an entry.
-    pub(super) fn value(&self) -> &[u8] {
-        self.runs[self.winner].entries.value()
+    /// The key and the value here, if there is a here.
+    #[inline]
+    pub(super) fn entry(&self) -> Option<(&[u8], &[u8])> {
+        self.runs.get(self.winner.run)?.entry()
     }
 
     /// To the entry behind. Only at an entry.
     pub(super) fn next(&mut self) {
-        self.runs[self.winner].entries.next();
-        self.read_head(self.winner);
-        let mut winner = self.winner;
-        let mut node = (winner + self.runs.len()) / 2;
+        let run = self.winner.run;
+        self.runs[run].next();
+        let mut winner = self.player(run);
+        let mut node = (run + self.runs.len()) / 2;
         while node > 0 {
-            if self.precedes(self.losers[node], winner) {
-                std::mem::swap(&mut self.losers[node], &mut winner);
-            }
+            let loser = self.losers[node];
+            // As good as random: a branch would be taken wrong every other time.
+            let other_wins = self.precedes(loser, winner);
+            self.losers[node] = select_unpredictable(other_wins, winner, loser);
+            winner = select_unpredictable(other_wins, loser, winner);
             node /= 2;
         }
         self.winner = winner;
@@ -92,13 +87,13 @@ impl<R: InternalIterator> Merged<R> {
 
     /// The first damage met so far.
     pub(super) fn status(&self) -> Result<()> {
-        self.runs.iter().try_for_each(|run| run.entries.status())
+        self.runs.iter().try_for_each(R::status)
     }
 
     /// Plays every match below `node`, and says who won.
-    fn play(&mut self, node: usize) -> usize {
+    fn play(&mut self, node: usize) -> Player {
         if node >= self.runs.len() {
-            return node - self.runs.len();
+            return self.player(node - self.runs.len());
         }
         let (a, b) = (self.play(2 * node), self.play(2 * node + 1));
         let (winner, loser) = if self.precedes(a, b) { (a, b) } else { (b, a) };
@@ -106,26 +101,29 @@ impl<R: InternalIterator> Merged<R> {
         winner
     }
 
-    fn precedes(&self, a: usize, b: usize) -> bool {
-        match (self.runs[a].head, self.runs[b].head) {
-            (Some(x), Some(y)) if x != y => x < y,
-            (Some(_), Some(_)) => {
-                let (x, y) = (self.runs[a].entries.key(), self.runs[b].entries.key());
-                self.comparator.compare(x, y).then(a.cmp(&b)).is_lt()
-            }
+    #[inline]
+    fn precedes(&self, a: Player, b: Player) -> bool {
+        if a.head == b.head { self.precedes_by_key(a.run, b.run) } else { a.head < b.head }
+    }
+
+    /// Who is at an entry is before who is not.
+    #[inline(never)]
+    fn precedes_by_key(&self, a: usize, b: usize) -> bool {
+        match (self.runs[a].entry(), self.runs[b].entry()) {
+            (Some((x, _)), Some((y, _))) => self.comparator.compare(x, y).then(a.cmp(&b)).is_lt(),
             (x, y) => x.is_some() && y.is_none(),
         }
     }
 
-    fn read_head(&mut self, run: usize) {
-        let Run { entries, head } = &mut self.runs[run];
-        *head = match (entries.valid(), self.comparator.is_bytewise()) {
-            (false, _) => None,
-            (true, false) => Some(0),
-            (true, true) => {
-                Some(head_of(key::user_key(entries.key()).get(self.prefix..).unwrap_or_default()))
-            }
+    /// `run` as it stands.
+    #[inline]
+    fn player(&self, run: usize) -> Player {
+        let head = match self.runs[run].entry() {
+            None => u64::MAX,
+            Some(_) if !self.comparator.is_bytewise() => 0,
+            Some((key, _)) => head_of(key::user_key(key).get(self.prefix..).unwrap_or_default()),
         };
+        Player { head, run }
     }
 }
 
@@ -200,9 +198,8 @@ mod tests {
         let runs = runs.iter().enumerate().map(run).collect();
         let mut merged = Merged::new(InternalComparator::new(order), runs, prefix, None);
         let mut text = Vec::new();
-        while merged.valid() {
-            let (user, run) = (key::user_key(merged.key()), merged.value());
-            let sequence = key::trailer(merged.key()) >> 8;
+        while let Some((key, run)) = merged.entry() {
+            let (user, sequence) = (key::user_key(key), key::trailer(key) >> 8);
             text.push(format!("{}@{sequence}:{}", user.escape_ascii(), run.escape_ascii()));
             merged.next();
         }
@@ -237,6 +234,24 @@ mod tests {
             &["aa@1 aabcdefghi@1 aabcdefghk@1", "aabcdefghj@1 aac@1"],
             "aa@1:0 aabcdefghi@1:0 aabcdefghj@1:1 aabcdefghk@1:0 aac@1:1",
         );
+    }
+
+    #[test]
+    fn keys_whose_heads_are_the_greatest_and_runs_that_ended() {
+        let run = |user: &[u8], number: usize| {
+            Words(vec![InternalKey::new(user, 1, Kind::Put)], usize::MAX, number.to_string())
+        };
+        for (first, second) in [(0, 1), (1, 0)] {
+            let keys = [[0xff; 8].as_slice(), [0xff; 9].as_slice()];
+            let runs =
+                vec![Words(Vec::new(), 0, String::new()), run(keys[first], first), run(keys[second], second)];
+            let mut merged = Merged::new(InternalComparator::new(bytewise()), runs, 0, None);
+            for number in ["0", "1"] {
+                assert_eq!(merged.entry().unwrap().1, number.as_bytes());
+                merged.next();
+            }
+            assert!(merged.entry().is_none());
+        }
     }
 
     #[test]

@@ -106,14 +106,12 @@ impl Merge<'_> {
         let begin = begin.as_ref().map(InternalKey::as_bytes);
         let mut input = Merged::new(comparator.clone(), self.sources(), self.shared_prefix(), begin);
         let mut fate = Fate::new(comparator, self.environment.oldest_reader);
-        for count in 0usize.. {
-            if !input.valid() {
-                break;
-            }
-            if count % CANCEL_PERIOD == 0 && (self.environment.cancelled)() {
+        let mut count = 0usize;
+        while let Some((key, value)) = input.entry() {
+            if count.is_multiple_of(CANCEL_PERIOD) && (self.environment.cancelled)() {
                 return Err(Error::NotSupported("a merge in a database that is being closed".into()));
             }
-            let (key, value) = (input.key(), input.value());
+            count += 1;
             if self.is_behind(key) {
                 break;
             }
@@ -204,7 +202,7 @@ enum Verdict {
 struct Fate {
     comparator: InternalComparator,
     oldest_reader: Sequence,
-    key: Vec<u8>,
+    user_key: Vec<u8>,
     /// The version before, of the same user key.
     newer: Option<Sequence>,
     any: bool,
@@ -214,7 +212,7 @@ struct Fate {
 
 impl Fate {
     fn new(comparator: InternalComparator, oldest_reader: Sequence) -> Fate {
-        Fate { comparator, oldest_reader, key: Vec::new(), newer: None, any: false, first_version: true }
+        Fate { comparator, oldest_reader, user_key: Vec::new(), newer: None, any: false, first_version: true }
     }
 
     fn of(&mut self, internal: &[u8]) -> Result<Verdict> {
@@ -222,8 +220,7 @@ impl Fate {
             let what = format!("{flaw}, in the key '{}'", internal.escape_ascii());
             Error::corruption("merge".as_ref(), None, what)
         })?;
-        let same =
-            self.any && self.comparator.compare_user_keys(parsed.user_key, key::user_key(&self.key)).is_eq();
+        let same = self.any && self.comparator.compare_user_keys(parsed.user_key, &self.user_key).is_eq();
         let newer = if same { self.newer } else { None };
         let verdict = match newer {
             // Seen by the oldest reader, so that no reader needs an older one.
@@ -238,8 +235,10 @@ impl Fate {
         self.first_version = !same;
         self.newer = Some(parsed.sequence);
         self.any = true;
-        self.key.clear();
-        self.key.extend_from_slice(internal);
+        if !same {
+            self.user_key.clear();
+            self.user_key.extend_from_slice(parsed.user_key);
+        }
         Ok(verdict)
     }
 }

@@ -18,10 +18,8 @@ pub(crate) struct TableWriter {
     env: Env,
     path: PathBuf,
     number: u64,
-    options: TableOptions,
     builder: TableBuilder<Writing>,
     smallest: Option<Vec<u8>>,
-    last: Vec<u8>,
 }
 
 impl TableWriter {
@@ -34,35 +32,40 @@ impl TableWriter {
     ) -> Result<TableWriter> {
         let path = directory.join(FileName::Table(number).to_string());
         let builder = TableBuilder::new(options.clone(), Writing(env.fs.create(&path)?));
-        let (env, options) = (env.clone(), options.clone());
-        Ok(TableWriter { env, path, number, options, builder, smallest: None, last: Vec::new() })
+        Ok(TableWriter { env: env.clone(), path, number, builder, smallest: None })
     }
 
     /// Adds an entry. Keys must rise: that is checked, because a table out of order would hide what it holds.
     pub(crate) fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        if self.add_above(key, value)? { Ok(()) } else { Err(self.falls(key)) }
+    }
+
+    /// As [`TableWriter::add`], but passes over the key that was added last.
+    pub(crate) fn add_once(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        if self.add_above(key, value)? || self.builder.last_key() == Some(key) {
+            Ok(())
+        } else {
+            Err(self.falls(key))
+        }
+    }
+
+    /// Adds an entry, or says false if its key is not above the last one.
+    fn add_above(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
         if self.smallest.is_none() {
             self.smallest = Some(key.to_vec());
-        } else if self.options.comparator.compare(&self.last, key).is_ge() {
-            let (last, key) = (self.last.escape_ascii(), key.escape_ascii());
-            return Err(Error::corruption(
-                &self.path,
-                None,
-                format!("key '{key}' behind '{last}', expected rising keys"),
-            ));
         }
-        self.last.clear();
-        self.last.extend_from_slice(key);
-        self.builder.add(key, value).map_err(|error| file_error(&self.path, error))
+        self.builder.add_above(key, value).map_err(|error| file_error(&self.path, error))
+    }
+
+    #[cold]
+    fn falls(&self, key: &[u8]) -> Error {
+        let (last, key) = (self.builder.last_key().unwrap_or_default().escape_ascii(), key.escape_ascii());
+        Error::corruption(&self.path, None, format!("key '{key}' behind '{last}', expected rising keys"))
     }
 
     /// About how large the file is by now, in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.builder.size_estimate()
-    }
-
-    /// True if `key` was added last.
-    pub(crate) fn has_last(&self, key: &[u8]) -> bool {
-        self.smallest.is_some() && self.last == key
     }
 
     /// Writes the rest and makes the contents durable; the name is the manifest's business. None, and no file, if
@@ -81,13 +84,14 @@ impl TableWriter {
     fn write_rest(mut self, smallest: &[u8]) -> Result<NewFile> {
         self.builder.finish().map_err(|error| file_error(&self.path, error))?;
         let size = self.builder.file_size();
+        let largest = self.builder.last_key().unwrap_or_default().to_vec();
         let mut file = self.builder.into_inner().0;
         if !mutant!(TableNotSynced) {
             file.sync()?;
         }
         file.close()?;
         let key = |bytes: &[u8]| InternalKey::decode(bytes).map_err(|flaw| Error::flaw(&self.path, &flaw));
-        Ok(NewFile { number: self.number, size, smallest: key(smallest)?, largest: key(&self.last)? })
+        Ok(NewFile { number: self.number, size, smallest: key(smallest)?, largest: key(&largest)? })
     }
 
     /// Removes the file.
