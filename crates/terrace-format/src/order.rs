@@ -106,6 +106,9 @@ pub struct Heads {
     heads: Few<u64, 4>,
 }
 
+/// So many heads are looked at one and all.
+const FEW: usize = 64;
+
 /// Some values: up to `N` in place, so that who has this at hand has them, or more in memory of their own.
 #[derive(Debug)]
 enum Few<T, const N: usize> {
@@ -172,8 +175,13 @@ impl Heads {
             Ordering::Less => 0,
             Ordering::Greater => self.heads.len(),
             Ordering::Equal => {
-                let head = head(&target[shared..]);
-                self.heads.partition_point(|&h| h < head)
+                let (heads, head) = (&self.heads[..], head(&target[shared..]));
+                if heads.len() > FEW {
+                    return heads.partition_point(|&h| h < head);
+                }
+                // Loads that do not wait for one another: of a block that is not in the processor's caches a binary search
+                // would miss one line after the other.
+                heads.iter().map(|&h| usize::from(h < head)).sum()
             }
         }
     }

@@ -6,10 +6,10 @@
 //!   places    0      31     54     77                     u16 each
 //! ```
 //!
-//! A search is a binary one in the heads, and then looks at the entries that have the head of its target: one of them,
-//! nearly always. It may begin there in the middle of an interval, because the entry before has a lesser head than the
-//! target and than the entry: what these two share then stands within the prefix and the bytes of a head, and the target,
-//! which is between them, has it too.
+//! A search goes over the heads, and then looks at the entries that have the head of its target: one of them, nearly
+//! always. It may begin there in the middle of an interval, because the entry before has a lesser head than the target
+//! and than the entry: what these two share then stands within the prefix and the bytes of a head, and the target, which
+//! is between them, has it too.
 
 use super::Block;
 use super::iter::decode;
