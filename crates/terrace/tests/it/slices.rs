@@ -99,10 +99,11 @@ impl Comparator for Mortal {
     }
 }
 
-/// Whichever thread it hits: the merge fails, nobody waits for ever, and what was written is there.
+/// Whichever thread it hits: the merge fails, nobody waits for ever, and what was written is there. It compares each of
+/// 12,000 keys at least once, however much was merged before.
 #[test]
 fn a_slice_that_panics_ends_the_merge() {
-    for lives in [20_000, 30_000, 60_000] {
+    for lives in [2_000, 5_000, 10_000] {
         let (options, lines) = options();
         let mortal = Arc::new(Mortal(AtomicU32::new(0)));
         let options = Options { comparator: Arc::clone(&mortal) as Arc<dyn Comparator>, ..options };
@@ -146,7 +147,9 @@ fn a_slice_that_fails_leaves_no_table() {
     let db = Db::open("db", &options).unwrap();
     let error = db.compact_range(None, None).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
-    let live = db.property("leveldb.sstables").unwrap();
+    // A flush beside it may just be making a table.
+    let _ = db.close();
+    let live = Db::open_read_only("db", &options).unwrap().property("leveldb.sstables").unwrap();
     for name in tables() {
         let number = name.to_string_lossy().trim_end_matches(".ldb").trim_start_matches('0').to_owned();
         assert!(live.contains(&format!(" {number}:")), "{name:?} is in no level:\n{live}");
