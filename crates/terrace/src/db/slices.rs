@@ -14,7 +14,7 @@ use terrace_env::Lane;
 use terrace_format::key::Sequence;
 
 use super::Engine;
-use super::unwinding::Unwinding;
+use super::unwinding::{Unwinding, panicked};
 use crate::compaction::{self, Environment, Job, Outcome, Reason, Slice};
 use crate::error::{Error, Result};
 use crate::sync::{Arc, AtomicBool, Condvar, Mutex, Ordering, Weak};
@@ -120,9 +120,7 @@ impl Drop for Taken<'_> {
     fn drop(&mut self) {
         // Before anybody can learn that it is done.
         self.work = None;
-        let outcome = self.outcome.take().unwrap_or_else(|| {
-            Err(Error::InvalidArgument("a comparator, filter or logger that panics".into()))
-        });
+        let outcome = self.outcome.take().unwrap_or_else(|| Err(panicked()));
         let mut progress = self.shared.progress.lock();
         progress.running -= 1;
         match outcome {

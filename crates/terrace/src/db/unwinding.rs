@@ -23,8 +23,13 @@ impl Unwinding<'_> {
     #[cold]
     fn end(&self) {
         (self.clear)(&mut self.engine.state.lock());
-        self.engine.refuse(&Error::InvalidArgument("a comparator, filter or logger that panics".into()));
+        self.engine.refuse(&panicked());
     }
+}
+
+/// What is told to those who waited for it.
+pub(super) fn panicked() -> Error {
+    Error::InvalidArgument("a comparator, filter or logger that panics".into())
 }
 
 impl Drop for Unwinding<'_> {
