@@ -13,7 +13,7 @@
 //! things keep it short. What only looks, and fits, is taken at once, since that takes nothing from anybody. And a set
 //! of operations that once led to some contents and no further is not tried again (Lowe).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Display};
 
 /// A key, by its number.
@@ -98,6 +98,8 @@ impl Operation {
 struct Search<'a> {
     /// By the time they began.
     operations: Vec<&'a Operation>,
+    /// Of each, the writes that it took effect behind.
+    behind: Vec<Vec<usize>>,
     /// Those that stand in the order so far, a bit each.
     taken: Vec<u64>,
     left: usize,
@@ -121,7 +123,8 @@ impl<'a> Search<'a> {
         operations.sort_by_key(|operation| operation.from);
         let taken = vec![0; operations.len().div_ceil(64)];
         let (left, contents) = (operations.len(), vec![None; keys]);
-        Search { operations, taken, left, contents, dead: HashSet::new(), patience, farthest: None }
+        let behind = writes_behind(&operations);
+        Search { operations, behind, taken, left, contents, dead: HashSet::new(), patience, farthest: None }
     }
 
     /// True if the operations that are left can be put in order.
@@ -182,28 +185,36 @@ impl<'a> Search<'a> {
 
     /// The operations that may come next: no other that is left ended before they began.
     fn next(&self) -> Vec<usize> {
-        let left = || (0..self.operations.len()).filter(|&at| !self.is_taken(at));
         let (mut end, mut end_of_writes) = (u64::MAX, u64::MAX);
-        for operation in left().map(|at| self.operations[at]) {
+        let mut begun = Vec::new();
+        for at in self.left() {
+            let operation = self.operations[at];
+            // Nor did any behind it begin, or end, before that.
+            if operation.from >= end {
+                break;
+            }
+            begun.push(at);
             match operation.what {
                 What::Left(_) => end_of_writes = end_of_writes.min(operation.to),
                 _ => end = end.min(operation.to),
             }
         }
-        let may_be_next = |operation: &Operation| match operation.what {
-            What::Put(_) => operation.from < end_of_writes,
+        let may_be_next = |at: usize| match self.operations[at].what {
+            What::Put(_) => self.operations[at].from < end_of_writes,
             What::Erased(_) => true,
-            _ => operation.behind.iter().all(|&value| self.is_written(value)),
+            _ => self.behind[at].iter().all(|&write| self.is_taken(write)),
         };
-        left()
-            .take_while(|&at| self.operations[at].from < end)
-            .filter(|&at| may_be_next(self.operations[at]))
-            .collect()
+        begun.retain(|&at| self.operations[at].from < end && may_be_next(at));
+        begun
     }
 
-    fn is_written(&self, value: u32) -> bool {
-        let writes = |operation: &Operation| matches!(&operation.what, What::Put(values) if values.iter().any(|(_, v)| *v == Some(value)));
-        (0..self.operations.len()).all(|at| self.is_taken(at) || !writes(self.operations[at]))
+    /// Those that are not in the order yet.
+    fn left(&self) -> impl Iterator<Item = usize> {
+        let words = self.taken.iter().enumerate().filter(|(_, taken)| **taken != u64::MAX);
+        let places = words.flat_map(|(word, &taken)| {
+            (0..64).filter(move |bit| taken >> bit & 1 == 0).map(move |bit| 64 * word + bit)
+        });
+        places.take_while(|&at| at < self.operations.len())
     }
 
     fn is_taken(&self, at: usize) -> bool {
@@ -226,6 +237,21 @@ impl<'a> Search<'a> {
             self.farthest = Some(Point { left: self.left, contents: self.contents.clone(), stuck });
         }
     }
+}
+
+/// Of each operation, the places of the writes that it took effect behind.
+fn writes_behind(operations: &[&Operation]) -> Vec<Vec<usize>> {
+    let mut writes = HashMap::<u32, Vec<usize>>::new();
+    for (at, operation) in operations.iter().enumerate() {
+        if let What::Put(values) = &operation.what {
+            values
+                .iter()
+                .filter_map(|(_, value)| *value)
+                .for_each(|value| writes.entry(value).or_default().push(at));
+        }
+    }
+    let of_value = |value: &u32| writes.get(value).into_iter().flatten().copied();
+    operations.iter().map(|operation| operation.behind.iter().flat_map(of_value).collect()).collect()
 }
 
 impl Display for Operation {
