@@ -111,14 +111,14 @@ const FEW: usize = 64;
 
 /// Some values: up to `N` in place, so that who has this at hand has them, or more in memory of their own.
 #[derive(Debug)]
-enum Few<T, const N: usize> {
+pub(crate) enum Few<T, const N: usize> {
     /// How many of the array count.
     Here(u8, [T; N]),
     There(Box<[T]>),
 }
 
 impl<T: Copy + Default, const N: usize> Few<T, N> {
-    fn new(values: impl Iterator<Item = T> + Clone) -> Few<T, N> {
+    pub(crate) fn new(values: impl Iterator<Item = T> + Clone) -> Few<T, N> {
         let mut here = [T::default(); N];
         let mut len = 0;
         for value in values.clone() {
@@ -148,6 +148,26 @@ impl<T, const N: usize> Deref for Few<T, N> {
     }
 }
 
+/// Of sorted keys that begin with `prefix`, of which `heads` are the [`head`]s of what follows it: the first that is not below
+/// `target`, as far as heads tell; their number if there is none.
+#[inline]
+pub(crate) fn first_like(prefix: &[u8], heads: &[u64], target: &[u8]) -> usize {
+    let shared = target.len().min(prefix.len());
+    match target[..shared].cmp(prefix) {
+        Ordering::Less => 0,
+        Ordering::Greater => heads.len(),
+        Ordering::Equal => {
+            let head = head(&target[shared..]);
+            if heads.len() > FEW {
+                return heads.partition_point(|&h| h < head);
+            }
+            // Loads that do not wait for one another: of a block that is not in the processor's caches a binary search
+            // would miss one line after the other.
+            heads.iter().map(|&h| usize::from(h < head)).sum()
+        }
+    }
+}
+
 impl Heads {
     /// Of `keys`. None if bytes say nothing in `order`.
     pub fn new<'a>(order: &Order, keys: impl Iterator<Item = &'a [u8]> + Clone) -> Option<Heads> {
@@ -158,32 +178,6 @@ impl Heads {
         let shared = bytes.fold(first.len(), |shared, key| common_prefix(&first[..shared], key));
         let heads = keys.filter_map(|key| order.bytes(key)).map(|key| head(&key[shared..]));
         Some(Heads { prefix: Few::new(first[..shared].iter().copied()), heads: Few::new(heads) })
-    }
-
-    /// Of sorted keys that begin with `prefix`, the [`head`] of what follows it in each.
-    pub(crate) fn behind(prefix: &[u8], heads: Vec<u64>) -> Heads {
-        let prefix = Few::new(prefix.iter().copied());
-        let heads = if heads.len() > 4 { Few::There(heads.into()) } else { Few::new(heads.into_iter()) };
-        Heads { prefix, heads }
-    }
-
-    /// The first of the keys that is not below `target`, as far as heads tell; their number if there is none. All are bytes.
-    #[inline]
-    pub(crate) fn first_like(&self, target: &[u8]) -> usize {
-        let shared = target.len().min(self.prefix.len());
-        match target[..shared].cmp(&self.prefix) {
-            Ordering::Less => 0,
-            Ordering::Greater => self.heads.len(),
-            Ordering::Equal => {
-                let (heads, head) = (&self.heads[..], head(&target[shared..]));
-                if heads.len() > FEW {
-                    return heads.partition_point(|&h| h < head);
-                }
-                // Loads that do not wait for one another: of a block that is not in the processor's caches a binary search
-                // would miss one line after the other.
-                heads.iter().map(|&h| usize::from(h < head)).sum()
-            }
-        }
     }
 
     /// The keys that heads can't tell from `target`, of the order that they were made with: those before are below it,

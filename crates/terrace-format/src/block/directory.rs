@@ -6,6 +6,8 @@
 //!   places    0      31     54     77                     u16 each
 //! ```
 //!
+//! Both stand in one piece of memory, so that who waits for the heads waits for no more.
+//!
 //! A search goes over the heads, and then looks at the entries that have the head of its target: one of them, nearly
 //! always. It may begin there in the middle of an interval, because the entry before has a lesser head than the target
 //! and than the entry: what these two share then stands within the prefix and the bytes of a head, and the target, which
@@ -14,14 +16,20 @@
 use super::Block;
 use super::iter::decode;
 use crate::key;
-use crate::order::{Heads, common_prefix, head};
+use crate::order::{Few, common_prefix, first_like, head};
 
 /// Of a block of internal keys in the order of their bytes.
 #[derive(Debug)]
 pub(super) struct Directory {
-    heads: Heads,
-    places: Box<[u16]>,
+    /// What all keys begin with.
+    prefix: Few<u8, 23>,
+    entries: usize,
+    /// The heads, and behind them the places, four in a number, the first the least of it.
+    table: Box<[u64]>,
 }
+
+/// Places in a number of the table.
+const PLACES: usize = size_of::<u64>() / size_of::<u16>();
 
 impl Directory {
     /// None if the block is damaged, odd, or larger than places can tell.
@@ -41,7 +49,7 @@ impl Directory {
     fn behind(block: &Block, prefix: &[u8]) -> Option<Result<Directory, usize>> {
         let entries = block.entries();
         // By the usual interval, and entries of some bytes.
-        let guess = (block.restarts * 16).min(entries.len() / 16);
+        let guess = (block.restarts * 16 * 5 / 4).min(entries.len() / 16);
         let (mut heads, mut places) = (Vec::with_capacity(guess), Vec::with_capacity(guess));
         let (mut at, mut before, mut newest, mut fewest) = (block.restart(0), 0, 0, prefix.len());
         while at < entries.len() {
@@ -64,22 +72,28 @@ impl Directory {
                 }
             };
             heads.push(newest);
-            places.push(at as u16);
+            places.push(at as u64);
             (before, at) = (length, entry.value_end);
         }
-        let directory = Directory { heads: Heads::behind(prefix, heads), places: places.into() };
-        Some(if fewest == prefix.len() { Ok(directory) } else { Err(fewest) })
+        if fewest < prefix.len() {
+            return Some(Err(fewest));
+        }
+        let entries = heads.len();
+        heads.extend(places.chunks(PLACES).map(|few| few.iter().rev().fold(0, |all, &at| all << 16 | at)));
+        Some(Ok(Directory { prefix: Few::new(prefix.iter().copied()), entries, table: heads.into() }))
     }
 
     /// The bytes of memory that it takes, about.
     pub(super) fn size(&self) -> usize {
-        self.places.len() * (size_of::<u64>() + size_of::<u16>())
+        size_of_val(&*self.table)
     }
 
     /// The first entry that may not be below `target`, if there is one: where it begins.
     #[inline]
     pub(super) fn find(&self, target: &[u8]) -> Option<usize> {
-        let first = self.heads.first_like(key::user_key(target));
-        self.places.get(first).map(|&at| usize::from(at))
+        let (heads, places) = self.table.split_at_checked(self.entries)?;
+        let first = first_like(&self.prefix, heads, key::user_key(target));
+        let few = places.get(first / PLACES).filter(|_| first < self.entries)?;
+        Some(usize::from((few >> (16 * (first % PLACES))) as u16))
     }
 }
