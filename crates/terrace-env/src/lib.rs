@@ -10,7 +10,7 @@
 //!    +-- random     Random       system | seeded
 //! ```
 //!
-//! [`Pages`] is memory in large pieces, from the machine.
+//! [`Pages`] is memory in large pieces, from the machine; [`fetch_ahead`] tells it what will be read.
 //!
 //! Nothing outside this crate touches a file, a clock, a thread or randomness. That is what makes crash,
 //! fault and fake-clock tests honest: there is no other door.
@@ -19,6 +19,7 @@ mod claims;
 mod clock;
 mod env;
 mod error;
+mod fetch;
 mod fs;
 mod pages;
 mod random;
@@ -32,6 +33,7 @@ pub mod posix;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use env::Env;
 pub use error::{FileError, Held, Result};
+pub use fetch::fetch_ahead;
 pub use fs::{
     Access, AppendingLog, FileLock, FileSystem, LockMode, LogFile, RandomAccessFile, SequentialFile,
     WritableFile,

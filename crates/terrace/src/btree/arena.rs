@@ -263,15 +263,7 @@ impl Arena {
     /// Has the processor fetch the first `bytes` of what is there, about, which will be read soon.
     #[inline]
     pub(super) fn fetch_ahead<T>(&self, at: At<T>, bytes: usize) {
-        #[cfg(target_arch = "x86_64")]
-        for line in 0..bytes.div_ceil(ALIGN) {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let place = at.0.as_ptr().cast::<i8>().wrapping_add(line * ALIGN);
-            // SAFETY: a hint, for any address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(place) };
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = (at, bytes);
+        terrace_env::fetch_ahead(at.as_ptr(), bytes);
     }
 
     fn current(&self) -> &Chunk {

@@ -11,7 +11,7 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use terrace_env::RandomAccessFile;
+use terrace_env::{RandomAccessFile, fetch_ahead};
 use terrace_format::block::{Block, BlockIter, Lookup};
 use terrace_format::comparator::bytewise;
 use terrace_format::filter::FilterPolicy;
@@ -349,6 +349,10 @@ fn short(path: &Path, at: u64, have: usize, need: usize) -> Error {
     Error::flaw(path, &flaw)
 }
 
+/// So much is fetched ahead of a walk that was just begun, in bytes: the next few entries, until the processor sees where it
+/// goes.
+const FETCHED: usize = 512;
+
 /// A walk over one table.
 pub(crate) struct TableIter {
     table: Arc<Table>,
@@ -463,6 +467,10 @@ impl InternalIterator for TableIter {
             self.block.iter_mut().for_each(|block| block.seek(target));
         } else {
             self.enter_by(Table::block_to_search, at, |block| block.seek(target));
+        }
+        if let Some(block) = self.block.as_ref().filter(|block| block.valid()) {
+            let rest = &block.block().contents()[block.value_range().start..];
+            fetch_ahead(rest.as_ptr(), rest.len().min(FETCHED));
         }
         self.skip_forward();
     }
