@@ -59,6 +59,8 @@ mutants! {
     FilterForgetsFirst: "a filter leaves out the first key of its range", ["model"] within 60;
     FilterOfInternalKeys: "a filter holds keys with their sequence numbers", ["model"] within 60;
     SweepBlind: "files are removed while somebody reads them", ["schedules", "model"] within 120;
+    StaysTooLong: "a walk stays in its run past a version of the key that another run has", ["model", "metamorphic"] within 60;
+    FilterForgetsShort: "the filter of a memtable leaves out keys of less than eight bytes", ["model"] within 60;
     TurnWithoutSeek: "an iterator that turns leaves the other runs where they stand", ["model"] within 30;
     NumberReused: "a file number that was given out is forgotten in a crash", ["crash"] within 60;
     ShortReadIsEnd: "a short read is taken for the end of the file", ["errors"] within 60;

@@ -28,12 +28,17 @@ pub(crate) struct Memtable {
 
 impl Memtable {
     pub(crate) fn new(comparator: InternalComparator) -> Arc<Memtable> {
-        Memtable::in_memory_of(comparator, &Arc::default())
+        Memtable::in_memory_of(comparator, &Arc::default(), 0)
     }
 
-    /// One that takes its memory from memtables that went, and leaves it to those to come.
-    pub(crate) fn in_memory_of(comparator: InternalComparator, spare: &Arc<Spare>) -> Arc<Memtable> {
-        let tree = Arc::new(Tree::new(Arc::clone(comparator.user()), Arc::clone(spare)));
+    /// One that takes its memory from memtables that went, and leaves it to those to come. It will take about `expected` bytes,
+    /// and answers fast for keys that it does not have; at 0 it answers them like others.
+    pub(crate) fn in_memory_of(
+        comparator: InternalComparator,
+        spare: &Arc<Spare>,
+        expected: usize,
+    ) -> Arc<Memtable> {
+        let tree = Arc::new(Tree::new(Arc::clone(comparator.user()), Arc::clone(spare), expected));
         Arc::new(Memtable { comparator, tree })
     }
 
@@ -60,7 +65,7 @@ impl Memtable {
         }
     }
 
-    /// The newest version of `user_key` with a number up to `sequence`.
+    /// The newest version of `user_key` with a number up to `sequence`, which is one that was published.
     pub(crate) fn get(&self, user_key: &[u8], sequence: Sequence) -> Option<Found<'_>> {
         let at = self.tree.find(user_key, sequence)?;
         let (trailer, value) = self.tree.read(at);

@@ -21,6 +21,7 @@
 
 mod arena;
 mod cursor;
+mod filter;
 mod latch;
 mod node;
 mod slot;
@@ -34,6 +35,7 @@ pub(crate) use cursor::Cursor;
 
 use crate::sync::{Arc, AtomicBool, Ordering, relax};
 use arena::{Arena, At, RecordAt};
+use filter::Filter;
 use latch::Seen;
 use node::{FANOUT, Ground, Node};
 use slot::{Named, Slot};
@@ -47,6 +49,8 @@ pub(crate) struct Tree {
     first: At<Node>,
     /// The last leaf, or one that was it a moment ago.
     last: Slot,
+    /// Of all keys. None where equal keys may differ in their bytes, or nobody asked for one.
+    filter: Option<Filter>,
     /// Whether the latest key went to the end. Only a guess where the next one goes.
     ascends: AtomicBool,
 }
@@ -73,13 +77,15 @@ struct Step<'a> {
 }
 
 impl Tree {
-    /// One whose memory comes from trees that went, and goes to those to come.
-    pub(crate) fn new(user: Arc<dyn Comparator>, spare: Arc<Spare>) -> Tree {
+    /// One whose memory comes from trees that went, and goes to those to come. It will take about `expected` bytes; at 0 it
+    /// makes nothing of that.
+    pub(crate) fn new(user: Arc<dyn Comparator>, spare: Arc<Spare>, expected: usize) -> Tree {
         let bytewise = user.name() == Bytewise.name();
         let ground = Ground { arena: Arena::new(spare), user, bytewise };
         let first = ground.arena.put(Node::new(0, None));
         let (root, last) = (Slot::new(Named::Node(first)), Slot::new(Named::Node(first)));
-        Tree { ground, root, first, last, ascends: AtomicBool::new(false) }
+        let filter = (bytewise && expected > 0).then(|| Filter::new(expected));
+        Tree { ground, root, first, last, filter, ascends: AtomicBool::new(false) }
     }
 
     /// The memory that it takes, in bytes.
@@ -94,14 +100,20 @@ impl Tree {
     /// Adds a record. Any number of threads at a time.
     pub(crate) fn insert(&self, user_key: &[u8], trailer: u64, value: &[u8]) {
         let record = self.ground.arena.record(user_key, trailer, value);
+        if let Some(filter) = &self.filter {
+            filter.add(user_key);
+        }
         let mut turn = 0;
         while self.try_append(user_key, record).or_else(|| self.try_insert(user_key, record)).is_none() {
             relax(&mut turn);
         }
     }
 
-    /// The newest version of `user_key` with a number up to `sequence`.
+    /// The newest version of `user_key` with a number up to `sequence`, which is one that was published.
     pub(crate) fn find(&self, user_key: &[u8], sequence: Sequence) -> Option<VersionAt> {
+        if self.filter.as_ref().is_some_and(|filter| !filter.may_have(user_key)) {
+            return None;
+        }
         let seek = key::pack(sequence, Kind::SEEK);
         let entry = self.look(user_key, |place| {
             Some(if place.found { Some(place.leaf.entry(place.at)?) } else { None })

@@ -228,7 +228,7 @@ impl Engine {
         if self.buffer.fills_fast() {
             log.file.hurry();
         }
-        let memtable = Memtable::in_memory_of(self.comparator.clone(), &self.spare);
+        let memtable = Memtable::in_memory_of(self.comparator.clone(), &self.spare, self.buffer.size());
         let old_log = std::mem::replace(&mut tail.log, log.clone());
         tail.framer = Framer::at(0);
         (tail.broken, tail.resumed) = (false, false);

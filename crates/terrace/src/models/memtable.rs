@@ -13,7 +13,7 @@ use crate::sync::Arc;
 use crate::walk::InternalIterator;
 
 pub(super) fn reader() {
-    let memtable = Memtable::new(InternalComparator::new(bytewise()));
+    let memtable = Memtable::in_memory_of(InternalComparator::new(bytewise()), &Arc::default(), 1);
     let present = Arc::new(Present::new(Arc::clone(&memtable), 0));
     let reader = {
         let present = Arc::clone(&present);
