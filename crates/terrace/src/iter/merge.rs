@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::walk::InternalIterator;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Direction {
+pub(crate) enum Direction {
     /// Every run stands at its first entry that is not before the current one.
     Forward,
     /// Every run stands at its last entry that is not behind the current one.
@@ -36,12 +36,45 @@ impl MergeIter {
         MergeIter { comparator, runs, current: None, runner_up: None, direction: Direction::Forward }
     }
 
-    /// The walk over the block that it is in, if there is one run only: steps within that need no choice.
+    /// The walk over the block that the current run is in, if it is one over tables. Who moves it from an entry to another says so
+    /// by [`MergeIter::moved`], unless no other run has an entry that comes before that.
     #[inline]
-    pub(crate) fn only_block(&mut self) -> Option<&mut BlockIter> {
-        match &mut self.runs[..] {
-            [Source::Level(run)] => run.block(),
-            _ => None,
+    pub(crate) fn block(&mut self) -> Option<&mut BlockIter> {
+        match &mut self.runs[self.current?] {
+            Source::Level(run) => run.block(),
+            Source::Memtable(_) => None,
+        }
+    }
+
+    /// True if there is one run only.
+    #[inline]
+    pub(crate) fn is_alone(&self) -> bool {
+        self.runs.len() == 1
+    }
+
+    /// True if the current run is one over tables, of several in the order of bytes: of what the others have next, it is worth
+    /// knowing more.
+    #[inline]
+    pub(crate) fn is_among_tables(&self) -> bool {
+        let is_in_tables = |i: usize| matches!(self.runs[i], Source::Level(_));
+        !self.is_alone() && self.comparator.is_bytewise() && self.current.is_some_and(is_in_tables)
+    }
+
+    /// The best key of all other runs, if there is any, in the direction of the last step or search.
+    #[inline]
+    pub(crate) fn runner_up(&self) -> Option<&[u8]> {
+        self.runner_up.map(|i| self.runs[i].key())
+    }
+
+    #[inline]
+    pub(crate) fn goes(&self, direction: Direction) -> bool {
+        self.direction == direction
+    }
+
+    /// The current run was moved on in the direction of the last step or search.
+    pub(crate) fn moved(&mut self) {
+        if self.current.is_some_and(|current| !self.stays(current)) {
+            self.choose();
         }
     }
 

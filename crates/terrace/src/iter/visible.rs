@@ -11,12 +11,14 @@
 //! A settled database is one run, and nearly every key in it has one version. There a step within a block sees from what
 //! neighbours share that they are not versions of one key: nothing is compared or copied, and a step back, too, leaves
 //! the merge at the version that is shown. Wherever that is not certain nothing has moved, and the step is taken the long
-//! way.
+//! way. Of several runs the current one may go on like that up to what the others have next, which is compared, and known to
+//! be no version of the key that is left.
 
 use terrace_format::comparator::{Bytewise, Comparator};
 use terrace_format::key::{self, InternalComparator, Kind, ParsedKey, SeekKey, Sequence};
+use terrace_mutants::mutant;
 
-use super::MergeIter;
+use super::merge::{Direction, MergeIter};
 use crate::error::{Error, Result};
 use crate::options::ReadOptions;
 use crate::sync::Arc;
@@ -364,6 +366,48 @@ fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
+/// What the other runs of a merge have next, in one direction: nothing up to a user key, which lies beyond the one shown.
+#[derive(Default)]
+struct Ahead {
+    /// None if it is not known, or a version of the key shown.
+    direction: Option<Direction>,
+    /// False if the others have nothing more.
+    is_any: bool,
+    user_key: Vec<u8>,
+}
+
+impl Ahead {
+    /// Learns it from a merge in the order of bytes that stands at what is shown, if it is so.
+    #[inline]
+    fn learn(&mut self, merge: &MergeIter, direction: Direction) -> bool {
+        let shown = key::user_key(merge.key());
+        let next = merge.runner_up().map(key::user_key);
+        let is_so = merge.goes(direction)
+            && (next.is_none_or(|next| is_before(direction, shown, next)) || mutant!(StaysTooLong));
+        self.direction = is_so.then_some(direction);
+        if is_so {
+            self.is_any = next.is_some();
+            self.user_key.clear();
+            self.user_key.extend_from_slice(next.unwrap_or_default());
+        }
+        is_so
+    }
+
+    /// True if `user_key` comes before all that the others have.
+    #[inline]
+    fn is_behind(&self, direction: Direction, user_key: &[u8]) -> bool {
+        !self.is_any || is_before(direction, user_key, &self.user_key)
+    }
+}
+
+#[inline]
+fn is_before(direction: Direction, a: &[u8], b: &[u8]) -> bool {
+    match direction {
+        Direction::Forward => a < b,
+        Direction::Backward => a > b,
+    }
+}
+
 /// The walk of a [`DbIterator`].
 pub(crate) struct Visible {
     merge: MergeIter,
@@ -374,6 +418,7 @@ pub(crate) struct Visible {
     /// Before: the key and value shown. At: scratch for the key whose versions are skipped.
     key: Vec<u8>,
     value: Vec<u8>,
+    ahead: Ahead,
     damage: Option<Error>,
     /// True if the options made no sense: then nothing is ever shown.
     refused: bool,
@@ -397,6 +442,7 @@ impl Visible {
             valid: false,
             key: Vec::new(),
             value: Vec::new(),
+            ahead: Ahead::default(),
             damage: None,
             refused: false,
             sampler: Sampler { owner: None, left: SAMPLE_PERIOD },
@@ -519,19 +565,30 @@ impl Visible {
         }
     }
 
-    /// To the next entry, if that is seen to be the next one to show. Else nothing has moved.
+    /// To the next entry to show, if it is easily seen which it is. Else nothing has moved.
     #[inline]
     fn next_at_once(&mut self) -> bool {
-        if self.stand != Stand::At || !self.merge.comparator.is_bytewise() {
+        let is_alone = self.merge.is_alone();
+        if self.stand != Stand::At
+            || !self.merge.comparator.is_bytewise()
+            || !is_alone && self.ahead.direction != Some(Direction::Forward)
+        {
             return false;
         }
-        let Some(block) = self.merge.only_block() else { return false };
+        let Some(block) = self.merge.block() else { return false };
         if !block.next_newest(|number| shows(number, self.sequence)) {
             return false;
         }
         let (key, value) = (block.key(), block.value());
+        let user_key = key::user_key(key);
+        if !is_alone && !self.ahead.is_behind(Direction::Forward, user_key) {
+            // No run has more of the key that is left.
+            self.merge.moved();
+            self.find_forward(false);
+            return true;
+        }
         self.sampler.count(key, value);
-        self.valid = self.bounds.upper.as_ref().is_none_or(|upper| key::user_key(key) < &upper[..]);
+        self.valid = self.bounds.upper.as_ref().is_none_or(|upper| user_key < &upper[..]);
         true
     }
 
@@ -541,19 +598,32 @@ impl Visible {
         if !self.merge.comparator.is_bytewise() {
             return false;
         }
-        let Some(block) = self.merge.only_block() else { return false };
+        let is_alone = self.merge.is_alone();
         let shown = |number| shows(number, self.sequence);
         let is_there = match self.stand {
-            Stand::At => block.prev_newest(shown),
-            Stand::Before => block.is_newest(shown),
+            Stand::At if is_alone || self.ahead.direction == Some(Direction::Backward) => {
+                self.merge.block().is_some_and(|block| block.prev_newest(shown))
+            }
+            Stand::At => false,
+            Stand::Before => {
+                self.merge.block().is_some_and(|block| block.is_newest(shown))
+                    && (is_alone || self.ahead.learn(&self.merge, Direction::Backward))
+            }
         };
         if !is_there {
             return false;
         }
-        let (key, value) = (block.key(), block.value());
+        let Some((key, value)) = self.merge.entry() else { return false };
+        let user_key = key::user_key(key);
+        if !is_alone && !self.ahead.is_behind(Direction::Backward, user_key) {
+            self.merge.moved();
+            self.stand = Stand::Before;
+            self.find_backward();
+            return true;
+        }
         self.stand = Stand::At;
         self.sampler.count(key, value);
-        self.valid = self.bounds.lower.as_ref().is_none_or(|lower| key::user_key(key) >= &lower[..]);
+        self.valid = self.bounds.lower.as_ref().is_none_or(|lower| user_key >= &lower[..]);
         true
     }
 
@@ -602,6 +672,7 @@ impl Visible {
     /// Forward to the first version to show; `skipping` leaves out versions of `self.key` and before.
     fn find_forward(&mut self, mut skipping: bool) {
         self.valid = false;
+        self.ahead.direction = None;
         while let Some((merge_key, value)) = self.merge.entry() {
             self.sampler.count(merge_key, value);
             if let Some(upper) = &self.bounds.upper
@@ -617,6 +688,9 @@ impl Visible {
                         _ if hidden => {}
                         Kind::Put => {
                             self.valid = true;
+                            if self.merge.is_among_tables() {
+                                self.ahead.learn(&self.merge, Direction::Forward);
+                            }
                             return;
                         }
                         Kind::Delete => {
@@ -637,6 +711,7 @@ impl Visible {
     /// Backward to the next key to show, into `key` and `value`.
     fn find_backward(&mut self) {
         self.valid = false;
+        self.ahead.direction = None;
         let mut shown = false;
         while let Some((merge_key, value)) = self.merge.entry() {
             self.sampler.count(merge_key, value);

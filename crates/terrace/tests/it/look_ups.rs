@@ -81,35 +81,69 @@ fn walks_over_a_settled_database() {
         let options = Options { create_if_missing: true, env, block_cache, ..Options::default() };
         let (db, random) = (Db::open("db", &options).unwrap(), SeededRandom::new(seed));
         let (mut map, mut times) = (Map::new(), Vec::new());
-        for step in 0..1200u64 {
-            let key = key(random.below(600));
-            if random.below(8) == 0 {
-                db.delete(&key).unwrap();
-                map.remove(&key);
-            } else {
-                let value = vec![step as u8; random.below(200) as usize];
-                db.put(&key, &value).unwrap();
-                map.insert(key, value);
-            }
-            if step % 300 == 299 {
-                times.push((db.snapshot(), map.clone()));
-            }
+        for _ in 0..4 {
+            write(&db, &mut map, 300, &random);
+            times.push((db.snapshot(), map.clone()));
         }
         db.compact_range(None, None).unwrap();
         if memtable {
             db.put(&key(1), b"later").unwrap();
         }
-        for (snapshot, map) in &times {
-            for (lower, upper) in [(None, None), (Some(key(100)), Some(key(500)))] {
-                let (from, to) = (lower.clone().unwrap_or_default(), upper.clone().unwrap_or(vec![0xff]));
-                let options = ReadOptions {
-                    snapshot: Some(snapshot.clone()),
-                    lower_bound: lower,
-                    upper_bound: upper,
-                    ..ReadOptions::default()
-                };
-                walk(&db, &map.range(from..to).collect::<Vec<_>>(), &options, &random);
-            }
+        walk_at_all(&db, &times, &random);
+    }
+}
+
+/// Many entries in one run, and a few or as many in others, in tables and in memory: walks that turn, and sometimes jump.
+#[test]
+fn walks_over_several_runs() {
+    for (seed, later) in [(1, 1), (2, 10), (3, 40), (4, 400), (5, 10), (6, 40)] {
+        let env = Env { scheduler: Deterministic::new(1), ..Env::memory() };
+        let options = Options { create_if_missing: true, env, ..Options::default() };
+        let (db, random) = (Db::open("db", &options).unwrap(), SeededRandom::new(seed));
+        let (mut map, mut times) = (Map::new(), Vec::new());
+        write(&db, &mut map, 1500, &random);
+        db.compact_range(None, None).unwrap();
+        times.push((db.snapshot(), map.clone()));
+        for _ in 0..3 {
+            db.flush().unwrap();
+            write(&db, &mut map, later, &random);
+            times.push((db.snapshot(), map.clone()));
+        }
+        assert!(!db.levels()[0].files.is_empty(), "{seed}");
+        walk_at_all(&db, &times, &random);
+    }
+}
+
+type Moment = (Snapshot, Map);
+
+/// Puts, and some deletes.
+fn write(db: &Db, map: &mut Map, steps: u64, random: &SeededRandom) {
+    for step in 0..steps {
+        let key = key(random.below(600));
+        if random.below(8) == 0 {
+            db.delete(&key).unwrap();
+            map.remove(&key);
+        } else {
+            let value = vec![step as u8; random.below(200) as usize];
+            db.put(&key, &value).unwrap();
+            map.insert(key, value);
+        }
+    }
+}
+
+/// Walks at each of the moments, with and without bounds.
+#[track_caller]
+fn walk_at_all(db: &Db, times: &[Moment], random: &SeededRandom) {
+    for (snapshot, map) in times {
+        for (lower, upper) in [(None, None), (Some(key(100)), Some(key(500)))] {
+            let (from, to) = (lower.clone().unwrap_or_default(), upper.clone().unwrap_or(vec![0xff]));
+            let options = ReadOptions {
+                snapshot: Some(snapshot.clone()),
+                lower_bound: lower,
+                upper_bound: upper,
+                ..ReadOptions::default()
+            };
+            walk(db, &map.range(from..to).collect::<Vec<_>>(), &options, random);
         }
     }
 }
