@@ -32,7 +32,7 @@ pub(super) const ROT: Harness = Harness {
     name: "rot",
     shows: "damage to a file is Corruption or harmless, never a wrong answer",
     check: 8,
-    share: 3,
+    share: 2,
     run,
 };
 
