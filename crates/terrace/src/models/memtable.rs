@@ -13,7 +13,7 @@ use crate::sync::Arc;
 use crate::walk::InternalIterator;
 
 pub(super) fn reader() {
-    let memtable = Memtable::in_memory_of(InternalComparator::new(bytewise()), &Arc::default(), 1);
+    let memtable = Memtable::new(InternalComparator::new(bytewise()));
     let present = Arc::new(Present::new(Arc::clone(&memtable), 0));
     let reader = {
         let present = Arc::clone(&present);
@@ -34,6 +34,22 @@ pub(super) fn reader() {
         memtable.insert(first, [b"a", b"b"].map(|key| (key.as_slice(), Some(value.as_slice()))).into_iter());
         present.writes().complete(first, first + 1);
     }
+    reader.join().unwrap();
+}
+
+/// Whose filter has one word, for all keys.
+pub(super) fn filter() {
+    let memtable = Memtable::in_memory_of(InternalComparator::new(bytewise()), &Arc::default(), 1);
+    let present = Arc::new(Present::new(Arc::clone(&memtable), 0));
+    let reader = {
+        let present = Arc::clone(&present);
+        thread::spawn(move || {
+            let (view, sequence) = present.look();
+            assert_eq!(value(&view, 10, sequence), (sequence > 0).then_some(1), "at {sequence}");
+        })
+    };
+    put(&memtable, 10, 1);
+    present.writes().complete(1, 1);
     reader.join().unwrap();
 }
 

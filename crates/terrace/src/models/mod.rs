@@ -69,6 +69,7 @@ pub static MODELS: &[Model] = &[
         "what is visible is in the memtable, and a batch is seen whole",
         memtable::reader,
     ),
+    Model::all("memtable_filter", "the filter of a memtable has what is visible", memtable::filter),
     Model::up_to(2, "split", "a look-up beside a split finds what is there", memtable::split),
     Model::up_to(1, "split_under_iterator", "so does a walk", memtable::split_under_iterator),
     Model::up_to(2, "two_splits", "two writers may split the same node", memtable::two_writers),
