@@ -33,6 +33,7 @@ impl Engine {
         let finished = commit.take().map_or(Ok(()), |tail| self.finish_log(tail));
         drop(commit);
         self.remove_doomed();
+        self.tell_spans();
         *self.lock.lock() = None;
         finished
     }

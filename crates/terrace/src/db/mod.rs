@@ -26,6 +26,7 @@ mod replay;
 mod slices;
 pub(crate) mod tail;
 mod unwinding;
+mod waits;
 mod write;
 
 pub use directory::destroy;
@@ -535,7 +536,8 @@ impl Db {
     /// - `leveldb.approximate-memory-usage`: bytes of memtables and block cache
     /// - `terrace.stats`: how many blocks reads found in the cache and how many not; how many look-ups in tables the filters
     ///   spared, and how many they let through in vain; how many writes slept because merges are behind, or waited for a
-    ///   flush or a merge, and for how long in all; since the database was opened
+    ///   flush or a merge, and for how long in all; for each thing that writes waited for, and for flushes and merges, how
+    ///   often, how long in all and at most, and how many by powers of two of microseconds; since the database was opened
     ///
     /// ```
     /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };

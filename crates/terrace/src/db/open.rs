@@ -330,7 +330,7 @@ impl Opening<'_> {
         };
         let memtable = Arc::clone(&replayed.memtable);
         let resumed = framer.offset() > 0;
-        Ok(LogTail { log, framer, memtable, sequence, broken: false, resumed, record: Vec::new() })
+        Ok(LogTail { log, framer, ready: 0, memtable, sequence, broken: false, resumed, record: Vec::new() })
     }
 
     fn new_log(&self, next_file: &AtomicU64) -> Result<Log> {

@@ -11,6 +11,7 @@
 //! and at worst at half that of the merges themselves. Nobody sleeps for more than a millisecond, and nobody while he holds
 //! a lock.
 
+use std::fmt;
 use std::time::Duration;
 
 use terrace_env::Clock;
@@ -40,11 +41,11 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Lets a write of `bytes` through, after a while perhaps, and says how long that was meant to be.
-    pub(super) fn admit(&self, bytes: usize, clock: &dyn Clock) -> Duration {
+    /// Lets a write of `bytes` through, after a while perhaps, and says how long that was.
+    pub(super) fn admit(&self, bytes: usize, clock: &dyn Clock) -> Option<Duration> {
         let price = self.price.load(Ordering::Relaxed);
         if price == 0 {
-            return Duration::ZERO;
+            return None;
         }
         let cost = Duration::from_nanos(price.saturating_mul(bytes as u64) / UNIT);
         let now = clock.monotonic();
@@ -55,15 +56,15 @@ impl Pace {
             paid.saturating_sub(now)
         };
         if owed < SHORTEST {
-            return Duration::ZERO;
+            return None;
         }
-        let slept = owed.min(LONGEST);
-        clock.sleep(slept);
-        slept
+        clock.sleep(owed.min(LONGEST));
+        Some(clock.monotonic().saturating_sub(now))
     }
 
-    fn set(&self, price: u64) {
-        self.price.store(price, Ordering::Relaxed);
+    /// The price before.
+    fn set(&self, price: u64) -> u64 {
+        self.price.swap(price, Ordering::Relaxed)
     }
 }
 
@@ -94,6 +95,21 @@ struct Backlog {
     room: u64,
     /// Nanoseconds of merging for [`UNIT`] bytes that come.
     drain: u64,
+}
+
+/// That writers begin to pay, or no longer do: for the info log.
+#[must_use]
+pub(super) struct Turn {
+    backlog: Backlog,
+    price: u64,
+}
+
+impl fmt::Display for Turn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Backlog { level_0_files, work, room, .. } = &self.backlog;
+        let (begins, us) = (if self.price > 0 { "Pace" } else { "Pace ended" }, work.as_micros());
+        write!(f, "{begins}: ns_per_kib={} level_0={level_0_files} work_us={us} room_bytes={room}", self.price)
+    }
 }
 
 impl Backlog {
@@ -146,8 +162,8 @@ fn mean_size(files: &[Arc<FileMeta>]) -> u64 {
 }
 
 impl Engine {
-    /// Sets the pace by what `state` says.
-    pub(super) fn set_pace(&self, state: &State) {
+    /// Sets the pace by what `state` says, and says if that is a turn, to be told when `state` is unlocked.
+    pub(super) fn set_pace(&self, state: &State) -> Option<Turn> {
         let version = &state.set.version;
         let level_0_files = version.levels[0].len();
         let time_for = |bytes: u64| {
@@ -169,17 +185,15 @@ impl Engine {
             room: FULL.saturating_sub(level_0_files) as u64 * mean_size(&version.levels[0]),
             drain: state.effort.per_unit(state.effort.flushed),
         };
-        self.pace.set(backlog.price());
+        let price = backlog.price();
+        let before = self.pace.set(price);
+        ((before > 0) != (price > 0)).then_some(Turn { backlog, price })
     }
 
-    /// Notes that a writer has to wait for the background.
-    pub(super) fn note_wait(&self) {
-        let state = self.state.lock();
-        let (frozen, files) = (state.frozen.len(), state.set.version.levels[0].len());
-        drop(state);
-        self.logger.log(format_args!(
-            "Writers wait: {frozen} memtables are on their way to tables, level 0 has {files} files"
-        ));
+    pub(super) fn tell_turn(&self, turn: Option<Turn>) {
+        if let Some(turn) = turn {
+            self.logger.log(format_args!("{turn}"));
+        }
     }
 }
 
