@@ -107,7 +107,12 @@ impl Engine {
     fn flush_job(&self) {
         let _guard = Unwinding::new(self, |state| state.flushing = false);
         let frozen = self.state.lock().frozen.front().cloned();
+        self.make_log_ahead();
         let flushed = frozen.map_or(Ok(()), |frozen| self.flush_frozen(&frozen));
+        match flushed {
+            Ok(()) => self.make_log_ahead(), // memtables may have become larger
+            Err(_) => self.give_up_log_ahead(),
+        }
         let mut state = self.state.lock();
         state.flushing = false;
         self.finish_job(state, flushed);

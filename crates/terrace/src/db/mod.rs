@@ -5,6 +5,7 @@
 //!              commit          state            manifest
 //! ```
 
+pub(crate) mod ahead;
 mod background;
 mod buffer;
 mod close;
@@ -56,6 +57,7 @@ use crate::snapshot::{Snapshot, Snapshots};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering, Weak};
 use crate::tables::TableCache;
 use crate::version::{FileMeta, Manifest, Version, VersionSet, WornFile};
+use ahead::Ahead;
 use background::{Jobs, Manual};
 use buffer::Buffer;
 use doomed::Doomed;
@@ -64,7 +66,7 @@ use pace::{Effort, Pace, Running};
 use present::Present;
 use property::LevelStats;
 use refusal::Refusal;
-use tail::LogTail;
+use tail::{Log, LogTail};
 
 /// An open database.
 ///
@@ -105,6 +107,8 @@ struct Engine {
     next_file: AtomicU64,
     refusal: Refusal,
     closing: AtomicBool,
+    /// Taken under `commit`, filled by the flush.
+    ahead: Ahead<Log>,
     /// The logs change, and writes are counted, under `commit`.
     durability: Durability,
     buffer: Buffer,

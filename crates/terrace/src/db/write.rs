@@ -17,7 +17,7 @@ use terrace_format::key::{MAX_SEQUENCE, Sequence};
 use terrace_format::log::Framer;
 use terrace_mutants::mutant;
 
-use super::tail::{Log, LogTail, closed};
+use super::tail::{LogTail, closed};
 use super::unwinding::Unwinding;
 use super::{Engine, Frozen, State, Target};
 use crate::compaction::policy::LEVEL_0_STOP;
@@ -232,10 +232,7 @@ impl Engine {
             // log for closed, and the next one for somebody else's.
             tail.log.file.sync().map_err(Error::from).inspect_err(|error| self.refuse(error))?;
         }
-        let log = Log::create(&self.options, &self.directory, self.new_file_number(), self.buffer.size())?;
-        if self.buffer.fills_fast() {
-            log.file.hurry();
-        }
+        let log = self.next_log()?;
         let memtable = Memtable::in_memory_of(self.comparator.clone(), &self.spare);
         let old_log = std::mem::replace(&mut tail.log, log.clone());
         tail.framer = Framer::at(0);

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+use terrace::env::mem::{MemFs, PROFILES};
 use terrace::env::{Clock, Deterministic};
 use terrace::{Db, Env, Logger, Options, WriteOptions};
 
@@ -140,4 +141,42 @@ fn flushes_and_merges_tell_what_they_did() {
     let last = merged.last().unwrap();
     assert_eq!((figure(last, "entries_in"), figure(last, "entries_out")), (Some(20), Some(10)), "{told:#?}");
     assert!(last.contains(" reason=Manual") && figure(last, "files_out") == Some(1), "{last}");
+}
+
+fn logs(env: &Env) -> Vec<String> {
+    let names = env.fs.list("db".as_ref()).unwrap().into_iter().map(|name| name.into_string().unwrap());
+    names.filter(|name| name.ends_with(".log")).collect()
+}
+
+/// Where memtables fill fast the next log is there before it is needed. Nothing is lost if that log is left behind, and it
+/// goes with its database.
+#[test]
+fn a_log_in_reserve() {
+    let fs = Arc::new(MemFs::new());
+    let (options, _, _lines) = options(1);
+    let options = Options { env: Env { fs: Arc::clone(&fs) as _, ..options.env.clone() }, ..options };
+    let db = Db::open("db", &options).unwrap();
+    put(&db, 0..10);
+    assert_eq!(logs(&options.env).len(), 1);
+    db.flush().unwrap();
+    assert_eq!(logs(&options.env).len(), 2, "the present one, and one in reserve");
+    let reserved = logs(&options.env).into_iter().max().unwrap();
+    put(&db, 10..15);
+    for (profile, seed) in PROFILES.iter().flat_map(|profile| (0..10).map(move |seed| (profile, seed))) {
+        let env = Env { fs: Arc::new(fs.crash(&profile.with_seed(seed))), ..options.env.clone() };
+        let db = Db::open("db", &Options { env: env.clone(), ..options.clone() }).unwrap();
+        let found = db.iter().into_forward().map(Result::unwrap).count();
+        assert!((10..=15).contains(&found), "{found} keys, {profile:?}, seed {seed}");
+        db.close().unwrap();
+        assert_eq!(logs(&env).len(), 1);
+    }
+    db.flush().unwrap();
+    assert!(logs(&options.env).contains(&reserved), "writes went on in it");
+    put(&db, 15..25);
+    db.flush().unwrap();
+    assert_eq!(logs(&options.env).len(), 2);
+    db.close().unwrap();
+    assert_eq!(logs(&options.env).len(), 1, "none is in reserve any more");
+    let db = Db::open("db", &options).unwrap();
+    assert_eq!(db.iter().into_forward().count(), 25);
 }
