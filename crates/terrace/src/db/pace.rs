@@ -3,12 +3,12 @@
 //! ```text
 //!   files of level 0       0 ........... slow ................................... stop
 //!   a byte costs           nothing       time that the merges need / room that is left       writers wait
-//!                                        (at most twice what merging a byte takes)
+//!                                        (at most twice what merging a byte takes; more for the last six files)
 //! ```
 //!
 //! Room is what may still come before level 0 has so many files that writers have to wait for a merge. So when merges
 //! keep up, nobody is slowed; when they do not, writers go at a speed at which the room lasts until the merges are done,
-//! and at worst at half that of the merges themselves. Nobody sleeps for more than a millisecond, and nobody while he holds
+//! and at worst at half that of the merges themselves, until hardly any room is left. Nobody sleeps for more than a millisecond, and nobody while he holds
 //! a lock.
 
 use std::fmt;
@@ -74,7 +74,11 @@ impl Pace {
 const SLOWEST: u64 = 2;
 
 /// As many files of level 0 leave no room: fewer than those at which writers wait, for what merges will take is a guess.
-const FULL: usize = LEVEL_0_STOP - 6;
+const FULL: usize = LEVEL_0_STOP - RESERVE;
+const RESERVE: usize = 6;
+
+/// A merge is never thought to be nearer to its end than this part of what it has taken: one that is late goes on.
+const LATE: u32 = 4;
 
 /// The merge that runs.
 #[derive(Debug, Clone, Copy)]
@@ -125,7 +129,13 @@ impl Backlog {
         }
         let work = u64::try_from(self.work.as_nanos()).unwrap_or(u64::MAX);
         let lasting = (u128::from(work) * u128::from(UNIT) / u128::from(self.room.max(1))) as u64;
-        lasting.min(self.drain.saturating_mul(SLOWEST))
+        lasting.min(self.drain.saturating_mul(self.slowest()))
+    }
+
+    /// The last files before writers have to wait are dearer, each twice as dear as the one before: merges that take longer
+    /// than they ever did make writers slow, and not stop.
+    fn slowest(&self) -> u64 {
+        SLOWEST << self.level_0_files.saturating_sub(FULL).min(RESERVE)
     }
 }
 
@@ -176,7 +186,7 @@ impl Engine {
         };
         let left = |running: &Running| {
             let spent = self.options.env.clock.monotonic().saturating_sub(running.began);
-            time_for(running.bytes).saturating_sub(spent)
+            time_for(running.bytes).saturating_sub(spent).max(spent / LATE)
         };
         // A merge that takes files off level 0 makes room when it ends, whatever is to be done then.
         let work = match &state.running {
@@ -225,8 +235,16 @@ mod tests {
     }
 
     #[test]
-    fn never_slower_than_half_as_fast_as_the_merges() {
-        assert_eq!(price(LEVEL_0_STOP, 1_000, 0), 80_000);
+    fn never_slower_than_half_as_fast_as_the_merges_while_there_is_room() {
+        assert_eq!(price(FULL - 1, 1_000, 1), 80_000);
+        assert_eq!(price(FULL, 1_000, 0), 80_000);
+    }
+
+    #[test]
+    fn the_last_files_are_dearer_and_dearer() {
+        let prices = (FULL..=LEVEL_0_STOP).map(|files| price(files, 1_000, 0) / 80_000);
+        assert_eq!(prices.collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 64]);
+        assert_eq!(price(100, 1_000, 0) / 80_000, 64);
     }
 
     #[test]
