@@ -178,6 +178,14 @@ pub trait LogFile: Debug + Send + Sync {
     /// what is promised stays the same. By default it does nothing.
     fn hurry(&self) {}
 
+    /// Makes what can be made ahead for stores up to `end`, and says up to where that is done now; [`u64::MAX`] if there is
+    /// nothing more to be made. A store that was not prepared does it itself, and meets the same errors: this is for who
+    /// wants it done by another thread, or wants to know how long it takes. By default there is nothing.
+    fn prepare(&self, end: u64) -> Result<u64> {
+        let _ = end;
+        Ok(u64::MAX)
+    }
+
     /// Stores `head` at `offset` and `body` right behind it, so that they survive the death of the process when
     /// this returns.
     ///

@@ -5,11 +5,17 @@
 //!           |  |  |     |            who asks adds the shards up
 //!   shard   0  1  2 ... 0
 //! ```
+//!
+//! What happens seldom and takes long is in [`spans`].
+
+pub(crate) mod spans;
 
 use std::cell::Cell;
 // Not of `sync`: nothing depends on the order in which threads see a count.
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+
+pub(crate) use spans::Span;
+use spans::Spans;
 
 /// What is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,23 +28,16 @@ pub(crate) enum Event {
     FilterNegative,
     /// A filter said that a key may be there, and it was not.
     FilterFalsePositive,
-    /// A write slept, because merges are behind.
-    WriteSlowed,
-    /// So many microseconds in all.
-    SlowedMicros,
-    /// A write waited for a flush or a merge.
-    WriteStopped,
-    /// So many microseconds in all.
-    StoppedMicros,
 }
 
-const EVENTS: usize = 8;
+const EVENTS: usize = 4;
 const SHARDS: usize = 16;
 
 /// The counts of one database since it was opened.
 #[derive(Default)]
 pub(crate) struct Metrics {
     shards: [Shard; SHARDS],
+    pub(crate) spans: Spans,
 }
 
 /// Two cache lines: processors fetch them in pairs.
@@ -57,13 +56,6 @@ impl Metrics {
     #[inline]
     pub(crate) fn add(&self, event: Event, count: u64) {
         self.shards[shard()].0[event as usize].fetch_add(count, Ordering::Relaxed);
-    }
-
-    /// Counts that a write lost this time: `event`, and in `micros` how long.
-    #[cold]
-    pub(crate) fn count_lost(&self, event: Event, micros: Event, time: Duration) {
-        self.count(event);
-        self.add(micros, u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
     }
 
     /// How often it happened. Beside threads that count, some moment's number.

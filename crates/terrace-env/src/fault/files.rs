@@ -138,6 +138,10 @@ impl LogFile for Log {
         self.file.hurry();
     }
 
+    fn prepare(&self, end: u64) -> Result<u64> {
+        self.file.prepare(end)
+    }
+
     /// Half a store is the head with the first half of the body: the worst half, since a reader takes it for whole.
     fn store(&self, offset: u64, head: &[u8], body: &[u8]) -> Result<()> {
         let Some(fault) = self.site.decide(Op::Store) else { return self.file.store(offset, head, body) };

@@ -182,6 +182,17 @@ impl LogFile for MappedLog {
         self.pages.store(self.len, Ordering::Release);
     }
 
+    fn prepare(&self, end: u64) -> Result<u64> {
+        let end = end.min(self.capacity); // what lies beyond grows the file
+        self.make_pages(end).map_err(|e| FileError::new("store", &self.path, e))?;
+        self.room(end).map_err(|e| FileError::new("allocate", &self.path, e))?;
+        let made = match self.room.get() {
+            Some(_) => self.pages.load(Ordering::Acquire),
+            None => self.len,
+        };
+        Ok(if made < self.capacity { made } else { u64::MAX })
+    }
+
     fn store(&self, offset: u64, head: &[u8], body: &[u8]) -> Result<()> {
         let fail = |e| FileError::new("store", &self.path, e);
         let Some((front, last)) = head.split_last_chunk::<4>() else {

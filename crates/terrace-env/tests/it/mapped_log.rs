@@ -53,6 +53,40 @@ fn threads_store_side_by_side() {
 }
 
 /// Stores through the mapping and by system calls take turns, over the ends of pages and of large pieces.
+/// What is stored before and behind what was prepared is there, and preparing changes none of it.
+#[test]
+fn a_log_that_is_prepared_now_and_then() {
+    const RECORDS: u64 = 6000;
+    for hurries in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let log = PosixFs::new().create_log(&path, RECORDS * 107).unwrap();
+        if hurries {
+            log.hurry();
+        }
+        let mut ready = 0;
+        for i in 0..RECORDS {
+            let end = (i + 1) * 107;
+            if i % 3000 > 1000 && end > ready {
+                ready = log.prepare(end).unwrap();
+                assert!(ready >= end, "{ready}, asked for {end}");
+            }
+            log.store(i * 107, format!("{i:07}").as_bytes(), format!("{i:0100}").as_bytes()).unwrap();
+        }
+        assert_eq!(log.prepare(u64::MAX).unwrap(), u64::MAX, "there is nothing more to be made");
+        log.finish(RECORDS * 107).unwrap();
+        let expected: String = (0..RECORDS).map(|i| format!("{i:07}{i:0100}")).collect();
+        assert!(std::fs::read(&path).unwrap() == expected.as_bytes());
+
+        let again = PosixFs::new().reopen_log(&path, RECORDS * 214).unwrap();
+        assert!(again.prepare(10).unwrap() >= 10);
+        assert!(again.prepare(RECORDS * 107 + 10).unwrap() >= RECORDS * 107 + 10);
+        again.store(RECORDS * 107, b"head", b"body").unwrap();
+        again.finish(RECORDS * 107 + 8).unwrap();
+        assert!(std::fs::read(&path).unwrap() == (expected + "headbody").as_bytes());
+    }
+}
+
 #[test]
 fn a_log_in_a_hurry_is_synced_now_and_then() {
     const RECORDS: u64 = 40_000;

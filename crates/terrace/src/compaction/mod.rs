@@ -89,12 +89,12 @@ impl Job {
     }
 }
 
-/// For the info log: `4@0 + 0@1 + 23@2 files, size`.
+/// For the info log: `files=4@0+0@1+23@2 reason=Size`.
 impl fmt::Display for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, (level, files)) in self.inputs.iter().enumerate() {
-            write!(f, "{}{}@{level}", if i == 0 { "" } else { " + " }, files.len())?;
+            write!(f, "{}{}@{level}", if i == 0 { "files=" } else { "+" }, files.len())?;
         }
-        write!(f, " files ({:?})", self.reason)
+        write!(f, " reason={:?}", self.reason)
     }
 }

@@ -51,6 +51,8 @@ pub(crate) struct Environment<'a> {
 pub(crate) struct Outcome {
     pub(crate) files: Vec<NewFile>,
     pub(crate) bytes_written: u64,
+    pub(crate) entries_read: u64,
+    pub(crate) entries_written: u64,
 }
 
 /// Runs `slice` of `job`. On an error, and when cancelled (which is an error too), there are no new files.
@@ -64,11 +66,13 @@ pub(crate) fn run(job: &Job, slice: &Slice, environment: &Environment<'_>) -> Re
         grandparents: Grandparents::new(&job.grandparents, job.limits.grandparent_overlap()),
         table: None,
         files: Vec::new(),
+        entries_written: 0,
     };
     match merge.run() {
-        Ok(()) => {
-            let written = merge.files.iter().map(|file| file.size).sum();
-            Ok(Outcome { files: merge.files, bytes_written: written })
+        Ok(entries_read) => {
+            let bytes_written = merge.files.iter().map(|file| file.size).sum();
+            let entries_written = merge.entries_written;
+            Ok(Outcome { files: merge.files, bytes_written, entries_read, entries_written })
         }
         Err(error) => {
             merge.abandon();
@@ -78,7 +82,7 @@ pub(crate) fn run(job: &Job, slice: &Slice, environment: &Environment<'_>) -> Re
 }
 
 /// Entries between two questions whether to give up.
-const CANCEL_PERIOD: usize = 256;
+const CANCEL_PERIOD: u64 = 256;
 
 /// `options`, without a codec unless `last`. Tables of the upper levels are soon rewritten, and a small part of the
 /// whole: packing them would cost much time and save little space.
@@ -96,25 +100,27 @@ struct Merge<'a> {
     grandparents: Grandparents<'a>,
     table: Option<TableWriter>,
     files: Vec<NewFile>,
+    entries_written: u64,
 }
 
 impl Merge<'_> {
-    fn run(&mut self) -> Result<()> {
+    /// Says how many entries it read.
+    fn run(&mut self) -> Result<u64> {
         let comparator = self.environment.version.comparator.clone();
         let newest = if mutant!(SliceTooLate) { 0 } else { MAX_SEQUENCE };
         let begin = self.slice.begin.as_deref().map(|key| InternalKey::new(key, newest, Kind::SEEK));
         let begin = begin.as_ref().map(InternalKey::as_bytes);
         let mut input = Merged::new(comparator.clone(), self.sources(), self.shared_prefix(), begin);
         let mut fate = Fate::new(comparator, self.environment.oldest_reader);
-        let mut count = 0usize;
+        let mut count = 0u64;
         while let Some((key, value)) = input.entry() {
             if count.is_multiple_of(CANCEL_PERIOD) && (self.environment.cancelled)() {
                 return Err(Error::NotSupported("a merge in a database that is being closed".into()));
             }
-            count += 1;
             if self.is_behind(key) {
                 break;
             }
+            count += 1;
             match fate.of(key)? {
                 Verdict::Drop => {}
                 Verdict::DropIfBottom
@@ -124,7 +130,8 @@ impl Merge<'_> {
             input.next();
         }
         input.status()?;
-        self.finish_table()
+        self.finish_table()?;
+        Ok(count)
     }
 
     /// True if `key` belongs to the next slice.
@@ -160,6 +167,7 @@ impl Merge<'_> {
             let Environment { env, directory, next_file, .. } = self.environment;
             self.table = Some(TableWriter::create(env, directory, next_file(), &self.options)?);
         }
+        self.entries_written += 1;
         match &mut self.table {
             Some(table) => table.add(key, value),
             None => Ok(()),

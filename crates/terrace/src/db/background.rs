@@ -15,8 +15,9 @@ use super::property::LevelStats;
 use super::unwinding::Unwinding;
 use super::{Engine, Frozen, MergeRange, State, Target};
 use crate::compaction::policy::leveled;
-use crate::compaction::{self, Job, Reason, flush};
+use crate::compaction::{self, Job, Outcome, Reason, flush};
 use crate::error::Result;
+use crate::metrics::Span;
 use crate::sync::{Arc, Condvar, Mutex, Ordering};
 use crate::version::{KeyRange, total_size};
 
@@ -106,7 +107,12 @@ impl Engine {
     fn flush_job(&self) {
         let _guard = Unwinding::new(self, |state| state.flushing = false);
         let frozen = self.state.lock().frozen.front().cloned();
+        self.make_log_ahead();
         let flushed = frozen.map_or(Ok(()), |frozen| self.flush_frozen(&frozen));
+        match flushed {
+            Ok(()) => self.make_log_ahead(), // memtables may have become larger
+            Err(_) => self.give_up_log_ahead(),
+        }
         let mut state = self.state.lock();
         state.flushing = false;
         self.finish_job(state, flushed);
@@ -138,9 +144,10 @@ impl Engine {
         let packed = compaction::packed_if(self.stays_put(frozen), &self.table_options);
         let file = flush::flush(&frozen.memtable, env, &self.directory, number, &packed)?;
         let size = file.as_ref().map_or(0, |file| file.size);
-        let mut level = 0;
+        let (mut level, mut entries) = (0, 0);
         let installed = self.install(
             |set| {
+                entries = frozen.last_sequence.saturating_sub(set.last_sequence);
                 let mut edit = VersionEdit { log_number: Some(frozen.next_log), ..VersionEdit::default() };
                 edit.last_sequence = Some(frozen.last_sequence);
                 if let Some(file) = &file {
@@ -176,8 +183,13 @@ impl Engine {
         self.state.lock().stats[level].add(stats);
         let stored = self.present.view().version.levels.iter().map(|files| total_size(files)).sum();
         self.buffer.filled(frozen.memtable.bytes(), stored, clock.monotonic());
-        self.logger
-            .log(format_args!("Level-{level} table #{number}: {size} bytes, flushed in {:?}", stats.time));
+        self.tables.metrics().spans.count(Span::Flush, stats.time);
+        self.logger.log(format_args!(
+            "Memtable flushed: table={number} level={level} log={} entries={entries} bytes_in={} bytes_out={size} us={}",
+            frozen.log,
+            frozen.memtable.bytes(),
+            stats.time.as_micros()
+        ));
         Ok(())
     }
 
@@ -261,7 +273,9 @@ impl Engine {
             bytes: total_size(&inputs),
             began: self.options.env.clock.monotonic(),
         });
-        self.set_pace(&state);
+        let turn = self.set_pace(&state);
+        drop(state);
+        self.tell_turn(turn);
         job
     }
 
@@ -273,12 +287,12 @@ impl Engine {
         let clock = &self.options.env.clock;
         let start = clock.monotonic();
         let level = job.output_level();
-        self.logger.log(format_args!("Merging {job}"));
+        let bytes_read: u64 = job.inputs.iter().map(|(_, files)| total_size(files)).sum();
+        self.logger.log(format_args!("Merging: {job} bytes_in={bytes_read}"));
         let outcome = self.run_merge(job)?;
         let mut edit = job.edit();
         edit.added.extend(outcome.files.iter().map(|file| (level, file.clone())));
-        let bytes_written = outcome.bytes_written;
-        let bytes_read = job.inputs.iter().map(|(_, files)| total_size(files)).sum();
+        let Outcome { bytes_written, entries_read, entries_written, .. } = outcome;
         let stats = LevelStats { time: clock.monotonic().saturating_sub(start), bytes_read, bytes_written };
         match self.install(
             |_| edit,
@@ -300,8 +314,13 @@ impl Engine {
             state.rest_of_reads = clock.monotonic() + stats.time * REST;
         }
         drop(state);
-        self.logger
-            .log(format_args!("Merged {job}: {bytes_read} bytes into {bytes_written} in {:?}", stats.time));
+        self.tables.metrics().spans.count(Span::Merge, stats.time);
+        self.logger.log(format_args!(
+            "Merged: {job} into={level} files_out={} entries_in={entries_read} entries_out={entries_written} \
+             bytes_in={bytes_read} bytes_out={bytes_written} us={}",
+            outcome.files.len(),
+            stats.time.as_micros()
+        ));
         Ok(())
     }
 
@@ -311,7 +330,7 @@ impl Engine {
         edit.added.extend(job.files().map(|file| (level, file.to_edit())));
         let numbers: Vec<u64> = job.files().map(|file| file.number).collect();
         self.install(|_| edit, |_| ()).map_err(Failure::into_error)?;
-        self.logger.log(format_args!("Moved {numbers:?} to level {level} ({:?})", job.reason));
+        self.logger.log(format_args!("Moved: {job} into={level} tables={numbers:?}"));
         Ok(())
     }
 

@@ -30,9 +30,11 @@ impl Engine {
         self.announce(&mut self.state.lock());
         let mut commit = self.commit.lock();
         self.wait_for_quiet();
+        self.give_up_log_ahead();
         let finished = commit.take().map_or(Ok(()), |tail| self.finish_log(tail));
         drop(commit);
         self.remove_doomed();
+        self.tell_spans();
         *self.lock.lock() = None;
         finished
     }

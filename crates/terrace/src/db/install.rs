@@ -43,17 +43,19 @@ impl Engine {
         let next = set.after(&edit, &path).map_err(Failure::Before)?;
         let doomed = gone(&set, &edit);
         self.write_edit(&mut manifest, &set, edit).map_err(Failure::Unknown)?;
-        {
+        let turn = {
             let mut state = self.state.lock();
             state.set = next;
             also(&mut state);
             state.doomed.extend(doomed);
             state.may_merge = true;
-            self.set_pace(&state);
+            let turn = self.set_pace(&state);
             self.publish(&state);
             self.announce(&mut state);
-        }
+            turn
+        };
         drop((set, manifest));
+        self.tell_turn(turn);
         self.remove_doomed();
         Ok(())
     }

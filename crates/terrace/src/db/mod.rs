@@ -5,6 +5,7 @@
 //!              commit          state            manifest
 //! ```
 
+pub(crate) mod ahead;
 mod background;
 mod buffer;
 mod close;
@@ -26,6 +27,7 @@ mod replay;
 mod slices;
 pub(crate) mod tail;
 mod unwinding;
+mod waits;
 mod write;
 
 pub use directory::destroy;
@@ -55,6 +57,7 @@ use crate::snapshot::{Snapshot, Snapshots};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering, Weak};
 use crate::tables::TableCache;
 use crate::version::{FileMeta, Manifest, Version, VersionSet, WornFile};
+use ahead::Ahead;
 use background::{Jobs, Manual};
 use buffer::Buffer;
 use doomed::Doomed;
@@ -63,7 +66,7 @@ use pace::{Effort, Pace, Running};
 use present::Present;
 use property::LevelStats;
 use refusal::Refusal;
-use tail::LogTail;
+use tail::{Log, LogTail};
 
 /// An open database.
 ///
@@ -104,6 +107,8 @@ struct Engine {
     next_file: AtomicU64,
     refusal: Refusal,
     closing: AtomicBool,
+    /// Taken under `commit`, filled by the flush.
+    ahead: Ahead<Log>,
     /// The logs change, and writes are counted, under `commit`.
     durability: Durability,
     buffer: Buffer,
@@ -535,7 +540,8 @@ impl Db {
     /// - `leveldb.approximate-memory-usage`: bytes of memtables and block cache
     /// - `terrace.stats`: how many blocks reads found in the cache and how many not; how many look-ups in tables the filters
     ///   spared, and how many they let through in vain; how many writes slept because merges are behind, or waited for a
-    ///   flush or a merge, and for how long in all; since the database was opened
+    ///   flush or a merge, and for how long in all; for each thing that writes waited for, and for flushes and merges, how
+    ///   often, how long in all and at most, and how many by powers of two of microseconds; since the database was opened
     ///
     /// ```
     /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };

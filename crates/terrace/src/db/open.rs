@@ -21,6 +21,7 @@ use terrace_format::order::Order;
 use terrace_format::table::TableOptions;
 use terrace_mutants::mutant;
 
+use super::ahead::Ahead;
 use super::buffer::Buffer;
 use super::directory::{list, lock, lock_shared};
 use super::doomed::Doomed;
@@ -330,7 +331,7 @@ impl Opening<'_> {
         };
         let memtable = Arc::clone(&replayed.memtable);
         let resumed = framer.offset() > 0;
-        Ok(LogTail { log, framer, memtable, sequence, broken: false, resumed, record: Vec::new() })
+        Ok(LogTail { log, framer, ready: 0, memtable, sequence, broken: false, resumed, record: Vec::new() })
     }
 
     fn new_log(&self, next_file: &AtomicU64) -> Result<Log> {
@@ -386,6 +387,7 @@ impl Opening<'_> {
             next_file,
             refusal: Refusal::none(),
             closing: AtomicBool::new(false),
+            ahead: Ahead::default(),
             durability: Durability::new(tail.iter().map(|tail| tail.log.clone()).collect()),
             commit: Mutex::new(tail),
             manifest: Mutex::new(manifest),

@@ -3,14 +3,15 @@
 //! ```text
 //!   files of level 0       0 ........... slow ................................... stop
 //!   a byte costs           nothing       time that the merges need / room that is left       writers wait
-//!                                        (at most twice what merging a byte takes)
+//!                                        (at most twice what merging a byte takes; more for the last six files)
 //! ```
 //!
 //! Room is what may still come before level 0 has so many files that writers have to wait for a merge. So when merges
 //! keep up, nobody is slowed; when they do not, writers go at a speed at which the room lasts until the merges are done,
-//! and at worst at half that of the merges themselves. Nobody sleeps for more than a millisecond, and nobody while he holds
+//! and at worst at half that of the merges themselves, until hardly any room is left. Nobody sleeps for more than a millisecond, and nobody while he holds
 //! a lock.
 
+use std::fmt;
 use std::time::Duration;
 
 use terrace_env::Clock;
@@ -24,7 +25,8 @@ use crate::version::{FileMeta, total_size};
 const LONGEST: Duration = Duration::from_millis(1);
 /// Less than this is not worth a sleep: who owes it goes on owing.
 const SHORTEST: Duration = Duration::from_micros(200);
-/// How far writers get into debt, all together. Values so large that each owes more than a sleep are not made to pay.
+/// How far writers get into debt, all together, and how far ahead of it. Values so large that each owes more than a sleep are
+/// not made to pay.
 const CREDIT: Duration = Duration::from_millis(16);
 
 /// The bytes whose price is told: finer than one nanosecond each.
@@ -40,30 +42,30 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Lets a write of `bytes` through, after a while perhaps, and says how long that was meant to be.
-    pub(super) fn admit(&self, bytes: usize, clock: &dyn Clock) -> Duration {
+    /// Lets a write of `bytes` through, after a while perhaps, and says how long that was.
+    pub(super) fn admit(&self, bytes: usize, clock: &dyn Clock) -> Option<Duration> {
         let price = self.price.load(Ordering::Relaxed);
         if price == 0 {
-            return Duration::ZERO;
+            return None;
         }
         let cost = Duration::from_nanos(price.saturating_mul(bytes as u64) / UNIT);
         let now = clock.monotonic();
         let owed = {
             let mut paid = self.paid.lock();
-            // Who was woken late has paid for it.
-            *paid = ((*paid).max(now.saturating_sub(LONGEST)) + cost).min(now + CREDIT);
+            // Who was woken late has paid for it: on a busy machine a sleep takes ten times as long as it was meant to.
+            *paid = ((*paid).max(now.saturating_sub(CREDIT)) + cost).min(now + CREDIT);
             paid.saturating_sub(now)
         };
         if owed < SHORTEST {
-            return Duration::ZERO;
+            return None;
         }
-        let slept = owed.min(LONGEST);
-        clock.sleep(slept);
-        slept
+        clock.sleep(owed.min(LONGEST));
+        Some(clock.monotonic().saturating_sub(now))
     }
 
-    fn set(&self, price: u64) {
-        self.price.store(price, Ordering::Relaxed);
+    /// The price before.
+    fn set(&self, price: u64) -> u64 {
+        self.price.swap(price, Ordering::Relaxed)
     }
 }
 
@@ -72,7 +74,11 @@ impl Pace {
 const SLOWEST: u64 = 2;
 
 /// As many files of level 0 leave no room: fewer than those at which writers wait, for what merges will take is a guess.
-const FULL: usize = LEVEL_0_STOP - 6;
+const FULL: usize = LEVEL_0_STOP - RESERVE;
+const RESERVE: usize = 6;
+
+/// A merge is never thought to be nearer to its end than this part of what it has taken: one that is late goes on.
+const LATE: u32 = 4;
 
 /// The merge that runs.
 #[derive(Debug, Clone, Copy)]
@@ -96,6 +102,25 @@ struct Backlog {
     drain: u64,
 }
 
+/// That writers begin to pay, or no longer do: for the info log.
+#[must_use]
+pub(super) struct Turn {
+    backlog: Backlog,
+    price: u64,
+}
+
+impl fmt::Display for Turn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Backlog { level_0_files, work, room, .. } = &self.backlog;
+        let (begins, us) = (if self.price > 0 { "Pace" } else { "Pace ended" }, work.as_micros());
+        write!(
+            f,
+            "{begins}: ns_per_kib={} level_0={level_0_files} work_us={us} room_bytes={room}",
+            self.price
+        )
+    }
+}
+
 impl Backlog {
     /// Nanoseconds for [`UNIT`] bytes.
     fn price(&self) -> u64 {
@@ -104,7 +129,13 @@ impl Backlog {
         }
         let work = u64::try_from(self.work.as_nanos()).unwrap_or(u64::MAX);
         let lasting = (u128::from(work) * u128::from(UNIT) / u128::from(self.room.max(1))) as u64;
-        lasting.min(self.drain.saturating_mul(SLOWEST))
+        lasting.min(self.drain.saturating_mul(self.slowest()))
+    }
+
+    /// The last files before writers have to wait are dearer, each twice as dear as the one before: merges that take longer
+    /// than they ever did make writers slow, and not stop.
+    fn slowest(&self) -> u64 {
+        SLOWEST << self.level_0_files.saturating_sub(FULL).min(RESERVE)
     }
 }
 
@@ -146,8 +177,8 @@ fn mean_size(files: &[Arc<FileMeta>]) -> u64 {
 }
 
 impl Engine {
-    /// Sets the pace by what `state` says.
-    pub(super) fn set_pace(&self, state: &State) {
+    /// Sets the pace by what `state` says, and says if that is a turn, to be told when `state` is unlocked.
+    pub(super) fn set_pace(&self, state: &State) -> Option<Turn> {
         let version = &state.set.version;
         let level_0_files = version.levels[0].len();
         let time_for = |bytes: u64| {
@@ -155,7 +186,7 @@ impl Engine {
         };
         let left = |running: &Running| {
             let spent = self.options.env.clock.monotonic().saturating_sub(running.began);
-            time_for(running.bytes).saturating_sub(spent)
+            time_for(running.bytes).saturating_sub(spent).max(spent / LATE)
         };
         // A merge that takes files off level 0 makes room when it ends, whatever is to be done then.
         let work = match &state.running {
@@ -169,17 +200,15 @@ impl Engine {
             room: FULL.saturating_sub(level_0_files) as u64 * mean_size(&version.levels[0]),
             drain: state.effort.per_unit(state.effort.flushed),
         };
-        self.pace.set(backlog.price());
+        let price = backlog.price();
+        let before = self.pace.set(price);
+        ((before > 0) != (price > 0)).then_some(Turn { backlog, price })
     }
 
-    /// Notes that a writer has to wait for the background.
-    pub(super) fn note_wait(&self) {
-        let state = self.state.lock();
-        let (frozen, files) = (state.frozen.len(), state.set.version.levels[0].len());
-        drop(state);
-        self.logger.log(format_args!(
-            "Writers wait: {frozen} memtables are on their way to tables, level 0 has {files} files"
-        ));
+    pub(super) fn tell_turn(&self, turn: Option<Turn>) {
+        if let Some(turn) = turn {
+            self.logger.log(format_args!("{turn}"));
+        }
     }
 }
 
@@ -206,8 +235,16 @@ mod tests {
     }
 
     #[test]
-    fn never_slower_than_half_as_fast_as_the_merges() {
-        assert_eq!(price(LEVEL_0_STOP, 1_000, 0), 80_000);
+    fn never_slower_than_half_as_fast_as_the_merges_while_there_is_room() {
+        assert_eq!(price(FULL - 1, 1_000, 1), 80_000);
+        assert_eq!(price(FULL, 1_000, 0), 80_000);
+    }
+
+    #[test]
+    fn the_last_files_are_dearer_and_dearer() {
+        let prices = (FULL..=LEVEL_0_STOP).map(|files| price(files, 1_000, 0) / 80_000);
+        assert_eq!(prices.collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 64]);
+        assert_eq!(price(100, 1_000, 0) / 80_000, 64);
     }
 
     #[test]
@@ -242,6 +279,35 @@ mod tests {
         assert_eq!(times(&pace, &[1000, 1000, 1000, 1000]), [0, 200, 0, 200]);
         pace.set(0);
         assert_eq!(times(&pace, &[1 << 30]), [0]);
+    }
+
+    /// A clock on which a sleep takes ten milliseconds longer than it was meant to.
+    #[derive(Debug, Default)]
+    struct Late(ManualClock);
+
+    impl Clock for Late {
+        fn monotonic(&self) -> Duration {
+            self.0.monotonic()
+        }
+
+        fn wall_us(&self) -> u64 {
+            self.0.wall_us()
+        }
+
+        fn sleep(&self, pause: Duration) {
+            self.0.sleep(pause + Duration::from_millis(10));
+        }
+    }
+
+    #[test]
+    fn who_sleeps_too_long_has_paid_for_what_comes() {
+        let (pace, clock) = (Pace::default(), Late::default());
+        pace.set(100 * UNIT);
+        for _ in 0..100_000 {
+            pace.admit(10, &clock);
+        }
+        let millis = clock.monotonic().as_millis();
+        assert!((90..=110).contains(&millis), "{millis} ms for what costs 100");
     }
 
     #[test]

@@ -7,7 +7,8 @@ use terrace_format::edit::LEVELS;
 use terrace_format::key::{InternalKey, trailer};
 
 use super::Engine;
-use crate::metrics::Event;
+use crate::metrics::spans::{SPANS, Span, Taken};
+use crate::metrics::{Event, Metrics};
 
 /// What the merges into one level have done.
 #[derive(Debug, Clone, Copy, Default)]
@@ -76,12 +77,17 @@ impl Engine {
         };
         let (hits, misses) = (metrics.of(Event::BlockHit), metrics.of(Event::BlockMiss));
         let (negatives, wrong) = (metrics.of(Event::FilterNegative), metrics.of(Event::FilterFalsePositive));
-        let [slowed, stopped] =
-            [(Event::WriteSlowed, Event::SlowedMicros), (Event::WriteStopped, Event::StoppedMicros)]
-                .map(|(event, micros)| format!("{} for {} us", metrics.of(event), metrics.of(micros)));
         row("blocks", "hits", hits, "misses", misses)
             + &row("filters", "negatives", negatives, "false positives", wrong)
-            + &format!("writes  slowed {slowed}, stopped {stopped}\n")
+            + &lost(metrics)
+            + &spent_on_all(metrics)
+    }
+
+    /// Tells the info log how long things took, since the database was opened.
+    pub(super) fn tell_spans(&self) {
+        for row in spent_on_all(self.tables.metrics()).lines() {
+            self.logger.log(format_args!("Closing: {row}"));
+        }
     }
 
     fn sstables(&self) -> String {
@@ -102,6 +108,33 @@ impl Engine {
         let frozen: usize = view.frozen.iter().map(|memtable| memtable.bytes()).sum();
         size_of::<Engine>() + view.memtable.bytes() + frozen + self.cache.usage()
     }
+}
+
+/// What writes lost to the background in all.
+fn lost(metrics: &Metrics) -> String {
+    let of = |spans: &[Span]| {
+        let taken = spans.iter().map(|span| metrics.spans.of(*span));
+        let (times, micros) = taken.fold((0, 0), |(n, us), taken| (n + taken.times, us + taken.micros));
+        format!("{times} for {micros} us")
+    };
+    let (slowed, stopped) = (of(&[Span::Paced]), of(&[Span::ForFlush, Span::ForMerge, Span::ForSpace]));
+    format!("writes  slowed {slowed}, stopped {stopped}\n")
+}
+
+/// A row for each span that there was.
+fn spent_on_all(metrics: &Metrics) -> String {
+    SPANS.iter().map(|(span, of, name)| spent(of, name, &metrics.spans.of(*span))).collect()
+}
+
+/// A row for what took some time, and none for what did not happen.
+fn spent(of: &str, name: &str, taken: &Taken) -> String {
+    let Taken { times, micros, longest, buckets } = taken;
+    if *times == 0 {
+        return String::new();
+    }
+    let buckets: Vec<String> = buckets.iter().map(|(from, n)| format!("{from}: {n}")).collect();
+    let buckets = buckets.join(", ");
+    format!("{of:7} {name:9} {times:12}  {:15} {micros:12}, longest {longest}; from {buckets}\n", "us")
 }
 
 /// An internal key as LevelDB prints it: `'CH/Bern' @ 17 : 1`.

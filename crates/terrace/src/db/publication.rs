@@ -84,14 +84,22 @@ impl Publication {
         }
     }
 
-    /// Returns when writes up to `number` are visible; false if they never will be.
-    pub(crate) fn wait(&self, number: Sequence) -> bool {
+    /// True as soon as writes up to `number` are visible; false if they are not within about a microsecond.
+    pub(crate) fn wait_briefly(&self, number: Sequence) -> bool {
         let mut turn = 0;
         for _ in 0..LOOKS {
             if self.visible.load(Ordering::Acquire) >= number {
                 return true;
             }
             relax(&mut turn);
+        }
+        false
+    }
+
+    /// Returns when writes up to `number` are visible; false if they never will be.
+    pub(crate) fn wait(&self, number: Sequence) -> bool {
+        if self.wait_briefly(number) {
+            return true;
         }
         self.asleep.fetch_add(1, Ordering::Relaxed);
         let mut stopped = self.stopped.lock();

@@ -164,7 +164,7 @@ impl Engine {
         }
         drop(environment);
         let helpers = (threads - 1).min(slices.len() - 1);
-        self.logger.log(format_args!("In {} slices, by up to {} threads", slices.len(), helpers + 1));
+        self.logger.log(format_args!("Merging in slices: slices={} threads={}", slices.len(), helpers + 1));
         let (engine, job) = (Weak::clone(&self.me), Arc::clone(job));
         let shared = Shared::new(Work { engine, job, slices, version, oldest_reader });
         let _guard = EndIfPanicking(&shared);
@@ -179,6 +179,8 @@ impl Engine {
         for outcome in outcomes.into_iter().flatten() {
             all.files.extend(outcome.files);
             all.bytes_written += outcome.bytes_written;
+            all.entries_read += outcome.entries_read;
+            all.entries_written += outcome.entries_written;
         }
         match error {
             None => Ok(all),

@@ -11,7 +11,7 @@ use std::path::Path;
 use terrace_env::LogFile;
 use terrace_format::filename::FileName;
 use terrace_format::key::Sequence;
-use terrace_format::log::{Framer, HEADER_SIZE};
+use terrace_format::log::{BLOCK_SIZE, Framer, HEADER_SIZE};
 use terrace_mutants::mutant;
 
 use super::Engine;
@@ -19,6 +19,7 @@ use super::replay::MARK;
 use super::unwinding::Unwinding;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
+use crate::metrics::Span;
 use crate::options::Options;
 use crate::sync::Arc;
 
@@ -55,6 +56,12 @@ impl Log {
         Ok(Log { number, file })
     }
 
+    /// True if the log has room for a memtable of `size` bytes, or grows with each record.
+    pub(super) fn holds(&self, size: usize) -> bool {
+        let room = self.file.capacity();
+        room == 0 || room >= size as u64
+    }
+
     /// Opens log `number`, which was closed and holds `length` bytes, to go on with: where the mark stands that it was
     /// closed with, and will stand again. None where the file system has no way to.
     ///
@@ -86,6 +93,8 @@ impl Log {
 pub(super) struct LogTail {
     pub(super) log: Log,
     pub(super) framer: Framer,
+    /// Up to here the log has room that is ready.
+    pub(super) ready: u64,
     pub(super) memtable: Arc<Memtable>,
     /// The last number given out.
     pub(super) sequence: Sequence,
@@ -118,6 +127,20 @@ impl LogTail {
 }
 
 impl Engine {
+    /// Has the log make room that is ready for a record of `len` bytes. [`LogTail::append`] does not need it, and would
+    /// meet the same errors; so it is known how long it took.
+    #[inline]
+    pub(super) fn make_log_room(&self, tail: &mut LogTail, len: usize) -> Result<()> {
+        // The next block, and a header for each begun block of it: never less than what the record takes.
+        let end = tail.framer.offset() + (len + len / 1024) as u64 + BLOCK_SIZE as u64;
+        if end <= tail.ready {
+            return Ok(());
+        }
+        let ready = self.wait_timed(Span::Room, None, || tail.log.file.prepare(end))?;
+        tail.ready = ready;
+        Ok(())
+    }
+
     /// Returns when write number `write` is durable.
     pub(super) fn sync_to(&self, write: u64) -> Result<()> {
         let flush = || {
@@ -131,7 +154,8 @@ impl Engine {
                 Error::Refused(Arc::new(error))
             })
         };
-        self.durability.wait_for(write, || self.refusal.check(), flush)
+        let wait = || self.durability.wait_for(write, || self.refusal.check(), flush);
+        self.wait_timed(Span::ForDevice, None, wait)
     }
 
     /// Makes all that has been written durable, and says up to which write that is.

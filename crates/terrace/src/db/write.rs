@@ -17,13 +17,13 @@ use terrace_format::key::{MAX_SEQUENCE, Sequence};
 use terrace_format::log::Framer;
 use terrace_mutants::mutant;
 
-use super::tail::{Log, LogTail, closed};
+use super::tail::{LogTail, closed};
 use super::unwinding::Unwinding;
 use super::{Engine, Frozen, State, Target};
 use crate::compaction::policy::LEVEL_0_STOP;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
-use crate::metrics::Event;
+use crate::metrics::Span;
 use crate::options::WriteOptions;
 use crate::sync::{Arc, MutexGuard, Ordering};
 
@@ -78,9 +78,8 @@ impl Engine {
         operations: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
         options: &WriteOptions,
     ) -> Result<()> {
-        let slept = self.pace.admit(bytes, &*self.options.env.clock);
-        if !slept.is_zero() {
-            self.tables.metrics().count_lost(Event::WriteSlowed, Event::SlowedMicros, slept);
+        if let Some(slept) = self.pace.admit(bytes, &*self.options.env.clock) {
+            self.note_wait(Span::Paced, None, slept);
         }
         let mut commit = self.commit.lock();
         self.make_room(&mut commit)?;
@@ -114,7 +113,7 @@ impl Engine {
         let mut record = std::mem::take(&mut tail.record);
         record.clear();
         encode(first, &mut record);
-        let stored = tail.append(&record);
+        let stored = self.make_log_room(tail, record.len()).and_then(|()| tail.append(&record));
         if record.capacity() <= KEPT_RECORD {
             tail.record = record;
         }
@@ -142,7 +141,9 @@ impl Engine {
         if !mutant!(BatchInParts) {
             writes.complete(first, last);
         }
-        if writes.wait(last) { Ok(()) } else { Err(self.stopped()) }
+        let visible =
+            writes.wait_briefly(last) || self.wait_timed(Span::ForOthers, None, || writes.wait(last));
+        if visible { Ok(()) } else { Err(self.stopped()) }
     }
 
     /// Why nothing becomes visible any more.
@@ -192,29 +193,36 @@ impl Engine {
             if !tail.broken && tail.memtable.bytes() < self.buffer.size() {
                 return Ok(());
             }
-            if !self.may_freeze(&self.state.lock()) {
-                self.note_wait();
-                let clock = &self.options.env.clock;
-                let began = clock.monotonic();
-                let waited = MutexGuard::unlocked(commit, || self.wait_for(|state| self.may_freeze(state)));
-                let lost = clock.monotonic().saturating_sub(began);
-                self.tables.metrics().count_lost(Event::WriteStopped, Event::StoppedMicros, lost);
-                waited?;
+            let state = self.state.lock();
+            if let Some(lack) = self.lack(&state) {
+                let scene = self.scene(&state);
+                drop(state);
+                let wait = || self.wait_for(|state| self.lack(state).is_none());
+                MutexGuard::unlocked(commit, || self.wait_timed(lack, Some(scene), wait))?;
                 continue;
             }
-            match self.switch(tail, Target::AnyLevel) {
+            drop(state);
+            match self.wait_timed(Span::Switch, None, || self.switch(tail, Target::AnyLevel)) {
                 // What a flush or merge is about to free may be enough.
                 Err(error)
-                    if error.is_resumable() && MutexGuard::unlocked(commit, || self.wait_for_job()) => {}
+                    if error.is_resumable()
+                        && MutexGuard::unlocked(commit, || {
+                            self.wait_timed(Span::ForSpace, None, || self.wait_for_job())
+                        }) => {}
                 switched => switched?,
             }
         }
     }
 
-    /// True if there is room for one more memtable on its way to a table, and for that table.
-    fn may_freeze(&self, state: &State) -> bool {
-        state.frozen.len() < self.buffer.frozen_max() && state.set.version.levels[0].len() < LEVEL_0_STOP
-            || self.closing.load(Ordering::Relaxed)
+    /// What there is no room for: one more memtable on its way to a table, or that table.
+    fn lack(&self, state: &State) -> Option<Span> {
+        if self.closing.load(Ordering::Relaxed) {
+            None
+        } else if state.frozen.len() >= self.buffer.frozen_max() {
+            Some(Span::ForFlush)
+        } else {
+            (state.set.version.levels[0].len() >= LEVEL_0_STOP).then_some(Span::ForMerge)
+        }
     }
 
     /// Freezes the memtable and begins a new log and a new memtable. On an error nothing has changed.
@@ -224,14 +232,11 @@ impl Engine {
             // log for closed, and the next one for somebody else's.
             tail.log.file.sync().map_err(Error::from).inspect_err(|error| self.refuse(error))?;
         }
-        let log = Log::create(&self.options, &self.directory, self.new_file_number(), self.buffer.size())?;
-        if self.buffer.fills_fast() {
-            log.file.hurry();
-        }
+        let log = self.next_log()?;
         let memtable = Memtable::in_memory_of(self.comparator.clone(), &self.spare, self.buffer.size());
         let old_log = std::mem::replace(&mut tail.log, log.clone());
         tail.framer = Framer::at(0);
-        (tail.broken, tail.resumed) = (false, false);
+        (tail.broken, tail.resumed, tail.ready) = (false, false, 0);
         let old = std::mem::replace(&mut tail.memtable, Arc::clone(&memtable));
         let mut state = self.state.lock();
         // Logs from before the manifest's log number are in tables.

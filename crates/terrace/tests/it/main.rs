@@ -6,6 +6,7 @@
 //!   stock       stock LevelDB and Terrace refuse the same databases, and exclude each other
 //!   erase       a range of keys goes, whole tables at once, and nothing comes back
 //!   upkeep      what a long life asks for: small manifests, space that comes back, shared caches
+//!   waits       what writers waited for is counted and told
 //!   look_ups    every way to look a key up gives what was put
 //!   tolerance   files that no LevelDB writes are read as stock LevelDB reads them
 //!   repair      a database that lost a file, or the end of one, holds what it held
@@ -30,3 +31,4 @@ mod stories;
 mod threads;
 mod tolerance;
 mod upkeep;
+mod waits;
