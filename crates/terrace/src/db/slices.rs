@@ -177,13 +177,13 @@ impl Engine {
         let (outcomes, error) = shared.end();
         let mut all = Outcome::default();
         for outcome in outcomes.into_iter().flatten() {
-            all.files.extend(outcome.files);
+            all.tables.extend(outcome.tables);
             all.bytes_written += outcome.bytes_written;
         }
         match error {
             None => Ok(all),
             Some(error) => {
-                compaction::remove_tables(&self.options.env, &self.directory, &all.files);
+                compaction::remove_tables(&self.options.env, &self.directory, &all.tables);
                 Err(error)
             }
         }
