@@ -11,7 +11,9 @@ use terrace_format::compress;
 use terrace_format::filter::Bloom;
 use terrace_format::filter_block::Filters;
 use terrace_format::log::{BLOCK_SIZE, Framer, HEADER_SIZE, Item, LogReader};
-use terrace_format::table::{BlockHandle, Footer, TRAILER_SIZE, TableBuilder, TableOptions, read_block};
+use terrace_format::table::{
+    BlockHandle, Counts, Footer, TRAILER_SIZE, TableBuilder, TableOptions, read_block,
+};
 
 fn entries(contents: Vec<u8>) -> Vec<(Vec<u8>, Vec<u8>)> {
     let block = Block::new(contents).expect("the block of an example");
@@ -63,6 +65,13 @@ fn table() {
     let data = index.iter().flat_map(|(_, handle)| block(BlockHandle::decode(handle).unwrap().0));
     assert_eq!(data.collect::<Vec<_>>(), fruit.map(|(key, value)| (key.into(), value.into())));
     assert_eq!(block(footer.metaindex)[0].0, b"filter.leveldb.BuiltinBloomFilter2");
+}
+
+#[test]
+fn counts() {
+    let counts = Counts { entries: 300, deletes: 2 };
+    assert_eq!(counts.encode(), example("counts.md"));
+    assert_eq!(Counts::decode(&example("counts.md")), Some(counts));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Writes a table, byte for byte as LevelDB does.
+//! Writes a table, byte for byte as LevelDB does, but for blocks that somebody names.
 //!
 //! ```text
 //!   add  ->  data block  --full-->  file
@@ -11,6 +11,7 @@
 //! The index entry of a block waits for the first key of the next one, so that its key may be any short one between
 //! the two. Data, metaindex and index blocks are packed if that saves more than an eighth; the filter never is.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -49,6 +50,8 @@ pub struct TableBuilder<W> {
     data: BlockBuilder,
     index: BlockBuilder,
     filter: Option<FilterBlockBuilder>,
+    /// Other blocks for the metaindex, by their names.
+    named: BTreeMap<String, Vec<u8>>,
     /// The block written last, until its index entry is. The data block is empty meanwhile.
     pending: Option<BlockHandle>,
     entries: u64,
@@ -66,6 +69,7 @@ impl<W: Write> TableBuilder<W> {
             data: BlockBuilder::new(options.restart_interval),
             index: BlockBuilder::new(1),
             filter,
+            named: BTreeMap::new(),
             pending: None,
             entries: 0,
             order: Arc::clone(&options.comparator).into(),
@@ -136,6 +140,12 @@ impl<W: Write> TableBuilder<W> {
         Ok(())
     }
 
+    /// Gives the table a block that the metaindex calls `name`, with `contents`, which are stored as they are. Readers leave
+    /// names alone that they do not know. Another one of the same name is replaced; `filter.` begins those of filters.
+    pub fn add_named(&mut self, name: &str, contents: Vec<u8>) {
+        self.named.insert(name.to_owned(), contents);
+    }
+
     /// Writes what is left of the table. Nothing may be added afterwards. Flushes and syncs nothing.
     pub fn finish(&mut self) -> io::Result<()> {
         self.flush_block()?;
@@ -175,12 +185,15 @@ impl<W: Write> TableBuilder<W> {
         self.blocks.out
     }
 
-    /// Writes the filter, if there is one, and the block that names it.
+    /// Writes the filter, if there is one, the other named blocks, and the block that names them.
     fn write_metaindex(&mut self) -> io::Result<BlockHandle> {
-        let mut metaindex = BlockBuilder::new(self.options.restart_interval);
         if let (Some(filter), Some(filters)) = (self.filter.take(), &self.options.filter) {
-            let handle = self.blocks.write_raw(&filter.finish(), compress::NONE.id)?;
-            add_handle(&mut metaindex, format!("filter.{}", filters.name()).as_bytes(), handle);
+            self.named.insert(format!("filter.{}", filters.name()), filter.finish());
+        }
+        let mut metaindex = BlockBuilder::new(self.options.restart_interval);
+        for (name, contents) in std::mem::take(&mut self.named) {
+            let handle = self.blocks.write_raw(&contents, compress::NONE.id)?;
+            add_handle(&mut metaindex, name.as_bytes(), handle);
         }
         self.blocks.write(metaindex.finish())
     }

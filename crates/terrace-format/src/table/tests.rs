@@ -199,6 +199,26 @@ fn a_filter_for_each_2_kib() {
 }
 
 #[test]
+fn named_blocks_stand_behind_the_filter_in_the_order_of_their_names() {
+    let mut builder = TableBuilder::new(with_filter(options(24, 16)), Vec::new());
+    owned(&FRUIT).iter().for_each(|(key, value)| builder.add(key, value).unwrap());
+    for (name, contents) in [("terrace.counts", "old"), ("zoo", ""), ("terrace.counts", "new")] {
+        builder.add_named(name, contents.into());
+    }
+    builder.finish().unwrap();
+    let table = builder.into_inner();
+    assert_eq!(all(&table).unwrap(), owned(&FRUIT));
+    let footer = Footer::decode(&table, table.len() as u64).unwrap();
+    let named = entries(&table, footer.metaindex).unwrap();
+    let names: Vec<_> = named.iter().map(|(name, _)| name.escape_ascii().to_string()).collect();
+    assert_eq!(names, ["filter.leveldb.BuiltinBloomFilter2", "terrace.counts", "zoo"]);
+    let contents =
+        |at: usize| read_block(stored(&table, BlockHandle::decode(&named[at].1).unwrap().0).unwrap(), true);
+    assert_eq!((contents(1).unwrap(), contents(2).unwrap()), (b"new".to_vec(), vec![]));
+    assert!(filter_of(&table, Arc::new(Bloom::new(10))).may_match(0, b"apple"));
+}
+
+#[test]
 fn blocks_end_on_demand() {
     let mut builder = TableBuilder::new(options(4096, 16), Vec::new());
     builder.flush_block().unwrap();

@@ -3,13 +3,12 @@
 use std::path::Path;
 
 use terrace_env::Env;
-use terrace_format::edit::NewFile;
 use terrace_format::table::TableOptions;
 
 use crate::error::Result;
 use crate::memtable::Memtable;
 use crate::sync::Arc;
-use crate::tables::TableWriter;
+use crate::tables::{NewTable, TableWriter};
 use crate::walk::InternalIterator;
 
 /// Writes `memtable` to table file `number`; None, and no file, if it is empty. Durable when this returns, but for its
@@ -20,7 +19,7 @@ pub(crate) fn flush(
     directory: &Path,
     number: u64,
     options: &TableOptions,
-) -> Result<Option<NewFile>> {
+) -> Result<Option<NewTable>> {
     let mut table = TableWriter::create(env, directory, number, options)?;
     let mut entries = memtable.iter();
     entries.seek_to_first();

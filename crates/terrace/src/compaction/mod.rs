@@ -34,11 +34,14 @@ pub(crate) enum Reason {
     Depth,
     /// Look-ups keep passing through a file in vain.
     Seeks,
+    /// Deletes, and what they hide, take space.
+    Deletes,
     /// Somebody asked: the number of the request.
     Manual(u64),
 }
 
-/// A merge to do: files of a level, and what they overlap on the way to another, into that one.
+/// A merge to do: files of a level, and what they overlap on the way to another, into that one. Or files of the last level,
+/// which are written anew without their deletes.
 pub(crate) struct Job {
     pub(crate) reason: Reason,
     /// By level, the shallowest (and so the newest) first. Each level from the one that gives to the one that receives
@@ -74,6 +77,7 @@ impl Job {
     pub(crate) fn is_move(&self) -> bool {
         let [(level, given), rest @ ..] = &self.inputs[..] else { return false };
         (given.len() == 1 || *level > 0)
+            && !rest.is_empty()
             && rest.iter().all(|(_, files)| files.is_empty())
             && total_size(&self.grandparents) <= self.limits.grandparent_overlap()
     }

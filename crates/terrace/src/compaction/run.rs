@@ -15,7 +15,7 @@ use std::path::Path;
 use terrace_env::Env;
 use terrace_format::comparator::Comparator;
 use terrace_format::compress;
-use terrace_format::edit::{LEVELS, NewFile};
+use terrace_format::edit::LEVELS;
 use terrace_format::key::{self, InternalComparator, InternalKey, Kind, MAX_SEQUENCE, Sequence};
 use terrace_format::table::TableOptions;
 use terrace_mutants::mutant;
@@ -26,7 +26,7 @@ use super::merge::Merged;
 use crate::error::{Error, Result};
 use crate::iter::Source;
 use crate::sync::Arc;
-use crate::tables::{BlockRead, TableCache, TableWriter};
+use crate::tables::{BlockRead, NewTable, TableCache, TableWriter};
 use crate::version::{FileMeta, Version};
 
 /// What a merge works with.
@@ -49,7 +49,7 @@ pub(crate) struct Environment<'a> {
 /// What a merge made.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
-    pub(crate) files: Vec<NewFile>,
+    pub(crate) tables: Vec<NewTable>,
     pub(crate) bytes_written: u64,
     pub(crate) entries_read: u64,
     pub(crate) entries_written: u64,
@@ -65,14 +65,14 @@ pub(crate) fn run(job: &Job, slice: &Slice, environment: &Environment<'_>) -> Re
         below: Below::new(&environment.version, job.output_level() + 1),
         grandparents: Grandparents::new(&job.grandparents, job.limits.grandparent_overlap()),
         table: None,
-        files: Vec::new(),
+        tables: Vec::new(),
         entries_written: 0,
     };
     match merge.run() {
         Ok(entries_read) => {
-            let bytes_written = merge.files.iter().map(|file| file.size).sum();
+            let bytes_written = merge.tables.iter().map(|table| table.file.size).sum();
             let entries_written = merge.entries_written;
-            Ok(Outcome { files: merge.files, bytes_written, entries_read, entries_written })
+            Ok(Outcome { tables: merge.tables, bytes_written, entries_read, entries_written })
         }
         Err(error) => {
             merge.abandon();
@@ -99,7 +99,7 @@ struct Merge<'a> {
     below: Below<'a>,
     grandparents: Grandparents<'a>,
     table: Option<TableWriter>,
-    files: Vec<NewFile>,
+    tables: Vec<NewTable>,
     entries_written: u64,
 }
 
@@ -176,7 +176,7 @@ impl Merge<'_> {
 
     fn finish_table(&mut self) -> Result<()> {
         let Some(table) = self.table.take() else { return Ok(()) };
-        self.files.extend(table.finish()?);
+        self.tables.extend(table.finish()?);
         self.grandparents.reset();
         Ok(())
     }
@@ -185,14 +185,14 @@ impl Merge<'_> {
         if let Some(table) = self.table.take() {
             table.abandon();
         }
-        remove_tables(self.environment.env, self.environment.directory, &self.files);
+        remove_tables(self.environment.env, self.environment.directory, &self.tables);
     }
 }
 
 /// Removes tables that nothing names. A leftover is removed at the next open.
-pub(crate) fn remove_tables(env: &Env, directory: &Path, files: &[NewFile]) {
-    for file in files {
-        let name = terrace_format::filename::FileName::Table(file.number).to_string();
+pub(crate) fn remove_tables(env: &Env, directory: &Path, tables: &[NewTable]) {
+    for table in tables {
+        let name = terrace_format::filename::FileName::Table(table.file.number).to_string();
         let _ = env.fs.remove(&directory.join(name));
     }
 }

@@ -4,21 +4,24 @@
 //! next if there is more. Its failure is the database's: either it refuses writes from then on, or, where nothing
 //! became unclear, the next writer who needs the work done causes another attempt.
 
+use std::cell::Cell;
+
 use terrace_env::Lane;
 use terrace_format::edit::{LEVELS, VersionEdit};
 use terrace_format::filename::FileName;
-use terrace_format::key;
+use terrace_format::key::{self, Sequence};
 
 use super::install::Failure;
 use super::pace::Running;
 use super::property::LevelStats;
 use super::unwinding::Unwinding;
 use super::{Engine, Frozen, MergeRange, State, Target};
-use crate::compaction::policy::leveled;
+use crate::compaction::policy::{deletes, leveled};
 use crate::compaction::{self, Job, Outcome, Reason, flush};
 use crate::error::Result;
 use crate::metrics::Span;
 use crate::sync::{Arc, Condvar, Mutex, Ordering};
+use crate::tables::NewTable;
 use crate::version::{KeyRange, total_size};
 
 /// Merges that reads ask for rest this many times as long as they take: one long scan would else have everything
@@ -101,7 +104,16 @@ impl Engine {
     }
 
     fn has_merge(&self, state: &State) -> bool {
-        !state.manual.is_empty() || state.worn.is_some() || leveled::fullest(&state.set.version).1 >= 1.0
+        let version = &state.set.version;
+        !state.manual.is_empty()
+            || state.worn.is_some()
+            || leveled::fullest(version).1 >= 1.0
+            || deletes::any(version, self.readers())
+    }
+
+    /// A number that no reader reads before. The state is locked, so this is no more than a good guess.
+    fn readers(&self) -> Sequence {
+        self.snapshots.oldest_or_so(self.present.visible())
     }
 
     fn flush_job(&self) {
@@ -142,34 +154,37 @@ impl Engine {
         let number = self.new_file_number();
         let env = &self.options.env;
         let packed = compaction::packed_if(self.stays_put(frozen), &self.table_options);
-        let file = flush::flush(&frozen.memtable, env, &self.directory, number, &packed)?;
-        let size = file.as_ref().map_or(0, |file| file.size);
-        let (mut level, mut entries) = (0, 0);
+        let table = flush::flush(&frozen.memtable, env, &self.directory, number, &packed)?;
+        let size = table.as_ref().map_or(0, |table| table.file.size);
+        let mut entries = 0;
+        let level = Cell::new(0);
         let installed = self.install(
             |set| {
                 entries = frozen.last_sequence.saturating_sub(set.last_sequence);
                 let mut edit = VersionEdit { log_number: Some(frozen.next_log), ..VersionEdit::default() };
                 edit.last_sequence = Some(frozen.last_sequence);
-                if let Some(file) = &file {
-                    level = match frozen.target {
+                if let Some(NewTable { file, .. }) = &table {
+                    level.set(match frozen.target {
                         Target::Level0 => 0,
                         Target::AnyLevel => {
                             self.flush_level(set, file.smallest.user_key(), file.largest.user_key())
                         }
-                    };
-                    edit.added.push((level, file.clone()));
+                    });
+                    edit.added.push((level.get(), file.clone()));
                 }
                 edit
             },
             |state| {
                 state.frozen.pop_front();
                 state.effort.flushed(size);
+                state.set.version.learn(level.get(), table.as_slice());
             },
         );
+        let level = level.get();
         match installed {
             Ok(()) => {}
             Err(Failure::Before(error)) => {
-                compaction::remove_tables(env, &self.directory, file.as_slice());
+                compaction::remove_tables(env, &self.directory, table.as_slice());
                 return Err(error);
             }
             Err(Failure::Unknown(error)) => return Err(error),
@@ -248,8 +263,9 @@ impl Engine {
         }
         let job = loop {
             let Some(manual) = state.manual.front() else {
-                let job = leveled::pick(&state.set, state.worn.as_ref(), &self.limits);
-                if job.as_ref().is_none_or(|job| job.reason == Reason::Seeks) {
+                let job = leveled::pick(&state.set, state.worn.as_ref(), &self.limits)
+                    .or_else(|| deletes::pick(&state.set.version, self.readers(), &self.limits));
+                if job.as_ref().is_none_or(|job| matches!(job.reason, Reason::Seeks | Reason::Deletes)) {
                     state.worn = None;
                 }
                 break job;
@@ -291,19 +307,20 @@ impl Engine {
         self.logger.log(format_args!("Merging: {job} bytes_in={bytes_read}"));
         let outcome = self.run_merge(job)?;
         let mut edit = job.edit();
-        edit.added.extend(outcome.files.iter().map(|file| (level, file.clone())));
-        let Outcome { bytes_written, entries_read, entries_written, .. } = outcome;
+        edit.added.extend(outcome.tables.iter().map(|table| (level, table.file.clone())));
+        let Outcome { tables, bytes_written, entries_read, entries_written } = outcome;
         let stats = LevelStats { time: clock.monotonic().saturating_sub(start), bytes_read, bytes_written };
         match self.install(
             |_| edit,
             |state| {
                 state.effort.merged(bytes_read, stats.time);
                 state.running = None;
+                state.set.version.learn(level, &tables);
             },
         ) {
             Ok(()) => {}
             Err(Failure::Before(error)) => {
-                compaction::remove_tables(&self.options.env, &self.directory, &outcome.files);
+                compaction::remove_tables(&self.options.env, &self.directory, &tables);
                 return Err(error);
             }
             Err(Failure::Unknown(error)) => return Err(error),
@@ -318,7 +335,7 @@ impl Engine {
         self.logger.log(format_args!(
             "Merged: {job} into={level} files_out={} entries_in={entries_read} entries_out={entries_written} \
              bytes_in={bytes_read} bytes_out={bytes_written} us={}",
-            outcome.files.len(),
+            tables.len(),
             stats.time.as_micros()
         ));
         Ok(())

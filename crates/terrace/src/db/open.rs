@@ -255,7 +255,7 @@ impl Opening<'_> {
         let number = next_file.fetch_add(1, Ordering::Relaxed);
         let options = self.table_options();
         let file = flush::flush(memtable, &self.options.env, self.directory, number, &options)?;
-        edit.added.extend(on_level_0(file));
+        edit.added.extend(on_level_0(file.map(|table| table.file)));
         Ok(())
     }
 

@@ -177,7 +177,7 @@ impl Engine {
         let (outcomes, error) = shared.end();
         let mut all = Outcome::default();
         for outcome in outcomes.into_iter().flatten() {
-            all.files.extend(outcome.files);
+            all.tables.extend(outcome.tables);
             all.bytes_written += outcome.bytes_written;
             all.entries_read += outcome.entries_read;
             all.entries_written += outcome.entries_written;
@@ -185,7 +185,7 @@ impl Engine {
         match error {
             None => Ok(all),
             Some(error) => {
-                compaction::remove_tables(&self.options.env, &self.directory, &all.files);
+                compaction::remove_tables(&self.options.env, &self.directory, &all.tables);
                 Err(error)
             }
         }

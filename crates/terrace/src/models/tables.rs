@@ -30,7 +30,7 @@ impl File {
         let mut writer = TableWriter::create(&options.env, Path::new("/"), number, &order).unwrap();
         let key = InternalKey::new(&[number as u8], 1, Kind::Put);
         writer.add(key.as_bytes(), &[number as u8]).unwrap();
-        let size = writer.finish().unwrap().unwrap().size;
+        let size = writer.finish().unwrap().unwrap().file.size;
         File { number, size, key, slot: Arc::default() }
     }
 

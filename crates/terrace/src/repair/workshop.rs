@@ -119,7 +119,7 @@ impl Draft {
         if self.tally.entries == 0 {
             return Ok(None);
         }
-        let size = written.map_or(0, |file| file.size);
+        let size = written.map_or(0, |table| table.file.size);
         let file = self.tally.file(self.number, size)?;
         Ok(Some(Piece::new(file, &self.tally, self.from, false)))
     }

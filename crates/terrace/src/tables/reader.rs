@@ -18,7 +18,7 @@ use terrace_format::filter::FilterPolicy;
 use terrace_format::filter_block::FilterBlock;
 use terrace_format::key;
 use terrace_format::order::Order;
-use terrace_format::table::{BlockHandle, FOOTER_SIZE, Footer, TRAILER_SIZE, read_block_into};
+use terrace_format::table::{BlockHandle, Counts, FOOTER_SIZE, Footer, TRAILER_SIZE, read_block_into};
 use terrace_format::{Flaw, FlawKind};
 
 use super::index::Index;
@@ -103,10 +103,19 @@ impl Table {
         &self.path
     }
 
+    /// How many entries it says that it has. A table whose counts are damaged is one that says nothing.
+    pub(super) fn counts(&self) -> Result<Option<Counts>> {
+        match self.find_named(Counts::NAME) {
+            Ok(contents) => Ok(contents.and_then(|contents| Counts::decode(&contents))),
+            Err(Error::Corruption(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The filter of our policy. A table whose filter is damaged is read without: slower, and never wrong.
     fn read_filter(&self) -> Result<Option<FilterBlock>> {
         let Some(policy) = self.context.filter_policy.clone() else { return Ok(None) };
-        let contents = self.find_filter(&format!("filter.{}", policy.name()));
+        let contents = self.find_named(&format!("filter.{}", policy.name()));
         match contents {
             Ok(contents) => Ok(contents.map(|contents| FilterBlock::new(policy, contents))),
             Err(Error::Corruption(_)) => Ok(None),
@@ -114,7 +123,8 @@ impl Table {
         }
     }
 
-    fn find_filter(&self, name: &str) -> Result<Option<Vec<u8>>> {
+    /// The block that the metaindex calls `name`.
+    fn find_named(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let metaindex = fetch(&*self.file, &self.path, self.metaindex)?;
         let mut entries = BlockIter::new(Arc::new(metaindex), bytewise());
         entries.seek(name.as_bytes());

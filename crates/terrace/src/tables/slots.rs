@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use terrace_env::Access;
 use terrace_format::filename::FileName;
-use terrace_format::key::InternalKey;
+use terrace_format::key::{InternalKey, Sequence};
+use terrace_format::table::Counts;
 
 use super::ends;
 use super::reader::{Table, TableContext};
@@ -25,9 +26,29 @@ pub(crate) struct TableSlot {
     table: ArcSwapOption<Table>,
     /// Set by every use, cleared by the hand of the clock.
     used: AtomicBool,
+    /// None while nobody knows. Held by nobody who takes another lock.
+    tally: Mutex<Option<Tally>>,
+}
+
+/// What is known of the entries of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) counts: Counts,
+    /// The number of the newest delete. 0 for a table that was there when the database was opened: no reader is older.
+    pub(crate) newest_delete: Sequence,
 }
 
 impl TableSlot {
+    /// Notes what is known of the table, unless something is.
+    pub(crate) fn learn(&self, tally: Tally) {
+        self.tally.lock().get_or_insert(tally);
+    }
+
+    /// What is known of the table: of one that was written since the database was opened, or was opened itself.
+    pub(crate) fn tally(&self) -> Option<Tally> {
+        *self.tally.lock()
+    }
+
     /// The table, if it is open.
     fn used(&self) -> Guard<Option<Arc<Table>>> {
         let table = self.table.load();
@@ -100,6 +121,7 @@ impl TableCache {
     fn fill(&self, file: &TableRef<'_>) -> Result<Arc<Table>> {
         let table = Arc::new(self.open(file.number, file.size)?);
         ends::check(&table, file, &*self.logger, self.options.paranoid_checks)?;
+        table.counts()?.into_iter().for_each(|counts| file.slot.learn(Tally { counts, newest_delete: 0 }));
         file.slot.table.store(Some(Arc::clone(&table)));
         self.admit(file.slot);
         Ok(table)

@@ -5,12 +5,20 @@ use std::path::{Path, PathBuf};
 use terrace_env::Env;
 use terrace_format::edit::NewFile;
 use terrace_format::filename::FileName;
-use terrace_format::key::InternalKey;
-use terrace_format::table::{TableBuilder, TableOptions};
+use terrace_format::key::{self, InternalKey, Kind, Sequence};
+use terrace_format::table::{Counts, TableBuilder, TableOptions};
 use terrace_mutants::mutant;
 
+use super::Tally;
 use crate::error::{Error, Result};
 use crate::stream::{Writing, file_error};
+
+/// A table that was written.
+#[derive(Debug, Clone)]
+pub(crate) struct NewTable {
+    pub(crate) file: NewFile,
+    pub(crate) tally: Tally,
+}
 
 /// Writes one table. Dropped before [`TableWriter::finish`], it leaves a file that nothing names; see
 /// [`TableWriter::abandon`].
@@ -20,6 +28,8 @@ pub(crate) struct TableWriter {
     number: u64,
     builder: TableBuilder<Writing>,
     smallest: Option<Vec<u8>>,
+    deletes: u64,
+    newest_delete: Sequence,
 }
 
 impl TableWriter {
@@ -32,7 +42,8 @@ impl TableWriter {
     ) -> Result<TableWriter> {
         let path = directory.join(FileName::Table(number).to_string());
         let builder = TableBuilder::new(options.clone(), Writing(env.fs.create(&path)?));
-        Ok(TableWriter { env: env.clone(), path, number, builder, smallest: None })
+        let (env, smallest) = (env.clone(), None);
+        Ok(TableWriter { env, path, number, builder, smallest, deletes: 0, newest_delete: 0 })
     }
 
     /// Adds an entry. Keys must rise: that is checked, because a table out of order would hide what it holds.
@@ -54,7 +65,13 @@ impl TableWriter {
         if self.smallest.is_none() {
             self.smallest = Some(key.to_vec());
         }
-        self.builder.add_above(key, value).map_err(|error| file_error(&self.path, error))
+        let added = self.builder.add_above(key, value).map_err(|error| file_error(&self.path, error))?;
+        let number = key::trailer(key);
+        if added && number as u8 == Kind::Delete as u8 {
+            self.deletes += 1;
+            self.newest_delete = self.newest_delete.max(number >> 8);
+        }
+        Ok(added)
     }
 
     #[cold]
@@ -70,7 +87,7 @@ impl TableWriter {
 
     /// Writes the rest and makes the contents durable; the name is the manifest's business. None, and no file, if
     /// nothing was added. On an error there is no file either.
-    pub(crate) fn finish(mut self) -> Result<Option<NewFile>> {
+    pub(crate) fn finish(mut self) -> Result<Option<NewTable>> {
         let Some(smallest) = self.smallest.take() else {
             self.abandon();
             return Ok(None);
@@ -81,7 +98,9 @@ impl TableWriter {
         })
     }
 
-    fn write_rest(mut self, smallest: &[u8]) -> Result<NewFile> {
+    fn write_rest(mut self, smallest: &[u8]) -> Result<NewTable> {
+        let counts = Counts { entries: self.builder.entries(), deletes: self.deletes };
+        self.builder.add_named(Counts::NAME, counts.encode());
         self.builder.finish().map_err(|error| file_error(&self.path, error))?;
         let size = self.builder.file_size();
         let largest = self.builder.last_key().unwrap_or_default().to_vec();
@@ -91,7 +110,9 @@ impl TableWriter {
         }
         file.close()?;
         let key = |bytes: &[u8]| InternalKey::decode(bytes).map_err(|flaw| Error::flaw(&self.path, &flaw));
-        Ok(NewFile { number: self.number, size, smallest: key(smallest)?, largest: key(&largest)? })
+        let (smallest, largest) = (key(smallest)?, key(&largest)?);
+        let file = NewFile { number: self.number, size, smallest, largest };
+        Ok(NewTable { file, tally: Tally { counts, newest_delete: self.newest_delete } })
     }
 
     /// Removes the file.

@@ -30,7 +30,7 @@ use terrace_format::order::{Heads, Order};
 use crate::error::Result;
 use crate::iter::{ConcatIter, Runs, Source};
 use crate::sync::{Arc, AtomicI64};
-use crate::tables::{BlockRead, TableCache, TableIter, TableRef, TableSlot};
+use crate::tables::{BlockRead, NewTable, TableCache, TableIter, TableRef, TableSlot, Tally};
 
 /// A table file of a version.
 pub(crate) struct FileMeta {
@@ -69,6 +69,11 @@ impl FileMeta {
             smallest: &self.smallest,
             largest: &self.largest,
         }
+    }
+
+    /// What is known of its entries.
+    pub(crate) fn tally(&self) -> Option<Tally> {
+        self.slot.tally()
     }
 
     /// As it stands in an edit.
@@ -125,6 +130,14 @@ impl Version {
         self.levels[level] = files;
     }
 
+    /// Notes what is known of `tables`, which have just come to `level`.
+    pub(crate) fn learn(&self, level: usize, tables: &[NewTable]) {
+        for NewTable { file, tally } in tables {
+            let known = self.levels[level].iter().find(|known| known.number == file.number);
+            known.into_iter().for_each(|known| known.slot.learn(*tally));
+        }
+    }
+
     fn user(&self) -> &dyn Comparator {
         &**self.comparator.user()
     }
@@ -173,6 +186,15 @@ impl Version {
             }
             files = more;
         }
+    }
+
+    /// The files of a sorted level that may hold keys from `low` to `high`.
+    pub(crate) fn stretch(&self, level: usize, low: &[u8], high: &[u8]) -> &[Arc<FileMeta>] {
+        let files = &self.levels[level];
+        let from = files.partition_point(|file| self.user().compare(file.largest.user_key(), low).is_lt());
+        let met =
+            files[from..].partition_point(|file| self.user().compare(file.smallest.user_key(), high).is_le());
+        &files[from..from + met]
     }
 
     fn overlapping_once(&self, level: usize, range: KeyRange<'_>) -> Vec<Arc<FileMeta>> {

@@ -5,6 +5,7 @@
 //!   mended      what once was wrong with Terrace, and now is not
 //!   stock       stock LevelDB and Terrace refuse the same databases, and exclude each other
 //!   erase       a range of keys goes, whole tables at once, and nothing comes back
+//!   space       what is deleted gives its space back by itself
 //!   upkeep      what a long life asks for: small manifests, space that comes back, shared caches
 //!   waits       what writers waited for is counted and told
 //!   look_ups    every way to look a key up gives what was put
@@ -26,6 +27,7 @@ mod mended;
 mod process;
 mod repair;
 mod slices;
+mod space;
 mod stock;
 mod stories;
 mod threads;

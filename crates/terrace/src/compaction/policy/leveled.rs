@@ -72,22 +72,16 @@ fn due(set: &VersionSet) -> Option<&Arc<FileMeta>> {
 /// The file of a sorted level that overlaps the least of the next for its size: the one whose merge rewrites the fewest
 /// bytes for each that it takes off the level.
 fn cheapest(version: &Version, level: usize) -> Option<&Arc<FileMeta>> {
-    let user = version.comparator.user();
-    let below = &version.levels[level + 1];
     let cost = |file: &Arc<FileMeta>| {
-        let (low, high) = (file.smallest.user_key(), file.largest.user_key());
-        let from = below.partition_point(|other| user.compare(other.largest.user_key(), low).is_lt());
-        let met =
-            below[from..].iter().take_while(|other| user.compare(other.smallest.user_key(), high).is_le());
-        let bytes = met.fold(0u64, |sum, other| sum.saturating_add(other.size));
-        bytes as f64 / file.size.max(1) as f64
+        let met = version.stretch(level + 1, file.smallest.user_key(), file.largest.user_key());
+        total_size(met) as f64 / file.size.max(1) as f64
     };
     let costs = version.levels[level].iter().map(|file| (cost(file), file));
     costs.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, file)| file)
 }
 
 /// What has to go with `file` from its own level.
-fn start(version: &Version, level: usize, file: &Arc<FileMeta>) -> Vec<Arc<FileMeta>> {
+pub(super) fn start(version: &Version, level: usize, file: &Arc<FileMeta>) -> Vec<Arc<FileMeta>> {
     let file = vec![Arc::clone(file)];
     if level == 0 && !mutant!(OneOfTwo) { version.overlapping(0, whole(version, &file)) } else { file }
 }
@@ -140,7 +134,7 @@ fn whole<'a>(version: &Version, files: &'a [Arc<FileMeta>]) -> KeyRange<'a> {
 }
 
 /// Steps 2 to 4 for given inputs of `level` on their way to level `output`.
-fn complete(
+pub(super) fn complete(
     version: &Version,
     reason: Reason,
     level: usize,
@@ -202,7 +196,7 @@ fn with_boundary(version: &Version, level: usize, mut inputs: Vec<Arc<FileMeta>>
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::path::Path;
 
     use terrace_format::comparator::bytewise;
@@ -211,11 +205,12 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: Limits = Limits { file_size: 2 << 20, file_size_grows: false };
+    pub(in crate::compaction::policy) const LIMITS: Limits =
+        Limits { file_size: 2 << 20, file_size_grows: false };
     const MB: u64 = 1 << 20;
 
     /// Files as `level number megabytes smallest@sequence largest@sequence`.
-    fn set(files: &str) -> VersionSet {
+    pub(in crate::compaction::policy) fn set(files: &str) -> VersionSet {
         let key = |text: &str| {
             let (user, sequence) = text.split_once('@').unwrap();
             InternalKey::new(user.as_bytes(), sequence.parse().unwrap(), Kind::Put)
@@ -233,7 +228,7 @@ mod tests {
             .unwrap()
     }
 
-    fn text(job: Option<Job>) -> String {
+    pub(in crate::compaction::policy) fn text(job: Option<Job>) -> String {
         let numbers = |files: &[Arc<FileMeta>]| {
             files.iter().map(|file| file.number.to_string()).collect::<Vec<_>>().join(" ")
         };

@@ -1,5 +1,6 @@
 //! Which files to merge next: pure functions of a version.
 
+pub(crate) mod deletes;
 pub(crate) mod leveled;
 mod shape;
 

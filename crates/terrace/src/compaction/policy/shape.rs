@@ -20,7 +20,7 @@ use crate::version::{Version, total_size};
 
 /// How many times larger a level is than the one above. LevelDB's is 10; with fewer levels in use, smaller steps write
 /// less: a byte meets about this many on each level that it passes.
-const RATIO: u64 = 5;
+pub(super) const RATIO: u64 = 5;
 
 /// What LevelDB lets level 1 hold, in bytes.
 const LEVEL_1: f64 = 10.0 * 1_048_576.0;

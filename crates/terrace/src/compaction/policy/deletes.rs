@@ -1,0 +1,192 @@
+//! Merges for the sake of deletes: space comes back by itself.
+//!
+//! A delete and what it hides take space until they meet. Where a level is full its merges bring them together; where
+//! little is written they would rest for ever. So when no level is full, the table whose deletes are most worth it goes
+//! down a level, and so on until they are at the bottom and vanish.
+//!
+//! ```text
+//!   worth  =     what comes free    the deletes, and as many entries of the levels below, of the size that is usual there
+//!             -------------------
+//!              what is rewritten    the table, and all that it overlaps on the levels below
+//! ```
+//!
+//! It goes if that is at least one in [`RATIO`], which is about what a merge of a full level pays for its bytes. So what is
+//! deleted takes a quarter of the space of the rest at most, as far as tables know of it, and a delete causes no more
+//! writing than a put does.
+//!
+//! That comes to an end: each such merge brings deletes to a deeper level, and on the last level, where nothing is below, it
+//! writes the tables anew without any. Both only if every reader sees the deletes, since nothing is free before that; a
+//! merge would keep them. A table of which nobody knows how many deletes it has waits until somebody opens it.
+
+use terrace_format::edit::LEVELS;
+use terrace_format::key::Sequence;
+
+use super::leveled::{complete, start};
+use super::shape::RATIO;
+use super::{Limits, Shape};
+use crate::compaction::{Job, Reason};
+use crate::sync::Arc;
+use crate::version::{FileMeta, Version, total_size};
+
+/// A table with fewer is left to the other merges: it is small, and so is what it hides. LevelDB's own tests look at
+/// tables with some hundred. Where schedules are explored tables are tiny.
+const LEAST: u64 = if cfg!(feature = "shuttle") { 1 } else { 1_000 };
+
+/// The size of an entry, in bytes, on a level of which no table is known. Too large rather than too small: a merge that
+/// this brings about tells the right one, and none does not.
+const GUESS: f64 = 1024.0;
+
+/// The merge that frees the most for what it rewrites, if one is worth it. All `readers` read at that number or a later one.
+pub(crate) fn pick(version: &Version, readers: Sequence, limits: &Limits) -> Option<Job> {
+    let (level, file) = best(version, readers)?;
+    let output = match level {
+        0 => Shape::of(version).base(),
+        _ if version.is_last(level) => level,
+        _ => level + 1,
+    };
+    Some(complete(version, Reason::Deletes, level, output, start(version, level, file), limits))
+}
+
+/// True if there is a merge to pick.
+pub(crate) fn any(version: &Version, readers: Sequence) -> bool {
+    best(version, readers).is_some()
+}
+
+fn best(version: &Version, readers: Sequence) -> Option<(usize, &Arc<FileMeta>)> {
+    let levels = version.levels.iter().enumerate();
+    let files = levels.flat_map(|(level, files)| files.iter().map(move |file| (level, file)));
+    let mut ripe = files.filter(|(_, file)| deletes(file, readers) >= LEAST).peekable();
+    ripe.peek()?;
+    let usual = version.levels.each_ref().map(|files| usual_size(files));
+    let worths = ripe.map(|(level, file)| (worth(version, level, file, readers, &usual), level, file));
+    let (worth, level, file) = worths.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (worth * RATIO as f64 >= 1.0).then_some((level, file))
+}
+
+/// The deletes that `file` is known to have, if all `readers` see them.
+fn deletes(file: &FileMeta, readers: Sequence) -> u64 {
+    file.tally().filter(|tally| tally.newest_delete <= readers).map_or(0, |tally| tally.counts.deletes)
+}
+
+/// The mean size of an entry of `files`, in bytes, as far as they are known.
+fn usual_size(files: &[Arc<FileMeta>]) -> f64 {
+    let known = files.iter().filter_map(|file| Some((file.size, file.tally()?.counts.entries)));
+    let (bytes, entries) = known
+        .fold((0.0, 0.0), |(bytes, entries), (size, count)| (bytes + size as f64, entries + count as f64));
+    if entries > 0.0 { bytes / entries } else { GUESS }
+}
+
+fn worth(
+    version: &Version,
+    level: usize,
+    file: &Arc<FileMeta>,
+    readers: Sequence,
+    usual: &[f64; LEVELS],
+) -> f64 {
+    let inputs = start(version, level, file);
+    let entries = |level: usize, file: &FileMeta| match file.tally() {
+        Some(tally) => tally.counts.entries as f64,
+        None => file.size as f64 / usual[level],
+    };
+    let (mut count, mut freed) = (0.0, 0.0);
+    for input in &inputs {
+        let deletes = deletes(input, readers) as f64;
+        count += deletes;
+        freed += input.size as f64 * deletes / entries(level, input).max(1.0);
+    }
+    let (mut below, mut below_entries) = (0.0, 0.0);
+    for level in level + 1..LEVELS {
+        let met = version.hull(&inputs).map_or(&[][..], |(low, high)| version.stretch(level, low, high));
+        below += total_size(met) as f64;
+        below_entries += met.iter().map(|file| entries(level, file)).sum::<f64>();
+    }
+    // No more is hidden than there is.
+    freed += below * (count / below_entries.max(1.0)).min(1.0);
+    freed / (total_size(&inputs) as f64 + below).max(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use terrace_format::table::Counts;
+
+    use super::super::leveled::tests::{LIMITS, set, text};
+    use super::*;
+    use crate::tables::Tally;
+
+    /// What is picked of `files`, while everybody reads at 9 or later. Of some of them the `number entries deletes newest`
+    /// are known.
+    #[track_caller]
+    fn check(files: &str, known: &[(u64, u64, u64, Sequence)], expect: &str) {
+        let set = set(files);
+        for &(number, entries, deletes, newest_delete) in known {
+            let file = set.version.levels.iter().flatten().find(|file| file.number == number).unwrap();
+            file.slot.learn(Tally { counts: Counts { entries, deletes }, newest_delete });
+        }
+        assert_eq!(text(pick(&set.version, 9, &LIMITS)), expect);
+    }
+
+    /// A table of deletes above one of ten megabytes with entries of a hundred bytes.
+    const TWO: &str = "1 1 1 c@5 d@5\n 2 2 10 a@1 z@1";
+    const HUNDRED_BYTES: (u64, u64, u64, Sequence) = (2, 100_000, 0, 0);
+
+    #[test]
+    fn a_table_that_frees_a_fifth_of_what_it_rewrites_goes_down() {
+        check(TWO, &[HUNDRED_BYTES, (1, 30_000, 30_000, 5)], "1 to 2: 1 + 2, above ");
+        check(TWO, &[HUNDRED_BYTES, (1, 13_000, 13_000, 5)], "1 to 2: 1 + 2, above ");
+        check(TWO, &[HUNDRED_BYTES, (1, 80_000, 7_000, 5)], "nothing");
+    }
+
+    #[test]
+    fn few_deletes_and_deletes_of_which_nobody_knows_are_left_to_other_merges() {
+        check(TWO, &[HUNDRED_BYTES, (1, 999, 999, 5)], "nothing");
+        check(TWO, &[HUNDRED_BYTES], "nothing");
+        check("", &[], "nothing");
+    }
+
+    #[test]
+    fn what_a_reader_does_not_see_deleted_is_not_free() {
+        check(TWO, &[HUNDRED_BYTES, (1, 30_000, 30_000, 9)], "1 to 2: 1 + 2, above ");
+        check(TWO, &[HUNDRED_BYTES, (1, 30_000, 30_000, 10)], "nothing");
+    }
+
+    #[test]
+    fn all_levels_below_count() {
+        let three = format!("{TWO}\n 3 3 100 a@0 z@0");
+        let below = (3, 1_000_000, 0, 0);
+        check(&three, &[HUNDRED_BYTES, below, (1, 30_000, 30_000, 5)], "nothing");
+        check(&three, &[HUNDRED_BYTES, below, (1, 250_000, 250_000, 5)], "1 to 2: 1 + 2, above 3");
+    }
+
+    #[test]
+    fn only_what_overlaps_counts() {
+        let apart = format!("{TWO}\n 3 3 100 e@0 z@0");
+        check(&apart, &[HUNDRED_BYTES, (1, 30_000, 30_000, 5)], "1 to 2: 1 + 2, above 3");
+    }
+
+    #[test]
+    fn where_no_size_is_known_entries_are_taken_for_large() {
+        check(TWO, &[(1, 3_000, 3_000, 5)], "1 to 2: 1 + 2, above ");
+        check(TWO, &[(1, 1_300, 1_300, 5)], "1 to 2: 1 + 2, above ");
+        check("1 1 1 c@5 d@5\n 2 2 99 a@1 z@1", &[(1, 1_000, 1_000, 5)], "nothing");
+    }
+
+    #[test]
+    fn level_0_goes_to_its_base_with_all_that_it_overlaps() {
+        let files = "0 1 1 c@5 d@5\n 0 2 1 a@6 z@6\n 2 3 9 a@1 z@1";
+        check(files, &[(3, 100_000, 0, 0), (1, 30_000, 30_000, 5)], "0 to 2: 2 1 +  + 3, above ");
+    }
+
+    #[test]
+    fn on_the_last_level_a_table_is_written_anew() {
+        check("2 1 1 c@5 d@5\n 2 2 1 e@1 f@1", &[(1, 5_000, 1_000, 5)], "2 to 2: 1, above ");
+        check("2 1 1 c@5 d@5\n 2 2 1 e@1 f@1", &[(1, 5_100, 1_000, 5)], "nothing");
+        check("6 1 1 c@5 d@5", &[(1, 6_000, 6_000, 5)], "6 to 6: 1, above ");
+    }
+
+    #[test]
+    fn the_one_that_is_most_worth_it_goes_first() {
+        let files = "1 1 1 c@5 d@5\n 1 2 1 e@5 f@5\n 2 3 10 a@1 d@1\n 2 4 10 e@1 z@1";
+        let known = [(3, 100_000, 0, 0), (4, 100_000, 0, 0), (1, 20_000, 20_000, 5), (2, 30_000, 30_000, 5)];
+        check(files, &known, "1 to 2: 2 + 4, above ");
+    }
+}
