@@ -8,10 +8,12 @@
 mod background;
 mod buffer;
 mod close;
+pub(crate) mod crew;
 mod directory;
 pub(crate) mod doomed;
 pub(crate) mod durable;
 mod erase;
+mod filling;
 mod install;
 mod levels;
 mod open;
@@ -23,6 +25,7 @@ pub(crate) mod publication;
 mod read;
 pub(crate) mod refusal;
 mod replay;
+pub(crate) mod seal;
 mod slices;
 pub(crate) mod tail;
 mod unwinding;
@@ -63,6 +66,7 @@ use pace::{Effort, Pace, Running};
 use present::Present;
 use property::LevelStats;
 use refusal::Refusal;
+use seal::Seal;
 use tail::LogTail;
 
 /// An open database.
@@ -103,6 +107,8 @@ struct Engine {
     present: Present<View>,
     next_file: AtomicU64,
     refusal: Refusal,
+    /// Broken before anything is written.
+    seal: Arc<Seal>,
     closing: AtomicBool,
     /// The logs change, and writes are counted, under `commit`.
     durability: Durability,

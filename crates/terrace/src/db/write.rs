@@ -222,6 +222,7 @@ impl Engine {
         if tail.resumed {
             // Behind the mark of a closed log that was gone on with: without what follows it, a replay would take the
             // log for closed, and the next one for somebody else's.
+            tail.wipe_mark()?;
             tail.log.file.sync().map_err(Error::from).inspect_err(|error| self.refuse(error))?;
         }
         let log = Log::create(&self.options, &self.directory, self.new_file_number(), self.buffer.size())?;
