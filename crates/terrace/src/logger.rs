@@ -1,9 +1,10 @@
 //! The info log: what the database did and why, for people.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use terrace_env::{Env, WritableFile};
+use terrace_env::{Env, FileLock, WritableFile};
+use terrace_format::filename::FileName;
 
 use crate::error::Result;
 use crate::sync::{Arc, Mutex};
@@ -43,26 +44,90 @@ impl Logger for NoLogger {
     fn log(&self, _line: fmt::Arguments<'_>) {}
 }
 
-/// Lines in the file `LOG` of the database, each behind its time: `2026/11/21-20:44:03.000251 Recovering log #3`.
+/// Lines in a file, each behind its time: `2026/11/21-20:44:03.000251 Recovering log #3`.
 pub(crate) struct FileLogger {
     env: Env,
-    file: Mutex<Box<dyn WritableFile>>,
+    file: Mutex<Stage>,
+}
+
+enum Stage {
+    /// The first line makes the file `LOG` in this directory, and keeps the one before as `LOG.old`.
+    Later(PathBuf),
+    Made(Box<dyn WritableFile>),
+    /// Lines go nowhere.
+    Never,
 }
 
 impl FileLogger {
     /// Starts a fresh file at `path`.
-    pub(crate) fn create(env: &Env, path: &Path) -> Result<Arc<dyn Logger>> {
-        let file = Mutex::new(env.fs.create(path)?);
+    fn create(env: &Env, path: &Path) -> Result<Arc<dyn Logger>> {
+        let file = Mutex::new(Stage::Made(env.fs.create(path)?));
         Ok(Arc::new(FileLogger { env: env.clone(), file }))
+    }
+
+    /// The file `LOG` of the database in `directory`, made by the first line, so that who has nothing to tell changes
+    /// nothing. Who opens it holds the lock and hands it to [`FileLogger::until_unlocked`].
+    pub(crate) fn of_database(env: &Env, directory: &Path) -> Arc<FileLogger> {
+        let file = Mutex::new(Stage::Later(directory.to_path_buf()));
+        Arc::new(FileLogger { env: env.clone(), file })
+    }
+
+    /// The database's lock, before whose release this stops to make a file: the next opener's must not be taken away.
+    pub(crate) fn until_unlocked(self: &Arc<Self>, lock: Box<dyn FileLock>) -> Box<dyn FileLock> {
+        Box::new(LockOfLog { logger: Arc::clone(self), _lock: lock })
+    }
+}
+
+impl Stage {
+    fn made(&mut self, env: &Env) -> Option<&mut Box<dyn WritableFile>> {
+        if let Stage::Later(directory) = self {
+            let [path, old] =
+                [FileName::InfoLog, FileName::OldInfoLog].map(|name| directory.join(name.to_string()));
+            // Some file systems write out what is renamed onto another file, at once.
+            let _ = env.fs.remove(&old);
+            let _ = env.fs.rename(&path, &old);
+            // A database works without.
+            *self = env.fs.create(&path).map_or(Stage::Never, Stage::Made);
+        }
+        match self {
+            Stage::Made(file) => Some(file),
+            _ => None,
+        }
     }
 }
 
 impl Logger for FileLogger {
     fn log(&self, line: fmt::Arguments<'_>) {
         let text = format!("{} {line}\n", Timestamp(self.env.clock.wall_us()));
-        let mut file = self.file.lock();
-        // A full disk must not stop the database from saying so elsewhere.
-        let _ = file.append(text.as_bytes()).and_then(|()| file.flush());
+        if let Some(file) = self.file.lock().made(&self.env) {
+            // A full disk must not stop the database from saying so elsewhere.
+            let _ = file.append(text.as_bytes()).and_then(|()| file.flush());
+        }
+    }
+}
+
+/// A lock with the log that may be made while it is held.
+#[derive(Debug)]
+struct LockOfLog {
+    logger: Arc<FileLogger>,
+    _lock: Box<dyn FileLock>,
+}
+
+impl FileLock for LockOfLog {}
+
+impl Drop for LockOfLog {
+    /// The lock goes after this.
+    fn drop(&mut self) {
+        let mut file = self.logger.file.lock();
+        if matches!(*file, Stage::Later(_)) {
+            *file = Stage::Never;
+        }
+    }
+}
+
+impl fmt::Debug for FileLogger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FileLogger")
     }
 }
 

@@ -110,6 +110,11 @@ impl<R: Read> Fragments<R> {
         self.block_start + self.at as u64
     }
 
+    /// How much of the file was read.
+    pub(super) fn bytes_read(&self) -> u64 {
+        self.block_start + self.block.len() as u64
+    }
+
     /// Judges the fragment at the current place by its header.
     fn judge(&mut self, header: [u8; HEADER_SIZE]) -> Found {
         let [c0, c1, c2, c3, l0, l1, kind] = header;
@@ -162,15 +167,30 @@ impl<R: Read> Fragments<R> {
     /// Reads until the block is whole or the file ends; a short read is neither.
     fn fill(&mut self) -> io::Result<()> {
         if !self.filled {
-            let missing = BLOCK_SIZE - self.block.len();
-            self.block.reserve_exact(missing);
-            if mutant!(ShortReadIsEnd) {
-                self.block.resize(BLOCK_SIZE, 0);
-                let read = self.source.read(&mut self.block)?;
-                self.block.truncate(read);
-            } else {
-                self.source.by_ref().take(missing as u64).read_to_end(&mut self.block)?;
+            let mut end = self.block.len();
+            // Whole blocks at a time: `read_to_end` would begin with small ones.
+            self.block.reserve_exact(BLOCK_SIZE - end);
+            self.block.resize(BLOCK_SIZE, 0);
+            let mut outcome = Ok(());
+            while end < BLOCK_SIZE {
+                match self.source.read(&mut self.block[end..]) {
+                    Ok(0) => break,
+                    Ok(read) => {
+                        end += read;
+                        if mutant!(ShortReadIsEnd) {
+                            break;
+                        }
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => {
+                        outcome = Err(error);
+                        break;
+                    }
+                }
             }
+            // What came before an error stays.
+            self.block.truncate(end);
+            outcome?;
             self.filled = true;
         }
         Ok(())

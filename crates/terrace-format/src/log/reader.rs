@@ -117,6 +117,11 @@ impl<R: Read> LogReader<R> {
         self.end
     }
 
+    /// The bytes that were read of the file so far: once [`next`](LogReader::next) has returned None, its length.
+    pub fn bytes_read(&self) -> u64 {
+        self.fragments.bytes_read()
+    }
+
     /// How the log ends. Meaningful once [`next`](LogReader::next) has returned None.
     pub fn tail(&self) -> Tail {
         let Skipped { zeros, other } = self.fragments.skipped;

@@ -60,6 +60,10 @@ impl Engine {
     fn finish_log(&self, mut tail: LogTail) -> Result<()> {
         self.refusal.check()?;
         let unflushed = !self.state.lock().frozen.is_empty();
+        if let Some(length) = tail.closed_len().filter(|_| !unflushed && !tail.broken) {
+            // Nothing was written, and all is as it was found.
+            return Ok(tail.log.file.finish(length)?);
+        }
         if unflushed || tail.framer.offset() > 0 {
             self.sync_logs()?;
         }

@@ -42,6 +42,7 @@ impl Engine {
         let path = self.path_of(FileName::Manifest(manifest.number()));
         let next = set.after(&edit, &path).map_err(Failure::Before)?;
         let doomed = gone(&set, &edit);
+        self.seal.wipe().map_err(Failure::Before)?;
         self.write_edit(&mut manifest, &set, edit).map_err(Failure::Unknown)?;
         let turn = {
             let mut state = self.state.lock();

@@ -9,10 +9,12 @@ pub(crate) mod ahead;
 mod background;
 mod buffer;
 mod close;
+pub(crate) mod crew;
 mod directory;
 pub(crate) mod doomed;
 pub(crate) mod durable;
 mod erase;
+mod filling;
 mod install;
 mod levels;
 mod open;
@@ -24,6 +26,7 @@ pub(crate) mod publication;
 mod read;
 pub(crate) mod refusal;
 mod replay;
+pub(crate) mod seal;
 mod slices;
 pub(crate) mod tail;
 mod unwinding;
@@ -66,6 +69,7 @@ use pace::{Effort, Pace, Running};
 use present::Present;
 use property::LevelStats;
 use refusal::Refusal;
+use seal::Seal;
 use tail::{Log, LogTail};
 
 /// An open database.
@@ -106,6 +110,8 @@ struct Engine {
     present: Present<View>,
     next_file: AtomicU64,
     refusal: Refusal,
+    /// Broken before anything is written.
+    seal: Arc<Seal>,
     closing: AtomicBool,
     /// Taken under `commit`, filled by the flush.
     ahead: Ahead<Log>,

@@ -8,11 +8,11 @@
 //! crash before that leaves it as it was.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use terrace_env::{Env, FileLock, LockMode};
-use terrace_format::edit::VersionEdit;
+use terrace_env::{Env, FileLock, Lane, LockMode};
+use terrace_format::edit::{NewFile, VersionEdit};
 use terrace_format::filename::FileName;
 use terrace_format::filter_block::Filters;
 use terrace_format::key::InternalComparator;
@@ -23,18 +23,21 @@ use terrace_mutants::mutant;
 
 use super::ahead::Ahead;
 use super::buffer::Buffer;
+use super::crew::Crew;
 use super::directory::{list, lock, lock_shared};
 use super::doomed::Doomed;
 use super::durable::Durability;
+use super::filling::Filling;
 use super::pace::{Effort, Pace};
 use super::present::Present;
 use super::refusal::Refusal;
-use super::replay::{Replay, Replayed, on_level_0};
+use super::replay::{Replay, Replayed};
+use super::seal::Seal;
 use super::tail::{Log, LogTail};
 use super::{Engine, State, View};
 use crate::cache::{self, BlockCache};
-use crate::compaction::flush;
 use crate::compaction::policy::Limits;
+use crate::compaction::{self, flush};
 use crate::error::{Error, Result};
 use crate::logger::{FileLogger, Logger, NoLogger};
 use crate::memtable::Memtable;
@@ -43,7 +46,7 @@ use crate::options::Options;
 use crate::snapshot::Snapshots;
 use crate::stream::{Reading, file_error};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
-use crate::tables::{TableCache, TableContext};
+use crate::tables::{NewTable, TableCache, TableContext};
 use crate::version::{Manifest, Recovered, VersionSet};
 
 /// The block cache of a database that was given none, in bytes.
@@ -71,9 +74,9 @@ pub(super) fn open(directory: &Path, options: &Options) -> Result<Arc<Engine>> {
     if !exists && !options.create_if_missing {
         return Err(missing(directory));
     }
-    let logger = match &options.logger {
-        Some(logger) => Arc::clone(logger),
-        None => info_log(env, directory),
+    let (logger, lock) = match &options.logger {
+        Some(logger) => (Arc::clone(logger), lock),
+        None => info_log(env, directory, lock),
     };
     let comparator = InternalComparator::new(Arc::clone(&options.comparator));
     let recovered =
@@ -147,13 +150,11 @@ fn sync_parent(env: &Env, directory: &Path) -> Result<()> {
     }
 }
 
-/// The file LOG, with the one before kept as LOG.old. Called with the lock held: a refused opener must not take the
-/// log of the running one away.
-fn info_log(env: &Env, directory: &Path) -> Arc<dyn Logger> {
-    let path = directory.join(FileName::InfoLog.to_string());
-    let _ = env.fs.rename(&path, &directory.join(FileName::OldInfoLog.to_string()));
-    // A database works without.
-    FileLogger::create(env, &path).unwrap_or_else(|_| Arc::new(NoLogger))
+/// The file LOG, and the lock with which it goes: a refused opener must not take the log of the running one away.
+fn info_log(env: &Env, directory: &Path, lock: Box<dyn FileLock>) -> (Arc<dyn Logger>, Box<dyn FileLock>) {
+    let logger = FileLogger::of_database(env, directory);
+    let lock = logger.until_unlocked(lock);
+    (logger, lock)
 }
 
 /// The pieces of a database on its way to being open.
@@ -173,11 +174,16 @@ impl Opening<'_> {
             files.iter().filter_map(FileName::number).max().filter(|_| !mutant!(NumberReused)).unwrap_or(0);
         let next_file = AtomicU64::new(self.recovered.next_file.max(used.saturating_add(1)));
         let logs = self.check_files(&files)?;
-        let mut edit = VersionEdit::default();
-        let mut replayed = self.replay(&logs, &next_file, &mut edit)?;
-        let resumed = self.resume_log(&logs, &replayed)?;
+        let tables = Tables::new(&self.options.env, self.directory, self.table_options());
+        let mut replayed = self.replay_into(&logs, &mut |memtable| {
+            tables.write(memtable, &next_file);
+            Ok(())
+        })?;
+        let resumed = self.resume_log(&logs, &replayed, &tables)?;
         let manifest = self.manifest(resumed.is_some() && logs == [self.recovered.set.log_number]);
-        let tail = self.log_tail(resumed, &mut replayed, &next_file, &mut edit)?;
+        let (tail, added) = self.log_tail(resumed, &mut replayed, &next_file, tables)?;
+        let mut edit = VersionEdit::default();
+        edit.added.extend(added.into_iter().map(|file| (0, file)));
         let changes = !edit.added.is_empty() || tail.log.number != self.recovered.set.log_number;
         edit.log_number = Some(tail.log.number);
         // What is in the tables: a log that is gone on with begins behind that number.
@@ -241,29 +247,13 @@ impl Opening<'_> {
         Ok(logs.into_iter().collect())
     }
 
-    /// Replays `logs`; memtables that fill up become tables of `edit`.
-    fn replay(&self, logs: &[u64], next_file: &AtomicU64, edit: &mut VersionEdit) -> Result<Replayed> {
-        self.replay_into(logs, &mut |memtable| self.write_table(&memtable, next_file, edit))
-    }
-
-    fn write_table(
-        &self,
-        memtable: &Arc<Memtable>,
-        next_file: &AtomicU64,
-        edit: &mut VersionEdit,
-    ) -> Result<()> {
-        let number = next_file.fetch_add(1, Ordering::Relaxed);
-        let options = self.table_options();
-        let file = flush::flush(memtable, &self.options.env, self.directory, number, &options)?;
-        edit.added.extend(on_level_0(file.map(|table| table.file)));
-        Ok(())
-    }
-
+    /// Replays `logs`; memtables that fill up go to `full`.
     fn replay_into(
         &self,
         logs: &[u64],
         full: &mut dyn FnMut(Arc<Memtable>) -> Result<()>,
     ) -> Result<Replayed> {
+        let memtable_size = Buffer::largest(self.options);
         let replay = Replay {
             env: &self.options.env,
             directory: self.directory,
@@ -271,7 +261,8 @@ impl Opening<'_> {
             logger: &*self.logger,
             paranoid: self.options.paranoid_checks,
             strict: self.recovered.ours,
-            memtable_size: Buffer::largest(self.options),
+            memtable_size,
+            filling: Filling::new(&self.options.env, &self.comparator, memtable_size),
             last_sequence: self.recovered.set.last_sequence,
             full,
         };
@@ -297,41 +288,50 @@ impl Opening<'_> {
         self.recovered.set.guarded && !self.recovered.guarded
     }
 
-    /// The log of the last run, if it may be gone on with.
-    fn resume_log(&self, logs: &[u64], replayed: &Replayed) -> Result<Option<(Log, Framer)>> {
+    /// The log of the last run, if it may be gone on with. It is not touched before what else there was is in `tables`.
+    fn resume_log(
+        &self,
+        logs: &[u64],
+        replayed: &Replayed,
+        tables: &Tables,
+    ) -> Result<Option<(Log, Framer, Arc<Seal>)>> {
         let may = self.options.reuse_logs && self.recovered.ours;
         match (logs.last(), replayed.resumable.filter(|_| may)) {
-            (Some(&number), Some(length)) => Log::resume(self.options, self.directory, number, length),
+            (Some(&number), Some(length)) => {
+                tables.settle()?;
+                Log::resume(self.options, self.directory, number, length)
+            }
             _ => Ok(None),
         }
     }
 
-    /// The log that is gone on with, or a new one; then the replayed memtable becomes a table.
+    /// The log that is gone on with, or a new one; then the replayed memtable becomes a table. With it, the tables that
+    /// there are now.
     fn log_tail(
         &self,
-        resumed: Option<(Log, Framer)>,
+        resumed: Option<(Log, Framer, Arc<Seal>)>,
         replayed: &mut Replayed,
         next_file: &AtomicU64,
-        edit: &mut VersionEdit,
-    ) -> Result<LogTail> {
+        tables: Tables,
+    ) -> Result<(LogTail, Vec<NewFile>)> {
         let sequence = match mutant!(SequenceFromManifest) {
             true => self.recovered.set.last_sequence,
             false => replayed.last_sequence,
         };
-        let (log, framer) = match resumed {
-            Some(resumed) => resumed,
-            None => {
-                let empty = Memtable::new(self.comparator.clone());
-                let memtable = std::mem::replace(&mut replayed.memtable, empty);
-                if !memtable.is_empty() {
-                    self.write_table(&memtable, next_file, edit)?;
-                }
-                (self.new_log(next_file)?, Framer::at(0))
-            }
+        if resumed.is_none() && !replayed.memtable.is_empty() {
+            let empty = Memtable::new(self.comparator.clone());
+            tables.write(std::mem::replace(&mut replayed.memtable, empty), next_file);
+        }
+        let files = tables.finish()?;
+        let (log, framer, seal) = match resumed {
+            Some((log, framer, seal)) => (log, framer, Some(seal)),
+            None => (self.new_log(next_file)?, Framer::at(0), None),
         };
         let memtable = Arc::clone(&replayed.memtable);
         let resumed = framer.offset() > 0;
-        Ok(LogTail { log, framer, ready: 0, memtable, sequence, broken: false, resumed, record: Vec::new() })
+        let (ready, record) = (0, Vec::new());
+        let tail = LogTail { log, framer, ready, memtable, sequence, broken: false, resumed, seal, record };
+        Ok((tail, files))
     }
 
     fn new_log(&self, next_file: &AtomicU64) -> Result<Log> {
@@ -367,6 +367,7 @@ impl Opening<'_> {
             Limits { file_size: options.table_size(), file_size_grows: options.max_file_size.is_none() };
         let set = self.recovered.set;
         let sequence = tail.as_ref().map_or(set.last_sequence, |tail| tail.sequence);
+        let seal = tail.as_ref().and_then(|tail| tail.seal.clone()).unwrap_or_default();
         let view = View { memtable: Arc::clone(&memtable), frozen, version: Arc::clone(&set.version) };
         Arc::new_cyclic(|me| Engine {
             me: me.clone(),
@@ -386,6 +387,7 @@ impl Opening<'_> {
             present: Present::new(view, sequence),
             next_file,
             refusal: Refusal::none(),
+            seal,
             closing: AtomicBool::new(false),
             ahead: Ahead::default(),
             durability: Durability::new(tail.iter().map(|tail| tail.log.clone()).collect()),
@@ -396,6 +398,72 @@ impl Opening<'_> {
             jobs: Arc::default(),
             lock: Mutex::new(lock),
         })
+    }
+}
+
+/// Memtables that become tables beside the replay. Dropped before its end, it leaves none.
+struct Tables {
+    crew: Crew,
+    place: Arc<Place>,
+}
+
+/// Where they go, and what came of them.
+struct Place {
+    env: Env,
+    directory: PathBuf,
+    options: TableOptions,
+    made: Mutex<Made>,
+}
+
+#[derive(Default)]
+struct Made {
+    /// In no order.
+    tables: Vec<NewTable>,
+    error: Option<Error>,
+}
+
+impl Tables {
+    fn new(env: &Env, directory: &Path, options: TableOptions) -> Tables {
+        // More would want more memtables at a time.
+        let crew = Crew::new(&env.scheduler, Lane::Flush, 1);
+        let (env, directory) = (env.clone(), directory.to_path_buf());
+        Tables { crew, place: Arc::new(Place { env, directory, options, made: Mutex::default() }) }
+    }
+
+    /// Has `memtable` written to a table with the next number.
+    fn write(&self, memtable: Arc<Memtable>, next_file: &AtomicU64) {
+        let number = next_file.fetch_add(1, Ordering::Relaxed);
+        let place = Arc::clone(&self.place);
+        self.crew.give(Box::new(move || {
+            let table = flush::flush(&memtable, &place.env, &place.directory, number, &place.options);
+            let mut made = place.made.lock();
+            match table {
+                Ok(table) => made.tables.extend(table),
+                Err(error) => made.error = Some(error),
+            }
+        }));
+    }
+
+    /// Returns when those so far are written, with an error if one could not be.
+    fn settle(&self) -> Result<()> {
+        self.crew.finish()?;
+        self.place.made.lock().error.clone().map_or(Ok(()), Err)
+    }
+
+    /// Returns the tables, the oldest first; durable but for their names.
+    fn finish(self) -> Result<Vec<NewFile>> {
+        self.settle()?;
+        let made = std::mem::take(&mut self.place.made.lock().tables);
+        let mut files: Vec<NewFile> = made.into_iter().map(|table| table.file).collect();
+        files.sort_unstable_by_key(|file| file.number);
+        Ok(files)
+    }
+}
+
+impl Drop for Tables {
+    fn drop(&mut self) {
+        self.crew.give_up();
+        compaction::remove_tables(&self.place.env, &self.place.directory, &self.place.made.lock().tables);
     }
 }
 

@@ -15,14 +15,14 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use terrace_env::{Access, Env};
-use terrace_format::batch::{self, BatchOp, BatchRef};
-use terrace_format::edit::NewFile;
+use terrace_format::batch::{self, BatchRef};
 use terrace_format::filename::FileName;
 use terrace_format::key::{InternalComparator, Sequence};
 use terrace_format::log::{self, Item, LogReader};
 use terrace_format::{Flaw, FlawKind};
 use terrace_mutants::mutant;
 
+use super::filling::{self, Filling};
 use crate::error::{Error, Result};
 use crate::logger::Logger;
 use crate::memtable::Memtable;
@@ -38,8 +38,9 @@ pub(super) struct Replay<'a> {
     pub(super) paranoid: bool,
     /// Whether Terrace's rules apply.
     pub(super) strict: bool,
-    /// The size at which a memtable is handed to `full`, in bytes.
+    /// The size at which a memtable is handed to `full`, in bytes, about.
     pub(super) memtable_size: usize,
+    pub(super) filling: Filling,
     /// The last number in the tables.
     pub(super) last_sequence: Sequence,
     /// Turns a memtable into a table, or keeps it.
@@ -55,8 +56,12 @@ pub(super) struct Replayed {
     next: Option<Sequence>,
     /// True if the last log so far was closed: it ends with a batch without operations.
     pub(super) closed: bool,
-    /// The last memtable, which may be empty.
+    /// The last memtable, which may be empty. While records are on their way to it nobody looks into it.
     pub(super) memtable: Arc<Memtable>,
+    /// About what it takes with them, in bytes; 0 if it is empty.
+    weight: usize,
+    /// No record so far has this number or a greater one.
+    unseen: Sequence,
     /// Logs from which whole records were left out, for somebody to look at.
     pub(super) set_aside: Vec<u64>,
     /// The length of the last log, if it was closed or is empty, and its records are all in `memtable`.
@@ -97,6 +102,8 @@ impl Replay<'_> {
             next: None,
             closed: false,
             memtable: Memtable::new(self.comparator.clone()),
+            weight: 0,
+            unseen: 0,
             set_aside: Vec::new(),
             resumable: None,
         };
@@ -110,9 +117,9 @@ impl Replay<'_> {
                 self.leave_out(&path, number, &mut done)?;
                 continue;
             }
-            self.logger.log(format_args!("Recovering log #{number}"));
             stopped = matches!(self.log(&path, number, &mut done)?, Next::Stop);
         }
+        self.filling.settle(&done.memtable)?;
         Ok(done)
     }
 
@@ -120,13 +127,16 @@ impl Replay<'_> {
         let mut reader = LogReader::new(Reading(self.env.fs.open_sequential(path)?));
         let mut strict = self.strict;
         // True while the memtable holds what is in this log, no less and no more.
-        let mut whole = done.memtable.is_empty();
-        let mut broken_off = None;
+        let mut whole = done.weight == 0;
+        let (mut broken_off, mut is_first) = (None, true);
         // Nothing of ours follows a closed log without a manifest that makes it needless: what does follow is none of
         // our logs, and may begin anywhere.
         let mut may_jump = std::mem::take(&mut done.closed);
         done.before_last_log = done.last_sequence;
         while let Some(item) = read(&mut reader, path)? {
+            if std::mem::take(&mut is_first) {
+                self.logger.log(format_args!("Recovering log #{number}"));
+            }
             let (offset, data) = match item {
                 Item::Record { offset, data } => (offset, data),
                 Item::Damage { flaw, .. } => {
@@ -164,11 +174,10 @@ impl Replay<'_> {
             }
             whole &= !self.apply(&batch, done)?;
         }
-        let tail = reader.tail();
+        let (tail, length) = (reader.tail(), reader.bytes_read());
         // Not with room behind the end, or a torn record.
-        let length = self.env.fs.len(path)?;
         let closed = done.closed && length == tail.end;
-        if self.strict && !closed && self.ends_with_mark(path)? {
+        if self.strict && !closed && length > 0 && self.ends_with_mark(path)? {
             // A length that rotted makes a record seem to break off, and takes all behind it along.
             let found = "a record that breaks off in a log that was closed";
             self.report(path, &Flaw::new(FlawKind::Truncated, tail.end, found, "whole records"))?;
@@ -184,20 +193,24 @@ impl Replay<'_> {
         Ok(Next::GoOn)
     }
 
-    /// Puts a batch into the memtable. True if that was full then, and handed over.
+    /// Sends a batch on its way into the memtable. True if that was full then, and handed over.
     fn apply(&mut self, batch: &BatchRef<'_>, done: &mut Replayed) -> Result<bool> {
         let (first, count) = (batch.sequence(), batch.len() as u64);
-        done.memtable.insert(
-            first,
-            batch.iter().map(|operation| match operation {
-                BatchOp::Put { key, value } => (key, Some(value)),
-                BatchOp::Delete { key } => (key, None),
-            }),
-        );
+        if first >= done.unseen {
+            self.filling.add(&done.memtable, batch);
+        } else {
+            // Of a write that comes twice the later counts.
+            self.filling.settle(&done.memtable)?;
+            filling::insert(&done.memtable, batch);
+        }
+        done.unseen = done.unseen.max(first + count);
         done.next = Some(first + count);
         done.last_sequence = done.last_sequence.max((first + count).saturating_sub(1));
-        let full = done.memtable.bytes() > self.memtable_size;
+        done.weight += if count > 0 { filling::weight(batch) } else { 0 };
+        let full = done.weight > self.memtable_size;
         if full {
+            self.filling.settle(&done.memtable)?;
+            done.weight = 0;
             let next = Memtable::new(self.comparator.clone());
             (self.full)(std::mem::replace(&mut done.memtable, next))?;
         }
@@ -289,7 +302,5 @@ fn count_records(reader: &mut LogReader<Reading>, path: &Path) -> Result<usize> 
     Ok(records)
 }
 
-/// Adds a table from a replayed memtable to level 0.
-pub(super) fn on_level_0(file: Option<NewFile>) -> impl Iterator<Item = (usize, NewFile)> {
-    file.into_iter().map(|file| (0, file))
-}
+#[cfg(test)]
+mod tests;

@@ -11,11 +11,12 @@ use std::path::Path;
 use terrace_env::LogFile;
 use terrace_format::filename::FileName;
 use terrace_format::key::Sequence;
-use terrace_format::log::{BLOCK_SIZE, Framer, HEADER_SIZE};
+use terrace_format::log::{BLOCK_SIZE, Framer};
 use terrace_mutants::mutant;
 
 use super::Engine;
 use super::replay::MARK;
+use super::seal::Seal;
 use super::unwinding::Unwinding;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
@@ -63,17 +64,13 @@ impl Log {
     }
 
     /// Opens log `number`, which was closed and holds `length` bytes, to go on with: where the mark stands that it was
-    /// closed with, and will stand again. None where the file system has no way to.
-    ///
-    /// The mark is the one thing in it that may not be durable, and never become so: a sync may have failed since, in a
-    /// run that wrote nothing. So it is wiped, and stored over. That comes first, so that whatever this run leaves does
-    /// not count as closed.
+    /// closed with, which the seal is of. None where the file system has no way to.
     pub(super) fn resume(
         options: &Options,
         directory: &Path,
         number: u64,
         length: u64,
-    ) -> Result<Option<(Log, Framer)>> {
+    ) -> Result<Option<(Log, Framer, Arc<Seal>)>> {
         let (fs, path) = (&options.env.fs, directory.join(FileName::Log(number).to_string()));
         let room = length.saturating_add(options.memtable_size() as u64);
         let file = match with_room(room, |room| fs.reopen_log(&path, room)) {
@@ -81,11 +78,8 @@ impl Log {
             file => file?,
         };
         let end = length.saturating_sub(MARK as u64);
-        if end < length {
-            // Type and length last, and nothing else but a byte of the checksum: at no instant is it a damaged record.
-            file.store(end + (HEADER_SIZE - 4) as u64, &[0; 4], &[])?;
-        }
-        Ok(Some((Log { number, file }, Framer::at(end))))
+        let seal = if end < length { Seal::new(&file, end) } else { Seal::default() };
+        Ok(Some((Log { number, file }, Framer::at(end), Arc::new(seal))))
     }
 }
 
@@ -102,6 +96,8 @@ pub(super) struct LogTail {
     pub(super) broken: bool,
     /// True if an earlier run began the log.
     pub(super) resumed: bool,
+    /// Of the log, if it is still closed.
+    pub(super) seal: Option<Arc<Seal>>,
     /// The record under construction; kept for its memory.
     pub(super) record: Vec<u8>,
 }
@@ -109,6 +105,7 @@ pub(super) struct LogTail {
 impl LogTail {
     /// Stores a record at the end of the log. On an error the end has not moved.
     pub(super) fn append(&mut self, record: &[u8]) -> Result<()> {
+        self.wipe_mark()?;
         let mut framer = self.framer.clone();
         // In a log that is filled in any order a record that fits a block is never split: a reader of a torn log then
         // loses it whole or not at all. One that grows is torn at its end only, and is LevelDB's byte for byte.
@@ -123,6 +120,25 @@ impl LogTail {
         }
         self.framer = framer;
         Ok(())
+    }
+
+    /// Wipes the mark of a closed log, before anything is written to it or follows it.
+    pub(super) fn wipe_mark(&mut self) -> Result<()> {
+        if let Some(seal) = &self.seal {
+            seal.wipe()?;
+            self.seal = None;
+        }
+        Ok(())
+    }
+
+    /// True if the log is as it was closed.
+    fn is_sealed(&self) -> bool {
+        self.seal.as_ref().is_some_and(|seal| seal.stands())
+    }
+
+    /// The length of the log, should it be closed now.
+    pub(super) fn closed_len(&self) -> Option<u64> {
+        self.is_sealed().then(|| self.framer.offset() + MARK as u64)
     }
 }
 

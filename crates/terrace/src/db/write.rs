@@ -230,6 +230,7 @@ impl Engine {
         if tail.resumed {
             // Behind the mark of a closed log that was gone on with: without what follows it, a replay would take the
             // log for closed, and the next one for somebody else's.
+            tail.wipe_mark()?;
             tail.log.file.sync().map_err(Error::from).inspect_err(|error| self.refuse(error))?;
         }
         let log = self.next_log()?;

@@ -20,6 +20,7 @@
 
 mod ahead;
 mod cache;
+mod crew;
 mod doomed;
 mod durable;
 mod memtable;
@@ -98,6 +99,12 @@ pub static MODELS: &[Model] = &[
         "cache",
         "a place holds its own value or none, and what is counted is there",
         cache::two_readers,
+    ),
+    Model::all("crew", "each task is done once, and nothing runs when the opener goes on", crew::helper),
+    Model::all(
+        "panicking_crew",
+        "a task that panics is no success, and nobody waits for it",
+        crew::panicking_helper,
     ),
     Model::all("pool", "every job runs once, before the pool is gone", pool::jobs),
     Model::up_to(4, "closing", "a database closes beside flushes and merges", whole::closing),

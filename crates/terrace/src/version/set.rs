@@ -162,8 +162,7 @@ impl Recovered {
             }
             opened => opened?,
         };
-        let length = env.fs.len(&path)?;
-        Edits { path, comparator: comparator.clone() }.read(LogReader::new(Reading(file)), manifest, length)
+        Edits { path, comparator: comparator.clone() }.read(LogReader::new(Reading(file)), manifest)
     }
 }
 
@@ -174,7 +173,7 @@ struct Edits {
 }
 
 impl Edits {
-    fn read(&self, mut records: LogReader<Reading>, manifest: u64, length: u64) -> Result<Recovered> {
+    fn read(&self, mut records: LogReader<Reading>, manifest: u64) -> Result<Recovered> {
         let mut set = VersionSet::empty(self.comparator.clone());
         let (mut builder, mut numbers, mut ours, mut first) =
             (Builder::default(), Numbers::default(), false, true);
@@ -204,7 +203,7 @@ impl Edits {
         }
         let next_file = numbers.check(&self.path)?;
         set.version = Arc::new(builder.build(&set.version, &self.path)?);
-        let end = records.tail().end;
+        let (end, length) = (records.tail().end, records.bytes_read());
         let resumable = (torn.is_none() && end == length).then_some(length);
         if end < length && ours {
             let what = format!("{length} bytes, expected {end}: ends in the middle of an edit");

@@ -84,6 +84,8 @@ fn a_refused_open_leaves_the_info_log() {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path(), &create()).unwrap();
     db.put(b"k", b"v").unwrap();
+    db.flush().unwrap(); // which is told
+    db.put(b"k", b"v").unwrap();
     db.close().unwrap();
     let _db = Db::open(dir.path(), &create()).unwrap();
     let logs = || ["LOG", "LOG.old"].map(|name| files::read(&dir.path().join(name)));

@@ -24,6 +24,7 @@ mod faults_of_leveldb;
 mod files;
 mod look_ups;
 mod mended;
+mod opening;
 mod process;
 mod repair;
 mod slices;

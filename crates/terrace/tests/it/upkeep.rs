@@ -134,6 +134,10 @@ fn the_info_log_tells_what_happened() {
     }
     let (sender, lines) = channel();
     let before = read("db/LOG");
+    let db = Db::open("db", &options(&env)).unwrap();
+    db.put(b"key", b"in the log").unwrap();
+    db.close().unwrap();
+    assert_eq!(read("db/LOG"), before, "who has nothing to tell leaves it");
     let db = Db::open("db", &Options { logger: Some(Arc::new(Lines(sender))), ..options(&env) }).unwrap();
     db.close().unwrap();
     assert!(lines.try_iter().any(|line| line.starts_with("Recovering log #")));

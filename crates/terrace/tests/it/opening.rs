@@ -1,0 +1,122 @@
+//! What an open and a close write: nothing, unless there is something to be written.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use terrace::{Db, Env, Options};
+use terrace_env::fault::{FaultFs, Op, Plan};
+use terrace_env::mem::MemFs;
+use terrace_env::{Deterministic, FileSystem, SeededRandom};
+
+/// Every file of the database with its bytes.
+fn contents(fs: &MemFs) -> BTreeMap<String, Vec<u8>> {
+    let names = fs.list("db".as_ref()).unwrap();
+    let read = |name: &str| {
+        let path = Path::new("db").join(name);
+        let mut bytes = vec![0; fs.len(&path).unwrap() as usize];
+        let file = fs.open_random(&path, terrace_env::Access::Read).unwrap();
+        assert_eq!(file.read_at(0, &mut bytes).unwrap(), bytes.len());
+        bytes
+    };
+    names.iter().map(|name| name.to_str().unwrap()).map(|name| (name.to_owned(), read(name))).collect()
+}
+
+/// The bytes of the only log.
+fn log(fs: &MemFs) -> Vec<u8> {
+    let mut logs = contents(fs).into_iter().filter(|(name, _)| name.ends_with(".log"));
+    let (_, bytes) = logs.next().unwrap();
+    assert!(logs.next().is_none());
+    bytes
+}
+
+fn on(fs: Arc<dyn FileSystem>) -> Options {
+    let env = Env { scheduler: Deterministic::new(7), random: Arc::new(SeededRandom::new(7)), ..Env::on(fs) };
+    Options { create_if_missing: true, env, ..Options::default() }
+}
+
+/// A database with two tables that overlap and, if `logged`, a closed log with a record.
+fn database(logged: bool) -> Arc<MemFs> {
+    let fs = Arc::new(MemFs::new());
+    fs.create_dir("db".as_ref()).unwrap();
+    let db = Db::open("db", &on(Arc::clone(&fs) as _)).unwrap();
+    for value in [b"1", b"2"] {
+        db.put(b"key", value).unwrap();
+        db.put(b"other", value).unwrap();
+        db.flush().unwrap();
+    }
+    if logged {
+        db.put(b"logged", b"3").unwrap();
+    }
+    db.close().unwrap();
+    fs
+}
+
+#[test]
+fn who_only_reads_changes_no_byte() {
+    for logged in [false, true] {
+        let fs = database(logged);
+        let mut before = contents(&fs);
+        let fault = Arc::new(FaultFs::new(Arc::clone(&fs) as _, Plan::default()));
+        for _ in 0..3 {
+            let db = Db::open("db", &on(Arc::clone(&fault) as _)).unwrap();
+            assert_eq!(db.get(b"key").unwrap().unwrap(), b"2");
+            assert_eq!(db.get(b"logged").unwrap().is_some(), logged);
+            db.close().unwrap();
+        }
+        for op in [Op::Sync, Op::SyncDir, Op::Store] {
+            assert_eq!(fault.calls(op), 0, "{op:?}");
+        }
+        let mut after = contents(&fs);
+        if logged {
+            // That a log was read is told.
+            for files in [&mut before, &mut after] {
+                files.retain(|name, _| !name.starts_with("LOG"));
+            }
+        }
+        assert_eq!(before, after);
+    }
+}
+
+/// The mark that a log was closed with goes before anything else is written: what a kill leaves from then on is not taken
+/// for closed.
+#[test]
+fn the_mark_goes_before_anything_is_written() {
+    let closed = log(&database(true));
+    let mark = closed.len() - 19;
+    type Write = fn(&Db);
+    let writes: [Write; 4] = [
+        |db| db.put(b"new", b"4").unwrap(),
+        |db| db.flush().unwrap(),
+        |db| db.compact_range(None, Some(b"key")).unwrap(),
+        |db| db.compact_range(None, None).unwrap(),
+    ];
+    for write in writes {
+        let fs = database(true);
+        let plan = "sync MANIFEST #1 once EIO";
+        let fault = Arc::new(FaultFs::new(Arc::clone(&fs) as _, Plan::default()));
+        let db = Db::open("db", &on(Arc::clone(&fault) as _)).unwrap();
+        assert_eq!(log(&fs)[..closed.len()], closed, "not before");
+        write(&db);
+        let logs = contents(&fs);
+        let old = logs.values().find(|bytes| bytes.starts_with(&closed[..mark]));
+        assert!(old.is_none_or(|old| old[mark..] != closed[mark..]), "the mark is gone, or the log");
+        let killed = Arc::new(fs.fork());
+        drop(db);
+
+        // With a manifest that could not be made durable.
+        let fs = database(true);
+        let fault = Arc::new(FaultFs::new(Arc::clone(&fs) as _, Plan::default()));
+        let db = Db::open("db", &on(Arc::clone(&fault) as _)).unwrap();
+        fault.set_plan(plan.parse().unwrap());
+        let _ = db.compact_range(None, None);
+        assert!(!fault.failed().is_empty());
+        drop(db);
+        let old = contents(&fs).into_values().find(|bytes| bytes.starts_with(&closed[..mark]));
+        assert!(old.is_some_and(|old| old[mark..] != closed[mark..]), "no close brings it back");
+
+        let db = Db::open("db", &on(killed)).unwrap();
+        assert_eq!(db.get(b"key").unwrap().unwrap(), b"2");
+        assert_eq!(db.get(b"logged").unwrap().unwrap(), b"3");
+    }
+}
