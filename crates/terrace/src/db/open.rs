@@ -79,8 +79,12 @@ pub(super) fn open(directory: &Path, options: &Options) -> Result<Arc<Engine>> {
         None => info_log(env, directory, lock),
     };
     let comparator = InternalComparator::new(Arc::clone(&options.comparator));
-    let recovered =
-        if exists { Recovered::read(env, directory, &comparator)? } else { Recovered::nothing(&comparator) };
+    let recovered = if exists {
+        Recovered::read(env, directory, &comparator)?
+    } else {
+        logger.log(format_args!("Creating the database, which was not there"));
+        Recovered::nothing(&comparator)
+    };
     Opening { directory, options: &options, comparator, logger, recovered }.writable(lock)
 }
 

@@ -110,6 +110,8 @@ fn destroying_leaves_what_is_not_ours() {
 #[test]
 fn the_info_log_tells_what_happened() {
     let env = memory();
+    Db::open("db", &options(&env)).unwrap().close().unwrap();
+    assert!(env.fs.exists("db/LOG".as_ref()).unwrap(), "a new database has one");
     let run = || {
         let db = Db::open("db", &options(&env)).unwrap();
         db.put(b"key", b"value").unwrap();
