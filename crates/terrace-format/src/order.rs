@@ -204,7 +204,7 @@ impl Heads {
 
 /// The first eight bytes as a number that sorts as they do; zeros stand for what is missing.
 #[inline]
-pub(crate) fn head(bytes: &[u8]) -> u64 {
+pub fn head(bytes: &[u8]) -> u64 {
     match bytes.first_chunk() {
         Some(chunk) => u64::from_be_bytes(*chunk),
         None => bytes.iter().rev().fold(0, |head, &byte| head >> 8 | u64::from(byte) << 56),

@@ -16,7 +16,7 @@ use std::cmp::Ordering;
 use terrace_env::{Env, Lane};
 use terrace_format::batch::{BatchOp, BatchRef};
 use terrace_format::key::{self, InternalComparator, Kind, Sequence};
-use terrace_format::order::common_prefix;
+use terrace_format::order::{common_prefix, head};
 
 use super::crew::Crew;
 use crate::error::Result;
@@ -185,12 +185,4 @@ impl Record {
     fn value<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         &bytes[self.start as usize + self.key_len as usize..][..self.value_len as usize]
     }
-}
-
-/// The first eight bytes of `rest`, with zeros behind a shorter one, as a number of the same order.
-fn head(rest: &[u8]) -> u64 {
-    let mut head = [0; 8];
-    let len = rest.len().min(8);
-    head[..len].copy_from_slice(&rest[..len]);
-    u64::from_be_bytes(head)
 }

@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use terrace_env::Access;
 use terrace_format::filename::FileName;
@@ -26,8 +27,8 @@ pub(crate) struct TableSlot {
     table: ArcSwapOption<Table>,
     /// Set by every use, cleared by the hand of the clock.
     used: AtomicBool,
-    /// None while nobody knows. Held by nobody who takes another lock.
-    tally: Mutex<Option<Tally>>,
+    /// Empty while nobody knows.
+    tally: OnceLock<Tally>,
 }
 
 /// What is known of the entries of a table.
@@ -41,12 +42,12 @@ pub(crate) struct Tally {
 impl TableSlot {
     /// Notes what is known of the table, unless something is.
     pub(crate) fn learn(&self, tally: Tally) {
-        self.tally.lock().get_or_insert(tally);
+        self.tally.get_or_init(|| tally);
     }
 
     /// What is known of the table: of one that was written since the database was opened, or was opened itself.
     pub(crate) fn tally(&self) -> Option<Tally> {
-        *self.tally.lock()
+        self.tally.get().copied()
     }
 
     /// The table, if it is open.
