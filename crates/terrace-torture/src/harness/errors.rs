@@ -209,6 +209,9 @@ impl Life<'_> {
                         &terrace::RepairOptions::default(),
                     );
                     self.history.note("repair", done.as_ref().err());
+                    if done.is_ok_and(|report| report.changed) {
+                        self.history.repaired();
+                    }
                 }
                 self.open()?;
             }

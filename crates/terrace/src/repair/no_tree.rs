@@ -31,10 +31,10 @@ impl Job<'_> {
             self.retired.push(FileName::Log(number));
         }
         let logs = self.needed_logs(|number| !facts.is_old_log(number));
-        let mut seen = Row::new(false, 0);
+        let mut seen = Row::new(false, 0, 0);
         let damage = inspect_logs(&self.shop, &logs, &mut seen)?;
         self.report.problems.extend(damage);
-        pieces.extend(self.turn_logs(&logs, Row::new(false, 0))?);
+        pieces.extend(self.turn_logs(&logs, Row::new(false, 0, 0))?);
         let newest = pieces.iter().map(|piece| piece.newest).max().unwrap_or(0);
         self.outcome.last_sequence = self.outcome.last_sequence.max(newest).max(seen.last);
         // Versions of a key in two tables of a level would be in no order that both engines follow.

@@ -50,8 +50,17 @@ impl Job<'_> {
             self.report.problems.push(Problem::of(FileName::Manifest(recovered.manifest), torn.clone()));
         }
         let mut levels: [Vec<Piece>; LEVELS] = Default::default();
+        let mut listed = BTreeSet::new();
         for (level, pieces) in levels.iter_mut().enumerate() {
             for file in &set.version.levels[level] {
+                if !listed.insert(file.number) {
+                    self.note(
+                        FileName::Manifest(recovered.manifest),
+                        format!("lists table {} twice", file.number),
+                    );
+                    changes = true;
+                    continue;
+                }
                 changes |= self.live_table(&file.to_edit(), pieces)?;
             }
         }
@@ -68,7 +77,7 @@ impl Job<'_> {
             .enumerate()
             .any(|(level, pieces)| self.groups(level, pieces.clone()).iter().any(|group| group.len() > 1));
         let logs = self.needed_logs(|number| number >= set.log_number || number == set.prev_log_number);
-        let row = || Row::new(recovered.ours, set.last_sequence);
+        let row = || Row::new(recovered.ours, set.last_sequence, newest);
         let mut seen = row();
         let damage = inspect_logs(&self.shop, &logs, &mut seen)?;
         if newest > seen.last {

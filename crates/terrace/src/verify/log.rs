@@ -29,21 +29,29 @@ pub(crate) struct Row {
     pub(crate) strict: bool,
     /// The number of the last write, that of the tables to begin with.
     pub(crate) last: Sequence,
+    /// The greatest number in a table: what a log holds is newer, or a table made of it would be taken for a newer one.
+    stored: Sequence,
+    /// It was said that a write is not.
+    told: bool,
     /// The number that comes next, once there was a batch.
     next: Option<Sequence>,
 }
 
 impl Row {
-    /// Before the first of some logs, whose tables' last number is `last`.
-    pub(crate) fn new(strict: bool, last: Sequence) -> Row {
-        Row { strict, last, next: None }
+    /// Before the first of some logs, whose tables' last number is `last` by the manifest, and `stored` by themselves.
+    pub(crate) fn new(strict: bool, last: Sequence, stored: Sequence) -> Row {
+        Row { strict, last, stored, told: false, next: None }
     }
 
     /// What is wrong with the number of `batch`, and whether its writes are others than those that came before. Before
     /// the first batch only a gap is wrong: the manifest may already tell of numbers that its oldest log holds.
-    fn judge(&self, batch: &BatchRef<'_>) -> (Option<String>, bool) {
+    fn judge(&mut self, batch: &BatchRef<'_>) -> (Option<String>, bool) {
         let (first, expected) = (batch.sequence(), self.next.unwrap_or(self.last + 1));
         let repeated = self.strict && self.next.is_some_and(|next| first < next);
+        if first <= self.stored && !repeated && !std::mem::replace(&mut self.told, true) {
+            let what = format!("sequence number {first}, expected more than {}, as in a table", self.stored);
+            return (Some(what), true);
+        }
         let wrong = repeated || (self.strict && first > expected);
         (wrong.then(|| format!("sequence number {first}, expected {expected}, the next")), !repeated)
     }

@@ -163,7 +163,7 @@ impl Check<'_> {
                 format!("next file number {}, expected more than {last}, a live table", recovered.next_file);
             self.note(manifest, None, what);
         }
-        let last = self.logs(&logs, Row::new(recovered.ours, set.last_sequence));
+        let last = self.logs(&logs, Row::new(recovered.ours, set.last_sequence, self.newest));
         if self.newest > last {
             let what =
                 format!("last sequence number {last}, expected {} or more, as in a table", self.newest);
@@ -180,7 +180,7 @@ impl Check<'_> {
         for &table in &tables {
             self.table(table, None);
         }
-        self.logs(&logs, Row::new(false, 0));
+        self.logs(&logs, Row::new(false, 0, 0));
     }
 
     fn table(&mut self, name: FileName, live: Option<&FileMeta>) {

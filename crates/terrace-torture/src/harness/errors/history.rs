@@ -22,6 +22,8 @@ pub(super) struct History {
     refused: bool,
     /// True from opening until something is written.
     untouched: bool,
+    /// True when a repair kept what it could read of logs with a hole: later writes, perhaps, without earlier ones.
+    in_parts: bool,
     /// The answers in words, for messages.
     log: Vec<String>,
 }
@@ -36,6 +38,7 @@ impl History {
             reopening_may_lose: false,
             refused: false,
             untouched: false,
+            in_parts: false,
             log: Vec::new(),
         }
     }
@@ -104,8 +107,18 @@ impl History {
         (self.untouched, self.refused) = (true, false);
     }
 
+    /// A repair changed the database.
+    pub(super) fn repaired(&mut self) {
+        self.in_parts = self.reopening_may_lose;
+    }
+
     /// A reader saw `found`.
     pub(super) fn saw(&mut self, found: &State) -> Result<(), String> {
+        if std::mem::take(&mut self.in_parts) && self.is_of_parts(found) {
+            self.live = vec![found.clone()];
+            // A repair is durable.
+            self.safe.clone_from(&self.live);
+        }
         if !self.live.contains(found) {
             let what = difference(&self.live[self.live.len() - 1], found);
             return Err(format!(
@@ -119,6 +132,12 @@ impl History {
             self.stored.clone_from(&self.live);
         }
         Ok(())
+    }
+
+    /// True if each key is as it was in some state that a reader may see.
+    fn is_of_parts(&self, found: &State) -> bool {
+        let mut keys = self.live.iter().chain([found]).flat_map(State::keys);
+        keys.all(|key| self.live.iter().any(|state| state.get(key) == found.get(key)))
     }
 
     pub(super) fn after_kill(&self) -> &[State] {

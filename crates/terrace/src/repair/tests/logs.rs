@@ -74,6 +74,28 @@ fn the_writes_of_a_log_are_newer_than_the_tables() {
     assert_eq!(patient.contents(), "a=newest b=BB");
 }
 
+/// A table that the next open makes of the log would have a higher number than tables with later writes, which a second
+/// repair had to mend.
+#[test]
+fn a_log_that_is_older_than_the_tables() {
+    let old: &[(&str, &str)] = &[("a", "old"), ("b", "B")];
+    let new: &[(&str, &str)] = &[("c", "C")];
+    for log in [Log::new().batch(3, old).batch(6, new), Log::new().batch(6, new).batch(3, old).batch(2, old)]
+    {
+        let table = Table::new().put("a", 5, "newer");
+        let patient = Patient::fabricated(&Fabricated::new().table(0, 10, &table).log(12, &log));
+        let found = patient.verify().problems;
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].what, "sequence number 3, expected more than 5, as in a table");
+        let report = patient.repair();
+        assert_eq!(report.problems, found);
+        assert_eq!((report.tables_merged, report.logs_salvaged), (1, 1), "{report}");
+        assert!(patient.verify().is_clean());
+        assert_eq!(patient.contents(), "a=newer b=B c=C");
+        assert!(!patient.repair().changed, "there was more to repair");
+    }
+}
+
 /// A log whose writes are in a table already: without a manifest both count, and that changes nothing.
 #[test]
 fn a_log_and_the_table_made_of_it() {

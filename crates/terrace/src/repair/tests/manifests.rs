@@ -60,6 +60,21 @@ fn missing_manifest() {
     check_layered(&patient);
 }
 
+/// It was listed twice again by the manifest that the repair wrote.
+#[test]
+fn a_table_that_is_listed_twice() {
+    let table = Table::new().put("k", 1, "K");
+    let database = Fabricated::new().table(1, 9, &table).table(4, 9, &table);
+    let patient = Patient::fabricated(&database);
+    let found = patient.verify().problems;
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].what, "lists table 9 twice");
+    let report = patient.repair();
+    assert_eq!((&report.problems, report.tables_kept), (&found, 1), "{report}");
+    assert!(patient.verify().is_clean());
+    assert_eq!(patient.contents(), "k=K");
+}
+
 #[test]
 fn neither_current_nor_manifest() {
     let patient = layered();
