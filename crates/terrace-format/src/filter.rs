@@ -127,11 +127,47 @@ fn bits_of(hash: u32, probes: usize, bits: usize) -> impl Iterator<Item = usize>
     (0..probes as u32).map(move |i| bits.map_or(place(i), |bits| place(i) % bits) as usize)
 }
 
+/// A filter of the built-in policy that is asked often. Of the bytes that it was made of it knows only how many they are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Probes {
+    count: u8,
+    bits: Remainder,
+}
+
+impl Probes {
+    /// Of `filter`, whose bytes may be damaged. None if it has no bits, too many, or is of another kind.
+    pub(crate) fn of(filter: &[u8]) -> Option<Probes> {
+        let (&count, array) = filter.split_last()?;
+        let bits = Some(array.len() * 8).filter(|bits| *bits > 0).and_then(Remainder::by)?;
+        (usize::from(count) <= PROBES_MAX).then_some(Probes { count, bits })
+    }
+
+    /// The places of the bits of a key with this hash.
+    #[inline]
+    fn places(self, hash: u32) -> impl Iterator<Item = usize> {
+        let step = hash.rotate_right(17);
+        (0..u32::from(self.count))
+            .map(move |i| self.bits.of(hash.wrapping_add(step.wrapping_mul(i))) as usize)
+    }
+
+    /// The bytes of `filter`, which it was made of, that [`Probes::may_match`] looks at.
+    #[inline]
+    pub(crate) fn bytes(self, hash: u32, filter: &[u8]) -> impl Iterator<Item = &u8> {
+        self.places(hash).filter_map(|bit| filter.get(bit / 8))
+    }
+
+    /// As [`Bloom::may_match_hash`], of `filter`, which it was made of.
+    #[inline]
+    pub(crate) fn may_match(self, hash: u32, filter: &[u8]) -> bool {
+        self.places(hash).all(|bit| filter.get(bit / 8).is_some_and(|byte| byte & 1 << (bit % 8) != 0))
+    }
+}
+
 /// The remainder of many numbers by one, for two multiplications each instead of a division.
 ///
 /// Exact: the fraction of n/d has 64 bits, and n and d have 32 (Lemire, Kaser and Kurz, "Faster remainder by direct
 /// computation", 2019).
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 struct Remainder {
     divisor: u32,
     /// 2^64 / divisor, rounded up; 0 for a divisor of 1.
@@ -170,6 +206,14 @@ impl FilterPolicy for OfUserKeys {
 
     fn may_match(&self, key: &[u8], filter: &[u8]) -> bool {
         self.0.may_match(key::user_key(key), filter)
+    }
+}
+
+impl OfUserKeys {
+    /// True if the policy inside is LevelDB's built-in one.
+    pub(crate) fn is_bloom(policy: &dyn FilterPolicy) -> bool {
+        let of_user_keys = (policy as &dyn Any).downcast_ref::<OfUserKeys>();
+        of_user_keys.is_some_and(|inside| (&*inside.0 as &dyn Any).is::<Bloom>())
     }
 }
 
@@ -259,6 +303,28 @@ mod tests {
             let let_through = absent.filter(|key| policy.may_match(key, &filter)).count();
             assert!(let_through < 200, "{let_through} of 10000 absent keys, filter of {count}");
         }
+    }
+
+    #[test]
+    fn who_asks_often_gets_the_same_answers() {
+        for bits_per_key in [0, 1, 4, 10, 100] {
+            for count in [0u32, 1, 10, 1000] {
+                let keys: Vec<[u8; 4]> = (0..count).map(u32::to_le_bytes).collect();
+                let keys: Vec<&[u8]> = keys.iter().map(<[u8; 4]>::as_slice).collect();
+                let filter = filter_of(bits_per_key, &keys);
+                let probes = Probes::of(&filter).unwrap();
+                for asked in 0..2000u32 {
+                    let hash = Bloom::hash(&asked.to_le_bytes());
+                    let expect = Bloom::may_match_hash(hash, &filter);
+                    assert_eq!(probes.may_match(hash, &filter), expect, "{asked} of {count}");
+                    assert_eq!(probes.bytes(hash, &filter).count(), usize::from(*filter.last().unwrap()));
+                }
+            }
+        }
+        for odd in [&b""[..], b"\x06", b"\x00\x1f", b"\x00\xff"] {
+            assert!(Probes::of(odd).is_none());
+        }
+        assert!(Probes::of(b"\x00\x00").unwrap().may_match(7, b"\x00\x00"), "no probes reject nothing");
     }
 
     #[test]

@@ -12,12 +12,13 @@
 //! says 30.
 //! The block has no order of keys and does not know what a key is.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use terrace_mutants::mutant;
 
 use crate::coding::{get_fixed32, put_fixed32};
-use crate::filter::{Bloom, FilterPolicy, OfUserKeys};
+use crate::filter::{Bloom, FilterPolicy, OfUserKeys, Probes};
 use crate::key;
 
 /// 2 KiB, as LevelDB has it.
@@ -178,13 +179,52 @@ pub struct FilterBlock {
     offsets: usize,
     count: u64,
     base_log2: u8,
+    /// Of the first filter, where it is, if it is one of the built-in policy.
+    first: Option<(Range<usize>, Probes)>,
+}
+
+/// What is asked of a filter of the built-in policy that stands for a whole table.
+#[derive(Clone, Copy)]
+pub struct Question<'a> {
+    filter: &'a [u8],
+    probes: Probes,
+    hash: u32,
+}
+
+impl<'a> Question<'a> {
+    /// The bytes that the answer depends on.
+    #[inline]
+    pub fn bytes(self) -> impl Iterator<Item = &'a u8> {
+        self.probes.bytes(self.hash, self.filter)
+    }
+
+    /// As [`FilterBlock::may_match`].
+    #[inline]
+    pub fn may_match(self) -> bool {
+        self.probes.may_match(self.hash, self.filter)
+    }
 }
 
 impl FilterBlock {
     /// From stored bytes. Of malformed ones comes a filter that matches everything: a table can be read without.
     pub fn new(policy: Arc<dyn FilterPolicy>, contents: Vec<u8>) -> FilterBlock {
         let (offsets, count, base_log2) = parse(&contents).unwrap_or_default();
-        FilterBlock { policy, contents, offsets, count, base_log2 }
+        let mut block = FilterBlock { policy, contents, offsets, count, base_log2, first: None };
+        if OfUserKeys::is_bloom(&*block.policy) {
+            let filter = block.range(0);
+            let probes = filter.clone().and_then(|range| Probes::of(block.contents.get(range)?));
+            block.first = filter.zip(probes);
+        }
+        block
+    }
+
+    /// What [`FilterBlock::may_match`] asks about the user key of `key` in the data block at 0, so that it can be asked when the
+    /// bytes are at hand; None if the filter has to be asked as it is.
+    #[inline]
+    pub fn question(&self, key: &[u8]) -> Option<Question<'_>> {
+        let (range, probes) = self.first.as_ref()?;
+        let filter = self.contents.get(range.clone())?;
+        Some(Question { filter, probes: *probes, hash: Bloom::hash(key::user_key(key)) })
     }
 
     /// True if what it says of the data block at 0 it says of all blocks before `end`.
@@ -195,13 +235,14 @@ impl FilterBlock {
     /// False only if `key` is certainly not in the data block at `block_offset`.
     pub fn may_match(&self, block_offset: u64, key: &[u8]) -> bool {
         let index = block_offset.checked_shr(u32::from(self.base_log2)).unwrap_or(0);
-        if index >= self.count {
-            return true;
-        }
-        let at = self.offsets + index as usize * 4;
-        let (start, limit) = (self.offset(at), self.offset(at + 4));
-        let filter = self.contents[..self.offsets].get(start..limit);
-        filter.is_none_or(|filter| self.policy.may_match(key, filter))
+        self.range(index).is_none_or(|range| self.policy.may_match(key, &self.contents[range]))
+    }
+
+    /// Where filter `index` is, if it is anywhere.
+    fn range(&self, index: u64) -> Option<Range<usize>> {
+        let at = self.offsets + Some(index).filter(|index| *index < self.count)? as usize * 4;
+        let range = self.offset(at)..self.offset(at + 4);
+        self.contents[..self.offsets].get(range.clone()).map(|_| range)
     }
 
     /// The offset stored at `at`. The one behind the last filter's is where the offsets begin.

@@ -104,6 +104,27 @@ pub struct Heads {
     /// What every key begins with.
     prefix: Few<u8, 23>,
     heads: Few<u64, 4>,
+    /// Of many, the first of each group: so few that they stay in the processor's caches where the others do not.
+    tops: Box<[u64]>,
+}
+
+/// So many heads are in a group: a line of memory.
+pub const GROUP: usize = 8;
+
+/// About where in [`Heads`] a key is.
+#[derive(Debug, Clone)]
+pub struct Near {
+    /// All keys before are below it, and all behind are not.
+    range: Range<usize>,
+    head: u64,
+}
+
+impl Near {
+    /// All keys before it are below the key that was asked for, and all behind it are not.
+    #[inline]
+    pub fn range(&self) -> Range<usize> {
+        self.range.clone()
+    }
 }
 
 /// So many heads are looked at one and all.
@@ -148,10 +169,10 @@ impl<T, const N: usize> Deref for Few<T, N> {
     }
 }
 
-/// Of sorted keys that begin with `prefix`, of which `heads` are the [`head`]s of what follows it: the first that is not below
-/// `target`, as far as heads tell; their number if there is none.
+/// Of sorted keys that begin with `prefix`, of which `heads` are the [`head`]s of what follows it, little-endian: the first
+/// that is not below `target`, as far as heads tell; their number if there is none.
 #[inline]
-pub(crate) fn first_like(prefix: &[u8], heads: &[u64], target: &[u8]) -> usize {
+pub(crate) fn first_like(prefix: &[u8], heads: &[[u8; 8]], target: &[u8]) -> usize {
     let shared = target.len().min(prefix.len());
     match target[..shared].cmp(prefix) {
         Ordering::Less => 0,
@@ -159,11 +180,11 @@ pub(crate) fn first_like(prefix: &[u8], heads: &[u64], target: &[u8]) -> usize {
         Ordering::Equal => {
             let head = head(&target[shared..]);
             if heads.len() > FEW {
-                return heads.partition_point(|&h| h < head);
+                return heads.partition_point(|&h| u64::from_le_bytes(h) < head);
             }
             // Loads that do not wait for one another: of a block that is not in the processor's caches a binary search
             // would miss one line after the other.
-            heads.iter().map(|&h| usize::from(h < head)).sum()
+            heads.iter().map(|&h| usize::from(u64::from_le_bytes(h) < head)).sum()
         }
     }
 }
@@ -176,29 +197,63 @@ impl Heads {
             return (keys.count() == 0).then(Heads::default);
         };
         let shared = bytes.fold(first.len(), |shared, key| common_prefix(&first[..shared], key));
-        let heads = keys.filter_map(|key| order.bytes(key)).map(|key| head(&key[shared..]));
-        Some(Heads { prefix: Few::new(first[..shared].iter().copied()), heads: Few::new(heads) })
+        let heads = Few::new(keys.filter_map(|key| order.bytes(key)).map(|key| head(&key[shared..])));
+        let groups = if heads.len() > FEW { heads.len() } else { 0 };
+        let tops = heads[..groups].iter().step_by(GROUP).copied().collect();
+        Some(Heads { prefix: Few::new(first[..shared].iter().copied()), heads, tops })
+    }
+
+    /// About where `target` is, for [`Heads::like_near`].
+    #[inline]
+    pub fn near(&self, order: &Order, target: &[u8]) -> Near {
+        let len = self.heads.len();
+        let Some(bytes) = order.bytes(target) else { return Near { range: 0..len, head: 0 } };
+        let shared = bytes.len().min(self.prefix.len());
+        match bytes[..shared].cmp(&self.prefix) {
+            Ordering::Less => Near { range: 0..0, head: u64::MAX },
+            Ordering::Greater => Near { range: len..len, head: u64::MAX },
+            Ordering::Equal => {
+                let head = head(&bytes[shared..]);
+                let range = match self.tops.partition_point(|&top| top < head) {
+                    _ if self.tops.is_empty() => 0..len,
+                    0 => 0..0,
+                    groups => (groups - 1) * GROUP..len.min(groups * GROUP),
+                };
+                Near { range, head }
+            }
+        }
+    }
+
+    /// The heads that [`Heads::like_near`] looks at.
+    pub fn at(&self, near: &Near) -> &[u64] {
+        &self.heads[near.range()]
     }
 
     /// The keys that heads can't tell from `target`, of the order that they were made with: those before are below it,
     /// those behind are above. If the keys do not rise, any range of them.
     #[inline]
     pub fn like(&self, order: &Order, target: &[u8]) -> Range<usize> {
-        let Some(bytes) = order.bytes(target) else { return 0..self.heads.len() };
-        let shared = bytes.len().min(self.prefix.len());
-        match bytes[..shared].cmp(&self.prefix) {
-            Ordering::Less => 0..0,
-            Ordering::Greater => self.heads.len()..self.heads.len(),
-            Ordering::Equal => {
-                let (heads, head) = (&self.heads[..], head(&bytes[shared..]));
-                let start = heads.partition_point(|&h| h < head);
-                let same = match heads.get(start) {
-                    Some(&h) if h == head => heads[start..].partition_point(|&h| h == head),
-                    _ => 0,
-                };
-                start..start + same
-            }
+        self.like_near(order, &self.near(order, target))
+    }
+
+    /// [`Heads::like`], of a target that is `near`.
+    #[inline]
+    pub fn like_near(&self, order: &Order, near: &Near) -> Range<usize> {
+        if let Order::Other(_) = order {
+            return near.range();
         }
+        let (group, head) = (self.at(near), near.head);
+        let below = if group.len() > GROUP {
+            group.partition_point(|&h| h < head)
+        } else {
+            group.iter().map(|&h| usize::from(h < head)).sum()
+        };
+        let start = near.range.start + below;
+        let same = match self.heads.get(start) {
+            Some(&h) if h == head => self.heads[start..].partition_point(|&h| h == head),
+            _ => 0,
+        };
+        start..start + same
     }
 }
 
@@ -239,7 +294,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn heads_agree_with_the_order(mut keys in proptest::collection::vec(few_bytes(), 0..40), target in few_bytes()) {
+        fn heads_agree_with_the_order(mut keys in proptest::collection::vec(few_bytes(), 0..200), target in few_bytes()) {
             keys.sort();
             let heads = Heads::new(&Order::Bytes, keys.iter().map(Vec::as_slice)).unwrap();
             let like = heads.like(&Order::Bytes, &target);

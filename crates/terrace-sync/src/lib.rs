@@ -44,7 +44,7 @@ pub use {
 mod product {
     pub use arc_swap::{ArcSwap, ArcSwapOption, Guard};
     pub use parking_lot::{Condvar, Mutex, MutexGuard};
-    pub use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, AtomicUsize};
+    pub use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
     pub use std::thread;
 
     /// What a wait for another thread does meanwhile; `turn` counts its calls, from 0. That thread is at work on another
@@ -61,11 +61,11 @@ pub use product::*;
 pub use explore::explore;
 #[cfg(feature = "loom")]
 pub use loom::{
-    sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, AtomicUsize},
+    sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize},
     thread,
 };
 #[cfg(all(feature = "shuttle", not(feature = "loom")))]
 pub use shuttle::{
-    sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, AtomicUsize},
+    sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize},
     thread,
 };

@@ -8,8 +8,8 @@ use std::ops::Deref;
 use terrace_format::block::Block;
 use terrace_mutants::mutant;
 
-pub(crate) use places::Store;
 use places::{Found, Places};
+pub(crate) use places::{Kept, Store};
 
 use crate::error::Result;
 use crate::sync::{Arc, Ordering};
@@ -35,6 +35,16 @@ pub struct BlockCache {
 enum Blocks {
     Here(Arc<Store<Block>>),
     Elsewhere(Arc<dyn BlockStore>),
+}
+
+impl Kept for Block {
+    fn weight(&self) -> usize {
+        self.size()
+    }
+
+    fn start(&self) -> *const u8 {
+        Block::start(self)
+    }
 }
 
 /// A cache of the caller's own, for [`BlockCache::over`]. Every method may be called from any thread at any time.
@@ -74,7 +84,7 @@ impl BlockCache {
     /// let rivers = Options { block_cache: Some(cache), ..Options::default() }; // shares it
     /// ```
     pub fn new(capacity: usize) -> Arc<BlockCache> {
-        let blocks = Blocks::Here(Store::new(capacity, Block::size));
+        let blocks = Blocks::Here(Store::new(capacity));
         Arc::new(BlockCache { blocks, capacity })
     }
 
@@ -183,15 +193,46 @@ impl TableBlocks {
         }
     }
 
-    /// True if a block that is kept may take more memory later on.
-    pub(crate) fn may_grow(&self) -> bool {
+    /// The block of index entry `at`, if it is kept in its place.
+    #[inline]
+    pub(crate) fn at_hand(&self, at: usize) -> Option<BlockRef> {
+        match self {
+            TableBlocks::Here(places) => places.get(at).map(BlockRef::Guarded),
+            TableBlocks::Elsewhere { .. } => None,
+        }
+    }
+
+    /// Has the places of the index entries from `at` on fetched, a few of which will be looked at soon.
+    #[inline]
+    pub(crate) fn fetch_places(&self, at: usize) {
+        if let TableBlocks::Here(places) = self {
+            places.fetch(at);
+        }
+    }
+
+    /// Has the beginning of the block of index entry `at` fetched, which will be looked at soon, if it is there.
+    pub(crate) fn fetch_start(&self, at: usize) {
+        if let TableBlocks::Here(places) = self {
+            places.fetch_start(at);
+        }
+    }
+
+    /// As [`TableBlocks::fetch_start`], its end.
+    pub(crate) fn fetch_end(&self, at: usize) {
+        if let TableBlocks::Here(places) = self {
+            places.fetch_end(at);
+        }
+    }
+
+    /// True if a block that is kept may be replaced.
+    pub(crate) fn may_replace(&self) -> bool {
         matches!(self, TableBlocks::Here(_))
     }
 
-    /// The block of index entry `at` takes so many more bytes. Gives those that had to go for it.
-    pub(crate) fn grow(&self, at: usize, by: usize) -> Vec<Arc<Block>> {
+    /// Keeps a block instead of that of index entry `at`, if that is still there. Gives those that had to go for it.
+    pub(crate) fn replace(&self, at: usize, block: &Arc<Block>) -> Vec<Arc<Block>> {
         match self {
-            TableBlocks::Here(places) => places.grow(at, by),
+            TableBlocks::Here(places) => places.replace(at, block),
             TableBlocks::Elsewhere { .. } => Vec::new(),
         }
     }

@@ -201,16 +201,23 @@ pub struct ReadOptions {
     pub prefix: Option<Vec<u8>>,
 }
 
+impl ReadOptions {
+    const DEFAULT: ReadOptions = ReadOptions {
+        verify_checksums: false,
+        fill_cache: true,
+        snapshot: None,
+        lower_bound: None,
+        upper_bound: None,
+        prefix: None,
+    };
+}
+
+/// The default, for who reads by it.
+pub(crate) static PLAIN: ReadOptions = ReadOptions::DEFAULT;
+
 impl Default for ReadOptions {
     fn default() -> ReadOptions {
-        ReadOptions {
-            verify_checksums: false,
-            fill_cache: true,
-            snapshot: None,
-            lower_bound: None,
-            upper_bound: None,
-            prefix: None,
-        }
+        ReadOptions::DEFAULT
     }
 }
 

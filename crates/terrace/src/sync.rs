@@ -4,5 +4,7 @@
 //! other than a comparator or filter, and `state` is never held across a read, a write or a sync.
 
 pub(crate) use terrace_sync::{Arc, ArcSwap, ArcSwapOption, Condvar, Guard, Mutex, MutexGuard, Weak};
-pub(crate) use terrace_sync::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+pub(crate) use terrace_sync::{
+    AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
 pub(crate) use terrace_sync::{Witness, relax};

@@ -6,7 +6,7 @@
 //!   places    0      31     54     77                     u16 each
 //! ```
 //!
-//! Both stand in one piece of memory, so that who waits for the heads waits for no more.
+//! They stand in front of the contents, in one piece of memory, so that who waits for the one waits for the other.
 //!
 //! A search goes over the heads, and then looks at the entries that have the head of its target: one of them, nearly
 //! always. It may begin there in the middle of an interval, because the entry before has a lesser head than the target
@@ -16,37 +16,89 @@
 use super::Block;
 use super::iter::decode;
 use crate::key;
-use crate::order::{Few, common_prefix, first_like, head};
+use crate::order::{common_prefix, first_like, head};
 
-/// Of a block of internal keys in the order of their bytes.
-#[derive(Debug)]
+/// Where what is, of a block of internal keys in the order of their bytes. No entries if there is no directory.
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Directory {
-    /// What all keys begin with.
-    prefix: Few<u8, 23>,
-    entries: usize,
-    /// The heads, and behind them the places, four in a number, the first the least of it.
-    table: Box<[u64]>,
+    entries: u16,
+    /// Where in the contents a key begins, and with how many bytes, that all keys begin with.
+    prefix: u16,
+    prefix_len: u16,
+    /// In bytes.
+    size: u32,
 }
 
-/// Places in a number of the table.
-const PLACES: usize = size_of::<u64>() / size_of::<u16>();
+/// Bytes of a head, and of a place.
+const HEAD: usize = 8;
+const PLACE: usize = 2;
+
+/// The heads and the places of the entries of a block.
+struct Entries {
+    heads: Vec<u64>,
+    places: Vec<u16>,
+}
 
 impl Directory {
-    /// None if the block is damaged, odd, or larger than places can tell.
-    pub(super) fn new(block: &Block) -> Option<Directory> {
-        u16::try_from(block.entries_end).ok()?;
-        let first = key::user_key(block.restart_key(0).ok()?);
-        let last = key::user_key(block.restart_key(block.restarts.checked_sub(1)?).ok()?);
-        let shared = common_prefix(first, last);
-        match Directory::behind(block, &first[..shared])? {
-            Ok(directory) => Some(directory),
-            // The entries behind the last restart point have less in common.
-            Err(fewer) => Directory::behind(block, &first[..fewer])?.ok(),
-        }
+    /// Appends the directory of `block`, which has none, to `bytes`. None if the block is damaged, odd, or larger than places
+    /// can tell.
+    pub(super) fn write(block: &Block, bytes: &mut Vec<u8>) -> Directory {
+        let Some((first, prefix_len, Entries { heads, places })) = Directory::survey(block) else {
+            return Directory::default();
+        };
+        bytes.reserve_exact(heads.len() * (HEAD + PLACE) + HEAD + block.bytes.len());
+        let start = bytes.len();
+        heads.iter().for_each(|head| bytes.extend_from_slice(&head.to_le_bytes()));
+        places.iter().for_each(|place| bytes.extend_from_slice(&place.to_le_bytes()));
+        // Each entry takes three bytes at least, and each of them is at a place.
+        let (entries, size) = (heads.len() as u16, (bytes.len() - start) as u32);
+        Directory { entries, prefix: first, prefix_len, size }
     }
 
+    /// Where the first key is, how much of it all keys begin with, and all entries.
+    fn survey(block: &Block) -> Option<(u16, u16, Entries)> {
+        u16::try_from(block.entries_end).ok()?;
+        let entries = block.entries();
+        let first = decode(entries, block.restart(0))?.rest_of_key.start;
+        let key = key::user_key(block.restart_key(0).ok()?);
+        let last = key::user_key(block.restart_key(block.restarts.checked_sub(1)?).ok()?);
+        let shared = common_prefix(key, last);
+        let (shared, entries) = match Entries::behind(block, &key[..shared])? {
+            Ok(entries) => (shared, entries),
+            // Those behind the last restart point have less in common.
+            Err(fewer) => (fewer, Entries::behind(block, &key[..fewer])?.ok()?),
+        };
+        Some((first as u16, shared as u16, entries))
+    }
+
+    /// True if there is none.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries == 0
+    }
+
+    /// The bytes of memory that it takes.
+    #[inline]
+    pub(super) fn size(&self) -> usize {
+        self.size as usize
+    }
+
+    /// The first entry that may not be below `target`, if there is one: where it begins. `bytes` are those of the directory and
+    /// behind them the contents.
+    #[inline]
+    pub(super) fn find(&self, bytes: &[u8], target: &[u8]) -> Option<usize> {
+        let entries = usize::from(self.entries);
+        let (heads, rest) = bytes.split_at_checked(entries * HEAD)?;
+        let (places, contents) = rest.split_at_checked(entries * PLACE)?;
+        let prefix = contents.get(usize::from(self.prefix)..)?.get(..usize::from(self.prefix_len))?;
+        let first = first_like(prefix, heads.as_chunks().0, key::user_key(target));
+        places.as_chunks().0.get(first).map(|&place| usize::from(u16::from_le_bytes(place)))
+    }
+}
+
+impl Entries {
     /// With the heads behind `prefix`; or how many bytes of that all keys begin with, if it is not all of it.
-    fn behind(block: &Block, prefix: &[u8]) -> Option<Result<Directory, usize>> {
+    fn behind(block: &Block, prefix: &[u8]) -> Option<Result<Entries, usize>> {
         let entries = block.entries();
         // By the usual interval, and entries of some bytes.
         let guess = (block.restarts * 16 * 5 / 4).min(entries.len() / 16);
@@ -72,28 +124,9 @@ impl Directory {
                 }
             };
             heads.push(newest);
-            places.push(at as u64);
+            places.push(at as u16);
             (before, at) = (length, entry.value_end);
         }
-        if fewest < prefix.len() {
-            return Some(Err(fewest));
-        }
-        let entries = heads.len();
-        heads.extend(places.chunks(PLACES).map(|few| few.iter().rev().fold(0, |all, &at| all << 16 | at)));
-        Some(Ok(Directory { prefix: Few::new(prefix.iter().copied()), entries, table: heads.into() }))
-    }
-
-    /// The bytes of memory that it takes, about.
-    pub(super) fn size(&self) -> usize {
-        size_of_val(&*self.table)
-    }
-
-    /// The first entry that may not be below `target`, if there is one: where it begins.
-    #[inline]
-    pub(super) fn find(&self, target: &[u8]) -> Option<usize> {
-        let (heads, places) = self.table.split_at_checked(self.entries)?;
-        let first = first_like(&self.prefix, heads, key::user_key(target));
-        let few = places.get(first / PLACES).filter(|_| first < self.entries)?;
-        Some(usize::from((few >> (16 * (first % PLACES))) as u16))
+        Some(if fewest < prefix.len() { Err(fewest) } else { Ok(Entries { heads, places }) })
     }
 }

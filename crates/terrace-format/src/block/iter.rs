@@ -198,7 +198,7 @@ impl BlockIter {
     #[inline]
     pub fn value(&self) -> &[u8] {
         debug_assert!(self.valid);
-        &self.block.contents[self.value.clone()]
+        &self.block.entries()[self.value.clone()]
     }
 
     /// The key and the value here, if there is a here.

@@ -18,7 +18,6 @@ mod iter;
 mod search;
 
 use std::ops::Range;
-use std::sync::OnceLock;
 
 pub use builder::BlockBuilder;
 use directory::Directory;
@@ -34,15 +33,19 @@ use crate::order::Order;
 const U32: usize = 4;
 
 /// The contents of a block, its restart points checked. Entries are checked as they are met.
+///
+/// What a search has to know of it stands in one line of memory, and all else in one piece, so that who finds it waits twice.
 #[derive(Debug)]
+#[repr(align(64))]
 pub struct Block {
-    contents: Vec<u8>,
-    /// Where the entries end and the restart points begin.
+    /// The directory, if it has one, and behind that the contents.
+    bytes: Vec<u8>,
+    /// Where in the contents the entries end and the restart points begin.
     entries_end: usize,
     /// How many restart points there are. Without any no entry can be reached: the block is empty.
     restarts: usize,
-    /// For who searches it often. None in it if there can be none.
-    directory: OnceLock<Option<Directory>>,
+    directory: Directory,
+    prepared: bool,
 }
 
 impl Block {
@@ -57,53 +60,49 @@ impl Block {
             let (found, most) = (format!("{restarts} restart points"), count_at / U32);
             return Err(Flaw::new(FlawKind::OutOfBounds, count_at as u64, found, format!("at most {most}")));
         };
-        let block = Block { contents, entries_end, restarts, directory: OnceLock::new() };
+        let directory = Directory::default();
+        let block = Block { bytes: fitted(contents), entries_end, restarts, directory, prepared: false };
         block.check_restarts()?;
         Ok(block)
     }
 
-    /// Makes it ready for many searches in `order`, for about ten bytes an entry. See [`Block::prepare`].
-    pub fn prepared(self, order: &Order) -> Block {
-        self.prepare(order);
-        self
+    /// The same block, ready for many searches in `order`, the one order that its keys are in: with a directory of about ten
+    /// bytes an entry, if it can have one, for as much time as some searches take. Made in `memory`, whatever is in it.
+    pub fn prepared(&self, order: &Order, mut memory: Vec<u8>) -> Block {
+        memory.clear();
+        let directory = match order {
+            Order::Internal => Directory::write(self, &mut memory),
+            _ => Directory::default(),
+        };
+        memory.extend_from_slice(self.contents());
+        Block { bytes: fitted(memory), directory, prepared: true, ..*self }
     }
 
-    /// Makes it ready for many searches in `order`, the one order that its keys are in, for as much time as some searches
-    /// take. Gives the bytes of memory that this took: 0 if it was ready before, or can't be.
-    pub fn prepare(&self, order: &Order) -> usize {
-        let mut took = 0;
-        self.directory.get_or_init(|| {
-            let directory = if let Order::Internal = order { Directory::new(self) } else { None };
-            took = directory.as_ref().map_or(0, Directory::size);
-            directory
-        });
-        took
-    }
-
-    /// True if [`Block::prepare`] has been called.
+    /// True if [`Block::prepared`] made it.
     #[inline]
     pub fn is_prepared(&self) -> bool {
-        self.directory.get().is_some()
-    }
-
-    #[inline]
-    fn directory(&self) -> Option<&Directory> {
-        self.directory.get()?.as_ref()
+        self.prepared
     }
 
     /// All its bytes.
+    #[inline]
     pub fn contents(&self) -> &[u8] {
-        &self.contents
+        &self.bytes[self.directory.size()..]
     }
 
-    /// What it was made of.
-    pub fn into_contents(self) -> Vec<u8> {
-        self.contents
+    /// What the first thing is that a search or a walk looks at.
+    pub fn start(&self) -> *const u8 {
+        self.bytes.as_ptr()
     }
 
-    /// The bytes of memory that it takes now.
+    /// The memory that it was made in.
+    pub fn into_memory(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// The bytes of memory that it takes.
     pub fn size(&self) -> usize {
-        self.contents.capacity() + self.directory().map_or(0, Directory::size)
+        self.bytes.capacity()
     }
 
     /// Fails unless each restart point is the place of an entry that shares nothing. It is searches that begin there: a
@@ -174,14 +173,28 @@ impl Block {
     }
 
     /// The encoded entries.
+    #[inline]
     fn entries(&self) -> &[u8] {
-        &self.contents[..self.entries_end]
+        let start = self.directory.size();
+        &self.bytes[start..start + self.entries_end]
     }
 
     /// The offset of the entry at restart point `i`; the end of the entries if there is no such point.
     fn restart(&self, i: usize) -> usize {
-        if i < self.restarts { fixed32(&self.contents, self.entries_end + i * U32) } else { self.entries_end }
+        if i < self.restarts {
+            fixed32(self.contents(), self.entries_end + i * U32)
+        } else {
+            self.entries_end
+        }
     }
+}
+
+/// In not much more memory than it needs.
+fn fitted(mut bytes: Vec<u8>) -> Vec<u8> {
+    if bytes.capacity() > bytes.len() + bytes.len() / 8 {
+        bytes.shrink_to_fit();
+    }
+    bytes
 }
 
 /// The first of `range` for which `below` is false, or the end. Stops at an error.

@@ -16,7 +16,19 @@
 
 use std::collections::VecDeque;
 
-use crate::sync::{Arc, ArcSwapOption, AtomicU64, AtomicUsize, Guard, Mutex, Ordering};
+use terrace_env::fetch_ahead;
+use terrace_format::order::GROUP;
+
+use crate::sync::{Arc, ArcSwapOption, AtomicU32, Guard, Mutex, Ordering};
+
+/// What a store has to know of its values.
+pub(crate) trait Kept {
+    /// The room that it takes.
+    fn weight(&self) -> usize;
+
+    /// What is read first of the memory that it has elsewhere.
+    fn start(&self) -> *const u8;
+}
 
 /// A value that was found: it stays until this is dropped, whatever happens to its place.
 pub(crate) type Found<V> = Guard<Option<Arc<V>>>;
@@ -24,7 +36,6 @@ pub(crate) type Found<V> = Guard<Option<Arc<V>>>;
 /// Values of all owners together, up to a weight.
 pub(crate) struct Store<V> {
     capacity: usize,
-    weigh: fn(&V) -> usize,
     queues: Mutex<Queues<V>>,
 }
 
@@ -34,15 +45,43 @@ pub(crate) struct Places<V> {
     places: Arc<[Place<V>]>,
 }
 
+/// Two of them are in a line of memory.
+#[repr(align(32))]
 struct Place<V> {
     value: ArcSwapOption<V>,
+    hint: Hint<V>,
     /// With a value: how often it was used, up to [`USES_MAX`]. Without one: when it was emptied, above that; or 0.
-    mark: AtomicU64,
+    mark: AtomicU32,
     /// Of the value, if there is one. Read and written under the lock of the queues.
-    weight: AtomicUsize,
+    weight: AtomicU32,
 }
 
-const USES_MAX: u64 = 3;
+const USES_MAX: u32 = 3;
+
+/// Where the value is, or was, to have it fetched before it is known to be there: a wrong one costs time and nothing else.
+struct Hint<V> {
+    // Not of `sync`: nothing follows from what they hold.
+    value: std::sync::atomic::AtomicPtr<V>,
+    start: std::sync::atomic::AtomicPtr<u8>,
+}
+
+impl<V: Kept> Hint<V> {
+    fn none() -> Hint<V> {
+        Hint { value: Default::default(), start: Default::default() }
+    }
+
+    fn point_at(&self, value: &Arc<V>) {
+        self.value.store(Arc::as_ptr(value).cast_mut(), Ordering::Relaxed);
+        self.start.store(value.start().cast_mut(), Ordering::Relaxed);
+    }
+
+    /// Has the value fetched, and of the memory that it has elsewhere what is from `offset` on, up to [`FETCHED`].
+    #[inline]
+    fn fetch(&self, offset: usize) {
+        fetch_ahead(self.value.load(Ordering::Relaxed), 1);
+        fetch_ahead(self.start.load(Ordering::Relaxed).wrapping_add(offset), FETCHED);
+    }
+}
 
 struct Queues<V> {
     small: VecDeque<Entry<V>>,
@@ -52,8 +91,8 @@ struct Queues<V> {
     /// Of the filled places, and their number.
     weight: usize,
     filled: usize,
-    /// How many places were emptied so far, for lack of use.
-    emptied: u64,
+    /// How many places were emptied so far, for lack of use. Begins anew at 0.
+    emptied: u32,
 }
 
 struct Entry<V> {
@@ -69,8 +108,8 @@ impl<V> Entry<V> {
     }
 }
 
-impl<V> Store<V> {
-    pub(crate) fn new(capacity: usize, weigh: fn(&V) -> usize) -> Arc<Store<V>> {
+impl<V: Kept> Store<V> {
+    pub(crate) fn new(capacity: usize) -> Arc<Store<V>> {
         let queues = Queues {
             small: VecDeque::new(),
             main: VecDeque::new(),
@@ -79,13 +118,17 @@ impl<V> Store<V> {
             filled: 0,
             emptied: 0,
         };
-        Arc::new(Store { capacity, weigh, queues: Mutex::new(queues) })
+        Arc::new(Store { capacity, queues: Mutex::new(queues) })
     }
 
     /// `count` empty places.
     pub(crate) fn places(self: &Arc<Self>, count: usize) -> Places<V> {
-        let place =
-            |_| Place { value: ArcSwapOption::empty(), mark: AtomicU64::new(0), weight: AtomicUsize::new(0) };
+        let place = |_| Place {
+            value: ArcSwapOption::empty(),
+            hint: Hint::none(),
+            mark: AtomicU32::new(0),
+            weight: AtomicU32::new(0),
+        };
         let count = if self.capacity == 0 { 0 } else { count };
         Places { store: Arc::clone(self), places: (0..count).map(place).collect() }
     }
@@ -105,10 +148,18 @@ impl<V> Store<V> {
     }
 }
 
-impl<V> Places<V> {
+/// So many places are fetched of those that may be looked at: as many as an index can't tell apart at first, and one more.
+const NEAR: usize = GROUP + 1;
+
+/// What a search of a usual block looks at first, or a walk over it that comes from either side, in bytes.
+const FETCHED: usize = 6 * 64;
+
+impl<V: Kept> Places<V> {
     /// The value in place `at`, if there is one.
+    #[inline]
     pub(crate) fn get(&self, at: usize) -> Option<Found<V>> {
         let place = self.places.get(at)?;
+        place.hint.fetch(0);
         let found = place.value.load();
         found.as_ref()?;
         // Uses that are lost between threads change nothing but which value stays. A store that is not needed would make
@@ -120,42 +171,79 @@ impl<V> Places<V> {
         Some(found)
     }
 
+    /// Has the places from `at` on fetched, a few of which will be looked at soon.
+    #[inline]
+    pub(crate) fn fetch(&self, at: usize) {
+        if let Some(place) = self.places.get(at) {
+            fetch_ahead(place, NEAR * size_of::<Place<V>>());
+        }
+    }
+
+    /// Has the beginning of what is in place `at` fetched, which will be looked at soon.
+    pub(crate) fn fetch_start(&self, at: usize) {
+        if let Some(place) = self.places.get(at) {
+            place.hint.fetch(0);
+        }
+    }
+
+    /// Has the end of what is in place `at` fetched, which will be looked at soon.
+    pub(crate) fn fetch_end(&self, at: usize) {
+        if let Some(place) = self.places.get(at) {
+            // About: not all of its weight need be in use.
+            let weight = place.weight.load(Ordering::Relaxed) as usize;
+            place.hint.fetch(weight.saturating_sub(FETCHED));
+        }
+    }
+
     /// Fills place `at`, unless it is filled or the value is too heavy for any, and gives what had to go for that.
     pub(crate) fn fill(&self, at: usize, value: &Arc<V>) -> Vec<Arc<V>> {
         // Freed by the caller, not under the lock.
         let mut gone = Vec::new();
-        let Some(place) = self.places.get(at) else { return gone };
-        let weight = (self.store.weigh)(value);
-        if weight > self.store.capacity {
+        let (Some(place), Some((weight, room))) = (self.places.get(at), self.store.weigh(value)) else {
             return gone;
-        }
+        };
         let mut queues = self.store.queues.lock();
         if place.value.load().is_some() {
             return gone;
         }
-        queues.make_room(weight, self.store.capacity, &mut gone);
+        queues.make_room(room, self.store.capacity, &mut gone);
+        place.hint.point_at(value);
         place.value.store(Some(Arc::clone(value)));
         place.weight.store(weight, Ordering::Relaxed);
-        let emptied = place.mark.load(Ordering::Relaxed).checked_sub(USES_MAX + 1);
+        let emptied = Some(place.mark.load(Ordering::Relaxed)).filter(|mark| *mark > USES_MAX);
         place.mark.store(0, Ordering::Relaxed);
-        let recent = queues.main.len() as u64;
-        let back_soon = emptied.is_some_and(|then| queues.emptied.saturating_sub(then) < recent);
-        queues.push(Entry { places: Arc::clone(&self.places), at, weight }, back_soon);
-        (queues.weight, queues.filled) = (queues.weight + weight, queues.filled + 1);
+        let recent = queues.main.len();
+        let back_soon = emptied.is_some_and(|then| (queues.mark().wrapping_sub(then) as usize) < recent);
+        queues.push(Entry { places: Arc::clone(&self.places), at, weight: room }, back_soon);
+        (queues.weight, queues.filled) = (queues.weight + room, queues.filled + 1);
         gone
     }
 
-    /// The value in place `at` has become heavier by so much, and gives what had to go for that, which may be this value.
-    pub(crate) fn grow(&self, at: usize, by: usize) -> Vec<Arc<V>> {
+    /// Puts `value` in the place of the value in place `at`, if there is one, and gives what had to go for that: the one that
+    /// was there, and what it takes more room than that.
+    pub(crate) fn replace(&self, at: usize, value: &Arc<V>) -> Vec<Arc<V>> {
         let mut gone = Vec::new();
+        let (Some(place), Some((weight, room))) = (self.places.get(at), self.store.weigh(value)) else {
+            return gone;
+        };
         let mut queues = self.store.queues.lock();
-        // What is there now may be another value: it only seems heavier then, as long as it is there.
-        if let Some(place) = self.places.get(at).filter(|place| place.value.load().is_some()) {
-            place.weight.fetch_add(by, Ordering::Relaxed);
-            queues.weight += by;
-            queues.make_room(0, self.store.capacity, &mut gone);
-        }
+        let Some(old) = place.value.load_full() else { return gone };
+        place.hint.point_at(value);
+        place.value.store(Some(Arc::clone(value)));
+        gone.push(old);
+        queues.weight = queues.weight + room - place.weight.load(Ordering::Relaxed) as usize;
+        place.weight.store(weight, Ordering::Relaxed);
+        queues.make_room(0, self.store.capacity, &mut gone);
         gone
+    }
+}
+
+impl<V: Kept> Store<V> {
+    /// The weight of a value, twice, unless it is too heavy for any room.
+    fn weigh(&self, value: &V) -> Option<(u32, usize)> {
+        let weight = value.weight();
+        let fits = u32::try_from(weight).ok().filter(|_| weight <= self.capacity);
+        fits.map(|small| (small, weight))
     }
 }
 
@@ -166,7 +254,7 @@ impl<V> Drop for Places<V> {
         for place in &*self.places {
             if let Some(value) = place.value.load_full() {
                 place.value.store(None);
-                queues.weight -= place.weight.load(Ordering::Relaxed);
+                queues.weight -= place.weight.load(Ordering::Relaxed) as usize;
                 queues.filled -= 1;
                 gone.push(value);
             }
@@ -179,6 +267,11 @@ impl<V> Drop for Places<V> {
 const SWEEP_MIN: usize = 64;
 
 impl<V> Queues<V> {
+    /// Of a place that is emptied now.
+    fn mark(&self) -> u32 {
+        self.emptied.max(USES_MAX + 1)
+    }
+
     fn push(&mut self, entry: Entry<V>, to_main: bool) {
         if to_main {
             self.main.push_back(entry);
@@ -210,9 +303,9 @@ impl<V> Queues<V> {
         match place.mark.load(Ordering::Relaxed) {
             0 => {
                 place.value.store(None);
-                self.emptied += 1;
-                place.mark.store(USES_MAX + 1 + self.emptied, Ordering::Relaxed);
-                self.weight -= place.weight.load(Ordering::Relaxed);
+                self.emptied = self.emptied.wrapping_add(1);
+                place.mark.store(self.mark(), Ordering::Relaxed);
+                self.weight -= place.weight.load(Ordering::Relaxed) as usize;
                 self.filled -= 1;
                 gone.push(value);
             }
@@ -240,8 +333,19 @@ impl<V> Queues<V> {
 mod tests {
     use super::*;
 
+    /// A weight.
+    impl Kept for usize {
+        fn weight(&self) -> usize {
+            *self
+        }
+
+        fn start(&self) -> *const u8 {
+            std::ptr::null()
+        }
+    }
+
     fn store(capacity: usize) -> Arc<Store<usize>> {
-        Store::new(capacity, |weight| *weight)
+        Store::new(capacity)
     }
 
     /// The places that are filled.
@@ -292,18 +396,18 @@ mod tests {
     }
 
     #[test]
-    fn what_becomes_heavier_needs_room() {
+    fn a_heavier_one_in_its_place_needs_room() {
         let store = store(30);
         let places = store.places(5);
         (0..3).for_each(|at| drop(places.fill(at, &Arc::new(10))));
         assert!(places.get(2).is_some());
-        assert_eq!(places.grow(2, 5).len(), 1);
+        assert_eq!(places.replace(2, &Arc::new(15)), [10, 10].map(Arc::new), "itself, and another one");
         assert_eq!((filled(&places), store.weight()), (vec![1, 2], 25));
-        assert!(places.grow(0, 5).is_empty(), "it went meanwhile");
-        assert_eq!(places.grow(1, 50).len(), 1, "too heavy for any room");
-        assert_eq!((filled(&places), store.weight()), (vec![2], 15));
-        places.fill(1, &Arc::new(10));
-        places.grow(1, 7);
+        assert!(places.replace(0, &Arc::new(15)).is_empty(), "it went meanwhile");
+        assert!(places.replace(1, &Arc::new(31)).is_empty(), "too heavy for any room");
+        assert_eq!(places.replace(1, &Arc::new(5)).len(), 1, "a lighter one");
+        assert_eq!((filled(&places), store.weight()), (vec![1, 2], 20));
+        places.replace(1, &Arc::new(7));
         drop(places);
         assert_eq!(store.weight(), 0);
     }

@@ -55,7 +55,7 @@ use crate::error::{Error, Result};
 use crate::iter::DbIterator;
 use crate::logger::Logger;
 use crate::memtable::Memtable;
-use crate::options::{Options, ReadOptions, WriteOptions};
+use crate::options::{Options, PLAIN, ReadOptions, WriteOptions};
 use crate::snapshot::{Snapshot, Snapshots};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering, Weak};
 use crate::tables::TableCache;
@@ -401,7 +401,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.get_with(key, &ReadOptions::default())
+        self.get_with(key, &PLAIN)
     }
 
     /// As [`Db::get`], with options: a snapshot of this database, for one.
@@ -451,7 +451,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn iter(&self) -> DbIterator {
-        self.iter_with(&ReadOptions::default())
+        self.iter_with(&PLAIN)
     }
 
     /// An iterator with options: snapshot, bounds, prefix. What is wrong with the options is in its status.

@@ -11,7 +11,7 @@ use crate::btree::VersionAt;
 use crate::error::{Error, Result};
 use crate::iter::{DbIterator, MergeIter, Owner, SAMPLE_PERIOD, Source, Visible};
 use crate::memtable::Memtable;
-use crate::options::ReadOptions;
+use crate::options::{PLAIN, ReadOptions};
 use crate::sync::{Arc, Ordering};
 use crate::tables::{BlockRead, Hit};
 use crate::version::WornFile;
@@ -51,7 +51,8 @@ impl Engine {
         }
         let read = BlockRead { fill_cache: options.fill_cache };
         let target = SeekKey::new(user_key, sequence);
-        let (found, worn) = view.version.get(target.as_bytes(), &self.tables, read)?;
+        let mut found = None;
+        let worn = view.version.get(target.as_bytes(), &self.tables, read, &mut found)?;
         self.note_worn(worn);
         Ok(found.filter(|hit| hit.trailer as u8 == Kind::Put as u8).map(|hit| take(Value::InTable(hit))))
     }
@@ -162,7 +163,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        self.get_into_with(key, value, &ReadOptions::default())
+        self.get_into_with(key, value, &PLAIN)
     }
 
     /// As [`Db::get_into`], with options.
@@ -198,7 +199,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn get_pinned(&self, key: &[u8]) -> Result<Option<PinnedValue>> {
-        self.get_pinned_with(key, &ReadOptions::default())
+        self.get_pinned_with(key, &PLAIN)
     }
 
     /// As [`Db::get_pinned`], with options.
@@ -226,7 +227,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn contains(&self, key: &[u8]) -> Result<bool> {
-        self.contains_with(key, &ReadOptions::default())
+        self.contains_with(key, &PLAIN)
     }
 
     /// As [`Db::contains`], with options.
@@ -260,7 +261,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn multi_get(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.multi_get_with(keys, &ReadOptions::default())
+        self.multi_get_with(keys, &PLAIN)
     }
 
     /// As [`Db::multi_get`], with options.

@@ -44,10 +44,12 @@ impl File {
             smallest: &self.key,
             largest: &self.key,
         };
-        let found = tables.read(file, |table| {
-            table.get(target.as_bytes(), read, |_| unreachable!("one version of one key"))
+        let mut found = None;
+        let looked = tables.read(file, |table| {
+            table.get(target.as_bytes(), read, |_| unreachable!("one version of one key"), &mut found)
         });
-        assert_eq!(found.unwrap().unwrap().value(), [self.number as u8]);
+        looked.unwrap();
+        assert_eq!(found.unwrap().value(), [self.number as u8]);
     }
 }
 

@@ -5,9 +5,10 @@
 
 use std::path::Path;
 
+use terrace_env::fetch_ahead;
 use terrace_format::Flaw;
 use terrace_format::block::{Block, BlockIter};
-use terrace_format::order::{Heads, Order};
+use terrace_format::order::{Heads, Near, Order};
 use terrace_format::table::BlockHandle;
 
 use crate::error::{Error, Result};
@@ -27,6 +28,9 @@ pub(crate) struct Index {
 
 /// Lies in no file.
 const BROKEN: BlockHandle = BlockHandle { offset: u64::MAX, size: u64::MAX };
+
+/// Of the heads near a target so much is fetched, in bytes.
+const FETCHED: usize = 128;
 
 /// Whole keys may take so many times the bytes of the block, in which keys that share much take little: as much as it
 /// takes for the usual restart intervals. And this much in any case.
@@ -76,10 +80,35 @@ impl Index {
         (step - 1..inner).step_by(step).map(|at| self.key(at))
     }
 
+    /// About where `target` is: found by what is nearly always in the processor's caches.
+    #[inline]
+    pub(crate) fn near(&self, target: &[u8]) -> Option<Near> {
+        let near = self.heads.as_ref()?.near(&self.order, target);
+        Some(near)
+    }
+
+    /// Has that fetched which [`Index::find_near`] will look at.
+    #[inline]
+    pub(crate) fn fetch(&self, near: &Near) {
+        if let Some(heads) = &self.heads {
+            let group = heads.at(near);
+            fetch_ahead(group.as_ptr(), size_of_val(group).min(FETCHED));
+        }
+    }
+
     /// The block in which the first entry that is not below `target` is, if it is in any; else their number.
     pub(crate) fn find(&self, target: &[u8]) -> usize {
+        self.find_near(target, self.near(target).as_ref())
+    }
+
+    /// [`Index::find`], of a target of which [`Index::near`] said that it is `near`.
+    #[inline]
+    pub(crate) fn find_near(&self, target: &[u8], near: Option<&Near>) -> usize {
         let last = self.len().saturating_sub(1);
-        let open = self.heads.as_ref().map_or(0..last, |heads| heads.like(&self.order, target));
+        let open = match (&self.heads, near) {
+            (Some(heads), Some(near)) => heads.like_near(&self.order, near),
+            _ => 0..last,
+        };
         let below = |at: usize| self.order.compare(self.key(at), target).is_lt();
         let (mut low, mut high) = (open.start, open.end);
         while low < high {

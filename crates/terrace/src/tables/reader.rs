@@ -15,7 +15,7 @@ use terrace_env::{RandomAccessFile, fetch_ahead};
 use terrace_format::block::{Block, BlockIter, Lookup};
 use terrace_format::comparator::bytewise;
 use terrace_format::filter::FilterPolicy;
-use terrace_format::filter_block::FilterBlock;
+use terrace_format::filter_block::{FilterBlock, Question};
 use terrace_format::key;
 use terrace_format::order::Order;
 use terrace_format::table::{BlockHandle, Counts, FOOTER_SIZE, Footer, TRAILER_SIZE, read_block_into};
@@ -135,57 +135,89 @@ impl Table {
         fetch_bytes(&*self.file, &self.path, handle).map(Some)
     }
 
-    /// The newest version of the user key in `target` at or behind `target`; `same` says whether an internal key has
-    /// that user key.
+    /// Puts into `found` the newest version of the user key in `target` at or behind `target`, if there is one; `same` says
+    /// whether an internal key has that user key. (What is handed up by value is copied by each who hands it.)
     pub(crate) fn get(
         &self,
         target: &[u8],
         read: BlockRead,
         same: impl FnOnce(&[u8]) -> bool,
-    ) -> Result<Option<Hit>> {
-        if self.filter_is_whole && self.denies(0, target) {
-            return Ok(None);
+        found: &mut Option<Hit>,
+    ) -> Result<()> {
+        // What a search will look at is fetched before the filter says whether to look: it hardly takes longer to wait for all
+        // of it than for the bits of the filter.
+        let filter = self.filter.as_ref().filter(|_| self.filter_is_whole);
+        let question = filter.and_then(|filter| filter.question(target));
+        question.into_iter().flat_map(Question::bytes).for_each(|byte| fetch_ahead(byte, 1));
+        let near = self.index.near(target);
+        if let Some(near) = &near {
+            self.index.fetch(near);
+            self.blocks.fetch_places(near.range().start);
         }
-        let at = self.index.find(target);
+        let denied = match question {
+            Some(question) => self.count_if_denied(!question.may_match()),
+            None => self.filter_is_whole && self.denies(0, target),
+        };
+        if denied {
+            return Ok(());
+        }
+        let at = self.index.find_near(target, near.as_ref());
         if at == self.index.len() {
-            return self.index.check_end(&self.path).map(|()| None);
+            return self.index.check_end(&self.path);
         }
         if !self.filter_is_whole && self.filter.is_some() && self.denies(self.offset(at)?, target) {
-            return Ok(None);
+            return Ok(());
         }
-        let found = self.get_in(at, target, read, same)?;
+        self.get_in(at, target, read, same, found)?;
         if found.is_none() && self.filter.is_some() {
             self.context.metrics.count(Event::FilterFalsePositive);
         }
-        Ok(found)
+        Ok(())
     }
 
     /// True if the filter is sure that the key of `target` is not in the block at `offset`.
     fn denies(&self, offset: u64, target: &[u8]) -> bool {
-        let denies = self.filter.as_ref().is_some_and(|filter| !filter.may_match(offset, target));
-        if denies {
+        self.count_if_denied(self.filter.as_ref().is_some_and(|filter| !filter.may_match(offset, target)))
+    }
+
+    #[inline]
+    fn count_if_denied(&self, denied: bool) -> bool {
+        if denied {
             self.context.metrics.count(Event::FilterNegative);
         }
-        denies
+        denied
     }
 
     /// [`Table::get`] in one block.
+    #[inline]
     fn get_in(
         &self,
         at: usize,
         target: &[u8],
         read: BlockRead,
         same: impl FnOnce(&[u8]) -> bool,
-    ) -> Result<Option<Hit>> {
-        let block = self.block_to_search(at, read)?;
+        found: &mut Option<Hit>,
+    ) -> Result<()> {
+        let block = match self.blocks.at_hand(at) {
+            Some(block) if block.is_prepared() => {
+                self.count(Event::BlockHit, read);
+                block
+            }
+            _ => self.block_to_search(at, read)?,
+        };
         if let Order::Internal = self.context.order {
-            match block.look_up(target).map_err(|flaw| self.block_flaw(at, &flaw))? {
-                Lookup::Found { trailer, value } => return Ok(Some(Hit { trailer, block, value })),
-                Lookup::Absent => return Ok(None),
-                Lookup::Unclear => {}
+            match block.look_up(target) {
+                Ok(Lookup::Found { trailer, value }) => {
+                    *found = Some(Hit { trailer, block, value });
+                    return Ok(());
+                }
+                Ok(Lookup::Absent) => return Ok(()),
+                Ok(Lookup::Unclear) => {}
+                Err(flaw) => return Err(self.block_flaw(at, &flaw)),
             }
         }
-        self.seek_in(block.into_shared(), at, target, same)
+        *found = self.seek_in(block.into_shared(), at, target, same)?;
+        Ok(())
     }
 
     /// [`Table::get_in`], in any order of keys.
@@ -235,20 +267,20 @@ impl Table {
     }
 
     /// Block `at`, to be searched.
-    #[inline]
     fn block_to_search(&self, at: usize, read: BlockRead) -> Result<BlockRef> {
         let (block, hit) = self.find_block(at, read)?;
-        if hit && !block.is_prepared() {
-            self.prepare(at, &block);
-        }
-        Ok(block)
+        Ok(if hit && !block.is_prepared() { self.prepare(at, block) } else { block })
     }
 
     /// A block that was wanted again is worth a directory. One that is read for a single search would be dearer with it.
     #[cold]
-    fn prepare(&self, at: usize, block: &Block) {
-        let by = block.prepare(&self.context.order);
-        self.blocks.grow(at, by).into_iter().for_each(spare::give);
+    fn prepare(&self, at: usize, block: BlockRef) -> BlockRef {
+        if !self.blocks.may_replace() {
+            return block;
+        }
+        let block = Arc::new(block.prepared(&self.context.order, spare::take()));
+        self.blocks.replace(at, &block).into_iter().for_each(spare::give);
+        BlockRef::Shared(block)
     }
 
     fn block(&self, at: usize, read: BlockRead) -> Result<BlockRef> {
@@ -264,8 +296,9 @@ impl Table {
         let handle = self.index.handle(at, &self.path)?;
         self.count(Event::BlockMiss, read);
         let block = fetch_into(&*self.file, &self.path, handle, spare::take())?;
-        let grown = !self.blocks.may_grow() && read.fill_cache;
-        let block = Arc::new(if grown { block.prepared(&self.context.order) } else { block });
+        // Where a block stays as it came, it comes with all that it will need.
+        let whole = !self.blocks.may_replace() && read.fill_cache;
+        let block = Arc::new(if whole { block.prepared(&self.context.order, Vec::new()) } else { block });
         if read.fill_cache {
             self.blocks.insert(at, handle.offset, &block).into_iter().for_each(spare::give);
         }
@@ -309,9 +342,6 @@ fn fetch_into(
     mut memory: Vec<u8>,
 ) -> Result<Block> {
     fetch_bytes_into(file, path, handle, &mut memory)?;
-    if memory.capacity() > memory.len() + memory.len() / 8 {
-        memory.shrink_to_fit();
-    }
     Block::new(memory).map_err(|flaw| Error::corruption(path, Some(handle.offset), flaw.to_string()))
 }
 
@@ -443,12 +473,14 @@ impl TableIter {
     fn skip_forward(&mut self) {
         while !self.valid() && self.at < self.table.index.len() {
             self.enter(self.at + 1, BlockIter::seek_to_first);
+            self.table.blocks.fetch_start(self.at + 1);
         }
     }
 
     fn skip_backward(&mut self) {
         while !self.valid() && self.at > 0 {
             self.enter(self.at - 1, BlockIter::seek_to_last);
+            self.table.blocks.fetch_end(self.at.wrapping_sub(1));
         }
     }
 }

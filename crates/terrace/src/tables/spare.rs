@@ -26,7 +26,7 @@ pub(super) fn take() -> Vec<u8> {
 /// Keeps the memory of `block`, if nobody else has the block.
 pub(super) fn give(block: Arc<Block>) {
     if let Some(block) = Arc::into_inner(block) {
-        let memory = block.into_contents();
+        let memory = block.into_memory();
         if memory.capacity() <= KEPT_MAX {
             SPARE.set(memory);
         }
@@ -52,9 +52,9 @@ pub(super) fn with_scratch<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T) -> 
 mod tests {
     use super::*;
 
-    fn block(capacity: usize) -> Arc<Block> {
-        let mut contents = Vec::with_capacity(capacity);
-        contents.extend([0, 0, 0, 0, 1, 0, 0, 0]);
+    fn block(size: usize) -> Arc<Block> {
+        let mut contents = vec![0; size];
+        contents[size - 8..].copy_from_slice(&[0, 0, 0, 0, 1, 0, 0, 0]);
         Arc::new(Block::new(contents).unwrap())
     }
 

@@ -12,7 +12,8 @@ use crate::tables::{BlockRead, Hit, TableCache};
 pub(crate) type WornFile = (usize, Arc<FileMeta>);
 
 impl Version {
-    /// The newest version of the user key of `target` at or behind `target`, and a file that this look-up wore out.
+    /// Puts into `found` the newest version of the user key of `target` at or behind `target`, if there is one, and gives a
+    /// file that this look-up wore out.
     ///
     /// On level 0 every file that may hold the key is asked, and the greatest sequence number counts. (LevelDB takes
     /// the file with the greatest number, which after its own repair may hold older data.)
@@ -21,11 +22,12 @@ impl Version {
         target: &[u8],
         tables: &TableCache,
         read: BlockRead,
-    ) -> Result<(Option<Hit>, Option<WornFile>)> {
+        found: &mut Option<Hit>,
+    ) -> Result<Option<WornFile>> {
         let user_key = key::user_key(target);
         let mut search = Search { version: self, tables, read, user_key, target, first: None, asked: 0 };
-        let found = search.run()?;
-        Ok((found, search.worn()))
+        search.run(found)?;
+        Ok(search.worn())
     }
 
     /// The file to charge for an iterator's stop at `internal_key`, if that stop needed more than one file.
@@ -91,53 +93,50 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn run(&mut self) -> Result<Option<Hit>> {
+    fn run(&mut self, found: &mut Option<Hit>) -> Result<()> {
         let (version, user_key) = (self.version, self.user_key);
-        let mut newest: Option<Hit> = None;
         for file in version.levels[0].iter().filter(|file| version.may_have(file, user_key)) {
-            match self.ask(0, file)? {
-                Some(found) if newest.as_ref().is_none_or(|newest| newest.trailer < found.trailer) => {
-                    newest = Some(found);
-                }
-                _ => {}
+            let mut here = None;
+            self.ask(0, file, &mut here)?;
+            let number = |hit: &Option<Hit>| hit.as_ref().map(|hit| hit.trailer);
+            if number(&here) > number(found) {
+                *found = here;
             }
-        }
-        if newest.is_some() {
-            return Ok(newest);
         }
         for level in 1..LEVELS {
-            if let Some(file) = version.candidate(level, self.target, user_key)
-                && let Some(found) = self.ask(level, file)?
-            {
-                return Ok(Some(found));
+            if found.is_some() {
+                break;
+            }
+            if let Some(file) = version.candidate(level, self.target, user_key) {
+                self.ask(level, file, found)?;
             }
         }
-        Ok(None)
+        Ok(())
     }
 
-    fn ask(&mut self, level: usize, file: &'a Arc<FileMeta>) -> Result<Option<Hit>> {
+    fn ask(&mut self, level: usize, file: &'a Arc<FileMeta>, found: &mut Option<Hit>) -> Result<()> {
         self.first.get_or_insert((level, file));
         self.asked += 1;
-        self.look_in(file)
+        self.look_in(file, found)
     }
 
-    fn look_in(&self, file: &FileMeta) -> Result<Option<Hit>> {
+    fn look_in(&self, file: &FileMeta, found: &mut Option<Hit>) -> Result<()> {
         let comparator = &self.version.comparator;
         let same = |key: &[u8]| comparator.compare_user_keys(key::user_key(key), self.user_key).is_eq();
-        let found = self.tables.read(file.table(), |table| table.get(self.target, self.read, same))?;
-        match &found {
-            Some(hit) if Kind::from_byte(hit.trailer as u8).is_none() => Err(Error::corruption(
-                "database".as_ref(),
-                None,
-                format!(
-                    "value type {}, expected 0 or 1, in the key '{}' of table {}",
-                    hit.trailer as u8,
-                    self.user_key.escape_ascii(),
-                    file.number
-                ),
-            )),
-            _ => Ok(found),
+        self.tables.read(file.table(), |table| table.get(self.target, self.read, same, found))?;
+        match found {
+            Some(hit) if Kind::from_byte(hit.trailer as u8).is_none() => {
+                Err(self.unknown_kind(file, hit.trailer))
+            }
+            _ => Ok(()),
         }
+    }
+
+    #[cold]
+    fn unknown_kind(&self, file: &FileMeta, trailer: u64) -> Error {
+        let (key, kind) = (self.user_key.escape_ascii(), trailer as u8);
+        let what = format!("value type {kind}, expected 0 or 1, in the key '{key}' of table {}", file.number);
+        Error::corruption("database".as_ref(), None, what)
     }
 
     fn worn(self) -> Option<WornFile> {
