@@ -187,6 +187,11 @@ impl FilterBlock {
         FilterBlock { policy, contents, offsets, count, base_log2 }
     }
 
+    /// The bytes of memory that it takes.
+    pub fn size(&self) -> usize {
+        self.contents.capacity()
+    }
+
     /// True if what it says of the data block at 0 it says of all blocks before `end`.
     pub fn is_whole(&self, end: u64) -> bool {
         self.count > 0 && end.checked_shr(u32::from(self.base_log2)).unwrap_or(0) == 0

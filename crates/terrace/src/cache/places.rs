@@ -54,6 +54,8 @@ struct Queues<V> {
     filled: usize,
     /// How many places were emptied so far, for lack of use.
     emptied: u64,
+    /// Of the capacity, what something else takes.
+    reserved: usize,
 }
 
 struct Entry<V> {
@@ -78,6 +80,7 @@ impl<V> Store<V> {
             weight: 0,
             filled: 0,
             emptied: 0,
+            reserved: 0,
         };
         Arc::new(Store { capacity, weigh, queues: Mutex::new(queues) })
     }
@@ -95,6 +98,25 @@ impl<V> Store<V> {
         self.queues.lock().weight
     }
 
+    /// Gives so much of the capacity to something else, until [`Store::unreserve`]; and what had to go for that.
+    pub(crate) fn reserve(&self, weight: usize) -> Vec<Arc<V>> {
+        let mut gone = Vec::new();
+        let mut queues = self.queues.lock();
+        queues.reserved += weight;
+        queues.make_room(0, self.capacity, &mut gone);
+        gone
+    }
+
+    /// Takes back what was given to something else.
+    pub(crate) fn unreserve(&self, weight: usize) {
+        self.queues.lock().reserved -= weight;
+    }
+
+    /// What is left of the capacity for values.
+    pub(crate) fn room(&self) -> usize {
+        self.capacity.saturating_sub(self.queues.lock().reserved)
+    }
+
     /// Empties every place.
     pub(crate) fn clear(&self) {
         let mut gone = Vec::new();
@@ -106,6 +128,11 @@ impl<V> Store<V> {
 }
 
 impl<V> Places<V> {
+    /// The memory that the places take themselves, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.places)
+    }
+
     /// The value in place `at`, if there is one.
     pub(crate) fn get(&self, at: usize) -> Option<Found<V>> {
         let place = self.places.get(at)?;
@@ -133,7 +160,9 @@ impl<V> Places<V> {
         if place.value.load().is_some() {
             return gone;
         }
-        queues.make_room(weight, self.store.capacity, &mut gone);
+        if !queues.make_room(weight, self.store.capacity, &mut gone) {
+            return gone;
+        }
         place.value.store(Some(Arc::clone(value)));
         place.weight.store(weight, Ordering::Relaxed);
         let emptied = place.mark.load(Ordering::Relaxed).checked_sub(USES_MAX + 1);
@@ -188,11 +217,16 @@ impl<V> Queues<V> {
         }
     }
 
-    /// Empties places until so much more has room.
-    fn make_room(&mut self, weight: usize, capacity: usize, gone: &mut Vec<Arc<V>>) {
+    /// Empties places until so much more has room. False if it never has.
+    fn make_room(&mut self, weight: usize, capacity: usize, gone: &mut Vec<Arc<V>>) -> bool {
+        let capacity = capacity.saturating_sub(self.reserved);
+        if weight > capacity {
+            return false;
+        }
         while self.weight + weight > capacity {
             self.turn(capacity / 10, gone);
         }
+        true
     }
 
     /// Takes the next entry of the small queue, if that weighs more than `small_max`, else of the main queue: its place
@@ -289,6 +323,22 @@ mod tests {
         let none = super::tests::store(0).places(8);
         none.fill(0, &Arc::new(0));
         assert!(none.get(0).is_none());
+    }
+
+    #[test]
+    fn what_something_else_takes_is_not_there() {
+        let store = store(40);
+        let places = store.places(5);
+        (0..4).for_each(|at| drop(places.fill(at, &Arc::new(10))));
+        assert_eq!(store.reserve(15).len(), 2);
+        assert_eq!((filled(&places), store.weight(), store.room()), (vec![2, 3], 20, 25));
+        assert!(places.fill(0, &Arc::new(26)).is_empty(), "too heavy for what is left");
+        assert_eq!(store.reserve(30).len(), 2, "more than there is");
+        assert!(places.fill(0, &Arc::new(1)).is_empty());
+        assert_eq!((filled(&places), store.room()), (vec![], 0));
+        store.unreserve(45);
+        (0..5).for_each(|at| drop(places.fill(at, &Arc::new(10))));
+        assert_eq!((filled(&places).len(), store.room()), (4, 40));
     }
 
     #[test]

@@ -62,6 +62,7 @@ pub(super) fn two_readers() {
         cache: BlockCache::new(0),
         instance: instance(),
         metrics: Metrics::default(),
+        memory: Arc::default(),
     };
     let tables = Arc::new(TableCache::new(Path::new("/"), &options, Arc::new(NoLogger), Arc::new(context)));
     let other = {

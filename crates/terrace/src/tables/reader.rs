@@ -22,6 +22,7 @@ use terrace_format::table::{BlockHandle, Counts, FOOTER_SIZE, Footer, TRAILER_SI
 use terrace_format::{Flaw, FlawKind};
 
 use super::index::Index;
+use super::memory::{Charge, Memory};
 use super::spare;
 use crate::cache::{BlockCache, BlockRef, TableBlocks};
 use crate::error::{Error, Result};
@@ -39,6 +40,7 @@ pub(crate) struct TableContext {
     /// Of [`crate::cache::instance`].
     pub(crate) instance: u64,
     pub(crate) metrics: Metrics,
+    pub(crate) memory: Arc<Memory>,
 }
 
 /// How blocks are fetched.
@@ -59,6 +61,8 @@ pub(crate) struct Table {
     /// The filter answers for every block.
     filter_is_whole: bool,
     metaindex: BlockHandle,
+    /// For what it holds in memory. None until all of that is there.
+    charge: Option<Charge>,
 }
 
 /// An entry that a look-up found.
@@ -86,12 +90,20 @@ impl Table {
         let index = Index::new(fetch(&*file, &path, footer.index)?, context.order.clone());
         let blocks = context.cache.table(context.instance, number, index.len());
         let metaindex = footer.metaindex;
+        let (filter, filter_is_whole, charge) = (None, false, None);
         let mut table =
-            Table { file, path, context, index, blocks, filter: None, filter_is_whole: false, metaindex };
+            Table { file, path, context, index, blocks, filter, filter_is_whole, metaindex, charge };
         table.filter = table.read_filter()?;
         let end = table.file.len();
         table.filter_is_whole = table.filter.as_ref().is_some_and(|filter| filter.is_whole(end));
+        table.charge = Some(table.context.memory.charge(table.bytes()));
         Ok(table)
+    }
+
+    /// What it holds in memory, in bytes, but for its blocks.
+    fn bytes(&self) -> usize {
+        let filter = self.filter.as_ref().map_or(0, FilterBlock::size);
+        size_of::<Table>() + self.path.capacity() + self.index.bytes() + self.blocks.bytes() + filter
     }
 
     /// Of internal keys.

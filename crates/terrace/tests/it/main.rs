@@ -7,6 +7,7 @@
 //!   erase       a range of keys goes, whole tables at once, and nothing comes back
 //!   space       what is deleted gives its space back by itself
 //!   upkeep      what a long life asks for: small manifests, space that comes back, shared caches
+//!   memory      what a database holds in memory stays within its budget
 //!   waits       what writers waited for is counted and told
 //!   look_ups    every way to look a key up gives what was put
 //!   tolerance   files that no LevelDB writes are read as stock LevelDB reads them
@@ -23,6 +24,7 @@ mod erase;
 mod faults_of_leveldb;
 mod files;
 mod look_ups;
+mod memory;
 mod mended;
 mod opening;
 mod process;
