@@ -32,6 +32,7 @@ mod slices;
 pub(crate) mod tail;
 mod unwinding;
 mod waits;
+mod wish;
 mod write;
 
 pub use directory::destroy;

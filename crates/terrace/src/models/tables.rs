@@ -14,7 +14,7 @@ use crate::logger::NoLogger;
 use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::sync::Arc;
-use crate::tables::{BlockRead, TableCache, TableContext, TableRef, TableSlot, TableWriter};
+use crate::tables::{Answer, BlockRead, TableCache, TableContext, TableRef, TableSlot, TableWriter};
 
 /// The table of file `number`, whose only key is its number.
 struct File {
@@ -47,7 +47,8 @@ impl File {
         let found = tables.read(file, |table| {
             table.get(target.as_bytes(), read, |_| unreachable!("one version of one key"))
         });
-        assert_eq!(found.unwrap().unwrap().value(), [self.number as u8]);
+        let Answer::Found(hit) = found.unwrap() else { panic!("the key is there") };
+        assert_eq!(hit.value(), [self.number as u8]);
     }
 }
 

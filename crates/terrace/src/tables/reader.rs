@@ -73,6 +73,15 @@ pub(crate) struct Hit {
     value: Range<usize>,
 }
 
+/// What a table says to a look-up.
+pub(crate) enum Answer {
+    Found(Hit),
+    /// A block was searched in vain.
+    Absent,
+    /// No block need be looked at for it.
+    Denied,
+}
+
 impl Hit {
     pub(crate) fn value(&self) -> &[u8] {
         &self.block.contents()[self.value.clone()]
@@ -154,22 +163,24 @@ impl Table {
         target: &[u8],
         read: BlockRead,
         same: impl FnOnce(&[u8]) -> bool,
-    ) -> Result<Option<Hit>> {
+    ) -> Result<Answer> {
         if self.filter_is_whole && self.denies(0, target) {
-            return Ok(None);
+            return Ok(Answer::Denied);
         }
         let at = self.index.find(target);
         if at == self.index.len() {
-            return self.index.check_end(&self.path).map(|()| None);
+            return self.index.check_end(&self.path).map(|()| Answer::Denied);
         }
         if !self.filter_is_whole && self.filter.is_some() && self.denies(self.offset(at)?, target) {
-            return Ok(None);
+            return Ok(Answer::Denied);
         }
-        let found = self.get_in(at, target, read, same)?;
-        if found.is_none() && self.filter.is_some() {
+        if let Some(hit) = self.get_in(at, target, read, same)? {
+            return Ok(Answer::Found(hit));
+        }
+        if self.filter.is_some() {
             self.context.metrics.count(Event::FilterFalsePositive);
         }
-        Ok(found)
+        Ok(Answer::Absent)
     }
 
     /// True if the filter is sure that the key of `target` is not in the block at `offset`.

@@ -9,6 +9,7 @@
 //!   upkeep      what a long life asks for: small manifests, space that comes back, shared caches
 //!   memory      what a database holds in memory stays within its budget
 //!   waits       what writers waited for is counted and told
+//!   wishes      look-ups in vain have tables merged, for what that is worth, and come to an end
 //!   look_ups    every way to look a key up gives what was put
 //!   tolerance   files that no LevelDB writes are read as stock LevelDB reads them
 //!   repair      a database that lost a file, or the end of one, holds what it held
@@ -37,3 +38,4 @@ mod threads;
 mod tolerance;
 mod upkeep;
 mod waits;
+mod wishes;
