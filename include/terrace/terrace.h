@@ -22,6 +22,11 @@ const char* terrace_version(void);
  * Default: 0. */
 void terrace_options_set_reuse_logs(leveldb_options_t*, uint8_t);
 
+/* About the memory that the database may take, in bytes, 2 MiB or more: memtables, cached blocks, and what open tables hold.
+ * The property "terrace.memory" is what it takes. Pages of mapped files are not counted, nor is a cache that is set. A write
+ * buffer that is set to another size than LevelDB's default stays as it is. Default: 0, no budget. */
+void terrace_options_set_memory_budget(leveldb_options_t*, size_t bytes);
+
 /* How blocks are compressed, by name: "none", "snappy" or "zstd". 0 if there is no such codec. With zstd the database
  * can't be opened by LevelDB any more, which then says so and changes nothing. */
 uint8_t terrace_options_set_codec(leveldb_options_t*, const char* name);

@@ -180,6 +180,9 @@ pub(crate) struct Tables {
     /// Bytes kept in memory before they become a table, 64KiB to 1GiB [default: 4MiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     write_buffer: Option<u64>,
+    /// Memory for all of it, 2MiB or more: what is kept before it becomes a table, blocks, open tables [default: no limit]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    memory: Option<u64>,
 }
 
 fn codec_parser() -> impl TypedValueParser<Value = &'static Codec> {
@@ -200,6 +203,7 @@ impl Tables {
             self.block_restart_interval.unwrap_or(options.block_restart_interval);
         options.max_file_size = self.max_file_size;
         options.write_buffer_size = self.write_buffer.map(bytes);
+        options.memory_budget = self.memory.map(bytes);
         if let Some(bits) = self.filter_bits {
             options.filter_policy = bloom(usize::from(bits));
         }

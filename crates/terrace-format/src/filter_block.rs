@@ -227,6 +227,11 @@ impl FilterBlock {
         Some(Question { filter, probes: *probes, hash: Bloom::hash(key::user_key(key)) })
     }
 
+    /// The bytes of memory that it takes.
+    pub fn size(&self) -> usize {
+        self.contents.capacity()
+    }
+
     /// True if what it says of the data block at 0 it says of all blocks before `end`.
     pub fn is_whole(&self, end: u64) -> bool {
         self.count > 0 && end.checked_shr(u32::from(self.base_log2)).unwrap_or(0) == 0

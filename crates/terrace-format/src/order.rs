@@ -149,6 +149,14 @@ impl<T: Copy + Default, const N: usize> Few<T, N> {
         }
         Few::Here(len, here)
     }
+
+    /// Those beside itself.
+    fn bytes(&self) -> usize {
+        match self {
+            Few::Here(..) => 0,
+            Few::There(values) => size_of_val(&**values),
+        }
+    }
 }
 
 impl<T: Copy + Default, const N: usize> Default for Few<T, N> {
@@ -190,6 +198,11 @@ pub(crate) fn first_like(prefix: &[u8], heads: &[[u8; 8]], target: &[u8]) -> usi
 }
 
 impl Heads {
+    /// The bytes of memory that they take beside themselves.
+    pub fn bytes(&self) -> usize {
+        self.prefix.bytes() + self.heads.bytes() + size_of_val(&*self.tops)
+    }
+
     /// Of `keys`. None if bytes say nothing in `order`.
     pub fn new<'a>(order: &Order, keys: impl Iterator<Item = &'a [u8]> + Clone) -> Option<Heads> {
         let mut bytes = keys.clone().map_while(|key| order.bytes(key));

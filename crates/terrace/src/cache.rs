@@ -163,6 +163,28 @@ impl BlockCache {
         }
     }
 
+    /// Gives so many bytes of its room to something else, until [`BlockCache::unreserve`].
+    pub(crate) fn reserve(&self, bytes: usize) {
+        if let Blocks::Here(blocks) = &self.blocks {
+            drop(blocks.reserve(bytes));
+        }
+    }
+
+    /// Takes back what was given to something else.
+    pub(crate) fn unreserve(&self, bytes: usize) {
+        if let Blocks::Here(blocks) = &self.blocks {
+            blocks.unreserve(bytes);
+        }
+    }
+
+    /// What is left of the limit for blocks, in bytes.
+    pub(crate) fn room(&self) -> usize {
+        match &self.blocks {
+            Blocks::Here(blocks) => blocks.room(),
+            Blocks::Elsewhere(_) => self.capacity,
+        }
+    }
+
     /// Where the blocks of a table are kept, of which there are `count`: table `number` of the opening `instance`.
     pub(crate) fn table(&self, instance: u64, number: u64, count: usize) -> TableBlocks {
         match &self.blocks {
@@ -190,6 +212,14 @@ impl TableBlocks {
                 let block = store.get(&block_key(*instance, *number, offset()?));
                 Ok(block.map(|block| BlockRef::Shared(block.0)))
             }
+        }
+    }
+
+    /// The memory that the places take themselves, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            TableBlocks::Here(places) => places.bytes(),
+            TableBlocks::Elsewhere { .. } => 0,
         }
     }
 

@@ -47,6 +47,11 @@ impl Memtable {
         self.tree.bytes()
     }
 
+    /// The memory that it has from the system, used or not, with its filter.
+    pub(crate) fn held(&self) -> usize {
+        self.tree.held()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.tree.is_empty()
     }

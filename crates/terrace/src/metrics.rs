@@ -28,10 +28,16 @@ pub(crate) enum Event {
     FilterNegative,
     /// A filter said that a key may be there, and it was not.
     FilterFalsePositive,
+    /// A look-up searched a block of a file in vain that is in the way of other files.
+    InVain,
 }
 
-const EVENTS: usize = 4;
+const EVENTS: usize = 5;
 const SHARDS: usize = 16;
+
+/// One in so many stands for all, where counting each is too dear.
+pub(crate) const SAMPLED: i64 = 1 << SAMPLED_LOG2;
+const SAMPLED_LOG2: u32 = 4;
 
 /// The counts of one database since it was opened.
 #[derive(Default)]
@@ -50,6 +56,17 @@ impl Metrics {
     #[inline]
     pub(crate) fn count(&self, event: Event) {
         self.add(event, 1);
+    }
+
+    /// Counts one more, and says whether it is one of those that stand for [`SAMPLED`].
+    ///
+    /// Not each so-manieth: of look-ups that come in turns it would be the same one every time. The number of the event is
+    /// mixed until it is in step with nothing (the end of SplitMix64).
+    pub(crate) fn sample(&self, event: Event) -> bool {
+        let before = self.shards[shard()].0[event as usize].fetch_add(1, Ordering::Relaxed);
+        let mixed = (before ^ before >> 30).wrapping_add(1).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed >> (u64::BITS - SAMPLED_LOG2) == 0
     }
 
     /// Counts so many more.
@@ -80,6 +97,23 @@ mod tests {
     use terrace_sync::thread;
 
     use super::*;
+
+    #[test]
+    fn samples_stand_for_all_whatever_turns_they_come_in() {
+        for turns in 1..40 {
+            let metrics = Metrics::default();
+            let mut counted = vec![0; turns];
+            for event in 0..100_000 {
+                counted[event % turns] += if metrics.sample(Event::InVain) { SAMPLED } else { 0 };
+            }
+            let exact = 100_000 / turns as i64;
+            assert!(
+                counted.iter().all(|count| count.abs_diff(exact) < exact as u64 / 3),
+                "{turns}: {counted:?}"
+            );
+            assert_eq!(metrics.of(Event::InVain), 100_000);
+        }
+    }
 
     #[test]
     fn threads_lose_no_count() {

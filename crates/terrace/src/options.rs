@@ -49,13 +49,35 @@ pub struct Options {
     pub env: Env,
     /// Receives what the database did. Default: none, and then it goes to the file `LOG` in the database.
     pub logger: Option<Arc<dyn Logger>>,
+    /// About the memory that the database may take, in bytes: one number for what would else take a few. 2 MiB or more.
+    ///
+    /// *Counted* are memtables with their filters, memory kept for the next ones, cached blocks, and what every open table
+    /// holds: its index, its filter, its places in the cache (about 100 bytes a block, and with the usual filter 1.25 a
+    /// key). An eighth is left for what flushes, merges and iterators hold while they are at work. Three eighths, up to 105 MiB,
+    /// are for memtables; the rest is for blocks and open tables. The more tables hold, the less is left for blocks; where they
+    /// hold three quarters of that rest, those used least are closed, and read anew when they are wanted. So a budget that is
+    /// small for what is stored makes look-ups slow, and changes nothing else: 1 GiB is enough to have the tables of 16 GiB or
+    /// more at hand.
+    ///
+    /// *Not counted* are mapped pages of tables and logs, which the system takes back when it needs them; values and iterators
+    /// that the caller keeps, with the memtables and blocks that they hold on to; a single batch that is larger than a memtable; what a
+    /// read-only opening replays; and the list of tables, about 300 bytes each.
+    ///
+    /// A `write_buffer_size` that is given stays as it is, and the cache gets what that leaves, an eighth at least. A
+    /// `block_cache` that is given stays as it is, and is not counted: it may serve several databases. `max_open_files` holds
+    /// beside this.
+    ///
+    /// Default: none. Then memtables take up to 112 MiB, the cache takes 128 MiB (so 256 MiB is much the same), and nothing but
+    /// `max_open_files` limits what open tables hold: about four hundredths of their size, where values are small.
+    pub memory_budget: Option<usize>,
     /// The size at which a memtable becomes a table. 64 KiB to 1 GiB. Up to three live in memory; of more than 64 MiB,
     /// two. Default: none, and then it is 4 MiB, and grows up to 32 MiB while writes come fast and more than 128 MiB
-    /// are stored.
+    /// are stored; or what a [`memory_budget`](Options::memory_budget) allows.
     pub write_buffer_size: Option<usize>,
     /// The open files that the database may keep. 74 to 50,000, default 1,000.
     pub max_open_files: usize,
-    /// Decompressed blocks. Default: none, and then the database makes one of 128 MiB.
+    /// Decompressed blocks. Default: none, and then the database makes one of 128 MiB, or of what a
+    /// [`memory_budget`](Options::memory_budget) allows.
     pub block_cache: Option<Arc<BlockCache>>,
     /// The size of a block before compression. 1 KiB to 4 MiB, default 4 KiB.
     pub block_size: usize,
@@ -87,6 +109,7 @@ impl Default for Options {
             paranoid_checks: false,
             env: Env::default(),
             logger: None,
+            memory_budget: None,
             write_buffer_size: None,
             max_open_files: 1000,
             block_cache: None,
@@ -100,11 +123,15 @@ impl Default for Options {
     }
 }
 
+/// The least memory for a database, in bytes: three small memtables, and a few blocks.
+const BUDGET_LEAST: usize = 2 << 20;
+
 impl Options {
     /// Moves each size to the nearer bound of what LevelDB allows.
     pub(crate) fn clipped(&self) -> Options {
         let mut options = self.clone();
         options.max_open_files = options.max_open_files.clamp(74, 50_000);
+        options.memory_budget = options.memory_budget.map(|budget| budget.max(BUDGET_LEAST));
         options.write_buffer_size = options.write_buffer_size.map(|size| size.clamp(64 << 10, 1 << 30));
         options.max_file_size = options.max_file_size.map(|size| size.clamp(1 << 20, 1 << 30));
         options.block_size = options.block_size.clamp(1 << 10, 4 << 20);

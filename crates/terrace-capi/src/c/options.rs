@@ -149,6 +149,11 @@ extern "C" fn terrace_options_set_codec(options: Option<&mut OptionsHandle>, nam
 }
 
 #[unsafe(no_mangle)]
+extern "C" fn terrace_options_set_memory_budget(options: Option<&mut OptionsHandle>, bytes: usize) {
+    set(options, |options| options.memory_budget = (bytes > 0).then_some(bytes));
+}
+
+#[unsafe(no_mangle)]
 extern "C" fn terrace_options_set_reuse_logs(options: Option<&mut OptionsHandle>, yes: u8) {
     set(options, |options| options.reuse_logs = yes != 0);
 }

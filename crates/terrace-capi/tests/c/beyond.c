@@ -98,6 +98,8 @@ static void statistics(leveldb_t* db) {
   printf("text: %d", terrace_property_number(db, "leveldb.stats", &number));
   printf(" %d\n", (int)number);
   printf("unknown: %d\n", terrace_property_number(db, "leveldb.unknown", &number));
+  printf("memory: %d", terrace_property_number(db, "terrace.memory", &number));
+  printf(" %s\n", number > 7 && number <= 8 << 20 ? "within the budget" : "not within the budget");
 }
 
 static void ranges(leveldb_t* db) {
@@ -150,6 +152,7 @@ int main(void) {
   leveldb_options_set_info_log(options, logger);
   leveldb_options_set_create_if_missing(options, 1);
   terrace_options_set_reuse_logs(options, 1);
+  terrace_options_set_memory_budget(options, 8 << 20);
   const char* codecs[] = {"none", "snappy", "zlib", "lz4", NULL, "zstd"};
   for (int i = 0; i < 6; i++) {
     printf("codec %s: %d\n", codecs[i] ? codecs[i] : "NULL", terrace_options_set_codec(options, codecs[i]));

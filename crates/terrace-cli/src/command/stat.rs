@@ -49,6 +49,8 @@ pub(crate) struct Figures {
     portable: bool,
     sequence: u64,
     log_bytes: u64,
+    /// Bytes that it takes now, as it was opened: mostly what the logs hold.
+    memory: u64,
     levels: Vec<LevelInfo>,
 }
 
@@ -61,6 +63,7 @@ impl Figures {
             portable: db.is_portable(),
             sequence: db.snapshot().sequence(),
             log_bytes: log_bytes(options, db.path())?,
+            memory: db.property("terrace.memory").and_then(|bytes| bytes.parse().ok()).unwrap_or(0),
             levels: db.levels(),
         })
     }
@@ -78,10 +81,11 @@ impl Figures {
         writeln!(out, "{}", style.paint(Colour::Bold, Escaped(self.path.as_bytes())))?;
         writeln!(
             out,
-            "{}, {} in tables, {} of logs, sequence {}, {}",
+            "{}, {} in tables, {} of logs, {} of memory, sequence {}, {}",
             units::plural(self.files(), "table"),
             units::size(self.bytes()),
             units::size(self.log_bytes),
+            units::size(self.memory),
             units::count(self.sequence),
             Escaped(self.comparator.name().as_bytes()),
         )?;
@@ -103,6 +107,7 @@ impl Figures {
             "portable": self.portable,
             "sequence": self.sequence,
             "log_bytes": self.log_bytes,
+            "memory": self.memory,
             "table_bytes": self.bytes(),
             "tables": self.files(),
             "levels": self.levels.iter().map(level_to_json).collect::<Vec<_>>(),

@@ -35,8 +35,15 @@ fn every_command_helps() {
 #[test]
 fn flags_that_must_stay() {
     let trial = Trial::new();
-    let writing =
-        ["--sync", "--compression", "--block-size", "--write-buffer", "--filter-bits", "--max-file-size"];
+    let writing = [
+        "--sync",
+        "--compression",
+        "--block-size",
+        "--write-buffer",
+        "--filter-bits",
+        "--max-file-size",
+        "--memory",
+    ];
     for (command, flags) in [
         ("get", &["--hex", "--raw", "--comparator"][..]),
         ("put", &["--create", "--hex"]),

@@ -11,7 +11,15 @@ fn stat_draws_levels() {
     let stat = trial.run("stat db");
     stat.shows(
         0,
-        &["db\n", "1 table, ", "level  files", "##########", "a .. c", "leveldb.BytewiseComparator"],
+        &[
+            "db\n",
+            "1 table, ",
+            " of memory, ",
+            "level  files",
+            "##########",
+            "a .. c",
+            "leveldb.BytewiseComparator",
+        ],
     );
     assert!(stat.out.is_ascii(), "no drawing characters and no colours in a pipe: {}", stat.out);
 }
@@ -22,6 +30,7 @@ fn stat_for_programs() {
     trial.run("compact db").shows(0, &[]);
     let stat: serde_json::Value = serde_json::from_str(&trial.run("stat db --json").out).unwrap();
     assert_eq!((&stat["tables"], &stat["sequence"]), (&1.into(), &3.into()));
+    assert!(stat["memory"].as_u64().unwrap() > 0, "{stat}");
     let levels = stat["levels"].as_array().unwrap();
     assert_eq!(levels.len(), 7);
     let file = levels.iter().find_map(|level| level["files"].get(0)).unwrap();

@@ -83,12 +83,29 @@ struct Line {
 const SPARE_MAX: usize = 8;
 
 /// Memory that trees gave back. What was touched before costs no page fault when it is used again.
-#[derive(Default)]
 pub(crate) struct Spare {
     pages: Mutex<Vec<Pages>>,
+    /// So many are kept.
+    most: usize,
+}
+
+impl Default for Spare {
+    fn default() -> Spare {
+        Spare { pages: Mutex::default(), most: SPARE_MAX }
+    }
 }
 
 impl Spare {
+    /// One that keeps about so many bytes at most, or fewer.
+    pub(crate) fn up_to(bytes: usize) -> Spare {
+        Spare { most: (bytes / GREATEST_CHUNK).min(SPARE_MAX), ..Spare::default() }
+    }
+
+    /// The bytes that are kept.
+    pub(crate) fn bytes(&self) -> usize {
+        self.pages.lock().len() * GREATEST_CHUNK
+    }
+
     /// Memory of `size` bytes, rounded up to whole lines, with anything in it.
     fn give(&self, size: usize) -> Memory {
         let pages = if size == GREATEST_CHUNK { self.large() } else { None };
@@ -108,7 +125,7 @@ impl Spare {
         match memory {
             Memory::Pages(pages) => {
                 let mut spare = self.pages.lock();
-                if spare.len() < SPARE_MAX {
+                if spare.len() < self.most {
                     spare.push(pages);
                 }
             }
@@ -202,6 +219,11 @@ impl Arena {
     pub(super) fn bytes(&self) -> usize {
         let current = self.current();
         self.filled.load(Ordering::Relaxed) + current.used.load(Ordering::Relaxed).min(current.size)
+    }
+
+    /// The bytes that it holds, used or not.
+    pub(super) fn held(&self) -> usize {
+        self.filled.load(Ordering::Relaxed) + self.current().size
     }
 
     /// Stores a record whose key is `user_key` followed by `trailer`. Both parts are shorter than 4 GiB.

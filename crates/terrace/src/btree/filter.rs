@@ -34,8 +34,7 @@ impl Filter {
     }
 
     /// The memory that it takes, in bytes.
-    #[cfg(test)]
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         size_of_val(&*self.words)
     }
 

@@ -93,6 +93,11 @@ impl Tree {
         self.ground.arena.bytes()
     }
 
+    /// The memory that it has from the system, used or not, with its filter.
+    pub(crate) fn held(&self) -> usize {
+        self.ground.arena.held() + self.filter.as_ref().map_or(0, Filter::bytes)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.node(self.first).len() == 0
     }

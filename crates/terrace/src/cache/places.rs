@@ -93,6 +93,8 @@ struct Queues<V> {
     filled: usize,
     /// How many places were emptied so far, for lack of use. Begins anew at 0.
     emptied: u32,
+    /// Of the capacity, what something else takes.
+    reserved: usize,
 }
 
 struct Entry<V> {
@@ -117,6 +119,7 @@ impl<V: Kept> Store<V> {
             weight: 0,
             filled: 0,
             emptied: 0,
+            reserved: 0,
         };
         Arc::new(Store { capacity, queues: Mutex::new(queues) })
     }
@@ -138,6 +141,25 @@ impl<V: Kept> Store<V> {
         self.queues.lock().weight
     }
 
+    /// Gives so much of the capacity to something else, until [`Store::unreserve`]; and what had to go for that.
+    pub(crate) fn reserve(&self, weight: usize) -> Vec<Arc<V>> {
+        let mut gone = Vec::new();
+        let mut queues = self.queues.lock();
+        queues.reserved += weight;
+        queues.make_room(0, self.capacity, &mut gone);
+        gone
+    }
+
+    /// Takes back what was given to something else.
+    pub(crate) fn unreserve(&self, weight: usize) {
+        self.queues.lock().reserved -= weight;
+    }
+
+    /// What is left of the capacity for values.
+    pub(crate) fn room(&self) -> usize {
+        self.capacity.saturating_sub(self.queues.lock().reserved)
+    }
+
     /// Empties every place.
     pub(crate) fn clear(&self) {
         let mut gone = Vec::new();
@@ -155,6 +177,11 @@ const NEAR: usize = GROUP + 1;
 const FETCHED: usize = 6 * 64;
 
 impl<V: Kept> Places<V> {
+    /// The memory that the places take themselves, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.places)
+    }
+
     /// The value in place `at`, if there is one.
     #[inline]
     pub(crate) fn get(&self, at: usize) -> Option<Found<V>> {
@@ -206,7 +233,9 @@ impl<V: Kept> Places<V> {
         if place.value.load().is_some() {
             return gone;
         }
-        queues.make_room(room, self.store.capacity, &mut gone);
+        if !queues.make_room(room, self.store.capacity, &mut gone) {
+            return gone;
+        }
         place.hint.point_at(value);
         place.value.store(Some(Arc::clone(value)));
         place.weight.store(weight, Ordering::Relaxed);
@@ -281,11 +310,16 @@ impl<V> Queues<V> {
         }
     }
 
-    /// Empties places until so much more has room.
-    fn make_room(&mut self, weight: usize, capacity: usize, gone: &mut Vec<Arc<V>>) {
+    /// Empties places until so much more has room. False if it never has.
+    fn make_room(&mut self, weight: usize, capacity: usize, gone: &mut Vec<Arc<V>>) -> bool {
+        let capacity = capacity.saturating_sub(self.reserved);
+        if weight > capacity {
+            return false;
+        }
         while self.weight + weight > capacity {
             self.turn(capacity / 10, gone);
         }
+        true
     }
 
     /// Takes the next entry of the small queue, if that weighs more than `small_max`, else of the main queue: its place
@@ -393,6 +427,22 @@ mod tests {
         let none = super::tests::store(0).places(8);
         none.fill(0, &Arc::new(0));
         assert!(none.get(0).is_none());
+    }
+
+    #[test]
+    fn what_something_else_takes_is_not_there() {
+        let store = store(40);
+        let places = store.places(5);
+        (0..4).for_each(|at| drop(places.fill(at, &Arc::new(10))));
+        assert_eq!(store.reserve(15).len(), 2);
+        assert_eq!((filled(&places), store.weight(), store.room()), (vec![2, 3], 20, 25));
+        assert!(places.fill(0, &Arc::new(26)).is_empty(), "too heavy for what is left");
+        assert_eq!(store.reserve(30).len(), 2, "more than there is");
+        assert!(places.fill(0, &Arc::new(1)).is_empty());
+        assert_eq!((filled(&places), store.room()), (vec![], 0));
+        store.unreserve(45);
+        (0..5).for_each(|at| drop(places.fill(at, &Arc::new(10))));
+        assert_eq!((filled(&places).len(), store.room()), (4, 40));
     }
 
     #[test]

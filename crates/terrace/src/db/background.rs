@@ -15,6 +15,7 @@ use super::install::Failure;
 use super::pace::Running;
 use super::property::LevelStats;
 use super::unwinding::Unwinding;
+use super::wish::REST;
 use super::{Engine, Frozen, MergeRange, State, Target};
 use crate::compaction::policy::{deletes, leveled};
 use crate::compaction::{self, Job, Outcome, Reason, flush};
@@ -23,10 +24,6 @@ use crate::metrics::Span;
 use crate::sync::{Arc, Condvar, Mutex, Ordering};
 use crate::tables::NewTable;
 use crate::version::{KeyRange, total_size};
-
-/// Merges that reads ask for rest this many times as long as they take: one long scan would else have everything
-/// rewritten that it passes.
-const REST: u32 = 10;
 
 /// A merge that somebody waits for.
 pub(super) struct Manual {

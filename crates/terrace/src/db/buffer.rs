@@ -5,11 +5,12 @@
 
 use std::time::Duration;
 
+use super::budget::{Budget, weight};
 use crate::options::Options;
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 
 /// The largest that nobody asked for, in bytes.
-const LARGEST: usize = 32 << 20;
+pub(super) const LARGEST: usize = 32 << 20;
 /// One that is filled within this time was too small.
 const FAST: Duration = Duration::from_secs(1);
 /// A database of fewer bytes has no larger ones than at first.
@@ -31,21 +32,29 @@ pub(super) struct Buffer {
     fast: AtomicBool,
     least: usize,
     largest: usize,
+    /// What all of them may take, in bytes.
+    room: usize,
     /// When the last one became a table.
     last: Mutex<Duration>,
 }
 
 impl Buffer {
     pub(super) fn new(options: &Options) -> Buffer {
-        let least = options.memtable_size();
+        let largest = Buffer::largest(options);
+        let least = options.memtable_size().min(largest);
+        let room = match options.write_buffer_size {
+            Some(_) => usize::MAX,
+            None => Budget::of(options).map_or(usize::MAX, |budget| budget.memtables),
+        };
         let last = Mutex::new(options.env.clock.monotonic());
         let (size, fast) = (AtomicUsize::new(least), AtomicBool::new(false));
-        Buffer { size, fast, least, largest: Buffer::largest(options), last }
+        Buffer { size, fast, least, largest, room, last }
     }
 
     /// The size that one has at most.
     pub(super) fn largest(options: &Options) -> usize {
-        options.write_buffer_size.unwrap_or(LARGEST)
+        let unasked = || Budget::of(options).map_or(LARGEST, |budget| budget.memtable());
+        options.write_buffer_size.unwrap_or_else(unasked)
     }
 
     /// The size at present, in bytes.
@@ -60,7 +69,10 @@ impl Buffer {
 
     /// Memtables that may wait for their flush before writers do.
     pub(super) fn frozen_max(&self) -> usize {
-        (WAITING / self.size().max(1)).clamp(1, WAITING_MAX)
+        let size = self.size();
+        // The one that is written to takes its part.
+        let fit = (self.room / weight(size).max(1)).saturating_sub(1);
+        waiting_max(size).min(fit.max(1))
     }
 
     /// Takes note that one of `bytes` has become a table, of a database that now has `stored` bytes of them.
@@ -82,6 +94,11 @@ impl Buffer {
         };
         self.size.store(next.clamp(self.least, self.largest), Ordering::Relaxed);
     }
+}
+
+/// Memtables of `size` bytes that may wait for their flush, if there is memory for all.
+pub(super) fn waiting_max(size: usize) -> usize {
+    (WAITING / size.max(1)).clamp(1, WAITING_MAX)
 }
 
 #[cfg(test)]
@@ -117,6 +134,16 @@ mod tests {
         let buffer = Buffer::new(&Options { write_buffer_size: Some(100 * MB), ..Options::default() });
         assert_eq!(sizes(&buffer, &[0, 0, 100]), [100, 100, 100]);
         assert_eq!(buffer.frozen_max(), 1);
+    }
+
+    #[test]
+    fn all_of_them_fit_in_their_part_of_a_budget() {
+        let buffer = Buffer::new(&Options { memory_budget: Some(64 * MB), ..Options::default() });
+        assert_eq!((buffer.size() / MB, buffer.frozen_max()), (4, 2));
+        assert_eq!(sizes(&buffer, &[0, 0, 0]), [5, 5, 5]);
+        assert_eq!(buffer.frozen_max(), 2);
+        let buffer = Buffer::new(&Options { memory_budget: Some(2 * MB), ..Options::default() });
+        assert_eq!((buffer.size() >> 10, buffer.frozen_max()), (126, 2));
     }
 
     #[test]

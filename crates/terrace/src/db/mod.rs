@@ -7,6 +7,7 @@
 
 pub(crate) mod ahead;
 mod background;
+mod budget;
 mod buffer;
 mod close;
 pub(crate) mod crew;
@@ -31,6 +32,7 @@ mod slices;
 pub(crate) mod tail;
 mod unwinding;
 mod waits;
+mod wish;
 mod write;
 
 pub use directory::destroy;
@@ -62,6 +64,7 @@ use crate::tables::TableCache;
 use crate::version::{FileMeta, Manifest, Version, VersionSet, WornFile};
 use ahead::Ahead;
 use background::{Jobs, Manual};
+use budget::Budget;
 use buffer::Buffer;
 use doomed::Doomed;
 use durable::Durability;
@@ -100,6 +103,7 @@ struct Engine {
     comparator: InternalComparator,
     table_options: TableOptions,
     limits: Limits,
+    budget: Option<Budget>,
     tables: Arc<TableCache>,
     cache: Arc<BlockCache>,
     snapshots: Arc<Snapshots>,
@@ -544,10 +548,12 @@ impl Db {
     /// - `leveldb.stats`: a table of what merges have done per level
     /// - `leveldb.sstables`: every table with its range of keys
     /// - `leveldb.approximate-memory-usage`: bytes of memtables and block cache
+    /// - `terrace.memory`: bytes of all that [`Options::memory_budget`] counts, whether there is one or not
     /// - `terrace.stats`: how many blocks reads found in the cache and how many not; how many look-ups in tables the filters
     ///   spared, and how many they let through in vain; how many writes slept because merges are behind, or waited for a
     ///   flush or a merge, and for how long in all; for each thing that writes waited for, and for flushes and merges, how
-    ///   often, how long in all and at most, and how many by powers of two of microseconds; since the database was opened
+    ///   often, how long in all and at most, and how many by powers of two of microseconds; since the database was opened. And
+    ///   what its parts hold in memory now
     ///
     /// ```
     /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };

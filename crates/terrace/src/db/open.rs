@@ -22,6 +22,7 @@ use terrace_format::table::TableOptions;
 use terrace_mutants::mutant;
 
 use super::ahead::Ahead;
+use super::budget::Budget;
 use super::buffer::Buffer;
 use super::crew::Crew;
 use super::directory::{list, lock, lock_shared};
@@ -35,6 +36,7 @@ use super::replay::{Replay, Replayed};
 use super::seal::Seal;
 use super::tail::{Log, LogTail};
 use super::{Engine, State, View};
+use crate::btree::Spare;
 use crate::cache::{self, BlockCache};
 use crate::compaction::policy::Limits;
 use crate::compaction::{self, flush};
@@ -46,7 +48,7 @@ use crate::options::Options;
 use crate::snapshot::Snapshots;
 use crate::stream::{Reading, file_error};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
-use crate::tables::{NewTable, TableCache, TableContext};
+use crate::tables::{Memory, NewTable, TableCache, TableContext};
 use crate::version::{Manifest, Recovered, VersionSet};
 
 /// The block cache of a database that was given none, in bytes.
@@ -359,13 +361,22 @@ impl Opening<'_> {
         let options = self.options.clone();
         let table_options = self.table_options();
         let buffer = Buffer::new(&options);
-        let cache = options.block_cache.clone().unwrap_or_else(|| BlockCache::new(DEFAULT_CACHE));
+        let budget = Budget::of(&options);
+        let cache = options.block_cache.clone().unwrap_or_else(|| {
+            BlockCache::new(budget.as_ref().map_or(DEFAULT_CACHE, |budget| budget.blocks))
+        });
+        let memory = budget.as_ref().map_or_else(Memory::default, |budget| {
+            // A cache that others may have a part in is left alone.
+            let own = options.block_cache.is_none().then(|| Arc::clone(&cache));
+            Memory::new(budget.tables(), own)
+        });
         let context = Arc::new(TableContext {
             order: Order::from(&self.comparator),
             filter_policy: table_options.filter.as_ref().map(Filters::policy),
             cache: Arc::clone(&cache),
             instance: cache::instance(),
             metrics: Metrics::default(),
+            memory: Arc::new(memory),
         });
         let limits =
             Limits { file_size: options.table_size(), file_size_grows: options.max_file_size.is_none() };
@@ -385,7 +396,8 @@ impl Opening<'_> {
             cache,
             snapshots: Arc::new(Snapshots::default()),
             buffer,
-            spare: Arc::default(),
+            spare: Arc::new(budget.as_ref().map_or_else(Spare::default, |budget| Spare::up_to(budget.spare))),
+            budget,
             pace: Pace::default(),
             read_only: tail.is_none(),
             present: Present::new(view, sequence),

@@ -7,8 +7,11 @@ use terrace_format::edit::LEVELS;
 use terrace_format::key::{InternalKey, trailer};
 
 use super::Engine;
+use super::budget::Budget;
+use crate::cache::BlockCache;
 use crate::metrics::spans::{SPANS, Span, Taken};
 use crate::metrics::{Event, Metrics};
+use crate::tables::Memory;
 
 /// What the merges into one level have done.
 #[derive(Debug, Clone, Copy, Default)]
@@ -28,8 +31,10 @@ impl LevelStats {
 
 impl Engine {
     pub(super) fn property(&self, name: &str) -> Option<String> {
-        if name == "terrace.stats" {
-            return Some(self.counts());
+        match name {
+            "terrace.stats" => return Some(self.counts()),
+            "terrace.memory" => return Some(self.held().all().to_string()),
+            _ => {}
         }
         let name = name.strip_prefix("leveldb.")?;
         if let Some(level) = name.strip_prefix("num-files-at-level") {
@@ -81,6 +86,7 @@ impl Engine {
             + &row("filters", "negatives", negatives, "false positives", wrong)
             + &lost(metrics)
             + &spent_on_all(metrics)
+            + &self.held().rows(self.budget.as_ref(), &self.cache, self.tables.memory())
     }
 
     /// Tells the info log how long things took since the database was opened, if it did anything but take writes.
@@ -104,11 +110,54 @@ impl Engine {
         text
     }
 
+    /// What the parts hold in memory now.
+    fn held(&self) -> Held {
+        let view = self.present.view();
+        let memtables = std::iter::once(&view.memtable).chain(&view.frozen);
+        Held {
+            memtables: memtables.map(|memtable| memtable.held()).sum(),
+            spare: self.spare.bytes(),
+            cache: self.cache.usage(),
+            tables: self.tables.memory().held(),
+        }
+    }
+
     /// Bytes of memtables, block cache, and of what a database takes without them: an open one never says 0.
     fn memory_usage(&self) -> usize {
         let view = self.present.view();
         let frozen: usize = view.frozen.iter().map(|memtable| memtable.bytes()).sum();
         size_of::<Engine>() + view.memtable.bytes() + frozen + self.cache.usage()
+    }
+}
+
+/// Bytes that the parts of a database hold.
+struct Held {
+    memtables: usize,
+    spare: usize,
+    /// All of it, if it is shared.
+    cache: usize,
+    tables: usize,
+}
+
+impl Held {
+    fn all(&self) -> usize {
+        self.memtables + self.spare + self.cache + self.tables
+    }
+
+    /// A row for each part, with its limit where there is one.
+    fn rows(&self, budget: Option<&Budget>, cache: &BlockCache, tables: &Memory) -> String {
+        let rows = [
+            ("memtables", self.memtables, budget.map(|budget| budget.memtables)),
+            ("kept", self.spare, budget.map(|budget| budget.spare)),
+            ("cache", self.cache, Some(cache.room()).filter(|room| *room < usize::MAX)),
+            ("tables", self.tables, tables.most()),
+            ("all", self.all(), budget.map(|budget| budget.all)),
+        ];
+        rows.iter().fold(String::new(), |mut text, (part, held, most)| {
+            let most = most.map(|most| format!("  at most {most:19}")).unwrap_or_default();
+            let _ = writeln!(text, "memory  {part:9} {held:12}{most}");
+            text
+        })
     }
 }
 

@@ -92,19 +92,8 @@ impl Engine {
     #[inline]
     fn note_worn(&self, worn: Option<WornFile>) {
         if let Some(worn) = worn {
-            self.note(worn);
+            self.wish(worn);
         }
-    }
-
-    #[cold]
-    fn note(&self, worn: WornFile) {
-        let mut state = self.state.lock();
-        // It will be said again.
-        if state.merging || self.options.env.clock.monotonic() < state.rest_of_reads {
-            return;
-        }
-        state.worn.get_or_insert(worn);
-        self.schedule(&mut state);
     }
 }
 

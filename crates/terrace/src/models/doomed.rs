@@ -6,8 +6,8 @@ use terrace_sync::thread;
 
 use crate::db::doomed::Doomed;
 use crate::db::present::Present;
-use crate::sync::{Arc, AtomicBool, AtomicI64, Mutex, Ordering};
-use crate::version::wear_out;
+use crate::sync::{Arc, AtomicBool, Mutex, Ordering};
+use crate::version::Allowance;
 
 struct File {
     removed: AtomicBool,
@@ -60,14 +60,14 @@ pub(super) fn reader() {
 }
 
 pub(super) fn wear() {
-    let allowance = Arc::new(AtomicI64::new(2));
+    let allowance = Arc::new(Allowance::new(2));
     let worn = Arc::new(Unseen::new(0));
     let seekers: Vec<_> = (0..2)
         .map(|_| {
             let (allowance, worn) = (Arc::clone(&allowance), Arc::clone(&worn));
             thread::spawn(move || {
                 for _ in 0..2 {
-                    *worn.lock().unwrap() += u32::from(wear_out(&allowance));
+                    *worn.lock().unwrap() += u32::from(allowance.spend(1));
                 }
             })
         })

@@ -14,7 +14,7 @@ use crate::logger::NoLogger;
 use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::sync::Arc;
-use crate::tables::{BlockRead, TableCache, TableContext, TableRef, TableSlot, TableWriter};
+use crate::tables::{Answer, BlockRead, TableCache, TableContext, TableRef, TableSlot, TableWriter};
 
 /// The table of file `number`, whose only key is its number.
 struct File {
@@ -48,7 +48,7 @@ impl File {
         let looked = tables.read(file, |table| {
             table.get(target.as_bytes(), read, |_| unreachable!("one version of one key"), &mut found)
         });
-        looked.unwrap();
+        assert_eq!(looked.unwrap(), Answer::Found);
         assert_eq!(found.unwrap().value(), [self.number as u8]);
     }
 }
@@ -64,6 +64,7 @@ pub(super) fn two_readers() {
         cache: BlockCache::new(0),
         instance: instance(),
         metrics: Metrics::default(),
+        memory: Arc::default(),
     };
     let tables = Arc::new(TableCache::new(Path::new("/"), &options, Arc::new(NoLogger), Arc::new(context)));
     let other = {

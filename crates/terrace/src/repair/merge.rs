@@ -54,6 +54,7 @@ fn sources(shop: &Workshop<'_>, group: &[Piece]) -> Vec<Source> {
         cache: BlockCache::new(0),
         instance: cache::instance(),
         metrics: Metrics::default(),
+        memory: Arc::default(),
     };
     let (logger, context) = (Arc::new(NoLogger), Arc::new(context));
     let tables = Arc::new(TableCache::new(shop.directory, shop.options, logger, context));

@@ -56,6 +56,7 @@ impl TableFile {
             cache: options.block_cache.clone().unwrap_or_else(|| BlockCache::new(0)),
             instance: cache::instance(),
             metrics: Metrics::default(),
+            memory: Arc::default(),
         };
         let table = Table::open(file, path.to_path_buf(), 0, Arc::new(context))?;
         Ok(TableFile { table: Arc::new(table) })

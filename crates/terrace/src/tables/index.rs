@@ -58,6 +58,8 @@ impl Index {
         }
         index.flaw = index.flaw.or_else(|| entries.flaw().cloned());
         index.keys.shrink_to_fit();
+        index.ends.shrink_to_fit();
+        index.handles.shrink_to_fit();
         let most = index.len().saturating_sub(1);
         index.heads = Heads::new(&index.order, (0..most).map(|at| index.key(at)));
         index
@@ -66,6 +68,13 @@ impl Index {
     /// How many blocks it leads to.
     pub(crate) fn len(&self) -> usize {
         self.handles.len()
+    }
+
+    /// The bytes of memory that it takes beside itself.
+    pub(crate) fn bytes(&self) -> usize {
+        let heads = self.heads.as_ref().map_or(0, Heads::bytes);
+        let (ends, handles) = (self.ends.capacity() * size_of::<u32>(), self.handles.capacity());
+        heads + self.keys.capacity() + ends + handles * size_of::<BlockHandle>()
     }
 
     fn key(&self, at: usize) -> &[u8] {

@@ -22,6 +22,7 @@ use terrace_format::table::{BlockHandle, Counts, FOOTER_SIZE, Footer, TRAILER_SI
 use terrace_format::{Flaw, FlawKind};
 
 use super::index::Index;
+use super::memory::{Charge, Memory};
 use super::spare;
 use crate::cache::{BlockCache, BlockRef, TableBlocks};
 use crate::error::{Error, Result};
@@ -39,6 +40,7 @@ pub(crate) struct TableContext {
     /// Of [`crate::cache::instance`].
     pub(crate) instance: u64,
     pub(crate) metrics: Metrics,
+    pub(crate) memory: Arc<Memory>,
 }
 
 /// How blocks are fetched.
@@ -59,6 +61,8 @@ pub(crate) struct Table {
     /// The filter answers for every block.
     filter_is_whole: bool,
     metaindex: BlockHandle,
+    /// For what it holds in memory. None until all of that is there.
+    charge: Option<Charge>,
 }
 
 /// An entry that a look-up found.
@@ -67,6 +71,16 @@ pub(crate) struct Hit {
     pub(crate) trailer: u64,
     block: BlockRef,
     value: Range<usize>,
+}
+
+/// What a table says to a look-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Found,
+    /// A block was searched in vain.
+    Absent,
+    /// No block need be looked at for it.
+    Denied,
 }
 
 impl Hit {
@@ -86,12 +100,20 @@ impl Table {
         let index = Index::new(fetch(&*file, &path, footer.index)?, context.order.clone());
         let blocks = context.cache.table(context.instance, number, index.len());
         let metaindex = footer.metaindex;
+        let (filter, filter_is_whole, charge) = (None, false, None);
         let mut table =
-            Table { file, path, context, index, blocks, filter: None, filter_is_whole: false, metaindex };
+            Table { file, path, context, index, blocks, filter, filter_is_whole, metaindex, charge };
         table.filter = table.read_filter()?;
         let end = table.file.len();
         table.filter_is_whole = table.filter.as_ref().is_some_and(|filter| filter.is_whole(end));
+        table.charge = Some(table.context.memory.charge(table.bytes()));
         Ok(table)
+    }
+
+    /// What it holds in memory, in bytes, but for its blocks.
+    fn bytes(&self) -> usize {
+        let filter = self.filter.as_ref().map_or(0, FilterBlock::size);
+        size_of::<Table>() + self.path.capacity() + self.index.bytes() + self.blocks.bytes() + filter
     }
 
     /// Of internal keys.
@@ -143,7 +165,7 @@ impl Table {
         read: BlockRead,
         same: impl FnOnce(&[u8]) -> bool,
         found: &mut Option<Hit>,
-    ) -> Result<()> {
+    ) -> Result<Answer> {
         // What a search will look at is fetched before the filter says whether to look: it hardly takes longer to wait for all
         // of it than for the bits of the filter.
         let filter = self.filter.as_ref().filter(|_| self.filter_is_whole);
@@ -159,20 +181,23 @@ impl Table {
             None => self.filter_is_whole && self.denies(0, target),
         };
         if denied {
-            return Ok(());
+            return Ok(Answer::Denied);
         }
         let at = self.index.find_near(target, near.as_ref());
         if at == self.index.len() {
-            return self.index.check_end(&self.path);
+            return self.index.check_end(&self.path).map(|()| Answer::Denied);
         }
         if !self.filter_is_whole && self.filter.is_some() && self.denies(self.offset(at)?, target) {
-            return Ok(());
+            return Ok(Answer::Denied);
         }
         self.get_in(at, target, read, same, found)?;
-        if found.is_none() && self.filter.is_some() {
+        if found.is_some() {
+            return Ok(Answer::Found);
+        }
+        if self.filter.is_some() {
             self.context.metrics.count(Event::FilterFalsePositive);
         }
-        Ok(())
+        Ok(Answer::Absent)
     }
 
     /// True if the filter is sure that the key of `target` is not in the block at `offset`.

@@ -1,8 +1,8 @@
 //! Which tables are open.
 //!
 //! An open table hangs in the slot of its file's metadata, so a look-up that has the version has the table: no
-//! search, no lock. The number of open tables is bounded: opening one more closes one that was not used since the
-//! hand of the clock last passed it.
+//! search, no lock. The number of open tables is bounded, and what they hold in memory may be: opening one more closes
+//! those that were not used since the hand of the clock last passed them.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,7 @@ use terrace_format::key::{InternalKey, Sequence};
 use terrace_format::table::Counts;
 
 use super::ends;
+use super::memory::Memory;
 use super::reader::{Table, TableContext};
 use crate::error::{Error, Result};
 use crate::logger::Logger;
@@ -102,6 +103,11 @@ impl TableCache {
         &self.context.metrics
     }
 
+    /// What the open tables hold.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.context.memory
+    }
+
     /// The table of `file`.
     pub(crate) fn table(&self, file: TableRef<'_>) -> Result<Arc<Table>> {
         match &*file.slot.used() {
@@ -124,6 +130,8 @@ impl TableCache {
         ends::check(&table, file, &*self.logger, self.options.paranoid_checks)?;
         table.counts()?.into_iter().for_each(|counts| file.slot.learn(Tally { counts, newest_delete: 0 }));
         file.slot.table.store(Some(Arc::clone(&table)));
+        // What is in use is not what has to go for it.
+        file.slot.used.store(true, Ordering::Relaxed);
         self.admit(file.slot);
         Ok(table)
     }
@@ -154,7 +162,8 @@ impl TableCache {
         clock.push_back(Arc::downgrade(slot));
         // Twice round at most: the first round clears every mark.
         for _ in 0..2 * clock.len() {
-            if clock.len() <= self.limit {
+            let fits = clock.len() <= self.limit && !self.context.memory.is_over();
+            if fits || clock.len() <= 1 {
                 break;
             }
             let Some(hand) = clock.pop_front() else { break };

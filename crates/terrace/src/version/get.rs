@@ -5,15 +5,16 @@ use terrace_format::key::{self, InternalKey, Kind};
 
 use super::{FileMeta, Version};
 use crate::error::{Error, Result};
-use crate::sync::{Arc, AtomicI64, Ordering};
-use crate::tables::{BlockRead, Hit, TableCache};
+use crate::metrics::{Event, SAMPLED};
+use crate::sync::Arc;
+use crate::tables::{Answer, BlockRead, Hit, TableCache};
 
 /// A file that many look-ups passed through in vain, and its level.
 pub(crate) type WornFile = (usize, Arc<FileMeta>);
 
 impl Version {
     /// Puts into `found` the newest version of the user key of `target` at or behind `target`, if there is one, and gives a
-    /// file that this look-up wore out.
+    /// file that look-ups wore out, as far as this one can tell.
     ///
     /// On level 0 every file that may hold the key is asked, and the greatest sequence number counts. (LevelDB takes
     /// the file with the greatest number, which after its own repair may hold older data.)
@@ -25,7 +26,7 @@ impl Version {
         found: &mut Option<Hit>,
     ) -> Result<Option<WornFile>> {
         let user_key = key::user_key(target);
-        let mut search = Search { version: self, tables, read, user_key, target, first: None, asked: 0 };
+        let mut search = Search { version: self, tables, read, user_key, target, asked: 0, in_vain: None };
         search.run(found)?;
         Ok(search.worn())
     }
@@ -36,7 +37,7 @@ impl Version {
         let mut files = self.candidates(internal_key, user_key);
         let first = files.next()?;
         files.next()?;
-        wear((first.0, Arc::clone(first.1)))
+        wear(first, 1)
     }
 
     /// The files that may hold a version of `user_key` at or behind `target`, with their levels, in the order to ask them.
@@ -71,15 +72,9 @@ impl Version {
     }
 }
 
-/// Counts a stop against `file`; it is worn when its allowance has ended. Said again at each further stop: while another
-/// worn file waits for its merge, this one is forgotten.
-fn wear(file: WornFile) -> Option<WornFile> {
-    wear_out(&file.1.allowed_seeks).then_some(file)
-}
-
-/// True for who counts against an allowance that ends with that, or has ended.
-pub(crate) fn wear_out(allowance: &AtomicI64) -> bool {
-    allowance.fetch_sub(1, Ordering::Relaxed) <= 1
+/// Counts so many stops against the file, and gives it if it is worn.
+fn wear((level, file): (usize, &Arc<FileMeta>), stops: i64) -> Option<WornFile> {
+    file.allowed_seeks.spend(stops).then(|| (level, Arc::clone(file)))
 }
 
 struct Search<'a> {
@@ -88,8 +83,10 @@ struct Search<'a> {
     read: BlockRead,
     user_key: &'a [u8],
     target: &'a [u8],
-    first: Option<(usize, &'a Arc<FileMeta>)>,
+    /// How many files.
     asked: usize,
+    /// The first of them in which a block was searched in vain, how many had been asked then, and its level.
+    in_vain: Option<(usize, usize, &'a Arc<FileMeta>)>,
 }
 
 impl<'a> Search<'a> {
@@ -98,6 +95,10 @@ impl<'a> Search<'a> {
         for file in version.levels[0].iter().filter(|file| version.may_have(file, user_key)) {
             let mut here = None;
             self.ask(0, file, &mut here)?;
+            if here.is_some() && found.is_some() {
+                // One of the two would have been enough.
+                self.was_in_vain(0, file);
+            }
             let number = |hit: &Option<Hit>| hit.as_ref().map(|hit| hit.trailer);
             if number(&here) > number(found) {
                 *found = here;
@@ -115,20 +116,28 @@ impl<'a> Search<'a> {
     }
 
     fn ask(&mut self, level: usize, file: &'a Arc<FileMeta>, found: &mut Option<Hit>) -> Result<()> {
-        self.first.get_or_insert((level, file));
         self.asked += 1;
-        self.look_in(file, found)
+        if self.look_in(file, found)? == Answer::Absent {
+            self.was_in_vain(level, file);
+        }
+        Ok(())
     }
 
-    fn look_in(&self, file: &FileMeta, found: &mut Option<Hit>) -> Result<()> {
+    #[cold]
+    fn was_in_vain(&mut self, level: usize, file: &'a Arc<FileMeta>) {
+        self.in_vain.get_or_insert((self.asked, level, file));
+    }
+
+    fn look_in(&self, file: &FileMeta, found: &mut Option<Hit>) -> Result<Answer> {
         let comparator = &self.version.comparator;
         let same = |key: &[u8]| comparator.compare_user_keys(key::user_key(key), self.user_key).is_eq();
-        self.tables.read(file.table(), |table| table.get(self.target, self.read, same, found))?;
+        let answer =
+            self.tables.read(file.table(), |table| table.get(self.target, self.read, same, found))?;
         match found {
             Some(hit) if Kind::from_byte(hit.trailer as u8).is_none() => {
                 Err(self.unknown_kind(file, hit.trailer))
             }
-            _ => Ok(()),
+            _ => Ok(answer),
         }
     }
 
@@ -139,8 +148,14 @@ impl<'a> Search<'a> {
         Error::corruption("database".as_ref(), None, what)
     }
 
+    /// Counts one in so many look-ups, for as many, against the file that it searched in vain: who reads on many cores does
+    /// not write to what all of them write to. A file behind which no other was asked is in nobody's way, and on level 0
+    /// each is in the way of all others.
+    #[inline]
     fn worn(self) -> Option<WornFile> {
-        let (level, file) = self.first.filter(|_| self.asked > 1)?;
-        wear((level, Arc::clone(file)))
+        let (turn, level, file) = self.in_vain?;
+        let in_the_way = turn < self.asked || (level == 0 && self.asked > 1);
+        let counts = in_the_way && self.tables.metrics().sample(Event::InVain);
+        if counts { wear((level, file), SAMPLED) } else { None }
     }
 }

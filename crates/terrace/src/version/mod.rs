@@ -7,15 +7,15 @@
 //!
 //! A version never changes. Readers hold the one they started with; its files stay until nobody holds it.
 
+mod allowance;
 mod build;
 mod get;
 mod manifest;
 mod set;
 
+pub(crate) use allowance::Allowance;
 pub(crate) use build::Builder;
 pub(crate) use get::WornFile;
-#[cfg(feature = "loom")]
-pub(crate) use get::wear_out;
 pub(crate) use manifest::{Manifest, set_current};
 pub(crate) use set::{MAX_FILE_NUMBER, MAX_STRAY_NUMBER, Recovered, VersionSet, is_guarded, read_current};
 
@@ -29,7 +29,7 @@ use terrace_format::order::{Heads, Order};
 
 use crate::error::Result;
 use crate::iter::{ConcatIter, Runs, Source};
-use crate::sync::{Arc, AtomicI64};
+use crate::sync::Arc;
 use crate::tables::{BlockRead, NewTable, TableCache, TableIter, TableRef, TableSlot, Tally};
 
 /// A table file of a version.
@@ -38,24 +38,24 @@ pub(crate) struct FileMeta {
     pub(crate) size: u64,
     pub(crate) smallest: InternalKey,
     pub(crate) largest: InternalKey,
-    /// Look-ups that may still pass through this file in vain before it is worth merging it away.
-    pub(crate) allowed_seeks: AtomicI64,
+    /// Of look-ups that pass through this file in vain.
+    pub(crate) allowed_seeks: Allowance,
     pub(crate) slot: Arc<TableSlot>,
 }
 
-/// A merge of a megabyte costs about as much as 64 seeks (25 MB of reading and writing against 10 ms each); half of
-/// that, to be careful: one seek for every 16 KiB.
-const BYTES_PER_SEEK: u64 = 16 << 10;
-
 impl FileMeta {
+    /// LevelDB's: a merge of a megabyte costs as much as 25 seeks (25 MB of reading and writing against 10 ms each); to be
+    /// careful, one seek for every 16 KiB.
+    pub(crate) const BYTES_PER_SEEK: u64 = 16 << 10;
+
     pub(crate) fn new(file: NewFile) -> Arc<FileMeta> {
-        let seeks = (file.size / BYTES_PER_SEEK).max(100) as i64;
+        let seeks = (file.size / Self::BYTES_PER_SEEK).max(100) as i64;
         Arc::new(FileMeta {
             number: file.number,
             size: file.size,
             smallest: file.smallest,
             largest: file.largest,
-            allowed_seeks: AtomicI64::new(seeks),
+            allowed_seeks: Allowance::new(seeks),
             slot: Arc::default(),
         })
     }

@@ -7,7 +7,9 @@
 //!   erase       a range of keys goes, whole tables at once, and nothing comes back
 //!   space       what is deleted gives its space back by itself
 //!   upkeep      what a long life asks for: small manifests, space that comes back, shared caches
+//!   memory      what a database holds in memory stays within its budget
 //!   waits       what writers waited for is counted and told
+//!   wishes      look-ups in vain have tables merged, for what that is worth, and come to an end
 //!   look_ups    every way to look a key up gives what was put
 //!   tolerance   files that no LevelDB writes are read as stock LevelDB reads them
 //!   repair      a database that lost a file, or the end of one, holds what it held
@@ -23,6 +25,7 @@ mod erase;
 mod faults_of_leveldb;
 mod files;
 mod look_ups;
+mod memory;
 mod mended;
 mod opening;
 mod process;
@@ -35,3 +38,4 @@ mod threads;
 mod tolerance;
 mod upkeep;
 mod waits;
+mod wishes;

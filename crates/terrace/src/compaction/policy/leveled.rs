@@ -36,13 +36,7 @@ pub(crate) fn pick(set: &VersionSet, worn: Option<&WornFile>, limits: &Limits) -
     let version = &set.version;
     let (level, score) = fullest(version);
     if score < 1.0 {
-        let (level, file) = worn?;
-        let present = version.levels[*level].iter().any(|f| f.number == file.number);
-        if !present || *level + 1 >= LEVELS {
-            return None;
-        }
-        let inputs = start(version, *level, file);
-        return Some(complete(version, Reason::Seeks, *level, *level + 1, inputs, limits));
+        return wished(version, worn?, limits);
     }
     let shape = Shape::of(version);
     if level == 0 && shape.is_too_shallow() {
@@ -56,6 +50,17 @@ pub(crate) fn pick(set: &VersionSet, worn: Option<&WornFile>, limits: &Limits) -
     };
     let output = if level == 0 { shape.base() } else { level + 1 };
     Some(complete(version, Reason::Size, level, output, start(version, level, file), limits))
+}
+
+/// The merge of a file that look-ups wore out, if it is still there and has somewhere to go: level 0 goes to its base, as it
+/// does when it is full.
+pub(crate) fn wished(version: &Version, (level, file): &WornFile, limits: &Limits) -> Option<Job> {
+    let present = version.levels[*level].iter().any(|f| f.number == file.number);
+    if !present || *level + 1 >= LEVELS {
+        return None;
+    }
+    let output = if *level == 0 { Shape::of(version).base() } else { *level + 1 };
+    Some(complete(version, Reason::Seeks, *level, output, start(version, *level, file), limits))
 }
 
 /// The file of level 0 behind its compact pointer. The level stands newest first; any start does, and the oldest is the
@@ -324,6 +329,22 @@ pub(super) mod tests {
         let set = set("1 1 1 a@1 c@1\n 2 2 1 b@0 d@0");
         let worn = (1, Arc::clone(&set.version.levels[1][0]));
         assert_eq!(text(pick(&set, Some(&worn), &LIMITS)), "1 to 2: 1 + 2, above ");
+    }
+
+    #[test]
+    fn a_worn_file_of_level_0_goes_to_the_base() {
+        let set = set("0 1 1 a@9 c@9\n 0 2 1 b@8 d@8\n 3 3 9 a@0 x@0\n 4 4 40 a@0 x@0");
+        let worn = (0, Arc::clone(&set.version.levels[0][0]));
+        assert_eq!(text(pick(&set, Some(&worn), &LIMITS)), "0 to 3: 2 1 +  +  + 3, above 4");
+    }
+
+    #[test]
+    fn a_file_that_is_gone_is_not_worn() {
+        let worn = (1, Arc::clone(&set("1 1 1 a@1 c@1").version.levels[1][0]));
+        assert_eq!(text(pick(&set("1 2 1 a@1 c@1\n 2 3 1 a@0 c@0"), Some(&worn), &LIMITS)), "nothing");
+        let set = set("6 1 1 a@1 c@1");
+        let worn = (6, Arc::clone(&set.version.levels[6][0]));
+        assert_eq!(text(pick(&set, Some(&worn), &LIMITS)), "nothing");
     }
 
     #[test]

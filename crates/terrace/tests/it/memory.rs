@@ -1,0 +1,131 @@
+//! What a database holds in memory stays within the budget that it was given.
+
+use std::collections::BTreeMap;
+
+use terrace::{BlockCache, Db, Env, Options, WriteBatch, compress};
+use terrace_env::Deterministic;
+
+const KEYS: u32 = 150_000;
+const MB: u64 = 1 << 20;
+
+/// In memory, with jobs that run when they are told to or waited for, and small blocks: their indexes take much.
+fn options(budget: Option<usize>) -> Options {
+    Options {
+        create_if_missing: true,
+        env: Env { scheduler: Deterministic::new(1), ..Env::memory() },
+        memory_budget: budget,
+        compression: &compress::NONE,
+        block_size: 1 << 10,
+        max_file_size: Some(1 << 20),
+        ..Options::default()
+    }
+}
+
+fn key(n: u32) -> Vec<u8> {
+    format!("{n:016}").into_bytes()
+}
+
+/// All of them, in an order that has nothing to do with theirs.
+fn scattered() -> impl Iterator<Item = u32> {
+    (0..KEYS).map(|n| (u64::from(n) * 2_654_435_761 % u64::from(KEYS)) as u32)
+}
+
+fn memory(db: &Db) -> u64 {
+    db.property("terrace.memory").unwrap().parse().unwrap()
+}
+
+/// What each part holds, and its limit.
+fn parts(db: &Db) -> BTreeMap<String, (u64, Option<u64>)> {
+    let text = db.property("terrace.stats").unwrap();
+    let rows = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let part = |words: Vec<&str>| {
+        let most = words.get(5).map(|most| most.parse().unwrap());
+        (words[1].to_owned(), (words[2].parse().unwrap(), most))
+    };
+    rows.filter(|words| words[0] == "memory").map(part).collect()
+}
+
+/// Puts and looks up everything, and says how much memory that took at most.
+fn fill_and_read(db: &Db) -> u64 {
+    let mut most = 0;
+    let mut look = |n: u32| {
+        if n.is_multiple_of(500) {
+            most = most.max(memory(db));
+        }
+    };
+    for (turn, n) in scattered().enumerate() {
+        db.put(&key(n), &[n as u8; 100]).unwrap();
+        look(turn as u32);
+    }
+    db.compact_range(None, None).unwrap();
+    // Every sixth: who reads them in no order opens a table for each.
+    for (turn, n) in (0..KEYS).step_by(6).chain(scattered().take(2_000)).enumerate() {
+        assert_eq!(db.get(&key(n)).unwrap(), Some(vec![n as u8; 100]));
+        look(turn as u32);
+    }
+    most
+}
+
+#[test]
+fn many_tables_stay_within_a_small_budget() {
+    let budget = 2 * MB;
+    let db = Db::open("db", &options(Some(budget as usize))).unwrap();
+    let most = fill_and_read(&db);
+    assert!(most <= budget, "{most} of {budget} bytes");
+    assert!(db.levels().iter().map(|level| level.files.len()).sum::<usize>() > 10);
+
+    let db = Db::open("db", &options(None)).unwrap();
+    let unbounded = fill_and_read(&db);
+    assert!(unbounded > 3 * budget, "{unbounded} bytes without a budget: it says nothing");
+}
+
+#[test]
+fn a_part_that_grows_leaves_less_to_the_others() {
+    let db = Db::open("db", &options(Some(8 << 20))).unwrap();
+    fill_and_read(&db);
+    let parts = parts(&db);
+    let (tables, (cache, room)) = (parts["tables"].0, parts["cache"]);
+    assert!(tables > MB && tables <= parts["tables"].1.unwrap(), "{parts:?}");
+    assert_eq!(room, Some(4 * MB - tables), "{parts:?}");
+    assert!(cache > MB && cache + tables <= 4 * MB, "{parts:?}");
+    let all: u64 = ["memtables", "kept", "cache", "tables"].iter().map(|part| parts[*part].0).sum();
+    assert_eq!((parts["all"].0, memory(&db)), (all, all));
+}
+
+#[test]
+fn a_table_that_goes_gives_its_memory_back() {
+    let db = Db::open("db", &options(Some(16 << 20))).unwrap();
+    fill_and_read(&db);
+    assert!(parts(&db)["tables"].0 > MB);
+    db.delete_range(None, None).unwrap();
+    let parts = parts(&db);
+    assert_eq!((parts["tables"].0, parts["cache"]), (0, (0, Some(8 * MB))), "{parts:?}");
+}
+
+#[test]
+fn a_cache_of_many_keeps_its_room() {
+    let cache = BlockCache::new(4 << 20);
+    let shared = Options { block_cache: Some(cache.clone()), ..options(Some(8 << 20)) };
+    let db = Db::open("db", &shared).unwrap();
+    fill_and_read(&db);
+    let parts = parts(&db);
+    assert_eq!(parts["cache"].1, Some(4 * MB), "{parts:?}");
+    assert!(cache.usage() > 3 << 20 && parts["tables"].0 <= parts["tables"].1.unwrap(), "{parts:?}");
+}
+
+/// Memory for large values is taken for each of them; that of small ones is kept for the next memtable.
+#[test]
+fn values_of_any_size() {
+    let budget = 24 * MB;
+    let db = Db::open("db", &options(Some(budget as usize))).unwrap();
+    let mut most = 0;
+    for round in 0..600u32 {
+        let mut batch = WriteBatch::new();
+        let (count, size) = if round / 100 % 2 == 0 { (400, 100) } else { (1, 300_000) };
+        (0..count).for_each(|n| batch.put(&key(round * 400 + n), &vec![7; size]));
+        db.write(&batch).unwrap();
+        most = most.max(memory(&db));
+    }
+    assert!(most <= budget, "{most} of {budget} bytes");
+    assert!(most > budget / 8, "{most} bytes: it says nothing");
+}

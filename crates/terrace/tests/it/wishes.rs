@@ -1,0 +1,101 @@
+//! Look-ups that search blocks in vain have tables merged, for what that is worth to them; in the end there is nothing to merge.
+
+use std::sync::Arc;
+
+use terrace::{Bloom, Db, Env, Options, compress};
+use terrace_env::Deterministic;
+
+const KEYS: u32 = 200_000;
+
+/// A large run, and above it two small tables on level 0 that span it.
+struct Trial {
+    background: Arc<Deterministic>,
+    env: Env,
+    db: Db,
+    looks: u32,
+}
+
+impl Trial {
+    fn new(filter_bits: usize) -> Trial {
+        let background = Deterministic::new(1);
+        let env = Env { scheduler: Arc::clone(&background) as _, ..Env::memory() };
+        let options = Options {
+            create_if_missing: true,
+            env: env.clone(),
+            compression: &compress::NONE,
+            max_file_size: Some(64 << 20),
+            filter_policy: Some(Arc::new(Bloom::new(filter_bits))),
+            ..Options::default()
+        };
+        let db = Db::open("db", &options).unwrap();
+        (0..KEYS).for_each(|n| db.put(&key(n), &[7; 200]).unwrap());
+        db.compact_range(None, None).unwrap();
+        for part in 0..2 {
+            (0..KEYS).skip(part).step_by(1_000).for_each(|n| db.put(&key(n), b"new").unwrap());
+            db.put(&key(KEYS), b"").unwrap();
+            db.flush().unwrap();
+        }
+        background.run_until_idle();
+        let trial = Trial { background, env, db, looks: 0 };
+        assert_eq!((trial.runs(), trial.merges()), (3, 0));
+        trial
+    }
+
+    /// How many tables there are at most to look one key up in.
+    fn runs(&self) -> usize {
+        let levels = self.db.levels();
+        let sorted = levels[1..].iter().filter(|level| !level.files.is_empty()).count();
+        levels[0].files.len() + sorted
+    }
+
+    /// How many merges reads asked for.
+    fn merges(&self) -> usize {
+        self.log().lines().filter(|line| line.contains("Merged: ") && line.contains("reason=Seeks")).count()
+    }
+
+    fn log(&self) -> String {
+        let mut log = vec![0; self.env.fs.len("db/LOG".as_ref()).unwrap() as usize];
+        self.env.fs.open_sequential("db/LOG".as_ref()).unwrap().read(&mut log).unwrap();
+        String::from_utf8(log).unwrap()
+    }
+
+    /// Looks keys up, here and there, of which no table of level 0 has any.
+    fn look_up(&mut self, count: u32) {
+        for _ in 0..count {
+            self.looks += 1;
+            let n = self.looks.wrapping_mul(2_654_435_761) % KEYS / 1_000 * 1_000 + 500;
+            assert_eq!(self.db.get(&key(n)).unwrap(), Some(vec![7; 200]));
+            self.background.run_until_idle();
+        }
+    }
+}
+
+fn key(n: u32) -> Vec<u8> {
+    format!("{n:016}").into_bytes()
+}
+
+#[test]
+fn tables_in_the_way_are_merged_once_and_for_all() {
+    let mut trial = Trial::new(0);
+    trial.look_up(2_000);
+    assert_eq!((trial.runs(), trial.merges()), (1, 2), "first with each other, then with the large run");
+    trial.look_up(20_000);
+    assert_eq!(trial.merges(), 2, "a settled database is left alone");
+}
+
+#[test]
+fn what_costs_much_needs_many() {
+    let mut trial = Trial::new(0);
+    // The two small ones a hundred, as in LevelDB; what comes of them is above forty megabytes, and each look-up is worth 192 KiB.
+    trial.look_up(270);
+    assert_eq!((trial.runs(), trial.merges()), (2, 1));
+    trial.look_up(500);
+    assert_eq!((trial.runs(), trial.merges()), (1, 2));
+}
+
+#[test]
+fn what_filters_spare_wears_nothing_out() {
+    let mut trial = Trial::new(10);
+    trial.look_up(3_000);
+    assert_eq!((trial.runs(), trial.merges()), (3, 0));
+}
