@@ -240,6 +240,14 @@ impl TableBlocks {
         }
     }
 
+    /// Has the counts of the block of index entry `at` fetched, if it is there, for who is going to share it.
+    #[inline]
+    pub(crate) fn fetch_counts(&self, at: usize) {
+        if let TableBlocks::Here(places) = self {
+            places.fetch_counts(at);
+        }
+    }
+
     /// Has the beginning of the block of index entry `at` fetched, which will be looked at soon, if it is there.
     pub(crate) fn fetch_start(&self, at: usize) {
         if let TableBlocks::Here(places) = self {

@@ -75,6 +75,12 @@ impl<V: Kept> Hint<V> {
         self.start.store(value.start().cast_mut(), Ordering::Relaxed);
     }
 
+    /// Has the counts of the value fetched, which stand in the line before it.
+    #[inline]
+    fn fetch_counts(&self) {
+        fetch_ahead(self.value.load(Ordering::Relaxed).cast::<u8>().wrapping_sub(1), 1);
+    }
+
     /// Has the value fetched, and of the memory that it has elsewhere what is from `offset` on, up to [`FETCHED`].
     #[inline]
     fn fetch(&self, offset: usize) {
@@ -203,6 +209,14 @@ impl<V: Kept> Places<V> {
     pub(crate) fn fetch(&self, at: usize) {
         if let Some(place) = self.places.get(at) {
             fetch_ahead(place, NEAR * size_of::<Place<V>>());
+        }
+    }
+
+    /// Has the counts of the value in place `at` fetched, for who is going to share it.
+    #[inline]
+    pub(crate) fn fetch_counts(&self, at: usize) {
+        if let Some(place) = self.places.get(at) {
+            place.hint.fetch_counts();
         }
     }
 

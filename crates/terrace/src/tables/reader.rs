@@ -17,7 +17,7 @@ use terrace_format::comparator::bytewise;
 use terrace_format::filter::FilterPolicy;
 use terrace_format::filter_block::{FilterBlock, Question};
 use terrace_format::key;
-use terrace_format::order::Order;
+use terrace_format::order::{Near, Order};
 use terrace_format::table::{BlockHandle, Counts, FOOTER_SIZE, Footer, TRAILER_SIZE, read_block_into};
 use terrace_format::{Flaw, FlawKind};
 
@@ -171,11 +171,7 @@ impl Table {
         let filter = self.filter.as_ref().filter(|_| self.filter_is_whole);
         let question = filter.and_then(|filter| filter.question(target));
         question.into_iter().flat_map(Question::bytes).for_each(|byte| fetch_ahead(byte, 1));
-        let near = self.index.near(target);
-        if let Some(near) = &near {
-            self.index.fetch(near);
-            self.blocks.fetch_places(near.range().start);
-        }
+        let near = self.near(target);
         let denied = match question {
             Some(question) => self.count_if_denied(!question.may_match()),
             None => self.filter_is_whole && self.denies(0, target),
@@ -198,6 +194,15 @@ impl Table {
             self.context.metrics.count(Event::FilterFalsePositive);
         }
         Ok(Answer::Absent)
+    }
+
+    /// About where `target` is. What tells where exactly, and where the block is then, is on its way.
+    #[inline]
+    fn near(&self, target: &[u8]) -> Option<Near> {
+        let near = self.index.near(target)?;
+        self.index.fetch(&near);
+        self.blocks.fetch_places(near.range().start);
+        Some(near)
     }
 
     /// True if the filter is sure that the key of `target` is not in the block at `offset`.
@@ -314,6 +319,7 @@ impl Table {
 
     /// Block `at`, and whether it was at hand.
     fn find_block(&self, at: usize, read: BlockRead) -> Result<(BlockRef, bool)> {
+        self.blocks.fetch_counts(at);
         if let Some(block) = self.blocks.get(at, || self.offset(at))? {
             self.count(Event::BlockHit, read);
             return Ok((block, true));
@@ -529,7 +535,8 @@ impl InternalIterator for TableIter {
     }
 
     fn seek(&mut self, target: &[u8]) {
-        let at = self.table.index.find(target);
+        let near = self.table.near(target);
+        let at = self.table.index.find_near(target, near.as_ref());
         if self.inside && at == self.at {
             self.block.iter_mut().for_each(|block| block.seek(target));
         } else {
