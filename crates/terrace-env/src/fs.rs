@@ -142,6 +142,12 @@ pub trait RandomAccessFile: Debug + Send + Sync {
     fn mapped(&self) -> Option<&[u8]> {
         None
     }
+
+    /// Says that `len` bytes from `offset` on will be read soon, so that the system may begin to. A hint: by default it does
+    /// nothing. (That a file is read from front to back the system sees by itself.)
+    fn will_read(&self, offset: u64, len: u64) {
+        let _ = (offset, len);
+    }
 }
 
 /// A file written from front to back. One user at a time.

@@ -1,18 +1,21 @@
 //! How many files the process may keep mapped or open for random access.
 //!
 //! ```text
-//!   1,000 mappings (none where addresses have 32 bits)
+//!   1,000 mappings (none where addresses have 32 bits), of half of the memory in all
 //!   then descriptors, a fifth of what the system allows the process
 //!   then neither: the file is opened for each read
 //! ```
 //!
-//! These are LevelDB's limits. They leave descriptors to the program around us, and keep a database of any size
-//! readable under any limit.
+//! The numbers are LevelDB's. They leave descriptors to the program around us, and keep a database of any size readable under
+//! any limit. The bytes are not: where a mapping is read, the system reads ahead around it, up to megabytes. That is right
+//! for what will lie in memory as a whole soon, and for more than that each look-up would push out what the next one needs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use rustix::process::{Resource, getrlimit};
+
+use super::memory;
 
 const MAPS_MAX: usize = if cfg!(target_pointer_width = "64") { 1000 } else { 0 };
 
@@ -20,19 +23,29 @@ const MAPS_MAX: usize = if cfg!(target_pointer_width = "64") { 1000 } else { 0 }
 #[derive(Debug)]
 pub(super) struct Budgets {
     pub(super) maps: Arc<Budget>,
+    pub(super) mapped_bytes: Arc<Budget>,
     pub(super) descriptors: Arc<Budget>,
 }
 
 impl Budgets {
-    pub(super) fn new(maps: usize, descriptors: usize) -> Budgets {
-        Budgets { maps: Budget::new(maps), descriptors: Budget::new(descriptors) }
+    pub(super) fn new(maps: usize, mapped_bytes: usize, descriptors: usize) -> Budgets {
+        Budgets {
+            maps: Budget::new(maps),
+            mapped_bytes: Budget::new(mapped_bytes),
+            descriptors: Budget::new(descriptors),
+        }
     }
 
     /// The budget that everything in the process shares. The limit is read once.
     pub(super) fn of_process() -> Arc<Budgets> {
         static PROCESS: OnceLock<Arc<Budgets>> = OnceLock::new();
-        Arc::clone(PROCESS.get_or_init(|| Arc::new(Budgets::new(MAPS_MAX, descriptors_max()))))
+        let all = || Budgets::new(MAPS_MAX, mapped_bytes_max(), descriptors_max());
+        Arc::clone(PROCESS.get_or_init(|| Arc::new(all())))
     }
+}
+
+fn mapped_bytes_max() -> usize {
+    usize::try_from(memory::limit() / 2).unwrap_or(usize::MAX)
 }
 
 fn descriptors_max() -> usize {
@@ -53,21 +66,27 @@ impl Budget {
 
     /// One permit, if any is left.
     pub(super) fn take(self: &Arc<Budget>) -> Option<Permit> {
+        self.take_some(1)
+    }
+
+    /// So many permits as one, if they are left.
+    pub(super) fn take_some(self: &Arc<Budget>, count: usize) -> Option<Permit> {
         // Relaxed: the count guards a number of things, not their contents.
-        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).ok()?;
-        Some(Permit { of: Arc::clone(self) })
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(count)).ok()?;
+        Some(Permit { of: Arc::clone(self), count })
     }
 }
 
-/// The right to keep one file mapped or open, until it is dropped.
+/// The right to keep a file mapped or open, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Permit {
     of: Arc<Budget>,
+    count: usize,
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.of.left.fetch_add(1, Ordering::Relaxed);
+        self.of.left.fetch_add(self.count, Ordering::Relaxed);
     }
 }
 
@@ -84,6 +103,11 @@ mod tests {
         drop(first);
         assert!(budget.take().is_some());
         assert!(Budget::new(0).take().is_none());
+        let bytes = Budget::new(10);
+        let most = bytes.take_some(7);
+        assert!(most.is_some() && bytes.take_some(4).is_none() && bytes.take_some(3).is_some());
+        drop(most);
+        assert!(bytes.take_some(10).is_some());
     }
 
     #[test]

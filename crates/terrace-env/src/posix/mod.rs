@@ -18,6 +18,7 @@ mod budget;
 mod files;
 mod lock;
 mod mapped_log;
+mod memory;
 mod random;
 
 use std::ffi::OsString;
@@ -40,15 +41,16 @@ pub struct PosixFs {
 }
 
 impl PosixFs {
-    /// The file system; all values made by this function share the process's budget of mappings and descriptors.
+    /// The file system; all values made by this function share the process's budget of mappings and descriptors: 1,000 mapped
+    /// files, of half of the machine's memory in all, or of that of the process's control group.
     pub fn new() -> PosixFs {
         PosixFs { budgets: Budgets::of_process() }
     }
 
-    /// The file system with a budget of its own: at most so many mapped files and so many open descriptors for
-    /// random access. Files beyond both are opened for each read.
-    pub fn with_budget(maps: usize, descriptors: usize) -> PosixFs {
-        PosixFs { budgets: Arc::new(Budgets::new(maps, descriptors)) }
+    /// The file system with a budget of its own: at most so many mapped files, of so many bytes in all, and so many open
+    /// descriptors for random access. Files beyond both are opened for each read.
+    pub fn with_budget(maps: usize, mapped_bytes: usize, descriptors: usize) -> PosixFs {
+        PosixFs { budgets: Arc::new(Budgets::new(maps, mapped_bytes, descriptors)) }
     }
 }
 

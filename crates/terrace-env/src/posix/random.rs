@@ -7,10 +7,12 @@
 #![allow(unsafe_code)] // a mapping of a file
 
 use std::fs::File;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use memmap2::Mmap;
+use rustix::fs::Advice;
 
 use super::budget::{Budgets, Permit};
 use super::files::read_fully;
@@ -26,10 +28,11 @@ pub(super) fn choose(
 ) -> Result<Arc<dyn RandomAccessFile>> {
     let len = file.metadata().map_err(|e| FileError::new("stat", path, e))?.len();
     if access == Access::Map
-        && let Some(permit) = budgets.maps.take()
+        && let Some(one) = budgets.maps.take()
+        && let Some(bytes) = budgets.mapped_bytes.take_some(usize::try_from(len).unwrap_or(usize::MAX))
         && let Some(map) = map(&file)
     {
-        return Ok(Arc::new(Mapped { map, _permit: permit }));
+        return Ok(Arc::new(Mapped { map, _permits: [one, bytes] }));
     }
     let path = path.to_path_buf();
     if let Some(permit) = budgets.descriptors.take() {
@@ -50,7 +53,7 @@ fn map(file: &File) -> Option<Mmap> {
 #[derive(Debug)]
 struct Mapped {
     map: Mmap,
-    _permit: Permit,
+    _permits: [Permit; 2],
 }
 
 impl RandomAccessFile for Mapped {
@@ -87,6 +90,10 @@ impl RandomAccessFile for Opened {
 
     fn len(&self) -> u64 {
         self.len
+    }
+
+    fn will_read(&self, offset: u64, len: u64) {
+        let _ = rustix::fs::fadvise(&self.file, offset, NonZeroU64::new(len), Advice::WillNeed);
     }
 }
 

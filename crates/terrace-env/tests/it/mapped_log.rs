@@ -121,7 +121,7 @@ fn every_alignment_of_the_last_four_bytes() {
 #[test]
 fn more_files_than_the_budget() {
     let dir = tempfile::tempdir().unwrap();
-    let fs = PosixFs::with_budget(1, 2);
+    let fs = PosixFs::with_budget(1, 10, 2);
     let open = |name: &str| -> Arc<dyn RandomAccessFile> {
         let path = dir.path().join(name);
         std::fs::write(&path, name).unwrap();
@@ -139,8 +139,25 @@ fn more_files_than_the_budget() {
     files.drain(..2);
     files.extend(["f", "g", "h"].map(open));
     assert_eq!(forms(&files), "c:Opened d:PerRead e:PerRead f:Mapped g:Opened h:PerRead");
-    let plain = PosixFs::with_budget(1, 1).open_random(&dir.path().join("a"), Access::Read).unwrap();
+    let plain = PosixFs::with_budget(1, 10, 1).open_random(&dir.path().join("a"), Access::Read).unwrap();
     assert_eq!(form(&plain), "a:Opened");
+}
+
+/// Where a mapping is read the system reads ahead around it: of more than lies in memory, each look-up cost megabytes.
+#[test]
+fn more_bytes_than_may_be_mapped() {
+    let dir = tempfile::tempdir().unwrap();
+    let fs = PosixFs::with_budget(10, 10, 10);
+    let open = |name: &str, bytes: &[u8]| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        fs.open_random(&path, Access::Map).unwrap()
+    };
+    let (six, five) = (open("six", b"123456"), open("five", b"12345"));
+    assert!(six.mapped().is_some() && five.mapped().is_none());
+    assert!(open("four", b"1234").mapped().is_some());
+    drop(six);
+    assert!(open("five again", b"12345").mapped().is_some());
 }
 
 #[test]

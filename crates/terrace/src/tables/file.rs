@@ -140,3 +140,70 @@ impl fmt::Debug for TableCursor {
         write!(f, "TableCursor(valid: {})", self.valid())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+
+    use terrace_env::Result as FileResult;
+    use terrace_format::table::{TableBuilder, TableOptions};
+
+    use super::*;
+    use crate::sync::Mutex;
+
+    /// A file that remembers what it was told to be read soon.
+    #[derive(Debug, Default)]
+    struct Told {
+        bytes: Vec<u8>,
+        soon: Mutex<Vec<Range<u64>>>,
+    }
+
+    impl RandomAccessFile for Told {
+        fn read_at(&self, offset: u64, buf: &mut [u8]) -> FileResult<usize> {
+            let rest = self.bytes.get(offset as usize..).unwrap_or_default();
+            let len = rest.len().min(buf.len());
+            buf[..len].copy_from_slice(&rest[..len]);
+            Ok(len)
+        }
+
+        fn len(&self) -> u64 {
+            self.bytes.len() as u64
+        }
+
+        fn will_read(&self, offset: u64, len: u64) {
+            self.soon.lock().push(offset..offset + len);
+        }
+    }
+
+    #[test]
+    fn a_walk_back_asks_for_what_comes_in_large_pieces() {
+        let options = Options { compression: &terrace_format::compress::NONE, ..Options::default() };
+        let mut table = TableBuilder::new(TableOptions::from(&options), Vec::new());
+        for n in 0..20_000u32 {
+            table.add(&n.to_be_bytes(), &[n as u8; 60]).unwrap();
+        }
+        table.finish().unwrap();
+        let file = Arc::new(Told { bytes: table.into_inner(), ..Told::default() });
+        let table = TableFile::open(Arc::clone(&file) as _, Path::new("t"), &options).unwrap();
+        let mut cursor = table.cursor(true);
+        cursor.seek_to_first();
+        while cursor.valid() {
+            cursor.next();
+        }
+        cursor.seek_to_last();
+        cursor.prev();
+        assert!(file.soon.lock().is_empty(), "the system sees a walk ahead, and one step is no walk");
+        let mut steps = 1;
+        while cursor.valid() {
+            steps += 1;
+            cursor.prev();
+        }
+        assert_eq!(steps, 20_000);
+        let soon = file.soon.lock();
+        assert!((2..=file.len() as usize / (128 << 10) + 1).contains(&soon.len()), "{soon:?}");
+        assert!(soon.windows(2).all(|pair| pair[1].start < pair[0].start), "{soon:?}");
+        assert_eq!(soon.last().map(|last| last.start), Some(0));
+        let gaps = soon.windows(2).filter(|pair| pair[1].end + (8 << 10) < pair[0].start).count();
+        assert_eq!(gaps, 0, "{soon:?}");
+    }
+}

@@ -280,7 +280,17 @@ impl Table {
 
     /// A walk over the table.
     pub(crate) fn iter(self: &Arc<Self>, read: BlockRead) -> TableIter {
-        TableIter { table: Arc::clone(self), read, at: 0, block: None, inside: false, damage: None }
+        TableIter {
+            table: Arc::clone(self),
+            read,
+            at: 0,
+            block: None,
+            inside: false,
+            missed: false,
+            walks_back: false,
+            asked_from: u64::MAX,
+            damage: None,
+        }
     }
 
     /// About where in the file the data of `key` begins, in bytes.
@@ -424,6 +434,9 @@ fn short(path: &Path, at: u64, have: usize, need: usize) -> Error {
 /// goes.
 const FETCHED: usize = 512;
 
+/// A walk back asks the system for so many bytes at once, which does not see by itself where it goes.
+const BACK: u64 = 256 << 10;
+
 /// A walk over one table.
 pub(crate) struct TableIter {
     table: Arc<Table>,
@@ -434,6 +447,12 @@ pub(crate) struct TableIter {
     block: Option<BlockIter>,
     /// `block` is in block `at`.
     inside: bool,
+    /// The block was not at hand.
+    missed: bool,
+    /// It came into that block from the one behind it.
+    walks_back: bool,
+    /// Where that begins in the file which a walk back has asked for; the greatest number if it has not.
+    asked_from: u64,
     damage: Option<Error>,
 }
 
@@ -469,6 +488,7 @@ impl TableIter {
         let table = &self.table;
         match find(table, at, self.read) {
             Ok(block) => {
+                self.missed = matches!(block, BlockRef::Shared(_));
                 let block = block.into_shared();
                 let entries = match &mut self.block {
                     Some(entries) => {
@@ -502,6 +522,7 @@ impl TableIter {
 
     /// Moves on to the following blocks until there is an entry.
     fn skip_forward(&mut self) {
+        self.walks_back = false;
         while !self.valid() && self.at < self.table.index.len() {
             self.enter(self.at + 1, BlockIter::seek_to_first);
             self.table.blocks.fetch_start(self.at + 1);
@@ -510,8 +531,24 @@ impl TableIter {
 
     fn skip_backward(&mut self) {
         while !self.valid() && self.at > 0 {
+            let missed = self.missed && std::mem::replace(&mut self.walks_back, true);
             self.enter(self.at - 1, BlockIter::seek_to_last);
-            self.table.blocks.fetch_end(self.at.wrapping_sub(1));
+            match self.at.checked_sub(1) {
+                Some(before) if missed && self.missed => self.ask_for(before),
+                Some(before) => self.table.blocks.fetch_end(before),
+                None => {}
+            }
+        }
+    }
+
+    /// Has the system read block `at` and some before it, unless it was asked for them.
+    fn ask_for(&mut self, at: usize) {
+        let Ok(handle) = self.table.index.handle(at, &self.table.path) else { return };
+        let asked = self.asked_from..self.asked_from.saturating_add(BACK);
+        if !asked.contains(&handle.offset) {
+            let end = handle.offset.saturating_add(handle.size);
+            self.asked_from = end.saturating_sub(BACK);
+            self.table.file.will_read(self.asked_from, end - self.asked_from);
         }
     }
 }
@@ -529,6 +566,7 @@ impl InternalIterator for TableIter {
 
     fn seek_to_last(&mut self) {
         let count = self.table.index.len();
+        self.walks_back = false;
         // Behind a broken index there may be more.
         self.enter(count, |_| ());
         self.skip_backward();
