@@ -32,6 +32,9 @@ pub struct BlockCache {
     capacity: usize,
 }
 
+/// What keeps a block here takes so many bytes: itself, its counts, its entry in a queue, and what the allocator adds.
+const AROUND: usize = size_of::<Block>() + 64;
+
 enum Blocks {
     Here(Arc<Store<Block>>),
     Elsewhere(Arc<dyn BlockStore>),
@@ -74,7 +77,7 @@ impl BlockCache {
     /// let rivers = Options { block_cache: Some(cache), ..Options::default() }; // shares it
     /// ```
     pub fn new(capacity: usize) -> Arc<BlockCache> {
-        let blocks = Blocks::Here(Store::new(capacity, Block::size));
+        let blocks = Blocks::Here(Store::new(capacity, |block| block.size() + AROUND));
         Arc::new(BlockCache { blocks, capacity })
     }
 
