@@ -141,8 +141,6 @@ impl TableCache {
             }
         }
         file.slot.table.store(Some(Arc::clone(&table)));
-        // What is in use is not what has to go for it.
-        file.slot.used.store(true, Ordering::Relaxed);
         self.admit(file.slot);
         Ok(table)
     }
@@ -170,11 +168,9 @@ impl TableCache {
 
     fn admit(&self, slot: &Arc<TableSlot>) {
         let mut clock = self.clock.lock();
-        clock.push_back(Arc::downgrade(slot));
         // Twice round at most: the first round clears every mark.
         for _ in 0..2 * clock.len() {
-            let fits = clock.len() <= self.limit && !self.context.memory.is_over();
-            if fits || clock.len() <= 1 {
+            if clock.len() < self.limit && !self.context.memory.is_over() {
                 break;
             }
             let Some(hand) = clock.pop_front() else { break };
@@ -185,5 +181,7 @@ impl TableCache {
                 slot.table.store(None);
             }
         }
+        // It is not what has to go for itself.
+        clock.push_back(Arc::downgrade(slot));
     }
 }
