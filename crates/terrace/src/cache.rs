@@ -32,6 +32,9 @@ pub struct BlockCache {
     capacity: usize,
 }
 
+/// What keeps a block here takes so many bytes: itself, its counts, its entry in a queue, and what the allocator adds.
+const AROUND: usize = size_of::<Block>() + 64;
+
 enum Blocks {
     Here(Arc<Store<Block>>),
     Elsewhere(Arc<dyn BlockStore>),
@@ -39,7 +42,7 @@ enum Blocks {
 
 impl Kept for Block {
     fn weight(&self) -> usize {
-        self.size()
+        self.size() + AROUND
     }
 
     fn start(&self) -> *const u8 {

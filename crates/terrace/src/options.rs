@@ -53,8 +53,8 @@ pub struct Options {
     ///
     /// *Counted* are memtables with their filters, memory kept for the next ones, cached blocks, and what every open table
     /// holds: its index, its filter, its places in the cache (about 100 bytes a block, and with the usual filter 1.25 a
-    /// key). An eighth is left for what flushes, merges and iterators hold while they are at work. Three eighths, up to 105 MiB,
-    /// are for memtables; the rest is for blocks and open tables. The more tables hold, the less is left for blocks; where they
+    /// key). An eighth is left for what flushes, merges and iterators hold while they are at work; as a merge may take ten to
+    /// twenty MiB, less than 64 MiB does not hold while one runs. Three eighths, up to 105 MiB, are for memtables; the rest is for blocks and open tables. The more tables hold, the less is left for blocks; where they
     /// hold three quarters of that rest, those used least are closed, and read anew when they are wanted. So a budget that is
     /// small for what is stored makes look-ups slow, and changes nothing else: 1 GiB is enough to have the tables of 16 GiB or
     /// more at hand.

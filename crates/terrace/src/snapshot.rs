@@ -72,11 +72,22 @@ pub(crate) struct Snapshots {
     held: Mutex<BTreeMap<Sequence, usize>>,
     /// The first of them, or the greatest number there is. Relaxed: a figure that nothing else depends on.
     first: AtomicU64,
+    /// Who waits until nobody reads below a number. A lock under which no other is taken.
+    waiting: Mutex<Option<Waiting>>,
+}
+
+/// Called with no lock held.
+type Wake = Box<dyn FnOnce() + Send>;
+
+struct Waiting {
+    number: Sequence,
+    wake: Wake,
 }
 
 impl Default for Snapshots {
     fn default() -> Snapshots {
-        Snapshots { held: Mutex::default(), first: AtomicU64::new(Sequence::MAX) }
+        let first = AtomicU64::new(Sequence::MAX);
+        Snapshots { held: Mutex::default(), first, waiting: Mutex::default() }
     }
 }
 
@@ -104,6 +115,25 @@ impl Snapshots {
         self.first.load(Ordering::Relaxed).min(visible.load(Ordering::Relaxed))
     }
 
+    /// Calls `wake` when a snapshot goes that was the last below `number`. Whoever waited before does so no longer. False if
+    /// there is no such snapshot any more: then nobody is called.
+    pub(crate) fn wake_at(&self, number: Sequence, wake: Wake) -> bool {
+        let mut waiting = self.waiting.lock();
+        // A snapshot that goes is noted first, and then this lock is taken: either this sees it, or it sees this.
+        let waits = self.first.load(Ordering::Relaxed) < number;
+        let before = std::mem::replace(&mut *waiting, waits.then_some(Waiting { number, wake }));
+        drop(waiting);
+        // What it holds goes when the lock is free.
+        drop(before);
+        waits
+    }
+
+    /// Forgets who waits. A call that was begun goes on.
+    pub(crate) fn wake_nobody(&self) {
+        let before = self.waiting.lock().take();
+        drop(before);
+    }
+
     fn note_first(&self, held: &BTreeMap<Sequence, usize>) {
         self.first.store(held.keys().next().copied().unwrap_or(Sequence::MAX), Ordering::Relaxed);
     }
@@ -121,7 +151,21 @@ impl Snapshots {
             if *count == 0 {
                 held.remove(&sequence);
                 self.note_first(&held);
+                drop(held);
+                self.wake();
             }
+        }
+    }
+
+    /// Calls who waits, if that has come.
+    fn wake(&self) {
+        let due = {
+            let mut waiting = self.waiting.lock();
+            let first = self.first.load(Ordering::Relaxed);
+            waiting.take_if(|waiting| waiting.number <= first)
+        };
+        if let Some(Waiting { wake, .. }) = due {
+            wake();
         }
     }
 }
@@ -148,5 +192,30 @@ mod tests {
         assert_eq!(list.oldest_or_so(&visible), 9);
         drop(nine);
         assert_eq!(list.oldest_or_so(&visible), 12);
+    }
+
+    #[test]
+    fn who_waits_is_called_once_when_nobody_reads_below() {
+        let list = Arc::new(Snapshots::default());
+        let called = Arc::new(AtomicU64::new(0));
+        let wake = || {
+            let called = Arc::clone(&called);
+            Box::new(move || {
+                called.fetch_add(1, Ordering::Relaxed);
+            })
+        };
+        let calls = || called.load(Ordering::Relaxed);
+        assert!(!list.wake_at(7, wake()), "nobody reads");
+        let [three, five, nine] = [3, 5, 9].map(|number| list.take(&AtomicU64::new(number)));
+        assert!(list.wake_at(7, wake()));
+        drop(five);
+        assert_eq!(calls(), 0, "somebody reads at three");
+        drop(three);
+        assert_eq!(calls(), 1);
+        assert!(!list.wake_at(9, wake()), "nobody reads below nine");
+        assert!(list.wake_at(10, wake()));
+        list.wake_nobody();
+        drop(nine);
+        assert_eq!((calls(), Arc::strong_count(&called)), (1, 1));
     }
 }

@@ -21,9 +21,9 @@ use crate::compaction::policy::{deletes, leveled};
 use crate::compaction::{self, Job, Outcome, Reason, flush};
 use crate::error::Result;
 use crate::metrics::Span;
-use crate::sync::{Arc, Condvar, Mutex, Ordering};
+use crate::sync::{Arc, Condvar, Mutex, Ordering, Weak};
 use crate::tables::NewTable;
-use crate::version::{KeyRange, total_size};
+use crate::version::{KeyRange, Version, total_size};
 
 /// A merge that somebody waits for.
 pub(super) struct Manual {
@@ -105,7 +105,36 @@ impl Engine {
         !state.manual.is_empty()
             || state.worn.is_some()
             || leveled::fullest(version).1 >= 1.0
-            || deletes::any(version, self.readers())
+            || self.has_deletes_to_merge(version)
+    }
+
+    /// If there is nothing to do for the space of deletes before a snapshot goes, its going has this asked again. Called with
+    /// the state locked, of a database that does not close.
+    fn has_deletes_to_merge(&self, version: &Version) -> bool {
+        let readers = self.readers();
+        if deletes::any(version, readers) {
+            return true;
+        }
+        let Some(number) = deletes::waiting_for(version, readers) else { return false };
+        // Like a job: who closes waits until a call that was begun has let go of the engine.
+        let (hold, engine) = (Jobs::hold(&self.jobs), Weak::clone(&self.me));
+        let look = move || {
+            let _hold = hold; // Declared first, so that it goes last.
+            let engine = engine.upgrade();
+            engine.iter().for_each(|engine| engine.look_for_merges());
+        };
+        let waits = self.snapshots.wake_at(number, Box::new(look));
+        // If not, the snapshot went meanwhile.
+        !waits && deletes::any(version, self.readers())
+    }
+
+    /// Has a job look whether there is a merge to do: who calls has something else to do.
+    pub(super) fn look_for_merges(&self) {
+        let mut state = self.state.lock();
+        let can = !self.read_only && !self.refusal.is_set() && !self.closing.load(Ordering::Relaxed);
+        if can && !state.merging && state.may_merge {
+            state.merging = self.queue(Lane::Compaction, Engine::merge_job);
+        }
     }
 
     /// A number that no reader reads before. The state is locked, so this is no more than a good guess.

@@ -26,8 +26,12 @@ impl Engine {
         if self.closing.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
+        let mut state = self.state.lock();
+        // Nobody begins to wait for a snapshot any more: who does has the state locked.
+        self.snapshots.wake_nobody();
         // Writers who wait for a merge wait no longer.
-        self.announce(&mut self.state.lock());
+        self.announce(&mut state);
+        drop(state);
         let mut commit = self.commit.lock();
         self.wait_for_quiet();
         self.give_up_log_ahead();

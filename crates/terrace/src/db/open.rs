@@ -38,7 +38,7 @@ use super::tail::{Log, LogTail};
 use super::{Engine, State, View};
 use crate::btree::Spare;
 use crate::cache::{self, BlockCache};
-use crate::compaction::policy::Limits;
+use crate::compaction::policy::{Limits, deletes};
 use crate::compaction::{self, flush};
 use crate::error::{Error, Result};
 use crate::logger::{FileLogger, Logger, NoLogger};
@@ -47,8 +47,8 @@ use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::snapshot::Snapshots;
 use crate::stream::{Reading, file_error};
-use crate::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
-use crate::tables::{Memory, NewTable, TableCache, TableContext};
+use crate::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering, Weak};
+use crate::tables::{Memory, NewTable, TableCache, TableContext, Tally};
 use crate::version::{Manifest, Recovered, VersionSet};
 
 /// The block cache of a database that was given none, in bytes.
@@ -388,7 +388,10 @@ impl Opening<'_> {
             me: me.clone(),
             directory: self.directory.to_path_buf(),
             limits,
-            tables: Arc::new(TableCache::new(self.directory, &options, Arc::clone(&self.logger), context)),
+            tables: {
+                let (logger, told) = (Arc::clone(&self.logger), deletes_told(Weak::clone(me)));
+                Arc::new(TableCache::new(self.directory, &options, logger, context, told))
+            },
             options,
             logger: self.logger,
             comparator: self.comparator,
@@ -415,6 +418,15 @@ impl Opening<'_> {
             lock: Mutex::new(lock),
         })
     }
+}
+
+/// Has the background look for a merge when a table is opened that has many deletes.
+fn deletes_told(engine: Weak<Engine>) -> Box<dyn Fn(Tally) + Send + Sync> {
+    Box::new(move |tally| {
+        if let Some(engine) = engine.upgrade().filter(|_| deletes::are_many(tally.counts.deletes)) {
+            engine.look_for_merges();
+        }
+    })
 }
 
 /// Memtables that become tables beside the replay. Dropped before its end, it leaves none.

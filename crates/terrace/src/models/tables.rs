@@ -66,7 +66,13 @@ pub(super) fn two_readers() {
         metrics: Metrics::default(),
         memory: Arc::default(),
     };
-    let tables = Arc::new(TableCache::new(Path::new("/"), &options, Arc::new(NoLogger), Arc::new(context)));
+    let tables = Arc::new(TableCache::new(
+        Path::new("/"),
+        &options,
+        Arc::new(NoLogger),
+        Arc::new(context),
+        Box::new(|_| ()),
+    ));
     let other = {
         let (files, tables) = (Arc::clone(&files), Arc::clone(&tables));
         thread::spawn(move || [0, 1].map(|at| files[at].read(&tables)))

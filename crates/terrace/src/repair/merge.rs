@@ -57,7 +57,7 @@ fn sources(shop: &Workshop<'_>, group: &[Piece]) -> Vec<Source> {
         memory: Arc::default(),
     };
     let (logger, context) = (Arc::new(NoLogger), Arc::new(context));
-    let tables = Arc::new(TableCache::new(shop.directory, shop.options, logger, context));
+    let tables = Arc::new(TableCache::new(shop.directory, shop.options, logger, context, Box::new(|_| ())));
     let version = Version::empty(shop.order.clone());
     let read = BlockRead { fill_cache: false };
     let files = |run: Vec<Piece>| run.into_iter().map(|piece| FileMeta::new(piece.file)).collect();

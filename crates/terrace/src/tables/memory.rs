@@ -1,12 +1,15 @@
 //! What open tables hold in memory, their indexes and filters, counted; and taken from the room of a cache, if that is
 //! wanted, so that both together have a limit.
 
+// Not of `sync`: nothing depends on the order in which threads see what is counted.
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::cache::BlockCache;
-use crate::sync::{Arc, AtomicUsize, Ordering};
+use crate::sync::Arc;
 
 /// Of all open tables of one database.
 pub(crate) struct Memory {
-    /// In bytes. Relaxed: a figure that nothing else depends on.
+    /// In bytes.
     held: AtomicUsize,
     /// When they hold more, tables are closed.
     most: usize,

@@ -41,9 +41,9 @@ pub(crate) struct Tally {
 }
 
 impl TableSlot {
-    /// Notes what is known of the table, unless something is.
-    pub(crate) fn learn(&self, tally: Tally) {
-        self.tally.get_or_init(|| tally);
+    /// Notes what is known of the table. False if something was.
+    pub(crate) fn learn(&self, tally: Tally) -> bool {
+        self.tally.set(tally).is_ok()
     }
 
     /// What is known of the table: of one that was written since the database was opened, or was opened itself.
@@ -81,7 +81,12 @@ pub(crate) struct TableCache {
     context: Arc<TableContext>,
     limit: usize,
     clock: Mutex<VecDeque<Weak<TableSlot>>>,
+    /// Is told what a table that was opened says of its entries, if nobody knew. Any thread may do that, with any lock but
+    /// that of the state.
+    told: Told,
 }
+
+pub(crate) type Told = Box<dyn Fn(Tally) + Send + Sync>;
 
 /// Descriptors that are not for tables: log, manifest, lock, info log and a few in passing.
 const OTHER_FILES: usize = 10;
@@ -92,10 +97,11 @@ impl TableCache {
         options: &Options,
         logger: Arc<dyn Logger>,
         context: Arc<TableContext>,
+        told: Told,
     ) -> TableCache {
         let limit = options.max_open_files.saturating_sub(OTHER_FILES).max(1);
         let (directory, options) = (directory.to_path_buf(), options.clone());
-        TableCache { directory, options, logger, context, limit, clock: Mutex::default() }
+        TableCache { directory, options, logger, context, limit, clock: Mutex::default(), told }
     }
 
     /// What happened to the tables.
@@ -128,10 +134,13 @@ impl TableCache {
     fn fill(&self, file: &TableRef<'_>) -> Result<Arc<Table>> {
         let table = Arc::new(self.open(file.number, file.size)?);
         ends::check(&table, file, &*self.logger, self.options.paranoid_checks)?;
-        table.counts()?.into_iter().for_each(|counts| file.slot.learn(Tally { counts, newest_delete: 0 }));
+        if let Some(counts) = table.counts()? {
+            let tally = Tally { counts, newest_delete: 0 };
+            if file.slot.learn(tally) {
+                (self.told)(tally);
+            }
+        }
         file.slot.table.store(Some(Arc::clone(&table)));
-        // What is in use is not what has to go for it.
-        file.slot.used.store(true, Ordering::Relaxed);
         self.admit(file.slot);
         Ok(table)
     }
@@ -159,11 +168,9 @@ impl TableCache {
 
     fn admit(&self, slot: &Arc<TableSlot>) {
         let mut clock = self.clock.lock();
-        clock.push_back(Arc::downgrade(slot));
         // Twice round at most: the first round clears every mark.
         for _ in 0..2 * clock.len() {
-            let fits = clock.len() <= self.limit && !self.context.memory.is_over();
-            if fits || clock.len() <= 1 {
+            if clock.len() < self.limit && !self.context.memory.is_over() {
                 break;
             }
             let Some(hand) = clock.pop_front() else { break };
@@ -174,5 +181,7 @@ impl TableCache {
                 slot.table.store(None);
             }
         }
+        // It is not what has to go for itself.
+        clock.push_back(Arc::downgrade(slot));
     }
 }

@@ -134,7 +134,9 @@ impl Version {
     pub(crate) fn learn(&self, level: usize, tables: &[NewTable]) {
         for NewTable { file, tally } in tables {
             let known = self.levels[level].iter().find(|known| known.number == file.number);
-            known.into_iter().for_each(|known| known.slot.learn(*tally));
+            known.into_iter().for_each(|known| {
+                known.slot.learn(*tally);
+            });
         }
     }
 

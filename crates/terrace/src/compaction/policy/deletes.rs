@@ -16,7 +16,8 @@
 //!
 //! That comes to an end: each such merge brings deletes to a deeper level, and on the last level, where nothing is below, it
 //! writes the tables anew without any. Both only if every reader sees the deletes, since nothing is free before that; a
-//! merge would keep them. A table of which nobody knows how many deletes it has waits until somebody opens it.
+//! merge would keep them. So the background looks again when a snapshot goes that did not see some ([`waiting_for`]), and when a
+//! table is opened that has many ([`are_many`]): until then nobody knows of those that were there before.
 
 use terrace_format::edit::LEVELS;
 use terrace_format::key::Sequence;
@@ -52,10 +53,22 @@ pub(crate) fn any(version: &Version, readers: Sequence) -> bool {
     best(version, readers).is_some()
 }
 
+/// The number up to which readers must have come before there may be more to pick.
+pub(crate) fn waiting_for(version: &Version, readers: Sequence) -> Option<Sequence> {
+    let known = version.levels.iter().flatten().filter_map(|file| file.tally());
+    let many = known.filter(|tally| are_many(tally.counts.deletes));
+    many.map(|tally| tally.newest_delete).filter(|newest| *newest > readers).min()
+}
+
+/// True if a table with so many deletes may be picked.
+pub(crate) fn are_many(deletes: u64) -> bool {
+    deletes >= LEAST
+}
+
 fn best(version: &Version, readers: Sequence) -> Option<(usize, &Arc<FileMeta>)> {
     let levels = version.levels.iter().enumerate();
     let files = levels.flat_map(|(level, files)| files.iter().map(move |file| (level, file)));
-    let mut ripe = files.filter(|(_, file)| deletes(file, readers) >= LEAST).peekable();
+    let mut ripe = files.filter(|(_, file)| are_many(deletes(file, readers))).peekable();
     ripe.peek()?;
     let usual = version.levels.each_ref().map(|files| usual_size(files));
     let worths = ripe.map(|(level, file)| (worth(version, level, file, readers, &usual), level, file));
@@ -147,6 +160,17 @@ mod tests {
     fn what_a_reader_does_not_see_deleted_is_not_free() {
         check(TWO, &[HUNDRED_BYTES, (1, 30_000, 30_000, 9)], "1 to 2: 1 + 2, above ");
         check(TWO, &[HUNDRED_BYTES, (1, 30_000, 30_000, 10)], "nothing");
+    }
+
+    #[test]
+    fn who_has_to_come_up_before_more_can_be_picked() {
+        let set = set("1 1 1 c@5 d@5\n 1 2 1 e@5 f@5\n 1 3 1 g@5 h@5\n 2 4 10 a@1 z@1");
+        let tallies = [(1_000, 30), (1_000, 20), (999, 10)];
+        for (file, (deletes, newest_delete)) in set.version.levels[1].iter().zip(tallies) {
+            file.slot.learn(Tally { counts: Counts { entries: 1_000, deletes }, newest_delete });
+        }
+        let waiting = [9, 19, 20, 29, 30].map(|readers| waiting_for(&set.version, readers));
+        assert_eq!(waiting, [Some(20), Some(20), Some(30), Some(30), None]);
     }
 
     #[test]
