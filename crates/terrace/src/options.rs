@@ -50,7 +50,7 @@ pub struct Options {
     /// Receives what the database did. Default: none, and then it goes to the file `LOG` in the database.
     pub logger: Option<Arc<dyn Logger>>,
     /// The size at which a memtable becomes a table. 64 KiB to 1 GiB. Up to three live in memory; of more than 64 MiB,
-    /// two. Default: none, and then it is 4 MiB, and grows up to 32 MiB while writes come fast and more than 128 MiB
+    /// two. Default: none, and then it is 4 MiB, and grows up to 32 MiB while writes come fast and more than 64 MiB
     /// are stored.
     pub write_buffer_size: Option<usize>,
     /// The open files that the database may keep. 74 to 50,000, default 1,000.
