@@ -71,7 +71,7 @@ pub struct Options {
     /// `max_open_files` limits what open tables hold: about four hundredths of their size, where values are small.
     pub memory_budget: Option<usize>,
     /// The size at which a memtable becomes a table. 64 KiB to 1 GiB. Up to three live in memory; of more than 64 MiB,
-    /// two. Default: none, and then it is 4 MiB, and grows up to 32 MiB while writes come fast and more than 128 MiB
+    /// two. Default: none, and then it is 4 MiB, and grows up to 32 MiB while writes come fast and more than 64 MiB
     /// are stored; or what a [`memory_budget`](Options::memory_budget) allows.
     pub write_buffer_size: Option<usize>,
     /// The open files that the database may keep. 74 to 50,000, default 1,000.

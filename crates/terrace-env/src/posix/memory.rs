@@ -18,7 +18,9 @@ pub(super) fn limit() -> u64 {
 
 fn of_machine() -> u64 {
     let info = rustix::system::sysinfo();
-    u64::try_from(info.totalram).unwrap_or(u64::MAX).saturating_mul(u64::from(info.mem_unit.max(1)))
+    #[allow(clippy::useless_conversion, reason = "32 bits on some machines")]
+    let units = u64::from(info.totalram);
+    units.saturating_mul(u64::from(info.mem_unit.max(1)))
 }
 
 /// The files that may limit a group, which is given as in `/proc/self/cgroup`: `0::/path` in the second version of control

@@ -203,7 +203,7 @@ impl Tree {
         if leaf.is_full() || !leaf.is_rightmost() {
             return None;
         }
-        let (at, found) = leaf.find(&self.ground, user_key);
+        let (at, found) = leaf.find_from_end(&self.ground, user_key);
         if at == 0 && !found {
             self.ascends.store(false, Ordering::Relaxed);
             return None;

@@ -70,6 +70,15 @@ impl Ground {
     }
 }
 
+/// True if both keys have `skip` bytes and begin with the same.
+#[inline]
+fn begin_alike(skip: usize, a: &[u8], b: &[u8]) -> bool {
+    match (a.get(..skip), b.get(..skip)) {
+        (Some(a), Some(b)) => a == b,
+        _ => false,
+    }
+}
+
 #[repr(align(64))]
 pub(super) struct Node {
     pub(super) latch: Latch,
@@ -167,6 +176,21 @@ impl Node {
         (at, false)
     }
 
+    /// As [`Node::find`] in a leaf, for a key that is likely behind all others.
+    #[inline]
+    pub(super) fn find_from_end(&self, ground: &Ground, user_key: &[u8]) -> (usize, bool) {
+        let len = self.len();
+        let skip = self.skip.load(Ordering::Acquire);
+        if len == 0 || !ground.bytewise {
+            return self.find(ground, user_key);
+        }
+        let begins_like_all =
+            skip == 0 || self.key(ground, 0).is_some_and(|witness| begin_alike(skip, user_key, witness));
+        let last = self.heads.get(len - 1).map_or(u64::MAX, |head| head.load(Ordering::Acquire));
+        let is_behind = begins_like_all && last < ground.head(user_key, skip);
+        if is_behind { (len, false) } else { self.find(ground, user_key) }
+    }
+
     /// The first from `first` to `len` whose head is not `below`.
     fn partition(&self, first: usize, len: usize, below: impl Fn(u64) -> bool) -> usize {
         let (mut at, mut size) = (first, len.saturating_sub(first));
@@ -232,7 +256,7 @@ impl Node {
         match self.least(ground) {
             // What differs is mostly at the end. If not, the next key tells.
             None => self.skip.store(user_key.len().saturating_sub(size_of::<u64>()), Ordering::Release),
-            Some(other) if skip > 0 => {
+            Some(other) if skip > 0 && !begin_alike(skip, user_key, other) => {
                 let shared = common_prefix(user_key, other);
                 if shared < skip {
                     self.set_skip(ground, shared);

@@ -13,10 +13,14 @@ use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 pub(super) const LARGEST: usize = 32 << 20;
 /// One that is filled within this time was too small.
 const FAST: Duration = Duration::from_secs(1);
-/// A database of fewer bytes has no larger ones than at first.
+/// One grows only if so many of them are stored: else merges have little to do, and larger ones are dearer to fill ...
+const MANY: u64 = 16;
+/// ... or so many bytes are.
 const SMALL: u64 = 128 << 20;
 /// One that takes longer than this might be smaller.
 const SLOW: Duration = Duration::from_secs(60);
+/// This part of a size is left free, where it is ours to choose: most records fit.
+const REST: usize = 256;
 /// What may wait for its flush in all, in bytes: a merge that takes the processor for a moment delays flushes, and writers
 /// need not feel it ...
 const WAITING: usize = 64 << 20;
@@ -34,6 +38,8 @@ pub(super) struct Buffer {
     largest: usize,
     /// What all of them may take, in bytes.
     room: usize,
+    /// True if nobody asked for a size.
+    free: bool,
     /// When the last one became a table.
     last: Mutex<Duration>,
 }
@@ -48,7 +54,8 @@ impl Buffer {
         };
         let last = Mutex::new(options.env.clock.monotonic());
         let (size, fast) = (AtomicUsize::new(least), AtomicBool::new(false));
-        Buffer { size, fast, least, largest, room, last }
+        let free = options.write_buffer_size.is_none();
+        Buffer { size, fast, least, largest, room, free, last }
     }
 
     /// The size that one has at most.
@@ -62,9 +69,35 @@ impl Buffer {
         self.size.load(Ordering::Relaxed)
     }
 
+    /// True if one that takes `bytes` is full. A size that is ours to choose is that of whole chunks of memory: the next one
+    /// is not begun for a last record.
+    pub(super) fn is_full(&self, bytes: usize) -> bool {
+        let size = self.size();
+        bytes >= if self.free { size - size / REST } else { size }
+    }
+
     /// True if the last one filled within a second.
     pub(super) fn fills_fast(&self) -> bool {
         self.fast.load(Ordering::Relaxed)
+    }
+
+    /// True while merges of level 0 may wait for more of it. Who asks for a size gets LevelDB's number of files, too.
+    pub(super) fn may_gather(&self) -> bool {
+        self.free && self.fills_fast()
+    }
+
+    /// True if memtables no longer fill fast, as none has become a table for a while.
+    pub(super) fn comes_to_rest(&self, now: Duration) -> bool {
+        let over = now.saturating_sub(*self.last.lock()) >= FAST;
+        if over {
+            self.rest();
+        }
+        over
+    }
+
+    /// Memtables count as filling slowly until one is fast again.
+    pub(super) fn rest(&self) {
+        self.fast.store(false, Ordering::Relaxed);
     }
 
     /// Memtables that may wait for their flush before writers do.
@@ -85,7 +118,7 @@ impl Buffer {
         self.fast.store(full && lasted < FAST, Ordering::Relaxed);
         let next = if !full {
             size
-        } else if lasted < FAST && stored >= SMALL {
+        } else if lasted < FAST && stored >= SMALL.min(MANY.saturating_mul(size as u64)) {
             size.saturating_mul(2)
         } else if lasted > SLOW {
             size / 2
@@ -130,9 +163,31 @@ mod tests {
     }
 
     #[test]
+    fn a_hurry_ends_when_none_fills_any_more() {
+        let buffer = Buffer::new(&Options::default());
+        assert!(!buffer.may_gather());
+        sizes(&buffer, &[0]);
+        assert!(buffer.may_gather());
+        let now = *buffer.last.lock();
+        assert!(!buffer.comes_to_rest(now + FAST / 2) && buffer.may_gather());
+        assert!(buffer.comes_to_rest(now + FAST) && !buffer.may_gather());
+    }
+
+    #[test]
+    fn the_last_record_begins_no_chunk() {
+        let full = |asked: Option<usize>, bytes| {
+            Buffer::new(&Options { write_buffer_size: asked, ..Options::default() }).is_full(bytes)
+        };
+        assert_eq!([full(None, 4 * MB - 20_000), full(None, 4 * MB - 10_000)], [false, true]);
+        assert_eq!([full(Some(MB), MB - 1), full(Some(MB), MB)], [false, true]);
+    }
+
+    #[test]
     fn stays_what_somebody_asked_for() {
         let buffer = Buffer::new(&Options { write_buffer_size: Some(100 * MB), ..Options::default() });
-        assert_eq!(sizes(&buffer, &[0, 0, 100]), [100, 100, 100]);
+        assert_eq!(sizes(&buffer, &[0, 0]), [100, 100]);
+        assert!(buffer.fills_fast() && !buffer.may_gather());
+        assert_eq!(sizes(&buffer, &[100]), [100]);
         assert_eq!(buffer.frozen_max(), 1);
     }
 
@@ -150,8 +205,11 @@ mod tests {
     fn a_small_database_has_small_ones() {
         let buffer = Buffer::new(&Options::default());
         let now = *buffer.last.lock();
-        buffer.filled(4 * MB, SMALL - 1, now);
-        assert_eq!(buffer.size(), 4 * MB);
+        let size_at = |stored: u64| {
+            buffer.filled(buffer.size(), stored, now);
+            buffer.size() / MB
+        };
+        assert_eq!([64 * MB - 1, 64 * MB, 128 * MB - 1, 128 * MB].map(|n| size_at(n as u64)), [4, 8, 8, 16]);
     }
 
     #[test]

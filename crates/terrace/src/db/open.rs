@@ -22,6 +22,7 @@ use terrace_format::table::TableOptions;
 use terrace_mutants::mutant;
 
 use super::ahead::Ahead;
+use super::background::Audience;
 use super::budget::Budget;
 use super::buffer::Buffer;
 use super::crew::Crew;
@@ -513,6 +514,8 @@ impl State {
             merging: false,
             merge_range: None,
             running: None,
+            audience: Audience::default(),
+            gathering: false,
             may_merge: true,
             manual: VecDeque::new(),
             manuals: 0,

@@ -190,7 +190,7 @@ impl Engine {
         loop {
             self.refusal.check()?;
             let tail = commit.as_mut().ok_or_else(closed)?;
-            if !tail.broken && tail.memtable.bytes() < self.buffer.size() {
+            if !tail.broken && !self.buffer.is_full(tail.memtable.bytes()) {
                 return Ok(());
             }
             let state = self.state.lock();
@@ -293,6 +293,9 @@ impl Engine {
     /// If a flush or merge is queued or runs, returns true when one has ended.
     fn wait_for_job(&self) -> bool {
         let mut state = self.state.lock();
+        // A merge that waits for more to come may free what there is no space for.
+        self.buffer.rest();
+        self.schedule(&mut state);
         let changes = state.changes;
         let works = state.flushing || state.merging;
         while (state.flushing || state.merging) && state.changes == changes {
