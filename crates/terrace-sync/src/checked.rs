@@ -89,11 +89,6 @@ impl Condvar {
         }
     }
 
-    /// As [`Condvar::wait`]: a checker knows no time, and nothing may depend on it.
-    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _timeout: std::time::Duration) {
-        self.wait(guard);
-    }
-
     /// Wakes one of those who wait.
     pub fn notify_one(&self) {
         self.under.notify_one();

@@ -75,12 +75,6 @@ impl Metrics {
         self.shards[shard()].0[event as usize].fetch_add(count, Ordering::Relaxed);
     }
 
-    /// A number that changes with every look into a table for a reader. Beside threads that count, some moment's.
-    pub(crate) fn looks(&self) -> u64 {
-        let counts = self.shards.iter().flat_map(|shard| &shard.0).map(|count| count.load(Ordering::Relaxed));
-        counts.fold(0, u64::wrapping_add)
-    }
-
     /// How often it happened. Beside threads that count, some moment's number.
     pub(crate) fn of(&self, event: Event) -> u64 {
         let counts = self.shards.iter().map(|shard| shard.0[event as usize].load(Ordering::Relaxed));
@@ -132,6 +126,5 @@ mod tests {
         metrics.count(Event::FilterNegative);
         let all = [Event::BlockHit, Event::BlockMiss, Event::FilterNegative, Event::FilterFalsePositive];
         assert_eq!(all.map(|event| metrics.of(event)), [4000, 0, 1, 0]);
-        assert_eq!(metrics.looks(), 4001);
     }
 }

@@ -8,7 +8,6 @@ mod deterministic;
 mod pool;
 
 use std::fmt::Debug;
-use std::time::Duration;
 
 pub use deterministic::Deterministic;
 pub use pool::Pool;
@@ -29,13 +28,6 @@ pub enum Lane {
 pub trait Scheduler: Debug + Send + Sync {
     /// Queues `job`. It runs once, on any thread, never inside this call.
     fn schedule(&self, lane: Lane, job: Job);
-
-    /// Queues `job` when `delay` is over, or later; says false, and never runs it, if this scheduler can't. Nobody may need
-    /// it done: with the scheduler it goes, done or not. Default: false.
-    fn schedule_late(&self, lane: Lane, delay: Duration, job: Job) -> bool {
-        let _ = (lane, delay, job);
-        false
-    }
 
     /// About how many jobs of `lane` can run at once. Default: 1.
     fn parallelism(&self, lane: Lane) -> usize {

@@ -6,15 +6,13 @@
 //! ```
 //!
 //! A thread is started when a job finds no idle one, up to the lane's number: a process that opens no database
-//! has none, and one with little to do has few. A job that panics ends alone; its thread goes on. A job for later waits beside
-//! the queue until a thread that is free finds its time come.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // This is the room the lint points to.
+//! has none, and one with little to do has few. A job that panics ends alone; its thread goes on.
+#![allow(clippy::disallowed_methods)] // This is the room the lint points to.
 
 use std::collections::VecDeque;
 use std::fmt::{self, Debug};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
 
 use terrace_sync::thread::{self, JoinHandle};
 use terrace_sync::{Condvar, Mutex};
@@ -26,7 +24,7 @@ const SHARED_COMPACTIONS_MAX: usize = 4;
 
 /// A fixed number of threads for each lane.
 ///
-/// Dropping it runs what is queued, then ends the threads. What was to run later is dropped.
+/// Dropping it runs what is queued, then ends the threads.
 pub struct Pool {
     flush: Crew,
     compaction: Crew,
@@ -63,10 +61,6 @@ impl Scheduler for Pool {
         self.crew(lane).push(job);
     }
 
-    fn schedule_late(&self, lane: Lane, delay: Duration, job: Job) -> bool {
-        self.crew(lane).push_late(delay, job)
-    }
-
     fn parallelism(&self, lane: Lane) -> usize {
         self.crew(lane).size
     }
@@ -101,8 +95,6 @@ struct Post {
 
 struct State {
     queue: VecDeque<Job>,
-    /// Jobs for later: a few, in any order.
-    late: Vec<(Instant, Job)>,
     threads: Vec<JoinHandle<()>>,
     idle: usize,
     closed: bool,
@@ -110,8 +102,7 @@ struct State {
 
 impl Crew {
     fn new(lane: &'static str, size: usize) -> Crew {
-        let state =
-            State { queue: VecDeque::new(), late: Vec::new(), threads: Vec::new(), idle: 0, closed: false };
+        let state = State { queue: VecDeque::new(), threads: Vec::new(), idle: 0, closed: false };
         let post = Post { state: Mutex::new(state), arrival: Condvar::new() };
         Crew { lane, size: size.max(1), post: Arc::new(post) }
     }
@@ -124,22 +115,6 @@ impl Crew {
         }
         drop(state);
         self.post.arrival.notify_one();
-    }
-
-    /// False where the system gave no thread to wait.
-    fn push_late(&self, delay: Duration, job: Job) -> bool {
-        let mut state = self.post.state.lock();
-        if state.threads.is_empty() {
-            self.hire(&mut state);
-        }
-        if state.threads.is_empty() {
-            return false;
-        }
-        state.late.push((Instant::now() + delay, job));
-        drop(state);
-        // Who is idle has to wait no longer than until then.
-        self.post.arrival.notify_one();
-        true
     }
 
     /// Starts a thread. Where the system refuses, the threads there are take the job, or `assist` if there is none.
@@ -176,19 +151,6 @@ impl Drop for Crew {
     }
 }
 
-impl State {
-    /// Queues what was to run later and has its time come; says how long it is until there is more of that.
-    fn call(&mut self) -> Option<Duration> {
-        if self.late.is_empty() {
-            return None; // nearly always, and then no clock is asked
-        }
-        let now = Instant::now();
-        let due = self.late.extract_if(.., |(at, _)| *at <= now).map(|(_, job)| job);
-        self.queue.extend(due);
-        self.late.iter().map(|(at, _)| at.saturating_duration_since(now)).min()
-    }
-}
-
 impl Post {
     fn work(&self) {
         while let Some(job) = self.next() {
@@ -199,20 +161,12 @@ impl Post {
     /// The next job, as soon as there is one; `None` when the crew is sent home and nothing is left.
     fn next(&self) -> Option<Job> {
         let mut state = self.state.lock();
-        loop {
-            let pause = state.call();
-            if !state.queue.is_empty() || state.closed {
-                return state.queue.pop_front();
-            }
+        while state.queue.is_empty() && !state.closed {
             state.idle += 1;
-            match pause {
-                None => self.arrival.wait(&mut state),
-                Some(pause) => {
-                    let _ = self.arrival.wait_for(&mut state, pause);
-                }
-            }
+            self.arrival.wait(&mut state);
             state.idle -= 1;
         }
+        state.queue.pop_front()
     }
 }
 
@@ -239,30 +193,6 @@ mod tests {
         }
         drop((pool, send));
         assert_eq!(receive.iter().collect::<Vec<_>>(), (0..100).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn a_job_for_later_comes_behind_those_for_now() {
-        let pool = Pool::new(1, 1);
-        let (send, receive) = mpsc::channel();
-        let job = |n: usize| {
-            let send = send.clone();
-            Box::new(move || send.send(n).unwrap())
-        };
-        assert!(pool.schedule_late(Lane::Flush, Duration::from_millis(30), job(3)));
-        assert!(pool.schedule_late(Lane::Flush, Duration::from_millis(1), job(2)));
-        pool.schedule(Lane::Flush, job(1));
-        assert_eq!([(); 3].map(|()| receive.recv().unwrap()), [1, 2, 3]);
-    }
-
-    #[test]
-    fn a_job_for_later_goes_with_the_pool() {
-        let pool = Pool::new(1, 1);
-        let held = Arc::new(());
-        let job = Arc::clone(&held);
-        assert!(pool.schedule_late(Lane::Flush, Duration::from_secs(3600), Box::new(move || drop(job))));
-        drop(pool);
-        assert_eq!(Arc::strong_count(&held), 1);
     }
 
     #[test]

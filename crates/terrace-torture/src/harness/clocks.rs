@@ -27,7 +27,7 @@ pub(super) const CLOCKS: Harness = Harness {
     name: "clocks",
     shows: "no promise depends on a clock, or on when background work gets its turn",
     check: 40,
-    share: 2,
+    share: 1,
     run,
 };
 

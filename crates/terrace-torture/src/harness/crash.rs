@@ -30,7 +30,7 @@ pub(super) const CRASH: Harness = Harness {
     name: "crash",
     shows: "a crash at any call leaves a prefix of the writes, and every synced one",
     check: 12,
-    share: 12,
+    share: 20,
     run,
 };
 

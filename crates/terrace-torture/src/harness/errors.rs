@@ -33,7 +33,7 @@ pub(super) const ERRORS: Harness = Harness {
     name: "errors",
     shows: "whatever call fails, what was acknowledged stays and no answer is wrong",
     check: 12,
-    share: 8,
+    share: 11,
     run,
 };
 

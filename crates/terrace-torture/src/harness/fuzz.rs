@@ -15,7 +15,7 @@ pub(super) const RANDOM: Harness = Harness {
     name: "fuzz",
     shows: "no bytes make a reader panic, hang, hoard memory or contradict itself",
     check: 200,
-    share: 17,
+    share: 27,
     run: random,
 };
 

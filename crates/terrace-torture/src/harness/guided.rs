@@ -12,7 +12,7 @@ pub(super) const GUIDED: Harness = Harness {
     shows: "nor do bytes that were led by what code they reach",
     // It must be built with another compiler's flags, which takes minutes.
     check: 0,
-    share: 6,
+    share: 11,
     run: guided,
 };
 

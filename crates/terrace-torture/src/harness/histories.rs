@@ -11,7 +11,7 @@ pub(super) const HISTORIES: Harness = Harness {
     name: "histories",
     shows: "what up to eight threads see has an order that explains it",
     check: 300,
-    share: 14,
+    share: 19,
     run,
 };
 

@@ -24,7 +24,7 @@ pub(super) const NESTED: Harness = Harness {
     name: "nested",
     shows: "a crash during recovery, or soon after a kill, does no more harm than one",
     check: 10,
-    share: 6,
+    share: 3,
     run,
 };
 

@@ -9,7 +9,7 @@ pub(super) const SCHEDULES: Harness = Harness {
     name: "schedules",
     shows: "no schedule of threads, of flushes and merges makes anybody see what was not",
     check: 100,
-    share: 8,
+    share: 10,
     run,
 };
 

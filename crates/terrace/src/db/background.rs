@@ -5,7 +5,6 @@
 //! became unclear, the next writer who needs the work done causes another attempt.
 
 use std::cell::Cell;
-use std::time::Duration;
 
 use terrace_env::Lane;
 use terrace_format::edit::{LEVELS, VersionEdit};
@@ -18,35 +17,13 @@ use super::property::LevelStats;
 use super::unwinding::Unwinding;
 use super::wish::REST;
 use super::{Engine, Frozen, MergeRange, State, Target};
-use crate::compaction::policy::{LEVEL_0_HURRY, LEVEL_0_MERGE, deletes, leveled};
+use crate::compaction::policy::{deletes, leveled};
 use crate::compaction::{self, Job, Outcome, Reason, flush};
 use crate::error::Result;
 use crate::metrics::Span;
 use crate::sync::{Arc, Condvar, Mutex, Ordering, Weak};
 use crate::tables::NewTable;
 use crate::version::{KeyRange, Version, total_size};
-
-/// While a merge of level 0 waits for more files, so often somebody looks whether it still should.
-const LOOK: Duration = Duration::from_millis(100);
-/// Readers are gone when for so long none was seen.
-const GONE: Duration = Duration::from_secs(1);
-
-/// Whether anybody reads, by a count that rises when somebody does.
-#[derive(Debug, Default)]
-pub(super) struct Audience {
-    looks: u64,
-    /// When a look found more than the one before.
-    seen: Option<Duration>,
-}
-
-impl Audience {
-    fn is_gone(&mut self, looks: u64, now: Duration) -> bool {
-        if looks != self.looks {
-            (self.looks, self.seen) = (looks, Some(now));
-        }
-        self.seen.is_none_or(|seen| now.saturating_sub(seen) >= GONE)
-    }
-}
 
 /// A merge that somebody waits for.
 pub(super) struct Manual {
@@ -66,15 +43,8 @@ impl Manual {
 /// opener, who may take it apart when `close` returns, has to wait for the last one to let go.
 #[derive(Default)]
 pub(super) struct Jobs {
-    held: Mutex<Held>,
+    count: Mutex<usize>,
     none: Condvar,
-}
-
-#[derive(Default)]
-struct Held {
-    count: usize,
-    /// True when nobody may hold it any more.
-    over: bool,
 }
 
 /// One of them.
@@ -82,33 +52,22 @@ struct Hold(Arc<Jobs>);
 
 impl Jobs {
     fn hold(jobs: &Arc<Jobs>) -> Hold {
-        jobs.held.lock().count += 1;
+        *jobs.count.lock() += 1;
         Hold(Arc::clone(jobs))
     }
 
-    /// As `hold`, for who may come after the end: then None.
-    fn hold_unless_over(jobs: &Arc<Jobs>) -> Option<Hold> {
-        let mut held = jobs.held.lock();
-        if held.over {
-            return None;
-        }
-        held.count += 1;
-        Some(Hold(Arc::clone(jobs)))
-    }
-
-    /// Returns when there is none; nor will there be.
+    /// Returns when there is none.
     pub(super) fn wait(&self) {
-        let mut held = self.held.lock();
-        while held.count > 0 {
-            self.none.wait(&mut held);
+        let mut count = self.count.lock();
+        while *count > 0 {
+            self.none.wait(&mut count);
         }
-        held.over = true;
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.0.held.lock().count -= 1;
+        *self.0.count.lock() -= 1;
         self.0.none.notify_all();
     }
 }
@@ -122,52 +81,10 @@ impl Engine {
         if !state.flushing && !state.frozen.is_empty() {
             state.flushing = self.queue(Lane::Flush, Engine::flush_job);
         }
-        if state.merging || !state.may_merge || self.closing.load(Ordering::Relaxed) {
-            return;
-        }
-        let level_0 = self.level_0_full(state);
-        if self.has_merge(state, level_0) {
+        if !state.merging && state.may_merge && !self.closing.load(Ordering::Relaxed) && self.has_merge(state)
+        {
             state.merging = self.queue(Lane::Compaction, Engine::merge_job);
         }
-    }
-
-    /// From so many files on, level 0 is merged. A merge of it takes about as long for few as for many, so while writers hurry
-    /// and nobody reads it waits for more: they then have to share the processors with fewer merges.
-    fn level_0_full(&self, state: &mut State) -> usize {
-        let has_some = state.set.version.levels[0].len() >= LEVEL_0_MERGE;
-        if has_some && self.buffer.may_gather() && self.nobody_reads(state) && self.gather(state) {
-            LEVEL_0_HURRY
-        } else {
-            LEVEL_0_MERGE
-        }
-    }
-
-    /// True if no reader has looked into a table for a while.
-    fn nobody_reads(&self, state: &mut State) -> bool {
-        let now = self.options.env.clock.monotonic();
-        state.audience.is_gone(self.tables.metrics().looks(), now)
-    }
-
-    /// Has somebody look after level 0 when writers may hurry no more. False if nobody would.
-    fn gather(&self, state: &mut State) -> bool {
-        if !state.gathering {
-            let (engine, jobs) = (Weak::clone(&self.me), Arc::clone(&self.jobs));
-            let look = move || {
-                // A database that was closed meanwhile is none of ours. The hold goes last.
-                let Some(_hold) = Jobs::hold_unless_over(&jobs) else { return };
-                engine.upgrade().into_iter().for_each(|engine| engine.look_after_hurry());
-            };
-            let scheduler = &self.options.env.scheduler;
-            state.gathering = scheduler.schedule_late(Lane::Compaction, LOOK, Box::new(look));
-        }
-        state.gathering
-    }
-
-    fn look_after_hurry(&self) {
-        self.buffer.comes_to_rest(self.options.env.clock.monotonic());
-        let mut state = self.state.lock();
-        state.gathering = false;
-        self.schedule(&mut state);
     }
 
     fn queue(&self, lane: Lane, job: fn(&Engine)) -> bool {
@@ -183,11 +100,11 @@ impl Engine {
         true
     }
 
-    fn has_merge(&self, state: &State, level_0: usize) -> bool {
+    fn has_merge(&self, state: &State) -> bool {
         let version = &state.set.version;
         !state.manual.is_empty()
             || state.worn.is_some()
-            || leveled::fullest(version, level_0).1 >= 1.0
+            || leveled::fullest(version).1 >= 1.0
             || self.has_deletes_to_merge(version)
     }
 
@@ -372,8 +289,7 @@ impl Engine {
         }
         let job = loop {
             let Some(manual) = state.manual.front() else {
-                let level_0 = self.level_0_full(&mut state);
-                let job = leveled::pick(&state.set, state.worn.as_ref(), level_0, &self.limits)
+                let job = leveled::pick(&state.set, state.worn.as_ref(), &self.limits)
                     .or_else(|| deletes::pick(&state.set.version, self.readers(), &self.limits));
                 if job.as_ref().is_none_or(|job| matches!(job.reason, Reason::Seeks | Reason::Deletes)) {
                     state.worn = None;
@@ -513,29 +429,5 @@ impl ManualStep {
             Some(rest) => manual.begin = Some(rest),
             None => state.manual.retain(|manual| manual.id != self.id),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn readers_are_gone_a_second_after_the_last_look() {
-        let ms = Duration::from_millis;
-        let mut audience = Audience::default();
-        assert!(audience.is_gone(0, ms(5)), "nobody came yet");
-        assert!(!audience.is_gone(3, ms(10)));
-        assert!(!audience.is_gone(3, ms(1009)));
-        assert!(audience.is_gone(3, ms(1010)));
-        assert!(!audience.is_gone(4, ms(1020)));
-    }
-
-    #[test]
-    fn who_comes_after_the_end_holds_nothing() {
-        let jobs = Arc::<Jobs>::default();
-        assert!(Jobs::hold_unless_over(&jobs).is_some());
-        jobs.wait();
-        assert!(Jobs::hold_unless_over(&jobs).is_none());
     }
 }

@@ -81,25 +81,6 @@ impl Buffer {
         self.fast.load(Ordering::Relaxed)
     }
 
-    /// True while merges of level 0 may wait for more of it. Who asks for a size gets LevelDB's number of files, too.
-    pub(super) fn may_gather(&self) -> bool {
-        self.free && self.fills_fast()
-    }
-
-    /// True if memtables no longer fill fast, as none has become a table for a while.
-    pub(super) fn comes_to_rest(&self, now: Duration) -> bool {
-        let over = now.saturating_sub(*self.last.lock()) >= FAST;
-        if over {
-            self.rest();
-        }
-        over
-    }
-
-    /// Memtables count as filling slowly until one is fast again.
-    pub(super) fn rest(&self) {
-        self.fast.store(false, Ordering::Relaxed);
-    }
-
     /// Memtables that may wait for their flush before writers do.
     pub(super) fn frozen_max(&self) -> usize {
         let size = self.size();
@@ -163,17 +144,6 @@ mod tests {
     }
 
     #[test]
-    fn a_hurry_ends_when_none_fills_any_more() {
-        let buffer = Buffer::new(&Options::default());
-        assert!(!buffer.may_gather());
-        sizes(&buffer, &[0]);
-        assert!(buffer.may_gather());
-        let now = *buffer.last.lock();
-        assert!(!buffer.comes_to_rest(now + FAST / 2) && buffer.may_gather());
-        assert!(buffer.comes_to_rest(now + FAST) && !buffer.may_gather());
-    }
-
-    #[test]
     fn the_last_record_begins_no_chunk() {
         let full = |asked: Option<usize>, bytes| {
             Buffer::new(&Options { write_buffer_size: asked, ..Options::default() }).is_full(bytes)
@@ -185,9 +155,7 @@ mod tests {
     #[test]
     fn stays_what_somebody_asked_for() {
         let buffer = Buffer::new(&Options { write_buffer_size: Some(100 * MB), ..Options::default() });
-        assert_eq!(sizes(&buffer, &[0, 0]), [100, 100]);
-        assert!(buffer.fills_fast() && !buffer.may_gather());
-        assert_eq!(sizes(&buffer, &[100]), [100]);
+        assert_eq!(sizes(&buffer, &[0, 0, 100]), [100, 100, 100]);
         assert_eq!(buffer.frozen_max(), 1);
     }
 

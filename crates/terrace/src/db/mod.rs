@@ -63,7 +63,7 @@ use crate::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering, Weak};
 use crate::tables::TableCache;
 use crate::version::{FileMeta, Manifest, Version, VersionSet, WornFile};
 use ahead::Ahead;
-use background::{Audience, Jobs, Manual};
+use background::{Jobs, Manual};
 use budget::Budget;
 use buffer::Buffer;
 use doomed::Doomed;
@@ -165,9 +165,6 @@ struct State {
     merge_range: Option<MergeRange>,
     /// The same merge, until its edit counts.
     running: Option<Running>,
-    audience: Audience,
-    /// True while somebody will look whether writers still hurry.
-    gathering: bool,
     /// False while a failed merge waits for a reason to be tried again.
     may_merge: bool,
     /// Merges that somebody waits for, the first in work.

@@ -22,7 +22,6 @@ use terrace_format::table::TableOptions;
 use terrace_mutants::mutant;
 
 use super::ahead::Ahead;
-use super::background::Audience;
 use super::budget::Budget;
 use super::buffer::Buffer;
 use super::crew::Crew;
@@ -514,8 +513,6 @@ impl State {
             merging: false,
             merge_range: None,
             running: None,
-            audience: Audience::default(),
-            gathering: false,
             may_merge: true,
             manual: VecDeque::new(),
             manuals: 0,

@@ -17,7 +17,7 @@ use std::time::Duration;
 use terrace_env::Clock;
 
 use super::{Engine, State};
-use crate::compaction::policy::{LEVEL_0_HURRY_SLOW, LEVEL_0_SLOW, LEVEL_0_STOP, debt};
+use crate::compaction::policy::{LEVEL_0_SLOW, LEVEL_0_STOP, debt};
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
 use crate::version::{FileMeta, total_size};
 
@@ -94,8 +94,6 @@ pub(super) struct Running {
 #[derive(Debug, Clone, Copy)]
 struct Backlog {
     level_0_files: usize,
-    /// As many cost nothing yet.
-    free: usize,
     /// How long the merges will take that are needed now.
     work: Duration,
     /// Bytes that may still come before writers have to wait.
@@ -126,7 +124,7 @@ impl fmt::Display for Turn {
 impl Backlog {
     /// Nanoseconds for [`UNIT`] bytes.
     fn price(&self) -> u64 {
-        if self.level_0_files < self.free {
+        if self.level_0_files < LEVEL_0_SLOW {
             return 0;
         }
         let work = u64::try_from(self.work.as_nanos()).unwrap_or(u64::MAX);
@@ -198,7 +196,6 @@ impl Engine {
         // Writers pay for keys and values: it is tables, and not memtables, whose sizes tell how many of them fit.
         let backlog = Backlog {
             level_0_files,
-            free: if state.gathering { LEVEL_0_HURRY_SLOW } else { LEVEL_0_SLOW },
             work,
             room: FULL.saturating_sub(level_0_files) as u64 * mean_size(&version.levels[0]),
             drain: state.effort.per_unit(state.effort.flushed),
@@ -223,15 +220,12 @@ mod tests {
 
     fn price(level_0_files: usize, work_ms: u64, room: u64) -> u64 {
         let work = Duration::from_millis(work_ms);
-        Backlog { level_0_files, free: LEVEL_0_SLOW, work, room, drain: 40_000 }.price()
+        Backlog { level_0_files, work, room, drain: 40_000 }.price()
     }
 
     #[test]
     fn nothing_while_merges_keep_up() {
         assert_eq!(price(LEVEL_0_SLOW - 1, 60_000, 1), 0);
-        let work = Duration::from_secs(60);
-        let gathers = Backlog { level_0_files: 15, free: LEVEL_0_HURRY_SLOW, work, room: 1, drain: 40_000 };
-        assert_eq!(gathers.price(), 0);
     }
 
     #[test]

@@ -293,9 +293,6 @@ impl Engine {
     /// If a flush or merge is queued or runs, returns true when one has ended.
     fn wait_for_job(&self) -> bool {
         let mut state = self.state.lock();
-        // A merge that waits for more to come may free what there is no space for.
-        self.buffer.rest();
-        self.schedule(&mut state);
         let changes = state.changes;
         let works = state.flushing || state.merging;
         while (state.flushing || state.merging) && state.changes == changes {

@@ -33,7 +33,7 @@ pub(in super::super) const METAMORPHIC: Harness = Harness {
     name: "metamorphic",
     shows: "options change no answer: eight sets of them, byte for byte",
     check: 16,
-    share: 5,
+    share: 2,
     run: metamorphic,
 };
 

@@ -17,7 +17,7 @@ pub(in super::super) const RELAY: Harness = Harness {
     name: "relay",
     shows: "what one engine wrote the other finds, in either direction, over and over",
     check: 150,
-    share: 2,
+    share: 1,
     run: relay,
 };
 

@@ -18,12 +18,10 @@ use crate::compaction::{Job, Reason};
 use crate::sync::Arc;
 use crate::version::{FileMeta, KeyRange, Version, VersionSet, WornFile, total_size};
 
-/// The level that most needs a merge, and by how much it exceeds its limit (1 is just full). Level 0 needs none below
-/// `level_0` files; that it could wait so long makes it no less urgent then.
-pub(crate) fn fullest(version: &Version, level_0: usize) -> (usize, f64) {
+/// The level that most needs a merge, and by how much it exceeds its limit (1 is just full).
+pub(crate) fn fullest(version: &Version) -> (usize, f64) {
     let shape = Shape::of(version);
     let score = |level: usize| match level {
-        0 if version.levels[0].len() < level_0 => 0.0,
         0 => version.levels[0].len() as f64 / LEVEL_0_MERGE as f64,
         _ => shape.size(level) as f64 / shape.limit(level),
     };
@@ -33,15 +31,10 @@ pub(crate) fn fullest(version: &Version, level_0: usize) -> (usize, f64) {
         .fold((0, -1.0), |best, next| if next.1 > best.1 { next } else { best })
 }
 
-/// The next merge, if one is due; of level 0 it is from `level_0` files on. `worn` is a file that look-ups wore out.
-pub(crate) fn pick(
-    set: &VersionSet,
-    worn: Option<&WornFile>,
-    level_0: usize,
-    limits: &Limits,
-) -> Option<Job> {
+/// The next merge, if one is due. `worn` is a file that look-ups wore out.
+pub(crate) fn pick(set: &VersionSet, worn: Option<&WornFile>, limits: &Limits) -> Option<Job> {
     let version = &set.version;
-    let (level, score) = fullest(version, level_0);
+    let (level, score) = fullest(version);
     if score < 1.0 {
         return wished(version, worn?, limits);
     }
@@ -216,7 +209,6 @@ pub(super) mod tests {
     use terrace_format::key::{InternalComparator, InternalKey, Kind};
 
     use super::*;
-    use crate::compaction::policy::LEVEL_0_HURRY;
 
     pub(in crate::compaction::policy) const LIMITS: Limits =
         Limits { file_size: 2 << 20, file_size_grows: false };
@@ -254,22 +246,12 @@ pub(super) mod tests {
 
     #[track_caller]
     fn check(files: &str, expect: &str) {
-        assert_eq!(text(pick(&set(files), None, LEVEL_0_MERGE, &LIMITS)), expect);
+        assert_eq!(text(pick(&set(files), None, &LIMITS)), expect);
     }
 
     #[test]
     fn three_files_on_level_0_are_left_alone() {
         check("0 1 1 a@1 b@1\n 0 2 1 a@2 b@2\n 0 3 1 a@3 b@3", "nothing");
-    }
-
-    #[test]
-    fn in_a_hurry_level_0_waits_for_more_and_other_levels_do_not() {
-        let four = "0 1 1 a@1 b@1\n 0 2 1 a@2 b@2\n 0 3 1 a@3 b@3\n 0 4 1 a@4 b@4\n";
-        let hurried = |files: &str| text(pick(&set(files), None, LEVEL_0_HURRY, &LIMITS));
-        assert_eq!(hurried(four), "nothing");
-        assert_eq!(hurried(&format!("{four} 1 5 11 a@0 b@0\n 2 6 1 c@0 d@0")), "1 to 2: 5 + , above ");
-        let twelve = (5..=12).map(|n| format!(" 0 {n} 1 a@{n} b@{n}")).collect::<Vec<_>>().join("\n");
-        assert_eq!(hurried(&format!("{four}{twelve}")), "0 to 2: 12 11 10 9 8 7 6 5 4 3 2 1 +  + , above ");
     }
 
     #[test]
@@ -290,11 +272,11 @@ pub(super) mod tests {
     #[test]
     fn level_0_begins_with_the_oldest_file_behind_its_pointer() {
         let mut set = set("0 1 1 a@1 b@1\n 0 2 1 c@2 d@2\n 0 3 1 e@3 f@3\n 0 4 1 g@4 h@4");
-        assert_eq!(text(pick(&set, None, LEVEL_0_MERGE, &LIMITS)), "0 to 2: 1 +  + , above ");
+        assert_eq!(text(pick(&set, None, &LIMITS)), "0 to 2: 1 +  + , above ");
         set.compact_pointers[0] = Some(InternalKey::new(b"d", 2, Kind::Put));
-        assert_eq!(text(pick(&set, None, LEVEL_0_MERGE, &LIMITS)), "0 to 2: 3 +  + , above ");
+        assert_eq!(text(pick(&set, None, &LIMITS)), "0 to 2: 3 +  + , above ");
         set.compact_pointers[0] = Some(InternalKey::new(b"x", 2, Kind::Put));
-        assert_eq!(text(pick(&set, None, LEVEL_0_MERGE, &LIMITS)), "0 to 2: 1 +  + , above ", "round robin");
+        assert_eq!(text(pick(&set, None, &LIMITS)), "0 to 2: 1 +  + , above ", "round robin");
     }
 
     #[test]
@@ -346,26 +328,23 @@ pub(super) mod tests {
     fn a_worn_file_is_merged_when_nothing_is_full() {
         let set = set("1 1 1 a@1 c@1\n 2 2 1 b@0 d@0");
         let worn = (1, Arc::clone(&set.version.levels[1][0]));
-        assert_eq!(text(pick(&set, Some(&worn), LEVEL_0_MERGE, &LIMITS)), "1 to 2: 1 + 2, above ");
+        assert_eq!(text(pick(&set, Some(&worn), &LIMITS)), "1 to 2: 1 + 2, above ");
     }
 
     #[test]
     fn a_worn_file_of_level_0_goes_to_the_base() {
         let set = set("0 1 1 a@9 c@9\n 0 2 1 b@8 d@8\n 3 3 9 a@0 x@0\n 4 4 40 a@0 x@0");
         let worn = (0, Arc::clone(&set.version.levels[0][0]));
-        assert_eq!(text(pick(&set, Some(&worn), LEVEL_0_MERGE, &LIMITS)), "0 to 3: 2 1 +  +  + 3, above 4");
+        assert_eq!(text(pick(&set, Some(&worn), &LIMITS)), "0 to 3: 2 1 +  +  + 3, above 4");
     }
 
     #[test]
     fn a_file_that_is_gone_is_not_worn() {
         let worn = (1, Arc::clone(&set("1 1 1 a@1 c@1").version.levels[1][0]));
-        assert_eq!(
-            text(pick(&set("1 2 1 a@1 c@1\n 2 3 1 a@0 c@0"), Some(&worn), LEVEL_0_MERGE, &LIMITS)),
-            "nothing"
-        );
+        assert_eq!(text(pick(&set("1 2 1 a@1 c@1\n 2 3 1 a@0 c@0"), Some(&worn), &LIMITS)), "nothing");
         let set = set("6 1 1 a@1 c@1");
         let worn = (6, Arc::clone(&set.version.levels[6][0]));
-        assert_eq!(text(pick(&set, Some(&worn), LEVEL_0_MERGE, &LIMITS)), "nothing");
+        assert_eq!(text(pick(&set, Some(&worn), &LIMITS)), "nothing");
     }
 
     #[test]

@@ -18,12 +18,8 @@ pub(crate) struct Limits {
 
 /// Files of level 0 at which they are merged.
 pub(crate) const LEVEL_0_MERGE: usize = 4;
-/// The same while writers hurry. Each merge then rewrites the base for more of them.
-pub(crate) const LEVEL_0_HURRY: usize = 12;
 /// Files of level 0 from which on writers are slowed down, if their merge takes too long.
 pub(crate) const LEVEL_0_SLOW: usize = 10;
-/// The same while level 0 gathers more of them before it is merged.
-pub(crate) const LEVEL_0_HURRY_SLOW: usize = 16;
 /// Files of level 0 at which writes wait for a merge: the last resort.
 pub(crate) const LEVEL_0_STOP: usize = 36;
 /// The deepest level that a flush may go to directly.
