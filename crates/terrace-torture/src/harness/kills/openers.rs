@@ -46,11 +46,13 @@ fn openers(seed: u64, tally: &Tally) -> Result<(), String> {
         let number = opener.to_string();
         Writer::start(arguments.into_iter().chain([number.as_ref()]), words)
     };
-    let mut racing = [start(0)?, start(1)?];
+    let mut racing = vec![start(0)?, start(1)?];
     for _ in 0..ROUNDS {
         std::thread::sleep(Duration::from_millis(1 + rng.below(LIFE_MS)));
         let opener = rng.below(2) as usize;
-        std::mem::replace(&mut racing[opener], start(opener)?).kill()?;
+        // Its place in the ledger is that of the next one, who begins with what stands there.
+        racing.remove(opener).kill()?;
+        racing.insert(opener, start(opener)?);
         tally.add(Figure::Kills, 1);
     }
     racing.into_iter().try_for_each(Writer::kill)?;
