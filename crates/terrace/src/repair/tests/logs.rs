@@ -44,6 +44,18 @@ fn a_batch_that_is_none() {
     assert_eq!(patient.contents(), "a=A b=B c=C");
 }
 
+/// New tables are numbered behind it, where names without a manifest are taken for somebody else's.
+#[test]
+fn a_log_with_the_last_number_of_any_stray_file() {
+    let last = crate::version::MAX_STRAY_NUMBER;
+    let stray = Log::new().batch(4, &[("a", "new")]);
+    let patient = Patient::fabricated(&Fabricated::new().log(3, &log()).log(last, &stray));
+    patient.remove("CURRENT");
+    patient.remove("MANIFEST");
+    assert_eq!(patient.repair().logs_salvaged, 2);
+    assert_eq!(patient.contents(), "a=new b=B c=C");
+}
+
 /// A manifest says that there is no log before the last by the number 0, which is a log's name, too.
 #[test]
 fn an_old_log_with_the_number_0_stays_old() {
