@@ -229,7 +229,8 @@ pub struct ReadOptions {
 }
 
 impl ReadOptions {
-    const DEFAULT: ReadOptions = ReadOptions {
+    /// The default, where a constant is wanted.
+    pub const DEFAULT: ReadOptions = ReadOptions {
         verify_checksums: false,
         fill_cache: true,
         snapshot: None,

@@ -11,14 +11,7 @@ pub(super) struct ReadHandle(pub(super) ReadOptions);
 
 pub(super) struct WriteHandle(pub(super) WriteOptions);
 
-static READ: ReadOptions = ReadOptions {
-    verify_checksums: false,
-    fill_cache: true,
-    snapshot: None,
-    lower_bound: None,
-    upper_bound: None,
-    prefix: None,
-};
+static READ: ReadOptions = ReadOptions::DEFAULT;
 
 static WRITE: WriteOptions = WriteOptions { sync: false };
 

@@ -15,6 +15,7 @@
 //! filled place has one entry in a queue; an entry whose owner is gone is passed over.
 
 use std::collections::VecDeque;
+use std::mem::ManuallyDrop;
 
 use terrace_env::fetch_ahead;
 use terrace_format::order::GROUP;
@@ -48,7 +49,9 @@ pub(crate) struct Places<V> {
 /// Two of them are in a line of memory.
 #[repr(align(32))]
 struct Place<V> {
-    value: ArcSwapOption<V>,
+    /// Dropped, it would look at what every thread of the process is just reading, which for the places of a table takes longer
+    /// than all else about closing it. [`Places`] empties every place when it goes, and no place is filled without one.
+    value: ManuallyDrop<ArcSwapOption<V>>,
     hint: Hint<V>,
     /// With a value: how often it was used, up to [`USES_MAX`]. Without one: when it was emptied, above that; or 0.
     mark: AtomicU32,
@@ -133,7 +136,7 @@ impl<V: Kept> Store<V> {
     /// `count` empty places.
     pub(crate) fn places(self: &Arc<Self>, count: usize) -> Places<V> {
         let place = |_| Place {
-            value: ArcSwapOption::empty(),
+            value: ManuallyDrop::new(ArcSwapOption::empty()),
             hint: Hint::none(),
             mark: AtomicU32::new(0),
             weight: AtomicU32::new(0),
