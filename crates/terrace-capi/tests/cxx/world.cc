@@ -27,6 +27,10 @@ struct Books {
     for (const std::string& what : asked) all += what + " ";
     return all;
   }
+  // A job that has done its work for a database, which may be closed then, has yet to come back here.
+  void AwaitJobs() const {
+    while (jobs > 0) Env::Default()->SleepForMicroseconds(1000);
+  }
   std::atomic<int> open{0};
   std::atomic<int> locks{0};
   std::atomic<int> jobs{0};
@@ -192,7 +196,7 @@ void Watched() {
   TellKind("repaired", RepairDB("watched", options));
   TellKind("destroyed", DestroyDB("watched", options));
   Tell("open files", std::to_string(env->books.open));
-  while (env->books.jobs > 0) Env::Default()->SleepForMicroseconds(1000);
+  env->books.AwaitJobs();
 }
 
 void Broken() {
@@ -217,6 +221,8 @@ void Broken() {
   env.books.broken = false;
   db = Open(options, "broken");
   TellGet(db.get(), "before");
+  db.reset();
+  env.books.AwaitJobs();
 }
 
 // From the time when there was only DeleteFile and DeleteDir.
