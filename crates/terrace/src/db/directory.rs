@@ -12,11 +12,13 @@ use crate::options::Options;
 use crate::sync::Ordering;
 use crate::version::{MAX_FILE_NUMBER, MAX_STRAY_NUMBER};
 
-/// The files in `directory` whose names LevelDB would know, with numbers that the database can have come to, whose manifest
+/// The files in `directory` whose names an engine would write, with numbers that the database can have come to, whose manifest
 /// says that `next_file` is the next. Everything else is somebody else's and is left alone.
 pub(crate) fn list(env: &Env, directory: &Path, next_file: u64) -> Result<Vec<FileName>> {
     let names = env.fs.list(directory)?;
-    let files = names.iter().filter_map(|name| FileName::parse(name.to_str()?));
+    // A number with other zeros in front names a file that nobody would find by it.
+    let named = |name: &str| FileName::parse(name).filter(|file| file.to_string() == name);
+    let files = names.iter().filter_map(|name| named(name.to_str()?));
     // New files take numbers above those that are there: a stray one must not bring them to what no manifest may say.
     let is_ours = |number| number <= MAX_STRAY_NUMBER || number < next_file;
     Ok(files.filter(|file| file.number().is_none_or(is_ours)).collect())

@@ -34,7 +34,6 @@ pub use report::RepairReport;
 use std::path::Path;
 
 use terrace_env::{FileLock, LockMode};
-use terrace_format::filename::FileName;
 
 use crate::db::{lock, lock_shared};
 use crate::error::Result;
@@ -93,7 +92,7 @@ pub fn repair(path: impl AsRef<Path>, options: &Options, how: &RepairOptions) ->
     stored(options, directory)?;
     let _lock = claim(directory, options, how)?;
     // Listed again: now nobody else changes anything.
-    let files = written_so(stored(options, directory)?, directory, options)?;
+    let files = stored(options, directory)?;
     let mut job = Job {
         shop: Workshop::new(directory, options, how.dry_run),
         files,
@@ -116,16 +115,4 @@ fn claim(directory: &Path, options: &Options, how: &RepairOptions) -> Result<Opt
         return lock_shared(&options.env, directory);
     }
     lock(&options.env, directory, LockMode::Exclusive).map(Some)
-}
-
-/// Those of `files` whose names are spelled as an engine would: it would not find the others.
-fn written_so(files: Vec<FileName>, directory: &Path, options: &Options) -> Result<Vec<FileName>> {
-    let mut found = Vec::new();
-    for file in files {
-        if options.env.fs.exists(&directory.join(file.to_string()))? && !found.contains(&file) {
-            found.push(file);
-        }
-    }
-    found.sort_unstable();
-    Ok(found)
 }

@@ -85,13 +85,14 @@ pub fn verify(
     Ok(check.report)
 }
 
-/// The files of the database in `directory`; an error if there are none.
+/// The files of the database in `directory`, sorted; an error if there are none.
 pub(crate) fn stored(options: &Options, directory: &Path) -> Result<Vec<FileName>> {
     // A manifest that can't be read says nothing; that will be told in its turn.
     let order = InternalComparator::new(Arc::clone(&options.comparator));
     let next_file =
         Recovered::read(&options.env, directory, &order).map_or(0, |recovered| recovered.next_file);
-    let files = list(&options.env, directory, next_file)?;
+    let mut files = list(&options.env, directory, next_file)?;
+    files.sort_unstable();
     let holds_data = |file: &FileName| {
         file.is_table() || matches!(file, FileName::Log(_) | FileName::Manifest(_) | FileName::Current)
     };

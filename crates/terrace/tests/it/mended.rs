@@ -8,7 +8,7 @@ use std::sync::mpsc::{Sender, channel};
 use terrace::{Comparator, Db, Env, Logger, Options, RepairOptions, WriteBatch, WriteOptions};
 use terrace_env::fault::{FaultFs, Plan};
 use terrace_env::mem::{AfterFailedSync, Crash, MemFs, PROFILES};
-use terrace_env::{Access, Deterministic, FileSystem};
+use terrace_env::{Access, Deterministic, FileSystem, ManualClock};
 use terrace_format::block::BlockBuilder;
 use terrace_format::crc;
 use terrace_format::edit::{NewFile, VersionEdit};
@@ -728,6 +728,8 @@ fn scans_wear_out_every_file_that_hides_another() {
     let mut options = Options { write_buffer_size: Some(64 << 10), ..options(Arc::new(MemFs::new())) };
     options.compression = &terrace::compress::NONE;
     options.max_file_size = Some(1 << 20);
+    // Stands, so that merges take no time, after which the next would have to rest.
+    options.env.clock = Arc::new(ManualClock::new(0));
     let db = Db::open("db", &options).unwrap();
     let value = vec![1; 200 << 10];
     let name = |n: usize| format!("{n:06}").into_bytes();

@@ -56,6 +56,15 @@ fn a_log_with_the_last_number_of_any_stray_file() {
     assert_eq!(patient.contents(), "a=new b=B c=C");
 }
 
+/// The name says which log it is, but nobody would find it by its number.
+#[test]
+fn a_log_whose_number_has_more_zeros_is_somebody_elses() {
+    let patient = Patient::fabricated(&Fabricated::new().log(3, &log()).file("0000000004.log", vec![7; 100]));
+    assert!(!patient.repair().changed);
+    assert_eq!(patient.contents(), "a=A b=B c=C");
+    assert_eq!(patient.read("0000000004.log"), [7; 100]);
+}
+
 /// A manifest says that there is no log before the last by the number 0, which is a log's name, too.
 #[test]
 fn an_old_log_with_the_number_0_stays_old() {
