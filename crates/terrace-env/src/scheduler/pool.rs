@@ -19,6 +19,9 @@ use terrace_sync::{Condvar, Mutex};
 
 use super::{Job, Lane, Scheduler};
 
+/// The flush threads of the shared pool: while one waits for the device, the other has the processor.
+const SHARED_FLUSHES: usize = 2;
+
 /// The most compaction threads of the shared pool: beyond this the disk is the bottleneck.
 const SHARED_COMPACTIONS_MAX: usize = 4;
 
@@ -31,14 +34,14 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// The pool that all databases of the process share: one flush thread, and a compaction thread for each core, at
+    /// The pool that all databases of the process share: two flush threads, and a compaction thread for each core, at
     /// most 4.
     pub fn shared() -> Arc<dyn Scheduler> {
         // Not of the facade: a model has a pool of its own.
         static SHARED: OnceLock<Arc<Pool>> = OnceLock::new();
         let pool = SHARED.get_or_init(|| {
             let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-            Arc::new(Pool::new(1, cores.clamp(1, SHARED_COMPACTIONS_MAX)))
+            Arc::new(Pool::new(SHARED_FLUSHES, cores.clamp(1, SHARED_COMPACTIONS_MAX)))
         });
         Arc::clone(pool) as Arc<dyn Scheduler>
     }

@@ -50,7 +50,7 @@ pub(super) const KILLS: Harness = Harness {
     name: "kills",
     shows: "no acknowledged write is lost when its process is killed, synced or not, and no batch is there in part",
     check: 12,
-    share: 3,
+    share: 4,
     run: |seed, tally| case(seed, tally, Kind::Plain),
 };
 

@@ -1,7 +1,14 @@
 //! What happens beside the writers: flushes and merges, as jobs on the env's lanes.
 //!
-//! At most one flush and one merge run at a time, and both may; a merge may have several threads. A job does one piece of work, says so, and queues the
-//! next if there is more. Its failure is the database's: either it refuses writes from then on, or, where nothing
+//! At most one merge runs at a time, which may have several threads, and two flushes beside it: while one waits for the device, the
+//! other has the processor. Their tables count in the order of their memtables.
+//!
+//! ```text
+//!   flush 1    [ table of 1 ][ sync ][ 1 counts ][ table of 3 ][ sync ]              leaves 3 to the other, who is at 2
+//!   flush 2          [ table of 2, larger   ][ sync ][ 2 counts ][ 3 counts ]
+//! ```
+//!
+//! A job does one piece of work, says so, and queues the next if there is more. Its failure is the database's: either it refuses writes from then on, or, where nothing
 //! became unclear, the next writer who needs the work done causes another attempt.
 
 use std::cell::Cell;
@@ -16,7 +23,7 @@ use super::pace::Running;
 use super::property::LevelStats;
 use super::unwinding::Unwinding;
 use super::wish::REST;
-use super::{Engine, Frozen, MergeRange, State, Target};
+use super::{Engine, Flushed, Frozen, MergeRange, Stage, State, Target};
 use crate::compaction::policy::{deletes, leveled};
 use crate::compaction::{self, Job, Outcome, Reason, flush};
 use crate::error::Result;
@@ -24,6 +31,9 @@ use crate::metrics::Span;
 use crate::sync::{Arc, Condvar, Mutex, Ordering, Weak};
 use crate::tables::NewTable;
 use crate::version::{KeyRange, Version, total_size};
+
+/// So many flushes run at a time.
+const FLUSHES: usize = 2;
 
 /// A merge that somebody waits for.
 pub(super) struct Manual {
@@ -72,14 +82,40 @@ impl Drop for Hold {
     }
 }
 
+impl State {
+    /// How many flushes there is work for.
+    fn flushes_wanted(&self) -> usize {
+        let is_made = |frozen: &Frozen| matches!(frozen.stage, Stage::Made(_));
+        let unmade = self.frozen.iter().filter(|frozen| !is_made(frozen)).count();
+        // An edit that failed is tried again.
+        let counts = self.frozen.front().is_some_and(is_made) && !self.installing;
+        (unmade + usize::from(counts)).min(FLUSHES)
+    }
+
+    /// Takes what is made and does not count, and can't.
+    fn take_made(&mut self) -> Vec<NewTable> {
+        let take = |frozen: &mut Frozen| match &mut frozen.stage {
+            Stage::Made(made) if !made.is_doubtful => made.table.take(),
+            _ => None,
+        };
+        self.frozen.iter_mut().filter_map(take).collect()
+    }
+
+    /// Notes that the table of `frozen` is made. False if another one is to be made.
+    fn note_made(&mut self, frozen: &Frozen, made: Flushed) -> bool {
+        let same = self.frozen.iter_mut().find(|other| other.table == frozen.table);
+        same.map(|same| same.stage = Stage::Made(made)).is_some()
+    }
+}
+
 impl Engine {
     /// Queues what there is to do and is not queued yet.
     pub(super) fn schedule(&self, state: &mut State) {
         if self.read_only || self.refusal.is_set() {
             return;
         }
-        if !state.flushing && !state.frozen.is_empty() {
-            state.flushing = self.queue(Lane::Flush, Engine::flush_job);
+        while state.flushes < state.flushes_wanted() && self.queue(Lane::Flush, Engine::flush_job) {
+            state.flushes += 1;
         }
         if !state.merging && state.may_merge && !self.closing.load(Ordering::Relaxed) && self.has_merge(state)
         {
@@ -143,17 +179,25 @@ impl Engine {
     }
 
     fn flush_job(&self) {
-        let _guard = Unwinding::new(self, |state| state.flushing = false);
-        let frozen = self.state.lock().frozen.front().cloned();
+        let _guard = Unwinding::new(self, |state| state.flushes -= 1);
         self.make_log_ahead();
-        let flushed = frozen.map_or(Ok(()), |frozen| self.flush_frozen(&frozen));
+        let made = self.take_frozen().map_or(Ok(()), |frozen| self.flush_frozen(&frozen));
+        let flushed = made.and_then(|()| self.install_tables());
         match flushed {
             Ok(()) => self.make_log_ahead(), // memtables may have become larger
             Err(_) => self.give_up_log_ahead(),
         }
         let mut state = self.state.lock();
-        state.flushing = false;
+        state.flushes -= 1;
         self.finish_job(state, flushed);
+    }
+
+    /// The oldest memtable that nobody makes a table of, for who does.
+    fn take_frozen(&self) -> Option<Frozen> {
+        let mut state = self.state.lock();
+        let frozen = state.frozen.iter_mut().find(|frozen| matches!(frozen.stage, Stage::Waits))?;
+        frozen.stage = Stage::Runs;
+        Some(frozen.clone())
     }
 
     fn finish_job(&self, mut state: crate::sync::MutexGuard<'_, State>, outcome: Result<()>) {
@@ -174,13 +218,74 @@ impl Engine {
     }
 
     fn flush_frozen(&self, frozen: &Frozen) -> Result<()> {
+        let made = self.make_table(frozen).inspect_err(|_| self.make_anew(frozen))?;
+        let table = made.table.clone();
+        let is_needed = self.state.lock().note_made(frozen, made);
+        if !is_needed {
+            compaction::remove_tables(&self.options.env, &self.directory, table.as_slice());
+        }
+        Ok(())
+    }
+
+    /// Has the tables of `frozen` and of the memtables behind it made anew, by other numbers: a number that a file may have is not
+    /// used for another, and they have to rise.
+    fn make_anew(&self, frozen: &Frozen) {
+        let mut scrap = Vec::new();
+        let mut state = self.state.lock();
+        for other in state.frozen.iter_mut().skip_while(|other| other.table != frozen.table) {
+            other.table = self.new_file_number();
+            if let Stage::Made(made) = std::mem::replace(&mut other.stage, Stage::Waits) {
+                scrap.extend(made.table);
+            }
+        }
+        drop(state);
+        compaction::remove_tables(&self.options.env, &self.directory, &scrap);
+    }
+
+    fn make_table(&self, frozen: &Frozen) -> Result<Flushed> {
         self.settle(frozen.last_sequence)?;
-        let clock = &self.options.env.clock;
-        let start = clock.monotonic();
-        let number = self.new_file_number();
-        let env = &self.options.env;
+        let start = self.options.env.clock.monotonic();
         let packed = compaction::packed_if(self.stays_put(frozen), &self.table_options);
-        let table = flush::flush(&frozen.memtable, env, &self.directory, number, &packed)?;
+        let env = &self.options.env;
+        let table = flush::flush(&frozen.memtable, env, &self.directory, frozen.table, &packed)?;
+        Ok(Flushed { table, start, is_doubtful: false })
+    }
+
+    /// Makes the tables count that are made, in the order of their memtables. Who finds another thread at it leaves it to that one.
+    fn install_tables(&self) -> Result<()> {
+        loop {
+            let (frozen, made) = {
+                let mut state = self.state.lock();
+                if state.installing {
+                    return Ok(());
+                }
+                if self.refusal.is_set() {
+                    // A table may hold a write whose sync failed while it was made.
+                    let made = state.take_made();
+                    drop(state);
+                    compaction::remove_tables(&self.options.env, &self.directory, &made);
+                    return Ok(());
+                }
+                let Some(frozen) = state.frozen.front().cloned() else { return Ok(()) };
+                let Stage::Made(made) = frozen.stage.clone() else { return Ok(()) };
+                state.installing = true;
+                (frozen, made)
+            };
+            let installed = self.install_table(&frozen, &made);
+            // Before another thread tries.
+            if let Err(error) = &installed
+                && !error.is_resumable()
+            {
+                self.refuse(error);
+            }
+            self.state.lock().installing = false;
+            installed?;
+        }
+    }
+
+    fn install_table(&self, frozen: &Frozen, made: &Flushed) -> Result<()> {
+        let (clock, env) = (&self.options.env.clock, &self.options.env);
+        let Flushed { table, start, .. } = made;
         let size = table.as_ref().map_or(0, |table| table.file.size);
         let mut entries = 0;
         let level = Cell::new(0);
@@ -189,7 +294,7 @@ impl Engine {
                 entries = frozen.last_sequence.saturating_sub(set.last_sequence);
                 let mut edit = VersionEdit { log_number: Some(frozen.next_log), ..VersionEdit::default() };
                 edit.last_sequence = Some(frozen.last_sequence);
-                if let Some(NewTable { file, .. }) = &table {
+                if let Some(NewTable { file, .. }) = table {
                     level.set(match frozen.target {
                         Target::Level0 => 0,
                         Target::AnyLevel => {
@@ -210,23 +315,30 @@ impl Engine {
         match installed {
             Ok(()) => {}
             Err(Failure::Before(error)) => {
-                compaction::remove_tables(env, &self.directory, table.as_slice());
+                if !made.is_doubtful {
+                    self.make_anew(frozen);
+                }
                 return Err(error);
             }
-            Err(Failure::Unknown(error)) => return Err(error),
+            Err(Failure::Unknown(error)) => {
+                let made = Flushed { is_doubtful: true, ..made.clone() };
+                self.state.lock().note_made(frozen, made);
+                return Err(error);
+            }
         }
         // Its contents are in a durable table. Closed first: some file systems keep, or count, what is removed open.
         self.durability.forget_logs(frozen.next_log);
         // A leftover is removed at the next open.
         let _ = env.fs.remove(&self.path_of(FileName::Log(frozen.log)));
-        let stats =
-            LevelStats { time: clock.monotonic().saturating_sub(start), bytes_read: 0, bytes_written: size };
+        let time = clock.monotonic().saturating_sub(*start);
+        let stats = LevelStats { time, bytes_read: 0, bytes_written: size };
         self.state.lock().stats[level].add(stats);
         let stored = self.present.view().version.levels.iter().map(|files| total_size(files)).sum();
         self.buffer.filled(frozen.memtable.bytes(), stored, clock.monotonic());
         self.tables.metrics().spans.count(Span::Flush, stats.time);
         self.logger.log(format_args!(
-            "Memtable flushed: table={number} level={level} log={} entries={entries} bytes_in={} bytes_out={size} us={}",
+            "Memtable flushed: table={} level={level} log={} entries={entries} bytes_in={} bytes_out={size} us={}",
+            frozen.table,
             frozen.log,
             frozen.memtable.bytes(),
             stats.time.as_micros()

@@ -54,7 +54,7 @@ impl Engine {
     fn wait_for_quiet(&self) {
         let mut state = self.state.lock();
         self.schedule(&mut state);
-        while state.flushing || state.merging {
+        while state.flushes > 0 || state.merging {
             self.wait(&mut state);
         }
     }

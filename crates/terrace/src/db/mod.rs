@@ -60,7 +60,7 @@ use crate::memtable::Memtable;
 use crate::options::{Options, PLAIN, ReadOptions, WriteOptions};
 use crate::snapshot::{Snapshot, Snapshots};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering, Weak};
-use crate::tables::TableCache;
+use crate::tables::{NewTable, TableCache};
 use crate::version::{FileMeta, Manifest, Version, VersionSet, WornFile};
 use ahead::Ahead;
 use background::{Jobs, Manual};
@@ -157,8 +157,10 @@ struct State {
     memtable: Arc<Memtable>,
     /// Memtables on their way to a table, oldest first.
     frozen: VecDeque<Frozen>,
-    /// True while a flush is queued or runs.
-    flushing: bool,
+    /// How many flushes are queued or run.
+    flushes: usize,
+    /// True while one of them makes tables count.
+    installing: bool,
     /// True while a merge is queued or runs.
     merging: bool,
     /// What the running merge will write, if one runs.
@@ -188,6 +190,10 @@ struct State {
 #[derive(Clone)]
 struct Frozen {
     memtable: Arc<Memtable>,
+    /// The number of its table. They rise, whichever is made first: of two tables on level 0 the one with the greater number is
+    /// the newer.
+    table: u64,
+    stage: Stage,
     /// The log that holds the same.
     log: u64,
     /// The log that follows its own: when it is a table, older logs are not needed.
@@ -195,6 +201,27 @@ struct Frozen {
     /// The last write in it.
     last_sequence: Sequence,
     target: Target,
+}
+
+/// How far a memtable is on its way to a table.
+#[derive(Clone)]
+enum Stage {
+    Waits,
+    /// A flush writes its table.
+    Runs,
+    /// Its table is durable, and counts when those before it do.
+    Made(Flushed),
+}
+
+/// What a flush made.
+#[derive(Clone)]
+struct Flushed {
+    /// None if there was nothing to write.
+    table: Option<NewTable>,
+    /// When it began.
+    start: Duration,
+    /// True if an edit failed that makes the table count: nobody knows whether it does.
+    is_doubtful: bool,
 }
 
 /// Where the table of a memtable goes.
@@ -696,8 +723,11 @@ impl Engine {
 
     /// Refuses writes from now on. The first cause stays.
     fn refuse(&self, cause: &Error) {
+        let is_first = !self.refusal.is_set();
         self.refusal.set(cause);
-        self.logger.log(format_args!("Writes are refused from now on: {cause}"));
+        if is_first {
+            self.logger.log(format_args!("Writes are refused from now on: {cause}"));
+        }
         self.announce(&mut self.state.lock());
     }
 

@@ -19,7 +19,7 @@ use terrace_mutants::mutant;
 
 use super::tail::{LogTail, closed};
 use super::unwinding::Unwinding;
-use super::{Engine, Frozen, State, Target};
+use super::{Engine, Frozen, Stage, State, Target};
 use crate::compaction::policy::LEVEL_0_STOP;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
@@ -244,7 +244,8 @@ impl Engine {
         self.durability.go_on_in(log, state.set.log_number);
         state.memtable = memtable;
         let (log, next_log, last_sequence) = (old_log.number, tail.log.number, tail.sequence);
-        state.frozen.push_back(Frozen { memtable: old, log, next_log, last_sequence, target });
+        let (table, stage) = (self.new_file_number(), Stage::Waits);
+        state.frozen.push_back(Frozen { memtable: old, table, stage, log, next_log, last_sequence, target });
         self.publish(&state);
         self.schedule(&mut state);
         Ok(())
@@ -294,8 +295,8 @@ impl Engine {
     fn wait_for_job(&self) -> bool {
         let mut state = self.state.lock();
         let changes = state.changes;
-        let works = state.flushing || state.merging;
-        while (state.flushing || state.merging) && state.changes == changes {
+        let works = state.flushes > 0 || state.merging;
+        while (state.flushes > 0 || state.merging) && state.changes == changes {
             self.wait(&mut state);
         }
         works
