@@ -218,7 +218,7 @@ fn env(fs: Arc<dyn FileSystem>) -> Env {
     Env {
         fs,
         clock: Arc::new(ManualClock::default()),
-        scheduler: Arc::new(Pool::new(1, 1)),
+        scheduler: Arc::new(Pool::new(2, 1)),
         random: Arc::new(SeededRandom::new(0)),
     }
 }

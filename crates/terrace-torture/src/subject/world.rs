@@ -65,7 +65,7 @@ impl World {
                 random,
             },
             Threads::Some(merges) => {
-                let scheduler = Arc::new(Pool::new(1, merges)) as Arc<dyn Scheduler>;
+                let scheduler = Arc::new(Pool::new(2, merges)) as Arc<dyn Scheduler>;
                 Env { fs, clock: Arc::new(SystemClock), scheduler, random }
             }
         }

@@ -8,8 +8,8 @@
 //!   flush 2          [ table of 2, larger   ][ sync ][ 2 counts ][ 3 counts ]
 //! ```
 //!
-//! A job does one piece of work, says so, and queues the next if there is more. Its failure is the database's: either it refuses writes from then on, or, where nothing
-//! became unclear, the next writer who needs the work done causes another attempt.
+//! A job does one piece of work, says so, and queues the next if there is more. Its failure is the database's: either it
+//! refuses writes from then on, or, where nothing became unclear, the next writer who needs the work done causes another attempt.
 
 use std::cell::Cell;
 
@@ -179,7 +179,8 @@ impl Engine {
     }
 
     fn flush_job(&self) {
-        let _guard = Unwinding::new(self, |state| state.flushes -= 1);
+        let _guard = Unwinding::new(self, |_| ());
+        let counted = Unwinding::new(self, |state| state.flushes -= 1);
         self.make_log_ahead();
         let made = self.take_frozen().map_or(Ok(()), |frozen| self.flush_frozen(&frozen));
         let flushed = made.and_then(|()| self.install_tables());
@@ -189,6 +190,8 @@ impl Engine {
         }
         let mut state = self.state.lock();
         state.flushes -= 1;
+        // Told of a failure, a logger may panic, too: this flush has been counted.
+        drop(counted);
         self.finish_job(state, flushed);
     }
 

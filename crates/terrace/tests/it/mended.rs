@@ -184,6 +184,29 @@ fn a_panic_in_the_background_is_a_failure() {
     assert!(db.close().is_err());
 }
 
+/// Panics when it is told that work failed.
+struct Faint;
+
+impl Logger for Faint {
+    fn log(&self, line: std::fmt::Arguments<'_>) {
+        assert!(!line.to_string().starts_with("Background work failed"), "planned");
+    }
+}
+
+/// A flush that failed had been counted as over when its logger panicked, and was counted once more.
+#[test]
+fn a_panic_about_a_failed_flush_counts_it_once() {
+    let plan = "create .ldb #1 forever ENOSPC".parse().unwrap();
+    let fault = FaultFs::new(Arc::new(MemFs::new()), plan);
+    let env = Env { fs: Arc::new(fault), ..Env::memory() };
+    let logger = Some(Arc::new(Faint) as Arc<dyn Logger>);
+    let db = Db::open("db", &Options { env, logger, create_if_missing: true, ..Options::default() }).unwrap();
+    db.put(b"a", b"1").unwrap();
+    assert!(db.flush().is_err());
+    assert!(db.put(b"c", b"3").unwrap_err().to_string().starts_with("writes are refused"));
+    assert!(db.close().is_err());
+}
+
 /// A comparator that panicked in a put left the log one write ahead of the memtable: the next put took the same sequence
 /// number, and was left out when the log was replayed.
 #[test]
