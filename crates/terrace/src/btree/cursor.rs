@@ -73,6 +73,9 @@ impl Cursor {
             }
             here => here,
         };
+        if let Some(here) = self.here {
+            self.tree.fetch(here.entry);
+        }
     }
 
     pub(crate) fn next(&mut self) {
@@ -125,10 +128,15 @@ impl Tree {
         } else {
             leaf.next().and_then(|next| self.node(next).entry(ahead - len))
         };
+        if let Some(entry) = entry {
+            self.fetch(entry);
+        }
+    }
+
+    fn fetch(&self, entry: Entry) {
         match entry {
-            Some(Entry::Only(record)) => self.ground.arena.fetch_ahead(record, FETCHED),
-            Some(Entry::Newest(versions)) => self.ground.arena.fetch_ahead(versions, FETCHED),
-            None => {}
+            Entry::Only(record) => self.ground.arena.fetch_ahead(record, FETCHED),
+            Entry::Newest(versions) => self.ground.arena.fetch_ahead(versions, FETCHED),
         }
     }
 

@@ -37,6 +37,20 @@ impl ConcatIter {
         self.iter.as_mut()?.block()
     }
 
+    /// Goes to the table that a seek of `target` would go to, and has that fetched which it looks at first there.
+    pub(crate) fn aim(&mut self, target: &[u8]) {
+        let index = self.runs.find(target);
+        if index != self.index || self.iter.is_none() {
+            self.enter(Some(index));
+        }
+        self.iter.iter().for_each(|iter| iter.aim(target));
+    }
+
+    /// Has that fetched which the seek looks at when it has what [`ConcatIter::aim`] had fetched.
+    pub(crate) fn close_in(&self, target: &[u8]) {
+        self.iter.iter().for_each(|iter| iter.close_in(target));
+    }
+
     fn note(&mut self, result: Result<()>) {
         if let (None, Err(error)) = (&self.damage, result) {
             self.damage = Some(error);

@@ -169,6 +169,11 @@ impl InternalIterator for MergeIter {
     }
 
     fn seek(&mut self, target: &[u8]) {
+        if self.runs.len() > 1 && self.comparator.is_bytewise() {
+            // Each search waits for memory, some times over. So they wait together. (Other orders may be dear to ask twice.)
+            self.runs.iter_mut().for_each(|run| run.aim(target));
+            self.runs.iter().for_each(|run| run.close_in(target));
+        }
         self.runs.iter_mut().for_each(|run| run.seek(target));
         self.direction = Direction::Forward;
         self.choose();

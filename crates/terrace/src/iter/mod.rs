@@ -29,6 +29,22 @@ macro_rules! each {
     };
 }
 
+impl Source {
+    /// Has that fetched which a seek of `target`, which comes next, looks at first.
+    fn aim(&mut self, target: &[u8]) {
+        if let Source::Level(run) = self {
+            run.aim(target);
+        }
+    }
+
+    /// Has that fetched which the seek looks at after that.
+    fn close_in(&self, target: &[u8]) {
+        if let Source::Level(run) = self {
+            run.close_in(target);
+        }
+    }
+}
+
 impl InternalIterator for Source {
     #[inline]
     fn valid(&self) -> bool {

@@ -463,6 +463,16 @@ impl TableIter {
         self.block.as_mut()
     }
 
+    /// Has that fetched which a seek of `target` looks at first.
+    pub(crate) fn aim(&self, target: &[u8]) {
+        self.table.near(target);
+    }
+
+    /// Has that fetched which a seek of `target` looks at when it has what [`TableIter::aim`] had fetched.
+    pub(crate) fn close_in(&self, target: &[u8]) {
+        self.table.blocks.fetch_start(self.table.index.find(target));
+    }
+
     fn note(&mut self, error: Error) {
         self.damage.get_or_insert(error);
     }
