@@ -213,6 +213,18 @@ impl BlockIter {
         self.value.clone()
     }
 
+    /// What is so many bytes behind the entry here, if that is in the block, to have it fetched before a walk comes to it.
+    #[inline]
+    pub fn ahead(&self, distance: usize) -> Option<&u8> {
+        self.block.entries().get(self.value.end + distance)
+    }
+
+    /// What is so many bytes before the entry here.
+    #[inline]
+    pub fn before(&self, distance: usize) -> Option<&u8> {
+        self.block.entries().get(self.entry.checked_sub(distance)?)
+    }
+
     /// The first damage that was met, if any. Places behind it may still be reached by a search.
     pub fn flaw(&self) -> Option<&Flaw> {
         self.flaw.as_deref()

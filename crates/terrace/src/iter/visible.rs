@@ -14,6 +14,7 @@
 //! way. Of several runs the current one may go on like that up to what the others have next, which is compared, and known to
 //! be no version of the key that is left.
 
+use terrace_env::fetch_ahead;
 use terrace_format::comparator::{Bytewise, Comparator};
 use terrace_format::key::{self, InternalComparator, Kind, ParsedKey, SeekKey, Sequence};
 use terrace_mutants::mutant;
@@ -33,6 +34,13 @@ pub(crate) trait Owner: Send + Sync {
     /// others each time.
     fn until_sample(&self) -> usize;
 }
+
+/// So far ahead a walk has a block fetched, in bytes, and so much at a step. Processors see by themselves where it goes, but only up
+/// to the next page of 4 KiB, and of a block that is as long as that they learn anew. Back, it is more: a step decodes the entries from a
+/// restart point on.
+const AHEAD: usize = 640;
+const BEFORE: usize = 2048;
+const FETCHED: usize = 128;
 
 /// Bytes read between two samples, on average.
 pub(crate) const SAMPLE_PERIOD: usize = 1 << 20;
@@ -579,6 +587,7 @@ impl Visible {
         if !block.next_newest(|number| shows(number, self.sequence)) {
             return false;
         }
+        block.ahead(AHEAD).into_iter().for_each(|byte| fetch_ahead(byte, FETCHED));
         let (key, value) = (block.key(), block.value());
         let user_key = key::user_key(key);
         if !is_alone && !self.ahead.is_behind(Direction::Forward, user_key) {
@@ -613,6 +622,9 @@ impl Visible {
         if !is_there {
             return false;
         }
+        let block = self.merge.block();
+        let byte = block.and_then(|block| block.before(BEFORE));
+        byte.into_iter().for_each(|byte| fetch_ahead(byte, FETCHED));
         let Some((key, value)) = self.merge.entry() else { return false };
         let user_key = key::user_key(key);
         if !is_alone && !self.ahead.is_behind(Direction::Backward, user_key) {
