@@ -17,6 +17,7 @@ mod directory;
 mod iter;
 mod search;
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use terrace_env::Buffer;
@@ -33,6 +34,9 @@ use crate::order::Order;
 
 /// The bytes of a restart point, and of their count.
 const U32: usize = 4;
+
+/// Contents of more bytes come from the heap in any case, and are not copied if they are there.
+const COPIED_MAX: usize = 64 << 10;
 
 /// The contents of a block, its restart points checked. Entries are checked as they are met.
 ///
@@ -59,35 +63,45 @@ impl Block {
         Ok(Block { bytes: contents.into(), entries_end, restarts, directory, prepared: false })
     }
 
-    /// As [`Block::new`], of a copy of `contents`, in `memory` if that suffices.
-    pub fn copied(contents: &[u8], memory: Buffer) -> Result<Block, Flaw> {
-        Ok(Block::made(Contents::new(contents)?, None, memory))
+    /// As [`Block::new`], of a copy of `contents` unless they are large, in `memory` if that suffices.
+    pub fn copied(contents: Cow<'_, [u8]>, memory: Buffer) -> Result<Block, Flaw> {
+        let Contents { entries_end, restarts, .. } = Contents::new(&contents)?;
+        Ok(Block::made(contents, (entries_end, restarts), None, memory))
     }
 
     /// As [`Block::copied`], ready for many searches in `order`, the one order that its keys are in: with a directory of about
     /// ten bytes an entry, if it can have one, for as much time as a search or two take.
-    pub fn copied_prepared(contents: &[u8], order: &Order, memory: Buffer) -> Result<Block, Flaw> {
-        Ok(Block::made(Contents::new(contents)?, Some(order), memory))
+    pub fn copied_prepared(contents: Cow<'_, [u8]>, order: &Order, memory: Buffer) -> Result<Block, Flaw> {
+        let Contents { entries_end, restarts, .. } = Contents::new(&contents)?;
+        Ok(Block::made(contents, (entries_end, restarts), Some(order), memory))
     }
 
     /// The same block, as [`Block::copied_prepared`] makes it.
     pub fn prepared(&self, order: &Order, memory: Buffer) -> Block {
-        Block::made(self.parts(), Some(order), memory)
+        Block::made(self.contents().into(), (self.entries_end, self.restarts), Some(order), memory)
     }
 
-    fn made(contents: Contents<'_>, prepared_for: Option<&Order>, memory: Buffer) -> Block {
+    /// `prepared_for` an order or for none. The restart points were checked.
+    fn made(
+        contents: Cow<'_, [u8]>,
+        (entries_end, restarts): (usize, usize),
+        prepared_for: Option<&Order>,
+        memory: Buffer,
+    ) -> Block {
         let survey = match prepared_for {
-            Some(Order::Internal) => Survey::of(contents),
+            Some(Order::Internal) => Survey::of(Contents { bytes: &contents, entries_end, restarts }),
             _ => None,
         };
         let directory = survey.as_ref().map_or_else(Directory::default, Survey::directory);
-        let mut bytes = Buffer::of(directory.size() + contents.bytes.len(), memory);
-        let (start, rest) = bytes.split_at_mut(directory.size());
-        if let Some(survey) = survey {
-            survey.write(start);
-        }
-        rest.copy_from_slice(contents.bytes);
-        let Contents { entries_end, restarts, .. } = contents;
+        let bytes = if survey.is_none() && contents.len() > COPIED_MAX {
+            contents.into_owned().into()
+        } else {
+            let mut bytes = Buffer::of(directory.size() + contents.len(), memory);
+            let (start, rest) = bytes.split_at_mut(directory.size());
+            survey.iter().for_each(|survey| survey.write(start));
+            rest.copy_from_slice(&contents);
+            bytes
+        };
         Block { bytes, entries_end, restarts, directory, prepared: prepared_for.is_some() }
     }
 

@@ -455,6 +455,30 @@ fn blocks_that_have_no_directory() {
     assert!(of_a_comparator.prepared(&Order::Other(bytewise()), Buffer::default()).directory.is_empty());
 }
 
+#[test]
+fn a_copy_is_the_same_block() {
+    let internal = |n: u8| InternalKey::new(&[n], 7, Kind::Put).as_bytes().to_vec();
+    for (value, is_copied) in [(100, true), (20_000, false)] {
+        let entries: Entries = (0..4).map(|n| (internal(n), vec![n; value])).collect();
+        let contents = built(16, &entries);
+        let place = contents.as_ptr();
+        let copy = Block::copied(contents.as_slice().into(), Buffer::empty()).unwrap();
+        let prepared = Block::copied_prepared(contents.as_slice().into(), &Order::Internal, Buffer::empty());
+        let prepared = prepared.unwrap();
+        assert!(!copy.is_prepared() && prepared.is_prepared());
+        assert_eq!((copy.contents(), prepared.contents()), (&contents[..], &contents[..]));
+        assert_eq!(prepared.directory.is_empty(), !is_copied);
+        let handed_over = Block::copied_prepared(contents.into(), &Order::Internal, Buffer::empty()).unwrap();
+        assert_eq!(handed_over.contents().as_ptr() == place, !is_copied);
+        assert_eq!(handed_over.contents(), copy.contents());
+    }
+    let broken = block(FRUIT_BY_TWO, &[25, 0]);
+    let flaw = Block::new(broken.clone()).unwrap_err();
+    assert_eq!(Block::copied(broken.as_slice().into(), Buffer::empty()).unwrap_err(), flaw);
+    let prepared = Block::copied_prepared(broken.into(), &Order::Internal, Buffer::empty());
+    assert_eq!(prepared.unwrap_err(), flaw);
+}
+
 /// A step of a walk through a block of versions.
 #[derive(Debug, Clone)]
 enum Stride {

@@ -7,6 +7,8 @@
 //!   +--------+----------------+
 //! ```
 
+use std::borrow::Cow;
+
 use terrace_mutants::mutant;
 
 use crate::coding::get_fixed32;
@@ -32,14 +34,22 @@ pub fn read_block(stored: &[u8], verify: bool) -> Result<Vec<u8>, Flaw> {
     compress::unpack(id, block)
 }
 
-/// As [`read_block`], where they lie: in `stored`, or unpacked into `memory`, whatever was in it.
-pub fn read_block_in<'a>(stored: &'a [u8], verify: bool, memory: &'a mut Vec<u8>) -> Result<&'a [u8], Flaw> {
+/// Contents of more bytes are handed over, not lent to be copied.
+const LENT_MAX: usize = 64 << 10;
+
+/// As [`read_block`], where they lie: in `stored`, or unpacked into `memory`, whatever was in it; or in memory of their own if they
+/// are large.
+pub fn read_block_in<'a>(
+    stored: &'a [u8],
+    verify: bool,
+    memory: &'a mut Vec<u8>,
+) -> Result<Cow<'a, [u8]>, Flaw> {
     let (block, id) = take_apart(stored, verify)?;
     if id == compress::NONE.id {
-        return Ok(block);
+        return Ok(block.into());
     }
     compress::unpack_into(id, block, memory)?;
-    Ok(memory)
+    Ok(if memory.len() > LENT_MAX { std::mem::take(memory).into() } else { memory.as_slice().into() })
 }
 
 /// The block as it is stored, and its codec's byte.

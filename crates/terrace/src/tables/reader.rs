@@ -8,6 +8,7 @@
 //! Every block's checksum is verified when it is read from the file. A damaged block is an error of the look-up that
 //! needs it; the other blocks stay readable.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -385,7 +386,7 @@ pub(crate) fn fetch(file: &dyn RandomAccessFile, path: &Path, handle: BlockHandl
 
 /// As [`fetch`], of whatever it has the contents.
 pub(crate) fn fetch_bytes(file: &dyn RandomAccessFile, path: &Path, handle: BlockHandle) -> Result<Vec<u8>> {
-    fetch_with(file, path, handle, |contents| Ok(contents.to_vec()))
+    fetch_with(file, path, handle, |contents| Ok(contents.into_owned()))
 }
 
 /// A block of the usual size is not larger as it is stored, in bytes.
@@ -396,7 +397,7 @@ fn fetch_with<T>(
     file: &dyn RandomAccessFile,
     path: &Path,
     handle: BlockHandle,
-    make: impl FnOnce(&[u8]) -> std::result::Result<T, Flaw>,
+    make: impl FnOnce(Cow<'_, [u8]>) -> std::result::Result<T, Flaw>,
 ) -> Result<T> {
     // Before the allocation: a handle that does not fit the file can't make us allocate more than the file.
     handle.check(file.len().saturating_sub(FOOTER_SIZE as u64)).map_err(|flaw| Error::flaw(path, &flaw))?;
