@@ -10,11 +10,13 @@
 //!    +-- random     Random       system | seeded
 //! ```
 //!
-//! [`Pages`] is memory in large pieces, from the machine; [`fetch_ahead`] tells it what will be read.
+//! [`Pages`] is memory in large pieces, from the machine, [`Buffer`] in small ones; [`fetch_ahead`] tells it what will be
+//! read.
 //!
 //! Nothing outside this crate touches a file, a clock, a thread or randomness. That is what makes crash,
 //! fault and fake-clock tests honest: there is no other door.
 
+mod buffer;
 mod claims;
 mod clock;
 mod env;
@@ -30,6 +32,7 @@ pub mod mem;
 #[cfg(unix)]
 pub mod posix;
 
+pub use buffer::Buffer;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use env::Env;
 pub use error::{FileError, Held, Result};

@@ -18,10 +18,15 @@ pub struct Pages {
 impl Pages {
     /// `len` bytes. An error if the system has no more.
     pub fn new(len: usize) -> io::Result<Pages> {
-        let map = MmapMut::map_anon(len)?;
+        let pages = Pages::small(len)?;
         #[cfg(target_os = "linux")]
-        let _ = map.advise(memmap2::Advice::HugePage); // small pages do as well
-        Ok(Pages { map })
+        let _ = pages.map.advise(memmap2::Advice::HugePage); // small pages do as well
+        Ok(pages)
+    }
+
+    /// As [`Pages::new`], in pages of the usual size, for memory of which little may be used.
+    pub fn small(len: usize) -> io::Result<Pages> {
+        Ok(Pages { map: MmapMut::map_anon(len)? })
     }
 
     /// All of it, aligned as a page is.

@@ -13,7 +13,7 @@
 //! and than the entry: what these two share then stands within the prefix and the bytes of a head, and the target, which
 //! is between them, has it too.
 
-use super::Block;
+use super::Contents;
 use super::iter::decode;
 use crate::key;
 use crate::order::{common_prefix, first_like, head};
@@ -33,44 +33,7 @@ pub(super) struct Directory {
 const HEAD: usize = 8;
 const PLACE: usize = 2;
 
-/// The heads and the places of the entries of a block.
-struct Entries {
-    heads: Vec<u64>,
-    places: Vec<u16>,
-}
-
 impl Directory {
-    /// Appends the directory of `block`, which has none, to `bytes`. None if the block is damaged, odd, or larger than places
-    /// can tell.
-    pub(super) fn write(block: &Block, bytes: &mut Vec<u8>) -> Directory {
-        let Some((first, prefix_len, Entries { heads, places })) = Directory::survey(block) else {
-            return Directory::default();
-        };
-        bytes.reserve_exact(heads.len() * (HEAD + PLACE) + HEAD + block.bytes.len());
-        let start = bytes.len();
-        heads.iter().for_each(|head| bytes.extend_from_slice(&head.to_le_bytes()));
-        places.iter().for_each(|place| bytes.extend_from_slice(&place.to_le_bytes()));
-        // Each entry takes three bytes at least, and each of them is at a place.
-        let (entries, size) = (heads.len() as u16, (bytes.len() - start) as u32);
-        Directory { entries, prefix: first, prefix_len, size }
-    }
-
-    /// Where the first key is, how much of it all keys begin with, and all entries.
-    fn survey(block: &Block) -> Option<(u16, u16, Entries)> {
-        u16::try_from(block.entries_end).ok()?;
-        let entries = block.entries();
-        let first = decode(entries, block.restart(0))?.rest_of_key.start;
-        let key = key::user_key(block.restart_key(0).ok()?);
-        let last = key::user_key(block.restart_key(block.restarts.checked_sub(1)?).ok()?);
-        let shared = common_prefix(key, last);
-        let (shared, entries) = match Entries::behind(block, &key[..shared])? {
-            Ok(entries) => (shared, entries),
-            // Those behind the last restart point have less in common.
-            Err(fewer) => (fewer, Entries::behind(block, &key[..fewer])?.ok()?),
-        };
-        Some((first as u16, shared as u16, entries))
-    }
-
     /// True if there is none.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
@@ -96,14 +59,61 @@ impl Directory {
     }
 }
 
+/// What a directory says, before it has its place.
+pub(super) struct Survey {
+    /// Where the first key is, and how much of it all keys begin with.
+    first: u16,
+    prefix_len: u16,
+    entries: Entries,
+}
+
+/// The heads and the places of the entries of a block.
+struct Entries {
+    heads: Vec<u64>,
+    places: Vec<u16>,
+}
+
+impl Survey {
+    /// Of a block of internal keys. None if it is damaged, odd, or larger than places can tell, or has no entries.
+    pub(super) fn of(contents: Contents<'_>) -> Option<Survey> {
+        u16::try_from(contents.entries_end).ok()?;
+        let first = decode(contents.entries(), contents.restart(0))?.rest_of_key.start as u16;
+        let key = key::user_key(contents.restart_key(0).ok()?);
+        let last = key::user_key(contents.restart_key(contents.restarts.checked_sub(1)?).ok()?);
+        let shared = common_prefix(key, last);
+        let (shared, entries) = match Entries::behind(contents, &key[..shared])? {
+            Ok(entries) => (shared, entries),
+            // Those behind the last restart point have less in common.
+            Err(fewer) => (fewer, Entries::behind(contents, &key[..fewer])?.ok()?),
+        };
+        Some(Survey { first, prefix_len: shared as u16, entries })
+    }
+
+    /// The directory that says so.
+    pub(super) fn directory(&self) -> Directory {
+        let entries = self.entries.heads.len();
+        // Each entry takes three bytes at least, and each of them is at a place.
+        let (count, size) = (entries as u16, (entries * (HEAD + PLACE)) as u32);
+        Directory { entries: count, prefix: self.first, prefix_len: self.prefix_len, size }
+    }
+
+    /// Puts what is to stand before the contents into `bytes`, which are so many.
+    pub(super) fn write(&self, bytes: &mut [u8]) {
+        let Entries { heads, places } = &self.entries;
+        let (to_heads, to_places) = bytes.split_at_mut(heads.len() * HEAD);
+        to_heads.as_chunks_mut().0.iter_mut().zip(heads).for_each(|(to, head)| *to = head.to_le_bytes());
+        to_places.as_chunks_mut().0.iter_mut().zip(places).for_each(|(to, place)| *to = place.to_le_bytes());
+    }
+}
+
 impl Entries {
     /// With the heads behind `prefix`; or how many bytes of that all keys begin with, if it is not all of it.
-    fn behind(block: &Block, prefix: &[u8]) -> Option<Result<Entries, usize>> {
-        let entries = block.entries();
+    fn behind(contents: Contents<'_>, prefix: &[u8]) -> Option<Result<Entries, usize>> {
+        let entries = contents.entries();
         // By the usual interval, and entries of some bytes.
-        let guess = (block.restarts * 16 * 5 / 4).min(entries.len() / 16);
+        let guess = (contents.restarts * 16 * 5 / 4).min(entries.len() / 16);
         let (mut heads, mut places) = (Vec::with_capacity(guess), Vec::with_capacity(guess));
-        let (mut at, mut before, mut newest, mut fewest) = (block.restart(0), 0, 0, prefix.len());
+        let (mut at, mut before, mut newest, mut fewest) = (contents.restart(0), 0, 0, prefix.len());
         while at < entries.len() {
             let entry = decode(entries, at)?;
             let rest = &entries[entry.rest_of_key.clone()];
@@ -113,7 +123,9 @@ impl Entries {
             }
             let more = &rest[..length - entry.shared];
             newest = match entry.shared.checked_sub(prefix.len()) {
-                Some(kept @ 0..8) => newest & !(u64::MAX >> (8 * kept)) | head(more) >> (8 * kept),
+                Some(kept @ 0..8) => {
+                    newest & !(u64::MAX >> (8 * kept)) | head_of(more.len(), rest) >> (8 * kept)
+                }
                 Some(_) => newest,
                 None => {
                     let wanted = &prefix[entry.shared..];
@@ -129,4 +141,12 @@ impl Entries {
         }
         Some(if fewest < prefix.len() { Err(fewest) } else { Ok(Entries { heads, places }) })
     }
+}
+
+/// The [`head`] of the first `len` bytes of `rest`, behind which a number stands: so there are eight to load at once.
+#[inline]
+fn head_of(len: usize, rest: &[u8]) -> u64 {
+    let head = rest.first_chunk().map_or(0, |chunk| u64::from_be_bytes(*chunk));
+    let unwanted = 8 * (8 - len.min(8)) as u32;
+    head.checked_shr(unwanted).map_or(0, |head| head << unwanted)
 }

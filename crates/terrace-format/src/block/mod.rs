@@ -17,10 +17,13 @@ mod directory;
 mod iter;
 mod search;
 
+use std::borrow::Cow;
 use std::ops::Range;
 
+use terrace_env::Buffer;
+
 pub use builder::BlockBuilder;
-use directory::Directory;
+use directory::{Directory, Survey};
 pub use iter::BlockIter;
 use iter::{bad_entry, decode};
 pub use search::Lookup;
@@ -32,14 +35,18 @@ use crate::order::Order;
 /// The bytes of a restart point, and of their count.
 const U32: usize = 4;
 
+/// Contents of more bytes come from the heap in any case, and are not copied if they are there.
+const COPIED_MAX: usize = 64 << 10;
+
 /// The contents of a block, its restart points checked. Entries are checked as they are met.
 ///
 /// What a search has to know of it stands in one line of memory, and all else in one piece, so that who finds it waits twice.
-#[derive(Debug)]
+/// The default is an empty one.
+#[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct Block {
     /// The directory, if it has one, and behind that the contents.
-    bytes: Vec<u8>,
+    bytes: Buffer,
     /// Where in the contents the entries end and the restart points begin.
     entries_end: usize,
     /// How many restart points there are. Without any no entry can be reached: the block is empty.
@@ -51,34 +58,58 @@ pub struct Block {
 impl Block {
     /// Checks the restart points: they rise, and each is the place of an entry.
     pub fn new(contents: Vec<u8>) -> Result<Block, Flaw> {
-        let len = contents.len();
-        let Some(count_at) = len.checked_sub(U32) else {
-            return Err(Flaw::truncated(0, "the restart count of a block", len as u64, U32 as u64));
-        };
-        let restarts = fixed32(&contents, count_at);
-        let Some(entries_end) = restarts.checked_mul(U32).and_then(|size| count_at.checked_sub(size)) else {
-            let (found, most) = (format!("{restarts} restart points"), count_at / U32);
-            return Err(Flaw::new(FlawKind::OutOfBounds, count_at as u64, found, format!("at most {most}")));
-        };
+        let Contents { entries_end, restarts, .. } = Contents::new(&contents)?;
         let directory = Directory::default();
-        let block = Block { bytes: fitted(contents), entries_end, restarts, directory, prepared: false };
-        block.check_restarts()?;
-        Ok(block)
+        Ok(Block { bytes: contents.into(), entries_end, restarts, directory, prepared: false })
     }
 
-    /// The same block, ready for many searches in `order`, the one order that its keys are in: with a directory of about ten
-    /// bytes an entry, if it can have one, for as much time as some searches take. Made in `memory`, whatever is in it.
-    pub fn prepared(&self, order: &Order, mut memory: Vec<u8>) -> Block {
-        memory.clear();
-        let directory = match order {
-            Order::Internal => Directory::write(self, &mut memory),
-            _ => Directory::default(),
+    /// As [`Block::new`], of a copy of `contents` unless they are large, in `memory` if that suffices.
+    pub fn copied(contents: Cow<'_, [u8]>, memory: Buffer) -> Result<Block, Flaw> {
+        let Contents { entries_end, restarts, .. } = Contents::new(&contents)?;
+        Ok(Block::made(contents, (entries_end, restarts), None, memory))
+    }
+
+    /// As [`Block::copied`], ready for many searches in `order`, the one order that its keys are in: with a directory of about
+    /// ten bytes an entry, if it can have one, for as much time as a search or two take.
+    pub fn copied_prepared(contents: Cow<'_, [u8]>, order: &Order, memory: Buffer) -> Result<Block, Flaw> {
+        let Contents { entries_end, restarts, .. } = Contents::new(&contents)?;
+        Ok(Block::made(contents, (entries_end, restarts), Some(order), memory))
+    }
+
+    /// The same block, as [`Block::copied_prepared`] makes it.
+    pub fn prepared(&self, order: &Order, memory: Buffer) -> Block {
+        Block::made(self.contents().into(), (self.entries_end, self.restarts), Some(order), memory)
+    }
+
+    /// `prepared_for` an order or for none. The restart points were checked.
+    fn made(
+        contents: Cow<'_, [u8]>,
+        (entries_end, restarts): (usize, usize),
+        prepared_for: Option<&Order>,
+        memory: Buffer,
+    ) -> Block {
+        let survey = match prepared_for {
+            Some(Order::Internal) => Survey::of(Contents { bytes: &contents, entries_end, restarts }),
+            _ => None,
         };
-        memory.extend_from_slice(self.contents());
-        Block { bytes: fitted(memory), directory, prepared: true, ..*self }
+        let directory = survey.as_ref().map_or_else(Directory::default, Survey::directory);
+        let bytes = if survey.is_none() && contents.len() > COPIED_MAX {
+            contents.into_owned().into()
+        } else {
+            let mut bytes = Buffer::of(directory.size() + contents.len(), memory);
+            let (start, rest) = bytes.split_at_mut(directory.size());
+            survey.iter().for_each(|survey| survey.write(start));
+            rest.copy_from_slice(&contents);
+            bytes
+        };
+        Block { bytes, entries_end, restarts, directory, prepared: prepared_for.is_some() }
     }
 
-    /// True if [`Block::prepared`] made it.
+    fn parts(&self) -> Contents<'_> {
+        Contents { bytes: self.contents(), entries_end: self.entries_end, restarts: self.restarts }
+    }
+
+    /// True if it was made with a directory, or can't have one.
     #[inline]
     pub fn is_prepared(&self) -> bool {
         self.prepared
@@ -96,7 +127,7 @@ impl Block {
     }
 
     /// The memory that it was made in.
-    pub fn into_memory(self) -> Vec<u8> {
+    pub fn into_memory(self) -> Buffer {
         self.bytes
     }
 
@@ -150,12 +181,48 @@ impl Block {
 
     /// The key at restart point `i`.
     fn restart_key(&self, i: usize) -> Result<&[u8], Flaw> {
-        let (entries, at) = (self.entries(), self.restart(i));
-        let entry = decode(entries, at).filter(|entry| entry.shared == 0);
-        entry.map(|entry| &entries[entry.rest_of_key]).ok_or_else(|| bad_entry(entries, at, 0))
+        self.parts().restart_key(i)
     }
 
-    fn check_restarts(&self) -> Result<(), Flaw> {
+    /// The encoded entries.
+    #[inline]
+    fn entries(&self) -> &[u8] {
+        let start = self.directory.size();
+        &self.bytes[start..start + self.entries_end]
+    }
+
+    /// The offset of the entry at restart point `i`; the end of the entries if there is no such point.
+    fn restart(&self, i: usize) -> usize {
+        self.parts().restart(i)
+    }
+}
+
+/// The contents of a block, wherever they are, and what they are made of.
+#[derive(Clone, Copy)]
+struct Contents<'a> {
+    bytes: &'a [u8],
+    entries_end: usize,
+    restarts: usize,
+}
+
+impl<'a> Contents<'a> {
+    /// Checks the restart points.
+    fn new(bytes: &'a [u8]) -> Result<Contents<'a>, Flaw> {
+        let len = bytes.len();
+        let Some(count_at) = len.checked_sub(U32) else {
+            return Err(Flaw::truncated(0, "the restart count of a block", len as u64, U32 as u64));
+        };
+        let restarts = fixed32(bytes, count_at);
+        let Some(entries_end) = restarts.checked_mul(U32).and_then(|size| count_at.checked_sub(size)) else {
+            let (found, most) = (format!("{restarts} restart points"), count_at / U32);
+            return Err(Flaw::new(FlawKind::OutOfBounds, count_at as u64, found, format!("at most {most}")));
+        };
+        let contents = Contents { bytes, entries_end, restarts };
+        contents.check_restarts()?;
+        Ok(contents)
+    }
+
+    fn check_restarts(self) -> Result<(), Flaw> {
         if self.entries_end == 0 && self.restarts <= 1 && self.restart(0) == 0 {
             return Ok(()); // no entries: a lone restart point has none to point to
         }
@@ -172,29 +239,19 @@ impl Block {
         Ok(())
     }
 
-    /// The encoded entries.
-    #[inline]
-    fn entries(&self) -> &[u8] {
-        let start = self.directory.size();
-        &self.bytes[start..start + self.entries_end]
+    fn entries(self) -> &'a [u8] {
+        &self.bytes[..self.entries_end]
     }
 
-    /// The offset of the entry at restart point `i`; the end of the entries if there is no such point.
-    fn restart(&self, i: usize) -> usize {
-        if i < self.restarts {
-            fixed32(self.contents(), self.entries_end + i * U32)
-        } else {
-            self.entries_end
-        }
+    fn restart(self, i: usize) -> usize {
+        if i < self.restarts { fixed32(self.bytes, self.entries_end + i * U32) } else { self.entries_end }
     }
-}
 
-/// In not much more memory than it needs.
-fn fitted(mut bytes: Vec<u8>) -> Vec<u8> {
-    if bytes.capacity() > bytes.len() + bytes.len() / 8 {
-        bytes.shrink_to_fit();
+    fn restart_key(self, i: usize) -> Result<&'a [u8], Flaw> {
+        let (entries, at) = (self.entries(), self.restart(i));
+        let entry = decode(entries, at).filter(|entry| entry.shared == 0);
+        entry.map(|entry| &entries[entry.rest_of_key]).ok_or_else(|| bad_entry(entries, at, 0))
     }
-    bytes
 }
 
 /// The first of `range` for which `below` is false, or the end. Stops at an error.

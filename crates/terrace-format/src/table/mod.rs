@@ -25,7 +25,7 @@ pub use builder::{TableBuilder, TableOptions};
 pub use counts::Counts;
 pub use footer::{FOOTER_SIZE, Footer, MAGIC};
 pub use handle::BlockHandle;
-pub use trailer::{TRAILER_SIZE, read_block, read_block_into};
+pub use trailer::{TRAILER_SIZE, read_block, read_block_in};
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! Tables against those of a stock LevelDB 1.23, against their own contents, and broken in every way.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::block::{Block, BlockIter};
 use crate::comparator::{Comparator, bytewise};
-use crate::compress::{self, Codec};
+use crate::compress::{self, Codec, NONE, SNAPPY};
 use crate::filter::{Bloom, FilterPolicy, OfUserKeys};
 use crate::filter_block::{FilterBlock, Filters};
 use crate::flaw::{Flaw, FlawKind};
@@ -377,6 +378,25 @@ fn blocks_as_stored() {
     let flaw = read_block(&unknown, true).unwrap_err();
     check_flaw(flaw, FlawKind::Unknown, "3! block type 9, expected 0, 1, 2 or 4");
     assert_eq!(read_block(&trailer::trailer(b"", 0), true).unwrap(), b"");
+}
+
+/// Contents that nobody need copy lie in the file, others in memory that is used again, but for large ones.
+#[test]
+fn blocks_where_they_lie() {
+    let mut memory = Vec::new();
+    for (codec, len, is_owned) in [(&NONE, 70_000, false), (&SNAPPY, 1000, false), (&SNAPPY, 70_000, true)] {
+        let contents = vec![7; len];
+        let mut stored = Vec::new();
+        (codec.pack)(&contents, &mut stored);
+        stored.extend(trailer::trailer(&stored, codec.id));
+        let place = stored.as_ptr_range();
+        let found = read_block_in(&stored, true, &mut memory).unwrap();
+        assert_eq!(*found, contents);
+        assert_eq!(matches!(found, Cow::Owned(_)), is_owned, "{len} bytes, {}", codec.name);
+        assert_eq!(place.contains(&found.as_ptr()), codec.id == NONE.id);
+        *stored.last_mut().unwrap() ^= 1;
+        assert_eq!(read_block_in(&stored, true, &mut memory).unwrap_err().kind, FlawKind::Checksum);
+    }
 }
 
 #[test]

@@ -7,6 +7,8 @@
 //!   +--------+----------------+
 //! ```
 
+use std::borrow::Cow;
+
 use terrace_mutants::mutant;
 
 use crate::coding::get_fixed32;
@@ -28,25 +30,43 @@ pub(super) fn trailer(stored: &[u8], id: u8) -> [u8; TRAILER_SIZE] {
 /// Without `verify` the checksum is not looked at, and the contents may be anything. Flaws are placed from the start
 /// of the block. Takes no more memory than the codec's bound for what is stored.
 pub fn read_block(stored: &[u8], verify: bool) -> Result<Vec<u8>, Flaw> {
-    let mut contents = Vec::new();
-    read_block_into(stored, verify, &mut contents)?;
-    Ok(contents)
+    let (block, id) = take_apart(stored, verify)?;
+    compress::unpack(id, block)
 }
 
-/// As [`read_block`], in the memory of `contents`, whatever was in it. After a flaw its bytes are arbitrary.
-pub fn read_block_into(stored: &[u8], verify: bool, contents: &mut Vec<u8>) -> Result<(), Flaw> {
+/// Contents of more bytes are handed over, not lent to be copied.
+const LENT_MAX: usize = 64 << 10;
+
+/// As [`read_block`], where they lie: in `stored`, or unpacked into `memory`, whatever was in it; or in memory of their own if they
+/// are large.
+pub fn read_block_in<'a>(
+    stored: &'a [u8],
+    verify: bool,
+    memory: &'a mut Vec<u8>,
+) -> Result<Cow<'a, [u8]>, Flaw> {
+    let (block, id) = take_apart(stored, verify)?;
+    if id == compress::NONE.id {
+        return Ok(block.into());
+    }
+    compress::unpack_into(id, block, memory)?;
+    Ok(if memory.len() > LENT_MAX { std::mem::take(memory).into() } else { memory.as_slice().into() })
+}
+
+/// The block as it is stored, and its codec's byte.
+fn take_apart(stored: &[u8], verify: bool) -> Result<(&[u8], u8), Flaw> {
     let Some((block, &[id, ref checksum_bytes @ ..])) = stored.split_last_chunk::<TRAILER_SIZE>() else {
         return Err(Flaw::truncated(0, "the trailer of a block", stored.len() as u64, TRAILER_SIZE as u64));
     };
     if verify && !mutant!(ChecksumIgnored) {
-        let (computed, expected) = (checksum(block, id), get_fixed32(checksum_bytes));
-        if let Some(expected) = expected
+        // The codec's byte stands behind the block, and is covered.
+        let computed = crc::mask(crc::value(&stored[..=block.len()]));
+        if let Some(expected) = get_fixed32(checksum_bytes)
             && computed != expected
         {
             return Err(Flaw::checksum(0, computed, expected));
         }
     }
-    compress::unpack_into(id, block, contents)
+    Ok((block, id))
 }
 
 /// The checksum as it is stored.

@@ -185,6 +185,10 @@ const NEAR: usize = GROUP + 1;
 /// What a search of a usual block looks at first, or a walk over it that comes from either side, in bytes.
 const FETCHED: usize = 6 * 64;
 
+/// What is fetched of the end of a value begins so far before what it weighs, in bytes: that counts what is around it, and what
+/// it has and does not use.
+const AROUND_THE_END: usize = FETCHED + 192;
+
 impl<V: Kept> Places<V> {
     /// The memory that the places take themselves, in bytes.
     pub(crate) fn bytes(&self) -> usize {
@@ -233,9 +237,8 @@ impl<V: Kept> Places<V> {
     /// Has the end of what is in place `at` fetched, which will be looked at soon.
     pub(crate) fn fetch_end(&self, at: usize) {
         if let Some(place) = self.places.get(at) {
-            // About: not all of its weight need be in use.
             let weight = place.weight.load(Ordering::Relaxed) as usize;
-            place.hint.fetch(weight.saturating_sub(FETCHED));
+            place.hint.fetch(weight.saturating_sub(AROUND_THE_END));
         }
     }
 

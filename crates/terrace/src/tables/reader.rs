@@ -8,17 +8,19 @@
 //! Every block's checksum is verified when it is read from the file. A damaged block is an error of the look-up that
 //! needs it; the other blocks stay readable.
 
+use std::borrow::Cow;
+use std::convert::Infallible;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use terrace_env::{RandomAccessFile, fetch_ahead};
+use terrace_env::{Buffer, RandomAccessFile, fetch_ahead};
 use terrace_format::block::{Block, BlockIter, Lookup};
 use terrace_format::comparator::bytewise;
 use terrace_format::filter::FilterPolicy;
 use terrace_format::filter_block::{FilterBlock, Question};
 use terrace_format::key;
 use terrace_format::order::{Near, Order};
-use terrace_format::table::{BlockHandle, Counts, FOOTER_SIZE, Footer, TRAILER_SIZE, read_block_into};
+use terrace_format::table::{BlockHandle, Counts, FOOTER_SIZE, Footer, TRAILER_SIZE, read_block_in};
 use terrace_format::{Flaw, FlawKind};
 
 use super::index::Index;
@@ -308,27 +310,29 @@ impl Table {
 
     /// Block `at`, to be searched.
     fn block_to_search(&self, at: usize, read: BlockRead) -> Result<BlockRef> {
-        let (block, hit) = self.find_block(at, read)?;
+        let (block, hit) = self.find_block(at, read, true)?;
         Ok(if hit && !block.is_prepared() { self.prepare(at, block) } else { block })
     }
 
-    /// A block that was wanted again is worth a directory. One that is read for a single search would be dearer with it.
+    /// Gives a directory to a block that a walk brought, which had no use for one.
     #[cold]
     fn prepare(&self, at: usize, block: BlockRef) -> BlockRef {
         if !self.blocks.may_replace() {
             return block;
         }
-        let block = Arc::new(block.prepared(&self.context.order, spare::take()));
-        self.blocks.replace(at, &block).into_iter().for_each(spare::give);
-        BlockRef::Shared(block)
+        let order = &self.context.order;
+        let prepared = spare::block(|memory| Ok::<_, Infallible>(block.prepared(order, memory)));
+        let prepared = prepared.unwrap_or_else(|never| match never {});
+        self.blocks.replace(at, &prepared).into_iter().for_each(spare::give);
+        BlockRef::Shared(prepared)
     }
 
     fn block(&self, at: usize, read: BlockRead) -> Result<BlockRef> {
-        Ok(self.find_block(at, read)?.0)
+        Ok(self.find_block(at, read, false)?.0)
     }
 
-    /// Block `at`, and whether it was at hand.
-    fn find_block(&self, at: usize, read: BlockRead) -> Result<(BlockRef, bool)> {
+    /// Block `at`, to be searched or not, and whether it was at hand.
+    fn find_block(&self, at: usize, read: BlockRead, search: bool) -> Result<(BlockRef, bool)> {
         self.blocks.fetch_counts(at);
         if let Some(block) = self.blocks.get(at, || self.offset(at))? {
             self.count(Event::BlockHit, read);
@@ -336,10 +340,15 @@ impl Table {
         }
         let handle = self.index.handle(at, &self.path)?;
         self.count(Event::BlockMiss, read);
-        let block = fetch_into(&*self.file, &self.path, handle, spare::take())?;
-        // Where a block stays as it came, it comes with all that it will need.
-        let whole = !self.blocks.may_replace() && read.fill_cache;
-        let block = Arc::new(if whole { block.prepared(&self.context.order, Vec::new()) } else { block });
+        // One that can't be replaced comes with all that it will ever need. What is not kept is searched once, which is cheaper
+        // without a directory.
+        let prepared = read.fill_cache && (search || !self.blocks.may_replace());
+        let block = spare::block(|memory| {
+            fetch_with(&*self.file, &self.path, handle, |contents| match prepared {
+                true => Block::copied_prepared(contents, &self.context.order, memory),
+                false => Block::copied(contents, memory),
+            })
+        })?;
         if read.fill_cache {
             self.blocks.insert(at, handle.offset, &block).into_iter().for_each(spare::give);
         }
@@ -372,51 +381,44 @@ pub(crate) fn read_footer(file: &dyn RandomAccessFile, path: &Path) -> Result<Fo
 
 /// Reads, verifies and unpacks a block.
 pub(crate) fn fetch(file: &dyn RandomAccessFile, path: &Path, handle: BlockHandle) -> Result<Block> {
-    fetch_into(file, path, handle, Vec::new())
+    fetch_with(file, path, handle, |contents| Block::copied(contents, Buffer::empty()))
 }
 
-/// As [`fetch`], in memory that is used again if it suffices.
-fn fetch_into(
-    file: &dyn RandomAccessFile,
-    path: &Path,
-    handle: BlockHandle,
-    mut memory: Vec<u8>,
-) -> Result<Block> {
-    fetch_bytes_into(file, path, handle, &mut memory)?;
-    Block::new(memory).map_err(|flaw| Error::corruption(path, Some(handle.offset), flaw.to_string()))
-}
-
+/// As [`fetch`], of whatever it has the contents.
 pub(crate) fn fetch_bytes(file: &dyn RandomAccessFile, path: &Path, handle: BlockHandle) -> Result<Vec<u8>> {
-    let mut contents = Vec::new();
-    fetch_bytes_into(file, path, handle, &mut contents)?;
-    Ok(contents)
+    fetch_with(file, path, handle, |contents| Ok(contents.into_owned()))
 }
 
-fn fetch_bytes_into(
+/// A block of the usual size is not larger as it is stored, in bytes.
+const FETCHED_STORED: usize = 4 << 10;
+
+/// What `make` makes of the contents of a block.
+fn fetch_with<T>(
     file: &dyn RandomAccessFile,
     path: &Path,
     handle: BlockHandle,
-    contents: &mut Vec<u8>,
-) -> Result<()> {
+    make: impl FnOnce(Cow<'_, [u8]>) -> std::result::Result<T, Flaw>,
+) -> Result<T> {
     // Before the allocation: a handle that does not fit the file can't make us allocate more than the file.
     handle.check(file.len().saturating_sub(FOOTER_SIZE as u64)).map_err(|flaw| Error::flaw(path, &flaw))?;
     let stored = handle.size as usize + TRAILER_SIZE;
-    let unpacked = match file.mapped() {
+    let unpack =
+        |bytes: &[u8]| spare::with_unpacked(|memory| read_block_in(bytes, true, memory).and_then(make));
+    let made = match file.mapped() {
         Some(bytes) => {
             let start = handle.offset as usize;
             let block = bytes.get(start..start + stored);
-            read_block_into(
-                block.ok_or_else(|| short(path, handle.offset, bytes.len(), stored))?,
-                true,
-                contents,
-            )
+            let block = block.ok_or_else(|| short(path, handle.offset, bytes.len(), stored))?;
+            // All of it and at once: the checksum stands at the end.
+            fetch_ahead(block.as_ptr(), stored.min(FETCHED_STORED));
+            unpack(block)
         }
         None => spare::with_scratch(stored, |bytes| {
             read_exact(file, path, handle.offset, bytes)?;
-            Ok::<_, Error>(read_block_into(bytes, true, contents))
+            Ok::<_, Error>(unpack(bytes))
         })?,
     };
-    unpacked.map_err(|flaw| Error::corruption(path, Some(handle.offset), flaw.to_string()))
+    made.map_err(|flaw| Error::corruption(path, Some(handle.offset), flaw.to_string()))
 }
 
 pub(crate) fn read_exact(file: &dyn RandomAccessFile, path: &Path, at: u64, buf: &mut [u8]) -> Result<()> {

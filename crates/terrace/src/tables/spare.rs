@@ -1,35 +1,40 @@
-//! Memory for blocks, used again by the thread that has it: one block's from the cache to the next block into it, and one
-//! for blocks as they are stored.
+//! Blocks, used again by the thread that has them: one out of the cache for the next one into it; and memory for blocks as they
+//! are stored and as they are unpacked.
 //!
-//! A cache that is full gives up a block for each that it takes, of about the same size. Handed on, its memory need be
-//! neither found nor cleared.
+//! A cache that is full gives up a block for each that it takes, of about the same size. Handed on, its memory need not be
+//! found. What is unpacked into memory that was just used is in the processor's caches when it is looked at.
 
 use std::cell::Cell;
 
+use terrace_env::Buffer;
 use terrace_format::block::Block;
 
 use crate::sync::Arc;
 
-/// No thread keeps more than this of either kind, in bytes.
+/// No thread keeps more than this of any kind, in bytes.
 const KEPT_MAX: usize = 64 << 10;
 
 thread_local! {
-    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    static SPARE: Cell<Option<Arc<Block>>> = const { Cell::new(None) };
+    static STORED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    static UNPACKED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Memory for a block, with any contents; none if there is none.
-pub(super) fn take() -> Vec<u8> {
-    SPARE.take()
+/// The block that `make` makes: out of one that nobody has any more, and in its memory, if there is one.
+pub(super) fn block<E>(make: impl FnOnce(Buffer) -> Result<Block, E>) -> Result<Arc<Block>, E> {
+    if let Some(mut spare) = SPARE.take()
+        && let Some(block) = Arc::get_mut(&mut spare)
+    {
+        *block = make(std::mem::take(block).into_memory())?;
+        return Ok(spare);
+    }
+    make(Buffer::empty()).map(Arc::new)
 }
 
-/// Keeps the memory of `block`, if nobody else has the block.
-pub(super) fn give(block: Arc<Block>) {
-    if let Some(block) = Arc::into_inner(block) {
-        let memory = block.into_memory();
-        if memory.capacity() <= KEPT_MAX {
-            SPARE.set(memory);
-        }
+/// Keeps `block`, if nobody else has it.
+pub(super) fn give(mut block: Arc<Block>) {
+    if Arc::get_mut(&mut block).is_some_and(|block| block.size() <= KEPT_MAX) {
+        SPARE.set(Some(block));
     }
 }
 
@@ -39,12 +44,22 @@ pub(super) fn with_scratch<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T) -> 
         return work(&mut vec![0; len]);
     }
     // Taken out, not borrowed: a caller's own file system may read a database in turn.
-    let mut scratch = SCRATCH.take();
+    let mut scratch = STORED.take();
     if scratch.len() < len {
         scratch.resize(len, 0);
     }
     let made = work(&mut scratch[..len]);
-    SCRATCH.set(scratch);
+    STORED.set(scratch);
+    made
+}
+
+/// What `work` makes with memory to unpack a block into.
+pub(super) fn with_unpacked<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+    let mut unpacked = UNPACKED.take();
+    let made = work(&mut unpacked);
+    if unpacked.capacity() <= KEPT_MAX {
+        UNPACKED.set(unpacked);
+    }
     made
 }
 
@@ -58,17 +73,39 @@ mod tests {
         Arc::new(Block::new(contents).unwrap())
     }
 
+    /// Where the next block is made, and how much memory it is given for that.
+    fn next() -> (*const Block, usize) {
+        let mut given = 0;
+        let made = super::block(|memory| {
+            given = memory.capacity();
+            Block::new(vec![0; 4])
+        });
+        (Arc::as_ptr(&made.unwrap()), given)
+    }
+
     #[test]
-    fn memory_that_nobody_else_has_comes_back_once() {
-        take();
+    fn a_block_that_nobody_else_has_is_used_again_once() {
         let shared = block(100);
+        let place = Arc::as_ptr(&shared);
         give(Arc::clone(&shared));
-        assert_eq!(take().capacity(), 0, "somebody reads it");
+        assert_eq!(next().1, 0, "somebody reads it");
         give(shared);
-        assert_eq!(take().capacity(), 100);
-        assert_eq!(take().capacity(), 0);
+        assert_eq!(next(), (place, 100));
+        assert_eq!(next().1, 0);
         give(block(KEPT_MAX + 1));
-        assert_eq!(take().capacity(), 0, "too much to keep");
+        assert_eq!(next().1, 0, "too much to keep");
+        give(block(100));
+        assert!(super::block(|_| Err::<Block, _>("damaged")).is_err());
+        assert_eq!(next().1, 0);
+    }
+
+    #[test]
+    fn memory_for_what_is_unpacked_is_kept_if_it_is_not_much() {
+        let capacity = || with_unpacked(|memory| memory.capacity());
+        with_unpacked(|memory| *memory = Vec::with_capacity(100));
+        assert_eq!((capacity(), capacity()), (100, 100));
+        with_unpacked(|memory| *memory = Vec::with_capacity(KEPT_MAX + 1));
+        assert_eq!(capacity(), 0);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Every way to look a key up gives what an ordered map holds, from memtables and from tables, now and then.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use terrace::{BlockCache, Db, Env, Options, ReadOptions, Snapshot};
 use terrace_env::{Deterministic, Random, SeededRandom};
@@ -186,23 +187,42 @@ fn walk(db: &Db, entries: &[(&Vec<u8>, &Vec<u8>)], options: &ReadOptions, random
     iter.status().unwrap();
 }
 
-#[test]
-fn the_cache_weighs_what_a_block_gets_when_it_is_wanted_again() {
+/// A database with one block in a table, and the cache it is read through.
+fn one_block() -> (Db, Arc<BlockCache>) {
     let (env, cache) = (Env { scheduler: Deterministic::new(1), ..Env::memory() }, BlockCache::new(1 << 20));
     let options =
         Options { create_if_missing: true, env, block_cache: Some(cache.clone()), ..Options::default() };
     let db = Db::open("db", &options).unwrap();
-    (0..20).for_each(|n| db.put(&key(n), &[7; 50]).unwrap());
+    (0..40).for_each(|n| db.put(&key(n), &[7; 50]).unwrap());
     db.flush().unwrap();
-    let weights = [(); 4].map(|()| {
-        assert_eq!(db.get(&key(3)).unwrap().as_deref(), Some(&[7; 50][..]));
-        cache.usage()
-    });
-    let [first, again, ..] = weights;
-    assert!(0 < first && first < again, "{weights:?}");
-    assert_eq!(weights[1..], [again; 3]);
+    (db, cache)
+}
+
+fn weight_after_a_look_up(db: &Db, cache: &BlockCache) -> usize {
+    assert_eq!(db.get(&key(3)).unwrap().as_deref(), Some(&[7; 50][..]));
+    cache.usage()
+}
+
+#[test]
+fn the_cache_weighs_what_a_block_gets_when_it_is_searched() {
+    let (db, cache) = one_block();
+    assert_eq!(db.iter().into_forward().map(Result::unwrap).count(), 40);
+    let walked = cache.usage();
+    let weights = [(); 3].map(|()| weight_after_a_look_up(&db, &cache));
+    assert!(0 < walked && walked < weights[0], "{walked} {weights:?}");
+    assert_eq!(weights[1..], [weights[0]; 2]);
     drop(db);
     assert_eq!(cache.usage(), 0);
+}
+
+#[test]
+fn a_block_that_is_read_to_be_searched_has_all_it_needs_at_once() {
+    let (db, cache) = one_block();
+    let weights = [(); 3].map(|()| weight_after_a_look_up(&db, &cache));
+    assert_eq!(weights, [weights[0]; 3]);
+    let (walked, others) = one_block();
+    assert_eq!(walked.iter().into_forward().map(Result::unwrap).count(), 40);
+    assert!(others.usage() < weights[0]);
 }
 
 #[test]
