@@ -7,6 +7,7 @@
 //! ```
 
 use std::path::Path;
+use std::time::Duration;
 
 use terrace_env::LogFile;
 use terrace_format::filename::FileName;
@@ -90,6 +91,10 @@ pub(super) struct LogTail {
     /// Up to here the log has room that is ready.
     pub(super) ready: u64,
     pub(super) memtable: Arc<Memtable>,
+    /// The memtable is full when it takes so many bytes. Since it was begun: the log has room for no more.
+    pub(super) full: usize,
+    /// When the memtable was begun.
+    pub(super) begun: Duration,
     /// The last number given out.
     pub(super) sequence: Sequence,
     /// True after a store that failed for want of space: the log ends here, and the next write begins a new one.
