@@ -92,7 +92,7 @@ impl Engine {
     fn new_log(&self, size: usize) -> Result<Log> {
         let log = Log::create(&self.options, &self.directory, self.new_file_number(), size)?;
         if self.buffer.fills_fast() {
-            log.file.hurry();
+            log.file.hurry(0);
         }
         Ok(log)
     }

@@ -80,6 +80,12 @@ impl Buffer {
         self.fast.load(Ordering::Relaxed)
     }
 
+    /// True if one fills within a second, of whose log `bytes` took so long.
+    pub(super) fn fills_fast_at(&self, bytes: u64, lasted: Duration) -> bool {
+        let size = self.size() as u128;
+        lasted.as_nanos() * size < FAST.as_nanos() * u128::from(bytes)
+    }
+
     /// Takes note that the next one is begun. The last one was `full`, or else says nothing, and was written to for so long.
     pub(super) fn switched(&self, full: bool, lasted: Duration) {
         self.fast.store(full && lasted < FAST, Ordering::Relaxed);
@@ -151,6 +157,13 @@ mod tests {
             buffer.switched(full, Duration::from_millis(millis));
             assert_eq!(buffer.fills_fast(), full && millis < 1000);
         }
+    }
+
+    #[test]
+    fn a_part_of_a_log_tells() {
+        let buffer = Buffer::new(&Options::default());
+        let fast = |bytes, micros| buffer.fills_fast_at(bytes, Duration::from_micros(micros));
+        assert_eq!([fast(MB as u64, 249_999), fast(MB as u64, 250_000), fast(1, 1)], [true, false, false]);
     }
 
     #[test]

@@ -339,9 +339,21 @@ impl Opening<'_> {
         let buffer = Buffer::new(self.options);
         let full = buffer.full_at(buffer.size());
         let begun = self.options.env.clock.monotonic();
-        let broken = false;
-        let tail =
-            LogTail { log, framer, ready, memtable, full, begun, sequence, broken, resumed, seal, record };
+        let (broken, looked) = (false, None);
+        let tail = LogTail {
+            log,
+            framer,
+            ready,
+            looked,
+            memtable,
+            full,
+            begun,
+            sequence,
+            broken,
+            resumed,
+            seal,
+            record,
+        };
         Ok((tail, files))
     }
 

@@ -84,7 +84,8 @@ impl Engine {
         let mut commit = self.commit.lock();
         self.make_room(&mut commit)?;
         let tail = commit.as_mut().ok_or_else(closed)?;
-        let numbers = self.store(tail, count, encode)?;
+        let numbers = tail.sequence + 1..=tail.sequence + count;
+        self.store(tail, &numbers, encode)?;
         let (memtable, write) = (Arc::clone(&tail.memtable), self.durability.last_write());
         drop(commit);
         self.insert(&memtable, &numbers, operations)?;
@@ -94,15 +95,14 @@ impl Engine {
         self.sync_to(write).inspect_err(|_| self.take_back(&numbers))
     }
 
-    /// Step 2. On an error no number was taken.
+    /// Step 2, of a write that takes the next `numbers`. On an error none was taken.
     fn store(
         &self,
         tail: &mut LogTail,
-        count: u64,
+        numbers: &RangeInclusive<Sequence>,
         encode: impl FnOnce(Sequence, &mut Vec<u8>),
-    ) -> Result<RangeInclusive<Sequence>> {
-        let first = tail.sequence + 1;
-        let last = tail.sequence + count;
+    ) -> Result<()> {
+        let (first, last) = (*numbers.start(), *numbers.end());
         if last > MAX_SEQUENCE {
             return Err(Error::NotSupported(format!("a write beyond sequence number {MAX_SEQUENCE}")));
         }
@@ -124,7 +124,7 @@ impl Engine {
         stored?;
         tail.sequence = last;
         self.durability.count_write();
-        Ok(first..=last)
+        Ok(())
     }
 
     /// Steps 3 and 4.
@@ -246,6 +246,7 @@ impl Engine {
         let old_log = std::mem::replace(&mut tail.log, log.clone());
         tail.framer = Framer::at(0);
         (tail.broken, tail.resumed, tail.ready) = (false, false, 0);
+        tail.looked = None;
         (tail.full, tail.begun) = (self.buffer.full_at(size), now);
         let old = std::mem::replace(&mut tail.memtable, Arc::clone(&memtable));
         let mut state = self.state.lock();
