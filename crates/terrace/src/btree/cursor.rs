@@ -121,6 +121,10 @@ impl Tree {
     /// Has the processor fetch what a walk comes to a few steps behind `here`. What is there may have changed: no harm.
     fn fetch_ahead(&self, here: &Here) {
         let leaf = self.node(here.leaf);
+        if let (0, Some(next)) = (here.at, leaf.next()) {
+            // Else each line of it would be waited for, to know which records to fetch.
+            self.ground.arena.fetch_ahead(next, size_of::<Node>());
+        }
         let (ahead, len) = (here.at + AHEAD, leaf.len());
         let entry = if ahead < len {
             leaf.entry(ahead)
