@@ -54,8 +54,6 @@ pub struct TableBuilder<W> {
     named: BTreeMap<String, Vec<u8>>,
     /// The block written last, until its index entry is. The data block is empty meanwhile.
     pending: Option<BlockHandle>,
-    /// The key of an index entry; kept for its memory.
-    separator: Vec<u8>,
     entries: u64,
 }
 
@@ -73,7 +71,6 @@ impl<W: Write> TableBuilder<W> {
             filter,
             named: BTreeMap::new(),
             pending: None,
-            separator: Vec::new(),
             entries: 0,
             order: Arc::clone(&options.comparator).into(),
             options,
@@ -104,10 +101,9 @@ impl<W: Write> TableBuilder<W> {
     #[inline]
     fn append(&mut self, same: usize, key: &[u8], value: &[u8]) -> io::Result<()> {
         if let Some(handle) = self.pending.take() {
-            self.separator.clear();
-            self.separator.extend_from_slice(self.data.last_key());
-            self.options.comparator.shortest_separator(&mut self.separator, key);
-            add_handle(&mut self.index, &self.separator, handle);
+            let mut separator = self.data.last_key().to_vec();
+            self.options.comparator.shortest_separator(&mut separator, key);
+            add_handle(&mut self.index, &separator, handle);
         }
         if let Some(filter) = &mut self.filter {
             filter.add(key);
