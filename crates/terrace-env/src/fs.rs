@@ -180,9 +180,12 @@ pub trait LogFile: Debug + Send + Sync {
     /// The bytes that can be stored without growing the file; 0 if the file grows with every store.
     fn capacity(&self) -> u64;
 
-    /// Says, before anything is stored, that the room will likely be filled soon, and seldom be synced on the way. A hint:
-    /// what is promised stays the same. By default it does nothing.
-    fn hurry(&self) {}
+    /// Says that the room from `from` on, where nothing is stored yet, will likely be filled soon, and seldom be synced on the
+    /// way. Nobody stores at the same time. A hint: what is promised stays the same. By default, and if it was said before,
+    /// it does nothing.
+    fn hurry(&self, from: u64) {
+        let _ = from;
+    }
 
     /// Makes what can be made ahead for stores up to `end`, and says up to where that is done now; [`u64::MAX`] if there is
     /// nothing more to be made. A store that was not prepared does it itself, and meets the same errors: this is for who

@@ -42,6 +42,16 @@ impl Order {
         }
     }
 
+    /// True if neither of `a` and `b` is before the other.
+    #[inline]
+    pub fn is_same(&self, a: &[u8], b: &[u8]) -> bool {
+        match self {
+            // Keys that differ mostly do so at their ends, in lengths that are the same: no call for that.
+            Order::Bytes => a.len() == b.len() && common_prefix(a, b) == a.len(),
+            order => order.compare(a, b).is_eq(),
+        }
+    }
+
     /// As [`Order::compare`], for who knows already how many bytes `a` and `b` have in common from the start: `same`, as
     /// [`common_prefix`] counts them.
     #[inline]
@@ -279,6 +289,21 @@ pub fn head(bytes: &[u8]) -> u64 {
     }
 }
 
+/// The [`head`] of `key` behind its first `skip` bytes; 0 if it has no more.
+#[inline]
+pub fn head_behind(skip: usize, key: &[u8]) -> u64 {
+    let Some(rest) = key.get(skip..) else { return 0 };
+    match (rest.first_chunk(), key.last_chunk()) {
+        (Some(first), _) => u64::from_be_bytes(*first),
+        // Mostly there are bytes enough before the few: one load, where a copy of the few would have to be waited for.
+        (None, Some(last)) => {
+            let missing = 8 * (size_of::<u64>() - rest.len()) as u32;
+            u64::from_be_bytes(*last).checked_shl(missing).unwrap_or(0)
+        }
+        (None, None) => head(rest),
+    }
+}
+
 /// How many bytes `a` and `b` have in common from the start.
 #[inline]
 pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
@@ -316,6 +341,11 @@ mod tests {
         }
 
         #[test]
+        fn heads_behind_a_beginning(key in proptest::collection::vec(any::<u8>(), 0..24), skip in 0usize..26) {
+            prop_assert_eq!(head_behind(skip, &key), head(key.get(skip..).unwrap_or_default()));
+        }
+
+        #[test]
         fn prefixes(a in few_bytes(), b in few_bytes()) {
             prop_assert_eq!(common_prefix(&a, &b), a.iter().zip(&b).take_while(|(a, b)| a == b).count());
         }
@@ -328,6 +358,10 @@ mod tests {
             let (a, b) = (InternalKey::new(&a, older, Kind::Put), InternalKey::new(&b, newer, Kind::Delete));
             let (a, b) = (a.as_bytes(), b.as_bytes());
             prop_assert_eq!(Order::from(&comparator).compare(a, b), comparator.compare(a, b));
+            for order in [Order::Bytes, Order::from(&comparator), Order::Other(Arc::new(comparator))] {
+                prop_assert_eq!(order.is_same(a, b), order.compare(a, b).is_eq(), "{:?}", order);
+                prop_assert!(order.is_same(a, a));
+            }
         }
 
         #[test]

@@ -28,17 +28,19 @@ pub(crate) struct Memtable {
 
 impl Memtable {
     pub(crate) fn new(comparator: InternalComparator) -> Arc<Memtable> {
-        Memtable::in_memory_of(comparator, &Arc::default(), 0)
+        Memtable::in_memory_of(comparator, &Arc::default(), 0, false)
     }
 
     /// One that takes its memory from memtables that went, and leaves it to those to come. It will take about `expected` bytes,
-    /// and answers fast for keys that it does not have; at 0 it answers them like others.
+    /// perhaps `soon`, and answers fast for keys that it does not have; at 0 it answers them like others.
     pub(crate) fn in_memory_of(
         comparator: InternalComparator,
         spare: &Arc<Spare>,
         expected: usize,
+        soon: bool,
     ) -> Arc<Memtable> {
-        let tree = Arc::new(Tree::new(Arc::clone(comparator.user()), Arc::clone(spare), expected));
+        let tree = Tree::new(Arc::clone(comparator.user()), Arc::clone(spare), expected, soon);
+        let tree = Arc::new(tree);
         Arc::new(Memtable { comparator, tree })
     }
 

@@ -134,8 +134,8 @@ impl LogFile for Log {
         self.file.capacity()
     }
 
-    fn hurry(&self) {
-        self.file.hurry();
+    fn hurry(&self, from: u64) {
+        self.file.hurry(from);
     }
 
     fn prepare(&self, end: u64) -> Result<u64> {

@@ -154,7 +154,7 @@ impl MappedLog {
         let _making = self.making.lock();
         let mut pages = self.pages.load(Ordering::Acquire);
         while pages < end {
-            let len = PIECE.min(self.capacity - pages);
+            let len = (PIECE - pages % PIECE).min(self.capacity - pages);
             self.file.write_all_at(&ZEROS[..len as usize], pages)?;
             pages += len;
             self.pages.store(pages, Ordering::Release);
@@ -177,9 +177,12 @@ impl LogFile for MappedLog {
         self.capacity
     }
 
-    fn hurry(&self) {
-        // Never over what the file held.
-        self.pages.store(self.len, Ordering::Release);
+    fn hurry(&self, from: u64) {
+        let _making = self.making.lock();
+        if self.pages.load(Ordering::Acquire) == NO_HURRY {
+            // Never over what the file held.
+            self.pages.store(from.max(self.len), Ordering::Release);
+        }
     }
 
     fn prepare(&self, end: u64) -> Result<u64> {

@@ -57,15 +57,17 @@ fn threads_store_side_by_side() {
 #[test]
 fn a_log_that_is_prepared_now_and_then() {
     const RECORDS: u64 = 6000;
-    for hurries in [false, true] {
+    // From the beginning, from somewhere on, never.
+    for hurries in [0, 1234, RECORDS] {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         let log = PosixFs::new().create_log(&path, RECORDS * 107).unwrap();
-        if hurries {
-            log.hurry();
-        }
         let mut ready = 0;
         for i in 0..RECORDS {
+            if i == hurries || i == hurries + 500 {
+                log.hurry(i * 107);
+                ready = 0;
+            }
             let end = (i + 1) * 107;
             if i % 3000 > 1000 && end > ready {
                 ready = log.prepare(end).unwrap();
@@ -93,7 +95,7 @@ fn a_log_in_a_hurry_is_synced_now_and_then() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
     let log = PosixFs::new().create_log(&path, RECORDS * 107).unwrap();
-    log.hurry();
+    log.hurry(0);
     for i in 0..RECORDS {
         log.store(i * 107, format!("{i:07}").as_bytes(), format!("{i:0100}").as_bytes()).unwrap();
         if matches!(i, 0 | 100 | 20_000) {

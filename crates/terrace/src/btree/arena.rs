@@ -23,7 +23,7 @@ use crate::sync::{Arc, AtomicPtr, AtomicUsize, Mutex, Ordering, Witness};
 
 /// Chunks double from the least to the greatest size, so that a small tree stays small. The greatest is that of a large page.
 const LEAST_CHUNK: usize = 16 << 10;
-const GREATEST_CHUNK: usize = 2 << 20;
+pub(super) const GREATEST_CHUNK: usize = 2 << 20;
 
 /// The bytes before a record's key.
 const HEADER: usize = 8;
@@ -79,8 +79,8 @@ struct Line {
     _bytes: [MaybeUninit<u8>; ALIGN],
 }
 
-/// So many chunks of the greatest size are kept for trees to come.
-const SPARE_MAX: usize = 8;
+/// So many chunks of the greatest size are kept for trees to come: all of the largest tree whose size nobody asked for.
+const SPARE_MAX: usize = 16;
 
 /// Memory that trees gave back. What was touched before costs no page fault when it is used again.
 pub(crate) struct Spare {
@@ -202,9 +202,12 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    pub(super) fn new(spare: Arc<Spare>) -> Arena {
+    /// One that begins with the greatest chunk if it is to be filled `soon`, and else with the least, if there is none to be
+    /// used again.
+    pub(super) fn new(spare: Arc<Spare>, soon: bool) -> Arena {
         // Who has filled trees before will fill this one.
-        let first = spare.again().map_or_else(|| Memory::lines(LEAST_CHUNK), Memory::Pages);
+        let large = if soon { spare.large() } else { spare.again() };
+        let first = large.map_or_else(|| Memory::lines(LEAST_CHUNK), Memory::Pages);
         let first = Chunk::new(first).boxed();
         Arena {
             current: AtomicPtr::new(first.as_ptr()),

@@ -79,13 +79,15 @@ impl Cursor {
     }
 
     pub(crate) fn next(&mut self) {
-        let Some(here) = self.here else { return };
-        self.here = match self.tree.ground.arena.older(here.entry) {
-            Some(entry) => Some(Here { entry, ..here }),
-            None => self.tree.behind(&here),
-        };
-        if let Some(here) = self.here {
-            self.tree.fetch_ahead(&here);
+        let Some(here) = &mut self.here else { return };
+        if !self.tree.step_within(here) {
+            self.here = match self.tree.ground.arena.older(here.entry) {
+                Some(entry) => Some(Here { entry, ..*here }),
+                None => self.tree.behind(here),
+            };
+        }
+        if let Some(here) = &self.here {
+            self.tree.fetch_ahead(here);
         }
     }
 
@@ -122,6 +124,10 @@ impl Tree {
     /// Has the processor fetch what a walk comes to a few steps behind `here`. What is there may have changed: no harm.
     fn fetch_ahead(&self, here: &Here) {
         let leaf = self.node(here.leaf);
+        if let (0, Some(next)) = (here.at, leaf.next()) {
+            // Else each line of it would be waited for, to know which records to fetch.
+            self.ground.arena.fetch_ahead(next, size_of::<Node>());
+        }
         let (ahead, len) = (here.at + AHEAD, leaf.len());
         let entry = if ahead < len {
             leaf.entry(ahead)
@@ -137,6 +143,20 @@ impl Tree {
         match entry {
             Entry::Only(record) => self.ground.arena.fetch_ahead(record, FETCHED),
             Entry::Newest(versions) => self.ground.arena.fetch_ahead(versions, FETCHED),
+        }
+    }
+
+    /// One key on, from a key of one version, in a leaf that is as it was. So most steps are; the others change nothing here.
+    #[inline]
+    fn step_within(&self, here: &mut Here) -> bool {
+        let (leaf, at) = (self.node(here.leaf), here.at + 1);
+        let next = if at < leaf.len() { leaf.entry(at) } else { None };
+        match (here.entry, next) {
+            (Entry::Only(_), Some(next)) if leaf.latch.is_still(here.seen) => {
+                (here.at, here.entry) = (at, next);
+                true
+            }
+            _ => false,
         }
     }
 

@@ -34,7 +34,7 @@ pub(crate) use arena::Spare;
 pub(crate) use cursor::Cursor;
 
 use crate::sync::{Arc, AtomicBool, Ordering, relax};
-use arena::{Arena, At, RecordAt};
+use arena::{Arena, At, GREATEST_CHUNK, RecordAt};
 use filter::Filter;
 use latch::Seen;
 use node::{FANOUT, Ground, Node};
@@ -77,11 +77,12 @@ struct Step<'a> {
 }
 
 impl Tree {
-    /// One whose memory comes from trees that went, and goes to those to come. It will take about `expected` bytes; at 0 it
-    /// makes nothing of that.
-    pub(crate) fn new(user: Arc<dyn Comparator>, spare: Arc<Spare>, expected: usize) -> Tree {
+    /// One whose memory comes from trees that went, and goes to those to come. It will take about `expected` bytes, and perhaps
+    /// `soon`; at 0 it makes nothing of that.
+    pub(crate) fn new(user: Arc<dyn Comparator>, spare: Arc<Spare>, expected: usize, soon: bool) -> Tree {
         let bytewise = user.name() == Bytewise.name();
-        let ground = Ground { arena: Arena::new(spare), user, bytewise };
+        let soon = soon && expected >= GREATEST_CHUNK;
+        let ground = Ground { arena: Arena::new(spare, soon), user, bytewise };
         let first = ground.arena.put(Node::new(0, None));
         let (root, last) = (Slot::new(Named::Node(first)), Slot::new(Named::Node(first)));
         let filter = (bytewise && expected > 0).then(|| Filter::new(expected));

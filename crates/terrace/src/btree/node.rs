@@ -19,10 +19,11 @@
 //! says so afterwards; until then it may be any mixture, but everything named is there.
 
 use std::cmp::Ordering::{Equal, Greater, Less};
+use std::hint::select_unpredictable;
 
 use terrace_format::comparator::Comparator;
 use terrace_format::key;
-use terrace_format::order::common_prefix;
+use terrace_format::order::{common_prefix, head_behind};
 
 use super::arena::{Arena, At, RecordAt};
 use super::latch::Latch;
@@ -50,19 +51,8 @@ impl Ground {
     }
 
     fn head(&self, user_key: &[u8], skip: usize) -> u64 {
-        if !self.bytewise {
-            return 0;
-        }
-        // Empty if a key is shorter than what is skipped: its node was split meanwhile.
-        let rest = user_key.get(skip..).unwrap_or_default();
-        match rest.first_chunk() {
-            Some(bytes) => u64::from_be_bytes(*bytes),
-            None => {
-                let mut bytes = [0; 8];
-                bytes[..rest.len()].copy_from_slice(rest);
-                u64::from_be_bytes(bytes)
-            }
-        }
+        // Nothing is left if a key is shorter than what is skipped: its node was split meanwhile.
+        if self.bytewise { head_behind(skip, user_key) } else { 0 }
     }
 
     pub(super) fn user_key(&self, entry: Entry) -> &[u8] {
@@ -194,14 +184,14 @@ impl Node {
     /// The first from `first` to `len` whose head is not `below`.
     fn partition(&self, first: usize, len: usize, below: impl Fn(u64) -> bool) -> usize {
         let (mut at, mut size) = (first, len.saturating_sub(first));
-        while size > 0 {
+        let is_below = |at: usize| below(self.heads[at].load(Ordering::Acquire));
+        while size > 1 {
             let half = size / 2;
-            // Both ways cost the same, so that there is nothing to mispredict.
-            let right = below(self.heads[at + half].load(Ordering::Acquire));
-            at = if right { at + half + 1 } else { at };
-            size = if right { size - half - 1 } else { half };
+            // As good as random: a branch would be taken wrong every other time. The number of steps is always the same.
+            at = select_unpredictable(is_below(at + half - 1), at + half, at);
+            size -= half;
         }
-        at
+        if size == 1 { at + usize::from(is_below(at)) } else { at }
     }
 
     /// Where the keys begin.
@@ -237,9 +227,11 @@ impl Node {
     pub(super) fn insert(&self, ground: &Ground, at: usize, user_key: &[u8], named: Named) {
         let len = self.len();
         self.admit(ground, user_key);
-        for to in (at + 1..=len).rev() {
-            self.heads[to].store(self.heads[to - 1].load(Ordering::Relaxed), Ordering::Release);
-            self.slots[to].copy(&self.slots[to - 1]);
+        for pair in self.heads[at..=len].windows(2).rev() {
+            pair[1].store(pair[0].load(Ordering::Relaxed), Ordering::Release);
+        }
+        for pair in self.slots[at..=len].windows(2).rev() {
+            pair[1].copy(&pair[0]);
         }
         let head = ground.head(user_key, self.skip.load(Ordering::Relaxed));
         self.heads[at].store(head, Ordering::Release);

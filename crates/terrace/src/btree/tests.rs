@@ -35,7 +35,7 @@ type Twin = Vec<(Vec<u8>, u64, Vec<u8>)>;
 
 /// A tree that keys were added to in this order, with trailers from 1 on, and its twin.
 fn build(user: &Arc<dyn Comparator>, keys: impl Iterator<Item = Vec<u8>>) -> (Arc<Tree>, Twin) {
-    let tree = Arc::new(Tree::new(Arc::clone(user), Arc::default(), 1 << 12));
+    let tree = Arc::new(Tree::new(Arc::clone(user), Arc::default(), 1 << 12, false));
     let mut twin = Twin::new();
     for (key, trailer) in keys.zip(1u64..) {
         let value = trailer.to_string().into_bytes();
@@ -152,7 +152,7 @@ fn keys_that_differ_in_zeros_at_their_end() {
 
 #[test]
 fn values_larger_than_a_chunk() {
-    let tree = Tree::new(bytewise(), Arc::default(), 1 << 12);
+    let tree = Tree::new(bytewise(), Arc::default(), 1 << 12, false);
     let before = tree.bytes();
     tree.insert(b"a", 256, &[7; 3 << 20]);
     tree.insert(b"b", 512, b"");
@@ -164,7 +164,7 @@ fn values_larger_than_a_chunk() {
 fn an_ascending_load_fills_its_leaves() {
     let (ascending, scatter) = [true, false]
         .map(|ascends| {
-            let tree = Tree::new(bytewise(), Arc::default(), 1 << 12);
+            let tree = Tree::new(bytewise(), Arc::default(), 1 << 12, false);
             let keys = (0..64 * 200u64).map(|i| if ascends { i } else { i.reverse_bits() });
             keys.for_each(|key| tree.insert(&key.to_be_bytes(), 1, b""));
             tree.bytes()
@@ -177,7 +177,7 @@ fn an_ascending_load_fills_its_leaves() {
 #[test]
 fn a_cursor_among_writers() {
     for user in &orders() {
-        let tree = Arc::new(Tree::new(Arc::clone(user), Arc::default(), 1 << 12));
+        let tree = Arc::new(Tree::new(Arc::clone(user), Arc::default(), 1 << 12, false));
         let even: Vec<_> = (0..2000u64).map(|n| decimal(2 * n)).collect();
         even.iter().for_each(|key| tree.insert(key, 1 << 8, b""));
         thread::scope(|scope| {
@@ -217,7 +217,7 @@ fn a_cursor_among_writers() {
 #[test]
 fn writers_side_by_side() {
     for user in &orders() {
-        let tree = Arc::new(Tree::new(Arc::clone(user), Arc::default(), 1 << 12));
+        let tree = Arc::new(Tree::new(Arc::clone(user), Arc::default(), 1 << 12, false));
         let mut twin = Twin::new();
         for thread in 0..4 {
             for (i, n) in (0u64..).zip(scattered(10_000, 4000)) {
@@ -249,7 +249,7 @@ proptest! {
 fn in_memory_that_was_used_before() {
     let spare = Arc::default();
     for turn in 0..4u32 {
-        let tree = Arc::new(Tree::new(bytewise(), Arc::clone(&spare), 1 << 12));
+        let tree = Arc::new(Tree::new(bytewise(), Arc::clone(&spare), 1 << 12, false));
         let value = vec![turn as u8; 1000];
         for key in 0..3000u32 {
             tree.insert(&(key * 7 % 3000).to_be_bytes(), key::pack(1, Kind::Put), &value);

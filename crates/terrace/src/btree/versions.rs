@@ -142,7 +142,7 @@ mod tests {
     /// Versions that arrive in this order stand in the order of their numbers, and are found.
     #[track_caller]
     fn check(arrivals: &[u64]) {
-        let arena = Arena::new(Arc::default());
+        let arena = Arena::new(Arc::default(), false);
         let head = arrivals.iter().fold(None, |head, &number| Some(add(&arena, head, number))).unwrap();
         let mut expect = arrivals.to_vec();
         expect.sort_by(|a, b| b.cmp(a));
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn the_same_twice() {
-        let arena = Arena::new(Arc::default());
+        let arena = Arena::new(Arc::default(), false);
         let head = add(&arena, None, 5);
         let again = add(&arena, Some(head), 5);
         assert!(again != head, "the later stands first");
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_long_history_is_searched_in_few_steps() {
-        let arena = Arena::new(Arc::default());
+        let arena = Arena::new(Arc::default(), false);
         let head = (1..100_000).fold(None, |head, number| Some(add(&arena, head, number)));
         let steps = std::cell::Cell::new(0);
         arena.border(head.unwrap(), |number| {

@@ -17,6 +17,7 @@ use std::hint::select_unpredictable;
 
 use terrace_format::comparator::Comparator;
 use terrace_format::key::{self, InternalComparator};
+use terrace_format::order::head_behind;
 
 use crate::error::Result;
 use crate::walk::InternalIterator;
@@ -121,21 +122,9 @@ impl<R: InternalIterator> Merged<R> {
         let head = match self.runs[run].entry() {
             None => u64::MAX,
             Some(_) if !self.comparator.is_bytewise() => 0,
-            Some((key, _)) => head_of(key::user_key(key).get(self.prefix..).unwrap_or_default()),
+            Some((key, _)) => head_behind(self.prefix, key::user_key(key)),
         };
         Player { head, run }
-    }
-}
-
-/// The first eight bytes as a number of the same order; what is missing counts as zeros.
-fn head_of(bytes: &[u8]) -> u64 {
-    match bytes.first_chunk() {
-        Some(first) => u64::from_be_bytes(*first),
-        None => {
-            let mut first = [0; 8];
-            first[..bytes.len()].copy_from_slice(bytes);
-            u64::from_be_bytes(first)
-        }
     }
 }
 

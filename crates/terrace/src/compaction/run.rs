@@ -17,6 +17,7 @@ use terrace_format::comparator::Comparator;
 use terrace_format::compress;
 use terrace_format::edit::LEVELS;
 use terrace_format::key::{self, InternalComparator, InternalKey, Kind, MAX_SEQUENCE, Sequence};
+use terrace_format::order::Order;
 use terrace_format::table::TableOptions;
 use terrace_mutants::mutant;
 
@@ -110,8 +111,8 @@ impl Merge<'_> {
         let newest = if mutant!(SliceTooLate) { 0 } else { MAX_SEQUENCE };
         let begin = self.slice.begin.as_deref().map(|key| InternalKey::new(key, newest, Kind::SEEK));
         let begin = begin.as_ref().map(InternalKey::as_bytes);
-        let mut input = Merged::new(comparator.clone(), self.sources(), self.shared_prefix(), begin);
-        let mut fate = Fate::new(comparator, self.environment.oldest_reader);
+        let mut input = Merged::new(comparator, self.sources(), self.shared_prefix(), begin);
+        let mut fate = Fate::new(&self.environment.version.comparator, self.environment.oldest_reader);
         let mut count = 0u64;
         while let Some((key, value)) = input.entry() {
             if count.is_multiple_of(CANCEL_PERIOD) && (self.environment.cancelled)() {
@@ -208,7 +209,7 @@ enum Verdict {
 
 /// Decides over versions, given in order.
 struct Fate {
-    comparator: InternalComparator,
+    user: Order,
     oldest_reader: Sequence,
     user_key: Vec<u8>,
     /// The version before, of the same user key.
@@ -219,8 +220,9 @@ struct Fate {
 }
 
 impl Fate {
-    fn new(comparator: InternalComparator, oldest_reader: Sequence) -> Fate {
-        Fate { comparator, oldest_reader, user_key: Vec::new(), newer: None, any: false, first_version: true }
+    fn new(comparator: &InternalComparator, oldest_reader: Sequence) -> Fate {
+        let user = Order::from(Arc::clone(comparator.user()));
+        Fate { user, oldest_reader, user_key: Vec::new(), newer: None, any: false, first_version: true }
     }
 
     fn of(&mut self, internal: &[u8]) -> Result<Verdict> {
@@ -228,7 +230,7 @@ impl Fate {
             let what = format!("{flaw}, in the key '{}'", internal.escape_ascii());
             Error::corruption("merge".as_ref(), None, what)
         })?;
-        let same = self.any && self.comparator.compare_user_keys(parsed.user_key, &self.user_key).is_eq();
+        let same = self.any && self.user.is_same(parsed.user_key, &self.user_key);
         let newer = if same { self.newer } else { None };
         let verdict = match newer {
             // Seen by the oldest reader, so that no reader needs an older one.
@@ -326,7 +328,7 @@ mod tests {
 
     #[track_caller]
     fn check(oldest_reader: Sequence, versions: &[(&str, Sequence, Kind)], expect: &[Verdict]) {
-        let mut fate = Fate::new(InternalComparator::new(bytewise()), oldest_reader);
+        let mut fate = Fate::new(&InternalComparator::new(bytewise()), oldest_reader);
         let verdicts: Vec<Verdict> = versions
             .iter()
             .map(|(user, sequence, kind)| {

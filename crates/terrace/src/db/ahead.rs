@@ -79,9 +79,8 @@ impl<L> Ahead<L> {
 }
 
 impl Engine {
-    /// A log for the memtable to come. One thread at a time.
-    pub(super) fn next_log(&self) -> Result<Log> {
-        let size = self.buffer.size();
+    /// A log for the memtable to come, which will have `size` bytes. One thread at a time.
+    pub(super) fn next_log(&self, size: usize) -> Result<Log> {
         if let Some(log) = self.ahead.take(|log: &Log| log.holds(size)) {
             return Ok(log);
         }
@@ -93,7 +92,7 @@ impl Engine {
     fn new_log(&self, size: usize) -> Result<Log> {
         let log = Log::create(&self.options, &self.directory, self.new_file_number(), size)?;
         if self.buffer.fills_fast() {
-            log.file.hurry();
+            log.file.hurry(0);
         }
         Ok(log)
     }

@@ -32,7 +32,7 @@ const WAITING_MAX: usize = 4;
 pub(super) struct Buffer {
     /// Relaxed: a figure that nothing else depends on.
     size: AtomicUsize,
-    /// True while they fill fast. Relaxed, as the size.
+    /// True if the last one filled fast. Relaxed, as the size.
     fast: AtomicBool,
     least: usize,
     largest: usize,
@@ -69,16 +69,26 @@ impl Buffer {
         self.size.load(Ordering::Relaxed)
     }
 
-    /// True if one that takes `bytes` is full. A size that is ours to choose is that of whole chunks of memory: the next one
-    /// is not begun for a last record.
-    pub(super) fn is_full(&self, bytes: usize) -> bool {
-        let size = self.size();
-        bytes >= if self.free { size - size / REST } else { size }
+    /// One of `size` is full when it takes so many bytes. A size that is ours to choose is that of whole chunks of memory:
+    /// the next one is not begun for a last record.
+    pub(super) fn full_at(&self, size: usize) -> usize {
+        if self.free { size - size / REST } else { size }
     }
 
     /// True if the last one filled within a second.
     pub(super) fn fills_fast(&self) -> bool {
         self.fast.load(Ordering::Relaxed)
+    }
+
+    /// True if one fills within a second, of whose log `bytes` took so long.
+    pub(super) fn fills_fast_at(&self, bytes: u64, lasted: Duration) -> bool {
+        let size = self.size() as u128;
+        lasted.as_nanos() * size < FAST.as_nanos() * u128::from(bytes)
+    }
+
+    /// Takes note that the next one is begun. The last one was `full`, or else says nothing, and was written to for so long.
+    pub(super) fn switched(&self, full: bool, lasted: Duration) {
+        self.fast.store(full && lasted < FAST, Ordering::Relaxed);
     }
 
     /// Memtables that may wait for their flush before writers do.
@@ -96,7 +106,6 @@ impl Buffer {
         let lasted = now.saturating_sub(std::mem::replace(&mut *last, now));
         // One that was flushed before it was full says nothing.
         let full = bytes >= size / 2;
-        self.fast.store(full && lasted < FAST, Ordering::Relaxed);
         let next = if !full {
             size
         } else if lasted < FAST && stored >= SMALL.min(MANY.saturating_mul(size as u64)) {
@@ -136,20 +145,34 @@ mod tests {
     fn grows_with_haste_and_shrinks_with_leisure() {
         let buffer = Buffer::new(&Options::default());
         assert_eq!(buffer.size(), 4 * MB);
-        assert!(!buffer.fills_fast());
         assert_eq!(sizes(&buffer, &[0, 0, 30, 0, 0, 0]), [8, 16, 16, 32, 32, 32]);
-        assert!(buffer.fills_fast());
         assert_eq!(sizes(&buffer, &[30, 61, 61, 61, 61]), [32, 16, 8, 4, 4]);
+    }
+
+    #[test]
+    fn fast_is_who_fills_one_within_a_second() {
+        let buffer = Buffer::new(&Options::default());
         assert!(!buffer.fills_fast());
+        for (full, millis) in [(true, 999), (true, 1000), (false, 1)] {
+            buffer.switched(full, Duration::from_millis(millis));
+            assert_eq!(buffer.fills_fast(), full && millis < 1000);
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_log_tells() {
+        let buffer = Buffer::new(&Options::default());
+        let fast = |bytes, micros| buffer.fills_fast_at(bytes, Duration::from_micros(micros));
+        assert_eq!([fast(MB as u64, 249_999), fast(MB as u64, 250_000), fast(1, 1)], [true, false, false]);
     }
 
     #[test]
     fn the_last_record_begins_no_chunk() {
-        let full = |asked: Option<usize>, bytes| {
-            Buffer::new(&Options { write_buffer_size: asked, ..Options::default() }).is_full(bytes)
+        let full_at = |asked: Option<usize>| {
+            let buffer = Buffer::new(&Options { write_buffer_size: asked, ..Options::default() });
+            buffer.full_at(buffer.size())
         };
-        assert_eq!([full(None, 4 * MB - 20_000), full(None, 4 * MB - 10_000)], [false, true]);
-        assert_eq!([full(Some(MB), MB - 1), full(Some(MB), MB)], [false, true]);
+        assert_eq!([full_at(None), full_at(Some(MB))], [4 * MB - 16_384, MB]);
     }
 
     #[test]

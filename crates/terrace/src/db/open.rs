@@ -336,7 +336,24 @@ impl Opening<'_> {
         let memtable = Arc::clone(&replayed.memtable);
         let resumed = framer.offset() > 0;
         let (ready, record) = (0, Vec::new());
-        let tail = LogTail { log, framer, ready, memtable, sequence, broken: false, resumed, seal, record };
+        let buffer = Buffer::new(self.options);
+        let full = buffer.full_at(buffer.size());
+        let begun = self.options.env.clock.monotonic();
+        let (broken, looked) = (false, None);
+        let tail = LogTail {
+            log,
+            framer,
+            ready,
+            looked,
+            memtable,
+            full,
+            begun,
+            sequence,
+            broken,
+            resumed,
+            seal,
+            record,
+        };
         Ok((tail, files))
     }
 

@@ -7,6 +7,7 @@
 //! ```
 
 use std::path::Path;
+use std::time::Duration;
 
 use terrace_env::LogFile;
 use terrace_format::filename::FileName;
@@ -30,6 +31,9 @@ pub(crate) struct Log {
     pub(crate) number: u64,
     pub(crate) file: Arc<dyn LogFile>,
 }
+
+/// Bytes of a log that is not known to fill fast, between two looks at the clock.
+const LOOK: u64 = 128 << 10;
 
 /// Room that even a nearly full disk has for a log; beyond it the log grows with each record.
 const LEAST_ROOM: u64 = 64 << 10;
@@ -87,9 +91,15 @@ impl Log {
 pub(super) struct LogTail {
     pub(super) log: Log,
     pub(super) framer: Framer,
-    /// Up to here the log has room that is ready.
+    /// Up to here the log has room that is ready, and nobody looks how fast it fills.
     pub(super) ready: u64,
+    /// When somebody looked last, unless it is known that the log fills fast.
+    pub(super) looked: Option<Duration>,
     pub(super) memtable: Arc<Memtable>,
+    /// The memtable is full when it takes so many bytes. Since it was begun: the log has room for no more.
+    pub(super) full: usize,
+    /// When the memtable was begun.
+    pub(super) begun: Duration,
     /// The last number given out.
     pub(super) sequence: Sequence,
     /// True after a store that failed for want of space: the log ends here, and the next write begins a new one.
@@ -153,8 +163,24 @@ impl Engine {
             return Ok(());
         }
         let ready = self.wait_timed(Span::Room, None, || tail.log.file.prepare(end))?;
-        tail.ready = ready;
+        tail.ready = if ready == u64::MAX { self.look_for_hurry(tail) } else { ready };
         Ok(())
+    }
+
+    /// Finds out whether a log that was begun at leisure fills fast by now. Says where to look next.
+    fn look_for_hurry(&self, tail: &mut LogTail) -> u64 {
+        let here = tail.framer.offset();
+        if tail.log.file.capacity().saturating_sub(here) < LOOK {
+            return u64::MAX;
+        }
+        let now = self.options.env.clock.monotonic();
+        if let Some(looked) = tail.looked.replace(now)
+            && self.buffer.fills_fast_at(LOOK, now.saturating_sub(looked))
+        {
+            tail.log.file.hurry(here);
+            return here;
+        }
+        here + LOOK
     }
 
     /// Returns when write number `write` is durable.

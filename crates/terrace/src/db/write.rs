@@ -84,7 +84,8 @@ impl Engine {
         let mut commit = self.commit.lock();
         self.make_room(&mut commit)?;
         let tail = commit.as_mut().ok_or_else(closed)?;
-        let numbers = self.store(tail, count, encode)?;
+        let numbers = tail.sequence + 1..=tail.sequence + count;
+        self.store(tail, &numbers, encode)?;
         let (memtable, write) = (Arc::clone(&tail.memtable), self.durability.last_write());
         drop(commit);
         self.insert(&memtable, &numbers, operations)?;
@@ -94,15 +95,14 @@ impl Engine {
         self.sync_to(write).inspect_err(|_| self.take_back(&numbers))
     }
 
-    /// Step 2. On an error no number was taken.
+    /// Step 2, of a write that takes the next `numbers`. On an error none was taken.
     fn store(
         &self,
         tail: &mut LogTail,
-        count: u64,
+        numbers: &RangeInclusive<Sequence>,
         encode: impl FnOnce(Sequence, &mut Vec<u8>),
-    ) -> Result<RangeInclusive<Sequence>> {
-        let first = tail.sequence + 1;
-        let last = tail.sequence + count;
+    ) -> Result<()> {
+        let (first, last) = (*numbers.start(), *numbers.end());
         if last > MAX_SEQUENCE {
             return Err(Error::NotSupported(format!("a write beyond sequence number {MAX_SEQUENCE}")));
         }
@@ -117,10 +117,14 @@ impl Engine {
         if record.capacity() <= KEPT_RECORD {
             tail.record = record;
         }
-        stored.inspect_err(|error| self.store_failed(tail, error))?;
+        // Not by `inspect_err`, which moves what there is mostly none of.
+        if let Err(error) = &stored {
+            self.store_failed(tail, error);
+        }
+        stored?;
         tail.sequence = last;
         self.durability.count_write();
-        Ok(first..=last)
+        Ok(())
     }
 
     /// Steps 3 and 4.
@@ -190,7 +194,7 @@ impl Engine {
         loop {
             self.refusal.check()?;
             let tail = commit.as_mut().ok_or_else(closed)?;
-            if !tail.broken && !self.buffer.is_full(tail.memtable.bytes()) {
+            if !tail.broken && tail.memtable.bytes() < tail.full {
                 return Ok(());
             }
             let state = self.state.lock();
@@ -233,11 +237,17 @@ impl Engine {
             tail.wipe_mark()?;
             tail.log.file.sync().map_err(Error::from).inspect_err(|error| self.refuse(error))?;
         }
-        let log = self.next_log()?;
-        let memtable = Memtable::in_memory_of(self.comparator.clone(), &self.spare, self.buffer.size());
+        let now = self.options.env.clock.monotonic();
+        self.buffer.switched(tail.memtable.bytes() >= tail.full / 2, now.saturating_sub(tail.begun));
+        let size = self.buffer.size();
+        let log = self.next_log(size)?;
+        let memtable =
+            Memtable::in_memory_of(self.comparator.clone(), &self.spare, size, self.buffer.fills_fast());
         let old_log = std::mem::replace(&mut tail.log, log.clone());
         tail.framer = Framer::at(0);
         (tail.broken, tail.resumed, tail.ready) = (false, false, 0);
+        tail.looked = None;
+        (tail.full, tail.begun) = (self.buffer.full_at(size), now);
         let old = std::mem::replace(&mut tail.memtable, Arc::clone(&memtable));
         let mut state = self.state.lock();
         // Logs from before the manifest's log number are in tables.
@@ -323,6 +333,39 @@ impl Drop for StopIfPanicking<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.present.writes().stop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Db, Env, Options};
+
+    /// Memtables were full when they had the size of those to come. One that was begun before these became larger outgrew the
+    /// room of its log, and each of the rest of its writes cost two system calls.
+    #[test]
+    fn a_memtable_does_not_outgrow_its_log() {
+        let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
+        let db = Db::open("db", &options).unwrap();
+        let engine = db.engine();
+        let (size, now) = (engine.buffer.size(), engine.options.env.clock.monotonic());
+        let log = || {
+            let commit = engine.commit.lock();
+            let LogTail { log, framer, .. } = commit.as_ref().unwrap();
+            (log.number, framer.offset(), log.file.capacity())
+        };
+        let (first, _, room) = log();
+        engine.buffer.filled(size, u64::MAX, now);
+        assert_eq!(engine.buffer.size(), 2 * size);
+        for key in 0u32.. {
+            db.put(&key.to_be_bytes(), &[0; 100]).unwrap();
+            let (number, end, room_now) = log();
+            if number > first {
+                assert!(room_now >= 2 * size as u64, "{room_now}");
+                break;
+            }
+            assert!(end <= room, "{end} of {room}");
         }
     }
 }

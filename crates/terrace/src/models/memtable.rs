@@ -39,7 +39,7 @@ pub(super) fn reader() {
 
 /// Whose filter has one word, for all keys.
 pub(super) fn filter() {
-    let memtable = Memtable::in_memory_of(InternalComparator::new(bytewise()), &Arc::default(), 1);
+    let memtable = Memtable::in_memory_of(InternalComparator::new(bytewise()), &Arc::default(), 1, false);
     let present = Arc::new(Present::new(Arc::clone(&memtable), 0));
     let reader = {
         let present = Arc::clone(&present);
