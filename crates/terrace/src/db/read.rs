@@ -6,6 +6,7 @@
 use terrace_format::key::{InternalKey, Kind, MAX_SEQUENCE, SeekKey, Sequence};
 use terrace_mutants::mutant;
 
+use super::wish::{LATER, NEXT_TIME};
 use super::{Db, Engine, Handle, PinnedValue, View};
 use crate::btree::VersionAt;
 use crate::error::{Error, Result};
@@ -14,7 +15,6 @@ use crate::memtable::Memtable;
 use crate::options::{PLAIN, ReadOptions};
 use crate::sync::{Arc, Ordering};
 use crate::tables::{BlockRead, Hit};
-use crate::version::WornFile;
 
 impl Engine {
     pub(super) fn get(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Vec<u8>>> {
@@ -53,7 +53,9 @@ impl Engine {
         let target = SeekKey::new(user_key, sequence);
         let mut found = None;
         let worn = view.version.get(target.as_bytes(), &self.tables, read, &mut found)?;
-        self.note_worn(worn);
+        if let Some(worn) = worn {
+            self.wish(worn, LATER);
+        }
         Ok(found.filter(|hit| hit.trailer as u8 == Kind::Put as u8).map(|hit| take(Value::InTable(hit))))
     }
 
@@ -87,13 +89,6 @@ impl Engine {
             view.version.approximate_offset(&key, &self.tables)
         };
         Ok(offset(end)?.saturating_sub(offset(begin)?))
-    }
-
-    #[inline]
-    fn note_worn(&self, worn: Option<WornFile>) {
-        if let Some(worn) = worn {
-            self.wish(worn);
-        }
     }
 }
 
@@ -299,7 +294,9 @@ struct Reader {
 impl Owner for Reader {
     fn sample(&self, internal_key: &[u8]) {
         let worn = self.view.as_ref().and_then(|view| view.version.charge(internal_key));
-        self.handle.engine.note_worn(worn);
+        if let Some(worn) = worn {
+            self.handle.engine.wish(worn, NEXT_TIME);
+        }
     }
 
     fn until_sample(&self) -> usize {

@@ -22,17 +22,21 @@ const READ_PER_LOOK_UP: u64 = 12 * FileMeta::BYTES_PER_SEEK;
 /// They rest this many times as long as they take: one long scan would else have everything rewritten that it passes.
 pub(super) const REST: u32 = 10;
 
-/// Look-ups in vain until a file is named again that came at a bad time.
-const LATER: i64 = 64;
+/// Look-ups in vain until a file is named again that came at a bad time. Each time takes a lock.
+pub(super) const LATER: i64 = 64;
+
+/// A scan names it again when it comes by: so the first on its way is merged first, and what it read beyond what it wanted
+/// only after that.
+pub(super) const NEXT_TIME: i64 = 1;
 
 impl Engine {
-    /// Takes note that look-ups wore a file out.
+    /// Takes note that reads wore a file out. If it came at a bad time, it is named again after so many more.
     #[cold]
-    pub(super) fn wish(&self, worn: WornFile) {
+    pub(super) fn wish(&self, worn: WornFile, again: i64) {
         let mut state = self.state.lock();
         let resting = || self.options.env.clock.monotonic() < state.rest_of_reads;
         if self.read_only || state.merging || resting() {
-            worn.1.allowed_seeks.put_off(LATER);
+            worn.1.allowed_seeks.put_off(again);
         } else if !worn.1.allowed_seeks.grant(self.price(&state.set.version, &worn)) {
             state.worn.get_or_insert(worn);
             self.schedule(&mut state);

@@ -4,11 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
 
 use terrace::{Comparator, Db, Env, Logger, Options, RepairOptions, WriteBatch, WriteOptions};
 use terrace_env::fault::{FaultFs, Plan};
 use terrace_env::mem::{AfterFailedSync, Crash, MemFs, PROFILES};
-use terrace_env::{Access, Deterministic, FileSystem, ManualClock};
+use terrace_env::{Access, Clock, Deterministic, FileSystem, ManualClock};
 use terrace_format::block::BlockBuilder;
 use terrace_format::crc;
 use terrace_format::edit::{NewFile, VersionEdit};
@@ -771,6 +772,60 @@ fn scans_wear_out_every_file_that_hides_another() {
         }
     }
     panic!("{} of {before} bytes are left", size(&db));
+}
+
+/// While a merge that reads had asked for had to rest, each table that a scan came to was forgotten for 64 more of its looks,
+/// which fall anywhere. So tables far behind what scans wanted could be merged before those that they wanted.
+#[test]
+fn scans_have_tables_merged_in_their_order() {
+    const FILES: usize = 60;
+    /// Goes on while merges run, so that they take time, and stands while scans do.
+    #[derive(Debug, Default)]
+    struct Watch(ManualClock, AtomicBool);
+    impl Clock for Watch {
+        fn monotonic(&self) -> Duration {
+            let step = if self.1.load(Ordering::Relaxed) { 1 } else { 0 };
+            self.0.advance(Duration::from_millis(step));
+            self.0.monotonic()
+        }
+        fn wall_us(&self) -> u64 {
+            self.0.wall_us()
+        }
+        fn sleep(&self, pause: Duration) {
+            self.0.advance(pause);
+        }
+    }
+
+    let watch = Arc::new(Watch::default());
+    let mut options = Options { write_buffer_size: Some(64 << 10), ..options(Arc::new(MemFs::new())) };
+    options.compression = &terrace::compress::NONE;
+    options.max_file_size = Some(1 << 20);
+    options.env.clock = Arc::clone(&watch) as _;
+    let db = Db::open("db", &options).unwrap();
+    let value = vec![1; 200 << 10];
+    let name = |n: usize| format!("{n:06}").into_bytes();
+    (0..5 * FILES).for_each(|n| db.put(&name(n), &value).unwrap());
+    db.compact_range(None, None).unwrap();
+    (0..5 * FILES).for_each(|n| db.delete(&name(n)).unwrap());
+    db.flush().unwrap();
+    let size = |from: usize, to: usize| db.approximate_sizes(&[(&name(from)[..], &name(to)[..])]).unwrap()[0];
+    let whole = size(0, 5 * FILES);
+    for scan in 0..100 {
+        assert_eq!(db.iter().into_forward().count(), 0);
+        watch.1.store(true, Ordering::Relaxed);
+        while options.env.scheduler.assist() {}
+        watch.1.store(false, Ordering::Relaxed);
+        // First the deletes are cut as what is below them is. Before the rest behind that is over, all of them are worn.
+        if scan > 40 {
+            watch.0.advance(Duration::from_secs(10));
+        }
+        let (front, rear) = (size(0, 5 * FILES / 2), size(5 * FILES / 2, 5 * FILES));
+        if front < whole / 20 {
+            assert!(scan > 40 && rear > whole / 3, "{rear} of {whole} bytes are left after {scan} scans");
+            return;
+        }
+    }
+    panic!("{} of {whole} bytes are left", size(0, 5 * FILES));
 }
 
 /// A device put a small table in the place of another. Its checksums were right, and so reads said that keys were not there
