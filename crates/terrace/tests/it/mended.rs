@@ -744,23 +744,33 @@ fn a_merge_is_done_when_its_inputs_are_gone() {
     }
 }
 
+fn row(n: usize) -> Vec<u8> {
+    format!("{n:06}").into_bytes()
+}
+
+/// Tables of a mebibyte with this many values, five in each, and deletes of all of them above.
+fn all_deleted(options: &mut Options, values: usize) -> Db {
+    options.write_buffer_size = Some(64 << 10);
+    options.compression = &terrace::compress::NONE;
+    options.max_file_size = Some(1 << 20);
+    let db = Db::open("db", options).unwrap();
+    let value = vec![1; 200 << 10];
+    (0..values).for_each(|n| db.put(&row(n), &value).unwrap());
+    db.compact_range(None, None).unwrap();
+    (0..values).for_each(|n| db.delete(&row(n)).unwrap());
+    db.flush().unwrap();
+    db
+}
+
 /// Scans looked at the same entries each time to tell which files are read too often, and a file that wore out while
 /// another waited for its merge was forgotten: deletes stayed above what they hide, however often both were read.
 #[test]
 fn scans_wear_out_every_file_that_hides_another() {
     const FILES: usize = 20;
-    let mut options = Options { write_buffer_size: Some(64 << 10), ..options(Arc::new(MemFs::new())) };
-    options.compression = &terrace::compress::NONE;
-    options.max_file_size = Some(1 << 20);
+    let mut options = options(Arc::new(MemFs::new()));
     // Stands, so that merges take no time, after which the next would have to rest.
     options.env.clock = Arc::new(ManualClock::new(0));
-    let db = Db::open("db", &options).unwrap();
-    let value = vec![1; 200 << 10];
-    let name = |n: usize| format!("{n:06}").into_bytes();
-    (0..5 * FILES).for_each(|n| db.put(&name(n), &value).unwrap());
-    db.compact_range(None, None).unwrap();
-    (0..5 * FILES).for_each(|n| db.delete(&name(n)).unwrap());
-    db.flush().unwrap();
+    let db = all_deleted(&mut options, 5 * FILES);
     let size = |db: &Db| db.approximate_sizes(&[(b"0", b"9")]).unwrap()[0];
     let before = size(&db);
     for _ in 0..1000 {
@@ -797,18 +807,10 @@ fn scans_have_tables_merged_in_their_order() {
     }
 
     let watch = Arc::new(Watch::default());
-    let mut options = Options { write_buffer_size: Some(64 << 10), ..options(Arc::new(MemFs::new())) };
-    options.compression = &terrace::compress::NONE;
-    options.max_file_size = Some(1 << 20);
+    let mut options = options(Arc::new(MemFs::new()));
     options.env.clock = Arc::clone(&watch) as _;
-    let db = Db::open("db", &options).unwrap();
-    let value = vec![1; 200 << 10];
-    let name = |n: usize| format!("{n:06}").into_bytes();
-    (0..5 * FILES).for_each(|n| db.put(&name(n), &value).unwrap());
-    db.compact_range(None, None).unwrap();
-    (0..5 * FILES).for_each(|n| db.delete(&name(n)).unwrap());
-    db.flush().unwrap();
-    let size = |from: usize, to: usize| db.approximate_sizes(&[(&name(from)[..], &name(to)[..])]).unwrap()[0];
+    let db = all_deleted(&mut options, 5 * FILES);
+    let size = |from: usize, to: usize| db.approximate_sizes(&[(&row(from)[..], &row(to)[..])]).unwrap()[0];
     let whole = size(0, 5 * FILES);
     for scan in 0..100 {
         assert_eq!(db.iter().into_forward().count(), 0);
