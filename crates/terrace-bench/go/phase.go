@@ -19,6 +19,7 @@ type Phase struct {
 	Keyspace      uint64             `json:"keyspace"`
 	Threads       uint64             `json:"threads"`
 	Writers       uint64             `json:"writers"`
+	WriteRate     uint64             `json:"write_rate"`
 	KeySize       int                `json:"key_size"`
 	ValueSize     int                `json:"value_size"`
 	Batch         uint64             `json:"batch"`
@@ -158,7 +159,7 @@ func besides(threads *shared) *shared {
 	phase := *threads.phase
 	phase.Kind, phase.Order, phase.Num, phase.Seed = "put", "random", math.MaxUint64, phase.Seed+phase.Threads
 	phase.Threads, phase.Batch, phase.DurationLimit = phase.Writers, 1, 0
-	return &shared{phase: &phase, clock: threads.clock}
+	return &shared{phase: &phase, clock: threads.clock, rate: phase.WriteRate}
 }
 
 // crew are threads that do operations of the same phase.

@@ -13,6 +13,7 @@ type shared struct {
 	clock clock
 	done  atomic.Uint64 // operations, now and then brought up to date
 	stop  atomic.Bool   // set by the thread that fails: the others need not go on
+	rate  uint64        // operations of each thread in a second, at most; 0 for as many as it can
 }
 
 // tally is what came of a thread's operations.
@@ -98,9 +99,15 @@ func (w *worker) each(ops *Ops) error {
 		if w.ends(1) {
 			break
 		}
+		if w.rate > 0 && w.tally.ops%max(w.rate/portions, 1) == 0 {
+			due := time.Duration(w.tally.ops * uint64(time.Second) / w.rate)
+			time.Sleep(due - w.tally.ended)
+		}
 	}
 	return nil
 }
+
+const portions = 100 // a thread does the operations of a second that it may do in so many
 
 // ends notes so many operations, and says whether the phase has ended.
 func (w *worker) ends(ops uint64) bool {

@@ -53,7 +53,7 @@ fn take_turn(id: &str, settings: Settings, phases: &[Description]) -> Result<Vec
     let (dir, phases) = (dir.path().to_owned(), phases.collect());
     let turn = Turn { engine: id.into(), path: None, dir, settings, phases };
     let mut results = Vec::new();
-    Program { path: program, arguments }.run(&turn, &mut |message| {
+    Program { path: program, arguments }.run(&turn, None, &mut |message| {
         if let Message::Result(result) = message {
             results.push(*result);
         }
@@ -88,6 +88,7 @@ fn every_kind() -> Vec<Description> {
         Description { threads: 2, batch: 7, ..phase(Kind::Delete, Order::Seq, 500) },
         Description { batch: 7, ..phase(Kind::Put, Order::Seq, 2000) },
         Description { writers: 2, ..phase(Kind::Get, Order::Random, 1000) },
+        Description { writers: 1, write_rate: 1000, ..phase(Kind::Get, Order::Random, 1000) },
         Description { sync_every: 50, ..phase(Kind::Put, Order::Random, 200) },
         mix(Order::Zipf, &[("get", 0.5), ("put", 0.5)]),
         mix(Order::Latest, &[("get", 0.5), ("insert", 0.2), ("scan", 0.2), ("rmw", 0.1)]),

@@ -110,6 +110,12 @@ pub trait FileSystem: Debug + Send + Sync {
     ///
     /// Held until the returned value is dropped. Other opens and closes of the same file do not release it.
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn FileLock>>;
+
+    /// The memory that this process and the system's cache of its files may take together, in bytes, as far as anybody says; may
+    /// be what that was when it was first asked for. A database that is told no sizes chooses them by it.
+    fn memory(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// A file read from front to back. One user at a time.

@@ -68,7 +68,8 @@ pub struct Options {
     /// beside this.
     ///
     /// Default: none. Then memtables take up to 112 MiB, the cache takes 128 MiB (so 256 MiB is much the same), and nothing but
-    /// `max_open_files` limits what open tables hold: about four hundredths of their size, where values are small.
+    /// `max_open_files` limits what open tables hold: about four hundredths of their size, where values are small. But where the
+    /// process may have less than 512 MiB, as in a small container, the default is half of that.
     pub memory_budget: Option<usize>,
     /// The size at which a memtable becomes a table. 64 KiB to 1 GiB. Up to three live in memory; of more than 64 MiB,
     /// two. Default: none, and then it is 4 MiB, and grows up to 32 MiB while writes come fast and more than 64 MiB
@@ -125,13 +126,22 @@ impl Default for Options {
 
 /// The least memory for a database, in bytes: three small memtables, and a few blocks.
 const BUDGET_LEAST: usize = 2 << 20;
+/// What a database takes that has no budget is much the same as with this one, in bytes.
+const BUDGET_USUAL: usize = 256 << 20;
+
+/// The budget of a process that may have so much memory, if nobody asked for one: none, or half of it where that is little. The rest
+/// is for the process itself and for the system's cache of its files.
+fn budget_unasked(memory: u64) -> Option<usize> {
+    usize::try_from(memory / 2).ok().filter(|half| *half < BUDGET_USUAL)
+}
 
 impl Options {
     /// Moves each size to the nearer bound of what LevelDB allows.
     pub(crate) fn clipped(&self) -> Options {
         let mut options = self.clone();
         options.max_open_files = options.max_open_files.clamp(74, 50_000);
-        options.memory_budget = options.memory_budget.map(|budget| budget.max(BUDGET_LEAST));
+        let budget = options.memory_budget.or_else(|| budget_unasked(options.env.fs.memory()?));
+        options.memory_budget = budget.map(|budget| budget.max(BUDGET_LEAST));
         options.write_buffer_size = options.write_buffer_size.map(|size| size.clamp(64 << 10, 1 << 30));
         options.max_file_size = options.max_file_size.map(|size| size.clamp(1 << 20, 1 << 30));
         options.block_size = options.block_size.clamp(1 << 10, 4 << 20);
@@ -263,4 +273,22 @@ pub struct WriteOptions {
     /// Return only when the write is on the medium. Without it a write survives the death of the process, but not
     /// of the machine. Default: false.
     pub sync: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_memory_is_a_budget() {
+        let budgets = [64 << 20, (512 << 20) - 2, 512 << 20, u64::MAX].map(budget_unasked);
+        assert_eq!(budgets, [Some(32 << 20), Some((256 << 20) - 1), None, None]);
+    }
+
+    #[test]
+    fn a_budget_that_was_asked_for_stays() {
+        let options = Options { memory_budget: Some(8 << 20), ..Options::default() };
+        assert_eq!(options.clipped().memory_budget, Some(8 << 20));
+        assert_eq!(Options { memory_budget: Some(0), ..options }.clipped().memory_budget, Some(BUDGET_LEAST));
+    }
 }

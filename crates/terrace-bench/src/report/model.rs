@@ -30,6 +30,8 @@ pub struct ResultFile {
     pub scale: f64,
     /// How many times each engine took its turn.
     pub rounds: u32,
+    /// The memory that each process might have, the system's cache of its files included; `null` if nothing limited it.
+    pub memory_bytes: Option<u64>,
     /// Where.
     pub machine: Machine,
     /// Who, in the order asked for; ratios are to the first that is present.

@@ -80,6 +80,13 @@ fn head(file: &ResultFile) -> String {
     };
     let _ =
         writeln!(text, "Settings: {settings}. No warm-up: a turn is a new process and an empty directory.");
+    if let Some(bytes) = file.memory_bytes {
+        let _ = writeln!(
+            text,
+            "Memory: {} for each process, the system's cache of its files included.",
+            size(bytes as f64)
+        );
+    }
     for engine in &file.engines {
         let about = if engine.present {
             format!("{} {}, {}", engine.name, engine.version, engine.how)

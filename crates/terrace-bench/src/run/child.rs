@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use super::group::Group;
 use super::phase::Place;
 use super::protocol::{Message, Tick, Turn};
 use crate::engine::{self, Result, Worker};
@@ -94,12 +95,18 @@ pub struct Program {
 
 impl Program {
     /// Starts it, gives it `turn`, and hands over what it says. Ends with the process; an error is the one that it
-    /// said, or how it died.
-    pub fn run(&self, turn: &Turn, heard: &mut dyn FnMut(Message)) -> Result<()> {
+    /// said, or how it died. It may have `memory` bytes of memory, the system's cache of its files included, if they are given.
+    pub fn run(&self, turn: &Turn, memory: Option<u64>, heard: &mut dyn FnMut(Message)) -> Result<()> {
         let cannot = |e: std::io::Error| format!("{}: {e}", self.path.display());
         let mut command = Command::new(&self.path);
         command.args(&self.arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let group = memory.map(Group::new).transpose()?;
         let mut child = command.spawn().map_err(cannot)?;
+        if let Some(Err(error)) = group.as_ref().map(|group| group.add(child.id())) {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(error);
+        }
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         // What engines print goes here, so that it does not go into the progress bar; its end tells why one died.
         let complaint = thread::spawn(move || {
@@ -149,7 +156,7 @@ mod tests {
     fn script(text: &str) -> (Result<()>, Vec<Message>) {
         let program = Program { path: "sh".into(), arguments: vec!["-c".into(), text.into()] };
         let mut heard = Vec::new();
-        let ended = program.run(&Turn::default(), &mut |message| heard.push(message));
+        let ended = program.run(&Turn::default(), None, &mut |message| heard.push(message));
         (ended, heard)
     }
 

@@ -3,13 +3,14 @@
 //! ```text
 //!   plan      words of a command line become engines, phases and flags that make sense
 //!   rounds    A B C, A B C, A B C: the turns, what is kept of them, what is refused
-//!     child     one turn, in a process of its own; what is said between the two: protocol
+//!     child     one turn, in a process of its own; what is said between the two: protocol; how much memory it may have: group
 //!       phase     one phase of it: the clock, what the system counts (resources), the end of background work
 //!         worker    one thread: operations, checks, histogram, windows; the time by clock
 //! ```
 
 pub mod child;
 mod clock;
+mod group;
 pub mod histogram;
 pub mod machine;
 pub mod phase;

@@ -87,9 +87,9 @@ impl<'a> Place<'a> {
         let puts: Vec<Ops<'_>> = (0..phase.writers).map(|writer| Ops::new(&of_writers, writer)).collect();
         let store = self.store()?;
         let clock = Clock::start();
-        let shared = Shared { phase, clock, done, stop: AtomicBool::new(false) };
+        let shared = Shared { phase, clock, done, stop: AtomicBool::new(false), rate: 0 };
         let (unseen, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-        let beside = Shared { phase: &of_writers, clock, done: &unseen, stop };
+        let beside = Shared { phase: &of_writers, clock, done: &unseen, stop, rate: phase.write_rate };
         let barrier = Barrier::new(ops.len() + puts.len());
         let (mut sum, written) = thread::scope(|scope| {
             let barrier = &barrier;
@@ -114,7 +114,7 @@ impl<'a> Place<'a> {
 
     /// Closes and opens, one thread alone.
     fn opens(&mut self, phase: &Description, done: &AtomicU64) -> Result<Tally> {
-        let shared = Shared { phase, clock: Clock::start(), done, stop: AtomicBool::new(false) };
+        let shared = Shared { phase, clock: Clock::start(), done, stop: AtomicBool::new(false), rate: 0 };
         let mut tally = Tally::default();
         for _ in Ops::new(phase, 0) {
             self.store = None;
@@ -244,6 +244,17 @@ mod tests {
         assert_eq!((read.ops, read.found, read.checked), (NUM, NUM, NUM));
         let puts = engine.disk.lock().expect("no thread panicked").puts;
         assert!(puts > NUM, "the writers have put nothing");
+    }
+
+    #[test]
+    fn writers_put_no_more_than_they_may() {
+        let engine = Planted::default();
+        let slow: fn(&mut Description) = |d| (d.writers, d.write_rate) = (1, 50);
+        let start = std::time::Instant::now();
+        run(&engine, &[("fillseq", as_is), ("readwhilewriting", slow)]).expect("nothing is planted");
+        let puts = engine.disk.lock().expect("no thread panicked").puts - NUM;
+        let most = (start.elapsed().as_secs_f64() * 50.0) as u64 + 1;
+        assert!(puts <= most, "{puts} puts, at most {most}");
     }
 
     #[test]

@@ -107,6 +107,8 @@ pub struct Changes {
     pub batch: Option<u64>,
     /// Whether writes are durable.
     pub sync: bool,
+    /// Puts of a writer beside reads in a second, at most.
+    pub write_rate: Option<u64>,
     /// Seconds that a phase may take.
     pub seconds: Option<u64>,
 }
@@ -117,6 +119,7 @@ impl Changes {
         phase.value_size = self.value_size.unwrap_or(phase.value_size);
         phase.batch = self.batch.unwrap_or(phase.batch);
         phase.sync |= self.sync;
+        phase.write_rate = self.write_rate.unwrap_or(phase.write_rate);
         phase.duration_limit_s = self.seconds.unwrap_or(phase.duration_limit_s);
         // Those two are things of a whole database.
         if !matches!(phase.kind, Kind::Open | Kind::Compact) {

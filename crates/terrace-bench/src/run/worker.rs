@@ -4,6 +4,8 @@
 //! loop, allocates nothing and asks the system nothing.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use super::clock::Clock;
 use super::histogram::Histogram;
@@ -21,7 +23,12 @@ pub(super) struct Shared<'a> {
     pub(super) done: &'a AtomicU64,
     /// Set by the thread that fails: the others need not go on.
     pub(super) stop: AtomicBool,
+    /// Operations of each thread in a second, at most; 0 for as many as it can.
+    pub(super) rate: u64,
 }
+
+/// In so many portions a thread does the operations of a second that it may do.
+const PORTIONS: u64 = 100;
 
 /// What came of a thread's operations.
 #[derive(Clone, Debug, Default)]
@@ -161,8 +168,21 @@ impl<'a> Worker<'a> {
             if self.ends(1) {
                 break;
             }
+            if self.shared.rate > 0 {
+                self.wait();
+            }
         }
         Ok(())
+    }
+
+    /// Waits after each portion until the next is due.
+    #[inline(always)]
+    fn wait(&self) {
+        let (rate, tally) = (self.shared.rate, &self.checker.tally);
+        if tally.ops.is_multiple_of((rate / PORTIONS).max(1)) {
+            let due = u128::from(tally.ops) * 1_000_000_000 / u128::from(rate);
+            thread::sleep(Duration::from_nanos((due as u64).saturating_sub(tally.ended)));
+        }
     }
 
     /// `ops` operations have ended; whether the phase has.

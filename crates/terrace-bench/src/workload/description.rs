@@ -44,7 +44,8 @@
 //! thread the last one waits; an atomic write of several keys is one.
 //!
 //! **Writers.** Beside the threads, `writers` more put keys in the order `random` until all operations are done; their
-//! puts are none of `num`. The splitmix64 of writer `w` begins at `seed + T + w`.
+//! puts are none of `num`. The splitmix64 of writer `w` begins at `seed + T + w`. If `write_rate` is above 0, each puts so many a
+//! second at most, in portions of a hundredth of a second.
 //!
 //! **State.** A phase begins with an empty database if `fresh`, else with what the phase before left. If `cache_bytes`
 //! is given the database is reopened with a cache of that size, before the clock starts and for this phase only.
@@ -115,6 +116,8 @@ pub struct Description {
     pub threads: u32,
     /// Threads beside these that put random keys, one by one, until the operations are done.
     pub writers: u32,
+    /// Puts of each of those in a second, at most; 0 for as many as they can.
+    pub write_rate: u64,
     /// Bytes of a key.
     pub key_size: usize,
     /// Bytes of a value.
@@ -172,6 +175,7 @@ impl Default for Description {
             keyspace: 1_000_000,
             threads: 1,
             writers: 0,
+            write_rate: 0,
             key_size: 16,
             value_size: 100,
             batch: 1,

@@ -78,6 +78,9 @@ struct Amount {
     /// Seconds after which a phase ends, done or not
     #[arg(long, value_name = "S")]
     seconds: Option<u64>,
+    /// Memory that each process may have, the system's cache of its files included; needs the right to make a control group
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    memory: Option<u64>,
 }
 
 /// What to do otherwise than the workloads say.
@@ -102,6 +105,9 @@ struct Work {
     /// Return from a write only when the disk has it
     #[arg(long)]
     sync: bool,
+    /// Puts a second of a thread that writes beside reads [default: as many as it can]
+    #[arg(long, value_name = "N")]
+    write_rate: Option<u64>,
 }
 
 /// What to tell the engines.
@@ -214,7 +220,9 @@ impl Bench {
         rounds::run(
             &plan,
             &mut result,
-            &mut |contender, turn, heard| contender.program.as_ref().unwrap_or(&myself).run(turn, heard),
+            &mut |contender, turn, heard| {
+                contender.program.as_ref().unwrap_or(&myself).run(turn, self.size.memory, heard)
+            },
             &mut watch,
         );
         watch.end()?;
@@ -249,6 +257,7 @@ impl Bench {
             order: self.work.order.as_deref().map(plan::order).transpose()?,
             batch: self.work.batch,
             sync: self.work.sync,
+            write_rate: self.work.write_rate,
             seconds: self.size.seconds,
         })
     }
@@ -277,6 +286,7 @@ impl Bench {
             command: format!("terrace {}", words.collect::<Vec<_>>().join(" ")),
             scale,
             rounds: plan.rounds,
+            memory_bytes: self.size.memory,
             machine: machine::look(&plan.dir),
             engines: plan.engines.iter().map(|contender| contender.info.clone()).collect(),
             phases: plan.phases.clone(),

@@ -44,8 +44,14 @@ impl Budgets {
     }
 }
 
+/// The memory that the process may use, as it was when this was first asked for.
+pub(super) fn memory() -> u64 {
+    static LIMIT: OnceLock<u64> = OnceLock::new();
+    *LIMIT.get_or_init(memory::limit)
+}
+
 fn mapped_bytes_max() -> usize {
-    usize::try_from(memory::limit() / 2).unwrap_or(usize::MAX)
+    usize::try_from(memory() / 2).unwrap_or(usize::MAX)
 }
 
 fn descriptors_max() -> usize {

@@ -91,6 +91,10 @@ impl FileSystem for PosixFs {
         mapped_log::reopen(path, file, capacity)
     }
 
+    fn memory(&self) -> Option<u64> {
+        Some(budget::memory()).filter(|limit| *limit < u64::MAX)
+    }
+
     fn exists(&self, path: &Path) -> Result<bool> {
         path.try_exists().map_err(|e| FileError::new("stat", path, e))
     }
