@@ -9,7 +9,7 @@
 use std::io::Write;
 use std::process::Command;
 
-use terrace_bench::report::html::page;
+use terrace_bench::report::html::{page, picture};
 use terrace_bench::report::model::{EngineInfo, Latency, PhaseInfo, PhaseResult, Ratio, ResultFile, Verdict};
 
 /// Six rows, four engines, three rounds; a fifth engine was not there.
@@ -42,6 +42,20 @@ fn every_row_and_engine() {
         // The table of rates, the table of engines, and the figures of each row.
         assert_eq!(count(&page, &format!("</svg>{}</th>", engine.name)), 2 + 6, "{}", engine.name);
     }
+}
+
+#[test]
+fn the_picture_has_every_row_and_engine() {
+    let (file, picture) = (sample(), picture(&sample()));
+    for row in &file.phases {
+        assert_eq!(count(&picture, &format!(">{}</text>", row.name)), 1, "{}", row.name);
+    }
+    for engine in file.engines.iter().filter(|engine| engine.present) {
+        assert_eq!(count(&picture, &format!(">{}</text>", engine.name)), 6, "{}", engine.name);
+    }
+    assert_eq!(count(&picture, "<path class=\"peak e"), 6 * 4);
+    assert_eq!(count(&picture, "class=\"hit"), 0, "nobody points at it");
+    assert_eq!(count(&picture, "<svg"), count(&picture, "</svg>"));
 }
 
 #[test]

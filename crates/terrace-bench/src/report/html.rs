@@ -10,6 +10,8 @@
 //!   repeat       the command; the result file itself travels inside the page
 //! ```
 //!
+//! Throughput over time also comes as a picture of its own, for documents.
+//!
 //! Figures are drawn here, as SVG, so that the page prints and needs no script. The script adds a hairline's text
 //! beside the pointer, the choice of one row, and the button that saves the result file.
 //!
@@ -22,6 +24,7 @@ mod headline;
 mod latency;
 mod method;
 mod numbers;
+mod picture;
 mod ratios;
 mod rows;
 mod scale;
@@ -32,10 +35,13 @@ mod timeline;
 mod view;
 
 use super::model::ResultFile;
+pub use picture::picture;
 use view::View;
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
+/// Of figures, wherever they stand: the colours, and what is drawn in them.
+const FIGURES: &str = include_str!("figures.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// The whole page.
@@ -47,7 +53,7 @@ pub fn page(file: &ResultFile) -> String {
         PAGE,
         &[
             ("title", &headline::title(&view)),
-            ("style", STYLE),
+            ("style", &[FIGURES, STYLE].concat()),
             ("headline", &headline::section(&view)),
             ("ratios", &ratios::section(&view)),
             ("table", &table::section(&view)),

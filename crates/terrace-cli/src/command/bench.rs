@@ -138,6 +138,9 @@ struct Output {
     /// Save a page with plots
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    /// Save a picture of throughput over time, as SVG
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
     /// Compare two saved runs, and measure nothing; exit code 1 if a row became slower
     #[arg(long, value_names = ["BEFORE", "AFTER"], num_args = 2)]
     compare: Option<Vec<PathBuf>>,
@@ -300,6 +303,9 @@ impl Bench {
         }
         if let Some(path) = &self.output.report {
             std::fs::write(path, html::page(result)).map_err(|e| Failure::reading(path, e))?;
+        }
+        if let Some(path) = &self.output.picture {
+            std::fs::write(path, html::picture(result)).map_err(|e| Failure::reading(path, e))?;
         }
         Ok(())
     }

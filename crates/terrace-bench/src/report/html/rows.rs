@@ -67,6 +67,13 @@ fn describe(work: &Description) -> String {
     if work.threads != 1 {
         parts.push(plural(work.threads as usize, "thread", "threads"));
     }
+    if work.writers > 0 {
+        let rate = match work.write_rate {
+            0 => String::new(),
+            rate => format!(" of {} puts/s", count(rate)),
+        };
+        parts.push(format!("beside {}{rate}", plural(work.writers as usize, "writer", "writers")));
+    }
     if let Some(cache) = work.cache_bytes {
         parts.push(format!("cache of {}", bytes(cache as f64)));
     }

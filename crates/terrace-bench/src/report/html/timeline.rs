@@ -39,6 +39,15 @@ struct Column {
 
 /// The figure of one row; nothing if no engine has windows.
 pub(super) fn figure(row: &Row<'_>) -> Option<String> {
+    Some(drawn(row, true)?.0)
+}
+
+/// The same for paper, where nobody points at it, and its height.
+pub(super) fn picture(row: &Row<'_>) -> Option<(String, f64)> {
+    drawn(row, false)
+}
+
+fn drawn(row: &Row<'_>, tells: bool) -> Option<(String, f64)> {
     let runs: Vec<(&Cell<'_>, &PhaseResult)> =
         row.cells.iter().filter_map(|cell| Some((cell, drawable(cell.middle_round()?)?))).collect();
     let end = runs.iter().map(|(_, round)| round.seconds).fold(0.0, f64::max);
@@ -54,8 +63,11 @@ pub(super) fn figure(row: &Row<'_>) -> Option<String> {
         let top = (HEAD + STRIP + GAP) * place as f64;
         says.push(strip(&mut svg, cell, round, top, end));
     }
-    hits(&mut svg, &runs, end, bottom);
-    Some(svg.finish(bottom + 18.0, &says.join("; ")))
+    if tells {
+        hits(&mut svg, &runs, end, bottom);
+    }
+    let height = bottom + 18.0;
+    Some((svg.finish(height, &says.join("; ")), height))
 }
 
 /// A round whose windows tell something.

@@ -1,0 +1,35 @@
+//! Throughput over time of all rows, as one SVG file: for a document that can show a picture and nothing else.
+
+use std::fmt::Write;
+
+use super::svg::WIDTH;
+use super::text::escape;
+use super::view::View;
+use super::{FIGURES, timeline};
+use crate::report::model::ResultFile;
+
+const MARGIN: f64 = 16.0;
+/// Above each figure, with its name.
+const HEAD: f64 = 22.0;
+
+/// The picture; rows without figures are left out.
+pub fn picture(file: &ResultFile) -> String {
+    let view = View::new(file);
+    let (mut rows, mut bottom) = (String::new(), MARGIN);
+    for row in &view.rows {
+        let Some((figure, height)) = timeline::picture(row) else { continue };
+        let name = escape(&row.info.name);
+        let (text, top) = (bottom + 12.0, bottom + HEAD);
+        // Writing to a `String` never fails.
+        let _ = writeln!(rows, r#"<text class="name" x="{MARGIN}" y="{text}">{name}</text>"#);
+        let _ =
+            writeln!(rows, r#"<svg x="{MARGIN}" y="{top}" width="{WIDTH}" height="{height}">{figure}</svg>"#);
+        bottom = top + height + MARGIN;
+    }
+    let width = WIDTH + 2.0 * MARGIN;
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {bottom}\">\n<style>\n{FIGURES}\
+         text {{ font-family: -apple-system, \"Segoe UI\", Roboto, \"Helvetica Neue\", Arial, sans-serif; }}\n</style>\n\
+         <rect width=\"100%\" height=\"100%\" style=\"fill: var(--card)\"/>\n{rows}</svg>\n"
+    )
+}
