@@ -154,6 +154,10 @@ pub trait RandomAccessFile: Debug + Send + Sync {
     fn will_read(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
+
+    /// Says that the file will hardly be read again where it was read so far: what the process holds of it in memory may go, and
+    /// comes back when it is read all the same. A hint: by default it does nothing.
+    fn let_go(&self) {}
 }
 
 /// A file written from front to back. One user at a time.

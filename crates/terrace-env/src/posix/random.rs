@@ -11,7 +11,7 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use memmap2::Mmap;
+use memmap2::{Mmap, UncheckedAdvice};
 use rustix::fs::Advice;
 
 use super::budget::{Budgets, Permit};
@@ -72,6 +72,12 @@ impl RandomAccessFile for Mapped {
     fn mapped(&self) -> Option<&[u8]> {
         Some(&self.map)
     }
+
+    fn let_go(&self) {
+        // SAFETY: the mapping is shared and nobody stores to it, so what is looked at again comes from the file again, and is the
+        // same: slices of it stay what they were.
+        let _ = unsafe { self.map.unchecked_advise(UncheckedAdvice::DontNeed) };
+    }
 }
 
 /// A file behind a descriptor.
@@ -112,5 +118,32 @@ impl RandomAccessFile for PerRead {
 
     fn len(&self) -> u64 {
         self.len
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_let_go_of_takes_no_memory_until_it_is_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("table");
+        let bytes: Vec<u8> = (0..1u32 << 20).map(|n| (n >> 8) as u8).collect();
+        std::fs::write(&path, &bytes).unwrap();
+        let file = choose(&Budgets::of_process(), &path, File::open(&path).unwrap(), Access::Map).unwrap();
+        let mapped = file.mapped().unwrap();
+        // What the process holds of the mapping, in KiB.
+        let resident = || {
+            let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+            let start = format!("{:x}-", mapped.as_ptr().addr());
+            let mut rows = maps.lines().skip_while(|row| !row.starts_with(&start));
+            let row = rows.find_map(|row| row.strip_prefix("Rss:")).unwrap();
+            row.trim().to_owned()
+        };
+        assert!(mapped == bytes && resident() == "1024 kB");
+        file.let_go();
+        assert_eq!(resident(), "0 kB");
+        assert!(mapped == bytes);
     }
 }

@@ -106,6 +106,12 @@ impl Spare {
         self.pages.lock().len() * GREATEST_CHUNK
     }
 
+    /// Gives all of it to the system.
+    pub(crate) fn let_go(&self) {
+        let pages = std::mem::take(&mut *self.pages.lock());
+        drop(pages); // without the lock: this takes a while
+    }
+
     /// Memory of `size` bytes, rounded up to whole lines, with anything in it.
     fn give(&self, size: usize) -> Memory {
         let pages = if size == GREATEST_CHUNK { self.large() } else { None };

@@ -26,6 +26,7 @@ use super::Slice;
 use super::merge::Merged;
 use crate::error::{Error, Result};
 use crate::iter::Source;
+use crate::metrics::Event;
 use crate::sync::Arc;
 use crate::tables::{BlockRead, NewTable, TableCache, TableWriter};
 use crate::version::{FileMeta, Version};
@@ -68,6 +69,8 @@ pub(crate) fn run(job: &Job, slice: &Slice, environment: &Environment<'_>) -> Re
         table: None,
         tables: Vec::new(),
         entries_written: 0,
+        stretch: 0,
+        missed: environment.tables.metrics().of(Event::BlockMiss),
     };
     match merge.run() {
         Ok(entries_read) => {
@@ -84,6 +87,10 @@ pub(crate) fn run(job: &Job, slice: &Slice, environment: &Environment<'_>) -> Re
 
 /// Entries between two questions whether to give up.
 const CANCEL_PERIOD: u64 = 256;
+
+/// Of what a merge has read it lets go each time it was so much, in bytes: tables are mapped, and the pages of those that it reads
+/// would count as memory of the process until the last one is done.
+const STRETCH: usize = 8 << 20;
 
 /// `options`, without a codec unless `last`. Tables of the upper levels are soon rewritten, and a small part of the
 /// whole: packing them would cost much time and save little space.
@@ -102,6 +109,10 @@ struct Merge<'a> {
     table: Option<TableWriter>,
     tables: Vec<NewTable>,
     entries_written: u64,
+    /// Bytes read since it let go.
+    stretch: usize,
+    /// How often readers had missed a block by then.
+    missed: u64,
 }
 
 impl Merge<'_> {
@@ -122,6 +133,7 @@ impl Merge<'_> {
                 break;
             }
             count += 1;
+            self.walked(key.len() + value.len());
             match fate.of(key)? {
                 Verdict::Drop => {}
                 Verdict::DropIfBottom
@@ -132,7 +144,29 @@ impl Merge<'_> {
         }
         input.status()?;
         self.finish_table()?;
+        if self.slice.end.is_some() {
+            self.let_go(); // others go on in the same tables
+        }
         Ok(count)
+    }
+
+    /// Takes note that so many bytes more were read, and lets go of the inputs from time to time, unless readers want their pages.
+    #[inline]
+    fn walked(&mut self, bytes: usize) {
+        self.stretch += bytes;
+        if self.stretch >= STRETCH {
+            self.stretch = 0;
+            self.let_go();
+        }
+    }
+
+    #[cold]
+    fn let_go(&mut self) {
+        let tables = self.environment.tables;
+        let missed = tables.metrics().of(Event::BlockMiss);
+        if std::mem::replace(&mut self.missed, missed) == missed {
+            self.job.files().for_each(|file| tables.let_go(file.table()));
+        }
     }
 
     /// True if `key` belongs to the next slice.

@@ -181,6 +181,7 @@ impl Engine {
     fn flush_job(&self) {
         let _guard = Unwinding::new(self, |_| ());
         let counted = Unwinding::new(self, |state| state.flushes -= 1);
+        let begun = self.present.visible().load(Ordering::Relaxed);
         self.make_log_ahead();
         let made = self.take_frozen().map_or(Ok(()), |frozen| self.flush_frozen(&frozen));
         let flushed = made.and_then(|()| self.install_tables());
@@ -193,6 +194,7 @@ impl Engine {
         // Told of a failure, a logger may panic, too: this flush has been counted.
         drop(counted);
         self.finish_job(state, flushed);
+        self.come_to_rest(begun);
     }
 
     /// The oldest memtable that nobody makes a table of, for who does.
@@ -376,6 +378,7 @@ impl Engine {
             (state.merge_range, state.running) = (None, None);
         };
         let _guard = Unwinding::new(self, clear);
+        let begun = self.present.visible().load(Ordering::Relaxed);
         let job = self.pick().map(Arc::new);
         let step = job.as_deref().and_then(ManualStep::of);
         let merged = job.map_or(Ok(()), |job| self.merge(&job));
@@ -393,6 +396,19 @@ impl Engine {
             merged => merged,
         };
         self.finish_job(state, merged);
+        self.come_to_rest(begun);
+    }
+
+    /// Gives the memory back that is kept for memtables to come, at the end of a job, if nothing is left to do and nothing was written
+    /// since the job began, at number `begun`. (Who writes again soon pays for some hundred microseconds of page faults.)
+    fn come_to_rest(&self, begun: Sequence) {
+        let state = self.state.lock();
+        let works = state.flushes > 0 || state.merging || state.stopped > 0 || !state.frozen.is_empty();
+        drop(state);
+        // Relaxed: any write that is not seen yet finds other memory.
+        if !works && self.present.visible().load(Ordering::Relaxed) == begun {
+            self.spare.let_go();
+        }
     }
 
     fn pick(&self) -> Option<Job> {

@@ -184,6 +184,8 @@ struct State {
     last_failure: Option<Error>,
     /// Counts what waiters may have waited for.
     changes: u64,
+    /// Writers that wait for room.
+    stopped: usize,
 }
 
 /// A memtable that takes no more writes.

@@ -542,6 +542,7 @@ impl State {
             failures: 0,
             last_failure: None,
             changes: 0,
+            stopped: 0,
         }
     }
 }

@@ -197,12 +197,15 @@ impl Engine {
             if !tail.broken && tail.memtable.bytes() < tail.full {
                 return Ok(());
             }
-            let state = self.state.lock();
+            let mut state = self.state.lock();
             if let Some(lack) = self.lack(&state) {
                 let scene = self.scene(&state);
+                state.stopped += 1;
                 drop(state);
                 let wait = || self.wait_for(|state| self.lack(state).is_none());
-                MutexGuard::unlocked(commit, || self.wait_timed(lack, Some(scene), wait))?;
+                let waited = MutexGuard::unlocked(commit, || self.wait_timed(lack, Some(scene), wait));
+                self.state.lock().stopped -= 1;
+                waited?;
                 continue;
             }
             drop(state);

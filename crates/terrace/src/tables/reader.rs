@@ -112,6 +112,11 @@ impl Table {
         Ok(table)
     }
 
+    /// Says that what was read of the file will hardly be read again.
+    pub(super) fn let_go(&self) {
+        self.file.let_go();
+    }
+
     /// What it holds in memory, in bytes, but for its blocks.
     fn bytes(&self) -> usize {
         let filter = self.filter.as_ref().map_or(0, FilterBlock::size);

@@ -122,6 +122,13 @@ impl TableCache {
         }
     }
 
+    /// Says that what was read of `file`, if it is open, will hardly be read again.
+    pub(crate) fn let_go(&self, file: TableRef<'_>) {
+        if let Some(table) = &*file.slot.table.load() {
+            table.let_go();
+        }
+    }
+
     /// What `read` gives of the table of `file`, which is not kept: so readers of one table do not meet at its count.
     pub(crate) fn read<T>(&self, file: TableRef<'_>, read: impl FnOnce(&Table) -> Result<T>) -> Result<T> {
         match &*file.slot.used() {
