@@ -7,12 +7,13 @@
 //! ```
 //!
 //! The numbers are LevelDB's. They leave descriptors to the program around us, and keep a database of any size readable under
-//! any limit. The bytes are not: where a mapping is read, the system reads ahead around it, up to megabytes. That is right
-//! for what will lie in memory as a whole soon, and for more than that each look-up would push out what the next one needs.
+//! any limit. The bytes are not, see [`Crowd`].
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
+use memmap2::{Advice, Mmap};
+use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit};
 
 use super::memory;
@@ -25,6 +26,7 @@ pub(super) struct Budgets {
     pub(super) maps: Arc<Budget>,
     pub(super) mapped_bytes: Arc<Budget>,
     pub(super) descriptors: Arc<Budget>,
+    pub(super) crowd: Crowd,
 }
 
 impl Budgets {
@@ -33,6 +35,7 @@ impl Budgets {
             maps: Budget::new(maps),
             mapped_bytes: Budget::new(mapped_bytes),
             descriptors: Budget::new(descriptors),
+            crowd: Crowd::default(),
         }
     }
 
@@ -57,6 +60,52 @@ fn mapped_bytes_max() -> usize {
 fn descriptors_max() -> usize {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     usize::try_from(limit / 5).unwrap_or(usize::MAX)
+}
+
+/// The mapped files, and whether there are more than memory has room for.
+///
+/// Where a mapping is touched that is not in memory, the system reads around that place, up to megabytes. That is right for
+/// what will lie in memory as a whole soon. Of more than that each look-up would push out what the next one needs; so from the first file
+/// on that finds no room, all are told to be read anywhere.
+#[derive(Debug, Default)]
+pub(super) struct Crowd {
+    /// Written with the lock. Relaxed: a hint.
+    is_there: AtomicBool,
+    maps: Mutex<Vec<Weak<Mmap>>>,
+}
+
+impl Crowd {
+    /// One more is mapped.
+    pub(super) fn join(&self, map: &Arc<Mmap>) {
+        let mut maps = self.maps.lock();
+        if self.is_there.load(Ordering::Relaxed) {
+            read_anywhere(map);
+        } else {
+            // As many as are mapped at a time, at most twice over.
+            if maps.len() == maps.capacity() {
+                maps.retain(|map| map.strong_count() > 0);
+            }
+            maps.push(Arc::downgrade(map));
+        }
+    }
+
+    /// One found no room.
+    pub(super) fn turn_away(&self) {
+        let mut maps = self.maps.lock();
+        self.is_there.store(true, Ordering::Relaxed);
+        std::mem::take(&mut *maps).iter().filter_map(Weak::upgrade).for_each(|map| read_anywhere(&map));
+    }
+
+    /// True if what is wanted of a mapping has to be asked for.
+    #[inline]
+    pub(super) fn is_there(&self) -> bool {
+        self.is_there.load(Ordering::Relaxed)
+    }
+}
+
+fn read_anywhere(map: &Mmap) {
+    // Refused, it is read around as before.
+    let _ = map.advise(Advice::Random);
 }
 
 /// A number of permits.

@@ -21,7 +21,7 @@ use crate::fs::{Access, RandomAccessFile};
 
 /// `file` as the best form there is a permit for.
 pub(super) fn choose(
-    budgets: &Budgets,
+    budgets: &Arc<Budgets>,
     path: &Path,
     file: File,
     access: Access,
@@ -29,10 +29,18 @@ pub(super) fn choose(
     let len = file.metadata().map_err(|e| FileError::new("stat", path, e))?.len();
     if access == Access::Map
         && let Some(one) = budgets.maps.take()
-        && let Some(bytes) = budgets.mapped_bytes.take_some(usize::try_from(len).unwrap_or(usize::MAX))
-        && let Some(map) = map(&file)
     {
-        return Ok(Arc::new(Mapped { map, _permits: [one, bytes] }));
+        let bytes = budgets.mapped_bytes.take_some(usize::try_from(len).unwrap_or(usize::MAX));
+        if bytes.is_none() {
+            budgets.crowd.turn_away();
+        }
+        if let Some(bytes) = bytes
+            && let Some(map) = map(&file)
+        {
+            let map = Arc::new(map);
+            budgets.crowd.join(&map);
+            return Ok(Arc::new(Mapped { map, budgets: Arc::clone(budgets), _permits: [one, bytes] }));
+        }
     }
     let path = path.to_path_buf();
     if let Some(permit) = budgets.descriptors.take() {
@@ -52,7 +60,8 @@ fn map(file: &File) -> Option<Mmap> {
 /// A file in memory.
 #[derive(Debug)]
 struct Mapped {
-    map: Mmap,
+    map: Arc<Mmap>,
+    budgets: Arc<Budgets>,
     _permits: [Permit; 2],
 }
 
@@ -71,6 +80,15 @@ impl RandomAccessFile for Mapped {
 
     fn mapped(&self) -> Option<&[u8]> {
         Some(&self.map)
+    }
+
+    fn will_read(&self, offset: u64, len: u64) {
+        if self.budgets.crowd.is_there() {
+            let end = offset.saturating_add(len).min(self.len());
+            let [start, end] = [offset, end].map(|at| usize::try_from(at).unwrap_or(usize::MAX));
+            // Outside of the file there is nothing to be had.
+            let _ = self.map.advise_range(memmap2::Advice::WillNeed, start, end.saturating_sub(start));
+        }
     }
 
     fn let_go(&self) {
@@ -125,6 +143,37 @@ impl RandomAccessFile for PerRead {
 mod tests {
     use super::*;
 
+    /// What the system says of a mapping, in the row that begins with `name`.
+    fn said(mapped: &[u8], name: &str) -> String {
+        let maps = std::fs::read_to_string("/proc/self/smaps").expect("Linux has it");
+        let start = format!("{:x}-", mapped.as_ptr().addr());
+        let mut rows = maps.lines().skip_while(|row| !row.starts_with(&start));
+        rows.find_map(|row| row.strip_prefix(name)).expect("it is mapped").trim().to_owned()
+    }
+
+    #[test]
+    fn more_than_fits_is_not_read_around() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("table");
+        std::fs::write(&path, vec![7; 600 << 10]).unwrap();
+        let budgets = Arc::new(Budgets::new(10, 1 << 20, 10));
+        let open = || choose(&budgets, &path, File::open(&path).unwrap(), Access::Map).unwrap();
+        // "rr": advised to be read anywhere.
+        let anywhere = |file: &Arc<dyn RandomAccessFile>| {
+            said(file.mapped().unwrap(), "VmFlags:").split(' ').any(|flag| flag == "rr")
+        };
+        let first = open();
+        assert!(!anywhere(&first));
+        assert!(open().mapped().is_none(), "600 and 600 KiB are more than 1 MiB");
+        assert!(anywhere(&first));
+        drop(first);
+        let second = open();
+        assert!(anywhere(&second), "there may be more again");
+        second.will_read(599 << 10, 1 << 20);
+        second.will_read(700 << 10, u64::MAX);
+        assert!(second.mapped().unwrap().iter().all(|byte| *byte == 7));
+    }
+
     #[test]
     fn what_is_let_go_of_takes_no_memory_until_it_is_read_again() {
         let dir = tempfile::tempdir().unwrap();
@@ -133,14 +182,8 @@ mod tests {
         std::fs::write(&path, &bytes).unwrap();
         let file = choose(&Budgets::of_process(), &path, File::open(&path).unwrap(), Access::Map).unwrap();
         let mapped = file.mapped().unwrap();
-        // What the process holds of the mapping, in KiB.
-        let resident = || {
-            let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
-            let start = format!("{:x}-", mapped.as_ptr().addr());
-            let mut rows = maps.lines().skip_while(|row| !row.starts_with(&start));
-            let row = rows.find_map(|row| row.strip_prefix("Rss:")).unwrap();
-            row.trim().to_owned()
-        };
+        // What the process holds of the mapping.
+        let resident = || said(mapped, "Rss:");
         assert!(mapped == bytes && resident() == "1024 kB");
         file.let_go();
         assert_eq!(resident(), "0 kB");

@@ -155,6 +155,7 @@ mod tests {
     #[derive(Debug, Default)]
     struct Told {
         bytes: Vec<u8>,
+        mapped: bool,
         soon: Mutex<Vec<Range<u64>>>,
     }
 
@@ -170,40 +171,68 @@ mod tests {
             self.bytes.len() as u64
         }
 
+        fn mapped(&self) -> Option<&[u8]> {
+            self.mapped.then_some(&self.bytes)
+        }
+
         fn will_read(&self, offset: u64, len: u64) {
             self.soon.lock().push(offset..offset + len);
         }
     }
 
-    #[test]
-    fn a_walk_back_asks_for_what_comes_in_large_pieces() {
+    /// A table of that, with 20,000 entries.
+    fn told(mapped: bool) -> (Arc<Told>, TableFile) {
         let options = Options { compression: &terrace_format::compress::NONE, ..Options::default() };
         let mut table = TableBuilder::new(TableOptions::from(&options), Vec::new());
         for n in 0..20_000u32 {
             table.add(&n.to_be_bytes(), &[n as u8; 60]).unwrap();
         }
         table.finish().unwrap();
-        let file = Arc::new(Told { bytes: table.into_inner(), ..Told::default() });
+        let file = Arc::new(Told { bytes: table.into_inner(), mapped, ..Told::default() });
         let table = TableFile::open(Arc::clone(&file) as _, Path::new("t"), &options).unwrap();
+        file.soon.lock().clear();
+        (file, table)
+    }
+
+    /// Steps until the end, and how many there were.
+    fn walk(cursor: &mut TableCursor, step: fn(&mut TableCursor)) -> usize {
+        let mut steps = 0;
+        while cursor.valid() {
+            steps += 1;
+            step(cursor);
+        }
+        steps
+    }
+
+    #[test]
+    fn a_walk_back_asks_for_what_comes_in_large_pieces() {
+        let (file, table) = told(false);
         let mut cursor = table.cursor(true);
         cursor.seek_to_first();
-        while cursor.valid() {
-            cursor.next();
-        }
+        walk(&mut cursor, TableCursor::next);
         cursor.seek_to_last();
         cursor.prev();
         assert!(file.soon.lock().is_empty(), "the system sees a walk ahead, and one step is no walk");
-        let mut steps = 1;
-        while cursor.valid() {
-            steps += 1;
-            cursor.prev();
-        }
-        assert_eq!(steps, 20_000);
+        assert_eq!(walk(&mut cursor, TableCursor::prev), 19_999);
         let soon = file.soon.lock();
         assert!((2..=file.len() as usize / (128 << 10) + 1).contains(&soon.len()), "{soon:?}");
         assert!(soon.windows(2).all(|pair| pair[1].start < pair[0].start), "{soon:?}");
         assert_eq!(soon.last().map(|last| last.start), Some(0));
         let gaps = soon.windows(2).filter(|pair| pair[1].end + (8 << 10) < pair[0].start).count();
         assert_eq!(gaps, 0, "{soon:?}");
+    }
+
+    #[test]
+    fn a_walk_through_a_mapping_asks_ahead_too() {
+        let (file, table) = told(true);
+        let mut cursor = table.cursor(true);
+        cursor.seek_to_first();
+        assert_eq!(walk(&mut cursor, TableCursor::next), 20_000);
+        let soon = file.soon.lock();
+        let (blocks, pieces): (Vec<_>, Vec<_>) =
+            soon.iter().cloned().partition(|asked| asked.end - asked.start < 8 << 10);
+        assert!(blocks.len() > 200, "each block is asked for before it is looked at: {soon:?}");
+        assert!((2..=file.len() as usize / (128 << 10) + 1).contains(&pieces.len()), "{pieces:?}");
+        assert!(pieces.windows(2).all(|pair| pair[1].start == pair[0].end), "no gap: {pieces:?}");
     }
 }

@@ -294,8 +294,10 @@ impl Table {
             block: None,
             inside: false,
             missed: false,
+            walks_on: false,
             walks_back: false,
-            asked_from: u64::MAX,
+            asked: 0..0,
+            length: 0,
             damage: None,
         }
     }
@@ -414,6 +416,7 @@ fn fetch_with<T>(
             let start = handle.offset as usize;
             let block = bytes.get(start..start + stored);
             let block = block.ok_or_else(|| short(path, handle.offset, bytes.len(), stored))?;
+            file.will_read(handle.offset, stored as u64);
             // All of it and at once: the checksum stands at the end.
             fetch_ahead(block.as_ptr(), stored.min(FETCHED_STORED));
             unpack(block)
@@ -441,8 +444,11 @@ fn short(path: &Path, at: u64, have: usize, need: usize) -> Error {
 /// goes.
 const FETCHED: usize = 512;
 
-/// A walk back asks the system for so many bytes at once, which does not see by itself where it goes.
-const BACK: u64 = 256 << 10;
+/// A walk asks the system for so many bytes when it has come through two blocks that were not at hand, and for twice as many each
+/// time, up to so many. Where it goes back, or through a mapping of more than fits in memory, the system does not see by itself what
+/// comes next.
+const ASKED_FIRST: u64 = 128 << 10;
+const ASKED_MAX: u64 = 2 << 20;
 
 /// A walk over one table.
 pub(crate) struct TableIter {
@@ -456,10 +462,14 @@ pub(crate) struct TableIter {
     inside: bool,
     /// The block was not at hand.
     missed: bool,
+    /// It came into that block from the one before it.
+    walks_on: bool,
     /// It came into that block from the one behind it.
     walks_back: bool,
-    /// Where that begins in the file which a walk back has asked for; the greatest number if it has not.
-    asked_from: u64,
+    /// What it has asked the system for, of the file, and not come through.
+    asked: Range<u64>,
+    /// How much of that it asked for last.
+    length: u64,
     damage: Option<Error>,
 }
 
@@ -541,32 +551,73 @@ impl TableIter {
     fn skip_forward(&mut self) {
         self.walks_back = false;
         while !self.valid() && self.at < self.table.index.len() {
+            let missed = self.missed && std::mem::replace(&mut self.walks_on, true);
             self.enter(self.at + 1, BlockIter::seek_to_first);
-            self.table.blocks.fetch_start(self.at + 1);
+            if missed && self.missed {
+                self.ask_on(self.at + 1);
+            } else {
+                self.table.blocks.fetch_start(self.at + 1);
+            }
         }
     }
 
     fn skip_backward(&mut self) {
+        self.walks_on = false;
         while !self.valid() && self.at > 0 {
             let missed = self.missed && std::mem::replace(&mut self.walks_back, true);
             self.enter(self.at - 1, BlockIter::seek_to_last);
             match self.at.checked_sub(1) {
-                Some(before) if missed && self.missed => self.ask_for(before),
+                Some(before) if missed && self.missed => self.ask_back(before),
                 Some(before) => self.table.blocks.fetch_end(before),
                 None => {}
             }
         }
     }
 
-    /// Has the system read block `at` and some before it, unless it was asked for them.
-    fn ask_for(&mut self, at: usize) {
-        let Ok(handle) = self.table.index.handle(at, &self.table.path) else { return };
-        let asked = self.asked_from..self.asked_from.saturating_add(BACK);
-        if !asked.contains(&handle.offset) {
-            let end = handle.offset.saturating_add(handle.size);
-            self.asked_from = end.saturating_sub(BACK);
-            self.table.file.will_read(self.asked_from, end - self.asked_from);
+    /// Has the system read block `at` and some behind it, unless it was asked for them. Where the file is read by calls, it sees by
+    /// itself what comes next.
+    fn ask_on(&mut self, at: usize) {
+        if self.table.file.mapped().is_none() {
+            return;
         }
+        let blocks_end = self.table.metaindex.offset;
+        let Some(handle) = self.handle_of(at) else { return };
+        let known = self.asked.contains(&handle.offset);
+        // Before it comes to the end of what it has asked for, so that it need not wait there.
+        let left = self.asked.end.saturating_sub(handle.offset);
+        if known && (left > self.length / 2 || self.asked.end >= blocks_end) {
+            return;
+        }
+        let from = if known { self.asked.end } else { handle.offset };
+        let to = from.saturating_add(self.next_length(known)).min(blocks_end);
+        self.table.file.will_read(from, to.saturating_sub(from));
+        self.asked = handle.offset..to;
+    }
+
+    /// Has the system read block `at` and some before it, unless it was asked for them.
+    fn ask_back(&mut self, at: usize) {
+        let Some(handle) = self.handle_of(at) else { return };
+        let known = self.asked.contains(&handle.offset);
+        let left = handle.offset.saturating_sub(self.asked.start);
+        if known && (left > self.length / 2 || self.asked.start == 0) {
+            return;
+        }
+        let end = handle.offset.saturating_add(handle.size);
+        let to = if known { self.asked.start } else { end };
+        let from = to.saturating_sub(self.next_length(known));
+        self.table.file.will_read(from, to - from);
+        self.asked = from..end;
+    }
+
+    /// How much it asks for next, which goes on from what it has asked for or does not.
+    fn next_length(&mut self, goes_on: bool) -> u64 {
+        self.length = if goes_on { (2 * self.length).min(ASKED_MAX) } else { ASKED_FIRST };
+        self.length
+    }
+
+    fn handle_of(&self, at: usize) -> Option<BlockHandle> {
+        let there = at < self.table.index.len();
+        there.then(|| self.table.index.handle(at, &self.table.path).ok()).flatten()
     }
 }
 
@@ -577,13 +628,14 @@ impl InternalIterator for TableIter {
     }
 
     fn seek_to_first(&mut self) {
+        self.walks_on = false;
         self.enter(0, BlockIter::seek_to_first);
         self.skip_forward();
     }
 
     fn seek_to_last(&mut self) {
         let count = self.table.index.len();
-        self.walks_back = false;
+        (self.walks_on, self.walks_back) = (false, false);
         // Behind a broken index there may be more.
         self.enter(count, |_| ());
         self.skip_backward();
@@ -601,6 +653,7 @@ impl InternalIterator for TableIter {
             let rest = &block.block().contents()[block.value_range().start..];
             fetch_ahead(rest.as_ptr(), rest.len().min(FETCHED));
         }
+        self.walks_on = false;
         self.skip_forward();
     }
 
