@@ -145,9 +145,11 @@ mod tests {
 
     /// What the system says of a mapping, in the row that begins with `name`.
     fn said(mapped: &[u8], name: &str) -> String {
-        let maps = std::fs::read_to_string("/proc/self/smaps").expect("Linux has it");
+        // Linux has it.
+        let maps = std::fs::read_to_string("/proc/self/smaps").expect("a list of mappings");
         let start = format!("{:x}-", mapped.as_ptr().addr());
         let mut rows = maps.lines().skip_while(|row| !row.starts_with(&start));
+        // The slice is of a mapping.
         rows.find_map(|row| row.strip_prefix(name)).expect("it is mapped").trim().to_owned()
     }
 
