@@ -70,6 +70,23 @@ pub fn relax(turn: &mut u32) {
     crate::thread::yield_now();
 }
 
+/// Loom's, which does not take constants for what they are.
+#[cfg(feature = "loom")]
+macro_rules! constants_of_threads {
+    ($($(#[$meta:meta])* static $name:ident: $type:ty = const { $value:expr };)*) => {
+        loom::thread_local! { $($(#[$meta])* static $name: $type = $value;)* }
+    };
+}
+#[cfg(feature = "loom")]
+pub(crate) use constants_of_threads as thread_local;
+
+/// Between two SeqCst accesses that rely on the one order of all such. Loom knows that order only of fences, and takes the
+/// accesses for AcqRel; shuttle knows no other order.
+pub(crate) fn fence_for_checker() {
+    #[cfg(feature = "loom")]
+    loom::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+}
+
 /// What threads wait at for a change.
 #[derive(Debug, Default)]
 pub struct Condvar {

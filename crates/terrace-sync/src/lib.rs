@@ -1,14 +1,14 @@
 //! Locks, atomics and threads, from one room, so that a model checker can take their place.
 //!
 //! ```text
-//!   built with            Mutex, Condvar           atomics   ArcSwap       threads
-//!   nothing               parking_lot              std       arc_swap      std
-//!   the feature loom      loom, by `checked`       loom      `swap`        loom
-//!   the feature shuttle   shuttle, by `checked`    shuttle   `swap`        shuttle
+//!   built with            Mutex, Condvar           atomics   ArcSwap       Spot       threads
+//!   nothing               parking_lot              std       arc_swap      `hazard`   std
+//!   the feature loom      loom, by `checked`       loom      `swap`        `hazard`   loom
+//!   the feature shuttle   shuttle, by `checked`    shuttle   `swap`        `hazard`   shuttle
 //! ```
 //!
-//! One vocabulary, that of parking_lot and arc_swap, in three worlds. The first is the product: re-exports and nothing
-//! else. The other two work only inside of a run of their checker, where every lock, atomic and swap is a point at
+//! One vocabulary, that of parking_lot and arc_swap, in three worlds. The first is the product: re-exports, and `hazard`, which
+//! is the same in all three. The other two work only inside of a run of their checker, where every lock, atomic and swap is a point at
 //! which another thread may go on: loom tries all such schedules of a small model, memory orderings included; shuttle
 //! draws schedules of the whole engine. Only `cargo xtask` asks for them, package by package, so that no other build
 //! has them.
@@ -22,6 +22,7 @@ compile_error!("one model checker at a time: the features `loom` and `shuttle` e
 mod checked;
 #[cfg(feature = "loom")]
 mod explore;
+mod hazard;
 #[cfg(any(feature = "loom", feature = "shuttle"))]
 mod swap;
 #[cfg(feature = "loom")]
@@ -30,10 +31,13 @@ mod witness;
 #[path = "unwitnessed.rs"]
 mod witness;
 
+pub use hazard::{Held, Limbo, Retired, Shared, Spot};
 pub use std::sync::atomic::Ordering;
 pub use std::sync::{Arc, Weak};
 pub use witness::Witness;
 
+#[cfg(any(feature = "loom", feature = "shuttle"))]
+pub(crate) use checked::fence_for_checker;
 #[cfg(any(feature = "loom", feature = "shuttle"))]
 pub use {
     checked::{Condvar, Mutex, MutexGuard, relax},
@@ -46,6 +50,7 @@ mod product {
     pub use parking_lot::{Condvar, Mutex, MutexGuard};
     pub use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
     pub use std::thread;
+    pub(crate) use std::thread_local;
 
     /// What a wait for another thread does meanwhile; `turn` counts its calls, from 0. That thread is at work on another
     /// core and done in an instant, or it was put aside: then it gets this core.
@@ -53,6 +58,10 @@ mod product {
         *turn += 1;
         if *turn < 64 { std::hint::spin_loop() } else { thread::yield_now() }
     }
+
+    /// Nothing: SeqCst accesses have one order by themselves.
+    #[inline(always)]
+    pub(crate) fn fence_for_checker() {}
 }
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
 pub use product::*;
@@ -65,7 +74,11 @@ pub use loom::{
     thread,
 };
 #[cfg(all(feature = "shuttle", not(feature = "loom")))]
+pub(crate) use shuttle::{lazy_static, thread_local};
+#[cfg(all(feature = "shuttle", not(feature = "loom")))]
 pub use shuttle::{
     sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize},
     thread,
 };
+#[cfg(feature = "loom")]
+pub(crate) use {checked::thread_local, loom::lazy_static};

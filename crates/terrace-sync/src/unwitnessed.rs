@@ -14,6 +14,10 @@ impl Witness {
     #[inline(always)]
     pub fn wrote(&self, _place: *const u8) {}
 
+    /// What is at `place` is about to be freed.
+    #[inline(always)]
+    pub fn frees(&self, _place: *const u8) {}
+
     /// What is at `place` is about to be read.
     #[inline(always)]
     pub fn reads(&self, _place: *const u8) {}

@@ -1,7 +1,8 @@
 //! Sees to it, under loom, that plain memory is read only by who knows of its writing.
 //!
 //! Loom follows atomics, not memory. So each place that is written once and read ever after gets a cell of loom's beside
-//! it, which loom does follow: a reading that no chain of Release and Acquire puts behind the writing ends the model.
+//! it, which loom does follow: a reading that no chain of Release and Acquire puts behind the writing ends the model, and
+//! so does one that none puts before the freeing.
 #![allow(clippy::disallowed_types, reason = "below what a model checker sees")]
 #![allow(unsafe_code)] // a cell that threads share, which is its point
 
@@ -36,6 +37,13 @@ impl Witness {
         let cell = Arc::new(Cell(UnsafeCell::new(())));
         cell.0.with_mut(|_| ());
         self.places.lock().unwrap_or_else(PoisonError::into_inner).insert(place.addr(), cell);
+    }
+
+    /// What is at `place` is about to be freed: nobody reads it any more.
+    pub fn frees(&self, place: *const u8) {
+        let cell = self.places.lock().unwrap_or_else(PoisonError::into_inner).remove(&place.addr());
+        // Whoever frees it has it from who wrote there.
+        cell.expect("a place that was written").0.with_mut(|_| ());
     }
 
     /// What is at `place` is about to be read.

@@ -8,11 +8,11 @@ use std::ops::Deref;
 use terrace_format::block::Block;
 use terrace_mutants::mutant;
 
-use places::{Found, Places};
+use places::{Gone, Places};
 pub(crate) use places::{Kept, Store};
 
 use crate::error::Result;
-use crate::sync::{Arc, Ordering};
+use crate::sync::{Arc, Held, Ordering};
 
 /// A number that no other call in this process returns: no two openings share one, so that a table number that is used
 /// again in a database that was destroyed and created anew can't find the old blocks.
@@ -271,20 +271,20 @@ impl TableBlocks {
     }
 
     /// Keeps a block instead of that of index entry `at`, if that is still there. Gives those that had to go for it.
-    pub(crate) fn replace(&self, at: usize, block: &Arc<Block>) -> Vec<Arc<Block>> {
+    pub(crate) fn replace(&self, at: usize, block: &Arc<Block>) -> Gone<Block> {
         match self {
             TableBlocks::Here(places) => places.replace(at, block),
-            TableBlocks::Elsewhere { .. } => Vec::new(),
+            TableBlocks::Elsewhere { .. } => Gone::NONE,
         }
     }
 
     /// Keeps a block that was read, and gives those that had to go for it, if they were kept here.
-    pub(crate) fn insert(&self, at: usize, offset: u64, block: &Arc<Block>) -> Vec<Arc<Block>> {
+    pub(crate) fn insert(&self, at: usize, offset: u64, block: &Arc<Block>) -> Gone<Block> {
         match self {
             TableBlocks::Here(places) => places.fill(at, block),
             TableBlocks::Elsewhere { store, instance, number } => {
                 store.insert(&block_key(*instance, *number, offset), CachedBlock(Arc::clone(block)));
-                Vec::new()
+                Gone::NONE
             }
         }
     }
@@ -301,7 +301,7 @@ fn block_key(instance: u64, number: u64, offset: u64) -> [u8; 24] {
 /// A block that stays in memory as long as this does.
 pub(crate) enum BlockRef {
     /// In its place of the cache: nothing was counted, so that readers of one block do not meet.
-    Guarded(Found<Block>),
+    Guarded(Held<Block>),
     Shared(Arc<Block>),
 }
 
@@ -309,7 +309,7 @@ impl BlockRef {
     /// To be kept.
     pub(crate) fn into_shared(self) -> Arc<Block> {
         match self {
-            BlockRef::Guarded(found) => Arc::clone(filled(&found)),
+            BlockRef::Guarded(found) => found.share(),
             BlockRef::Shared(block) => block,
         }
     }
@@ -320,15 +320,10 @@ impl Deref for BlockRef {
 
     fn deref(&self) -> &Block {
         match self {
-            BlockRef::Guarded(found) => filled(found),
+            BlockRef::Guarded(found) => found,
             BlockRef::Shared(block) => block,
         }
     }
-}
-
-fn filled(found: &Found<Block>) -> &Arc<Block> {
-    // `Places::get` gives no other.
-    found.as_ref().expect("what was found in a place is a block")
 }
 
 impl fmt::Debug for BlockCache {

@@ -7,4 +7,5 @@ pub(crate) use terrace_sync::{Arc, ArcSwap, ArcSwapOption, Condvar, Guard, Mutex
 pub(crate) use terrace_sync::{
     AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
+pub(crate) use terrace_sync::{Held, Limbo, Retired, Shared, Spot};
 pub(crate) use terrace_sync::{Witness, relax};

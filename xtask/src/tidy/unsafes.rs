@@ -18,6 +18,10 @@ static ROOMS: &[(&str, &str)] = &[
     ("crates/terrace-env/src/buffer/", "hands out parts of large pages, and takes them back on any thread"),
     ("crates/terrace-env/src/fetch.rs", "hints to the processor what will be read"),
     ("crates/terrace-env/src/posix", "maps files into memory and locks them"),
+    (
+        "crates/terrace-sync/src/hazard.rs",
+        "lends values that are counted nowhere, and knows when nobody has them",
+    ),
     ("crates/terrace-sync/src/witness.rs", "shares loom's cells among loom's threads"),
     ("crates/terrace-testkit/src/stock", "calls the C functions of the stock library"),
     ("crates/terrace-torture/src/memory.rs", "counts memory around the system's allocator"),

@@ -11,19 +11,25 @@
 //! scan does not displace what look-ups use. A place that comes back soon after it left goes to the main queue at once;
 //! the paper's list of such ghosts is a mark in the place here.
 //!
-//! Readers load a place and mark it, nothing else. Places are filled and emptied under the lock of the queues. Each
+//! Readers hold what is in a place and mark it, nothing else. Places are filled and emptied under the lock of the queues. Each
 //! filled place has one entry in a queue; an entry whose owner is gone is passed over.
+//!
+//! ```text
+//!   emptied ──> limbo, up to 16 ── nobody holds it: all threads are asked at once ──> free, up to 16 ──> who fills the next
+//! ```
+//!
+//! What left its place weighs nothing any more. In limbo and free it takes beside the capacity about a
+//! thirty-second of that at most, and what readers hold.
 
 use std::collections::VecDeque;
-use std::mem::ManuallyDrop;
 
 use terrace_env::fetch_ahead;
 use terrace_format::order::GROUP;
 
-use crate::sync::{Arc, ArcSwapOption, AtomicU32, Guard, Mutex, Ordering};
+use crate::sync::{Arc, AtomicU32, Held, Limbo, Mutex, Ordering, Retired, Shared, Spot};
 
 /// What a store has to know of its values.
-pub(crate) trait Kept {
+pub(crate) trait Kept: Shared {
     /// The room that it takes.
     fn weight(&self) -> usize;
 
@@ -31,28 +37,26 @@ pub(crate) trait Kept {
     fn start(&self) -> *const u8;
 }
 
-/// A value that was found: it stays until this is dropped, whatever happens to its place.
-pub(crate) type Found<V> = Guard<Option<Arc<V>>>;
-
 /// Values of all owners together, up to a weight.
-pub(crate) struct Store<V> {
+pub(crate) struct Store<V: Kept> {
     capacity: usize,
     queues: Mutex<Queues<V>>,
 }
 
 /// The places of one owner. Dropped, it empties them.
-pub(crate) struct Places<V> {
+pub(crate) struct Places<V: Kept> {
     store: Arc<Store<V>>,
     places: Arc<[Place<V>]>,
 }
 
 /// Two of them are in a line of memory.
 #[repr(align(32))]
-struct Place<V> {
-    /// Dropped, it would look at what every thread of the process is just reading, which for the places of a table takes longer
-    /// than all else about closing it. [`Places`] empties every place when it goes, and no place is filled without one.
-    value: ManuallyDrop<ArcSwapOption<V>>,
-    hint: Hint<V>,
+struct Place<V: Kept> {
+    /// [`Places`] empties every place when it goes, and no place is filled without one: so none asks all threads by itself.
+    value: Spot<V>,
+    /// Where the memory is that the value has elsewhere, or was, to have it fetched before it is known to be there: a wrong one
+    /// costs time and nothing else. Not of `sync`: nothing follows from what it holds.
+    start: std::sync::atomic::AtomicPtr<u8>,
     /// With a value: how often it was used, up to [`USES_MAX`]. Without one: when it was emptied, above that; or 0.
     mark: AtomicU32,
     /// Of the value, if there is one. Read and written under the lock of the queues.
@@ -61,38 +65,32 @@ struct Place<V> {
 
 const USES_MAX: u32 = 3;
 
-/// Where the value is, or was, to have it fetched before it is known to be there: a wrong one costs time and nothing else.
-struct Hint<V> {
-    // Not of `sync`: nothing follows from what they hold.
-    value: std::sync::atomic::AtomicPtr<V>,
-    start: std::sync::atomic::AtomicPtr<u8>,
-}
-
-impl<V: Kept> Hint<V> {
-    fn none() -> Hint<V> {
-        Hint { value: Default::default(), start: Default::default() }
+impl<V: Kept> Place<V> {
+    fn is_filled(&self) -> bool {
+        !self.value.address().is_null()
     }
 
-    fn point_at(&self, value: &Arc<V>) {
-        self.value.store(Arc::as_ptr(value).cast_mut(), Ordering::Relaxed);
+    /// Under the lock of the queues. Gives what was there.
+    fn put(&self, value: &Arc<V>) -> Option<Retired<V>> {
         self.start.store(value.start().cast_mut(), Ordering::Relaxed);
+        self.value.put(Some(Arc::clone(value)))
     }
 
     /// Has the counts of the value fetched, which stand in the line before it.
     #[inline]
     fn fetch_counts(&self) {
-        fetch_ahead(self.value.load(Ordering::Relaxed).cast::<u8>().wrapping_sub(1), 1);
+        fetch_ahead(self.value.address().cast::<u8>().wrapping_sub(1), 1);
     }
 
     /// Has the value fetched, and of the memory that it has elsewhere what is from `offset` on, up to [`FETCHED`].
     #[inline]
-    fn fetch(&self, offset: usize) {
-        fetch_ahead(self.value.load(Ordering::Relaxed), 1);
+    fn fetch_value(&self, offset: usize) {
+        fetch_ahead(self.value.address(), 1);
         fetch_ahead(self.start.load(Ordering::Relaxed).wrapping_add(offset), FETCHED);
     }
 }
 
-struct Queues<V> {
+struct Queues<V: Kept> {
     small: VecDeque<Entry<V>>,
     main: VecDeque<Entry<V>>,
     /// Of the entries in the small queue.
@@ -104,16 +102,49 @@ struct Queues<V> {
     emptied: u32,
     /// Of the capacity, what something else takes.
     reserved: usize,
+    /// What was emptied, until it is known that nobody holds it.
+    limbo: Limbo<V>,
+    /// How many were put there since it was last sifted, and their weight.
+    fresh: usize,
+    fresh_weight: usize,
+    /// What nobody holds, for those who fill.
+    free: Vec<Arc<V>>,
 }
 
-struct Entry<V> {
+/// So many values are in limbo when all threads are asked, and so many free ones wait for who fills.
+const BATCH: usize = 16;
+
+/// Or what weighs more than this part of the capacity is in limbo: then nothing free waits.
+const SLACK: usize = 64;
+
+/// What had to go, and nobody holds: freed by who gets it, not under the lock.
+pub(crate) struct Gone<V> {
+    /// Most often no more, and no memory is needed to say so.
+    one: Option<Arc<V>>,
+    more: Vec<Arc<V>>,
+}
+
+impl<V> Gone<V> {
+    pub(crate) const NONE: Gone<V> = Gone { one: None, more: Vec::new() };
+}
+
+impl<V> IntoIterator for Gone<V> {
+    type Item = Arc<V>;
+    type IntoIter = std::iter::Chain<std::option::IntoIter<Arc<V>>, std::vec::IntoIter<Arc<V>>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.one.into_iter().chain(self.more)
+    }
+}
+
+struct Entry<V: Kept> {
     places: Arc<[Place<V>]>,
     at: usize,
     /// When it came.
     weight: usize,
 }
 
-impl<V> Entry<V> {
+impl<V: Kept> Entry<V> {
     fn place(&self) -> &Place<V> {
         &self.places[self.at]
     }
@@ -129,6 +160,10 @@ impl<V: Kept> Store<V> {
             filled: 0,
             emptied: 0,
             reserved: 0,
+            limbo: Limbo::new(),
+            fresh: 0,
+            fresh_weight: 0,
+            free: Vec::new(),
         };
         Arc::new(Store { capacity, queues: Mutex::new(queues) })
     }
@@ -136,8 +171,8 @@ impl<V: Kept> Store<V> {
     /// `count` empty places.
     pub(crate) fn places(self: &Arc<Self>, count: usize) -> Places<V> {
         let place = |_| Place {
-            value: ManuallyDrop::new(ArcSwapOption::empty()),
-            hint: Hint::none(),
+            value: Spot::empty(),
+            start: Default::default(),
             mark: AtomicU32::new(0),
             weight: AtomicU32::new(0),
         };
@@ -151,12 +186,11 @@ impl<V: Kept> Store<V> {
     }
 
     /// Gives so much of the capacity to something else, until [`Store::unreserve`]; and what had to go for that.
-    pub(crate) fn reserve(&self, weight: usize) -> Vec<Arc<V>> {
-        let mut gone = Vec::new();
+    pub(crate) fn reserve(&self, weight: usize) -> Gone<V> {
         let mut queues = self.queues.lock();
         queues.reserved += weight;
-        queues.make_room(0, self.capacity, &mut gone);
-        gone
+        queues.make_room(0, self.capacity);
+        queues.settle(self.capacity)
     }
 
     /// Takes back what was given to something else.
@@ -171,11 +205,13 @@ impl<V: Kept> Store<V> {
 
     /// Empties every place.
     pub(crate) fn clear(&self) {
-        let mut gone = Vec::new();
         let mut queues = self.queues.lock();
         while queues.weight > 0 {
-            queues.turn(0, &mut gone);
+            queues.turn(0);
         }
+        let gone = queues.settle_all();
+        drop(queues);
+        drop(gone);
     }
 }
 
@@ -197,11 +233,10 @@ impl<V: Kept> Places<V> {
 
     /// The value in place `at`, if there is one.
     #[inline]
-    pub(crate) fn get(&self, at: usize) -> Option<Found<V>> {
+    pub(crate) fn get(&self, at: usize) -> Option<Held<V>> {
         let place = self.places.get(at)?;
-        place.hint.fetch(0);
-        let found = place.value.load();
-        found.as_ref()?;
+        place.fetch_value(0);
+        let found = place.value.hold()?;
         // Uses that are lost between threads change nothing but which value stays. A store that is not needed would make
         // readers fight for the cache line.
         let uses = place.mark.load(Ordering::Relaxed);
@@ -223,14 +258,14 @@ impl<V: Kept> Places<V> {
     #[inline]
     pub(crate) fn fetch_counts(&self, at: usize) {
         if let Some(place) = self.places.get(at) {
-            place.hint.fetch_counts();
+            place.fetch_counts();
         }
     }
 
     /// Has the beginning of what is in place `at` fetched, which will be looked at soon.
     pub(crate) fn fetch_start(&self, at: usize) {
         if let Some(place) = self.places.get(at) {
-            place.hint.fetch(0);
+            place.fetch_value(0);
         }
     }
 
@@ -238,26 +273,21 @@ impl<V: Kept> Places<V> {
     pub(crate) fn fetch_end(&self, at: usize) {
         if let Some(place) = self.places.get(at) {
             let weight = place.weight.load(Ordering::Relaxed) as usize;
-            place.hint.fetch(weight.saturating_sub(AROUND_THE_END));
+            place.fetch_value(weight.saturating_sub(AROUND_THE_END));
         }
     }
 
     /// Fills place `at`, unless it is filled or the value is too heavy for any, and gives what had to go for that.
-    pub(crate) fn fill(&self, at: usize, value: &Arc<V>) -> Vec<Arc<V>> {
-        // Freed by the caller, not under the lock.
-        let mut gone = Vec::new();
+    pub(crate) fn fill(&self, at: usize, value: &Arc<V>) -> Gone<V> {
         let (Some(place), Some((weight, room))) = (self.places.get(at), self.store.weigh(value)) else {
-            return gone;
+            return Gone::NONE;
         };
         let mut queues = self.store.queues.lock();
-        if place.value.load().is_some() {
-            return gone;
+        if place.is_filled() || !queues.make_room(room, self.store.capacity) {
+            return Gone::NONE;
         }
-        if !queues.make_room(room, self.store.capacity, &mut gone) {
-            return gone;
-        }
-        place.hint.point_at(value);
-        place.value.store(Some(Arc::clone(value)));
+        let none = place.put(value);
+        debug_assert!(none.is_none(), "places are filled under the lock");
         place.weight.store(weight, Ordering::Relaxed);
         let emptied = Some(place.mark.load(Ordering::Relaxed)).filter(|mark| *mark > USES_MAX);
         place.mark.store(0, Ordering::Relaxed);
@@ -265,25 +295,24 @@ impl<V: Kept> Places<V> {
         let back_soon = emptied.is_some_and(|then| (queues.mark().wrapping_sub(then) as usize) < recent);
         queues.push(Entry { places: Arc::clone(&self.places), at, weight: room }, back_soon);
         (queues.weight, queues.filled) = (queues.weight + room, queues.filled + 1);
-        gone
+        queues.settle(self.store.capacity)
     }
 
     /// Puts `value` in the place of the value in place `at`, if there is one, and gives what had to go for that: the one that
     /// was there, and what it takes more room than that.
-    pub(crate) fn replace(&self, at: usize, value: &Arc<V>) -> Vec<Arc<V>> {
-        let mut gone = Vec::new();
+    pub(crate) fn replace(&self, at: usize, value: &Arc<V>) -> Gone<V> {
         let (Some(place), Some((weight, room))) = (self.places.get(at), self.store.weigh(value)) else {
-            return gone;
+            return Gone::NONE;
         };
         let mut queues = self.store.queues.lock();
-        let Some(old) = place.value.load_full() else { return gone };
-        place.hint.point_at(value);
-        place.value.store(Some(Arc::clone(value)));
-        gone.push(old);
-        queues.weight = queues.weight + room - place.weight.load(Ordering::Relaxed) as usize;
-        place.weight.store(weight, Ordering::Relaxed);
-        queues.make_room(0, self.store.capacity, &mut gone);
-        gone
+        if !place.is_filled() {
+            return Gone::NONE;
+        }
+        let old = place.put(value);
+        queues.weight += room;
+        queues.retire(old, place.weight.swap(weight, Ordering::Relaxed));
+        queues.make_room(0, self.store.capacity);
+        queues.settle(self.store.capacity)
     }
 }
 
@@ -296,26 +325,21 @@ impl<V: Kept> Store<V> {
     }
 }
 
-impl<V> Drop for Places<V> {
+impl<V: Kept> Drop for Places<V> {
     fn drop(&mut self) {
-        let mut gone = Vec::new();
         let mut queues = self.store.queues.lock();
-        for place in &*self.places {
-            if let Some(value) = place.value.load_full() {
-                place.value.store(None);
-                queues.weight -= place.weight.load(Ordering::Relaxed) as usize;
-                queues.filled -= 1;
-                gone.push(value);
-            }
-        }
+        self.places.iter().filter(|place| place.is_filled()).for_each(|place| queues.empty(place));
         queues.sweep();
+        let gone = queues.settle_all();
+        drop(queues);
+        drop(gone);
     }
 }
 
 /// Fewer dead entries than this are not worth a sweep.
 const SWEEP_MIN: usize = 64;
 
-impl<V> Queues<V> {
+impl<V: Kept> Queues<V> {
     /// Of a place that is emptied now.
     fn mark(&self) -> u32 {
         self.emptied.max(USES_MAX + 1)
@@ -331,20 +355,20 @@ impl<V> Queues<V> {
     }
 
     /// Empties places until so much more has room. False if it never has.
-    fn make_room(&mut self, weight: usize, capacity: usize, gone: &mut Vec<Arc<V>>) -> bool {
+    fn make_room(&mut self, weight: usize, capacity: usize) -> bool {
         let capacity = capacity.saturating_sub(self.reserved);
         if weight > capacity {
             return false;
         }
         while self.weight + weight > capacity {
-            self.turn(capacity / 10, gone);
+            self.turn(capacity / 10);
         }
         true
     }
 
     /// Takes the next entry of the small queue, if that weighs more than `small_max`, else of the main queue: its place
-    /// is emptied into `gone`, or it goes to the main queue.
-    fn turn(&mut self, small_max: usize, gone: &mut Vec<Arc<V>>) {
+    /// is emptied, or it goes to the main queue.
+    fn turn(&mut self, small_max: usize) {
         let from_small = self.small_weight > small_max || self.main.is_empty();
         let Some(entry) = (if from_small { self.small.pop_front() } else { self.main.pop_front() }) else {
             return;
@@ -353,15 +377,14 @@ impl<V> Queues<V> {
             self.small_weight -= entry.weight;
         }
         let place = entry.place();
-        let Some(value) = place.value.load_full() else { return };
+        if !place.is_filled() {
+            return;
+        }
         match place.mark.load(Ordering::Relaxed) {
             0 => {
-                place.value.store(None);
                 self.emptied = self.emptied.wrapping_add(1);
                 place.mark.store(self.mark(), Ordering::Relaxed);
-                self.weight -= place.weight.load(Ordering::Relaxed) as usize;
-                self.filled -= 1;
-                gone.push(value);
+                self.empty(place);
             }
             uses => {
                 let left = if from_small { 0 } else { uses - 1 };
@@ -371,13 +394,52 @@ impl<V> Queues<V> {
         }
     }
 
+    /// Empties a place that is filled.
+    fn empty(&mut self, place: &Place<V>) {
+        self.filled -= 1;
+        self.retire(place.value.put(None), place.weight.load(Ordering::Relaxed));
+    }
+
+    /// What was in a place and had this weight goes to limbo. Nothing of it is touched: it is long since anybody looked at it.
+    fn retire(&mut self, value: Option<Retired<V>>, weight: u32) {
+        // The caller looked under the lock.
+        self.limbo.put(value.expect("a place that is filled stays so under the lock"));
+        self.weight -= weight as usize;
+        self.fresh += 1;
+        self.fresh_weight += weight as usize;
+    }
+
+    /// Asks all threads, if that is worth it, and gives about as many free values as are filled in: then who fills has memory for
+    /// the next one, and nobody gets many at once.
+    fn settle(&mut self, capacity: usize) -> Gone<V> {
+        let heavy = self.fresh_weight > capacity / SLACK;
+        if heavy || self.fresh >= BATCH {
+            self.sift();
+        }
+        let kept = if heavy { 0 } else { BATCH };
+        let one = if self.free.is_empty() { None } else { Some(self.free.swap_remove(0)) };
+        let more = self.free.split_off(kept.min(self.free.len()));
+        Gone { one, more }
+    }
+
+    /// Asks all threads, and gives all that nobody holds.
+    fn settle_all(&mut self) -> Gone<V> {
+        self.sift();
+        Gone { one: None, more: std::mem::take(&mut self.free) }
+    }
+
+    fn sift(&mut self) {
+        self.limbo.sift(&mut self.free);
+        (self.fresh, self.fresh_weight) = (0, 0);
+    }
+
     /// Drops the entries of owners that are gone when they are more than half of all.
     fn sweep(&mut self) {
         if self.small.len() + self.main.len() <= 2 * self.filled + SWEEP_MIN {
             return;
         }
         for queue in [&mut self.small, &mut self.main] {
-            queue.retain(|entry| entry.place().value.load().is_some());
+            queue.retain(|entry| entry.place().is_filled());
         }
         self.small_weight = self.small.iter().map(|entry| entry.weight).sum();
     }
@@ -398,13 +460,19 @@ mod tests {
         }
     }
 
+    impl Gone<usize> {
+        fn list(self) -> Vec<usize> {
+            self.into_iter().map(|value| *value).collect()
+        }
+    }
+
     fn store(capacity: usize) -> Arc<Store<usize>> {
         Store::new(capacity)
     }
 
     /// The places that are filled.
     fn filled(places: &Places<usize>) -> Vec<usize> {
-        (0..places.places.len()).filter(|&at| places.places[at].value.load().is_some()).collect()
+        (0..places.places.len()).filter(|&at| places.places[at].is_filled()).collect()
     }
 
     #[test]
@@ -454,11 +522,11 @@ mod tests {
         let store = store(40);
         let places = store.places(5);
         (0..4).for_each(|at| drop(places.fill(at, &Arc::new(10))));
-        assert_eq!(store.reserve(15).len(), 2);
+        assert_eq!(store.reserve(15).list().len(), 2);
         assert_eq!((filled(&places), store.weight(), store.room()), (vec![2, 3], 20, 25));
-        assert!(places.fill(0, &Arc::new(26)).is_empty(), "too heavy for what is left");
-        assert_eq!(store.reserve(30).len(), 2, "more than there is");
-        assert!(places.fill(0, &Arc::new(1)).is_empty());
+        assert!(places.fill(0, &Arc::new(26)).list().is_empty(), "too heavy for what is left");
+        assert_eq!(store.reserve(30).list().len(), 2, "more than there is");
+        assert!(places.fill(0, &Arc::new(1)).list().is_empty());
         assert_eq!((filled(&places), store.room()), (vec![], 0));
         store.unreserve(45);
         (0..5).for_each(|at| drop(places.fill(at, &Arc::new(10))));
@@ -471,15 +539,35 @@ mod tests {
         let places = store.places(5);
         (0..3).for_each(|at| drop(places.fill(at, &Arc::new(10))));
         assert!(places.get(2).is_some());
-        assert_eq!(places.replace(2, &Arc::new(15)), [10, 10].map(Arc::new), "itself, and another one");
+        assert_eq!(places.replace(2, &Arc::new(15)).list(), [10, 10], "itself, and another one");
         assert_eq!((filled(&places), store.weight()), (vec![1, 2], 25));
-        assert!(places.replace(0, &Arc::new(15)).is_empty(), "it went meanwhile");
-        assert!(places.replace(1, &Arc::new(31)).is_empty(), "too heavy for any room");
-        assert_eq!(places.replace(1, &Arc::new(5)).len(), 1, "a lighter one");
+        assert!(places.replace(0, &Arc::new(15)).list().is_empty(), "it went meanwhile");
+        assert!(places.replace(1, &Arc::new(31)).list().is_empty(), "too heavy for any room");
+        assert_eq!(places.replace(1, &Arc::new(5)).list().len(), 1, "a lighter one");
         assert_eq!((filled(&places), store.weight()), (vec![1, 2], 20));
         places.replace(1, &Arc::new(7));
         drop(places);
         assert_eq!(store.weight(), 0);
+    }
+
+    #[test]
+    fn what_left_goes_to_those_who_fill_one_by_one() {
+        let store = store(64_000);
+        let places = store.places(8000);
+        let values: Vec<Arc<usize>> = (0..8000).map(|_| Arc::new(10)).collect();
+        let alive = || values.iter().filter(|value| Arc::strong_count(value) > 1).count();
+        let mut held = None;
+        for (at, value) in values.iter().enumerate() {
+            assert!(places.fill(at, value).list().len() <= 1);
+            // Not a use, which would keep it in its place.
+            held = held.or_else(|| places.places[7].value.hold());
+            assert!(alive() <= 6400 + 2 * BATCH);
+        }
+        assert!(Arc::strong_count(&values[7]) > 1 && places.get(7).is_none(), "somebody holds it");
+        assert_eq!(store.weight(), 64_000);
+        drop(held);
+        store.clear();
+        assert_eq!(alive(), 0);
     }
 
     #[test]
@@ -490,7 +578,7 @@ mod tests {
             (0..10).for_each(|at| drop(places.fill(at, &Arc::new(10))));
             let held = places.get(3).unwrap();
             drop(places);
-            assert_eq!((store.weight(), held.as_deref()), (0, Some(&10)));
+            assert_eq!((store.weight(), *held), (0, 10));
         }
         let queues = store.queues.lock();
         assert!(queues.small.len() + queues.main.len() <= SWEEP_MIN);

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use crate::btree::VersionAt;
 use crate::memtable::Memtable;
 use crate::sync::Arc;
-use crate::tables::Hit;
+use crate::tables::{Hit, SharedValue};
 
 /// A value of a database, where it lies: in a block or among the recent writes, not copied. Made by
 /// [`Db::get_pinned`](crate::Db::get_pinned).
@@ -18,13 +18,13 @@ pub struct PinnedValue {
 }
 
 enum Place {
-    Table(Hit),
+    Table(SharedValue),
     Memtable(Arc<Memtable>, VersionAt),
 }
 
 impl PinnedValue {
     pub(super) fn in_table(hit: Hit) -> PinnedValue {
-        PinnedValue { place: Place::Table(hit) }
+        PinnedValue { place: Place::Table(hit.share()) }
     }
 
     pub(super) fn in_memtable(memtable: &Arc<Memtable>, at: VersionAt) -> PinnedValue {
@@ -37,7 +37,7 @@ impl Deref for PinnedValue {
 
     fn deref(&self) -> &[u8] {
         match &self.place {
-            Place::Table(hit) => hit.value(),
+            Place::Table(value) => value.bytes(),
             Place::Memtable(memtable, at) => memtable.value(*at),
         }
     }

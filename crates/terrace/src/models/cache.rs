@@ -28,8 +28,8 @@ pub(super) fn two_readers() {
             if one.get(0).is_none() {
                 one.fill(0, &Arc::new(Value(10, 2)));
             }
-            let found = one.get(0).map(|found| found.as_deref().map(|value| value.0));
-            assert!(matches!(found, None | Some(Some(10))), "{found:?} in place 0");
+            let found = one.get(0).map(|found| found.0);
+            assert!(matches!(found, None | Some(10)), "{found:?} in place 0");
             if found.is_some() {
                 one.replace(0, &Arc::new(Value(10, 3)));
             }
@@ -39,9 +39,9 @@ pub(super) fn two_readers() {
     other.fill(0, &Arc::new(Value(20, 2)));
     let held = other.get(0);
     drop(other);
-    let name = held.as_ref().map(|held| held.as_deref().map(|value| value.0));
-    assert!(matches!(name, None | Some(Some(20))), "a value that is held went");
+    let name = held.as_ref().map(|held| held.0);
+    assert!(matches!(name, None | Some(20)), "a value that is held went");
     reader.join().unwrap();
-    let weight = |at| one.get(at).map_or(0, |found| found.as_deref().map_or(0, |value| value.1));
+    let weight = |at| one.get(at).map_or(0, |found| found.1);
     assert_eq!(store.weight(), weight(0) + weight(1));
 }

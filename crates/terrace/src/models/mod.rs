@@ -23,6 +23,7 @@ mod cache;
 mod crew;
 mod doomed;
 mod durable;
+mod hazard;
 mod memtable;
 mod pool;
 mod present;
@@ -100,6 +101,8 @@ pub static MODELS: &[Model] = &[
         "a place holds its own value or none, and what is counted is there",
         cache::two_readers,
     ),
+    Model::all("hazard", "no value is freed that somebody holds, and none comes back", hazard::replaced),
+    Model::all("hazard_retired", "what is held when it is retired goes later, and goes", hazard::retired),
     Model::all("crew", "each task is done once, and nothing runs when the opener goes on", crew::helper),
     Model::all(
         "panicking_crew",

@@ -89,6 +89,23 @@ impl Hit {
     pub(crate) fn value(&self) -> &[u8] {
         &self.block.contents()[self.value.clone()]
     }
+
+    /// To be kept, or to go to another thread.
+    pub(crate) fn share(self) -> SharedValue {
+        SharedValue { block: self.block.into_shared(), value: self.value }
+    }
+}
+
+/// The value of a [`Hit`].
+pub(crate) struct SharedValue {
+    block: Arc<Block>,
+    value: Range<usize>,
+}
+
+impl SharedValue {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.block.contents()[self.value.clone()]
+    }
 }
 
 impl Table {
