@@ -35,6 +35,7 @@ use super::refusal::Refusal;
 use super::replay::{Replay, Replayed};
 use super::seal::Seal;
 use super::tail::{Log, LogTail};
+use super::write::Crowd;
 use super::{Engine, State, View};
 use crate::btree::Spare;
 use crate::cache::{self, BlockCache};
@@ -431,6 +432,7 @@ impl Opening<'_> {
             manifest: Mutex::new(manifest),
             state: Mutex::new(State::new(set, memtable)),
             changed: Condvar::new(),
+            crowd: Crowd::default(),
             jobs: Arc::default(),
             lock: Mutex::new(lock),
         })
