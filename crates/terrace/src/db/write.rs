@@ -336,6 +336,8 @@ impl Engine {
         self.durability.go_on_in(log, state.set.log_number);
         state.memtable = memtable;
         let (log, next_log, last_sequence) = (old_log.number, tail.log.number, tail.sequence);
+        let before = state.frozen.back().map_or(state.set.last_sequence, |frozen| frozen.last_sequence);
+        self.buffer.frozen(old.bytes(), last_sequence.saturating_sub(before));
         let (table, stage) = (self.new_file_number(), Stage::Waits);
         state.frozen.push_back(Frozen { memtable: old, table, stage, log, next_log, last_sequence, target });
         self.publish(&state);
