@@ -204,6 +204,8 @@ struct Frozen {
     next_log: u64,
     /// The last write in it.
     last_sequence: Sequence,
+    /// Bytes of keys and values that were put into it.
+    put: u64,
     target: Target,
 }
 

@@ -34,8 +34,8 @@ use super::present::Present;
 use super::refusal::Refusal;
 use super::replay::{Replay, Replayed};
 use super::seal::Seal;
-use super::tail::{Log, LogTail};
 use super::write::Crowd;
+use super::tail::{Log, LogTail};
 use super::{Engine, State, View};
 use crate::btree::Spare;
 use crate::cache::{self, BlockCache};
@@ -350,6 +350,7 @@ impl Opening<'_> {
             full,
             begun,
             sequence,
+            put: 0,
             broken,
             resumed,
             seal,

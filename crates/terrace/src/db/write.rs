@@ -126,6 +126,7 @@ impl Engine {
         let tail = commit.as_mut().ok_or_else(closed)?;
         let numbers = tail.sequence + 1..=tail.sequence + count;
         self.store(tail, &numbers, encode)?;
+        tail.put += bytes as u64;
         let write = self.durability.last_write();
         if self.is_alone(tail, &numbers) {
             self.insert_alone(&tail.memtable, &numbers, operations);
@@ -338,8 +339,8 @@ impl Engine {
         let (log, next_log, last_sequence) = (old_log.number, tail.log.number, tail.sequence);
         let before = state.frozen.back().map_or(state.set.last_sequence, |frozen| frozen.last_sequence);
         self.buffer.frozen(old.bytes(), last_sequence.saturating_sub(before));
-        let (table, stage) = (self.new_file_number(), Stage::Waits);
-        state.frozen.push_back(Frozen { memtable: old, table, stage, log, next_log, last_sequence, target });
+        let (table, stage, put) = (self.new_file_number(), Stage::Waits, std::mem::take(&mut tail.put));
+        state.frozen.push_back(Frozen { memtable: old, table, stage, log, next_log, last_sequence, put, target });
         self.publish(&state);
         self.schedule(&mut state);
         Ok(())
