@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 
 use terrace_format::key::{self, InternalComparator, InternalKey, Kind, MAX_SEQUENCE, Sequence};
 
+pub(crate) use crate::btree::Company;
 use crate::btree::{Cursor, Spare, Tree, VersionAt};
 use crate::error::Result;
 use crate::sync::Arc;
@@ -66,10 +67,26 @@ impl Memtable {
         sequence: Sequence,
         operations: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
     ) {
+        self.insert_in(Company::Others, sequence, operations);
+    }
+
+    /// As [`Memtable::insert`], in such company. Readers may read in any.
+    #[inline]
+    pub(crate) fn insert_in<'a>(
+        &self,
+        company: Company,
+        sequence: Sequence,
+        operations: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+    ) {
         for (sequence, (user_key, value)) in (sequence..).zip(operations) {
             let kind = if value.is_some() { Kind::Put } else { Kind::Delete };
-            self.tree.insert(user_key, key::pack(sequence, kind), value.unwrap_or_default());
+            self.tree.insert(user_key, key::pack(sequence, kind), value.unwrap_or_default(), company);
         }
+    }
+
+    /// True if adding asks no comparator of somebody else's.
+    pub(crate) fn is_bytewise(&self) -> bool {
+        self.tree.is_bytewise()
     }
 
     /// The newest version of `user_key` with a number up to `sequence`, which is one that was published.
@@ -113,7 +130,7 @@ impl Memtable {
         while let Some((found, value)) = cursor.record() {
             let trailer = key::trailer(found);
             if !left_out.contains(&(trailer >> 8)) {
-                copy.tree.insert(key::user_key(found), trailer, value);
+                copy.tree.insert(key::user_key(found), trailer, value, Company::Alone);
             }
             cursor.next();
         }

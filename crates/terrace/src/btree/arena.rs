@@ -19,6 +19,7 @@ use std::ptr::NonNull;
 use terrace_env::Pages;
 use terrace_format::key::TRAILER_SIZE;
 
+use super::Company;
 use crate::sync::{Arc, AtomicPtr, AtomicUsize, Mutex, Ordering, Witness};
 
 /// Chunks double from the least to the greatest size, so that a small tree stays small. The greatest is that of a large page.
@@ -181,10 +182,19 @@ impl Chunk {
     }
 
     /// The next `size` bytes, if they are there, where `align` divides the address.
-    fn cut(&self, size: usize, align: usize) -> Option<NonNull<u8>> {
+    #[inline]
+    fn cut(&self, size: usize, align: usize, company: Company) -> Option<NonNull<u8>> {
         // Pieces are multiples of eight; what needs more is given it by asking for more.
         let slack = align - HEADER;
-        let start = self.used.fetch_add(size + slack, Ordering::Relaxed).next_multiple_of(align);
+        let start = match company {
+            Company::Others => self.used.fetch_add(size + slack, Ordering::Relaxed),
+            Company::Alone => {
+                let used = self.used.load(Ordering::Relaxed);
+                self.used.store(used + size + slack, Ordering::Relaxed);
+                used
+            }
+        };
+        let start = start.next_multiple_of(align);
         // SAFETY: within the chunk, as compared.
         (start + size <= self.size).then(|| unsafe { self.start.add(start) })
     }
@@ -236,9 +246,10 @@ impl Arena {
     }
 
     /// Stores a record whose key is `user_key` followed by `trailer`. Both parts are shorter than 4 GiB.
-    pub(super) fn record(&self, user_key: &[u8], trailer: u64, value: &[u8]) -> RecordAt {
+    #[inline]
+    pub(super) fn record(&self, user_key: &[u8], trailer: u64, value: &[u8], company: Company) -> RecordAt {
         let key_len = user_key.len() + TRAILER_SIZE;
-        let record = self.cut((HEADER + key_len + value.len()).next_multiple_of(HEADER), HEADER);
+        let record = self.cut((HEADER + key_len + value.len()).next_multiple_of(HEADER), HEADER, company);
         let mut put = {
             let mut at = record;
             move |bytes: &[u8]| {
@@ -277,7 +288,7 @@ impl Arena {
     /// Keeps `value`, which is never dropped.
     pub(super) fn put<T>(&self, value: T) -> At<T> {
         const { assert!(align_of::<T>() >= HEADER && align_of::<T>() <= ALIGN) };
-        let at = self.cut(size_of::<T>().next_multiple_of(HEADER), align_of::<T>()).cast();
+        let at = self.cut(size_of::<T>().next_multiple_of(HEADER), align_of::<T>(), Company::Others).cast();
         // SAFETY: a piece of that size and alignment, which nobody else knows of yet.
         unsafe { at.write(value) };
         self.witness.wrote(at.as_ptr().cast());
@@ -304,12 +315,13 @@ impl Arena {
         unsafe { &*current }
     }
 
-    fn cut(&self, size: usize, align: usize) -> NonNull<u8> {
+    #[inline]
+    fn cut(&self, size: usize, align: usize, company: Company) -> NonNull<u8> {
         loop {
             let current = self.current();
             if size > current.size / 4 {
                 return self.cut_alone(size);
-            } else if let Some(piece) = current.cut(size, align) {
+            } else if let Some(piece) = current.cut(size, align, company) {
                 return piece;
             }
             self.grow(current);

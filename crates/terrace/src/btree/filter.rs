@@ -14,6 +14,7 @@
 
 use terrace_mutants::mutant;
 
+use super::Company;
 use crate::sync::{AtomicU64, Ordering};
 
 /// The bytes of a tree for each byte of its filter: about one and a half of a hundred.
@@ -38,14 +39,18 @@ impl Filter {
         size_of_val(&*self.words)
     }
 
-    pub(super) fn add(&self, user_key: &[u8]) {
+    #[inline]
+    pub(super) fn add(&self, user_key: &[u8], company: Company) {
         if mutant!(FilterForgetsShort) && user_key.len() < 8 {
             return;
         }
         let (word, bits) = self.place(user_key);
         // Only looked at where it can be: who changes a line takes it away from all others.
         if word.load(Ordering::Relaxed) & bits != bits {
-            word.fetch_or(bits, Ordering::Relaxed);
+            match company {
+                Company::Others => drop(word.fetch_or(bits, Ordering::Relaxed)),
+                Company::Alone => word.store(word.load(Ordering::Relaxed) | bits, Ordering::Relaxed),
+            }
         }
     }
 
@@ -100,7 +105,8 @@ mod tests {
             };
             // Records of 64 bytes, so eight bits a key.
             let filter = Filter::new(20_000 * 64);
-            (0..20_000).for_each(|i| filter.add(&key(i)));
+            let company = |i: u32| if i.is_multiple_of(2) { Company::Alone } else { Company::Others };
+            (0..20_000).for_each(|i| filter.add(&key(i), company(i)));
             assert!((0..20_000).all(|i| filter.may_have(&key(i))), "{key_size}");
             let in_vain = (20_000..120_000).filter(|&i| filter.may_have(&key(i))).count();
             assert!(in_vain < 6_000, "{in_vain} of 100,000 keys of {key_size} bytes");

@@ -55,6 +55,16 @@ pub(crate) struct Tree {
     ascends: AtomicBool,
 }
 
+/// Whether others add to the tree at the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Company {
+    /// Any number of them.
+    Others,
+    /// Nobody: what all others added happened before, and what they will add comes after. Saves the instructions that are
+    /// there to meet them.
+    Alone,
+}
+
 /// Where a version of a key is, in the tree that gave it, for as long as there is the tree.
 #[derive(Clone, Copy)]
 pub(crate) struct VersionAt(Entry);
@@ -103,14 +113,24 @@ impl Tree {
         self.node(self.first).len() == 0
     }
 
-    /// Adds a record. Any number of threads at a time.
-    pub(crate) fn insert(&self, user_key: &[u8], trailer: u64, value: &[u8]) {
-        let record = self.ground.arena.record(user_key, trailer, value);
+    /// True if the comparator is no code of somebody else's.
+    pub(crate) fn is_bytewise(&self) -> bool {
+        self.ground.bytewise
+    }
+
+    /// Adds a record, in such company.
+    #[inline]
+    pub(crate) fn insert(&self, user_key: &[u8], trailer: u64, value: &[u8], company: Company) {
+        let record = self.ground.arena.record(user_key, trailer, value, company);
         if let Some(filter) = &self.filter {
-            filter.add(user_key);
+            filter.add(user_key, company);
         }
         let mut turn = 0;
-        while self.try_append(user_key, record).or_else(|| self.try_insert(user_key, record)).is_none() {
+        while self
+            .try_append(user_key, record, company)
+            .or_else(|| self.try_insert(user_key, record, company))
+            .is_none()
+        {
             relax(&mut turn);
         }
     }
@@ -195,7 +215,7 @@ impl Tree {
     }
 
     /// Adds a record to the last leaf, if the load ascends and it belongs there.
-    fn try_append(&self, user_key: &[u8], record: RecordAt) -> Option<()> {
+    fn try_append(&self, user_key: &[u8], record: RecordAt, company: Company) -> Option<()> {
         if !self.ascends.load(Ordering::Relaxed) {
             return None;
         }
@@ -209,10 +229,10 @@ impl Tree {
             self.ascends.store(false, Ordering::Relaxed);
             return None;
         }
-        self.add(leaf, seen, (at, found), user_key, record)
+        self.add(leaf, seen, (at, found), user_key, record, company)
     }
 
-    fn try_insert(&self, user_key: &[u8], record: RecordAt) -> Option<()> {
+    fn try_insert(&self, user_key: &[u8], record: RecordAt, company: Company) -> Option<()> {
         let (_, mut node, mut seen) = self.root()?;
         let mut above = None;
         while node.level > 0 {
@@ -228,7 +248,7 @@ impl Tree {
         }
         let (at, found) = node.find(&self.ground, user_key);
         if found || !node.is_full() {
-            return self.add(node, seen, (at, found), user_key, record);
+            return self.add(node, seen, (at, found), user_key, record, company);
         }
         match above {
             Some(above) if at == FANOUT && node.is_rightmost() => self.extend(&above, node, seen, record),
@@ -246,8 +266,12 @@ impl Tree {
         (at, found): (usize, bool),
         user_key: &[u8],
         record: RecordAt,
+        company: Company,
     ) -> Option<()> {
-        let _taken = leaf.latch.take(seen)?;
+        let _taken = match company {
+            Company::Others => leaf.latch.take(seen)?,
+            Company::Alone => leaf.latch.take_alone(seen)?,
+        };
         if found {
             leaf.replace(at, self.ground.arena.with(leaf.entry(at)?, record));
         } else {

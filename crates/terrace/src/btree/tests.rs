@@ -39,7 +39,8 @@ fn build(user: &Arc<dyn Comparator>, keys: impl Iterator<Item = Vec<u8>>) -> (Ar
     let mut twin = Twin::new();
     for (key, trailer) in keys.zip(1u64..) {
         let value = trailer.to_string().into_bytes();
-        tree.insert(&key, trailer, &value);
+        let company = if trailer.is_multiple_of(2) { Company::Alone } else { Company::Others };
+        tree.insert(&key, trailer, &value, company);
         twin.push((key, trailer, value));
     }
     sort(user, &mut twin);
@@ -154,8 +155,8 @@ fn keys_that_differ_in_zeros_at_their_end() {
 fn values_larger_than_a_chunk() {
     let tree = Tree::new(bytewise(), Arc::default(), 1 << 12, false);
     let before = tree.bytes();
-    tree.insert(b"a", 256, &[7; 3 << 20]);
-    tree.insert(b"b", 512, b"");
+    tree.insert(b"a", 256, &[7; 3 << 20], Company::Others);
+    tree.insert(b"b", 512, b"", Company::Others);
     assert_eq!(tree.get(b"a", 9).map(|(_, value)| value.len()), Some(3 << 20));
     assert!(tree.bytes() - before >= 3 << 20);
 }
@@ -166,7 +167,7 @@ fn an_ascending_load_fills_its_leaves() {
         .map(|ascends| {
             let tree = Tree::new(bytewise(), Arc::default(), 1 << 12, false);
             let keys = (0..64 * 200u64).map(|i| if ascends { i } else { i.reverse_bits() });
-            keys.for_each(|key| tree.insert(&key.to_be_bytes(), 1, b""));
+            keys.for_each(|key| tree.insert(&key.to_be_bytes(), 1, b"", Company::Others));
             tree.bytes()
         })
         .into();
@@ -179,13 +180,13 @@ fn a_cursor_among_writers() {
     for user in &orders() {
         let tree = Arc::new(Tree::new(Arc::clone(user), Arc::default(), 1 << 12, false));
         let even: Vec<_> = (0..2000u64).map(|n| decimal(2 * n)).collect();
-        even.iter().for_each(|key| tree.insert(key, 1 << 8, b""));
+        even.iter().for_each(|key| tree.insert(key, 1 << 8, b"", Company::Others));
         thread::scope(|scope| {
             for thread in 0..2u64 {
                 let tree = &tree;
                 scope.spawn(move || {
                     for n in scattered(20_000, 4000).map(|n| n ^ thread) {
-                        tree.insert(&decimal(n), (2 + n + thread) << 8, b"new");
+                        tree.insert(&decimal(n), (2 + n + thread) << 8, b"new", Company::Others);
                     }
                 });
             }
@@ -228,7 +229,8 @@ fn writers_side_by_side() {
             for mine in twin.chunks(10_000) {
                 let tree = &tree;
                 scope.spawn(move || {
-                    mine.iter().for_each(|(key, trailer, value)| tree.insert(key, *trailer, value))
+                    mine.iter()
+                        .for_each(|(key, trailer, value)| tree.insert(key, *trailer, value, Company::Others))
                 });
             }
         });
@@ -252,7 +254,7 @@ fn in_memory_that_was_used_before() {
         let tree = Arc::new(Tree::new(bytewise(), Arc::clone(&spare), 1 << 12, false));
         let value = vec![turn as u8; 1000];
         for key in 0..3000u32 {
-            tree.insert(&(key * 7 % 3000).to_be_bytes(), key::pack(1, Kind::Put), &value);
+            tree.insert(&(key * 7 % 3000).to_be_bytes(), key::pack(1, Kind::Put), &value, Company::Others);
         }
         assert!(tree.get(&3000u32.to_be_bytes(), 1).is_none());
         let mut cursor = Cursor::new(tree);

@@ -127,11 +127,12 @@ impl Arena {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Company;
     use super::*;
     use crate::sync::Arc;
 
     fn add(arena: &Arena, head: Option<Entry>, number: u64) -> Entry {
-        let record = arena.record(b"key", number, b"");
+        let record = arena.record(b"key", number, b"", Company::Others);
         head.map_or(Entry::Only(record), |head| arena.with(head, record))
     }
 

@@ -312,7 +312,7 @@ impl Engine {
             },
             |state| {
                 state.frozen.pop_front();
-                state.effort.flushed(size);
+                state.effort.flushed(size, frozen.put);
                 state.set.version.learn(level.get(), table.as_slice());
             },
         );

@@ -24,8 +24,12 @@ const REST: usize = 256;
 /// What may wait for its flush in all, in bytes: a merge that takes the processor for a moment delays flushes, and writers
 /// need not feel it ...
 const WAITING: usize = 64 << 20;
-/// ... but not more than so many memtables, each of which a look-up asks.
+/// ... but not more than so many memtables, each of which a look-up asks ...
 const WAITING_MAX: usize = 4;
+/// ... or so many, where records are large: their copies take a look-up longer than the question.
+const WAITING_MAX_LARGE: usize = 8;
+/// The mean size of such records, in bytes.
+const LARGE: u64 = 4 << 10;
 
 /// The size for the memtables of one database.
 #[derive(Debug)]
@@ -34,6 +38,8 @@ pub(super) struct Buffer {
     size: AtomicUsize,
     /// True if the last one filled fast. Relaxed, as the size.
     fast: AtomicBool,
+    /// True if the records of the last one were large. Relaxed, as the size.
+    large: AtomicBool,
     least: usize,
     largest: usize,
     /// What all of them may take, in bytes.
@@ -48,14 +54,11 @@ impl Buffer {
     pub(super) fn new(options: &Options) -> Buffer {
         let largest = Buffer::largest(options);
         let least = options.memtable_size().min(largest);
-        let room = match options.write_buffer_size {
-            Some(_) => usize::MAX,
-            None => Budget::of(options).map_or(usize::MAX, |budget| budget.memtables),
-        };
+        let room = Budget::of(options).map_or(usize::MAX, |budget| budget.memtables);
         let last = Mutex::new(options.env.clock.monotonic());
-        let (size, fast) = (AtomicUsize::new(least), AtomicBool::new(false));
+        let (size, fast, large) = (AtomicUsize::new(least), AtomicBool::new(false), AtomicBool::new(false));
         let free = options.write_buffer_size.is_none();
-        Buffer { size, fast, least, largest, room, free, last }
+        Buffer { size, fast, large, least, largest, room, free, last }
     }
 
     /// The size that one has at most.
@@ -91,12 +94,18 @@ impl Buffer {
         self.fast.store(full && lasted < FAST, Ordering::Relaxed);
     }
 
+    /// Takes note that one of `bytes` was frozen, with so many records.
+    pub(super) fn frozen(&self, bytes: usize, records: u64) {
+        self.large.store(bytes as u64 >= records.saturating_mul(LARGE), Ordering::Relaxed);
+    }
+
     /// Memtables that may wait for their flush before writers do.
     pub(super) fn frozen_max(&self) -> usize {
         let size = self.size();
         // The one that is written to takes its part.
         let fit = (self.room / weight(size).max(1)).saturating_sub(1);
-        waiting_max(size).min(fit.max(1))
+        let most = if self.large.load(Ordering::Relaxed) { WAITING_MAX_LARGE } else { WAITING_MAX };
+        waiting(size, most).min(fit.max(1))
     }
 
     /// Takes note that one of `bytes` has become a table, of a database that now has `stored` bytes of them.
@@ -121,7 +130,11 @@ impl Buffer {
 
 /// Memtables of `size` bytes that may wait for their flush, if there is memory for all.
 pub(super) fn waiting_max(size: usize) -> usize {
-    (WAITING / size.max(1)).clamp(1, WAITING_MAX)
+    waiting(size, WAITING_MAX)
+}
+
+fn waiting(size: usize, most: usize) -> usize {
+    (WAITING / size.max(1)).clamp(1, most)
 }
 
 #[cfg(test)]
@@ -190,6 +203,19 @@ mod tests {
         assert_eq!(buffer.frozen_max(), 2);
         let buffer = Buffer::new(&Options { memory_budget: Some(2 * MB), ..Options::default() });
         assert_eq!((buffer.size() >> 10, buffer.frozen_max()), (126, 2));
+    }
+
+    #[test]
+    fn more_wait_where_records_are_large() {
+        let frozen_max = |size: Option<usize>, budget: Option<usize>, records: u64| {
+            let options = Options { write_buffer_size: size, memory_budget: budget, ..Options::default() };
+            let buffer = Buffer::new(&options);
+            buffer.frozen(4 * MB, records);
+            buffer.frozen_max()
+        };
+        assert_eq!([1024, 1025].map(|records| frozen_max(None, None, records)), [8, 4]);
+        assert_eq!([4, 16, 64].map(|size| frozen_max(Some(size * MB), None, 1)), [8, 4, 1]);
+        assert_eq!(frozen_max(Some(4 * MB), Some(256 * MB), 1), 4, "a budget is kept");
     }
 
     #[test]

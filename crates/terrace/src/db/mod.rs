@@ -74,6 +74,7 @@ use property::LevelStats;
 use refusal::Refusal;
 use seal::Seal;
 use tail::{Log, LogTail};
+use write::Crowd;
 
 /// An open database.
 ///
@@ -128,6 +129,7 @@ struct Engine {
 
     // One at a time takes numbers and stores in the log. None in a read-only database, and after closing.
     commit: Mutex<Option<LogTail>>,
+    crowd: Crowd,
 
     // One edit at a time.
     manifest: Mutex<Manifest>,
@@ -202,6 +204,8 @@ struct Frozen {
     next_log: u64,
     /// The last write in it.
     last_sequence: Sequence,
+    /// Bytes of keys and values that were put into it.
+    put: u64,
     target: Target,
 }
 

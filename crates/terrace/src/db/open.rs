@@ -34,6 +34,7 @@ use super::present::Present;
 use super::refusal::Refusal;
 use super::replay::{Replay, Replayed};
 use super::seal::Seal;
+use super::write::Crowd;
 use super::tail::{Log, LogTail};
 use super::{Engine, State, View};
 use crate::btree::Spare;
@@ -349,6 +350,7 @@ impl Opening<'_> {
             full,
             begun,
             sequence,
+            put: 0,
             broken,
             resumed,
             seal,
@@ -431,6 +433,7 @@ impl Opening<'_> {
             manifest: Mutex::new(manifest),
             state: Mutex::new(State::new(set, memtable)),
             changed: Condvar::new(),
+            crowd: Crowd::default(),
             jobs: Arc::default(),
             lock: Mutex::new(lock),
         })

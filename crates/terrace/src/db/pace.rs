@@ -3,12 +3,12 @@
 //! ```text
 //!   files of level 0       0 ........... slow ................................... stop
 //!   a byte costs           nothing       time that the merges need / room that is left       writers wait
-//!                                        (at most twice what merging a byte takes; more for the last six files)
+//!                                        (at most 5/3 of what merging a byte takes; more for the last six files)
 //! ```
 //!
 //! Room is what may still come before level 0 has so many files that writers have to wait for a merge. So when merges
 //! keep up, nobody is slowed; when they do not, writers go at a speed at which the room lasts until the merges are done,
-//! and at worst at half that of the merges themselves, until hardly any room is left. Nobody sleeps for more than a millisecond, and nobody while he holds
+//! and at worst at three fifths of that of the merges themselves, until hardly any room is left. Nobody sleeps for more than a millisecond, and nobody while he holds
 //! a lock.
 
 use std::fmt;
@@ -77,9 +77,9 @@ impl Pace {
     }
 }
 
-/// Writers go at this part of the speed of merges at least. A merge of level 0 takes as long for few files as for many, so
-/// that writers may have to go slower than merges do on the whole, until their next one.
-const SLOWEST: u64 = 2;
+/// Writers go at this part of the speed of merges at least: three fifths. A merge of level 0 takes as long for few files as for
+/// many, so that writers may have to go slower than merges do on the whole, until their next one.
+const SLOWEST: (u64, u64) = (3, 5);
 
 /// As many files of level 0 leave no room: fewer than those at which writers wait, for what merges will take is a guess.
 const FULL: usize = LEVEL_0_STOP - RESERVE;
@@ -137,13 +137,13 @@ impl Backlog {
         }
         let work = u64::try_from(self.work.as_nanos()).unwrap_or(u64::MAX);
         let lasting = (u128::from(work) * u128::from(UNIT) / u128::from(self.room.max(1))) as u64;
-        lasting.min(self.drain.saturating_mul(self.slowest()))
+        lasting.min(self.drain.saturating_mul(self.slowest()) / SLOWEST.0)
     }
 
     /// The last files before writers have to wait are dearer, each twice as dear as the one before: merges that take longer
     /// than they ever did make writers slow, and not stop.
     fn slowest(&self) -> u64 {
-        SLOWEST << self.level_0_files.saturating_sub(FULL).min(RESERVE)
+        SLOWEST.1 << self.level_0_files.saturating_sub(FULL).min(RESERVE)
     }
 }
 
@@ -153,6 +153,9 @@ pub(super) struct Effort {
     time: Duration,
     read: u64,
     flushed: u64,
+    /// What was put of it: a table of small records has half as much again as their keys and values, and a packed one of large ones
+    /// has less.
+    put: u64,
 }
 
 /// Bytes of flushes that are remembered.
@@ -166,11 +169,20 @@ impl Effort {
         self.read = self.read.saturating_add(bytes_read);
     }
 
-    pub(super) fn flushed(&mut self, bytes: u64) {
+    /// Takes note of a table of `bytes`, of keys and values of `put` bytes; or of 0, where all of them came out of a log.
+    pub(super) fn flushed(&mut self, bytes: u64, put: u64) {
         self.flushed = self.flushed.saturating_add(bytes);
+        self.put = self.put.saturating_add(if put > 0 { put } else { bytes });
         if self.flushed > MEMORY {
-            *self = Effort { time: self.time / 2, read: self.read / 2, flushed: self.flushed / 2 };
+            let Effort { time, read, flushed, put } = *self;
+            *self = Effort { time: time / 2, read: read / 2, flushed: flushed / 2, put: put / 2 };
         }
+    }
+
+    /// The keys and values in so many bytes of tables.
+    fn put_in(&self, bytes: u64) -> u64 {
+        let put = u128::from(bytes) * u128::from(self.put);
+        put.checked_div(u128::from(self.flushed)).map_or(bytes, |put| u64::try_from(put).unwrap_or(u64::MAX))
     }
 
     /// Nanoseconds of merging for [`UNIT`] of `bytes`.
@@ -201,12 +213,13 @@ impl Engine {
             Some(running) if running.level == 0 => left(running),
             running => running.as_ref().map_or(Duration::ZERO, left) + time_for(debt(version)),
         };
-        // Writers pay for keys and values: it is tables, and not memtables, whose sizes tell how many of them fit.
+        // Writers pay for keys and values.
+        let tables = FULL.saturating_sub(level_0_files) as u64 * mean_size(&version.levels[0]);
         let backlog = Backlog {
             level_0_files,
             work,
-            room: FULL.saturating_sub(level_0_files) as u64 * mean_size(&version.levels[0]),
-            drain: state.effort.per_unit(state.effort.flushed),
+            room: state.effort.put_in(tables),
+            drain: state.effort.per_unit(state.effort.put),
         };
         let price = backlog.price();
         let before = self.pace.set(price);
@@ -243,30 +256,47 @@ mod tests {
     }
 
     #[test]
-    fn never_slower_than_half_as_fast_as_the_merges_while_there_is_room() {
-        assert_eq!(price(FULL - 1, 1_000, 1), 80_000);
-        assert_eq!(price(FULL, 1_000, 0), 80_000);
+    fn never_slower_than_three_fifths_as_fast_as_the_merges_while_there_is_room() {
+        assert_eq!(price(FULL - 1, 1_000, 1), 66_666);
+        assert_eq!(price(FULL, 1_000, 0), 66_666);
     }
 
     #[test]
     fn the_last_files_are_dearer_and_dearer() {
-        let prices = (FULL..=LEVEL_0_STOP).map(|files| price(files, 1_000, 0) / 80_000);
+        let prices = (FULL..=LEVEL_0_STOP).map(|files| price(files, 1_000, 0) / 66_666);
         assert_eq!(prices.collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 64]);
-        assert_eq!(price(100, 1_000, 0) / 80_000, 64);
+        assert_eq!(price(100, 1_000, 0) / 66_666, 64);
     }
 
     #[test]
     fn what_merges_take_is_measured_and_old_figures_fade() {
         let mut effort = Effort::default();
         assert_eq!(effort.per_unit(effort.read), GUESS);
-        effort.flushed(1 << 30);
+        effort.flushed(1 << 30, 1 << 30);
         effort.merged(4 << 30, Duration::from_nanos(20 << 30));
         assert_eq!((effort.per_unit(effort.read), effort.per_unit(effort.flushed)), (5 * UNIT, 20 * UNIT));
         for _ in 0..10 {
-            effort.flushed(1 << 30);
+            effort.flushed(1 << 30, 1 << 30);
             effort.merged(1 << 30, Duration::from_nanos(1 << 30));
         }
         assert!(effort.per_unit(effort.read) < 2 * UNIT, "{effort:?}");
+    }
+
+    /// Writers paid for keys and values as if these were as large as the tables, which are larger: level 0 came to its last files, and
+    /// writers nearly stopped.
+    #[test]
+    fn what_is_put_is_told_from_tables() {
+        let mut effort = Effort::default();
+        assert_eq!(effort.put_in(700), 700, "nothing is known");
+        effort.flushed(1, 0);
+        assert_eq!(effort.put_in(700), 700, "nor is what came out of a log");
+        let mut effort = Effort::default();
+        effort.flushed(3 << 20, 2 << 20);
+        assert_eq!(effort.put_in(300), 200);
+        effort.merged(1, Duration::from_nanos(2 << 20));
+        assert_eq!(effort.per_unit(effort.put), UNIT);
+        effort.flushed(1 << 40, 1 << 41);
+        assert_eq!(effort.put_in(1000), 1999);
     }
 
     /// How long writes of `bytes` each take, in microseconds.

@@ -84,6 +84,20 @@ impl Publication {
         }
     }
 
+    /// True if all writes before `first` are visible, for who gives out the numbers, and has given out none from `first` on: until
+    /// it does, the write that gets `first` is the only one. What the others did happened before this.
+    #[inline]
+    pub(crate) fn is_next(&self, first: Sequence) -> bool {
+        self.visible.load(Ordering::Acquire) + 1 == first
+    }
+
+    /// The only write is done, up to `last`: see [`Publication::is_next`]. No exchange: nobody else raises the number, and who waits for
+    /// this one would have to know it.
+    #[inline]
+    pub(crate) fn complete_alone(&self, last: Sequence) {
+        self.visible.store(last, Ordering::Release);
+    }
+
     /// True as soon as writes up to `number` are visible; false if they are not within about a microsecond.
     pub(crate) fn wait_briefly(&self, number: Sequence) -> bool {
         let mut turn = 0;

@@ -102,6 +102,8 @@ pub(super) struct LogTail {
     pub(super) begun: Duration,
     /// The last number given out.
     pub(super) sequence: Sequence,
+    /// Bytes of keys and values that were put into the memtable, as writers pay for them.
+    pub(super) put: u64,
     /// True after a store that failed for want of space: the log ends here, and the next write begins a new one.
     pub(super) broken: bool,
     /// True if an earlier run began the log.

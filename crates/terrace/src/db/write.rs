@@ -9,6 +9,9 @@
 //! ```
 //!
 //! The lock is a barging one: a writer that runs need not hand over to one that sleeps. Writers insert side by side.
+//!
+//! A writer who meets nobody keeps the lock until the end of step 4. As all writes before his are done, he is then the only
+//! one anywhere behind step 1, and needs none of the instructions that are there to meet others ([`Crowd`]).
 
 use std::ops::RangeInclusive;
 
@@ -22,13 +25,49 @@ use super::unwinding::Unwinding;
 use super::{Engine, Frozen, Stage, State, Target};
 use crate::compaction::policy::LEVEL_0_STOP;
 use crate::error::{Error, Result};
-use crate::memtable::Memtable;
+use crate::memtable::{Company, Memtable};
 use crate::metrics::Span;
 use crate::options::WriteOptions;
-use crate::sync::{Arc, MutexGuard, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, MutexGuard, Ordering};
 
 /// The largest record whose memory is kept for the next one.
 const KEPT_RECORD: usize = 1 << 20;
+
+/// So many writes go side by side behind one that met another: to try whether it is alone costs a crowd more than it saves.
+const BESIDE: usize = 256;
+
+/// Whether writers meet. Hints, all Relaxed: either way of writing is right at any time.
+#[derive(Default)]
+pub(super) struct Crowd {
+    /// True while somebody writes who takes himself for alone.
+    inside: AtomicBool,
+    /// So many more writes go side by side. Changed by who has the lock, but for its beginning.
+    left: AtomicUsize,
+}
+
+impl Crowd {
+    /// Somebody wants to write.
+    #[inline]
+    fn come(&self) {
+        if self.inside.load(Ordering::Relaxed) {
+            self.meet();
+        }
+    }
+
+    fn meet(&self) {
+        self.left.store(BESIDE, Ordering::Relaxed);
+    }
+
+    /// True if a write may try whether it is alone.
+    #[inline]
+    fn is_sparse(&self) -> bool {
+        let left = self.left.load(Ordering::Relaxed);
+        if left > 0 {
+            self.left.store(left - 1, Ordering::Relaxed);
+        }
+        left == 0
+    }
+}
 
 impl Engine {
     pub(super) fn write(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
@@ -81,14 +120,22 @@ impl Engine {
         if let Some(slept) = self.pace.admit(bytes, &*self.options.env.clock) {
             self.note_wait(Span::Paced, None, slept);
         }
+        self.crowd.come();
         let mut commit = self.commit.lock();
         self.make_room(&mut commit)?;
         let tail = commit.as_mut().ok_or_else(closed)?;
         let numbers = tail.sequence + 1..=tail.sequence + count;
         self.store(tail, &numbers, encode)?;
-        let (memtable, write) = (Arc::clone(&tail.memtable), self.durability.last_write());
-        drop(commit);
-        self.insert(&memtable, &numbers, operations)?;
+        tail.put += bytes as u64;
+        let write = self.durability.last_write();
+        if self.is_alone(tail, &numbers) {
+            self.insert_alone(&tail.memtable, &numbers, operations);
+            drop(commit);
+        } else {
+            let memtable = Arc::clone(&tail.memtable);
+            drop(commit);
+            self.insert(&memtable, &numbers, operations)?;
+        }
         if !options.sync {
             return Ok(());
         }
@@ -125,6 +172,39 @@ impl Engine {
         tail.sequence = last;
         self.durability.count_write();
         Ok(())
+    }
+
+    /// True if the write that has these numbers is the only one behind step 1, and remains so while it keeps the lock. Not where
+    /// inserting it asks a comparator of somebody else's, who may take his time.
+    #[inline]
+    fn is_alone(&self, tail: &LogTail, numbers: &RangeInclusive<Sequence>) -> bool {
+        if !self.crowd.is_sparse() || !tail.memtable.is_bytewise() {
+            return false;
+        }
+        let is_next = self.present.writes().is_next(*numbers.start());
+        if !is_next {
+            self.crowd.meet();
+        }
+        is_next
+    }
+
+    /// Steps 3 and 4 of a write that is alone, with the lock kept.
+    #[inline]
+    fn insert_alone<'a>(
+        &self,
+        memtable: &Memtable,
+        numbers: &RangeInclusive<Sequence>,
+        operations: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+    ) {
+        let _stop = StopIfPanicking(self); // Declared first: writes are refused before it goes.
+        let _guard = Unwinding::new(self, |_| ());
+        self.crowd.inside.store(true, Ordering::Relaxed);
+        if mutant!(BatchInParts) {
+            self.present.writes().complete_alone(*numbers.end());
+        }
+        memtable.insert_in(Company::Alone, *numbers.start(), operations);
+        self.present.writes().complete_alone(*numbers.end());
+        self.crowd.inside.store(false, Ordering::Relaxed);
     }
 
     /// Steps 3 and 4.
@@ -257,8 +337,10 @@ impl Engine {
         self.durability.go_on_in(log, state.set.log_number);
         state.memtable = memtable;
         let (log, next_log, last_sequence) = (old_log.number, tail.log.number, tail.sequence);
-        let (table, stage) = (self.new_file_number(), Stage::Waits);
-        state.frozen.push_back(Frozen { memtable: old, table, stage, log, next_log, last_sequence, target });
+        let before = state.frozen.back().map_or(state.set.last_sequence, |frozen| frozen.last_sequence);
+        self.buffer.frozen(old.bytes(), last_sequence.saturating_sub(before));
+        let (table, stage, put) = (self.new_file_number(), Stage::Waits, std::mem::take(&mut tail.put));
+        state.frozen.push_back(Frozen { memtable: old, table, stage, log, next_log, last_sequence, put, target });
         self.publish(&state);
         self.schedule(&mut state);
         Ok(())

@@ -19,6 +19,7 @@
 )]
 
 mod ahead;
+mod alone;
 mod cache;
 mod crew;
 mod doomed;
@@ -82,6 +83,12 @@ pub static MODELS: &[Model] = &[
         "publication",
         "every write becomes visible, in order, when it is there",
         publication::three_writers,
+    ),
+    Model::up_to(
+        2,
+        "alone",
+        "a writer who finds nobody at work needs no exchanges, whoever comes behind him",
+        alone::beside,
     ),
     Model::all("publication_round", "the ring holds no two writes in one place", publication::round),
     Model::all("publication_stopped", "nobody waits for a write that panicked", publication::stopped),
