@@ -340,7 +340,16 @@ impl Engine {
         let before = state.frozen.back().map_or(state.set.last_sequence, |frozen| frozen.last_sequence);
         self.buffer.frozen(old.bytes(), last_sequence.saturating_sub(before));
         let (table, stage, put) = (self.new_file_number(), Stage::Waits, std::mem::take(&mut tail.put));
-        state.frozen.push_back(Frozen { memtable: old, table, stage, log, next_log, last_sequence, put, target });
+        state.frozen.push_back(Frozen {
+            memtable: old,
+            table,
+            stage,
+            log,
+            next_log,
+            last_sequence,
+            put,
+            target,
+        });
         self.publish(&state);
         self.schedule(&mut state);
         Ok(())

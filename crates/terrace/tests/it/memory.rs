@@ -2,12 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use std::cmp::Ordering;
-use std::fs;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-use terrace::{BlockCache, Comparator, Db, Env, Options, WriteBatch, compress};
+use terrace::{BlockCache, Db, Env, Options, WriteBatch, compress};
 use terrace_env::Deterministic;
 
 const KEYS: u32 = 150_000;
@@ -152,67 +147,75 @@ fn memory_for_memtables_to_come_goes_when_nobody_writes() {
     assert_eq!(parts(&db)["kept"].0, 0);
 }
 
-/// What the process holds of the tables in a directory, at most, when keys are compared.
 #[cfg(target_os = "linux")]
-struct Looking {
-    directory: String,
-    turn: AtomicU64,
-    most: AtomicU64,
-}
+mod mapped {
+    use std::cmp::Ordering;
+    use std::fs;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-#[cfg(target_os = "linux")]
-impl Looking {
-    fn resident(&self) -> u64 {
-        let maps = fs::read_to_string("/proc/self/smaps").unwrap();
-        let (mut sum, mut is_table) = (0, false);
-        for row in maps.lines() {
-            if let Some(rest) = row.strip_prefix("Rss:") {
-                let kib: u64 = rest.split_whitespace().next().unwrap().parse().unwrap();
-                sum += if is_table { kib << 10 } else { 0 };
-            } else if row.contains('-') && row.contains(':') {
-                is_table = row.contains(&self.directory) && row.contains(".ldb");
+    use terrace::Comparator;
+
+    use super::*;
+
+    /// What the process holds of the tables in a directory, at most, when keys are compared.
+    struct Looking {
+        directory: String,
+        turn: AtomicU64,
+        most: AtomicU64,
+    }
+
+    impl Looking {
+        fn resident(&self) -> u64 {
+            let maps = fs::read_to_string("/proc/self/smaps").unwrap();
+            let (mut sum, mut is_table) = (0, false);
+            for row in maps.lines() {
+                if let Some(rest) = row.strip_prefix("Rss:") {
+                    let kib: u64 = rest.split_whitespace().next().unwrap().parse().unwrap();
+                    sum += if is_table { kib << 10 } else { 0 };
+                } else if row.contains('-') && row.contains(':') {
+                    is_table = row.contains(&self.directory) && row.contains(".ldb");
+                }
             }
+            sum
         }
-        sum
-    }
-}
-
-#[cfg(target_os = "linux")]
-impl Comparator for Looking {
-    fn name(&self) -> &str {
-        "looking"
     }
 
-    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        if self.turn.fetch_add(1, Relaxed).is_multiple_of(20_000) {
-            self.most.fetch_max(self.resident(), Relaxed);
+    impl Comparator for Looking {
+        fn name(&self) -> &str {
+            "looking"
         }
-        a.cmp(b)
-    }
-}
 
-/// Tables are mapped, and those that a merge read counted as memory of the process to its end: 10,000,000 small puts had
-/// 280 MiB of it.
-#[cfg(target_os = "linux")]
-#[test]
-fn a_merge_lets_go_of_what_it_has_read() {
-    let dir = tempfile::tempdir().unwrap();
-    let directory = dir.path().to_str().unwrap().to_owned();
-    let looking = Arc::new(Looking { directory, turn: AtomicU64::new(0), most: AtomicU64::new(0) });
-    let options = Options {
-        create_if_missing: true,
-        comparator: looking.clone(),
-        compression: &compress::NONE,
-        env: Env { scheduler: Deterministic::new(1), ..Env::system() },
-        ..Options::default()
-    };
-    let db = Db::open(dir.path().join("db"), &options).unwrap();
-
-    for n in 0..50_000 {
-        db.put(&key(n * 7919 % 50_000), &[n as u8; 1000]).unwrap();
+        fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+            if self.turn.fetch_add(1, Relaxed).is_multiple_of(20_000) {
+                self.most.fetch_max(self.resident(), Relaxed);
+            }
+            a.cmp(b)
+        }
     }
-    db.compact_range(None, None).unwrap();
-    let stored: u64 = db.levels().iter().flat_map(|level| &level.files).map(|file| file.size).sum();
-    let most = looking.most.load(Relaxed);
-    assert!(stored > 48 * MB && (MB..16 * MB).contains(&most), "{most} bytes of {stored}");
+
+    /// Tables are mapped, and those that a merge read counted as memory of the process to its end: 10,000,000 small puts had
+    /// 280 MiB of it.
+    #[test]
+    fn a_merge_lets_go_of_what_it_has_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let directory = dir.path().to_str().unwrap().to_owned();
+        let looking = Arc::new(Looking { directory, turn: AtomicU64::new(0), most: AtomicU64::new(0) });
+        let options = Options {
+            create_if_missing: true,
+            comparator: looking.clone(),
+            compression: &compress::NONE,
+            env: Env { scheduler: Deterministic::new(1), ..Env::system() },
+            ..Options::default()
+        };
+        let db = Db::open(dir.path().join("db"), &options).unwrap();
+
+        for n in 0..50_000 {
+            db.put(&key(n * 7919 % 50_000), &[n as u8; 1000]).unwrap();
+        }
+        db.compact_range(None, None).unwrap();
+        let stored: u64 = db.levels().iter().flat_map(|level| &level.files).map(|file| file.size).sum();
+        let most = looking.most.load(Relaxed);
+        assert!(stored > 48 * MB && (MB..16 * MB).contains(&most), "{most} bytes of {stored}");
+    }
 }
