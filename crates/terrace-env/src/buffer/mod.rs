@@ -25,9 +25,6 @@ use parking_lot::Mutex;
 use arena::{Arena, Piece};
 use granules::GRANULE;
 
-/// What is larger comes from the heap.
-const PIECE_MAX: usize = 64 << 10;
-
 static ARENA: Mutex<Arena> = Mutex::new(Arena::new());
 
 /// Bytes in memory of their own, which goes back when this is dropped, on whatever thread.
@@ -50,6 +47,10 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
+    /// What is larger comes from the heap, in bytes. So it need not be copied into a buffer if it is in the heap already, and nobody keeps
+    /// it for a block to come.
+    pub const PIECE_MAX: usize = 64 << 10;
+
     /// Without memory.
     pub const fn empty() -> Buffer {
         Buffer { start: NonNull::dangling(), len: 0, capacity: 0, piece: None }
@@ -66,7 +67,7 @@ impl Buffer {
     }
 
     fn piece(len: usize) -> Option<Buffer> {
-        if len == 0 || len > PIECE_MAX {
+        if len == 0 || len > Buffer::PIECE_MAX {
             return None;
         }
         let (piece, start) = ARENA.lock().take(len.div_ceil(GRANULE))?;

@@ -22,7 +22,7 @@ fn churn(seed: u64, rounds: usize, kept: usize) {
     for round in 0..rounds {
         let byte = round as u8;
         let len = match random.below(20) {
-            0 => random.below(2 * PIECE_MAX as u64),
+            0 => random.below(2 * Buffer::PIECE_MAX as u64),
             1..4 => random.below(300),
             _ => 4000 + random.below(1000),
         };
@@ -66,14 +66,16 @@ fn goes_back_on_another_thread() {
 
 #[test]
 fn capacities() {
-    for (len, capacity) in [(0, 0), (1, 256), (256, 256), (4097, 4352), (PIECE_MAX, PIECE_MAX)] {
+    for (len, capacity) in
+        [(0, 0), (1, 256), (256, 256), (4097, 4352), (Buffer::PIECE_MAX, Buffer::PIECE_MAX)]
+    {
         let buffer = with(len, 1);
         assert_eq!((buffer.len(), buffer.capacity()), (len, capacity));
         assert_eq!(buffer.piece.is_some(), len > 0);
         assert!(len == 0 || (buffer.as_ptr() as usize).is_multiple_of(GRANULE));
     }
-    let large = with(PIECE_MAX + 1, 1);
-    assert!(large.piece.is_none() && large.capacity() == PIECE_MAX + 1);
+    let large = with(Buffer::PIECE_MAX + 1, 1);
+    assert!(large.piece.is_none() && large.capacity() == Buffer::PIECE_MAX + 1);
     let mut spacious = Vec::with_capacity(100);
     spacious.extend([1, 2, 3]);
     let fitted = Buffer::from(spacious);

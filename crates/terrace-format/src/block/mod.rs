@@ -35,9 +35,6 @@ use crate::order::Order;
 /// The bytes of a restart point, and of their count.
 const U32: usize = 4;
 
-/// Contents of more bytes come from the heap in any case, and are not copied if they are there.
-const COPIED_MAX: usize = 64 << 10;
-
 /// The contents of a block, its restart points checked. Entries are checked as they are met.
 ///
 /// What a search has to know of it stands in one line of memory, and all else in one piece, so that who finds it waits twice.
@@ -93,7 +90,7 @@ impl Block {
             _ => None,
         };
         let directory = survey.as_ref().map_or_else(Directory::default, Survey::directory);
-        let bytes = if survey.is_none() && contents.len() > COPIED_MAX {
+        let bytes = if survey.is_none() && contents.len() > Buffer::PIECE_MAX {
             contents.into_owned().into()
         } else {
             let mut bytes = Buffer::of(directory.size() + contents.len(), memory);

@@ -9,6 +9,7 @@
 
 use std::borrow::Cow;
 
+use terrace_env::Buffer;
 use terrace_mutants::mutant;
 
 use crate::coding::get_fixed32;
@@ -34,9 +35,6 @@ pub fn read_block(stored: &[u8], verify: bool) -> Result<Vec<u8>, Flaw> {
     compress::unpack(id, block)
 }
 
-/// Contents of more bytes are handed over, not lent to be copied.
-const LENT_MAX: usize = 64 << 10;
-
 /// As [`read_block`], where they lie: in `stored`, or unpacked into `memory`, whatever was in it; or in memory of their own if they
 /// are large.
 pub fn read_block_in<'a>(
@@ -49,7 +47,12 @@ pub fn read_block_in<'a>(
         return Ok(block.into());
     }
     compress::unpack_into(id, block, memory)?;
-    Ok(if memory.len() > LENT_MAX { std::mem::take(memory).into() } else { memory.as_slice().into() })
+    // Larger contents are handed over, not lent to be copied.
+    Ok(if memory.len() > Buffer::PIECE_MAX {
+        std::mem::take(memory).into()
+    } else {
+        memory.as_slice().into()
+    })
 }
 
 /// The block as it is stored, and its codec's byte.

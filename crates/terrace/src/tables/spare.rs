@@ -12,7 +12,7 @@ use terrace_format::block::Block;
 use crate::sync::Arc;
 
 /// No thread keeps more than this of any kind, in bytes.
-const KEPT_MAX: usize = 64 << 10;
+const KEPT_MAX: usize = Buffer::PIECE_MAX;
 
 thread_local! {
     static SPARE: Cell<Option<Arc<Block>>> = const { Cell::new(None) };
