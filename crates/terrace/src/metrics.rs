@@ -1,9 +1,9 @@
 //! Counts of what happens often: exact, and cheap to take from any thread.
 //!
 //! ```text
-//!   thread  0  1  2 ... 31   32 ... 48 ...       each thread counts in a shard, on cache lines that no others write to, or
+//!   thread  0  1  2 ... 15   16 ... 24 ...       each thread counts in a shard, on cache lines that no others write to, or
 //!           |  |  |     |     |      |           few; who asks adds the shards up
-//!   shard   0  1  2 ... 31   32 ... 32
+//!   shard   0  1  2 ... 15   16 ... 16
 //! ```
 //!
 //! What happens seldom and takes long is in [`spans`].
@@ -35,8 +35,8 @@ pub(crate) enum Event {
 
 const EVENTS: usize = 5;
 /// So many shards have one thread each, which adds without a locked operation; and so many others share the rest.
-const OWN: usize = 32;
-const SHARED: usize = 16;
+const OWN: usize = 16;
+const SHARED: usize = 8;
 
 /// One in so many stands for all, where counting each is too dear.
 pub(crate) const SAMPLED: i64 = 1 << SAMPLED_LOG2;
