@@ -107,38 +107,22 @@ pub fn append(dst: &mut Vec<u8>, user_key: &[u8], sequence: Sequence, kind: Kind
     dst.extend_from_slice(&pack(sequence, kind).to_le_bytes());
 }
 
-/// What a look-up searches: an internal key, in place unless it is long.
-pub struct SeekKey {
-    short: [u8; SHORT_KEY],
-    /// Instead, if there is anything in it.
-    long: Vec<u8>,
-    len: usize,
-}
-
 /// Most keys have some tens of bytes.
 const SHORT_KEY: usize = 64;
 
-impl SeekKey {
-    /// At, or in front of, all versions of `user_key` with a number up to `sequence`.
-    #[inline]
-    pub fn new(user_key: &[u8], sequence: Sequence) -> SeekKey {
-        let len = user_key.len() + TRAILER_SIZE;
-        let mut key = SeekKey { short: [0; SHORT_KEY], long: Vec::new(), len };
-        match key.short.get_mut(..len) {
-            Some(short) => {
-                short[..user_key.len()].copy_from_slice(user_key);
-                short[user_key.len()..].copy_from_slice(&pack(sequence, Kind::SEEK).to_le_bytes());
-            }
-            None => append(&mut key.long, user_key, sequence, Kind::SEEK),
-        }
-        key
+/// What `search` makes of the internal key at, or in front of, all versions of `user_key` with a number up to `sequence`.
+///
+/// The key is made in place unless it is long. Handed up, it would be copied as soon as it was written, piece by piece, and
+/// wait for that.
+#[inline]
+pub fn with_seek_key<T>(user_key: &[u8], sequence: Sequence, search: impl FnOnce(&[u8]) -> T) -> T {
+    let mut place = [0; SHORT_KEY];
+    if let Some(short) = place.get_mut(..user_key.len() + TRAILER_SIZE) {
+        short[..user_key.len()].copy_from_slice(user_key);
+        short[user_key.len()..].copy_from_slice(&pack(sequence, Kind::SEEK).to_le_bytes());
+        return search(short);
     }
-
-    /// Its bytes.
-    #[inline]
-    pub fn as_bytes(&self) -> &[u8] {
-        self.short.get(..self.len).unwrap_or(&self.long)
-    }
+    search(InternalKey::new(user_key, sequence, Kind::SEEK).as_bytes())
 }
 
 /// An internal key of its own memory, at least eight bytes.
@@ -274,7 +258,8 @@ mod tests {
     fn keys_to_seek_of_any_length() {
         for len in [0, 1, SHORT_KEY - TRAILER_SIZE, SHORT_KEY - TRAILER_SIZE + 1, 1000] {
             let user_key = vec![b'k'; len];
-            assert_eq!(SeekKey::new(&user_key, 77).as_bytes(), key(&user_key, 77, Kind::SEEK), "{len} bytes");
+            let made = with_seek_key(&user_key, 77, <[u8]>::to_vec);
+            assert_eq!(made, key(&user_key, 77, Kind::SEEK), "{len} bytes");
         }
     }
 

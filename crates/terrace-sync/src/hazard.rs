@@ -82,6 +82,8 @@ struct Record {
     slots: [Slot; SLOTS],
     /// Set under the lock of the registry (Acquire), cleared by the thread that goes (Release): its slots are the next one's then.
     taken: AtomicBool,
+    /// Its place in the registry.
+    number: usize,
 }
 
 /// All records.
@@ -136,7 +138,8 @@ impl Record {
             record.taken.store(true, Ordering::Relaxed);
             return record;
         }
-        let record = Record { slots: Default::default(), taken: AtomicBool::new(true) };
+        let number = records.len();
+        let record = Record { slots: Default::default(), taken: AtomicBool::new(true), number };
         let record: &'static Record = Box::leak(Box::new(record));
         records.push(record);
         record
@@ -157,6 +160,17 @@ impl Record {
         // Only this thread writes to them.
         self.slots[..SLOTS - 1].iter().find(|slot| slot.load(Ordering::Relaxed).is_null())
     }
+}
+
+/// A small number that no other thread has as long as this one lives; what a thread before it did under that number happened
+/// before. None to a thread that is nearly gone, and to those of a model checker.
+#[inline]
+pub fn thread_number() -> Option<usize> {
+    if cfg!(any(feature = "loom", feature = "shuttle")) {
+        return None;
+    }
+    let own = OWN.try_with(Cell::get).ok().flatten();
+    own.or_else(Record::of_new_thread).map(|record| record.number)
 }
 
 impl<T: Shared> Spot<T> {
@@ -401,7 +415,30 @@ impl Registry {
 
 #[cfg(all(test, not(any(feature = "loom", feature = "shuttle"))))]
 mod tests {
+    use std::collections::HashSet;
+    use std::sync::Barrier;
+
     use super::*;
+
+    #[test]
+    fn threads_that_live_at_once_have_different_numbers() {
+        let all = Barrier::new(10);
+        let numbers = || {
+            crate::thread::scope(|scope| {
+                let number = || {
+                    let number = thread_number();
+                    all.wait();
+                    assert_eq!(thread_number(), number);
+                    number.unwrap()
+                };
+                let threads: Vec<_> = (0..10).map(|_| scope.spawn(number)).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect::<HashSet<_>>()
+            })
+        };
+        let turns: Vec<_> = (0..20).map(|_| numbers()).collect();
+        assert!(turns.iter().all(|numbers| numbers.len() == 10), "{turns:?}");
+        assert!(turns.iter().flatten().all(|number| *number < 100), "they come again: {turns:?}");
+    }
 
     /// A spot, and how often its value is counted.
     fn spot() -> (Spot<u32>, impl Fn() -> usize) {

@@ -31,7 +31,7 @@ mod witness;
 #[path = "unwitnessed.rs"]
 mod witness;
 
-pub use hazard::{Held, Limbo, Retired, Shared, Spot};
+pub use hazard::{Held, Limbo, Retired, Shared, Spot, thread_number};
 pub use std::sync::atomic::Ordering;
 pub use std::sync::{Arc, Weak};
 pub use witness::Witness;

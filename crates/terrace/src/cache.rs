@@ -306,6 +306,14 @@ pub(crate) enum BlockRef {
 }
 
 impl BlockRef {
+    /// To be kept, beside this.
+    pub(crate) fn share(&self) -> Arc<Block> {
+        match self {
+            BlockRef::Guarded(found) => found.share(),
+            BlockRef::Shared(block) => Arc::clone(block),
+        }
+    }
+
     /// To be kept.
     pub(crate) fn into_shared(self) -> Arc<Block> {
         match self {

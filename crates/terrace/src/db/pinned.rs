@@ -23,7 +23,7 @@ enum Place {
 }
 
 impl PinnedValue {
-    pub(super) fn in_table(hit: Hit) -> PinnedValue {
+    pub(super) fn in_table(hit: &Hit) -> PinnedValue {
         PinnedValue { place: Place::Table(hit.share()) }
     }
 

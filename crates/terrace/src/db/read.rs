@@ -3,7 +3,7 @@
 //! A read looks at the present, and needs no lock after that. A look-up hands its value to who asked while it lies where it
 //! was found: copied once or not at all.
 
-use terrace_format::key::{InternalKey, Kind, MAX_SEQUENCE, SeekKey, Sequence};
+use terrace_format::key::{InternalKey, Kind, MAX_SEQUENCE, Sequence, with_seek_key};
 use terrace_mutants::mutant;
 
 use super::wish::{LATER, NEXT_TIME};
@@ -50,13 +50,13 @@ impl Engine {
             }
         }
         let read = BlockRead { fill_cache: options.fill_cache };
-        let target = SeekKey::new(user_key, sequence);
         let mut found = None;
-        let worn = view.version.get(target.as_bytes(), &self.tables, read, &mut found)?;
-        if let Some(worn) = worn {
+        let look = |target: &[u8]| view.version.get(target, &self.tables, read, &mut found);
+        if let Some(worn) = with_seek_key(user_key, sequence, look)? {
             self.wish(worn, LATER);
         }
-        Ok(found.filter(|hit| hit.trailer as u8 == Kind::Put as u8).map(|hit| take(Value::InTable(hit))))
+        let found = found.as_ref().filter(|hit| hit.trailer as u8 == Kind::Put as u8);
+        Ok(found.map(|hit| take(Value::InTable(hit))))
     }
 
     fn multi_get(&self, keys: &[impl AsRef<[u8]>], options: &ReadOptions) -> Result<Vec<Option<Vec<u8>>>> {
@@ -106,7 +106,7 @@ fn now_and_then_wrong(value: Option<Vec<u8>>) -> Option<Vec<u8>> {
 /// The value that a look-up found, where it lies.
 enum Value<'a> {
     InMemtable { memtable: &'a Arc<Memtable>, at: VersionAt, bytes: &'a [u8] },
-    InTable(Hit),
+    InTable(&'a Hit),
 }
 
 impl Value<'_> {

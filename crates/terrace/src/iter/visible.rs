@@ -16,7 +16,7 @@
 
 use terrace_env::fetch_ahead;
 use terrace_format::comparator::{Bytewise, Comparator};
-use terrace_format::key::{self, InternalComparator, Kind, ParsedKey, SeekKey, Sequence};
+use terrace_format::key::{self, InternalComparator, Kind, ParsedKey, Sequence};
 use terrace_mutants::mutant;
 
 use super::merge::{Direction, MergeIter};
@@ -678,7 +678,7 @@ impl Visible {
     }
 
     fn seek_merge_at(&mut self, user_key: &[u8], sequence: Sequence) {
-        self.merge.seek(SeekKey::new(user_key, sequence).as_bytes());
+        key::with_seek_key(user_key, sequence, |target| self.merge.seek(target));
     }
 
     /// Forward to the first version to show; `skipping` leaves out versions of `self.key` and before.

@@ -102,7 +102,7 @@ pub static MODELS: &[Model] = &[
     Model::all("failed_sync", "no sync write returns well behind a sync that failed", durable::failed_sync),
     Model::all("panicking_sync", "a sync that panics keeps nobody waiting", durable::panicking_sync),
     Model::up_to(4, "refusal", "the first cause stays", refusal::two_causes),
-    Model::all("tables", "a table is read whoever opens and closes it", tables::two_readers),
+    Model::up_to(3, "tables", "a table is read whoever opens and closes it", tables::two_readers),
     Model::all(
         "cache",
         "a place holds its own value or none, and what is counted is there",

@@ -86,13 +86,19 @@ pub(crate) enum Answer {
 }
 
 impl Hit {
+    /// Of which nothing else is known yet.
+    #[inline]
+    fn in_block(block: BlockRef) -> Hit {
+        Hit { trailer: 0, block, value: 0..0 }
+    }
+
     pub(crate) fn value(&self) -> &[u8] {
         &self.block.contents()[self.value.clone()]
     }
 
     /// To be kept, or to go to another thread.
-    pub(crate) fn share(self) -> SharedValue {
-        SharedValue { block: self.block.into_shared(), value: self.value }
+    pub(crate) fn share(&self) -> SharedValue {
+        SharedValue { block: self.block.share(), value: self.value.clone() }
     }
 }
 
@@ -252,25 +258,38 @@ impl Table {
         same: impl FnOnce(&[u8]) -> bool,
         found: &mut Option<Hit>,
     ) -> Result<()> {
-        let block = match self.blocks.at_hand(at) {
-            Some(block) if block.is_prepared() => {
+        // In its place before the search: nothing is moved behind it that the copying of the value would wait for.
+        *found = self.blocks.at_hand(at).map(Hit::in_block);
+        let hit = match found {
+            Some(hit) if hit.block.is_prepared() => {
                 self.count(Event::BlockHit, read);
-                block
+                hit
             }
-            _ => self.block_to_search(at, read)?,
+            _ => {
+                *found = None;
+                found.insert(Hit::in_block(self.block_to_search(at, read)?))
+            }
         };
-        if let Order::Internal = self.context.order {
-            match block.look_up(target) {
-                Ok(Lookup::Found { trailer, value }) => {
-                    *found = Some(Hit { trailer, block, value });
-                    return Ok(());
-                }
-                Ok(Lookup::Absent) => return Ok(()),
-                Ok(Lookup::Unclear) => {}
-                Err(flaw) => return Err(self.block_flaw(at, &flaw)),
+        let looked = match self.context.order {
+            Order::Internal => hit.block.look_up(target),
+            _ => Ok(Lookup::Unclear),
+        };
+        match looked {
+            Ok(Lookup::Found { trailer, value }) => {
+                (hit.trailer, hit.value) = (trailer, value);
+                return Ok(());
+            }
+            Ok(Lookup::Unclear) => {
+                let block = hit.block.share();
+                *found = None;
+                *found = self.seek_in(block, at, target, same)?;
+            }
+            Ok(Lookup::Absent) => *found = None,
+            Err(flaw) => {
+                *found = None;
+                return Err(self.block_flaw(at, &flaw));
             }
         }
-        *found = self.seek_in(block.into_shared(), at, target, same)?;
         Ok(())
     }
 

@@ -20,12 +20,12 @@ use crate::error::{Error, Result};
 use crate::logger::Logger;
 use crate::metrics::Metrics;
 use crate::options::Options;
-use crate::sync::{Arc, ArcSwapOption, AtomicBool, Guard, Mutex, Ordering, Weak};
+use crate::sync::{Arc, AtomicBool, Held, Limbo, Mutex, Ordering, Retired, Spot, Weak};
 
 /// The place of one table.
 #[derive(Default)]
 pub(crate) struct TableSlot {
-    table: ArcSwapOption<Table>,
+    table: Spot<Table>,
     /// Set by every use, cleared by the hand of the clock.
     used: AtomicBool,
     /// Empty while nobody knows.
@@ -52,8 +52,9 @@ impl TableSlot {
     }
 
     /// The table, if it is open.
-    fn used(&self) -> Guard<Option<Arc<Table>>> {
-        let table = self.table.load();
+    #[inline]
+    fn used(&self) -> Option<Held<Table>> {
+        let table = self.table.hold();
         // A plain store would make readers of one table fight for its cache line.
         if table.is_some() && !self.used.load(Ordering::Relaxed) {
             self.used.store(true, Ordering::Relaxed);
@@ -80,10 +81,27 @@ pub(crate) struct TableCache {
     logger: Arc<dyn Logger>,
     context: Arc<TableContext>,
     limit: usize,
-    clock: Mutex<VecDeque<Weak<TableSlot>>>,
+    clock: Mutex<Clock>,
     /// Is told what a table that was opened says of its entries, if nobody knew. Any thread may do that, with any lock but
     /// that of the state.
     told: Told,
+}
+
+/// Which tables are open, in the order in which the hand comes to them.
+#[derive(Default)]
+struct Clock {
+    open: VecDeque<Weak<TableSlot>>,
+    /// Those that were closed while somebody read them, until another one is opened: no more than there are readers.
+    closed: Limbo<Table>,
+}
+
+impl Clock {
+    /// Closes a table that was taken out of its slot.
+    fn close(&mut self, table: Option<Retired<Table>>) {
+        table.into_iter().for_each(|table| self.closed.put(table));
+        // At once: what it holds counts until it is gone.
+        self.closed.sift(&mut Vec::new());
+    }
 }
 
 pub(crate) type Told = Box<dyn Fn(Tally) + Send + Sync>;
@@ -116,10 +134,7 @@ impl TableCache {
 
     /// The table of `file`.
     pub(crate) fn table(&self, file: TableRef<'_>) -> Result<Arc<Table>> {
-        match &*file.slot.used() {
-            Some(table) => Ok(Arc::clone(table)),
-            None => self.fill(&file),
-        }
+        file.slot.used().map_or_else(|| self.fill(&file), |table| Ok(table.share()))
     }
 
     /// Says that what was read of `file`, if it is open, will hardly be read again.
@@ -131,8 +146,8 @@ impl TableCache {
 
     /// What `read` gives of the table of `file`, which is not kept: so readers of one table do not meet at its count.
     pub(crate) fn read<T>(&self, file: TableRef<'_>, read: impl FnOnce(&Table) -> Result<T>) -> Result<T> {
-        match &*file.slot.used() {
-            Some(table) => read(table),
+        match file.slot.used() {
+            Some(table) => read(&table),
             None => read(&*self.fill(&file)?),
         }
     }
@@ -147,8 +162,9 @@ impl TableCache {
                 (self.told)(tally);
             }
         }
-        file.slot.table.store(Some(Arc::clone(&table)));
-        self.admit(file.slot);
+        // That of another thread that opened it meanwhile.
+        let other = file.slot.table.put(Some(Arc::clone(&table)));
+        self.admit(file.slot, other);
         Ok(table)
     }
 
@@ -173,22 +189,23 @@ impl TableCache {
         Table::open(file, path, number, Arc::clone(&self.context))
     }
 
-    fn admit(&self, slot: &Arc<TableSlot>) {
+    fn admit(&self, slot: &Arc<TableSlot>, other: Option<Retired<Table>>) {
         let mut clock = self.clock.lock();
+        clock.close(other);
         // Twice round at most: the first round clears every mark.
-        for _ in 0..2 * clock.len() {
-            if clock.len() < self.limit && !self.context.memory.is_over() {
+        for _ in 0..2 * clock.open.len() {
+            if clock.open.len() < self.limit && !self.context.memory.is_over() {
                 break;
             }
-            let Some(hand) = clock.pop_front() else { break };
+            let Some(hand) = clock.open.pop_front() else { break };
             let Some(slot) = hand.upgrade() else { continue };
             if slot.used.swap(false, Ordering::Relaxed) {
-                clock.push_back(hand);
+                clock.open.push_back(hand);
             } else {
-                slot.table.store(None);
+                clock.close(slot.table.put(None));
             }
         }
         // It is not what has to go for itself.
-        clock.push_back(Arc::downgrade(slot));
+        clock.open.push_back(Arc::downgrade(slot));
     }
 }
