@@ -139,7 +139,7 @@ impl TableCache {
 
     /// Says that what was read of `file`, if it is open, will hardly be read again.
     pub(crate) fn let_go(&self, file: TableRef<'_>) {
-        if let Some(table) = &*file.slot.table.load() {
+        if let Some(table) = file.slot.table.hold() {
             table.let_go();
         }
     }
