@@ -155,6 +155,12 @@ pub trait RandomAccessFile: Debug + Send + Sync {
         let _ = (offset, len);
     }
 
+    /// True if a read may wait for the device, and [`RandomAccessFile::will_read`] has that begin: then whoever knows more than one
+    /// place that he will read had better say so first.
+    fn waits(&self) -> bool {
+        false
+    }
+
     /// Says that the file will hardly be read again where it was read so far: what the process holds of it in memory may go, and
     /// comes back when it is read all the same. A hint: by default it does nothing.
     fn let_go(&self) {}

@@ -235,6 +235,14 @@ impl TableBlocks {
         }
     }
 
+    /// True if the block of index entry `at` is kept in its place, or was just now.
+    pub(crate) fn is_at_hand(&self, at: usize) -> bool {
+        match self {
+            TableBlocks::Here(places) => places.is_filled(at),
+            TableBlocks::Elsewhere { .. } => false,
+        }
+    }
+
     /// Has the places of the index entries from `at` on fetched, a few of which will be looked at soon.
     #[inline]
     pub(crate) fn fetch_places(&self, at: usize) {

@@ -91,6 +91,10 @@ impl RandomAccessFile for Mapped {
         }
     }
 
+    fn waits(&self) -> bool {
+        self.budgets.crowd.is_there()
+    }
+
     fn let_go(&self) {
         // SAFETY: the mapping is shared and nobody stores to it, so what is looked at again comes from the file again, and is the
         // same: slices of it stay what they were.
@@ -118,6 +122,10 @@ impl RandomAccessFile for Opened {
 
     fn will_read(&self, offset: u64, len: u64) {
         let _ = rustix::fs::fadvise(&self.file, offset, NonZeroU64::new(len), Advice::WillNeed);
+    }
+
+    fn waits(&self) -> bool {
+        true
     }
 }
 

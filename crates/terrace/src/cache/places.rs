@@ -246,6 +246,11 @@ impl<V: Kept> Places<V> {
         Some(found)
     }
 
+    /// True if there is a value in place `at`, or was just now.
+    pub(crate) fn is_filled(&self, at: usize) -> bool {
+        self.places.get(at).is_some_and(Place::is_filled)
+    }
+
     /// Has the places from `at` on fetched, a few of which will be looked at soon.
     #[inline]
     pub(crate) fn fetch(&self, at: usize) {

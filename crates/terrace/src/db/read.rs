@@ -16,6 +16,9 @@ use crate::options::{PLAIN, ReadOptions};
 use crate::sync::{Arc, Ordering};
 use crate::tables::{BlockRead, Hit};
 
+/// So many look-ups wait for the device together: more are in each other's way there, and their blocks in memory.
+const TOGETHER: usize = 32;
+
 impl Engine {
     pub(super) fn get(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Vec<u8>>> {
         let value = self.look_up(key, options, |value| value.bytes().to_vec())?;
@@ -66,11 +69,23 @@ impl Engine {
         let mut order: Vec<usize> = (0..keys.len()).collect();
         order.sort_unstable_by_key(|&i| keys[i].as_ref());
         let mut values = vec![None; keys.len()];
-        for i in order {
-            let copy = |value: Value<'_>| value.bytes().to_vec();
-            values[i] = self.look_up_in(&view, keys[i].as_ref(), sequence, options, copy)?;
+        for together in order.chunks(TOGETHER) {
+            if together.len() > 1 && self.tables.reads_wait() {
+                together.iter().for_each(|&i| self.will_look_up(&view, keys[i].as_ref(), sequence));
+            }
+            for &i in together {
+                let copy = |value: Value<'_>| value.bytes().to_vec();
+                values[i] = self.look_up_in(&view, keys[i].as_ref(), sequence, options, copy)?;
+            }
         }
         Ok(values)
+    }
+
+    /// Has the device begin with what a look-up will want.
+    fn will_look_up(&self, view: &View, user_key: &[u8], sequence: Sequence) {
+        if view.memtables().all(|memtable| memtable.get(user_key, sequence).is_none()) {
+            with_seek_key(user_key, sequence, |target| view.version.will_get(target, &self.tables));
+        }
     }
 
     /// The number to read at.
@@ -230,7 +245,8 @@ impl Db {
     }
 
     /// The values of `keys`, each in the place of its key, all of one moment. Keys may come in any order, and twice; they
-    /// are looked up in the order of their bytes, so that keys side by side read their blocks once.
+    /// are looked up in the order of their bytes, so that keys side by side read their blocks once. Where tables do not all fit in
+    /// memory, the device reads for up to 32 of them at a time.
     ///
     /// # Errors
     ///

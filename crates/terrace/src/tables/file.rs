@@ -182,7 +182,9 @@ mod tests {
 
     /// A table of that, with 20,000 entries.
     fn told(mapped: bool) -> (Arc<Told>, TableFile) {
-        let options = Options { compression: &terrace_format::compress::NONE, ..Options::default() };
+        let block_cache = Some(BlockCache::new(1 << 20));
+        let compression = &terrace_format::compress::NONE;
+        let options = Options { block_cache, compression, ..Options::default() };
         let mut table = TableBuilder::new(TableOptions::from(&options), Vec::new());
         for n in 0..20_000u32 {
             table.add(&n.to_be_bytes(), &[n as u8; 60]).unwrap();
@@ -207,7 +209,7 @@ mod tests {
     #[test]
     fn a_walk_back_asks_for_what_comes_in_large_pieces() {
         let (file, table) = told(false);
-        let mut cursor = table.cursor(true);
+        let mut cursor = table.cursor(false);
         cursor.seek_to_first();
         walk(&mut cursor, TableCursor::next);
         cursor.seek_to_last();
@@ -225,7 +227,7 @@ mod tests {
     #[test]
     fn a_walk_through_a_mapping_asks_ahead_too() {
         let (file, table) = told(true);
-        let mut cursor = table.cursor(true);
+        let mut cursor = table.cursor(false);
         cursor.seek_to_first();
         assert_eq!(walk(&mut cursor, TableCursor::next), 20_000);
         let soon = file.soon.lock();
@@ -234,5 +236,20 @@ mod tests {
         assert!(blocks.len() > 200, "each block is asked for before it is looked at: {soon:?}");
         assert!((2..=file.len() as usize / (128 << 10) + 1).contains(&pieces.len()), "{pieces:?}");
         assert!(pieces.windows(2).all(|pair| pair[1].start == pair[0].end), "no gap: {pieces:?}");
+    }
+
+    #[test]
+    fn a_look_up_to_come_asks_for_its_block_and_no_other() {
+        let (file, table) = told(false);
+        let key = 7000u32.to_be_bytes();
+        assert!(!table.table.will_get(&key), "without a filter it may be in the next table");
+        let asked = std::mem::take(&mut *file.soon.lock());
+        assert_eq!(asked.len(), 1);
+        assert_eq!(asked[0].start, table.approximate_offset(&key));
+        assert!((4 << 10..8 << 10).contains(&(asked[0].end - asked[0].start)), "{asked:?}");
+        table.cursor(true).seek(&key);
+        table.table.will_get(&key);
+        table.table.will_get(&[255; 5]);
+        assert!(file.soon.lock().is_empty(), "what is at hand, or in no block, is not asked for");
     }
 }

@@ -140,6 +140,29 @@ impl Table {
         self.file.let_go();
     }
 
+    /// True if what is read of it may have to come from the device.
+    pub(super) fn waits(&self) -> bool {
+        self.file.waits()
+    }
+
+    /// Has the device begin with the block that a look-up of `target` will want, if that is not at hand. True if the look-up will
+    /// hardly have to ask another table.
+    pub(crate) fn will_get(&self, target: &[u8]) -> bool {
+        let at = self.index.find(target);
+        if at == self.index.len() {
+            return false;
+        }
+        let Ok(handle) = self.index.handle(at, &self.path) else { return false };
+        let offset = if self.filter_is_whole { 0 } else { handle.offset };
+        if self.filter.as_ref().is_some_and(|filter| !filter.may_match(offset, target)) {
+            return false;
+        }
+        if !self.blocks.is_at_hand(at) {
+            self.file.will_read(handle.offset, handle.size.saturating_add(TRAILER_SIZE as u64));
+        }
+        self.filter.is_some()
+    }
+
     /// What it holds in memory, in bytes, but for its blocks.
     fn bytes(&self) -> usize {
         let filter = self.filter.as_ref().map_or(0, FilterBlock::size);

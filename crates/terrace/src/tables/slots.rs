@@ -82,6 +82,8 @@ pub(crate) struct TableCache {
     context: Arc<TableContext>,
     limit: usize,
     clock: Mutex<Clock>,
+    /// True if there was a table whose reads may wait for the device. Relaxed: a hint.
+    waits: AtomicBool,
     /// Is told what a table that was opened says of its entries, if nobody knew. Any thread may do that, with any lock but
     /// that of the state.
     told: Told,
@@ -119,7 +121,16 @@ impl TableCache {
     ) -> TableCache {
         let limit = options.max_open_files.saturating_sub(OTHER_FILES).max(1);
         let (directory, options) = (directory.to_path_buf(), options.clone());
-        TableCache { directory, options, logger, context, limit, clock: Mutex::default(), told }
+        TableCache {
+            directory,
+            options,
+            logger,
+            context,
+            limit,
+            clock: Mutex::default(),
+            waits: AtomicBool::new(false),
+            told,
+        }
     }
 
     /// What happened to the tables.
@@ -135,6 +146,11 @@ impl TableCache {
     /// The table of `file`.
     pub(crate) fn table(&self, file: TableRef<'_>) -> Result<Arc<Table>> {
         file.slot.used().map_or_else(|| self.fill(&file), |table| Ok(table.share()))
+    }
+
+    /// True if it pays to say what will be read before it is.
+    pub(crate) fn reads_wait(&self) -> bool {
+        self.waits.load(Ordering::Relaxed)
     }
 
     /// Says that what was read of `file`, if it is open, will hardly be read again.
@@ -155,6 +171,9 @@ impl TableCache {
     #[cold]
     fn fill(&self, file: &TableRef<'_>) -> Result<Arc<Table>> {
         let table = Arc::new(self.open(file.number, file.size)?);
+        if table.waits() {
+            self.waits.store(true, Ordering::Relaxed);
+        }
         ends::check(&table, file, &*self.logger, self.options.paranoid_checks)?;
         if let Some(counts) = table.counts()? {
             let tally = Tally { counts, newest_delete: 0 };

@@ -31,6 +31,15 @@ impl Version {
         Ok(search.worn())
     }
 
+    /// Has the device begin with what a look-up of `target` will want. A hint: what is wrong with a table is for the look-up to say.
+    pub(crate) fn will_get(&self, target: &[u8], tables: &TableCache) {
+        for (_, file) in self.candidates(target, key::user_key(target)) {
+            if tables.read(file.table(), |table| Ok(table.will_get(target))).unwrap_or(true) {
+                break;
+            }
+        }
+    }
+
     /// The file to charge for an iterator's stop at `internal_key`, if that stop needed more than one file.
     pub(crate) fn charge(&self, internal_key: &[u8]) -> Option<WornFile> {
         let user_key = key::user_key(internal_key);

@@ -1,18 +1,24 @@
 //! Every way to look a key up gives what an ordered map holds, from memtables and from tables, now and then.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use terrace::{BlockCache, Db, Env, Options, ReadOptions, Snapshot};
+use terrace_env::posix::PosixFs;
 use terrace_env::{Deterministic, Random, SeededRandom};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// A database whose cache holds a few blocks, so that most come from files.
 fn small() -> Db {
-    let env = Env { scheduler: Deterministic::new(1), ..Env::memory() };
+    small_in(Path::new("db"), Env::memory())
+}
+
+fn small_in(path: &Path, env: Env) -> Db {
+    let env = Env { scheduler: Deterministic::new(1), ..env };
     let block_cache = Some(BlockCache::new(20_000));
-    Db::open("db", &Options { create_if_missing: true, env, block_cache, ..Options::default() }).unwrap()
+    Db::open(path, &Options { create_if_missing: true, env, block_cache, ..Options::default() }).unwrap()
 }
 
 /// Keys of a few lengths, some of them beyond what a key to seek has room for in place.
@@ -42,7 +48,19 @@ fn check(db: &Db, map: &Map, snapshot: Option<&Snapshot>, keys: &[Vec<u8>]) {
 
 #[test]
 fn as_an_ordered_map_has_it() {
-    let (db, random) = (small(), SeededRandom::new(7));
+    check_steps(&small());
+}
+
+/// So the device is told what several look-ups will want.
+#[test]
+fn read_by_calls_as_an_ordered_map_has_it() {
+    let dir = tempfile::tempdir().unwrap();
+    check_steps(&small_in(dir.path(), Env::on(Arc::new(PosixFs::with_budget(0, 0, 100)))));
+}
+
+#[track_caller]
+fn check_steps(db: &Db) {
+    let random = SeededRandom::new(7);
     let (mut map, mut then) = (Map::new(), None);
     for step in 0..3000u64 {
         let key = key(random.below(700));
@@ -65,9 +83,9 @@ fn as_an_ordered_map_has_it() {
         }
         if step % 250 == 249 {
             let keys: Vec<_> = (0..100).map(|_| self::key(random.below(800))).collect();
-            check(&db, &map, None, &keys);
+            check(db, &map, None, &keys);
             if let Some((snapshot, map)) = &then {
-                check(&db, map, Some(snapshot), &keys);
+                check(db, map, Some(snapshot), &keys);
             }
         }
     }
