@@ -13,6 +13,8 @@
 //! whose formats make very much of very little stop at [`BLOCK_MAX`]. Whether compressing a block paid off is the table
 //! builder's question.
 
+mod snappy;
+
 use std::cell::RefCell;
 use std::io::{self, Read, Write};
 use std::thread::LocalKey;
@@ -22,6 +24,7 @@ use flate2::bufread::{DeflateDecoder, ZlibDecoder};
 use flate2::write::{DeflateEncoder, ZlibEncoder};
 use zstd::bulk::{Compressor, Decompressor};
 
+use crate::coding::get_varint32;
 use crate::flaw::{Flaw, FlawKind};
 
 /// The most that a block of zstd, zlib or deflate may hold, in bytes. Blocks are some KiB, or one entry that is larger.
@@ -134,10 +137,13 @@ fn pack_snappy(contents: &[u8], dst: &mut Vec<u8>) {
 const SNAPPY_GROWTH: usize = 22;
 
 fn unpack_snappy(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
-    let declared = snap::raw::decompress_len(stored).map_err(|e| broken("snappy", e))?;
+    let (declared, at) =
+        get_varint32(stored).ok_or_else(|| broken("snappy", "it does not tell its length"))?;
+    let declared = declared as usize;
     check_size("snappy", declared, stored.len().saturating_mul(SNAPPY_GROWTH))?;
-    set_len(dst, declared);
-    snap::raw::Decoder::new().decompress(stored, dst).map_err(|e| broken("snappy", e))?;
+    set_len(dst, declared + snappy::ROOM);
+    snappy::unpack(stored, at, dst).ok_or_else(|| broken("snappy", "not what makes its length"))?;
+    dst.truncate(declared);
     Ok(())
 }
 

@@ -218,13 +218,13 @@ impl FilterBlock {
         block
     }
 
-    /// What [`FilterBlock::may_match`] asks about the user key of `key` in the data block at 0, so that it can be asked when the
-    /// bytes are at hand; None if the filter has to be asked as it is.
+    /// What [`FilterBlock::may_match`] asks about an internal key in the data block at 0, of whose user key this is
+    /// [`Bloom::hash`], so that it can be asked when the bytes are at hand; None if the filter has to be asked as it is.
     #[inline]
-    pub fn question(&self, key: &[u8]) -> Option<Question<'_>> {
+    pub fn question(&self, hash: u32) -> Option<Question<'_>> {
         let (range, probes) = self.first.as_ref()?;
         let filter = self.contents.get(range.clone())?;
-        Some(Question { filter, probes: *probes, hash: Bloom::hash(key::user_key(key)) })
+        Some(Question { filter, probes: *probes, hash })
     }
 
     /// The bytes of memory that it takes.

@@ -14,7 +14,7 @@ use crate::logger::NoLogger;
 use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::sync::Arc;
-use crate::tables::{Answer, BlockRead, TableCache, TableContext, TableRef, TableSlot, TableWriter};
+use crate::tables::{Answer, BlockRead, TableCache, TableContext, TableRef, TableSlot, TableWriter, Target};
 
 /// The table of file `number`, whose only key is its number.
 struct File {
@@ -46,7 +46,8 @@ impl File {
         };
         let mut found = None;
         let looked = tables.read(file, |table| {
-            table.get(target.as_bytes(), read, |_| unreachable!("one version of one key"), &mut found)
+            let target = Target::new(target.as_bytes());
+            table.get(target, true, read, |_| unreachable!("one version of one key"), &mut found)
         });
         assert_eq!(looked.unwrap(), Answer::Found);
         assert_eq!(found.unwrap().value(), [self.number as u8]);

@@ -11,7 +11,7 @@ mod writer;
 
 pub use file::{TableCursor, TableFile};
 pub(crate) use memory::Memory;
-pub(crate) use reader::{Answer, BlockRead, Hit, SharedValue, TableContext, TableIter};
+pub(crate) use reader::{Answer, BlockRead, Hit, SharedValue, Table, TableContext, TableIter, Target};
 pub(crate) use reader::{fetch, fetch_bytes, read_exact, read_footer};
 pub(crate) use slots::{TableCache, TableRef, TableSlot, Tally};
 pub(crate) use writer::{NewTable, TableWriter};

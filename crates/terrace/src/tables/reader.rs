@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use terrace_env::{Buffer, RandomAccessFile, fetch_ahead};
 use terrace_format::block::{Block, BlockIter, Lookup};
 use terrace_format::comparator::bytewise;
-use terrace_format::filter::FilterPolicy;
+use terrace_format::filter::{Bloom, FilterPolicy};
 use terrace_format::filter_block::{FilterBlock, Question};
 use terrace_format::key;
 use terrace_format::order::{Near, Order};
@@ -65,6 +65,21 @@ pub(crate) struct Table {
     metaindex: BlockHandle,
     /// For what it holds in memory. None until all of that is there.
     charge: Option<Charge>,
+}
+
+/// What a look-up is after.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Target<'a> {
+    /// The newest version of a user key at or behind this internal key.
+    pub(crate) key: &'a [u8],
+    /// Of the user key.
+    pub(crate) hash: u32,
+}
+
+impl<'a> Target<'a> {
+    pub(crate) fn new(key: &'a [u8]) -> Target<'a> {
+        Target { key, hash: Bloom::hash(key::user_key(key)) }
+    }
 }
 
 /// An entry that a look-up found.
@@ -210,27 +225,34 @@ impl Table {
         fetch_bytes(&*self.file, &self.path, handle).map(Some)
     }
 
-    /// Puts into `found` the newest version of the user key in `target` at or behind `target`, if there is one; `same` says
-    /// whether an internal key has that user key. (What is handed up by value is copied by each who hands it.)
+    /// Puts into `found` what `target` says, if it is there, which is `likely` or not; `same` says whether an internal key has
+    /// that user key. (What is handed up by value is copied by each who hands it.)
     pub(crate) fn get(
         &self,
-        target: &[u8],
+        Target { key: target, hash }: Target<'_>,
+        likely: bool,
         read: BlockRead,
         same: impl FnOnce(&[u8]) -> bool,
         found: &mut Option<Hit>,
     ) -> Result<Answer> {
-        // What a search will look at is fetched before the filter says whether to look: it hardly takes longer to wait for all
-        // of it than for the bits of the filter.
+        // What a search will look at is fetched before the filter says whether to look, if it probably will say so: it hardly
+        // takes longer to wait for all of it than for the bits of the filter.
         let filter = self.filter.as_ref().filter(|_| self.filter_is_whole);
-        let question = filter.and_then(|filter| filter.question(target));
-        question.into_iter().flat_map(Question::bytes).for_each(|byte| fetch_ahead(byte, 1));
-        let near = self.near(target);
+        let question = filter.and_then(|filter| filter.question(hash));
+        let mut near = None;
+        if likely {
+            question.into_iter().flat_map(Question::bytes).for_each(|byte| fetch_ahead(byte, 1));
+            near = self.near(target);
+        }
         let denied = match question {
             Some(question) => self.count_if_denied(!question.may_match()),
             None => self.filter_is_whole && self.denies(0, target),
         };
         if denied {
             return Ok(Answer::Denied);
+        }
+        if !likely {
+            near = self.near(target);
         }
         let at = self.index.find_near(target, near.as_ref());
         if at == self.index.len() {

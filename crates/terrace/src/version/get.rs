@@ -7,7 +7,7 @@ use super::{FileMeta, Version};
 use crate::error::{Error, Result};
 use crate::metrics::{Event, SAMPLED};
 use crate::sync::Arc;
-use crate::tables::{Answer, BlockRead, Hit, TableCache};
+use crate::tables::{Answer, BlockRead, Hit, Table, TableCache, Target};
 
 /// A file that many look-ups passed through in vain, and its level.
 pub(crate) type WornFile = (usize, Arc<FileMeta>);
@@ -26,6 +26,7 @@ impl Version {
         found: &mut Option<Hit>,
     ) -> Result<Option<WornFile>> {
         let user_key = key::user_key(target);
+        let target = Target::new(target);
         let mut search = Search { version: self, tables, read, user_key, target, asked: 0, in_vain: None };
         search.run(found)?;
         Ok(search.worn())
@@ -91,7 +92,7 @@ struct Search<'a> {
     tables: &'a TableCache,
     read: BlockRead,
     user_key: &'a [u8],
-    target: &'a [u8],
+    target: Target<'a>,
     /// How many files.
     asked: usize,
     /// The first of them in which a block was searched in vain, how many had been asked then, and its level.
@@ -117,7 +118,7 @@ impl<'a> Search<'a> {
             if found.is_some() {
                 break;
             }
-            if let Some(file) = version.candidate(level, self.target, user_key) {
+            if let Some(file) = version.candidate(level, self.target.key, user_key) {
                 self.ask(level, file, found)?;
             }
         }
@@ -126,7 +127,7 @@ impl<'a> Search<'a> {
 
     fn ask(&mut self, level: usize, file: &'a Arc<FileMeta>, found: &mut Option<Hit>) -> Result<()> {
         self.asked += 1;
-        if self.look_in(file, found)? == Answer::Absent {
+        if self.look_in(level, file, found)? == Answer::Absent {
             self.was_in_vain(level, file);
         }
         Ok(())
@@ -137,11 +138,13 @@ impl<'a> Search<'a> {
         self.in_vain.get_or_insert((self.asked, level, file));
     }
 
-    fn look_in(&self, file: &FileMeta, found: &mut Option<Hit>) -> Result<Answer> {
+    fn look_in(&self, level: usize, file: &FileMeta, found: &mut Option<Hit>) -> Result<Answer> {
         let comparator = &self.version.comparator;
         let same = |key: &[u8]| comparator.compare_user_keys(key::user_key(key), self.user_key).is_eq();
-        let answer =
-            self.tables.read(file.table(), |table| table.get(self.target, self.read, same, found))?;
+        // The last level has more than all others. Of several files on level 0 it is most likely none.
+        let likely = self.version.is_last(level) && (level > 0 || self.version.levels[0].len() == 1);
+        let get = |table: &Table| table.get(self.target, likely, self.read, same, found);
+        let answer = self.tables.read(file.table(), get)?;
         match found {
             Some(hit) if Kind::from_byte(hit.trailer as u8).is_none() => {
                 Err(self.unknown_kind(file, hit.trailer))
