@@ -26,6 +26,11 @@ impl<T> Mutex<T> {
         MutexGuard { mutex: self, held: Some(self.acquire()) }
     }
 
+    /// Locks it if nobody has it locked.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        self.under.try_lock().ok().map(|held| MutexGuard { mutex: self, held: Some(held) })
+    }
+
     fn acquire(&self) -> under::MutexGuard<'_, T> {
         self.under.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -12,7 +12,7 @@ use terrace_format::key::{self, InternalComparator, InternalKey, Kind, MAX_SEQUE
 pub(crate) use crate::btree::Company;
 use crate::btree::{Cursor, Spare, Tree, VersionAt};
 use crate::error::Result;
-use crate::sync::Arc;
+use crate::sync::{Arc, AtomicUsize, Ordering};
 use crate::walk::InternalIterator;
 
 /// What a look-up found: the newest version of the key that the reader may see.
@@ -25,7 +25,12 @@ pub(crate) struct Found<'a> {
 pub(crate) struct Memtable {
     comparator: InternalComparator,
     tree: Arc<Tree>,
+    /// Entries that walks passed over here. Relaxed: a figure that nothing else depends on.
+    passed: AtomicUsize,
 }
+
+/// To pass over so many entries takes as long as to make a table of a memtable of some hundred KiB, in which most of them are not.
+const PASSED_MAX: usize = 64 << 10;
 
 impl Memtable {
     pub(crate) fn new(comparator: InternalComparator) -> Arc<Memtable> {
@@ -42,7 +47,7 @@ impl Memtable {
     ) -> Arc<Memtable> {
         let tree = Tree::new(Arc::clone(comparator.user()), Arc::clone(spare), expected, soon);
         let tree = Arc::new(tree);
-        Arc::new(Memtable { comparator, tree })
+        Arc::new(Memtable { comparator, tree, passed: AtomicUsize::new(0) })
     }
 
     /// The memory that it takes, in bytes.
@@ -82,6 +87,18 @@ impl Memtable {
             let kind = if value.is_some() { Kind::Put } else { Kind::Delete };
             self.tree.insert(user_key, key::pack(sequence, kind), value.unwrap_or_default(), company);
         }
+    }
+
+    /// Counts entries that a walk passed over here. True once, when they are so many that a table would have been cheaper, from which
+    /// they can be merged away.
+    pub(crate) fn passed_over(&self, entries: usize) -> bool {
+        let before = self.passed.fetch_add(entries, Ordering::Relaxed);
+        before < PASSED_MAX && before + entries >= PASSED_MAX
+    }
+
+    /// Lets [`Memtable::passed_over`] be true again soon.
+    pub(crate) fn pass_over_more(&self) {
+        self.passed.store(PASSED_MAX / 16 * 15, Ordering::Relaxed);
     }
 
     /// True if adding asks no comparator of somebody else's.

@@ -191,4 +191,6 @@ impl Owner for Unsampled {
     fn until_sample(&self) -> usize {
         SAMPLE_PERIOD
     }
+
+    fn passed_over(&self, _entries: usize) {}
 }

@@ -318,6 +318,14 @@ impl Owner for Reader {
     fn until_sample(&self) -> usize {
         self.handle.engine.options.env.random.below(2 * SAMPLE_PERIOD as u64) as usize
     }
+
+    fn passed_over(&self, entries: usize) {
+        if let Some(view) = &self.view
+            && view.memtable.passed_over(entries)
+        {
+            self.handle.engine.wish_for_flush(&view.memtable);
+        }
+    }
 }
 
 impl Drop for Reader {

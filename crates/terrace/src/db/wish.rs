@@ -1,4 +1,4 @@
-//! Merges that reads ask for, and what they may cost.
+//! Flushes and merges that reads ask for, and what they may cost.
 //!
 //! A look-up that searched a block of a file in vain, on its way to another, had been spared that if the two were merged. So a
 //! file through which many pass in vain is merged into the next level, or level 0 into its base. It has a price, in look-ups:
@@ -10,9 +10,14 @@
 //!
 //! Reads alone so bring everything together and then nothing more: each merge takes a file a level down, and in a level that is
 //! asked last no file is in the way. In between they rewrite no more than that for each look-up in vain.
+//!
+//! A walk has to pass over deletes, and over what they hide. Who takes from one end of a database and puts at the other, as queues
+//! do, comes by all deletes each time, and most of them are in the memtable: of that a table is made as soon as walks have passed
+//! over so much in it that it would have been cheaper. From tables deletes are merged away.
 
-use super::Engine;
+use super::{Engine, Target};
 use crate::compaction::policy::leveled;
+use crate::memtable::Memtable;
 use crate::version::{FileMeta, Version, WornFile, total_size};
 
 /// A merge for the sake of reads may read so many bytes for each look-up in vain. LevelDB takes a file for worn by its own
@@ -40,6 +45,23 @@ impl Engine {
         } else if !worn.1.allowed_seeks.grant(self.price(&state.set.version, &worn)) {
             state.worn.get_or_insert(worn);
             self.schedule(&mut state);
+        }
+    }
+
+    /// Freezes `memtable`, in which walks have passed over much, if it still takes writes. If there is something in the way, a walk
+    /// asks again.
+    #[cold]
+    pub(super) fn wish_for_flush(&self, memtable: &Memtable) {
+        // Not waited for: who closes the database has it locked until nothing runs any more.
+        let frozen = self.commit.try_lock().is_some_and(|mut commit| {
+            let Some(tail) = commit.as_mut().filter(|tail| std::ptr::eq(&*tail.memtable, memtable)) else {
+                return true; // is on its way already
+            };
+            let has_room = self.refusal.check().is_ok() && self.lack(&self.state.lock()).is_none();
+            has_room && self.switch(tail, Target::AnyLevel).is_ok()
+        });
+        if !frozen {
+            memtable.pass_over_more();
         }
     }
 

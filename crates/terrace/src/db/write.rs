@@ -302,7 +302,7 @@ impl Engine {
     }
 
     /// What there is no room for: one more memtable on its way to a table, or that table.
-    fn lack(&self, state: &State) -> Option<Span> {
+    pub(super) fn lack(&self, state: &State) -> Option<Span> {
         if self.closing.load(Ordering::Relaxed) {
             None
         } else if state.frozen.len() >= self.buffer.frozen_max() {

@@ -60,6 +60,12 @@ impl MergeIter {
         !self.is_alone() && self.comparator.is_bytewise() && self.current.is_some_and(is_in_tables)
     }
 
+    /// True if the current run is the first one, and a memtable.
+    #[inline]
+    pub(crate) fn is_in_memtable(&self) -> bool {
+        self.current == Some(0) && matches!(self.runs[0], Source::Memtable(_))
+    }
+
     /// The best key of all other runs, if there is any, in the direction of the last step or search.
     #[inline]
     pub(crate) fn runner_up(&self) -> Option<&[u8]> {

@@ -33,7 +33,13 @@ pub(crate) trait Owner: Send + Sync {
     /// The bytes to read until the next sample: any number, so that walks over the same entries again and again tell of
     /// others each time.
     fn until_sample(&self) -> usize;
+
+    /// Told how many entries of the newest memtable one step passed over, if they were [`PASSED_MIN`] or more.
+    fn passed_over(&self, entries: usize);
 }
+
+/// That a step passed over fewer entries is told nobody: it is not worth it.
+const PASSED_MIN: usize = 64;
 
 /// So far ahead a walk has a block fetched, in bytes, and so much at a step. Processors see by themselves where it goes, but only up
 /// to the next page of 4 KiB, and of a block that is as long as that they learn anew. Back, it is more: a step decodes the entries from a
@@ -430,6 +436,8 @@ pub(crate) struct Visible {
     damage: Option<Error>,
     /// True if the options made no sense: then nothing is ever shown.
     refused: bool,
+    /// Entries of the newest memtable that the present step passed over.
+    passed: usize,
     sampler: Sampler,
 }
 
@@ -453,6 +461,7 @@ impl Visible {
             ahead: Ahead::default(),
             damage: None,
             refused: false,
+            passed: 0,
             sampler: Sampler { owner: None, left: SAMPLE_PERIOD },
         };
         match bounds {
@@ -682,7 +691,12 @@ impl Visible {
     }
 
     /// Forward to the first version to show; `skipping` leaves out versions of `self.key` and before.
-    fn find_forward(&mut self, mut skipping: bool) {
+    fn find_forward(&mut self, skipping: bool) {
+        self.go_forward(skipping);
+        self.tell_passed();
+    }
+
+    fn go_forward(&mut self, mut skipping: bool) {
         self.valid = false;
         self.ahead.direction = None;
         while let Some((merge_key, value)) = self.merge.entry() {
@@ -716,12 +730,18 @@ impl Visible {
                 Ok(_) => {}
                 Err(flaw) => self.note(flaw),
             }
+            self.passed += usize::from(self.merge.is_in_memtable());
             self.merge.next();
         }
     }
 
     /// Backward to the next key to show, into `key` and `value`.
     fn find_backward(&mut self) {
+        self.go_backward();
+        self.tell_passed();
+    }
+
+    fn go_backward(&mut self) {
         self.valid = false;
         self.ahead.direction = None;
         let mut shown = false;
@@ -752,9 +772,18 @@ impl Visible {
                 Ok(_) => {}
                 Err(flaw) => self.note(flaw),
             }
+            self.passed += usize::from(self.merge.is_in_memtable());
             self.merge.prev();
         }
         self.valid = shown;
+    }
+
+    #[inline]
+    fn tell_passed(&mut self) {
+        let passed = std::mem::take(&mut self.passed);
+        if passed >= PASSED_MIN {
+            self.sampler.owner.iter().for_each(|owner| owner.passed_over(passed));
+        }
     }
 
     #[cold]

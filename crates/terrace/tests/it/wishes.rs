@@ -1,4 +1,5 @@
-//! Look-ups that search blocks in vain have tables merged, for what that is worth to them; in the end there is nothing to merge.
+//! Look-ups that search blocks in vain have tables merged, for what that is worth to them; in the end there is nothing to merge. Walks that
+//! pass over many deletes have a table made of the memtable.
 
 use std::sync::Arc;
 
@@ -52,13 +53,10 @@ impl Trial {
 
     /// How many merges reads asked for.
     fn merges(&self) -> usize {
-        self.log().lines().filter(|line| line.contains("Merged: ") && line.contains("reason=Seeks")).count()
-    }
-
-    fn log(&self) -> String {
-        let mut log = vec![0; self.env.fs.len("db/LOG".as_ref()).unwrap() as usize];
-        self.env.fs.open_sequential("db/LOG".as_ref()).unwrap().read(&mut log).unwrap();
-        String::from_utf8(log).unwrap()
+        log(&self.env)
+            .lines()
+            .filter(|line| line.contains("Merged: ") && line.contains("reason=Seeks"))
+            .count()
     }
 
     /// Looks keys up, here and there, of which no table of level 0 has any.
@@ -70,6 +68,12 @@ impl Trial {
             self.background.run_until_idle();
         }
     }
+}
+
+fn log(env: &Env) -> String {
+    let mut log = vec![0; env.fs.len("db/LOG".as_ref()).unwrap() as usize];
+    env.fs.open_sequential("db/LOG".as_ref()).unwrap().read(&mut log).unwrap();
+    String::from_utf8(log).unwrap()
 }
 
 fn key(n: u32) -> Vec<u8> {
@@ -100,4 +104,39 @@ fn what_filters_spare_wears_nothing_out() {
     let mut trial = Trial::new(10);
     trial.look_up(3_000);
     assert_eq!((trial.runs(), trial.merges()), (3, 0));
+}
+
+#[test]
+fn deletes_that_walks_pass_over_do_not_stay_in_the_memtable() {
+    let background = Deterministic::new(1);
+    let env = Env { scheduler: Arc::clone(&background) as _, ..Env::memory() };
+    let options = Options { create_if_missing: true, env: env.clone(), ..Options::default() };
+    let db = Db::open("db", &options).unwrap();
+    (0..2_000).for_each(|n| db.put(&key(n), b"").unwrap());
+    db.compact_range(None, None).unwrap();
+    (0..1_000).for_each(|n| db.delete(&key(n)).unwrap());
+    let flushes = || {
+        background.run_until_idle();
+        log(&env).matches("Memtable flushed: ").count()
+    };
+    let before = flushes();
+    let walk = |backward: bool| {
+        let mut iter = db.iter();
+        if backward {
+            iter.seek(&key(1_000));
+            iter.prev();
+            assert!(!iter.valid());
+        } else {
+            iter.seek_to_first();
+            assert_eq!(iter.key(), key(1_000));
+        }
+    };
+    // 65,536 deletes passed over are what a table costs.
+    (0..65).for_each(|turn| walk(turn % 2 == 0));
+    assert_eq!(flushes(), before);
+    walk(false);
+    assert_eq!(flushes(), before + 1);
+    (0..200).for_each(|turn| walk(turn % 2 == 0));
+    assert_eq!(flushes(), before + 1, "there is nothing more to make a table of");
+    assert_eq!(db.iter().into_forward().count(), 1_000);
 }
