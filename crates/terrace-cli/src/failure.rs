@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use terrace_bench::run::stop::Signal;
 use terrace_env::FileError;
 
 /// Every exit code with its meaning.
@@ -12,6 +13,9 @@ pub(crate) static EXITS: &[(u8, &str)] = &[
     (2, "the command line asks for something that can't be"),
     (3, "the database: missing, locked, damaged, or its disk refuses"),
     (4, "another file: missing, malformed, or its disk refuses"),
+    (129, "ended by SIGHUP: the terminal is gone"),
+    (130, "ended by SIGINT: Ctrl-C"),
+    (143, "ended by SIGTERM"),
 ];
 
 /// What a command returns.
@@ -28,6 +32,8 @@ pub(crate) enum Failure {
     Database(String),
     /// Input and output that is not a database.
     File(String),
+    /// A signal asked for the end, and all that was made for the time being is gone.
+    Interrupted(Signal, String),
     /// Whoever read our output has seen enough.
     PipeClosed,
 }
@@ -46,13 +52,19 @@ impl Failure {
             Failure::Usage(_) => 2,
             Failure::Database(_) => 3,
             Failure::File(_) => 4,
+            // What a shell says of a program that the signal ended.
+            Failure::Interrupted(signal, _) => 128 + signal.number,
         }
     }
 
     /// What to tell the user, if anything.
     pub(crate) fn sentence(&self) -> Option<&str> {
         match self {
-            Failure::No(s) | Failure::Usage(s) | Failure::Database(s) | Failure::File(s) => Some(s),
+            Failure::No(s)
+            | Failure::Usage(s)
+            | Failure::Database(s)
+            | Failure::File(s)
+            | Failure::Interrupted(_, s) => Some(s),
             Failure::PipeClosed => None,
         }
     }
@@ -83,13 +95,15 @@ impl From<io::Error> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use terrace_bench::run::stop::SIGNALS;
 
     #[test]
     fn every_failure_has_a_documented_code() {
         let text = String::new;
-        for failure in
-            [Failure::No(text()), Failure::Usage(text()), Failure::Database(text()), Failure::File(text())]
-        {
+        let failures =
+            [Failure::No(text()), Failure::Usage(text()), Failure::Database(text()), Failure::File(text())];
+        let interrupted = SIGNALS.map(|signal| Failure::Interrupted(signal, text()));
+        for failure in failures.into_iter().chain(interrupted) {
             assert!(EXITS.iter().any(|(code, _)| *code == failure.code()), "{failure:?}");
         }
     }

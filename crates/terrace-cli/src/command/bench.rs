@@ -20,6 +20,8 @@ use terrace_bench::run::child::{self, Program};
 use terrace_bench::run::machine;
 use terrace_bench::run::plan::{self, Changes, Plan, Size};
 use terrace_bench::run::rounds;
+use terrace_bench::run::stop::{Signal, Stop};
+use terrace_bench::workload::expect::expect;
 use terrace_bench::workload::suites::{SUITES, WORKLOADS};
 
 use crate::cli::Run;
@@ -214,8 +216,11 @@ impl Bench {
         let (phases, scale) = self.phases().map_err(Failure::Usage)?;
         let settings = self.settings().map_err(Failure::Usage)?;
         let engines = plan::contenders(&self.engines, &settings).map_err(Failure::Usage)?;
+        let expected = expect(phases.iter().map(|phase| &phase.workload));
+        // Not while that is worked out, which hears nothing; but before anything is made that a signal would leave behind.
+        let stop = Stop::on_signals().map_err(|e| Failure::File(format!("listening to signals: {e}")))?;
         let dir = Dir::new(self.dir.as_deref())?;
-        let plan = Plan { engines, phases, rounds: self.rounds, dir: dir.path.clone() };
+        let plan = Plan { engines, phases, expected, rounds: self.rounds, dir: dir.path.clone() };
         let mut result = self.start(&plan, scale);
         self.save(&result)?;
         let myself = Program { path: env::current_exe()?, arguments: vec!["bench".into(), "--child".into()] };
@@ -224,11 +229,16 @@ impl Bench {
             &plan,
             &mut result,
             &mut |contender, turn, heard| {
-                contender.program.as_ref().unwrap_or(&myself).run(turn, self.size.memory, heard)
+                contender.program.as_ref().unwrap_or(&myself).run(turn, self.size.memory, &stop, heard)
             },
+            &stop,
             &mut watch,
         );
-        watch.end()?;
+        let watched = watch.end();
+        if let Some(signal) = stop.asked() {
+            return Err(interrupted(signal, &result));
+        }
+        watched?;
         print(&table::render(&result))?;
         ended(&plan, &result)
     }
@@ -309,6 +319,16 @@ impl Bench {
         }
         Ok(())
     }
+}
+
+/// The end of a run that was asked to stop. What was measured until then is shown.
+fn interrupted(signal: Signal, result: &ResultFile) -> Failure {
+    let mut sentence = format!("interrupted by {}; its databases are removed", signal.name);
+    // A terminal that is gone is no reason to end otherwise.
+    if !result.results.is_empty() && print(&table::render(result)).is_ok() {
+        sentence += ", what was measured until then is above";
+    }
+    Failure::Interrupted(signal, sentence)
 }
 
 /// What a run as a whole comes to.
