@@ -1,8 +1,9 @@
 //! The measuring process: started here, and serving here.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -134,15 +135,19 @@ impl Program {
         let status = child.wait().map_err(cannot)?;
         let complaint = complaint.join().unwrap_or_default();
         match said {
-            Ok(()) if !status.success() => Err(died(status, &complaint)),
+            Ok(()) if !status.success() => Err(died(status, &complaint, memory)),
             said => said,
         }
     }
 }
 
-fn died(status: std::process::ExitStatus, complaint: &str) -> String {
+fn died(status: ExitStatus, complaint: &str, memory: Option<u64>) -> String {
     let last = complaint.lines().next_back().map(|line| format!(": {line}")).unwrap_or_default();
-    format!("the measuring process died ({status}){last}")
+    // So ends who needs more than a group may have.
+    let limit = memory.filter(|_| status.signal() == Some(libc::SIGKILL));
+    let limit =
+        limit.map(|bytes| format!("; its {bytes} bytes of memory may be too few")).unwrap_or_default();
+    format!("the measuring process died ({status}){last}{limit}")
 }
 
 /// Reads to the end, so that the process is never stuck; the error is the first that was said.
@@ -189,6 +194,14 @@ mod tests {
         ] {
             assert_eq!(script(text).0, Err(expect.to_owned()), "{text}");
         }
+    }
+
+    #[test]
+    fn a_process_that_needed_too_much() {
+        let killed = ExitStatus::from_raw(libc::SIGKILL);
+        let said = [None, Some(4096)].map(|memory| died(killed, "", memory));
+        let died = "the measuring process died (signal: 9 (SIGKILL))";
+        assert_eq!(said, [died.to_owned(), format!("{died}; its 4096 bytes of memory may be too few")]);
     }
 
     #[test]
