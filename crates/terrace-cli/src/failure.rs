@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use terrace::ErrorKind;
 use terrace_bench::run::stop::Signal;
 use terrace_env::FileError;
 
@@ -17,6 +18,10 @@ pub(crate) static EXITS: &[(u8, &str)] = &[
     (130, "ended by SIGINT: Ctrl-C"),
     (143, "ended by SIGTERM"),
 ];
+
+/// What helps against damage.
+pub(crate) const DAMAGED: &str =
+    "terrace verify finds all damage, terrace repair --dry-run says what can be saved";
 
 /// What a command returns.
 pub(crate) type Outcome = Result<(), Failure>;
@@ -42,6 +47,19 @@ impl Failure {
     /// `path` could not be read, or is not what it should be.
     pub(crate) fn reading(path: &Path, reason: impl std::fmt::Display) -> Failure {
         Failure::File(format!("{}: {reason}", path.display()))
+    }
+
+    /// The same, and one thing more to know.
+    pub(crate) fn and(mut self, more: &str) -> Failure {
+        match &mut self {
+            Failure::No(s)
+            | Failure::Usage(s)
+            | Failure::Database(s)
+            | Failure::File(s)
+            | Failure::Interrupted(_, s) => *s += &format!("; {more}"),
+            Failure::PipeClosed => {}
+        }
+        self
     }
 
     /// The exit code.
@@ -72,7 +90,12 @@ impl Failure {
 
 impl From<terrace::Error> for Failure {
     fn from(error: terrace::Error) -> Failure {
-        Failure::Database(error.to_string())
+        let failure = Failure::Database(error.to_string());
+        match error.kind() {
+            ErrorKind::Corruption => failure.and(DAMAGED),
+            _ if error.is_locked() => failure.and("it has to be closed there first"),
+            _ => failure,
+        }
     }
 }
 
