@@ -326,7 +326,7 @@ fn interrupted(signal: Signal, result: &ResultFile) -> Failure {
     let mut sentence = format!("interrupted by {}; its databases are removed", signal.name);
     // A terminal that is gone is no reason to end otherwise.
     if !result.results.is_empty() && print(&table::render(result)).is_ok() {
-        sentence += ", what was measured until then is above";
+        sentence += ", and what was measured until then is above";
     }
     Failure::Interrupted(signal, sentence)
 }

@@ -153,7 +153,7 @@ fn interrupted_it_keeps_what_was_measured_and_what_was_there() {
     let ended = interrupt(&trial, line, Signal::INT, || saved().contains("\"round\":2,"));
     ended.shows(
         130,
-        &["fillseq  terrace", "interrupted by SIGINT; its databases are removed, what was measured"],
+        &["fillseq  terrace", "interrupted by SIGINT; its databases are removed, and what was measured"],
     );
     assert_eq!(trial.list(""), ["db", "r.json"]);
     trial.run("dump db").is(0, "a\t1\n");
