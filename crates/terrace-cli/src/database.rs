@@ -116,6 +116,8 @@ pub(crate) enum Found {
     /// Files of a database without a CURRENT: one that lost it, or, if none of them is a table, perhaps one whose making
     /// was cut off.
     Parts { tables: bool },
+    /// A database of RocksDB, whose files have the names of LevelDB's and other contents, and this one besides.
+    RocksDb { file: String },
     /// A directory with nothing of a database.
     Directory,
     /// A file.
@@ -131,11 +133,17 @@ impl Found {
         if !fs.is_dir(dir)? {
             return Ok(if fs.exists(dir)? { Found::File } else { Found::Nothing });
         }
+        let names = fs.list(dir)?;
         if fs.exists(&dir.join(FileName::Current.to_string()))? {
-            return Ok(Found::Database);
+            return Ok(
+                match names.iter().filter_map(|name| name.to_str()).find(|name| is_of_rocksdb(name)) {
+                    Some(file) => Found::RocksDb { file: file.to_owned() },
+                    None => Found::Database,
+                },
+            );
         }
         let mut found = Found::Directory;
-        for file in fs.list(dir)?.iter().filter_map(|name| FileName::parse(name.to_str()?)) {
+        for file in names.iter().filter_map(|name| FileName::parse(name.to_str()?)) {
             if file.is_table() {
                 return Ok(Found::Parts { tables: true });
             }
@@ -149,6 +157,12 @@ impl Found {
     /// Says that this, at `dir`, is no database; `advice` is for a place that is free.
     pub(crate) fn refuse<T>(&self, dir: &Path, advice: &str) -> Result<T, Failure> {
         let (found, advice) = match self {
+            Found::RocksDb { file } => {
+                let path = dir.display();
+                return Err(Failure::Database(format!(
+                    "{path}: a database of RocksDB (it has a file {file})"
+                )));
+            }
             Found::Database | Found::Parts { .. } => {
                 ("files of a database without the file CURRENT", "; repair makes one of what can be read")
             }
@@ -158,6 +172,12 @@ impl Found {
         };
         Err(Failure::Database(format!("{}: {found}{advice}", dir.display())))
     }
+}
+
+/// True for names that RocksDB gives its files, and LevelDB never.
+fn is_of_rocksdb(name: &str) -> bool {
+    let options = name.strip_prefix("OPTIONS-").unwrap_or_default();
+    name == "IDENTITY" || (!options.is_empty() && options.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// How tables and logs are written. What is not given is the engine's to choose, which moves a size to the nearer bound.

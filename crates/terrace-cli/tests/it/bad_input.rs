@@ -136,6 +136,32 @@ fn a_database_that_lost_its_current() {
     trial.run("scan db").is(0, "a\t1\nb\t2\n");
 }
 
+/// `destroy` removed a database of RocksDB, and `repair` was ready to move all of its tables away: their names are LevelDB's.
+#[test]
+fn a_database_of_rocksdb() {
+    for file in ["IDENTITY", "OPTIONS-000007"] {
+        let trial = Trial::with("a\t1\n");
+        trial.file(&format!("db/{file}"), "").file("db/OPTIONS-", "").file("db/identity", "");
+        let files = trial.list("db");
+        let sentence = format!("db: a database of RocksDB (it has a file {file})");
+        for line in [
+            "get db a",
+            "put db k v --create",
+            "load db - --create",
+            "stat db",
+            "verify db",
+            "repair db",
+            "compact db",
+            "destroy db --yes",
+        ] {
+            trial.run(line).fails(3, &sentence);
+            assert_eq!(trial.list("db"), files, "{line}");
+        }
+        fs::remove_file(trial.path(&format!("db/{file}"))).unwrap();
+        trial.run("get db a").is(0, "1\n");
+    }
+}
+
 #[test]
 fn a_creation_that_was_cut_off() {
     for line in ["put db k v --create", "destroy db --yes"] {
