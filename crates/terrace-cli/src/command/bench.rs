@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process;
 
 use clap::Args;
+#[cfg(target_os = "linux")]
+use rustix::process::{Signal as KillSignal, set_parent_process_death_signal};
 use terrace_bench::engine::ENGINES;
 use terrace_bench::report::model::{FORMAT, PhaseInfo, ResultFile, Settings};
 use terrace_bench::report::{compare, html, json, table};
@@ -167,6 +169,10 @@ impl Run for Bench {
 }
 
 fn serve() -> Outcome {
+    // Whoever started this can't end it where it is killed itself, and would leave it to fill the disk. Where the system
+    // does not do that, the next result meets a closed pipe.
+    #[cfg(target_os = "linux")]
+    let _ = set_parent_process_death_signal(Some(KillSignal::KILL));
     match child::serve(io::stdin().lock(), io::stdout()) {
         true => Ok(()),
         false => Err(Failure::Database("this turn ended early".into())),

@@ -160,6 +160,25 @@ fn interrupted_it_keeps_what_was_measured_and_what_was_there() {
     assert!(!saved().contains("died"), "the phase it was in is nobody's failure: {}", saved());
 }
 
+/// The process that measured went on for as long as its phase lasted.
+#[cfg(target_os = "linux")]
+#[test]
+fn killed_it_measures_no_more() {
+    let trial = Trial::new();
+    let line = "bench fillrandom --sync --num 1000000000 --seconds 3600 --engines terrace --dir new";
+    let mut child = trial.start(line);
+    let soon = |done: &dyn Fn() -> bool| {
+        (0..6000).any(|_| {
+            thread::sleep(Duration::from_millis(10));
+            done()
+        })
+    };
+    assert!(soon(&|| trial.run("stat new/terrace-0").err.contains("open in another process")), "it began");
+    child.kill().expect("it runs");
+    child.wait().expect("it was started here");
+    assert!(soon(&|| trial.run("stat new/terrace-0").code == 0), "nobody has the database");
+}
+
 #[test]
 fn nobody_listens_to_the_message() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
