@@ -153,6 +153,18 @@ struct Output {
     list: bool,
 }
 
+impl Output {
+    /// Where the pictures are, for whoever has others call this program.
+    fn saved(&self) -> String {
+        let pictures = [("page with plots", &self.report), ("picture of throughput", &self.picture)];
+        let saved = pictures.into_iter().filter_map(|(what, path)| Some((what, path.as_ref()?)));
+        saved.fold(String::new(), |text, (what, path)| {
+            let gap = if text.is_empty() { "\n" } else { "" };
+            format!("{text}{gap}{}: {what}\n", path.display())
+        })
+    }
+}
+
 impl Run for Bench {
     fn run(self) -> Outcome {
         if self.child {
@@ -245,7 +257,7 @@ impl Bench {
             return Err(interrupted(signal, &result));
         }
         watched?;
-        print(&table::render(&result))?;
+        print(&format!("{}{}", table::render(&result), self.output.saved()))?;
         ended(&plan, &result)
     }
 

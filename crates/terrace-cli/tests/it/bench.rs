@@ -21,7 +21,14 @@ fn a_suite_from_end_to_end() {
         trial.run("bench --suite go --num 300 --engines terrace --rounds 1 --json r.json --report r.html");
     ended.shows(
         0,
-        &["go, scale 0.0003, 1 round on ", "WriteRandom", "ReadMissing", "DeleteSequential", "w-amp"],
+        &[
+            "go, scale 0.0003, 1 round on ",
+            "WriteRandom",
+            "ReadMissing",
+            "DeleteSequential",
+            "w-amp",
+            "\nr.html: page with plots\n",
+        ],
     );
     let text = String::from_utf8(trial.read("r.json")).expect("JSON is UTF-8");
     let json: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
