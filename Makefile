@@ -22,7 +22,8 @@ lib:  ## Build the library that takes LevelDB's place
 	@cargo build --release --package terrace-capi
 	@CXXFLAGS=-Wl,--strip-debug crates/terrace-capi/link.sh "$(TARGET)/release/libterrace_capi.a" "$(TARGET)/dropin"
 
-install: lib  ## Put it, its headers and its packages for CMake and pkg-config below PREFIX=/usr/local
+install:  ## Put it, its headers and its packages for CMake and pkg-config below PREFIX=/usr/local
+	@test -f "$(TARGET)/dropin/libleveldb.so.1d" || { echo "no library to install: make lib first, and not as root" >&2; exit 1; }
 	@crates/terrace-capi/install.sh "$(TARGET)/dropin" "$(DESTDIR)$(PREFIX)"
 
 run: build  ## Show what it does, on a database of 171,075 cities

@@ -24,7 +24,8 @@ void terrace_options_set_reuse_logs(leveldb_options_t*, uint8_t);
 
 /* About the memory that the database may take, in bytes, 2 MiB or more: memtables, cached blocks, and what open tables hold.
  * The property "terrace.memory" is what it takes. Pages of mapped files are not counted, nor is a cache that is set. A write
- * buffer that is set to another size than LevelDB's default stays as it is. Default: 0, no budget. */
+ * buffer that is set to another size than LevelDB's default stays as it is. Default: 0, no budget; but where the process may have
+ * less than 512 MiB, half of that. What it may have is looked up once, when it opens its first database. */
 void terrace_options_set_memory_budget(leveldb_options_t*, size_t bytes);
 
 /* How blocks are compressed, by name: "none", "snappy" or "zstd". 0 if there is no such codec. With zstd the database

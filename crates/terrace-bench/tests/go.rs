@@ -10,6 +10,7 @@ use terrace_bench::engine::{self, Worker};
 use terrace_bench::report::model::{PhaseInfo, PhaseResult, Settings};
 use terrace_bench::run::child::Program;
 use terrace_bench::run::protocol::{Message, Turn};
+use terrace_bench::run::stop::Stop;
 use terrace_bench::workload::description::{Description, Kind, Order};
 use terrace_bench::workload::expect::expect;
 
@@ -53,7 +54,7 @@ fn take_turn(id: &str, settings: Settings, phases: &[Description]) -> Result<Vec
     let (dir, phases) = (dir.path().to_owned(), phases.collect());
     let turn = Turn { engine: id.into(), path: None, dir, settings, phases };
     let mut results = Vec::new();
-    Program { path: program, arguments }.run(&turn, None, &mut |message| {
+    Program { path: program, arguments }.run(&turn, None, &Stop::never(), &mut |message| {
         if let Message::Result(result) = message {
             results.push(*result);
         }

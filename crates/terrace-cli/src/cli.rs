@@ -73,7 +73,12 @@ pub(crate) fn command_line() -> Command {
 }
 
 fn subcommand(row: &Row) -> Command {
-    (row.arguments)(Command::new(row.name)).after_help(format!("Example: {}", row.example))
+    let command = (row.arguments)(Command::new(row.name)).after_help(format!("Example: {}", row.example));
+    // A number below zero is a key, or wrong for its flag, which then says so.
+    command.mut_args(|arg| {
+        let takes_value = arg.get_action().takes_values();
+        arg.allow_negative_numbers(takes_value)
+    })
 }
 
 fn exits() -> String {

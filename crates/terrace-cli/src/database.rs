@@ -94,14 +94,16 @@ impl Database {
         }
     }
 
-    /// Opens it to write, and makes it if `create`.
-    pub(crate) fn open_to_write(&self, tables: &Tables, create: bool) -> Result<Db, Failure> {
+    /// Opens it to write, and makes it if `create` is true; none is for commands that never make one.
+    pub(crate) fn open_to_write(&self, tables: &Tables, create: Option<bool>) -> Result<Db, Failure> {
+        let advice = if create.is_some() { "; --create makes one" } else { "" };
+        let create = create.unwrap_or(false);
         let options = Options { create_if_missing: create, ..self.order.to_write(tables)? };
         match Found::at(&options, &self.dir)? {
             Found::Database => {}
             // What was left of a creation is in nobody's way. Tables are: a new database would remove them.
             Found::Nothing | Found::Directory | Found::Parts { tables: false } if create => {}
-            other => return other.refuse(&self.dir, "; --create makes one where the command has it"),
+            other => return other.refuse(&self.dir, advice),
         }
         Ok(Db::open(&self.dir, &options)?)
     }
@@ -114,6 +116,8 @@ pub(crate) enum Found {
     /// Files of a database without a CURRENT: one that lost it, or, if none of them is a table, perhaps one whose making
     /// was cut off.
     Parts { tables: bool },
+    /// A database of RocksDB, whose files have the names of LevelDB's and other contents, and this one besides.
+    RocksDb { file: String },
     /// A directory with nothing of a database.
     Directory,
     /// A file.
@@ -129,11 +133,17 @@ impl Found {
         if !fs.is_dir(dir)? {
             return Ok(if fs.exists(dir)? { Found::File } else { Found::Nothing });
         }
+        let names = fs.list(dir)?;
         if fs.exists(&dir.join(FileName::Current.to_string()))? {
-            return Ok(Found::Database);
+            return Ok(
+                match names.iter().filter_map(|name| name.to_str()).find(|name| is_of_rocksdb(name)) {
+                    Some(file) => Found::RocksDb { file: file.to_owned() },
+                    None => Found::Database,
+                },
+            );
         }
         let mut found = Found::Directory;
-        for file in fs.list(dir)?.iter().filter_map(|name| FileName::parse(name.to_str()?)) {
+        for file in names.iter().filter_map(|name| FileName::parse(name.to_str()?)) {
             if file.is_table() {
                 return Ok(Found::Parts { tables: true });
             }
@@ -147,6 +157,12 @@ impl Found {
     /// Says that this, at `dir`, is no database; `advice` is for a place that is free.
     pub(crate) fn refuse<T>(&self, dir: &Path, advice: &str) -> Result<T, Failure> {
         let (found, advice) = match self {
+            Found::RocksDb { file } => {
+                let path = dir.display();
+                return Err(Failure::Database(format!(
+                    "{path}: a database of RocksDB (it has a file {file})"
+                )));
+            }
             Found::Database | Found::Parts { .. } => {
                 ("files of a database without the file CURRENT", "; repair makes one of what can be read")
             }
@@ -158,9 +174,15 @@ impl Found {
     }
 }
 
-/// How tables and logs are written. What is not given is as in LevelDB; the engine moves a size to the nearer bound.
+/// True for names that RocksDB gives its files, and LevelDB never.
+fn is_of_rocksdb(name: &str) -> bool {
+    let options = name.strip_prefix("OPTIONS-").unwrap_or_default();
+    name == "IDENTITY" || (!options.is_empty() && options.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// How tables and logs are written. What is not given is the engine's to choose, which moves a size to the nearer bound.
 #[derive(Args)]
-#[command(next_help_heading = "Files")]
+#[command(next_help_heading = "Files; a number beyond its bounds is moved to the nearer one")]
 pub(crate) struct Tables {
     /// Compression of blocks [default: snappy]
     #[arg(long, value_name = "CODEC", value_parser = codec_parser())]
@@ -174,13 +196,13 @@ pub(crate) struct Tables {
     /// Bits per key of the filters that spare look-ups for missing keys; 0 for no filters [default: 10]
     #[arg(long, value_name = "BITS")]
     filter_bits: Option<u8>,
-    /// Size of tables, 1MiB to 1GiB [default: 2MiB]
+    /// Size of tables, 1MiB to 1GiB [default: 2MiB, up to 64MiB on a level with many]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_file_size: Option<u64>,
-    /// Bytes kept in memory before they become a table, 64KiB to 1GiB [default: 4MiB]
+    /// Bytes kept in memory before they become a table, 64KiB to 1GiB [default: 4MiB, up to 32MiB while writes come fast]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     write_buffer: Option<u64>,
-    /// Memory for all of it, 2MiB or more: what is kept before it becomes a table, blocks, open tables [default: no limit]
+    /// Memory for all of it, 2MiB or more: what is kept before it becomes a table, blocks, open tables [default: no limit; half of what the process may have, where that is less than 512MiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
 }
@@ -241,7 +263,7 @@ impl Words {
     pub(crate) fn bytes(&self, word: &OsString) -> Result<Vec<u8>, Failure> {
         let text = word.as_encoded_bytes();
         let bytes = if self.hex {
-            data_encoding::HEXLOWER_PERMISSIVE.decode(text).map_err(|e| e.to_string())
+            data_encoding::HEXLOWER_PERMISSIVE.decode(text).map_err(|e| format!("not hexadecimal: {e}"))
         } else {
             unescape(text).map_err(|e| e.to_string())
         };

@@ -26,6 +26,7 @@ mod record;
 mod terminal;
 mod units;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -35,7 +36,8 @@ fn main() -> ExitCode {
             if let Some(sentence) = failure.sentence() {
                 // In one piece: others may be writing to the same terminal or file.
                 let line = format!("terrace: {}\n", terminal::harmless(sentence));
-                eprint!("{line}");
+                // A terminal that is gone, or a full disk, changes nothing about how this ended.
+                let _ = std::io::stderr().write_all(line.as_bytes());
             }
             ExitCode::from(failure.code())
         }

@@ -69,7 +69,9 @@ pub struct Options {
     ///
     /// Default: none. Then memtables take up to 112 MiB, the cache takes 128 MiB (so 256 MiB is much the same), and nothing but
     /// `max_open_files` limits what open tables hold: about four hundredths of their size, where values are small. But where the
-    /// process may have less than 512 MiB, as in a small container, the default is half of that.
+    /// process may have less than 512 MiB, as in a small container, the default is half of that. What it may have is the machine's
+    /// memory, or the limit of its control groups if that is less, and is looked up once, when the process opens its first database:
+    /// a limit that is set or moved later changes nothing until the process begins anew.
     pub memory_budget: Option<usize>,
     /// The size at which a memtable becomes a table. 64 KiB to 1 GiB. Up to three live in memory; of more than 64 MiB,
     /// two. Default: none, and then it is 4 MiB, and grows up to 32 MiB while writes come fast and more than 64 MiB

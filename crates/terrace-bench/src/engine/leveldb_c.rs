@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "calls a C library")]
 
 use std::env;
-use std::ffi::c_int;
+use std::ffi::{CString, c_char, c_int};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,6 +27,13 @@ functions! {
         fn filterpolicy_destroy(Object);
         fn major_version() -> c_int;
         fn minor_version() -> c_int;
+    }
+}
+
+functions! {
+    /// What only Terrace's library has, and what tells it from LevelDB's.
+    Terrace {
+        fn options_set_codec(Object, *const c_char) -> u8;
     }
 }
 
@@ -56,6 +63,7 @@ pub(super) fn find_terrace(path: Option<&Path>) -> Result<Found> {
 fn found(path: &Path) -> Result<Found> {
     let library = Library::load(path, "leveldb")?;
     let options = Options::of(&library.loaded, "leveldb").map_err(|e| format!("{}: {e}", path.display()))?;
+    let terrace = Terrace::of(&library.loaded, "terrace").ok();
     // SAFETY: takes nothing and returns a number.
     let major = unsafe { (options.major_version)() };
     // SAFETY: the same.
@@ -64,12 +72,13 @@ fn found(path: &Path) -> Result<Found> {
         version: format!("{major}.{minor}"),
         place: loaded_from(path),
         note: String::new(),
-        worker: Worker::Adapter(Box::new(LevelDb { library: Arc::new(library), options })),
+        worker: Worker::Adapter(Box::new(LevelDb { library: Arc::new(library), options, terrace })),
     })
 }
 
 struct LevelDb {
     options: Options,
+    terrace: Option<Terrace>,
     library: Arc<Library>,
 }
 
@@ -93,7 +102,8 @@ impl LevelDb {
             // SAFETY: two fresh objects; the cache outlives the database.
             unsafe { (api.options_set_cache)(raw, cache) };
         }
-        if let Some(bits) = settings.filter_bits.filter(|bits| *bits > 0) {
+        // No policy is no filter to LevelDB, and its own choice to Terrace, where one of 0 bits is no filter.
+        if let Some(bits) = settings.filter_bits.filter(|bits| *bits > 0 || self.terrace.is_some()) {
             // SAFETY: makes a fresh object.
             let filter = unsafe { (api.filterpolicy_create_bloom)(bits as c_int) };
             owned.push((filter, api.filterpolicy_destroy));
@@ -101,10 +111,22 @@ impl LevelDb {
             unsafe { (api.options_set_filter_policy)(raw, filter) };
         }
         if let Some(name) = &settings.compression {
-            // SAFETY: the fresh object.
-            unsafe { (api.options_set_compression)(raw, codec(name)) };
+            self.compress(raw, name);
         }
         owned
+    }
+
+    /// Has `options` compress with the codec `name`.
+    fn compress(&self, options: Object, name: &str) {
+        let by_name = self.terrace.as_ref().zip(CString::new(name).ok());
+        let known = by_name.is_some_and(|(terrace, name)| {
+            // SAFETY: a live object, and a string that ends in zero.
+            unsafe { (terrace.options_set_codec)(options, name.as_ptr()) != 0 }
+        });
+        if !known {
+            // SAFETY: a live object.
+            unsafe { (self.options.options_set_compression)(options, codec(name)) };
+        }
     }
 }
 

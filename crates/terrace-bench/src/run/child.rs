@@ -1,8 +1,9 @@
 //! The measuring process: started here, and serving here.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use super::group::Group;
 use super::phase::Place;
 use super::protocol::{Message, Tick, Turn};
+use super::stop::{Stop, Until};
 use crate::engine::{self, Result, Worker};
 
 /// How often a process says that it gets on.
@@ -96,7 +98,15 @@ pub struct Program {
 impl Program {
     /// Starts it, gives it `turn`, and hands over what it says. Ends with the process; an error is the one that it
     /// said, or how it died. It may have `memory` bytes of memory, the system's cache of its files included, if they are given.
-    pub fn run(&self, turn: &Turn, memory: Option<u64>, heard: &mut dyn FnMut(Message)) -> Result<()> {
+    ///
+    /// When `stop` is asked for, the process is ended at once, and that is an error.
+    pub fn run(
+        &self,
+        turn: &Turn,
+        memory: Option<u64>,
+        stop: &Stop,
+        heard: &mut dyn FnMut(Message),
+    ) -> Result<()> {
         let cannot = |e: std::io::Error| format!("{}: {e}", self.path.display());
         let mut command = Command::new(&self.path);
         command.args(&self.arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -117,19 +127,27 @@ impl Program {
         let order = serde_json::to_vec(turn).map_err(|e| e.to_string())?;
         // A process that does not listen has died, or says why in its own words below.
         let _ = stdin.map(|mut stdin| stdin.write_all(&order));
-        let said = stdout.map_or(Ok(()), |stdout| listen(stdout, heard));
+        let said = stdout.map_or(Ok(()), |stdout| listen(Until::new(stop, stdout), heard));
+        if stop.asked().is_some() {
+            // It may be dead already: a terminal sends its signals to all.
+            let _ = child.kill();
+        }
         let status = child.wait().map_err(cannot)?;
         let complaint = complaint.join().unwrap_or_default();
         match said {
-            Ok(()) if !status.success() => Err(died(status, &complaint)),
+            Ok(()) if !status.success() => Err(died(status, &complaint, memory)),
             said => said,
         }
     }
 }
 
-fn died(status: std::process::ExitStatus, complaint: &str) -> String {
+fn died(status: ExitStatus, complaint: &str, memory: Option<u64>) -> String {
     let last = complaint.lines().next_back().map(|line| format!(": {line}")).unwrap_or_default();
-    format!("the measuring process died ({status}){last}")
+    // So ends who needs more than a group may have.
+    let limit = memory.filter(|_| status.signal() == Some(libc::SIGKILL));
+    let limit =
+        limit.map(|bytes| format!("; its {bytes} bytes of memory may be too few")).unwrap_or_default();
+    format!("the measuring process died ({status}){last}{limit}")
 }
 
 /// Reads to the end, so that the process is never stuck; the error is the first that was said.
@@ -156,7 +174,7 @@ mod tests {
     fn script(text: &str) -> (Result<()>, Vec<Message>) {
         let program = Program { path: "sh".into(), arguments: vec!["-c".into(), text.into()] };
         let mut heard = Vec::new();
-        let ended = program.run(&Turn::default(), None, &mut |message| heard.push(message));
+        let ended = program.run(&Turn::default(), None, &Stop::never(), &mut |message| heard.push(message));
         (ended, heard)
     }
 
@@ -176,6 +194,14 @@ mod tests {
         ] {
             assert_eq!(script(text).0, Err(expect.to_owned()), "{text}");
         }
+    }
+
+    #[test]
+    fn a_process_that_needed_too_much() {
+        let killed = ExitStatus::from_raw(libc::SIGKILL);
+        let said = [None, Some(4096)].map(|memory| died(killed, "", memory));
+        let died = "the measuring process died (signal: 9 (SIGKILL))";
+        assert_eq!(said, [died.to_owned(), format!("{died}; its 4096 bytes of memory may be too few")]);
     }
 
     #[test]

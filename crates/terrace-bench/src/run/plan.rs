@@ -6,6 +6,7 @@ use crate::engine::{self, Row, Worker};
 use crate::report::model::{EngineInfo, PhaseInfo, Settings};
 use crate::run::child::Program;
 use crate::workload::description::{Description, Kind, Order};
+use crate::workload::expect::Expected;
 use crate::workload::suites::{self, Named};
 
 /// A run, before it begins.
@@ -14,6 +15,8 @@ pub struct Plan {
     pub engines: Vec<Contender>,
     /// What.
     pub phases: Vec<PhaseInfo>,
+    /// What must be found, as [`expect`](crate::workload::expect::expect) works out; for a billion keys that takes half a minute.
+    pub expected: Vec<Option<Expected>>,
     /// How often.
     pub rounds: u32,
     /// The databases' parent; it exists.

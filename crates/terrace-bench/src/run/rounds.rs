@@ -2,17 +2,20 @@
 //!
 //! Every turn is a process of its own in a fresh directory, so memory, processor time and a crash belong to one
 //! engine. An engine that fails is out; the others go on, and the result says why. A result that does not find what
-//! must be there, or finds something else, is refused: it has no figures.
+//! must be there, or finds something else, is refused: it has no figures. A run that is asked to stop keeps the phases
+//! that are done; the one that it was in is nobody's failure.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use super::plan::{Contender, Plan};
 use super::protocol::{Message, Tick, Turn};
+use super::stop::Stop;
 use crate::report::model::{PhaseResult, ResultFile};
 use crate::report::summary;
 use crate::workload::description::Description;
-use crate::workload::expect::{Expected, expect};
+use crate::workload::expect::Expected;
 
 /// Who watches a run.
 pub trait Observer {
@@ -26,14 +29,19 @@ pub trait Observer {
 /// Takes one engine's turn, and hands over what comes of it.
 pub type TakeTurn<'a> = dyn FnMut(&Contender, &Turn, &mut dyn FnMut(Message)) -> Result<(), String> + 'a;
 
-/// Does all of `plan`, and completes `result` with what came of it.
-pub fn run(plan: &Plan, result: &mut ResultFile, take_turn: &mut TakeTurn<'_>, observer: &mut dyn Observer) {
-    let expected = expect(plan.phases.iter().map(|phase| &phase.workload));
+/// Does all of `plan`, or what comes before `stop` is asked for, and completes `result` with what came of it.
+pub fn run(
+    plan: &Plan,
+    result: &mut ResultFile,
+    take_turn: &mut TakeTurn<'_>,
+    stop: &Stop,
+    observer: &mut dyn Observer,
+) {
     let mut out = vec![false; plan.engines.len()];
     for round in 0..plan.rounds {
         for (contender, out) in plan.engines.iter().zip(&mut out) {
-            if contender.info.present && !*out {
-                let mut run = Run { plan, expected: &expected, contender, round, result, observer };
+            if contender.info.present && !*out && stop.asked().is_none() {
+                let mut run = Run { plan, contender, round, result, stop, observer };
                 *out = !run.turn(take_turn);
             }
         }
@@ -45,10 +53,10 @@ pub fn run(plan: &Plan, result: &mut ResultFile, take_turn: &mut TakeTurn<'_>, o
 /// One engine's turn.
 struct Run<'a> {
     plan: &'a Plan,
-    expected: &'a [Option<Expected>],
     contender: &'a Contender,
     round: u32,
     result: &'a mut ResultFile,
+    stop: &'a Stop,
     observer: &'a mut dyn Observer,
 }
 
@@ -65,7 +73,7 @@ impl Run<'_> {
             phases: self.plan.phases.clone(),
         };
         let mut finished = 0;
-        let taken = fresh(&dir).and_then(|()| {
+        let taken = Fresh::new(&dir).and_then(|_place| {
             take_turn(contender, &turn, &mut |message| match message {
                 Message::Tick(tick) => self.observer.tick(&contender.info.id, self.round, tick),
                 Message::Result(result) => {
@@ -75,14 +83,12 @@ impl Run<'_> {
                 Message::Error(_) => {}
             })
         });
-        // The next turn needs the room more than this one needs an error about it.
-        let _ = fs::remove_dir_all(&dir);
         let taken = taken.and_then(|()| match finished == self.plan.phases.len() {
             true => Ok(()),
             false => Err("the measuring process ended before its last phase".into()),
         });
         let failed = taken.is_err();
-        if let Err(error) = taken {
+        if let (Err(error), None) = (taken, self.stop.asked()) {
             self.keep(PhaseResult { row: finished, error, ..PhaseResult::default() });
         }
         !failed
@@ -92,7 +98,7 @@ impl Run<'_> {
         result.engine.clone_from(&self.contender.info.id);
         result.round = self.round;
         let phase = self.plan.phases.get(result.row);
-        let expected = self.expected.get(result.row).copied().flatten();
+        let expected = self.plan.expected.get(result.row).copied().flatten();
         if let (Some(phase), Some(expected), true) = (phase, expected, result.error.is_empty()) {
             judge(&mut result, &phase.workload, expected);
         }
@@ -102,12 +108,27 @@ impl Run<'_> {
     }
 }
 
-fn fresh(dir: &Path) -> Result<(), String> {
-    let cannot = |e| format!("{}: {e}", dir.display());
-    if dir.exists() {
-        fs::remove_dir_all(dir).map_err(cannot)?;
+/// The directory of a turn, which was not there before, and is gone with this.
+struct Fresh<'a>(&'a Path);
+
+impl Fresh<'_> {
+    fn new(dir: &Path) -> Result<Fresh<'_>, String> {
+        match fs::create_dir(dir) {
+            Ok(()) => Ok(Fresh(dir)),
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => Err(format!(
+                "{}: is there already, and may be somebody's; remove it, or name another place with --dir",
+                dir.display()
+            )),
+            Err(e) => Err(format!("{}: {e}", dir.display())),
+        }
     }
-    fs::create_dir_all(dir).map_err(cannot)
+}
+
+impl Drop for Fresh<'_> {
+    fn drop(&mut self) {
+        // The next turn needs the room more than this one needs an error about it.
+        let _ = fs::remove_dir_all(self.0);
+    }
 }
 
 /// Compares a result with what it must come to, and fills in what follows from that.
@@ -127,6 +148,7 @@ mod tests {
     use crate::engine::planted::Planted;
     use crate::report::model::{EngineInfo, PhaseInfo, Settings};
     use crate::run::phase::Place;
+    use crate::workload::expect::expect;
     use crate::workload::suites;
     use std::sync::atomic::AtomicU64;
 
@@ -148,7 +170,9 @@ mod tests {
             path: None,
             program: None,
         });
-        Plan { engines: engines.collect(), phases: phases.collect(), rounds: 2, dir: dir.into() }
+        let phases: Vec<PhaseInfo> = phases.collect();
+        let expected = expect(phases.iter().map(|phase| &phase.workload));
+        Plan { engines: engines.collect(), phases, expected, rounds: 2, dir: dir.into() }
     }
 
     /// Runs the engines in this process, each with the faults that are planted in it. Lines of what came out: round,
@@ -168,7 +192,7 @@ mod tests {
             }
             Ok(())
         };
-        run(&plan, &mut result, &mut take_turn, &mut Nobody);
+        run(&plan, &mut result, &mut take_turn, &Stop::never(), &mut Nobody);
         let lines = result.results.iter().map(|r| {
             let error = r.error.split(": found \"").next().unwrap_or_default();
             format!("{} {} {} {error}", r.round, r.engine, r.row).trim().to_owned()
@@ -209,6 +233,21 @@ mod tests {
                 "1 b 2",
             ],
         );
+    }
+
+    #[test]
+    fn what_a_turn_did_not_make_stays() {
+        let dir = tempfile::tempdir().expect("a directory for the test");
+        let theirs = dir.path().join("a-0");
+        fs::create_dir(&theirs).expect("it is writable");
+        fs::write(theirs.join("letter"), "dear").expect("it is writable");
+        let plan = plan(&["a"], dir.path());
+        let mut result = ResultFile { phases: plan.phases.clone(), ..ResultFile::default() };
+        let mut nothing = |_: &Contender, _: &Turn, _: &mut dyn FnMut(Message)| Ok(());
+        run(&plan, &mut result, &mut nothing, &Stop::never(), &mut Nobody);
+        let expect = format!("{}: is there already, and may be somebody's; remove it, or", theirs.display());
+        assert!(result.results[0].error.starts_with(&expect), "{}", result.results[0].error);
+        assert_eq!(fs::read_to_string(theirs.join("letter")).expect("it is there"), "dear");
     }
 
     #[test]

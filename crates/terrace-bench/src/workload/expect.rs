@@ -39,8 +39,11 @@ impl Keys {
     }
 }
 
-/// What each of `phases` must come to. None for those since a limit of time, as nobody knows where it cut, and for those
-/// since writers beside the threads may have put new keys.
+/// The most keys, and operations, that are followed: half a GiB of bits, and a minute or two.
+const MOST: u64 = 1 << 32;
+
+/// What each of `phases` must come to. None for those since a limit of time, as nobody knows where it cut, for those
+/// since writers beside the threads may have put new keys, and for those since one of more than four billion keys.
 pub fn expect<'a>(phases: impl Iterator<Item = &'a Description>) -> Vec<Option<Expected>> {
     let mut keys = Keys::default();
     let mut known = true;
@@ -51,6 +54,7 @@ pub fn expect<'a>(phases: impl Iterator<Item = &'a Description>) -> Vec<Option<E
                 known = true;
             }
             known &= phase.duration_limit_s == 0 && !races(&keys, phase);
+            known &= phase.num.max(phase.keyspace) <= MOST;
             known.then(|| apply(&mut keys, phase))
         })
         .collect()
@@ -99,6 +103,16 @@ mod tests {
 
     fn phase(kind: Kind, order: Order, num: u64) -> Description {
         Description { kind, order, num, keyspace: 100, ..Description::default() }
+    }
+
+    /// A typing error took all memory before anything was measured.
+    #[test]
+    fn more_than_can_be_followed() {
+        let huge = phase(Kind::Put, Order::Random, 1 << 40);
+        let many = Description { keyspace: 1 << 40, ..huge.clone() };
+        let after = phase(Kind::Get, Order::Random, 5);
+        let anew = Description { fresh: true, ..phase(Kind::Put, Order::Seq, 3) };
+        check(&[many, after.clone(), huge, after, anew], &[None, None, None, None, Some((0, 3))]);
     }
 
     #[track_caller]

@@ -8,4 +8,5 @@ mod c_programs;
 mod cxx_programs;
 mod installed;
 mod library;
+mod measured;
 mod names;

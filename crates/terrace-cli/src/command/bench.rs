@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process;
 
 use clap::Args;
+#[cfg(target_os = "linux")]
+use rustix::process::{Signal as KillSignal, set_parent_process_death_signal};
 use terrace_bench::engine::ENGINES;
 use terrace_bench::report::model::{FORMAT, PhaseInfo, ResultFile, Settings};
 use terrace_bench::report::{compare, html, json, table};
@@ -20,6 +22,8 @@ use terrace_bench::run::child::{self, Program};
 use terrace_bench::run::machine;
 use terrace_bench::run::plan::{self, Changes, Plan, Size};
 use terrace_bench::run::rounds;
+use terrace_bench::run::stop::{Signal, Stop};
+use terrace_bench::workload::expect::expect;
 use terrace_bench::workload::suites::{SUITES, WORKLOADS};
 
 use crate::cli::Run;
@@ -149,6 +153,18 @@ struct Output {
     list: bool,
 }
 
+impl Output {
+    /// Where the pictures are, for whoever has others call this program.
+    fn saved(&self) -> String {
+        let pictures = [("page with plots", &self.report), ("picture of throughput", &self.picture)];
+        let saved = pictures.into_iter().filter_map(|(what, path)| Some((what, path.as_ref()?)));
+        saved.fold(String::new(), |text, (what, path)| {
+            let gap = if text.is_empty() { "\n" } else { "" };
+            format!("{text}{gap}{}: {what}\n", path.display())
+        })
+    }
+}
+
 impl Run for Bench {
     fn run(self) -> Outcome {
         if self.child {
@@ -165,6 +181,10 @@ impl Run for Bench {
 }
 
 fn serve() -> Outcome {
+    // Whoever started this can't end it where it is killed itself, and would leave it to fill the disk. Where the system
+    // does not do that, the next result meets a closed pipe.
+    #[cfg(target_os = "linux")]
+    let _ = set_parent_process_death_signal(Some(KillSignal::KILL));
     match child::serve(io::stdin().lock(), io::stdout()) {
         true => Ok(()),
         false => Err(Failure::Database("this turn ended early".into())),
@@ -214,8 +234,11 @@ impl Bench {
         let (phases, scale) = self.phases().map_err(Failure::Usage)?;
         let settings = self.settings().map_err(Failure::Usage)?;
         let engines = plan::contenders(&self.engines, &settings).map_err(Failure::Usage)?;
+        let expected = expect(phases.iter().map(|phase| &phase.workload));
+        // Not while that is worked out, which hears nothing; but before anything is made that a signal would leave behind.
+        let stop = Stop::on_signals().map_err(|e| Failure::File(format!("listening to signals: {e}")))?;
         let dir = Dir::new(self.dir.as_deref())?;
-        let plan = Plan { engines, phases, rounds: self.rounds, dir: dir.path.clone() };
+        let plan = Plan { engines, phases, expected, rounds: self.rounds, dir: dir.path.clone() };
         let mut result = self.start(&plan, scale);
         self.save(&result)?;
         let myself = Program { path: env::current_exe()?, arguments: vec!["bench".into(), "--child".into()] };
@@ -224,12 +247,17 @@ impl Bench {
             &plan,
             &mut result,
             &mut |contender, turn, heard| {
-                contender.program.as_ref().unwrap_or(&myself).run(turn, self.size.memory, heard)
+                contender.program.as_ref().unwrap_or(&myself).run(turn, self.size.memory, &stop, heard)
             },
+            &stop,
             &mut watch,
         );
-        watch.end()?;
-        print(&table::render(&result))?;
+        let watched = watch.end();
+        if let Some(signal) = stop.asked() {
+            return Err(interrupted(signal, &result));
+        }
+        watched?;
+        print(&format!("{}{}", table::render(&result), self.output.saved()))?;
         ended(&plan, &result)
     }
 
@@ -309,6 +337,16 @@ impl Bench {
         }
         Ok(())
     }
+}
+
+/// The end of a run that was asked to stop. What was measured until then is shown.
+fn interrupted(signal: Signal, result: &ResultFile) -> Failure {
+    let mut sentence = format!("interrupted by {}; its databases are removed", signal.name);
+    // A terminal that is gone is no reason to end otherwise.
+    if !result.results.is_empty() && print(&table::render(result)).is_ok() {
+        sentence += ", and what was measured until then is above";
+    }
+    Failure::Interrupted(signal, sentence)
 }
 
 /// What a run as a whole comes to.

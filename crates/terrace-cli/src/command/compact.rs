@@ -34,7 +34,7 @@ impl Run for Compact {
     fn run(self) -> Outcome {
         let from = self.words.optional(self.from.as_ref())?;
         let to = self.words.optional(self.to.as_ref())?;
-        let db = self.database.open_to_write(&self.tables, false)?;
+        let db = self.database.open_to_write(&self.tables, None)?;
         db.flush()?;
         let before = tables(&db);
         let started = terrace_env::SystemClock.monotonic();

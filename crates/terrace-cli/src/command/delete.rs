@@ -37,7 +37,7 @@ impl Run for Delete {
         let key = self.words.optional(self.key.as_ref())?;
         let from = self.words.optional(self.from.as_ref())?;
         let to = self.words.optional(self.to.as_ref())?;
-        let db = self.database.open_to_write(&self.writing.tables, false)?;
+        let db = self.database.open_to_write(&self.writing.tables, None)?;
         match key {
             Some(key) => db.delete_with(&key, &self.writing.options())?,
             None => db.delete_range(from.as_deref(), to.as_deref())?,

@@ -1,7 +1,7 @@
 //! `terrace load`: the lines of a file into a database.
 //!
 //! Lines are written in batches, each as a whole. A malformed line stops the load: the batches before it stay, so that
-//! loading the corrected file again gives the same database as loading it at once.
+//! loading the corrected file again gives the same database as loading it at once. So does a full disk, once there is room.
 
 use std::path::PathBuf;
 
@@ -64,9 +64,11 @@ impl Run for Load {
     fn run(self) -> Outcome {
         // The file first: a database is not made for a file that is not there.
         let entries = Entries::open(&self.file, self.format.into())?;
-        let db = self.database.open_to_write(&self.writing.tables, self.create)?;
+        let db = self.database.open_to_write(&self.writing.tables, Some(self.create))?;
         let started = terrace_env::SystemClock.monotonic();
-        let loaded = load(&db, entries, &self.writing.options())?;
+        let mut loaded = 0;
+        load(&db, entries, &self.writing.options(), &mut loaded)
+            .map_err(|failure| failure.and(&format!("loaded before: {}", units::entries(loaded))))?;
         db.close()?;
         let took = terrace_env::SystemClock.monotonic().saturating_sub(started);
         eprintln!("{} in {}, {}", units::entries(loaded), units::time(took), units::rate(loaded, took));
@@ -74,19 +76,19 @@ impl Run for Load {
     }
 }
 
-/// Puts every entry into `db` and says how many there were.
-fn load(db: &Db, mut entries: Entries, options: &WriteOptions) -> Result<u64, Failure> {
+/// Puts every entry into `db`; `loaded` is how many are in it, also when this fails.
+fn load(db: &Db, mut entries: Entries, options: &WriteOptions, loaded: &mut u64) -> Outcome {
     let mut progress = Progress::bytes("loading", entries.input().len());
     let mut batch = WriteBatch::new();
-    let mut loaded = 0;
     while let Some((key, value)) = entries.next()? {
         batch.put(&key, &value);
         if batch.len() >= BATCH_ENTRIES || batch.approximate_size() >= BATCH_BYTES {
-            loaded += write(db, &mut batch, options)?;
+            *loaded += write(db, &mut batch, options)?;
             progress.set(entries.input().done());
         }
     }
-    Ok(loaded + write(db, &mut batch, options)?)
+    *loaded += write(db, &mut batch, options)?;
+    Ok(())
 }
 
 fn write(db: &Db, batch: &mut WriteBatch, options: &WriteOptions) -> Result<u64, Failure> {

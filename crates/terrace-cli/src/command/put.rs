@@ -29,7 +29,7 @@ pub(crate) struct Put {
 impl Run for Put {
     fn run(self) -> Outcome {
         let (key, value) = (self.words.bytes(&self.key)?, self.words.bytes(&self.value)?);
-        let db = self.database.open_to_write(&self.writing.tables, self.create)?;
+        let db = self.database.open_to_write(&self.writing.tables, Some(self.create))?;
         db.put_with(&key, &value, &self.writing.options())?;
         Ok(db.close()?)
     }

@@ -35,7 +35,7 @@ impl Run for Verify {
         match report.problems.len() as u64 {
             0 => Ok(()),
             n => Err(Failure::Database(format!(
-                "{}: {}",
+                "{}: {}; terrace repair --dry-run says what can be saved",
                 self.database.dir.display(),
                 units::plural(n, "problem")
             ))),

@@ -10,7 +10,7 @@ use crate::trial::Trial;
 fn no_database() {
     let trial = Trial::new();
     trial.file("file", "");
-    let advice = "; --create makes one where the command has it";
+    let advice = "; --create makes one";
     for (line, sentence) in [
         ("get missing k", "missing: no such directory, expected a database".to_owned()),
         ("get file k", "file: a file, expected the directory of a database".to_owned()),
@@ -23,6 +23,9 @@ fn no_database() {
         ("put file k v --create", "file: a file, expected the directory of a database".to_owned()),
         ("load file - --create", "file: a file, expected the directory of a database".to_owned()),
         ("put missing k v", format!("missing: no such directory, expected a database{advice}")),
+        ("load missing -", format!("missing: no such directory, expected a database{advice}")),
+        ("delete missing k", "missing: no such directory, expected a database".to_owned()),
+        ("compact missing", "missing: no such directory, expected a database".to_owned()),
     ] {
         trial.run(line).fails(3, &sentence);
     }
@@ -40,7 +43,9 @@ fn malformed_lines() {
         ("e.jsonl", "{\"key\":\"a\"}\n", 1, "no field \"value\" or \"value_base64\""),
     ] {
         trial.file(name, text);
-        trial.run(&format!("load db {name} --create")).fails(4, &format!("{name}:{line}: {reason}"));
+        trial
+            .run(&format!("load db {name} --create"))
+            .fails(4, &format!("{name}:{line}: {reason}; loaded before: 0 entries"));
     }
 }
 
@@ -50,7 +55,7 @@ fn entries_before_a_malformed_batch_stay() {
     let mut lines: String = (0..1500).map(|i| format!("{i:04}\t\n")).collect();
     lines.push_str("oops\n");
     trial.file("f.tsv", &lines);
-    trial.run("load db f.tsv --create").shows(4, &["f.tsv:1501: no tab"]);
+    trial.run("load db f.tsv --create").shows(4, &["f.tsv:1501: no tab", "; loaded before: 1,000 entries\n"]);
     assert_eq!(trial.run("dump db").out.lines().count(), 1000);
 }
 
@@ -83,11 +88,20 @@ fn names_that_a_terminal_would_obey() {
     Trial::new().run("get \u{1b}[2J k").fails(3, r"\u{1b}[2J: no such directory, expected a database");
 }
 
+/// `-5` was taken for a flag.
+#[test]
+fn a_key_that_is_a_number_below_zero() {
+    let trial = Trial::with("-5\tcold\n");
+    trial.run("get db -5").is(0, "cold\n");
+    trial.run("put db -12 colder").is(0, "");
+    trial.run("scan db --from -5").is(0, "-5\tcold\n");
+}
+
 #[test]
 fn wrong_use() {
     let trial = Trial::with("a\t1\n");
     trial.run(r"get db \q").fails(2, r"'\\q': a backslash at byte 0 that is not one of \t \n \\ \xNN");
-    trial.run("get db --hex 6").shows(2, &["terrace: '6': invalid length"]);
+    trial.run("get db --hex 6").shows(2, &["terrace: '6': not hexadecimal: invalid length"]);
     trial.run("destroy db").fails(2, "destroy needs --yes where nobody can be asked");
     for (line, word) in [
         ("frobnicate", "frobnicate"),
@@ -96,6 +110,8 @@ fn wrong_use() {
         ("put db a b --block-size 3parsecs", "expected a size"),
         ("put db a b --compression deflate", "deflate"),
         ("put db a b --filter-bits 99999999999", "0..=255"),
+        ("scan db --limit -1", "invalid value '-1' for '--limit <N>'"),
+        ("put db a b --filter-bits -1", "-1 is not in 0..=255"),
         ("dump", "<DB>"),
         ("dump db --file x.ldb", "--file"),
     ] {
@@ -118,6 +134,32 @@ fn a_database_that_lost_its_current() {
     trial.run("verify db").shows(3, &["CURRENT: ", "2 entries: 1 problem"]);
     trial.run("repair db").shows(0, &[]);
     trial.run("scan db").is(0, "a\t1\nb\t2\n");
+}
+
+/// `destroy` removed a database of RocksDB, and `repair` was ready to move all of its tables away: their names are LevelDB's.
+#[test]
+fn a_database_of_rocksdb() {
+    for file in ["IDENTITY", "OPTIONS-000007"] {
+        let trial = Trial::with("a\t1\n");
+        trial.file(&format!("db/{file}"), "").file("db/OPTIONS-", "").file("db/identity", "");
+        let files = trial.list("db");
+        let sentence = format!("db: a database of RocksDB (it has a file {file})");
+        for line in [
+            "get db a",
+            "put db k v --create",
+            "load db - --create",
+            "stat db",
+            "verify db",
+            "repair db",
+            "compact db",
+            "destroy db --yes",
+        ] {
+            trial.run(line).fails(3, &sentence);
+            assert_eq!(trial.list("db"), files, "{line}");
+        }
+        fs::remove_file(trial.path(&format!("db/{file}"))).unwrap();
+        trial.run("get db a").is(0, "1\n");
+    }
 }
 
 #[test]

@@ -1,6 +1,16 @@
 //! `terrace bench`, whole: processes, rounds, table, files.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "waits for what another process does, and says where it talks to"
+)]
 
-use crate::trial::Trial;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::trial::{Ended, Trial};
 
 const SMALL: &str = "--num 500 --engines terrace --rounds 2 --dir .";
 
@@ -11,7 +21,14 @@ fn a_suite_from_end_to_end() {
         trial.run("bench --suite go --num 300 --engines terrace --rounds 1 --json r.json --report r.html");
     ended.shows(
         0,
-        &["go, scale 0.0003, 1 round on ", "WriteRandom", "ReadMissing", "DeleteSequential", "w-amp"],
+        &[
+            "go, scale 0.0003, 1 round on ",
+            "WriteRandom",
+            "ReadMissing",
+            "DeleteSequential",
+            "w-amp",
+            "\nr.html: page with plots\n",
+        ],
     );
     let text = String::from_utf8(trial.read("r.json")).expect("JSON is UTF-8");
     let json: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
@@ -103,4 +120,76 @@ fn places_that_can_not_be_written() {
     trial.run("bench fillseq --dir file/db").shows(4, &["terrace: file/db: "]);
     trial.run(&format!("bench fillseq {SMALL} --json none/r.json")).shows(4, &["terrace: none/r.json: "]);
     trial.run("bench --compare file file").shows(4, &["terrace: file: no result file: "]);
+}
+
+/// Starts `line`, and sends it `signal` as soon as `ready`.
+#[track_caller]
+fn interrupt(trial: &Trial, line: &str, signal: Signal, ready: impl Fn() -> bool) -> Ended {
+    let child = trial.start(line);
+    let waited = (0..6000).any(|_| {
+        thread::sleep(Duration::from_millis(10));
+        ready()
+    });
+    kill_process(Pid::from_child(&child), signal).expect("it runs");
+    let ended = Trial::ended(child);
+    assert!(waited, "it never came so far: {ended:?}");
+    ended
+}
+
+/// A user pressed Ctrl-C, and the directory for temporary files kept gigabytes of the databases that were measured.
+#[test]
+fn interrupted_it_leaves_nothing_behind() {
+    for (signal, code, name) in
+        [(Signal::INT, 130, "SIGINT"), (Signal::TERM, 143, "SIGTERM"), (Signal::HUP, 129, "SIGHUP")]
+    {
+        let trial = Trial::new();
+        // An hour, in the first phase of the first round.
+        let line = "bench fillrandom --sync --num 1000000000 --seconds 3600 --engines terrace --dir new";
+        let ended = interrupt(&trial, line, signal, || trial.path("new/terrace-0/CURRENT").exists());
+        ended.fails(code, &format!("interrupted by {name}; its databases are removed"));
+        assert!(trial.list("").is_empty(), "{:?}", trial.list(""));
+    }
+}
+
+#[test]
+fn interrupted_it_keeps_what_was_measured_and_what_was_there() {
+    let trial = Trial::with("a\t1\n");
+    let line = "bench fillseq --num 500 --engines terrace --rounds 1000 --dir . --json r.json";
+    let saved =
+        || String::from_utf8_lossy(&std::fs::read(trial.path("r.json")).unwrap_or_default()).into_owned();
+    let ended = interrupt(&trial, line, Signal::INT, || saved().contains("\"round\":2,"));
+    ended.shows(
+        130,
+        &["fillseq  terrace", "interrupted by SIGINT; its databases are removed, and what was measured"],
+    );
+    assert_eq!(trial.list(""), ["db", "r.json"]);
+    trial.run("dump db").is(0, "a\t1\n");
+    assert!(!saved().contains("died"), "the phase it was in is nobody's failure: {}", saved());
+}
+
+/// The process that measured went on for as long as its phase lasted.
+#[cfg(target_os = "linux")]
+#[test]
+fn killed_it_measures_no_more() {
+    let trial = Trial::new();
+    let line = "bench fillrandom --sync --num 1000000000 --seconds 3600 --engines terrace --dir new";
+    let mut child = trial.start(line);
+    let soon = |done: &dyn Fn() -> bool| {
+        (0..6000).any(|_| {
+            thread::sleep(Duration::from_millis(10));
+            done()
+        })
+    };
+    assert!(soon(&|| trial.run("stat new/terrace-0").err.contains("open in another process")), "it began");
+    child.kill().expect("it runs");
+    child.wait().expect("it was started here");
+    assert!(soon(&|| trial.run("stat new/terrace-0").code == 0), "nobody has the database");
+}
+
+#[test]
+fn nobody_listens_to_the_message() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_terrace"));
+    let status = command.args(["get", "/nowhere", "key"]).stderr(full).status().expect("it starts");
+    assert_eq!(status.code(), Some(3));
 }

@@ -47,7 +47,9 @@ fn verify_whole_and_damaged() {
     bytes[2] ^= 1;
     trial.file(&table, bytes);
     trial.run("verify db").shows(3, &["terrace: db: ", " problem", &table["db/".len()..], "checksum"]);
-    trial.run("dump db").shows(3, &["terrace: corruption: ", "checksum 0x"]);
+    trial
+        .run("dump db")
+        .shows(3, &["terrace: corruption: ", "checksum 0x", "; terrace verify finds all damage, "]);
 }
 
 #[test]

@@ -73,6 +73,8 @@ fn open_there_is_locked_here() {
     let trial = Trial::new();
     let _theirs = opened(stock, &trial, true, 0);
     for line in ["get db k", "put db k v", "verify db", "repair db", "destroy db --yes"] {
-        trial.run(line).shows(3, &["the database is open in another process"]);
+        trial
+            .run(line)
+            .shows(3, &["the database is open in another process; it has to be closed there first\n"]);
     }
 }

@@ -9,7 +9,7 @@
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
@@ -76,17 +76,22 @@ impl Trial {
     /// The same, with standard input.
     #[track_caller]
     pub(crate) fn pipe(&self, line: &str, input: &[u8]) -> Ended {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_terrace"))
-            .args(line.split_whitespace())
-            .current_dir(self.dir.path())
-            .env("TMPDIR", self.dir.path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = self.start(line);
         // A program that does not want its input may be gone before it is written.
         let _ = child.stdin.take().unwrap().write_all(input);
+        Trial::ended(child)
+    }
+
+    /// Starts it, and does not wait for its end.
+    pub(crate) fn start(&self, line: &str) -> Child {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_terrace"));
+        command.args(line.split_whitespace()).current_dir(self.dir.path()).env("TMPDIR", self.dir.path());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// How it ends.
+    #[track_caller]
+    pub(crate) fn ended(child: Child) -> Ended {
         let output = child.wait_with_output().unwrap();
         Ended {
             code: output.status.code().expect("not killed by a signal"),

@@ -1,16 +1,24 @@
 //! A run as it goes: a bar with rate and time left, and a saved result that grows.
 
+use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use terrace_bench::report::model::ResultFile;
 use terrace_bench::run::plan::Plan;
 use terrace_bench::run::protocol::Tick;
 use terrace_bench::run::rounds::Observer;
 
 use crate::failure::{Failure, Outcome};
+use crate::units;
 
-const TEMPLATE: &str = "{msg} {wide_bar:.cyan/dim} {human_pos}/{human_len}  {per_sec}  {prefix}";
+const TEMPLATE: &str = "{msg} {wide_bar:.cyan/dim} {human_pos}/{human_len}  {rate}  {prefix}";
+
+/// Operations a second, without the fractions that the bar's own rate has.
+fn rate(state: &ProgressState, out: &mut dyn Write) {
+    // The bar's line is a string, to which writing never fails.
+    let _ = write!(out, "{}/s", units::count(state.per_sec() as u64));
+}
 
 /// Watches a run and keeps it.
 pub(super) struct Watch<'a, S> {
@@ -29,7 +37,7 @@ impl<'a, S: FnMut(&ResultFile) -> Outcome> Watch<'a, S> {
         let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
         // The template is the constant above; one that does not parse leaves the default look.
         if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
-            bar.set_style(style);
+            bar.set_style(style.with_key("rate", rate));
         }
         Watch { plan, bar, started: Instant::now(), at: (String::new(), 0, 0), save, unsaved: None }
     }
