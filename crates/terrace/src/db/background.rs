@@ -111,7 +111,7 @@ impl State {
 impl Engine {
     /// Queues what there is to do and is not queued yet.
     pub(super) fn schedule(&self, state: &mut State) {
-        if self.read_only || self.refusal.is_set() {
+        if self.read_only || state.ended || self.refusal.is_set() {
             return;
         }
         while state.flushes < state.flushes_wanted() && self.queue(Lane::Flush, Engine::flush_job) {

@@ -50,13 +50,16 @@ impl Engine {
         tail.log.file.capacity() > 0 && tail.framer.offset() >= WORTH_A_TABLE.max(part)
     }
 
-    /// Returns when no job runs. What is frozen is flushed first, unless that fails.
+    /// Returns when no job runs, nor ever will. What is frozen is flushed first, unless that fails.
     fn wait_for_quiet(&self) {
         let mut state = self.state.lock();
         self.schedule(&mut state);
         while state.flushes > 0 || state.merging {
             self.wait(&mut state);
         }
+        state.ended = true;
+        // Who waits for a job waits no longer.
+        self.announce(&mut state);
     }
 
     /// Makes the logs durable, and gives the last one its end: a log that ends with a batch of nothing was closed, and

@@ -188,6 +188,8 @@ struct State {
     changes: u64,
     /// Writers that wait for room.
     stopped: usize,
+    /// True when closing has seen the last job: what is not done is the next opener's to do.
+    ended: bool,
 }
 
 /// A memtable that takes no more writes.

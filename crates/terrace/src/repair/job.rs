@@ -16,7 +16,7 @@ use super::settle::{self, Outcome};
 use super::workshop::Workshop;
 use crate::error::Result;
 use crate::verify::{Problem, Row};
-use crate::version::set_current;
+use crate::version::{Failure, set_current};
 
 /// A repair at work.
 pub(super) struct Job<'a> {
@@ -135,7 +135,7 @@ impl Job<'_> {
         self.act(format!("CURRENT names {}, which is whole", FileName::Manifest(manifest)));
         self.report.changed = true;
         if !self.shop.dry_run {
-            set_current(self.shop.env(), self.shop.directory, manifest)?;
+            set_current(self.shop.env(), self.shop.directory, manifest).map_err(Failure::into_error)?;
         }
         Ok(())
     }

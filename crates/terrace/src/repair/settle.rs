@@ -16,7 +16,7 @@ use terrace_format::key::Sequence;
 
 use super::workshop::Workshop;
 use crate::error::Result;
-use crate::version::{Manifest, VersionSet};
+use crate::version::{Failure, Manifest, VersionSet};
 
 /// Where files go that are not part of the database any more.
 const LOST: &str = "lost";
@@ -55,7 +55,7 @@ pub(super) fn install(shop: &mut Workshop<'_>, outcome: Outcome) -> Result<()> {
     // Before there is a manifest: should CURRENT be lost, one whose tables are not all there says nothing.
     shop.env().fs.sync_dir(shop.directory)?;
     let mut manifest = Manifest::new(shop.env(), shop.directory, shop.options.table_size());
-    manifest.begin(number, set.snapshot(), &numbers)
+    manifest.begin(number, set.snapshot(), &numbers).map_err(Failure::into_error)
 }
 
 /// Makes a log without writes: a manifest whose log is missing would look as if its end was lost.
