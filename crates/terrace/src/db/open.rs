@@ -189,6 +189,7 @@ impl Opening<'_> {
         })?;
         let resumed = self.resume_log(&logs, &replayed, &tables)?;
         let manifest = self.manifest(resumed.is_some() && logs == [self.recovered.set.log_number]);
+        let has_new_log = resumed.is_none();
         let (tail, added) = self.log_tail(resumed, &mut replayed, &next_file, &tables)?;
         let mut edit = VersionEdit::default();
         edit.added.extend(added.into_iter().map(|file| (0, file)));
@@ -208,8 +209,11 @@ impl Opening<'_> {
         // While the directory is locked.
         drop(tables);
         installed.map_err(|failure| {
-            // The room of a log that holds nothing yet may be what the next try lacks.
-            engine.give_up_new_log();
+            // The room of a log that holds nothing yet may be what the next try lacks. One that was there before stays: the
+            // manifest names it.
+            if has_new_log {
+                engine.give_up_new_log();
+            }
             failure.into_error()
         })?;
         engine.sweep(&files);

@@ -39,7 +39,13 @@ impl Job<'_> {
         match prepared? {
             Remedy::None => Ok(()),
             Remedy::Current(manifest) => self.name_manifest(manifest),
-            Remedy::Manifest => self.finish(),
+            Remedy::Manifest => self.finish().map_err(|failure| {
+                if let Failure::Before(_) = failure {
+                    // What was there still counts: a next try would take these for tables of the database.
+                    self.shop.clear();
+                }
+                failure.into_error()
+            }),
         }
     }
 
@@ -141,18 +147,18 @@ impl Job<'_> {
     }
 
     /// Makes the outcome count.
-    fn finish(&mut self) -> Result<()> {
+    fn finish(&mut self) -> std::result::Result<(), Failure> {
         self.act("a new manifest says what is live".to_owned());
         self.report.changed = true;
         self.retired.extend(self.files.iter().filter(|file| matches!(file, FileName::Manifest(_))));
-        self.report.moved = settle::moves(&self.shop, &self.retired)?;
+        self.report.moved = settle::moves(&self.shop, &self.retired).map_err(Failure::Before)?;
         if self.shop.dry_run {
             return Ok(());
         }
         settle::install(&mut self.shop, std::mem::take(&mut self.outcome))?;
         let scrap = std::mem::take(&mut self.scrap);
         self.shop.scrap(scrap);
-        settle::set_aside(&self.shop, &self.report.moved)
+        settle::set_aside(&self.shop, &self.report.moved).map_err(Failure::Unknown)
     }
 
     pub(super) fn note(&mut self, file: FileName, what: impl Into<String>) {

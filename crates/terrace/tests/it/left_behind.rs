@@ -1,11 +1,11 @@
 //! What failures and ends leave behind: no file that nobody needs, nobody who waits, and no work on what is somebody else's by now.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use terrace::{Bloom, Db, Env, Options, WriteOptions};
+use terrace::{Bloom, Db, Env, Options, RepairOptions, WriteOptions};
 use terrace_env::fault::{FaultFs, Plan};
 use terrace_env::mem::{Crash, MemFs, PROFILES};
 use terrace_env::{Access, Clock, Deterministic, FileSystem, Lane};
@@ -131,6 +131,53 @@ fn an_open_that_fails_leaves_no_tables() {
     assert_eq!(trial.open().iter().into_forward().count(), 1000);
 }
 
+/// An open that went on with an empty log, and failed for want of space, removed that log as if it were its own. The manifest ended with
+/// an edit that had been torn, so that the next open had to take the log for lost to that edit: only a repair helped.
+#[test]
+fn an_open_that_fails_removes_no_log_but_its_own() {
+    let trial = Trial::new();
+    let db = trial.open();
+    for _ in 0..2 {
+        db.put(b"a", b"").unwrap();
+        db.flush().unwrap();
+    }
+    db.close().unwrap();
+    let log = trial.names(".log");
+    assert_eq!(trial.files().iter().find(|(name, _)| *name == log[0]).map(|(_, bytes)| bytes.len()), Some(0));
+    // An edit that was being written when the power failed.
+    let manifest = Path::new("db").join(&trial.names("MANIFEST")[0]);
+    let mut file = trial.memory.append(&manifest).unwrap();
+    file.append(&[1, 2, 3]).unwrap();
+    file.close().unwrap();
+    trial.plan("create MANIFEST #1 forever ENOSPC");
+    assert!(Db::open("db", &trial.options).unwrap_err().is_resumable());
+    assert_eq!(trial.names(".log"), log);
+    trial.plan("");
+    assert!(trial.open().get(b"a").unwrap().is_some());
+}
+
+/// A repair that failed at its end left the tables that it had made, and the next one took them for the database's.
+#[test]
+fn a_repair_that_fails_leaves_no_tables() {
+    let trial = Trial::new();
+    let db = trial.open();
+    (0..1000u32).for_each(|n| db.put(&n.to_be_bytes(), &[7; 100]).unwrap());
+    let trial = Trial::on(Arc::new(trial.memory.crash(&Crash::Kill)));
+    trial.memory.remove("db/CURRENT".as_ref()).unwrap();
+    trial.memory.remove(&Path::new("db").join(&trial.names("MANIFEST")[0])).unwrap();
+    let before = trial.names(".ldb");
+    for plan in ["create MANIFEST #1 forever ENOSPC", "create .dbtmp #1 forever EMFILE"] {
+        trial.plan(plan);
+        for _ in 0..3 {
+            assert!(terrace::repair("db", &trial.options, &RepairOptions::default()).is_err(), "{plan}");
+        }
+        assert_eq!((trial.names(".ldb"), trial.names("MANIFEST").len()), (before.clone(), 0), "{plan}");
+    }
+    trial.plan("");
+    terrace::repair("db", &trial.options, &RepairOptions::default()).unwrap();
+    assert_eq!(trial.open().iter().into_forward().count(), 1000);
+}
+
 /// A merge whose edit was not begun to be written left its tables behind: it was taken for one that may count. So did each attempt.
 #[test]
 fn a_merge_that_certainly_does_not_count_leaves_no_tables() {
@@ -164,9 +211,12 @@ fn a_merge_that_certainly_does_not_count_leaves_no_tables() {
     assert_eq!(db.get(b"a").unwrap(), Some(b"2".to_vec()));
 }
 
-/// Does something once, when it is asked for the time.
+/// Does something when it is asked for the time, once.
 #[derive(Default)]
-struct Meanwhile(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+struct Meanwhile {
+    what: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    is_due: AtomicBool,
+}
 
 impl std::fmt::Debug for Meanwhile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -176,8 +226,9 @@ impl std::fmt::Debug for Meanwhile {
 
 impl Clock for Meanwhile {
     fn monotonic(&self) -> Duration {
-        let what = self.0.lock().unwrap().take();
-        what.into_iter().for_each(|what| what());
+        if self.is_due.swap(false, Ordering::Relaxed) {
+            self.what.get().unwrap()();
+        }
         Duration::ZERO
     }
 
@@ -198,7 +249,8 @@ fn a_write_that_is_in_a_table_needs_no_log() {
     let db = trial.open();
     db.put(b"a", b"old").unwrap();
     let other = db.clone();
-    *clock.0.lock().unwrap() = Some(Box::new(move || other.flush().unwrap()));
+    assert!(clock.what.set(Box::new(move || other.flush().unwrap())).is_ok());
+    clock.is_due.store(true, Ordering::Relaxed);
     trial.plan("sync .log #1 once EIO");
     let written = db.put_with(b"a", b"new", &WriteOptions { sync: true });
     assert_eq!(trial.names(".ldb").len(), 1, "flushed meanwhile");
