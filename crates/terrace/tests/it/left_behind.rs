@@ -1,14 +1,14 @@
 //! What failures and ends leave behind: no file that nobody needs, nobody who waits, and no work on what is somebody else's by now.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use terrace::{Bloom, Db, Env, Options, RepairOptions, WriteOptions};
 use terrace_env::fault::{FaultFs, Plan};
 use terrace_env::mem::{Crash, MemFs, PROFILES};
-use terrace_env::{Access, Clock, Deterministic, FileSystem, Lane};
+use terrace_env::{Access, Clock, Deterministic, FileSystem, Lane, LockMode};
 
 /// A file system in memory that can fail, and jobs that run when they are told to or waited for.
 struct Trial {
@@ -279,4 +279,32 @@ fn a_failed_sync_of_an_old_manifest_is_not_tried_again() {
     db.put(b"b", b"").unwrap();
     db.flush().unwrap();
     assert_ne!(trial.names("MANIFEST"), manifest, "a new one");
+}
+
+/// The name of the lock went a moment after the lock did: who took that in between, and who made a new one of the name, had both of
+/// them opened the database.
+#[test]
+fn a_database_that_is_destroyed_is_not_opened_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, options) = (dir.path().join("db"), Options { create_if_missing: true, ..Options::default() });
+    let fs = &options.env.fs;
+    let (inside, gone) = (AtomicUsize::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !gone.load(Ordering::Relaxed) {
+                    let _ = fs.create_dir(&path);
+                    let Ok(lock) = fs.lock(&path.join("LOCK"), LockMode::Exclusive) else { continue };
+                    assert_eq!(inside.fetch_add(1, Ordering::Relaxed), 0, "two have the lock");
+                    std::thread::yield_now();
+                    inside.fetch_sub(1, Ordering::Relaxed);
+                    drop(lock);
+                }
+            });
+        }
+        for _ in 0..20_000 {
+            let _ = terrace::destroy(&path, &options);
+        }
+        gone.store(true, Ordering::Relaxed);
+    });
 }
