@@ -17,8 +17,12 @@ const WORTH_A_TABLE: u64 = 256 << 10;
 const PART_OF_A_BUFFER: u64 = 8;
 
 impl Engine {
-    /// Ends the background, gives the log its end, and releases the lock. Does nothing the second time.
+    /// Ends the background, gives the log its end, and releases the lock. Does nothing the second time, and nothing in a child that was
+    /// forked: the log goes on.
     pub(super) fn close(&self) -> Result<()> {
+        if !self.birth.is_here() {
+            return Ok(());
+        }
         if self.options.reuse_logs && self.commit.lock().as_ref().is_some_and(|tail| self.is_long(tail)) {
             // If it fails, or somebody has closed already: the log holds the same.
             let _ = self.flush(Target::AnyLevel);

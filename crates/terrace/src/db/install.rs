@@ -70,6 +70,9 @@ impl Engine {
     /// Removes the table files that belong to no version that counts or is read. After closing they are the next
     /// opener's to remove: a file of that name may be another by then.
     pub(super) fn remove_doomed(&self) {
+        if !self.birth.is_here() {
+            return;
+        }
         let lock = self.lock.lock();
         if lock.is_none() {
             return;

@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use terrace_env::{Env, FileLock, Lane, LockMode};
+use terrace_env::{Birth, Env, FileLock, Lane, LockMode};
 use terrace_format::edit::{NewFile, VersionEdit};
 use terrace_format::filename::FileName;
 use terrace_format::filter_block::Filters;
@@ -415,6 +415,7 @@ impl Opening<'_> {
         let view = View { memtable: Arc::clone(&memtable), frozen, version: Arc::clone(&set.version) };
         Arc::new_cyclic(|me| Engine {
             me: me.clone(),
+            birth: Birth::here(),
             directory: self.directory.to_path_buf(),
             limits,
             tables: {

@@ -100,6 +100,7 @@ impl Engine {
 
     /// A log that ends with a batch of nothing counts as closed, so a user's is not written.
     pub(super) fn write_nothing(&self, options: &WriteOptions) -> Result<()> {
+        self.check_process()?;
         let commit = self.commit.lock();
         commit.as_ref().ok_or_else(closed)?;
         self.refusal.check()?;
@@ -117,6 +118,7 @@ impl Engine {
         operations: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
         options: &WriteOptions,
     ) -> Result<()> {
+        self.check_process()?;
         if let Some(slept) = self.pace.admit(bytes, &*self.options.env.clock) {
             self.note_wait(Span::Paced, None, slept);
         }
@@ -367,6 +369,7 @@ impl Engine {
 
     /// Turns what is in memory into a table, and returns when that is done.
     pub(super) fn flush(&self, target: Target) -> Result<()> {
+        self.check_process()?;
         let mut commit = self.commit.lock();
         let next_log = loop {
             let tail = commit.as_mut().ok_or_else(closed)?;
