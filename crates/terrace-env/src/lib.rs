@@ -16,6 +16,7 @@
 //! Nothing outside this crate touches a file, a clock, a thread or randomness. That is what makes crash,
 //! fault and fake-clock tests honest: there is no other door.
 
+mod birth;
 mod buffer;
 mod claims;
 mod clock;
@@ -32,6 +33,7 @@ pub mod mem;
 #[cfg(unix)]
 pub mod posix;
 
+pub use birth::Birth;
 pub use buffer::Buffer;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use env::Env;

@@ -10,7 +10,8 @@
 //! one of an open file description falls with ours alone, and still excludes the ordinary kind. Where the system
 //! has only the ordinary kind, the set is asked before the file is opened, so that a refused opener closes nothing.
 //!
-//! The lock file is never removed: a name that comes and goes can be locked twice. A child that is forked while
+//! A name that comes and goes could be locked twice. So who removes the lock file, with the database, holds the lock
+//! meanwhile, and who has locked a file looks whether it still has the name. A child that is forked while
 //! the lock is held shares it, until it executes another program or ends; so a lock is taken off before its file is
 //! closed, and falls for both.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // This is the room the lint points to.
@@ -68,12 +69,20 @@ pub(super) fn take(path: &Path, mode: LockMode) -> Result<Lock> {
         admit(&held, identity(&found), mode).map_err(fail)?;
     }
     let file = open(path, mode).map_err(fail)?;
-    let identity = identity(&file.metadata().map_err(fail)?);
-    admit(&held, identity, mode).map_err(fail)?;
+    take_opened(&mut held, path, file, mode).map_err(fail)
+}
+
+fn take_opened(held: &mut Claims<Identity>, path: &Path, file: File, mode: LockMode) -> io::Result<Lock> {
+    let identity = identity(&file.metadata()?);
+    admit(held, identity, mode)?;
     let file = Locked(file, std::process::id());
-    lock_record(&file.0, mode).map_err(|e| fail(refused(e)))?;
+    lock_record(&file.0, mode).map_err(refused)?;
     if !mutant!(LockFalls) {
-        lock_flock(&file.0, mode).map_err(|e| fail(refused(e)))?;
+        lock_flock(&file.0, mode).map_err(refused)?;
+    }
+    if !fs::metadata(path).is_ok_and(|named| self::identity(&named) == identity) {
+        // It was removed since it was opened, with a database that somebody destroyed.
+        return Err(Held::Elsewhere.into());
     }
     held.add(identity, mode);
     Ok(Lock { file: Some(file), identity })
@@ -167,6 +176,25 @@ mod tests {
             drop(lock);
             take(&path, LockMode::Exclusive).unwrap();
             drop(forked);
+        }
+    }
+
+    /// Who had opened the lock file of a database that was being destroyed got a lock on a file without a name, beside who made the
+    /// next one.
+    #[test]
+    fn a_file_that_lost_its_name_is_no_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("LOCK");
+        for makes_another in [false, true] {
+            let late = open(&path, LockMode::Exclusive).unwrap();
+            fs::remove_file(&path).unwrap();
+            let other = makes_another.then(|| take(&path, LockMode::Exclusive).unwrap());
+            for mode in [LockMode::Exclusive, LockMode::Shared] {
+                let taken = take_opened(&mut HELD.lock(), &path, late.try_clone().unwrap(), mode);
+                assert_eq!(taken.unwrap_err().kind(), io::ErrorKind::WouldBlock);
+            }
+            drop(other);
+            drop(take(&path, LockMode::Exclusive).unwrap());
         }
     }
 

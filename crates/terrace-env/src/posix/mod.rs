@@ -6,6 +6,7 @@
 //!             +-- budget       how many of the first two kinds the process may have
 //!             +-- mapped_log   preallocated logs filled by stores
 //!             +-- lock         the database lock, against every kind of LevelDB
+//!             +-- fork         whether this is a child of the process that opened something
 //! ```
 //!
 //! Durability is `fdatasync` for files and `fsync` for directories (`F_FULLFSYNC` on Apple systems, through the
@@ -16,6 +17,7 @@
 
 mod budget;
 mod files;
+mod fork;
 mod lock;
 mod mapped_log;
 mod memory;
@@ -33,6 +35,7 @@ use crate::fs::{
     Access, FileLock, FileSystem, LockMode, LogFile, RandomAccessFile, SequentialFile, WritableFile,
 };
 use budget::Budgets;
+pub(crate) use fork::{forks, watch_forks};
 
 /// The machine's file system.
 #[derive(Debug, Clone)]

@@ -111,7 +111,7 @@ impl State {
 impl Engine {
     /// Queues what there is to do and is not queued yet.
     pub(super) fn schedule(&self, state: &mut State) {
-        if self.read_only || self.refusal.is_set() {
+        if self.read_only || state.ended || self.refusal.is_set() || !self.birth.is_here() {
             return;
         }
         while state.flushes < state.flushes_wanted() && self.queue(Lane::Flush, Engine::flush_job) {
@@ -167,7 +167,10 @@ impl Engine {
     /// Has a job look whether there is a merge to do: who calls has something else to do.
     pub(super) fn look_for_merges(&self) {
         let mut state = self.state.lock();
-        let can = !self.read_only && !self.refusal.is_set() && !self.closing.load(Ordering::Relaxed);
+        let can = !self.read_only
+            && self.birth.is_here()
+            && !self.refusal.is_set()
+            && !self.closing.load(Ordering::Relaxed);
         if can && !state.merging && state.may_merge {
             state.merging = self.queue(Lane::Compaction, Engine::merge_job);
         }

@@ -17,8 +17,12 @@ const WORTH_A_TABLE: u64 = 256 << 10;
 const PART_OF_A_BUFFER: u64 = 8;
 
 impl Engine {
-    /// Ends the background, gives the log its end, and releases the lock. Does nothing the second time.
+    /// Ends the background, gives the log its end, and releases the lock. Does nothing the second time, and nothing in a child that was
+    /// forked: the log goes on.
     pub(super) fn close(&self) -> Result<()> {
+        if !self.birth.is_here() {
+            return Ok(());
+        }
         if self.options.reuse_logs && self.commit.lock().as_ref().is_some_and(|tail| self.is_long(tail)) {
             // If it fails, or somebody has closed already: the log holds the same.
             let _ = self.flush(Target::AnyLevel);
@@ -50,13 +54,16 @@ impl Engine {
         tail.log.file.capacity() > 0 && tail.framer.offset() >= WORTH_A_TABLE.max(part)
     }
 
-    /// Returns when no job runs. What is frozen is flushed first, unless that fails.
+    /// Returns when no job runs, nor ever will. What is frozen is flushed first, unless that fails.
     fn wait_for_quiet(&self) {
         let mut state = self.state.lock();
         self.schedule(&mut state);
         while state.flushes > 0 || state.merging {
             self.wait(&mut state);
         }
+        state.ended = true;
+        // Who waits for a job waits no longer.
+        self.announce(&mut state);
     }
 
     /// Makes the logs durable, and gives the last one its end: a log that ends with a batch of nothing was closed, and

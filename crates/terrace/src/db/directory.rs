@@ -73,8 +73,9 @@ pub fn destroy(path: impl AsRef<Path>, options: &Options) -> Result<()> {
             outcome = outcome.and(env.fs.remove(&directory.join(file.to_string())));
         }
     }
-    drop(lock);
+    // While it is held: a lock that somebody takes right behind this is one on a file that keeps its name.
     outcome = outcome.and(env.fs.remove(&directory.join(FileName::Lock.to_string())));
+    drop(lock);
     // Fails if other files are there, as it should.
     let _ = env.fs.remove_dir(directory);
     Ok(outcome?)

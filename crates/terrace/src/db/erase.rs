@@ -46,6 +46,7 @@ enum Taken {
 
 impl Engine {
     pub(super) fn delete_range(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
+        self.check_process()?;
         let range = KeyRange { begin, end };
         if let (Some(begin), Some(end)) = (begin, end)
             && self.comparator.user().compare(begin, end).is_ge()

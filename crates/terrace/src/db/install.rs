@@ -5,35 +5,22 @@ use terrace_format::filename::FileName;
 use terrace_mutants::mutant;
 
 use super::{Engine, State};
-use crate::error::{Error, Result};
 use crate::sync::{Arc, Ordering};
 use crate::version::{FileMeta, Manifest, VersionSet};
 
-/// Whether an edit that failed may count all the same.
-pub(super) enum Failure {
-    /// It does not: its new files can go.
-    Before(Error),
-    /// Nobody knows: its new files must stay.
-    Unknown(Error),
-}
-
-impl Failure {
-    pub(super) fn into_error(self) -> Error {
-        match self {
-            Failure::Before(error) | Failure::Unknown(error) => error,
-        }
-    }
-}
+pub(super) use crate::version::Failure;
 
 impl Engine {
     /// Writes an edit, made by `make` from the present set, to the manifest, and shows readers its outcome. `also` is
-    /// done to the state in the same instant.
+    /// done to the state in the same instant. Nothing is written any more once writes are refused.
     pub(super) fn install(
         &self,
         make: impl FnOnce(&VersionSet) -> VersionEdit,
         also: impl FnOnce(&mut State),
     ) -> std::result::Result<(), Failure> {
         let mut manifest = self.manifest.lock();
+        // A write whose sync failed may be in a new table: who made it waits for the manifest, and is then told that it failed.
+        self.refusal.check().map_err(Failure::Before)?;
         let set = self.state.lock().set.clone();
         let mut edit = make(&set);
         edit.log_number.get_or_insert(set.log_number);
@@ -43,7 +30,7 @@ impl Engine {
         let next = set.after(&edit, &path).map_err(Failure::Before)?;
         let doomed = gone(&set, &edit);
         self.seal.wipe().map_err(Failure::Before)?;
-        self.write_edit(&mut manifest, &set, edit).map_err(Failure::Unknown)?;
+        self.write_edit(&mut manifest, &set, edit)?;
         let turn = {
             let mut state = self.state.lock();
             state.set = next;
@@ -61,7 +48,12 @@ impl Engine {
         Ok(())
     }
 
-    fn write_edit(&self, manifest: &mut Manifest, set: &VersionSet, mut edit: VersionEdit) -> Result<()> {
+    fn write_edit(
+        &self,
+        manifest: &mut Manifest,
+        set: &VersionSet,
+        mut edit: VersionEdit,
+    ) -> std::result::Result<(), Failure> {
         if manifest.is_due() {
             let number = self.new_file_number();
             edit.next_file = Some(self.next_file.load(Ordering::Relaxed));
@@ -69,7 +61,7 @@ impl Engine {
         }
         if !edit.added.is_empty() || edit.log_number != Some(set.log_number) {
             // The names of new tables and logs, before anything refers to them.
-            self.options.env.fs.sync_dir(&self.directory)?;
+            self.options.env.fs.sync_dir(&self.directory).map_err(|error| Failure::Before(error.into()))?;
         }
         edit.next_file = (!mutant!(NumberReused)).then(|| self.next_file.load(Ordering::Relaxed));
         manifest.append(&edit)
@@ -78,6 +70,9 @@ impl Engine {
     /// Removes the table files that belong to no version that counts or is read. After closing they are the next
     /// opener's to remove: a file of that name may be another by then.
     pub(super) fn remove_doomed(&self) {
+        if !self.birth.is_here() {
+            return;
+        }
         let lock = self.lock.lock();
         if lock.is_none() {
             return;

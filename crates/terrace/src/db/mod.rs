@@ -45,7 +45,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use terrace_env::FileLock;
+use terrace_env::{Birth, FileLock};
 use terrace_format::batch::WriteBatch;
 use terrace_format::key::{InternalComparator, Sequence};
 use terrace_format::table::TableOptions;
@@ -98,6 +98,9 @@ struct Engine {
     // Fixed after open.
     /// For background jobs.
     me: Weak<Engine>,
+    /// The process that opened it. A child that it forked has the same log mapped, and no threads: it reads, and leaves all else to its
+    /// parent.
+    birth: Birth,
     directory: PathBuf,
     options: Options,
     logger: Arc<dyn Logger>,
@@ -188,6 +191,8 @@ struct State {
     changes: u64,
     /// Writers that wait for room.
     stopped: usize,
+    /// True when closing has seen the last job: what is not done is the next opener's to do.
+    ended: bool,
 }
 
 /// A memtable that takes no more writes.
@@ -693,7 +698,7 @@ impl Db {
     /// ```
     pub fn shut(&self) -> Result<()> {
         let outcome = self.engine().close();
-        self.engine().jobs.wait();
+        self.engine().wait_for_jobs();
         outcome
     }
 
@@ -713,7 +718,7 @@ impl Drop for Handle {
         if let Err(error) = self.engine.close() {
             self.engine.logger.log(format_args!("Closing: {error}"));
         }
-        self.engine.jobs.wait();
+        self.engine.wait_for_jobs();
     }
 }
 
@@ -725,6 +730,19 @@ impl Engine {
     /// A file number that no other file has or had.
     fn new_file_number(&self) -> u64 {
         self.next_file.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// An error in a child that was forked since the database was opened.
+    #[inline]
+    fn check_process(&self) -> Result<()> {
+        if self.birth.is_here() { Ok(()) } else { Err(inherited()) }
+    }
+
+    fn wait_for_jobs(&self) {
+        // A child has no threads that do them.
+        if self.birth.is_here() {
+            self.jobs.wait();
+        }
     }
 
     /// Refuses writes from now on. The first cause stays.
@@ -747,6 +765,11 @@ impl Engine {
     fn publish(&self, state: &State) {
         self.present.show(View::of(state));
     }
+}
+
+#[cold]
+fn inherited() -> Error {
+    Error::NotSupported("a write to a database that was opened before the process was forked".into())
 }
 
 impl View {

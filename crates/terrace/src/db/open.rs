@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use terrace_env::{Env, FileLock, Lane, LockMode};
+use terrace_env::{Birth, Env, FileLock, Lane, LockMode};
 use terrace_format::edit::{NewFile, VersionEdit};
 use terrace_format::filename::FileName;
 use terrace_format::filter_block::Filters;
@@ -29,6 +29,7 @@ use super::directory::{list, lock, lock_shared};
 use super::doomed::Doomed;
 use super::durable::Durability;
 use super::filling::Filling;
+use super::install::Failure;
 use super::pace::{Effort, Pace};
 use super::present::Present;
 use super::refusal::Refusal;
@@ -188,7 +189,8 @@ impl Opening<'_> {
         })?;
         let resumed = self.resume_log(&logs, &replayed, &tables)?;
         let manifest = self.manifest(resumed.is_some() && logs == [self.recovered.set.log_number]);
-        let (tail, added) = self.log_tail(resumed, &mut replayed, &next_file, tables)?;
+        let has_new_log = resumed.is_none();
+        let (tail, added) = self.log_tail(resumed, &mut replayed, &next_file, &tables)?;
         let mut edit = VersionEdit::default();
         edit.added.extend(added.into_iter().map(|file| (0, file)));
         let changes = !edit.added.is_empty() || tail.log.number != self.recovered.set.log_number;
@@ -198,14 +200,22 @@ impl Opening<'_> {
         edit.last_sequence = Some(if resumed { replayed.before_last_log } else { replayed.last_sequence });
         let memtable = Arc::clone(&tail.memtable);
         let engine = self.engine(memtable, Vec::new(), next_file, manifest?, Some(tail), Some(lock));
-        engine.set_logs_aside(&replayed.set_aside)?;
-        if changes || engine.manifest.lock().is_due() {
-            engine.install(|_| edit, |_| ()).map_err(|failure| {
-                // The room of a log that holds nothing yet may be what the next try lacks.
-                engine.give_up_new_log();
-                failure.into_error()
-            })?;
+        let kept = engine.set_logs_aside(&replayed.set_aside).map_err(Failure::Before);
+        let changes = changes || engine.manifest.lock().is_due();
+        let installed = kept.and_then(|()| if changes { engine.install(|_| edit, |_| ()) } else { Ok(()) });
+        if !matches!(installed, Err(Failure::Before(_))) {
+            tables.keep();
         }
+        // While the directory is locked.
+        drop(tables);
+        installed.map_err(|failure| {
+            // The room of a log that holds nothing yet may be what the next try lacks. One that was there before stays: the
+            // manifest names it.
+            if has_new_log {
+                engine.give_up_new_log();
+            }
+            failure.into_error()
+        })?;
         engine.sweep(&files);
         let mut state = engine.state.lock();
         engine.schedule(&mut state);
@@ -319,7 +329,7 @@ impl Opening<'_> {
         resumed: Option<(Log, Framer, Arc<Seal>)>,
         replayed: &mut Replayed,
         next_file: &AtomicU64,
-        tables: Tables,
+        tables: &Tables,
     ) -> Result<(LogTail, Vec<NewFile>)> {
         let sequence = match mutant!(SequenceFromManifest) {
             true => self.recovered.set.last_sequence,
@@ -405,6 +415,7 @@ impl Opening<'_> {
         let view = View { memtable: Arc::clone(&memtable), frozen, version: Arc::clone(&set.version) };
         Arc::new_cyclic(|me| Engine {
             me: me.clone(),
+            birth: Birth::here(),
             directory: self.directory.to_path_buf(),
             limits,
             tables: {
@@ -449,7 +460,8 @@ fn deletes_told(engine: Weak<Engine>) -> Box<dyn Fn(Tally) + Send + Sync> {
     })
 }
 
-/// Memtables that become tables beside the replay. Dropped before its end, it leaves none.
+/// Memtables that become tables beside the replay. Dropped, it leaves none that is not to be kept: each try to open would leave
+/// its own on a disk that has no room.
 struct Tables {
     crew: Crew,
     place: Arc<Place>,
@@ -499,12 +511,17 @@ impl Tables {
     }
 
     /// Returns the tables, the oldest first; durable but for their names.
-    fn finish(self) -> Result<Vec<NewFile>> {
+    fn finish(&self) -> Result<Vec<NewFile>> {
         self.settle()?;
-        let made = std::mem::take(&mut self.place.made.lock().tables);
-        let mut files: Vec<NewFile> = made.into_iter().map(|table| table.file).collect();
+        let made = self.place.made.lock();
+        let mut files: Vec<NewFile> = made.tables.iter().map(|table| table.file.clone()).collect();
         files.sort_unstable_by_key(|file| file.number);
         Ok(files)
+    }
+
+    /// The tables count, or may.
+    fn keep(&self) {
+        self.place.made.lock().tables.clear();
     }
 }
 
@@ -546,6 +563,7 @@ impl State {
             last_failure: None,
             changes: 0,
             stopped: 0,
+            ended: false,
         }
     }
 }

@@ -100,6 +100,7 @@ impl Engine {
 
     /// A log that ends with a batch of nothing counts as closed, so a user's is not written.
     pub(super) fn write_nothing(&self, options: &WriteOptions) -> Result<()> {
+        self.check_process()?;
         let commit = self.commit.lock();
         commit.as_ref().ok_or_else(closed)?;
         self.refusal.check()?;
@@ -117,6 +118,7 @@ impl Engine {
         operations: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
         options: &WriteOptions,
     ) -> Result<()> {
+        self.check_process()?;
         if let Some(slept) = self.pace.admit(bytes, &*self.options.env.clock) {
             self.note_wait(Span::Paced, None, slept);
         }
@@ -139,7 +141,10 @@ impl Engine {
         if !options.sync {
             return Ok(());
         }
-        self.sync_to(write).inspect_err(|_| self.take_back(&numbers))
+        match self.sync_to(write) {
+            Err(error) if self.take_back(&numbers) => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Step 2, of a write that takes the next `numbers`. On an error none was taken.
@@ -241,14 +246,20 @@ impl Engine {
     }
 
     /// Hides a write whose sync failed from reads that start from now on: whoever made it is told that it failed. What
-    /// the device has of it is unknown, and writes are refused already.
-    fn take_back(&self, numbers: &RangeInclusive<Sequence>) {
+    /// the device has of it is unknown, and writes are refused already. False if it is in a table meanwhile: with all before it, it is
+    /// durable there.
+    fn take_back(&self, numbers: &RangeInclusive<Sequence>) -> bool {
         let mut commit = self.commit.lock();
         if let Some(tail) = commit.as_ref() {
             // What is not in a memtable yet would be added to one that is replaced. If it never will be, no matter.
             let _ = self.settle(tail.sequence);
         }
+        // What is at it is done, and no other table comes to count: see `Engine::install`.
+        let _manifest = self.manifest.lock();
         let mut state = self.state.lock();
+        if state.set.last_sequence >= *numbers.end() {
+            return false;
+        }
         state.memtable = state.memtable.without(numbers);
         if let Some(tail) = commit.as_mut() {
             tail.memtable = Arc::clone(&state.memtable);
@@ -257,6 +268,7 @@ impl Engine {
             frozen.memtable = frozen.memtable.without(numbers);
         }
         self.publish(&state);
+        true
     }
 
     /// Without space the failed record is not whole, and readers of the log leave it out; the next log goes on with the
@@ -357,6 +369,7 @@ impl Engine {
 
     /// Turns what is in memory into a table, and returns when that is done.
     pub(super) fn flush(&self, target: Target) -> Result<()> {
+        self.check_process()?;
         let mut commit = self.commit.lock();
         let next_log = loop {
             let tail = commit.as_mut().ok_or_else(closed)?;
@@ -375,8 +388,8 @@ impl Engine {
         self.wait_for(|state| state.frozen.iter().all(|frozen| frozen.next_log > next_log))
     }
 
-    /// Returns when `done`, while the background works; an error if the background failed meanwhile and so can't
-    /// bring it about.
+    /// Returns when `done`, while the background works; an error if the background failed meanwhile, or the database was closed, and
+    /// so can't bring it about.
     pub(super) fn wait_for(&self, done: impl Fn(&State) -> bool) -> Result<()> {
         let mut state = self.state.lock();
         let failures = state.failures;
@@ -387,6 +400,9 @@ impl Engine {
         }
         while !done(&state) {
             self.refusal.check()?;
+            if state.ended {
+                return Err(closed());
+            }
             if let Some(error) = state.last_failure.as_ref().filter(|_| state.failures != failures) {
                 return Err(error.clone());
             }

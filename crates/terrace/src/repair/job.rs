@@ -16,7 +16,7 @@ use super::settle::{self, Outcome};
 use super::workshop::Workshop;
 use crate::error::Result;
 use crate::verify::{Problem, Row};
-use crate::version::set_current;
+use crate::version::{Failure, set_current};
 
 /// A repair at work.
 pub(super) struct Job<'a> {
@@ -39,7 +39,13 @@ impl Job<'_> {
         match prepared? {
             Remedy::None => Ok(()),
             Remedy::Current(manifest) => self.name_manifest(manifest),
-            Remedy::Manifest => self.finish(),
+            Remedy::Manifest => self.finish().map_err(|failure| {
+                if let Failure::Before(_) = failure {
+                    // What was there still counts: a next try would take these for tables of the database.
+                    self.shop.clear();
+                }
+                failure.into_error()
+            }),
         }
     }
 
@@ -135,24 +141,24 @@ impl Job<'_> {
         self.act(format!("CURRENT names {}, which is whole", FileName::Manifest(manifest)));
         self.report.changed = true;
         if !self.shop.dry_run {
-            set_current(self.shop.env(), self.shop.directory, manifest)?;
+            set_current(self.shop.env(), self.shop.directory, manifest).map_err(Failure::into_error)?;
         }
         Ok(())
     }
 
     /// Makes the outcome count.
-    fn finish(&mut self) -> Result<()> {
+    fn finish(&mut self) -> std::result::Result<(), Failure> {
         self.act("a new manifest says what is live".to_owned());
         self.report.changed = true;
         self.retired.extend(self.files.iter().filter(|file| matches!(file, FileName::Manifest(_))));
-        self.report.moved = settle::moves(&self.shop, &self.retired)?;
+        self.report.moved = settle::moves(&self.shop, &self.retired).map_err(Failure::Before)?;
         if self.shop.dry_run {
             return Ok(());
         }
         settle::install(&mut self.shop, std::mem::take(&mut self.outcome))?;
         let scrap = std::mem::take(&mut self.scrap);
         self.shop.scrap(scrap);
-        settle::set_aside(&self.shop, &self.report.moved)
+        settle::set_aside(&self.shop, &self.report.moved).map_err(Failure::Unknown)
     }
 
     pub(super) fn note(&mut self, file: FileName, what: impl Into<String>) {

@@ -16,7 +16,7 @@ use terrace_format::key::Sequence;
 
 use super::workshop::Workshop;
 use crate::error::Result;
-use crate::version::{Manifest, VersionSet};
+use crate::version::{Failure, Manifest, VersionSet};
 
 /// Where files go that are not part of the database any more.
 const LOST: &str = "lost";
@@ -35,15 +35,16 @@ pub(super) struct Outcome {
 }
 
 /// Writes a manifest that says `outcome`, and makes CURRENT name it.
-pub(super) fn install(shop: &mut Workshop<'_>, outcome: Outcome) -> Result<()> {
+pub(super) fn install(shop: &mut Workshop<'_>, outcome: Outcome) -> std::result::Result<(), Failure> {
     let number = shop.number();
     let path = shop.path(FileName::Manifest(number));
     let mut set = VersionSet::empty(shop.order.clone());
     set.guarded = outcome.guarded;
-    let set = set.after(&VersionEdit { added: outcome.tables, ..VersionEdit::default() }, &path)?;
+    let edit = VersionEdit { added: outcome.tables, ..VersionEdit::default() };
+    let set = set.after(&edit, &path).map_err(Failure::Before)?;
     let log_number = match outcome.log_number {
         Some(number) => number,
-        None => empty_log(shop)?,
+        None => empty_log(shop).map_err(Failure::Before)?,
     };
     let numbers = VersionEdit {
         log_number: Some(log_number),
@@ -53,7 +54,7 @@ pub(super) fn install(shop: &mut Workshop<'_>, outcome: Outcome) -> Result<()> {
         ..VersionEdit::default()
     };
     // Before there is a manifest: should CURRENT be lost, one whose tables are not all there says nothing.
-    shop.env().fs.sync_dir(shop.directory)?;
+    shop.env().fs.sync_dir(shop.directory).map_err(|error| Failure::Before(error.into()))?;
     let mut manifest = Manifest::new(shop.env(), shop.directory, shop.options.table_size());
     manifest.begin(number, set.snapshot(), &numbers)
 }

@@ -20,7 +20,23 @@ use terrace_format::filename::{FileName, current};
 use terrace_format::log::Framer;
 use terrace_mutants::mutant;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+
+/// Whether an edit that failed may count all the same.
+pub(crate) enum Failure {
+    /// It does not: its new files can go.
+    Before(Error),
+    /// Nobody knows: its new files must stay.
+    Unknown(Error),
+}
+
+impl Failure {
+    pub(crate) fn into_error(self) -> Error {
+        match self {
+            Failure::Before(error) | Failure::Unknown(error) => error,
+        }
+    }
+}
 
 /// The deletion that marks a manifest as Terrace's.
 const MARK: (usize, u64) = (LEVELS - 1, 0);
@@ -72,11 +88,14 @@ impl Manifest {
     /// Called before anything is removed that the manifest makes needless. If all of that is an earlier run's doing, its
     /// last edit, or the switch to this manifest, may still lack a sync: a run that was killed can look like one that
     /// closed, where a failed sync brought an older state back.
+    ///
+    /// After an error the next edit begins a new manifest: a second sync would say nothing.
     pub(crate) fn prove(&mut self) -> Result<()> {
-        let Some(open) = self.open.as_mut().filter(|open| !open.proven) else { return Ok(()) };
+        let Some(mut open) = self.open.take_if(|open| !open.proven) else { return Ok(()) };
         open.file.sync()?;
         self.env.fs.sync_dir(&self.directory)?;
         open.proven = true;
+        self.open = Some(open);
         Ok(())
     }
 
@@ -97,13 +116,13 @@ impl Manifest {
 
     /// Writes `edit` and makes it durable.
     ///
-    /// On an error it is not known whether the edit counts; the next edit then begins a new manifest, which
+    /// On an error it may not be known whether the edit counts; the next edit then begins a new manifest, which
     /// settles it.
-    pub(crate) fn append(&mut self, edit: &VersionEdit) -> Result<()> {
-        self.prove()?;
+    pub(crate) fn append(&mut self, edit: &VersionEdit) -> std::result::Result<(), Failure> {
+        self.prove().map_err(Failure::Before)?;
         let Some(mut open) = self.open.take() else { return Ok(()) };
-        open.write(edit)?;
-        open.file.sync()?;
+        open.write(edit).map_err(Failure::Unknown)?;
+        open.file.sync().map_err(|error| Failure::Unknown(error.into()))?;
         self.open = Some(open);
         Ok(())
     }
@@ -111,15 +130,23 @@ impl Manifest {
     /// Begins manifest `number` with `snapshot` and `edit`, makes CURRENT name it, and removes the one before.
     ///
     /// On an error before CURRENT was renamed the old manifest counts, without `edit`.
-    pub(crate) fn begin(&mut self, number: u64, mut snapshot: VersionEdit, edit: &VersionEdit) -> Result<()> {
+    pub(crate) fn begin(
+        &mut self,
+        number: u64,
+        mut snapshot: VersionEdit,
+        edit: &VersionEdit,
+    ) -> std::result::Result<(), Failure> {
         self.open = None;
         snapshot.deleted.push(MARK);
         let path = self.directory.join(FileName::Manifest(number).to_string());
-        let open = self.create(&path, &snapshot, edit).inspect_err(|_| {
-            // Not named by CURRENT: without it nothing is lost.
-            let _ = self.env.fs.remove(&path);
+        let created = self.create(&path, &snapshot, edit).map_err(Failure::Before);
+        let begun = created.and_then(|open| set_current(&self.env, &self.directory, number).map(|()| open));
+        let open = begun.inspect_err(|failure| {
+            if let Failure::Before(_) = failure {
+                // Not named by CURRENT: without it nothing is lost, and each try would leave another.
+                let _ = self.env.fs.remove(&path);
+            }
         })?;
-        set_current(&self.env, &self.directory, number)?;
         let old = std::mem::replace(&mut self.number, number);
         self.open = Some(open);
         if old != 0 {
@@ -166,21 +193,21 @@ impl Open {
 }
 
 /// Makes CURRENT name manifest `number`, atomically and durably.
-pub(crate) fn set_current(env: &Env, directory: &Path, number: u64) -> Result<()> {
+pub(crate) fn set_current(env: &Env, directory: &Path, number: u64) -> std::result::Result<(), Failure> {
     let temp = directory.join(FileName::Temp(number).to_string());
-    let written = (|| {
+    let write = || {
         let mut file = env.fs.create(&temp)?;
         file.append(&current::encode(number))?;
         file.sync()?;
-        file.close()?;
-        env.fs.rename(&temp, &directory.join(FileName::Current.to_string()))
-    })();
-    if let Err(error) = written {
-        let _ = env.fs.remove(&temp);
-        return Err(error.into());
-    }
+        file.close()
+    };
+    let rename = || env.fs.rename(&temp, &directory.join(FileName::Current.to_string()));
+    let written = write().map_err(|error| Failure::Before(error.into()));
+    // A rename that failed may have been done all the same, on a file system that is somewhere else.
+    let renamed = written.and_then(|()| rename().map_err(|error| Failure::Unknown(error.into())));
+    renamed.inspect_err(|_| drop(env.fs.remove(&temp)))?;
     if mutant!(CurrentNotSynced) {
         return Ok(());
     }
-    Ok(env.fs.sync_dir(directory)?)
+    env.fs.sync_dir(directory).map_err(|error| Failure::Unknown(error.into()))
 }

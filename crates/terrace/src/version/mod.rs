@@ -16,7 +16,7 @@ mod set;
 pub(crate) use allowance::Allowance;
 pub(crate) use build::Builder;
 pub(crate) use get::WornFile;
-pub(crate) use manifest::{Manifest, set_current};
+pub(crate) use manifest::{Failure, Manifest, set_current};
 pub(crate) use set::{MAX_FILE_NUMBER, MAX_STRAY_NUMBER, Recovered, VersionSet, is_guarded, read_current};
 
 use std::fmt;

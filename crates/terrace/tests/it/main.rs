@@ -24,6 +24,7 @@ mod bad_input;
 mod erase;
 mod faults_of_leveldb;
 mod files;
+mod left_behind;
 mod look_ups;
 mod memory;
 mod mended;

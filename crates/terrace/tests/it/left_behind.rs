@@ -1,0 +1,310 @@
+//! What failures and ends leave behind: no file that nobody needs, nobody who waits, and no work on what is somebody else's by now.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use terrace::{Bloom, Db, Env, Options, RepairOptions, WriteOptions};
+use terrace_env::fault::{FaultFs, Plan};
+use terrace_env::mem::{Crash, MemFs, PROFILES};
+use terrace_env::{Access, Clock, Deterministic, FileSystem, Lane, LockMode};
+
+/// A file system in memory that can fail, and jobs that run when they are told to or waited for.
+struct Trial {
+    memory: Arc<MemFs>,
+    fault: Arc<FaultFs>,
+    background: Arc<Deterministic>,
+    options: Options,
+}
+
+impl Trial {
+    fn new() -> Trial {
+        Trial::on(Arc::new(MemFs::new()))
+    }
+
+    fn on(memory: Arc<MemFs>) -> Trial {
+        let fault = Arc::new(FaultFs::new(Arc::clone(&memory) as _, Plan::default()));
+        let background = Deterministic::new(1);
+        let env = Env { scheduler: Arc::clone(&background) as _, ..Env::on(Arc::clone(&fault) as _) };
+        let options = Options { create_if_missing: true, env, ..Options::default() };
+        Trial { memory, fault, background, options }
+    }
+
+    fn open(&self) -> Db {
+        Db::open("db", &self.options).unwrap()
+    }
+
+    fn plan(&self, plan: &str) {
+        self.fault.set_plan(plan.parse().unwrap());
+    }
+
+    fn names(&self, ending: &str) -> Vec<String> {
+        let names = self.memory.list("db".as_ref()).unwrap();
+        let names = names.iter().map(|name| name.to_string_lossy().into_owned());
+        let mut names: Vec<_> = names.filter(|name| name.contains(ending)).collect();
+        names.sort();
+        names
+    }
+
+    /// All files but the info log, with their bytes.
+    fn files(&self) -> Vec<(String, Vec<u8>)> {
+        let read = |name: String| {
+            let path = Path::new("db").join(&name);
+            let mut bytes = vec![0; self.memory.len(&path).unwrap() as usize];
+            self.memory.open_random(&path, Access::Read).unwrap().read_at(0, &mut bytes).unwrap();
+            (name, bytes)
+        };
+        self.names("").into_iter().filter(|name| !name.starts_with("LOG")).map(read).collect()
+    }
+}
+
+/// A flush had failed for want of space, and the database was closed. Reads by who still had a handle or an iterator had that
+/// flush tried again, behind the lock: it wrote to the manifest, and removed a log, of whoever had opened the database since.
+#[test]
+fn a_database_that_is_closed_is_left_alone() {
+    let mut trial = Trial::new();
+    // A filter that lets all through.
+    trial.options.filter_policy = Some(Arc::new(Bloom::new(0)));
+    let db = trial.open();
+    for step in [1, 2] {
+        (0..2000u32).step_by(step).for_each(|n| db.put(&n.to_be_bytes(), b"old").unwrap());
+        db.flush().unwrap();
+    }
+    db.put(b"x", b"late").unwrap();
+    trial.plan("create .ldb #1 forever ENOSPC");
+    assert!(db.flush().unwrap_err().is_resumable());
+    db.shut().unwrap();
+    trial.plan("");
+    let again = trial.open();
+    again.put(b"y", b"new").unwrap();
+    let before = trial.files();
+    for n in (1..2000u32).step_by(2) {
+        // Past a table that has it not.
+        assert!(db.get(&n.to_be_bytes()).unwrap().is_some());
+        trial.background.run_until_idle();
+    }
+    assert!(trial.files() == before, "{:?}", trial.names(""));
+    assert!(again.get(b"x").unwrap().is_some() && again.get(b"y").unwrap().is_some());
+}
+
+/// Who waited for a merge of a range when the database was closed under him waited for ever.
+#[test]
+fn nobody_waits_for_a_merge_in_a_closed_database() {
+    let trial = Trial::new();
+    let db = trial.open();
+    db.put(b"a", b"").unwrap();
+    db.flush().unwrap();
+    let other = db.clone();
+    // Done by who waits, before the merge.
+    trial.options.env.scheduler.schedule(Lane::Compaction, Box::new(move || other.shut().unwrap()));
+    let error = db.compact_range(None, None).unwrap_err();
+    assert!(error.to_string().contains("closed"), "{error}");
+}
+
+/// An open that failed behind the replay of the logs left the tables that it had made of them. Each further try made others, and a
+/// disk that had been nearly full was soon full.
+#[test]
+fn an_open_that_fails_leaves_no_tables() {
+    let trial = Trial::new();
+    let db = trial.open();
+    (0..1000u32).for_each(|n| db.put(&n.to_be_bytes(), &[7; 100]).unwrap());
+    let trial = Trial::on(Arc::new(trial.memory.crash(&Crash::Kill)));
+    let before = trial.names("");
+    for plan in [
+        "create-log * #1 forever ENOSPC",
+        "create MANIFEST #1 forever ENOSPC",
+        "create .dbtmp #1 forever EMFILE",
+    ] {
+        trial.plan(plan);
+        for _ in 0..3 {
+            assert!(Db::open("db", &trial.options).unwrap_err().is_resumable(), "{plan}");
+        }
+        let left: Vec<_> = trial.names("").into_iter().filter(|name| !name.starts_with("LO")).collect();
+        assert_eq!(
+            left,
+            before.iter().filter(|name| !name.starts_with("LO")).cloned().collect::<Vec<_>>(),
+            "{plan}"
+        );
+    }
+    trial.plan("");
+    assert_eq!(trial.open().iter().into_forward().count(), 1000);
+}
+
+/// An open that went on with an empty log, and failed for want of space, removed that log as if it were its own. The manifest ended with
+/// an edit that had been torn, so that the next open had to take the log for lost to that edit: only a repair helped.
+#[test]
+fn an_open_that_fails_removes_no_log_but_its_own() {
+    let trial = Trial::new();
+    let db = trial.open();
+    for _ in 0..2 {
+        db.put(b"a", b"").unwrap();
+        db.flush().unwrap();
+    }
+    db.close().unwrap();
+    let log = trial.names(".log");
+    assert_eq!(trial.files().iter().find(|(name, _)| *name == log[0]).map(|(_, bytes)| bytes.len()), Some(0));
+    // An edit that was being written when the power failed.
+    let manifest = Path::new("db").join(&trial.names("MANIFEST")[0]);
+    let mut file = trial.memory.append(&manifest).unwrap();
+    file.append(&[1, 2, 3]).unwrap();
+    file.close().unwrap();
+    trial.plan("create MANIFEST #1 forever ENOSPC");
+    assert!(Db::open("db", &trial.options).unwrap_err().is_resumable());
+    assert_eq!(trial.names(".log"), log);
+    trial.plan("");
+    assert!(trial.open().get(b"a").unwrap().is_some());
+}
+
+/// A repair that failed at its end left the tables that it had made, and the next one took them for the database's.
+#[test]
+fn a_repair_that_fails_leaves_no_tables() {
+    let trial = Trial::new();
+    let db = trial.open();
+    (0..1000u32).for_each(|n| db.put(&n.to_be_bytes(), &[7; 100]).unwrap());
+    let trial = Trial::on(Arc::new(trial.memory.crash(&Crash::Kill)));
+    trial.memory.remove("db/CURRENT".as_ref()).unwrap();
+    trial.memory.remove(&Path::new("db").join(&trial.names("MANIFEST")[0])).unwrap();
+    let before = trial.names(".ldb");
+    for plan in ["create MANIFEST #1 forever ENOSPC", "create .dbtmp #1 forever EMFILE"] {
+        trial.plan(plan);
+        for _ in 0..3 {
+            assert!(terrace::repair("db", &trial.options, &RepairOptions::default()).is_err(), "{plan}");
+        }
+        assert_eq!((trial.names(".ldb"), trial.names("MANIFEST").len()), (before.clone(), 0), "{plan}");
+    }
+    trial.plan("");
+    terrace::repair("db", &trial.options, &RepairOptions::default()).unwrap();
+    assert_eq!(trial.open().iter().into_forward().count(), 1000);
+}
+
+/// A merge whose edit was not begun to be written left its tables behind: it was taken for one that may count. So did each attempt.
+#[test]
+fn a_merge_that_certainly_does_not_count_leaves_no_tables() {
+    let trial = Trial::new();
+    let db = trial.open();
+    for plan in [
+        "sync-dir db #1 once EMFILE",
+        // The edit may count, and settles nothing; what comes next is a new manifest.
+        "append MANIFEST #1 once ENOSPC; create MANIFEST #1 x2 ENOSPC; create .dbtmp #1 once EMFILE",
+    ] {
+        trial.plan("");
+        for value in [b"1", b"2"] {
+            db.put(b"a", value).unwrap();
+            db.put(b"z", value).unwrap();
+            db.flush().unwrap();
+        }
+        trial.plan(plan);
+        let mut failed = 0;
+        while let Err(error) = db.compact_range(None, None) {
+            assert!(error.is_resumable(), "{plan}: {error}");
+            failed += 1;
+            assert!(failed < 10);
+        }
+        assert!(failed >= 1, "{plan}");
+        // That of the edit which may have counted stays until the next open.
+        let doubtful = usize::from(plan.contains("append"));
+        let live: usize = db.levels().iter().map(|level| level.files.len()).sum();
+        assert_eq!((live, trial.names(".ldb").len()), (1, 1 + doubtful), "{plan}, failed {failed} times");
+        assert_eq!(trial.names("MANIFEST").len(), 1, "{plan}");
+    }
+    assert_eq!(db.get(b"a").unwrap(), Some(b"2".to_vec()));
+}
+
+/// Does something when it is asked for the time, once.
+#[derive(Default)]
+struct Meanwhile {
+    what: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    is_due: AtomicBool,
+}
+
+impl std::fmt::Debug for Meanwhile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Meanwhile")
+    }
+}
+
+impl Clock for Meanwhile {
+    fn monotonic(&self) -> Duration {
+        if self.is_due.swap(false, Ordering::Relaxed) {
+            self.what.get().unwrap()();
+        }
+        Duration::ZERO
+    }
+
+    fn wall_us(&self) -> u64 {
+        0
+    }
+
+    fn sleep(&self, _: Duration) {}
+}
+
+/// While a write waited for its log to be synced, a flush made a table of it. Then the sync failed: the write was said to have failed,
+/// and could be read all the same. But the table is durable, and so is the write.
+#[test]
+fn a_write_that_is_in_a_table_needs_no_log() {
+    let mut trial = Trial::new();
+    let clock = Arc::new(Meanwhile::default());
+    trial.options.env.clock = Arc::clone(&clock) as _;
+    let db = trial.open();
+    db.put(b"a", b"old").unwrap();
+    let other = db.clone();
+    assert!(clock.what.set(Box::new(move || other.flush().unwrap())).is_ok());
+    clock.is_due.store(true, Ordering::Relaxed);
+    trial.plan("sync .log #1 once EIO");
+    let written = db.put_with(b"a", b"new", &WriteOptions { sync: true });
+    assert_eq!(trial.names(".ldb").len(), 1, "flushed meanwhile");
+    let seen = db.get(b"a").unwrap() == Some(b"new".to_vec());
+    assert_eq!(written.is_ok(), seen, "{written:?}");
+    let cut = Trial::on(Arc::new(trial.memory.crash(&PROFILES[0].with_seed(0))));
+    assert_eq!(cut.open().get(b"a").unwrap() == Some(b"new".to_vec()), seen);
+    assert!(db.put(b"b", b"").is_err(), "what is on the medium is unknown");
+}
+
+/// A sync of an earlier run's manifest failed, which was asked for before leftovers are removed, and was tried again with the next
+/// edit: then it says nothing any more, for the system takes what it could not write for written.
+#[test]
+fn a_failed_sync_of_an_old_manifest_is_not_tried_again() {
+    let trial = Trial::new();
+    trial.options.env.fs.create_dir("db".as_ref()).unwrap();
+    let reuse = Options { reuse_logs: true, ..trial.options.clone() };
+    let db = Db::open("db", &reuse).unwrap();
+    db.put(b"a", b"").unwrap();
+    db.close().unwrap();
+    let manifest = trial.names("MANIFEST");
+    // Something to be swept.
+    trial.memory.create("db/000001.dbtmp".as_ref()).unwrap().close().unwrap();
+    trial.plan("sync MANIFEST #1 once sync-forgets");
+    let db = Db::open("db", &reuse).unwrap();
+    db.put(b"b", b"").unwrap();
+    db.flush().unwrap();
+    assert_ne!(trial.names("MANIFEST"), manifest, "a new one");
+}
+
+/// The name of the lock went a moment after the lock did: who took that in between, and who made a new one of the name, had both of
+/// them opened the database.
+#[test]
+fn a_database_that_is_destroyed_is_not_opened_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, options) = (dir.path().join("db"), Options { create_if_missing: true, ..Options::default() });
+    let fs = &options.env.fs;
+    let (inside, gone) = (AtomicUsize::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !gone.load(Ordering::Relaxed) {
+                    let _ = fs.create_dir(&path);
+                    let Ok(lock) = fs.lock(&path.join("LOCK"), LockMode::Exclusive) else { continue };
+                    assert_eq!(inside.fetch_add(1, Ordering::Relaxed), 0, "two have the lock");
+                    std::thread::yield_now();
+                    inside.fetch_sub(1, Ordering::Relaxed);
+                    drop(lock);
+                }
+            });
+        }
+        for _ in 0..20_000 {
+            let _ = terrace::destroy(&path, &options);
+        }
+        gone.store(true, Ordering::Relaxed);
+    });
+}
