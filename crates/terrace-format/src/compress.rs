@@ -124,7 +124,10 @@ fn copy_back(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
 fn pack_snappy(contents: &[u8], dst: &mut Vec<u8>) {
     let start = dst.len();
     dst.resize(start + snap::raw::max_compress_len(contents.len()), 0);
-    match SNAPPY_PACKER.with_borrow_mut(|packer| packer.compress(contents, &mut dst[start..])) {
+    let mut pack = |packer: &mut snap::raw::Encoder| packer.compress(contents, &mut dst[start..]);
+    let packed = SNAPPY_PACKER.try_with(|packer| pack(&mut packer.borrow_mut()));
+    // A thread that is nearly gone has none any more.
+    match packed.unwrap_or_else(|_| pack(&mut snap::raw::Encoder::new())) {
         Ok(len) => dst.truncate(start + len),
         Err(_) => {
             dst.truncate(start); // 4 GiB or more
@@ -169,13 +172,18 @@ thread_local! {
 
 fn with<C, T>(
     context: &'static LocalKey<RefCell<Option<C>>>,
-    work: impl FnOnce(&mut C) -> io::Result<T>,
+    make: fn() -> io::Result<C>,
+    work: impl Fn(&mut C) -> io::Result<T>,
 ) -> io::Result<T> {
-    context.with_borrow_mut(|context| context.as_mut().map_or(Err(io::ErrorKind::OutOfMemory.into()), work))
+    let kept = context.try_with(|context| {
+        context.borrow_mut().as_mut().map_or(Err(io::ErrorKind::OutOfMemory.into()), &work)
+    });
+    // A thread that is nearly gone has none any more.
+    kept.unwrap_or_else(|_| work(&mut make()?))
 }
 
 fn pack_zstd(contents: &[u8], dst: &mut Vec<u8>) {
-    match with(&ZSTD_PACKER, |packer| packer.compress(contents)) {
+    match with(&ZSTD_PACKER, || Compressor::new(ZSTD_LEVEL), |packer| packer.compress(contents)) {
         Ok(mut frame) if contents.len() <= BLOCK_MAX => dst.append(&mut frame),
         _ => copy(contents, dst),
     }
@@ -186,7 +194,7 @@ const ZSTD_GROWTH: usize = (128 << 10) / 4;
 
 fn unpack_zstd(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
     let most = stored.len().saturating_mul(ZSTD_GROWTH).min(BLOCK_MAX);
-    let contents = with(&ZSTD_UNPACKER, |unpacker| unpacker.decompress(stored, most));
+    let contents = with(&ZSTD_UNPACKER, Decompressor::new, |unpacker| unpacker.decompress(stored, most));
     let mut contents = contents.map_err(|e| broken("zstd", e))?;
     // A frame that does not state its size was given room for the most that it can be.
     contents.shrink_to_fit();

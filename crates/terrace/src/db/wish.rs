@@ -57,8 +57,9 @@ impl Engine {
             let Some(tail) = commit.as_mut().filter(|tail| std::ptr::eq(&*tail.memtable, memtable)) else {
                 return true; // is on its way already
             };
-            let has_room = self.refusal.check().is_ok() && self.lack(&self.state.lock()).is_none();
-            has_room && self.switch(tail, Target::AnyLevel).is_ok()
+            let may_write = self.check_process().and_then(|()| self.refusal.check()).is_ok();
+            let has_room = || self.lack(&self.state.lock()).is_none();
+            may_write && has_room() && self.switch(tail, Target::AnyLevel).is_ok()
         });
         if !frozen {
             memtable.pass_over_more();

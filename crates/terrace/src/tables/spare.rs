@@ -5,6 +5,7 @@
 //! found. What is unpacked into memory that was just used is in the processor's caches when it is looked at.
 
 use std::cell::Cell;
+use std::thread::LocalKey;
 
 use terrace_env::Buffer;
 use terrace_format::block::Block;
@@ -20,9 +21,18 @@ thread_local! {
     static UNPACKED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
+/// What is kept there; nothing for a thread that is nearly gone, which may read for a while yet: destructors do.
+fn take<T: Default>(kept: &'static LocalKey<Cell<T>>) -> T {
+    kept.try_with(Cell::take).unwrap_or_default()
+}
+
+fn keep<T>(kept: &'static LocalKey<Cell<T>>, value: T) {
+    let _ = kept.try_with(|kept| kept.set(value));
+}
+
 /// The block that `make` makes: out of one that nobody has any more, and in its memory, if there is one.
 pub(super) fn block<E>(make: impl FnOnce(Buffer) -> Result<Block, E>) -> Result<Arc<Block>, E> {
-    if let Some(mut spare) = SPARE.take()
+    if let Some(mut spare) = take(&SPARE)
         && let Some(block) = Arc::get_mut(&mut spare)
     {
         *block = make(std::mem::take(block).into_memory())?;
@@ -34,7 +44,7 @@ pub(super) fn block<E>(make: impl FnOnce(Buffer) -> Result<Block, E>) -> Result<
 /// Keeps `block`, if nobody else has it.
 pub(super) fn give(mut block: Arc<Block>) {
     if Arc::get_mut(&mut block).is_some_and(|block| block.size() <= KEPT_MAX) {
-        SPARE.set(Some(block));
+        keep(&SPARE, Some(block));
     }
 }
 
@@ -44,21 +54,21 @@ pub(super) fn with_scratch<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T) -> 
         return work(&mut vec![0; len]);
     }
     // Taken out, not borrowed: a caller's own file system may read a database in turn.
-    let mut scratch = STORED.take();
+    let mut scratch = take(&STORED);
     if scratch.len() < len {
         scratch.resize(len, 0);
     }
     let made = work(&mut scratch[..len]);
-    STORED.set(scratch);
+    keep(&STORED, scratch);
     made
 }
 
 /// What `work` makes with memory to unpack a block into.
 pub(super) fn with_unpacked<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
-    let mut unpacked = UNPACKED.take();
+    let mut unpacked = take(&UNPACKED);
     let made = work(&mut unpacked);
     if unpacked.capacity() <= KEPT_MAX {
-        UNPACKED.set(unpacked);
+        keep(&UNPACKED, unpacked);
     }
     made
 }

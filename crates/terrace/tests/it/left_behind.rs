@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use terrace::{Bloom, Db, Env, Options, RepairOptions, WriteOptions};
+use terrace::{Bloom, Db, Env, Options, RepairOptions, WriteOptions, compress};
 use terrace_env::fault::{FaultFs, Plan};
 use terrace_env::mem::{Crash, MemFs, PROFILES};
 use terrace_env::{Access, Clock, Deterministic, FileSystem, Lane, LockMode};
@@ -307,4 +307,56 @@ fn a_database_that_is_destroyed_is_not_opened_twice() {
         }
         gone.store(true, Ordering::Relaxed);
     });
+}
+
+/// Uses its database when the thread that has it ends.
+struct Last(Option<Db>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        let db = self.0.take().unwrap();
+        db.put(b"c", b"last").unwrap();
+        assert_eq!(db.get(b"a").unwrap().as_deref(), Some(b"first".as_slice()));
+        assert!(db.get_pinned(b"c").unwrap().is_some());
+        db.flush().unwrap();
+        assert_eq!(db.iter().into_forward().count(), 2);
+        db.put_with(b"d", b"last", &WriteOptions { sync: true }).unwrap();
+        db.compact_range(None, None).unwrap();
+        db.close().unwrap();
+    }
+}
+
+std::thread_local! {
+    static LAST: std::cell::RefCell<Option<Last>> = const { std::cell::RefCell::new(None) };
+}
+
+/// What a thread has for itself goes in turn when it ends. A database is of use behind its own part of that, too, and so in destructors
+/// of a C++ program.
+#[test]
+fn of_use_to_the_end_of_a_thread() {
+    let fs = Arc::new(MemFs::new());
+    for n in 0..20 {
+        let compression = [&compress::NONE, &compress::SNAPPY, &compress::ZSTD][n / 7];
+        let options = Options {
+            create_if_missing: true,
+            env: Env::on(Arc::clone(&fs) as _),
+            compression,
+            ..Options::default()
+        };
+        let work = move || {
+            // Goes last, because it came first.
+            LAST.with(|last| *last.borrow_mut() = Some(Last(None)));
+            let db = Db::open("db", &options).unwrap();
+            db.put(b"a", b"first").unwrap();
+            db.flush().unwrap();
+            assert!(db.get(b"a").unwrap().is_some());
+            LAST.with(|last| last.borrow_mut().as_mut().unwrap().0 = Some(db));
+        };
+        std::thread::scope(|scope| scope.spawn(work).join().unwrap());
+        let db =
+            Db::open("db", &Options { env: Env::on(Arc::clone(&fs) as _), ..Options::default() }).unwrap();
+        assert_eq!(db.iter().into_forward().count(), 3);
+        db.delete(b"d").unwrap();
+        db.delete(b"c").unwrap();
+    }
 }
