@@ -157,8 +157,9 @@ impl Record {
     /// A slot that names nothing, if there is one.
     #[inline]
     fn free(&'static self) -> Option<&'static Slot> {
-        // Only this thread writes to them.
-        self.slots[..SLOTS - 1].iter().find(|slot| slot.load(Ordering::Relaxed).is_null())
+        // Only this thread writes to them; but the one before may have let go behind its keeper, in another destructor (Release
+        // there, Acquire here).
+        self.slots[..SLOTS - 1].iter().find(|slot| slot.load(Ordering::Acquire).is_null())
     }
 }
 
