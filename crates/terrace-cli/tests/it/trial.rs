@@ -84,7 +84,9 @@ impl Trial {
 
     /// Starts it, and does not wait for its end.
     pub(crate) fn start(&self, line: &str) -> Child {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_terrace"));
+        // Whoever runs the tests may ignore a signal, as `nohup` does, and hands that down.
+        let mut command = Command::new("env");
+        command.args(["--default-signal=HUP,INT,TERM", env!("CARGO_BIN_EXE_terrace")]);
         command.args(line.split_whitespace()).current_dir(self.dir.path()).env("TMPDIR", self.dir.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
