@@ -29,7 +29,7 @@ pub(crate) struct Memtable {
     passed: AtomicUsize,
 }
 
-/// To pass over so many entries takes as long as to make a table of a memtable of some hundred KiB, in which most of them are not.
+/// To pass over so many entries takes some milliseconds, as making a table of some hundred KiB does.
 const PASSED_MAX: usize = 64 << 10;
 
 impl Memtable {
