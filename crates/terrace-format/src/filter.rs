@@ -15,7 +15,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use crate::key;
 

@@ -15,7 +15,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use crate::coding::{get_fixed32, put_fixed32};
 use crate::filter::{Bloom, FilterPolicy, OfUserKeys, Probes};

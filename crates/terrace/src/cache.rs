@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::Deref;
 
 use terrace_format::block::Block;
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use places::{Gone, Places};
 pub(crate) use places::{Kept, Store};

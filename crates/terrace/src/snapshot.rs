@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use terrace_format::key::Sequence;
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
 

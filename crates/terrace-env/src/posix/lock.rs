@@ -24,7 +24,7 @@ use std::path::Path;
 
 use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use crate::claims::Claims;
 use crate::error::{FileError, Held, Result};

@@ -16,7 +16,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::Block;
 use super::search::Spot;

@@ -6,7 +6,7 @@
 //!   +--------+------+
 //! ```
 
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::TRAILER_SIZE;
 use crate::coding::{Cursor, put_varint64};

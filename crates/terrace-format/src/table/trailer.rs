@@ -10,7 +10,7 @@
 use std::borrow::Cow;
 
 use terrace_env::Buffer;
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use crate::coding::get_fixed32;
 use crate::compress;

@@ -12,7 +12,7 @@
 //! Bits are set before the key is in the tree, and asked for by who knows a number at which the key is visible: publishing
 //! the number (Release) and learning it (Acquire) put the one before the other, so the bits themselves are Relaxed.
 
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::Company;
 use crate::sync::{AtomicU64, Ordering};

@@ -9,7 +9,7 @@
 //! What it guards are atomics that are stored with Release and loaded with Acquire. A reader that loads anything which a
 //! writer stored has then seen the writer's taking of the latch too, and finds the number changed.
 
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use crate::sync::{AtomicU64, Ordering, relax};
 

@@ -6,7 +6,7 @@
 
 use std::ptr::{NonNull, null_mut};
 
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::arena::At;
 use super::node::Node;

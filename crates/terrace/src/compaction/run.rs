@@ -19,7 +19,7 @@ use terrace_format::edit::LEVELS;
 use terrace_format::key::{self, InternalComparator, InternalKey, Kind, MAX_SEQUENCE, Sequence};
 use terrace_format::order::Order;
 use terrace_format::table::TableOptions;
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::Job;
 use super::Slice;

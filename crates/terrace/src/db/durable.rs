@@ -8,7 +8,7 @@
 //! One thread at a time flushes. It covers the older logs first: no acknowledged write may lie behind one that a power
 //! cut can still take.
 
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::tail::Log;
 use crate::error::Result;

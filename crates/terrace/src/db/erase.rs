@@ -17,7 +17,7 @@ use terrace_format::batch::WriteBatch;
 use terrace_format::edit::VersionEdit;
 use terrace_format::filename::FileName;
 use terrace_format::key::Sequence;
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::install::Failure;
 use super::tail::closed;

@@ -2,7 +2,7 @@
 
 use terrace_format::edit::VersionEdit;
 use terrace_format::filename::FileName;
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::{Engine, State};
 use crate::sync::{Arc, Ordering};

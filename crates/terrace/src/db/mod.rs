@@ -631,8 +631,10 @@ impl Db {
     /// # use terrace::{Db, Env, Options, compress};
     /// # let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
     /// assert!(Db::open("plain", &options)?.is_portable());
+    /// # if cfg!(feature = "zstd") {
     /// let packed = Options { compression: &compress::ZSTD, ..options };
     /// assert!(!Db::open("packed", &packed)?.is_portable());
+    /// # }
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn is_portable(&self) -> bool {

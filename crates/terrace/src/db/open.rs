@@ -19,7 +19,7 @@ use terrace_format::key::InternalComparator;
 use terrace_format::log::{Framer, Item, LogReader};
 use terrace_format::order::Order;
 use terrace_format::table::TableOptions;
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::ahead::Ahead;
 use super::budget::Budget;
@@ -58,6 +58,7 @@ const DEFAULT_CACHE: usize = 128 << 20;
 
 pub(super) fn open(directory: &Path, options: &Options) -> Result<Arc<Engine>> {
     let options = options.clipped();
+    options.check_codec()?;
     let env = &options.env;
     let current = directory.join(FileName::Current.to_string());
     if options.create_if_missing {

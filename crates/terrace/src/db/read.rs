@@ -4,7 +4,7 @@
 //! was found: copied once or not at all.
 
 use terrace_format::key::{InternalKey, Kind, MAX_SEQUENCE, Sequence, with_seek_key};
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::wish::{LATER, NEXT_TIME};
 use super::{Db, Engine, Handle, PinnedValue, View};

@@ -20,7 +20,7 @@ use terrace_format::filename::FileName;
 use terrace_format::key::{InternalComparator, Sequence};
 use terrace_format::log::{self, Item, LogReader};
 use terrace_format::{Flaw, FlawKind};
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::filling::{self, Filling};
 use crate::error::{Error, Result};

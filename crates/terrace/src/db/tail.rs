@@ -13,7 +13,7 @@ use terrace_env::LogFile;
 use terrace_format::filename::FileName;
 use terrace_format::key::Sequence;
 use terrace_format::log::{BLOCK_SIZE, Framer};
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::Engine;
 use super::replay::MARK;

@@ -18,7 +18,7 @@ use std::ops::RangeInclusive;
 use terrace_format::batch::{self, BatchOp, MAX_LEN, WriteBatch};
 use terrace_format::key::{MAX_SEQUENCE, Sequence};
 use terrace_format::log::Framer;
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::tail::{LogTail, closed};
 use super::unwinding::Unwinding;

@@ -6,7 +6,7 @@
 use terrace_format::block::BlockIter;
 use terrace_format::comparator::Comparator;
 use terrace_format::key::InternalComparator;
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::Source;
 use crate::error::Result;

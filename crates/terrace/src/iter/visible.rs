@@ -17,7 +17,7 @@
 use terrace_env::fetch_ahead;
 use terrace_format::comparator::{Bytewise, Comparator};
 use terrace_format::key::{self, InternalComparator, Kind, ParsedKey, Sequence};
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::merge::{Direction, MergeIter};
 use crate::error::{Error, Result};

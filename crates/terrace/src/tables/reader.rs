@@ -507,7 +507,7 @@ fn fetch_with<T>(
             Ok::<_, Error>(unpack(bytes))
         })?,
     };
-    made.map_err(|flaw| Error::corruption(path, Some(handle.offset), flaw.to_string()))
+    made.map_err(|flaw| Error::flaw(path, &Flaw { at: handle.offset, ..flaw }))
 }
 
 pub(crate) fn read_exact(file: &dyn RandomAccessFile, path: &Path, at: u64, buf: &mut [u8]) -> Result<()> {

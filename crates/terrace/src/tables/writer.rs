@@ -7,7 +7,7 @@ use terrace_format::edit::NewFile;
 use terrace_format::filename::FileName;
 use terrace_format::key::{self, InternalKey, Kind, Sequence};
 use terrace_format::table::{Counts, TableBuilder, TableOptions};
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::Tally;
 use crate::error::{Error, Result};

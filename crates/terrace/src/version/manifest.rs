@@ -18,7 +18,7 @@ use terrace_env::{Env, WritableFile};
 use terrace_format::edit::{LEVELS, VersionEdit};
 use terrace_format::filename::{FileName, current};
 use terrace_format::log::Framer;
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use crate::error::{Error, Result};
 

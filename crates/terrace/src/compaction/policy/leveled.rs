@@ -11,7 +11,7 @@
 
 use terrace_format::comparator::Comparator;
 use terrace_format::edit::LEVELS;
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::{DEEPEST_FLUSH, LEVEL_0_MERGE, Limits, Shape};
 use crate::compaction::{Job, Reason};
