@@ -140,7 +140,7 @@ impl Error {
     /// }
     /// ```
     pub fn is_resumable(&self) -> bool {
-        matches!(self, Error::Io(error) if error.is_exhausted()) && !mutant!(NoSpaceForEver)
+        matches!(self, Error::Io(error) if error.is_exhausted()) && !mutant!(NoSpaceNeverRecovers)
     }
 }
 

@@ -10,10 +10,11 @@ use super::{BLOCK_MAX, broken, check_size};
 use crate::flaw::Flaw;
 
 /// First read of a stream, in bytes: the usual size of a block.
-const FIRST_READ: usize = 4 << 10;
+const MIN_READ_SIZE: usize = 4 << 10;
 
 pub(super) fn compress(contents: &[u8], dst: &mut Vec<u8>) {
     let mut encoder = ZlibEncoder::new(dst, Compression::default());
+    // A Vec takes every write.
     encoder.write_all(contents).and_then(|()| encoder.try_finish()).expect("a Vec takes every write");
 }
 
@@ -23,6 +24,7 @@ pub(super) fn decompress(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
 
 pub(super) fn compress_raw(contents: &[u8], dst: &mut Vec<u8>) {
     let mut encoder = DeflateEncoder::new(dst, Compression::default());
+    // A Vec takes every write.
     encoder.write_all(contents).and_then(|()| encoder.try_finish()).expect("a Vec takes every write");
 }
 
@@ -36,7 +38,7 @@ fn read_bounded(codec: &str, mut stream: impl Read, dst: &mut Vec<u8>) -> Result
     let mut len = 0;
     dst.clear();
     loop {
-        let more = len.max(FIRST_READ).min(BLOCK_MAX + 1 - len);
+        let more = len.max(MIN_READ_SIZE).min(BLOCK_MAX + 1 - len);
         dst.reserve_exact(more);
         let read = stream.by_ref().take(more as u64).read_to_end(dst);
         let read = read.map_err(|error| broken(codec, error))?;

@@ -12,8 +12,8 @@ use crate::flaw::Flaw;
 /// Compression level: LevelDB's default.
 const LEVEL: i32 = 1;
 
-/// Largest growth of a block. A frame consists of blocks of at most 128 KiB, and the smallest of them takes four bytes.
-const MAX_GROWTH: usize = (128 << 10) / 4;
+/// Maximum ratio of a block's size to its stored size. A frame consists of blocks of at most 128 KiB, and the smallest of them takes four bytes.
+const MAX_RATIO: usize = (128 << 10) / 4;
 
 thread_local! {
     // Creating a context takes as long as compressing a block. `None` if there was no memory for one.
@@ -30,7 +30,7 @@ pub(super) fn compress(contents: &[u8], dst: &mut Vec<u8>) {
 }
 
 pub(super) fn decompress(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
-    let capacity = stored.len().saturating_mul(MAX_GROWTH).min(BLOCK_MAX);
+    let capacity = stored.len().saturating_mul(MAX_RATIO).min(BLOCK_MAX);
     let contents = with_context(&DECOMPRESSOR, Decompressor::new, |decompressor| {
         decompressor.decompress(stored, capacity)
     });

@@ -177,7 +177,7 @@ impl<R: Read> Fragments<R> {
                     Ok(0) => break,
                     Ok(read) => {
                         end += read;
-                        if mutant!(ShortReadIsEnd) {
+                        if mutant!(ShortReadTreatedAsEof) {
                             break;
                         }
                     }

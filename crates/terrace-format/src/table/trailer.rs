@@ -60,7 +60,7 @@ fn take_apart(stored: &[u8], verify: bool) -> Result<(&[u8], u8), Flaw> {
     let Some((block, &[id, ref checksum_bytes @ ..])) = stored.split_last_chunk::<TRAILER_SIZE>() else {
         return Err(Flaw::truncated(0, "the trailer of a block", stored.len() as u64, TRAILER_SIZE as u64));
     };
-    if verify && !mutant!(ChecksumIgnored) {
+    if verify && !mutant!(BlockChecksumNotVerified) {
         // The codec's byte stands behind the block, and is covered.
         let computed = crc::mask(crc::value(&stored[..=block.len()]));
         if let Some(expected) = get_fixed32(checksum_bytes)

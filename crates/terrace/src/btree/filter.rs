@@ -41,7 +41,7 @@ impl Filter {
 
     #[inline]
     pub(super) fn add(&self, user_key: &[u8], company: Company) {
-        if mutant!(FilterForgetsShort) && user_key.len() < 8 {
+        if mutant!(MemtableBloomOmitsShortKeys) && user_key.len() < 8 {
             return;
         }
         let (word, bits) = self.place(user_key);

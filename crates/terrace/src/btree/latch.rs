@@ -38,7 +38,7 @@ impl Latch {
 
     /// True if nothing has changed since. Relaxed: loads that came before acquire, and so stay before.
     pub(super) fn is_still(&self, seen: Seen) -> bool {
-        self.number.load(Ordering::Relaxed) == seen.0 || mutant!(LatchUnseen)
+        self.number.load(Ordering::Relaxed) == seen.0 || mutant!(LatchVersionNotValidated)
     }
 
     /// Takes the latch, if nothing has changed since.

@@ -54,7 +54,7 @@ impl Slot {
     }
 
     pub(super) fn store(&self, named: Named) {
-        let order = if mutant!(SlotRelaxed) { Ordering::Relaxed } else { Ordering::Release };
+        let order = if mutant!(MemtablePointerStoredRelaxed) { Ordering::Relaxed } else { Ordering::Release };
         self.0.store(pack(named), order); // Release pairs with the Acquire above
     }
 

@@ -179,8 +179,12 @@ impl Opening<'_> {
     fn writable(mut self, lock: Box<dyn FileLock>) -> Result<Arc<Engine>> {
         let files = list(&self.options.env, self.directory, self.recovered.next_file)?;
         // A number that was ever used, even by a leftover, is not used again.
-        let used =
-            files.iter().filter_map(FileName::number).max().filter(|_| !mutant!(NumberReused)).unwrap_or(0);
+        let used = files
+            .iter()
+            .filter_map(FileName::number)
+            .max()
+            .filter(|_| !mutant!(FileNumberReusedAfterCrash))
+            .unwrap_or(0);
         let next_file = AtomicU64::new(self.recovered.next_file.max(used.saturating_add(1)));
         let logs = self.check_files(&files)?;
         let tables = Tables::new(&self.options.env, self.directory, self.table_options());
@@ -332,7 +336,7 @@ impl Opening<'_> {
         next_file: &AtomicU64,
         tables: &Tables,
     ) -> Result<(LogTail, Vec<NewFile>)> {
-        let sequence = match mutant!(SequenceFromManifest) {
+        let sequence = match mutant!(SequenceNotRecoveredFromWal) {
             true => self.recovered.set.last_sequence,
             false => replayed.last_sequence,
         };

@@ -124,7 +124,7 @@ impl LogTail {
         let whole = self.log.file.capacity() > 0;
         for fragment in framer.frame(record, whole) {
             let stored = self.log.file.store(fragment.offset, &fragment.header, fragment.payload);
-            if mutant!(NoSpaceTearsLog) {
+            if mutant!(TornRecordLeftAfterNoSpace) {
                 self.framer =
                     Framer::at(fragment.offset + (fragment.header.len() + fragment.payload.len()) as u64);
             }
@@ -190,7 +190,7 @@ impl Engine {
         let flush = || {
             let _guard = Unwinding::new(self, |_| ());
             let synced = self.sync_logs();
-            let synced = if mutant!(SyncErrorIgnored) { synced.or(Ok(write)) } else { synced };
+            let synced = if mutant!(FsyncErrorIgnored) { synced.or(Ok(write)) } else { synced };
             // What the device has is unknown for good, so nobody may believe a later success; nor that an error for
             // want of space had no effect.
             synced.map_err(|error| {

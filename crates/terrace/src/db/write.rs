@@ -204,7 +204,7 @@ impl Engine {
         let _stop = StopIfPanicking(self); // Declared first: writes are refused before it goes.
         let _guard = Unwinding::new(self, |_| ());
         self.crowd.inside.store(true, Ordering::Relaxed);
-        if mutant!(BatchInParts) {
+        if mutant!(BatchNotAtomic) {
             self.present.writes().complete_alone(*numbers.end());
         }
         memtable.insert_in(Company::Alone, *numbers.start(), operations);
@@ -223,11 +223,11 @@ impl Engine {
         let _guard = Unwinding::new(self, |_| ());
         let writes = self.present.writes();
         let (first, last) = (*numbers.start(), *numbers.end());
-        if mutant!(BatchInParts) {
+        if mutant!(BatchNotAtomic) {
             writes.complete(first, last);
         }
         memtable.insert(first, operations);
-        if !mutant!(BatchInParts) {
+        if !mutant!(BatchNotAtomic) {
             writes.complete(first, last);
         }
         let visible =
@@ -275,7 +275,7 @@ impl Engine {
     /// same number, so that they miss nothing. After any other error nobody knows.
     fn store_failed(&self, tail: &mut LogTail, error: &Error) {
         if error.is_resumable() {
-            tail.broken = !mutant!(NoSpaceTearsLog);
+            tail.broken = !mutant!(TornRecordLeftAfterNoSpace);
         } else {
             self.refuse(error);
         }

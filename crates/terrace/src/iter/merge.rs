@@ -121,7 +121,7 @@ impl MergeIter {
     fn turn(&mut self, current: usize, direction: Direction) {
         let key = self.runs[current].key().to_vec();
         for (i, run) in self.runs.iter_mut().enumerate() {
-            if i == current || mutant!(TurnWithoutSeek) {
+            if i == current || mutant!(DirectionChangeWithoutReseek) {
                 continue;
             }
             run.seek(&key);

@@ -105,7 +105,7 @@ impl TableWriter {
         let size = self.builder.file_size();
         let largest = self.builder.last_key().unwrap_or_default().to_vec();
         let mut file = self.builder.into_inner().0;
-        if !mutant!(TableNotSynced) {
+        if !mutant!(TableNotSyncedBeforeInstall) {
             file.sync()?;
         }
         file.close()?;

@@ -206,7 +206,7 @@ pub(crate) fn set_current(env: &Env, directory: &Path, number: u64) -> std::resu
     // A rename that failed may have been done all the same, on a file system that is somewhere else.
     let renamed = written.and_then(|()| rename().map_err(|error| Failure::Unknown(error.into())));
     renamed.inspect_err(|_| drop(env.fs.remove(&temp)))?;
-    if mutant!(CurrentNotSynced) {
+    if mutant!(CurrentRenameNotSynced) {
         return Ok(());
     }
     env.fs.sync_dir(directory).map_err(|error| Failure::Unknown(error.into()))

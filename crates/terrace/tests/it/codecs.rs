@@ -118,13 +118,14 @@ fn a_read_names_the_codec_and_the_feature() {
 
 /// A build without the codec can't judge its blocks: it must not take them for damaged.
 #[test]
-fn verify_and_repair_stop_at_a_codec_that_is_not_compiled_in() {
+fn verify_reports_and_repair_refuses_a_codec_that_is_not_compiled_in() {
     for (codec, feature, writer, has_feature) in OPTIONAL.into_iter().filter(|row| !row.3) {
         let (dir, options) = (tempfile::tempdir().unwrap(), options(writer));
         let dir = dir.path();
         fill(dir, &options);
         let check = |error: &Error| check_error(error, codec, feature, has_feature);
-        check(&verified(dir, &options).unwrap_err());
+        let problems = verified(dir, &options).unwrap().problems;
+        assert!(problems[0].what.starts_with("not supported: "), "{problems:?}");
         for _ in 0..2 {
             let before = files::contents(dir);
             check(&repair(dir, &options, &RepairOptions::default()).unwrap_err());
