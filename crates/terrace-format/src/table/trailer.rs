@@ -9,9 +9,9 @@
 
 use std::borrow::Cow;
 
-use terrace_env::Buffer;
 use terrace_sync::mutant;
 
+use crate::block::COPIED_MAX;
 use crate::coding::get_fixed32;
 use crate::compress;
 use crate::crc;
@@ -48,11 +48,7 @@ pub fn read_block_in<'a>(
     }
     compress::unpack_into(id, block, memory)?;
     // Larger contents are handed over, not lent to be copied.
-    Ok(if memory.len() > Buffer::PIECE_MAX {
-        std::mem::take(memory).into()
-    } else {
-        memory.as_slice().into()
-    })
+    Ok(if memory.len() > COPIED_MAX { std::mem::take(memory).into() } else { memory.as_slice().into() })
 }
 
 /// The block as it is stored, and its codec's byte.

@@ -21,7 +21,6 @@ use terrace_format::order::Order;
 use terrace_format::table::TableOptions;
 use terrace_sync::mutant;
 
-use super::ahead::Ahead;
 use super::budget::Budget;
 use super::buffer::Buffer;
 use super::crew::Crew;
@@ -443,7 +442,6 @@ impl Opening<'_> {
             refusal: Refusal::none(),
             seal,
             closing: AtomicBool::new(false),
-            ahead: Ahead::default(),
             durability: Durability::new(tail.iter().map(|tail| tail.log.clone()).collect()),
             commit: Mutex::new(tail),
             manifest: Mutex::new(manifest),

@@ -61,12 +61,6 @@ impl Log {
         Ok(Log { number, file })
     }
 
-    /// True if the log has room for a memtable of `size` bytes, or grows with each record.
-    pub(super) fn holds(&self, size: usize) -> bool {
-        let room = self.file.capacity();
-        room == 0 || room >= size as u64
-    }
-
     /// Opens log `number`, which was closed and holds `length` bytes, to go on with: where the mark stands that it was
     /// closed with, which the seal is of. None where the file system has no way to.
     pub(super) fn resume(

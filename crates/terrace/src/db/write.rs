@@ -20,7 +20,7 @@ use terrace_format::key::{MAX_SEQUENCE, Sequence};
 use terrace_format::log::Framer;
 use terrace_sync::mutant;
 
-use super::tail::{LogTail, closed};
+use super::tail::{Log, LogTail, closed};
 use super::unwinding::Unwinding;
 use super::{Engine, Frozen, Stage, State, Target};
 use crate::compaction::policy::LEVEL_0_STOP;
@@ -335,7 +335,10 @@ impl Engine {
         let now = self.options.env.clock.monotonic();
         self.buffer.switched(tail.memtable.bytes() >= tail.full / 2, now.saturating_sub(tail.begun));
         let size = self.buffer.size();
-        let log = self.next_log(size)?;
+        let log = Log::create(&self.options, &self.directory, self.new_file_number(), size)?;
+        if self.buffer.fills_fast() {
+            log.file.hurry(0);
+        }
         let memtable =
             Memtable::in_memory_of(self.comparator.clone(), &self.spare, size, self.buffer.fills_fast());
         let old_log = std::mem::replace(&mut tail.log, log.clone());

@@ -13,7 +13,7 @@ use std::convert::Infallible;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use terrace_env::{Buffer, RandomAccessFile, fetch_ahead};
+use terrace_env::{RandomAccessFile, fetch_ahead};
 use terrace_format::block::{Block, BlockIter, Lookup};
 use terrace_format::comparator::bytewise;
 use terrace_format::filter::{Bloom, FilterPolicy};
@@ -469,7 +469,7 @@ pub(crate) fn read_footer(file: &dyn RandomAccessFile, path: &Path) -> Result<Fo
 
 /// Reads, verifies and unpacks a block.
 pub(crate) fn fetch(file: &dyn RandomAccessFile, path: &Path, handle: BlockHandle) -> Result<Block> {
-    fetch_with(file, path, handle, |contents| Block::copied(contents, Buffer::empty()))
+    fetch_with(file, path, handle, |contents| Block::copied(contents, Vec::new()))
 }
 
 /// As [`fetch`], of whatever it has the contents.
