@@ -22,14 +22,14 @@ static SANITIZERS: &[Sanitizer] = &[
     Sanitizer {
         name: "thread",
         flags: "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer",
-        tests: &["--package=terrace-races", "--test=real_threads"],
+        tests: &["--package=terrace-linearizability", "--test=real_threads"],
         options: ("TSAN_OPTIONS", "halt_on_error=1 suppressions=xtask/src/sanitize/thread.txt"),
     },
     Sanitizer {
         name: "address",
         flags: "-Zsanitizer=address",
         tests: &[
-            "--package=terrace-races",
+            "--package=terrace-linearizability",
             "--package=terrace-env",
             "--package=terrace-format",
             "--package=terrace",

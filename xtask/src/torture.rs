@@ -30,8 +30,8 @@ pub(crate) fn mutants() -> ExitCode {
 /// The models alone, in which loom takes the place of threads and locks.
 pub(crate) fn loom() -> ExitCode {
     let mut cargo = Command::new("cargo");
-    cargo.args(["run", "--quiet", "--profile", "ci", "--package", "terrace-races"]);
-    cargo.args(["--features", "loom", "--bin", "models", "--"]).args(std::env::args().skip(2));
+    cargo.args(["run", "--quiet", "--profile", "ci", "--package", "terrace-linearizability"]);
+    cargo.args(["--features", "loom", "--bin", "loom_models", "--"]).args(std::env::args().skip(2));
     wait(cargo)
 }
 
