@@ -70,8 +70,8 @@ fn table() {
 #[test]
 fn counts() {
     let counts = Counts { entries: 300, deletes: 2 };
-    assert_eq!(counts.encode(), example("counts.md"));
-    assert_eq!(Counts::decode(&example("counts.md")), Some(counts));
+    assert_eq!(counts.encode(), example("table-properties.md"));
+    assert_eq!(Counts::decode(&example("table-properties.md")), Some(counts));
 }
 
 #[test]
