@@ -114,6 +114,9 @@ impl<R: Read> Read for Counted<R> {
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
+#[cfg(not(all(feature = "zlib", feature = "zstd")))]
+const MISSING: &str = "compressed with gzip or zstd; this program lacks the cargo feature `zlib` or `zstd`";
+
 /// The text of a file that may be compressed.
 fn unpacked(mut raw: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
     let mut start = Vec::with_capacity(ZSTD_MAGIC.len());
@@ -121,8 +124,12 @@ fn unpacked(mut raw: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
     let (gzip, zstd) = (start.starts_with(&GZIP_MAGIC), start.starts_with(&ZSTD_MAGIC));
     let whole = BufReader::new(io::Cursor::new(start).chain(raw));
     Ok(match (gzip, zstd) {
+        #[cfg(feature = "zlib")]
         (true, _) => Box::new(BufReader::new(flate2::bufread::MultiGzDecoder::new(whole))),
+        #[cfg(feature = "zstd")]
         (_, true) => Box::new(BufReader::new(zstd::Decoder::with_buffer(whole)?)),
-        _ => Box::new(whole),
+        (false, false) => Box::new(whole),
+        #[cfg(not(all(feature = "zlib", feature = "zstd")))]
+        _ => return Err(io::Error::new(io::ErrorKind::Unsupported, MISSING)),
     })
 }

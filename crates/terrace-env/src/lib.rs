@@ -10,14 +10,12 @@
 //!    +-- random     Random       system | seeded
 //! ```
 //!
-//! [`Pages`] is memory in large pieces, from the machine, [`Buffer`] in small ones; [`fetch_ahead`] tells it what will be
-//! read.
+//! [`Pages`] is memory straight from the system; [`fetch_ahead`] tells the processor what will be read.
 //!
 //! Nothing outside this crate touches a file, a clock, a thread or randomness. That is what makes crash,
 //! fault and fake-clock tests honest: there is no other door.
 
 mod birth;
-mod buffer;
 mod claims;
 mod clock;
 mod env;
@@ -34,7 +32,6 @@ pub mod mem;
 pub mod posix;
 
 pub use birth::Birth;
-pub use buffer::Buffer;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use env::Env;
 pub use error::{FileError, Held, Result};

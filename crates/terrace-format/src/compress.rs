@@ -9,20 +9,20 @@
 //!   4     deflate   no                           the same forks, newer files
 //! ```
 //!
+//! The cargo feature `zstd` compiles in zstd, and `zlib` compiles in zlib and deflate. A block of a codec that is not
+//! compiled in gives [`FlawKind::MissingCodec`].
+//!
 //! The stored bytes are hostile until proven: no codec allocates more than its format can make of its input, and those
 //! whose formats make very much of very little stop at [`BLOCK_MAX`]. Whether compressing a block paid off is the table
 //! builder's question.
 
 mod snappy;
+#[cfg(feature = "zlib")]
+mod zlib;
+#[cfg(feature = "zstd")]
+mod zstd;
 
 use std::cell::RefCell;
-use std::io::{self, Read, Write};
-use std::thread::LocalKey;
-
-use flate2::Compression;
-use flate2::bufread::{DeflateDecoder, ZlibDecoder};
-use flate2::write::{DeflateEncoder, ZlibEncoder};
-use zstd::bulk::{Compressor, Decompressor};
 
 use crate::coding::get_varint32;
 use crate::flaw::{Flaw, FlawKind};
@@ -30,6 +30,29 @@ use crate::flaw::{Flaw, FlawKind};
 /// The most that a block of zstd, zlib or deflate may hold, in bytes. Blocks are some KiB, or one entry that is larger.
 /// Snappy needs none: what it makes is bounded by its input.
 pub const BLOCK_MAX: usize = 64 << 20;
+
+/// Declares a module in the place of a codec that is not compiled in. Its blocks are stored as they are.
+#[cfg(not(all(feature = "zlib", feature = "zstd")))]
+macro_rules! missing {
+    (mod $module:ident, feature $feature:literal: $($codec:literal $compress:ident $decompress:ident),+) => {
+        mod $module {
+            $(
+                pub(super) fn $compress(contents: &[u8], dst: &mut Vec<u8>) {
+                    super::copy(contents, dst);
+                }
+
+                pub(super) fn $decompress(_: &[u8], _: &mut Vec<u8>) -> Result<(), super::Flaw> {
+                    Err(super::missing($codec, $feature))
+                }
+            )+
+        }
+    };
+}
+
+#[cfg(not(feature = "zlib"))]
+missing!(mod zlib, feature "zlib": "zlib" compress decompress, "deflate" compress_raw decompress_raw);
+#[cfg(not(feature = "zstd"))]
+missing!(mod zstd, feature "zstd": "zstd" compress decompress);
 
 /// One way to store a block.
 #[derive(Debug)]
@@ -40,8 +63,10 @@ pub struct Codec {
     pub name: &'static str,
     /// False if a stock LevelDB 1.23 could not read the table again.
     pub portable: bool,
-    /// False for dialects that are read and never chosen for a new table.
+    /// False for dialects that are read and never chosen for a new table, and for codecs that are not compiled in.
     pub writable: bool,
+    /// Cargo feature that this build lacks and the codec needs. `None` if the codec is compiled in.
+    pub missing_feature: Option<&'static str>,
     /// Appends the stored form of a block. If the codec cannot hold the block, appends the block as it is: that saves
     /// nothing, so no builder keeps it, and stores the block under [`NONE`] instead.
     pub pack: fn(&[u8], &mut Vec<u8>),
@@ -51,20 +76,48 @@ pub struct Codec {
 }
 
 /// The block as it is.
-pub static NONE: Codec =
-    Codec { id: 0, name: "none", portable: true, writable: true, pack: copy, unpack: copy_back };
+pub static NONE: Codec = Codec {
+    id: 0,
+    name: "none",
+    portable: true,
+    writable: true,
+    missing_feature: None,
+    pack: copy,
+    unpack: copy_back,
+};
 
 /// Snappy's raw format.
-pub static SNAPPY: Codec =
-    Codec { id: 1, name: "snappy", portable: true, writable: true, pack: pack_snappy, unpack: unpack_snappy };
+pub static SNAPPY: Codec = Codec {
+    id: 1,
+    name: "snappy",
+    portable: true,
+    writable: true,
+    missing_feature: None,
+    pack: pack_snappy,
+    unpack: unpack_snappy,
+};
 
 /// One zstd frame that states its content's size.
-pub static ZSTD: Codec =
-    Codec { id: 2, name: "zstd", portable: false, writable: true, pack: pack_zstd, unpack: unpack_zstd };
+pub static ZSTD: Codec = Codec {
+    id: 2,
+    name: "zstd",
+    portable: false,
+    writable: cfg!(feature = "zstd"),
+    missing_feature: if cfg!(feature = "zstd") { None } else { Some("zstd") },
+    pack: zstd::compress,
+    unpack: zstd::decompress,
+};
 
 /// A zlib stream.
-pub static ZLIB: Codec =
-    Codec { id: 2, name: "zlib", portable: false, writable: false, pack: pack_zlib, unpack: unpack_zlib };
+pub static ZLIB: Codec = Codec {
+    id: 2,
+    name: "zlib",
+    portable: false,
+    writable: false,
+    missing_feature: if cfg!(feature = "zlib") { None } else { Some("zlib") },
+    pack: zlib::compress,
+    unpack: zlib::decompress,
+};
 
 /// A deflate stream without a wrapper.
 pub static DEFLATE: Codec = Codec {
@@ -72,8 +125,9 @@ pub static DEFLATE: Codec = Codec {
     name: "deflate",
     portable: false,
     writable: false,
-    pack: pack_deflate,
-    unpack: unpack_deflate,
+    missing_feature: if cfg!(feature = "zlib") { None } else { Some("zlib") },
+    pack: zlib::compress_raw,
+    unpack: zlib::decompress_raw,
 };
 
 /// Every codec.
@@ -159,86 +213,9 @@ fn set_len(dst: &mut Vec<u8>, len: usize) {
     }
 }
 
-/// LevelDB's default.
-const ZSTD_LEVEL: i32 = 1;
-
 thread_local! {
     // Its table of 32 KiB would be made, and cleared, for every block.
     static SNAPPY_PACKER: RefCell<snap::raw::Encoder> = RefCell::new(snap::raw::Encoder::new());
-    // Making one takes as long as packing a block. None where there was no memory for one.
-    static ZSTD_PACKER: RefCell<Option<Compressor<'static>>> = RefCell::new(Compressor::new(ZSTD_LEVEL).ok());
-    static ZSTD_UNPACKER: RefCell<Option<Decompressor<'static>>> = RefCell::new(Decompressor::new().ok());
-}
-
-fn with<C, T>(
-    context: &'static LocalKey<RefCell<Option<C>>>,
-    make: fn() -> io::Result<C>,
-    work: impl Fn(&mut C) -> io::Result<T>,
-) -> io::Result<T> {
-    let kept = context.try_with(|context| {
-        context.borrow_mut().as_mut().map_or(Err(io::ErrorKind::OutOfMemory.into()), &work)
-    });
-    // A thread that is nearly gone has none any more.
-    kept.unwrap_or_else(|_| work(&mut make()?))
-}
-
-fn pack_zstd(contents: &[u8], dst: &mut Vec<u8>) {
-    match with(&ZSTD_PACKER, || Compressor::new(ZSTD_LEVEL), |packer| packer.compress(contents)) {
-        Ok(mut frame) if contents.len() <= BLOCK_MAX => dst.append(&mut frame),
-        _ => copy(contents, dst),
-    }
-}
-
-/// A frame is made of blocks of at most 128 KiB, and the smallest of them takes four bytes.
-const ZSTD_GROWTH: usize = (128 << 10) / 4;
-
-fn unpack_zstd(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
-    let most = stored.len().saturating_mul(ZSTD_GROWTH).min(BLOCK_MAX);
-    let contents = with(&ZSTD_UNPACKER, Decompressor::new, |unpacker| unpacker.decompress(stored, most));
-    let mut contents = contents.map_err(|e| broken("zstd", e))?;
-    // A frame that does not state its size was given room for the most that it can be.
-    contents.shrink_to_fit();
-    *dst = contents; // not copied: a block would be held twice
-    Ok(())
-}
-
-fn pack_zlib(contents: &[u8], dst: &mut Vec<u8>) {
-    let mut encoder = ZlibEncoder::new(dst, Compression::default());
-    // A Vec takes every write.
-    encoder.write_all(contents).and_then(|()| encoder.try_finish()).expect("a Vec takes every write");
-}
-
-fn unpack_zlib(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
-    read_bounded("zlib", ZlibDecoder::new(stored), dst)
-}
-
-fn pack_deflate(contents: &[u8], dst: &mut Vec<u8>) {
-    let mut encoder = DeflateEncoder::new(dst, Compression::default());
-    // A Vec takes every write.
-    encoder.write_all(contents).and_then(|()| encoder.try_finish()).expect("a Vec takes every write");
-}
-
-/// A block has some KiB.
-const LEAST_READ: usize = 4 << 10;
-
-fn unpack_deflate(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
-    read_bounded("deflate", DeflateDecoder::new(stored), dst)
-}
-
-/// These streams don't say how much they hold: memory grows with what really comes out, up to the bound and no further.
-fn read_bounded(codec: &str, mut stream: impl Read, dst: &mut Vec<u8>) -> Result<(), Flaw> {
-    let mut len = 0;
-    dst.clear();
-    loop {
-        let more = len.max(LEAST_READ).min(BLOCK_MAX + 1 - len);
-        dst.reserve_exact(more);
-        let read = stream.by_ref().take(more as u64).read_to_end(dst).map_err(|e| broken(codec, e))?;
-        len += read;
-        check_size(codec, len, BLOCK_MAX)?;
-        if read < more {
-            return Ok(());
-        }
-    }
 }
 
 fn check_size(codec: &str, size: usize, most: usize) -> Result<(), Flaw> {
@@ -247,6 +224,13 @@ fn check_size(codec: &str, size: usize, most: usize) -> Result<(), Flaw> {
         return Err(Flaw::new(FlawKind::OutOfBounds, 0, found, format!("at most {most}")));
     }
     Ok(())
+}
+
+/// The flaw of a block whose codec needs a feature that this build lacks.
+#[cfg(not(all(feature = "zlib", feature = "zstd")))]
+fn missing(codec: &str, feature: &str) -> Flaw {
+    let expected = format!("a build with the cargo feature `{feature}`");
+    Flaw::new(FlawKind::MissingCodec, 0, format!("{codec} block"), expected)
 }
 
 fn broken(codec: &str, error: impl std::fmt::Display) -> Flaw {
@@ -264,6 +248,11 @@ mod tests {
         stored
     }
 
+    /// Codecs that this build contains.
+    fn compiled() -> impl Iterator<Item = &'static Codec> {
+        CODECS.iter().copied().filter(|codec| codec.missing_feature.is_none())
+    }
+
     #[track_caller]
     fn check_flaw(id: u8, stored: &[u8], kind: FlawKind, expect: &str) {
         let flaw = unpack(id, stored).unwrap_err();
@@ -279,7 +268,7 @@ mod tests {
                 proptest::collection::vec(0u8..3, 0..20_000),
             ],
         ) {
-            for codec in CODECS {
+            for codec in compiled() {
                 let stored = packed(codec, &contents);
                 prop_assert_eq!(unpack(codec.id, &stored).unwrap(), &contents[..], "{}", codec.name);
             }
@@ -295,7 +284,7 @@ mod tests {
 
     #[test]
     fn packing_appends_and_unpacking_replaces() {
-        for codec in CODECS {
+        for codec in compiled() {
             let mut stored = b"##".to_vec();
             (codec.pack)(b"contents", &mut stored);
             for before in [&b""[..], b"!", b"something that is longer"] {
@@ -324,18 +313,49 @@ mod tests {
         assert!(by_name("lz4").is_none());
     }
 
+    const ZLIB_ABCD_X8: &[u8] = b"\x78\x9c\x4b\x4c\x4a\x4e\x49\xc4\x83\x01\xcb\x20\x0c\x51";
+    /// A frame with one raw block.
+    const ZSTD_ABCD: &[u8] = b"\x28\xb5\x2f\xfd\x20\x04\x21\x00\x00abcd";
+
+    /// The block decompresses to `contents`, or the flaw names the codec and the feature.
+    #[track_caller]
+    fn check_optional(codec: &Codec, stored: &[u8], contents: &[u8]) {
+        match codec.missing_feature {
+            None => assert_eq!(unpack(codec.id, stored).unwrap(), contents),
+            Some(feature) => {
+                let expect =
+                    format!("{} block, expected a build with the cargo feature `{feature}`", codec.name);
+                check_flaw(codec.id, stored, FlawKind::MissingCodec, &expect);
+            }
+        }
+    }
+
+    #[test]
+    fn features_and_codecs() {
+        let have = |name| by_name(name).unwrap().missing_feature.is_none();
+        assert!(have("none") && have("snappy"));
+        assert_eq!(have("zstd"), cfg!(feature = "zstd"));
+        assert_eq!((have("zlib"), have("deflate")), (cfg!(feature = "zlib"), cfg!(feature = "zlib")));
+        assert!(CODECS.iter().all(|codec| !codec.writable || codec.missing_feature.is_none()));
+    }
+
+    #[test]
+    fn blocks_for_a_missing_codec_are_stored_as_they_are() {
+        for codec in CODECS.iter().filter(|codec| codec.missing_feature.is_some()) {
+            assert_eq!(packed(codec, b"contents"), b"contents", "{}", codec.name);
+        }
+    }
+
     #[test]
     fn stored_by_others() {
         let abcd_x8 = b"abcdabcdabcdabcdabcdabcdabcdabcd";
         let snappy = b"\x20\x0cabcd\x6e\x04\x00";
-        let zlib = b"\x78\x9c\x4b\x4c\x4a\x4e\x49\xc4\x83\x01\xcb\x20\x0c\x51";
         assert_eq!(unpack(1, snappy).unwrap(), abcd_x8);
-        assert_eq!(unpack(2, zlib).unwrap(), abcd_x8);
-        assert_eq!(unpack(4, &zlib[2..]).unwrap(), abcd_x8);
-        let zstd_raw_block = b"\x28\xb5\x2f\xfd\x20\x04\x21\x00\x00abcd";
+        check_optional(&ZLIB, ZLIB_ABCD_X8, abcd_x8);
+        check_optional(&DEFLATE, &ZLIB_ABCD_X8[2..], abcd_x8);
         let zstd_size_unknown = b"\x28\xb5\x2f\xfd\x00\x00\x21\x00\x00abcd";
-        assert_eq!(unpack(2, zstd_raw_block).unwrap(), b"abcd");
-        assert_eq!(unpack(2, zstd_size_unknown).unwrap(), b"abcd");
+        check_optional(&ZSTD, ZSTD_ABCD, b"abcd");
+        check_optional(&ZSTD, zstd_size_unknown, b"abcd");
     }
 
     #[test]
@@ -347,7 +367,7 @@ mod tests {
     #[test]
     fn truncated_at_every_byte() {
         let contents = b"abcdabcdabcd and something that does not repeat: 0123456789".repeat(3);
-        for codec in &CODECS[1..] {
+        for codec in compiled().filter(|codec| codec.id != NONE.id) {
             let stored = packed(codec, &contents);
             for cut in 0..stored.len() {
                 assert!(unpack(codec.id, &stored[..cut]).is_err(), "{} of {cut} bytes", codec.name);
@@ -370,11 +390,17 @@ mod tests {
     }
 
     #[test]
+    #[cfg(feature = "zlib")]
     fn streams_beyond_the_bound() {
         let contents = vec![0; BLOCK_MAX + 1];
         check_flaw(2, &packed(&ZLIB, &contents), FlawKind::OutOfBounds, "zlib block of 67108865 bytes");
         check_flaw(4, &packed(&DEFLATE, &contents), FlawKind::OutOfBounds, "deflate block of 67108865 bytes");
-        let frame = zstd::bulk::compress(&contents, ZSTD_LEVEL).unwrap();
+    }
+
+    #[test]
+    #[cfg(feature = "zstd")]
+    fn a_zstd_frame_beyond_the_bound() {
+        let frame = ::zstd::bulk::compress(&vec![0; BLOCK_MAX + 1], 1).unwrap();
         check_flaw(2, &frame, FlawKind::Compression, "zstd");
     }
 
@@ -387,12 +413,14 @@ mod tests {
     }
 
     #[test]
+    #[cfg(feature = "zstd")]
     fn zstd_that_declares_the_impossible() {
         let declares_2_to_the_60 = b"\x28\xb5\x2f\xfd\xe0\0\0\0\0\0\0\0\x10\x01\0\0";
         check_flaw(2, declares_2_to_the_60, FlawKind::Compression, "zstd");
     }
 
     #[test]
+    #[cfg(feature = "zstd")]
     fn zstd_at_its_densest() {
         let contents = vec![0; BLOCK_MAX];
         assert_eq!(unpack(2, &packed(&ZSTD, &contents)).unwrap().len(), BLOCK_MAX);

@@ -15,7 +15,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use crate::key;
 
@@ -199,7 +199,7 @@ impl FilterPolicy for OfUserKeys {
     fn create(&self, keys: &[&[u8]], dst: &mut Vec<u8>) {
         let user_keys: Vec<&[u8]> = keys
             .iter()
-            .map(|key| if mutant!(FilterOfInternalKeys) { key } else { key::user_key(key) })
+            .map(|key| if mutant!(FilterBuiltFromInternalKeys) { key } else { key::user_key(key) })
             .collect();
         self.0.create(&user_keys, dst);
     }

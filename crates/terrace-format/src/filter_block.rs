@@ -15,7 +15,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use crate::coding::{get_fixed32, put_fixed32};
 use crate::filter::{Bloom, FilterPolicy, OfUserKeys, Probes};
@@ -106,7 +106,7 @@ impl FilterBlockBuilder {
                 ends.push(keys.len());
             }
             Keys::Hashes { hashes, .. } => {
-                let key = if mutant!(FilterOfInternalKeys) { key } else { key::user_key(key) };
+                let key = if mutant!(FilterBuiltFromInternalKeys) { key } else { key::user_key(key) };
                 let hash = Bloom::hash(key);
                 // The versions of a key follow each other.
                 if hashes.last() != Some(&hash) {
@@ -154,7 +154,7 @@ impl Keys {
 
     /// Appends their filter, and forgets them.
     fn take_filter(&mut self, filters: &mut Vec<u8>) {
-        let forgotten = usize::from(mutant!(FilterForgetsFirst));
+        let forgotten = usize::from(mutant!(FilterBlockOmitsFirstKey));
         match self {
             Keys::Whole { policy, keys, ends } => {
                 let starts = std::iter::once(0).chain(ends.iter().copied());

@@ -18,6 +18,8 @@ pub enum FlawKind {
     Order,
     /// Compressed bytes that do not decompress.
     Compression,
+    /// A compressed block, and the build lacks the cargo feature of its codec. The bytes may be intact.
+    MissingCodec,
     /// Anything else: bytes that contradict each other.
     Malformed,
 }

@@ -23,6 +23,8 @@ mod checked;
 #[cfg(feature = "loom")]
 mod explore;
 mod hazard;
+#[doc(hidden)]
+pub mod mutants;
 #[cfg(any(feature = "loom", feature = "shuttle"))]
 mod swap;
 #[cfg(feature = "loom")]

@@ -7,13 +7,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
-use terrace_mutants::Mutant;
 
 use crate::fuzz::{self, TARGETS, Target, libfuzzer};
 use crate::harness::kills::openers::{self, Opener};
 use crate::harness::kills::writer::{self, Job};
 use crate::harness::{self, HARNESSES, Harness};
-use crate::mutants;
+use crate::mutants::{self, Mutant};
 use crate::runner::{self, Until};
 use crate::scoreboard::Scoreboard;
 use crate::seed::{self, Seed};

@@ -1,11 +1,16 @@
-//! The attacks' own examination: each deliberate bug of `terrace-mutants` must be found by one of them, in time.
+//! The test of the attacks: one of them must find each deliberate bug, within a time limit.
 //!
-//! A bug runs in a process of its own, this same program with `TERRACE_MUTANT` set.
+//! Each bug runs in its own process: this same program with `TERRACE_MUTANT` set.
+
+mod catalogue;
 
 use std::process::{Command, ExitCode, Output};
 use std::time::Instant;
 
-use terrace_mutants::{MUTANTS, Mutant, VARIABLE};
+pub use catalogue::{MUTANTS, Mutant};
+
+/// Environment variable that names the bug of a process; `terrace_sync::mutants` reads it.
+const VARIABLE: &str = "TERRACE_MUTANT";
 
 /// The bug of that name.
 pub fn named(name: &str) -> Result<&'static Mutant, String> {

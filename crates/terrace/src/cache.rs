@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::Deref;
 
 use terrace_format::block::Block;
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use places::{Gone, Places};
 pub(crate) use places::{Kept, Store};
@@ -193,7 +193,7 @@ impl BlockCache {
         match &self.blocks {
             Blocks::Here(store) => TableBlocks::Here(store.places(count)),
             Blocks::Elsewhere(store) => {
-                let instance = if mutant!(CacheKeyShared) { 0 } else { instance };
+                let instance = if mutant!(BlockCacheKeyNotUnique) { 0 } else { instance };
                 TableBlocks::Elsewhere { store: Arc::clone(store), instance, number }
             }
         }

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use terrace_env::FileError;
-use terrace_format::Flaw;
-use terrace_mutants::mutant;
+use terrace_format::{Flaw, FlawKind};
+use terrace_sync::mutant;
 
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -79,9 +79,13 @@ impl std::fmt::Display for Corruption {
 }
 
 impl Error {
-    /// Damage in the file at `path`, as a decoder found it.
+    /// Damage in the file at `path`, as a decoder found it. A block of a codec that is not compiled in is no damage.
     pub(crate) fn flaw(path: &Path, flaw: &Flaw) -> Error {
-        Error::corruption(path, Some(flaw.at), flaw.to_string())
+        let error = Corruption { path: path.to_path_buf(), at: Some(flaw.at), what: flaw.to_string() };
+        match flaw.kind {
+            FlawKind::MissingCodec => Error::NotSupported(error.to_string()),
+            _ => Error::Corruption(error),
+        }
     }
 
     /// Damage in the file at `path`.
@@ -136,7 +140,7 @@ impl Error {
     /// }
     /// ```
     pub fn is_resumable(&self) -> bool {
-        matches!(self, Error::Io(error) if error.is_exhausted()) && !mutant!(NoSpaceForEver)
+        matches!(self, Error::Io(error) if error.is_exhausted()) && !mutant!(NoSpaceNeverRecovers)
     }
 }
 

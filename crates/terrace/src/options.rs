@@ -11,6 +11,7 @@ use terrace_format::key::InternalComparator;
 use terrace_format::table::TableOptions;
 
 use crate::cache::BlockCache;
+use crate::error::{Error, Result};
 use crate::logger::Logger;
 use crate::snapshot::Snapshot;
 use crate::sync::Arc;
@@ -149,6 +150,13 @@ impl Options {
         options.block_size = options.block_size.clamp(1 << 10, 4 << 20);
         options.block_restart_interval = options.block_restart_interval.max(1);
         options
+    }
+
+    /// Fails if this build cannot write blocks of [`Options::compression`].
+    pub(crate) fn check_codec(&self) -> Result<()> {
+        let Codec { name, missing_feature: Some(feature), .. } = self.compression else { return Ok(()) };
+        let what = format!("compression {name}: this build lacks the cargo feature `{feature}`");
+        Err(Error::InvalidArgument(what))
     }
 
     /// The size of a memtable, in bytes: all of them, or the first.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use terrace_format::key::Sequence;
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
 
@@ -94,7 +94,8 @@ impl Default for Snapshots {
 impl Snapshots {
     /// Takes a snapshot of everything that `visible` covers.
     pub(crate) fn take(self: &Arc<Self>, visible: &AtomicU64) -> Snapshot {
-        let early = if mutant!(SnapshotTooLate) { Some(visible.load(Ordering::Acquire)) } else { None };
+        let early =
+            if mutant!(SnapshotSequenceReadTooEarly) { Some(visible.load(Ordering::Acquire)) } else { None };
         let mut held = self.held.lock();
         // Read under the lock: `oldest` can't slip between the reading and the registration, and so
         // never answers more than a snapshot that is about to appear.

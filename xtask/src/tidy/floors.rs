@@ -30,7 +30,6 @@ const fn at(floor: u8, name: &'static str) -> Crate {
 }
 
 static CRATES: &[Crate] = &[
-    at(0, "terrace-mutants"),
     at(0, "terrace-sync"),
     at(1, "terrace-env"),
     at(2, "terrace-format"),

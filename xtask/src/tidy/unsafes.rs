@@ -15,7 +15,6 @@ static ROOMS: &[(&str, &str)] = &[
     ("crates/terrace-bench/src/run/clock.rs", "reads the processor's counter"),
     ("crates/terrace-bench/src/run/resources.rs", "asks the system for processor time"),
     ("crates/terrace-capi/", "is called from C and C++, and calls back"),
-    ("crates/terrace-env/src/buffer/", "hands out parts of large pages, and takes them back on any thread"),
     ("crates/terrace-env/src/fetch.rs", "hints to the processor what will be read"),
     ("crates/terrace-env/src/posix", "maps files into memory and locks them"),
     (

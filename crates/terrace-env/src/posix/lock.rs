@@ -24,7 +24,7 @@ use std::path::Path;
 
 use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use crate::claims::Claims;
 use crate::error::{FileError, Held, Result};
@@ -64,7 +64,7 @@ pub(super) fn take(path: &Path, mode: LockMode) -> Result<Lock> {
     let fail = |e| FileError::new("lock", path, e);
     let mut held = HELD.lock();
     if let Ok(found) = fs::metadata(path)
-        && !mutant!(LockFalls)
+        && !mutant!(LockReleasedByFailedOpen)
     {
         admit(&held, identity(&found), mode).map_err(fail)?;
     }
@@ -77,7 +77,7 @@ fn take_opened(held: &mut Claims<Identity>, path: &Path, file: File, mode: LockM
     admit(held, identity, mode)?;
     let file = Locked(file, std::process::id());
     lock_record(&file.0, mode).map_err(refused)?;
-    if !mutant!(LockFalls) {
+    if !mutant!(LockReleasedByFailedOpen) {
         lock_flock(&file.0, mode).map_err(refused)?;
     }
     if !fs::metadata(path).is_ok_and(|named| self::identity(&named) == identity) {
@@ -153,7 +153,7 @@ fn set_record_lock(file: &File, kind: libc::c_short) -> io::Result<()> {
     let mut request: libc::flock = unsafe { std::mem::zeroed() };
     request.l_whence = libc::SEEK_SET as libc::c_short;
     request.l_type = kind;
-    let command = if mutant!(LockFalls) { libc::F_SETLK } else { SET_RECORD_LOCK };
+    let command = if mutant!(LockReleasedByFailedOpen) { libc::F_SETLK } else { SET_RECORD_LOCK };
     // SAFETY: the descriptor is open as long as `file` lives, and the call only reads `request`.
     let answer = unsafe { libc::fcntl(file.as_raw_fd(), command, &request) };
     if answer == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }

@@ -16,7 +16,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::Block;
 use super::search::Spot;
@@ -480,7 +480,7 @@ pub(super) fn decode(entries: &[u8], at: usize) -> Option<Entry> {
     let key_start = at + used;
     let key_end = key_start.checked_add(unshared as usize)?;
     let mut value_end = key_end.checked_add(value_len as usize)?;
-    if mutant!(EntryWraps) {
+    if mutant!(BlockEntryEndOverflow) {
         value_end = (key_end as u32).wrapping_add(value_len) as usize;
     }
     let whole = value_end <= entries.len();

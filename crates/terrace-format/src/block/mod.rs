@@ -20,8 +20,6 @@ mod search;
 use std::borrow::Cow;
 use std::ops::Range;
 
-use terrace_env::Buffer;
-
 pub use builder::BlockBuilder;
 use directory::{Directory, Survey};
 pub use iter::BlockIter;
@@ -31,6 +29,13 @@ pub use search::Lookup;
 use crate::coding::get_fixed32;
 use crate::flaw::{Flaw, FlawKind};
 use crate::order::Order;
+
+/// Largest contents that a block copies, in bytes. It takes larger contents over where the caller owns them, and the memory
+/// of a larger block is not reused.
+pub const COPIED_MAX: usize = 64 << 10;
+
+/// Memory is reused for a block that needs up to an eighth and this many bytes less.
+const SLACK: usize = 256;
 
 /// The bytes of a restart point, and of their count.
 const U32: usize = 4;
@@ -43,7 +48,7 @@ const U32: usize = 4;
 #[repr(align(64))]
 pub struct Block {
     /// The directory, if it has one, and behind that the contents.
-    bytes: Buffer,
+    bytes: Vec<u8>,
     /// Where in the contents the entries end and the restart points begin.
     entries_end: usize,
     /// How many restart points there are. Without any no entry can be reached: the block is empty.
@@ -57,24 +62,24 @@ impl Block {
     pub fn new(contents: Vec<u8>) -> Result<Block, Flaw> {
         let Contents { entries_end, restarts, .. } = Contents::new(&contents)?;
         let directory = Directory::default();
-        Ok(Block { bytes: contents.into(), entries_end, restarts, directory, prepared: false })
+        Ok(Block { bytes: fitted(contents), entries_end, restarts, directory, prepared: false })
     }
 
     /// As [`Block::new`], of a copy of `contents` unless they are large, in `memory` if that suffices.
-    pub fn copied(contents: Cow<'_, [u8]>, memory: Buffer) -> Result<Block, Flaw> {
+    pub fn copied(contents: Cow<'_, [u8]>, memory: Vec<u8>) -> Result<Block, Flaw> {
         let Contents { entries_end, restarts, .. } = Contents::new(&contents)?;
         Ok(Block::made(contents, (entries_end, restarts), None, memory))
     }
 
     /// As [`Block::copied`], ready for many searches in `order`, the one order that its keys are in: with a directory of about
     /// ten bytes an entry, if it can have one, for as much time as a search or two take.
-    pub fn copied_prepared(contents: Cow<'_, [u8]>, order: &Order, memory: Buffer) -> Result<Block, Flaw> {
+    pub fn copied_prepared(contents: Cow<'_, [u8]>, order: &Order, memory: Vec<u8>) -> Result<Block, Flaw> {
         let Contents { entries_end, restarts, .. } = Contents::new(&contents)?;
         Ok(Block::made(contents, (entries_end, restarts), Some(order), memory))
     }
 
     /// The same block, as [`Block::copied_prepared`] makes it.
-    pub fn prepared(&self, order: &Order, memory: Buffer) -> Block {
+    pub fn prepared(&self, order: &Order, memory: Vec<u8>) -> Block {
         Block::made(self.contents().into(), (self.entries_end, self.restarts), Some(order), memory)
     }
 
@@ -83,20 +88,22 @@ impl Block {
         contents: Cow<'_, [u8]>,
         (entries_end, restarts): (usize, usize),
         prepared_for: Option<&Order>,
-        memory: Buffer,
+        memory: Vec<u8>,
     ) -> Block {
         let survey = match prepared_for {
             Some(Order::Internal) => Survey::of(Contents { bytes: &contents, entries_end, restarts }),
             _ => None,
         };
         let directory = survey.as_ref().map_or_else(Directory::default, Survey::directory);
-        let bytes = if survey.is_none() && contents.len() > Buffer::PIECE_MAX {
-            contents.into_owned().into()
+        let bytes = if survey.is_none() && contents.len() > COPIED_MAX {
+            fitted(contents.into_owned())
         } else {
-            let mut bytes = Buffer::of(directory.size() + contents.len(), memory);
-            let (start, rest) = bytes.split_at_mut(directory.size());
-            survey.iter().for_each(|survey| survey.write(start));
-            rest.copy_from_slice(&contents);
+            let mut bytes = reuse(memory, directory.size() + contents.len());
+            bytes.resize(directory.size(), 0);
+            if let Some(survey) = &survey {
+                survey.write(&mut bytes);
+            }
+            bytes.extend_from_slice(&contents);
             bytes
         };
         Block { bytes, entries_end, restarts, directory, prepared: prepared_for.is_some() }
@@ -124,7 +131,7 @@ impl Block {
     }
 
     /// The memory that it was made in.
-    pub fn into_memory(self) -> Buffer {
+    pub fn into_memory(self) -> Vec<u8> {
         self.bytes
     }
 
@@ -192,6 +199,22 @@ impl Block {
     fn restart(&self, i: usize) -> usize {
         self.parts().restart(i)
     }
+}
+
+/// `bytes` without spare capacity.
+fn fitted(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.shrink_to_fit();
+    bytes
+}
+
+/// Empty memory for `len` bytes: that of `old` if it suffices and is not much larger than needed.
+fn reuse(mut old: Vec<u8>, len: usize) -> Vec<u8> {
+    if (len..=len + len / 8 + SLACK).contains(&old.capacity()) {
+        old.clear();
+        return old;
+    }
+    drop(old);
+    Vec::with_capacity(len)
 }
 
 /// The contents of a block, wherever they are, and what they are made of.

@@ -206,7 +206,7 @@ fn exercise(contents: &[u8]) {
     for target in [&b""[..], b"apple", b"b", b"zzz"] {
         let _ = iter.block().look_up(target);
         let _ = Block::new(contents.to_vec()).map(|block| {
-            let _ = block.prepared(&Order::Internal, Buffer::default()).look_up(target);
+            let _ = block.prepared(&Order::Internal, Vec::new()).look_up(target);
         });
         iter.seek(target);
         assert!(!iter.valid() || iter.key() >= target);
@@ -217,7 +217,7 @@ fn exercise(contents: &[u8]) {
     for prepared in [false, true] {
         let Ok(mut block) = Block::new(contents.to_vec()) else { return };
         if prepared {
-            block = block.prepared(&Order::Internal, Buffer::default());
+            block = block.prepared(&Order::Internal, Vec::new());
         }
         let mut iter = BlockIter::new(Arc::new(block), Order::Internal);
         let forward = |iter: &mut BlockIter| {
@@ -360,7 +360,7 @@ proptest! {
         let entries: Entries = versions.iter().map(|v| (internal(v), internal(v))).collect();
         let mut block = Block::new(built(restart_interval, &entries)).unwrap();
         if prepared {
-            block = block.prepared(&Order::Internal, Buffer::default());
+            block = block.prepared(&Order::Internal, Vec::new());
         }
         let mut iter = BlockIter::new(Arc::new(block), Order::Internal);
         for asked in versions.iter().chain(&asked) {
@@ -389,7 +389,7 @@ proptest! {
     fn is_never_unclear_about_plain_keys(numbers in prop::collection::btree_set(0u32..5000, 1..100), asked in 0u32..5000) {
         let internal = |n: &u32| InternalKey::new(format!("{n:06}").as_bytes(), 7, Kind::Put).as_bytes().to_vec();
         let entries: Entries = numbers.iter().map(|n| (internal(n), n.to_le_bytes().to_vec())).collect();
-        let block = Block::new(built(16, &entries)).unwrap().prepared(&Order::Internal, Buffer::default());
+        let block = Block::new(built(16, &entries)).unwrap().prepared(&Order::Internal, Vec::new());
         for n in numbers.iter().chain([&asked]) {
             let found = match block.look_up(&internal(n)).unwrap() {
                 Lookup::Found { trailer, value } => Some((trailer, &block.contents()[value])),
@@ -421,9 +421,8 @@ fn seeks_in_a_directory() {
     for restart_interval in [1, 2, 3, 8] {
         for count in 0..=keys.len() {
             let entries: Entries = keys[..count].iter().map(|key| (internal(key), key.to_vec())).collect();
-            let block = Block::new(built(restart_interval, &entries))
-                .unwrap()
-                .prepared(&Order::Internal, Buffer::default());
+            let block =
+                Block::new(built(restart_interval, &entries)).unwrap().prepared(&Order::Internal, Vec::new());
             assert_eq!((block.directory.is_empty(), block.directory.size() == 0), (count == 0, count == 0));
             assert!(block.size() >= block.contents().len() + block.directory.size());
             let mut iter = BlockIter::new(Arc::new(block), Order::Internal);
@@ -447,12 +446,12 @@ fn blocks_that_have_no_directory() {
     let short_keys = Block::new(block(FRUIT_BY_TWO, &[0, 25])).unwrap();
     for block in [large, broken, short_keys] {
         assert!(!block.is_prepared());
-        let prepared = block.prepared(&Order::Internal, b"anything".to_vec().into());
+        let prepared = block.prepared(&Order::Internal, b"anything".to_vec());
         assert!(prepared.is_prepared() && prepared.directory.is_empty());
         assert_eq!(prepared.contents(), block.contents());
     }
     let of_a_comparator = Block::new(built(16, &entries[..1])).unwrap();
-    assert!(of_a_comparator.prepared(&Order::Other(bytewise()), Buffer::default()).directory.is_empty());
+    assert!(of_a_comparator.prepared(&Order::Other(bytewise()), Vec::new()).directory.is_empty());
 }
 
 #[test]
@@ -462,20 +461,20 @@ fn a_copy_is_the_same_block() {
         let entries: Entries = (0..4).map(|n| (internal(n), vec![n; value])).collect();
         let contents = built(16, &entries);
         let place = contents.as_ptr();
-        let copy = Block::copied(contents.as_slice().into(), Buffer::empty()).unwrap();
-        let prepared = Block::copied_prepared(contents.as_slice().into(), &Order::Internal, Buffer::empty());
+        let copy = Block::copied(contents.as_slice().into(), Vec::new()).unwrap();
+        let prepared = Block::copied_prepared(contents.as_slice().into(), &Order::Internal, Vec::new());
         let prepared = prepared.unwrap();
         assert!(!copy.is_prepared() && prepared.is_prepared());
         assert_eq!((copy.contents(), prepared.contents()), (&contents[..], &contents[..]));
         assert_eq!(prepared.directory.is_empty(), !is_copied);
-        let handed_over = Block::copied_prepared(contents.into(), &Order::Internal, Buffer::empty()).unwrap();
+        let handed_over = Block::copied_prepared(contents.into(), &Order::Internal, Vec::new()).unwrap();
         assert_eq!(handed_over.contents().as_ptr() == place, !is_copied);
         assert_eq!(handed_over.contents(), copy.contents());
     }
     let broken = block(FRUIT_BY_TWO, &[25, 0]);
     let flaw = Block::new(broken.clone()).unwrap_err();
-    assert_eq!(Block::copied(broken.as_slice().into(), Buffer::empty()).unwrap_err(), flaw);
-    let prepared = Block::copied_prepared(broken.into(), &Order::Internal, Buffer::empty());
+    assert_eq!(Block::copied(broken.as_slice().into(), Vec::new()).unwrap_err(), flaw);
+    let prepared = Block::copied_prepared(broken.into(), &Order::Internal, Vec::new());
     assert_eq!(prepared.unwrap_err(), flaw);
 }
 

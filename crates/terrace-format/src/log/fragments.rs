@@ -5,7 +5,7 @@
 use std::io::{self, Read};
 use std::ops::Range;
 
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::{BLOCK_SIZE, HEADER_SIZE, checksum, kind};
 use crate::flaw::{Flaw, FlawKind};
@@ -177,7 +177,7 @@ impl<R: Read> Fragments<R> {
                     Ok(0) => break,
                     Ok(read) => {
                         end += read;
-                        if mutant!(ShortReadIsEnd) {
+                        if mutant!(ShortReadTreatedAsEof) {
                             break;
                         }
                     }

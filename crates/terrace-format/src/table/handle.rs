@@ -6,7 +6,7 @@
 //!   +--------+------+
 //! ```
 
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::TRAILER_SIZE;
 use crate::coding::{Cursor, put_varint64};
@@ -40,7 +40,7 @@ impl BlockHandle {
     pub fn check(&self, limit: u64) -> Result<(), Flaw> {
         let end = self.size.checked_add(TRAILER_SIZE as u64).and_then(|size| size.checked_add(self.offset));
         let wrapped = self.size.wrapping_add(TRAILER_SIZE as u64).wrapping_add(self.offset);
-        if end.is_some_and(|end| end <= limit) || mutant!(HandleWraps) && wrapped <= limit {
+        if end.is_some_and(|end| end <= limit) || mutant!(BlockHandleEndOverflow) && wrapped <= limit {
             return Ok(());
         }
         let found = format!("a block at {} of {} bytes and its trailer", self.offset, self.size);

@@ -9,9 +9,9 @@
 
 use std::borrow::Cow;
 
-use terrace_env::Buffer;
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
+use crate::block::COPIED_MAX;
 use crate::coding::get_fixed32;
 use crate::compress;
 use crate::crc;
@@ -48,11 +48,7 @@ pub fn read_block_in<'a>(
     }
     compress::unpack_into(id, block, memory)?;
     // Larger contents are handed over, not lent to be copied.
-    Ok(if memory.len() > Buffer::PIECE_MAX {
-        std::mem::take(memory).into()
-    } else {
-        memory.as_slice().into()
-    })
+    Ok(if memory.len() > COPIED_MAX { std::mem::take(memory).into() } else { memory.as_slice().into() })
 }
 
 /// The block as it is stored, and its codec's byte.
@@ -60,7 +56,7 @@ fn take_apart(stored: &[u8], verify: bool) -> Result<(&[u8], u8), Flaw> {
     let Some((block, &[id, ref checksum_bytes @ ..])) = stored.split_last_chunk::<TRAILER_SIZE>() else {
         return Err(Flaw::truncated(0, "the trailer of a block", stored.len() as u64, TRAILER_SIZE as u64));
     };
-    if verify && !mutant!(ChecksumIgnored) {
+    if verify && !mutant!(BlockChecksumNotVerified) {
         // The codec's byte stands behind the block, and is covered.
         let computed = crc::mask(crc::value(&stored[..=block.len()]));
         if let Some(expected) = get_fixed32(checksum_bytes)

@@ -22,7 +22,7 @@ use terrace_format::key::TRAILER_SIZE;
 use super::Company;
 use crate::sync::{Arc, AtomicPtr, AtomicUsize, Mutex, Ordering, Witness};
 
-/// Chunks double from the least to the greatest size, so that a small tree stays small. The greatest is that of a large page.
+/// Chunks double from the least to the greatest size, so that a small tree stays small.
 const LEAST_CHUNK: usize = 16 << 10;
 pub(super) const GREATEST_CHUNK: usize = 2 << 20;
 

@@ -12,7 +12,7 @@
 //! Bits are set before the key is in the tree, and asked for by who knows a number at which the key is visible: publishing
 //! the number (Release) and learning it (Acquire) put the one before the other, so the bits themselves are Relaxed.
 
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::Company;
 use crate::sync::{AtomicU64, Ordering};
@@ -41,7 +41,7 @@ impl Filter {
 
     #[inline]
     pub(super) fn add(&self, user_key: &[u8], company: Company) {
-        if mutant!(FilterForgetsShort) && user_key.len() < 8 {
+        if mutant!(MemtableBloomOmitsShortKeys) && user_key.len() < 8 {
             return;
         }
         let (word, bits) = self.place(user_key);

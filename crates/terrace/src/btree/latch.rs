@@ -9,7 +9,7 @@
 //! What it guards are atomics that are stored with Release and loaded with Acquire. A reader that loads anything which a
 //! writer stored has then seen the writer's taking of the latch too, and finds the number changed.
 
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use crate::sync::{AtomicU64, Ordering, relax};
 
@@ -38,7 +38,7 @@ impl Latch {
 
     /// True if nothing has changed since. Relaxed: loads that came before acquire, and so stay before.
     pub(super) fn is_still(&self, seen: Seen) -> bool {
-        self.number.load(Ordering::Relaxed) == seen.0 || mutant!(LatchUnseen)
+        self.number.load(Ordering::Relaxed) == seen.0 || mutant!(LatchVersionNotValidated)
     }
 
     /// Takes the latch, if nothing has changed since.

@@ -6,7 +6,7 @@
 
 use std::ptr::{NonNull, null_mut};
 
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::arena::At;
 use super::node::Node;
@@ -54,7 +54,7 @@ impl Slot {
     }
 
     pub(super) fn store(&self, named: Named) {
-        let order = if mutant!(SlotRelaxed) { Ordering::Relaxed } else { Ordering::Release };
+        let order = if mutant!(MemtablePointerStoredRelaxed) { Ordering::Relaxed } else { Ordering::Release };
         self.0.store(pack(named), order); // Release pairs with the Acquire above
     }
 

@@ -19,7 +19,7 @@ use terrace_format::edit::LEVELS;
 use terrace_format::key::{self, InternalComparator, InternalKey, Kind, MAX_SEQUENCE, Sequence};
 use terrace_format::order::Order;
 use terrace_format::table::TableOptions;
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::Job;
 use super::Slice;
@@ -119,7 +119,7 @@ impl Merge<'_> {
     /// Says how many entries it read.
     fn run(&mut self) -> Result<u64> {
         let comparator = self.environment.version.comparator.clone();
-        let newest = if mutant!(SliceTooLate) { 0 } else { MAX_SEQUENCE };
+        let newest = if mutant!(SubcompactionSkipsNewestVersion) { 0 } else { MAX_SEQUENCE };
         let begin = self.slice.begin.as_deref().map(|key| InternalKey::new(key, newest, Kind::SEEK));
         let begin = begin.as_ref().map(InternalKey::as_bytes);
         let mut input = Merged::new(comparator, self.sources(), self.shared_prefix(), begin);
@@ -137,7 +137,7 @@ impl Merge<'_> {
             match fate.of(key)? {
                 Verdict::Drop => {}
                 Verdict::DropIfBottom
-                    if !self.below.may_hold(key::user_key(key)) || mutant!(DeleteForgotten) => {}
+                    if !self.below.may_hold(key::user_key(key)) || mutant!(TombstoneDroppedTooEarly) => {}
                 Verdict::Keep | Verdict::DropIfBottom => self.add(key, value, fate.first_version)?,
             }
             input.next();
@@ -195,7 +195,7 @@ impl Merge<'_> {
         let comparator = &self.environment.version.comparator;
         let overlaps = self.grandparents.stop_before(key, comparator);
         let full = self.table.as_ref().is_some_and(|table| table.size() >= self.job.limits.file_size);
-        if (first_version || mutant!(KeyTornApart)) && (full || overlaps) {
+        if (first_version || mutant!(UserKeySplitAcrossTables)) && (full || overlaps) {
             self.finish_table()?;
         }
         if self.table.is_none() {

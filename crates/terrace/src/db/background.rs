@@ -185,13 +185,8 @@ impl Engine {
         let _guard = Unwinding::new(self, |_| ());
         let counted = Unwinding::new(self, |state| state.flushes -= 1);
         let begun = self.present.visible().load(Ordering::Relaxed);
-        self.make_log_ahead();
         let made = self.take_frozen().map_or(Ok(()), |frozen| self.flush_frozen(&frozen));
         let flushed = made.and_then(|()| self.install_tables());
-        match flushed {
-            Ok(()) => self.make_log_ahead(), // memtables may have become larger
-            Err(_) => self.give_up_log_ahead(),
-        }
         let mut state = self.state.lock();
         state.flushes -= 1;
         // Told of a failure, a logger may panic, too: this flush has been counted.

@@ -38,7 +38,6 @@ impl Engine {
         drop(state);
         let mut commit = self.commit.lock();
         self.wait_for_quiet();
-        self.give_up_log_ahead();
         let finished = commit.take().map_or(Ok(()), |tail| self.finish_log(tail));
         drop(commit);
         self.remove_doomed();

@@ -23,8 +23,9 @@ impl<F> Doomed<F> {
 
     /// Takes out those that nobody reads.
     pub(crate) fn take_free(&mut self) -> Vec<Arc<F>> {
-        let is_free =
-            |file: &mut Arc<F>| Arc::strong_count(file) == 1 || terrace_mutants::mutant!(SweepBlind);
+        let is_free = |file: &mut Arc<F>| {
+            Arc::strong_count(file) == 1 || terrace_sync::mutant!(ObsoleteFileRemovedWhileInUse)
+        };
         self.files.extract_if(.., is_free).collect()
     }
 }

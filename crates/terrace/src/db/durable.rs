@@ -8,7 +8,7 @@
 //! One thread at a time flushes. It covers the older logs first: no acknowledged write may lie behind one that a power
 //! cut can still take.
 
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::tail::Log;
 use crate::error::Result;
@@ -76,7 +76,7 @@ impl Durability {
         check: impl Fn() -> Result<()>,
         flush: impl Fn() -> Result<u64>,
     ) -> Result<()> {
-        if mutant!(SyncNotAwaited) {
+        if mutant!(SyncWriteAckedBeforeFsync) {
             return Ok(());
         }
         let mut state = self.state.lock();
@@ -106,7 +106,7 @@ impl Durability {
             log.file.sync()?;
         }
         let last = logs.last().map_or(0, |log| log.number);
-        if self.named.load(Ordering::Relaxed) < last && !mutant!(LogNameNotSynced) {
+        if self.named.load(Ordering::Relaxed) < last && !mutant!(WalDirEntryNotSynced) {
             sync_names()?;
             self.named.fetch_max(last, Ordering::Relaxed);
         }

@@ -17,7 +17,7 @@ use terrace_format::batch::WriteBatch;
 use terrace_format::edit::VersionEdit;
 use terrace_format::filename::FileName;
 use terrace_format::key::Sequence;
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::install::Failure;
 use super::tail::closed;
@@ -58,7 +58,7 @@ impl Engine {
             if inside.deleted.is_empty() {
                 break;
             }
-            if !mutant!(HiddenComesBack) {
+            if !mutant!(DeleteRangeExposesOldVersions) {
                 self.delete_each(&rest, range)?;
             }
             drop(rest);
@@ -123,7 +123,7 @@ impl Engine {
         let (rest, edit) = self.rest(range)?;
         let left = self.keys(&rest, range);
         left.status()?;
-        if left.valid() && !mutant!(HiddenComesBack) {
+        if left.valid() && !mutant!(DeleteRangeExposesOldVersions) {
             return Ok(Taken::Changed);
         }
         drop((left, rest));

@@ -2,7 +2,7 @@
 
 use terrace_format::edit::VersionEdit;
 use terrace_format::filename::FileName;
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::{Engine, State};
 use crate::sync::{Arc, Ordering};
@@ -63,7 +63,8 @@ impl Engine {
             // The names of new tables and logs, before anything refers to them.
             self.options.env.fs.sync_dir(&self.directory).map_err(|error| Failure::Before(error.into()))?;
         }
-        edit.next_file = (!mutant!(NumberReused)).then(|| self.next_file.load(Ordering::Relaxed));
+        edit.next_file =
+            (!mutant!(FileNumberReusedAfterCrash)).then(|| self.next_file.load(Ordering::Relaxed));
         manifest.append(&edit)
     }
 

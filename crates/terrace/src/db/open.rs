@@ -19,9 +19,8 @@ use terrace_format::key::InternalComparator;
 use terrace_format::log::{Framer, Item, LogReader};
 use terrace_format::order::Order;
 use terrace_format::table::TableOptions;
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
-use super::ahead::Ahead;
 use super::budget::Budget;
 use super::buffer::Buffer;
 use super::crew::Crew;
@@ -58,6 +57,7 @@ const DEFAULT_CACHE: usize = 128 << 20;
 
 pub(super) fn open(directory: &Path, options: &Options) -> Result<Arc<Engine>> {
     let options = options.clipped();
+    options.check_codec()?;
     let env = &options.env;
     let current = directory.join(FileName::Current.to_string());
     if options.create_if_missing {
@@ -178,8 +178,12 @@ impl Opening<'_> {
     fn writable(mut self, lock: Box<dyn FileLock>) -> Result<Arc<Engine>> {
         let files = list(&self.options.env, self.directory, self.recovered.next_file)?;
         // A number that was ever used, even by a leftover, is not used again.
-        let used =
-            files.iter().filter_map(FileName::number).max().filter(|_| !mutant!(NumberReused)).unwrap_or(0);
+        let used = files
+            .iter()
+            .filter_map(FileName::number)
+            .max()
+            .filter(|_| !mutant!(FileNumberReusedAfterCrash))
+            .unwrap_or(0);
         let next_file = AtomicU64::new(self.recovered.next_file.max(used.saturating_add(1)));
         let logs = self.check_files(&files)?;
         let tables = Tables::new(&self.options.env, self.directory, self.table_options());
@@ -331,7 +335,7 @@ impl Opening<'_> {
         next_file: &AtomicU64,
         tables: &Tables,
     ) -> Result<(LogTail, Vec<NewFile>)> {
-        let sequence = match mutant!(SequenceFromManifest) {
+        let sequence = match mutant!(SequenceNotRecoveredFromWal) {
             true => self.recovered.set.last_sequence,
             false => replayed.last_sequence,
         };
@@ -438,7 +442,6 @@ impl Opening<'_> {
             refusal: Refusal::none(),
             seal,
             closing: AtomicBool::new(false),
-            ahead: Ahead::default(),
             durability: Durability::new(tail.iter().map(|tail| tail.log.clone()).collect()),
             commit: Mutex::new(tail),
             manifest: Mutex::new(manifest),

@@ -4,7 +4,7 @@
 //! was found: copied once or not at all.
 
 use terrace_format::key::{InternalKey, Kind, MAX_SEQUENCE, Sequence, with_seek_key};
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::wish::{LATER, NEXT_TIME};
 use super::{Db, Engine, Handle, PinnedValue, View};
@@ -22,7 +22,7 @@ const TOGETHER: usize = 32;
 impl Engine {
     pub(super) fn get(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Vec<u8>>> {
         let value = self.look_up(key, options, |value| value.bytes().to_vec())?;
-        Ok(if mutant!(OneInAMillion) { now_and_then_wrong(value) } else { value })
+        Ok(if mutant!(RareWrongRead) { now_and_then_wrong(value) } else { value })
     }
 
     /// What `take` makes of the value of `user_key`, if it has one.

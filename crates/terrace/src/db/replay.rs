@@ -20,7 +20,7 @@ use terrace_format::filename::FileName;
 use terrace_format::key::{InternalComparator, Sequence};
 use terrace_format::log::{self, Item, LogReader};
 use terrace_format::{Flaw, FlawKind};
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::filling::{self, Filling};
 use crate::error::{Error, Result};
@@ -109,7 +109,7 @@ impl Replay<'_> {
         };
         let mut stopped = false;
         for &number in logs {
-            if mutant!(LogPassedOver) && std::mem::take(&mut stopped) {
+            if mutant!(ReplayContinuesAfterDamagedWal) && std::mem::take(&mut stopped) {
                 self.strict = false;
             }
             let path = self.directory.join(FileName::Log(number).to_string());
@@ -159,8 +159,9 @@ impl Replay<'_> {
             };
             done.closed = batch.is_empty();
             let jumps = std::mem::take(&mut may_jump);
-            if let Some(flaw) =
-                done.out_of_order(offset, &batch).filter(|_| strict && !mutant!(RecordPassedOver))
+            if let Some(flaw) = done
+                .out_of_order(offset, &batch)
+                .filter(|_| strict && !mutant!(ReplayContinuesAfterLostRecord))
             {
                 whole = false;
                 self.report(path, &flaw)?;
@@ -187,7 +188,7 @@ impl Replay<'_> {
                 .log(format_args!("Log #{number} ends in the middle of a record, behind {} bytes", tail.end));
         }
         done.resumable = (whole && (closed || length == 0)).then_some(tail.end);
-        if mutant!(TornLogGoneOn) {
+        if mutant!(TornWalReused) {
             done.resumable = whole.then_some(length);
         }
         Ok(Next::GoOn)
@@ -289,7 +290,7 @@ fn last_is_mark(mut reader: LogReader<impl Read>) -> io::Result<bool> {
 
 fn read<'a>(reader: &'a mut LogReader<Reading>, path: &Path) -> Result<Option<Item<'a>>> {
     match reader.next() {
-        Err(_) if mutant!(ReadErrorIsEnd) => Ok(None),
+        Err(_) if mutant!(ReadErrorTreatedAsEof) => Ok(None),
         next => next.map_err(|error| file_error(path, error)),
     }
 }

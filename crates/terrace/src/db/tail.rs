@@ -13,7 +13,7 @@ use terrace_env::LogFile;
 use terrace_format::filename::FileName;
 use terrace_format::key::Sequence;
 use terrace_format::log::{BLOCK_SIZE, Framer};
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::Engine;
 use super::replay::MARK;
@@ -59,12 +59,6 @@ impl Log {
             let _ = fs.remove(&path);
         })?;
         Ok(Log { number, file })
-    }
-
-    /// True if the log has room for a memtable of `size` bytes, or grows with each record.
-    pub(super) fn holds(&self, size: usize) -> bool {
-        let room = self.file.capacity();
-        room == 0 || room >= size as u64
     }
 
     /// Opens log `number`, which was closed and holds `length` bytes, to go on with: where the mark stands that it was
@@ -124,7 +118,7 @@ impl LogTail {
         let whole = self.log.file.capacity() > 0;
         for fragment in framer.frame(record, whole) {
             let stored = self.log.file.store(fragment.offset, &fragment.header, fragment.payload);
-            if mutant!(NoSpaceTearsLog) {
+            if mutant!(TornRecordLeftAfterNoSpace) {
                 self.framer =
                     Framer::at(fragment.offset + (fragment.header.len() + fragment.payload.len()) as u64);
             }
@@ -190,7 +184,7 @@ impl Engine {
         let flush = || {
             let _guard = Unwinding::new(self, |_| ());
             let synced = self.sync_logs();
-            let synced = if mutant!(SyncErrorIgnored) { synced.or(Ok(write)) } else { synced };
+            let synced = if mutant!(FsyncErrorIgnored) { synced.or(Ok(write)) } else { synced };
             // What the device has is unknown for good, so nobody may believe a later success; nor that an error for
             // want of space had no effect.
             synced.map_err(|error| {

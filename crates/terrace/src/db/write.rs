@@ -18,9 +18,9 @@ use std::ops::RangeInclusive;
 use terrace_format::batch::{self, BatchOp, MAX_LEN, WriteBatch};
 use terrace_format::key::{MAX_SEQUENCE, Sequence};
 use terrace_format::log::Framer;
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
-use super::tail::{LogTail, closed};
+use super::tail::{Log, LogTail, closed};
 use super::unwinding::Unwinding;
 use super::{Engine, Frozen, Stage, State, Target};
 use crate::compaction::policy::LEVEL_0_STOP;
@@ -204,7 +204,7 @@ impl Engine {
         let _stop = StopIfPanicking(self); // Declared first: writes are refused before it goes.
         let _guard = Unwinding::new(self, |_| ());
         self.crowd.inside.store(true, Ordering::Relaxed);
-        if mutant!(BatchInParts) {
+        if mutant!(BatchNotAtomic) {
             self.present.writes().complete_alone(*numbers.end());
         }
         memtable.insert_in(Company::Alone, *numbers.start(), operations);
@@ -223,11 +223,11 @@ impl Engine {
         let _guard = Unwinding::new(self, |_| ());
         let writes = self.present.writes();
         let (first, last) = (*numbers.start(), *numbers.end());
-        if mutant!(BatchInParts) {
+        if mutant!(BatchNotAtomic) {
             writes.complete(first, last);
         }
         memtable.insert(first, operations);
-        if !mutant!(BatchInParts) {
+        if !mutant!(BatchNotAtomic) {
             writes.complete(first, last);
         }
         let visible =
@@ -275,7 +275,7 @@ impl Engine {
     /// same number, so that they miss nothing. After any other error nobody knows.
     fn store_failed(&self, tail: &mut LogTail, error: &Error) {
         if error.is_resumable() {
-            tail.broken = !mutant!(NoSpaceTearsLog);
+            tail.broken = !mutant!(TornRecordLeftAfterNoSpace);
         } else {
             self.refuse(error);
         }
@@ -335,7 +335,10 @@ impl Engine {
         let now = self.options.env.clock.monotonic();
         self.buffer.switched(tail.memtable.bytes() >= tail.full / 2, now.saturating_sub(tail.begun));
         let size = self.buffer.size();
-        let log = self.next_log(size)?;
+        let log = Log::create(&self.options, &self.directory, self.new_file_number(), size)?;
+        if self.buffer.fills_fast() {
+            log.file.hurry(0);
+        }
         let memtable =
             Memtable::in_memory_of(self.comparator.clone(), &self.spare, size, self.buffer.fills_fast());
         let old_log = std::mem::replace(&mut tail.log, log.clone());

@@ -6,7 +6,7 @@
 use terrace_format::block::BlockIter;
 use terrace_format::comparator::Comparator;
 use terrace_format::key::InternalComparator;
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::Source;
 use crate::error::Result;
@@ -121,7 +121,7 @@ impl MergeIter {
     fn turn(&mut self, current: usize, direction: Direction) {
         let key = self.runs[current].key().to_vec();
         for (i, run) in self.runs.iter_mut().enumerate() {
-            if i == current || mutant!(TurnWithoutSeek) {
+            if i == current || mutant!(DirectionChangeWithoutReseek) {
                 continue;
             }
             run.seek(&key);

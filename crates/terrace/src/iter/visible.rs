@@ -17,7 +17,7 @@
 use terrace_env::fetch_ahead;
 use terrace_format::comparator::{Bytewise, Comparator};
 use terrace_format::key::{self, InternalComparator, Kind, ParsedKey, Sequence};
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::merge::{Direction, MergeIter};
 use crate::error::{Error, Result};
@@ -397,7 +397,8 @@ impl Ahead {
         let shown = key::user_key(merge.key());
         let next = merge.runner_up().map(key::user_key);
         let is_so = merge.goes(direction)
-            && (next.is_none_or(|next| is_before(direction, shown, next)) || mutant!(StaysTooLong));
+            && (next.is_none_or(|next| is_before(direction, shown, next))
+                || mutant!(NewerVersionInOtherRunMissed));
         self.direction = is_so.then_some(direction);
         if is_so {
             self.is_any = next.is_some();

@@ -18,7 +18,6 @@
     reason = "a model fails by panicking; its threads are loom's, and what it notes for itself is no part of a schedule"
 )]
 
-mod ahead;
 mod alone;
 mod cache;
 mod crew;
@@ -98,7 +97,6 @@ pub static MODELS: &[Model] = &[
         "a sync write is durable with all before it, whatever log it is in",
         durable::log_switch,
     ),
-    Model::all("log_ahead", "writes go to logs whose numbers rise, whoever made them", ahead::switches),
     Model::all("failed_sync", "no sync write returns well behind a sync that failed", durable::failed_sync),
     Model::all("panicking_sync", "a sync that panics keeps nobody waiting", durable::panicking_sync),
     Model::up_to(4, "refusal", "the first cause stays", refusal::two_causes),

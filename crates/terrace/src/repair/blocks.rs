@@ -20,11 +20,11 @@ use std::path::Path;
 use terrace_env::RandomAccessFile;
 use terrace_format::block::{Block, BlockIter};
 use terrace_format::compress::{BLOCK_MAX, CODECS};
-use terrace_format::crc;
 use terrace_format::key::{self, InternalComparator};
 use terrace_format::table::{BlockHandle, TRAILER_SIZE, read_block};
+use terrace_format::{FlawKind, crc};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::sync::Arc;
 
 /// The longest block that is found where one is known to begin.
@@ -52,7 +52,14 @@ pub(super) fn search(
     while at < file.len() && effort > 0 {
         let bytes = window.at(at, if begins { LONGEST } else { LONGEST_GUESSED })?;
         let size = if begins || looks_like_first(bytes) { find_end(bytes, &mut effort) } else { None };
-        let contents = size.and_then(|size| read_block(&bytes[..size + TRAILER_SIZE], true).ok());
+        let block = size.map(|size| read_block(&bytes[..size + TRAILER_SIZE], true)).transpose();
+        let contents = match block {
+            // The checksum is right: the block is intact, and a search that passed over it would lose its entries.
+            Err(flaw) if flaw.kind == FlawKind::MissingCodec => {
+                return Err(Error::flaw(path, &flaw.moved(at)));
+            }
+            contents => contents.ok().flatten(),
+        };
         let meaning = contents.map(|contents| judge(contents, at, &known, order));
         match (size, meaning) {
             (Some(size), Some(Meaning::Data(mut entries))) => {

@@ -89,6 +89,7 @@ pub struct RepairOptions {
 /// ```
 pub fn repair(path: impl AsRef<Path>, options: &Options, how: &RepairOptions) -> Result<RepairReport> {
     let (directory, options) = (path.as_ref(), &options.clipped());
+    options.check_codec()?;
     stored(options, directory)?;
     let _lock = claim(directory, options, how)?;
     // Listed again: now nobody else changes anything.

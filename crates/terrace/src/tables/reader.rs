@@ -13,7 +13,7 @@ use std::convert::Infallible;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use terrace_env::{Buffer, RandomAccessFile, fetch_ahead};
+use terrace_env::{RandomAccessFile, fetch_ahead};
 use terrace_format::block::{Block, BlockIter, Lookup};
 use terrace_format::comparator::bytewise;
 use terrace_format::filter::{Bloom, FilterPolicy};
@@ -469,7 +469,7 @@ pub(crate) fn read_footer(file: &dyn RandomAccessFile, path: &Path) -> Result<Fo
 
 /// Reads, verifies and unpacks a block.
 pub(crate) fn fetch(file: &dyn RandomAccessFile, path: &Path, handle: BlockHandle) -> Result<Block> {
-    fetch_with(file, path, handle, |contents| Block::copied(contents, Buffer::empty()))
+    fetch_with(file, path, handle, |contents| Block::copied(contents, Vec::new()))
 }
 
 /// As [`fetch`], of whatever it has the contents.
@@ -507,7 +507,7 @@ fn fetch_with<T>(
             Ok::<_, Error>(unpack(bytes))
         })?,
     };
-    made.map_err(|flaw| Error::corruption(path, Some(handle.offset), flaw.to_string()))
+    made.map_err(|flaw| Error::flaw(path, &Flaw { at: handle.offset, ..flaw }))
 }
 
 pub(crate) fn read_exact(file: &dyn RandomAccessFile, path: &Path, at: u64, buf: &mut [u8]) -> Result<()> {

@@ -7,13 +7,12 @@
 use std::cell::Cell;
 use std::thread::LocalKey;
 
-use terrace_env::Buffer;
-use terrace_format::block::Block;
+use terrace_format::block::{self, Block};
 
 use crate::sync::Arc;
 
 /// No thread keeps more than this of any kind, in bytes.
-const KEPT_MAX: usize = Buffer::PIECE_MAX;
+const KEPT_MAX: usize = block::COPIED_MAX;
 
 thread_local! {
     static SPARE: Cell<Option<Arc<Block>>> = const { Cell::new(None) };
@@ -31,14 +30,14 @@ fn keep<T>(kept: &'static LocalKey<Cell<T>>, value: T) {
 }
 
 /// The block that `make` makes: out of one that nobody has any more, and in its memory, if there is one.
-pub(super) fn block<E>(make: impl FnOnce(Buffer) -> Result<Block, E>) -> Result<Arc<Block>, E> {
+pub(super) fn block<E>(make: impl FnOnce(Vec<u8>) -> Result<Block, E>) -> Result<Arc<Block>, E> {
     if let Some(mut spare) = take(&SPARE)
         && let Some(block) = Arc::get_mut(&mut spare)
     {
         *block = make(std::mem::take(block).into_memory())?;
         return Ok(spare);
     }
-    make(Buffer::empty()).map(Arc::new)
+    make(Vec::new()).map(Arc::new)
 }
 
 /// Keeps `block`, if nobody else has it.

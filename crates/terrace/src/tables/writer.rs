@@ -7,7 +7,7 @@ use terrace_format::edit::NewFile;
 use terrace_format::filename::FileName;
 use terrace_format::key::{self, InternalKey, Kind, Sequence};
 use terrace_format::table::{Counts, TableBuilder, TableOptions};
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::Tally;
 use crate::error::{Error, Result};
@@ -105,7 +105,7 @@ impl TableWriter {
         let size = self.builder.file_size();
         let largest = self.builder.last_key().unwrap_or_default().to_vec();
         let mut file = self.builder.into_inner().0;
-        if !mutant!(TableNotSynced) {
+        if !mutant!(TableNotSyncedBeforeInstall) {
             file.sync()?;
         }
         file.close()?;

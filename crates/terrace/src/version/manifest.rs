@@ -18,7 +18,7 @@ use terrace_env::{Env, WritableFile};
 use terrace_format::edit::{LEVELS, VersionEdit};
 use terrace_format::filename::{FileName, current};
 use terrace_format::log::Framer;
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use crate::error::{Error, Result};
 
@@ -206,7 +206,7 @@ pub(crate) fn set_current(env: &Env, directory: &Path, number: u64) -> std::resu
     // A rename that failed may have been done all the same, on a file system that is somewhere else.
     let renamed = written.and_then(|()| rename().map_err(|error| Failure::Unknown(error.into())));
     renamed.inspect_err(|_| drop(env.fs.remove(&temp)))?;
-    if mutant!(CurrentNotSynced) {
+    if mutant!(CurrentRenameNotSynced) {
         return Ok(());
     }
     env.fs.sync_dir(directory).map_err(|error| Failure::Unknown(error.into()))

@@ -11,6 +11,7 @@
 //!   waits       what writers waited for is counted and told
 //!   wishes      look-ups in vain have tables merged, for what that is worth, and come to an end
 //!   look_ups    every way to look a key up gives what was put
+//!   codecs      a build without a codec says so, and loses nothing
 //!   tolerance   files that no LevelDB writes are read as stock LevelDB reads them
 //!   repair      a database that lost a file, or the end of one, holds what it held
 //!   threads     what each of many threads sees is a state that was
@@ -21,6 +22,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod bad_input;
+mod codecs;
 mod erase;
 mod faults_of_leveldb;
 mod files;

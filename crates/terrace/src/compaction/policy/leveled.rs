@@ -11,7 +11,7 @@
 
 use terrace_format::comparator::Comparator;
 use terrace_format::edit::LEVELS;
-use terrace_mutants::mutant;
+use terrace_sync::mutant;
 
 use super::{DEEPEST_FLUSH, LEVEL_0_MERGE, Limits, Shape};
 use crate::compaction::{Job, Reason};
@@ -88,7 +88,11 @@ fn cheapest(version: &Version, level: usize) -> Option<&Arc<FileMeta>> {
 /// What has to go with `file` from its own level.
 pub(super) fn start(version: &Version, level: usize, file: &Arc<FileMeta>) -> Vec<Arc<FileMeta>> {
     let file = vec![Arc::clone(file)];
-    if level == 0 && !mutant!(OneOfTwo) { version.overlapping(0, whole(version, &file)) } else { file }
+    if level == 0 && !mutant!(OverlappingLevel0InputMissed) {
+        version.overlapping(0, whole(version, &file))
+    } else {
+        file
+    }
 }
 
 /// The merge of everything that `level` has in `range`, or of a first part of it, for request `id`.
@@ -180,7 +184,7 @@ pub(super) fn complete(
 
 /// `inputs` and every file of the same level that goes on with the user key on which they end.
 fn with_boundary(version: &Version, level: usize, mut inputs: Vec<Arc<FileMeta>>) -> Vec<Arc<FileMeta>> {
-    if level == 0 || mutant!(KeyTornApart) {
+    if level == 0 || mutant!(UserKeySplitAcrossTables) {
         return inputs;
     }
     while let Some(last) = inputs.last() {

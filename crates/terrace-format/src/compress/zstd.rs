@@ -1,0 +1,54 @@
+//! zstd: the codec of LevelDB's later sources.
+
+use std::cell::RefCell;
+use std::io;
+use std::thread::LocalKey;
+
+use zstd::bulk::{Compressor, Decompressor};
+
+use super::{BLOCK_MAX, broken, copy};
+use crate::flaw::Flaw;
+
+/// Compression level: LevelDB's default.
+const LEVEL: i32 = 1;
+
+/// Maximum ratio of a block's size to its stored size. A frame consists of blocks of at most 128 KiB, and the smallest of them takes four bytes.
+const MAX_RATIO: usize = (128 << 10) / 4;
+
+thread_local! {
+    // Creating a context takes as long as compressing a block. `None` if there was no memory for one.
+    static COMPRESSOR: RefCell<Option<Compressor<'static>>> = RefCell::new(Compressor::new(LEVEL).ok());
+    static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = RefCell::new(Decompressor::new().ok());
+}
+
+pub(super) fn compress(contents: &[u8], dst: &mut Vec<u8>) {
+    let new = || Compressor::new(LEVEL);
+    match with_context(&COMPRESSOR, new, |compressor| compressor.compress(contents)) {
+        Ok(mut frame) if contents.len() <= BLOCK_MAX => dst.append(&mut frame),
+        _ => copy(contents, dst),
+    }
+}
+
+pub(super) fn decompress(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
+    let capacity = stored.len().saturating_mul(MAX_RATIO).min(BLOCK_MAX);
+    let contents = with_context(&DECOMPRESSOR, Decompressor::new, |decompressor| {
+        decompressor.decompress(stored, capacity)
+    });
+    let mut contents = contents.map_err(|error| broken("zstd", error))?;
+    // For a frame that does not state its size, the capacity is the largest possible size.
+    contents.shrink_to_fit();
+    *dst = contents; // No copy: it would hold the block twice.
+    Ok(())
+}
+
+/// Calls `work` with the context of this thread. A thread that is about to end has no context; it gets a new one.
+fn with_context<C, T>(
+    context: &'static LocalKey<RefCell<Option<C>>>,
+    new: fn() -> io::Result<C>,
+    work: impl Fn(&mut C) -> io::Result<T>,
+) -> io::Result<T> {
+    let result = context.try_with(|context| {
+        context.borrow_mut().as_mut().map_or(Err(io::ErrorKind::OutOfMemory.into()), &work)
+    });
+    result.unwrap_or_else(|_| work(&mut new()?))
+}

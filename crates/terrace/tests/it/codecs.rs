@@ -1,0 +1,137 @@
+//! Codecs are cargo features: a build without one of them names it, and loses nothing.
+//!
+//! `cargo test -p terrace --no-default-features --test it codecs` is the build without any.
+
+use std::path::Path;
+
+use terrace::compress::{self, CODECS, Codec};
+use terrace::{Db, Env, Error, ErrorKind, Options, RepairOptions, VerifyReport, repair, verify};
+
+use crate::files;
+
+fn options(compression: &'static Codec) -> Options {
+    Options { create_if_missing: true, compression, ..Options::default() }
+}
+
+/// Writes one table of 100 entries.
+fn fill(dir: &Path, options: &Options) {
+    let db = Db::open(dir, options).unwrap();
+    for n in 0..100 {
+        db.put(format!("key-{n:02}").as_bytes(), &[b'v'; 100]).unwrap();
+    }
+    db.flush().unwrap();
+    db.close().unwrap();
+}
+
+fn verified(dir: &Path, options: &Options) -> terrace::Result<VerifyReport> {
+    verify(dir, options, &mut |_, _| ())
+}
+
+/// Data blocks that begin as zstd's do, and that no decoder accepts.
+fn truncated_zstd(contents: &[u8], dst: &mut Vec<u8>) {
+    dst.extend_from_slice(if contents.len() > 1000 { b"\x28\xb5\x2f\xfd" } else { contents });
+}
+
+/// Data blocks that are no zlib stream and no deflate stream.
+fn not_a_stream(contents: &[u8], dst: &mut Vec<u8>) {
+    dst.extend_from_slice(if contents.len() > 1000 { b"\xff\xff\xff\xff" } else { contents });
+}
+
+fn nothing(_: &[u8], _: &mut Vec<u8>) -> Result<(), terrace_format::Flaw> {
+    Ok(())
+}
+
+const WRITER: Codec = Codec {
+    id: 2,
+    name: "test",
+    portable: false,
+    writable: true,
+    missing_feature: None,
+    pack: truncated_zstd,
+    unpack: nothing,
+};
+static ZSTD_WRITER: Codec = WRITER;
+static ZLIB_WRITER: Codec = Codec { pack: not_a_stream, ..WRITER };
+static DEFLATE_WRITER: Codec = Codec { id: 4, pack: not_a_stream, ..WRITER };
+
+/// Each codec that is a feature, a writer of its blocks, and whether this build has the feature.
+static OPTIONAL: [(&str, &str, &Codec, bool); 3] = [
+    ("zstd", "zstd", &ZSTD_WRITER, cfg!(feature = "zstd")),
+    ("zlib", "zlib", &ZLIB_WRITER, cfg!(feature = "zlib")),
+    ("deflate", "zlib", &DEFLATE_WRITER, cfg!(feature = "zlib")),
+];
+
+#[track_caller]
+fn check_error(error: &Error, codec: &str, feature: &str, has_feature: bool) {
+    let text = error.to_string();
+    if has_feature {
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{text}");
+    } else {
+        assert_eq!(error.kind(), ErrorKind::NotSupported, "{text}");
+        let expect = format!("{codec} block, expected a build with the cargo feature `{feature}`");
+        assert!(text.contains(".ldb at 0: ") && text.ends_with(&expect), "{text}");
+    }
+}
+
+#[test]
+fn every_build_reads_and_writes_plain_and_snappy() {
+    for codec in [&compress::NONE, &compress::SNAPPY] {
+        let (dir, options) = (tempfile::tempdir().unwrap(), options(codec));
+        fill(dir.path(), &options);
+        let db = Db::open(dir.path(), &options).unwrap();
+        db.compact_range(None, None).unwrap();
+        assert_eq!(db.get(b"key-99").unwrap().unwrap(), [b'v'; 100], "{}", codec.name);
+        db.close().unwrap();
+        assert!(verified(dir.path(), &options).unwrap().is_clean());
+    }
+}
+
+#[test]
+fn a_codec_that_is_not_compiled_in_is_refused_as_an_option() {
+    for codec in CODECS {
+        let options = Options { env: Env::memory(), ..options(codec) };
+        match (codec.missing_feature, Db::open("db", &options)) {
+            (None, opened) => assert!(opened.is_ok(), "{}", codec.name),
+            (Some(feature), opened) => {
+                let error = opened.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+                let (text, name) = (error.to_string(), codec.name);
+                let expect = format!("compression {name}: this build lacks the cargo feature `{feature}`");
+                assert!(text.ends_with(&expect), "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_read_names_the_codec_and_the_feature() {
+    for (codec, feature, writer, has_feature) in OPTIONAL {
+        let (dir, options) = (tempfile::tempdir().unwrap(), options(writer));
+        fill(dir.path(), &options);
+        let db = Db::open(dir.path(), &options).unwrap();
+        check_error(&db.get(b"key-01").unwrap_err(), codec, feature, has_feature);
+        let mut iterator = db.iter();
+        iterator.seek_to_first();
+        check_error(&iterator.status().unwrap_err(), codec, feature, has_feature);
+    }
+}
+
+/// A build without the codec can't judge its blocks: it must not take them for damaged.
+#[test]
+fn verify_reports_and_repair_refuses_a_codec_that_is_not_compiled_in() {
+    for (codec, feature, writer, has_feature) in OPTIONAL.into_iter().filter(|row| !row.3) {
+        let (dir, options) = (tempfile::tempdir().unwrap(), options(writer));
+        let dir = dir.path();
+        fill(dir, &options);
+        let check = |error: &Error| check_error(error, codec, feature, has_feature);
+        let problems = verified(dir, &options).unwrap().problems;
+        assert!(problems[0].what.starts_with("not supported: "), "{problems:?}");
+        for _ in 0..2 {
+            let before = files::contents(dir);
+            check(&repair(dir, &options, &RepairOptions::default()).unwrap_err());
+            assert_eq!(files::contents(dir), before);
+            // The next repair must search for the blocks.
+            files::damage(&files::only(dir, ".ldb"), -48, 8);
+        }
+    }
+}
