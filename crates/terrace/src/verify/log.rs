@@ -25,7 +25,7 @@ pub(crate) enum Logged<'a> {
 
 /// The numbers of the writes in a row of logs.
 pub(crate) struct Row {
-    /// Terrace's logs have no gaps, and no number twice (`docs/design/0001-log-borders.md`); LevelDB's may.
+    /// Terrace's logs have no gaps, and no number twice (`docs/design/0001-log-replay.md`); LevelDB's may.
     pub(crate) strict: bool,
     /// The number of the last write, that of the tables to begin with.
     pub(crate) last: Sequence,
