@@ -75,7 +75,7 @@ fn edit() {
     };
     let mut bytes = Vec::new();
     edit.encode(&mut bytes);
-    assert_eq!(bytes, example("edit.md"));
+    assert_eq!(bytes, example("version-edit.md"));
     assert_eq!(VersionEdit::decode(&bytes), Ok(edit));
 }
 

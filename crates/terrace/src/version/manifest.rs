@@ -10,7 +10,7 @@
 //!
 //! A manifest that Terrace wrote carries a mark: its first record deletes table 0 of level 6, which never exists, so
 //! that every reader of the format takes it for nothing. The mark says whose rules the logs beside it follow
-//! (`docs/design/0001-log-borders.md`).
+//! (`docs/design/0001-log-replay.md`).
 
 use std::path::{Path, PathBuf};
 
