@@ -14,12 +14,18 @@
 //! disallowed types and methods (`clippy.toml`) stop most of those; a reviewer, the rest.
 
 mod bans;
+mod code;
 mod floors;
+mod functions;
+mod habits;
 mod paths;
+mod phrases;
 mod places;
+mod prose;
 mod sizes;
 mod source;
 mod split;
+mod text;
 mod tree;
 mod unsafes;
 
@@ -45,11 +51,49 @@ impl fmt::Display for Problem {
     }
 }
 
-static CHECKS: &[fn(&Tree) -> Vec<Problem>] =
-    &[floors::crates, floors::modules, bans::check, bans::stated_invariants, unsafes::check, places::check];
+/// A check: its name in the summary and its function.
+struct Check {
+    name: &'static str,
+    find: fn(&Tree) -> Vec<Problem>,
+}
 
-/// Prints the sizes, then what is wrong. Fails if anything is.
+const fn check(name: &'static str, find: fn(&Tree) -> Vec<Problem>) -> Check {
+    Check { name, find }
+}
+
+/// Checks that fail the build.
+static CHECKS: &[Check] = &[
+    check("crates", floors::crates),
+    check("modules", floors::modules),
+    check("bans", bans::check),
+    check("invariants", bans::stated_invariants),
+    check("unsafe", unsafes::check),
+    check("paths", places::check),
+];
+
+/// Checks that `--all` adds. The tree does not satisfy them yet.
+static PENDING: &[Check] = &[
+    check("phrases", phrases::check),
+    check("frequencies", prose::frequencies),
+    check("doc starts", prose::doc_starts),
+    check("columns", prose::columns),
+    check("habits", habits::check),
+    check("file size", sizes::check),
+    check("function size", functions::check),
+];
+
+/// `cargo xtask tidy`: prints figures, then the problems. Fails if there is a problem.
+///
+/// With `--all`, the pending checks run too. A path prefix limits the files, `--uses` lists each
+/// counted word and each long sentence, and the name of a check leaves out the others.
 pub(crate) fn run() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(2).collect();
+    let (flags, names): (Vec<&str>, Vec<&str>) =
+        arguments.iter().map(String::as_str).partition(|argument| argument.starts_with("--"));
+    if let Some(flag) = flags.iter().find(|flag| !matches!(**flag, "--all" | "--uses")) {
+        eprintln!("tidy: unknown flag {flag}; usage: cargo xtask tidy [--all] [--uses] [PATH-PREFIX]");
+        return ExitCode::from(2);
+    }
     let tree = match Tree::read(&root()) {
         Ok(tree) => tree,
         Err(error) => {
@@ -57,30 +101,41 @@ pub(crate) fn run() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    print!("{}", sizes::report(&tree));
-    let problems = problems(&tree);
-    for problem in &problems {
+    let pending = if flags.contains(&"--all") { PENDING } else { &[] };
+    let checks: Vec<&Check> = CHECKS.iter().chain(pending).collect();
+    let extra = if flags.contains(&"--uses") { prose::uses(&tree) } else { Vec::new() };
+    report(&tree, &checks, extra, names.first().copied().unwrap_or_default())
+}
+
+/// Prints the figures and the problems of the files whose path starts with `prefix`.
+fn report(tree: &Tree, checks: &[&Check], extra: Vec<Problem>, prefix: &str) -> ExitCode {
+    if prefix.is_empty() {
+        print!("{}{}{}", sizes::report(tree), functions::report(tree), prose::report(tree));
+    } else {
+        print!("{}", prose::report(&tree.below(prefix)));
+    }
+    let mut summary = Vec::new();
+    let mut all = extra;
+    for check in checks {
+        let mut found = (check.find)(tree);
+        found.retain(|problem| problem.file.starts_with(prefix));
+        summary.push(format!("{} {}", check.name, found.len()));
+        all.extend(found);
+    }
+    all.sort();
+    for problem in &all {
         println!("{problem}");
     }
-    match problems.len() {
-        0 => {
-            println!("tidy: nothing to mend in {} files", tree.files.len());
-            ExitCode::SUCCESS
-        }
-        count => {
-            println!("tidy: {count} to mend");
-            ExitCode::FAILURE
-        }
-    }
+    println!("tidy: {}", summary.join(", "));
+    println!(
+        "tidy: {} problems in {} files",
+        all.len(),
+        tree.files.iter().filter(|f| f.path.starts_with(prefix)).count()
+    );
+    if all.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn problems(tree: &Tree) -> Vec<Problem> {
-    let mut all: Vec<Problem> = CHECKS.iter().flat_map(|check| check(tree)).collect();
-    all.sort();
-    all
-}
-
-/// What a check says about some files, one line a problem.
+/// Compares the problems that a check finds in some files with the expected lines.
 #[cfg(test)]
 #[track_caller]
 fn expect(check: fn(&Tree) -> Vec<Problem>, files: &[(&str, &str)], problems: &[&str]) {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use super::Problem;
 use super::source::Source;
 use super::tree::Tree;
 use super::unsafes;
@@ -92,6 +93,24 @@ fn longest(tree: &Tree, text: &mut String) {
             line(text, format_args!("{lines:>6}  {path}{note}"));
         }
     }
+}
+
+/// Generated tables, which no person reads from top to bottom.
+static GENERATED: &[&str] = &[];
+
+/// Files that are too long, tests and generated tables left out.
+pub(super) fn check(tree: &Tree) -> Vec<Problem> {
+    let files = tree.sources.iter().filter(|source| !GENERATED.contains(&source.path.as_str()));
+    let sizes = files.map(|source| (source, Lines::of(source)));
+    let long = sizes.filter(|(_, lines)| lines.code + lines.comments > LONG);
+    long.map(|(source, lines)| Problem {
+        file: source.path.clone(),
+        line: 1,
+        what: format!("{} lines", lines.code + lines.comments),
+        why: format!("the limit is {LONG}, without tests and empty lines"),
+        fix: "split the file at its ideas".into(),
+    })
+    .collect()
 }
 
 /// One line a site in the product; elsewhere, only how many.

@@ -36,6 +36,12 @@ impl Tree {
         Tree { files, sources }
     }
 
+    /// The files whose path starts with `prefix`.
+    pub(super) fn below(&self, prefix: &str) -> Tree {
+        let files = self.files.iter().filter(|file| file.path.starts_with(prefix));
+        Tree::new(files.map(|file| File { path: file.path.clone(), text: file.text.clone() }).collect())
+    }
+
     #[cfg(test)]
     pub(super) fn of(files: &[(&str, &str)]) -> Tree {
         let file = |(path, text): &(&str, &str)| File { path: (*path).into(), text: (*text).into() };
@@ -43,10 +49,15 @@ impl Tree {
     }
 }
 
-/// The repository's root. Cargo tells where xtask's manifest is; its folder stands in the root.
+/// The repository's root: the nearest folder above the working directory that has `.git`. A tree
+/// without git is found by the manifest folder that Cargo states.
 pub(crate) fn root() -> PathBuf {
-    let manifest_dir = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
-    manifest_dir.and_then(|dir| dir.parent().map(Path::to_path_buf)).unwrap_or_else(|| PathBuf::from("."))
+    let current = std::env::current_dir().unwrap_or_default();
+    let checkout = current.ancestors().find(|dir| dir.join(".git").exists()).map(Path::to_path_buf);
+    let manifest_dir = || std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    checkout
+        .or_else(|| manifest_dir().and_then(|dir| dir.parent().map(Path::to_path_buf)))
+        .unwrap_or_else(|| PathBuf::from("."))
 }
 
 fn walk(root: &Path, dir: &Path, files: &mut Vec<File>) -> io::Result<()> {

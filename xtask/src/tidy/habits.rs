@@ -1,0 +1,290 @@
+//! Code habits of CONTRIBUTING.md that no lint of Clippy covers.
+//!
+//! ```text
+//!   let (a, b) = (x, y);               two statements
+//!   (self.a, self.b) = (x, y);         two statements
+//!   option.iter().for_each(f);         if let Some(value) = option { f(value) }
+//!   let twice = |x| 2 * x; g(twice)    g(|x| 2 * x)
+//!   Some(x) if lock.lock().y == x =>   the lock is taken before the match
+//! ```
+
+use std::collections::BTreeSet;
+
+use super::Problem;
+use super::code::{Code, group_len_back, last_word, parts};
+use super::tree::Tree;
+
+type Habit = fn(&Code<'_>, &Options) -> Vec<(usize, String)>;
+
+/// A habit with the reason against it and the replacement.
+static HABITS: &[(Habit, &str, &str)] = &[
+    (
+        tuple_lets,
+        "a tuple that only joins statements hides which value goes where",
+        "write one `let` for each name",
+    ),
+    (
+        tuple_assignments,
+        "a tuple that only joins statements hides which value goes where",
+        "write one assignment for each place",
+    ),
+    (option_loops, "an `Option` is not a collection", "use `if let Some(..)`"),
+    (
+        single_use_closures,
+        "the reader jumps back for one use",
+        "write the closure in place, or make it a function",
+    ),
+    (locking_guards, "a match guard must not block or release a lock", "compute the value before the match"),
+];
+
+/// Uses of the habits.
+pub(super) fn check(tree: &Tree) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let codes: Vec<Code<'_>> = tree.sources.iter().map(Code::new).collect();
+    let options = Options::new(&codes);
+    for code in &codes {
+        for (habit, why, fix) in HABITS {
+            problems.extend(habit(code, &options).into_iter().map(|(at, what)| Problem {
+                file: code.source.path.clone(),
+                line: code.line(at),
+                what,
+                why: (*why).into(),
+                fix: (*fix).into(),
+            }));
+        }
+    }
+    problems
+}
+
+/// Names of fields, parameters and functions that are declared with the type `Option`. A name that
+/// other declarations give a collection is in neither set.
+struct Options {
+    values: BTreeSet<String>,
+    functions: BTreeSet<String>,
+}
+
+/// Methods of the standard library that return an `Option`, where the receiver is no collection of them.
+static OPTION_METHODS: &[&str] = &[
+    "upgrade", "take", "as_ref", "as_mut", "as_deref", "ok", "err", "first", "last", "get", "get_mut", "pop",
+    "next",
+];
+
+impl Options {
+    fn new(codes: &[Code<'_>]) -> Options {
+        let mut options = Options { values: BTreeSet::new(), functions: BTreeSet::new() };
+        let mut others = BTreeSet::new();
+        for code in codes {
+            for (at, _) in code.text.match_indices(": ") {
+                let name = last_word(&code.text[..at]).to_owned();
+                if is_option_type(&code.text[at + 2..]) {
+                    options.values.insert(name);
+                } else if is_collection_type(&code.text[at + 2..]) {
+                    others.insert(name);
+                }
+            }
+            for (at, _) in code.text.match_indices("-> Option<") {
+                options.functions.extend(function_before(&code.text[..at]));
+            }
+        }
+        options.values.retain(|name| !others.contains(name));
+        options
+    }
+
+    /// Whether the expression that ends before `at` is an `Option`, as far as names tell.
+    fn has_type_option(&self, code: &Code<'_>, at: usize) -> bool {
+        let text = code.text[..at].trim_end();
+        if text.ends_with(')') {
+            let name = last_word(&text[..text.len() - group_len_back(text)]);
+            return self.functions.contains(name) || OPTION_METHODS.contains(&name);
+        }
+        let name = last_word(text);
+        let declared = text.rfind(&format!("let {name} = ")).filter(|_| !text.ends_with(&format!(".{name}")));
+        match declared {
+            Some(start) => {
+                let end = code.statement_end(start);
+                end < at && !code.text[start..end].ends_with('?') && self.has_type_option(code, end)
+            }
+            None => self.values.contains(name),
+        }
+    }
+}
+
+fn is_option_type(text: &str) -> bool {
+    text.trim_start_matches('&').trim_start_matches("mut ").starts_with("Option<")
+}
+
+fn is_collection_type(text: &str) -> bool {
+    let text = text.trim_start_matches('&').trim_start_matches("mut ");
+    ["[", "Vec<", "VecDeque<", "BTreeMap<", "BTreeSet<", "HashMap<", "HashSet<", "Box<["]
+        .iter()
+        .any(|name| text.starts_with(name))
+}
+
+/// The name of the function whose parameters end before the end of `text`.
+fn function_before(text: &str) -> Option<String> {
+    let text = text.trim_end();
+    let head = text.ends_with(')').then(|| &text[..text.len() - group_len_back(text)])?;
+    let head = if head.ends_with('>') { &head[..head.rfind('<')?] } else { head };
+    Some(last_word(head).to_owned())
+}
+
+/// `let (a, b) = (x, y);`
+fn tuple_lets(code: &Code<'_>, _: &Options) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for at in code.words("let") {
+        if matches!(code.word_before(at), "if" | "while") {
+            continue;
+        }
+        let pattern = code.skip_spaces(at + "let".len());
+        let Some(names) = code.group(pattern) else { continue };
+        let Some(value) = code.value_after(pattern + names.len()) else { continue };
+        let Some(values) = code.group(value) else { continue };
+        let end = code.skip_spaces(value + values.len());
+        let count = parts(names);
+        if code.text[end..].starts_with(';') && count >= 2 && parts(values) == count {
+            found.push((at, format!("a tuple `let` of {count} names")));
+        }
+    }
+    found
+}
+
+/// `(self.a, self.b) = ..;`
+fn tuple_assignments(code: &Code<'_>, _: &Options) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (at, _) in code.text.match_indices('(') {
+        let starts_statement = matches!(code.char_before(at), None | Some(';' | '{' | '}'))
+            || code.text[..at].trim_end().ends_with("=>")
+            || code.ends_closure_head(at);
+        let Some(places) = code.group(at).filter(|_| starts_statement) else { continue };
+        let has_field = places.contains('.') || places.contains('*');
+        if parts(places) >= 2 && has_field && code.value_after(at + places.len()).is_some() {
+            found.push((at, "a tuple assignment".into()));
+        }
+    }
+    found
+}
+
+/// Expressions before `.iter().for_each(` that are an `Option`: the last name of the receiver.
+fn option_loops(code: &Code<'_>, options: &Options) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for call in [".iter()", ".iter_mut()", ".into_iter()"] {
+        for (at, _) in code.text.match_indices(call) {
+            let end = code.skip_spaces(at + call.len());
+            let is_loop = code.text[end..].starts_with(".for_each(");
+            if is_loop && options.has_type_option(code, at) {
+                found.push((end, format!("`{call}.for_each` of an `Option`")));
+            }
+        }
+    }
+    found
+}
+
+/// `let name = |..| ..;` with one later use of `name` in the block.
+fn single_use_closures(code: &Code<'_>, _: &Options) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for at in code.words("let") {
+        let start = code.skip_spaces(at + "let".len());
+        let name = code.ident(start);
+        if name.is_empty() || name == "mut" {
+            continue;
+        }
+        let Some(value) = code.value_after(start + name.len()) else { continue };
+        let head = code.text[value..].trim_start_matches("move ");
+        if !head.starts_with('|') {
+            continue;
+        }
+        let end = code.statement_end(value);
+        let block_end = code.block_end(end);
+        let uses = code.words_within(name, end, block_end).count();
+        if uses == 1 {
+            found.push((at, format!("the closure `{name}` has one use")));
+        }
+    }
+    found
+}
+
+/// Calls that block or release a lock.
+static LOCKING: &[&str] = &[".lock(", ".wait(", ".wait_", ".join(", "unlocked(", "drop("];
+
+/// `pattern if value.lock() =>`
+fn locking_guards(code: &Code<'_>, _: &Options) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (at, _) in code.text.match_indices("=>") {
+        let Some(guard) = code.guard_before(at) else { continue };
+        if let Some(call) = LOCKING.iter().find(|call| code.text[guard..at].contains(**call)) {
+            found.push((guard, format!("a match guard that calls `{}`", call.trim_matches(['.', '(']))));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::expect;
+    use super::*;
+
+    #[track_caller]
+    fn found(code: &str, problems: &[&str]) {
+        let lines: Vec<String> = problems.iter().map(|problem| format!("a.rs:1: {problem}")).collect();
+        expect(check, &[("a.rs", code)], &lines.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn tuple_let() {
+        found("let (a, mut b) = (f(1, 2), [3, 4]);", &["a tuple `let` of 2 names"]);
+        found("let (a, b): (u8, u8) = (1, 2);", &["a tuple `let` of 2 names"]);
+    }
+
+    #[test]
+    fn lets_that_take_a_tuple_apart() {
+        found("let (a, b) = f(1, 2); let (c, d) = (a, b).swap(); let (x,) = (1,);", &[]);
+        found("if let (Some(a), Some(b)) = (x, y) { } let (Some(a), b) = (x, y) else { return };", &[]);
+    }
+
+    #[test]
+    fn tuple_assignment() {
+        found("{ (self.a, self.b) = (1, 2); }", &["a tuple assignment"]);
+        found("f(|d| (d.a, d.b) = (1, 2));", &["a tuple assignment"]);
+        found("match a { 1 => (d.a, d.b) = (1, 2), }", &["a tuple assignment"]);
+    }
+
+    #[test]
+    fn tuples_that_are_no_assignment() {
+        found("(a, b) = f(); let (a, b) = f(); (a.b == c, d.e)", &[]);
+    }
+
+    #[test]
+    fn loop_over_an_option() {
+        let problem = ["`.iter().for_each` of an `Option`"];
+        found("struct A { b: Option<C> } fn f(a: A) { a.b.iter().for_each(|b| g(b)); }", &problem);
+        found("fn h(a: &[A]) -> Option<B> {} fn f() { h(a).iter().for_each(g); }", &problem);
+        found("fn h() -> Option<B> {} fn f() { let b = h(); b.iter().for_each(g); }", &problem);
+    }
+
+    #[test]
+    fn loop_over_a_collection() {
+        found(
+            "struct A { b: Vec<C> } fn f(a: A) { a.b.iter().for_each(|b| g(b)); h().iter().for_each(g); }",
+            &[],
+        );
+    }
+
+    #[test]
+    fn closure_with_one_use() {
+        found("{ let twice = |x| { 2 * x }; g(twice); }", &["the closure `twice` has one use"]);
+        found("{ let go: &dyn Fn() = move || f(); go() }", &["the closure `go` has one use"]);
+        found("{ let go = move || f(); go() } go()", &["the closure `go` has one use"]);
+    }
+
+    #[test]
+    fn closure_with_two_uses() {
+        found("{ let twice = |x| 2 * x; twice(1) + twice(2) }", &[]);
+        found("{ let either = a | b; f(either) }", &[]);
+    }
+
+    #[test]
+    fn guard_that_locks() {
+        found("match a { Some(x) if s.lock().y == x => 1, _ => 2 }", &["a match guard that calls `lock`"]);
+        found("match a { Some(x) if x > 1 => s.lock().y, _ => s.lock().z }", &[]);
+    }
+}
