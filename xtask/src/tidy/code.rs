@@ -125,6 +125,19 @@ impl<'a> Code<'a> {
         })
     }
 
+    /// Whether the expression that ends before `at` follows the `in` of a `for` loop.
+    pub(super) fn is_loop_source(&self, at: usize) -> bool {
+        let mut start = at;
+        while let Some(c) = self.text[..start].chars().next_back() {
+            match c {
+                ')' | ']' => start -= group_len_back(&self.text[..start]),
+                c if is_word(c) || ".:&?".contains(c) => start -= c.len_utf8(),
+                _ => break,
+            }
+        }
+        self.word_before(start) == "in"
+    }
+
     /// Position of the condition after `if` in the match arm whose `=>` is at `at`.
     pub(super) fn guard_before(&self, at: usize) -> Option<usize> {
         let mut start = at;

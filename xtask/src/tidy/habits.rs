@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 
 use super::Problem;
 use super::code::{Code, group_len_back, last_word, parts};
+use super::split::is_word;
 use super::tree::Tree;
 
 type Habit = fn(&Code<'_>, &Options) -> Vec<(usize, String)>;
@@ -56,76 +57,105 @@ pub(super) fn check(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// Names of fields, parameters and functions that are declared with the type `Option`. A name that
-/// other declarations give a collection is in neither set.
+/// Names of functions that return an `Option`.
 struct Options {
-    values: BTreeSet<String>,
     functions: BTreeSet<String>,
 }
 
-/// Methods of the standard library that return an `Option`, where the receiver is no collection of them.
+/// Methods of the standard library that return an `Option` (or a `Result`).
 static OPTION_METHODS: &[&str] = &[
-    "upgrade", "take", "as_ref", "as_mut", "as_deref", "ok", "err", "first", "last", "get", "get_mut", "pop",
+    "and_then",
+    "as_deref",
+    "as_mut",
+    "as_ref",
+    "err",
+    "find",
+    "first",
+    "get",
+    "get_mut",
+    "last",
+    "max_by_key",
+    "min_by_key",
     "next",
+    "ok",
+    "or",
+    "or_else",
+    "pop",
+    "pop_front",
+    "position",
+    "take",
+    "then",
+    "then_some",
+    "upgrade",
 ];
+
+/// Methods of the standard library that return an `Option` exactly if the receiver is one.
+static KEEPING_METHODS: &[&str] = &["cloned", "copied", "filter", "inspect", "map"];
 
 impl Options {
     fn new(codes: &[Code<'_>]) -> Options {
-        let mut options = Options { values: BTreeSet::new(), functions: BTreeSet::new() };
-        let mut others = BTreeSet::new();
+        let mut functions = BTreeSet::new();
         for code in codes {
-            for (at, _) in code.text.match_indices(": ") {
-                let name = last_word(&code.text[..at]).to_owned();
-                if is_option_type(&code.text[at + 2..]) {
-                    options.values.insert(name);
-                } else if is_collection_type(&code.text[at + 2..]) {
-                    others.insert(name);
-                }
-            }
             for (at, _) in code.text.match_indices("-> Option<") {
-                options.functions.extend(function_before(&code.text[..at]));
+                functions.extend(function_before(&code.text[..at]));
             }
         }
-        options.values.retain(|name| !others.contains(name));
-        options
+        Options { functions }
     }
 
     /// Whether the expression that ends before `at` is an `Option`, as far as names tell.
     fn has_type_option(&self, code: &Code<'_>, at: usize) -> bool {
         let text = code.text[..at].trim_end();
         if text.ends_with(')') {
-            let name = last_word(&text[..text.len() - group_len_back(text)]);
-            return self.functions.contains(name) || OPTION_METHODS.contains(&name);
+            let callee = text[..text.len() - group_len_back(text)].trim_end();
+            let name = last_word(callee);
+            return if KEEPING_METHODS.contains(&name) {
+                callee[..callee.len() - name.len()]
+                    .strip_suffix('.')
+                    .is_some_and(|receiver| self.has_type_option(code, receiver.len()))
+            } else {
+                self.functions.contains(name) || OPTION_METHODS.contains(&name)
+            };
         }
         let name = last_word(text);
-        let declared = text.rfind(&format!("let {name} = ")).filter(|_| !text.ends_with(&format!(".{name}")));
-        match declared {
-            Some(start) => {
-                let end = code.statement_end(start);
-                end < at && !code.text[start..end].ends_with('?') && self.has_type_option(code, end)
-            }
-            None => self.values.contains(name),
+        let is_field = text[..text.len() - name.len()].ends_with('.');
+        let declaration = text.rfind(&format!("let {name} = ")).filter(|_| !is_field);
+        match declaration {
+            Some(start) => self.is_option_value(code, start, at),
+            None => is_declared_option(&code.text, name),
         }
+    }
+
+    /// Whether the `let` at `start` binds an `Option`, if it ends before `at`.
+    fn is_option_value(&self, code: &Code<'_>, start: usize, at: usize) -> bool {
+        let end = code.statement_end(start);
+        let value = &code.text[start..end];
+        end < at
+            && (value.contains("=> None") || value.contains("{ None }") || self.has_type_option(code, end))
     }
 }
 
-fn is_option_type(text: &str) -> bool {
-    text.trim_start_matches('&').trim_start_matches("mut ").starts_with("Option<")
+/// Whether `text` declares fields or parameters `name` with the type `Option`, and none as a collection.
+fn is_declared_option(text: &str, name: &str) -> bool {
+    let declaration = format!("{name}: ");
+    let starts = text.match_indices(&declaration).filter(|(at, _)| !text[..*at].ends_with(is_word));
+    let types = || starts.clone().map(|(at, _)| text[at + declaration.len()..].trim_start_matches('&'));
+    let is = |text: &str, names: &[&str]| {
+        names.iter().any(|name| text.trim_start_matches("mut ").starts_with(name))
+    };
+    types().any(|text| is(text, &["Option<"])) && !types().any(|text| is(text, COLLECTIONS))
 }
 
-fn is_collection_type(text: &str) -> bool {
-    let text = text.trim_start_matches('&').trim_start_matches("mut ");
-    ["[", "Vec<", "VecDeque<", "BTreeMap<", "BTreeSet<", "HashMap<", "HashSet<", "Box<["]
-        .iter()
-        .any(|name| text.starts_with(name))
-}
+static COLLECTIONS: &[&str] =
+    &["[", "Vec<", "VecDeque<", "BTreeMap<", "BTreeSet<", "HashMap<", "HashSet<", "Box<[", "Arc<["];
 
 /// The name of the function whose parameters end before the end of `text`.
 fn function_before(text: &str) -> Option<String> {
     let text = text.trim_end();
     let head = text.ends_with(')').then(|| &text[..text.len() - group_len_back(text)])?;
     let head = if head.ends_with('>') { &head[..head.rfind('<')?] } else { head };
-    Some(last_word(head).to_owned())
+    let name = last_word(head);
+    (last_word(&head[..head.len() - name.len()]) == "fn").then(|| name.to_owned())
 }
 
 /// `let (a, b) = (x, y);`
@@ -164,15 +194,19 @@ fn tuple_assignments(code: &Code<'_>, _: &Options) -> Vec<(usize, String)> {
     found
 }
 
-/// Expressions before `.iter().for_each(` that are an `Option`: the last name of the receiver.
+/// `option.iter().for_each(f)` and `for value in option.iter()`.
 fn option_loops(code: &Code<'_>, options: &Options) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for call in [".iter()", ".iter_mut()", ".into_iter()"] {
         for (at, _) in code.text.match_indices(call) {
             let end = code.skip_spaces(at + call.len());
-            let is_loop = code.text[end..].starts_with(".for_each(");
+            let is_loop = if code.text[end..].starts_with('{') {
+                code.is_loop_source(at)
+            } else {
+                code.text[end..].starts_with(".for_each(")
+            };
             if is_loop && options.has_type_option(code, at) {
-                found.push((end, format!("`{call}.for_each` of an `Option`")));
+                found.push((end, format!("a loop over the `{call}` of an `Option`")));
             }
         }
     }
@@ -255,10 +289,13 @@ mod tests {
 
     #[test]
     fn loop_over_an_option() {
-        let problem = ["`.iter().for_each` of an `Option`"];
+        let problem = ["a loop over the `.iter()` of an `Option`"];
         found("struct A { b: Option<C> } fn f(a: A) { a.b.iter().for_each(|b| g(b)); }", &problem);
         found("fn h(a: &[A]) -> Option<B> {} fn f() { h(a).iter().for_each(g); }", &problem);
         found("fn h() -> Option<B> {} fn f() { let b = h(); b.iter().for_each(g); }", &problem);
+        found("fn f() { let b = match c { 1 => Some(2), _ => None }; b.iter().for_each(g); }", &problem);
+        found("fn f(b: &Option<C>) { for c in b.iter() { g(c) } }", &problem);
+        found("fn f() { a.find(|a| a.b).map(h).iter().for_each(g); }", &problem);
     }
 
     #[test]
