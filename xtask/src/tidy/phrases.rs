@@ -52,7 +52,7 @@ static PHRASES: &[Phrase] = &[
             ": else",
             ". else",
             "( else",
-            "would|could|may|might|must|can|will|that|which|what|who|whoever|somebody|anybody|nobody else",
+            "would|could|may|might|must|can|will|that|which|what|who|whoever else",
         ],
         except: &[],
         instead: "\"otherwise\", or name the other thing",
@@ -84,15 +84,6 @@ static PHRASES: &[Phrase] = &[
         instead: "\"tombstone\"",
     },
     Phrase {
-        patterns: &[
-            "numbers|number of writes|snapshots|snapshot|versions|entries that|which|it|they",
-            "a number that no|nobody",
-            "newest|highest|latest|greatest number",
-        ],
-        except: &["number of"],
-        instead: "\"sequence number\"",
-    },
-    Phrase {
         patterns: &["room|rooms"],
         except: &[
             "make|makes|made|making|leave|leaves|left|has|have|is|need|needs room",
@@ -103,7 +94,7 @@ static PHRASES: &[Phrase] = &[
     },
     Phrase {
         patterns: &["floor|floors"],
-        except: &["floor of", "floor division", "rounds|rounded to the floor"],
+        except: &["floor of", "floor (", "floor division", "rounds|rounded to the floor"],
         instead: "\"layer\"",
     },
     ban(&["door|doors"], "\"binding\", \"interface\""),
