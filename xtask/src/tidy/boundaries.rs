@@ -1,4 +1,4 @@
-//! Boundaries inside of `db/`: who may import what.
+//! Boundaries inside of `db/`: the allowed imports of its parts.
 //!
 //! ```text
 //!   mod.rs        the handle `Db` and its documentation     may import all
@@ -7,7 +7,8 @@
 //!   components/   parts without access to the state         components
 //! ```
 //!
-//! An operation is a file of `db/`, or a folder with all of its files. Operations meet only in the methods of `DbInner`.
+//! An operation is a file of `db/`, or a folder with all of its files. An operation calls another
+//! one only through the methods of `DbInner`.
 
 use super::Problem;
 use super::code::Code;
@@ -21,6 +22,8 @@ const DB: &str = "db";
 const COMPONENTS: &str = "components";
 /// File of the shared state.
 const INNER: &str = "inner";
+/// Files that belong to the shared state: guards that hold a reference to it.
+static STATE_FILES: &[&str] = &[INNER, "panic_guard"];
 /// Types of the shared state, which no component names.
 static STATE_TYPES: &[&str] = &["DbInner", "DbState"];
 /// Types that `db/mod.rs` may define.
@@ -46,7 +49,7 @@ impl Part<'_> {
         let mut names = module.split("::");
         (names.next() == Some(DB)).then(|| match names.next() {
             None => Part::Handle,
-            Some(INNER) => Part::Inner,
+            Some(name) if STATE_FILES.contains(&name) => Part::Inner,
             Some(COMPONENTS) => Part::Component,
             Some(operation) => Part::Operation(operation),
         })
@@ -95,7 +98,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Problem> {
 
 fn wrong_import(part: Part<'_>, source: &Source, import: &Import) -> Option<Problem> {
     let used = Part::of(&import.module).filter(|used| !part.may_import(*used))?;
-    let what = format!("{} imports {}", part.name(), used.name());
+    let finding = format!("{} imports {}", part.name(), used.name());
     let fix = match part {
         Part::Component => "pass the value as an argument",
         Part::Inner => "move the type to the shared state or to a component",
@@ -104,7 +107,7 @@ fn wrong_import(part: Part<'_>, source: &Source, import: &Import) -> Option<Prob
     Some(problem(
         source,
         import.line,
-        what,
+        finding,
         "the table in xtask/src/tidy/boundaries.rs does not allow it",
         fix,
     ))
@@ -113,11 +116,11 @@ fn wrong_import(part: Part<'_>, source: &Source, import: &Import) -> Option<Prob
 fn names_state(source: &Source) -> Vec<Problem> {
     let named = source.product_paths().filter_map(|path| {
         let name = STATE_TYPES.iter().find(|name| path.text.split("::").any(|part| part == **name))?;
-        let what = format!("a component names `{name}`");
+        let finding = format!("a component names `{name}`");
         Some(problem(
             source,
             path.line,
-            what,
+            finding,
             "components have no access to the shared state",
             "pass the value as an argument",
         ))
@@ -132,13 +135,13 @@ fn types_beside_handle(source: &Source) -> Vec<Problem> {
         for at in code.words(keyword).filter(|at| !source.is_test(code.line(*at))) {
             let name = code.ident(code.skip_spaces(at + keyword.len()));
             if !name.is_empty() && !HANDLE_TYPES.contains(&name) {
-                let what = format!("db/mod.rs defines `{name}`");
-                let why = "db/mod.rs contains the handle and its documentation, and nothing else";
+                let finding = format!("db/mod.rs defines `{name}`");
+                let reason = "db/mod.rs contains the handle and its documentation, and nothing else";
                 problems.push(problem(
                     source,
                     code.line(at),
-                    what,
-                    why,
+                    finding,
+                    reason,
                     "move the type to the file of its idea",
                 ));
             }
@@ -150,12 +153,12 @@ fn types_beside_handle(source: &Source) -> Vec<Problem> {
 fn names_locks(source: &Source) -> Vec<Problem> {
     let named = source.product_paths().filter_map(|path| {
         let lock = LOCKS.iter().find(|lock| path.text.split("::").last() == Some(**lock))?;
-        let why = "db/inner.rs declares all locks of the shared state, in lock order";
+        let reason = "db/inner.rs declares all locks of the shared state, in lock order";
         Some(problem(
             source,
             path.line,
             format!("`{lock}` outside of db/inner.rs"),
-            why,
+            reason,
             "declare the lock in db/inner.rs",
         ))
     });
@@ -171,16 +174,16 @@ fn undocumented_locks(modules: &Modules<'_>) -> Vec<Problem> {
     for (_, source) in modules.iter().filter(|(_, source)| source.path != inner.path) {
         for (owner, line) in lock_owners(&Code::new(source)) {
             if !order.split(|c: char| !c.is_alphanumeric()).any(|word| word == owner) {
-                let why = "the lock order in db/inner.rs does not mention it";
+                let reason = "the lock order in db/inner.rs does not mention it";
                 let fix = "say there which locks a thread may hold when it takes this one";
-                problems.push(problem(source, line, format!("`{owner}` has a lock"), why, fix));
+                problems.push(problem(source, line, format!("`{owner}` has a lock"), reason, fix));
             }
         }
     }
     problems
 }
 
-/// Names of the structs with a field whose type is a lock.
+/// Names of the structs that have a lock as a field.
 fn lock_owners(code: &Code<'_>) -> Vec<(String, usize)> {
     let mut owners: Vec<(String, usize)> = Vec::new();
     for lock in ["Mutex<", "RwLock<"] {
@@ -199,7 +202,7 @@ fn lock_owners(code: &Code<'_>) -> Vec<(String, usize)> {
     owners
 }
 
-/// Name of the struct whose fields are open at the end of `text`.
+/// Name of the struct that contains the end of `text`.
 fn enclosing_struct(text: &str) -> Option<String> {
     let start =
         text.rfind("struct ").filter(|start| !text[..*start].ends_with(|c: char| c.is_alphanumeric()))?;
@@ -210,8 +213,8 @@ fn enclosing_struct(text: &str) -> Option<String> {
     is_open.then(|| name.to_owned())
 }
 
-fn problem(source: &Source, line: usize, what: String, why: &str, fix: &str) -> Problem {
-    Problem { file: source.path.clone(), line, what, why: why.into(), fix: fix.into() }
+fn problem(source: &Source, line: usize, finding: String, reason: &str, fix: &str) -> Problem {
+    Problem { file: source.path.clone(), line, finding, reason: reason.into(), fix: fix.into() }
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The code of a Rust file as one text, without comments and literals, with the searches that
 //! checks of habits need.
 
+use super::comments::is_word;
 use super::source::Source;
-use super::split::is_word;
 
 /// Code of a file. Positions are byte offsets into `text`.
 pub(super) struct Code<'a> {
@@ -94,7 +94,7 @@ impl<'a> Code<'a> {
         at
     }
 
-    /// Position of the `;` that ends the statement around `at`, or of the bracket that ends its block.
+    /// Position of the `;` that ends the statement around `at`, or of its block's closing bracket.
     pub(super) fn statement_end(&self, at: usize) -> usize {
         self.skip_until(at, |c| c == ';')
     }
@@ -102,6 +102,18 @@ impl<'a> Code<'a> {
     /// Position of the bracket that ends the block around `at`.
     pub(super) fn block_end(&self, at: usize) -> usize {
         self.skip_until(at, |_| false)
+    }
+
+    /// Position of the body, or of the `;`, after the head of the function at `at`.
+    pub(super) fn function_body(&self, mut at: usize) -> usize {
+        while let Some(c) = self.text[at..].chars().next() {
+            match c {
+                '(' | '[' => at += group_len(&self.text[at..]),
+                '{' | '}' | ';' => return at,
+                c => at += c.len_utf8(),
+            }
+        }
+        at
     }
 
     fn skip_until(&self, mut at: usize, stop: impl Fn(char) -> bool) -> usize {
@@ -138,7 +150,7 @@ impl<'a> Code<'a> {
         self.word_before(start) == "in"
     }
 
-    /// Position of the condition after `if` in the match arm whose `=>` is at `at`.
+    /// Position of the condition after `if` in the match arm that has its `=>` at `at`.
     pub(super) fn guard_before(&self, at: usize) -> Option<usize> {
         let mut start = at;
         while let Some(c) = self.text[..start].chars().next_back() {

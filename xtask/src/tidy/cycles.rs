@@ -30,7 +30,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Problem> {
     folders.iter_mut().flat_map(|(folder, edges)| cycles(folder, edges)).collect()
 }
 
-/// The folder in which two modules are different nodes, and the nodes. A folder's own file is `mod`.
+/// The folder that has two modules in different nodes, and the nodes. A folder's own file is `mod`.
 fn edge(from: &str, to: &str) -> Option<(String, String, String)> {
     let mut folder = Vec::new();
     let mut from = from.split("::").filter(|name| !name.is_empty());
@@ -57,8 +57,8 @@ fn cycles(folder: &str, edges: &mut Edges) -> Vec<Problem> {
         .map(|(back, (file, line))| Problem {
             file: file.clone(),
             line: *line,
-            what: format!("an import cycle in {folder}/"),
-            why: format!("{} -> {}", back.last().map_or("", String::as_str), back.join(" -> ")),
+            finding: format!("an import cycle in {folder}/"),
+            reason: format!("{} -> {}", back.last().map_or("", String::as_str), back.join(" -> ")),
             fix: "move the shared part to a file that both may import".into(),
         })
         .collect()

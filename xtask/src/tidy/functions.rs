@@ -41,14 +41,9 @@ fn function(code: &Code<'_>, at: usize) -> Option<Function> {
     if name.is_empty() || code.source.is_test(line) {
         return None;
     }
-    let mut body = at;
-    loop {
-        match code.text[body..].chars().next()? {
-            '{' => break,
-            ';' | '}' => return None,
-            '(' | '[' => body += group_len(&code.text[body..]),
-            c => body += c.len_utf8(),
-        }
+    let body = code.function_body(at);
+    if !code.text[body..].starts_with('{') {
+        return None;
     }
     let end = code.line(body + group_len(&code.text[body..]) - 1);
     let lines = &code.source.lines[line - 1..end];
@@ -90,15 +85,15 @@ pub(super) fn check(tree: &Tree) -> Vec<Problem> {
         }
     }
     for function in functions.iter().filter(|function| function.len > LONGEST) {
-        let what = format!("`{}` has {} lines", function.name, function.len);
-        problems.push(problem(&function.file, function.line, what, LONGEST));
+        let finding = format!("`{}` has {} lines", function.name, function.len);
+        problems.push(problem(&function.file, function.line, finding, LONGEST));
     }
     problems
 }
 
-fn problem(file: &str, line: usize, what: String, limit: usize) -> Problem {
-    let why = format!("the limit is {limit}");
-    Problem { file: file.into(), line, what, why, fix: "split the function at its ideas".into() }
+fn problem(file: &str, line: usize, finding: String, limit: usize) -> Problem {
+    let reason = format!("the limit is {limit}");
+    Problem { file: file.into(), line, finding, reason, fix: "split the function at its ideas".into() }
 }
 
 #[cfg(test)]

@@ -117,7 +117,8 @@ fn is_rule(row: &Row<'_>) -> bool {
 
 fn table_problems(rows: &[Row<'_>]) -> Vec<Problem> {
     let mut problems = Vec::new();
-    let mut add = |line, what: String, why, fix| problems.push(problem(GLOSSARY, line, &what, why, fix));
+    let mut add =
+        |line, finding: String, reason, fix| problems.push(problem(GLOSSARY, line, &finding, reason, fix));
     let Some((header, rows)) = rows.split_first().filter(|(header, _)| header.cells == HEADER) else {
         let fix = "begin the table with | term | here | LevelDB | RocksDB | Pebble |";
         add(1, "no table of terms".into(), "this check reads it", fix);
@@ -174,10 +175,10 @@ fn file_names(tree: &Tree, rows: &[Row<'_>]) -> Vec<Problem> {
             for word in unknown {
                 let folder_len = source.path.find(&format!("/{name}")).map_or(0, |at| at + 1 + name.len());
                 if reported.insert((source.path[..folder_len].to_owned(), word.to_owned())) {
-                    let what = format!("`{word}` in a file name is no term of the glossary");
-                    let why = "a reader who knows LevelDB guesses the file from its name";
+                    let finding = format!("`{word}` in a file name is no term of the glossary");
+                    let reason = "a reader who knows LevelDB guesses the file from its name";
                     let fix = "use the field's term, or add a row with its source to docs/glossary.md";
-                    problems.push(problem(&source.path, 1, &what, why, fix));
+                    problems.push(problem(&source.path, 1, &finding, reason, fix));
                 }
             }
         }
@@ -194,8 +195,8 @@ fn singular(word: &str) -> String {
     }
 }
 
-fn problem(file: &str, line: usize, what: &str, why: &str, fix: &str) -> Problem {
-    Problem { file: file.into(), line, what: what.into(), why: why.into(), fix: fix.into() }
+fn problem(file: &str, line: usize, finding: &str, reason: &str, fix: &str) -> Problem {
+    Problem { file: file.into(), line, finding: finding.into(), reason: reason.into(), fix: fix.into() }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use super::Problem;
 use super::code::{Code, group_len_back, last_word, parts};
-use super::split::is_word;
+use super::comments::is_word;
 use super::tree::Tree;
 
 type Habit = fn(&Code<'_>, &Options) -> Vec<(usize, String)>;
@@ -44,12 +44,12 @@ pub(super) fn check(tree: &Tree) -> Vec<Problem> {
     let codes: Vec<Code<'_>> = tree.sources.iter().map(Code::new).collect();
     let options = Options::new(&codes);
     for code in &codes {
-        for (habit, why, fix) in HABITS {
-            problems.extend(habit(code, &options).into_iter().map(|(at, what)| Problem {
+        for (habit, reason, fix) in HABITS {
+            problems.extend(habit(code, &options).into_iter().map(|(at, finding)| Problem {
                 file: code.source.path.clone(),
                 line: code.line(at),
-                what,
-                why: (*why).into(),
+                finding,
+                reason: (*reason).into(),
                 fix: (*fix).into(),
             }));
         }
@@ -57,7 +57,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// Names of functions that return an `Option`.
+/// Names of functions that return an `Option` in each of their definitions.
 struct Options {
     functions: BTreeSet<String>,
 }
@@ -95,11 +95,20 @@ static KEEPING_METHODS: &[&str] = &["cloned", "copied", "filter", "inspect", "ma
 impl Options {
     fn new(codes: &[Code<'_>]) -> Options {
         let mut functions = BTreeSet::new();
+        let mut others = BTreeSet::new();
         for code in codes {
-            for (at, _) in code.text.match_indices("-> Option<") {
-                functions.extend(function_before(&code.text[..at]));
+            for at in code.words("fn") {
+                let name = code.ident(code.skip_spaces(at + "fn".len())).to_owned();
+                let head = &code.text[at..code.function_body(at)];
+                let returns_option = head.contains("-> Option<");
+                if returns_option {
+                    functions.insert(name)
+                } else {
+                    others.insert(name)
+                };
             }
         }
+        functions.retain(|name| !others.contains(name));
         Options { functions }
     }
 
@@ -135,7 +144,7 @@ impl Options {
     }
 }
 
-/// Whether `text` declares fields or parameters `name` with the type `Option`, and none as a collection.
+/// Whether `text` declares a field or parameter `name` as an `Option`, and none as a collection.
 fn is_declared_option(text: &str, name: &str) -> bool {
     let declaration = format!("{name}: ");
     let starts = text.match_indices(&declaration).filter(|(at, _)| !text[..*at].ends_with(is_word));
@@ -148,15 +157,6 @@ fn is_declared_option(text: &str, name: &str) -> bool {
 
 static COLLECTIONS: &[&str] =
     &["[", "Vec<", "VecDeque<", "BTreeMap<", "BTreeSet<", "HashMap<", "HashSet<", "Box<[", "Arc<["];
-
-/// The name of the function whose parameters end before the end of `text`.
-fn function_before(text: &str) -> Option<String> {
-    let text = text.trim_end();
-    let head = text.ends_with(')').then(|| &text[..text.len() - group_len_back(text)])?;
-    let head = if head.ends_with('>') { &head[..head.rfind('<')?] } else { head };
-    let name = last_word(head);
-    (last_word(&head[..head.len() - name.len()]) == "fn").then(|| name.to_owned())
-}
 
 /// `let (a, b) = (x, y);`
 fn tuple_lets(code: &Code<'_>, _: &Options) -> Vec<(usize, String)> {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use super::source::Source;
 use super::tree::Tree;
 
-/// Source folder of the crate whose modules the checks know.
+/// Source folder of the crate `terrace`.
 pub(super) const ROOT: &str = "crates/terrace/src/";
 
 /// Modules of the crate `terrace` that have files of their own.
@@ -46,7 +46,7 @@ impl<'a> Modules<'a> {
             let absolute = self.absolute(module, &path.text)?;
             let (used, names) = self.split(&absolute);
             let used = self.origin(used, names);
-            (used != module).then(|| Import { module: used, line: path.line })
+            (used != module).then_some(Import { module: used, line: path.line })
         });
         imports.collect()
     }

@@ -9,7 +9,7 @@ use super::Problem;
 use super::code::{Code, last_word};
 use super::tree::Tree;
 
-/// Folders whose files share one vocabulary.
+/// Source folders of the crates that share one vocabulary.
 pub(super) static ENGINE: &[&str] = &[
     "crates/terrace-sync/src/",
     "crates/terrace-env/src/",
@@ -47,18 +47,19 @@ pub(super) fn check(tree: &Tree) -> Vec<Problem> {
 
 /// A problem for each definition but the first.
 fn repeated(all: &[Definition]) -> Vec<Problem> {
-    let (first, others) = (&all[0], &all[1..]);
-    let problem = |other: &Definition| {
-        Problem {
+    let Some((first, others)) = all.split_first() else { return Vec::new() };
+    let problems = others.iter().map(|other| Problem {
         file: other.file.clone(),
         line: other.line,
-        what: format!("a second definition of `{}`", other.name),
-        why: format!("{}:{} defines it too", first.file, first.line),
-        fix: "give each a name of its own; for cfg alternatives, add the name to SHARED in xtask/src/tidy/names.rs".into(),
-    }
-    };
-    others.iter().map(problem).collect()
+        finding: format!("a second definition of `{}`", other.name),
+        reason: format!("{}:{} defines it too", first.file, first.line),
+        fix: REPAIR.into(),
+    });
+    problems.collect()
 }
+
+const REPAIR: &str =
+    "give each a name of its own; for cfg alternatives, add the name to SHARED in xtask/src/tidy/names.rs";
 
 fn definitions(code: &Code<'_>) -> Vec<Definition> {
     let mut found = Vec::new();
@@ -74,7 +75,7 @@ fn definitions(code: &Code<'_>) -> Vec<Definition> {
     found
 }
 
-/// Whether the keyword at `at` begins an item: not `*const T`, `<const N: usize>`, `'static`, `const fn`.
+/// Whether the keyword at `at` begins an item: not `*const T`, `<const N: usize>` or `const fn`.
 fn is_definition(code: &Code<'_>, at: usize, name: &str) -> bool {
     let is_item = matches!(code.char_before(at), None | Some(';' | '{' | '}' | ']' | ')'))
         || matches!(code.word_before(at), "pub" | "unsafe" | "auto");

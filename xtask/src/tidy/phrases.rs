@@ -148,8 +148,8 @@ fn problem(phrase: &Phrase, file: &str, tokens: &[Token]) -> Problem {
     Problem {
         file: file.into(),
         line: tokens[0].line,
-        what: format!("\"{}\"", words.join(" ")),
-        why: "banned phrase".into(),
+        finding: format!("\"{}\"", words.join(" ")),
+        reason: "banned phrase".into(),
         fix: format!("write {}", phrase.instead),
     }
 }

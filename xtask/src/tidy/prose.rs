@@ -8,7 +8,8 @@ use super::source::Source;
 use super::text::{Kind, Paragraph, Token, paragraphs};
 use super::tree::Tree;
 
-/// Words whose frequency has a limit: headless clauses and persons that are threads.
+/// Words with a limit of their frequency. They are signs of clauses without a noun and of threads
+/// that are called persons.
 struct Counted {
     name: &'static str,
     words: &'static [&'static str],
@@ -120,18 +121,18 @@ pub(super) fn frequencies(tree: &Tree) -> Vec<Problem> {
     for (name, figures) in figures(tree) {
         for (at, counted) in COUNTED.iter().enumerate() {
             if figures.rate(at) > counted.limit {
-                let what =
+                let finding =
                     format!("\"{}\" {:.1} times per 1,000 words of {name}", counted.name, figures.rate(at));
-                let why = format!("the limit is {:.1}", counted.limit);
+                let reason = format!("the limit is {:.1}", counted.limit);
                 let fix = "name the thing or the actor (`cargo xtask tidy --all --uses` lists the places)";
-                problems.push(Problem { file: name.into(), line: 0, what, why, fix: fix.into() });
+                problems.push(Problem { file: name.into(), line: 0, finding, reason, fix: fix.into() });
             }
         }
     }
     problems
 }
 
-/// Every use of a counted word and every long sentence, for those who rewrite the prose.
+/// Every use of a counted word and every long sentence.
 pub(super) fn uses(tree: &Tree) -> Vec<Problem> {
     let mut all = Vec::new();
     for paragraph in paragraphs(tree) {
@@ -141,16 +142,16 @@ pub(super) fn uses(tree: &Tree) -> Vec<Problem> {
             all.push(at(&paragraph, token, format!("\"{}\"", token.text), "has a limit per 1,000 words"));
         }
         for sentence in paragraph.sentences().filter(|sentence| words(sentence) > LONG_SENTENCE) {
-            let what = format!("a sentence of {} words", words(sentence));
-            all.push(at(&paragraph, &sentence[0], what, "25 words are enough for one idea"));
+            let finding = format!("a sentence of {} words", words(sentence));
+            all.push(at(&paragraph, &sentence[0], finding, "25 words are enough for one idea"));
         }
     }
     all
 }
 
-fn at(paragraph: &Paragraph<'_>, token: &Token, what: String, why: &str) -> Problem {
+fn at(paragraph: &Paragraph<'_>, token: &Token, finding: String, reason: &str) -> Problem {
     let fix = "use subject, verb and object, and name the actor".into();
-    Problem { file: paragraph.file.into(), line: token.line, what, why: why.into(), fix }
+    Problem { file: paragraph.file.into(), line: token.line, finding, reason: reason.into(), fix }
 }
 
 /// Doc comments that begin with a word of [`DOC_STARTS`].
@@ -163,8 +164,8 @@ pub(super) fn doc_starts(tree: &Tree) -> Vec<Problem> {
         Some(Problem {
             file: paragraph.file.into(),
             line: paragraph.tokens[0].line,
-            what: format!("a doc comment that begins with \"{}\"", start.join(" ")),
-            why: "it makes no sense when it is read alone".into(),
+            finding: format!("a doc comment that begins with \"{}\"", start.join(" ")),
+            reason: "it makes no sense when it is read alone".into(),
             fix: "begin with a noun or with a verb in the third person".into(),
         })
     })
@@ -186,8 +187,8 @@ fn too_wide(source: &Source, line: usize) -> Option<Problem> {
     (!split.comment.is_empty() && columns > MAX_COLUMNS && !is_address).then(|| Problem {
         file: source.path.clone(),
         line,
-        what: format!("a comment up to column {columns}"),
-        why: format!("comments wrap at {MAX_COLUMNS} columns"),
+        finding: format!("a comment up to column {columns}"),
+        reason: format!("comments wrap at {MAX_COLUMNS} columns"),
         fix: "wrap it".into(),
     })
 }

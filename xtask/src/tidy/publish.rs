@@ -48,10 +48,9 @@ fn key(text: &str) -> &str {
 
 fn problems(tree: &Tree, manifest: &File) -> Vec<Problem> {
     let package = section(manifest, "package");
-    let has = |field: &&&str| package.iter().any(|(_, text)| key(text) == **field);
     let mut found: Vec<Problem> = FIELDS
         .iter()
-        .filter(|field| !has(field))
+        .filter(|field| !package.iter().any(|(_, text)| key(text) == **field))
         .map(|field| problem(manifest, 1, format!("no `{field}`")))
         .collect();
     let folder = manifest.path.trim_end_matches("Cargo.toml");
@@ -89,10 +88,10 @@ fn has_version(tree: &Tree, text: &str, name: &str) -> bool {
     states(text) || shared.iter().any(|(_, text)| key(text) == name && states(text))
 }
 
-fn problem(manifest: &File, line: usize, what: String) -> Problem {
-    let why = "the crate can't be published without it".into();
+fn problem(manifest: &File, line: usize, finding: String) -> Problem {
+    let reason = "the crate can't be published without it".into();
     let fix = "complete the manifest, or say `publish = false`".into();
-    Problem { file: manifest.path.clone(), line, what, why, fix }
+    Problem { file: manifest.path.clone(), line, finding, reason, fix }
 }
 
 #[cfg(test)]
@@ -103,7 +102,8 @@ mod tests {
     const A: &str = "crates/terrace-a/Cargo.toml";
     const B: &str = "crates/terrace-b/Cargo.toml";
 
-    /// The files of a complete crate `terrace-a`, the end of its manifest, and the crate `terrace-b`.
+    /// Checks a complete crate `terrace-a` with `end` added to its manifest, and a crate
+    /// `terrace-b`.
     #[track_caller]
     fn found(end: &str, b: &str, root: &str, problems: &[&str]) {
         let fields: Vec<String> = FIELDS.iter().map(|field| format!("{field}.workspace = true\n")).collect();
@@ -147,21 +147,14 @@ mod tests {
     fn version_of_a_dependency() {
         let end = "publish = false\n\n[dependencies]\nterrace-b.workspace = true\n";
         found(end, PRIVATE, "", &[]);
-        let manifest = "[package]\nname = \"terrace-c\"\n\n[dependencies]\nterrace-b.workspace = true\n";
-        let tree = |root: &str| {
-            Tree::of(&[
-                ("crates/terrace-c/Cargo.toml", manifest),
-                (B, "[package]\nname = \"b\"\n"),
-                ("Cargo.toml", root),
-            ])
-        };
-        let version = |root: &str| {
-            check(&tree(root)).iter().filter(|problem| problem.what.contains("no version")).count()
-        };
-        assert_eq!(version("[workspace.dependencies]\nterrace-b = { path = \"b\" }\n"), 1);
-        assert_eq!(
-            version("[workspace.dependencies]\nterrace-b = { path = \"b\", version = \"0.1.0\" }\n"),
-            0
-        );
+        check_version("terrace-b = { path = \"b\", version = \"0.1.0\" }", true);
+        check_version("terrace-b = { path = \"b\" }", false);
+    }
+
+    #[track_caller]
+    fn check_version(shared: &str, expect: bool) {
+        let root = format!("[workspace.dependencies]\n{shared}\n");
+        let tree = Tree::of(&[("Cargo.toml", &root)]);
+        assert_eq!(has_version(&tree, "terrace-b.workspace = true", "terrace-b"), expect);
     }
 }

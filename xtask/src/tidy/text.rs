@@ -1,4 +1,5 @@
-//! Prose of the repository: the comments of Rust files and the Markdown files, as paragraphs of tokens.
+//! Prose of the repository, as paragraphs of tokens: the comments of Rust files and the Markdown
+//! files.
 //!
 //! ```text
 //!   /// Reads `key` (see [Docs](https://x)).      reads ` ( see docs ) .
@@ -6,11 +7,11 @@
 //!   /// - An item of a list.                      an item of a list .
 //! ```
 //!
-//! A token is a lower-case word or one mark of punctuation. A code span is the single token `` ` ``. Blank lines, list
-//! items, headings and table cells end a paragraph. Fenced code is left out, except `text`
-//! fences: each of their lines is a paragraph.
+//! A token is a lower-case word or one mark of punctuation. A code span is the single token
+//! `` ` ``. Blank lines, list items, headings and table cells end a paragraph. Fenced code is left out,
+//! except `text` fences: each of their lines is a paragraph.
 
-use super::split::Split;
+use super::comments::Split;
 use super::tree::Tree;
 
 /// Kind of text that a paragraph comes from.
@@ -203,7 +204,7 @@ fn item_marker(text: &str) -> usize {
     if numbered { digits + 2 } else { 2 * usize::from(bulleted) }
 }
 
-/// Abbreviations whose last point ends no sentence.
+/// Abbreviations. The point after them ends no sentence.
 static ABBREVIATIONS: &[&str] = &["e.g", "i.e", "etc", "cf", "vs"];
 
 fn tokens(text: &str, mut add: impl FnMut(&str)) {
@@ -233,7 +234,8 @@ fn code_span(rest: &str, add: &mut impl FnMut(&str)) -> usize {
     end + suffix
 }
 
-/// Length of the word at the start of `rest`. A mark inside of a word belongs to it: `db/mod.rs`, `don't`, `look-up`.
+/// Length of the word at the start of `rest`. A mark inside of a word belongs to it: `db/mod.rs`,
+/// `don't`.
 fn word(rest: &str, add: &mut impl FnMut(&str)) -> usize {
     let end =
         rest.find(|c: char| c.is_whitespace() || "`()[]{}<>|\"“”,;!?*".contains(c)).unwrap_or(rest.len());

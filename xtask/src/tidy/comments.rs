@@ -1,11 +1,12 @@
-//! Takes Rust text apart into code and comments, line by line.
+//! Splits Rust text into code and comments, line by line.
 //!
 //! ```text
 //!   let url = "http://x"; // why        code:    let url = "        ";
 //!                                       comment: // why
 //! ```
 //!
-//! What stands inside of strings and characters becomes spaces, so that whoever searches the code finds code.
+//! The contents of strings and characters become spaces, so that a search of the code finds no
+//! text.
 
 /// One line, in its two parts.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -16,15 +17,15 @@ pub(super) struct Split {
     pub(super) comment: String,
 }
 
-/// Takes `text` apart.
+/// Splits `text`.
 pub(super) fn split(text: &str) -> Vec<Split> {
     let mut lines = vec![Split::default()];
     let mut rest = text;
     while !rest.is_empty() {
         let (class, len) = token(rest);
-        let (token, behind) = rest.split_at(len);
+        let (token, after) = rest.split_at(len);
         push(&mut lines, class, token);
-        rest = behind;
+        rest = after;
     }
     if text.ends_with('\n') {
         lines.pop();
@@ -56,7 +57,7 @@ fn push(lines: &mut Vec<Split>, class: Class, token: &str) {
     }
 }
 
-/// The class and the length of what `rest`, which is not empty, begins with.
+/// Class and length of the token at the start of `rest`, which is not empty.
 fn token(rest: &str) -> (Class, usize) {
     if rest.starts_with("//") {
         return (Class::Comment, rest.find('\n').unwrap_or(rest.len()));
@@ -75,7 +76,7 @@ fn token(rest: &str) -> (Class, usize) {
     }
 }
 
-/// Whether `c` may stand in a name or a number.
+/// Whether `c` may be part of a name or a number.
 pub(super) fn is_word(c: char) -> bool {
     c == '_' || c.is_alphanumeric()
 }
@@ -103,9 +104,9 @@ fn block_comment(rest: &str) -> usize {
 
 fn raw_string(rest: &str) -> Option<usize> {
     let opening = ["r", "br", "cr"].iter().find_map(|prefix| {
-        let behind = rest.strip_prefix(prefix)?;
-        let hashes = behind.len() - behind.trim_start_matches('#').len();
-        behind[hashes..].starts_with('"').then_some((prefix.len() + hashes + 1, hashes))
+        let after = rest.strip_prefix(prefix)?;
+        let hashes = after.len() - after.trim_start_matches('#').len();
+        after[hashes..].starts_with('"').then_some((prefix.len() + hashes + 1, hashes))
     });
     let (start, hashes) = opening?;
     let end = format!("\"{}", "#".repeat(hashes));
@@ -124,7 +125,7 @@ fn string(rest: &str) -> usize {
     rest.len()
 }
 
-/// The length of a character; nothing for the quote of a lifetime.
+/// Length of a character literal, or `None` for the quote of a lifetime.
 fn character(rest: &str) -> Option<usize> {
     let mut chars = rest.char_indices().skip(1);
     let (_, first) = chars.next()?;
