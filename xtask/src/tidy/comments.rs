@@ -15,6 +15,8 @@ pub(super) struct Split {
     pub(super) code: String,
     /// Only the comments.
     pub(super) comment: String,
+    /// Only the strings, a space between them. Byte strings are data and left out.
+    pub(super) strings: String,
 }
 
 /// Splits `text`.
@@ -24,6 +26,9 @@ pub(super) fn split(text: &str) -> Vec<Split> {
     while !rest.is_empty() {
         let (class, len) = token(rest);
         let (token, after) = rest.split_at(len);
+        if class == Class::Literal {
+            push_string(&mut lines, token);
+        }
         push(&mut lines, class, token);
         rest = after;
     }
@@ -38,6 +43,19 @@ enum Class {
     Code,
     Comment,
     Literal,
+}
+
+/// Adds the contents of `token`, if it is a string, to the line where it begins.
+fn push_string(lines: &mut [Split], token: &str) {
+    // `split` starts with one line and only adds more.
+    let line = lines.last_mut().expect("a line");
+    let contents = token.trim_start_matches(['r', '#']);
+    if let Some(contents) = contents.strip_prefix('"')
+        && !line.code.ends_with('b')
+    {
+        line.strings.push_str(contents.trim_end_matches(['"', '#']));
+        line.strings.push(' ');
+    }
 }
 
 fn push(lines: &mut Vec<Split>, class: Class, token: &str) {
@@ -170,6 +188,13 @@ mod tests {
     #[test]
     fn string_over_two_lines() {
         check("f(\"a\nunsafe\");", &[("f(\" ", ""), ("      \");", "")]);
+    }
+
+    #[test]
+    fn contents_of_strings() {
+        let lines = split("f(\"a b\", b\"c\", 'd', r#\"e\"f\"#) // \"g\"\n\"h\ni\"");
+        assert_eq!(lines[0].strings, "a b e\"f ");
+        assert_eq!(lines[1].strings, "h\ni ");
     }
 
     #[test]

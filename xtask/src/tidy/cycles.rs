@@ -77,7 +77,7 @@ fn path(edges: &Edges, start: &str, end: &str) -> Option<Vec<String>> {
             }
             for (_, to) in edges.keys().filter(|(from, _)| from == last) {
                 if seen.insert(to.clone()) {
-                    longer.push([path.as_slice(), &[to.clone()]].concat());
+                    longer.push([path.as_slice(), std::slice::from_ref(to)].concat());
                 }
             }
         }

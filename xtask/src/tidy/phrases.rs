@@ -4,7 +4,7 @@
 //! a pattern that permits a match which it overlaps.
 
 use super::Problem;
-use super::text::{Paragraph, Token, paragraphs};
+use super::text::{Paragraph, Token, paragraphs, strings};
 use super::tree::Tree;
 
 /// A phrase that the prose must not contain.
@@ -101,10 +101,13 @@ static PHRASES: &[Phrase] = &[
     ban(&["house|houses|housed"], "\"architecture\", \"code\""),
 ];
 
-/// Uses of banned phrases.
+/// Uses of banned phrases in comments, documents and strings of product code.
 pub(super) fn check(tree: &Tree) -> Vec<Problem> {
-    paragraphs(tree)
+    let prose = paragraphs(tree);
+    let strings = strings(tree);
+    prose
         .iter()
+        .chain(&strings)
         .flat_map(|paragraph| PHRASES.iter().flat_map(|phrase| uses(phrase, paragraph)))
         .collect()
 }
@@ -188,7 +191,17 @@ mod tests {
     #[test]
     fn code_is_not_prose() {
         found("`walk` and `fn at_hand()`.", &[]);
-        expect(check, &[("a.rs", "fn walk() { f(\"at hand\") }")], &[]);
+        expect(check, &[("a.rs", "fn walk() { walk.at_hand(b\"at hand\") }")], &[]);
+    }
+
+    #[test]
+    fn strings_of_product_code() {
+        let text = "f(\"walks {n} tables\");\n#[test]\nfn t() { f(\"walks\") }";
+        expect(
+            check,
+            &[("crates/terrace-cli/src/a.rs", text)],
+            &["crates/terrace-cli/src/a.rs:1: \"walks\""],
+        );
     }
 
     #[test]

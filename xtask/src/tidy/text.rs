@@ -23,6 +23,8 @@ pub(super) enum Kind {
     Plain,
     /// A Markdown file.
     Markdown,
+    /// A string of product code: a help text, an error, a log line.
+    String,
 }
 
 /// A word, a code span or a mark of punctuation.
@@ -77,6 +79,21 @@ pub(super) fn paragraphs(tree: &Tree) -> Vec<Paragraph<'_>> {
     for file in tree.files.iter().filter(|file| file.path.ends_with(".md")) {
         let lines: Vec<(usize, &str)> = (1..).zip(file.text.lines()).collect();
         parse(&file.path, Kind::Markdown, &lines, &mut found);
+    }
+    found
+}
+
+/// Strings of product code, those of a line as one paragraph. Tests are left out.
+pub(super) fn strings(tree: &Tree) -> Vec<Paragraph<'_>> {
+    let mut found = Vec::new();
+    for source in tree.sources.iter().filter(|source| source.is_product()) {
+        let lines = (1..)
+            .zip(&source.lines)
+            .filter(|(line, split)| !split.strings.is_empty() && !source.is_test(*line));
+        for (line, split) in lines {
+            let text = split.strings.replace("\\n", " ").replace('\n', " ");
+            parse(&source.path, Kind::String, &[(line, &text)], &mut found);
+        }
     }
     found
 }
@@ -285,6 +302,19 @@ mod tests {
         );
         check("a.rs", "/* a\n * b\n */\nlet c = \"// d\";", &["a b"]);
         check("a.rs", "/// A\n/// ```\n/// let b;\n/// ```\n/// c\nfn d() {}", &["a", "c"]);
+    }
+
+    #[test]
+    fn strings_of_product_code() {
+        let text = "f(\"A b\\nc\");\n#[test]\nfn d() { \"e\" }\n";
+        let files = [("crates/terrace/src/a.rs", text), ("crates/terrace-testkit/src/a.rs", text)];
+        let tree = Tree::of(&files);
+        let found = strings(&tree);
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            found[0].tokens.iter().map(|token| token.text.as_str()).collect::<Vec<_>>(),
+            ["a", "b", "c"]
+        );
     }
 
     #[test]
