@@ -112,15 +112,22 @@ fn dependencies(manifest: &str) -> Vec<(usize, &str)> {
 /// Imports of modules of a higher layer.
 pub(super) fn modules(tree: &Tree) -> Vec<Problem> {
     let modules = tree.sources.iter().filter_map(|source| Some((module_of(&source.path)?, source)));
-    modules.flat_map(|(own, source)| module_problems(own, source)).collect()
+    modules.flat_map(|(own, source)| module_problems(&own, source)).collect()
 }
 
-/// Top module of the file `path`.
-fn module_of(path: &str) -> Option<&str> {
+/// Module of the file `path`, as [`listed`] finds it.
+fn module_of(path: &str) -> Option<String> {
     let below = path.strip_prefix(MODULES_ROOT)?;
-    let name = below.split('/').next()?;
-    let name = name.strip_suffix(".rs").unwrap_or(name);
-    (name != "lib").then_some(name)
+    let module = below.strip_suffix(".rs").unwrap_or(below).replace('/', "::");
+    (module != "lib").then(|| listed(&module).to_owned())
+}
+
+/// The module at the start of `path` that the table lists: a top module, or a part of one that has
+/// a layer of its own.
+fn listed(path: &str) -> &str {
+    let mut ends = path.match_indices("::").map(|(at, _)| at).chain([path.len()]);
+    let top = &path[..ends.next().unwrap_or_default()];
+    ends.next().map(|end| &path[..end]).filter(|part| place_of(part).is_some()).unwrap_or(top)
 }
 
 fn module_problems(own: &str, source: &Source) -> Vec<Problem> {
@@ -154,7 +161,7 @@ fn used_module<'a>(file: &str, text: &'a str) -> Option<&'a str> {
     }
     let from_root =
         if climbed > 0 { (climbed >= depth(file)).then_some(rest) } else { rest.strip_prefix("crate::") };
-    from_root?.split("::").next()
+    from_root.map(listed)
 }
 
 /// Depth of a file's module below the root of the crate: 1 for `src/db.rs` and `src/db/mod.rs`.
@@ -284,6 +291,14 @@ mod tests {
     #[test]
     fn upward_through_the_root() {
         expect(modules, &[(CACHE, "use super::db::Db;")], &[&format!("{CACHE}:1: `cache` imports `db`")]);
+    }
+
+    #[test]
+    fn part_with_a_layer_of_its_own() {
+        assert_eq!(listed("db::read::Reader"), "db");
+        assert_eq!(listed("db"), "db");
+        assert_eq!(module_of("crates/terrace/src/db/read.rs").as_deref(), Some("db"));
+        assert_eq!(module_of("crates/terrace/src/lib.rs"), None);
     }
 
     #[test]
