@@ -135,7 +135,8 @@ pub(crate) fn run() -> ExitCode {
 /// Prints the figures and the problems of the files with a path that starts with `prefix`.
 fn report(tree: &Tree, checks: &[&Check], extra: Vec<Problem>, prefix: &str) -> ExitCode {
     if prefix.is_empty() {
-        print!("{}{}{}", sizes::report(tree), functions::report(tree), prose::report(tree));
+        print!("{}{}", sizes::report(tree), functions::report(tree));
+        print!("{}{}", cycles::report(), prose::report(tree));
     } else {
         print!("{}", prose::report(&tree.below(prefix)));
     }
