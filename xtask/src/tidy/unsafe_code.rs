@@ -1,11 +1,11 @@
-//! Unsafe code stays in few rooms, and is counted.
+//! Unsafe code stays in few files, and its sites are counted.
 
 use super::Problem;
 use super::source::Source;
 use super::tree::Tree;
 
-/// Where unsafe code may stand: the start of a file's path, and what it is there for.
-static ROOMS: &[(&str, &str)] = &[
+/// Files with unsafe code: the start of a path, and the purpose of the code.
+static ALLOWED: &[(&str, &str)] = &[
     ("crates/terrace/src/btree/arena.rs", "hands out memory that threads fill side by side"),
     ("crates/terrace/src/btree/slot.rs", "keeps the type of a pointer in the pointer"),
     ("crates/terrace-bench/src/engine/c_core.rs", "calls the C functions that LevelDB and RocksDB share"),
@@ -19,35 +19,36 @@ static ROOMS: &[(&str, &str)] = &[
     ("crates/terrace-env/src/posix", "maps files into memory and locks them"),
     (
         "crates/terrace-sync/src/hazard.rs",
-        "lends values that are counted nowhere, and knows when nobody has them",
+        "lends values without a reference count, and frees them after the last reader",
     ),
     ("crates/terrace-sync/src/witness.rs", "shares loom's cells among loom's threads"),
     ("crates/terrace-testkit/src/stock", "calls the C functions of the stock library"),
     ("crates/terrace-torture/src/memory.rs", "counts memory around the system's allocator"),
 ];
 
-/// The lines of a file with `unsafe`, those of tests included.
+/// Lines of a file with `unsafe`, tests included.
 pub(super) fn sites(source: &Source) -> impl Iterator<Item = usize> {
     source.paths.iter().filter(|path| path.text == "unsafe").map(|path| path.line)
 }
 
-/// Unsafe code outside of its rooms.
+/// Unsafe code outside of these files.
 pub(super) fn check(tree: &Tree) -> Vec<Problem> {
-    let outside = tree.sources.iter().filter(|source| !has_room(&source.path));
+    let outside = tree.sources.iter().filter(|source| !is_allowed(&source.path));
     outside.flat_map(|source| sites(source).map(|line| problem(&source.path, line))).collect()
 }
 
-fn has_room(file: &str) -> bool {
-    ROOMS.iter().any(|(room, _)| file.starts_with(room))
+fn is_allowed(file: &str) -> bool {
+    ALLOWED.iter().any(|(prefix, _)| file.starts_with(prefix))
 }
 
 fn problem(file: &str, line: usize) -> Problem {
     Problem {
         file: file.into(),
         line,
-        what: "`unsafe`".into(),
-        why: "unsafe code stays in the rooms that are reviewed for it".into(),
-        fix: "use safe code, or add the room with its reason to ROOMS in xtask/src/tidy/unsafes.rs".into(),
+        finding: "`unsafe`".into(),
+        reason: "unsafe code stays in the files that are reviewed for it".into(),
+        fix: "use safe code, or add the file with its purpose to ALLOWED in xtask/src/tidy/unsafe_code.rs"
+            .into(),
     }
 }
 

@@ -1,11 +1,12 @@
-//! Takes Rust text apart into code and comments, line by line.
+//! Splits Rust text into code and comments, line by line.
 //!
 //! ```text
 //!   let url = "http://x"; // why        code:    let url = "        ";
 //!                                       comment: // why
 //! ```
 //!
-//! What stands inside of strings and characters becomes spaces, so that whoever searches the code finds code.
+//! The contents of strings and characters become spaces, so that a search of the code finds no
+//! text.
 
 /// One line, in its two parts.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -14,17 +15,22 @@ pub(super) struct Split {
     pub(super) code: String,
     /// Only the comments.
     pub(super) comment: String,
+    /// Only the strings, a space between them. Byte strings are data and left out.
+    pub(super) strings: String,
 }
 
-/// Takes `text` apart.
+/// Splits `text`.
 pub(super) fn split(text: &str) -> Vec<Split> {
     let mut lines = vec![Split::default()];
     let mut rest = text;
     while !rest.is_empty() {
         let (class, len) = token(rest);
-        let (token, behind) = rest.split_at(len);
+        let (token, after) = rest.split_at(len);
+        if class == Class::Literal {
+            push_string(&mut lines, token);
+        }
         push(&mut lines, class, token);
-        rest = behind;
+        rest = after;
     }
     if text.ends_with('\n') {
         lines.pop();
@@ -37,6 +43,19 @@ enum Class {
     Code,
     Comment,
     Literal,
+}
+
+/// Adds the contents of `token`, if it is a string, to the line where it begins.
+fn push_string(lines: &mut [Split], token: &str) {
+    // `split` starts with one line and only adds more.
+    let line = lines.last_mut().expect("a line");
+    let contents = token.trim_start_matches(['r', '#']);
+    if let Some(contents) = contents.strip_prefix('"')
+        && !line.code.ends_with('b')
+    {
+        line.strings.push_str(contents.trim_end_matches(['"', '#']));
+        line.strings.push(' ');
+    }
 }
 
 fn push(lines: &mut Vec<Split>, class: Class, token: &str) {
@@ -56,7 +75,7 @@ fn push(lines: &mut Vec<Split>, class: Class, token: &str) {
     }
 }
 
-/// The class and the length of what `rest`, which is not empty, begins with.
+/// Class and length of the token at the start of `rest`, which is not empty.
 fn token(rest: &str) -> (Class, usize) {
     if rest.starts_with("//") {
         return (Class::Comment, rest.find('\n').unwrap_or(rest.len()));
@@ -75,7 +94,7 @@ fn token(rest: &str) -> (Class, usize) {
     }
 }
 
-/// Whether `c` may stand in a name or a number.
+/// Whether `c` may be part of a name or a number.
 pub(super) fn is_word(c: char) -> bool {
     c == '_' || c.is_alphanumeric()
 }
@@ -103,9 +122,9 @@ fn block_comment(rest: &str) -> usize {
 
 fn raw_string(rest: &str) -> Option<usize> {
     let opening = ["r", "br", "cr"].iter().find_map(|prefix| {
-        let behind = rest.strip_prefix(prefix)?;
-        let hashes = behind.len() - behind.trim_start_matches('#').len();
-        behind[hashes..].starts_with('"').then_some((prefix.len() + hashes + 1, hashes))
+        let after = rest.strip_prefix(prefix)?;
+        let hashes = after.len() - after.trim_start_matches('#').len();
+        after[hashes..].starts_with('"').then_some((prefix.len() + hashes + 1, hashes))
     });
     let (start, hashes) = opening?;
     let end = format!("\"{}", "#".repeat(hashes));
@@ -124,7 +143,7 @@ fn string(rest: &str) -> usize {
     rest.len()
 }
 
-/// The length of a character; nothing for the quote of a lifetime.
+/// Length of a character literal, or `None` for the quote of a lifetime.
 fn character(rest: &str) -> Option<usize> {
     let mut chars = rest.char_indices().skip(1);
     let (_, first) = chars.next()?;
@@ -169,6 +188,13 @@ mod tests {
     #[test]
     fn string_over_two_lines() {
         check("f(\"a\nunsafe\");", &[("f(\" ", ""), ("      \");", "")]);
+    }
+
+    #[test]
+    fn contents_of_strings() {
+        let lines = split("f(\"a b\", b\"c\", 'd', r#\"e\"f\"#) // \"g\"\n\"h\ni\"");
+        assert_eq!(lines[0].strings, "a b e\"f ");
+        assert_eq!(lines[1].strings, "h\ni ");
     }
 
     #[test]

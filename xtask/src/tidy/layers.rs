@@ -1,32 +1,34 @@
-//! Floors: a room imports only rooms below it.
+//! Layers: a crate, and a module of the crate `terrace`, imports only lower layers.
 //!
 //! ```text
 //!   10  terrace-cli  terrace-capi  terrace-server
-//!    9  terrace-bench, a command of the cli
+//!    9  terrace-bench, a command of the program
 //!    8  txn                                   .
-//!    7  db  destroy  verify  ...              .   inside the crate `terrace`: a module may also
-//!    :                                        .   import what stands to its left on its own floor
-//!    2  sync  error  logger  ...              .
-//!    1  terrace-format
-//!    0  terrace-env
+//!    7  db  destroy  verify  ...              .   modules of the crate `terrace`: a module may
+//!    :                                        .   also import its left neighbours in its layer
+//!    3  sync  error  ...                      .
+//!    2  terrace-format
+//!    1  terrace-env
+//!    0  terrace-sync
 //! ```
 //!
-//! The order within a floor is what makes circles impossible. Tests may look anywhere; `lib.rs`, which gives the
-//! outside its names, names every room.
+//! The order inside of a layer makes cycles impossible. Tests may import every module, and so may
+//! `lib.rs`, which re-exports the public names.
 
 use super::Problem;
 use super::source::Source;
 use super::tree::{File, Tree};
 
-/// A crate, the floor it stands on, and whether only tests may use it.
+/// A crate of this repository.
 struct Crate {
     name: &'static str,
-    floor: u8,
+    layer: u8,
+    /// Whether only tests may depend on it.
     dev_only: bool,
 }
 
-const fn at(floor: u8, name: &'static str) -> Crate {
-    Crate { name, floor, dev_only: false }
+const fn at(layer: u8, name: &'static str) -> Crate {
+    Crate { name, layer, dev_only: false }
 }
 
 static CRATES: &[Crate] = &[
@@ -38,14 +40,14 @@ static CRATES: &[Crate] = &[
     at(10, "terrace-capi"),
     at(10, "terrace-cli"),
     at(10, "terrace-server"),
-    Crate { name: "terrace-testkit", floor: 9, dev_only: true },
-    Crate { name: "terrace-races", floor: 10, dev_only: true },
-    Crate { name: "terrace-torture", floor: 11, dev_only: true },
+    Crate { name: "terrace-testkit", layer: 9, dev_only: true },
+    Crate { name: "terrace-races", layer: 10, dev_only: true },
+    Crate { name: "terrace-torture", layer: 11, dev_only: true },
 ];
 
-/// The modules of the crate `terrace`, floor by floor, each floor in the order of who may import whom.
+/// Modules of the crate `terrace` by layer. A module may import those to its left.
 static MODULES: &[(u8, &[&str])] = &[
-    // Options carry the handle of a cache and of a snapshot, so these two stand as low as options do.
+    // Options contain a cache and a snapshot.
     (2, &["sync", "error", "stream", "logger", "snapshot", "cache", "options"]),
     (3, &["btree", "metrics"]),
     (4, &["walk", "memtable", "tables", "iter"]),
@@ -57,14 +59,14 @@ static MODULES: &[(u8, &[&str])] = &[
 ];
 
 const MODULES_ROOT: &str = "crates/terrace/src/";
-const TABLES: &str = "xtask/src/tidy/floors.rs";
+const TABLES: &str = "xtask/src/tidy/layers.rs";
 
-/// Floors between crates.
+/// Dependencies of crates on crates of the same or a higher layer.
 pub(super) fn crates(tree: &Tree) -> Vec<Problem> {
     tree.files.iter().filter_map(manifest).flat_map(|(name, file)| crate_problems(name, file)).collect()
 }
 
-/// The name of the crate whose manifest `file` is.
+/// Name of the crate with the manifest `file`.
 fn manifest(file: &File) -> Option<(&str, &File)> {
     let name = file.path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?;
     Some((name, file))
@@ -76,17 +78,17 @@ fn crate_problems(name: &str, file: &File) -> Vec<Problem> {
     ours.filter_map(|(line, used)| match known_crate(used) {
         None => Some(unknown_crate(used, &file.path, line)),
         Some(used) if used.dev_only && !own.dev_only => Some(dev_only(used, &file.path, line)),
-        Some(used) if used.floor >= own.floor => Some(upward_crate(own, used, &file.path, line)),
+        Some(used) if used.layer >= own.layer => Some(upward_crate(own, used, &file.path, line)),
         Some(_) => None,
     })
     .collect()
 }
 
 fn known_crate(name: &str) -> Option<&'static Crate> {
-    CRATES.iter().find(|room| room.name == name)
+    CRATES.iter().find(|known| known.name == name)
 }
 
-/// What a manifest depends on, and on which line; dependencies of tests left out.
+/// Dependencies of a manifest with their lines, those of tests left out.
 fn dependencies(manifest: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     let mut inside = false;
@@ -107,18 +109,25 @@ fn dependencies(manifest: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// Floors between the modules of the crate `terrace`.
+/// Imports of modules of a higher layer.
 pub(super) fn modules(tree: &Tree) -> Vec<Problem> {
-    let rooms = tree.sources.iter().filter_map(|source| Some((module_of(&source.path)?, source)));
-    rooms.flat_map(|(own, source)| module_problems(own, source)).collect()
+    let modules = tree.sources.iter().filter_map(|source| Some((module_of(&source.path)?, source)));
+    modules.flat_map(|(own, source)| module_problems(&own, source)).collect()
 }
 
-/// The top module that the file `path` is part of.
-fn module_of(path: &str) -> Option<&str> {
+/// Module of the file `path`, as [`listed`] finds it.
+fn module_of(path: &str) -> Option<String> {
     let below = path.strip_prefix(MODULES_ROOT)?;
-    let name = below.split('/').next()?;
-    let name = name.strip_suffix(".rs").unwrap_or(name);
-    (name != "lib").then_some(name)
+    let module = below.strip_suffix(".rs").unwrap_or(below).replace('/', "::");
+    (module != "lib").then(|| listed(&module).to_owned())
+}
+
+/// The module at the start of `path` that the table lists: a top module, or a part of one that has
+/// a layer of its own.
+fn listed(path: &str) -> &str {
+    let mut ends = path.match_indices("::").map(|(at, _)| at).chain([path.len()]);
+    let top = &path[..ends.next().unwrap_or_default()];
+    ends.next().map(|end| &path[..end]).filter(|part| place_of(part).is_some()).unwrap_or(top)
 }
 
 fn module_problems(own: &str, source: &Source) -> Vec<Problem> {
@@ -137,12 +146,12 @@ fn module_problems(own: &str, source: &Source) -> Vec<Problem> {
     problems
 }
 
-/// Where a module stands: its floor, then its place from the left.
+/// Layer of a module, and its position from the left.
 fn place_of(module: &str) -> Option<(u8, usize)> {
     MODULES.iter().find_map(|(floor, row)| Some((*floor, row.iter().position(|name| *name == module)?)))
 }
 
-/// The top module that the path `text` leads to, when it leads through the root of the crate.
+/// Top module of the path `text`, if the path leads through the root of the crate.
 fn used_module<'a>(file: &str, text: &'a str) -> Option<&'a str> {
     let mut rest = text;
     let mut climbed = 0;
@@ -152,10 +161,10 @@ fn used_module<'a>(file: &str, text: &'a str) -> Option<&'a str> {
     }
     let from_root =
         if climbed > 0 { (climbed >= depth(file)).then_some(rest) } else { rest.strip_prefix("crate::") };
-    from_root?.split("::").next()
+    from_root.map(listed)
 }
 
-/// How far below the root of the crate the module of a file is: 1 for `src/db.rs` and `src/db/mod.rs`.
+/// Depth of a file's module below the root of the crate: 1 for `src/db.rs` and `src/db/mod.rs`.
 fn depth(file: &str) -> usize {
     let below = file.strip_prefix(MODULES_ROOT).unwrap_or(file);
     below.strip_suffix("/mod.rs").unwrap_or(below).split('/').count()
@@ -165,8 +174,8 @@ fn unknown_crate(name: &str, file: &str, line: usize) -> Problem {
     Problem {
         file: file.into(),
         line,
-        what: format!("the crate `{name}` has no floor"),
-        why: "every crate stands on one".into(),
+        finding: format!("the crate `{name}` has no layer"),
+        reason: "every crate belongs to one".into(),
         fix: format!("add it to CRATES in {TABLES}"),
     }
 }
@@ -175,8 +184,8 @@ fn dev_only(used: &Crate, file: &str, line: usize) -> Problem {
     Problem {
         file: file.into(),
         line,
-        what: format!("depends on `{}`", used.name),
-        why: "only tests may".into(),
+        finding: format!("depends on `{}`", used.name),
+        reason: "only tests may".into(),
         fix: "move it to [dev-dependencies]".into(),
     }
 }
@@ -185,8 +194,8 @@ fn upward_crate(own: &Crate, used: &Crate, file: &str, line: usize) -> Problem {
     Problem {
         file: file.into(),
         line,
-        what: format!("`{}` depends on `{}`", own.name, used.name),
-        why: format!("floor {} is not below floor {}", used.floor, own.floor),
+        finding: format!("`{}` depends on `{}`", own.name, used.name),
+        reason: format!("layer {} is not below layer {}", used.layer, own.layer),
         fix: "move the shared part to a lower crate".into(),
     }
 }
@@ -195,9 +204,9 @@ fn unknown_module(name: &str, file: &str, line: usize) -> Problem {
     Problem {
         file: file.into(),
         line,
-        what: format!("`{name}` is no known top module"),
-        why: "every module stands on a floor, and a name that lib.rs passes on hides it".into(),
-        fix: format!("name the module that the item lives in, or add a new module to MODULES in {TABLES}"),
+        finding: format!("`{name}` is no known top module"),
+        reason: "every module belongs to a layer, and a name that lib.rs re-exports hides its module".into(),
+        fix: format!("name the module that defines the item, or add a new module to MODULES in {TABLES}"),
     }
 }
 
@@ -205,9 +214,9 @@ fn upward_module(own: &str, used: &str, file: &str, line: usize) -> Problem {
     Problem {
         file: file.into(),
         line,
-        what: format!("`{own}` imports `{used}`"),
-        why: format!("`{used}` stands above it, or to its right on the same floor"),
-        fix: "move the shared part down, or let the caller hand it in".into(),
+        finding: format!("`{own}` imports `{used}`"),
+        reason: format!("`{used}` is in a higher layer, or to its right in the same layer"),
+        fix: "move the shared part down, or pass it as an argument".into(),
     }
 }
 
@@ -247,9 +256,9 @@ mod tests {
     }
 
     #[test]
-    fn crate_without_a_floor() {
+    fn crate_without_a_layer() {
         let path = "crates/terrace-moon/Cargo.toml";
-        expect(crates, &[(path, "")], &[&format!("{path}:1: the crate `terrace-moon` has no floor")]);
+        expect(crates, &[(path, "")], &[&format!("{path}:1: the crate `terrace-moon` has no layer")]);
     }
 
     #[test]
@@ -269,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn to_the_right_on_the_same_floor() {
+    fn to_the_right_in_the_same_layer() {
         let path = "crates/terrace/src/tables/open.rs";
         expect(
             modules,
@@ -285,12 +294,20 @@ mod tests {
     }
 
     #[test]
+    fn part_with_a_layer_of_its_own() {
+        assert_eq!(listed("db::read::Reader"), "db");
+        assert_eq!(listed("db"), "db");
+        assert_eq!(module_of("crates/terrace/src/db/read.rs").as_deref(), Some("db"));
+        assert_eq!(module_of("crates/terrace/src/lib.rs"), None);
+    }
+
+    #[test]
     fn module_above_in_tests() {
         expect(modules, &[(CACHE, "#[cfg(test)]\nmod tests {\n    use crate::db::Db;\n}")], &[]);
     }
 
     #[test]
-    fn name_passed_on_by_the_root() {
+    fn name_that_the_root_re_exports() {
         expect(
             modules,
             &[(CACHE, "use crate::Result;")],
@@ -299,13 +316,13 @@ mod tests {
     }
 
     #[test]
-    fn module_without_a_floor() {
+    fn module_without_a_layer() {
         let path = "crates/terrace/src/moon.rs";
         expect(modules, &[(path, "")], &[&format!("{path}:1: `moon` is no known top module")]);
     }
 
     #[test]
-    fn the_root_names_all() {
+    fn root_that_names_every_module() {
         expect(modules, &[("crates/terrace/src/lib.rs", "pub use crate::txn::Txn;")], &[]);
     }
 }
