@@ -11,33 +11,38 @@
 //! A write buffer or a cache that somebody asked for stays what it is: with the one, blocks and tables get what it leaves;
 //! the other is not counted, for it may serve many databases.
 
-use super::memtable_size::{self, MAX_ADAPTIVE_MEMTABLE_SIZE};
 use crate::options::Options;
 
 /// The shares, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct MemoryBudget {
-    pub(super) total: usize,
+pub(crate) struct MemoryBudget {
+    pub(crate) total: usize,
     /// Of all memtables that there are at a time.
-    pub(super) memtables: usize,
+    pub(crate) memtables: usize,
     /// Of cached blocks and open tables together.
-    pub(super) blocks_and_tables: usize,
+    pub(crate) blocks_and_tables: usize,
     /// Of memory that is kept for memtables to come.
-    pub(super) pooled_chunks: usize,
+    pub(crate) pooled_chunks: usize,
 }
 
 /// So many memtables there are while writes come faster than flushes: one is written to, two are on their way to tables.
 const BUDGETED_MEMTABLES: usize = 3;
 
+/// The largest that nobody asked for, in bytes.
+pub(crate) const MAX_ADAPTIVE_MEMTABLE_SIZE: usize = 32 << 20;
+/// What may wait for its flush in all, in bytes: a merge that takes the processor for a moment delays flushes, and writers
+/// need not feel it ...
+const MAX_IMMUTABLE_BYTES: usize = 64 << 20;
+/// ... but not more than so many memtables, each of which a look-up asks ...
+pub(crate) const MAX_IMMUTABLE_MEMTABLES: usize = 4;
+
 impl MemoryBudget {
     /// None if `options` ask for none.
-    pub(super) fn from_options(options: &Options) -> Option<MemoryBudget> {
+    pub(crate) fn from_options(options: &Options) -> Option<MemoryBudget> {
         let all = options.memory_budget?;
         let eighth = all / 8;
         let memtables = match options.write_buffer_size {
-            Some(size) => {
-                max_memtable_footprint(size) * (1 + memtable_size::default_max_immutable_memtables(size))
-            }
+            Some(size) => max_memtable_footprint(size) * (1 + default_max_immutable_memtables(size)),
             None => (3 * eighth).min(BUDGETED_MEMTABLES * max_memtable_footprint(MAX_ADAPTIVE_MEMTABLE_SIZE)),
         };
         let blocks = (all - eighth).saturating_sub(memtables).max(eighth);
@@ -45,12 +50,12 @@ impl MemoryBudget {
     }
 
     /// What open tables may hold: a fourth is left for blocks.
-    pub(super) fn open_table_limit(&self) -> usize {
+    pub(crate) fn open_table_limit(&self) -> usize {
         self.blocks_and_tables / 4 * 3
     }
 
     /// The largest memtables of which as many as there may be fit in their share.
-    pub(super) fn max_memtable_size(&self) -> usize {
+    pub(crate) fn max_memtable_size(&self) -> usize {
         let each = self.memtables / BUDGETED_MEMTABLES;
         // The two cases of `weight`.
         let (small, large) = (each * 32 / 65, each.saturating_sub(MAX_MEMTABLE_CHUNK) * 32 / 33);
@@ -63,8 +68,17 @@ const MAX_MEMTABLE_CHUNK: usize = 2 << 20;
 
 /// What a memtable of `size` bytes takes at most, all of it: pieces double from 16 KiB on, so the last may be as large as all
 /// before, and may hardly be used; and a filter, of a sixty-fourth rounded up to a power of two.
-pub(super) fn max_memtable_footprint(size: usize) -> usize {
+pub(crate) fn max_memtable_footprint(size: usize) -> usize {
     size.saturating_add(size.min(MAX_MEMTABLE_CHUNK)).saturating_add(size / 32)
+}
+
+/// Memtables of `size` bytes that may wait for their flush, if there is memory for all.
+fn default_max_immutable_memtables(size: usize) -> usize {
+    immutable_memtables_that_fit(size, MAX_IMMUTABLE_MEMTABLES)
+}
+
+pub(crate) fn immutable_memtables_that_fit(size: usize, most: usize) -> usize {
+    (MAX_IMMUTABLE_BYTES / size.max(1)).clamp(1, most)
 }
 
 #[cfg(test)]

@@ -18,11 +18,13 @@ use terrace_env::{AccessMode, Env};
 use terrace_format::batch::{self, BatchRef};
 use terrace_format::filename::FileName;
 use terrace_format::key::{InternalComparator, SequenceNumber};
-use terrace_format::log::{self, LogItem, LogReader};
+use terrace_format::log::{LogItem, LogReader};
 use terrace_format::{DecodeError, DecodeErrorKind};
 use terrace_sync::mutant;
 
-use super::parallel_insert::{self, ParallelInserter};
+use super::parallel_insert::ParallelInserter;
+use crate::db::components::sorted_chunk;
+use crate::db::components::wal_close_marker::CLOSE_MARKER_LEN;
 use crate::error::{Error, Result};
 use crate::file_io::{FileReader, file_error};
 use crate::info_log::Logger;
@@ -209,12 +211,12 @@ impl LogReplay<'_> {
         } else {
             // Of a write that comes twice the later counts.
             self.inserter.finish_memtable(&done.memtable)?;
-            parallel_insert::insert_batch(&done.memtable, batch);
+            sorted_chunk::insert_batch(&done.memtable, batch);
         }
         done.first_unseen_sequence = done.first_unseen_sequence.max(first + count);
         done.next_sequence = Some(first + count);
         done.last_sequence = done.last_sequence.max((first + count).saturating_sub(1));
-        done.memtable_bytes += if count > 0 { parallel_insert::approx_memtable_bytes(batch) } else { 0 };
+        done.memtable_bytes += if count > 0 { sorted_chunk::approx_memtable_bytes(batch) } else { 0 };
         let full = done.memtable_bytes > self.memtable_size;
         if full {
             self.inserter.finish_memtable(&done.memtable)?;
@@ -280,9 +282,6 @@ impl LogReplay<'_> {
         is_last_record_close_marker(LogReader::new(&end[..read])).map_err(|error| file_error(path, error))
     }
 }
-
-/// The bytes of the mark: one fragment that holds a batch without operations.
-pub(super) const CLOSE_MARKER_LEN: usize = log::FRAGMENT_HEADER_SIZE + batch::BATCH_HEADER_SIZE;
 
 fn is_last_record_close_marker(mut reader: LogReader<impl Read>) -> io::Result<bool> {
     let mut mark = false;

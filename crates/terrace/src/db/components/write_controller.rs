@@ -16,12 +16,11 @@ use std::time::Duration;
 
 use terrace_env::Clock;
 
-use super::{DbInner, DbState};
 use crate::compaction::picker::{
     L0_SLOWDOWN_WRITES_TRIGGER, L0_STOP_WRITES_TRIGGER, pending_compaction_bytes,
 };
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
-use crate::version::{FileMeta, total_size};
+use crate::version::{FileMeta, Version, total_size};
 
 /// The longest that a write sleeps.
 const MAX_WRITE_DELAY: Duration = Duration::from_millis(1);
@@ -38,7 +37,7 @@ const DELAY_UNIT_BYTES: u64 = 1024;
 
 /// What writers pay.
 #[derive(Debug, Default)]
-pub(super) struct WriteController {
+pub(crate) struct WriteController {
     /// Nanoseconds for [`UNIT`] bytes. Relaxed: a figure that nothing else depends on.
     delay_per_kib: AtomicU64,
     /// Nanoseconds that writers owe and nobody has looked at yet. Relaxed: who takes them pays for all.
@@ -49,7 +48,7 @@ pub(super) struct WriteController {
 
 impl WriteController {
     /// Lets a write of `bytes` through, after a while perhaps, and says how long that was.
-    pub(super) fn delay_write(&self, bytes: usize, clock: &dyn Clock) -> Option<Duration> {
+    pub(crate) fn delay_write(&self, bytes: usize, clock: &dyn Clock) -> Option<Duration> {
         let price = self.delay_per_kib.load(Ordering::Relaxed);
         if price == 0 {
             return None;
@@ -75,6 +74,21 @@ impl WriteController {
         Some(clock.monotonic().saturating_sub(now))
     }
 
+    /// Sets the write delay for the backlog of compactions. Returns the change if writers begin or
+    /// end to wait.
+    pub(crate) fn recalculate(
+        &self,
+        version: &Version,
+        rate: &CompactionRate,
+        running: Option<&RunningCompaction>,
+        clock: &dyn Clock,
+    ) -> Option<DelayChange> {
+        let backlog = CompactionBacklog::new(version, rate, running, clock);
+        let delay_per_kib = backlog.delay_per_kib();
+        let before = self.set_delay_per_kib(delay_per_kib);
+        ((before > 0) != (delay_per_kib > 0)).then_some(DelayChange { backlog, delay_per_kib })
+    }
+
     /// The price before.
     fn set_delay_per_kib(&self, price: u64) -> u64 {
         self.delay_per_kib.swap(price, Ordering::Relaxed)
@@ -94,12 +108,12 @@ const OVERDUE_REMAINING_DIVISOR: u32 = 4;
 
 /// The merge that runs.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct RunningCompaction {
+pub(crate) struct RunningCompaction {
     /// Where it takes files from.
-    pub(super) level: usize,
+    pub(crate) level: usize,
     /// What it reads.
-    pub(super) input_bytes: u64,
-    pub(super) started_at: Duration,
+    pub(crate) input_bytes: u64,
+    pub(crate) started_at: Duration,
 }
 
 /// How far merges are behind.
@@ -116,7 +130,7 @@ struct CompactionBacklog {
 
 /// That writers begin to pay, or no longer do: for the info log.
 #[must_use]
-pub(super) struct DelayChange {
+pub(crate) struct DelayChange {
     backlog: CompactionBacklog,
     delay_per_kib: u64,
 }
@@ -135,6 +149,36 @@ impl fmt::Display for DelayChange {
 }
 
 impl CompactionBacklog {
+    fn new(
+        version: &Version,
+        rate: &CompactionRate,
+        running: Option<&RunningCompaction>,
+        clock: &dyn Clock,
+    ) -> CompactionBacklog {
+        let level_0 = &version.levels[0];
+        let remaining = |running: &RunningCompaction| {
+            let elapsed = clock.monotonic().saturating_sub(running.started_at);
+            let expected = rate.time_for(running.input_bytes).saturating_sub(elapsed);
+            expected.max(elapsed / OVERDUE_REMAINING_DIVISOR)
+        };
+        // A compaction that takes files from level 0 creates headroom when it ends, whatever
+        // compactions follow.
+        let remaining_time = match running {
+            Some(running) if running.level == 0 => remaining(running),
+            running => {
+                running.map_or(Duration::ZERO, remaining) + rate.time_for(pending_compaction_bytes(version))
+            }
+        };
+        // Writers pay for keys and values.
+        let headroom_files = LEVEL_0_NO_HEADROOM.saturating_sub(level_0.len()) as u64;
+        CompactionBacklog {
+            level_0_files: level_0.len(),
+            remaining_time,
+            headroom_bytes: rate.user_bytes_in(headroom_files * mean_file_size(level_0)),
+            compaction_nanos_per_kib: rate.nanos_per_kib(rate.user_bytes),
+        }
+    }
+
     /// Nanoseconds for [`UNIT`] bytes.
     fn delay_per_kib(&self) -> u64 {
         if self.level_0_files < L0_SLOWDOWN_WRITES_TRIGGER {
@@ -158,7 +202,7 @@ impl CompactionBacklog {
 
 /// What merges took, of late.
 #[derive(Debug, Default)]
-pub(super) struct CompactionRate {
+pub(crate) struct CompactionRate {
     compaction_time: Duration,
     bytes_read: u64,
     bytes_flushed: u64,
@@ -173,13 +217,13 @@ const RATE_WINDOW_BYTES: u64 = 1 << 30;
 const DEFAULT_NANOS_PER_KIB: u64 = 10 * DELAY_UNIT_BYTES;
 
 impl CompactionRate {
-    pub(super) fn record_compaction(&mut self, bytes_read: u64, time: Duration) {
+    pub(crate) fn record_compaction(&mut self, bytes_read: u64, time: Duration) {
         self.compaction_time += time;
         self.bytes_read = self.bytes_read.saturating_add(bytes_read);
     }
 
     /// Takes note of a table of `bytes`, of keys and values of `put` bytes; or of 0, where all of them came out of a log.
-    pub(super) fn record_flush(&mut self, bytes: u64, put: u64) {
+    pub(crate) fn record_flush(&mut self, bytes: u64, put: u64) {
         self.bytes_flushed = self.bytes_flushed.saturating_add(bytes);
         self.user_bytes = self.user_bytes.saturating_add(if put > 0 { put } else { bytes });
         if self.bytes_flushed > RATE_WINDOW_BYTES {
@@ -205,6 +249,12 @@ impl CompactionRate {
             .map_or(bytes, |put| u64::try_from(put).unwrap_or(u64::MAX))
     }
 
+    /// Expected time of compactions that read `bytes`.
+    fn time_for(&self, bytes: u64) -> Duration {
+        let nanos = bytes.saturating_mul(self.nanos_per_kib(self.bytes_read)) / DELAY_UNIT_BYTES;
+        Duration::from_nanos(nanos)
+    }
+
     /// Nanoseconds of merging for [`UNIT`] of `bytes`.
     fn nanos_per_kib(&self, bytes: u64) -> u64 {
         let nanos = self.compaction_time.as_nanos() * u128::from(DELAY_UNIT_BYTES);
@@ -216,49 +266,6 @@ impl CompactionRate {
 
 fn mean_file_size(files: &[Arc<FileMeta>]) -> u64 {
     total_size(files) / files.len().max(1) as u64
-}
-
-impl DbInner {
-    /// Sets the pace by what `state` says, and says if that is a turn, to be told when `state` is unlocked.
-    pub(super) fn recalculate_write_delay(&self, state: &DbState) -> Option<DelayChange> {
-        let version = &state.version_set.version;
-        let level_0_files = version.levels[0].len();
-        let time_for = |bytes: u64| {
-            Duration::from_nanos(
-                bytes.saturating_mul(state.compaction_rate.nanos_per_kib(state.compaction_rate.bytes_read))
-                    / DELAY_UNIT_BYTES,
-            )
-        };
-        let left = |running: &RunningCompaction| {
-            let spent = self.options.env.clock.monotonic().saturating_sub(running.started_at);
-            time_for(running.input_bytes).saturating_sub(spent).max(spent / OVERDUE_REMAINING_DIVISOR)
-        };
-        // A merge that takes files off level 0 makes room when it ends, whatever is to be done then.
-        let work = match &state.running_compaction {
-            Some(running) if running.level == 0 => left(running),
-            running => {
-                running.as_ref().map_or(Duration::ZERO, left) + time_for(pending_compaction_bytes(version))
-            }
-        };
-        // Writers pay for keys and values.
-        let tables =
-            LEVEL_0_NO_HEADROOM.saturating_sub(level_0_files) as u64 * mean_file_size(&version.levels[0]);
-        let backlog = CompactionBacklog {
-            level_0_files,
-            remaining_time: work,
-            headroom_bytes: state.compaction_rate.user_bytes_in(tables),
-            compaction_nanos_per_kib: state.compaction_rate.nanos_per_kib(state.compaction_rate.user_bytes),
-        };
-        let price = backlog.delay_per_kib();
-        let before = self.write_controller.set_delay_per_kib(price);
-        ((before > 0) != (price > 0)).then_some(DelayChange { backlog, delay_per_kib: price })
-    }
-
-    pub(super) fn log_delay_change(&self, turn: Option<DelayChange>) {
-        if let Some(turn) = turn {
-            self.logger.log(format_args!("{turn}"));
-        }
-    }
 }
 
 #[cfg(test)]

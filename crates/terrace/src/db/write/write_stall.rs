@@ -7,7 +7,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{DbInner, DbState};
+use crate::db::components::write_controller::DelayChange;
+use crate::db::inner::{DbInner, DbState};
 use crate::stats::Timer;
 
 /// Waits of this length and above have a line of their own in the info log.
@@ -71,6 +72,23 @@ impl DbInner {
             let scene = scene.unwrap_or_else(|| self.stall_context(&self.state.lock()));
             let (name, micros) = (span.name(), time.as_micros());
             self.logger.log(format_args!("Waited: for={name} us={micros} {scene}"));
+        }
+    }
+
+    /// Sets the write delay for the backlog of `state`. Returns a change that the caller logs after it
+    /// has unlocked `state`.
+    pub(in crate::db) fn recalculate_write_delay(&self, state: &DbState) -> Option<DelayChange> {
+        self.write_controller.recalculate(
+            &state.version_set.version,
+            &state.compaction_rate,
+            state.running_compaction.as_ref(),
+            &*self.options.env.clock,
+        )
+    }
+
+    pub(in crate::db) fn log_delay_change(&self, change: Option<DelayChange>) {
+        if let Some(change) = change {
+            self.logger.log(format_args!("{change}"));
         }
     }
 }

@@ -23,11 +23,11 @@ enum PinnedLocation {
 }
 
 impl PinnedValue {
-    pub(super) fn from_table(hit: &FoundEntry) -> PinnedValue {
+    pub(crate) fn from_table(hit: &FoundEntry) -> PinnedValue {
         PinnedValue { location: PinnedLocation::Table(hit.pin()) }
     }
 
-    pub(super) fn from_memtable(memtable: &Arc<Memtable>, at: VersionPtr) -> PinnedValue {
+    pub(crate) fn from_memtable(memtable: &Arc<Memtable>, at: VersionPtr) -> PinnedValue {
         PinnedValue { location: PinnedLocation::Memtable(Arc::clone(memtable), at) }
     }
 }

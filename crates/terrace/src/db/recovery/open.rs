@@ -7,103 +7,126 @@
 //! Until the new manifest is named by CURRENT, nothing that the database held is removed or changed: a failure or a
 //! crash before that leaves it as it was.
 
-use std::collections::{BTreeSet, VecDeque};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::collections::BTreeSet;
+use std::path::Path;
 
-use terrace_env::{Env, FileLock, LockMode, Priority, ProcessToken};
+use terrace_env::{Env, FileLock, LockMode};
 use terrace_format::filename::FileName;
-use terrace_format::filter_block::TableFilter;
 use terrace_format::key::InternalComparator;
-use terrace_format::key_order::KeyOrder;
 use terrace_format::log::{LogItem, LogReader, RecordWriter};
 use terrace_format::table::TableOptions;
 use terrace_format::version_edit::{NewFile, VersionEdit};
 use terrace_sync::mutant;
 
-use super::background_error::BackgroundError;
-use super::directory::{list_db_files, lock_directory, lock_directory_shared};
-use super::install::CommitError;
 use super::log_replay::{LogReplay, ReplayOutcome};
-use super::memory_budget::MemoryBudget;
-use super::memtable_size::MemtableSizer;
-use super::obsolete_tables::ObsoleteTables;
 use super::parallel_insert::ParallelInserter;
-use super::read_state::ReadStateCell;
-use super::task_group::TaskGroup;
-use super::wal::{WalFile, WalWriter};
-use super::wal_close_marker::CloseMarker;
-use super::wal_sync::WalSync;
-use super::write::WriteContention;
-use super::write_controller::{CompactionRate, WriteController};
-use super::{DbInner, DbState, ReadState};
-use crate::cache::{self, BlockCache};
-use crate::compaction::picker::{CompactionLimits, tombstones};
-use crate::compaction::{self, flush};
+use crate::db::components::directory::{list_db_files, lock_directory, lock_directory_shared};
+use crate::db::components::memtable_size::MemtableSizer;
+use crate::db::components::recovery_flush::RecoveryFlusher;
+use crate::db::components::wal::{WalFile, WalWriter};
+use crate::db::components::wal_close_marker::CloseMarker;
+use crate::db::inner::DbInner;
 use crate::error::{Error, Result};
 use crate::file_io::{FileReader, file_error};
 use crate::info_log::{FileLogger, Logger, NoLogger};
-use crate::memtable::ChunkPool;
 use crate::memtable::Memtable;
 use crate::options::Options;
-use crate::snapshot::SnapshotList;
-use crate::stats::Statistics;
-use crate::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering, Weak};
-use crate::table::{FinishedTable, TableCache, TableMemory, TableReaderContext, TableStats};
-use crate::version::{Manifest, ManifestRecovery, VersionSet};
+use crate::sync::{Arc, AtomicU64, Ordering};
+use crate::version::{CommitError, Manifest, ManifestRecovery};
 
-/// The block cache of a database that was given none, in bytes.
-const DEFAULT_BLOCK_CACHE_BYTES: usize = 128 << 20;
+impl DbInner {
+    pub(in crate::db) fn open(directory: &Path, options: &Options) -> Result<Arc<DbInner>> {
+        let options = options.sanitized();
+        options.check_codec()?;
+        let env = &options.env;
+        let current = directory.join(FileName::Current.to_string());
+        if options.create_if_missing {
+            create_directory(env, directory)?;
+        } else if !env.fs.exists(&current)? {
+            return Err(missing_database_error(directory));
+        }
+        let lock = lock_directory(env, directory, LockMode::Exclusive)?;
+        let exists = env.fs.exists(&current)?;
+        if !exists && options.create_if_missing {
+            check_holds_no_data(env, directory)?;
+            sync_parent_directory(env, directory)?;
+        }
+        if exists && options.error_if_exists {
+            let path = directory.display();
+            return Err(Error::InvalidArgument(format!("{path}: exists (error_if_exists is true)")));
+        }
+        if !exists && !options.create_if_missing {
+            return Err(missing_database_error(directory));
+        }
+        let (logger, lock) = match &options.logger {
+            Some(logger) => (Arc::clone(logger), lock),
+            None => open_info_log(env, directory, lock),
+        };
+        let comparator = InternalComparator::new(Arc::clone(&options.comparator));
+        let recovered = if exists {
+            ManifestRecovery::read_current_manifest(env, directory, &comparator)?
+        } else {
+            logger.log(format_args!("Creating the database, which was not there"));
+            ManifestRecovery::for_new_database(&comparator)
+        };
+        DbOpener { directory, options: &options, comparator, logger, recovered }.into_writable(lock)
+    }
 
-pub(super) fn open(directory: &Path, options: &Options) -> Result<Arc<DbInner>> {
-    let options = options.sanitized();
-    options.check_codec()?;
-    let env = &options.env;
-    let current = directory.join(FileName::Current.to_string());
-    if options.create_if_missing {
-        create_directory(env, directory)?;
-    } else if !env.fs.exists(&current)? {
-        return Err(missing_database_error(directory));
+    pub(in crate::db) fn open_read_only(directory: &Path, options: &Options) -> Result<Arc<DbInner>> {
+        let options = options.sanitized();
+        let env = &options.env;
+        if !env.fs.exists(&directory.join(FileName::Current.to_string()))? {
+            return Err(missing_database_error(directory));
+        }
+        let lock = lock_directory_shared(env, directory)?;
+        let logger = options.logger.clone().unwrap_or_else(|| Arc::new(NoLogger));
+        let comparator = InternalComparator::new(Arc::clone(&options.comparator));
+        let recovered = ManifestRecovery::read_current_manifest(env, directory, &comparator)?;
+        DbOpener { directory, options: &options, comparator, logger, recovered }.into_read_only(lock)
     }
-    let lock = lock_directory(env, directory, LockMode::Exclusive)?;
-    let exists = env.fs.exists(&current)?;
-    if !exists && options.create_if_missing {
-        check_holds_no_data(env, directory)?;
-        sync_parent_directory(env, directory)?;
+
+    /// Copies logs whose records were left out to where nothing removes them, durably.
+    pub(super) fn archive_skipped_logs(&self, logs: &[u64]) -> Result<()> {
+        if logs.is_empty() {
+            return Ok(());
+        }
+        let (fs, lost) = (&self.options.env.fs, self.directory.join(SKIPPED_LOGS_DIRECTORY));
+        if !fs.is_dir(&lost)? {
+            fs.create_dir(&lost)?;
+        }
+        for &number in logs {
+            let name = FileName::Log(number).to_string();
+            self.logger.log(format_args!(
+                "Keeping {name} in {SKIPPED_LOGS_DIRECTORY}: records in it follow lost ones"
+            ));
+            let mut from = fs.open_sequential(&self.directory.join(&name))?;
+            let mut to = fs.create(&lost.join(&name))?;
+            let mut buffer = vec![0; 64 << 10];
+            loop {
+                match from.read(&mut buffer)? {
+                    0 => break,
+                    read => to.append(&buffer[..read])?,
+                }
+            }
+            to.sync()?;
+            to.close()?;
+        }
+        fs.sync_dir(&lost)?;
+        Ok(fs.sync_dir(&self.directory)?)
     }
-    if exists && options.error_if_exists {
-        let path = directory.display();
-        return Err(Error::InvalidArgument(format!("{path}: exists (error_if_exists is true)")));
+
+    /// Removes the new log of a database that could not be opened, if the log is empty.
+    fn remove_empty_new_log(&self) {
+        let writer = self.commit.lock().take();
+        if let Some(writer) = writer.filter(|writer| writer.record_writer.end_offset() == 0) {
+            // The next open removes a leftover.
+            let _ = self.options.env.fs.remove(&self.file_path(FileName::Log(writer.wal.number)));
+        }
     }
-    if !exists && !options.create_if_missing {
-        return Err(missing_database_error(directory));
-    }
-    let (logger, lock) = match &options.logger {
-        Some(logger) => (Arc::clone(logger), lock),
-        None => open_info_log(env, directory, lock),
-    };
-    let comparator = InternalComparator::new(Arc::clone(&options.comparator));
-    let recovered = if exists {
-        ManifestRecovery::read_current_manifest(env, directory, &comparator)?
-    } else {
-        logger.log(format_args!("Creating the database, which was not there"));
-        ManifestRecovery::for_new_database(&comparator)
-    };
-    DbOpener { directory, options: &options, comparator, logger, recovered }.into_writable(lock)
 }
 
-pub(super) fn open_read_only(directory: &Path, options: &Options) -> Result<Arc<DbInner>> {
-    let options = options.sanitized();
-    let env = &options.env;
-    if !env.fs.exists(&directory.join(FileName::Current.to_string()))? {
-        return Err(missing_database_error(directory));
-    }
-    let lock = lock_directory_shared(env, directory)?;
-    let logger = options.logger.clone().unwrap_or_else(|| Arc::new(NoLogger));
-    let comparator = InternalComparator::new(Arc::clone(&options.comparator));
-    let recovered = ManifestRecovery::read_current_manifest(env, directory, &comparator)?;
-    DbOpener { directory, options: &options, comparator, logger, recovered }.into_read_only(lock)
-}
+/// Where logs go whose records could not all be replayed.
+const SKIPPED_LOGS_DIRECTORY: &str = "lost";
 
 fn missing_database_error(directory: &Path) -> Error {
     Error::InvalidArgument(format!("{}: does not exist (create_if_missing is false)", directory.display()))
@@ -170,12 +193,12 @@ fn open_info_log(
 }
 
 /// The pieces of a database on its way to being open.
-struct DbOpener<'a> {
-    directory: &'a Path,
-    options: &'a Options,
-    comparator: InternalComparator,
-    logger: Arc<dyn Logger>,
-    recovered: ManifestRecovery,
+pub(super) struct DbOpener<'a> {
+    pub(super) directory: &'a Path,
+    pub(super) options: &'a Options,
+    pub(super) comparator: InternalComparator,
+    pub(super) logger: Arc<dyn Logger>,
+    pub(super) recovered: ManifestRecovery,
 }
 
 impl DbOpener<'_> {
@@ -385,181 +408,8 @@ impl DbOpener<'_> {
         WalFile::create(self.options, self.directory, number, self.options.initial_memtable_size())
     }
 
-    fn table_options(&self) -> TableOptions {
+    pub(super) fn table_options(&self) -> TableOptions {
         self.options.table_options(&self.comparator)
-    }
-
-    fn into_inner(
-        self,
-        memtable: Arc<Memtable>,
-        frozen: Vec<Arc<Memtable>>,
-        next_file: AtomicU64,
-        manifest: Manifest,
-        tail: Option<WalWriter>,
-        lock: Option<Box<dyn FileLock>>,
-    ) -> Arc<DbInner> {
-        let options = self.options.clone();
-        let table_options = self.table_options();
-        let buffer = MemtableSizer::new(&options);
-        let budget = MemoryBudget::from_options(&options);
-        let cache = options.block_cache.clone().unwrap_or_else(|| {
-            BlockCache::new(
-                budget.as_ref().map_or(DEFAULT_BLOCK_CACHE_BYTES, |budget| budget.blocks_and_tables),
-            )
-        });
-        let memory = budget.as_ref().map_or_else(TableMemory::default, |budget| {
-            // A cache that others may have a part in is left alone.
-            let own = options.block_cache.is_none().then(|| Arc::clone(&cache));
-            TableMemory::new(budget.open_table_limit(), own)
-        });
-        let context = Arc::new(TableReaderContext {
-            order: KeyOrder::from(&self.comparator),
-            filter_policy: table_options.filter.as_ref().map(TableFilter::policy),
-            cache: Arc::clone(&cache),
-            cache_id: cache::new_cache_id(),
-            metrics: Statistics::default(),
-            memory: Arc::new(memory),
-        });
-        let limits = CompactionLimits {
-            target_file_size: options.base_file_size(),
-            scales_with_level: options.max_file_size.is_none(),
-        };
-        let set = self.recovered.version_set;
-        let sequence = tail.as_ref().map_or(set.last_sequence, |tail| tail.last_sequence);
-        let seal = tail.as_ref().and_then(|tail| tail.close_marker.clone()).unwrap_or_default();
-        let view = ReadState {
-            memtable: Arc::clone(&memtable),
-            immutable_memtables: frozen,
-            version: Arc::clone(&set.version),
-        };
-        Arc::new_cyclic(|me| DbInner {
-            weak_self: me.clone(),
-            owner_process: ProcessToken::current(),
-            directory: self.directory.to_path_buf(),
-            compaction_limits: limits,
-            table_cache: {
-                let (logger, told) = (Arc::clone(&self.logger), on_many_tombstones(Weak::clone(me)));
-                Arc::new(TableCache::new(self.directory, &options, logger, context, told))
-            },
-            options,
-            logger: self.logger,
-            comparator: self.comparator,
-            table_options,
-            block_cache: cache,
-            snapshots: Arc::new(SnapshotList::default()),
-            memtable_sizer: buffer,
-            chunk_pool: Arc::new(
-                budget
-                    .as_ref()
-                    .map_or_else(ChunkPool::default, |budget| ChunkPool::with_limit(budget.pooled_chunks)),
-            ),
-            memory_budget: budget,
-            write_controller: WriteController::default(),
-            is_read_only: tail.is_none(),
-            read_state: ReadStateCell::new(view, sequence),
-            next_file_number: next_file,
-            background_error: BackgroundError::new(),
-            wal_close_marker: seal,
-            is_shutting_down: AtomicBool::new(false),
-            wal_sync: WalSync::new(tail.iter().map(|tail| tail.wal.clone()).collect()),
-            commit: Mutex::new(tail),
-            manifest: Mutex::new(manifest),
-            state: Mutex::new(DbState::new(set, memtable)),
-            state_changed: Condvar::new(),
-            write_contention: WriteContention::default(),
-            background_jobs: Arc::default(),
-            db_lock: Mutex::new(lock),
-        })
-    }
-}
-
-/// Has the background look for a merge when a table is opened that has many deletes.
-fn on_many_tombstones(engine: Weak<DbInner>) -> Box<dyn Fn(TableStats) + Send + Sync> {
-    Box::new(move |tally| {
-        if let Some(engine) =
-            engine.upgrade().filter(|_| tombstones::is_candidate(tally.properties.num_deletions))
-        {
-            engine.maybe_schedule_compaction();
-        }
-    })
-}
-
-/// Memtables that become tables beside the replay. Dropped, it leaves none that is not to be kept: each try to open would leave
-/// its own on a disk that has no room.
-struct RecoveryFlusher {
-    task_group: TaskGroup,
-    context: Arc<RecoveryFlushContext>,
-}
-
-/// Where they go, and what came of them.
-struct RecoveryFlushContext {
-    env: Env,
-    directory: PathBuf,
-    options: TableOptions,
-    results: Mutex<RecoveryFlushResults>,
-}
-
-#[derive(Default)]
-struct RecoveryFlushResults {
-    /// In no order.
-    tables: Vec<FinishedTable>,
-    error: Option<Error>,
-}
-
-impl RecoveryFlusher {
-    fn new(env: &Env, directory: &Path, options: TableOptions) -> RecoveryFlusher {
-        // More would want more memtables at a time.
-        let crew = TaskGroup::new(&env.scheduler, Priority::Flush, 1);
-        let (env, directory) = (env.clone(), directory.to_path_buf());
-        RecoveryFlusher {
-            task_group: crew,
-            context: Arc::new(RecoveryFlushContext { env, directory, options, results: Mutex::default() }),
-        }
-    }
-
-    /// Has `memtable` written to a table with the next number.
-    fn spawn_flush(&self, memtable: Arc<Memtable>, next_file: &AtomicU64) {
-        let number = next_file.fetch_add(1, Ordering::Relaxed);
-        let place = Arc::clone(&self.context);
-        self.task_group.spawn(Box::new(move || {
-            let table = flush::build_table(&memtable, &place.env, &place.directory, number, &place.options);
-            let mut made = place.results.lock();
-            match table {
-                Ok(table) => made.tables.extend(table),
-                Err(error) => made.error = Some(error),
-            }
-        }));
-    }
-
-    /// Returns when those so far are written, with an error if one could not be.
-    fn wait_for_flushes(&self) -> Result<()> {
-        self.task_group.finish()?;
-        self.context.results.lock().error.clone().map_or(Ok(()), Err)
-    }
-
-    /// Returns the tables, the oldest first; durable but for their names.
-    fn finish(&self) -> Result<Vec<NewFile>> {
-        self.wait_for_flushes()?;
-        let made = self.context.results.lock();
-        let mut files: Vec<NewFile> = made.tables.iter().map(|table| table.file.clone()).collect();
-        files.sort_unstable_by_key(|file| file.number);
-        Ok(files)
-    }
-
-    /// The tables count, or may.
-    fn keep_tables(&self) {
-        self.context.results.lock().tables.clear();
-    }
-}
-
-impl Drop for RecoveryFlusher {
-    fn drop(&mut self) {
-        self.task_group.cancel();
-        compaction::remove_tables(
-            &self.context.env,
-            &self.context.directory,
-            &self.context.results.lock().tables,
-        );
     }
 }
 
@@ -568,33 +418,5 @@ fn none_if_unsupported<T>(outcome: Result<T>) -> Result<Option<T>> {
     match outcome {
         Err(Error::Io(error)) if error.is_unsupported() => Ok(None),
         outcome => outcome.map(Some),
-    }
-}
-
-impl DbState {
-    fn new(set: VersionSet, memtable: Arc<Memtable>) -> DbState {
-        DbState {
-            version_set: set,
-            memtable,
-            immutable_memtables: VecDeque::new(),
-            scheduled_flushes: 0,
-            is_installing_flush: false,
-            is_compaction_scheduled: false,
-            compaction_key_range: None,
-            running_compaction: None,
-            is_compaction_enabled: true,
-            manual_compactions: VecDeque::new(),
-            last_manual_compaction_id: 0,
-            read_compaction: None,
-            read_compactions_paused_until: Duration::ZERO,
-            obsolete_tables: ObsoleteTables::default(),
-            compaction_stats: Default::default(),
-            compaction_rate: CompactionRate::default(),
-            retryable_failures: 0,
-            last_retryable_error: None,
-            change_count: 0,
-            stalled_writers: 0,
-            is_shut_down: false,
-        }
     }
 }

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use terrace_env::{Priority, Scheduler};
 
-use super::panic_guard::panic_error;
+use super::background_error::panic_error;
 use crate::error::Result;
 use crate::sync::{Arc, Condvar, Mutex};
 
@@ -114,7 +114,7 @@ impl Drop for RunningTask<'_> {
 }
 
 /// A board, and who helps.
-pub(super) struct TaskGroup {
+pub(crate) struct TaskGroup {
     scheduler: Arc<dyn Scheduler>,
     lane: Priority,
     /// So many may help at a time.
@@ -123,12 +123,12 @@ pub(super) struct TaskGroup {
 }
 
 impl TaskGroup {
-    pub(super) fn new(scheduler: &Arc<dyn Scheduler>, lane: Priority, helpers: usize) -> TaskGroup {
+    pub(crate) fn new(scheduler: &Arc<dyn Scheduler>, lane: Priority, helpers: usize) -> TaskGroup {
         TaskGroup { scheduler: Arc::clone(scheduler), lane, max_helpers: helpers, queue: Arc::default() }
     }
 
     /// Has `task` done by whoever comes first. Does one itself if more wait than there are helpers.
-    pub(super) fn spawn(&self, task: Task) {
+    pub(crate) fn spawn(&self, task: Task) {
         let (waiting, call) = self.queue.push(task, self.max_helpers);
         if call {
             let board = Arc::downgrade(&self.queue);
@@ -141,12 +141,12 @@ impl TaskGroup {
     }
 
     /// Forgets what nobody has begun, and returns when nothing is at work.
-    pub(super) fn cancel(&self) {
+    pub(crate) fn cancel(&self) {
         self.queue.cancel();
     }
 
     /// Returns when every task is done, with an error if one panicked.
-    pub(super) fn finish(&self) -> Result<()> {
+    pub(crate) fn finish(&self) -> Result<()> {
         if self.queue.finish() { Ok(()) } else { Err(panic_error()) }
     }
 }

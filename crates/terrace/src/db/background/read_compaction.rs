@@ -15,8 +15,8 @@
 //! do, comes by all deletes each time, and most of them are in the memtable: of that a table is made as soon as walks have passed
 //! over so much in it that it would have been cheaper. From tables deletes are merged away.
 
-use super::{DbInner, FlushTarget};
 use crate::compaction::picker::leveled;
+use crate::db::inner::{DbInner, FlushTarget};
 use crate::memtable::Memtable;
 use crate::version::{FileMeta, ReadCompactionHint, Version, total_size};
 
@@ -27,17 +27,10 @@ const COMPACTION_BYTES_PER_SEEK: u64 = 12 * FileMeta::BYTES_PER_SEEK;
 /// They rest this many times as long as they take: one long scan would else have everything rewritten that it passes.
 pub(super) const READ_COMPACTION_PAUSE_FACTOR: u32 = 10;
 
-/// Look-ups in vain until a file is named again that came at a bad time. Each time takes a lock.
-pub(super) const SEEKS_UNTIL_RETRY_GET: i64 = 64;
-
-/// A scan names it again when it comes by: so the first on its way is merged first, and what it read beyond what it wanted
-/// only after that.
-pub(super) const SEEKS_UNTIL_RETRY_SCAN: i64 = 1;
-
 impl DbInner {
     /// Takes note that reads wore a file out. If it came at a bad time, it is named again after so many more.
     #[cold]
-    pub(super) fn request_read_compaction(&self, worn: ReadCompactionHint, again: i64) {
+    pub(in crate::db) fn request_read_compaction(&self, worn: ReadCompactionHint, again: i64) {
         let mut state = self.state.lock();
         let resting = || self.options.env.clock.monotonic() < state.read_compactions_paused_until;
         if self.is_read_only || state.is_compaction_scheduled || resting() {
@@ -51,7 +44,7 @@ impl DbInner {
     /// Freezes `memtable`, in which walks have passed over much, if it still takes writes. If there is something in the way, a walk
     /// asks again.
     #[cold]
-    pub(super) fn request_flush(&self, memtable: &Memtable) {
+    pub(in crate::db) fn request_flush(&self, memtable: &Memtable) {
         // Not waited for: who closes the database has it locked until nothing runs any more.
         let frozen = self.commit.try_lock().is_some_and(|mut commit| {
             let Some(tail) = commit.as_mut().filter(|tail| std::ptr::eq(&*tail.memtable, memtable)) else {

@@ -1,15 +1,12 @@
 //! The directory of a database: what is in it, what of it is still needed, and how to get rid of it.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use terrace_env::{Env, LockMode};
 use terrace_format::filename::FileName;
 
-use super::DbInner;
 use crate::error::{Error, Result};
 use crate::options::Options;
-use crate::sync::Ordering;
 use crate::version::{MAX_FILE_NUMBER, MAX_UNLISTED_FILE_NUMBER};
 
 /// The files in `directory` whose names an engine would write, with numbers that the database can have come to, whose manifest
@@ -86,68 +83,4 @@ pub fn destroy(path: impl AsRef<Path>, options: &Options) -> Result<()> {
     // Fails if other files are there, as it should.
     let _ = env.fs.remove_dir(directory);
     Ok(outcome?)
-}
-
-/// Where logs go whose records could not all be replayed.
-const SKIPPED_LOGS_DIRECTORY: &str = "lost";
-
-impl DbInner {
-    /// Copies logs whose records were left out to where nothing removes them, durably.
-    pub(super) fn archive_skipped_logs(&self, logs: &[u64]) -> Result<()> {
-        if logs.is_empty() {
-            return Ok(());
-        }
-        let (fs, lost) = (&self.options.env.fs, self.directory.join(SKIPPED_LOGS_DIRECTORY));
-        if !fs.is_dir(&lost)? {
-            fs.create_dir(&lost)?;
-        }
-        for &number in logs {
-            let name = FileName::Log(number).to_string();
-            self.logger.log(format_args!(
-                "Keeping {name} in {SKIPPED_LOGS_DIRECTORY}: records in it follow lost ones"
-            ));
-            let mut from = fs.open_sequential(&self.directory.join(&name))?;
-            let mut to = fs.create(&lost.join(&name))?;
-            let mut buffer = vec![0; 64 << 10];
-            loop {
-                match from.read(&mut buffer)? {
-                    0 => break,
-                    read => to.append(&buffer[..read])?,
-                }
-            }
-            to.sync()?;
-            to.close()?;
-        }
-        fs.sync_dir(&lost)?;
-        Ok(fs.sync_dir(&self.directory)?)
-    }
-
-    /// Removes the leftovers of earlier runs, if there are any among `files`, which were there before. Called before the
-    /// database is in use.
-    pub(super) fn remove_leftovers(&self, files: &[FileName]) {
-        let mut manifest = self.manifest.lock();
-        let number_of_manifest = manifest.number();
-        let state = self.state.lock();
-        let live: BTreeSet<u64> =
-            state.version_set.version.levels.iter().flatten().map(|file| file.number).collect();
-        let log_number = state.version_set.log_number;
-        drop(state);
-        let is_needless = |file: &FileName| !match *file {
-            FileName::Log(number) => number >= log_number,
-            FileName::Manifest(number) => number == number_of_manifest,
-            FileName::Table(number) | FileName::OldTable(number) => live.contains(&number),
-            FileName::Temp(_) => false,
-            FileName::Current | FileName::Lock | FileName::InfoLog | FileName::OldInfoLog => true,
-        };
-        if !files.iter().any(is_needless) || manifest.confirm_durable().is_err() {
-            return;
-        }
-        // Some are gone by now: the last manifest, logs that were set aside. Unreadable now, it will be swept another time.
-        let next_file = self.next_file_number.load(Ordering::Relaxed);
-        let Ok(files) = list_db_files(&self.options.env, &self.directory, next_file) else { return };
-        for file in files.into_iter().filter(is_needless) {
-            self.logger.log(format_args!("Delete {file}"));
-            let _ = self.options.env.fs.remove(&self.file_path(file));
-        }
-    }
 }

@@ -5,12 +5,13 @@
 
 use std::time::Duration;
 
-use super::memory_budget::{MemoryBudget, max_memtable_footprint};
+use super::memory_budget::{
+    MAX_ADAPTIVE_MEMTABLE_SIZE, MAX_IMMUTABLE_MEMTABLES, MemoryBudget, immutable_memtables_that_fit,
+    max_memtable_footprint,
+};
 use crate::options::Options;
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 
-/// The largest that nobody asked for, in bytes.
-pub(super) const MAX_ADAPTIVE_MEMTABLE_SIZE: usize = 32 << 20;
 /// One that is filled within this time was too small.
 const FAST_FILL_TIME: Duration = Duration::from_secs(1);
 /// One grows only if so many of them are stored: else merges have little to do, and larger ones are dearer to fill ...
@@ -21,11 +22,6 @@ const MIN_STORED_BYTES_TO_GROW: u64 = 128 << 20;
 const SLOW_FILL_TIME: Duration = Duration::from_secs(60);
 /// This part of a size is left free, where it is ours to choose: most records fit.
 const FULL_SLACK_DIVISOR: usize = 256;
-/// What may wait for its flush in all, in bytes: a merge that takes the processor for a moment delays flushes, and writers
-/// need not feel it ...
-const MAX_IMMUTABLE_BYTES: usize = 64 << 20;
-/// ... but not more than so many memtables, each of which a look-up asks ...
-const MAX_IMMUTABLE_MEMTABLES: usize = 4;
 /// ... or so many, where records are large: their copies take a look-up longer than the question.
 const MAX_IMMUTABLE_MEMTABLES_LARGE_RECORDS: usize = 8;
 /// The mean size of such records, in bytes.
@@ -33,7 +29,7 @@ const LARGE_RECORD_SIZE: u64 = 4 << 10;
 
 /// The size for the memtables of one database.
 #[derive(Debug)]
-pub(super) struct MemtableSizer {
+pub(crate) struct MemtableSizer {
     /// Relaxed: a figure that nothing else depends on.
     size: AtomicUsize,
     /// True if the last one filled fast. Relaxed, as the size.
@@ -51,7 +47,7 @@ pub(super) struct MemtableSizer {
 }
 
 impl MemtableSizer {
-    pub(super) fn new(options: &Options) -> MemtableSizer {
+    pub(crate) fn new(options: &Options) -> MemtableSizer {
         let largest = MemtableSizer::max_size(options);
         let least = options.initial_memtable_size().min(largest);
         let room = MemoryBudget::from_options(options).map_or(usize::MAX, |budget| budget.memtables);
@@ -71,7 +67,7 @@ impl MemtableSizer {
     }
 
     /// The size that one has at most.
-    pub(super) fn max_size(options: &Options) -> usize {
+    pub(crate) fn max_size(options: &Options) -> usize {
         let unasked = || {
             MemoryBudget::from_options(options)
                 .map_or(MAX_ADAPTIVE_MEMTABLE_SIZE, |budget| budget.max_memtable_size())
@@ -80,40 +76,40 @@ impl MemtableSizer {
     }
 
     /// The size at present, in bytes.
-    pub(super) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.size.load(Ordering::Relaxed)
     }
 
     /// One of `size` is full when it takes so many bytes. A size that is ours to choose is that of whole chunks of memory:
     /// the next one is not begun for a last record.
-    pub(super) fn full_threshold(&self, size: usize) -> usize {
+    pub(crate) fn full_threshold(&self, size: usize) -> usize {
         if self.is_adaptive { size - size / FULL_SLACK_DIVISOR } else { size }
     }
 
     /// True if the last one filled within a second.
-    pub(super) fn fills_fast(&self) -> bool {
+    pub(crate) fn fills_fast(&self) -> bool {
         self.fills_fast.load(Ordering::Relaxed)
     }
 
     /// True if one fills within a second, of whose log `bytes` took so long.
-    pub(super) fn is_fast_fill_rate(&self, bytes: u64, lasted: Duration) -> bool {
+    pub(crate) fn is_fast_fill_rate(&self, bytes: u64, lasted: Duration) -> bool {
         let size = self.size() as u128;
         lasted.as_nanos() * size < FAST_FILL_TIME.as_nanos() * u128::from(bytes)
     }
 
     /// Takes note that the next one is begun. The last one was `full`, or else says nothing, and was written to for so long.
-    pub(super) fn record_switch(&self, full: bool, lasted: Duration) {
+    pub(crate) fn record_switch(&self, full: bool, lasted: Duration) {
         self.fills_fast.store(full && lasted < FAST_FILL_TIME, Ordering::Relaxed);
     }
 
     /// Takes note that one of `bytes` was frozen, with so many records.
-    pub(super) fn record_freeze(&self, bytes: usize, records: u64) {
+    pub(crate) fn record_freeze(&self, bytes: usize, records: u64) {
         self.has_large_records
             .store(bytes as u64 >= records.saturating_mul(LARGE_RECORD_SIZE), Ordering::Relaxed);
     }
 
     /// Memtables that may wait for their flush before writers do.
-    pub(super) fn max_immutable_memtables(&self) -> usize {
+    pub(crate) fn max_immutable_memtables(&self) -> usize {
         let size = self.size();
         // The one that is written to takes its part.
         let fit = (self.total_limit / max_memtable_footprint(size).max(1)).saturating_sub(1);
@@ -126,7 +122,7 @@ impl MemtableSizer {
     }
 
     /// Takes note that one of `bytes` has become a table, of a database that now has `stored` bytes of them.
-    pub(super) fn record_flush(&self, bytes: usize, stored: u64, now: Duration) {
+    pub(crate) fn record_flush(&self, bytes: usize, stored: u64, now: Duration) {
         let mut last = self.last_flush.lock();
         let size = self.size();
         let lasted = now.saturating_sub(std::mem::replace(&mut *last, now));
@@ -146,15 +142,6 @@ impl MemtableSizer {
         };
         self.size.store(next.clamp(self.min_size, self.max_size), Ordering::Relaxed);
     }
-}
-
-/// Memtables of `size` bytes that may wait for their flush, if there is memory for all.
-pub(super) fn default_max_immutable_memtables(size: usize) -> usize {
-    immutable_memtables_that_fit(size, MAX_IMMUTABLE_MEMTABLES)
-}
-
-fn immutable_memtables_that_fit(size: usize, most: usize) -> usize {
-    (MAX_IMMUTABLE_BYTES / size.max(1)).clamp(1, most)
 }
 
 #[cfg(test)]

@@ -13,61 +13,31 @@
 //! A writer who meets nobody keeps the lock until the end of step 4. As all writes before his are done, he is then the only
 //! one anywhere behind step 1, and needs none of the instructions that are there to meet others ([`Crowd`]).
 
+mod make_room;
+mod write_stall;
+
 use std::ops::RangeInclusive;
 
 use terrace_format::batch::{self, BatchOp, MAX_KEY_OR_VALUE_LEN, WriteBatch};
 use terrace_format::key::{MAX_SEQUENCE_NUMBER, SequenceNumber};
-use terrace_format::log::RecordWriter;
+use terrace_format::log::LOG_BLOCK_SIZE;
 use terrace_sync::mutant;
 
+use super::components::background_error::closed_error;
+use super::components::wal::WalWriter;
+use super::inner::DbInner;
 use super::panic_guard::PoisonOnPanic;
-use super::wal::{WalFile, WalWriter, closed_error};
-use super::{DbInner, DbState, FlushState, FlushTarget, ImmutableMemtable};
-use crate::compaction::picker::L0_STOP_WRITES_TRIGGER;
 use crate::error::{Error, Result};
 use crate::memtable::{InsertMode, Memtable};
 use crate::options::WriteOptions;
 use crate::stats::Timer;
-use crate::sync::{Arc, AtomicBool, AtomicUsize, MutexGuard, Ordering};
+use crate::sync::{Arc, Ordering};
 
 /// The largest record whose memory is kept for the next one.
 const MAX_REUSED_RECORD_BUFFER: usize = 1 << 20;
 
-/// So many writes go side by side behind one that met another: to try whether it is alone costs a crowd more than it saves.
-const CONCURRENT_WRITES_AFTER_CONTENTION: usize = 256;
-
-/// Whether writers meet. Hints, all Relaxed: either way of writing is right at any time.
-#[derive(Default)]
-pub(super) struct WriteContention {
-    /// True while somebody writes who takes himself for alone.
-    has_exclusive_writer: AtomicBool,
-    /// So many more writes go side by side. Changed by who has the lock, but for its beginning.
-    concurrent_writes_left: AtomicUsize,
-}
-
-impl WriteContention {
-    /// Somebody wants to write.
-    #[inline]
-    fn arrive(&self) {
-        if self.has_exclusive_writer.load(Ordering::Relaxed) {
-            self.record_contention();
-        }
-    }
-
-    fn record_contention(&self) {
-        self.concurrent_writes_left.store(CONCURRENT_WRITES_AFTER_CONTENTION, Ordering::Relaxed);
-    }
-
-    /// True if a write may try whether it is alone.
-    #[inline]
-    fn try_exclusive(&self) -> bool {
-        let left = self.concurrent_writes_left.load(Ordering::Relaxed);
-        if left > 0 {
-            self.concurrent_writes_left.store(left - 1, Ordering::Relaxed);
-        }
-        left == 0
-    }
-}
+/// Bytes of a log that is not known to fill fast, between two looks at the clock.
+const FILL_RATE_CHECK_BYTES: u64 = 128 << 10;
 
 impl DbInner {
     pub(super) fn write(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
@@ -286,182 +256,56 @@ impl DbInner {
         }
     }
 
-    /// Returns when the memtable has room for a write. The lock is given up while it waits.
-    fn make_room_for_write(&self, commit: &mut MutexGuard<'_, Option<WalWriter>>) -> Result<()> {
-        loop {
-            self.background_error.check()?;
-            let tail = commit.as_mut().ok_or_else(closed_error)?;
-            if !tail.is_torn && tail.memtable.memory_usage() < tail.memtable_full_at {
-                return Ok(());
-            }
-            let mut state = self.state.lock();
-            if let Some(lack) = self.stall_cause(&state) {
-                let scene = self.stall_context(&state);
-                state.stalled_writers += 1;
-                drop(state);
-                let wait = || self.wait_until(|state| self.stall_cause(state).is_none());
-                let waited = MutexGuard::unlocked(commit, || self.timed_stall(lack, Some(scene), wait));
-                self.state.lock().stalled_writers -= 1;
-                waited?;
-                continue;
-            }
-            drop(state);
-            match self.timed_stall(Timer::MemtableSwitch, None, || {
-                self.switch_memtable(tail, FlushTarget::AnyLevel)
-            }) {
-                // What a flush or merge is about to free may be enough.
-                Err(error)
-                    if error.is_retryable()
-                        && MutexGuard::unlocked(commit, || {
-                            self.timed_stall(Timer::NoSpaceStall, None, || self.wait_for_background_job())
-                        }) => {}
-                switched => switched?,
-            }
+    /// Has the log make room that is ready for a record of `len` bytes. [`WalWriter::append`] does not need it, and would
+    /// meet the same errors; so it is known how long it took.
+    #[inline]
+    pub(super) fn preallocate_wal(&self, tail: &mut WalWriter, len: usize) -> Result<()> {
+        // The next block, and a header for each begun block of it: never less than what the record takes.
+        let end = tail.record_writer.end_offset() + (len + len / 1024) as u64 + LOG_BLOCK_SIZE as u64;
+        if end <= tail.preallocated_to {
+            return Ok(());
         }
+        let ready = self.timed_stall(Timer::WalPreallocation, None, || tail.wal.file.preallocate(end))?;
+        tail.preallocated_to = if ready == u64::MAX { self.check_fill_rate(tail) } else { ready };
+        Ok(())
     }
 
-    /// What there is no room for: one more memtable on its way to a table, or that table.
-    pub(super) fn stall_cause(&self, state: &DbState) -> Option<Timer> {
-        if self.is_shutting_down.load(Ordering::Relaxed) {
-            None
-        } else if state.immutable_memtables.len() >= self.memtable_sizer.max_immutable_memtables() {
-            Some(Timer::FlushStall)
-        } else {
-            (state.version_set.version.levels[0].len() >= L0_STOP_WRITES_TRIGGER)
-                .then_some(Timer::CompactionStall)
-        }
-    }
-
-    /// Freezes the memtable and begins a new log and a new memtable. On an error nothing has changed.
-    pub(super) fn switch_memtable(&self, tail: &mut WalWriter, target: FlushTarget) -> Result<()> {
-        if tail.is_reused {
-            // Behind the mark of a closed log that was gone on with: without what follows it, a replay would take the
-            // log for closed, and the next one for somebody else's.
-            tail.invalidate_close_marker()?;
-            tail.wal
-                .file
-                .sync()
-                .map_err(Error::from)
-                .inspect_err(|error| self.set_background_error(error))?;
+    /// Finds out whether a log that was begun at leisure fills fast by now. Says where to look next.
+    fn check_fill_rate(&self, tail: &mut WalWriter) -> u64 {
+        let here = tail.record_writer.end_offset();
+        if tail.wal.file.capacity().saturating_sub(here) < FILL_RATE_CHECK_BYTES {
+            return u64::MAX;
         }
         let now = self.options.env.clock.monotonic();
-        self.memtable_sizer.record_switch(
-            tail.memtable.memory_usage() >= tail.memtable_full_at / 2,
-            now.saturating_sub(tail.memtable_created_at),
-        );
-        let size = self.memtable_sizer.size();
-        let log = WalFile::create(&self.options, &self.directory, self.new_file_number(), size)?;
-        if self.memtable_sizer.fills_fast() {
-            log.file.expect_fast_fill(0);
-        }
-        let memtable = Memtable::with_pool(
-            self.comparator.clone(),
-            &self.chunk_pool,
-            size,
-            self.memtable_sizer.fills_fast(),
-        );
-        let old_log = std::mem::replace(&mut tail.wal, log.clone());
-        tail.record_writer = RecordWriter::resume_at(0);
-        (tail.is_torn, tail.is_reused, tail.preallocated_to) = (false, false, 0);
-        tail.fill_rate_checked_at = None;
-        (tail.memtable_full_at, tail.memtable_created_at) = (self.memtable_sizer.full_threshold(size), now);
-        let old = std::mem::replace(&mut tail.memtable, Arc::clone(&memtable));
-        let mut state = self.state.lock();
-        // Logs from before the manifest's log number are in tables.
-        self.wal_sync.add_log(log, state.version_set.log_number);
-        state.memtable = memtable;
-        let (log, next_log, last_sequence) = (old_log.number, tail.wal.number, tail.last_sequence);
-        let before = state
-            .immutable_memtables
-            .back()
-            .map_or(state.version_set.last_sequence, |frozen| frozen.last_sequence);
-        self.memtable_sizer.record_freeze(old.memory_usage(), last_sequence.saturating_sub(before));
-        let (table, stage, put) =
-            (self.new_file_number(), FlushState::Pending, std::mem::take(&mut tail.user_bytes));
-        state.immutable_memtables.push_back(ImmutableMemtable {
-            memtable: old,
-            table_number: table,
-            flush_state: stage,
-            log_number: log,
-            next_log_number: next_log,
-            last_sequence,
-            user_bytes: put,
-            target,
-        });
-        self.install_read_state(&state);
-        self.maybe_schedule_flush_or_compaction(&mut state);
-        Ok(())
-    }
-
-    /// Turns what is in memory into a table, and returns when that is done.
-    pub(super) fn flush(&self, target: FlushTarget) -> Result<()> {
-        self.check_owner_process()?;
-        let mut commit = self.commit.lock();
-        let next_log = loop {
-            let tail = commit.as_mut().ok_or_else(closed_error)?;
-            self.background_error.check()?;
-            if tail.memtable.is_empty() {
-                break tail.wal.number;
-            }
-            let has_room = |state: &DbState| {
-                state.immutable_memtables.len() < self.memtable_sizer.max_immutable_memtables()
-            };
-            if has_room(&self.state.lock()) {
-                self.switch_memtable(tail, target)?;
-                break tail.wal.number;
-            }
-            MutexGuard::unlocked(&mut commit, || self.wait_until(has_room))?;
-        };
-        drop(commit);
-        self.wait_until(|state| {
-            state.immutable_memtables.iter().all(|frozen| frozen.next_log_number > next_log)
-        })
-    }
-
-    /// Returns when `done`, while the background works; an error if the background failed meanwhile, or the database was closed, and
-    /// so can't bring it about.
-    pub(super) fn wait_until(&self, done: impl Fn(&DbState) -> bool) -> Result<()> {
-        let mut state = self.state.lock();
-        let failures = state.retryable_failures;
-        if !done(&state) {
-            // A merge or flush that failed gets another chance, for us.
-            state.is_compaction_enabled = true;
-            self.maybe_schedule_flush_or_compaction(&mut state);
-        }
-        while !done(&state) {
-            self.background_error.check()?;
-            if state.is_shut_down {
-                return Err(closed_error());
-            }
-            if let Some(error) =
-                state.last_retryable_error.as_ref().filter(|_| state.retryable_failures != failures)
-            {
-                return Err(error.clone());
-            }
-            self.wait_for_state_change(&mut state);
-        }
-        Ok(())
-    }
-
-    /// If a flush or merge is queued or runs, returns true when one has ended.
-    fn wait_for_background_job(&self) -> bool {
-        let mut state = self.state.lock();
-        let changes = state.change_count;
-        let works = state.scheduled_flushes > 0 || state.is_compaction_scheduled;
-        while (state.scheduled_flushes > 0 || state.is_compaction_scheduled) && state.change_count == changes
+        if let Some(looked) = tail.fill_rate_checked_at.replace(now)
+            && self.memtable_sizer.is_fast_fill_rate(FILL_RATE_CHECK_BYTES, now.saturating_sub(looked))
         {
-            self.wait_for_state_change(&mut state);
+            tail.wal.file.expect_fast_fill(here);
+            return here;
         }
-        works
+        here + FILL_RATE_CHECK_BYTES
     }
 
-    /// Waits for a change of `state`: by doing some background work here, where that is the way, else asleep.
-    pub(super) fn wait_for_state_change(&self, state: &mut MutexGuard<'_, DbState>) {
-        let changes = state.change_count;
-        let worked = MutexGuard::unlocked(state, || self.options.env.scheduler.run_one_here());
-        if !worked && state.change_count == changes {
-            self.state_changed.wait(state);
-        }
+    /// Returns when write number `write` is durable.
+    pub(super) fn sync_wal_to(&self, write: u64) -> Result<()> {
+        let flush = || {
+            let _guard = PoisonOnPanic::new(self, |_| ());
+            let synced = self.sync_wal();
+            let synced = if mutant!(FsyncErrorIgnored) { synced.or(Ok(write)) } else { synced };
+            // What the device has is unknown for good, so nobody may believe a later success; nor that an error for
+            // want of space had no effect.
+            synced.map_err(|error| {
+                self.set_background_error(&error);
+                Error::BackgroundError(Arc::new(error))
+            })
+        };
+        let wait = || self.wal_sync.wait_until_durable(write, || self.background_error.check(), flush);
+        self.timed_stall(Timer::SyncWait, None, wait)
+    }
+
+    /// Makes all that has been written durable, and says up to which write that is.
+    pub(super) fn sync_wal(&self) -> Result<u64> {
+        self.wal_sync.sync_logs(|| Ok(self.options.env.fs.sync_dir(&self.directory)?))
     }
 }
 
@@ -476,39 +320,6 @@ impl Drop for PoisonPublisherOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.read_state.publisher().poison();
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Db, Env, Options};
-
-    /// Memtables were full when they had the size of those to come. One that was begun before these became larger outgrew the
-    /// room of its log, and each of the rest of its writes cost two system calls.
-    #[test]
-    fn a_memtable_does_not_outgrow_its_log() {
-        let options = Options { create_if_missing: true, env: Env::in_memory(), ..Options::default() };
-        let db = Db::open("db", &options).unwrap();
-        let engine = db.inner();
-        let (size, now) = (engine.memtable_sizer.size(), engine.options.env.clock.monotonic());
-        let log = || {
-            let commit = engine.commit.lock();
-            let WalWriter { wal: log, record_writer: framer, .. } = commit.as_ref().unwrap();
-            (log.number, framer.end_offset(), log.file.capacity())
-        };
-        let (first, _, room) = log();
-        engine.memtable_sizer.record_flush(size, u64::MAX, now);
-        assert_eq!(engine.memtable_sizer.size(), 2 * size);
-        for key in 0u32.. {
-            db.put(&key.to_be_bytes(), &[0; 100]).unwrap();
-            let (number, end, room_now) = log();
-            if number > first {
-                assert!(room_now >= 2 * size as u64, "{room_now}");
-                break;
-            }
-            assert!(end <= room, "{end} of {room}");
         }
     }
 }

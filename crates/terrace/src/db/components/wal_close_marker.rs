@@ -10,10 +10,14 @@
 //! leaves that wrote does not count as closed.
 
 use terrace_env::LogFile;
+use terrace_format::batch::BATCH_HEADER_SIZE;
 use terrace_format::log::FRAGMENT_HEADER_SIZE;
 
 use crate::error::Result;
 use crate::sync::{Arc, Mutex};
+
+/// Bytes of the close marker: one fragment with an empty batch.
+pub(crate) const CLOSE_MARKER_LEN: usize = FRAGMENT_HEADER_SIZE + BATCH_HEADER_SIZE;
 
 /// At most one mark, and whether it stands.
 #[derive(Default)]

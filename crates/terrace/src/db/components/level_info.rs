@@ -24,7 +24,7 @@ pub struct TableInfo {
     pub largest: Vec<u8>,
 }
 
-pub(super) fn level_infos(version: &Version) -> Vec<LevelInfo> {
+pub(crate) fn level_infos(version: &Version) -> Vec<LevelInfo> {
     let info = |(level, files): (usize, &Vec<_>)| {
         let file = |file: &std::sync::Arc<crate::version::FileMeta>| TableInfo {
             number: file.number,
