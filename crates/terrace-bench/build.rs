@@ -17,7 +17,8 @@ fn main() {
 /// Tells the crate where the versions of its dependencies are: a package has its own lock file, a clone one for all.
 fn lock_file() {
     let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
-    let found = [here.join("Cargo.lock"), here.join("../../Cargo.lock")].into_iter().find(|path| path.exists());
+    let found =
+        [here.join("Cargo.lock"), here.join("../../Cargo.lock")].into_iter().find(|path| path.exists());
     let path = found.unwrap_or_else(|| here.join("Cargo.toml"));
     println!("cargo:rustc-env=TERRACE_CARGO_LOCK={}", path.display());
     println!("cargo:rerun-if-changed={}", path.display());

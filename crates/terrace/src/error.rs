@@ -149,3 +149,19 @@ impl From<FileError> for Error {
         Error::Io(Arc::new(error))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_codec_is_no_corruption() {
+        let flaw =
+            Flaw::new(FlawKind::MissingCodec, 7, "zstd block", "a build with the cargo feature `zstd`");
+        let error = Error::flaw("db/000042.ldb".as_ref(), &flaw);
+        assert_eq!(error.kind(), ErrorKind::NotSupported);
+        let expect =
+            "not supported: 000042.ldb at 7: zstd block, expected a build with the cargo feature `zstd`";
+        assert_eq!(error.to_string(), expect);
+    }
+}
