@@ -76,6 +76,7 @@ static BANS: &[Ban] = &[
             ("crates/terrace-cli/", "a program"),
             ("crates/terrace-server/", "a program"),
             ("crates/terrace-bench/", "a program"),
+            ("crates/terrace/examples/", "programs"),
             ("crates/terrace-capi/build.rs", "cargo listens"),
         ],
     },
