@@ -50,4 +50,4 @@ notices:  ## Write the licences of the crates in the library and the program
 	@.ci/notices
 
 package:  ## Make the packages of all published crates, and build each from its package
-	@cargo package --workspace $(addprefix --exclude ,xtask terrace-testkit terrace-races terrace-torture)
+	@cargo package --workspace $(addprefix --exclude ,xtask terrace-testkit terrace-linearizability terrace-torture)

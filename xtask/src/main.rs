@@ -1,11 +1,11 @@
-//! Chores of this repository: `cargo xtask COMMAND`.
+//! Commands for work on this repository: `cargo xtask COMMAND`.
 //!
-//! Needs nothing but the standard library, so that it builds in a second, before anything else does.
+//! This crate depends on the standard library alone, so it builds in a second.
 
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
-    reason = "reads the repository itself; no code of the database runs here"
+    reason = "reads the repository; no code of the database runs here"
 )]
 
 mod sanitize;
@@ -14,7 +14,7 @@ mod torture;
 
 use std::process::ExitCode;
 
-/// A command: what to type, what it does, and the function that does it.
+/// A command of the table.
 struct Command {
     name: &'static str,
     help: &'static str,
@@ -24,29 +24,41 @@ struct Command {
 static COMMANDS: &[Command] = &[
     Command {
         name: "tidy",
-        help: "Check floors, bans, unsafe code and machine paths; print sizes",
+        help: "Check structure, names, prose and code habits: [--all] [--uses] [PATH-PREFIX]",
         run: tidy::run,
     },
-    Command { name: "check", help: "Run a fixed share of every attack", run: torture::check },
-    Command { name: "torture", help: "Run every attack for a time: --budget 10m", run: torture::torture },
+    Command { name: "check", help: "Run a fixed share of every torture harness", run: torture::check },
+    Command {
+        name: "torture",
+        help: "Run every torture harness for a time: --budget 10m",
+        run: torture::torture,
+    },
     Command {
         name: "fuzz",
         help: "Run fuzz targets under libFuzzer: [TARGET] --seconds N",
         run: torture::fuzz,
     },
-    Command { name: "mutants", help: "Build every deliberate bug and see it found", run: torture::mutants },
-    Command { name: "loom", help: "Explore the models of the protocols, or one: [NAME]", run: torture::loom },
+    Command {
+        name: "mutants",
+        help: "Check that the tests find every deliberate bug",
+        run: torture::mutants,
+    },
+    Command {
+        name: "loom",
+        help: "Model-check the concurrent protocols, or one: [NAME]",
+        run: torture::loom,
+    },
     Command {
         name: "sanitize",
-        help: "Run the tests where threads meet under a sanitizer: thread|address",
+        help: "Run the concurrent tests under a sanitizer: thread|address",
         run: sanitize::run,
     },
-    Command { name: "replay", help: "Repeat one case of an attack: --seed N", run: torture::replay },
+    Command { name: "replay", help: "Repeat one case of a torture harness: --seed N", run: torture::replay },
 ];
 
 fn main() -> ExitCode {
-    let wanted = std::env::args().nth(1).unwrap_or_default();
-    match COMMANDS.iter().find(|command| command.name == wanted) {
+    let name = std::env::args().nth(1).unwrap_or_default();
+    match COMMANDS.iter().find(|command| command.name == name) {
         Some(command) => (command.run)(),
         None => usage(),
     }

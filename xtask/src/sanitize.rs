@@ -1,20 +1,20 @@
-//! The tests of the crates where threads meet, built with a sanitizer of the compiler.
+//! Tests of concurrent crates under a sanitizer of the compiler.
 //!
-//! Works with a stable compiler, which is asked to take the flags of an unstable one. The standard library comes without
-//! instrumentation, so the thread sanitizer does not see what its parts order among threads; the file of suppressions
-//! names those of them that we use.
+//! `RUSTC_BOOTSTRAP` makes a stable compiler accept the unstable flags. The standard library has no
+//! instrumentation, so the thread sanitizer does not see its synchronisation. The file of
+//! suppressions names the affected functions.
 
 use std::process::{Command, ExitCode};
 
 use crate::tidy::root;
 
-/// A sanitizer, and what it is to watch.
+/// A sanitizer and its tests.
 struct Sanitizer {
     name: &'static str,
     flags: &'static str,
-    /// What `cargo test` is told to build and run.
+    /// Arguments of `cargo test` that select the tests.
     tests: &'static [&'static str],
-    /// The sanitizer's own options: a variable, and its value.
+    /// Environment variable of the sanitizer's options, and its value.
     options: (&'static str, &'static str),
 }
 
@@ -22,14 +22,14 @@ static SANITIZERS: &[Sanitizer] = &[
     Sanitizer {
         name: "thread",
         flags: "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer",
-        tests: &["--package=terrace-races", "--test=real_threads"],
+        tests: &["--package=terrace-linearizability", "--test=real_threads"],
         options: ("TSAN_OPTIONS", "halt_on_error=1 suppressions=xtask/src/sanitize/thread.txt"),
     },
     Sanitizer {
         name: "address",
         flags: "-Zsanitizer=address",
         tests: &[
-            "--package=terrace-races",
+            "--package=terrace-linearizability",
             "--package=terrace-env",
             "--package=terrace-format",
             "--package=terrace",
@@ -39,13 +39,13 @@ static SANITIZERS: &[Sanitizer] = &[
     },
 ];
 
-/// Sanitized code needs a target of its own: what runs in the build itself stays as it is.
+/// Explicit target, so that build scripts and macros stay without instrumentation.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// `cargo xtask sanitize NAME`.
 pub(crate) fn run() -> ExitCode {
-    let wanted = std::env::args().nth(2).unwrap_or_default();
-    let Some(sanitizer) = SANITIZERS.iter().find(|sanitizer| sanitizer.name == wanted) else {
+    let name = std::env::args().nth(2).unwrap_or_default();
+    let Some(sanitizer) = SANITIZERS.iter().find(|sanitizer| sanitizer.name == name) else {
         eprintln!("usage: cargo xtask sanitize thread|address");
         return ExitCode::from(2);
     };

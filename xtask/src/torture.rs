@@ -1,4 +1,4 @@
-//! The attacks of `terrace-torture`, built as the tests are and run.
+//! Torture harnesses of `terrace-torture`, built with the profile of the tests.
 
 use std::process::{Command, ExitCode};
 
@@ -20,22 +20,22 @@ pub(crate) fn fuzz() -> ExitCode {
     run("fuzz")
 }
 
-/// The program once more, with the bugs in it: apart, so that no ordinary build has them.
+/// Builds the program with the deliberate bugs, in a target folder that ordinary builds do not use.
 pub(crate) fn mutants() -> ExitCode {
     let mut cargo = program("mutants");
     cargo.env("RUSTFLAGS", "--cfg terrace_mutants").env("CARGO_TARGET_DIR", root().join("target/mutants"));
     wait(cargo)
 }
 
-/// The models alone, in which loom takes the place of threads and locks.
+/// Runs the models, in which loom replaces threads and locks.
 pub(crate) fn loom() -> ExitCode {
     let mut cargo = Command::new("cargo");
-    cargo.args(["run", "--quiet", "--profile", "ci", "--package", "terrace-races"]);
-    cargo.args(["--features", "loom", "--bin", "models", "--"]).args(std::env::args().skip(2));
+    cargo.args(["run", "--quiet", "--profile", "ci", "--package", "terrace-linearizability"]);
+    cargo.args(["--features", "loom", "--bin", "loom_models", "--"]).args(std::env::args().skip(2));
     wait(cargo)
 }
 
-/// Runs the program with `action` and everything that followed it on the command line.
+/// Runs the program with `action` and the rest of the command line.
 fn run(action: &str) -> ExitCode {
     wait(program(action))
 }

@@ -1,9 +1,9 @@
 //! Keys, values and operations are what `generators.txt` says. Programs in other languages read the same file, so
 //! that every engine gets the same work (`go/generators_test.go`).
 
-use terrace_bench::workload::description::Description;
-use terrace_bench::workload::keys::{self, SplitMix64, Values, Zipf};
+use terrace_bench::workload::keys::{self, SplitMix64, ValueGenerator, Zipf};
 use terrace_bench::workload::ops::{Op, Ops};
+use terrace_bench::workload::phase_spec::PhaseSpec;
 
 #[test]
 fn every_line_of_the_file() {
@@ -23,17 +23,17 @@ fn generate(input: &str) -> String {
     match what {
         "splitmix" => {
             let mut random = SplitMix64(number(0));
-            several(|| random.number())
+            several(|| random.next_u64())
         }
         "key" | "missing" => key(number(0), number(1) as usize, what == "missing"),
         "value" => value(number(0), number(1) as usize, words[2].parse().expect("a share")),
         "zipf" => {
             let (zipf, mut random) = (Zipf::new(number(0)), SplitMix64(number(1)));
-            several(|| zipf.rank(&mut random))
+            several(|| zipf.next_rank(&mut random))
         }
         "zipf-to-scramble" => {
-            let (zipf, mut random) = (Zipf::to_scramble(), SplitMix64(number(0)));
-            several(|| zipf.rank(&mut random))
+            let (zipf, mut random) = (Zipf::for_scrambling(), SplitMix64(number(0)));
+            several(|| zipf.next_rank(&mut random))
         }
         "scramble" => keys::scramble(number(0), number(1)).to_string(),
         "ops" => operations(rest),
@@ -56,7 +56,7 @@ fn key(n: u64, size: usize, missing: bool) -> String {
 }
 
 fn value(n: u64, size: usize, compress: f64) -> String {
-    let (values, mut value) = (Values::new(size, compress), Vec::new());
+    let (values, mut value) = (ValueGenerator::new(size, compress), Vec::new());
     values.write(n, &mut value);
     assert!(values.matches(n, &value));
     value.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -69,7 +69,7 @@ fn operations(input: &str) -> String {
         serde_json::json!({"num": 10, "keyspace": 1000, "threads": 2, "seed": 301, "seek_next": 10});
     let given: serde_json::Map<_, _> = serde_json::from_str(phase).expect("an object");
     fields.as_object_mut().expect("it is one").extend(given);
-    let phase: Description = serde_json::from_value(fields).expect("a phase");
+    let phase: PhaseSpec = serde_json::from_value(fields).expect("a phase");
     let words: Vec<String> = Ops::new(&phase, thread.parse().expect("a number")).map(word).collect();
     words.join(" ")
 }
@@ -80,7 +80,7 @@ fn word(op: Op) -> String {
         Op::Delete(n) => format!("delete:{n}"),
         Op::Get(n) => format!("get:{n}"),
         Op::GetMissing(n) => format!("missing:{n}"),
-        Op::Step => "step".into(),
+        Op::NextEntry => "step".into(),
         Op::Seek(n, steps) => format!("seek:{n}+{steps}"),
         Op::ReadModifyWrite(n) => format!("rmw:{n}"),
         Op::Open => "open".into(),

@@ -6,13 +6,13 @@
 use std::io::Write;
 use std::process::{Command, Output};
 
-use terrace_bench::engine::{self, Worker};
+use terrace_bench::engine::{self, EngineRunner};
 use terrace_bench::report::model::{PhaseInfo, PhaseResult, Settings};
-use terrace_bench::run::child::Program;
-use terrace_bench::run::protocol::{Message, Turn};
-use terrace_bench::run::stop::Stop;
-use terrace_bench::workload::description::{Description, Kind, Order};
-use terrace_bench::workload::expect::expect;
+use terrace_bench::run::measuring_process::ExternalProgram;
+use terrace_bench::run::protocol::{Message, RunRequest};
+use terrace_bench::run::stop_signal::StopSignal;
+use terrace_bench::workload::expected_values::expected_results;
+use terrace_bench::workload::phase_spec::{Kind, Order, PhaseSpec};
 
 const ENGINES: [&str; 2] = ["goleveldb", "pebble"];
 
@@ -31,30 +31,30 @@ fn can_build() -> bool {
     false
 }
 
-fn phase(kind: Kind, order: Order, num: u64) -> Description {
+fn phase(kind: Kind, order: Order, num: u64) -> PhaseSpec {
     let keyspace = 2000;
-    Description { kind, order, num, keyspace, settle: false, ..Description::default() }
+    PhaseSpec { kind, order, num, keyspace, settle: false, ..PhaseSpec::default() }
 }
 
-fn mix(order: Order, shares: &[(&str, f64)]) -> Description {
+fn mix(order: Order, shares: &[(&str, f64)]) -> PhaseSpec {
     let mix = shares.iter().map(|(name, share)| ((*name).to_owned(), *share)).collect();
-    Description { mix, ..phase(Kind::Mixed, order, 1000) }
+    PhaseSpec { mix, ..phase(Kind::Mixed, order, 1000) }
 }
 
-fn take_turn(id: &str, settings: Settings, phases: &[Description]) -> Result<Vec<PhaseResult>, String> {
+fn take_turn(id: &str, settings: Settings, phases: &[PhaseSpec]) -> Result<Vec<PhaseResult>, String> {
     let row = engine::by_id(id).expect("it is in the table");
     let found = (row.find)(None)?;
     assert!(!found.version.is_empty(), "{id} has no version");
-    let Worker::Program { program, arguments } = found.worker else { panic!("{id} is no program") };
+    let EngineRunner::External { program, arguments } = found.runner else { panic!("{id} is no program") };
     let dir = tempfile::tempdir().expect("a directory for the test");
     let phases = phases.iter().enumerate().map(|(row, workload)| {
         let name = format!("{:?}-{row}", workload.kind);
         PhaseInfo { row, name, workload: workload.clone() }
     });
     let (dir, phases) = (dir.path().to_owned(), phases.collect());
-    let turn = Turn { engine: id.into(), path: None, dir, settings, phases };
+    let turn = RunRequest { engine: id.into(), path: None, dir, settings, phases };
     let mut results = Vec::new();
-    Program { path: program, arguments }.run(&turn, None, &Stop::never(), &mut |message| {
+    ExternalProgram { path: program, arguments }.run(&turn, None, &StopSignal::never(), &mut |message| {
         if let Message::Result(result) = message {
             results.push(*result);
         }
@@ -63,7 +63,7 @@ fn take_turn(id: &str, settings: Settings, phases: &[Description]) -> Result<Vec
 }
 
 #[test]
-fn its_own_tests_pass() {
+fn go_tests_pass() {
     if !can_build() {
         return;
     }
@@ -75,22 +75,22 @@ fn its_own_tests_pass() {
 }
 
 /// Every kind of operation, with one thread and with several, one by one and in batches.
-fn every_kind() -> Vec<Description> {
+fn every_kind() -> Vec<PhaseSpec> {
     vec![
-        Description { fresh: true, ..phase(Kind::Put, Order::Random, 2000) },
+        PhaseSpec { fresh: true, ..phase(Kind::Put, Order::Random, 2000) },
         phase(Kind::Get, Order::Random, 1000),
-        Description { threads: 3, ..phase(Kind::Get, Order::Hot, 1000) },
+        PhaseSpec { threads: 3, ..phase(Kind::Get, Order::Hot, 1000) },
         phase(Kind::Get, Order::Missing, 1000),
         phase(Kind::Scan, Order::Seq, 2000),
-        Description { threads: 2, cache_bytes: Some(1 << 20), ..phase(Kind::Scan, Order::Reverse, 2000) },
+        PhaseSpec { threads: 2, cache_bytes: Some(1 << 20), ..phase(Kind::Scan, Order::Reverse, 2000) },
         phase(Kind::Seek, Order::Random, 100),
         phase(Kind::Open, Order::Seq, 1),
-        Description { settle: true, ..phase(Kind::Compact, Order::Seq, 1) },
-        Description { threads: 2, batch: 7, ..phase(Kind::Delete, Order::Seq, 500) },
-        Description { batch: 7, ..phase(Kind::Put, Order::Seq, 2000) },
-        Description { writers: 2, ..phase(Kind::Get, Order::Random, 1000) },
-        Description { writers: 1, write_rate: 1000, ..phase(Kind::Get, Order::Random, 1000) },
-        Description { sync_every: 50, ..phase(Kind::Put, Order::Random, 200) },
+        PhaseSpec { settle: true, ..phase(Kind::Compact, Order::Seq, 1) },
+        PhaseSpec { threads: 2, batch: 7, ..phase(Kind::Delete, Order::Seq, 500) },
+        PhaseSpec { batch: 7, ..phase(Kind::Put, Order::Seq, 2000) },
+        PhaseSpec { writers: 2, ..phase(Kind::Get, Order::Random, 1000) },
+        PhaseSpec { writers: 1, write_rate: 1000, ..phase(Kind::Get, Order::Random, 1000) },
+        PhaseSpec { sync_every: 50, ..phase(Kind::Put, Order::Random, 200) },
         mix(Order::Zipf, &[("get", 0.5), ("put", 0.5)]),
         mix(Order::Latest, &[("get", 0.5), ("insert", 0.2), ("scan", 0.2), ("rmw", 0.1)]),
         phase(Kind::Scan, Order::Seq, 5000),
@@ -103,7 +103,7 @@ fn finds_what_must_be_found() {
         return;
     }
     let phases = every_kind();
-    let expected = expect(phases.iter());
+    let expected = expected_results(phases.iter());
     let told = Settings {
         write_buffer_bytes: Some(4 << 20),
         cache_bytes: Some(8 << 20),
@@ -119,13 +119,13 @@ fn finds_what_must_be_found() {
             let what = format!("{engine}, row {}: {phase:?}", result.row);
             let expected = expected.expect("no phase has a limit of time");
             assert_eq!(Some(result.found), expected.found, "{what}");
-            whole(result, phase, &what);
+            check_complete(result, phase, &what);
         }
     }
 }
 
 /// Checks that a result has all its figures, and that they agree with each other.
-fn whole(result: &PhaseResult, phase: &Description, what: &str) {
+fn check_complete(result: &PhaseResult, phase: &PhaseSpec, what: &str) {
     let ops = if phase.kind == Kind::Scan { result.found } else { phase.num };
     assert_eq!(result.ops, ops, "{what}");
     assert_eq!(result.latency_ns.histogram.iter().map(|(_, count)| count).sum::<u64>(), ops, "{what}");
@@ -149,7 +149,7 @@ fn a_wrong_value_is_refused() {
         return;
     }
     // The values that are put are not those that are expected.
-    let put = Description { fresh: true, value_compress: 0.2, ..phase(Kind::Put, Order::Seq, 2000) };
+    let put = PhaseSpec { fresh: true, value_compress: 0.2, ..phase(Kind::Put, Order::Seq, 2000) };
     for (engine, kind) in
         ENGINES.into_iter().flat_map(|id| [(id, Kind::Get), (id, Kind::Scan), (id, Kind::Seek)])
     {
@@ -160,11 +160,11 @@ fn a_wrong_value_is_refused() {
 }
 
 #[test]
-fn an_order_that_makes_no_sense_is_refused() {
+fn invalid_request_is_rejected() {
     if !can_build() {
         return;
     }
-    let none = Description { threads: 0, ..phase(Kind::Put, Order::Seq, 10) };
+    let none = PhaseSpec { threads: 0, ..phase(Kind::Put, Order::Seq, 10) };
     for engine in ENGINES {
         let error =
             take_turn(engine, Settings::default(), std::slice::from_ref(&none)).expect_err("no thread");

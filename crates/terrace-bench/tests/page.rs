@@ -146,14 +146,14 @@ fn a_run_that_ended_early() {
 }
 
 #[test]
-fn nothing_at_all() {
+fn empty_result_file() {
     let page = page(&ResultFile::default());
     assert!(page.contains("<h1>No engine was there</h1>"));
     assert_eq!(count(&page, "<figure>") + count(&page, "<table"), 0);
 }
 
 #[test]
-fn figures_that_are_none() {
+fn not_a_number_shows_no_value() {
     let mut file = sample();
     for result in &mut file.results {
         (result.seconds, result.ops_per_second, result.ops) = (0.0, f64::NAN, 0);
@@ -224,7 +224,7 @@ fn data(page: &str) -> String {
 }
 
 #[test]
-fn the_result_travels_inside() {
+fn page_embeds_result_file() {
     for file in [sample(), hostile()] {
         let back: ResultFile = serde_json::from_str(&data(&page(&file))).unwrap();
         assert!(back == file);
@@ -269,7 +269,7 @@ fn large() -> ResultFile {
 }
 
 #[test]
-fn in_a_browser() {
+fn renders_in_browser() {
     let Some(browser) =
         ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|name| is_there(name))
     else {

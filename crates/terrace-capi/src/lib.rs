@@ -26,6 +26,6 @@
 
 #![allow(unsafe_code, reason = "the border to C and C++")]
 
-pub mod border;
 mod c;
-pub mod flat;
+pub mod cxx_abi;
+pub mod ffi;

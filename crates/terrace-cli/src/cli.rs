@@ -7,52 +7,55 @@ use std::ffi::OsString;
 use clap::{ArgMatches, Command};
 
 use crate::command;
-use crate::failure::{EXITS, Failure, Outcome};
+use crate::failure::{CommandResult, EXIT_CODES, Failure};
 
 /// A command: its arguments are its fields, its help is its doc comment.
 pub(crate) trait Run: clap::Args {
     /// Does it.
-    fn run(self) -> Outcome;
+    fn run(self) -> CommandResult;
 }
 
 /// A row of the table.
-pub(crate) struct Row {
+pub(crate) struct CommandEntry {
     /// The word that calls it.
     pub(crate) name: &'static str,
     /// A command line that shows it at work; part of its help.
     pub(crate) example: &'static str,
     arguments: fn(Command) -> Command,
-    run: fn(&ArgMatches) -> Outcome,
+    run: fn(&ArgMatches) -> CommandResult,
 }
 
-const fn row<C: Run>(name: &'static str, example: &'static str) -> Row {
-    Row { name, example, arguments: C::augment_args, run: parse_and_run::<C> }
+const fn command_entry<C: Run>(name: &'static str, example: &'static str) -> CommandEntry {
+    CommandEntry { name, example, arguments: C::augment_args, run: parse_and_run::<C> }
 }
 
-fn parse_and_run<C: Run>(matches: &ArgMatches) -> Outcome {
+fn parse_and_run<C: Run>(matches: &ArgMatches) -> CommandResult {
     C::from_arg_matches(matches).map_err(|e| Failure::Usage(e.to_string()))?.run()
 }
 
 /// Every command, in the order of the help.
-pub(crate) static COMMANDS: &[Row] = &[
-    row::<command::get::Get>("get", r"terrace get cities 'CH/Zurich/Uster'"),
-    row::<command::put::Put>("put", r"terrace put cities 'CH/Zurich/Uster' 'two\tcolumns' --sync"),
-    row::<command::delete::Delete>("delete", r"terrace delete cities --hex 43482f00"),
-    row::<command::scan::Scan>("scan", "terrace scan cities --prefix CH/ --reverse --limit 10"),
-    row::<command::load::Load>("load", "terrace load cities data/cities.tsv.zst --create"),
-    row::<command::dump::Dump>("dump", "terrace dump cities --format jsonl | gzip > cities.jsonl.gz"),
-    row::<command::stat::Stat>("stat", "terrace stat cities"),
-    row::<command::verify::Verify>("verify", "terrace verify cities"),
-    row::<command::repair::Repair>("repair", "terrace repair cities --dry-run"),
-    row::<command::compact::Compact>("compact", "terrace compact cities --from CH/ --to CI/"),
-    row::<command::destroy::Destroy>("destroy", "terrace destroy cities --yes"),
-    row::<command::bench::Bench>(
+pub(crate) static COMMANDS: &[CommandEntry] = &[
+    command_entry::<command::get::Get>("get", r"terrace get cities 'CH/Zurich/Uster'"),
+    command_entry::<command::put::Put>("put", r"terrace put cities 'CH/Zurich/Uster' 'two\tcolumns' --sync"),
+    command_entry::<command::delete::Delete>("delete", r"terrace delete cities --hex 43482f00"),
+    command_entry::<command::scan::Scan>("scan", "terrace scan cities --prefix CH/ --reverse --limit 10"),
+    command_entry::<command::load::Load>("load", "terrace load cities data/cities.tsv.zst --create"),
+    command_entry::<command::dump::Dump>(
+        "dump",
+        "terrace dump cities --format jsonl | gzip > cities.jsonl.gz",
+    ),
+    command_entry::<command::stat::Stat>("stat", "terrace stat cities"),
+    command_entry::<command::verify::Verify>("verify", "terrace verify cities"),
+    command_entry::<command::repair::Repair>("repair", "terrace repair cities --dry-run"),
+    command_entry::<command::compact::Compact>("compact", "terrace compact cities --from CH/ --to CI/"),
+    command_entry::<command::destroy::Destroy>("destroy", "terrace destroy cities --yes"),
+    command_entry::<command::bench::Bench>(
         "bench",
         "terrace bench --suite leveldb --engines terrace,leveldb --scale 0.1",
     ),
-    row::<command::tour::Tour>("tour", "terrace tour data/cities.tsv.zst"),
-    row::<command::completions::Completions>("completions", "terrace completions zsh > _terrace"),
-    row::<command::man::Man>("man", "terrace man get | man -l -"),
+    command_entry::<command::tour::Tour>("tour", "terrace tour data/cities.tsv.zst"),
+    command_entry::<command::completions::Completions>("completions", "terrace completions zsh > _terrace"),
+    command_entry::<command::man::Man>("man", "terrace man get | man -l -"),
 ];
 
 /// The command line as a whole.
@@ -65,14 +68,14 @@ pub(crate) fn command_line() -> Command {
              Keys and values are written as text: \\t, \\n, \\\\ and \\xNN stand for a tab, a line feed, a backslash \
              and any other byte. Commands that only read write nothing at all.",
         )
-        .after_help(exits())
+        .after_help(exit_codes_help())
         .subcommand_required(true)
         .arg_required_else_help(true)
         .max_term_width(100);
     COMMANDS.iter().fold(root, |root, row| root.subcommand(subcommand(row)))
 }
 
-fn subcommand(row: &Row) -> Command {
+fn subcommand(row: &CommandEntry) -> Command {
     let command = (row.arguments)(Command::new(row.name)).after_help(format!("Example: {}", row.example));
     // A number below zero is a key, or wrong for its flag, which then says so.
     command.mut_args(|arg| {
@@ -81,14 +84,14 @@ fn subcommand(row: &Row) -> Command {
     })
 }
 
-fn exits() -> String {
-    EXITS
+fn exit_codes_help() -> String {
+    EXIT_CODES
         .iter()
         .fold(String::from("Exit codes:"), |text, (code, meaning)| format!("{text}\n  {code}  {meaning}"))
 }
 
 /// Parses `words`, the first of which is the program's name, and does what they say.
-pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> Outcome {
+pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> CommandResult {
     let matches = match command_line().try_get_matches_from(words) {
         Ok(matches) => matches,
         Err(e) if e.use_stderr() => e.exit(),
@@ -142,7 +145,7 @@ mod tests {
     #[test]
     fn help_documents_every_exit_code() {
         let help = command_line().render_help().to_string();
-        for (code, meaning) in EXITS {
+        for (code, meaning) in EXIT_CODES {
             assert!(help.contains(&format!("{code}  {meaning}")), "exit code {code}");
         }
     }

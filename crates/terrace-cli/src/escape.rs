@@ -55,12 +55,12 @@ pub(crate) fn is_unprintable(c: char) -> bool {
 #[derive(Debug, PartialEq)]
 pub(crate) struct BadEscape {
     /// The place of the backslash, in bytes from 0.
-    pub(crate) at: usize,
+    pub(crate) offset: usize,
 }
 
 impl Display for BadEscape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a backslash at byte {} that is not one of \\t \\n \\\\ \\xNN", self.at)
+        write!(f, "a backslash at byte {} that is not one of \\t \\n \\\\ \\xNN", self.offset)
     }
 }
 
@@ -69,8 +69,11 @@ pub(crate) fn unescape(text: &[u8]) -> Result<Vec<u8>, BadEscape> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut at = 0;
     while let Some(&byte) = text.get(at) {
-        let (byte, used) =
-            if byte == b'\\' { one_escape(&text[at..]).ok_or(BadEscape { at })? } else { (byte, 1) };
+        let (byte, used) = if byte == b'\\' {
+            decode_escape(&text[at..]).ok_or(BadEscape { offset: at })?
+        } else {
+            (byte, 1)
+        };
         bytes.push(byte);
         at += used;
     }
@@ -78,7 +81,7 @@ pub(crate) fn unescape(text: &[u8]) -> Result<Vec<u8>, BadEscape> {
 }
 
 /// The byte that an escape stands for, and the length of the escape.
-fn one_escape(text: &[u8]) -> Option<(u8, usize)> {
+fn decode_escape(text: &[u8]) -> Option<(u8, usize)> {
     match text.get(1)? {
         b't' => Some((b'\t', 2)),
         b'n' => Some((b'\n', 2)),
@@ -118,15 +121,15 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_comes_back() {
+    fn every_byte_round_trips() {
         let bytes: Vec<u8> = (0..=255).collect();
         assert_eq!(unescape(Escaped(&bytes).to_string().as_bytes()), Ok(bytes));
     }
 
     #[test]
-    fn bad_escapes_are_placed() {
+    fn bad_escapes_report_their_offset() {
         for (text, at) in [(r"\", 0), (r"ab\q", 2), (r"\x4", 0), (r"a\xg0", 1), (r"\t\x+1", 2)] {
-            assert_eq!(unescape(text.as_bytes()), Err(BadEscape { at }), "{text}");
+            assert_eq!(unescape(text.as_bytes()), Err(BadEscape { offset: at }), "{text}");
         }
     }
 

@@ -4,11 +4,11 @@ use std::io;
 use std::path::Path;
 
 use terrace::ErrorKind;
-use terrace_bench::run::stop::Signal;
+use terrace_bench::run::stop_signal::Signal;
 use terrace_env::FileError;
 
 /// Every exit code with its meaning.
-pub(crate) static EXITS: &[(u8, &str)] = &[
+pub(crate) static EXIT_CODES: &[(u8, &str)] = &[
     (0, "done"),
     (1, "the answer is no: the key is not there, or a question was answered with no"),
     (2, "the command line asks for something that can't be"),
@@ -20,17 +20,17 @@ pub(crate) static EXITS: &[(u8, &str)] = &[
 ];
 
 /// What helps against damage.
-pub(crate) const DAMAGED: &str =
+pub(crate) const CORRUPTION_ADVICE: &str =
     "terrace verify finds all damage, terrace repair --dry-run says what can be saved";
 
 /// What a command returns.
-pub(crate) type Outcome = Result<(), Failure>;
+pub(crate) type CommandResult = Result<(), Failure>;
 
 /// An end that is not "done".
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// Nothing went wrong; the answer is no.
-    No(String),
+    NegativeAnswer(String),
     /// The command line makes no sense.
     Usage(String),
     /// The database, or a file of one.
@@ -45,14 +45,14 @@ pub(crate) enum Failure {
 
 impl Failure {
     /// `path` could not be read, or is not what it should be.
-    pub(crate) fn reading(path: &Path, reason: impl std::fmt::Display) -> Failure {
+    pub(crate) fn for_file(path: &Path, reason: impl std::fmt::Display) -> Failure {
         Failure::File(format!("{}: {reason}", path.display()))
     }
 
     /// The same, and one thing more to know.
-    pub(crate) fn and(mut self, more: &str) -> Failure {
+    pub(crate) fn with_note(mut self, more: &str) -> Failure {
         match &mut self {
-            Failure::No(s)
+            Failure::NegativeAnswer(s)
             | Failure::Usage(s)
             | Failure::Database(s)
             | Failure::File(s)
@@ -63,10 +63,10 @@ impl Failure {
     }
 
     /// The exit code.
-    pub(crate) fn code(&self) -> u8 {
+    pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Failure::PipeClosed => 0,
-            Failure::No(_) => 1,
+            Failure::NegativeAnswer(_) => 1,
             Failure::Usage(_) => 2,
             Failure::Database(_) => 3,
             Failure::File(_) => 4,
@@ -76,9 +76,9 @@ impl Failure {
     }
 
     /// What to tell the user, if anything.
-    pub(crate) fn sentence(&self) -> Option<&str> {
+    pub(crate) fn message(&self) -> Option<&str> {
         match self {
-            Failure::No(s)
+            Failure::NegativeAnswer(s)
             | Failure::Usage(s)
             | Failure::Database(s)
             | Failure::File(s)
@@ -92,8 +92,8 @@ impl From<terrace::Error> for Failure {
     fn from(error: terrace::Error) -> Failure {
         let failure = Failure::Database(error.to_string());
         match error.kind() {
-            ErrorKind::Corruption => failure.and(DAMAGED),
-            _ if error.is_locked() => failure.and("it has to be closed there first"),
+            ErrorKind::Corruption => failure.with_note(CORRUPTION_ADVICE),
+            _ if error.is_locked() => failure.with_note("it has to be closed there first"),
             _ => failure,
         }
     }
@@ -105,7 +105,7 @@ impl From<FileError> for Failure {
     }
 }
 
-/// A bare `io::Error` is always one of standard output: whoever reads a file says which ([`Failure::reading`]).
+/// A bare `io::ErrorOut` is always one of standard output: whoever reads a file says which ([`Failure::for_file`]).
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         match error.kind() {
@@ -118,22 +118,26 @@ impl From<io::Error> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use terrace_bench::run::stop::SIGNALS;
+    use terrace_bench::run::stop_signal::SIGNALS;
 
     #[test]
     fn every_failure_has_a_documented_code() {
         let text = String::new;
-        let failures =
-            [Failure::No(text()), Failure::Usage(text()), Failure::Database(text()), Failure::File(text())];
+        let failures = [
+            Failure::NegativeAnswer(text()),
+            Failure::Usage(text()),
+            Failure::Database(text()),
+            Failure::File(text()),
+        ];
         let interrupted = SIGNALS.map(|signal| Failure::Interrupted(signal, text()));
         for failure in failures.into_iter().chain(interrupted) {
-            assert!(EXITS.iter().any(|(code, _)| *code == failure.code()), "{failure:?}");
+            assert!(EXIT_CODES.iter().any(|(code, _)| *code == failure.exit_code()), "{failure:?}");
         }
     }
 
     #[test]
-    fn a_closed_pipe_is_not_worth_a_word() {
+    fn closed_pipe_prints_no_message() {
         let failure = Failure::from(io::Error::from(io::ErrorKind::BrokenPipe));
-        assert_eq!((failure.code(), failure.sentence()), (0, None));
+        assert_eq!((failure.exit_code(), failure.message()), (0, None));
     }
 }

@@ -4,7 +4,7 @@
 //!   FILE or -  -->  counted  -->  zstd | gzip | as it is (told by the first bytes)  -->  lines with numbers
 //! ```
 //!
-//! A line is at most [`LONGEST_LINE`] long, so that a small compressed file can't fill the memory. A compressed file that
+//! A line is at most [`MAX_LINE_LEN`] long, so that a small compressed file can't fill the memory. A compressed file that
 //! ends early is an error, never a short file.
 #![allow(clippy::disallowed_types, reason = "files that are no database are outside of the engine's world")]
 
@@ -17,14 +17,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::failure::Failure;
 
 /// The longest line that is read, in bytes; a value of 256 MiB fits in every form.
-const LONGEST_LINE: u64 = 1 << 30;
+const MAX_LINE_LEN: u64 = 1 << 30;
 
 /// A text file, read from its start.
 pub(crate) struct Input {
     path: PathBuf,
     text: Box<dyn BufRead>,
     line: u64,
-    done: Arc<AtomicU64>,
+    bytes_read: Arc<AtomicU64>,
     len: Option<u64>,
 }
 
@@ -35,27 +35,29 @@ impl Input {
             return Input::new(Path::new("standard input"), io::stdin(), None);
         }
         let file = open_file(path)?;
-        let len = file.metadata().map_err(|e| Failure::reading(path, e))?.len();
+        let len = file.metadata().map_err(|e| Failure::for_file(path, e))?.len();
         Input::new(path, file, Some(len))
     }
 
     fn new(path: &Path, raw: impl Read + 'static, len: Option<u64>) -> Result<Input, Failure> {
         let done = Arc::new(AtomicU64::new(0));
-        let raw = Counted { raw, done: Arc::clone(&done) };
-        let text = unpacked(raw).map_err(|e| Failure::reading(path, e))?;
-        Ok(Input { path: path.to_path_buf(), text, line: 0, done, len })
+        let raw = CountingReader { raw, bytes_read: Arc::clone(&done) };
+        let text = decompressed(raw).map_err(|e| Failure::for_file(path, e))?;
+        Ok(Input { path: path.to_path_buf(), text, line: 0, bytes_read: done, len })
     }
 
     /// Puts the next line, without its line feed, into `line`. False at the end.
     pub(crate) fn next_line(&mut self, line: &mut Vec<u8>) -> Result<bool, Failure> {
         line.clear();
         self.line += 1;
-        let read =
-            (&mut self.text).take(LONGEST_LINE + 1).read_until(b'\n', line).map_err(|e| self.here(e))?;
+        let read = (&mut self.text)
+            .take(MAX_LINE_LEN + 1)
+            .read_until(b'\n', line)
+            .map_err(|e| self.error_at_line(e))?;
         if line.last() == Some(&b'\n') {
             line.pop();
-        } else if read as u64 > LONGEST_LINE {
-            return Err(self.here(format_args!("a line of more than {LONGEST_LINE} bytes")));
+        } else if read as u64 > MAX_LINE_LEN {
+            return Err(self.error_at_line(format_args!("a line of more than {MAX_LINE_LEN} bytes")));
         }
         Ok(read > 0)
     }
@@ -63,17 +65,17 @@ impl Input {
     /// The first byte of what was not read yet.
     pub(crate) fn peek(&mut self) -> Result<Option<u8>, Failure> {
         let first = self.text.fill_buf().map(|bytes| bytes.first().copied());
-        first.map_err(|e| Failure::reading(&self.path, e))
+        first.map_err(|e| Failure::for_file(&self.path, e))
     }
 
     /// What is wrong with the line that was read last.
-    pub(crate) fn here(&self, reason: impl std::fmt::Display) -> Failure {
+    pub(crate) fn error_at_line(&self, reason: impl std::fmt::Display) -> Failure {
         Failure::File(format!("{}:{}: {reason}", self.path.display(), self.line))
     }
 
     /// The bytes of the file read so far, before they were unpacked.
-    pub(crate) fn done(&self) -> u64 {
-        self.done.load(Relaxed)
+    pub(crate) fn bytes_read(&self) -> u64 {
+        self.bytes_read.load(Relaxed)
     }
 
     /// The length of the file; unknown for standard input.
@@ -89,24 +91,24 @@ impl Input {
 
 /// Opens a file, which must not be a directory, for reading.
 pub(crate) fn open_file(path: &Path) -> Result<File, Failure> {
-    let failed = |e: io::Error| Failure::reading(path, e);
+    let failed = |e: io::Error| Failure::for_file(path, e);
     let file = File::open(path).map_err(failed)?;
     if file.metadata().map_err(failed)?.is_dir() {
-        return Err(Failure::reading(path, "a directory, expected a file"));
+        return Err(Failure::for_file(path, "a directory, expected a file"));
     }
     Ok(file)
 }
 
 /// Counts the bytes that pass.
-struct Counted<R> {
+struct CountingReader<R> {
     raw: R,
-    done: Arc<AtomicU64>,
+    bytes_read: Arc<AtomicU64>,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let n = self.raw.read(buf)?;
-        self.done.fetch_add(n as u64, Relaxed);
+        self.bytes_read.fetch_add(n as u64, Relaxed);
         Ok(n)
     }
 }
@@ -118,7 +120,7 @@ const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const MISSING: &str = "compressed with gzip or zstd; this program lacks the cargo feature `zlib` or `zstd`";
 
 /// The text of a file that may be compressed.
-fn unpacked(mut raw: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
+fn decompressed(mut raw: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
     let mut start = Vec::with_capacity(ZSTD_MAGIC.len());
     (&mut raw).take(ZSTD_MAGIC.len() as u64).read_to_end(&mut start)?;
     let (gzip, zstd) = (start.starts_with(&GZIP_MAGIC), start.starts_with(&ZSTD_MAGIC));

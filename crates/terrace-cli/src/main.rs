@@ -16,13 +16,13 @@
 mod cli;
 mod command;
 mod database;
+mod entry_format;
 mod escape;
 mod failure;
+mod file_dump;
 mod input;
-mod inspect;
-mod picture;
+mod level_chart;
 mod progress;
-mod record;
 mod terminal;
 mod units;
 
@@ -33,13 +33,13 @@ fn main() -> ExitCode {
     match cli::run(std::env::args_os()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            if let Some(sentence) = failure.sentence() {
+            if let Some(sentence) = failure.message() {
                 // In one piece: others may be writing to the same terminal or file.
-                let line = format!("terrace: {}\n", terminal::harmless(sentence));
+                let line = format!("terrace: {}\n", terminal::printable(sentence));
                 // A terminal that is gone, or a full disk, changes nothing about how this ended.
                 let _ = std::io::stderr().write_all(line.as_bytes());
             }
-            ExitCode::from(failure.code())
+            ExitCode::from(failure.exit_code())
         }
     }
 }

@@ -10,10 +10,10 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::terminal;
 
 /// What stays quiet for this long gets a bar.
-const PATIENCE: Duration = Duration::from_secs(1);
+const SHOW_AFTER: Duration = Duration::from_secs(1);
 
 /// The fewest columns in which a bar has room beside all its figures; in fewer it keeps the percentage and the time.
-const ROOMY: usize = 76;
+const MIN_COLUMNS_FOR_DETAILS: usize = 76;
 
 /// A bar.
 pub(crate) struct Progress {
@@ -24,7 +24,8 @@ pub(crate) struct Progress {
 impl Progress {
     /// Of `total` bytes, or of bytes without a known end, which `what` is done to.
     pub(crate) fn bytes(what: &'static str, total: Option<u64>) -> Progress {
-        let narrow = terminal::columns(std::io::stderr()).is_some_and(|columns| columns < ROOMY);
+        let narrow =
+            terminal::columns(std::io::stderr()).is_some_and(|columns| columns < MIN_COLUMNS_FOR_DETAILS);
         let template = match total {
             Some(_) if narrow => "{msg} {wide_bar:.cyan/dim} {percent}%  {eta} left",
             Some(_) => {
@@ -53,18 +54,18 @@ impl Progress {
     }
 
     /// Work has come to `done`.
-    pub(crate) fn set(&mut self, done: u64) {
+    pub(crate) fn set_position(&mut self, done: u64) {
         self.bar.set_position(done);
-        if self.hidden && self.bar.elapsed() > PATIENCE {
+        if self.hidden && self.bar.elapsed() > SHOW_AFTER {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
             self.hidden = false;
         }
     }
 
     /// Work has come to `done` of `total`, which may be news.
-    pub(crate) fn set_of(&mut self, done: u64, total: u64) {
+    pub(crate) fn set_position_and_total(&mut self, done: u64, total: u64) {
         self.bar.set_length(total);
-        self.set(done);
+        self.set_position(done);
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) fn output() -> impl Write {
 }
 
 /// `text` with its line feeds, and without anything else that a terminal obeys: names and messages may hold anything.
-pub(crate) fn harmless(text: impl Display) -> String {
+pub(crate) fn printable(text: impl Display) -> String {
     let mut safe = String::new();
     for c in text.to_string().chars() {
         if is_unprintable(c) && c != '\n' { safe.extend(c.escape_unicode()) } else { safe.push(c) }
@@ -52,7 +52,7 @@ impl Style {
     pub(crate) const PLAIN: Style = Style { width: 80, unicode: false, colour: false };
 
     /// Of standard output.
-    pub(crate) fn of_output() -> Style {
+    pub(crate) fn of_stdout() -> Style {
         if !io::stdout().is_terminal() {
             return Style::PLAIN;
         }

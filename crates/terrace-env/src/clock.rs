@@ -44,11 +44,11 @@ impl Clock for SystemClock {
 /// A clock that moves only when told to. `sleep` moves it and returns at once.
 #[derive(Debug, Default)]
 pub struct ManualClock {
-    now: Mutex<Now>,
+    now: Mutex<ManualTime>,
 }
 
 #[derive(Debug, Default)]
-struct Now {
+struct ManualTime {
     monotonic: Duration,
     wall_us: u64,
 }
@@ -56,7 +56,7 @@ struct Now {
 impl ManualClock {
     /// A clock whose wall time starts at `wall_us`; its monotonic time starts at zero.
     pub fn new(wall_us: u64) -> ManualClock {
-        ManualClock { now: Mutex::new(Now { monotonic: Duration::ZERO, wall_us }) }
+        ManualClock { now: Mutex::new(ManualTime { monotonic: Duration::ZERO, wall_us }) }
     }
 
     /// Moves both times forward by `step`.
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn stands_still_until_moved() {
+    fn does_not_advance_by_itself() {
         let clock = ManualClock::new(7_000);
         check(&clock, 0, 7_000);
         clock.advance(Duration::from_millis(3));
@@ -109,14 +109,14 @@ mod tests {
     }
 
     #[test]
-    fn sleep_moves_it() {
+    fn sleep_advances_the_clock() {
         let clock = ManualClock::new(0);
         clock.sleep(Duration::from_millis(2));
         check(&clock, 2, 2_000);
     }
 
     #[test]
-    fn wall_clock_set_back_leaves_monotonic_alone() {
+    fn setting_wall_clock_back_keeps_monotonic_time() {
         let clock = ManualClock::new(9_000);
         clock.advance(Duration::from_millis(1));
         clock.set_wall(5);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn system_clock_knows_the_century() {
+    fn system_clock_is_plausible() {
         assert!(SystemClock.wall_us() > 1_600_000_000_000_000);
         let before = SystemClock.monotonic();
         assert!(SystemClock.monotonic() >= before);

@@ -8,7 +8,7 @@ use crate::mem::MemFs;
 #[cfg(unix)]
 use crate::posix::PosixFs;
 use crate::random::{Random, SystemRandom};
-use crate::scheduler::{Pool, Scheduler};
+use crate::scheduler::{Scheduler, ThreadPool};
 
 /// Everything a database may touch. Cloning shares the parts.
 #[derive(Debug, Clone)]
@@ -27,20 +27,20 @@ impl Env {
     /// The machine's own files, clock and threads. All databases of a process share one thread pool.
     #[cfg(unix)]
     pub fn system() -> Env {
-        Env::on(Arc::new(PosixFs::new()))
+        Env::with_file_system(Arc::new(PosixFs::new()))
     }
 
     /// Files in memory, empty at first; the machine's clock and threads. For tests and for data that need not last.
-    pub fn memory() -> Env {
-        Env::on(Arc::new(MemFs::new()))
+    pub fn in_memory() -> Env {
+        Env::with_file_system(Arc::new(MemFs::new()))
     }
 
     /// A given file system with the machine's clock and threads.
-    pub fn on(fs: Arc<dyn FileSystem>) -> Env {
+    pub fn with_file_system(fs: Arc<dyn FileSystem>) -> Env {
         Env {
             fs,
             clock: Arc::new(SystemClock),
-            scheduler: Pool::shared(),
+            scheduler: ThreadPool::shared(),
             random: Arc::new(SystemRandom::new()),
         }
     }

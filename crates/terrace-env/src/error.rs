@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 
 /// Why a lock is refused: the source of an error with [`io::ErrorKind::WouldBlock`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Held {
+pub enum LockHolder {
     /// This process has it.
     #[error("the database is already open in this process")]
-    Here,
+    ThisProcess,
     /// Another process has it.
     #[error("the database is open in another process")]
-    Elsewhere,
+    OtherProcess,
 }
 
-impl From<Held> for io::Error {
-    fn from(held: Held) -> io::Error {
+impl From<LockHolder> for io::Error {
+    fn from(held: LockHolder) -> io::Error {
         io::Error::new(io::ErrorKind::WouldBlock, held)
     }
 }
@@ -54,7 +54,7 @@ impl FileError {
     }
 
     /// Who holds the lock that was refused, if that is what happened.
-    pub fn held(&self) -> Option<Held> {
+    pub fn lock_holder(&self) -> Option<LockHolder> {
         self.source.get_ref()?.downcast_ref().copied()
     }
 
@@ -73,7 +73,7 @@ impl FileError {
 
     /// True if the system is out of something: space, descriptors or memory. The call had no effect, and may succeed
     /// once there is some again.
-    pub fn is_exhausted(&self) -> bool {
+    pub fn is_resource_exhausted(&self) -> bool {
         #[cfg(unix)]
         let descriptors = matches!(self.source.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
         #[cfg(not(unix))]

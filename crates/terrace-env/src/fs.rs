@@ -15,12 +15,12 @@ use crate::error::{FileError, Result};
 
 /// How the bytes of a random-access file are fetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
+pub enum AccessMode {
     /// One positioned read per call. Safe against files that shrink while they are open.
-    Read,
-    /// Through a memory mapping where the system and the budget allow, else as [`Access::Read`].
+    Pread,
+    /// Through a memory mapping where the system and the budget allow, else as [`AccessMode::Pread`].
     /// A file that shrinks under a mapping kills the process, so this is for files only we touch.
-    Map,
+    Mmap,
 }
 
 /// How much of the database a lock claims.
@@ -41,7 +41,7 @@ pub trait FileSystem: Debug + Send + Sync {
     fn open_sequential(&self, path: &Path) -> Result<Box<dyn SequentialFile>>;
 
     /// Opens an existing file for reading anywhere. The file must not change while it is open.
-    fn open_random(&self, path: &Path, access: Access) -> Result<Arc<dyn RandomAccessFile>>;
+    fn open_random_access(&self, path: &Path, access: AccessMode) -> Result<Arc<dyn RandomAccessFile>>;
 
     /// Creates an empty file for writing; an existing file of that name is emptied.
     ///
@@ -50,7 +50,7 @@ pub trait FileSystem: Debug + Send + Sync {
 
     /// Opens a file for writing at its end, creating it if there is none. Where that can't be done, an error of kind
     /// [`std::io::ErrorKind::Unsupported`]: a database then begins new files instead.
-    fn append(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
+    fn open_append(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
 
     /// Creates a log file with room for `capacity` bytes, which read as zeros until they are stored.
     ///
@@ -80,7 +80,7 @@ pub trait FileSystem: Debug + Send + Sync {
     fn is_dir(&self, path: &Path) -> Result<bool>;
 
     /// The length of a file in bytes.
-    fn len(&self, path: &Path) -> Result<u64>;
+    fn file_size(&self, path: &Path) -> Result<u64>;
 
     /// The names in a directory, without `.` and `..`, in no order.
     fn list(&self, dir: &Path) -> Result<Vec<OsString>>;
@@ -113,7 +113,7 @@ pub trait FileSystem: Debug + Send + Sync {
 
     /// The memory that this process and the system's cache of its files may take together, in bytes, as far as anybody says; may
     /// be what that was when it was first asked for. A database that is told no sizes chooses them by it.
-    fn memory(&self) -> Option<u64> {
+    fn memory_limit(&self) -> Option<u64> {
         None
     }
 }
@@ -145,25 +145,25 @@ pub trait RandomAccessFile: Debug + Send + Sync {
     }
 
     /// The whole file, if it is mapped.
-    fn mapped(&self) -> Option<&[u8]> {
+    fn mapped_slice(&self) -> Option<&[u8]> {
         None
     }
 
     /// Says that `len` bytes from `offset` on will be read soon, so that the system may begin to. A hint: by default it does
     /// nothing. (That a file is read from front to back the system sees by itself.)
-    fn will_read(&self, offset: u64, len: u64) {
+    fn prefetch(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
 
-    /// True if a read may wait for the device, and [`RandomAccessFile::will_read`] has that begin: then whoever knows more than one
+    /// True if a read may wait for the device, and [`RandomAccessFile::prefetch`] has that begin: then whoever knows more than one
     /// place that he will read had better say so first.
-    fn waits(&self) -> bool {
+    fn may_block(&self) -> bool {
         false
     }
 
     /// Says that the file will hardly be read again where it was read so far: what the process holds of it in memory may go, and
     /// comes back when it is read all the same. A hint: by default it does nothing.
-    fn let_go(&self) {}
+    fn advise_dontneed(&self) {}
 }
 
 /// A file written from front to back. One user at a time.
@@ -199,14 +199,14 @@ pub trait LogFile: Debug + Send + Sync {
     /// Says that the room from `from` on, where nothing is stored yet, will likely be filled soon, and seldom be synced on the
     /// way. Nobody stores at the same time. A hint: what is promised stays the same. By default, and if it was said before,
     /// it does nothing.
-    fn hurry(&self, from: u64) {
+    fn expect_fast_fill(&self, from: u64) {
         let _ = from;
     }
 
     /// Makes what can be made ahead for stores up to `end`, and says up to where that is done now; [`u64::MAX`] if there is
     /// nothing more to be made. A store that was not prepared does it itself, and meets the same errors: this is for who
     /// wants it done by another thread, or wants to know how long it takes. By default there is nothing.
-    fn prepare(&self, end: u64) -> Result<u64> {
+    fn preallocate(&self, end: u64) -> Result<u64> {
         let _ = end;
         Ok(u64::MAX)
     }
@@ -217,32 +217,32 @@ pub trait LogFile: Debug + Send + Sync {
     /// A reader of the file, or of what a killed process left, that sees the last four bytes of `head` sees the
     /// rest too: they are stored last. (A power cut gives no such order.) `head` has at least four bytes.
     /// Stores beyond the capacity grow the file. After an error the range may hold anything.
-    fn store(&self, offset: u64, head: &[u8], body: &[u8]) -> Result<()>;
+    fn write_at(&self, offset: u64, head: &[u8], body: &[u8]) -> Result<()>;
 
     /// Makes every store that returned before this call durable. After an error the state of the data is
     /// unknown for good; a second call proves nothing.
     fn sync(&self) -> Result<()>;
 
     /// Cuts the file to `len` bytes and gives up its room. Nothing may be stored afterwards.
-    fn finish(&self, len: u64) -> Result<()>;
+    fn truncate_and_close(&self, len: u64) -> Result<()>;
 }
 
 /// A lock that is held. Dropping it releases it.
 pub trait FileLock: Debug + Send + Sync {}
 
-/// A [`LogFile`] on any [`WritableFile`]: for file systems that can't preallocate, and for a caller's own.
+/// A [`LoggerHandle`] on any [`WritableFile`]: for file systems that can't preallocate, and for a caller's own.
 ///
 /// Stores must come in the order of their offsets, without overlap; a gap is filled with zeros.
 pub struct AppendingLog {
     path: PathBuf,
-    state: Mutex<Appending>,
+    state: Mutex<AppendingLogState>,
 }
 
-struct Appending {
+struct AppendingLogState {
     file: Box<dyn WritableFile>,
     end: u64,
     /// Set by a failed append: where the file ends is unknown then, and nothing may follow.
-    broken: bool,
+    failed: bool,
 }
 
 impl AppendingLog {
@@ -250,7 +250,7 @@ impl AppendingLog {
     pub fn new(path: &Path, file: Box<dyn WritableFile>) -> AppendingLog {
         AppendingLog {
             path: path.to_path_buf(),
-            state: Mutex::new(Appending { file, end: 0, broken: false }),
+            state: Mutex::new(AppendingLogState { file, end: 0, failed: false }),
         }
     }
 }
@@ -266,10 +266,10 @@ impl LogFile for AppendingLog {
         0
     }
 
-    fn store(&self, offset: u64, head: &[u8], body: &[u8]) -> Result<()> {
+    fn write_at(&self, offset: u64, head: &[u8], body: &[u8]) -> Result<()> {
         let mut state = self.state.lock();
         let fail = |reason: String| Err(FileError::new("store", &self.path, io::Error::other(reason)));
-        if state.broken {
+        if state.failed {
             return fail("an earlier store failed".to_owned());
         }
         let Some(gap) = offset.checked_sub(state.end) else {
@@ -281,7 +281,7 @@ impl LogFile for AppendingLog {
         bytes.extend_from_slice(body);
         let stored = state.file.append(&bytes).and_then(|()| state.file.flush());
         state.end += bytes.len() as u64;
-        state.broken = stored.is_err();
+        state.failed = stored.is_err();
         stored
     }
 
@@ -289,7 +289,7 @@ impl LogFile for AppendingLog {
         self.state.lock().file.sync()
     }
 
-    fn finish(&self, _len: u64) -> Result<()> {
+    fn truncate_and_close(&self, _len: u64) -> Result<()> {
         self.state.lock().file.close()
     }
 }

@@ -10,19 +10,19 @@
 //!    +-- random     Random       system | seeded
 //! ```
 //!
-//! [`Pages`] is memory straight from the system; [`fetch_ahead`] tells the processor what will be read.
+//! [`HugePages`] is memory straight from the system; [`fetch_ahead`] tells the processor what will be read.
 //!
 //! Nothing outside this crate touches a file, a clock, a thread or randomness. That is what makes crash,
 //! fault and fake-clock tests honest: there is no other door.
 
-mod birth;
-mod claims;
 mod clock;
 mod env;
 mod error;
-mod fetch;
 mod fs;
-mod pages;
+mod huge_pages;
+mod lock_table;
+mod prefetch;
+mod process;
 mod random;
 mod scheduler;
 
@@ -31,15 +31,15 @@ pub mod mem;
 #[cfg(unix)]
 pub mod posix;
 
-pub use birth::Birth;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use env::Env;
-pub use error::{FileError, Held, Result};
-pub use fetch::fetch_ahead;
+pub use error::{FileError, LockHolder, Result};
 pub use fs::{
-    Access, AppendingLog, FileLock, FileSystem, LockMode, LogFile, RandomAccessFile, SequentialFile,
+    AccessMode, AppendingLog, FileLock, FileSystem, LockMode, LogFile, RandomAccessFile, SequentialFile,
     WritableFile,
 };
-pub use pages::Pages;
+pub use huge_pages::HugePages;
+pub use prefetch::prefetch;
+pub use process::ProcessToken;
 pub use random::{Random, SeededRandom, SystemRandom};
-pub use scheduler::{Deterministic, Job, Lane, Pool, Scheduler};
+pub use scheduler::{DeterministicScheduler, Priority, ScheduledJob, Scheduler, ThreadPool};

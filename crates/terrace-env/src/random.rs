@@ -14,13 +14,13 @@ pub trait Random: Debug + Send + Sync {
     fn next_u64(&self) -> u64;
 
     /// A number below `bound`; 0 if `bound` is 0.
-    fn below(&self, bound: u64) -> u64 {
+    fn uniform(&self, bound: u64) -> u64 {
         if bound == 0 { 0 } else { self.next_u64() % bound }
     }
 }
 
 /// The step of the counter: 2^64 divided by the golden ratio, made odd.
-const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A source that gives the same numbers for the same seed. With several callers they share one sequence.
 #[derive(Debug)]
@@ -38,11 +38,11 @@ impl SeededRandom {
 impl Random for SeededRandom {
     fn next_u64(&self) -> u64 {
         // Relaxed: the numbers order nothing else.
-        mix(self.counter.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP))
+        mix64(self.counter.fetch_add(GOLDEN_GAMMA, Ordering::Relaxed).wrapping_add(GOLDEN_GAMMA))
     }
 }
 
-fn mix(mut z: u64) -> u64 {
+fn mix64(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
@@ -51,7 +51,7 @@ fn mix(mut z: u64) -> u64 {
 /// A source that starts somewhere else in every process and every instance.
 #[derive(Debug)]
 pub struct SystemRandom {
-    numbers: SeededRandom,
+    generator: SeededRandom,
 }
 
 impl SystemRandom {
@@ -59,7 +59,7 @@ impl SystemRandom {
     pub fn new() -> SystemRandom {
         // The standard library keys its hash maps with the system's randomness: an empty hash under such keys
         // is a seed, without a dependency for it.
-        SystemRandom { numbers: SeededRandom::new(RandomState::new().build_hasher().finish()) }
+        SystemRandom { generator: SeededRandom::new(RandomState::new().build_hasher().finish()) }
     }
 }
 
@@ -71,7 +71,7 @@ impl Default for SystemRandom {
 
 impl Random for SystemRandom {
     fn next_u64(&self) -> u64 {
-        self.numbers.next_u64()
+        self.generator.next_u64()
     }
 }
 
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn published_numbers_of_splitmix64() {
+    fn matches_published_splitmix64() {
         assert_eq!(first(1_234_567, 3), [6457827717110365317, 3203168211198807973, 9817491932198370423]);
     }
 
@@ -96,16 +96,16 @@ mod tests {
     }
 
     #[test]
-    fn below_a_bound() {
+    fn uniform_stays_below_its_bound() {
         let random = SeededRandom::new(1);
-        assert_eq!(random.below(0), 0);
-        assert_eq!(random.below(1), 0);
-        assert!((0..1000).all(|_| random.below(6) < 6));
-        assert!((0..6).all(|face| (0..1000).any(|_| random.below(6) == face)));
+        assert_eq!(random.uniform(0), 0);
+        assert_eq!(random.uniform(1), 0);
+        assert!((0..1000).all(|_| random.uniform(6) < 6));
+        assert!((0..6).all(|face| (0..1000).any(|_| random.uniform(6) == face)));
     }
 
     #[test]
-    fn two_system_sources_differ() {
+    fn two_system_generators_differ() {
         assert_ne!(SystemRandom::new().next_u64(), SystemRandom::new().next_u64());
     }
 }

@@ -11,13 +11,13 @@
 //! The first operation has the sequence number in front, each next one the number behind it. Operations keep their
 //! order, and of two on the same key the later one wins. There is no room for other tags.
 
-use crate::coding::{Cursor, VARINT32_MAX, get_fixed32, get_fixed64, put_slice};
-use crate::flaw::{Flaw, FlawKind};
-use crate::key::{Kind, MAX_SEQUENCE, Sequence};
+use crate::coding::{MAX_VARINT32_LEN, SliceDecoder, get_fixed32, get_fixed64, put_length_prefixed_slice};
+use crate::decode_error::{DecodeError, DecodeErrorKind};
+use crate::key::{MAX_SEQUENCE_NUMBER, SequenceNumber, ValueType};
 
-const COUNT_AT: usize = 8;
+const COUNT_OFFSET: usize = 8;
 /// Bytes before the first operation.
-pub const HEADER_SIZE: usize = 12;
+pub const BATCH_HEADER_SIZE: usize = 12;
 
 /// Operations that take effect together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct WriteBatch {
 }
 
 /// The longest key or value, in bytes: a little less than 4 GiB, so that an internal key has a 32-bit length too.
-pub const MAX_LEN: usize = u32::MAX as usize - 64;
+pub const MAX_KEY_OR_VALUE_LEN: usize = u32::MAX as usize - 64;
 
 /// One operation of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub enum BatchOp<'a> {
 
 impl Default for WriteBatch {
     fn default() -> WriteBatch {
-        WriteBatch { rep: vec![0; HEADER_SIZE], oversized: false }
+        WriteBatch { rep: vec![0; BATCH_HEADER_SIZE], oversized: false }
     }
 }
 
@@ -78,8 +78,8 @@ impl WriteBatch {
     /// assert!(WriteBatch::from_bytes(vec![0; 11]).is_err());
     /// # Ok::<(), terrace_format::Flaw>(())
     /// ```
-    pub fn from_bytes(rep: Vec<u8>) -> Result<WriteBatch, Flaw> {
-        check(&rep)?;
+    pub fn from_bytes(rep: Vec<u8>) -> Result<WriteBatch, DecodeError> {
+        validate(&rep)?;
         Ok(WriteBatch { rep, oversized: false })
     }
 
@@ -96,7 +96,7 @@ impl WriteBatch {
         &self.rep
     }
 
-    /// Gives `key` a value. If either is longer than [`MAX_LEN`] the batch becomes one that no database takes.
+    /// Gives `key` a value. If either is longer than [`MAX_KEY_OR_VALUE_LEN`] the batch becomes one that no database takes.
     ///
     /// ```
     /// use terrace_format::batch::WriteBatch;
@@ -106,17 +106,17 @@ impl WriteBatch {
     /// assert_eq!(batch.len(), 1);
     /// ```
     pub fn put(&mut self, key: &[u8], value: &[u8]) {
-        if key.len().max(value.len()) > MAX_LEN {
+        if key.len().max(value.len()) > MAX_KEY_OR_VALUE_LEN {
             self.oversized = true;
             return;
         }
-        self.rep.push(Kind::Put as u8);
-        put_slice(&mut self.rep, key);
-        put_slice(&mut self.rep, value);
-        self.count_more(1);
+        self.rep.push(ValueType::Value as u8);
+        put_length_prefixed_slice(&mut self.rep, key);
+        put_length_prefixed_slice(&mut self.rep, value);
+        self.add_count(1);
     }
 
-    /// Removes `key`, be it there or not. If it is longer than [`MAX_LEN`] the batch becomes one that no database
+    /// Removes `key`, be it there or not. If it is longer than [`MAX_KEY_OR_VALUE_LEN`] the batch becomes one that no database
     /// takes.
     ///
     /// ```
@@ -128,13 +128,13 @@ impl WriteBatch {
     /// assert_eq!(batch.len(), 2);
     /// ```
     pub fn delete(&mut self, key: &[u8]) {
-        if key.len() > MAX_LEN {
+        if key.len() > MAX_KEY_OR_VALUE_LEN {
             self.oversized = true;
             return;
         }
-        self.rep.push(Kind::Delete as u8);
-        put_slice(&mut self.rep, key);
-        self.count_more(1);
+        self.rep.push(ValueType::Deletion as u8);
+        put_length_prefixed_slice(&mut self.rep, key);
+        self.add_count(1);
     }
 
     /// Adds the operations of `other` behind these.
@@ -149,9 +149,9 @@ impl WriteBatch {
     /// assert_eq!(all.len(), 2);
     /// ```
     pub fn append(&mut self, other: &WriteBatch) {
-        self.rep.extend_from_slice(&other.rep[HEADER_SIZE..]);
+        self.rep.extend_from_slice(&other.rep[BATCH_HEADER_SIZE..]);
         self.oversized |= other.oversized;
-        self.count_more(other.len());
+        self.add_count(other.len());
     }
 
     /// True if a key or a value was too long, or there were 2^32 operations: no database takes such a batch.
@@ -178,7 +178,7 @@ impl WriteBatch {
     /// assert_eq!(batch, WriteBatch::new());
     /// ```
     pub fn clear(&mut self) {
-        self.rep.truncate(HEADER_SIZE);
+        self.rep.truncate(BATCH_HEADER_SIZE);
         self.rep.fill(0);
         self.oversized = false;
     }
@@ -194,7 +194,7 @@ impl WriteBatch {
     /// assert_eq!(batch.len(), 2, "every operation counts");
     /// ```
     pub fn len(&self) -> usize {
-        self.borrow().len()
+        self.as_batch_ref().len()
     }
 
     /// True without operations.
@@ -239,8 +239,8 @@ impl WriteBatch {
     /// });
     /// assert!(keys.eq([b"CH/Bern".as_slice(), b"CH/Berne"]));
     /// ```
-    pub fn iter(&self) -> Ops<'_> {
-        self.borrow().iter()
+    pub fn iter(&self) -> BatchOps<'_> {
+        self.as_batch_ref().iter()
     }
 
     /// The sequence number of the first operation: 0 until the engine gave one.
@@ -250,8 +250,8 @@ impl WriteBatch {
     ///
     /// assert_eq!(WriteBatch::new().sequence(), 0);
     /// ```
-    pub fn sequence(&self) -> Sequence {
-        self.borrow().sequence()
+    pub fn sequence(&self) -> SequenceNumber {
+        self.as_batch_ref().sequence()
     }
 
     /// Sets the sequence number of the first operation.
@@ -263,17 +263,17 @@ impl WriteBatch {
     /// batch.set_sequence(7);
     /// assert_eq!(batch.sequence(), 7);
     /// ```
-    pub fn set_sequence(&mut self, sequence: Sequence) {
-        self.rep[..COUNT_AT].copy_from_slice(&sequence.to_le_bytes());
+    pub fn set_sequence(&mut self, sequence: SequenceNumber) {
+        self.rep[..COUNT_OFFSET].copy_from_slice(&sequence.to_le_bytes());
     }
 
-    fn borrow(&self) -> BatchRef<'_> {
+    fn as_batch_ref(&self) -> BatchRef<'_> {
         BatchRef { rep: &self.rep }
     }
 
-    fn count_more(&mut self, more: usize) {
+    fn add_count(&mut self, more: usize) {
         match u32::try_from(self.len() + more) {
-            Ok(count) => self.rep[COUNT_AT..HEADER_SIZE].copy_from_slice(&count.to_le_bytes()),
+            Ok(count) => self.rep[COUNT_OFFSET..BATCH_HEADER_SIZE].copy_from_slice(&count.to_le_bytes()),
             Err(_) => self.oversized = true,
         }
     }
@@ -281,15 +281,15 @@ impl WriteBatch {
 
 impl<'a> IntoIterator for &'a WriteBatch {
     type Item = BatchOp<'a>;
-    type IntoIter = Ops<'a>;
+    type IntoIter = BatchOps<'a>;
 
-    fn into_iter(self) -> Ops<'a> {
+    fn into_iter(self) -> BatchOps<'a> {
         self.iter()
     }
 }
 
 /// Appends the stored form of a batch of one operation to `record`: gives `key` a value, or removes it. Neither is longer
-/// than [`MAX_LEN`].
+/// than [`MAX_KEY_OR_VALUE_LEN`].
 ///
 /// ```
 /// use terrace_format::batch::{WriteBatch, put_single};
@@ -300,18 +300,18 @@ impl<'a> IntoIterator for &'a WriteBatch {
 /// put_single(&mut record, 7, b"CH/Bern", Some(b"46.95,7.45"));
 /// assert_eq!(record, batch.as_bytes());
 /// ```
-pub fn put_single(record: &mut Vec<u8>, sequence: Sequence, key: &[u8], value: Option<&[u8]>) {
-    let kind = if value.is_some() { Kind::Put } else { Kind::Delete };
-    let mut header = [0; HEADER_SIZE + 1];
-    header[..COUNT_AT].copy_from_slice(&sequence.to_le_bytes());
-    header[COUNT_AT..HEADER_SIZE].copy_from_slice(&1u32.to_le_bytes());
-    header[HEADER_SIZE] = kind as u8;
-    let slices = key.len() + value.map_or(0, <[u8]>::len) + 2 * VARINT32_MAX;
+pub fn encode_single_op(record: &mut Vec<u8>, sequence: SequenceNumber, key: &[u8], value: Option<&[u8]>) {
+    let kind = if value.is_some() { ValueType::Value } else { ValueType::Deletion };
+    let mut header = [0; BATCH_HEADER_SIZE + 1];
+    header[..COUNT_OFFSET].copy_from_slice(&sequence.to_le_bytes());
+    header[COUNT_OFFSET..BATCH_HEADER_SIZE].copy_from_slice(&1u32.to_le_bytes());
+    header[BATCH_HEADER_SIZE] = kind as u8;
+    let slices = key.len() + value.map_or(0, <[u8]>::len) + 2 * MAX_VARINT32_LEN;
     record.reserve(header.len() + slices);
     record.extend_from_slice(&header);
-    put_slice(record, key);
+    put_length_prefixed_slice(record, key);
     if let Some(value) = value {
-        put_slice(record, value);
+        put_length_prefixed_slice(record, value);
     }
 }
 
@@ -322,42 +322,47 @@ pub struct BatchRef<'a> {
 }
 
 /// Takes `rep` for a batch if it is one: every operation whole, as many as it says, with sequence numbers in range.
-pub fn check(rep: &[u8]) -> Result<BatchRef<'_>, Flaw> {
-    if rep.len() < HEADER_SIZE {
-        return Err(Flaw::truncated(0, "a batch", rep.len() as u64, HEADER_SIZE as u64));
+pub fn validate(rep: &[u8]) -> Result<BatchRef<'_>, DecodeError> {
+    if rep.len() < BATCH_HEADER_SIZE {
+        return Err(DecodeError::truncated(0, "a batch", rep.len() as u64, BATCH_HEADER_SIZE as u64));
     }
     let batch = BatchRef { rep };
-    let mut ops = batch.iter().from;
+    let mut ops = batch.iter().decoder;
     let mut count = 0;
     while !ops.is_empty() {
-        next_op(&mut ops).map_err(|flaw| flaw.moved(HEADER_SIZE as u64))?;
+        decode_op(&mut ops).map_err(|flaw| flaw.offset_by(BATCH_HEADER_SIZE as u64))?;
         count += 1;
     }
     if count != batch.len() {
         let found = format!("{count} operations");
-        return Err(Flaw::new(
-            FlawKind::Malformed,
-            COUNT_AT as u64,
+        return Err(DecodeError::new(
+            DecodeErrorKind::Malformed,
+            COUNT_OFFSET as u64,
             found,
             format!("{} as stored", batch.len()),
         ));
     }
-    if batch.sequence().checked_add(count as u64).is_none_or(|next| next > MAX_SEQUENCE + 1) {
+    if batch.sequence().checked_add(count as u64).is_none_or(|next| next > MAX_SEQUENCE_NUMBER + 1) {
         let found = format!("sequence number {} for {count} operations", batch.sequence());
-        return Err(Flaw::new(FlawKind::OutOfBounds, 0, found, format!("at most {MAX_SEQUENCE}")));
+        return Err(DecodeError::new(
+            DecodeErrorKind::OutOfBounds,
+            0,
+            found,
+            format!("at most {MAX_SEQUENCE_NUMBER}"),
+        ));
     }
     Ok(batch)
 }
 
 impl<'a> BatchRef<'a> {
     /// The sequence number of the first operation.
-    pub fn sequence(&self) -> Sequence {
+    pub fn sequence(&self) -> SequenceNumber {
         get_fixed64(self.rep).unwrap_or_default()
     }
 
     /// How many operations.
     pub fn len(&self) -> usize {
-        self.rep.get(COUNT_AT..).and_then(get_fixed32).unwrap_or_default() as usize
+        self.rep.get(COUNT_OFFSET..).and_then(get_fixed32).unwrap_or_default() as usize
     }
 
     /// True without operations.
@@ -366,8 +371,8 @@ impl<'a> BatchRef<'a> {
     }
 
     /// The operations in order.
-    pub fn iter(&self) -> Ops<'a> {
-        Ops { from: Cursor::new(&self.rep[HEADER_SIZE..]) }
+    pub fn iter(&self) -> BatchOps<'a> {
+        BatchOps { decoder: SliceDecoder::new(&self.rep[BATCH_HEADER_SIZE..]) }
     }
 
     /// The stored form.
@@ -378,28 +383,31 @@ impl<'a> BatchRef<'a> {
 
 /// The operations of a batch, in order.
 #[derive(Clone, Debug)]
-pub struct Ops<'a> {
-    from: Cursor<'a>,
+pub struct BatchOps<'a> {
+    decoder: SliceDecoder<'a>,
 }
 
-impl<'a> Iterator for Ops<'a> {
+impl<'a> Iterator for BatchOps<'a> {
     type Item = BatchOp<'a>;
 
     fn next(&mut self) -> Option<BatchOp<'a>> {
         // Checked when the batch was made, so the only flaw left is the end.
-        next_op(&mut self.from).ok()
+        decode_op(&mut self.decoder).ok()
     }
 }
 
-fn next_op<'a>(from: &mut Cursor<'a>) -> Result<BatchOp<'a>, Flaw> {
-    let at = from.at();
+fn decode_op<'a>(from: &mut SliceDecoder<'a>) -> Result<BatchOp<'a>, DecodeError> {
+    let at = from.offset();
     let tag = from.byte("a tag")?;
-    match Kind::from_byte(tag) {
-        Some(Kind::Put) => {
-            Ok(BatchOp::Put { key: from.slice("a put's key")?, value: from.slice("a put's value")? })
+    match ValueType::from_byte(tag) {
+        Some(ValueType::Value) => Ok(BatchOp::Put {
+            key: from.length_prefixed_slice("a put's key")?,
+            value: from.length_prefixed_slice("a put's value")?,
+        }),
+        Some(ValueType::Deletion) => {
+            Ok(BatchOp::Delete { key: from.length_prefixed_slice("a delete's key")? })
         }
-        Some(Kind::Delete) => Ok(BatchOp::Delete { key: from.slice("a delete's key")? }),
-        None => Err(Flaw::new(FlawKind::Unknown, at, format!("batch tag {tag}"), "0 or 1")),
+        None => Err(DecodeError::new(DecodeErrorKind::Unknown, at, format!("batch tag {tag}"), "0 or 1")),
     }
 }
 
@@ -433,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_of_leveldb() {
+    fn leveldb_encoding() {
         let batch = batch(&[PUT, DELETE]);
         assert_eq!(batch.as_bytes(), REP);
         assert_eq!((batch.len(), batch.is_empty(), batch.approximate_size()), (2, false, REP.len()));
@@ -472,7 +480,7 @@ mod tests {
     #[test]
     fn borrowed() {
         let rep = changed(0, &[9]);
-        let batch = check(&rep).unwrap();
+        let batch = validate(&rep).unwrap();
         assert_eq!((batch.sequence(), batch.len(), batch.is_empty()), (9, 2, false));
         assert_eq!(batch.iter().collect::<Vec<_>>(), [PUT, DELETE]);
         assert_eq!(batch.rep(), rep);
@@ -480,8 +488,8 @@ mod tests {
 
     #[track_caller]
     fn check_flaw(rep: &[u8], at: u64, expect: &str) {
-        let flaw = check(rep).unwrap_err();
-        assert_eq!((flaw.at, flaw.to_string().as_str()), (at, expect));
+        let flaw = validate(rep).unwrap_err();
+        assert_eq!((flaw.offset, flaw.to_string().as_str()), (at, expect));
         assert_eq!(WriteBatch::from_bytes(rep.to_vec()), Err(flaw));
     }
 
@@ -500,16 +508,16 @@ mod tests {
     #[test]
     fn sequence_numbers_at_the_end_of_their_range() {
         let starting = |sequence: u64| changed(0, &sequence.to_le_bytes());
-        assert!(check(&starting(MAX_SEQUENCE - 1)).is_ok());
+        assert!(validate(&starting(MAX_SEQUENCE_NUMBER - 1)).is_ok());
         let expect = "sequence number 72057594037927935 for 2 operations, expected at most 72057594037927935";
-        check_flaw(&starting(MAX_SEQUENCE), 0, expect);
-        assert!(check(&starting(u64::MAX)).is_err());
+        check_flaw(&starting(MAX_SEQUENCE_NUMBER), 0, expect);
+        assert!(validate(&starting(u64::MAX)).is_err());
     }
 
     #[test]
     fn truncated_at_every_byte() {
         for cut in 0..REP.len() {
-            assert!(check(&REP[..cut]).is_err(), "{cut} bytes");
+            assert!(validate(&REP[..cut]).is_err(), "{cut} bytes");
         }
     }
 
@@ -517,7 +525,7 @@ mod tests {
         #[test]
         fn round_trips(
             ops in proptest::collection::vec(any::<(Vec<u8>, Option<Vec<u8>>)>(), 0..20),
-            sequence in 0..MAX_SEQUENCE / 2,
+            sequence in 0..MAX_SEQUENCE_NUMBER / 2,
         ) {
             let ops: Vec<BatchOp<'_>> = ops.iter().map(|(key, value)| match value {
                 Some(value) => BatchOp::Put { key, value },
@@ -536,7 +544,7 @@ mod tests {
             records in proptest::collection::vec(prop_oneof![0u8..4, any::<u8>()], 0..20),
         ) {
             let rep = [&[0, 0, 0, 0, 0, 0, 0, 0, count, 0, 0, 0], &records[..]].concat();
-            if let Ok(batch) = check(&rep) {
+            if let Ok(batch) = validate(&rep) {
                 prop_assert_eq!(batch.iter().count(), batch.len());
             }
         }

@@ -6,11 +6,11 @@
 //!   slice              varint32 length, then the bytes
 //! ```
 
-use crate::flaw::{Flaw, FlawKind};
+use crate::decode_error::{DecodeError, DecodeErrorKind};
 
 /// The most bytes of a varint32 and of a varint64.
-pub(crate) const VARINT32_MAX: usize = 5;
-const VARINT64_MAX: usize = 10;
+pub(crate) const MAX_VARINT32_LEN: usize = 5;
+const MAX_VARINT64_LEN: usize = 10;
 
 /// Appends a little-endian `u32`.
 pub fn put_fixed32(dst: &mut Vec<u8>, value: u32) {
@@ -39,7 +39,7 @@ pub fn put_varint64(dst: &mut Vec<u8>, mut value: u64) {
 
 /// Appends a slice behind its length. Panics if it is 4 GiB or longer: a length cut to 32 bits would be damage.
 #[inline]
-pub fn put_slice(dst: &mut Vec<u8>, slice: &[u8]) {
+pub fn put_length_prefixed_slice(dst: &mut Vec<u8>, slice: &[u8]) {
     // Slices come from batches and blocks, which take none that long.
     put_varint32(dst, u32::try_from(slice.len()).expect("the caller keeps slices below 4 GiB"));
     dst.extend_from_slice(slice);
@@ -63,7 +63,7 @@ pub fn get_fixed64(bytes: &[u8]) -> Option<u64> {
 /// The varint32 at the start of `bytes` and its length. None if it is cut off or longer than five bytes.
 pub fn get_varint32(bytes: &[u8]) -> Option<(u32, usize)> {
     let mut value = 0u32;
-    for (i, &byte) in bytes.iter().take(VARINT32_MAX).enumerate() {
+    for (i, &byte) in bytes.iter().take(MAX_VARINT32_LEN).enumerate() {
         // Bits beyond the 32nd are dropped, as LevelDB's own decoder does.
         value |= u32::from(byte & 0x7f) << (7 * i);
         if byte < 0x80 {
@@ -76,7 +76,7 @@ pub fn get_varint32(bytes: &[u8]) -> Option<(u32, usize)> {
 /// The varint64 at the start of `bytes` and its length. None if it is cut off or longer than ten bytes.
 pub fn get_varint64(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut value = 0u64;
-    for (i, &byte) in bytes.iter().take(VARINT64_MAX).enumerate() {
+    for (i, &byte) in bytes.iter().take(MAX_VARINT64_LEN).enumerate() {
         value |= u64::from(byte & 0x7f) << (7 * i);
         if byte < 0x80 {
             return Some((value, i + 1));
@@ -87,90 +87,92 @@ pub fn get_varint64(bytes: &[u8]) -> Option<(u64, usize)> {
 
 /// A place in some bytes, moving forward. Each method reads one thing or says what is wrong and where.
 #[derive(Debug, Clone)]
-pub struct Cursor<'a> {
+pub struct SliceDecoder<'a> {
     bytes: &'a [u8],
-    at: usize,
+    offset: usize,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> SliceDecoder<'a> {
     /// At the start of `bytes`.
-    pub fn new(bytes: &'a [u8]) -> Cursor<'a> {
-        Cursor { bytes, at: 0 }
+    pub fn new(bytes: &'a [u8]) -> SliceDecoder<'a> {
+        SliceDecoder { bytes, offset: 0 }
     }
 
     /// Where it stands, in bytes from the start.
-    pub fn at(&self) -> u64 {
-        self.at as u64
+    pub fn offset(&self) -> u64 {
+        self.offset as u64
     }
 
     /// What is left.
-    pub fn rest(&self) -> &'a [u8] {
-        &self.bytes[self.at..]
+    pub fn remaining(&self) -> &'a [u8] {
+        &self.bytes[self.offset..]
     }
 
     /// True at the end.
     pub fn is_empty(&self) -> bool {
-        self.at == self.bytes.len()
+        self.offset == self.bytes.len()
     }
 
     /// One byte.
-    pub fn byte(&mut self, what: &str) -> Result<u8, Flaw> {
-        let byte = *self.rest().first().ok_or_else(|| self.short(what, 1))?;
-        self.at += 1;
+    pub fn byte(&mut self, what: &str) -> Result<u8, DecodeError> {
+        let byte = *self.remaining().first().ok_or_else(|| self.truncated(what, 1))?;
+        self.offset += 1;
         Ok(byte)
     }
 
     /// A little-endian `u32`.
-    pub fn fixed32(&mut self, what: &str) -> Result<u32, Flaw> {
-        let value = get_fixed32(self.rest()).ok_or_else(|| self.short(what, 4))?;
-        self.at += 4;
+    pub fn fixed32(&mut self, what: &str) -> Result<u32, DecodeError> {
+        let value = get_fixed32(self.remaining()).ok_or_else(|| self.truncated(what, 4))?;
+        self.offset += 4;
         Ok(value)
     }
 
     /// A little-endian `u64`.
-    pub fn fixed64(&mut self, what: &str) -> Result<u64, Flaw> {
-        let value = get_fixed64(self.rest()).ok_or_else(|| self.short(what, 8))?;
-        self.at += 8;
+    pub fn fixed64(&mut self, what: &str) -> Result<u64, DecodeError> {
+        let value = get_fixed64(self.remaining()).ok_or_else(|| self.truncated(what, 8))?;
+        self.offset += 8;
         Ok(value)
     }
 
     /// A varint32.
-    pub fn varint32(&mut self, what: &str) -> Result<u32, Flaw> {
-        let (value, len) = get_varint32(self.rest()).ok_or_else(|| self.bad_varint(what, VARINT32_MAX))?;
-        self.at += len;
+    pub fn varint32(&mut self, what: &str) -> Result<u32, DecodeError> {
+        let (value, len) =
+            get_varint32(self.remaining()).ok_or_else(|| self.bad_varint(what, MAX_VARINT32_LEN))?;
+        self.offset += len;
         Ok(value)
     }
 
     /// A varint64.
-    pub fn varint64(&mut self, what: &str) -> Result<u64, Flaw> {
-        let (value, len) = get_varint64(self.rest()).ok_or_else(|| self.bad_varint(what, VARINT64_MAX))?;
-        self.at += len;
+    pub fn varint64(&mut self, what: &str) -> Result<u64, DecodeError> {
+        let (value, len) =
+            get_varint64(self.remaining()).ok_or_else(|| self.bad_varint(what, MAX_VARINT64_LEN))?;
+        self.offset += len;
         Ok(value)
     }
 
     /// Exactly `len` bytes.
-    pub fn take(&mut self, len: usize, what: &str) -> Result<&'a [u8], Flaw> {
-        let taken = self.rest().get(..len).ok_or_else(|| self.short(what, len as u64))?;
-        self.at += len;
+    pub fn take_bytes(&mut self, len: usize, what: &str) -> Result<&'a [u8], DecodeError> {
+        let taken = self.remaining().get(..len).ok_or_else(|| self.truncated(what, len as u64))?;
+        self.offset += len;
         Ok(taken)
     }
 
     /// A slice behind its varint32 length.
-    pub fn slice(&mut self, what: &str) -> Result<&'a [u8], Flaw> {
+    pub fn length_prefixed_slice(&mut self, what: &str) -> Result<&'a [u8], DecodeError> {
         let len = self.varint32(what)?;
-        self.take(len as usize, what)
+        self.take_bytes(len as usize, what)
     }
 
-    fn short(&self, what: &str, need: u64) -> Flaw {
-        Flaw::truncated(self.at(), what, self.rest().len() as u64, need)
+    fn truncated(&self, what: &str, need: u64) -> DecodeError {
+        DecodeError::truncated(self.offset(), what, self.remaining().len() as u64, need)
     }
 
-    fn bad_varint(&self, what: &str, longest: usize) -> Flaw {
-        if self.rest().len() < longest {
-            return Flaw::new(FlawKind::Truncated, self.at(), "the end of the data", what);
+    fn bad_varint(&self, what: &str, longest: usize) -> DecodeError {
+        if self.remaining().len() < longest {
+            return DecodeError::new(DecodeErrorKind::Truncated, self.offset(), "the end of the data", what);
         }
         let found = format!("an integer of more than {longest} bytes");
-        Flaw::new(FlawKind::Malformed, self.at(), found, what)
+        DecodeError::new(DecodeErrorKind::Malformed, self.offset(), found, what)
     }
 }
 
@@ -228,7 +230,7 @@ mod tests {
 
     // What LevelDB takes and what it refuses.
     #[test]
-    fn varints_that_nobody_writes() {
+    fn overlong_varints() {
         assert_eq!(get_varint32(&[0x80, 0x00]), Some((0, 2)), "a zero in two bytes");
         assert_eq!(
             get_varint32(&[0xff, 0xff, 0xff, 0xff, 0x7f]),
@@ -247,19 +249,19 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(read: Result<impl std::fmt::Debug, Flaw>, at: u64, expect: &str) {
+    fn check(read: Result<impl std::fmt::Debug, DecodeError>, at: u64, expect: &str) {
         let flaw = read.expect_err("a flaw");
-        assert_eq!((flaw.at, flaw.to_string().as_str()), (at, expect));
+        assert_eq!((flaw.offset, flaw.to_string().as_str()), (at, expect));
     }
 
     #[test]
-    fn a_cursor_says_what_is_missing_and_where() {
+    fn decoder_errors_name_the_field_and_offset() {
         let after_one = |bytes: &'static [u8]| {
-            let mut cursor = Cursor::new(bytes);
+            let mut cursor = SliceDecoder::new(bytes);
             cursor.byte("the first byte").unwrap();
             cursor
         };
-        check(Cursor::new(b"").byte("a tag"), 0, "0 bytes, expected 1 for a tag");
+        check(SliceDecoder::new(b"").byte("a tag"), 0, "0 bytes, expected 1 for a tag");
         check(after_one(b"\0\x01").fixed32("a count"), 1, "1 bytes, expected 4 for a count");
         check(after_one(b"\0\x01").fixed64("a number"), 1, "1 bytes, expected 8 for a number");
         check(after_one(b"\0\x80").varint32("a level"), 1, "the end of the data, expected a level");
@@ -278,26 +280,26 @@ mod tests {
             1,
             "an integer of more than 10 bytes, expected a size",
         );
-        check(after_one(b"\0\x05abcd").slice("a key"), 2, "4 bytes, expected 5 for a key");
+        check(after_one(b"\0\x05abcd").length_prefixed_slice("a key"), 2, "4 bytes, expected 5 for a key");
         check(
-            after_one(b"\0ab").take(usize::MAX, "a key"),
+            after_one(b"\0ab").take_bytes(usize::MAX, "a key"),
             1,
             &format!("2 bytes, expected {} for a key", u64::MAX),
         );
         check(
-            after_one(b"\0\xff\xff\xff\xff\x0fab").slice("a key"),
+            after_one(b"\0\xff\xff\xff\xff\x0fab").length_prefixed_slice("a key"),
             6,
             "2 bytes, expected 4294967295 for a key",
         );
     }
 
     #[test]
-    fn a_cursor_to_its_end() {
-        let mut cursor = Cursor::new(b"\x02hi\x07!");
-        assert_eq!(cursor.slice("a slice"), Ok(&b"hi"[..]));
-        assert_eq!((cursor.byte("a byte"), cursor.at(), cursor.rest()), (Ok(7), 4, &b"!"[..]));
+    fn decoder_reads_to_the_end() {
+        let mut cursor = SliceDecoder::new(b"\x02hi\x07!");
+        assert_eq!(cursor.length_prefixed_slice("a slice"), Ok(&b"hi"[..]));
+        assert_eq!((cursor.byte("a byte"), cursor.offset(), cursor.remaining()), (Ok(7), 4, &b"!"[..]));
         assert!(!cursor.is_empty());
-        assert_eq!(cursor.take(1, "the rest"), Ok(&b"!"[..]));
+        assert_eq!(cursor.take_bytes(1, "the rest"), Ok(&b"!"[..]));
         assert!(cursor.is_empty());
     }
 
@@ -308,12 +310,12 @@ mod tests {
             let mut bytes = Vec::new();
             put_varint32(&mut bytes, small);
             put_varint64(&mut bytes, value);
-            put_slice(&mut bytes, &slice);
+            put_length_prefixed_slice(&mut bytes, &slice);
             prop_assert_eq!(bytes.len(), varint_len(small.into()) + varint_len(value) + varint_len(slice.len() as u64) + slice.len());
-            let mut cursor = Cursor::new(&bytes);
+            let mut cursor = SliceDecoder::new(&bytes);
             prop_assert_eq!(cursor.varint32("a"), Ok(small));
             prop_assert_eq!(cursor.varint64("b"), Ok(value));
-            prop_assert_eq!(cursor.slice("c"), Ok(&slice[..]));
+            prop_assert_eq!(cursor.length_prefixed_slice("c"), Ok(&slice[..]));
             prop_assert!(cursor.is_empty());
         }
     }

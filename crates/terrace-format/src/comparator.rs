@@ -5,9 +5,9 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-mod idb;
+mod indexed_db;
 
-pub use idb::IndexedDb;
+pub use indexed_db::IndexedDb;
 
 /// A total order of user keys, with a name that is stored in the database.
 ///

@@ -10,10 +10,10 @@
 //! ```
 //!
 //! The cargo feature `zstd` compiles in zstd, and `zlib` compiles in zlib and deflate. A block of a codec that is not
-//! compiled in gives [`FlawKind::MissingCodec`].
+//! compiled in gives [`DecodeErrorKind::MissingCodec`].
 //!
 //! The stored bytes are hostile until proven: no codec allocates more than its format can make of its input, and those
-//! whose formats make very much of very little stop at [`BLOCK_MAX`]. Whether compressing a block paid off is the table
+//! whose formats make very much of very little stop at [`MAX_BLOCK_CONTENTS`]. Whether compressing a block paid off is the table
 //! builder's question.
 
 mod snappy;
@@ -25,11 +25,11 @@ mod zstd;
 use std::cell::RefCell;
 
 use crate::coding::get_varint32;
-use crate::flaw::{Flaw, FlawKind};
+use crate::decode_error::{DecodeError, DecodeErrorKind};
 
 /// The most that a block of zstd, zlib or deflate may hold, in bytes. Blocks are some KiB, or one entry that is larger.
 /// Snappy needs none: what it makes is bounded by its input.
-pub const BLOCK_MAX: usize = 64 << 20;
+pub const MAX_BLOCK_CONTENTS: usize = 64 << 20;
 
 /// Declares a module in the place of a codec that is not compiled in. Its blocks are stored as they are.
 #[cfg(not(all(feature = "zlib", feature = "zstd")))]
@@ -38,10 +38,10 @@ macro_rules! missing {
         mod $module {
             $(
                 pub(super) fn $compress(contents: &[u8], dst: &mut Vec<u8>) {
-                    super::copy(contents, dst);
+                    super::store_uncompressed(contents, dst);
                 }
 
-                pub(super) fn $decompress(_: &[u8], _: &mut Vec<u8>) -> Result<(), super::Flaw> {
+                pub(super) fn $decompress(_: &[u8], _: &mut Vec<u8>) -> Result<(), super::DecodeError> {
                     Err(super::missing($codec, $feature))
                 }
             )+
@@ -62,150 +62,156 @@ pub struct Codec {
     /// The name in options, reports and commands.
     pub name: &'static str,
     /// False if a stock LevelDB 1.23 could not read the table again.
-    pub portable: bool,
+    pub leveldb_compatible: bool,
     /// False for dialects that are read and never chosen for a new table, and for codecs that are not compiled in.
     pub writable: bool,
     /// Cargo feature that this build lacks and the codec needs. `None` if the codec is compiled in.
     pub missing_feature: Option<&'static str>,
     /// Appends the stored form of a block. If the codec cannot hold the block, appends the block as it is: that saves
     /// nothing, so no builder keeps it, and stores the block under [`NONE`] instead.
-    pub pack: fn(&[u8], &mut Vec<u8>),
+    pub compress: fn(&[u8], &mut Vec<u8>),
     /// Makes the contents of a stored block those of the vector, whose memory is used again if it suffices. After a
     /// flaw they are arbitrary.
-    pub unpack: fn(&[u8], &mut Vec<u8>) -> Result<(), Flaw>,
+    pub decompress: fn(&[u8], &mut Vec<u8>) -> Result<(), DecodeError>,
 }
 
 /// The block as it is.
-pub static NONE: Codec = Codec {
+pub static NO_COMPRESSION: Codec = Codec {
     id: 0,
     name: "none",
-    portable: true,
+    leveldb_compatible: true,
     writable: true,
     missing_feature: None,
-    pack: copy,
-    unpack: copy_back,
+    compress: store_uncompressed,
+    decompress: load_uncompressed,
 };
 
 /// Snappy's raw format.
 pub static SNAPPY: Codec = Codec {
     id: 1,
     name: "snappy",
-    portable: true,
+    leveldb_compatible: true,
     writable: true,
     missing_feature: None,
-    pack: pack_snappy,
-    unpack: unpack_snappy,
+    compress: compress_snappy,
+    decompress: decompress_snappy,
 };
 
 /// One zstd frame that states its content's size.
 pub static ZSTD: Codec = Codec {
     id: 2,
     name: "zstd",
-    portable: false,
+    leveldb_compatible: false,
     writable: cfg!(feature = "zstd"),
     missing_feature: if cfg!(feature = "zstd") { None } else { Some("zstd") },
-    pack: zstd::compress,
-    unpack: zstd::decompress,
+    compress: zstd::compress,
+    decompress: zstd::decompress,
 };
 
 /// A zlib stream.
 pub static ZLIB: Codec = Codec {
     id: 2,
     name: "zlib",
-    portable: false,
+    leveldb_compatible: false,
     writable: false,
     missing_feature: if cfg!(feature = "zlib") { None } else { Some("zlib") },
-    pack: zlib::compress,
-    unpack: zlib::decompress,
+    compress: zlib::compress,
+    decompress: zlib::decompress,
 };
 
 /// A deflate stream without a wrapper.
 pub static DEFLATE: Codec = Codec {
     id: 4,
     name: "deflate",
-    portable: false,
+    leveldb_compatible: false,
     writable: false,
     missing_feature: if cfg!(feature = "zlib") { None } else { Some("zlib") },
-    pack: zlib::compress_raw,
-    unpack: zlib::decompress_raw,
+    compress: zlib::compress_raw,
+    decompress: zlib::decompress_raw,
 };
 
 /// Every codec.
-pub static CODECS: &[&Codec] = &[&NONE, &SNAPPY, &ZSTD, &ZLIB, &DEFLATE];
+pub static CODECS: &[&Codec] = &[&NO_COMPRESSION, &SNAPPY, &ZSTD, &ZLIB, &DEFLATE];
 
 /// The codec called `name`.
-pub fn by_name(name: &str) -> Option<&'static Codec> {
+pub fn codec_by_name(name: &str) -> Option<&'static Codec> {
     CODECS.iter().copied().find(|codec| codec.name == name)
 }
 
 /// The contents of a block that is stored as `stored` with type byte `id`.
-pub fn unpack(id: u8, stored: &[u8]) -> Result<Vec<u8>, Flaw> {
+pub fn decompress(id: u8, stored: &[u8]) -> Result<Vec<u8>, DecodeError> {
     let mut contents = Vec::new();
-    unpack_into(id, stored, &mut contents)?;
+    decompress_into(id, stored, &mut contents)?;
     Ok(contents)
 }
 
 /// As [`unpack`], in the memory of `contents`, whatever was in it. After a flaw its bytes are arbitrary.
-pub fn unpack_into(id: u8, stored: &[u8], contents: &mut Vec<u8>) -> Result<(), Flaw> {
-    (of_block(id, stored)?.unpack)(stored, contents)
+pub fn decompress_into(id: u8, stored: &[u8], contents: &mut Vec<u8>) -> Result<(), DecodeError> {
+    (codec_of_block(id, stored)?.decompress)(stored, contents)
 }
 
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// Type 2 has two meanings. No zlib stream begins like a zstd frame: its first two bytes, read big-endian, are a
 /// multiple of 31, and 0x28b5 is not.
-fn of_block(id: u8, stored: &[u8]) -> Result<&'static Codec, Flaw> {
+fn codec_of_block(id: u8, stored: &[u8]) -> Result<&'static Codec, DecodeError> {
     match id {
         2 if stored.starts_with(&ZSTD_MAGIC) => Ok(&ZSTD),
         2 => Ok(&ZLIB),
         _ => CODECS.iter().copied().find(|codec| codec.id == id).ok_or_else(|| {
-            Flaw::new(FlawKind::Unknown, stored.len() as u64, format!("block type {id}"), "0, 1, 2 or 4")
+            DecodeError::new(
+                DecodeErrorKind::Unknown,
+                stored.len() as u64,
+                format!("block type {id}"),
+                "0, 1, 2 or 4",
+            )
         }),
     }
 }
 
-fn copy(contents: &[u8], dst: &mut Vec<u8>) {
+fn store_uncompressed(contents: &[u8], dst: &mut Vec<u8>) {
     dst.extend_from_slice(contents);
 }
 
-fn copy_back(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
+fn load_uncompressed(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), DecodeError> {
     dst.clear();
     dst.reserve_exact(stored.len());
     dst.extend_from_slice(stored);
     Ok(())
 }
 
-fn pack_snappy(contents: &[u8], dst: &mut Vec<u8>) {
+fn compress_snappy(contents: &[u8], dst: &mut Vec<u8>) {
     let start = dst.len();
     dst.resize(start + snap::raw::max_compress_len(contents.len()), 0);
     let mut pack = |packer: &mut snap::raw::Encoder| packer.compress(contents, &mut dst[start..]);
-    let packed = SNAPPY_PACKER.try_with(|packer| pack(&mut packer.borrow_mut()));
+    let packed = SNAPPY_ENCODER.try_with(|packer| pack(&mut packer.borrow_mut()));
     // A thread that is nearly gone has none any more.
     match packed.unwrap_or_else(|_| pack(&mut snap::raw::Encoder::new())) {
         Ok(len) => dst.truncate(start + len),
         Err(_) => {
             dst.truncate(start); // 4 GiB or more
-            copy(contents, dst);
+            store_uncompressed(contents, dst);
         }
     }
 }
 
 /// The densest element of the format, a copy, makes 64 bytes of 3.
-const SNAPPY_GROWTH: usize = 22;
+const SNAPPY_MAX_RATIO: usize = 22;
 
-fn unpack_snappy(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
+fn decompress_snappy(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), DecodeError> {
     let (declared, at) =
-        get_varint32(stored).ok_or_else(|| broken("snappy", "it does not tell its length"))?;
+        get_varint32(stored).ok_or_else(|| decompression_error("snappy", "it does not tell its length"))?;
     let declared = declared as usize;
-    check_size("snappy", declared, stored.len().saturating_mul(SNAPPY_GROWTH))?;
-    set_len(dst, declared + snappy::ROOM);
-    snappy::unpack(stored, at, dst).ok_or_else(|| broken("snappy", "not what makes its length"))?;
+    check_size("snappy", declared, stored.len().saturating_mul(SNAPPY_MAX_RATIO))?;
+    resize_for_overwrite(dst, declared + snappy::SLOP_BYTES);
+    snappy::decompress(stored, at, dst)
+        .ok_or_else(|| decompression_error("snappy", "not what makes its length"))?;
     dst.truncate(declared);
     Ok(())
 }
 
 /// Makes `dst` as long as said, to be written over: of what it holds nothing is moved, and no more than needed cleared.
-fn set_len(dst: &mut Vec<u8>, len: usize) {
+fn resize_for_overwrite(dst: &mut Vec<u8>, len: usize) {
     if dst.capacity() < len {
         *dst = vec![0; len];
     } else {
@@ -215,26 +221,31 @@ fn set_len(dst: &mut Vec<u8>, len: usize) {
 
 thread_local! {
     // Its table of 32 KiB would be made, and cleared, for every block.
-    static SNAPPY_PACKER: RefCell<snap::raw::Encoder> = RefCell::new(snap::raw::Encoder::new());
+    static SNAPPY_ENCODER: RefCell<snap::raw::Encoder> = RefCell::new(snap::raw::Encoder::new());
 }
 
-fn check_size(codec: &str, size: usize, most: usize) -> Result<(), Flaw> {
+fn check_size(codec: &str, size: usize, most: usize) -> Result<(), DecodeError> {
     if size > most {
         let found = format!("{codec} block of {size} bytes");
-        return Err(Flaw::new(FlawKind::OutOfBounds, 0, found, format!("at most {most}")));
+        return Err(DecodeError::new(DecodeErrorKind::OutOfBounds, 0, found, format!("at most {most}")));
     }
     Ok(())
 }
 
 /// The flaw of a block whose codec needs a feature that this build lacks.
 #[cfg(not(all(feature = "zlib", feature = "zstd")))]
-fn missing(codec: &str, feature: &str) -> Flaw {
+fn missing(codec: &str, feature: &str) -> DecodeError {
     let expected = format!("a build with the cargo feature `{feature}`");
-    Flaw::new(FlawKind::MissingCodec, 0, format!("{codec} block"), expected)
+    DecodeError::new(DecodeErrorKind::MissingCodec, 0, format!("{codec} block"), expected)
 }
 
-fn broken(codec: &str, error: impl std::fmt::Display) -> Flaw {
-    Flaw::new(FlawKind::Compression, 0, format!("{codec} block that does not decompress ({error})"), "")
+fn decompression_error(codec: &str, error: impl std::fmt::Display) -> DecodeError {
+    DecodeError::new(
+        DecodeErrorKind::Decompression,
+        0,
+        format!("{codec} block that does not decompress ({error})"),
+        "",
+    )
 }
 
 #[cfg(test)]
@@ -244,7 +255,7 @@ mod tests {
 
     fn packed(codec: &Codec, contents: &[u8]) -> Vec<u8> {
         let mut stored = Vec::new();
-        (codec.pack)(contents, &mut stored);
+        (codec.compress)(contents, &mut stored);
         stored
     }
 
@@ -254,8 +265,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_flaw(id: u8, stored: &[u8], kind: FlawKind, expect: &str) {
-        let flaw = unpack(id, stored).unwrap_err();
+    fn check_flaw(id: u8, stored: &[u8], kind: DecodeErrorKind, expect: &str) {
+        let flaw = decompress(id, stored).unwrap_err();
         assert_eq!(flaw.kind, kind, "{flaw}");
         assert!(flaw.to_string().contains(expect), "{flaw}");
     }
@@ -270,37 +281,37 @@ mod tests {
         ) {
             for codec in compiled() {
                 let stored = packed(codec, &contents);
-                prop_assert_eq!(unpack(codec.id, &stored).unwrap(), &contents[..], "{}", codec.name);
+                prop_assert_eq!(decompress(codec.id, &stored).unwrap(), &contents[..], "{}", codec.name);
             }
         }
 
         #[test]
         fn arbitrary_bytes_are_survived(id in 0u8..6, stored in proptest::collection::vec(any::<u8>(), 0..200)) {
-            if let Ok(contents) = unpack(id, &stored) {
-                prop_assert!(contents.len() <= BLOCK_MAX);
+            if let Ok(contents) = decompress(id, &stored) {
+                prop_assert!(contents.len() <= MAX_BLOCK_CONTENTS);
             }
         }
     }
 
     #[test]
-    fn packing_appends_and_unpacking_replaces() {
+    fn compress_appends_and_decompress_replaces() {
         for codec in compiled() {
             let mut stored = b"##".to_vec();
-            (codec.pack)(b"contents", &mut stored);
+            (codec.compress)(b"contents", &mut stored);
             for before in [&b""[..], b"!", b"something that is longer"] {
                 let mut contents = before.to_vec();
-                (codec.unpack)(&stored[2..], &mut contents).unwrap();
+                (codec.decompress)(&stored[2..], &mut contents).unwrap();
                 assert_eq!(contents, b"contents", "{}", codec.name);
             }
         }
     }
 
     #[test]
-    fn blocks_that_fit_take_the_memory_there_is() {
+    fn decompress_reuses_the_buffer() {
         let mut contents = Vec::with_capacity(100);
         let place = contents.as_ptr();
-        for codec in [&NONE, &SNAPPY] {
-            unpack_into(codec.id, &packed(codec, b"contents"), &mut contents).unwrap();
+        for codec in [&NO_COMPRESSION, &SNAPPY] {
+            decompress_into(codec.id, &packed(codec, b"contents"), &mut contents).unwrap();
             assert_eq!((contents.as_ptr(), contents.capacity()), (place, 100), "{}", codec.name);
         }
     }
@@ -308,9 +319,9 @@ mod tests {
     #[test]
     fn names_are_distinct_and_found() {
         for codec in CODECS {
-            assert!(std::ptr::eq(by_name(codec.name).unwrap(), *codec));
+            assert!(std::ptr::eq(codec_by_name(codec.name).unwrap(), *codec));
         }
-        assert!(by_name("lz4").is_none());
+        assert!(codec_by_name("lz4").is_none());
     }
 
     const ZLIB_ABCD_X8: &[u8] = b"\x78\x9c\x4b\x4c\x4a\x4e\x49\xc4\x83\x01\xcb\x20\x0c\x51";
@@ -321,18 +332,18 @@ mod tests {
     #[track_caller]
     fn check_optional(codec: &Codec, stored: &[u8], contents: &[u8]) {
         match codec.missing_feature {
-            None => assert_eq!(unpack(codec.id, stored).unwrap(), contents),
+            None => assert_eq!(decompress(codec.id, stored).unwrap(), contents),
             Some(feature) => {
                 let expect =
                     format!("{} block, expected a build with the cargo feature `{feature}`", codec.name);
-                check_flaw(codec.id, stored, FlawKind::MissingCodec, &expect);
+                check_flaw(codec.id, stored, DecodeErrorKind::MissingCodec, &expect);
             }
         }
     }
 
     #[test]
     fn features_and_codecs() {
-        let have = |name| by_name(name).unwrap().missing_feature.is_none();
+        let have = |name| codec_by_name(name).unwrap().missing_feature.is_none();
         assert!(have("none") && have("snappy"));
         assert_eq!(have("zstd"), cfg!(feature = "zstd"));
         assert_eq!((have("zlib"), have("deflate")), (cfg!(feature = "zlib"), cfg!(feature = "zlib")));
@@ -347,10 +358,10 @@ mod tests {
     }
 
     #[test]
-    fn stored_by_others() {
+    fn decompresses_blocks_of_other_writers() {
         let abcd_x8 = b"abcdabcdabcdabcdabcdabcdabcdabcd";
         let snappy = b"\x20\x0cabcd\x6e\x04\x00";
-        assert_eq!(unpack(1, snappy).unwrap(), abcd_x8);
+        assert_eq!(decompress(1, snappy).unwrap(), abcd_x8);
         check_optional(&ZLIB, ZLIB_ABCD_X8, abcd_x8);
         check_optional(&DEFLATE, &ZLIB_ABCD_X8[2..], abcd_x8);
         let zstd_size_unknown = b"\x28\xb5\x2f\xfd\x00\x00\x21\x00\x00abcd";
@@ -359,70 +370,80 @@ mod tests {
     }
 
     #[test]
-    fn unknown_types() {
-        check_flaw(3, b"", FlawKind::Unknown, "block type 3, expected 0, 1, 2 or 4");
-        check_flaw(255, b"abc", FlawKind::Unknown, "block type 255");
+    fn unknown_block_types() {
+        check_flaw(3, b"", DecodeErrorKind::Unknown, "block type 3, expected 0, 1, 2 or 4");
+        check_flaw(255, b"abc", DecodeErrorKind::Unknown, "block type 255");
     }
 
     #[test]
     fn truncated_at_every_byte() {
         let contents = b"abcdabcdabcd and something that does not repeat: 0123456789".repeat(3);
-        for codec in compiled().filter(|codec| codec.id != NONE.id) {
+        for codec in compiled().filter(|codec| codec.id != NO_COMPRESSION.id) {
             let stored = packed(codec, &contents);
             for cut in 0..stored.len() {
-                assert!(unpack(codec.id, &stored[..cut]).is_err(), "{} of {cut} bytes", codec.name);
+                assert!(decompress(codec.id, &stored[..cut]).is_err(), "{} of {cut} bytes", codec.name);
             }
         }
     }
 
     #[test]
-    fn snappy_that_declares_the_impossible() {
-        check_flaw(1, b"\xff\xff\xff\xff\x0f\x00", FlawKind::OutOfBounds, "expected at most 132");
-        check_flaw(1, b"\xff\xff\xff\xff\xff\x0f", FlawKind::Compression, "snappy");
+    fn snappy_length_over_the_maximum_ratio() {
+        check_flaw(1, b"\xff\xff\xff\xff\x0f\x00", DecodeErrorKind::OutOfBounds, "expected at most 132");
+        check_flaw(1, b"\xff\xff\xff\xff\xff\x0f", DecodeErrorKind::Decompression, "snappy");
         let just_possible_by_length = b"\x42\x00\x61";
-        check_flaw(1, just_possible_by_length, FlawKind::Compression, "snappy");
+        check_flaw(1, just_possible_by_length, DecodeErrorKind::Decompression, "snappy");
     }
 
     #[test]
-    fn snappy_at_its_densest() {
+    fn snappy_at_the_maximum_ratio() {
         let contents = vec![7; 1 << 20];
-        assert_eq!(unpack(1, &packed(&SNAPPY, &contents)).unwrap(), contents);
+        assert_eq!(decompress(1, &packed(&SNAPPY, &contents)).unwrap(), contents);
     }
 
     #[test]
     #[cfg(feature = "zlib")]
-    fn streams_beyond_the_bound() {
-        let contents = vec![0; BLOCK_MAX + 1];
-        check_flaw(2, &packed(&ZLIB, &contents), FlawKind::OutOfBounds, "zlib block of 67108865 bytes");
-        check_flaw(4, &packed(&DEFLATE, &contents), FlawKind::OutOfBounds, "deflate block of 67108865 bytes");
+    fn zlib_and_deflate_over_the_size_limit() {
+        let contents = vec![0; MAX_BLOCK_CONTENTS + 1];
+        check_flaw(
+            2,
+            &packed(&ZLIB, &contents),
+            DecodeErrorKind::OutOfBounds,
+            "zlib block of 67108865 bytes",
+        );
+        check_flaw(
+            4,
+            &packed(&DEFLATE, &contents),
+            DecodeErrorKind::OutOfBounds,
+            "deflate block of 67108865 bytes",
+        );
     }
 
     #[test]
     #[cfg(feature = "zstd")]
     fn a_zstd_frame_beyond_the_bound() {
-        let frame = ::zstd::bulk::compress(&vec![0; BLOCK_MAX + 1], 1).unwrap();
-        check_flaw(2, &frame, FlawKind::Compression, "zstd");
+        let frame = ::zstd::bulk::compress(&vec![0; MAX_BLOCK_CONTENTS + 1], 1).unwrap();
+        check_flaw(2, &frame, DecodeErrorKind::Decompression, "zstd");
     }
 
     #[test]
-    fn a_block_beyond_the_bound_is_left_as_it_is() {
-        let contents = vec![0; BLOCK_MAX + 1];
+    fn block_over_the_size_limit_is_stored_uncompressed() {
+        let contents = vec![0; MAX_BLOCK_CONTENTS + 1];
         assert!(packed(&ZSTD, &contents) == contents);
         let stored = packed(&SNAPPY, &contents);
-        assert!(stored.len() < contents.len() / 8 && unpack(1, &stored) == Ok(contents));
+        assert!(stored.len() < contents.len() / 8 && decompress(1, &stored) == Ok(contents));
     }
 
     #[test]
     #[cfg(feature = "zstd")]
-    fn zstd_that_declares_the_impossible() {
+    fn zstd_length_over_the_maximum_ratio() {
         let declares_2_to_the_60 = b"\x28\xb5\x2f\xfd\xe0\0\0\0\0\0\0\0\x10\x01\0\0";
-        check_flaw(2, declares_2_to_the_60, FlawKind::Compression, "zstd");
+        check_flaw(2, declares_2_to_the_60, DecodeErrorKind::Decompression, "zstd");
     }
 
     #[test]
     #[cfg(feature = "zstd")]
-    fn zstd_at_its_densest() {
-        let contents = vec![0; BLOCK_MAX];
-        assert_eq!(unpack(2, &packed(&ZSTD, &contents)).unwrap().len(), BLOCK_MAX);
+    fn zstd_at_the_maximum_ratio() {
+        let contents = vec![0; MAX_BLOCK_CONTENTS];
+        assert_eq!(decompress(2, &packed(&ZSTD, &contents)).unwrap().len(), MAX_BLOCK_CONTENTS);
     }
 }

@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_give_the_whole() {
+    fn extend_equals_whole() {
         let whole = b"one block after another";
         for cut in 0..=whole.len() {
             assert_eq!(extend(value(&whole[..cut]), &whole[cut..]), value(whole), "cut at {cut}");

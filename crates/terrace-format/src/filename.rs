@@ -35,7 +35,7 @@ pub enum FileName {
     OldInfoLog,
 }
 
-const MANIFEST: &str = "MANIFEST-";
+const MANIFEST_PREFIX: &str = "MANIFEST-";
 
 impl FileName {
     /// The file called `name`, by LevelDB's grammar: any number of digits that fits 64 bits.
@@ -47,7 +47,7 @@ impl FileName {
             "LOG.old" => return Some(FileName::OldInfoLog),
             _ => {}
         }
-        if let Some(digits) = name.strip_prefix(MANIFEST) {
+        if let Some(digits) = name.strip_prefix(MANIFEST_PREFIX) {
             return parse_number(digits).map(FileName::Manifest);
         }
         let (digits, suffix) = name.split_once('.')?;
@@ -90,7 +90,7 @@ impl fmt::Display for FileName {
             FileName::Log(n) => write!(f, "{n:06}.log"),
             FileName::Table(n) => write!(f, "{n:06}.ldb"),
             FileName::OldTable(n) => write!(f, "{n:06}.sst"),
-            FileName::Manifest(n) => write!(f, "{MANIFEST}{n:06}"),
+            FileName::Manifest(n) => write!(f, "{MANIFEST_PREFIX}{n:06}"),
             FileName::Temp(n) => write!(f, "{n:06}.dbtmp"),
             FileName::Current => f.write_str("CURRENT"),
             FileName::Lock => f.write_str("LOCK"),
@@ -103,7 +103,7 @@ impl fmt::Display for FileName {
 /// The contents of CURRENT.
 pub mod current {
     use super::FileName;
-    use crate::flaw::{Flaw, FlawKind};
+    use crate::decode_error::{DecodeError, DecodeErrorKind};
 
     /// What CURRENT holds when `manifest` is the number of the live manifest.
     pub fn encode(manifest: u64) -> Vec<u8> {
@@ -112,21 +112,26 @@ pub mod current {
 
     /// The number of the live manifest. Contents that name anything else, be it a path, are refused, as is a
     /// manifest's name spelled otherwise than it would be written: it would be another file.
-    pub fn decode(contents: &[u8]) -> Result<u64, Flaw> {
+    pub fn decode(contents: &[u8]) -> Result<u64, DecodeError> {
         let Some((b'\n', name)) = contents.split_last() else {
-            return Err(flaw(contents.len(), contents, "a newline at its end"));
+            return Err(current_error(contents.len(), contents, "a newline at its end"));
         };
         match std::str::from_utf8(name).ok().and_then(FileName::parse) {
             Some(FileName::Manifest(number)) if encode(number) == contents => Ok(number),
-            _ => Err(flaw(0, name, "the name of a manifest, MANIFEST-<at least six digits>")),
+            _ => Err(current_error(0, name, "the name of a manifest, MANIFEST-<at least six digits>")),
         }
     }
 
-    fn flaw(at: usize, found: &[u8], expected: &str) -> Flaw {
+    fn current_error(at: usize, found: &[u8], expected: &str) -> DecodeError {
         const SHOWN: usize = 40;
         let shown = &found[..found.len().min(SHOWN)];
         let dots = if found.len() > SHOWN { ".." } else { "" };
-        Flaw::new(FlawKind::Malformed, at as u64, format!("\"{}\"{dots}", shown.escape_ascii()), expected)
+        DecodeError::new(
+            DecodeErrorKind::Malformed,
+            at as u64,
+            format!("\"{}\"{dots}", shown.escape_ascii()),
+            expected,
+        )
     }
 }
 
@@ -166,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_others() {
+    fn foreign_names_are_rejected() {
         #[rustfmt::skip]
         let names = [
             "", "foo", "foo-dx-100.log", ".log", "manifest", "CURREN", "CURRENTX", "MANIFES", "MANIFEST", "MANIFEST-",

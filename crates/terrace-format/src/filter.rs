@@ -41,20 +41,20 @@ impl std::fmt::Debug for dyn FilterPolicy {
 
 /// LevelDB's built-in policy.
 #[derive(Debug, Clone)]
-pub struct Bloom {
+pub struct BloomFilterPolicy {
     bits_per_key: usize,
 }
 
 /// Filters with more probes than this are of a kind yet to be invented, and match everything.
-const PROBES_MAX: usize = 30;
+const MAX_PROBES: usize = 30;
 
 /// The least size of the bit array: tiny filters would match nearly everything.
-const BITS_MIN: usize = 64;
+const MIN_FILTER_BITS: usize = 64;
 
-impl Bloom {
+impl BloomFilterPolicy {
     /// With about `bits_per_key` bits for each key, at most 255. 10 lets 1 of 100 absent keys through.
-    pub fn new(bits_per_key: usize) -> Bloom {
-        Bloom { bits_per_key: bits_per_key.min(255) }
+    pub fn new(bits_per_key: usize) -> BloomFilterPolicy {
+        BloomFilterPolicy { bits_per_key: bits_per_key.min(255) }
     }
 
     /// About how many bits each key has.
@@ -63,43 +63,43 @@ impl Bloom {
     }
 
     /// ln 2 bits a key give the fewest false answers; rounded down to save probes.
-    fn probes(&self) -> usize {
-        ((self.bits_per_key as f64 * 0.69) as usize).clamp(1, PROBES_MAX)
+    fn num_probes(&self) -> usize {
+        ((self.bits_per_key as f64 * 0.69) as usize).clamp(1, MAX_PROBES)
     }
 }
 
-impl FilterPolicy for Bloom {
+impl FilterPolicy for BloomFilterPolicy {
     fn name(&self) -> &str {
         "leveldb.BuiltinBloomFilter2"
     }
 
     fn create(&self, keys: &[&[u8]], dst: &mut Vec<u8>) {
-        self.create_of(keys.iter().map(|key| Bloom::hash(key)), dst);
+        self.create_from_hashes(keys.iter().map(|key| BloomFilterPolicy::hash(key)), dst);
     }
 
     fn may_match(&self, key: &[u8], filter: &[u8]) -> bool {
-        Bloom::may_match_hash(Bloom::hash(key), filter)
+        BloomFilterPolicy::may_match_hash(BloomFilterPolicy::hash(key), filter)
     }
 }
 
-impl Bloom {
+impl BloomFilterPolicy {
     /// All that a filter knows of a key.
     pub fn hash(key: &[u8]) -> u32 {
         hash(key, 0xbc9f_1d34)
     }
 
     /// Appends the filter of keys with these hashes.
-    pub fn create_of(&self, hashes: impl ExactSizeIterator<Item = u32>, dst: &mut Vec<u8>) {
-        let bytes = hashes.len().saturating_mul(self.bits_per_key).max(BITS_MIN).div_ceil(8);
-        let probes = self.probes();
+    pub fn create_from_hashes(&self, hashes: impl ExactSizeIterator<Item = u32>, dst: &mut Vec<u8>) {
+        let bytes = hashes.len().saturating_mul(self.bits_per_key).max(MIN_FILTER_BITS).div_ceil(8);
+        let probes = self.num_probes();
         let start = dst.len();
         dst.resize(start + bytes, 0);
-        let (array, bits) = (&mut dst[start..], Remainder::by(bytes * 8));
+        let (array, bits) = (&mut dst[start..], FastModulo::new(bytes * 8));
         for hash in hashes {
             let step = hash.rotate_right(17);
             let mut place = hash;
             for _ in 0..probes {
-                let bit = bits.map_or(place, |bits| bits.of(place)) as usize;
+                let bit = bits.map_or(place, |bits| bits.modulo(place)) as usize;
                 array[bit / 8] |= 1 << (bit % 8);
                 place = place.wrapping_add(step);
             }
@@ -113,13 +113,13 @@ impl Bloom {
             return false;
         };
         let probes = usize::from(probes);
-        probes > PROBES_MAX
-            || bits_of(hash, probes, array.len() * 8).all(|bit| array[bit / 8] & 1 << (bit % 8) != 0)
+        probes > MAX_PROBES
+            || bit_positions(hash, probes, array.len() * 8).all(|bit| array[bit / 8] & 1 << (bit % 8) != 0)
     }
 }
 
 /// The places of a key with this hash in an array of `bits` bits.
-fn bits_of(hash: u32, probes: usize, bits: usize) -> impl Iterator<Item = usize> {
+fn bit_positions(hash: u32, probes: usize, bits: usize) -> impl Iterator<Item = usize> {
     let step = hash.rotate_right(17);
     let place = move |i| hash.wrapping_add(step.wrapping_mul(i));
     // The same remainder; a division of 32 bits is the faster one.
@@ -129,37 +129,37 @@ fn bits_of(hash: u32, probes: usize, bits: usize) -> impl Iterator<Item = usize>
 
 /// A filter of the built-in policy that is asked often. Of the bytes that it was made of it knows only how many they are.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Probes {
-    count: u8,
-    bits: Remainder,
+pub(crate) struct BloomProbes {
+    num_probes: u8,
+    bits: FastModulo,
 }
 
-impl Probes {
+impl BloomProbes {
     /// Of `filter`, whose bytes may be damaged. None if it has no bits, too many, or is of another kind.
-    pub(crate) fn of(filter: &[u8]) -> Option<Probes> {
+    pub(crate) fn new(filter: &[u8]) -> Option<BloomProbes> {
         let (&count, array) = filter.split_last()?;
-        let bits = Some(array.len() * 8).filter(|bits| *bits > 0).and_then(Remainder::by)?;
-        (usize::from(count) <= PROBES_MAX).then_some(Probes { count, bits })
+        let bits = Some(array.len() * 8).filter(|bits| *bits > 0).and_then(FastModulo::new)?;
+        (usize::from(count) <= MAX_PROBES).then_some(BloomProbes { num_probes: count, bits })
     }
 
     /// The places of the bits of a key with this hash.
     #[inline]
-    fn places(self, hash: u32) -> impl Iterator<Item = usize> {
+    fn bit_positions(self, hash: u32) -> impl Iterator<Item = usize> {
         let step = hash.rotate_right(17);
-        (0..u32::from(self.count))
-            .map(move |i| self.bits.of(hash.wrapping_add(step.wrapping_mul(i))) as usize)
+        (0..u32::from(self.num_probes))
+            .map(move |i| self.bits.modulo(hash.wrapping_add(step.wrapping_mul(i))) as usize)
     }
 
-    /// The bytes of `filter`, which it was made of, that [`Probes::may_match`] looks at.
+    /// The bytes of `filter`, which it was made of, that [`BloomProbes::may_match`] looks at.
     #[inline]
-    pub(crate) fn bytes(self, hash: u32, filter: &[u8]) -> impl Iterator<Item = &u8> {
-        self.places(hash).filter_map(|bit| filter.get(bit / 8))
+    pub(crate) fn probed_bytes(self, hash: u32, filter: &[u8]) -> impl Iterator<Item = &u8> {
+        self.bit_positions(hash).filter_map(|bit| filter.get(bit / 8))
     }
 
-    /// As [`Bloom::may_match_hash`], of `filter`, which it was made of.
+    /// As [`BloomFilterPolicy::may_match_hash`], of `filter`, which it was made of.
     #[inline]
     pub(crate) fn may_match(self, hash: u32, filter: &[u8]) -> bool {
-        self.places(hash).all(|bit| filter.get(bit / 8).is_some_and(|byte| byte & 1 << (bit % 8) != 0))
+        self.bit_positions(hash).all(|bit| filter.get(bit / 8).is_some_and(|byte| byte & 1 << (bit % 8) != 0))
     }
 }
 
@@ -168,30 +168,30 @@ impl Probes {
 /// Exact: the fraction of n/d has 64 bits, and n and d have 32 (Lemire, Kaser and Kurz, "Faster remainder by direct
 /// computation", 2019).
 #[derive(Debug, Clone, Copy)]
-struct Remainder {
+struct FastModulo {
     divisor: u32,
     /// 2^64 / divisor, rounded up; 0 for a divisor of 1.
     inverse: u64,
 }
 
-impl Remainder {
+impl FastModulo {
     /// By `divisor`, 1 or more. None if that has more than 32 bits: then no number reaches it.
-    fn by(divisor: usize) -> Option<Remainder> {
+    fn new(divisor: usize) -> Option<FastModulo> {
         let divisor = u32::try_from(divisor).ok()?;
-        Some(Remainder { divisor, inverse: (u64::MAX / u64::from(divisor)).wrapping_add(1) })
+        Some(FastModulo { divisor, inverse: (u64::MAX / u64::from(divisor)).wrapping_add(1) })
     }
 
     #[inline]
-    fn of(self, n: u32) -> u32 {
+    fn modulo(self, n: u32) -> u32 {
         let fraction = self.inverse.wrapping_mul(u64::from(n));
         ((u128::from(fraction) * u128::from(self.divisor)) >> 64) as u32
     }
 }
 
 /// A policy over the user keys of internal keys. It has the name of the policy inside: the stored bits are the same.
-pub struct OfUserKeys(pub Arc<dyn FilterPolicy>);
+pub struct InternalFilterPolicy(pub Arc<dyn FilterPolicy>);
 
-impl FilterPolicy for OfUserKeys {
+impl FilterPolicy for InternalFilterPolicy {
     fn name(&self) -> &str {
         self.0.name()
     }
@@ -209,11 +209,11 @@ impl FilterPolicy for OfUserKeys {
     }
 }
 
-impl OfUserKeys {
+impl InternalFilterPolicy {
     /// True if the policy inside is LevelDB's built-in one.
     pub(crate) fn is_bloom(policy: &dyn FilterPolicy) -> bool {
-        let of_user_keys = (policy as &dyn Any).downcast_ref::<OfUserKeys>();
-        of_user_keys.is_some_and(|inside| (&*inside.0 as &dyn Any).is::<Bloom>())
+        let of_user_keys = (policy as &dyn Any).downcast_ref::<InternalFilterPolicy>();
+        of_user_keys.is_some_and(|inside| (&*inside.0 as &dyn Any).is::<BloomFilterPolicy>())
     }
 }
 
@@ -237,11 +237,11 @@ pub fn hash(data: &[u8], seed: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::{InternalKey, Kind};
+    use crate::key::{InternalKey, ValueType};
 
     fn filter_of(bits_per_key: usize, keys: &[&[u8]]) -> Vec<u8> {
         let mut filter = Vec::new();
-        Bloom::new(bits_per_key).create(keys, &mut filter);
+        BloomFilterPolicy::new(bits_per_key).create(keys, &mut filter);
         filter
     }
 
@@ -254,7 +254,7 @@ mod tests {
     // The expected bytes come from LevelDB 1.23 itself.
     #[test]
     #[rustfmt::skip]
-    fn the_same_bits_as_leveldb() {
+    fn same_bits_as_leveldb() {
         let ten: Vec<Vec<u8>> = (0..10).map(|i| format!("key{i}").into_bytes()).collect();
         let ten: Vec<&[u8]> = ten.iter().map(Vec::as_slice).collect();
         check(10,  &[],                   "000000000000000006");
@@ -270,30 +270,30 @@ mod tests {
     }
 
     #[test]
-    fn remainders_are_those_of_divisions() {
+    fn fast_modulo_equals_division() {
         let edges = |n: u32| [n.wrapping_sub(1), n, n.wrapping_add(1)];
         let divisors = (0..32).flat_map(|bit| edges(1 << bit)).chain([u32::MAX, 641, 6_700_417]);
         for divisor in divisors.filter(|divisor| *divisor > 0) {
-            let remainder = Remainder::by(divisor as usize).unwrap();
+            let remainder = FastModulo::new(divisor as usize).unwrap();
             let multiples =
                 (0..32).map(|bit| divisor.wrapping_mul(1 << bit)).chain([u32::MAX / divisor * divisor]);
             for n in multiples.flat_map(edges).chain([0, u32::MAX]) {
-                assert_eq!(remainder.of(n), n % divisor, "{n} by {divisor}");
+                assert_eq!(remainder.modulo(n), n % divisor, "{n} by {divisor}");
             }
         }
-        assert!(Remainder::by(1 << 32).is_none());
+        assert!(FastModulo::new(1 << 32).is_none());
     }
 
     #[test]
-    fn appends_behind_what_is_there() {
+    fn create_appends() {
         let mut filters = b"before".to_vec();
-        Bloom::new(10).create(&[b"hello", b"world"], &mut filters);
+        BloomFilterPolicy::new(10).create(&[b"hello", b"world"], &mut filters);
         assert_eq!(filters[6..], filter_of(10, &[b"hello", b"world"]));
     }
 
     #[test]
-    fn never_no_to_a_present_key_and_rarely_perhaps_to_an_absent_one() {
-        let policy = Bloom::new(10);
+    fn no_false_negatives_and_few_false_positives() {
+        let policy = BloomFilterPolicy::new(10);
         for count in [1u32, 10, 100, 1000, 10_000] {
             let keys: Vec<[u8; 4]> = (0..count).map(u32::to_le_bytes).collect();
             let keys: Vec<&[u8]> = keys.iter().map(<[u8; 4]>::as_slice).collect();
@@ -306,30 +306,33 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_often_gets_the_same_answers() {
+    fn bloom_probes_agree_with_may_match() {
         for bits_per_key in [0, 1, 4, 10, 100] {
             for count in [0u32, 1, 10, 1000] {
                 let keys: Vec<[u8; 4]> = (0..count).map(u32::to_le_bytes).collect();
                 let keys: Vec<&[u8]> = keys.iter().map(<[u8; 4]>::as_slice).collect();
                 let filter = filter_of(bits_per_key, &keys);
-                let probes = Probes::of(&filter).unwrap();
+                let probes = BloomProbes::new(&filter).unwrap();
                 for asked in 0..2000u32 {
-                    let hash = Bloom::hash(&asked.to_le_bytes());
-                    let expect = Bloom::may_match_hash(hash, &filter);
+                    let hash = BloomFilterPolicy::hash(&asked.to_le_bytes());
+                    let expect = BloomFilterPolicy::may_match_hash(hash, &filter);
                     assert_eq!(probes.may_match(hash, &filter), expect, "{asked} of {count}");
-                    assert_eq!(probes.bytes(hash, &filter).count(), usize::from(*filter.last().unwrap()));
+                    assert_eq!(
+                        probes.probed_bytes(hash, &filter).count(),
+                        usize::from(*filter.last().unwrap())
+                    );
                 }
             }
         }
         for odd in [&b""[..], b"\x06", b"\x00\x1f", b"\x00\xff"] {
-            assert!(Probes::of(odd).is_none());
+            assert!(BloomProbes::new(odd).is_none());
         }
-        assert!(Probes::of(b"\x00\x00").unwrap().may_match(7, b"\x00\x00"), "no probes reject nothing");
+        assert!(BloomProbes::new(b"\x00\x00").unwrap().may_match(7, b"\x00\x00"), "no probes reject nothing");
     }
 
     #[test]
     fn hostile_filters() {
-        let policy = Bloom::new(10);
+        let policy = BloomFilterPolicy::new(10);
         assert!(!policy.may_match(b"a", b""));
         assert!(!policy.may_match(b"a", b"\x06"), "no bits");
         assert!(policy.may_match(b"a", b"\x00\x1f"), "31 probes: unknown encoding");
@@ -339,10 +342,10 @@ mod tests {
     }
 
     #[test]
-    fn internal_keys_are_asked_by_their_user_keys() {
-        let policy = OfUserKeys(Arc::new(Bloom::new(10)));
-        let stored = InternalKey::new(b"hello", 7, Kind::Put);
-        let asked = InternalKey::new(b"hello", 99, Kind::Delete);
+    fn internal_keys_match_by_user_key() {
+        let policy = InternalFilterPolicy(Arc::new(BloomFilterPolicy::new(10)));
+        let stored = InternalKey::new(b"hello", 7, ValueType::Value);
+        let asked = InternalKey::new(b"hello", 99, ValueType::Deletion);
         let mut filter = Vec::new();
         policy.create(&[stored.as_bytes()], &mut filter);
         assert_eq!(filter, filter_of(10, &[b"hello"]));

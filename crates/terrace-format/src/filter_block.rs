@@ -18,96 +18,103 @@ use std::sync::Arc;
 use terrace_sync::mutant;
 
 use crate::coding::{get_fixed32, put_fixed32};
-use crate::filter::{Bloom, FilterPolicy, OfUserKeys, Probes};
+use crate::filter::{BloomFilterPolicy, BloomProbes, FilterPolicy, InternalFilterPolicy};
 use crate::key;
 
 /// 2 KiB, as LevelDB has it.
-const RANGE_LOG2: u8 = 11;
+const FILTER_BASE_LG: u8 = 11;
 
 /// 1 GiB. A filter's start is stored in 32 bits: those of a table that is larger need several anyway.
-const WHOLE_LOG2: u8 = 30;
+const FULL_FILTER_BASE_LG: u8 = 30;
 
 /// What makes the filters of a table.
 #[derive(Clone)]
-pub enum Filters {
+pub enum TableFilter {
     /// A policy's, one for each 2 KiB, as every LevelDB makes them.
-    OfRanges(Arc<dyn FilterPolicy>),
+    BlockBased(Arc<dyn FilterPolicy>),
     /// The built-in policy's, one for the whole table, of the user keys of internal keys. It can be asked before the
     /// index is, and every LevelDB that has the policy asks it, too.
-    OfTable(Bloom),
+    Full(BloomFilterPolicy),
 }
 
-impl Filters {
+impl TableFilter {
     /// The name of the policy.
     pub fn name(&self) -> &str {
         match self {
-            Filters::OfRanges(policy) => policy.name(),
-            Filters::OfTable(bloom) => bloom.name(),
+            TableFilter::BlockBased(policy) => policy.name(),
+            TableFilter::Full(bloom) => bloom.name(),
         }
     }
 
     /// What answers for keys as they are stored in the table.
     pub fn policy(&self) -> Arc<dyn FilterPolicy> {
         match self {
-            Filters::OfRanges(policy) => Arc::clone(policy),
-            Filters::OfTable(bloom) => Arc::new(OfUserKeys(Arc::new(bloom.clone()))),
+            TableFilter::BlockBased(policy) => Arc::clone(policy),
+            TableFilter::Full(bloom) => Arc::new(InternalFilterPolicy(Arc::new(bloom.clone()))),
         }
     }
 }
 
 /// Builds a filter block. Called as (start_block add*)* finish, with block offsets that rise.
 pub struct FilterBlockBuilder {
-    keys: Keys,
-    base_log2: u8,
+    pending_keys: FilterKeys,
+    base_lg: u8,
     filters: Vec<u8>,
-    starts: Vec<u32>,
+    filter_offsets: Vec<u32>,
 }
 
 /// The keys of the filter that comes next.
-enum Keys {
+enum FilterKeys {
     /// One behind the other, and where each ends.
-    Whole {
+    Raw {
         policy: Arc<dyn FilterPolicy>,
         keys: Vec<u8>,
         ends: Vec<usize>,
     },
-    Hashes {
-        bloom: Bloom,
+    Hashed {
+        bloom: BloomFilterPolicy,
         hashes: Vec<u32>,
     },
 }
 
 impl FilterBlockBuilder {
     /// With the filters of `filters`.
-    pub fn new(filters: Filters) -> FilterBlockBuilder {
+    pub fn new(filters: TableFilter) -> FilterBlockBuilder {
         let (keys, base_log2) = match filters {
-            Filters::OfRanges(policy) => {
-                (Keys::Whole { policy, keys: Vec::new(), ends: Vec::new() }, RANGE_LOG2)
+            TableFilter::BlockBased(policy) => {
+                (FilterKeys::Raw { policy, keys: Vec::new(), ends: Vec::new() }, FILTER_BASE_LG)
             }
-            Filters::OfTable(bloom) => (Keys::Hashes { bloom, hashes: Vec::new() }, WHOLE_LOG2),
+            TableFilter::Full(bloom) => {
+                (FilterKeys::Hashed { bloom, hashes: Vec::new() }, FULL_FILTER_BASE_LG)
+            }
         };
-        FilterBlockBuilder { keys, base_log2, filters: Vec::new(), starts: Vec::new() }
+        FilterBlockBuilder {
+            pending_keys: keys,
+            base_lg: base_log2,
+            filters: Vec::new(),
+            filter_offsets: Vec::new(),
+        }
     }
 
     /// The keys that follow are those of the data block at `offset`.
     pub fn start_block(&mut self, offset: u64) {
-        let index = offset >> self.base_log2;
-        debug_assert!(index >= self.starts.len() as u64, "data blocks rise in the file");
-        while (self.starts.len() as u64) < index {
-            self.end_filter();
+        let index = offset >> self.base_lg;
+        debug_assert!(index >= self.filter_offsets.len() as u64, "data blocks rise in the file");
+        while (self.filter_offsets.len() as u64) < index {
+            self.generate_filter();
         }
     }
 
     /// One more key of the current data block.
     pub fn add(&mut self, key: &[u8]) {
-        match &mut self.keys {
-            Keys::Whole { keys, ends, .. } => {
+        match &mut self.pending_keys {
+            FilterKeys::Raw { keys, ends, .. } => {
                 keys.extend_from_slice(key);
                 ends.push(keys.len());
             }
-            Keys::Hashes { hashes, .. } => {
+            FilterKeys::Hashed { hashes, .. } => {
                 let key = if mutant!(FilterBuiltFromInternalKeys) { key } else { key::user_key(key) };
-                let hash = Bloom::hash(key);
+                let hash = BloomFilterPolicy::hash(key);
                 // The versions of a key follow each other.
                 if hashes.last() != Some(&hash) {
                     hashes.push(hash);
@@ -118,23 +125,23 @@ impl FilterBlockBuilder {
 
     /// The contents of the block.
     pub fn finish(mut self) -> Vec<u8> {
-        if !self.keys.is_empty() {
-            self.end_filter();
+        if !self.pending_keys.is_empty() {
+            self.generate_filter();
         }
         let offsets = self.filters_len();
-        for start in self.starts {
+        for start in self.filter_offsets {
             put_fixed32(&mut self.filters, start);
         }
         put_fixed32(&mut self.filters, offsets);
-        self.filters.push(self.base_log2);
+        self.filters.push(self.base_lg);
         self.filters
     }
 
     /// Without keys the filter is empty: no bytes, whatever the policy.
-    fn end_filter(&mut self) {
-        self.starts.push(self.filters_len());
-        if !self.keys.is_empty() {
-            self.keys.take_filter(&mut self.filters);
+    fn generate_filter(&mut self) {
+        self.filter_offsets.push(self.filters_len());
+        if !self.pending_keys.is_empty() {
+            self.pending_keys.drain_to_filter(&mut self.filters);
         }
     }
 
@@ -144,27 +151,27 @@ impl FilterBlockBuilder {
     }
 }
 
-impl Keys {
+impl FilterKeys {
     fn is_empty(&self) -> bool {
         match self {
-            Keys::Whole { ends, .. } => ends.is_empty(),
-            Keys::Hashes { hashes, .. } => hashes.is_empty(),
+            FilterKeys::Raw { ends, .. } => ends.is_empty(),
+            FilterKeys::Hashed { hashes, .. } => hashes.is_empty(),
         }
     }
 
     /// Appends their filter, and forgets them.
-    fn take_filter(&mut self, filters: &mut Vec<u8>) {
+    fn drain_to_filter(&mut self, filters: &mut Vec<u8>) {
         let forgotten = usize::from(mutant!(FilterBlockOmitsFirstKey));
         match self {
-            Keys::Whole { policy, keys, ends } => {
+            FilterKeys::Raw { policy, keys, ends } => {
                 let starts = std::iter::once(0).chain(ends.iter().copied());
                 let slices: Vec<&[u8]> = starts.zip(&*ends).map(|(start, &end)| &keys[start..end]).collect();
                 policy.create(&slices[forgotten..], filters);
                 keys.clear();
                 ends.clear();
             }
-            Keys::Hashes { bloom, hashes } => {
-                bloom.create_of(hashes[forgotten..].iter().copied(), filters);
+            FilterKeys::Hashed { bloom, hashes } => {
+                bloom.create_from_hashes(hashes[forgotten..].iter().copied(), filters);
                 hashes.clear();
             }
         }
@@ -172,92 +179,99 @@ impl Keys {
 }
 
 /// A filter block as read from a table.
-pub struct FilterBlock {
+pub struct FilterBlockReader {
     policy: Arc<dyn FilterPolicy>,
     contents: Vec<u8>,
     /// Where the offsets begin, and how many there are: 0 if the block is malformed.
-    offsets: usize,
-    count: u64,
-    base_log2: u8,
+    offsets_start: usize,
+    num_filters: u64,
+    base_lg: u8,
     /// Of the first filter, where it is, if it is one of the built-in policy.
-    first: Option<(Range<usize>, Probes)>,
+    first_bloom: Option<(Range<usize>, BloomProbes)>,
 }
 
 /// What is asked of a filter of the built-in policy that stands for a whole table.
 #[derive(Clone, Copy)]
-pub struct Question<'a> {
+pub struct BloomQuery<'a> {
     filter: &'a [u8],
-    probes: Probes,
+    probes: BloomProbes,
     hash: u32,
 }
 
-impl<'a> Question<'a> {
+impl<'a> BloomQuery<'a> {
     /// The bytes that the answer depends on.
     #[inline]
-    pub fn bytes(self) -> impl Iterator<Item = &'a u8> {
-        self.probes.bytes(self.hash, self.filter)
+    pub fn probed_bytes(self) -> impl Iterator<Item = &'a u8> {
+        self.probes.probed_bytes(self.hash, self.filter)
     }
 
-    /// As [`FilterBlock::may_match`].
+    /// As [`FilterBlockReader::may_match`].
     #[inline]
     pub fn may_match(self) -> bool {
         self.probes.may_match(self.hash, self.filter)
     }
 }
 
-impl FilterBlock {
+impl FilterBlockReader {
     /// From stored bytes. Of malformed ones comes a filter that matches everything: a table can be read without.
-    pub fn new(policy: Arc<dyn FilterPolicy>, contents: Vec<u8>) -> FilterBlock {
-        let (offsets, count, base_log2) = parse(&contents).unwrap_or_default();
-        let mut block = FilterBlock { policy, contents, offsets, count, base_log2, first: None };
-        if OfUserKeys::is_bloom(&*block.policy) {
-            let filter = block.range(0);
-            let probes = filter.clone().and_then(|range| Probes::of(block.contents.get(range)?));
-            block.first = filter.zip(probes);
+    pub fn new(policy: Arc<dyn FilterPolicy>, contents: Vec<u8>) -> FilterBlockReader {
+        let (offsets, count, base_log2) = parse_trailer(&contents).unwrap_or_default();
+        let mut block = FilterBlockReader {
+            policy,
+            contents,
+            offsets_start: offsets,
+            num_filters: count,
+            base_lg: base_log2,
+            first_bloom: None,
+        };
+        if InternalFilterPolicy::is_bloom(&*block.policy) {
+            let filter = block.filter_range(0);
+            let probes = filter.clone().and_then(|range| BloomProbes::new(block.contents.get(range)?));
+            block.first_bloom = filter.zip(probes);
         }
         block
     }
 
-    /// What [`FilterBlock::may_match`] asks about an internal key in the data block at 0, of whose user key this is
-    /// [`Bloom::hash`], so that it can be asked when the bytes are at hand; None if the filter has to be asked as it is.
+    /// What [`FilterBlockReader::may_match`] asks about an internal key in the data block at 0, of whose user key this is
+    /// [`BloomFilterPolicy::hash`], so that it can be asked when the bytes are at hand; None if the filter has to be asked as it is.
     #[inline]
-    pub fn question(&self, hash: u32) -> Option<Question<'_>> {
-        let (range, probes) = self.first.as_ref()?;
+    pub fn bloom_query(&self, hash: u32) -> Option<BloomQuery<'_>> {
+        let (range, probes) = self.first_bloom.as_ref()?;
         let filter = self.contents.get(range.clone())?;
-        Some(Question { filter, probes: *probes, hash })
+        Some(BloomQuery { filter, probes: *probes, hash })
     }
 
     /// The bytes of memory that it takes.
-    pub fn size(&self) -> usize {
+    pub fn memory_usage(&self) -> usize {
         self.contents.capacity()
     }
 
     /// True if what it says of the data block at 0 it says of all blocks before `end`.
-    pub fn is_whole(&self, end: u64) -> bool {
-        self.count > 0 && end.checked_shr(u32::from(self.base_log2)).unwrap_or(0) == 0
+    pub fn is_full_filter(&self, end: u64) -> bool {
+        self.num_filters > 0 && end.checked_shr(u32::from(self.base_lg)).unwrap_or(0) == 0
     }
 
     /// False only if `key` is certainly not in the data block at `block_offset`.
     pub fn may_match(&self, block_offset: u64, key: &[u8]) -> bool {
-        let index = block_offset.checked_shr(u32::from(self.base_log2)).unwrap_or(0);
-        self.range(index).is_none_or(|range| self.policy.may_match(key, &self.contents[range]))
+        let index = block_offset.checked_shr(u32::from(self.base_lg)).unwrap_or(0);
+        self.filter_range(index).is_none_or(|range| self.policy.may_match(key, &self.contents[range]))
     }
 
     /// Where filter `index` is, if it is anywhere.
-    fn range(&self, index: u64) -> Option<Range<usize>> {
-        let at = self.offsets + Some(index).filter(|index| *index < self.count)? as usize * 4;
-        let range = self.offset(at)..self.offset(at + 4);
-        self.contents[..self.offsets].get(range.clone()).map(|_| range)
+    fn filter_range(&self, index: u64) -> Option<Range<usize>> {
+        let at = self.offsets_start + Some(index).filter(|index| *index < self.num_filters)? as usize * 4;
+        let range = self.offset_at(at)..self.offset_at(at + 4);
+        self.contents[..self.offsets_start].get(range.clone()).map(|_| range)
     }
 
     /// The offset stored at `at`. The one behind the last filter's is where the offsets begin.
-    fn offset(&self, at: usize) -> usize {
+    fn offset_at(&self, at: usize) -> usize {
         self.contents.get(at..).and_then(get_fixed32).map_or(usize::MAX, |offset| offset as usize)
     }
 }
 
 /// Where the offsets begin, their count, and the power of two.
-fn parse(contents: &[u8]) -> Option<(usize, u64, u8)> {
+fn parse_trailer(contents: &[u8]) -> Option<(usize, u64, u8)> {
     let (&base_log2, rest) = contents.split_last()?;
     let (before, last) = rest.split_last_chunk::<4>()?;
     let offsets = u32::from_le_bytes(*last) as usize;
@@ -269,7 +283,7 @@ fn parse(contents: &[u8]) -> Option<(usize, u64, u8)> {
 mod tests {
     use super::*;
     use crate::filter::hash;
-    use crate::key::{InternalKey, Kind};
+    use crate::key::{InternalKey, ValueType};
 
     /// Keeps the four bytes of each key's hash, so that the bytes of a block can be told by eye.
     struct Hashes;
@@ -290,7 +304,7 @@ mod tests {
 
     /// The block of data blocks at these offsets with these keys.
     fn build(blocks: &[(u64, &[&str])]) -> Vec<u8> {
-        let mut builder = FilterBlockBuilder::new(Filters::OfRanges(Arc::new(Hashes)));
+        let mut builder = FilterBlockBuilder::new(TableFilter::BlockBased(Arc::new(Hashes)));
         for (offset, keys) in blocks {
             builder.start_block(*offset);
             keys.iter().for_each(|key| builder.add(key.as_bytes()));
@@ -300,7 +314,7 @@ mod tests {
 
     /// Which of `keys` the block lets through for the data block at `offset`.
     fn matching(contents: &[u8], offset: u64, keys: &[&'static str]) -> Vec<&'static str> {
-        let block = FilterBlock::new(Arc::new(Hashes), contents.to_vec());
+        let block = FilterBlockReader::new(Arc::new(Hashes), contents.to_vec());
         keys.iter().copied().filter(|key| block.may_match(offset, key.as_bytes())).collect()
     }
 
@@ -335,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes() {
+    fn encoding() {
         let contents = build(&[(0, &["a"]), (4096, &["b"])]);
         let mut expect = Vec::new();
         put_fixed32(&mut expect, hash(b"a", 1));
@@ -357,35 +371,36 @@ mod tests {
     }
 
     #[test]
-    fn of_a_whole_table() {
-        let key = |user_key: &[u8], sequence| InternalKey::new(user_key, sequence, Kind::Put);
-        let mut builder = FilterBlockBuilder::new(Filters::OfTable(Bloom::new(10)));
+    fn full_filter() {
+        let key = |user_key: &[u8], sequence| InternalKey::new(user_key, sequence, ValueType::Value);
+        let mut builder = FilterBlockBuilder::new(TableFilter::Full(BloomFilterPolicy::new(10)));
         for (offset, user_key, sequence) in [(0, b"hello", 9), (0, b"hello", 3), (5000, b"world", 4)] {
             builder.start_block(offset);
             builder.add(key(user_key, sequence).as_bytes());
         }
         let contents = builder.finish();
         let mut expect = Vec::new();
-        Bloom::new(10).create(&[b"hello", b"world"], &mut expect);
+        BloomFilterPolicy::new(10).create(&[b"hello", b"world"], &mut expect);
         let offsets = expect.len() as u8;
         expect.extend([0, 0, 0, 0, offsets, 0, 0, 0, 30]);
         assert_eq!(contents, expect);
 
-        let block = FilterBlock::new(Filters::OfTable(Bloom::new(10)).policy(), contents);
-        assert!(block.is_whole(6000) && !block.is_whole(1 << 30));
+        let block = FilterBlockReader::new(TableFilter::Full(BloomFilterPolicy::new(10)).policy(), contents);
+        assert!(block.is_full_filter(6000) && !block.is_full_filter(1 << 30));
         assert!(block.may_match(5000, key(b"hello", 99).as_bytes()));
         assert!(!block.may_match(0, key(b"missing", 99).as_bytes()));
     }
 
     #[test]
     fn a_filter_for_each_gib() {
-        let key = |user_key: &[u8]| InternalKey::new(user_key, 1, Kind::Put);
-        let mut builder = FilterBlockBuilder::new(Filters::OfTable(Bloom::new(10)));
+        let key = |user_key: &[u8]| InternalKey::new(user_key, 1, ValueType::Value);
+        let mut builder = FilterBlockBuilder::new(TableFilter::Full(BloomFilterPolicy::new(10)));
         for (offset, user_key) in [(0, b"near".as_slice()), (3 << 30, b"far")] {
             builder.start_block(offset);
             builder.add(key(user_key).as_bytes());
         }
-        let block = FilterBlock::new(Filters::OfTable(Bloom::new(10)).policy(), builder.finish());
+        let block =
+            FilterBlockReader::new(TableFilter::Full(BloomFilterPolicy::new(10)).policy(), builder.finish());
         let asked = [(0, b"near".as_slice()), (0, b"far"), (3 << 30, b"near"), (3 << 30, b"far")];
         let answers = asked.map(|(offset, user_key)| block.may_match(offset, key(user_key).as_bytes()));
         assert_eq!(answers, [true, false, false, true]);
@@ -407,8 +422,9 @@ mod tests {
     }
 
     #[test]
-    fn every_damaged_byte_is_survived() {
-        let mut builder = FilterBlockBuilder::new(Filters::OfRanges(Arc::new(Bloom::new(10))));
+    fn damage_to_any_byte_is_handled() {
+        let mut builder =
+            FilterBlockBuilder::new(TableFilter::BlockBased(Arc::new(BloomFilterPolicy::new(10))));
         for (i, key) in [b"a", b"b", b"c"].iter().enumerate() {
             builder.start_block(i as u64 * 3000);
             builder.add(*key);
@@ -418,7 +434,7 @@ mod tests {
             for flip in [1, 0x80, 0xff] {
                 let mut bad = good.clone();
                 bad[at] ^= flip;
-                let block = FilterBlock::new(Arc::new(Bloom::new(10)), bad);
+                let block = FilterBlockReader::new(Arc::new(BloomFilterPolicy::new(10)), bad);
                 for offset in [0, 3000, 6000, u64::MAX] {
                     block.may_match(offset, b"a");
                 }

@@ -13,85 +13,85 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::comparator::{Bytewise, Comparator};
-use crate::flaw::{Flaw, FlawKind};
+use crate::decode_error::{DecodeError, DecodeErrorKind};
 
-/// The number of a write, rising by one with each operation. At most [`MAX_SEQUENCE`].
-pub type Sequence = u64;
+/// The number of a write, rising by one with each operation. At most [`MAX_SEQUENCE_NUMBER`].
+pub type SequenceNumber = u64;
 
 /// The largest sequence number: the kind takes the low byte of the stored number.
-pub const MAX_SEQUENCE: Sequence = (1 << 56) - 1;
+pub const MAX_SEQUENCE_NUMBER: SequenceNumber = (1 << 56) - 1;
 
 /// The bytes behind the user key.
-pub const TRAILER_SIZE: usize = 8;
+pub const KEY_TRAILER_SIZE: usize = 8;
 
 /// What a write did to its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum Kind {
+pub enum ValueType {
     /// Removed it.
-    Delete = 0,
+    Deletion = 0,
     /// Gave it a value.
-    Put = 1,
+    Value = 1,
 }
 
-impl Kind {
+impl ValueType {
     /// The kind with the greatest number. Seeks use it: it sorts first among the versions of one sequence.
-    pub const SEEK: Kind = Kind::Put;
+    pub const FOR_SEEK: ValueType = ValueType::Value;
 
     /// The kind stored as `byte`.
-    pub fn from_byte(byte: u8) -> Option<Kind> {
+    pub fn from_byte(byte: u8) -> Option<ValueType> {
         match byte {
-            0 => Some(Kind::Delete),
-            1 => Some(Kind::Put),
+            0 => Some(ValueType::Deletion),
+            1 => Some(ValueType::Value),
             _ => None,
         }
     }
 }
 
 /// The number behind the user key.
-pub fn pack(sequence: Sequence, kind: Kind) -> u64 {
-    debug_assert!(sequence <= MAX_SEQUENCE);
+pub fn pack_sequence_and_type(sequence: SequenceNumber, kind: ValueType) -> u64 {
+    debug_assert!(sequence <= MAX_SEQUENCE_NUMBER);
     sequence << 8 | kind as u64
 }
 
 /// An internal key in its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ParsedKey<'a> {
+pub struct ParsedInternalKey<'a> {
     /// The key that the user gave.
     pub user_key: &'a [u8],
     /// Which write.
-    pub sequence: Sequence,
+    pub sequence: SequenceNumber,
     /// What it did.
-    pub kind: Kind,
+    pub value_type: ValueType,
 }
 
 /// Takes an internal key apart.
 #[inline]
-pub fn parse(internal: &[u8]) -> Result<ParsedKey<'_>, Flaw> {
-    let Some((user_key, trailer)) = internal.split_last_chunk::<TRAILER_SIZE>() else {
+pub fn parse(internal: &[u8]) -> Result<ParsedInternalKey<'_>, DecodeError> {
+    let Some((user_key, trailer)) = internal.split_last_chunk::<KEY_TRAILER_SIZE>() else {
         return Err(too_short(internal));
     };
     let number = u64::from_le_bytes(*trailer);
-    match Kind::from_byte(number as u8) {
-        Some(kind) => Ok(ParsedKey { user_key, sequence: number >> 8, kind }),
-        None => Err(bad_kind(user_key, number as u8)),
+    match ValueType::from_byte(number as u8) {
+        Some(kind) => Ok(ParsedInternalKey { user_key, sequence: number >> 8, value_type: kind }),
+        None => Err(bad_value_type(user_key, number as u8)),
     }
 }
 
 #[cold]
-fn too_short(internal: &[u8]) -> Flaw {
-    Flaw::truncated(0, "an internal key", internal.len() as u64, TRAILER_SIZE as u64)
+fn too_short(internal: &[u8]) -> DecodeError {
+    DecodeError::truncated(0, "an internal key", internal.len() as u64, KEY_TRAILER_SIZE as u64)
 }
 
 #[cold]
-fn bad_kind(user_key: &[u8], byte: u8) -> Flaw {
-    Flaw::new(FlawKind::Unknown, user_key.len() as u64, format!("value type {byte}"), "0 or 1")
+fn bad_value_type(user_key: &[u8], byte: u8) -> DecodeError {
+    DecodeError::new(DecodeErrorKind::Unknown, user_key.len() as u64, format!("value type {byte}"), "0 or 1")
 }
 
 /// The user key of an internal key; of something shorter than eight bytes, nothing.
 #[inline]
 pub fn user_key(internal: &[u8]) -> &[u8] {
-    &internal[..internal.len().saturating_sub(TRAILER_SIZE)]
+    &internal[..internal.len().saturating_sub(KEY_TRAILER_SIZE)]
 }
 
 /// The number behind the user key; 0 for something shorter than eight bytes.
@@ -101,28 +101,29 @@ pub fn trailer(internal: &[u8]) -> u64 {
 }
 
 /// Appends an internal key.
-pub fn append(dst: &mut Vec<u8>, user_key: &[u8], sequence: Sequence, kind: Kind) {
-    dst.reserve(user_key.len() + TRAILER_SIZE);
+pub fn append(dst: &mut Vec<u8>, user_key: &[u8], sequence: SequenceNumber, kind: ValueType) {
+    dst.reserve(user_key.len() + KEY_TRAILER_SIZE);
     dst.extend_from_slice(user_key);
-    dst.extend_from_slice(&pack(sequence, kind).to_le_bytes());
+    dst.extend_from_slice(&pack_sequence_and_type(sequence, kind).to_le_bytes());
 }
 
 /// Most keys have some tens of bytes.
-const SHORT_KEY: usize = 64;
+const INLINE_SEEK_KEY_SIZE: usize = 64;
 
 /// What `search` makes of the internal key at, or in front of, all versions of `user_key` with a number up to `sequence`.
 ///
 /// The key is made in place unless it is long. Handed up, it would be copied as soon as it was written, piece by piece, and
 /// wait for that.
 #[inline]
-pub fn with_seek_key<T>(user_key: &[u8], sequence: Sequence, search: impl FnOnce(&[u8]) -> T) -> T {
-    let mut place = [0; SHORT_KEY];
-    if let Some(short) = place.get_mut(..user_key.len() + TRAILER_SIZE) {
+pub fn with_seek_key<T>(user_key: &[u8], sequence: SequenceNumber, search: impl FnOnce(&[u8]) -> T) -> T {
+    let mut place = [0; INLINE_SEEK_KEY_SIZE];
+    if let Some(short) = place.get_mut(..user_key.len() + KEY_TRAILER_SIZE) {
         short[..user_key.len()].copy_from_slice(user_key);
-        short[user_key.len()..].copy_from_slice(&pack(sequence, Kind::SEEK).to_le_bytes());
+        short[user_key.len()..]
+            .copy_from_slice(&pack_sequence_and_type(sequence, ValueType::FOR_SEEK).to_le_bytes());
         return search(short);
     }
-    search(InternalKey::new(user_key, sequence, Kind::SEEK).as_bytes())
+    search(InternalKey::new(user_key, sequence, ValueType::FOR_SEEK).as_bytes())
 }
 
 /// An internal key of its own memory, at least eight bytes.
@@ -131,14 +132,14 @@ pub struct InternalKey(Vec<u8>);
 
 impl InternalKey {
     /// From its parts.
-    pub fn new(user_key: &[u8], sequence: Sequence, kind: Kind) -> InternalKey {
-        let mut bytes = Vec::with_capacity(user_key.len() + TRAILER_SIZE);
+    pub fn new(user_key: &[u8], sequence: SequenceNumber, kind: ValueType) -> InternalKey {
+        let mut bytes = Vec::with_capacity(user_key.len() + KEY_TRAILER_SIZE);
         append(&mut bytes, user_key, sequence, kind);
         InternalKey(bytes)
     }
 
     /// From stored bytes, which must be a well-formed internal key.
-    pub fn decode(bytes: &[u8]) -> Result<InternalKey, Flaw> {
+    pub fn decode(bytes: &[u8]) -> Result<InternalKey, DecodeError> {
         parse(bytes).map(|_| InternalKey(bytes.to_vec()))
     }
 
@@ -153,7 +154,7 @@ impl InternalKey {
     }
 
     /// Which write.
-    pub fn sequence(&self) -> Sequence {
+    pub fn sequence(&self) -> SequenceNumber {
         trailer(&self.0) >> 8
     }
 }
@@ -167,7 +168,7 @@ impl std::fmt::Debug for InternalKey {
 /// The order of internal keys over a given order of user keys.
 #[derive(Debug, Clone)]
 pub struct InternalComparator {
-    user: Arc<dyn Comparator>,
+    user_comparator: Arc<dyn Comparator>,
     /// Then no comparator need be called.
     bytewise: bool,
 }
@@ -176,7 +177,7 @@ impl InternalComparator {
     /// Over `user`.
     pub fn new(user: Arc<dyn Comparator>) -> InternalComparator {
         let bytewise = user.name() == Bytewise.name();
-        InternalComparator { user, bytewise }
+        InternalComparator { user_comparator: user, bytewise }
     }
 
     /// True if user keys are in the order of their bytes.
@@ -185,8 +186,8 @@ impl InternalComparator {
     }
 
     /// The order of user keys.
-    pub fn user(&self) -> &Arc<dyn Comparator> {
-        &self.user
+    pub fn user_comparator(&self) -> &Arc<dyn Comparator> {
+        &self.user_comparator
     }
 }
 
@@ -201,13 +202,13 @@ impl Comparator for InternalComparator {
 
     fn shortest_separator(&self, start: &mut Vec<u8>, limit: &[u8]) {
         let mut short = user_key(start).to_vec();
-        self.user.shortest_separator(&mut short, user_key(limit));
+        self.user_comparator.shortest_separator(&mut short, user_key(limit));
         self.replace_if_shorter(start, short);
     }
 
     fn short_successor(&self, key: &mut Vec<u8>) {
         let mut short = user_key(key).to_vec();
-        self.user.short_successor(&mut short);
+        self.user_comparator.short_successor(&mut short);
         self.replace_if_shorter(key, short);
     }
 }
@@ -216,15 +217,17 @@ impl InternalComparator {
     /// The order of two user keys.
     #[inline]
     pub fn compare_user_keys(&self, a: &[u8], b: &[u8]) -> Ordering {
-        if self.bytewise { a.cmp(b) } else { self.user.compare(a, b) }
+        if self.bytewise { a.cmp(b) } else { self.user_comparator.compare(a, b) }
     }
 
     /// A user key that became shorter and greater gets the greatest number: it sorts before all its own versions.
     fn replace_if_shorter(&self, key: &mut Vec<u8>, short: Vec<u8>) {
         let long = user_key(key);
-        if short.len() < long.len() && self.user.compare(long, &short).is_lt() {
+        if short.len() < long.len() && self.user_comparator.compare(long, &short).is_lt() {
             *key = short;
-            key.extend_from_slice(&pack(MAX_SEQUENCE, Kind::SEEK).to_le_bytes());
+            key.extend_from_slice(
+                &pack_sequence_and_type(MAX_SEQUENCE_NUMBER, ValueType::FOR_SEEK).to_le_bytes(),
+            );
         }
     }
 }
@@ -235,12 +238,12 @@ mod tests {
     use crate::comparator::bytewise;
     use proptest::prelude::*;
 
-    fn key(user_key: &[u8], sequence: Sequence, kind: Kind) -> Vec<u8> {
+    fn key(user_key: &[u8], sequence: SequenceNumber, kind: ValueType) -> Vec<u8> {
         InternalKey::new(user_key, sequence, kind).as_bytes().to_vec()
     }
 
-    fn put(user_key: &[u8], sequence: Sequence) -> Vec<u8> {
-        key(user_key, sequence, Kind::Put)
+    fn put(user_key: &[u8], sequence: SequenceNumber) -> Vec<u8> {
+        key(user_key, sequence, ValueType::Value)
     }
 
     fn order() -> InternalComparator {
@@ -248,42 +251,44 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes() {
-        assert_eq!(key(b"k", 0x0001_0203_0405_0607, Kind::Put), b"k\x01\x07\x06\x05\x04\x03\x02\x01");
-        assert_eq!(key(b"", MAX_SEQUENCE, Kind::Delete), b"\0\xff\xff\xff\xff\xff\xff\xff");
-        assert_eq!(pack(MAX_SEQUENCE, Kind::SEEK), u64::MAX - 254);
+    fn encoding() {
+        assert_eq!(key(b"k", 0x0001_0203_0405_0607, ValueType::Value), b"k\x01\x07\x06\x05\x04\x03\x02\x01");
+        assert_eq!(key(b"", MAX_SEQUENCE_NUMBER, ValueType::Deletion), b"\0\xff\xff\xff\xff\xff\xff\xff");
+        assert_eq!(pack_sequence_and_type(MAX_SEQUENCE_NUMBER, ValueType::FOR_SEEK), u64::MAX - 254);
     }
 
     #[test]
-    fn keys_to_seek_of_any_length() {
-        for len in [0, 1, SHORT_KEY - TRAILER_SIZE, SHORT_KEY - TRAILER_SIZE + 1, 1000] {
+    fn seek_keys_of_any_length() {
+        for len in
+            [0, 1, INLINE_SEEK_KEY_SIZE - KEY_TRAILER_SIZE, INLINE_SEEK_KEY_SIZE - KEY_TRAILER_SIZE + 1, 1000]
+        {
             let user_key = vec![b'k'; len];
             let made = with_seek_key(&user_key, 77, <[u8]>::to_vec);
-            assert_eq!(made, key(&user_key, 77, Kind::SEEK), "{len} bytes");
+            assert_eq!(made, key(&user_key, 77, ValueType::FOR_SEEK), "{len} bytes");
         }
     }
 
     #[test]
-    fn malformed() {
-        for len in 0..TRAILER_SIZE {
+    fn malformed_internal_keys() {
+        for len in 0..KEY_TRAILER_SIZE {
             let short = vec![1; len];
-            assert_eq!(parse(&short).unwrap_err().kind, FlawKind::Truncated);
+            assert_eq!(parse(&short).unwrap_err().kind, DecodeErrorKind::Truncated);
             assert_eq!((user_key(&short), trailer(&short)), (&b""[..], 0));
         }
         let flaw = InternalKey::decode(b"key\x02\0\0\0\0\0\0\0").unwrap_err();
-        assert_eq!((flaw.at, flaw.to_string().as_str()), (3, "value type 2, expected 0 or 1"));
+        assert_eq!((flaw.offset, flaw.to_string().as_str()), (3, "value type 2, expected 0 or 1"));
     }
 
     #[test]
-    fn newest_version_first_and_puts_before_deletes() {
+    fn newest_version_first_and_values_before_deletions() {
         let rising = [
             put(b"", 1),
-            put(b"a", MAX_SEQUENCE),
+            put(b"a", MAX_SEQUENCE_NUMBER),
             put(b"a", 256),
             put(b"a", 255),
-            key(b"a", 255, Kind::Delete),
+            key(b"a", 255, ValueType::Deletion),
             put(b"a", 0),
-            key(b"a", 0, Kind::Delete),
+            key(b"a", 0, ValueType::Deletion),
             put(b"a\0", 7),
             put(b"b", 9),
         ];
@@ -295,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_can_be_compared() {
+    fn malformed_keys_can_be_compared() {
         assert_eq!(order().compare(b"", b"short"), Ordering::Equal);
         assert_eq!(order().compare(b"short", &put(b"a", 1)), Ordering::Less);
     }
@@ -310,12 +315,13 @@ mod tests {
     #[test]
     fn separators() {
         let foo = put(b"foo", 100);
-        for same_user_key in [put(b"foo", 99), put(b"foo", 101), foo.clone(), key(b"foo", 100, Kind::Delete)]
+        for same_user_key in
+            [put(b"foo", 99), put(b"foo", 101), foo.clone(), key(b"foo", 100, ValueType::Deletion)]
         {
             check_separator(&foo, &same_user_key, &foo);
         }
         check_separator(&foo, &put(b"bar", 99), &foo);
-        check_separator(&foo, &put(b"hello", 200), &put(b"g", MAX_SEQUENCE));
+        check_separator(&foo, &put(b"hello", 200), &put(b"g", MAX_SEQUENCE_NUMBER));
         check_separator(&foo, &put(b"foobar", 200), &foo);
         check_separator(&put(b"foobar", 100), &put(b"foo", 200), &put(b"foobar", 100));
         check_separator(&put(b"f", 100), &put(b"h", 1), &put(b"f", 100));
@@ -339,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_separator_below_its_start_is_not_used() {
+    fn separator_below_its_start_is_ignored() {
         let mut start = put(b"foo", 100);
         InternalComparator::new(Arc::new(Cutter)).shortest_separator(&mut start, &put(b"hello", 200));
         assert_eq!(start, put(b"foo", 100));
@@ -351,22 +357,22 @@ mod tests {
             order().short_successor(&mut key);
             key
         };
-        assert_eq!(successor(put(b"foo", 100)), put(b"g", MAX_SEQUENCE));
+        assert_eq!(successor(put(b"foo", 100)), put(b"g", MAX_SEQUENCE_NUMBER));
         assert_eq!(successor(put(b"\xff\xff", 100)), put(b"\xff\xff", 100));
     }
 
     #[test]
-    fn as_people_read_it() {
-        assert_eq!(format!("{:?}", InternalKey::new(b"a\0", 7, Kind::Put)), "'a\\x00' @ 7 : 1");
+    fn debug_format() {
+        assert_eq!(format!("{:?}", InternalKey::new(b"a\0", 7, ValueType::Value)), "'a\\x00' @ 7 : 1");
         assert_eq!(order().name(), "leveldb.InternalKeyComparator");
     }
 
     proptest! {
         #[test]
-        fn round_trips(bytes in any::<Vec<u8>>(), sequence in 0..=MAX_SEQUENCE, put in any::<bool>()) {
-            let kind = if put { Kind::Put } else { Kind::Delete };
+        fn round_trips(bytes in any::<Vec<u8>>(), sequence in 0..=MAX_SEQUENCE_NUMBER, put in any::<bool>()) {
+            let kind = if put { ValueType::Value } else { ValueType::Deletion };
             let stored = key(&bytes, sequence, kind);
-            prop_assert_eq!(parse(&stored), Ok(ParsedKey { user_key: &bytes, sequence, kind }));
+            prop_assert_eq!(parse(&stored), Ok(ParsedInternalKey { user_key: &bytes, sequence, value_type: kind }));
             let decoded = InternalKey::decode(&stored).unwrap();
             prop_assert_eq!((decoded.user_key(), decoded.sequence()), (&bytes[..], sequence));
         }

@@ -1,6 +1,6 @@
 //! The bytes of a LevelDB database, in both directions.
 //!
-//! Bytes in, values or a [`Flaw`] out. Nothing here knows a file, a thread, a lock or a policy, and nothing
+//! Bytes in, values or a [`DecodeError`] out. Nothing here knows a file, a thread, a lock or a policy, and nothing
 //! allocates more than its input can justify. The formats are frozen; `docs/format/` has the byte tables.
 
 #![forbid(unsafe_code)]
@@ -11,14 +11,14 @@ pub mod coding;
 pub mod comparator;
 pub mod compress;
 pub mod crc;
-pub mod edit;
+mod decode_error;
 pub mod filename;
 pub mod filter;
 pub mod filter_block;
-mod flaw;
 pub mod key;
+pub mod key_order;
 pub mod log;
-pub mod order;
 pub mod table;
+pub mod version_edit;
 
-pub use flaw::{Flaw, FlawKind};
+pub use decode_error::{DecodeError, DecodeErrorKind};

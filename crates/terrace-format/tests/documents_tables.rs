@@ -8,11 +8,11 @@ use common::example;
 use terrace_format::block::{Block, BlockBuilder, BlockIter};
 use terrace_format::comparator::bytewise;
 use terrace_format::compress;
-use terrace_format::filter::Bloom;
-use terrace_format::filter_block::Filters;
-use terrace_format::log::{BLOCK_SIZE, Framer, HEADER_SIZE, Item, LogReader};
+use terrace_format::filter::BloomFilterPolicy;
+use terrace_format::filter_block::TableFilter;
+use terrace_format::log::{FRAGMENT_HEADER_SIZE, LOG_BLOCK_SIZE, LogItem, LogReader, RecordWriter};
 use terrace_format::table::{
-    BlockHandle, Counts, Footer, TRAILER_SIZE, TableBuilder, TableOptions, read_block,
+    BLOCK_TRAILER_SIZE, BlockHandle, Footer, TableBuilder, TableOptions, TableProperties, read_block,
 };
 
 fn entries(contents: Vec<u8>) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -43,10 +43,10 @@ fn table() {
     let fruit = [("apple", "red"), ("apricot", "orange"), ("cherry", "dark red")];
     let options = TableOptions {
         comparator: bytewise(),
-        filter: Some(Filters::OfRanges(Arc::new(Bloom::new(10)))),
+        filter: Some(TableFilter::BlockBased(Arc::new(BloomFilterPolicy::new(10)))),
         block_size: 24,
         restart_interval: 16,
-        codec: &compress::NONE,
+        codec: &compress::NO_COMPRESSION,
     };
     let mut builder = TableBuilder::new(options, Vec::new());
     for (key, value) in fruit {
@@ -57,7 +57,7 @@ fn table() {
     assert_eq!(builder.into_inner(), file);
 
     let block = |handle: BlockHandle| {
-        let stored = &file[handle.offset as usize..][..handle.size as usize + TRAILER_SIZE];
+        let stored = &file[handle.offset as usize..][..handle.size as usize + BLOCK_TRAILER_SIZE];
         entries(read_block(stored, true).unwrap())
     };
     let footer = Footer::decode(&file, file.len() as u64).unwrap();
@@ -68,25 +68,32 @@ fn table() {
 }
 
 #[test]
+<<<<<<< HEAD
+fn table_properties() {
+    let counts = TableProperties { num_entries: 300, num_deletions: 2 };
+    assert_eq!(counts.encode(), example("counts.md"));
+    assert_eq!(TableProperties::decode(&example("counts.md")), Some(counts));
+=======
 fn counts() {
     let counts = Counts { entries: 300, deletes: 2 };
-    assert_eq!(counts.encode(), example("counts.md"));
-    assert_eq!(Counts::decode(&example("counts.md")), Some(counts));
+    assert_eq!(counts.encode(), example("table-properties.md"));
+    assert_eq!(Counts::decode(&example("table-properties.md")), Some(counts));
+>>>>>>> docs
 }
 
 #[test]
 fn log() {
-    let (start, record) = (BLOCK_SIZE - 12, b"Hello, log");
-    let mut framer = Framer::at(start as u64);
+    let (start, record) = (LOG_BLOCK_SIZE - 12, b"Hello, log");
+    let mut framer = RecordWriter::resume_at(start as u64);
     let bytes: Vec<u8> =
-        framer.frame(record, false).flat_map(|part| [&part.header[..], part.payload].concat()).collect();
+        framer.add_record(record, false).flat_map(|part| [&part.header[..], part.payload].concat()).collect();
     assert_eq!(bytes, example("log.md"));
 
-    let before = [1; BLOCK_SIZE - 12 - HEADER_SIZE];
-    let before_framed = Framer::at(0).frame(&before, false).next().unwrap();
+    let before = [1; LOG_BLOCK_SIZE - 12 - FRAGMENT_HEADER_SIZE];
+    let before_framed = RecordWriter::resume_at(0).add_record(&before, false).next().unwrap();
     let file = [&before_framed.header[..], &before, &bytes].concat();
     let mut reader = LogReader::new(&file[..]);
-    assert_eq!(reader.next().unwrap(), Some(Item::Record { offset: 0, data: &before }));
-    assert_eq!(reader.next().unwrap(), Some(Item::Record { offset: start as u64, data: record }));
+    assert_eq!(reader.next().unwrap(), Some(LogItem::Record { offset: 0, data: &before }));
+    assert_eq!(reader.next().unwrap(), Some(LogItem::Record { offset: start as u64, data: record }));
     assert_eq!(reader.next().unwrap(), None);
 }

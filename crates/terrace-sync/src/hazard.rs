@@ -11,7 +11,7 @@
 //!
 //! Each thread has a record of slots on cache lines of its own, so to hold a value is one locked operation on a line that
 //! is at hand, and to let it go is a plain store. To ask all threads is dear. So that is done for many values at once, which wait in a
-//! [`Limbo`] for it: what is in one is at most what was put there since it was last sifted, and one value for each slot.
+//! [`RetireList`] for it: what is in one is at most what was put there since it was last sifted, and one value for each slot.
 //!
 //! A spot owns a count of its value, and limbo takes that over. To put a value there touches neither it nor its counts.
 #![allow(unsafe_code)] // a reader's reference is counted nowhere, which is the point
@@ -26,12 +26,12 @@ use std::sync::Arc;
 use crate::{AtomicBool, AtomicPtr, Mutex, Ordering};
 
 /// What threads share by spots: readers of one may be anywhere, and the last of them may be who frees it.
-pub trait Shared: Send + Sync + 'static {}
+pub trait HazardValue: Send + Sync + 'static {}
 
-impl<T: Send + Sync + 'static> Shared for T {}
+impl<T: Send + Sync + 'static> HazardValue for T {}
 
 /// A place for a shared value, or for none.
-pub struct Spot<T: Shared> {
+pub struct HazardCell<T: HazardValue> {
     /// Null, or of `Arc::into_raw`, with a count that is the spot's.
     value: AtomicPtr<T>,
     owns: PhantomData<Arc<T>>,
@@ -40,180 +40,182 @@ pub struct Spot<T: Shared> {
 /// A value that is held: it stays until this is dropped, whatever happens to its spot.
 ///
 /// Meant for a moment: a thread has few slots, and what it holds beyond them, is counted like any other [`Arc`]. Stays in its thread.
-pub struct Held<T: Shared> {
+pub struct HazardGuard<T: HazardValue> {
     /// Alive: named by `slot`, or with a count that is this one's if there is none.
     value: NonNull<T>,
-    slot: Option<&'static Slot>,
+    slot: Option<&'static HazardSlot>,
 }
 
 /// A value that was taken out of its spot. Readers may still hold it.
 ///
-/// Dropped, it asks all threads at once; a [`Limbo`] does so for many.
+/// Dropped, it asks all threads at once; a [`RetireList`] does so for many.
 #[derive(Debug)]
 #[must_use = "to drop it asks every thread"]
-pub struct Retired<T: Shared> {
+pub struct Retired<T: HazardValue> {
     /// None only while it is dropped, or made free.
     value: Option<Arc<T>>,
 }
 
 /// Values that were taken out of their spots, until it is known that nobody holds them.
 #[derive(Debug)]
-pub struct Limbo<T: Shared> {
+pub struct RetireList<T: HazardValue> {
     retired: Vec<Retired<T>>,
     /// What slots name; kept for its memory.
-    named: Vec<*const ()>,
+    hazards: Vec<*const ()>,
 }
 
 // SAFETY: the addresses in `named` are compared, not followed; the values go from thread to thread as an `Arc` does.
-unsafe impl<T: Shared> Send for Limbo<T> {}
+unsafe impl<T: HazardValue> Send for RetireList<T> {}
 // SAFETY: as above; and a shared limbo only says how many it has.
-unsafe impl<T: Shared> Sync for Limbo<T> {}
+unsafe impl<T: HazardValue> Sync for RetireList<T> {}
 
 /// Names what its thread holds, or nothing. Written by that thread alone.
-type Slot = AtomicPtr<()>;
+type HazardSlot = AtomicPtr<()>;
 
 /// Of a thread; few under loom, which tries them all.
-const SLOTS: usize = if cfg!(feature = "loom") { 2 } else { 8 };
+const SLOTS_PER_THREAD: usize = if cfg!(feature = "loom") { 2 } else { 8 };
 
 /// The slots of a thread. Never freed: a thread that comes takes over that of one that went.
 #[repr(align(128))]
-struct Record {
+struct HazardRecord {
     /// The last one names a value only while that is counted.
-    slots: [Slot; SLOTS],
+    slots: [HazardSlot; SLOTS_PER_THREAD],
     /// Set under the lock of the registry (Acquire), cleared by the thread that goes (Release): its slots are the next one's then.
-    taken: AtomicBool,
+    in_use: AtomicBool,
     /// Its place in the registry.
-    number: usize,
+    thread_slot: usize,
 }
 
 /// All records.
 ///
 /// A record that is not in it yet when a writer asks has a thread that locked behind the writer, and so finds the
 /// spot without what the writer took out.
-struct Registry {
-    records: Mutex<Vec<&'static Record>>,
-    /// What was held when nobody was left to sift it: at most one for each slot. Whoever drops a [`Retired`] or a [`Limbo`] looks at
+struct HazardRegistry {
+    records: Mutex<Vec<&'static HazardRecord>>,
+    /// What was held when nobody was left to sift it: at most one for each slot. Whoever drops a [`Retired`] or a [`RetireList`] looks at
     /// it.
-    orphans: Mutex<Vec<Orphan>>,
+    orphans: Mutex<Vec<OrphanedValue>>,
 }
 
 /// A value of any type.
-struct Orphan {
+struct OrphanedValue {
     address: *const (),
     _value: Box<dyn Send>,
 }
 
 // SAFETY: the address is compared, not followed.
-unsafe impl Send for Orphan {}
+unsafe impl Send for OrphanedValue {}
 
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
-static REGISTRY: Registry = Registry { records: Mutex::new(Vec::new()), orphans: Mutex::new(Vec::new()) };
+static REGISTRY: HazardRegistry =
+    HazardRegistry { records: Mutex::new(Vec::new()), orphans: Mutex::new(Vec::new()) };
 #[cfg(any(feature = "loom", feature = "shuttle"))]
 crate::lazy_static! {
-    static ref REGISTRY: Registry = Registry { records: Mutex::new(Vec::new()), orphans: Mutex::new(Vec::new()) };
+    static ref REGISTRY: HazardRegistry = HazardRegistry { records: Mutex::new(Vec::new()), orphans: Mutex::new(Vec::new()) };
 }
 
 crate::thread_local! {
     /// Of this thread, if it has one. Without a destructor, so that nothing need be checked to look at it.
-    static OWN: Cell<Option<&'static Record>> = const { Cell::new(None) };
+    static THREAD_RECORD: Cell<Option<&'static HazardRecord>> = const { Cell::new(None) };
     /// Gives it back.
-    static KEEPER: Keeper = const { Keeper };
+    static EXIT_GUARD: ThreadExitGuard = const { ThreadExitGuard };
 }
 
-struct Keeper;
+struct ThreadExitGuard;
 
-impl Drop for Keeper {
+impl Drop for ThreadExitGuard {
     fn drop(&mut self) {
-        if let Some(record) = OWN.try_with(Cell::take).ok().flatten() {
-            record.taken.store(false, Ordering::Release);
+        if let Some(record) = THREAD_RECORD.try_with(Cell::take).ok().flatten() {
+            record.in_use.store(false, Ordering::Release);
         }
     }
 }
 
-impl Record {
+impl HazardRecord {
     /// One that no thread has.
-    fn take() -> &'static Record {
+    fn claim() -> &'static HazardRecord {
         let mut records = REGISTRY.records.lock();
-        if let Some(record) = records.iter().find(|record| !record.taken.load(Ordering::Acquire)) {
-            record.taken.store(true, Ordering::Relaxed);
+        if let Some(record) = records.iter().find(|record| !record.in_use.load(Ordering::Acquire)) {
+            record.in_use.store(true, Ordering::Relaxed);
             return record;
         }
         let number = records.len();
-        let record = Record { slots: Default::default(), taken: AtomicBool::new(true), number };
-        let record: &'static Record = Box::leak(Box::new(record));
+        let record =
+            HazardRecord { slots: Default::default(), in_use: AtomicBool::new(true), thread_slot: number };
+        let record: &'static HazardRecord = Box::leak(Box::new(record));
         records.push(record);
         record
     }
 
     /// This thread's. None when the thread is so near its end that it can't give one back.
     #[cold]
-    fn of_new_thread() -> Option<&'static Record> {
-        KEEPER.try_with(|_| ()).ok()?;
-        let record = Record::take();
-        OWN.try_with(|own| own.set(Some(record))).ok()?;
+    fn for_new_thread() -> Option<&'static HazardRecord> {
+        EXIT_GUARD.try_with(|_| ()).ok()?;
+        let record = HazardRecord::claim();
+        THREAD_RECORD.try_with(|own| own.set(Some(record))).ok()?;
         Some(record)
     }
 
     /// A slot that names nothing, if there is one.
     #[inline]
-    fn free(&'static self) -> Option<&'static Slot> {
+    fn free_slot(&'static self) -> Option<&'static HazardSlot> {
         // Only this thread writes to them; but the one before may have let go behind its keeper, in another destructor (Release
         // there, Acquire here).
-        self.slots[..SLOTS - 1].iter().find(|slot| slot.load(Ordering::Acquire).is_null())
+        self.slots[..SLOTS_PER_THREAD - 1].iter().find(|slot| slot.load(Ordering::Acquire).is_null())
     }
 }
 
 /// A small number that no other thread has as long as this one lives; what a thread before it did under that number happened
 /// before. None to a thread that is nearly gone, and to those of a model checker.
 #[inline]
-pub fn thread_number() -> Option<usize> {
+pub fn thread_slot() -> Option<usize> {
     if cfg!(any(feature = "loom", feature = "shuttle")) {
         return None;
     }
-    let own = OWN.try_with(Cell::get).ok().flatten();
-    own.or_else(Record::of_new_thread).map(|record| record.number)
+    let own = THREAD_RECORD.try_with(Cell::get).ok().flatten();
+    own.or_else(HazardRecord::for_new_thread).map(|record| record.thread_slot)
 }
 
-impl<T: Shared> Spot<T> {
+impl<T: HazardValue> HazardCell<T> {
     /// With nothing in it.
-    pub fn empty() -> Spot<T> {
-        Spot { value: AtomicPtr::new(ptr::null_mut()), owns: PhantomData }
+    pub fn empty() -> HazardCell<T> {
+        HazardCell { value: AtomicPtr::new(ptr::null_mut()), owns: PhantomData }
     }
 
     /// Where its value is or just was, null if there was none: for who wants to know whether there is any, or have it fetched.
     #[inline]
-    pub fn address(&self) -> *const T {
+    pub fn as_ptr(&self) -> *const T {
         self.value.load(Ordering::Relaxed)
     }
 
     /// Holds its value, if it has one.
     #[inline]
-    pub fn hold(&self) -> Option<Held<T>> {
-        if self.address().is_null() {
+    pub fn protect(&self) -> Option<HazardGuard<T>> {
+        if self.as_ptr().is_null() {
             return None;
         }
-        let record = OWN.try_with(Cell::get).ok().flatten();
-        match record.and_then(Record::free) {
-            Some(slot) => self.name_in(slot).map(|value| Held { value, slot: Some(slot) }),
-            None => self.hold_slowly(record),
+        let record = THREAD_RECORD.try_with(Cell::get).ok().flatten();
+        match record.and_then(HazardRecord::free_slot) {
+            Some(slot) => self.announce(slot).map(|value| HazardGuard { value, slot: Some(slot) }),
+            None => self.protect_slow(record),
         }
     }
 
     #[cold]
-    fn hold_slowly(&self, record: Option<&'static Record>) -> Option<Held<T>> {
-        let own = record.or_else(Record::of_new_thread);
-        match own.and_then(Record::free) {
-            Some(slot) => self.name_in(slot).map(|value| Held { value, slot: Some(slot) }),
-            None => self.count(own),
+    fn protect_slow(&self, record: Option<&'static HazardRecord>) -> Option<HazardGuard<T>> {
+        let own = record.or_else(HazardRecord::for_new_thread);
+        match own.and_then(HazardRecord::free_slot) {
+            Some(slot) => self.announce(slot).map(|value| HazardGuard { value, slot: Some(slot) }),
+            None => self.protect_by_count(own),
         }
     }
 
     /// Has `slot` name the value, if there is one.
     #[inline]
-    fn name_in(&self, slot: &'static Slot) -> Option<NonNull<T>> {
+    fn announce(&self, slot: &'static HazardSlot) -> Option<NonNull<T>> {
         let mut seen = self.value.load(Ordering::Relaxed);
         loop {
-            // Before the second look at the spot, for every thread: pairs with `Spot::put` and `Registry::names`, as the head of
+            // Before the second look at the spot, for every thread: pairs with `Spot::swap` and `HazardRegistry::snapshot_hazards`, as the head of
             // this file says.
             slot.store(seen.cast(), Ordering::SeqCst);
             crate::fence_for_checker();
@@ -231,24 +233,24 @@ impl<T: Shared> Spot<T> {
     }
 
     /// Holds the value by a count: the thread has no slot to spare, or can have no record of its own.
-    fn count(&self, own: Option<&'static Record>) -> Option<Held<T>> {
-        let record = own.unwrap_or_else(Record::take);
-        let slot = &record.slots[SLOTS - 1];
-        let held = self.name_in(slot).map(|value| {
+    fn protect_by_count(&self, own: Option<&'static HazardRecord>) -> Option<HazardGuard<T>> {
+        let record = own.unwrap_or_else(HazardRecord::claim);
+        let slot = &record.slots[SLOTS_PER_THREAD - 1];
+        let held = self.announce(slot).map(|value| {
             // SAFETY: of `Arc::into_raw`, as the field says; and while the slot names it the count that was the spot's is not given up.
             unsafe { Arc::increment_strong_count(value.as_ptr()) };
-            Held { value, slot: None }
+            HazardGuard { value, slot: None }
         });
-        // Pairs with the SeqCst load in `Registry::names`: who sees it sees the new count.
+        // Pairs with the SeqCst load in `HazardRegistry::snapshot_hazards`: who sees it sees the new count.
         slot.store(ptr::null_mut(), Ordering::Release);
         if own.is_none() {
-            record.taken.store(false, Ordering::Release);
+            record.in_use.store(false, Ordering::Release);
         }
         held
     }
 
     /// Puts `value` there, and gives what was there.
-    pub fn put(&self, value: Option<Arc<T>>) -> Option<Retired<T>> {
+    pub fn swap(&self, value: Option<Arc<T>>) -> Option<Retired<T>> {
         let new = value.map_or(ptr::null(), Arc::into_raw);
         // Pairs with both looks of a reader at the spot, as the head of this file says.
         let old = self.value.swap(new.cast_mut(), Ordering::SeqCst);
@@ -259,29 +261,29 @@ impl<T: Shared> Spot<T> {
     }
 }
 
-impl<T: Shared> Drop for Spot<T> {
+impl<T: HazardValue> Drop for HazardCell<T> {
     fn drop(&mut self) {
-        if !self.address().is_null() {
-            drop(self.put(None));
+        if !self.as_ptr().is_null() {
+            drop(self.swap(None));
         }
     }
 }
 
-impl<T: Shared> Default for Spot<T> {
-    fn default() -> Spot<T> {
-        Spot::empty()
+impl<T: HazardValue> Default for HazardCell<T> {
+    fn default() -> HazardCell<T> {
+        HazardCell::empty()
     }
 }
 
-impl<T: Shared> fmt::Debug for Spot<T> {
+impl<T: HazardValue> fmt::Debug for HazardCell<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Spot({:?})", self.address())
+        write!(f, "Spot({:?})", self.as_ptr())
     }
 }
 
-impl<T: Shared> Held<T> {
+impl<T: HazardValue> HazardGuard<T> {
     /// To be kept, or to go to another thread.
-    pub fn share(&self) -> Arc<T> {
+    pub fn to_arc(&self) -> Arc<T> {
         // SAFETY: of `Arc::into_raw`, and alive, as the field says.
         unsafe { Arc::increment_strong_count(self.value.as_ptr()) };
         // SAFETY: with the count that was just made for it.
@@ -289,7 +291,7 @@ impl<T: Shared> Held<T> {
     }
 }
 
-impl<T: Shared> Deref for Held<T> {
+impl<T: HazardValue> Deref for HazardGuard<T> {
     type Target = T;
 
     #[inline]
@@ -299,32 +301,32 @@ impl<T: Shared> Deref for Held<T> {
     }
 }
 
-impl<T: Shared> Drop for Held<T> {
+impl<T: HazardValue> Drop for HazardGuard<T> {
     #[inline]
     fn drop(&mut self) {
         match self.slot {
-            // Pairs with the SeqCst load in `Registry::names`: all reading is over for who sees it.
+            // Pairs with the SeqCst load in `HazardRegistry::snapshot_hazards`: all reading is over for who sees it.
             Some(slot) => slot.store(ptr::null_mut(), Ordering::Release),
-            // SAFETY: without a slot it has a count of its own, made by `Spot::count`.
+            // SAFETY: without a slot it has a count of its own, made by `Spot::protect_by_count`.
             None => unsafe { Arc::decrement_strong_count(self.value.as_ptr()) },
         }
     }
 }
 
-impl<T: Shared + fmt::Debug> fmt::Debug for Held<T> {
+impl<T: HazardValue + fmt::Debug> fmt::Debug for HazardGuard<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
 }
 
-impl<T: Shared> Limbo<T> {
+impl<T: HazardValue> RetireList<T> {
     /// With nothing in it.
-    pub const fn new() -> Limbo<T> {
-        Limbo { retired: Vec::new(), named: Vec::new() }
+    pub const fn new() -> RetireList<T> {
+        RetireList { retired: Vec::new(), hazards: Vec::new() }
     }
 
     /// Adds a value, which is not touched.
-    pub fn put(&mut self, retired: Retired<T>) {
+    pub fn push(&mut self, retired: Retired<T>) {
         self.retired.push(retired);
     }
 
@@ -339,12 +341,12 @@ impl<T: Shared> Limbo<T> {
     }
 
     /// Asks every thread once, and moves to `free` what nobody holds, in the order in which it came.
-    pub fn sift(&mut self, free: &mut Vec<Arc<T>>) {
+    pub fn reclaim(&mut self, free: &mut Vec<Arc<T>>) {
         if self.retired.is_empty() {
             return;
         }
-        REGISTRY.names(&mut self.named);
-        let named = &self.named;
+        REGISTRY.snapshot_hazards(&mut self.hazards);
+        let named = &self.hazards;
         self.retired.retain_mut(|retired| {
             let is_named = named.binary_search(&retired.address()).is_ok();
             if !is_named {
@@ -355,43 +357,43 @@ impl<T: Shared> Limbo<T> {
     }
 }
 
-impl<T: Shared> Default for Limbo<T> {
-    fn default() -> Limbo<T> {
-        Limbo::new()
+impl<T: HazardValue> Default for RetireList<T> {
+    fn default() -> RetireList<T> {
+        RetireList::new()
     }
 }
 
-impl<T: Shared> Drop for Limbo<T> {
+impl<T: HazardValue> Drop for RetireList<T> {
     fn drop(&mut self) {
         // What is left then asks once more, and is an orphan.
-        self.sift(&mut Vec::new());
+        self.reclaim(&mut Vec::new());
     }
 }
 
-impl<T: Shared> Retired<T> {
+impl<T: HazardValue> Retired<T> {
     fn address(&self) -> *const () {
         self.value.as_ref().map_or(ptr::null(), |value| Arc::as_ptr(value).cast())
     }
 }
 
-impl<T: Shared> Drop for Retired<T> {
+impl<T: HazardValue> Drop for Retired<T> {
     fn drop(&mut self) {
         let address = self.address();
         if let Some(value) = self.value.take() {
-            REGISTRY.adopt(Orphan { address, _value: Box::new(value) });
+            REGISTRY.reclaim_orphans(OrphanedValue { address, _value: Box::new(value) });
         }
     }
 }
 
-impl Registry {
+impl HazardRegistry {
     /// Puts into `named` what slots name now, in order. What was taken out of its spot before that, and is not among them, nobody
     /// holds nor will.
-    fn names(&self, named: &mut Vec<*const ()>) {
+    fn snapshot_hazards(&self, named: &mut Vec<*const ()>) {
         named.clear();
         let records = self.records.lock();
         crate::fence_for_checker();
         for slot in records.iter().flat_map(|record| &record.slots) {
-            // Pairs with the stores to slots: in `name_in`, which is in one order with this and with `Spot::put`, and
+            // Pairs with the stores to slots: in `name_in`, which is in one order with this and with `Spot::swap`, and
             // in `Held::drop` and `count`.
             let name = slot.load(Ordering::SeqCst).cast_const();
             named.extend(Some(name).filter(|name| !name.is_null()));
@@ -401,11 +403,11 @@ impl Registry {
     }
 
     /// Drops `new` and all orphans that nobody holds.
-    fn adopt(&self, new: Orphan) {
+    fn reclaim_orphans(&self, new: OrphanedValue) {
         let mut named = Vec::new();
         let mut orphans = self.orphans.lock();
         orphans.push(new);
-        self.names(&mut named);
+        self.snapshot_hazards(&mut named);
         let free: Vec<_> =
             orphans.extract_if(.., |orphan| named.binary_search(&orphan.address).is_err()).collect();
         drop(orphans);
@@ -422,14 +424,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_that_live_at_once_have_different_numbers() {
+    fn live_threads_have_distinct_slots() {
         let all = Barrier::new(10);
         let numbers = || {
             crate::thread::scope(|scope| {
                 let number = || {
-                    let number = thread_number();
+                    let number = thread_slot();
                     all.wait();
-                    assert_eq!(thread_number(), number);
+                    assert_eq!(thread_slot(), number);
                     number.unwrap()
                 };
                 let threads: Vec<_> = (0..10).map(|_| scope.spawn(number)).collect();
@@ -442,30 +444,30 @@ mod tests {
     }
 
     /// A spot, and how often its value is counted.
-    fn spot() -> (Spot<u32>, impl Fn() -> usize) {
-        let (spot, value) = (Spot::empty(), Arc::new(7));
-        assert!(spot.put(Some(Arc::clone(&value))).is_none());
+    fn spot() -> (HazardCell<u32>, impl Fn() -> usize) {
+        let (spot, value) = (HazardCell::empty(), Arc::new(7));
+        assert!(spot.swap(Some(Arc::clone(&value))).is_none());
         (spot, move || Arc::strong_count(&value) - 1)
     }
 
     #[test]
-    fn more_is_held_than_there_are_slots() {
+    fn protects_more_values_than_slots() {
         let (spot, counts) = spot();
-        let held: Vec<_> = (0..2 * SLOTS).filter_map(|_| spot.hold()).collect();
-        assert_eq!(counts(), 1 + SLOTS + 1, "the last slot is for counting");
-        let (mut limbo, mut free) = (Limbo::new(), Vec::new());
-        limbo.put(spot.put(None).unwrap());
-        limbo.sift(&mut free);
-        assert!(free.is_empty() && spot.hold().is_none() && held.iter().all(|held| **held == 7));
+        let held: Vec<_> = (0..2 * SLOTS_PER_THREAD).filter_map(|_| spot.protect()).collect();
+        assert_eq!(counts(), 1 + SLOTS_PER_THREAD + 1, "the last slot is for counting");
+        let (mut limbo, mut free) = (RetireList::new(), Vec::new());
+        limbo.push(spot.swap(None).unwrap());
+        limbo.reclaim(&mut free);
+        assert!(free.is_empty() && spot.protect().is_none() && held.iter().all(|held| **held == 7));
         drop(held);
-        limbo.sift(&mut free);
+        limbo.reclaim(&mut free);
         assert_eq!((limbo.len(), free.len(), counts()), (0, 1, 1));
     }
 
     #[test]
-    fn outlives_its_spot_and_is_not_forgotten() {
+    fn guard_outlives_its_cell() {
         let (spot, counts) = spot();
-        let held = spot.hold().unwrap();
+        let held = spot.protect().unwrap();
         drop(spot);
         assert_eq!((*held, counts()), (7, 1));
         drop(held);
@@ -474,15 +476,16 @@ mod tests {
     }
 
     #[test]
-    fn replaced_under_many_readers() {
-        let spot = Spot::empty();
+    fn swap_under_concurrent_readers() {
+        let spot = HazardCell::empty();
         let gone = AtomicBool::new(false);
         crate::thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
                     let mut last = 0;
                     while !gone.load(Ordering::Relaxed) {
-                        let held: [Option<Held<[u64; 2]>>; 10] = std::array::from_fn(|_| spot.hold());
+                        let held: [Option<HazardGuard<[u64; 2]>>; 10] =
+                            std::array::from_fn(|_| spot.protect());
                         for [one, other] in held.iter().flatten().map(|held| **held) {
                             assert_eq!(one, !other);
                             assert!(one >= last);
@@ -491,18 +494,18 @@ mod tests {
                     }
                 });
             }
-            let (mut limbo, mut free) = (Limbo::new(), Vec::new());
+            let (mut limbo, mut free) = (RetireList::new(), Vec::new());
             for n in 1..20_000u64 {
-                spot.put(Some(Arc::new([n, !n]))).into_iter().for_each(|retired| limbo.put(retired));
+                spot.swap(Some(Arc::new([n, !n]))).into_iter().for_each(|retired| limbo.push(retired));
                 if limbo.len() >= 10 {
-                    limbo.sift(&mut free);
+                    limbo.reclaim(&mut free);
                     free.clear();
                 }
-                assert!(limbo.len() <= 10 + 4 * SLOTS, "{}", limbo.len());
+                assert!(limbo.len() <= 10 + 4 * SLOTS_PER_THREAD, "{}", limbo.len());
             }
             gone.store(true, Ordering::Relaxed);
         });
         // Not by its end, which would take care of what another test left.
-        spot.put(None).into_iter().for_each(|retired| Limbo::new().put(retired));
+        spot.swap(None).into_iter().for_each(|retired| RetireList::new().push(retired));
     }
 }

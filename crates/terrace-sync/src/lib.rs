@@ -18,36 +18,36 @@
 #[cfg(all(feature = "loom", feature = "shuttle"))]
 compile_error!("one model checker at a time: the features `loom` and `shuttle` exclude each other");
 
-#[cfg(any(feature = "loom", feature = "shuttle"))]
-mod checked;
 #[cfg(feature = "loom")]
 mod explore;
 mod hazard;
+#[cfg(feature = "loom")]
+mod loom_cell;
+#[cfg(not(feature = "loom"))]
+#[path = "loom_cell_noop.rs"]
+mod loom_cell;
+#[cfg(any(feature = "loom", feature = "shuttle"))]
+mod model_arc_swap;
+#[cfg(any(feature = "loom", feature = "shuttle"))]
+mod model_locks;
 #[doc(hidden)]
 pub mod mutants;
-#[cfg(any(feature = "loom", feature = "shuttle"))]
-mod swap;
-#[cfg(feature = "loom")]
-mod witness;
-#[cfg(not(feature = "loom"))]
-#[path = "unwitnessed.rs"]
-mod witness;
 
-pub use hazard::{Held, Limbo, Retired, Shared, Spot, thread_number};
+pub use hazard::{HazardCell, HazardGuard, HazardValue, RetireList, Retired, thread_slot};
+pub use loom_cell::LoomCells;
 pub use std::sync::atomic::Ordering;
 pub use std::sync::{Arc, Weak};
-pub use witness::Witness;
 
 #[cfg(any(feature = "loom", feature = "shuttle"))]
-pub(crate) use checked::fence_for_checker;
+pub(crate) use model_locks::fence_for_checker;
 #[cfg(any(feature = "loom", feature = "shuttle"))]
 pub use {
-    checked::{Condvar, Mutex, MutexGuard, relax},
-    swap::{ArcSwap, ArcSwapOption, Guard, Swap},
+    model_arc_swap::{ArcSwap, ArcSwapOption, Guard, ModelSwap},
+    model_locks::{Condvar, Mutex, MutexGuard, spin_or_yield},
 };
 
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
-mod product {
+mod native {
     pub use arc_swap::{ArcSwap, ArcSwapOption, Guard};
     pub use parking_lot::{Condvar, Mutex, MutexGuard};
     pub use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
@@ -56,7 +56,7 @@ mod product {
 
     /// What a wait for another thread does meanwhile; `turn` counts its calls, from 0. That thread is at work on another
     /// core and done in an instant, or it was put aside: then it gets this core.
-    pub fn relax(turn: &mut u32) {
+    pub fn spin_or_yield(turn: &mut u32) {
         *turn += 1;
         if *turn < 64 { std::hint::spin_loop() } else { thread::yield_now() }
     }
@@ -66,7 +66,7 @@ mod product {
     pub(crate) fn fence_for_checker() {}
 }
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
-pub use product::*;
+pub use native::*;
 
 #[cfg(feature = "loom")]
 pub use explore::explore;
@@ -83,4 +83,4 @@ pub use shuttle::{
     thread,
 };
 #[cfg(feature = "loom")]
-pub(crate) use {checked::thread_local, loom::lazy_static};
+pub(crate) use {loom::lazy_static, model_locks::thread_local};

@@ -8,12 +8,12 @@
 //! ```
 //!
 //! For tests only: failures panic, and files are made without the environment's rules. The engine is not known here;
-//! it is a [`run::Subject`] like the stock library.
+//! it is a [`run::DatabaseUnderTest`] like the stock library.
 
-pub mod fabricate;
+pub mod crafted;
+pub mod differential;
 pub mod model;
 pub mod op;
 pub mod rng;
-pub mod run;
 pub mod settings;
-pub mod stock;
+pub mod stock_leveldb;

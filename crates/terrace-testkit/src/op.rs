@@ -5,24 +5,24 @@
 
 use crate::rng::splitmix;
 
+mod display;
+mod generator;
 mod kind;
-mod source;
-mod text;
 
-pub use kind::KINDS;
-pub(crate) use source::is_property;
-pub use source::{Shape, Source, ordinary_key};
+pub(crate) use generator::is_known_property;
+pub use generator::{OpGenerator, WorkloadParams, numbered_key};
+pub use kind::OP_KINDS;
 
 /// A value by its length and a seed: a thousand of them cost nothing to keep or to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Value {
+pub struct ValueSpec {
     /// In bytes.
     pub len: u32,
     /// What the bytes are drawn from.
     pub seed: u32,
 }
 
-impl Value {
+impl ValueSpec {
     /// The bytes: about half of them compress away.
     pub fn bytes(self) -> Vec<u8> {
         let mut state = u64::from(self.seed);
@@ -37,7 +37,7 @@ impl Value {
     }
 
     /// True if these are its bytes.
-    pub fn is(self, bytes: &[u8]) -> bool {
+    pub fn matches(self, bytes: &[u8]) -> bool {
         let mut state = u64::from(self.seed);
         bytes.len() == self.len as usize
             && bytes.chunks(16).all(|found| {
@@ -52,7 +52,7 @@ impl Value {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named by what they hold")]
 pub enum Write {
-    Put { key: Vec<u8>, value: Value },
+    Put { key: Vec<u8>, value: ValueSpec },
     Delete { key: Vec<u8> },
 }
 
@@ -65,7 +65,7 @@ impl Write {
     }
 
     /// What the key has then.
-    pub fn value(&self) -> Option<Value> {
+    pub fn value(&self) -> Option<ValueSpec> {
         match self {
             Write::Put { value, .. } => Some(*value),
             Write::Delete { .. } => None,
@@ -75,7 +75,7 @@ impl Write {
 
 /// Which keys a cursor shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Range {
+pub struct IteratorBounds {
     /// Not below this one.
     pub lower: Option<Vec<u8>>,
     /// Below this one.
@@ -87,9 +87,9 @@ pub struct Range {
 /// A movement of a cursor. `Next` and `Prev` of a cursor that stands nowhere do nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named as the calls are")]
-pub enum Step {
-    First,
-    Last,
+pub enum IteratorMove {
+    SeekToFirst,
+    SeekToLast,
     Seek(Vec<u8>),
     Next,
     Prev,
@@ -104,7 +104,7 @@ pub type Slot = usize;
 pub enum Op {
     Put {
         key: Vec<u8>,
-        value: Value,
+        value: ValueSpec,
         sync: bool,
     },
     Delete {
@@ -119,45 +119,45 @@ pub enum Op {
     /// At a snapshot, if its slot holds one.
     Get {
         key: Vec<u8>,
-        at: Option<Slot>,
+        snapshot: Option<Slot>,
     },
     /// The ordinary keys of so many numbers, one after the other.
-    GetMany {
+    MultiGet {
         first: u64,
         count: u64,
-        at: Option<Slot>,
+        snapshot: Option<Slot>,
     },
     /// Every entry, forwards and backwards.
     Scan {
-        at: Option<Slot>,
+        snapshot: Option<Slot>,
     },
     /// Takes a snapshot into a slot, dropping the one that was there.
-    Take {
+    TakeSnapshot {
         slot: Slot,
     },
-    Release {
+    ReleaseSnapshot {
         slot: Slot,
     },
     /// Opens a cursor in a slot, dropping the one that was there.
-    Open {
+    OpenIterator {
         slot: Slot,
-        at: Option<Slot>,
-        range: Range,
+        snapshot: Option<Slot>,
+        range: IteratorBounds,
     },
-    Step {
+    MoveIterator {
         slot: Slot,
-        step: Step,
+        movement: IteratorMove,
     },
-    Close {
+    CloseIterator {
         slot: Slot,
     },
     Flush,
-    Compact {
+    CompactRange {
         begin: Option<Vec<u8>>,
         end: Option<Vec<u8>>,
     },
     /// Removes a range of keys; its end is not part of it.
-    Erase {
+    DeleteRange {
         begin: Option<Vec<u8>>,
         end: Option<Vec<u8>>,
     },
@@ -168,7 +168,7 @@ pub enum Op {
         seed: u64,
     },
     /// The approximate size of a range.
-    Size {
+    ApproximateSize {
         begin: Vec<u8>,
         end: Vec<u8>,
     },
@@ -176,18 +176,18 @@ pub enum Op {
         name: &'static str,
     },
     /// Something happens to the whole database; all slots become empty.
-    Upheaval(Upheaval),
+    Lifecycle(LifecycleOp),
 }
 
 /// What can happen to a whole database whose files are in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Upheaval {
+pub enum LifecycleOp {
     /// The process dies, and the database is opened again.
     Kill,
     /// The power fails, with the loss of everything that was not synced, and the database is opened again.
     PowerCut,
     /// It is closed, harmed, repaired and opened again. Nothing that was stored is lost.
-    Repair(Harm),
+    Repair(MissingFile),
     /// It is destroyed, and a new one begun at the same place.
     Destroy,
     /// Its closed files are copied to another place, where life goes on; something else happens to the old ones.
@@ -201,8 +201,8 @@ pub enum Upheaval {
 /// What a repair has to mend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named by what is gone")]
-pub enum Harm {
-    Nothing,
+pub enum MissingFile {
+    None,
     Current,
     Manifest,
 }
@@ -224,21 +224,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_its_seed() {
-        let (a, b) = (Value { len: 100, seed: 1 }, Value { len: 100, seed: 2 });
+    fn value_is_determined_by_seed() {
+        let (a, b) = (ValueSpec { len: 100, seed: 1 }, ValueSpec { len: 100, seed: 2 });
         assert_eq!((a.bytes(), a.bytes().len()), (a.bytes(), 100));
         assert_ne!(a.bytes(), b.bytes());
-        assert_eq!(Value { len: 0, seed: 9 }.bytes(), b"");
+        assert_eq!(ValueSpec { len: 0, seed: 9 }.bytes(), b"");
         for len in 0..40 {
-            let value = Value { len, seed: 7 };
+            let value = ValueSpec { len, seed: 7 };
             let mut bytes = value.bytes();
-            assert!(value.is(&bytes));
+            assert!(value.matches(&bytes));
             for at in 0..bytes.len() {
                 bytes[at] ^= 1;
-                assert!(!value.is(&bytes));
+                assert!(!value.matches(&bytes));
                 bytes[at] ^= 1;
             }
-            assert!(!value.is(&[&bytes[..], b"x"].concat()));
+            assert!(!value.matches(&[&bytes[..], b"x"].concat()));
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::rng::Rng;
 
 /// The order of user keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
+pub enum ComparatorKind {
     /// LevelDB's own.
     Bytewise,
     /// Bytewise from last to first, under a name of its own.
@@ -18,13 +18,13 @@ pub enum Order {
     Shortlex,
 }
 
-impl Order {
+impl ComparatorKind {
     /// As an engine wants it.
-    pub fn comparator(self) -> Arc<dyn Comparator> {
+    pub fn build(self) -> Arc<dyn Comparator> {
         match self {
-            Order::Bytewise => bytewise(),
-            Order::Reverse => Arc::new(Reverse),
-            Order::Shortlex => Arc::new(Shortlex),
+            ComparatorKind::Bytewise => bytewise(),
+            ComparatorKind::Reverse => Arc::new(Reverse),
+            ComparatorKind::Shortlex => Arc::new(Shortlex),
         }
     }
 }
@@ -59,7 +59,7 @@ impl Comparator for Shortlex {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "LevelDB's own option names")]
 pub struct Settings {
-    pub order: Order,
+    pub comparator: ComparatorKind,
     pub create_if_missing: bool,
     pub error_if_exists: bool,
     pub paranoid_checks: bool,
@@ -82,7 +82,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
-            order: Order::Bytewise,
+            comparator: ComparatorKind::Bytewise,
             create_if_missing: false,
             error_if_exists: false,
             paranoid_checks: false,
@@ -107,15 +107,15 @@ impl Settings {
     }
 
     /// A random set of those that only Terrace can have.
-    pub fn draw_own(rng: &mut Rng, order: Order) -> Settings {
+    pub fn draw_with_terrace_features(rng: &mut Rng, order: ComparatorKind) -> Settings {
         let settings = Settings::draw(rng, order);
         Settings { zstd: rng.one_in(4), ..settings }
     }
 
     /// A random set for a database in `order`. Everything is small, so that flushes and compactions come often.
-    pub fn draw(rng: &mut Rng, order: Order) -> Settings {
+    pub fn draw(rng: &mut Rng, order: ComparatorKind) -> Settings {
         Settings {
-            order,
+            comparator: order,
             create_if_missing: true,
             error_if_exists: false,
             paranoid_checks: rng.one_in(2),
@@ -156,20 +156,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prints_what_differs() {
+    fn display_lists_non_default_fields() {
         let set = Settings { block_size: 64, cache_bytes: Some(0), ..Settings::create() };
         assert_eq!(set.to_string(), "create_if_missing: true, cache_bytes: Some(0), block_size: 64");
     }
 
     #[test]
-    fn reverse_is_the_other_way_round() {
-        let order = Order::Reverse.comparator();
+    fn reverse_comparator_orders_descending() {
+        let order = ComparatorKind::Reverse.build();
         assert!(order.compare(b"a", b"b").is_gt() && order.compare(b"a", b"").is_lt());
     }
 
     #[test]
-    fn shortlex_looks_at_the_length_first() {
-        let order = Order::Shortlex.comparator();
+    fn shortlex_compares_length_first() {
+        let order = ComparatorKind::Shortlex.build();
         assert!(order.compare(b"b", b"aa").is_lt() && order.compare(b"ab", b"aa").is_gt());
     }
 }

@@ -23,14 +23,14 @@
     reason = "stands outside the database and watches it: real clocks, threads, processes and files"
 )]
 
+pub mod allocation_counter;
 pub mod command;
+pub mod counters;
+pub mod crash_workload;
+pub mod database_under_test;
 pub mod fuzz;
 pub mod harness;
-pub mod life;
-pub mod memory;
 pub mod mutants;
 pub mod runner;
 pub mod scoreboard;
 pub mod seed;
-pub mod subject;
-pub mod tally;

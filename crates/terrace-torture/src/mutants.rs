@@ -13,14 +13,14 @@ pub use catalogue::{MUTANTS, Mutant};
 const VARIABLE: &str = "TERRACE_MUTANT";
 
 /// The bug of that name.
-pub fn named(name: &str) -> Result<&'static Mutant, String> {
+pub fn by_name(name: &str) -> Result<&'static Mutant, String> {
     let names = || MUTANTS.iter().map(|mutant| mutant.name).collect::<Vec<_>>().join(", ");
     let found = MUTANTS.iter().find(|mutant| mutant.name == name);
     found.ok_or_else(|| format!("no bug has that name; there are: {}", names()))
 }
 
 /// Sees whether the attacks find the bugs `names`, or all, and prints what found each.
-pub fn hunt(names: &[&'static Mutant]) -> ExitCode {
+pub fn run_mutants(names: &[&'static Mutant]) -> ExitCode {
     if !cfg!(terrace_mutants) {
         eprintln!("this program was built without the bugs; `cargo xtask mutants` builds it with them");
         return ExitCode::from(2);
@@ -30,7 +30,8 @@ pub fn hunt(names: &[&'static Mutant]) -> ExitCode {
     let mut alive = 0;
     for mutant in &wanted {
         let began = Instant::now();
-        let found = mutant.attacks.iter().find_map(|attack| Some((attack, seed_found(attack, mutant)?)));
+        let found =
+            mutant.attacks.iter().find_map(|attack| Some((attack, find_with_harness(attack, mutant)?)));
         alive += usize::from(found.is_none());
         let (by, seed) = found.map_or(("NOTHING", String::new()), |(attack, seed)| (attack, seed));
         let seconds = began.elapsed().as_secs_f64();
@@ -42,7 +43,7 @@ pub fn hunt(names: &[&'static Mutant]) -> ExitCode {
 
 /// The seed with which `attack` reports a violation in the time it has, if it does; empty where the bug took the process
 /// down, which is being found out, too.
-fn seed_found(attack: &str, mutant: &Mutant) -> Option<String> {
+fn find_with_harness(attack: &str, mutant: &Mutant) -> Option<String> {
     let program = std::env::current_exe().ok()?;
     let budget = format!("{}s", mutant.seconds);
     let run = Command::new(program)

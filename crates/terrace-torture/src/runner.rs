@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use crate::counters::Counters;
 use crate::harness::Harness;
 use crate::seed::Seed;
-use crate::tally::Tally;
 
 /// When a run has had enough. A case that has begun is finished.
 #[derive(Debug, Clone, Copy)]
-pub enum Until {
+pub enum StopCondition {
     /// That many cases are done.
     Cases(u64),
     /// That much time is gone.
@@ -30,23 +30,29 @@ pub struct Violation {
     /// Repeats it.
     pub seed: Seed,
     /// What was found.
-    pub what: String,
+    pub message: String,
 }
 
 /// What came of running an attack.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct HarnessOutcome {
     /// Cases that were run.
     pub cases: u64,
     /// Those that showed a fault.
     pub violations: Vec<Violation>,
     /// How long it took.
-    pub took: Duration,
+    pub elapsed: Duration,
 }
 
-/// Runs cases of `harness`, the first of them drawn from `start`, on `threads` threads. After [`Tally::enough`]
+/// Runs cases of `harness`, the first of them drawn from `start`, on `threads` threads. After [`Tally::max_violations`]
 /// violations it has made its point.
-pub fn run(harness: &'static Harness, start: u64, until: Until, threads: usize, tally: &Tally) -> Outcome {
+pub fn run_harness(
+    harness: &'static Harness,
+    start: u64,
+    until: StopCondition,
+    threads: usize,
+    tally: &Counters,
+) -> HarnessOutcome {
     let began = Instant::now();
     let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
     let violations = Mutex::new(Vec::new());
@@ -54,13 +60,13 @@ pub fn run(harness: &'static Harness, start: u64, until: Until, threads: usize, 
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let enough = match until {
-                Until::Cases(cases) => index >= cases,
-                Until::Elapsed(time) => began.elapsed() >= time,
+                StopCondition::Cases(cases) => index >= cases,
+                StopCondition::Elapsed(time) => began.elapsed() >= time,
             };
-            if enough || violations.lock().len() >= tally.enough() {
+            if enough || violations.lock().len() >= tally.max_violations() {
                 return;
             }
-            let found = case(harness, Seed::nth(harness, start, index), tally);
+            let found = run_case(harness, Seed::nth(harness, start, index), tally);
             done.fetch_add(1, Ordering::Relaxed);
             violations.lock().extend(found);
         }
@@ -70,46 +76,46 @@ pub fn run(harness: &'static Harness, start: u64, until: Until, threads: usize, 
             scope.spawn(worker);
         }
     });
-    Outcome {
+    HarnessOutcome {
         cases: done.load(Ordering::Relaxed),
         violations: violations.into_inner(),
-        took: began.elapsed(),
+        elapsed: began.elapsed(),
     }
 }
 
 /// Runs one case.
-pub fn case(harness: &'static Harness, seed: Seed, tally: &Tally) -> Option<Violation> {
-    let what = match catch_unwind(AssertUnwindSafe(|| (harness.run)(seed.number(), tally))) {
+pub fn run_case(harness: &'static Harness, seed: Seed, tally: &Counters) -> Option<Violation> {
+    let what = match catch_unwind(AssertUnwindSafe(|| (harness.run)(seed.value(), tally))) {
         Ok(Ok(())) => return None,
         Ok(Err(what)) => what,
-        Err(panic) => format!("panic: {}", message(panic.as_ref())),
+        Err(panic) => format!("panic: {}", panic_message(panic.as_ref())),
     };
-    Some(Violation { harness: harness.name, seed, what })
+    Some(Violation { harness: harness.name, seed, message: what })
 }
 
 /// What a panic said.
-pub(crate) fn message(panic: &(dyn Any + Send)) -> &str {
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
 }
 
 thread_local! {
-    static QUIET: Cell<bool> = const { Cell::new(false) };
+    static PANICS_SILENCED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Runs `work`; panics of this thread meanwhile are not printed, for they are caught and it repeats them many times.
-pub(crate) fn quietly<T>(work: impl FnOnce() -> T) -> T {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
+pub(crate) fn with_silenced_panics<T>(work: impl FnOnce() -> T) -> T {
+    static INSTALL_HOOK: Once = Once::new();
+    INSTALL_HOOK.call_once(|| {
         let loud = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            if !QUIET.get() {
+            if !PANICS_SILENCED.get() {
                 loud(info);
             }
         }));
     });
-    QUIET.set(true);
+    PANICS_SILENCED.set(true);
     let done = work();
-    QUIET.set(false);
+    PANICS_SILENCED.set(false);
     done
 }

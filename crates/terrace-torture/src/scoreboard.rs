@@ -5,31 +5,31 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::counters::{Counters, FIGURES};
 use crate::harness::Harness;
-use crate::runner::{Outcome, Violation};
-use crate::tally::{FIGURES, Tally};
+use crate::runner::{HarnessOutcome, Violation};
 
 /// What a run did, and what it found.
 #[derive(Debug, Serialize)]
 pub struct Scoreboard {
     /// What the seeds were drawn from.
-    pub start: u64,
+    pub base_seed: u64,
     /// The commit that was attacked, if it is known.
     pub commit: Option<String>,
     /// Seconds it took.
     pub seconds: f64,
     /// Each figure and its count.
-    pub figures: Vec<Row>,
+    pub counters: Vec<CounterRow>,
     /// Each attack: cases, seconds, violations.
-    pub attacks: Vec<Attack>,
+    pub attacks: Vec<HarnessRow>,
     /// Everything that went wrong: attack, seed, text.
-    pub violations: Vec<Found>,
+    pub violations: Vec<ViolationRow>,
 }
 
 /// A figure.
 #[derive(Debug, Serialize)]
 #[expect(missing_docs, reason = "named by what they hold")]
-pub struct Row {
+pub struct CounterRow {
     pub name: &'static str,
     pub count: u64,
     pub goal: u64,
@@ -38,9 +38,9 @@ pub struct Row {
 /// An attack.
 #[derive(Debug, Serialize)]
 #[expect(missing_docs, reason = "named by what they hold")]
-pub struct Attack {
+pub struct HarnessRow {
     pub name: &'static str,
-    pub shows: &'static str,
+    pub property: &'static str,
     pub cases: u64,
     pub seconds: f64,
     pub violations: usize,
@@ -49,16 +49,16 @@ pub struct Attack {
 /// A violation.
 #[derive(Debug, Serialize)]
 #[expect(missing_docs, reason = "named by what they hold")]
-pub struct Found {
+pub struct ViolationRow {
     pub attack: &'static str,
     pub seed: String,
-    pub what: String,
+    pub message: String,
 }
 
-impl From<&Violation> for Found {
-    fn from(violation: &Violation) -> Found {
-        let Violation { harness, seed, what } = violation;
-        Found { attack: harness, seed: seed.to_string(), what: what.clone() }
+impl From<&Violation> for ViolationRow {
+    fn from(violation: &Violation) -> ViolationRow {
+        let Violation { harness, seed, message: what } = violation;
+        ViolationRow { attack: harness, seed: seed.to_string(), message: what.clone() }
     }
 }
 
@@ -66,53 +66,53 @@ impl Scoreboard {
     /// Empty, for a run that begins with `start`.
     pub fn new(start: u64, commit: Option<String>) -> Scoreboard {
         let (figures, attacks, violations) = (Vec::new(), Vec::new(), Vec::new());
-        Scoreboard { start, commit, seconds: 0.0, figures, attacks, violations }
+        Scoreboard { base_seed: start, commit, seconds: 0.0, counters: figures, attacks, violations }
     }
 
     /// Enters what came of an attack.
-    pub fn enter(&mut self, harness: &Harness, outcome: &Outcome) {
-        self.attacks.push(Attack {
+    pub fn add_outcome(&mut self, harness: &Harness, outcome: &HarnessOutcome) {
+        self.attacks.push(HarnessRow {
             name: harness.name,
-            shows: harness.shows,
+            property: harness.property,
             cases: outcome.cases,
-            seconds: outcome.took.as_secs_f64(),
+            seconds: outcome.elapsed.as_secs_f64(),
             violations: outcome.violations.len(),
         });
-        self.violations.extend(outcome.violations.iter().map(Found::from));
+        self.violations.extend(outcome.violations.iter().map(ViolationRow::from));
     }
 
     /// Closes it with the counts.
-    pub fn close(&mut self, tally: &Tally, took: Duration) {
+    pub fn finish(&mut self, tally: &Counters, took: Duration) {
         self.seconds = took.as_secs_f64();
-        let row = |figure: &crate::tally::Figure| Row {
+        let row = |figure: &crate::counters::Figure| CounterRow {
             name: figure.name(),
             count: tally.get(*figure),
             goal: figure.goal(),
         };
-        self.figures = FIGURES.iter().map(row).collect();
+        self.counters = FIGURES.iter().map(row).collect();
     }
 }
 
 impl fmt::Display for Scoreboard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:<14} {:>10} {:>9} {:>10}  shows that", "attack", "cases", "seconds", "violations")?;
-        for Attack { name, shows, cases, seconds, violations } in &self.attacks {
+        for HarnessRow { name, property: shows, cases, seconds, violations } in &self.attacks {
             writeln!(f, "{name:<14} {cases:>10} {seconds:>9.1} {violations:>10}  {shows}")?;
         }
         writeln!(f, "\n{:<16} {:>14}", "figure", "count")?;
-        for Row { name, count, .. } in self.figures.iter().filter(|row| row.count > 0) {
-            writeln!(f, "{name:<16} {:>14}", grouped(*count))?;
+        for CounterRow { name, count, .. } in self.counters.iter().filter(|row| row.count > 0) {
+            writeln!(f, "{name:<16} {:>14}", with_thousands_separators(*count))?;
         }
-        for Found { attack, seed, what } in &self.violations {
+        for ViolationRow { attack, seed, message: what } in &self.violations {
             writeln!(f, "\nVIOLATION in {attack}; repeat it: cargo xtask replay --seed {seed}\n{what}")?;
         }
         let count = self.violations.len();
-        write!(f, "\n{count} violations in {:.0} s, seeds from {:#x}", self.seconds, self.start)
+        write!(f, "\n{count} violations in {:.0} s, seeds from {:#x}", self.seconds, self.base_seed)
     }
 }
 
 /// With a comma between thousands.
-fn grouped(count: u64) -> String {
+fn with_thousands_separators(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn thousands_are_grouped() {
         for (count, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
-            assert_eq!(grouped(count), text);
+            assert_eq!(with_thousands_separators(count), text);
         }
     }
 }

@@ -27,7 +27,7 @@ impl Seed {
     }
 
     /// What the attack gets.
-    pub fn number(self) -> u64 {
+    pub fn value(self) -> u64 {
         self.0
     }
 }
@@ -52,7 +52,7 @@ impl FromStr for Seed {
 }
 
 /// A number to draw seeds from that no other run will have: the clock's.
-pub fn fresh() -> u64 {
+pub fn from_clock() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     // A clock before 1970 draws the seeds from 0.
     now.map_or(0, |since| since.as_nanos() as u64)
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_reads_back_and_names_its_attack() {
+    fn seed_round_trips_and_names_its_harness() {
         for harness in HARNESSES {
             let seed = Seed::nth(harness, 7, 3);
             assert_eq!(seed.to_string().parse(), Ok(seed));
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_attacks_are_used_once() {
+    fn harness_ids_are_unique() {
         for (at, harness) in HARNESSES.iter().enumerate() {
             assert!(HARNESSES[..at].iter().all(|other| (other.id, other.name) != (harness.id, harness.name)));
             assert_eq!(HARNESSES.iter().filter(|other| other.id == harness.id).count(), 1);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_seed_is_refused() {
+    fn invalid_seeds_are_rejected() {
         for text in ["", "x", "0x", "0xff00000000000000", "-1"] {
             assert!(text.parse::<Seed>().is_err(), "{text}");
         }

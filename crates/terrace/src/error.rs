@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use terrace_env::FileError;
-use terrace_format::{Flaw, FlawKind};
+use terrace_format::{DecodeError, DecodeErrorKind};
 use terrace_sync::mutant;
 
 /// A result of this crate.
@@ -53,7 +53,7 @@ pub enum Error {
     /// An earlier failure after which what is on disk is not known for sure. Writes are refused until the database
     /// is opened again; reads go on.
     #[error("writes are refused since an earlier error: {0}")]
-    Refused(Arc<Error>),
+    BackgroundError(Arc<Error>),
 }
 
 /// Where a file is damaged, and how.
@@ -62,35 +62,36 @@ pub struct Corruption {
     /// The file, or the directory if the damage is that a file is missing.
     pub path: PathBuf,
     /// The offset in bytes, if there is one.
-    pub at: Option<u64>,
+    pub offset: Option<u64>,
     /// What was found and what was expected.
-    pub what: String,
+    pub message: String,
 }
 
 impl std::fmt::Display for Corruption {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = self.path.file_name().unwrap_or(self.path.as_os_str());
         write!(f, "{}", name.to_string_lossy())?;
-        if let Some(at) = self.at {
+        if let Some(at) = self.offset {
             write!(f, " at {at}")?;
         }
-        write!(f, ": {}", self.what)
+        write!(f, ": {}", self.message)
     }
 }
 
 impl Error {
     /// Damage in the file at `path`, as a decoder found it. A block of a codec that is not compiled in is no damage.
-    pub(crate) fn flaw(path: &Path, flaw: &Flaw) -> Error {
-        let error = Corruption { path: path.to_path_buf(), at: Some(flaw.at), what: flaw.to_string() };
+    pub(crate) fn from_decode_error(path: &Path, flaw: &DecodeError) -> Error {
+        let error =
+            Corruption { path: path.to_path_buf(), offset: Some(flaw.offset), message: flaw.to_string() };
         match flaw.kind {
-            FlawKind::MissingCodec => Error::NotSupported(error.to_string()),
+            DecodeErrorKind::MissingCodec => Error::NotSupported(error.to_string()),
             _ => Error::Corruption(error),
         }
     }
 
     /// Damage in the file at `path`.
     pub(crate) fn corruption(path: &Path, at: Option<u64>, what: impl Into<String>) -> Error {
-        Error::Corruption(Corruption { path: path.to_path_buf(), at, what: what.into() })
+        Error::Corruption(Corruption { path: path.to_path_buf(), offset: at, message: what.into() })
     }
 
     /// The kind.
@@ -109,7 +110,7 @@ impl Error {
             Error::InvalidArgument(_) => ErrorKind::InvalidArgument,
             Error::Io(error) if error.is_not_found() => ErrorKind::NotFound,
             Error::Io(_) => ErrorKind::Io,
-            Error::Refused(cause) => cause.kind(),
+            Error::BackgroundError(cause) => cause.kind(),
         }
     }
 
@@ -139,8 +140,8 @@ impl Error {
     ///     }
     /// }
     /// ```
-    pub fn is_resumable(&self) -> bool {
-        matches!(self, Error::Io(error) if error.is_exhausted()) && !mutant!(NoSpaceNeverRecovers)
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Error::Io(error) if error.is_resource_exhausted()) && !mutant!(NoSpaceNeverRecovers)
     }
 }
 

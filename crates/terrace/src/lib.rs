@@ -27,46 +27,39 @@
 //! [`WriteOptions::sync`], or if a later write was. After a power cut the database holds a prefix of the writes, in
 //! their order, never with a hole.
 
-mod btree;
 mod cache;
 mod compaction;
 mod db;
 mod error;
-mod iter;
-mod logger;
-mod memtable;
-mod metrics;
+mod file_io;
+mod info_log;
+mod internal_iterator;
+mod iterator;
 #[cfg(feature = "loom")]
 #[doc(hidden)]
-pub mod models;
+pub mod loom_models;
+mod memtable;
 mod options;
 mod repair;
 mod snapshot;
-mod stream;
+mod stats;
 mod sync;
-mod tables;
+pub mod table;
 mod verify;
 mod version;
-mod walk;
 
-pub use cache::{BlockCache, BlockStore, CachedBlock};
-pub use db::{Db, FileInfo, LevelInfo, PinnedValue, destroy};
+pub use cache::{BlockCache, CachedBlock, ExternalBlockCache};
+pub use db::{Db, LevelInfo, PinnedValue, TableInfo, destroy};
 pub use error::{Corruption, Error, ErrorKind, Result};
-pub use iter::{Backward, DbIterator, Forward};
-pub use logger::{Logger, file_logger};
+pub use info_log::{Logger, file_logger};
+pub use iterator::{Backward, DbIterator, Forward};
 pub use options::{Options, ReadOptions, WriteOptions};
 pub use repair::{RepairOptions, RepairReport, repair};
 pub use snapshot::Snapshot;
 pub use verify::{Problem, VerifyReport, verify};
 
-/// Table files without a database around them.
-pub mod table {
-    pub use crate::tables::{TableCursor, TableFile};
-    pub use terrace_format::table::{TableBuilder, TableOptions};
-}
-
 pub use terrace_env::{self as env, Env};
 pub use terrace_format::batch::{BatchOp, WriteBatch};
 pub use terrace_format::comparator::{Bytewise, Comparator, bytewise};
 pub use terrace_format::compress::{self, Codec};
-pub use terrace_format::filter::{Bloom, FilterPolicy};
+pub use terrace_format::filter::{BloomFilterPolicy, FilterPolicy};

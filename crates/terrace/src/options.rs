@@ -5,14 +5,14 @@ use std::any::Any;
 use terrace_env::Env;
 use terrace_format::comparator::{Comparator, bytewise};
 use terrace_format::compress::{Codec, SNAPPY};
-use terrace_format::filter::{Bloom, FilterPolicy, OfUserKeys};
-use terrace_format::filter_block::Filters;
+use terrace_format::filter::{BloomFilterPolicy, FilterPolicy, InternalFilterPolicy};
+use terrace_format::filter_block::TableFilter;
 use terrace_format::key::InternalComparator;
 use terrace_format::table::TableOptions;
 
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
-use crate::logger::Logger;
+use crate::info_log::Logger;
 use crate::snapshot::Snapshot;
 use crate::sync::Arc;
 
@@ -92,15 +92,15 @@ pub struct Options {
     pub max_file_size: Option<u64>,
     /// How blocks are compressed. Default: snappy.
     ///
-    /// A codec that is not [`portable`](Codec::portable) makes the database unreadable for a stock LevelDB, which
+    /// A codec that is not [`portable`](Codec::leveldb_compatible) makes the database unreadable for a stock LevelDB, which
     /// will refuse it by its comparator name and change nothing.
     pub compression: &'static Codec,
     /// Go on with the log and the manifest of the last run, if it closed the database, instead of writing new ones at
     /// open; and write, when the database is closed, what is in memory as a table, if it is much (from 256 KiB on, and an
     /// eighth of the write buffer), so that the next open need not. Default: true.
     pub reuse_logs: bool,
-    /// Lets look-ups skip tables that lack a key. [`Bloom`] with 0 bits is no filter. Default: none, and then
-    /// [`Bloom`] with 10 bits if the order is the bytewise one.
+    /// Lets look-ups skip tables that lack a key. [`BloomFilterPolicy`] with 0 bits is no filter. Default: none, and then
+    /// [`BloomFilterPolicy`] with 10 bits if the order is the bytewise one.
     pub filter_policy: Option<Arc<dyn FilterPolicy>>,
 }
 
@@ -128,23 +128,23 @@ impl Default for Options {
 }
 
 /// The least memory for a database, in bytes: three small memtables, and a few blocks.
-const BUDGET_LEAST: usize = 2 << 20;
+const MIN_MEMORY_BUDGET: usize = 2 << 20;
 /// What a database takes that has no budget is much the same as with this one, in bytes.
-const BUDGET_USUAL: usize = 256 << 20;
+const UNBUDGETED_MEMORY_USE: usize = 256 << 20;
 
 /// The budget of a process that may have so much memory, if nobody asked for one: none, or half of it where that is little. The rest
 /// is for the process itself and for the system's cache of its files.
-fn budget_unasked(memory: u64) -> Option<usize> {
-    usize::try_from(memory / 2).ok().filter(|half| *half < BUDGET_USUAL)
+fn default_memory_budget(memory: u64) -> Option<usize> {
+    usize::try_from(memory / 2).ok().filter(|half| *half < UNBUDGETED_MEMORY_USE)
 }
 
 impl Options {
     /// Moves each size to the nearer bound of what LevelDB allows.
-    pub(crate) fn clipped(&self) -> Options {
+    pub(crate) fn sanitized(&self) -> Options {
         let mut options = self.clone();
         options.max_open_files = options.max_open_files.clamp(74, 50_000);
-        let budget = options.memory_budget.or_else(|| budget_unasked(options.env.fs.memory()?));
-        options.memory_budget = budget.map(|budget| budget.max(BUDGET_LEAST));
+        let budget = options.memory_budget.or_else(|| default_memory_budget(options.env.fs.memory_limit()?));
+        options.memory_budget = budget.map(|budget| budget.max(MIN_MEMORY_BUDGET));
         options.write_buffer_size = options.write_buffer_size.map(|size| size.clamp(64 << 10, 1 << 30));
         options.max_file_size = options.max_file_size.map(|size| size.clamp(1 << 20, 1 << 30));
         options.block_size = options.block_size.clamp(1 << 10, 4 << 20);
@@ -160,12 +160,12 @@ impl Options {
     }
 
     /// The size of a memtable, in bytes: all of them, or the first.
-    pub(crate) fn memtable_size(&self) -> usize {
+    pub(crate) fn initial_memtable_size(&self) -> usize {
         self.write_buffer_size.unwrap_or(4 << 20)
     }
 
     /// The size of a table that a merge writes, in bytes: the largest, or that of small levels.
-    pub(crate) fn table_size(&self) -> u64 {
+    pub(crate) fn base_file_size(&self) -> u64 {
         self.max_file_size.unwrap_or(2 << 20)
     }
 
@@ -173,7 +173,7 @@ impl Options {
     pub(crate) fn table_options(&self, order: &InternalComparator) -> TableOptions {
         TableOptions {
             comparator: Arc::new(order.clone()),
-            filter: self.filters(order.is_bytewise()),
+            filter: self.table_filters(order.is_bytewise()),
             block_size: self.block_size,
             restart_interval: self.block_restart_interval,
             codec: self.compression,
@@ -182,19 +182,19 @@ impl Options {
 }
 
 /// Of the filters that nobody asked for.
-const DEFAULT_BITS: usize = 10;
+const DEFAULT_BLOOM_BITS_PER_KEY: usize = 10;
 
 impl Options {
     /// What makes the filters of a database. A policy that is not ours may make of many keys what its author did not
     /// think of, and gets them 2 KiB by 2 KiB, as LevelDB would give them. Keys that are the same with other bytes have
     /// no filter that nobody asked for.
-    fn filters(&self, bytewise: bool) -> Option<Filters> {
+    fn table_filters(&self, bytewise: bool) -> Option<TableFilter> {
         let Some(policy) = &self.filter_policy else {
-            return bytewise.then(|| Filters::OfTable(Bloom::new(DEFAULT_BITS)));
+            return bytewise.then(|| TableFilter::Full(BloomFilterPolicy::new(DEFAULT_BLOOM_BITS_PER_KEY)));
         };
-        match (&**policy as &dyn Any).downcast_ref::<Bloom>() {
-            Some(bloom) => (bloom.bits_per_key() > 0).then(|| Filters::OfTable(bloom.clone())),
-            None => Some(Filters::OfRanges(Arc::new(OfUserKeys(Arc::clone(policy))))),
+        match (&**policy as &dyn Any).downcast_ref::<BloomFilterPolicy>() {
+            Some(bloom) => (bloom.bits_per_key() > 0).then(|| TableFilter::Full(bloom.clone())),
+            None => Some(TableFilter::BlockBased(Arc::new(InternalFilterPolicy(Arc::clone(policy))))),
         }
     }
 }
@@ -202,10 +202,10 @@ impl Options {
 /// How tables without a database around them are written: their keys are no internal ones.
 impl From<&Options> for TableOptions {
     fn from(options: &Options) -> TableOptions {
-        let options = options.clipped();
+        let options = options.sanitized();
         TableOptions {
             comparator: options.comparator,
-            filter: options.filter_policy.map(Filters::OfRanges),
+            filter: options.filter_policy.map(TableFilter::BlockBased),
             block_size: options.block_size,
             restart_interval: options.block_restart_interval,
             codec: options.compression,
@@ -261,7 +261,7 @@ impl ReadOptions {
 }
 
 /// The default, for who reads by it.
-pub(crate) static PLAIN: ReadOptions = ReadOptions::DEFAULT;
+pub(crate) static DEFAULT_READ_OPTIONS: ReadOptions = ReadOptions::DEFAULT;
 
 impl Default for ReadOptions {
     fn default() -> ReadOptions {
@@ -290,15 +290,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn little_memory_is_a_budget() {
-        let budgets = [64 << 20, (512 << 20) - 2, 512 << 20, u64::MAX].map(budget_unasked);
+    fn small_machine_gets_a_default_budget() {
+        let budgets = [64 << 20, (512 << 20) - 2, 512 << 20, u64::MAX].map(default_memory_budget);
         assert_eq!(budgets, [Some(32 << 20), Some((256 << 20) - 1), None, None]);
     }
 
     #[test]
-    fn a_budget_that_was_asked_for_stays() {
+    fn explicit_budget_is_kept() {
         let options = Options { memory_budget: Some(8 << 20), ..Options::default() };
-        assert_eq!(options.clipped().memory_budget, Some(8 << 20));
-        assert_eq!(Options { memory_budget: Some(0), ..options }.clipped().memory_budget, Some(BUDGET_LEAST));
+        assert_eq!(options.sanitized().memory_budget, Some(8 << 20));
+        assert_eq!(
+            Options { memory_budget: Some(0), ..options }.sanitized().memory_budget,
+            Some(MIN_MEMORY_BUDGET)
+        );
     }
 }

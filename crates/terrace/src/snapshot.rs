@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use terrace_format::key::Sequence;
+use terrace_format::key::SequenceNumber;
 use terrace_sync::mutant;
 
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
@@ -26,12 +26,12 @@ use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
 /// ```
 #[derive(Clone)]
 pub struct Snapshot {
-    held: Arc<Held>,
+    inner: Arc<SnapshotInner>,
 }
 
-struct Held {
-    sequence: Sequence,
-    list: Arc<Snapshots>,
+struct SnapshotInner {
+    sequence: SequenceNumber,
+    list: Arc<SnapshotList>,
 }
 
 impl Snapshot {
@@ -45,13 +45,13 @@ impl Snapshot {
     /// assert_eq!(db.snapshot().sequence(), before + 1);
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn sequence(&self) -> Sequence {
-        self.held.sequence
+    pub fn sequence(&self) -> SequenceNumber {
+        self.inner.sequence
     }
 
     /// True if it was taken of the database that owns `list`.
-    pub(crate) fn belongs_to(&self, list: &Arc<Snapshots>) -> bool {
-        Arc::ptr_eq(&self.held.list, list)
+    pub(crate) fn belongs_to(&self, list: &Arc<SnapshotList>) -> bool {
+        Arc::ptr_eq(&self.inner.list, list)
     }
 }
 
@@ -61,68 +61,71 @@ impl fmt::Debug for Snapshot {
     }
 }
 
-impl Drop for Held {
+impl Drop for SnapshotInner {
     fn drop(&mut self) {
         self.list.release(self.sequence);
     }
 }
 
 /// The snapshots of one database, and how often each is held.
-pub(crate) struct Snapshots {
-    held: Mutex<BTreeMap<Sequence, usize>>,
+pub(crate) struct SnapshotList {
+    counts_by_sequence: Mutex<BTreeMap<SequenceNumber, usize>>,
     /// The first of them, or the greatest number there is. Relaxed: a figure that nothing else depends on.
-    first: AtomicU64,
+    approx_oldest: AtomicU64,
     /// Who waits until nobody reads below a number. A lock under which no other is taken.
-    waiting: Mutex<Option<Waiting>>,
+    waiter: Mutex<Option<SnapshotWaiter>>,
 }
 
 /// Called with no lock held.
-type Wake = Box<dyn FnOnce() + Send>;
+type ReleaseCallback = Box<dyn FnOnce() + Send>;
 
-struct Waiting {
-    number: Sequence,
-    wake: Wake,
+struct SnapshotWaiter {
+    sequence: SequenceNumber,
+    callback: ReleaseCallback,
 }
 
-impl Default for Snapshots {
-    fn default() -> Snapshots {
-        let first = AtomicU64::new(Sequence::MAX);
-        Snapshots { held: Mutex::default(), first, waiting: Mutex::default() }
+impl Default for SnapshotList {
+    fn default() -> SnapshotList {
+        let first = AtomicU64::new(SequenceNumber::MAX);
+        SnapshotList { counts_by_sequence: Mutex::default(), approx_oldest: first, waiter: Mutex::default() }
     }
 }
 
-impl Snapshots {
+impl SnapshotList {
     /// Takes a snapshot of everything that `visible` covers.
-    pub(crate) fn take(self: &Arc<Self>, visible: &AtomicU64) -> Snapshot {
+    pub(crate) fn new_snapshot(self: &Arc<Self>, visible: &AtomicU64) -> Snapshot {
         let early =
             if mutant!(SnapshotSequenceReadTooEarly) { Some(visible.load(Ordering::Acquire)) } else { None };
-        let mut held = self.held.lock();
+        let mut held = self.counts_by_sequence.lock();
         // Read under the lock: `oldest` can't slip between the reading and the registration, and so
         // never answers more than a snapshot that is about to appear.
         let sequence = early.unwrap_or_else(|| visible.load(Ordering::Acquire));
         *held.entry(sequence).or_default() += 1;
-        self.note_first(&held);
-        Snapshot { held: Arc::new(Held { sequence, list: Arc::clone(self) }) }
+        self.update_approx_oldest(&held);
+        Snapshot { inner: Arc::new(SnapshotInner { sequence, list: Arc::clone(self) }) }
     }
 
     /// The oldest sequence number that anybody may still read at, now or later.
-    pub(crate) fn oldest(&self, visible: &AtomicU64) -> Sequence {
-        let held = self.held.lock();
+    pub(crate) fn oldest(&self, visible: &AtomicU64) -> SequenceNumber {
+        let held = self.counts_by_sequence.lock();
         held.keys().next().copied().unwrap_or_else(|| visible.load(Ordering::Acquire))
     }
 
     /// What `oldest` says, or said a moment ago: without a lock, for a choice that need not be right.
-    pub(crate) fn oldest_or_so(&self, visible: &AtomicU64) -> Sequence {
-        self.first.load(Ordering::Relaxed).min(visible.load(Ordering::Relaxed))
+    pub(crate) fn approx_oldest(&self, visible: &AtomicU64) -> SequenceNumber {
+        self.approx_oldest.load(Ordering::Relaxed).min(visible.load(Ordering::Relaxed))
     }
 
     /// Calls `wake` when a snapshot goes that was the last below `number`. Whoever waited before does so no longer. False if
     /// there is no such snapshot any more: then nobody is called.
-    pub(crate) fn wake_at(&self, number: Sequence, wake: Wake) -> bool {
-        let mut waiting = self.waiting.lock();
+    pub(crate) fn on_released_below(&self, number: SequenceNumber, wake: ReleaseCallback) -> bool {
+        let mut waiting = self.waiter.lock();
         // A snapshot that goes is noted first, and then this lock is taken: either this sees it, or it sees this.
-        let waits = self.first.load(Ordering::Relaxed) < number;
-        let before = std::mem::replace(&mut *waiting, waits.then_some(Waiting { number, wake }));
+        let waits = self.approx_oldest.load(Ordering::Relaxed) < number;
+        let before = std::mem::replace(
+            &mut *waiting,
+            waits.then_some(SnapshotWaiter { sequence: number, callback: wake }),
+        );
         drop(waiting);
         // What it holds goes when the lock is free.
         drop(before);
@@ -130,42 +133,43 @@ impl Snapshots {
     }
 
     /// Forgets who waits. A call that was begun goes on.
-    pub(crate) fn wake_nobody(&self) {
-        let before = self.waiting.lock().take();
+    pub(crate) fn clear_waiter(&self) {
+        let before = self.waiter.lock().take();
         drop(before);
     }
 
-    fn note_first(&self, held: &BTreeMap<Sequence, usize>) {
-        self.first.store(held.keys().next().copied().unwrap_or(Sequence::MAX), Ordering::Relaxed);
+    fn update_approx_oldest(&self, held: &BTreeMap<SequenceNumber, usize>) {
+        self.approx_oldest
+            .store(held.keys().next().copied().unwrap_or(SequenceNumber::MAX), Ordering::Relaxed);
     }
 
     /// Does `work`, during which nobody takes a snapshot; None if somebody holds one.
-    pub(crate) fn while_none<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
-        let held = self.held.lock();
+    pub(crate) fn if_empty<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
+        let held = self.counts_by_sequence.lock();
         held.is_empty().then(work)
     }
 
-    fn release(&self, sequence: Sequence) {
-        let mut held = self.held.lock();
+    fn release(&self, sequence: SequenceNumber) {
+        let mut held = self.counts_by_sequence.lock();
         if let Some(count) = held.get_mut(&sequence) {
             *count -= 1;
             if *count == 0 {
                 held.remove(&sequence);
-                self.note_first(&held);
+                self.update_approx_oldest(&held);
                 drop(held);
-                self.wake();
+                self.notify_waiter();
             }
         }
     }
 
     /// Calls who waits, if that has come.
-    fn wake(&self) {
+    fn notify_waiter(&self) {
         let due = {
-            let mut waiting = self.waiting.lock();
-            let first = self.first.load(Ordering::Relaxed);
-            waiting.take_if(|waiting| waiting.number <= first)
+            let mut waiting = self.waiter.lock();
+            let first = self.approx_oldest.load(Ordering::Relaxed);
+            waiting.take_if(|waiting| waiting.sequence <= first)
         };
-        if let Some(Waiting { wake, .. }) = due {
+        if let Some(SnapshotWaiter { callback: wake, .. }) = due {
             wake();
         }
     }
@@ -176,28 +180,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_is_the_first_still_held() {
-        let list = Arc::new(Snapshots::default());
+    fn oldest_is_the_first_held_snapshot() {
+        let list = Arc::new(SnapshotList::default());
         let visible = AtomicU64::new(5);
         assert_eq!(list.oldest(&visible), 5);
-        let five = list.take(&visible);
+        let five = list.new_snapshot(&visible);
         let clone = five.clone();
         visible.store(9, Ordering::Release);
-        let nine = list.take(&visible);
+        let nine = list.new_snapshot(&visible);
         assert_eq!((five.sequence(), nine.sequence(), list.oldest(&visible)), (5, 9, 5));
         drop(five);
         assert_eq!(list.oldest(&visible), 5, "a clone still holds it");
         drop(clone);
         visible.store(12, Ordering::Release);
         assert_eq!(list.oldest(&visible), 9);
-        assert_eq!(list.oldest_or_so(&visible), 9);
+        assert_eq!(list.approx_oldest(&visible), 9);
         drop(nine);
-        assert_eq!(list.oldest_or_so(&visible), 12);
+        assert_eq!(list.approx_oldest(&visible), 12);
     }
 
     #[test]
-    fn who_waits_is_called_once_when_nobody_reads_below() {
-        let list = Arc::new(Snapshots::default());
+    fn waiter_is_called_once_when_no_older_snapshot_is_left() {
+        let list = Arc::new(SnapshotList::default());
         let called = Arc::new(AtomicU64::new(0));
         let wake = || {
             let called = Arc::clone(&called);
@@ -206,16 +210,16 @@ mod tests {
             })
         };
         let calls = || called.load(Ordering::Relaxed);
-        assert!(!list.wake_at(7, wake()), "nobody reads");
-        let [three, five, nine] = [3, 5, 9].map(|number| list.take(&AtomicU64::new(number)));
-        assert!(list.wake_at(7, wake()));
+        assert!(!list.on_released_below(7, wake()), "nobody reads");
+        let [three, five, nine] = [3, 5, 9].map(|number| list.new_snapshot(&AtomicU64::new(number)));
+        assert!(list.on_released_below(7, wake()));
         drop(five);
         assert_eq!(calls(), 0, "somebody reads at three");
         drop(three);
         assert_eq!(calls(), 1);
-        assert!(!list.wake_at(9, wake()), "nobody reads below nine");
-        assert!(list.wake_at(10, wake()));
-        list.wake_nobody();
+        assert!(!list.on_released_below(9, wake()), "nobody reads below nine");
+        assert!(list.on_released_below(10, wake()));
+        list.clear_waiter();
         drop(nine);
         assert_eq!((calls(), Arc::strong_count(&called)), (1, 1));
     }

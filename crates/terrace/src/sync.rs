@@ -7,5 +7,5 @@ pub(crate) use terrace_sync::{Arc, ArcSwap, ArcSwapOption, Condvar, Mutex, Mutex
 pub(crate) use terrace_sync::{
     AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
-pub(crate) use terrace_sync::{Held, Limbo, Retired, Shared, Spot};
-pub(crate) use terrace_sync::{Witness, relax, thread_number};
+pub(crate) use terrace_sync::{HazardCell, HazardGuard, HazardValue, RetireList, Retired};
+pub(crate) use terrace_sync::{LoomCells, spin_or_yield, thread_slot};

@@ -1,31 +1,34 @@
-//! What stays in the rooms that may have it: the world, locks, prints; and panics without a reason.
+//! Files, clocks, threads, locks and prints stay in the folders that may use them, and every panic
+//! has a stated reason.
 
 use super::Problem;
 use super::paths::Path;
 use super::source::Source;
 use super::tree::Tree;
 
-/// Things that product code does not name, but for some rooms.
+/// Paths that product code must not name outside of some folders.
 struct Ban {
-    /// Paths; one stands for everything below it, and may come without its `std::`.
+    /// Paths. Each includes everything below it, with or without the leading `std::`.
     paths: &'static [&'static str],
-    why: &'static str,
+    reason: &'static str,
     fix: &'static str,
-    /// Where it does not hold: the start of a file's path, and the reason.
-    rooms: &'static [(&'static str, &'static str)],
+    /// Exceptions: the start of a file's path, and the reason.
+    except: &'static [(&'static str, &'static str)],
 }
 
-const ENV: (&str, &str) = ("crates/terrace-env/src/", "it is the room for that");
-const BENCH: (&str, &str) = ("crates/terrace-bench/", "measures the world itself");
-const BENCH_COMMAND: (&str, &str) =
-    ("crates/terrace-cli/src/command/bench", "makes directories to measure in, and keeps what came of it");
+const ENV: (&str, &str) = ("crates/terrace-env/src/", "implements it");
+const BENCH: (&str, &str) = ("crates/terrace-bench/", "measures the system itself");
+const BENCH_COMMAND: (&str, &str) = (
+    "crates/terrace-cli/src/command/bench",
+    "creates the directories of a measurement, and stores its results",
+);
 
 static BANS: &[Ban] = &[
     Ban {
         paths: &["std::fs", "std::os::unix::fs", "rustix::fs", "libc", "memmap2"],
-        why: "crash and fault tests are honest only while files have one door",
+        reason: "crash and fault tests cover only the files of one interface",
         fix: "use terrace_env::FileSystem",
-        rooms: &[
+        except: &[
             ENV,
             BENCH,
             BENCH_COMMAND,
@@ -40,55 +43,55 @@ static BANS: &[Ban] = &[
     },
     Ban {
         paths: &["std::time::Instant", "std::time::SystemTime", "std::thread::sleep"],
-        why: "tests with a clock of their own are honest only while time has one door",
+        reason: "tests with a simulated clock cover only the time of one interface",
         fix: "use terrace_env::Clock",
-        rooms: &[ENV, BENCH, BENCH_COMMAND],
+        except: &[ENV, BENCH, BENCH_COMMAND],
     },
     Ban {
         paths: &["std::thread::spawn", "std::thread::scope", "std::thread::Builder"],
-        why: "a seed replays exactly only while threads have one door",
+        reason: "a seed repeats a run only if one interface starts all threads",
         fix: "use terrace_env::Scheduler",
-        rooms: &[ENV, BENCH],
+        except: &[ENV, BENCH],
     },
     Ban {
         paths: &["rand", "fastrand", "getrandom", "std::hash::RandomState", "rustix::rand"],
-        why: "a seed replays exactly only while randomness has one door",
+        reason: "a seed repeats a run only if one interface has all randomness",
         fix: "use terrace_env::Random",
-        rooms: &[ENV],
+        except: &[ENV],
     },
     Ban {
         paths: &["std::net"],
-        why: "a storage engine talks to nobody",
+        reason: "a storage engine has no network",
         fix: "leave it to the server",
-        rooms: &[("crates/terrace-server/src/", "it is the server")],
+        except: &[("crates/terrace-server/src/", "it is the server")],
     },
     Ban {
         paths: &["parking_lot", "std::sync::Mutex", "std::sync::RwLock", "std::sync::Condvar"],
-        why: "a model checker can take the place of locks only while they have one door",
+        reason: "a model checker replaces the locks of one interface",
         fix: "use the crate `terrace-sync`",
-        rooms: &[ENV, BENCH, ("crates/terrace-sync/", "it is the room for that")],
+        except: &[ENV, BENCH, ("crates/terrace-sync/", "implements it")],
     },
     Ban {
         paths: &["print!", "println!", "eprint!", "eprintln!"],
-        why: "a library has no terminal",
-        fix: "return it, or give it to the Logger",
-        rooms: &[
+        reason: "a library has no terminal",
+        fix: "return the text, or pass it to the Logger",
+        except: &[
             ("crates/terrace-cli/", "a program"),
             ("crates/terrace-server/", "a program"),
             ("crates/terrace-bench/", "a program"),
             ("crates/terrace/examples/", "programs"),
-            ("crates/terrace-capi/build.rs", "cargo listens"),
+            ("crates/terrace-capi/build.rs", "talks to cargo"),
         ],
     },
     Ban {
         paths: &["todo!", "unimplemented!", "dbg!"],
-        why: "it is unfinished",
+        reason: "it is unfinished",
         fix: "finish it or leave it out",
-        rooms: &[],
+        except: &[],
     },
 ];
 
-/// The bans of the table, and that the format crate can't have unsafe code.
+/// Uses of banned paths, and the missing `forbid(unsafe_code)` of the format crate.
 pub(super) fn check(tree: &Tree) -> Vec<Problem> {
     let mut problems: Vec<Problem> =
         product(tree).flat_map(|source| BANS.iter().flat_map(|ban| banned(ban, source))).collect();
@@ -101,15 +104,15 @@ fn product(tree: &Tree) -> impl Iterator<Item = &Source> {
 }
 
 fn banned(ban: &'static Ban, source: &Source) -> Vec<Problem> {
-    if ban.rooms.iter().any(|(room, _)| source.path.starts_with(room)) {
+    if ban.except.iter().any(|(prefix, _)| source.path.starts_with(prefix)) {
         return Vec::new();
     }
     let hits = source.product_paths().filter(|path| ban.paths.iter().any(|banned| is_below(path, banned)));
-    hits.map(|path| problem(source, path.line, format!("`{}`", path.text), ban.why, ban.fix)).collect()
+    hits.map(|path| problem(source, path.line, format!("`{}`", path.text), ban.reason, ban.fix)).collect()
 }
 
-/// Whether `path` is `banned` or something in it. `use std::thread;` is allowed, so `thread::spawn` must be seen;
-/// a lone last name (`fs`) would mean too many other things.
+/// Whether `path` is `banned` or an item in it. `use std::thread;` is allowed, so `thread::spawn`
+/// is a hit. A single last name (`fs`) has too many other meanings.
 fn is_below(path: &Path, banned: &str) -> bool {
     let is_at = |whole: &str| {
         path.text.strip_prefix(whole).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
@@ -123,41 +126,45 @@ const FORMAT_ROOT: &str = "crates/terrace-format/src/lib.rs";
 fn missing_forbid(source: &Source) -> Option<Problem> {
     let there = source.lines.iter().any(|line| line.code.contains("#![forbid(unsafe_code)]"));
     (source.path == FORMAT_ROOT && !there).then(|| {
-        let why = "decoders of untrusted bytes stay in safe Rust";
+        let reason = "decoders of untrusted bytes stay in safe Rust";
         problem(
             source,
             1,
             "no forbid(unsafe_code)".into(),
-            why,
-            "put #![forbid(unsafe_code)] under the module's doc",
+            reason,
+            "put #![forbid(unsafe_code)] below the module's documentation",
         )
     })
 }
 
-/// An `unwrap` or `expect` says beside it why it can't fail.
+/// Calls of `unwrap` and `expect` without a comment that says why they can't fail.
 pub(super) fn stated_invariants(tree: &Tree) -> Vec<Problem> {
     tree.sources
         .iter()
         .filter(|s| {
             !["crates/terrace-races/", "crates/terrace-testkit/", "crates/terrace-torture/"]
                 .iter()
-                .any(|room| s.path.starts_with(room))
+                .any(|tool| s.path.starts_with(tool))
         })
         .flat_map(unstated)
         .collect()
 }
 
-fn unstated(source: &Source) -> Vec<Problem> {
-    let panics = |code: &str| [".unwrap()", ".expect("].into_iter().find(|call| code.contains(call));
-    let calls = (1..).zip(&source.lines).filter_map(|(line, text)| Some((line, panics(&text.code)?)));
-    let bare = calls.filter(|(line, _)| !source.is_test(*line) && !source.has_comment_beside(*line));
-    let why = "it panics if the reason that it can't is wrong, and no reason is given";
-    let fix = "return an error, or state the invariant in a comment on this line or the one above";
-    bare.map(|(line, call)| problem(source, line, format!("`{call}`"), why, fix)).collect()
+/// The call in `code` that panics on `None` or an error.
+fn panicking_call(code: &str) -> Option<&'static str> {
+    [".unwrap()", ".expect("].into_iter().find(|call| code.contains(call))
 }
 
-fn problem(source: &Source, line: usize, what: String, why: &str, fix: &str) -> Problem {
-    Problem { file: source.path.clone(), line, what, why: why.into(), fix: fix.into() }
+fn unstated(source: &Source) -> Vec<Problem> {
+    let calls = (1..).zip(&source.lines).filter_map(|(line, text)| Some((line, panicking_call(&text.code)?)));
+    let bare = calls.filter(|(line, _)| !source.is_test(*line) && !source.has_comment_beside(*line));
+    let reason = "it may panic, and no comment says why it can't";
+    let fix = "return an error, or state the invariant in a comment on this line or the one above";
+    bare.map(|(line, call)| problem(source, line, format!("`{call}`"), reason, fix)).collect()
+}
+
+fn problem(source: &Source, line: usize, finding: String, reason: &str, fix: &str) -> Problem {
+    Problem { file: source.path.clone(), line, finding, reason: reason.into(), fix: fix.into() }
 }
 
 #[cfg(test)]
@@ -177,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn files_in_their_room() {
+    fn files_in_their_folder() {
         expect(check, &[("crates/terrace-env/src/posix.rs", "use std::fs::File;")], &[]);
     }
 

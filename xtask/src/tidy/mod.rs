@@ -1,27 +1,53 @@
-//! What the compiler and clippy don't check about this repository.
+//! `cargo xtask tidy`: rules of this repository that neither the compiler nor Clippy checks.
 //!
 //! ```text
-//!   tree      every text file, every Rust file split into code, comments and paths
+//!   tree                every text file; Rust files split into code, comments and paths
 //!    |
-//!    +-- floors    a room imports only rooms of lower floors
-//!    +-- bans      the world, panics and prints stay in the rooms that may have them
-//!    +-- unsafes   unsafe code stays in the rooms that may have it
-//!    +-- places    no path of somebody's machine
-//!    +-- sizes     lines per room: printed, never a failure
+//!    |  structure
+//!    +-- layers         a crate or module imports only lower layers
+//!    +-- boundaries     components, shared state and operations of db/
+//!    +-- cycles         no import cycle among the files of a folder
+//!    +-- bans           files, clocks, threads, locks and prints stay in their folders
+//!    +-- unsafe_code    unsafe code stays in its files
+//!    +-- publish        a published crate has a complete manifest
+//!    |
+//!    |  names and prose
+//!    +-- names          one definition for each type and constant of the engine crates
+//!    +-- glossary       file names consist of terms of docs/glossary.md
+//!    +-- phrases        banned phrases
+//!    +-- prose          frequent pronouns, starts of doc comments, wide comments
+//!    +-- machine_paths  no path of one machine
+//!    |
+//!    |  code
+//!    +-- habits         tuple `let`, loops over an `Option`, closures with one use
+//!    +-- sizes          lines of a file
+//!    +-- functions      lines of a function
 //! ```
 //!
-//! It reads text and knows no types: a path hidden behind a renaming import gets past it. Clippy's lists of
-//! disallowed types and methods (`clippy.toml`) stop most of those; a reviewer, the rest.
+//! The checks read text and know no types, so a renaming import hides a path from them. Clippy's
+//! lists of disallowed types and methods (`clippy.toml`) find most of these imports.
 
 mod bans;
-mod floors;
+mod boundaries;
+mod code;
+mod comments;
+mod cycles;
+mod functions;
+mod glossary;
+mod habits;
+mod layers;
+mod machine_paths;
+mod modules;
+mod names;
 mod paths;
-mod places;
+mod phrases;
+mod prose;
+mod publish;
 mod sizes;
 mod source;
-mod split;
+mod text;
 mod tree;
-mod unsafes;
+mod unsafe_code;
 
 use std::fmt;
 use std::process::ExitCode;
@@ -29,27 +55,70 @@ use std::process::ExitCode;
 use tree::Tree;
 pub(crate) use tree::root;
 
-/// Something to mend: where, what it is, why it is wrong, and what to do.
+/// A violation of a rule: its place, the finding, the reason for the rule, and the repair.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Problem {
     file: String,
     line: usize,
-    what: String,
-    why: String,
+    finding: String,
+    reason: String,
     fix: String,
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}: {}; {}", self.file, self.line, self.what, self.why, self.fix)
+        write!(f, "{}:{}: {}: {}; {}", self.file, self.line, self.finding, self.reason, self.fix)
     }
 }
 
-static CHECKS: &[fn(&Tree) -> Vec<Problem>] =
-    &[floors::crates, floors::modules, bans::check, bans::stated_invariants, unsafes::check, places::check];
+/// A check: its name in the summary and its function.
+struct Check {
+    name: &'static str,
+    find: fn(&Tree) -> Vec<Problem>,
+}
 
-/// Prints the sizes, then what is wrong. Fails if anything is.
+const fn check(name: &'static str, find: fn(&Tree) -> Vec<Problem>) -> Check {
+    Check { name, find }
+}
+
+/// Checks that fail the build.
+static CHECKS: &[Check] = &[
+    check("crates", layers::crates),
+    check("modules", layers::modules),
+    check("bans", bans::check),
+    check("invariants", bans::stated_invariants),
+    check("unsafe", unsafe_code::check),
+    check("paths", machine_paths::check),
+];
+
+/// Checks that `--all` adds. The tree does not satisfy them yet.
+static PENDING: &[Check] = &[
+    check("phrases", phrases::check),
+    check("frequencies", prose::frequencies),
+    check("doc starts", prose::doc_starts),
+    check("columns", prose::columns),
+    check("habits", habits::check),
+    check("file size", sizes::check),
+    check("function size", functions::check),
+    check("names", names::check),
+    check("glossary", glossary::check),
+    check("boundaries", boundaries::check),
+    check("cycles", cycles::check),
+    check("publish", publish::check),
+];
+
+/// `cargo xtask tidy`: prints figures, then the problems. Fails if there is a problem.
+///
+/// With `--all`, the pending checks run too. A path prefix limits the files. `--uses` lists each
+/// counted word and each long sentence.
 pub(crate) fn run() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(2).collect();
+    let (flags, names): (Vec<&str>, Vec<&str>) =
+        arguments.iter().map(String::as_str).partition(|argument| argument.starts_with("--"));
+    if let Some(flag) = flags.iter().find(|flag| !matches!(**flag, "--all" | "--uses")) {
+        eprintln!("tidy: unknown flag {flag}; usage: cargo xtask tidy [--all] [--uses] [PATH-PREFIX]");
+        return ExitCode::from(2);
+    }
     let tree = match Tree::read(&root()) {
         Ok(tree) => tree,
         Err(error) => {
@@ -57,34 +126,47 @@ pub(crate) fn run() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    print!("{}", sizes::report(&tree));
-    let problems = problems(&tree);
-    for problem in &problems {
+    let pending = if flags.contains(&"--all") { PENDING } else { &[] };
+    let checks: Vec<&Check> = CHECKS.iter().chain(pending).collect();
+    let extra = if flags.contains(&"--uses") { prose::uses(&tree) } else { Vec::new() };
+    report(&tree, &checks, extra, names.first().copied().unwrap_or_default())
+}
+
+/// Prints the figures and the problems of the files with a path that starts with `prefix`.
+fn report(tree: &Tree, checks: &[&Check], extra: Vec<Problem>, prefix: &str) -> ExitCode {
+    if prefix.is_empty() {
+        print!("{}{}", sizes::report(tree), functions::report(tree));
+        print!("{}{}", cycles::report(), prose::report(tree));
+    } else {
+        print!("{}", prose::report(&tree.below(prefix)));
+    }
+    let mut summary = Vec::new();
+    let mut all = extra;
+    all.retain(|problem| problem.file.starts_with(prefix));
+    for check in checks {
+        let mut found = (check.find)(tree);
+        found.retain(|problem| problem.file.starts_with(prefix));
+        summary.push(format!("{} {}", check.name, found.len()));
+        all.extend(found);
+    }
+    all.sort();
+    for problem in &all {
         println!("{problem}");
     }
-    match problems.len() {
-        0 => {
-            println!("tidy: nothing to mend in {} files", tree.files.len());
-            ExitCode::SUCCESS
-        }
-        count => {
-            println!("tidy: {count} to mend");
-            ExitCode::FAILURE
-        }
-    }
+    println!("tidy: {}", summary.join(", "));
+    println!(
+        "tidy: {} problems in {} files",
+        all.len(),
+        tree.files.iter().filter(|f| f.path.starts_with(prefix)).count()
+    );
+    if all.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn problems(tree: &Tree) -> Vec<Problem> {
-    let mut all: Vec<Problem> = CHECKS.iter().flat_map(|check| check(tree)).collect();
-    all.sort();
-    all
-}
-
-/// What a check says about some files, one line a problem.
+/// Compares the problems that a check finds in some files with the expected lines.
 #[cfg(test)]
 #[track_caller]
 fn expect(check: fn(&Tree) -> Vec<Problem>, files: &[(&str, &str)], problems: &[&str]) {
     let found: Vec<String> =
-        check(&Tree::of(files)).iter().map(|p| format!("{}:{}: {}", p.file, p.line, p.what)).collect();
+        check(&Tree::of(files)).iter().map(|p| format!("{}:{}: {}", p.file, p.line, p.finding)).collect();
     assert_eq!(found, problems);
 }

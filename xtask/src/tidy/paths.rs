@@ -1,4 +1,4 @@
-//! The paths that code names, with groups of imports spread out.
+//! Paths that code names, with each group of imports expanded.
 //!
 //! ```text
 //!   use std::{fs, time::{Duration as D, Instant}};     std::fs
@@ -9,18 +9,18 @@
 //!
 //! A single name is a path too, keywords included; a macro's name keeps its `!`.
 
-use super::split::is_word;
+use super::comments::is_word;
 
 /// A path and its line, counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Path {
-    /// Where its last name stands.
+    /// Line of the last name.
     pub(super) line: usize,
     /// `a::b::c`.
     pub(super) text: String,
 }
 
-/// The paths in `code`, which holds neither comments nor text.
+/// Paths in `code`, which contains no comments and no text.
 pub(super) fn paths(code: &str) -> Vec<Path> {
     let mut reader = Reader { rest: code, line: 1, found: Vec::new() };
     while let Some(c) = reader.peek() {
@@ -68,7 +68,7 @@ impl<'a> Reader<'a> {
         word
     }
 
-    /// Reads a path that continues `prefix`; the reader stands at a name.
+    /// Reads a path that continues `prefix`. The reader is at a name.
     fn path(&mut self, prefix: &str) {
         let mut text = format!("{prefix}{}", self.word());
         if self.eat("::") {

@@ -1,15 +1,16 @@
-//! How large the rooms are: lines of code, of comments and of tests, without empty ones.
+//! Sizes of the modules: lines of code, of comments and of tests, without empty lines.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use super::Problem;
 use super::source::Source;
 use super::tree::Tree;
-use super::unsafes;
+use super::unsafe_code;
 
-/// Longer files are pointed out.
+/// Maximum number of lines of a file outside of tests.
 const LONG: usize = 500;
-/// How many of the longest are listed.
+/// Number of the longest files that the report lists.
 const LISTED: usize = 5;
 
 #[derive(Default, Clone, Copy)]
@@ -46,38 +47,40 @@ impl Lines {
     }
 }
 
-/// A table of the rooms, the longest files, and the sites of unsafe code.
+/// Table of the modules, the longest files, and the sites of unsafe code.
 pub(super) fn report(tree: &Tree) -> String {
     let mut text = String::new();
-    rooms(tree, &mut text);
+    modules(tree, &mut text);
     longest(tree, &mut text);
     unsafe_sites(tree, &mut text);
     text
 }
 
-fn rooms(tree: &Tree, text: &mut String) {
-    let mut rooms = BTreeMap::<String, Lines>::new();
+fn modules(tree: &Tree, text: &mut String) {
+    let mut modules = BTreeMap::<String, Lines>::new();
     let mut sum = Lines::default();
     for source in &tree.sources {
         let lines = Lines::of(source);
-        rooms.entry(room_of(&source.path)).or_default().add(lines);
+        modules.entry(module_of(&source.path)).or_default().add(lines);
         sum.add(lines);
     }
-    line(text, format_args!("{:<28}{:>7}{:>9}{:>10}{:>8}", "room", "files", "code", "comments", "tests"));
-    for (room, lines) in rooms.iter().map(|(room, lines)| (room.as_str(), lines)).chain([("all", &sum)]) {
+    line(text, format_args!("{:<28}{:>7}{:>9}{:>10}{:>8}", "module", "files", "code", "comments", "tests"));
+    for (module, lines) in
+        modules.iter().map(|(module, lines)| (module.as_str(), lines)).chain([("all", &sum)])
+    {
         let Lines { files, code, comments, tests } = lines;
-        line(text, format_args!("{room:<28}{files:>7}{code:>9}{comments:>10}{tests:>8}"));
+        line(text, format_args!("{module:<28}{files:>7}{code:>9}{comments:>10}{tests:>8}"));
     }
 }
 
-/// The crate of a file; in the crate `terrace`, also its top module.
-fn room_of(path: &str) -> String {
+/// Crate of a file, and its top module in the crate `terrace`.
+fn module_of(path: &str) -> String {
     let mut names = path.trim_start_matches("crates/").split('/');
-    let room = names.next().unwrap_or_default();
-    match (room, names.next(), names.next()) {
+    let name = names.next().unwrap_or_default();
+    match (name, names.next(), names.next()) {
         ("terrace", Some("src"), Some(module)) => format!("terrace::{}", module.trim_end_matches(".rs")),
         ("terrace", Some(folder), _) => format!("terrace {folder}"),
-        _ => room.to_owned(),
+        _ => name.to_owned(),
     }
 }
 
@@ -86,22 +89,40 @@ fn longest(tree: &Tree, text: &mut String) {
         tree.sources.iter().map(|source| (Lines::of(source).all(), source.path.as_str())).collect();
     files.sort_by(|a, b| b.cmp(a));
     line(text, format_args!("\nlongest files"));
-    for (place, (lines, path)) in files.iter().enumerate() {
-        if place < LISTED || *lines > LONG {
-            let note = if *lines > LONG { "   longer than 500 lines: is it one idea?" } else { "" };
+    for (position, (lines, path)) in files.iter().enumerate() {
+        if position < LISTED || *lines > LONG {
+            let note = if *lines > LONG { "   longer than 500 lines" } else { "" };
             line(text, format_args!("{lines:>6}  {path}{note}"));
         }
     }
 }
 
-/// One line a site in the product; elsewhere, only how many.
+/// Generated tables, which no person reads from top to bottom.
+static GENERATED: &[&str] = &[];
+
+/// Files that are too long, tests and generated tables left out.
+pub(super) fn check(tree: &Tree) -> Vec<Problem> {
+    let files = tree.sources.iter().filter(|source| !GENERATED.contains(&source.path.as_str()));
+    let sizes = files.map(|source| (source, Lines::of(source)));
+    let long = sizes.filter(|(_, lines)| lines.code + lines.comments > LONG);
+    long.map(|(source, lines)| Problem {
+        file: source.path.clone(),
+        line: 1,
+        finding: format!("{} lines", lines.code + lines.comments),
+        reason: format!("the limit is {LONG}, without tests and empty lines"),
+        fix: "split the file at its ideas".into(),
+    })
+    .collect()
+}
+
+/// Each site in the product, and the number of the others.
 fn unsafe_sites(tree: &Tree, text: &mut String) {
     let (product, other): (Vec<&Source>, Vec<&Source>) = tree.sources.iter().partition(|s| s.is_product());
     let count =
-        |sources: &[&Source]| sources.iter().map(|source| unsafes::sites(source).count()).sum::<usize>();
+        |sources: &[&Source]| sources.iter().map(|source| unsafe_code::sites(source).count()).sum::<usize>();
     line(text, format_args!("\nunsafe: {} in the product, {} elsewhere", count(&product), count(&other)));
     for source in product {
-        for at in unsafes::sites(source) {
+        for at in unsafe_code::sites(source) {
             line(text, format_args!("        {}:{at}", source.path));
         }
     }
@@ -125,16 +146,16 @@ mod tests {
     }
 
     #[test]
-    fn rooms_of_files() {
-        assert_eq!(room_of("crates/terrace/src/db/open.rs"), "terrace::db");
-        assert_eq!(room_of("crates/terrace/src/error.rs"), "terrace::error");
-        assert_eq!(room_of("crates/terrace/tests/it/model.rs"), "terrace tests");
-        assert_eq!(room_of("crates/terrace-env/src/mem/disk.rs"), "terrace-env");
-        assert_eq!(room_of("xtask/src/main.rs"), "xtask");
+    fn modules_of_files() {
+        assert_eq!(module_of("crates/terrace/src/db/open.rs"), "terrace::db");
+        assert_eq!(module_of("crates/terrace/src/error.rs"), "terrace::error");
+        assert_eq!(module_of("crates/terrace/tests/it/model.rs"), "terrace tests");
+        assert_eq!(module_of("crates/terrace-env/src/mem/disk.rs"), "terrace-env");
+        assert_eq!(module_of("xtask/src/main.rs"), "xtask");
     }
 
     #[test]
-    fn long_files_are_pointed_out() {
+    fn long_files_are_listed() {
         let long = "x\n".repeat(LONG + 1);
         let report = report(&Tree::of(&[("xtask/a.rs", &long), ("xtask/b.rs", "x")]));
         assert!(report.contains("   501  xtask/a.rs   longer than 500 lines"), "{report}");

@@ -1,7 +1,7 @@
-//! A Rust file as the checks see it.
+//! A Rust file with the parts that checks search.
 
+use super::comments::{Split, split};
 use super::paths::{self, Path};
-use super::split::{Split, split};
 
 /// A Rust file.
 pub(super) struct Source {
@@ -9,14 +9,14 @@ pub(super) struct Source {
     pub(super) path: String,
     /// Its lines, split into code and comments.
     pub(super) lines: Vec<Split>,
-    /// Every path its code names.
+    /// Paths that the code names.
     pub(super) paths: Vec<Path>,
-    /// For each line, whether it is part of a test.
+    /// Whether each line is part of a test.
     test: Vec<bool>,
 }
 
 impl Source {
-    /// From a file's path and text.
+    /// Parses the file `path` with the contents `text`.
     pub(super) fn new(path: &str, text: &str) -> Source {
         let lines = split(text);
         let code = lines.iter().map(|line| line.code.as_str()).collect::<Vec<_>>().join("\n");
@@ -24,11 +24,11 @@ impl Source {
         Source { path: path.to_owned(), paths: paths::paths(&code), lines, test }
     }
 
-    /// Whether it is part of what users run, and not of the tools and libraries that only we do.
+    /// Whether the file is part of the product: not of a tool or library of the repository's tests.
     pub(super) fn is_product(&self) -> bool {
         !["xtask/", "crates/terrace-races/", "crates/terrace-testkit/", "crates/terrace-torture/"]
             .iter()
-            .any(|room| self.path.starts_with(room))
+            .any(|tool| self.path.starts_with(tool))
     }
 
     /// Whether line `line`, counted from 1, is part of a test.
@@ -36,19 +36,19 @@ impl Source {
         self.test.get(line - 1).copied().unwrap_or(false)
     }
 
-    /// The paths named outside of tests.
+    /// Paths that the code names outside of tests.
     pub(super) fn product_paths(&self) -> impl Iterator<Item = &Path> {
         self.paths.iter().filter(|path| !self.is_test(path.line))
     }
 
-    /// Whether a comment stands on line `line` or on the one above it.
+    /// Whether line `line` or the line above it has a comment.
     pub(super) fn has_comment_beside(&self, line: usize) -> bool {
         let has = |line: usize| self.lines.get(line).is_some_and(|l| !l.comment.is_empty());
         has(line - 1) || (line >= 2 && has(line - 2))
     }
 }
 
-/// Test binaries, benches, modules of tests in files of their own, and models, which only a model checker runs.
+/// Whether `path` is a test binary, a bench, a file of unit tests or a model for a model checker.
 fn is_test_file(path: &str) -> bool {
     path.starts_with("crates/terrace/src/models/")
         || path.split('/').any(|name| matches!(name, "tests" | "benches" | "tests.rs"))
@@ -66,7 +66,7 @@ fn test_lines(code: &str, lines: usize) -> Vec<bool> {
     test
 }
 
-/// The length of the item at the start of `code`: up to a `;` outside of brackets, or the brace that closes it.
+/// Length of the item at the start of `code`, up to its `;` or its closing brace.
 fn item_len(code: &str) -> usize {
     let mut depth = 0usize;
     for (at, c) in code.char_indices() {

@@ -1,4 +1,4 @@
-//! The files of the repository, read once.
+//! Files of the repository, read once.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,25 +7,25 @@ use super::source::Source;
 
 /// A text file.
 pub(super) struct File {
-    /// From the root of the repository, with `/` between names.
+    /// Path from the root of the repository, with `/` between names.
     pub(super) path: String,
-    /// Its contents.
+    /// Contents of the file.
     pub(super) text: String,
 }
 
-/// Every text file, and those of them that are Rust.
+/// All text files and all Rust files.
 pub(super) struct Tree {
-    /// All, in order of their paths.
+    /// Text files, in order of their paths.
     pub(super) files: Vec<File>,
-    /// Those named `*.rs`.
+    /// Files with the name `*.rs`.
     pub(super) sources: Vec<Source>,
 }
 
 impl Tree {
-    /// Reads what stands under `root`, but for build results and git's own files.
+    /// Reads the files below `root`, without build results and git's own files.
     pub(super) fn read(root: &Path) -> io::Result<Tree> {
         let mut files = Vec::new();
-        walk(root, root, &mut files)?;
+        collect(root, root, &mut files)?;
         files.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(Tree::new(files))
     }
@@ -36,27 +36,41 @@ impl Tree {
         Tree { files, sources }
     }
 
+    /// The files with a path that starts with `prefix`.
+    pub(super) fn below(&self, prefix: &str) -> Tree {
+        let files = self.files.iter().filter(|file| file.path.starts_with(prefix));
+        Tree::new(files.map(|file| File { path: file.path.clone(), text: file.text.clone() }).collect())
+    }
+
     #[cfg(test)]
     pub(super) fn of(files: &[(&str, &str)]) -> Tree {
-        let file = |(path, text): &(&str, &str)| File { path: (*path).into(), text: (*text).into() };
-        Tree::new(files.iter().map(file).collect())
+        let files = files.iter().map(|(path, text)| File { path: (*path).into(), text: (*text).into() });
+        Tree::new(files.collect())
     }
 }
 
-/// The repository's root. Cargo tells where xtask's manifest is; its folder stands in the root.
+/// The repository's root: the nearest folder above the working directory that has `.git`. A tree
+/// without git is found by the manifest folder that Cargo states.
 pub(crate) fn root() -> PathBuf {
-    let manifest_dir = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
-    manifest_dir.and_then(|dir| dir.parent().map(Path::to_path_buf)).unwrap_or_else(|| PathBuf::from("."))
+    let current = std::env::current_dir().unwrap_or_default();
+    let checkout = current.ancestors().find(|dir| dir.join(".git").exists()).map(Path::to_path_buf);
+    checkout.or_else(above_manifest).unwrap_or_else(|| PathBuf::from("."))
 }
 
-fn walk(root: &Path, dir: &Path, files: &mut Vec<File>) -> io::Result<()> {
+/// The folder above the manifest folder that Cargo states.
+fn above_manifest() -> Option<PathBuf> {
+    let manifest_dir = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR")?);
+    manifest_dir.parent().map(Path::to_path_buf)
+}
+
+fn collect(root: &Path, dir: &Path, files: &mut Vec<File>) -> io::Result<()> {
     for entry in std::fs::read_dir(dir)? {
         let path = entry?.path();
         if skipped(&path) {
             continue;
         }
         if path.is_dir() {
-            walk(root, &path, files)?;
+            collect(root, &path, files)?;
         } else if let Ok(text) = String::from_utf8(std::fs::read(&path)?) {
             files.push(File { path: relative(root, &path), text });
         }
@@ -64,7 +78,7 @@ fn walk(root: &Path, dir: &Path, files: &mut Vec<File>) -> io::Result<()> {
     Ok(())
 }
 
-/// Build results and git's own; in a second working tree `.git` is a file.
+/// Whether `path` is a build result or git's own. In a second working tree, `.git` is a file.
 fn skipped(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name == ".git" || name == "target" || name.starts_with("target-")

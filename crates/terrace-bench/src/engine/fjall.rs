@@ -9,17 +9,17 @@ use fjall::{
     Snapshot,
 };
 
-use super::locked;
-use super::walk::{Ranges, Walk};
-use super::{Change, Cursor, Engine, Found, Result, Settings, Store, Worker};
+use super::lockfile_versions;
+use super::range_cursor::{RangeCursor, RangeSource};
+use super::{Change, Cursor, Engine, EngineRunner, FoundEngine, Result, Settings, Store};
 
 /// It is part of this program; only its peculiarities are to be told.
-pub(super) fn find(_: Option<&Path>) -> Result<Found> {
-    Ok(Found {
-        version: locked::of_crate("fjall"),
-        place: String::new(),
+pub(super) fn find(_: Option<&Path>) -> Result<FoundEngine> {
+    Ok(FoundEngine {
+        version: lockfile_versions::crate_version("fjall"),
+        location: String::new(),
         note: "no Snappy: LZ4 in its place".to_owned(),
-        worker: Worker::Adapter(Box::new(Fjall)),
+        runner: EngineRunner::InProcess(Box::new(Fjall)),
     })
 }
 
@@ -33,7 +33,7 @@ impl Engine for Fjall {
         }
         let database = builder.open().map_err(told)?;
         let entries = database.keyspace("entries", || options(settings)).map_err(told)?;
-        Ok(Box::new(Open { database, entries }))
+        Ok(Box::new(FjallStore { database, entries }))
     }
 }
 
@@ -43,7 +43,7 @@ fn options(settings: &Settings) -> KeyspaceCreateOptions {
         options = options.max_memtable_size(bytes);
     }
     if let Some(bits) = settings.filter_bits {
-        options = options.filter_policy(filter(bits));
+        options = options.filter_policy(bloom_policy(bits));
     }
     if let Some(codec) = &settings.compression {
         let codec = if codec == "none" { CompressionType::None } else { CompressionType::Lz4 };
@@ -52,7 +52,7 @@ fn options(settings: &Settings) -> KeyspaceCreateOptions {
     options
 }
 
-fn filter(bits: u32) -> FilterPolicy {
+fn bloom_policy(bits: u32) -> FilterPolicy {
     if bits == 0 {
         return FilterPolicy::disabled();
     }
@@ -60,18 +60,18 @@ fn filter(bits: u32) -> FilterPolicy {
     FilterPolicy::all(FilterPolicyEntry::Bloom(bloom))
 }
 
-struct Open {
+struct FjallStore {
     database: Database,
     entries: Keyspace,
 }
 
-impl Open {
+impl FjallStore {
     fn persist(&self, sync: bool) -> Result<()> {
         if sync { self.database.persist(PersistMode::SyncData).map_err(told) } else { Ok(()) }
     }
 }
 
-impl Store for Open {
+impl Store for FjallStore {
     fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
         self.entries.insert(key, value).map_err(told)?;
         self.persist(sync)
@@ -102,7 +102,7 @@ impl Store for Open {
 
     fn cursor(&self) -> Result<Box<dyn Cursor + '_>> {
         let snapshot = self.database.snapshot();
-        Ok(Box::new(Walk::new(View { snapshot, entries: &self.entries })))
+        Ok(Box::new(RangeCursor::new(FjallSnapshot { snapshot, entries: &self.entries })))
     }
 
     fn compact(&self) -> Result<()> {
@@ -112,18 +112,18 @@ impl Store for Open {
 }
 
 /// The entries at one moment.
-struct View<'a> {
+struct FjallSnapshot<'a> {
     snapshot: Snapshot,
     entries: &'a Keyspace,
 }
 
-type Pairs = std::iter::Map<Iter, fn(Guard) -> Result<KvPair>>;
+type PairIter = std::iter::Map<Iter, fn(Guard) -> Result<KvPair>>;
 
-impl Ranges for View<'_> {
+impl RangeSource for FjallSnapshot<'_> {
     type Entry = KvPair;
-    type Range = Pairs;
+    type Range = PairIter;
 
-    fn range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<Pairs> {
+    fn range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<PairIter> {
         let pair: fn(Guard) -> Result<KvPair> = |guard| guard.into_inner().map_err(told);
         Ok(self.snapshot.range::<&[u8], _>(self.entries, (from, to)).map(pair))
     }
@@ -133,14 +133,14 @@ impl Ranges for View<'_> {
     }
 }
 
-fn told(error: fjall::Error) -> String {
+fn error_text(error: fjall::Error) -> String {
     error.to_string()
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn does_what_an_adapter_must() {
-        super::super::tests::check(super::find(None));
+    fn satisfies_adapter_contract() {
+        super::super::tests::check_adapter(super::find(None));
     }
 }

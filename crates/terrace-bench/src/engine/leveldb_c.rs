@@ -7,8 +7,8 @@ use std::ffi::{CString, c_char, c_int};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::c_core::{Database, Library, Object, Owned, functions, loaded_from};
-use super::{Engine, Found, Result, Store, Worker};
+use super::c_api::{CStore, Library, Object, OwnedObjects, functions, loaded_from};
+use super::{Engine, EngineRunner, FoundEngine, Result, Store};
 use crate::report::model::Settings;
 
 functions! {
@@ -40,39 +40,39 @@ functions! {
 static NAMES: &[&str] = &["libleveldb.so.1d", "libleveldb.so.1", "libleveldb.so"];
 
 /// The library at `path`, or the system's.
-pub(super) fn find(path: Option<&Path>) -> Result<Found> {
+pub(super) fn find(path: Option<&Path>) -> Result<FoundEngine> {
     match path {
-        Some(path) => found(path),
+        Some(path) => load_engine(path),
         None => NAMES
             .iter()
-            .find_map(|name| found(Path::new(name)).ok())
+            .find_map(|name| load_engine(Path::new(name)).ok())
             .ok_or_else(|| format!("{} not found: apt-get install libleveldb1d", NAMES[0])),
     }
 }
 
 /// Terrace's library: at `path`, or where `make lib` puts it, seen from this program.
-pub(super) fn find_terrace(path: Option<&Path>) -> Result<Found> {
+pub(super) fn find_terrace(path: Option<&Path>) -> Result<FoundEngine> {
     let built = env::current_exe().ok().and_then(|program| {
         let candidates = ["libleveldb.so.1d", "../dropin/libleveldb.so.1d"];
         candidates.iter().map(|name| program.with_file_name(name)).find(|candidate| candidate.exists())
     });
     let missing = "not built: make lib, or name it with terrace-c=PATH";
-    found(&path.map(Path::to_owned).or(built).ok_or(missing)?)
+    load_engine(&path.map(Path::to_owned).or(built).ok_or(missing)?)
 }
 
-fn found(path: &Path) -> Result<Found> {
+fn load_engine(path: &Path) -> Result<FoundEngine> {
     let library = Library::load(path, "leveldb")?;
-    let options = Options::of(&library.loaded, "leveldb").map_err(|e| format!("{}: {e}", path.display()))?;
-    let terrace = Terrace::of(&library.loaded, "terrace").ok();
+    let options = Options::of(&library.handle, "leveldb").map_err(|e| format!("{}: {e}", path.display()))?;
+    let terrace = Terrace::of(&library.handle, "terrace").ok();
     // SAFETY: takes nothing and returns a number.
     let major = unsafe { (options.major_version)() };
     // SAFETY: the same.
     let minor = unsafe { (options.minor_version)() };
-    Ok(Found {
+    Ok(FoundEngine {
         version: format!("{major}.{minor}"),
-        place: loaded_from(path),
+        location: loaded_from(path),
         note: String::new(),
-        worker: Worker::Adapter(Box::new(LevelDb { library: Arc::new(library), options, terrace })),
+        runner: EngineRunner::InProcess(Box::new(LevelDb { library: Arc::new(library), options, terrace })),
     })
 }
 
@@ -84,11 +84,11 @@ struct LevelDb {
 
 impl LevelDb {
     /// The options, first of the objects that go after the database.
-    fn options(&self, settings: &Settings) -> Owned {
+    fn options(&self, settings: &Settings) -> OwnedObjects {
         let api = &self.options;
         // SAFETY: makes a fresh object.
         let raw = unsafe { (api.options_create)() };
-        let mut owned: Owned = vec![(raw, api.options_destroy)];
+        let mut owned: OwnedObjects = vec![(raw, api.options_destroy)];
         // SAFETY: the fresh object.
         unsafe { (api.options_set_create_if_missing)(raw, 1) };
         if let Some(bytes) = settings.write_buffer_bytes {
@@ -111,13 +111,13 @@ impl LevelDb {
             unsafe { (api.options_set_filter_policy)(raw, filter) };
         }
         if let Some(name) = &settings.compression {
-            self.compress(raw, name);
+            self.set_compression(raw, name);
         }
         owned
     }
 
     /// Has `options` compress with the codec `name`.
-    fn compress(&self, options: Object, name: &str) {
+    fn set_compression(&self, options: Object, name: &str) {
         let by_name = self.terrace.as_ref().zip(CString::new(name).ok());
         let known = by_name.is_some_and(|(terrace, name)| {
             // SAFETY: a live object, and a string that ends in zero.
@@ -125,13 +125,13 @@ impl LevelDb {
         });
         if !known {
             // SAFETY: a live object.
-            unsafe { (self.options.options_set_compression)(options, codec(name)) };
+            unsafe { (self.options.options_set_compression)(options, compression_number(name)) };
         }
     }
 }
 
 /// A codec's number; 2 is zstd where the library knows it, and no compression elsewhere.
-fn codec(name: &str) -> c_int {
+fn compression_number(name: &str) -> c_int {
     match name {
         "none" => 0,
         "zstd" => 2,
@@ -142,6 +142,6 @@ fn codec(name: &str) -> c_int {
 impl Engine for LevelDb {
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Store>> {
         let owned = self.options(settings);
-        Ok(Box::new(Database::open(&self.library, dir, owned[0].0, owned)?))
+        Ok(Box::new(CStore::open(&self.library, dir, owned[0].0, owned)?))
     }
 }

@@ -3,21 +3,21 @@
 //! An adapter translates and decides nothing: it owns no cache, no batch and no thread of its own, so that what is
 //! measured is the engine. Errors are sentences in the engine's own words.
 
-mod c_core;
+mod c_api;
+#[cfg(test)]
+pub(crate) mod faulty;
 #[cfg(feature = "fjall")]
 mod fjall;
+mod go_program;
 mod leveldb_c;
 mod lmdb_c;
-mod locked;
-#[cfg(test)]
-pub(crate) mod planted;
-mod process;
+mod lockfile_versions;
+#[cfg(any(test, feature = "fjall", feature = "redb"))]
+mod range_cursor;
 #[cfg(feature = "redb")]
 mod redb;
 mod rocksdb_c;
 mod terrace;
-#[cfg(any(test, feature = "fjall", feature = "redb"))]
-mod walk;
 
 use std::path::{Path, PathBuf};
 
@@ -27,37 +27,37 @@ use crate::report::model::Settings;
 pub type Result<T> = std::result::Result<T, String>;
 
 /// A row of the table.
-pub struct Row {
+pub struct EngineEntry {
     /// The word that asks for it.
     pub id: &'static str,
     /// Its name for people.
     pub name: &'static str,
     /// How it is called: `Rust API`, `C API`, `Go program`.
-    pub how: &'static str,
+    pub interface: &'static str,
     /// Whether `id=PATH` may name the library or program to use.
-    pub by_path: bool,
+    pub accepts_path: bool,
     /// Finds it. The error says what is missing, and what helps.
-    pub find: Find,
+    pub find: FindFn,
 }
 
 /// An engine that is there.
-pub struct Found {
+pub struct FoundEngine {
     /// What it says itself, or empty.
     pub version: String,
     /// Where it was found: a library's path; empty if it is part of this program.
-    pub place: String,
+    pub location: String,
     /// What is peculiar to it: codecs that it lacks, settings that it ignores.
     pub note: String,
     /// Who does the work.
-    pub worker: Worker,
+    pub runner: EngineRunner,
 }
 
 /// Who does the work.
-pub enum Worker {
+pub enum EngineRunner {
     /// This program, in a process of its own.
-    Adapter(Box<dyn Engine>),
+    InProcess(Box<dyn Engine>),
     /// Another program that speaks the protocol of `run::child`.
-    Program {
+    External {
         /// Its path.
         program: PathBuf,
         /// Its arguments.
@@ -122,38 +122,74 @@ pub trait Cursor {
 }
 
 /// Every engine, in the order of `--list`.
-pub static ENGINES: &[Row] = &[
-    Row { id: "terrace", name: "Terrace", how: "Rust API", by_path: false, find: terrace::find },
-    Row { id: "terrace-c", name: "Terrace (C)", how: "C API", by_path: true, find: leveldb_c::find_terrace },
-    Row { id: "leveldb", name: "LevelDB", how: "C API", by_path: true, find: leveldb_c::find },
-    Row { id: "rocksdb", name: "RocksDB", how: "C API", by_path: true, find: rocksdb_c::find },
-    Row { id: "lmdb", name: "LMDB", how: "C API", by_path: true, find: lmdb_c::find },
-    Row { id: "fjall", name: "fjall", how: "Rust API", by_path: false, find: FJALL },
-    Row { id: "redb", name: "redb", how: "Rust API", by_path: false, find: REDB },
-    Row { id: "goleveldb", name: "goleveldb", how: "Go program", by_path: true, find: process::goleveldb },
-    Row { id: "pebble", name: "Pebble", how: "Go program", by_path: true, find: process::pebble },
+pub static ENGINES: &[EngineEntry] = &[
+    EngineEntry {
+        id: "terrace",
+        name: "Terrace",
+        interface: "Rust API",
+        accepts_path: false,
+        find: terrace::find,
+    },
+    EngineEntry {
+        id: "terrace-c",
+        name: "Terrace (C)",
+        interface: "C API",
+        accepts_path: true,
+        find: leveldb_c::find_terrace,
+    },
+    EngineEntry {
+        id: "leveldb",
+        name: "LevelDB",
+        interface: "C API",
+        accepts_path: true,
+        find: leveldb_c::find,
+    },
+    EngineEntry {
+        id: "rocksdb",
+        name: "RocksDB",
+        interface: "C API",
+        accepts_path: true,
+        find: rocksdb_c::find,
+    },
+    EngineEntry { id: "lmdb", name: "LMDB", interface: "C API", accepts_path: true, find: lmdb_c::find },
+    EngineEntry { id: "fjall", name: "fjall", interface: "Rust API", accepts_path: false, find: FIND_FJALL },
+    EngineEntry { id: "redb", name: "redb", interface: "Rust API", accepts_path: false, find: FIND_REDB },
+    EngineEntry {
+        id: "goleveldb",
+        name: "goleveldb",
+        interface: "Go program",
+        accepts_path: true,
+        find: go_program::goleveldb,
+    },
+    EngineEntry {
+        id: "pebble",
+        name: "Pebble",
+        interface: "Go program",
+        accepts_path: true,
+        find: go_program::pebble,
+    },
 ];
 
 /// The engine that `id` asks for.
-pub fn by_id(id: &str) -> Option<&'static Row> {
+pub fn by_id(id: &str) -> Option<&'static EngineEntry> {
     ENGINES.iter().find(|row| row.id == id)
 }
 
 /// What finds an engine.
-type Find = fn(Option<&Path>) -> Result<Found>;
+type FindFn = fn(Option<&Path>) -> Result<FoundEngine>;
 
 #[cfg(feature = "fjall")]
-const FJALL: Find = fjall::find;
+const FIND_FJALL: FindFn = fjall::find;
 #[cfg(not(feature = "fjall"))]
-const FJALL: Find = not_built_in;
+const FIND_FJALL: FindFn = not_built_in;
 
 #[cfg(feature = "redb")]
-const REDB: Find = redb::find;
+const FIND_REDB: FindFn = redb::find;
 #[cfg(not(feature = "redb"))]
-const REDB: Find = not_built_in;
+const FIND_REDB: FindFn = not_built_in;
 
 #[cfg(not(all(feature = "fjall", feature = "redb")))]
-fn not_built_in(_: Option<&Path>) -> Result<Found> {
+fn not_built_in(_: Option<&Path>) -> Result<FoundEngine> {
     Err("not built in: cargo build --release -p terrace-cli --features peers".to_owned())
 }
 

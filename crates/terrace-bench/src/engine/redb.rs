@@ -12,20 +12,20 @@ use redb::{
     AccessGuard, Database, Durability, Range, ReadOnlyTable, ReadableDatabase, Table, TableDefinition,
 };
 
-use super::locked;
-use super::walk::{Ranges, Walk};
-use super::{Change, Cursor, Engine, Found, Result, Settings, Store, Worker};
+use super::lockfile_versions;
+use super::range_cursor::{RangeCursor, RangeSource};
+use super::{Change, Cursor, Engine, EngineRunner, FoundEngine, Result, Settings, Store};
 
 type Bytes = &'static [u8];
-const ENTRIES: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("entries");
+const ENTRIES_TABLE: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("entries");
 
 /// It is part of this program, so it is there; only its peculiarities are to be told.
-pub(super) fn find(_: Option<&Path>) -> Result<Found> {
-    Ok(Found {
-        version: locked::of_crate("redb"),
-        place: String::new(),
+pub(super) fn find(_: Option<&Path>) -> Result<FoundEngine> {
+    Ok(FoundEngine {
+        version: lockfile_versions::crate_version("redb"),
+        location: String::new(),
         note: "a transaction for each put and each get, of which a crash of the process may lose those without sync; no write buffer, filter or compression".to_owned(),
-        worker: Worker::Adapter(Box::new(Redb)),
+        runner: EngineRunner::InProcess(Box::new(Redb)),
     })
 }
 
@@ -37,21 +37,21 @@ impl Engine for Redb {
         if let Some(bytes) = settings.cache_bytes {
             builder.set_cache_size(usize::try_from(bytes).map_err(told)?);
         }
-        let open = Open(RwLock::new(builder.create(dir.join("entries.redb")).map_err(told)?));
-        open.change(true, |_| Ok(()))?; // makes the table, which readers must find
+        let open = RedbStore(RwLock::new(builder.create(dir.join("entries.redb")).map_err(told)?));
+        open.with_write_txn(true, |_| Ok(()))?; // makes the table, which readers must find
         Ok(Box::new(open))
     }
 }
 
 /// Locked for writing only while it compacts, because redb wants the database for itself then.
-struct Open(RwLock<Database>);
+struct RedbStore(RwLock<Database>);
 
-impl Open {
+impl RedbStore {
     fn database(&self) -> RwLockReadGuard<'_, Database> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(
+    fn with_write_txn(
         &self,
         sync: bool,
         change: impl FnOnce(&mut Table<'_, Bytes, Bytes>) -> Result<()>,
@@ -59,27 +59,27 @@ impl Open {
         let mut transaction = self.database().begin_write().map_err(told)?;
         let durability = if sync { Durability::Immediate } else { Durability::None };
         transaction.set_durability(durability).map_err(told)?;
-        change(&mut transaction.open_table(ENTRIES).map_err(told)?)?;
+        change(&mut transaction.open_table(ENTRIES_TABLE).map_err(told)?)?;
         transaction.commit().map_err(told)
     }
 
-    fn entries(&self) -> Result<ReadOnlyTable<Bytes, Bytes>> {
+    fn open_for_read(&self) -> Result<ReadOnlyTable<Bytes, Bytes>> {
         let transaction = self.database().begin_read().map_err(told)?;
-        transaction.open_table(ENTRIES).map_err(told)
+        transaction.open_table(ENTRIES_TABLE).map_err(told)
     }
 }
 
-impl Store for Open {
+impl Store for RedbStore {
     fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
-        self.change(sync, |entries| put(entries, key, value))
+        self.with_write_txn(sync, |entries| put(entries, key, value))
     }
 
     fn delete(&self, key: &[u8], sync: bool) -> Result<()> {
-        self.change(sync, |entries| delete(entries, key))
+        self.with_write_txn(sync, |entries| delete(entries, key))
     }
 
     fn write(&self, changes: &[Change], sync: bool) -> Result<()> {
-        self.change(sync, |entries| {
+        self.with_write_txn(sync, |entries| {
             changes.iter().try_for_each(|change| match &change.value {
                 Some(value) => put(entries, &change.key, value),
                 None => delete(entries, &change.key),
@@ -88,7 +88,7 @@ impl Store for Open {
     }
 
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let entries = self.entries()?;
+        let entries = self.open_for_read()?;
         let Some(found) = entries.get(key).map_err(told)? else { return Ok(false) };
         value.clear();
         value.extend_from_slice(found.value());
@@ -96,7 +96,7 @@ impl Store for Open {
     }
 
     fn cursor(&self) -> Result<Box<dyn Cursor + '_>> {
-        Ok(Box::new(Walk::new(self.entries()?)))
+        Ok(Box::new(RangeCursor::new(self.open_for_read()?)))
     }
 
     fn compact(&self) -> Result<()> {
@@ -116,10 +116,10 @@ fn delete(entries: &mut Table<'_, Bytes, Bytes>, key: &[u8]) -> Result<()> {
 type Pair = (AccessGuard<'static, Bytes>, AccessGuard<'static, Bytes>);
 
 /// Ends of a range, as redb wants them.
-type Ends<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+type RangeBoundsPair<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
 /// A table opened for reading stays as it was when its transaction began.
-impl Ranges for ReadOnlyTable<Bytes, Bytes> {
+impl RangeSource for ReadOnlyTable<Bytes, Bytes> {
     type Entry = Pair;
     type Range = std::iter::Map<
         Range<'static, Bytes, Bytes>,
@@ -127,7 +127,7 @@ impl Ranges for ReadOnlyTable<Bytes, Bytes> {
     >;
 
     fn range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<Self::Range> {
-        let ends: Ends<'_> = (from, to);
+        let ends: RangeBoundsPair<'_> = (from, to);
         let range = ReadOnlyTable::range::<&[u8]>(self, ends).map_err(told)?;
         Ok(range.map(|pair| pair.map_err(told)))
     }
@@ -137,14 +137,14 @@ impl Ranges for ReadOnlyTable<Bytes, Bytes> {
     }
 }
 
-fn told(error: impl std::fmt::Display) -> String {
+fn error_text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn does_what_an_adapter_must() {
-        super::super::tests::check(super::find(None));
+    fn satisfies_adapter_contract() {
+        super::super::tests::check_adapter(super::find(None));
     }
 }

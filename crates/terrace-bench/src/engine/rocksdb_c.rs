@@ -6,8 +6,8 @@ use std::ffi::c_int;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::c_core::{Database, Library, Object, Owned, functions, loaded_from};
-use super::{Engine, Found, Result, Store, Worker};
+use super::c_api::{CStore, Library, Object, OwnedObjects, functions, loaded_from};
+use super::{Engine, EngineRunner, FoundEngine, Result, Store};
 use crate::report::model::Settings;
 
 functions! {
@@ -33,26 +33,26 @@ static NAMES: &[&str] =
     &["librocksdb.so.7.8", "librocksdb.so.8.9", "librocksdb.so.9.10", "librocksdb.so.6.11", "librocksdb.so"];
 
 /// The library at `path`, or the system's.
-pub(super) fn find(path: Option<&Path>) -> Result<Found> {
+pub(super) fn find(path: Option<&Path>) -> Result<FoundEngine> {
     match path {
-        Some(path) => found(path),
+        Some(path) => load_engine(path),
         None => NAMES
             .iter()
-            .find_map(|name| found(Path::new(name)).ok())
+            .find_map(|name| load_engine(Path::new(name)).ok())
             .ok_or_else(|| format!("{} not found: apt-get install librocksdb7.8", NAMES[0])),
     }
 }
 
-fn found(path: &Path) -> Result<Found> {
+fn load_engine(path: &Path) -> Result<FoundEngine> {
     let library = Library::load(path, "rocksdb")?;
-    let options = Options::of(&library.loaded, "rocksdb").map_err(|e| format!("{}: {e}", path.display()))?;
+    let options = Options::of(&library.handle, "rocksdb").map_err(|e| format!("{}: {e}", path.display()))?;
     let place = loaded_from(path);
-    Ok(Found {
+    Ok(FoundEngine {
         // The interface does not tell; the file's name does.
         version: place.rsplit_once(".so.").map_or_else(String::new, |(_, version)| version.to_owned()),
-        place,
+        location: place,
         note: String::new(),
-        worker: Worker::Adapter(Box::new(RocksDb { library: Arc::new(library), options })),
+        runner: EngineRunner::InProcess(Box::new(RocksDb { library: Arc::new(library), options })),
     })
 }
 
@@ -63,11 +63,11 @@ struct RocksDb {
 
 impl RocksDb {
     /// The options, first of the objects that go after the database.
-    fn options(&self, settings: &Settings) -> Owned {
+    fn options(&self, settings: &Settings) -> OwnedObjects {
         let api = &self.options;
         // SAFETY: makes a fresh object.
         let raw = unsafe { (api.options_create)() };
-        let mut owned: Owned = vec![(raw, api.options_destroy)];
+        let mut owned: OwnedObjects = vec![(raw, api.options_destroy)];
         // SAFETY: the fresh object.
         unsafe { (api.options_set_create_if_missing)(raw, 1) };
         if let Some(bytes) = settings.write_buffer_bytes {
@@ -76,14 +76,14 @@ impl RocksDb {
         }
         if let Some(name) = &settings.compression {
             // SAFETY: the fresh object.
-            unsafe { (api.options_set_compression)(raw, codec(name)) };
+            unsafe { (api.options_set_compression)(raw, compression_number(name)) };
         }
-        self.set_tables(raw, settings, &mut owned);
+        self.set_table_options(raw, settings, &mut owned);
         owned
     }
 
     /// Cache and filter, which RocksDB keeps with the form of its tables.
-    fn set_tables(&self, options: Object, settings: &Settings, owned: &mut Owned) {
+    fn set_table_options(&self, options: Object, settings: &Settings, owned: &mut OwnedObjects) {
         let api = &self.options;
         // SAFETY: makes a fresh object.
         let tables = unsafe { (api.block_based_options_create)() };
@@ -106,7 +106,7 @@ impl RocksDb {
     }
 }
 
-fn codec(name: &str) -> c_int {
+fn compression_number(name: &str) -> c_int {
     match name {
         "none" => 0,
         "zstd" => 7,
@@ -117,6 +117,6 @@ fn codec(name: &str) -> c_int {
 impl Engine for RocksDb {
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Store>> {
         let owned = self.options(settings);
-        Ok(Box::new(Database::open(&self.library, dir, owned[0].0, owned)?))
+        Ok(Box::new(CStore::open(&self.library, dir, owned[0].0, owned)?))
     }
 }

@@ -2,23 +2,23 @@
 
 use std::path::Path;
 
-use terrace::{BlockCache, Bloom, Db, DbIterator, Options, WriteBatch, WriteOptions, compress};
+use terrace::{BlockCache, BloomFilterPolicy, Db, DbIterator, Options, WriteBatch, WriteOptions, compress};
 
-use super::{Change, Cursor, Engine, Found, Result, Store, Worker};
+use super::{Change, Cursor, Engine, EngineRunner, FoundEngine, Result, Store};
 use crate::report::model::Settings;
 
-pub(super) fn find(_: Option<&Path>) -> Result<Found> {
-    Ok(Found {
+pub(super) fn find(_: Option<&Path>) -> Result<FoundEngine> {
+    Ok(FoundEngine {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        place: String::new(),
+        location: String::new(),
         note: String::new(),
-        worker: Worker::Adapter(Box::new(Terrace)),
+        runner: EngineRunner::InProcess(Box::new(TerraceEngine)),
     })
 }
 
-struct Terrace;
+struct TerraceEngine;
 
-fn text(error: terrace::Error) -> String {
+fn error_text(error: terrace::Error) -> String {
     error.to_string()
 }
 
@@ -32,29 +32,29 @@ fn options(settings: &Settings) -> Result<Options> {
         options.block_cache = Some(BlockCache::new(size(bytes)?));
     }
     if let Some(bits) = settings.filter_bits {
-        options.filter_policy = Some(std::sync::Arc::new(Bloom::new(bits as usize)));
+        options.filter_policy = Some(std::sync::Arc::new(BloomFilterPolicy::new(bits as usize)));
     }
     if let Some(name) = &settings.compression {
-        options.compression = compress::by_name(name).ok_or_else(|| format!("no codec {name}"))?;
+        options.compression = compress::codec_by_name(name).ok_or_else(|| format!("no codec {name}"))?;
     }
     Ok(options)
 }
 
-impl Engine for Terrace {
+impl Engine for TerraceEngine {
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Store>> {
-        Ok(Box::new(Open(Db::open(dir, &options(settings)?).map_err(text)?)))
+        Ok(Box::new(TerraceStore(Db::open(dir, &options(settings)?).map_err(error_text)?)))
     }
 }
 
-struct Open(Db);
+struct TerraceStore(Db);
 
-impl Store for Open {
+impl Store for TerraceStore {
     fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
-        self.0.put_with(key, value, &WriteOptions { sync }).map_err(text)
+        self.0.put_with(key, value, &WriteOptions { sync }).map_err(error_text)
     }
 
     fn delete(&self, key: &[u8], sync: bool) -> Result<()> {
-        self.0.delete_with(key, &WriteOptions { sync }).map_err(text)
+        self.0.delete_with(key, &WriteOptions { sync }).map_err(error_text)
     }
 
     fn write(&self, changes: &[Change], sync: bool) -> Result<()> {
@@ -65,58 +65,58 @@ impl Store for Open {
                 None => batch.delete(key),
             }
         }
-        self.0.write_with(&batch, &WriteOptions { sync }).map_err(text)
+        self.0.write_with(&batch, &WriteOptions { sync }).map_err(error_text)
     }
 
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        self.0.get_into(key, value).map_err(text)
+        self.0.get_into(key, value).map_err(error_text)
     }
 
     fn cursor(&self) -> Result<Box<dyn Cursor + '_>> {
-        Ok(Box::new(Walk(self.0.iter())))
+        Ok(Box::new(TerraceCursor(self.0.iter())))
     }
 
     fn compact(&self) -> Result<()> {
-        self.0.compact_range(None, None).map_err(text)
+        self.0.compact_range(None, None).map_err(error_text)
     }
 }
 
-struct Walk(DbIterator);
+struct TerraceCursor(DbIterator);
 
-impl Walk {
+impl TerraceCursor {
     /// At an entry; or not, and then perhaps for a reason.
-    fn there(&self) -> Result<bool> {
+    fn is_valid(&self) -> Result<bool> {
         if self.0.valid() {
             return Ok(true);
         }
-        self.0.status().map(|()| false).map_err(text)
+        self.0.status().map(|()| false).map_err(error_text)
     }
 }
 
-impl Cursor for Walk {
+impl Cursor for TerraceCursor {
     fn first(&mut self) -> Result<bool> {
         self.0.seek_to_first();
-        self.there()
+        self.is_valid()
     }
 
     fn last(&mut self) -> Result<bool> {
         self.0.seek_to_last();
-        self.there()
+        self.is_valid()
     }
 
     fn seek(&mut self, key: &[u8]) -> Result<bool> {
         self.0.seek(key);
-        self.there()
+        self.is_valid()
     }
 
     fn next(&mut self) -> Result<bool> {
         self.0.next();
-        self.there()
+        self.is_valid()
     }
 
     fn prev(&mut self) -> Result<bool> {
         self.0.prev();
-        self.there()
+        self.is_valid()
     }
 
     fn entry(&self) -> (&[u8], &[u8]) {

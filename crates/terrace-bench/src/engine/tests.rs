@@ -1,6 +1,6 @@
 //! What every adapter must do, as a test that each of them runs.
 
-use super::{Change, Cursor, Store, Worker};
+use super::{Change, Cursor, EngineRunner, Store};
 use crate::report::model::Settings;
 
 fn told() -> Settings {
@@ -34,10 +34,10 @@ fn change(key: &str, value: Option<&str>) -> Change {
 
 /// Checks what `found` says that it is.
 #[track_caller]
-pub(super) fn check(found: super::Result<super::Found>) {
+pub(super) fn check_adapter(found: super::Result<super::FoundEngine>) {
     let found = found.expect("the engine is part of this program");
     assert!(!found.version.is_empty());
-    let Worker::Adapter(engine) = found.worker else { panic!("an adapter is expected") };
+    let EngineRunner::InProcess(engine) = found.runner else { panic!("an adapter is expected") };
     for settings in [Settings::default(), told()] {
         let dir = tempfile::tempdir().expect("a directory for the test");
         let store = engine.open(dir.path(), &settings).expect("an empty directory becomes a database");
@@ -91,9 +91,9 @@ fn cursor_of_a_moment(store: &dyn Store) {
 /// Every engine that is there and works in this process; one that is not there must say what helps.
 #[test]
 fn every_adapter() {
-    for row in super::ENGINES.iter().filter(|row| row.how != "Go program") {
+    for row in super::ENGINES.iter().filter(|row| row.interface != "Go program") {
         match (row.find)(None) {
-            Ok(found) => check(Ok(found)),
+            Ok(found) => check_adapter(Ok(found)),
             Err(missing) => assert!(missing.len() > 20, "{}: {missing}", row.id),
         }
     }

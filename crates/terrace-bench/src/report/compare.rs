@@ -2,11 +2,11 @@
 
 use super::model::{ResultFile, Verdict};
 use super::summary::{median, rates, verdict};
-use super::table::{Grid, count, word};
+use super::table::{TextTable, format_rate, verdict_label};
 
 /// One row and engine that both runs have figures for.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Change {
+pub struct RateChange {
     /// The row's name.
     pub name: String,
     /// The engine's id.
@@ -23,14 +23,15 @@ pub struct Change {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Comparison {
     /// In the order of the rows before.
-    pub changes: Vec<Change>,
+    pub changes: Vec<RateChange>,
     /// What makes the two hard to compare, in sentences.
     pub warnings: Vec<String>,
 }
 
 /// Compares. Rows are matched by name, and only if they did the same work.
 pub fn compare(before: &ResultFile, after: &ResultFile) -> Comparison {
-    let mut comparison = Comparison { warnings: differences(before, after), ..Comparison::default() };
+    let mut comparison =
+        Comparison { warnings: environment_differences(before, after), ..Comparison::default() };
     for phase in &before.phases {
         let Some(other) = after.phases.iter().find(|other| other.name == phase.name) else {
             comparison.warnings.push(format!("{} is not in the second run", phase.name));
@@ -43,7 +44,7 @@ pub fn compare(before: &ResultFile, after: &ResultFile) -> Comparison {
         for engine in before.engines.iter().filter(|engine| engine.present) {
             let (old, new) = (rates(before, phase.row, &engine.id), rates(after, other.row, &engine.id));
             let (Some(old_median), Some(new_median)) = (median(&old), median(&new)) else { continue };
-            comparison.changes.push(Change {
+            comparison.changes.push(RateChange {
                 name: phase.name.clone(),
                 engine: engine.id.clone(),
                 before: old_median,
@@ -55,7 +56,7 @@ pub fn compare(before: &ResultFile, after: &ResultFile) -> Comparison {
     comparison
 }
 
-fn differences(before: &ResultFile, after: &ResultFile) -> Vec<String> {
+fn environment_differences(before: &ResultFile, after: &ResultFile) -> Vec<String> {
     let mut found = Vec::new();
     let mut differ = |what: &str, before: &str, after: &str| {
         if before != after {
@@ -77,18 +78,18 @@ fn differences(before: &ResultFile, after: &ResultFile) -> Vec<String> {
 
 impl Comparison {
     /// Whether any row became slower.
-    pub fn slower(&self) -> bool {
+    pub fn has_slower_row(&self) -> bool {
         self.changes.iter().any(|change| change.verdict == Verdict::Slower)
     }
 
     /// As a table.
     pub fn render(&self) -> String {
-        let mut grid = Grid::new(&["", "", "before, ops/s", "after, ops/s", "ratio", ""]);
+        let mut grid = TextTable::new(&["", "", "before, ops/s", "after, ops/s", "ratio", ""]);
         for change in &self.changes {
             let ratio = format!("{:.3}x", change.after / change.before);
-            let (before, after) = (count(change.before), count(change.after));
+            let (before, after) = (format_rate(change.before), format_rate(change.after));
             let (name, engine) = (change.name.clone(), change.engine.clone());
-            grid.push(vec![name, engine, before, after, ratio, word(change.verdict).to_owned()]);
+            grid.push(vec![name, engine, before, after, ratio, verdict_label(change.verdict).to_owned()]);
         }
         let warnings = self.warnings.iter().map(|warning| format!("Note: {warning}.\n"));
         warnings.collect::<String>() + &grid.text()
@@ -133,18 +134,18 @@ mod tests {
         check(&base, &file(&[110.0, 111.0, 112.0]), &["r e 101 111 1.099x faster"]);
         check(&base, &file(&[90.0, 91.0, 90.5]), &["r e 101 90.5 0.896x slower"]);
         check(&base, &file(&[100.0, 102.0, 104.0]), &["r e 101 102 1.010x noise"]);
-        assert!(compare(&base, &file(&[90.0, 91.0, 90.5])).slower());
-        assert!(!compare(&base, &file(&[110.0, 111.0, 112.0])).slower());
+        assert!(compare(&base, &file(&[90.0, 91.0, 90.5])).has_slower_row());
+        assert!(!compare(&base, &file(&[110.0, 111.0, 112.0])).has_slower_row());
     }
 
     #[test]
-    fn one_round_tells_nothing() {
+    fn single_round_is_inconclusive() {
         let note = "Note: one round after: no spread is known, so nothing can be told.";
         check(&file(&[100.0, 100.0]), &file(&[200.0]), &[note, "r e 100 200 2.000x noise"]);
     }
 
     #[test]
-    fn other_work_is_not_compared() {
+    fn different_workloads_are_not_compared() {
         let mut other = file(&[100.0, 100.0]);
         other.phases[0].workload.num += 1;
         other.machine.kernel = "Linux 7".into();

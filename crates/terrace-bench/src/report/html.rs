@@ -18,49 +18,49 @@
 //! Names come from command lines and libraries: every text goes through `text::escape`, the JSON through
 //! `text::json`, and the page's own policy forbids it to load anything.
 
-mod costs;
-mod figures;
 mod headline;
 mod latency;
+mod log_axis;
 mod method;
-mod numbers;
+mod number_format;
 mod picture;
 mod ratios;
+mod report_view;
+mod resource_costs;
+mod row_table;
 mod rows;
-mod scale;
+mod summary_table;
 mod svg;
-mod table;
 mod text;
 mod timeline;
-mod view;
 
 use super::model::ResultFile;
 pub use picture::picture;
-use view::View;
+use report_view::ReportView;
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 /// Of figures, wherever they stand: the colours, and what is drawn in them.
-const FIGURES: &str = include_str!("figures.css");
+const FIGURE_STYLE: &str = include_str!("figures.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// The whole page.
 ///
 /// Whatever `file` lacks is missing on the page too, or said to be missing; no figure is made up.
 pub fn page(file: &ResultFile) -> String {
-    let view = View::new(file);
+    let view = ReportView::new(file);
     text::fill(
         PAGE,
         &[
             ("title", &headline::title(&view)),
-            ("style", &[FIGURES, STYLE].concat()),
+            ("style", &[FIGURE_STYLE, STYLE].concat()),
             ("headline", &headline::section(&view)),
             ("ratios", &ratios::section(&view)),
-            ("table", &table::section(&view)),
+            ("table", &summary_table::section(&view)),
             ("rows", &rows::section(&view)),
-            ("absent", &method::absent(&view)),
+            ("absent", &method::missing_and_failed(&view)),
             ("method", &method::section(&view)),
-            ("repeat", &method::repeat(&view)),
+            ("repeat", &method::reproduce(&view)),
             ("data", &text::json(file)),
             ("script", SCRIPT),
         ],

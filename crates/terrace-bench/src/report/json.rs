@@ -28,7 +28,7 @@ pub fn load(path: &Path) -> Result<ResultFile, String> {
 
 impl ResultFile {
     /// Whether anything went wrong.
-    pub fn failed(&self) -> bool {
+    pub fn has_failures(&self) -> bool {
         self.results.iter().any(|result| !result.error.is_empty())
     }
 }
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_and_back() {
+    fn save_load_round_trip() {
         let dir = tempfile::tempdir().expect("a directory for the test");
         let path = dir.path().join("r.json");
         let result = ResultFile { format: FORMAT, suite: "go".into(), scale: 0.1, ..ResultFile::default() };
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_none() {
+    fn invalid_files_are_rejected() {
         let dir = tempfile::tempdir().expect("a directory for the test");
         for (text, expect) in
             [("{", "no result file: "), ("{}", "format 0, expected 1"), ("", "no result file: ")]

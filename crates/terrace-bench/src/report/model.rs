@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::workload::description::Description;
+use crate::workload::phase_spec::PhaseSpec;
 
 /// The number in `format`.
 pub const FORMAT: u32 = 1;
@@ -105,7 +105,7 @@ pub struct PhaseInfo {
     /// The name shown. It is unique in a file: the second `readrandom` is `readrandom-2`.
     pub name: String,
     /// What was done.
-    pub workload: Description,
+    pub workload: PhaseSpec,
 }
 
 /// One engine's turn at one phase.

@@ -15,7 +15,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
     Some((lower + upper) / 2.0)
 }
 
-fn extent(values: &[f64]) -> Option<(f64, f64)> {
+fn min_max(values: &[f64]) -> Option<(f64, f64)> {
     let min = values.iter().copied().min_by(f64::total_cmp)?;
     let max = values.iter().copied().max_by(f64::total_cmp)?;
     Some((min, max))
@@ -26,7 +26,7 @@ pub fn verdict(base: &[f64], rates: &[f64]) -> Verdict {
     if base.len() < 2 || rates.len() < 2 {
         return Verdict::WithinNoise;
     }
-    let of = |values: &[f64]| Some((median(values)?, extent(values)?));
+    let of = |values: &[f64]| Some((median(values)?, min_max(values)?));
     let (Some((base_median, base)), Some((rate_median, rates))) = (of(base), of(rates)) else {
         return Verdict::WithinNoise;
     };
@@ -43,14 +43,14 @@ pub fn verdict(base: &[f64], rates: &[f64]) -> Verdict {
 }
 
 /// The good results of an engine at a row, in the order of rounds.
-pub fn results<'a>(file: &'a ResultFile, row: usize, engine: &str) -> Vec<&'a PhaseResult> {
+pub fn valid_results<'a>(file: &'a ResultFile, row: usize, engine: &str) -> Vec<&'a PhaseResult> {
     let mine = file.results.iter().filter(|r| r.row == row && r.engine == engine && r.error.is_empty());
     mine.collect()
 }
 
 /// Their rates.
 pub fn rates(file: &ResultFile, row: usize, engine: &str) -> Vec<f64> {
-    results(file, row, engine).iter().map(|result| result.ops_per_second).collect()
+    valid_results(file, row, engine).iter().map(|result| result.ops_per_second).collect()
 }
 
 /// One for each row and each engine that is there. A row with an error in any round has no figures.
@@ -69,7 +69,7 @@ fn summary(file: &ResultFile, row: usize, engine: &str, first: &str) -> Summary 
         row,
         engine: engine.to_owned(),
         median_ops_per_second: median(&mine),
-        spread: extent(&mine),
+        spread: min_max(&mine),
         ratio_to_first: if engine == first { None } else { ratio(&base, &mine) },
     }
 }
@@ -77,7 +77,7 @@ fn summary(file: &ResultFile, row: usize, engine: &str, first: &str) -> Summary 
 /// Round by round.
 fn ratio(base: &[f64], rates: &[f64]) -> Option<Ratio> {
     let ratios: Vec<f64> = rates.iter().zip(base).map(|(rate, base)| rate / base).collect();
-    let (min, max) = extent(&ratios)?;
+    let (min, max) = min_max(&ratios)?;
     Some(Ratio { median: median(&ratios)?, min, max, verdict: verdict(base, rates) })
 }
 

@@ -3,16 +3,16 @@
 use std::fmt::Write;
 
 use super::model::{PhaseInfo, PhaseResult, ResultFile, Settings, Summary, Verdict};
-use super::summary::{median, results};
+use super::summary::{median, valid_results};
 
 /// Columns of text, the first two to the left and the others to the right.
-pub(super) struct Grid {
+pub(super) struct TextTable {
     rows: Vec<Vec<String>>,
 }
 
-impl Grid {
-    pub(super) fn new(titles: &[&str]) -> Grid {
-        Grid { rows: vec![titles.iter().map(|title| (*title).to_owned()).collect()] }
+impl TextTable {
+    pub(super) fn new(titles: &[&str]) -> TextTable {
+        TextTable { rows: vec![titles.iter().map(|title| (*title).to_owned()).collect()] }
     }
 
     pub(super) fn push(&mut self, row: Vec<String>) {
@@ -45,9 +45,9 @@ impl Grid {
 
 /// All of it.
 pub fn render(file: &ResultFile) -> String {
-    let mut text = head(file);
+    let mut text = header(file);
     text.push('\n');
-    text.push_str(&figures(file));
+    text.push_str(&results_table(file));
     for result in file.results.iter().filter(|result| !result.error.is_empty()) {
         let name = file.phases.get(result.row).map_or("", |phase| phase.name.as_str());
         let _ = writeln!(
@@ -61,7 +61,7 @@ pub fn render(file: &ResultFile) -> String {
     text
 }
 
-fn head(file: &ResultFile) -> String {
+fn header(file: &ResultFile) -> String {
     let machine = &file.machine;
     let mut text = format!(
         "{}, scale {}, {} on {} ({}), {} cores, {}, {}\n",
@@ -71,7 +71,7 @@ fn head(file: &ResultFile) -> String {
         machine.filesystem,
         machine.cpu,
         machine.cores,
-        size(machine.memory_bytes as f64),
+        format_bytes(machine.memory_bytes as f64),
         machine.kernel,
     );
     let settings = match file.settings.as_str() {
@@ -84,7 +84,7 @@ fn head(file: &ResultFile) -> String {
         let _ = writeln!(
             text,
             "Memory: {} for each process, the system's cache of its files included.",
-            size(bytes as f64)
+            format_bytes(bytes as f64)
         );
     }
     for engine in &file.engines {
@@ -95,15 +95,16 @@ fn head(file: &ResultFile) -> String {
         };
         let about = about.replace(" ,", ",");
         let note = if engine.note.is_empty() { String::new() } else { format!(": {}", engine.note) };
-        let told = if engine.present { told(&engine.settings) } else { String::new() };
+        let told = if engine.present { settings_text(&engine.settings) } else { String::new() };
         let _ = writeln!(text, "  {:<10}  {about}{told}{note}", engine.id);
     }
     text
 }
 
 /// What an engine was told, if anything.
-fn told(settings: &Settings) -> String {
-    let bytes = |name: &str, bytes: Option<u64>| bytes.map(|bytes| format!("{name} {}", size(bytes as f64)));
+fn settings_text(settings: &Settings) -> String {
+    let bytes =
+        |name: &str, bytes: Option<u64>| bytes.map(|bytes| format!("{name} {}", format_bytes(bytes as f64)));
     let parts = [
         bytes("write buffer", settings.write_buffer_bytes),
         bytes("cache", settings.cache_bytes),
@@ -131,8 +132,8 @@ const TITLES: &[&str] = &[
     "space",
 ];
 
-fn figures(file: &ResultFile) -> String {
-    let mut grid = Grid::new(TITLES);
+fn results_table(file: &ResultFile) -> String {
+    let mut grid = TextTable::new(TITLES);
     for phase in &file.phases {
         let rows = file.summary.iter().filter(|summary| summary.row == phase.row);
         for (place, summary) in rows.enumerate() {
@@ -144,22 +145,22 @@ fn figures(file: &ResultFile) -> String {
 
 fn line(file: &ResultFile, phase: &PhaseInfo, summary: &Summary, first: bool) -> Vec<String> {
     let rounds = match summary.median_ops_per_second {
-        Some(_) => results(file, phase.row, &summary.engine),
+        Some(_) => valid_results(file, phase.row, &summary.engine),
         None => Vec::new(),
     };
     let of = |get: &dyn Fn(&PhaseResult) -> Option<f64>, show: fn(f64) -> String| {
         let values: Vec<f64> = rounds.iter().filter_map(|result| get(result)).collect();
         median(&values).map_or_else(|| "-".to_owned(), show)
     };
-    let ns = |get: fn(&PhaseResult) -> u64| of(&|result| Some(get(result) as f64), time);
+    let ns = |get: fn(&PhaseResult) -> u64| of(&|result| Some(get(result) as f64), format_duration);
     let (ratio, verdict) = match &summary.ratio_to_first {
-        Some(ratio) => (format!("{:.2}x", ratio.median), word(ratio.verdict)),
+        Some(ratio) => (format!("{:.2}x", ratio.median), verdict_label(ratio.verdict)),
         None => (String::new(), ""),
     };
     vec![
         if first { phase.name.clone() } else { String::new() },
         summary.engine.clone(),
-        summary.median_ops_per_second.map_or_else(|| "-".to_owned(), count),
+        summary.median_ops_per_second.map_or_else(|| "-".to_owned(), format_rate),
         ratio,
         verdict.to_owned(),
         ns(|result| result.latency_ns.p50),
@@ -168,13 +169,13 @@ fn line(file: &ResultFile, phase: &PhaseInfo, summary: &Summary, first: bool) ->
         ns(|result| result.latency_ns.max),
         of(&|result| result.slowest_100ms_to_mean, |share| format!("{share:.2}")),
         of(&|result| result.cpu_seconds, |seconds| format!("{seconds:.2}")),
-        of(&|result| result.peak_rss_bytes.map(|bytes| bytes as f64), size),
+        of(&|result| result.peak_rss_bytes.map(|bytes| bytes as f64), format_bytes),
         of(&|result| result.write_amplification, |factor| format!("{factor:.1}")),
         of(&|result| result.space_amplification, |factor| format!("{factor:.2}")),
     ]
 }
 
-pub(super) fn word(verdict: Verdict) -> &'static str {
+pub(super) fn verdict_label(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Faster => "faster",
         Verdict::Slower => "slower",
@@ -183,7 +184,7 @@ pub(super) fn word(verdict: Verdict) -> &'static str {
 }
 
 /// A rate: `1,234,567`, and below 100 with decimals.
-pub(super) fn count(value: f64) -> String {
+pub(super) fn format_rate(value: f64) -> String {
     if value < 100.0 {
         return format!("{value:.1}");
     }
@@ -203,7 +204,7 @@ fn plural(n: u64, thing: &str) -> String {
 }
 
 /// Three digits and the unit that suits them.
-fn time(ns: f64) -> String {
+fn format_duration(ns: f64) -> String {
     let units = [(1e9, "s"), (1e6, "ms"), (1e3, "us")];
     match units.iter().find(|(unit, _)| ns >= *unit) {
         Some((unit, name)) => format!("{} {name}", three_digits(ns / unit)),
@@ -217,7 +218,7 @@ fn three_digits(value: f64) -> String {
 }
 
 /// `8388608` as `8.00 MiB`.
-fn size(bytes: f64) -> String {
+fn format_bytes(bytes: f64) -> String {
     let units = [(1u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.iter().find(|(unit, _)| bytes >= *unit as f64) {
         Some((unit, name)) => format!("{} {name}", three_digits(bytes / *unit as f64)),
@@ -232,9 +233,12 @@ mod tests {
 
     #[test]
     fn numbers() {
-        assert_eq!([0.5, 99.0, 100.0, 1_234_567.8].map(count), ["0.5", "99.0", "100", "1,234,568"]);
-        assert_eq!([7.0, 1234.0, 45_600_000.0, 2e9].map(time), ["7 ns", "1.23 us", "45.6 ms", "2.00 s"]);
-        assert_eq!([12.0, 8_388_608.0].map(size), ["12 B", "8.00 MiB"]);
+        assert_eq!([0.5, 99.0, 100.0, 1_234_567.8].map(format_rate), ["0.5", "99.0", "100", "1,234,568"]);
+        assert_eq!(
+            [7.0, 1234.0, 45_600_000.0, 2e9].map(format_duration),
+            ["7 ns", "1.23 us", "45.6 ms", "2.00 s"]
+        );
+        assert_eq!([12.0, 8_388_608.0].map(format_bytes), ["12 B", "8.00 MiB"]);
     }
 
     #[test]

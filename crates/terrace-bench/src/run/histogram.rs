@@ -9,9 +9,9 @@
 
 use crate::report::model::Latency;
 
-const BITS: u32 = 6;
-const EACH: u64 = 1 << BITS;
-const BUCKETS: usize = ((64 - BITS as usize) + 1) << BITS;
+const SUB_BUCKET_BITS: u32 = 6;
+const SUB_BUCKETS: u64 = 1 << SUB_BUCKET_BITS;
+const BUCKET_COUNT: usize = ((64 - SUB_BUCKET_BITS as usize) + 1) << SUB_BUCKET_BITS;
 
 /// Counts of latencies.
 #[derive(Clone, Debug)]
@@ -24,26 +24,26 @@ pub struct Histogram {
 
 impl Default for Histogram {
     fn default() -> Histogram {
-        Histogram { counts: vec![0; BUCKETS], count: 0, sum: 0, max: 0 }
+        Histogram { counts: vec![0; BUCKET_COUNT], count: 0, sum: 0, max: 0 }
     }
 }
 
 #[inline]
-fn bucket(ns: u64) -> usize {
-    if ns < EACH {
+fn bucket_index(ns: u64) -> usize {
+    if ns < SUB_BUCKETS {
         return ns as usize;
     }
-    let shift = 63 - BITS - ns.leading_zeros();
-    ((u64::from(shift + 1) << BITS) + (ns >> shift) - EACH) as usize
+    let shift = 63 - SUB_BUCKET_BITS - ns.leading_zeros();
+    ((u64::from(shift + 1) << SUB_BUCKET_BITS) + (ns >> shift) - SUB_BUCKETS) as usize
 }
 
 /// The greatest latency that bucket `bucket` counts.
-fn upper(bucket: usize) -> u64 {
-    let (shift, place) = ((bucket as u64) >> BITS, bucket as u64 % EACH);
+fn bucket_upper_bound(bucket: usize) -> u64 {
+    let (shift, place) = ((bucket as u64) >> SUB_BUCKET_BITS, bucket as u64 % SUB_BUCKETS);
     match shift {
         0 => place,
         // The very last one's upper bound is that of the numbers.
-        _ => ((u128::from(EACH + place + 1) << (shift - 1)) - 1) as u64,
+        _ => ((u128::from(SUB_BUCKETS + place + 1) << (shift - 1)) - 1) as u64,
     }
 }
 
@@ -51,14 +51,14 @@ impl Histogram {
     /// Counts `times` operations that took `ns` each.
     #[inline]
     pub fn record(&mut self, ns: u64, times: u64) {
-        self.counts[bucket(ns)] += times;
+        self.counts[bucket_index(ns)] += times;
         self.count += times;
         self.sum += u128::from(ns) * u128::from(times);
         self.max = self.max.max(ns);
     }
 
     /// Counts all of `other` too.
-    pub fn add(&mut self, other: &Histogram) {
+    pub fn merge(&mut self, other: &Histogram) {
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
             *count += more;
         }
@@ -75,7 +75,7 @@ impl Histogram {
             seen += count;
             seen >= rank
         });
-        reached.map_or(self.max, |bucket| upper(bucket).min(self.max))
+        reached.map_or(self.max, |bucket| bucket_upper_bound(bucket).min(self.max))
     }
 
     /// For the result file.
@@ -89,7 +89,7 @@ impl Histogram {
             p99_99: self.percentile(0.9999),
             max: self.max,
             mean: (self.sum / u128::from(self.count.max(1))) as u64,
-            histogram: full.map(|(bucket, count)| (upper(bucket), *count)).collect(),
+            histogram: full.map(|(bucket, count)| (bucket_upper_bound(bucket), *count)).collect(),
         }
     }
 }
@@ -100,12 +100,12 @@ mod tests {
 
     #[test]
     fn buckets_meet_and_are_narrow() {
-        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
-        assert_eq!(upper(BUCKETS - 1), u64::MAX);
-        for at in 1..BUCKETS {
-            let (below, here) = (upper(at - 1), upper(at));
-            assert_eq!((bucket(below), bucket(below + 1), bucket(here)), (at - 1, at, at));
-            assert!(here - below <= (here / EACH).max(1), "bucket {at}");
+        assert_eq!(bucket_index(u64::MAX), BUCKET_COUNT - 1);
+        assert_eq!(bucket_upper_bound(BUCKET_COUNT - 1), u64::MAX);
+        for at in 1..BUCKET_COUNT {
+            let (below, here) = (bucket_upper_bound(at - 1), bucket_upper_bound(at));
+            assert_eq!((bucket_index(below), bucket_index(below + 1), bucket_index(here)), (at - 1, at, at));
+            assert!(here - below <= (here / SUB_BUCKETS).max(1), "bucket {at}");
         }
     }
 
@@ -132,12 +132,12 @@ mod tests {
         let mut slow = Histogram::default();
         all.record(100, 999);
         slow.record(1_000_000, 1);
-        all.add(&slow);
+        all.merge(&slow);
         assert_eq!((all.percentile(0.99), all.percentile(0.9999), all.max), (100, 1_000_000, 1_000_000));
     }
 
     #[test]
-    fn nothing_counted() {
+    fn empty_histogram() {
         assert_eq!(Histogram::default().summary(), Latency::default());
     }
 }

@@ -11,13 +11,13 @@ use crate::report::model::Machine;
 pub const COMMIT: &str = env!("TERRACE_COMMIT");
 
 /// This machine, and the file system of `dir`.
-pub fn look(dir: &Path) -> Machine {
+pub fn describe(dir: &Path) -> Machine {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let dir = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
     let memory =
-        value(&read("/proc/meminfo"), "MemTotal").and_then(|kib| kib.split(' ').next()?.parse().ok());
+        value_of_line(&read("/proc/meminfo"), "MemTotal").and_then(|kib| kib.split(' ').next()?.parse().ok());
     Machine {
-        cpu: value(&read("/proc/cpuinfo"), "model name").unwrap_or_default(),
+        cpu: value_of_line(&read("/proc/cpuinfo"), "model name").unwrap_or_default(),
         cores: thread::available_parallelism().map_or(0, usize::from),
         memory_bytes: memory.map_or(0, |kib: u64| kib * 1024),
         kernel: format!("Linux {}", read("/proc/sys/kernel/osrelease").trim()),
@@ -27,7 +27,7 @@ pub fn look(dir: &Path) -> Machine {
 }
 
 /// The value after the colon of the first line that begins with `name`.
-fn value(text: &str, name: &str) -> Option<String> {
+fn value_of_line(text: &str, name: &str) -> Option<String> {
     let line = text.lines().find(|line| line.starts_with(name))?;
     Some(line.split_once(':')?.1.trim().to_owned())
 }
@@ -43,19 +43,19 @@ fn filesystem(mounts: &str, dir: &Path) -> Option<String> {
 }
 
 /// Now, in UTC, as `2026-01-31T23:59:59Z`.
-pub fn now() -> String {
-    utc(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()))
+pub fn utc_now() -> String {
+    format_utc(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()))
 }
 
-fn utc(seconds: u64) -> String {
+fn format_utc(seconds: u64) -> String {
     let (day, second) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, date) = civil(day);
+    let (year, month, date) = civil_from_days(day);
     let (hour, minute) = (second / 3600, second / 60 % 60);
     format!("{year:04}-{month:02}-{date:02}T{hour:02}:{minute:02}:{:02}Z", second % 60)
 }
 
 /// Year, month and day of a day counted from 1970-01-01. Years are counted from March, so that a leap day is the last.
-fn civil(day: u64) -> (u64, u64, u64) {
+fn civil_from_days(day: u64) -> (u64, u64, u64) {
     let since_year_0 = day + 719_468;
     let (era, of_era) = (since_year_0 / 146_097, since_year_0 % 146_097);
     let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -77,7 +77,7 @@ mod tests {
             (951_782_400, "2000-02-29T00:00:00Z"),
             (1_798_761_599, "2026-12-31T23:59:59Z"),
         ] {
-            assert_eq!(utc(seconds), text);
+            assert_eq!(format_utc(seconds), text);
         }
     }
 

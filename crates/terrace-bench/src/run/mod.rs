@@ -8,16 +8,16 @@
 //!         worker    one thread: operations, checks, histogram, windows; the time by clock
 //! ```
 
-pub mod child;
 mod clock;
-mod group;
 pub mod histogram;
 pub mod machine;
+pub mod measuring_process;
+mod memory_cgroup;
 pub mod phase;
 pub mod plan;
 pub mod protocol;
 pub mod resources;
 pub mod rounds;
-pub mod stop;
+pub mod stop_signal;
 pub mod windows;
 mod worker;

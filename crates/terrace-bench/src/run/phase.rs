@@ -17,15 +17,15 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use super::clock::Clock;
-use super::resources::{self, Counters};
-use super::worker::{Shared, Tally, Worker};
+use super::resources::{self, ResourceUsage};
+use super::worker::{PhaseShared, Worker, WorkerStats};
 use crate::engine::{Engine, Result, Store};
 use crate::report::model::{PhaseResult, Settings};
-use crate::workload::description::{Description, Kind};
 use crate::workload::ops::Ops;
+use crate::workload::phase_spec::{Kind, PhaseSpec};
 
 /// An engine with its directory, and the database if it is open.
-pub struct Place<'a> {
+pub struct PhaseRunner<'a> {
     engine: &'a dyn Engine,
     dir: PathBuf,
     settings: Settings,
@@ -34,26 +34,30 @@ pub struct Place<'a> {
     opened_with: Settings,
 }
 
-impl<'a> Place<'a> {
+impl<'a> PhaseRunner<'a> {
     /// `dir` exists and is empty.
-    pub fn new(engine: &'a dyn Engine, dir: PathBuf, settings: Settings) -> Place<'a> {
-        Place { engine, dir, opened_with: settings.clone(), settings, store: None }
+    pub fn new(engine: &'a dyn Engine, dir: PathBuf, settings: Settings) -> PhaseRunner<'a> {
+        PhaseRunner { engine, dir, opened_with: settings.clone(), settings, store: None }
     }
 
     /// Does `phase`. `done` counts its operations meanwhile.
-    pub fn run(&mut self, phase: &Description, done: &AtomicU64) -> Result<PhaseResult> {
-        self.prepare(phase)?;
-        resources::forget_peak_memory();
-        let before = Counters::now();
-        let tally = if phase.kind == Kind::Open { self.opens(phase, done)? } else { self.work(phase, done)? };
+    pub fn run(&mut self, phase: &PhaseSpec, done: &AtomicU64) -> Result<PhaseResult> {
+        self.open_for_phase(phase)?;
+        resources::reset_peak_memory();
+        let before = ResourceUsage::read();
+        let tally = if phase.kind == Kind::Open {
+            self.run_opens(phase, done)?
+        } else {
+            self.run_threads(phase, done)?
+        };
         let quiet = phase.settle.then(resources::wait_until_quiet).flatten();
-        Ok(self.result(tally, before, quiet))
+        Ok(self.to_result(tally, before, quiet))
     }
 
-    fn prepare(&mut self, phase: &Description) -> Result<()> {
+    fn open_for_phase(&mut self, phase: &PhaseSpec) -> Result<()> {
         if phase.fresh {
             self.store = None;
-            self.clear().map_err(|e| format!("{}: {e}", self.dir.display()))?;
+            self.recreate_dir().map_err(|e| format!("{}: {e}", self.dir.display()))?;
         }
         let cache_bytes = phase.cache_bytes.or(self.settings.cache_bytes);
         let settings = Settings { cache_bytes, ..self.settings.clone() };
@@ -64,7 +68,7 @@ impl<'a> Place<'a> {
         self.store().map(|_| ())
     }
 
-    fn clear(&self) -> std::io::Result<()> {
+    fn recreate_dir(&self) -> std::io::Result<()> {
         if self.dir.exists() {
             fs::remove_dir_all(&self.dir)?;
         }
@@ -80,16 +84,22 @@ impl<'a> Place<'a> {
         Ok(&**self.store.insert(opened))
     }
 
-    fn work(&mut self, phase: &Description, done: &AtomicU64) -> Result<Tally> {
+    fn run_threads(&mut self, phase: &PhaseSpec, done: &AtomicU64) -> Result<WorkerStats> {
         // Some orders take a pass over the keys to prepare; the clock does not run yet.
         let ops: Vec<Ops<'_>> = (0..phase.threads).map(|thread| Ops::new(phase, thread)).collect();
-        let of_writers = phase.of_writers();
+        let of_writers = phase.writers_phase();
         let puts: Vec<Ops<'_>> = (0..phase.writers).map(|writer| Ops::new(&of_writers, writer)).collect();
         let store = self.store()?;
         let clock = Clock::start();
-        let shared = Shared { phase, clock, done, stop: AtomicBool::new(false), rate: 0 };
+        let shared = PhaseShared { phase, clock, done, stop: AtomicBool::new(false), max_ops_per_second: 0 };
         let (unseen, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-        let beside = Shared { phase: &of_writers, clock, done: &unseen, stop, rate: phase.write_rate };
+        let beside = PhaseShared {
+            phase: &of_writers,
+            clock,
+            done: &unseen,
+            stop,
+            max_ops_per_second: phase.write_rate,
+        };
         let barrier = Barrier::new(ops.len() + puts.len());
         let (mut sum, written) = thread::scope(|scope| {
             let barrier = &barrier;
@@ -103,81 +113,87 @@ impl<'a> Place<'a> {
                 ops.into_iter().map(|ops| scope.spawn(work(ops))).collect()
             };
             let (threads, writers) = (start(&shared, ops), start(&beside, puts));
-            let sum = join(threads);
+            let sum = join_workers(threads);
             beside.stop.store(true, Ordering::Relaxed);
-            Ok::<_, String>((sum?, join(writers)?))
+            Ok::<_, String>((sum?, join_workers(writers)?))
         })?;
-        clock.agrees()?;
+        clock.check_against_system_clock()?;
         sum.bytes_put += written.bytes_put;
         Ok(sum)
     }
 
     /// Closes and opens, one thread alone.
-    fn opens(&mut self, phase: &Description, done: &AtomicU64) -> Result<Tally> {
-        let shared = Shared { phase, clock: Clock::start(), done, stop: AtomicBool::new(false), rate: 0 };
-        let mut tally = Tally::default();
+    fn run_opens(&mut self, phase: &PhaseSpec, done: &AtomicU64) -> Result<WorkerStats> {
+        let shared = PhaseShared {
+            phase,
+            clock: Clock::start(),
+            done,
+            stop: AtomicBool::new(false),
+            max_ops_per_second: 0,
+        };
+        let mut tally = WorkerStats::default();
         for _ in Ops::new(phase, 0) {
             self.store = None;
             self.store()?;
-            tally.end(&shared, 1);
+            tally.record_end(&shared, 1);
         }
-        shared.clock.agrees()?;
+        shared.clock.check_against_system_clock()?;
         Ok(tally)
     }
 
-    fn result(&self, tally: Tally, before: Counters, quiet: Option<Duration>) -> PhaseResult {
-        let after = Counters::now();
-        let device = after.device_bytes.zip(before.device_bytes).map(|(a, b)| a.saturating_sub(b));
+    fn to_result(&self, tally: WorkerStats, before: ResourceUsage, quiet: Option<Duration>) -> PhaseResult {
+        let after = ResourceUsage::read();
+        let device = after.bytes_written.zip(before.bytes_written).map(|(a, b)| a.saturating_sub(b));
         let put = (tally.bytes_put > 0).then_some(tally.bytes_put as f64);
-        let length = Duration::from_nanos(tally.ended);
+        let length = Duration::from_nanos(tally.last_end_ns);
         PhaseResult {
             ops: tally.ops,
             seconds: length.as_secs_f64(),
             ops_per_second: tally.ops as f64 / length.as_secs_f64().max(1e-9),
             bytes: tally.bytes,
             latency_ns: tally.latencies.summary(),
-            windows_100ms: tally.windows.tenths().to_vec(),
-            windows_1s: tally.windows.seconds(),
-            slowest_1s_to_mean: tally.windows.slowest_second(length),
-            slowest_100ms_to_mean: tally.windows.slowest_tenth(length),
-            cpu_seconds: after.cpu.zip(before.cpu).map(|(a, b)| a.saturating_sub(b).as_secs_f64()),
+            windows_100ms: tally.windows.per_100ms().to_vec(),
+            windows_1s: tally.windows.per_second(),
+            slowest_1s_to_mean: tally.windows.slowest_1s_to_mean(length),
+            slowest_100ms_to_mean: tally.windows.slowest_100ms_to_mean(length),
+            cpu_seconds: after.cpu_time.zip(before.cpu_time).map(|(a, b)| a.saturating_sub(b).as_secs_f64()),
             peak_rss_bytes: resources::peak_memory(),
             device_bytes_written: device,
             write_amplification: device.zip(put).map(|(device, put)| device as f64 / put),
-            space_bytes: resources::space(&self.dir),
+            space_bytes: resources::disk_usage(&self.dir),
             quiet_seconds: quiet.map(|quiet| quiet.as_secs_f64()),
-            found: tally.found,
-            checked: tally.checked,
+            found: tally.keys_found,
+            checked: tally.values_checked,
             ..PhaseResult::default()
         }
     }
 }
 
 /// What came of all `threads` together.
-fn join(threads: Vec<ScopedJoinHandle<'_, Result<Tally>>>) -> Result<Tally> {
+fn join_workers(threads: Vec<ScopedJoinHandle<'_, Result<WorkerStats>>>) -> Result<WorkerStats> {
     let tallies = threads.into_iter().map(|thread| thread.join().map_err(|_| "a thread panicked")?);
-    let mut sum = Tally::default();
-    tallies.collect::<Result<Vec<_>>>()?.iter().for_each(|tally| sum.add(tally));
+    let mut sum = WorkerStats::default();
+    tallies.collect::<Result<Vec<_>>>()?.iter().for_each(|tally| sum.merge(tally));
     Ok(sum)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::planted::Planted;
+    use crate::engine::faulty::FaultyEngine;
     use crate::workload::suites;
 
     const NUM: u64 = 5000;
 
     /// A workload, and how it differs from the table.
-    type Step = (&'static str, fn(&mut Description));
+    type Step = (&'static str, fn(&mut PhaseSpec));
 
     #[track_caller]
-    fn run(engine: &Planted, workloads: &[Step]) -> Result<Vec<PhaseResult>> {
+    fn run(engine: &FaultyEngine, workloads: &[Step]) -> Result<Vec<PhaseResult>> {
         let dir = tempfile::tempdir().expect("a directory for the test");
-        let mut place = Place::new(engine, dir.path().join("db"), Settings::default());
+        let mut place = PhaseRunner::new(engine, dir.path().join("db"), Settings::default());
         let phases = workloads.iter().map(|(name, change)| {
-            let mut phase = suites::by_name(name).expect("a workload of the table").phase(NUM);
+            let mut phase = suites::by_name(name).expect("a workload of the table").to_phase(NUM);
             phase.settle = false;
             change(&mut phase);
             place.run(&phase, &AtomicU64::new(0))
@@ -185,13 +201,13 @@ mod tests {
         phases.collect()
     }
 
-    fn as_is(_: &mut Description) {}
+    fn as_is(_: &mut PhaseSpec) {}
 
     #[test]
-    fn every_kind_finds_what_is_there() {
-        let few: fn(&mut Description) = |d| d.num = 20;
+    fn every_kind_finds_existing_keys() {
+        let few: fn(&mut PhaseSpec) = |d| d.num = 20;
         let results = run(
-            &Planted::default(),
+            &FaultyEngine::default(),
             &[
                 ("fillseq", as_is),
                 ("readrandom", as_is),
@@ -213,7 +229,7 @@ mod tests {
     #[test]
     fn threads_and_batches() {
         let results = run(
-            &Planted::default(),
+            &FaultyEngine::default(),
             &[("fillseq", |d| (d.threads, d.batch) = (3, 7)), ("readseq", |d| d.threads = 2)],
         );
         let results = results.expect("nothing is planted");
@@ -223,44 +239,44 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_so_many_writes_is_durable() {
+    fn sync_every_syncs_last_write() {
         for (change, expect) in [
-            ((|d| d.sync_every = 1000) as fn(&mut Description), vec![1000, 2000, 3000, 4000, 5000]),
+            ((|d| d.sync_every = 1000) as fn(&mut PhaseSpec), vec![1000, 2000, 3000, 4000, 5000]),
             (|d| (d.sync_every, d.num) = (1000, 999), vec![]),
             (|d| (d.sync, d.sync_every, d.num) = (true, 2, 3), vec![1, 2, 3]),
             (as_is, vec![]),
         ] {
-            let engine = Planted::default();
+            let engine = FaultyEngine::default();
             run(&engine, &[("fillrandom", change)]).expect("nothing is planted");
-            assert_eq!(engine.disk.lock().expect("no thread panicked").synced, expect);
+            assert_eq!(engine.state.lock().expect("no thread panicked").synced_puts, expect);
         }
     }
 
     #[test]
     fn writers_put_until_the_gets_are_done() {
-        let engine = Planted::default();
+        let engine = FaultyEngine::default();
         let results = run(&engine, &[("fillseq", as_is), ("readwhilewriting", |d| d.writers = 2)]);
         let read = &results.expect("nothing is planted")[1];
         assert_eq!((read.ops, read.found, read.checked), (NUM, NUM, NUM));
-        let puts = engine.disk.lock().expect("no thread panicked").puts;
+        let puts = engine.state.lock().expect("no thread panicked").put_count;
         assert!(puts > NUM, "the writers have put nothing");
     }
 
     #[test]
-    fn writers_put_no_more_than_they_may() {
-        let engine = Planted::default();
-        let slow: fn(&mut Description) = |d| (d.writers, d.write_rate) = (1, 50);
+    fn writers_respect_write_rate() {
+        let engine = FaultyEngine::default();
+        let slow: fn(&mut PhaseSpec) = |d| (d.writers, d.write_rate) = (1, 50);
         let start = std::time::Instant::now();
         run(&engine, &[("fillseq", as_is), ("readwhilewriting", slow)]).expect("nothing is planted");
-        let puts = engine.disk.lock().expect("no thread panicked").puts - NUM;
+        let puts = engine.state.lock().expect("no thread panicked").put_count - NUM;
         let most = (start.elapsed().as_secs_f64() * 50.0) as u64 + 1;
         assert!(puts <= most, "{puts} puts, at most {most}");
     }
 
     #[test]
-    fn a_planted_sleep_shows_as_a_stall() {
+    fn injected_sleep_shows_as_stall() {
         let stall = Duration::from_millis(450);
-        let engine = Planted { sleep_at: Some((NUM / 2, stall)), ..Planted::default() };
+        let engine = FaultyEngine { slow_put: Some((NUM / 2, stall)), ..FaultyEngine::default() };
         let result = &run(&engine, &[("fillrandom", as_is)]).expect("a sleep is no error")[0];
         assert!(result.latency_ns.max >= stall.as_nanos() as u64, "{:?}", result.latency_ns);
         assert!(result.latency_ns.p50 < result.latency_ns.max / 10, "{:?}", result.latency_ns);
@@ -273,16 +289,17 @@ mod tests {
     }
 
     #[test]
-    fn a_planted_pause_between_calls_is_not_hidden() {
-        let engine = Planted { slow_drop: Some(Duration::from_millis(50)), ..Planted::default() };
-        let seek = |d: &mut Description| d.num = 2;
+    fn injected_pause_between_calls_is_measured() {
+        let engine =
+            FaultyEngine { cursor_drop_delay: Some(Duration::from_millis(50)), ..FaultyEngine::default() };
+        let seek = |d: &mut PhaseSpec| d.num = 2;
         let result = &run(&engine, &[("fillseq", as_is), ("seekrandom", seek)]).expect("no error")[1];
         assert!(result.latency_ns.p50 >= 50_000_000, "{:?}", result.latency_ns);
     }
 
     #[test]
-    fn a_planted_wrong_value_is_refused() {
-        let engine = Planted { wrong_value_of: Some(42), ..Planted::default() };
+    fn injected_wrong_value_is_rejected() {
+        let engine = FaultyEngine { corrupt_key: Some(42), ..FaultyEngine::default() };
         for reads in ["readseq", "readreverse", "getseq"] {
             let refused = run(&engine, &[("fillseq", as_is), (reads, as_is)]).expect_err("a value is wrong");
             assert!(refused.starts_with("wrong value at key 42: found "), "{refused}");

@@ -2,21 +2,21 @@
 
 use std::path::PathBuf;
 
-use crate::engine::{self, Row, Worker};
+use crate::engine::{self, EngineEntry, EngineRunner};
 use crate::report::model::{EngineInfo, PhaseInfo, Settings};
-use crate::run::child::Program;
-use crate::workload::description::{Description, Kind, Order};
-use crate::workload::expect::Expected;
-use crate::workload::suites::{self, Named};
+use crate::run::measuring_process::ExternalProgram;
+use crate::workload::expected_values::ExpectedResult;
+use crate::workload::phase_spec::{Kind, Order, PhaseSpec};
+use crate::workload::suites::{self, NamedPhase};
 
 /// A run, before it begins.
 pub struct Plan {
     /// Who.
-    pub engines: Vec<Contender>,
+    pub engines: Vec<SelectedEngine>,
     /// What.
     pub phases: Vec<PhaseInfo>,
     /// What must be found, as [`expect`](crate::workload::expect::expect) works out; for a billion keys that takes half a minute.
-    pub expected: Vec<Option<Expected>>,
+    pub expected: Vec<Option<ExpectedResult>>,
     /// How often.
     pub rounds: u32,
     /// The databases' parent; it exists.
@@ -24,30 +24,30 @@ pub struct Plan {
 }
 
 /// An engine that was asked for, there or not.
-pub struct Contender {
+pub struct SelectedEngine {
     /// For the result file; `info.id` is unique in a run.
     pub info: EngineInfo,
     /// The row's id.
-    pub engine: &'static str,
+    pub entry_id: &'static str,
     /// The library that was asked for.
     pub path: Option<PathBuf>,
     /// Who measures it; none for this program itself.
-    pub program: Option<Program>,
+    pub program: Option<ExternalProgram>,
 }
 
 /// A sentence about a word that is none of those that exist.
-fn unknown<'a>(what: &str, word: &str, known: impl Iterator<Item = &'a str>) -> String {
+fn unknown_word<'a>(what: &str, word: &str, known: impl Iterator<Item = &'a str>) -> String {
     format!("no {what} is called {word:?}; there are: {}", known.collect::<Vec<_>>().join(", "))
 }
 
 /// The engines of `words`, each an id, or an id and a path (`leveldb=/opt/libleveldb.so`).
-pub fn contenders(words: &[String], settings: &Settings) -> Result<Vec<Contender>, String> {
-    let mut all: Vec<Contender> = Vec::new();
+pub fn select_engines(words: &[String], settings: &Settings) -> Result<Vec<SelectedEngine>, String> {
+    let mut all: Vec<SelectedEngine> = Vec::new();
     for word in words {
-        let mut contender = contender(word, settings)?;
-        let same = all.iter().filter(|other| other.engine == contender.engine).count();
+        let mut contender = select_engine(word, settings)?;
+        let same = all.iter().filter(|other| other.entry_id == contender.entry_id).count();
         if same > 0 {
-            contender.info.id = format!("{}-{}", contender.engine, same + 1);
+            contender.info.id = format!("{}-{}", contender.entry_id, same + 1);
             contender.info.name = format!("{} ({})", contender.info.name, same + 1);
         }
         all.push(contender);
@@ -55,26 +55,26 @@ pub fn contenders(words: &[String], settings: &Settings) -> Result<Vec<Contender
     Ok(all)
 }
 
-fn contender(word: &str, settings: &Settings) -> Result<Contender, String> {
+fn select_engine(word: &str, settings: &Settings) -> Result<SelectedEngine, String> {
     let (id, path) = match word.split_once('=') {
         Some((id, path)) => (id, Some(PathBuf::from(path))),
         None => (word, None),
     };
-    let row =
-        engine::by_id(id).ok_or_else(|| unknown("engine", id, engine::ENGINES.iter().map(|row| row.id)))?;
-    if path.is_some() && !row.by_path {
+    let row = engine::by_id(id)
+        .ok_or_else(|| unknown_word("engine", id, engine::ENGINES.iter().map(|row| row.id)))?;
+    if path.is_some() && !row.accepts_path {
         return Err(format!("{id} is part of this program, and can't be named by path"));
     }
-    Ok(look(row, path, settings))
+    Ok(find_engine(row, path, settings))
 }
 
 /// Looks whether the engine is there.
-pub fn look(row: &'static Row, path: Option<PathBuf>, settings: &Settings) -> Contender {
+pub fn find_engine(row: &'static EngineEntry, path: Option<PathBuf>, settings: &Settings) -> SelectedEngine {
     let found = (row.find)(path.as_deref());
     let mut info = EngineInfo {
         id: row.id.into(),
         name: row.name.into(),
-        how: row.how.into(),
+        how: row.interface.into(),
         settings: settings.clone(),
         present: found.is_ok(),
         ..EngineInfo::default()
@@ -82,22 +82,22 @@ pub fn look(row: &'static Row, path: Option<PathBuf>, settings: &Settings) -> Co
     let mut program = None;
     match found {
         Ok(found) => {
-            if !found.place.is_empty() {
-                info.how = format!("{} of {}", row.how, found.place);
+            if !found.location.is_empty() {
+                info.how = format!("{} of {}", row.interface, found.location);
             }
             (info.version, info.note) = (found.version, found.note);
-            if let Worker::Program { program: path, arguments } = found.worker {
-                program = Some(Program { path, arguments });
+            if let EngineRunner::External { program: path, arguments } = found.runner {
+                program = Some(ExternalProgram { path, arguments });
             }
         }
         Err(missing) => info.note = missing,
     }
-    Contender { info, engine: row.id, path, program }
+    SelectedEngine { info, entry_id: row.id, path, program }
 }
 
 /// What the flags say about every phase.
 #[derive(Clone, Debug, Default)]
-pub struct Changes {
+pub struct Overrides {
     /// Threads.
     pub threads: Option<u32>,
     /// Bytes of a key.
@@ -113,17 +113,17 @@ pub struct Changes {
     /// Puts of a writer beside reads in a second, at most.
     pub write_rate: Option<u64>,
     /// Seconds that a phase may take.
-    pub seconds: Option<u64>,
+    pub duration_limit: Option<u64>,
 }
 
-impl Changes {
-    fn apply(&self, phase: &mut Description) {
+impl Overrides {
+    fn apply(&self, phase: &mut PhaseSpec) {
         phase.key_size = self.key_size.unwrap_or(phase.key_size);
         phase.value_size = self.value_size.unwrap_or(phase.value_size);
         phase.batch = self.batch.unwrap_or(phase.batch);
         phase.sync |= self.sync;
         phase.write_rate = self.write_rate.unwrap_or(phase.write_rate);
-        phase.duration_limit_s = self.seconds.unwrap_or(phase.duration_limit_s);
+        phase.duration_limit_s = self.duration_limit.unwrap_or(phase.duration_limit_s);
         // Those two are things of a whole database.
         if !matches!(phase.kind, Kind::Open | Kind::Compact) {
             phase.threads = self.threads.unwrap_or(phase.threads);
@@ -133,15 +133,15 @@ impl Changes {
 }
 
 /// The order called `name`.
-pub fn order(name: &str) -> Result<Order, String> {
+pub fn order_by_name(name: &str) -> Result<Order, String> {
     let known = ["seq", "random", "reverse", "zipf", "hot", "missing"];
     let found = known.contains(&name).then(|| serde_json::from_value(name.into()).ok()).flatten();
-    found.ok_or_else(|| unknown("order of keys", name, known.into_iter()))
+    found.ok_or_else(|| unknown_word("order of keys", name, known.into_iter()))
 }
 
 /// How much of a suite.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Size {
+pub enum SuiteSize {
     /// As much as it does by itself.
     Default,
     /// A share of what was published.
@@ -151,13 +151,13 @@ pub enum Size {
 }
 
 /// The phases of a suite, and its scale.
-pub fn suite(name: &str, size: Size) -> Result<(Vec<Named>, f64), String> {
+pub fn suite_by_name(name: &str, size: SuiteSize) -> Result<(Vec<NamedPhase>, f64), String> {
     let suite = suites::SUITES.iter().find(|suite| suite.name == name);
-    let suite = suite.ok_or_else(|| unknown("suite", name, suites::SUITES.iter().map(|s| s.name)))?;
+    let suite = suite.ok_or_else(|| unknown_word("suite", name, suites::SUITES.iter().map(|s| s.name)))?;
     let scale = match size {
-        Size::Default => suite.scale,
-        Size::Scale(scale) => scale,
-        Size::Num(num) => num as f64 / suite.keys() as f64,
+        SuiteSize::Default => suite.scale,
+        SuiteSize::Scale(scale) => scale,
+        SuiteSize::Num(num) => num as f64 / suite.keys() as f64,
     };
     if !(scale.is_finite() && scale > 0.0 && scale <= 1000.0) {
         return Err(format!("scale {scale}, expected above 0 and at most 1000"));
@@ -166,7 +166,7 @@ pub fn suite(name: &str, size: Size) -> Result<(Vec<Named>, f64), String> {
 }
 
 /// What an engine is told by the word `same` or `defaults`.
-pub fn settings(word: &str) -> Result<Settings, String> {
+pub fn settings_by_name(word: &str) -> Result<Settings, String> {
     match word {
         "same" => Ok(Settings {
             write_buffer_bytes: Some(4 << 20),
@@ -175,28 +175,31 @@ pub fn settings(word: &str) -> Result<Settings, String> {
             compression: Some("snappy".into()),
         }),
         "defaults" => Ok(Settings::default()),
-        _ => Err(unknown("kind of settings", word, ["same", "defaults"].into_iter())),
+        _ => Err(unknown_word("kind of settings", word, ["same", "defaults"].into_iter())),
     }
 }
 
 /// The codec called `name`.
-pub fn compression(name: &str) -> Result<String, String> {
+pub fn compression_by_name(name: &str) -> Result<String, String> {
     let known = ["none", "snappy", "zstd"];
-    known.contains(&name).then(|| name.to_owned()).ok_or_else(|| unknown("codec", name, known.into_iter()))
+    known
+        .contains(&name)
+        .then(|| name.to_owned())
+        .ok_or_else(|| unknown_word("codec", name, known.into_iter()))
 }
 
 /// Workloads by name, over `num` keys.
-pub fn workloads(names: &[String], num: u64) -> Result<Vec<Named>, String> {
+pub fn workloads_by_name(names: &[String], num: u64) -> Result<Vec<NamedPhase>, String> {
     let known = || suites::WORKLOADS.iter().map(|workload| workload.name);
-    let find = |name: &String| suites::by_name(name).ok_or_else(|| unknown("workload", name, known()));
-    Ok(suites::one_by_one(&names.iter().map(find).collect::<Result<Vec<_>, _>>()?, num))
+    let find = |name: &String| suites::by_name(name).ok_or_else(|| unknown_word("workload", name, known()));
+    Ok(suites::phases_of_workloads(&names.iter().map(find).collect::<Result<Vec<_>, _>>()?, num))
 }
 
 /// Between the seeds of two rows, which would otherwise read the same keys in the order in which they were written.
 const SEED_STEP: u64 = 1 << 20;
 
 /// The rows of the result, once the flags are applied and found possible.
-pub fn rows(phases: Vec<Named>, changes: &Changes) -> Result<Vec<PhaseInfo>, String> {
+pub fn apply_overrides(phases: Vec<NamedPhase>, changes: &Overrides) -> Result<Vec<PhaseInfo>, String> {
     let rows = phases.into_iter().enumerate().map(|(row, (name, mut workload))| {
         changes.apply(&mut workload);
         workload.seed += row as u64 * SEED_STEP;
@@ -207,12 +210,12 @@ pub fn rows(phases: Vec<Named>, changes: &Changes) -> Result<Vec<PhaseInfo>, Str
 }
 
 /// The most of anything that a flag counts: enough for every machine, and sums of it do not overflow.
-const MOST: u64 = 1 << 40;
+const MAX_COUNT: u64 = 1 << 40;
 
-fn check(phase: &Description) -> Result<(), String> {
+fn check(phase: &PhaseSpec) -> Result<(), String> {
     let inserts = if phase.kind == Kind::Mixed { phase.num } else { 0 };
     for (what, value, least, most) in [
-        ("keys", phase.keyspace, 1, MOST),
+        ("keys", phase.keyspace, 1, MAX_COUNT),
         ("threads", u64::from(phase.threads), 1, 1024),
         ("bytes of a key", phase.key_size as u64, 1, 1 << 16),
         ("bytes of a value", phase.value_size as u64, 0, 1 << 30),
@@ -252,60 +255,71 @@ mod tests {
     #[test]
     fn unknown_words_list_what_exists() {
         check(
-            suite("moon", Size::Default),
+            suite_by_name("moon", SuiteSize::Default),
             "no suite is called \"moon\"; there are: leveldb, bangdb, go, ycsb",
         );
         check(
-            workloads(&words("moon"), 9),
+            workloads_by_name(&words("moon"), 9),
             "no workload is called \"moon\"; there are: fillseq, fillrandom,",
         );
-        check(settings("moon"), "no kind of settings is called \"moon\"; there are: same, defaults");
-        check(compression("moon"), "no codec is called \"moon\"; there are: none, snappy, zstd");
-        check(order("moon"), "no order of keys is called \"moon\"; there are: seq, random,");
+        check(settings_by_name("moon"), "no kind of settings is called \"moon\"; there are: same, defaults");
+        check(compression_by_name("moon"), "no codec is called \"moon\"; there are: none, snappy, zstd");
+        check(order_by_name("moon"), "no order of keys is called \"moon\"; there are: seq, random,");
         check(
-            contenders(&words("moon"), &Settings::default()),
+            select_engines(&words("moon"), &Settings::default()),
             "no engine is called \"moon\"; there are: terrace, terrace-c, leveldb, rocksdb, lmdb",
         );
-        check(contenders(&words("terrace=x.so"), &Settings::default()), "terrace is part of this program");
+        check(
+            select_engines(&words("terrace=x.so"), &Settings::default()),
+            "terrace is part of this program",
+        );
     }
 
     #[test]
     fn a_library_that_is_not_there_is_listed() {
         let all =
-            contenders(&words("terrace,leveldb=none.so"), &Settings::default()).expect("both are known");
+            select_engines(&words("terrace,leveldb=none.so"), &Settings::default()).expect("both are known");
         assert!(all[0].info.present && !all[1].info.present);
         assert!(all[1].info.note.contains("none.so"), "{}", all[1].info.note);
     }
 
     #[test]
     fn the_same_engine_twice_has_two_names() {
-        let all = contenders(&words("terrace,terrace"), &Settings::default()).expect("it is known");
+        let all = select_engines(&words("terrace,terrace"), &Settings::default()).expect("it is known");
         assert_eq!((all[0].info.id.as_str(), all[1].info.id.as_str()), ("terrace", "terrace-2"));
     }
 
     #[test]
-    fn flags_that_make_no_sense() {
+    fn invalid_flags_are_rejected() {
         for (name, changes, expect) in [
             (
                 "fillseq",
-                Changes { key_size: Some(2), ..Changes::default() },
+                Overrides { key_size: Some(2), ..Overrides::default() },
                 "keys of 2 bytes, expected at least 4",
             ),
-            ("fillseq", Changes { threads: Some(0), ..Changes::default() }, "0 threads, expected 1 to 1024"),
-            ("fillseq", Changes { batch: Some(0), ..Changes::default() }, "0 keys of a batch"),
             (
                 "fillseq",
-                Changes { order: Some(Order::Missing), ..Changes::default() },
+                Overrides { threads: Some(0), ..Overrides::default() },
+                "0 threads, expected 1 to 1024",
+            ),
+            ("fillseq", Overrides { batch: Some(0), ..Overrides::default() }, "0 keys of a batch"),
+            (
+                "fillseq",
+                Overrides { order: Some(Order::Missing), ..Overrides::default() },
                 "the order missing is for",
             ),
-            ("readseq", Changes { order: Some(Order::Zipf), ..Changes::default() }, "a walk is in the order"),
+            (
+                "readseq",
+                Overrides { order: Some(Order::Zipf), ..Overrides::default() },
+                "a walk is in the order",
+            ),
         ] {
-            let phases = workloads(&[name.to_owned()], 1000).expect("it is in the table");
+            let phases = workloads_by_name(&[name.to_owned()], 1000).expect("it is in the table");
             let phases = phases.into_iter().filter(|(row, _)| row == name).collect();
-            check(rows(phases, &changes), &format!("{name}: {expect}"));
+            check(apply_overrides(phases, &changes), &format!("{name}: {expect}"));
         }
         for scale in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            check(suite("leveldb", Size::Scale(scale)), "scale ");
+            check(suite_by_name("leveldb", SuiteSize::Scale(scale)), "scale ");
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::report::model::{PhaseInfo, PhaseResult, Settings};
 /// One engine's turn.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Turn {
+pub struct RunRequest {
     /// The engine's id.
     pub engine: String,
     /// The library or program that was asked for by path.
@@ -38,7 +38,7 @@ pub struct Turn {
 #[serde(rename_all = "lowercase")]
 pub enum Message {
     /// It gets on.
-    Tick(Tick),
+    Tick(ProgressTick),
     /// A phase is done.
     Result(Box<PhaseResult>),
     /// It can't go on.
@@ -47,7 +47,7 @@ pub enum Message {
 
 /// How far a phase has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tick {
+pub struct ProgressTick {
     /// Which phase.
     pub row: usize,
     /// Operations done.
@@ -67,13 +67,16 @@ mod tests {
     }
 
     #[test]
-    fn lines() {
-        check(Message::Tick(Tick { row: 1, done: 2, of: 3 }), r#"{"tick":{"row":1,"done":2,"of":3}}"#);
+    fn message_lines() {
+        check(
+            Message::Tick(ProgressTick { row: 1, done: 2, of: 3 }),
+            r#"{"tick":{"row":1,"done":2,"of":3}}"#,
+        );
         check(Message::Error("no space".into()), r#"{"error":"no space"}"#);
     }
 
     #[test]
-    fn results_may_leave_things_out() {
+    fn missing_and_unknown_fields_are_accepted() {
         let line = r#"{"result":{"row":4,"ops":7,"more":"than we know"}}"#;
         let expect = PhaseResult { row: 4, ops: 7, ..PhaseResult::default() };
         assert_eq!(serde_json::from_str::<Message>(line).ok(), Some(Message::Result(Box::new(expect))));

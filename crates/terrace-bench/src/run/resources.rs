@@ -8,23 +8,23 @@ use std::time::{Duration, Instant};
 
 /// Counters of this process; none where the system does not tell.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Counters {
+pub struct ResourceUsage {
     /// Processor time of all threads so far.
-    pub cpu: Option<Duration>,
+    pub cpu_time: Option<Duration>,
     /// Bytes that made pages dirty so far, without those that were dropped before they reached the device.
-    pub device_bytes: Option<u64>,
+    pub bytes_written: Option<u64>,
 }
 
-impl Counters {
+impl ResourceUsage {
     /// As they are now.
-    pub fn now() -> Counters {
-        Counters { cpu: cpu(), device_bytes: device_bytes() }
+    pub fn read() -> ResourceUsage {
+        ResourceUsage { cpu_time: process_cpu_time(), bytes_written: storage_bytes_written() }
     }
 }
 
 /// Of all threads, from the clock that the system keeps for the process.
 #[allow(unsafe_code, reason = "asks the system")]
-fn cpu() -> Option<Duration> {
+fn process_cpu_time() -> Option<Duration> {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
     // SAFETY: the pointer is to room for what the call fills in.
     if unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) } != 0 {
@@ -36,62 +36,62 @@ fn cpu() -> Option<Duration> {
     Some(time(usage.ru_utime) + time(usage.ru_stime))
 }
 
-fn device_bytes() -> Option<u64> {
+fn storage_bytes_written() -> Option<u64> {
     let text = fs::read_to_string("/proc/self/io").ok()?;
-    Some(field(&text, "write_bytes:")?.saturating_sub(field(&text, "cancelled_write_bytes:")?))
+    Some(parse_field(&text, "write_bytes:")?.saturating_sub(parse_field(&text, "cancelled_write_bytes:")?))
 }
 
-fn field(text: &str, name: &str) -> Option<u64> {
+fn parse_field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
 /// Lets [`peak_memory`] begin anew. Without effect where the system does not allow that.
-pub fn forget_peak_memory() {
+pub fn reset_peak_memory() {
     let _ = fs::write("/proc/self/clear_refs", "5");
 }
 
 /// The most memory that this process had since it began, or since [`forget_peak_memory`].
 pub fn peak_memory() -> Option<u64> {
-    Some(field(&fs::read_to_string("/proc/self/status").ok()?, "VmHWM:")? * 1024)
+    Some(parse_field(&fs::read_to_string("/proc/self/status").ok()?, "VmHWM:")? * 1024)
 }
 
 /// What the files below `dir` take on the device.
-pub fn space(dir: &Path) -> Option<u64> {
+pub fn disk_usage(dir: &Path) -> Option<u64> {
     let mut sum = 0;
     for entry in fs::read_dir(dir).ok()? {
         let entry = entry.ok()?;
         // A file may go between the listing and the look.
         let Ok(metadata) = entry.metadata() else { continue };
-        sum += if metadata.is_dir() { space(&entry.path())? } else { metadata.blocks() * 512 };
+        sum += if metadata.is_dir() { disk_usage(&entry.path())? } else { metadata.blocks() * 512 };
     }
     Some(sum)
 }
 
 /// How often the background is looked at.
-const LOOK: Duration = Duration::from_millis(20);
+const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Processor time in so many looks that counts as nothing: 2 %.
-const IDLE: Duration = Duration::from_micros(400);
+const IDLE_CPU_PER_POLL: Duration = Duration::from_micros(400);
 /// Looks in a row without any work: quiet.
-const LOOKS: u32 = 8;
+const IDLE_POLLS: u32 = 8;
 /// After this long it is no background any more.
-const PATIENCE: Duration = Duration::from_secs(600);
+const QUIET_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Waits until the process's other threads have nothing to do. Returns how long they had, or nothing if the system
 /// does not tell or they never end.
 pub fn wait_until_quiet() -> Option<Duration> {
     let start = Instant::now();
-    let (mut busy_until, mut quiet, mut before) = (Duration::ZERO, 0, cpu()?);
-    while quiet < LOOKS {
-        thread::sleep(LOOK);
-        let now = cpu()?;
-        if now.saturating_sub(before) > IDLE {
+    let (mut busy_until, mut quiet, mut before) = (Duration::ZERO, 0, process_cpu_time()?);
+    while quiet < IDLE_POLLS {
+        thread::sleep(IDLE_POLL_INTERVAL);
+        let now = process_cpu_time()?;
+        if now.saturating_sub(before) > IDLE_CPU_PER_POLL {
             (busy_until, quiet) = (start.elapsed(), 0);
         } else {
             quiet += 1;
         }
         before = now;
-        if start.elapsed() > PATIENCE {
+        if start.elapsed() > QUIET_TIMEOUT {
             return None;
         }
     }
@@ -106,7 +106,7 @@ mod tests {
     fn fields() {
         let text = "write_bytes: 4096\ncancelled_write_bytes: 1\nVmHWM:\t  12 kB\n";
         assert_eq!(
-            ["write_bytes:", "VmHWM:", "none:"].map(|name| field(text, name)),
+            ["write_bytes:", "VmHWM:", "none:"].map(|name| parse_field(text, name)),
             [Some(4096), Some(12), None]
         );
     }
@@ -116,7 +116,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory for the test");
         fs::create_dir(dir.path().join("a")).expect("it is writable");
         fs::write(dir.path().join("a/b"), [1; 10_000]).expect("it is writable");
-        assert!(space(dir.path()).is_some_and(|bytes| bytes >= 8192));
+        assert!(disk_usage(dir.path()).is_some_and(|bytes| bytes >= 8192));
     }
 
     #[test]

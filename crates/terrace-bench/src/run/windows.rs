@@ -3,22 +3,22 @@
 use std::time::Duration;
 
 /// The width of a window.
-pub const WIDTH: Duration = Duration::from_millis(100);
+pub const WINDOW_WIDTH: Duration = Duration::from_millis(100);
 
 /// Windows in a second.
-const PER_SECOND: usize = 10;
+const WINDOWS_PER_SECOND: usize = 10;
 
 /// Counts of operations by the window in which they ended.
 #[derive(Clone, Debug, Default)]
-pub struct Windows {
+pub struct ThroughputWindows {
     counts: Vec<u64>,
 }
 
-impl Windows {
+impl ThroughputWindows {
     /// `ops` operations ended at `ns` after the phase's start.
     #[inline]
     pub fn record(&mut self, ns: u64, ops: u64) {
-        let at = (ns / WIDTH.as_nanos() as u64) as usize;
+        let at = (ns / WINDOW_WIDTH.as_nanos() as u64) as usize;
         if at >= self.counts.len() {
             self.counts.resize(at + 1, 0);
         }
@@ -26,7 +26,7 @@ impl Windows {
     }
 
     /// Counts all of `other` too.
-    pub fn add(&mut self, other: &Windows) {
+    pub fn merge(&mut self, other: &ThroughputWindows) {
         self.counts.resize(self.counts.len().max(other.counts.len()), 0);
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
             *count += more;
@@ -34,27 +34,27 @@ impl Windows {
     }
 
     /// Of 100 ms.
-    pub fn tenths(&self) -> &[u64] {
+    pub fn per_100ms(&self) -> &[u64] {
         &self.counts
     }
 
     /// Of a second.
-    pub fn seconds(&self) -> Vec<u64> {
-        self.counts.chunks(PER_SECOND).map(|tenths| tenths.iter().sum()).collect()
+    pub fn per_second(&self) -> Vec<u64> {
+        self.counts.chunks(WINDOWS_PER_SECOND).map(|tenths| tenths.iter().sum()).collect()
     }
 
     /// The operations of the slowest whole 100 ms of `length`, as a share of the mean.
-    pub fn slowest_tenth(&self, length: Duration) -> Option<f64> {
-        slowest(&self.counts, WIDTH, length)
+    pub fn slowest_100ms_to_mean(&self, length: Duration) -> Option<f64> {
+        slowest_to_mean(&self.counts, WINDOW_WIDTH, length)
     }
 
     /// The operations of the slowest whole second of `length`, as a share of the mean.
-    pub fn slowest_second(&self, length: Duration) -> Option<f64> {
-        slowest(&self.seconds(), WIDTH * PER_SECOND as u32, length)
+    pub fn slowest_1s_to_mean(&self, length: Duration) -> Option<f64> {
+        slowest_to_mean(&self.per_second(), WINDOW_WIDTH * WINDOWS_PER_SECOND as u32, length)
     }
 }
 
-fn slowest(counts: &[u64], width: Duration, length: Duration) -> Option<f64> {
+fn slowest_to_mean(counts: &[u64], width: Duration, length: Duration) -> Option<f64> {
     let whole = (length.as_nanos() / width.as_nanos()) as usize;
     let least = counts.iter().take(whole).min()?;
     let mean = counts.iter().sum::<u64>() as f64 * width.as_secs_f64() / length.as_secs_f64();
@@ -67,8 +67,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn windows(ops: &[(u64, u64)]) -> Windows {
-        let mut windows = Windows::default();
+    fn windows(ops: &[(u64, u64)]) -> ThroughputWindows {
+        let mut windows = ThroughputWindows::default();
         ops.iter().for_each(|(ms, ops)| windows.record(ms * MS, *ops));
         windows
     }
@@ -76,22 +76,22 @@ mod tests {
     #[test]
     fn a_stall_is_seen() {
         let windows = windows(&[(0, 10), (99, 10), (450, 20)]);
-        assert_eq!(windows.tenths(), [20, 0, 0, 0, 20]);
-        assert_eq!(windows.slowest_tenth(Duration::from_millis(460)), Some(0.0));
+        assert_eq!(windows.per_100ms(), [20, 0, 0, 0, 20]);
+        assert_eq!(windows.slowest_100ms_to_mean(Duration::from_millis(460)), Some(0.0));
     }
 
     #[test]
     fn windows_cut_short_are_not_judged() {
         let windows = windows(&[(50, 100), (150, 50), (210, 1)]);
-        let slowest = windows.slowest_tenth(Duration::from_millis(210));
+        let slowest = windows.slowest_100ms_to_mean(Duration::from_millis(210));
         assert!(slowest.is_some_and(|share| (share - 50.0 / (151.0 / 2.1)).abs() < 1e-9), "{slowest:?}");
-        assert_eq!(windows.slowest_second(Duration::from_millis(210)), None);
+        assert_eq!(windows.slowest_1s_to_mean(Duration::from_millis(210)), None);
     }
 
     #[test]
     fn seconds_are_ten_windows() {
         let mut sum = windows(&[(0, 1), (999, 2), (1000, 4)]);
-        sum.add(&windows(&[(1999, 8), (2000, 16)]));
-        assert_eq!(sum.seconds(), [3, 12, 16]);
+        sum.merge(&windows(&[(1999, 8), (2000, 16)]));
+        assert_eq!(sum.per_second(), [3, 12, 16]);
     }
 }

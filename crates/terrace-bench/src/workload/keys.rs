@@ -7,7 +7,7 @@ pub struct SplitMix64(pub u64);
 impl SplitMix64 {
     /// The next number.
     #[inline]
-    pub fn number(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -16,13 +16,13 @@ impl SplitMix64 {
 
     /// The next number as one in `0.0..1.0`.
     #[inline]
-    pub fn fraction(&mut self) -> f64 {
-        (self.number() >> 11) as f64 / (1u64 << 53) as f64
+    pub fn next_f64(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
 /// Digits that are written and read at once.
-const EIGHT: u64 = 100_000_000;
+const TEN_POW_8: u64 = 100_000_000;
 
 /// Fills `key` with `n` in decimal. Digits that do not fit are the caller's mistake.
 #[inline]
@@ -30,8 +30,8 @@ pub fn write_key(n: u64, key: &mut [u8]) {
     let mut rest = n;
     let mut eights = key.rchunks_exact_mut(8);
     for eight in &mut eights {
-        eight.copy_from_slice(&digits(rest % EIGHT));
-        rest /= EIGHT;
+        eight.copy_from_slice(&eight_digits(rest % TEN_POW_8));
+        rest /= TEN_POW_8;
     }
     for digit in eights.into_remainder().iter_mut().rev() {
         *digit = b'0' + (rest % 10) as u8;
@@ -46,18 +46,18 @@ pub fn write_key(n: u64, key: &mut [u8]) {
 ///   12345678   ->   1234 | 5678   ->   12 | 34 | 56 | 78   ->   1|2|3|4|5|6|7|8
 /// ```
 #[inline]
-fn digits(n: u64) -> [u8; 8] {
+fn eight_digits(n: u64) -> [u8; 8] {
     let fours = (n / 10_000) | ((n % 10_000) << 32);
     // Multiplied and shifted instead of divided: exact for numbers of four and of two digits.
     let hundreds = ((fours * 5243) >> 19) & 0x7f_0000_007f;
     let twos = hundreds | ((fours - 100 * hundreds) << 16);
     let tens = ((twos * 103) >> 10) & 0x000f_000f_000f_000f;
     let ones = tens | ((twos - 10 * tens) << 8);
-    (ones | ZEROS).to_le_bytes()
+    (ones | ASCII_ZEROS).to_le_bytes()
 }
 
 /// Eight times the digit 0.
-const ZEROS: u64 = u64::from_ne_bytes([b'0'; 8]);
+const ASCII_ZEROS: u64 = u64::from_ne_bytes([b'0'; 8]);
 
 /// Makes `key` one that nobody put, beside the one it is.
 #[inline]
@@ -69,9 +69,11 @@ pub fn make_missing(key: &mut [u8]) {
 
 /// The number that `key` was made of, if it was.
 #[inline]
-pub fn read_key(key: &[u8]) -> Option<u64> {
+pub fn parse_key(key: &[u8]) -> Option<u64> {
     let (eights, rest) = key.as_chunks::<8>();
-    let n = eights.iter().try_fold(0u64, |n, eight| n.checked_mul(EIGHT)?.checked_add(number(*eight)?))?;
+    let n = eights
+        .iter()
+        .try_fold(0u64, |n, eight| n.checked_mul(TEN_POW_8)?.checked_add(parse_eight_digits(*eight)?))?;
     rest.iter().try_fold(n, |n, byte| {
         let digit = byte.wrapping_sub(b'0');
         if digit > 9 {
@@ -83,12 +85,12 @@ pub fn read_key(key: &[u8]) -> Option<u64> {
 
 /// The number of eight digits, if they are: neighbours become one number, in a word, then those become one.
 #[inline]
-fn number(eight: [u8; 8]) -> Option<u64> {
-    let ones = u64::from_le_bytes(eight) ^ ZEROS;
+fn parse_eight_digits(eight: [u8; 8]) -> Option<u64> {
+    let ones = u64::from_le_bytes(eight) ^ ASCII_ZEROS;
     // What is no digit has a bit in its upper half, or gets one from 6 more. The first such byte is always found: no
     // carry comes from below it.
-    const UPPER: u64 = 0xf0f0_f0f0_f0f0_f0f0;
-    if (ones | ones.wrapping_add(0x0606_0606_0606_0606)) & UPPER != 0 {
+    const HIGH_NIBBLES: u64 = 0xf0f0_f0f0_f0f0_f0f0;
+    if (ones | ones.wrapping_add(0x0606_0606_0606_0606)) & HIGH_NIBBLES != 0 {
         return None;
     }
     let twos = (ones * 10 + (ones >> 8)) & 0x00ff_00ff_00ff_00ff;
@@ -98,31 +100,31 @@ fn number(eight: [u8; 8]) -> Option<u64> {
 
 /// The values of one phase.
 #[derive(Clone, Copy, Debug)]
-pub struct Values {
+pub struct ValueGenerator {
     size: usize,
     /// Bytes before they repeat.
-    unique: usize,
+    incompressible_len: usize,
 }
 
-impl Values {
+impl ValueGenerator {
     /// Of `size` bytes, `compress` of which can't be compressed away.
-    pub fn new(size: usize, compress: f64) -> Values {
+    pub fn new(size: usize, compress: f64) -> ValueGenerator {
         let unique = (size as f64 * compress) as usize;
-        Values { size, unique: unique.max(8).min(size) }
+        ValueGenerator { size, incompressible_len: unique.max(8).min(size) }
     }
 
     /// Replaces `value` by the one of `n`.
     #[inline]
     pub fn write(&self, n: u64, value: &mut Vec<u8>) {
         value.resize(self.size, 0);
-        let (unique, rest) = value.split_at_mut(self.unique);
-        let mut words = words_of(n);
+        let (unique, rest) = value.split_at_mut(self.incompressible_len);
+        let mut words = value_words(n);
         let (whole, end) = unique.as_chunks_mut();
-        whole.iter_mut().for_each(|word| *word = words.number().to_le_bytes());
-        for (byte, of_word) in end.iter_mut().zip(words.number().to_le_bytes()) {
+        whole.iter_mut().for_each(|word| *word = words.next_u64().to_le_bytes());
+        for (byte, of_word) in end.iter_mut().zip(words.next_u64().to_le_bytes()) {
             *byte = of_word;
         }
-        for again in rest.chunks_mut(self.unique.max(1)) {
+        for again in rest.chunks_mut(self.incompressible_len.max(1)) {
             again.copy_from_slice(&unique[..again.len()]);
         }
     }
@@ -133,17 +135,17 @@ impl Values {
         if value.len() != self.size {
             return false;
         }
-        let (unique, rest) = value.split_at(self.unique);
-        let mut words = words_of(n);
+        let (unique, rest) = value.split_at(self.incompressible_len);
+        let mut words = value_words(n);
         let (whole, end) = unique.as_chunks::<8>();
-        whole.iter().all(|word| u64::from_le_bytes(*word) == words.number())
-            && end.iter().zip(words.number().to_le_bytes()).all(|(byte, last)| *byte == last)
+        whole.iter().all(|word| u64::from_le_bytes(*word) == words.next_u64())
+            && end.iter().zip(words.next_u64().to_le_bytes()).all(|(byte, last)| *byte == last)
             // What repeats itself is what it was so many bytes before.
             && *rest == value[..rest.len()]
     }
 }
 
-fn words_of(n: u64) -> SplitMix64 {
+fn value_words(n: u64) -> SplitMix64 {
     SplitMix64(n ^ 0x5bd1_e995)
 }
 
@@ -176,7 +178,7 @@ impl Zipf {
     }
 
     /// The ranks that [`scramble`] is for.
-    pub fn to_scramble() -> Zipf {
+    pub fn for_scrambling() -> Zipf {
         Zipf::with_zeta(SCRAMBLED_ITEMS, SCRAMBLED_ZETA)
     }
 
@@ -187,8 +189,8 @@ impl Zipf {
 
     /// The next rank: 0 is the most frequent.
     #[inline]
-    pub fn rank(&self, random: &mut SplitMix64) -> u64 {
-        let u = random.fraction();
+    pub fn next_rank(&self, random: &mut SplitMix64) -> u64 {
+        let u = random.next_f64();
         let uz = u * self.zeta;
         if uz < 1.0 {
             return 0;
@@ -196,13 +198,13 @@ impl Zipf {
         if uz < 1.0 + 0.5f64.powf(THETA) {
             return 1;
         }
-        let rank = self.items * to_alpha(self.eta * u - self.eta + 1.0);
+        let rank = self.items * pow_alpha(self.eta * u - self.eta + 1.0);
         (rank as u64).min(self.items as u64 - 1)
     }
 }
 
 /// `x` to the power of `alpha`, 100 for this theta: by products, which every language rounds alike; powers they don't.
-fn to_alpha(x: f64) -> f64 {
+fn pow_alpha(x: f64) -> f64 {
     let square = |x: f64| x * x;
     let x4 = square(square(x));
     let x32 = square(square(square(x4)));
@@ -227,9 +229,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_as_published() {
+    fn splitmix64_matches_published_numbers() {
         let mut random = SplitMix64(1_234_567);
-        let five: Vec<u64> = (0..5).map(|_| random.number()).collect();
+        let five: Vec<u64> = (0..5).map(|_| random.next_u64()).collect();
         let published = [
             6_457_827_717_110_365_317,
             3_203_168_211_198_807_973,
@@ -246,11 +248,11 @@ mod tests {
             let mut key = [0; 4];
             write_key(n, &mut key);
             assert_eq!(key, text.as_bytes());
-            assert_eq!(read_key(&key), Some(n));
+            assert_eq!(parse_key(&key), Some(n));
             make_missing(&mut key);
-            assert_eq!((key[3], read_key(&key)), (b'.', None));
+            assert_eq!((key[3], parse_key(&key)), (b'.', None));
         }
-        assert_eq!(read_key(b"99999999999999999999"), None);
+        assert_eq!(parse_key(b"99999999999999999999"), None);
     }
 
     /// Digit by digit, as the definition has it.
@@ -265,23 +267,23 @@ mod tests {
                 let mut key = vec![0; size];
                 write_key(n, &mut key);
                 assert_eq!(key, slowly(n, size), "{n} in {size} bytes");
-                assert_eq!(read_key(&key), Some(n), "{n} in {size} bytes");
+                assert_eq!(parse_key(&key), Some(n), "{n} in {size} bytes");
             }
         }
     }
 
     #[test]
-    fn what_is_no_digit() {
+    fn non_digits_are_rejected() {
         for (place, byte) in (0..17).flat_map(|place| (0..=255).map(move |byte| (place, byte))) {
             let mut key = *b"99999999999999999";
             key[place] = byte;
-            assert_eq!(read_key(&key).is_some(), byte.is_ascii_digit(), "{byte} at {place}");
+            assert_eq!(parse_key(&key).is_some(), byte.is_ascii_digit(), "{byte} at {place}");
         }
     }
 
     #[track_caller]
     fn value(n: u64, size: usize, compress: f64, hex: &str) {
-        let (mut value, values) = (Vec::new(), Values::new(size, compress));
+        let (mut value, values) = (Vec::new(), ValueGenerator::new(size, compress));
         values.write(n, &mut value);
         assert_eq!(value.iter().map(|byte| format!("{byte:02x}")).collect::<String>(), hex);
         assert!(values.matches(n, &value));
@@ -309,7 +311,7 @@ mod tests {
         let (zipf, mut random) = (Zipf::new(1000), SplitMix64(301));
         let mut counts = [0u32; 1000];
         for _ in 0..100_000 {
-            counts[zipf.rank(&mut random) as usize] += 1;
+            counts[zipf.next_rank(&mut random) as usize] += 1;
         }
         assert!(counts[0] > 12_000 && counts[0] < 14_500, "{}", counts[0]);
         assert!(counts[0] > counts[1] && counts[1] > counts[9] && counts[9] > counts[99]);

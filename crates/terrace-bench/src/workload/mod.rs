@@ -1,7 +1,7 @@
 //! What is done to an engine.
 
-pub mod description;
-pub mod expect;
+pub mod expected_values;
 pub mod keys;
 pub mod ops;
+pub mod phase_spec;
 pub mod suites;

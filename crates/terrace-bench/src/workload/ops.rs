@@ -1,7 +1,7 @@
 //! The operations of one thread, one after the other, as [`super::description`] says.
 
-use super::description::{Description, Kind, Order};
 use super::keys::{SplitMix64, Zipf, scramble};
+use super::phase_spec::{Kind, Order, PhaseSpec};
 
 /// One operation. Numbers are those of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub enum Op {
     /// Looks up the key beside this one, which nobody put.
     GetMissing(u64),
     /// Visits the next entry of the thread's walk.
-    Step,
+    NextEntry,
     /// Seeks a key and goes so many steps on.
     Seek(u64, u64),
     /// Looks a key up and puts it.
@@ -27,36 +27,36 @@ pub enum Op {
 }
 
 /// The names in a mix, in the order in which shares are added up.
-pub static MIX: [&str; 5] = ["get", "put", "insert", "scan", "rmw"];
+pub static MIX_NAMES: [&str; 5] = ["get", "put", "insert", "scan", "rmw"];
 
 /// The operations of one thread.
 #[derive(Clone, Debug)]
 pub struct Ops<'a> {
-    phase: &'a Description,
+    phase: &'a PhaseSpec,
     thread: u64,
     random: SplitMix64,
     zipf: Option<Zipf>,
     /// For a mix: each name's share and those before it.
-    sums: [f64; 5],
+    cumulative_shares: [f64; 5],
     /// The operations of the threads before.
-    first: u64,
+    ops_of_earlier_threads: u64,
     done: u64,
-    num: u64,
+    total: u64,
     inserted: u64,
 }
 
 impl<'a> Ops<'a> {
     /// Of thread `thread` of `phase`.
-    pub fn new(phase: &'a Description, thread: u32) -> Ops<'a> {
+    pub fn new(phase: &'a PhaseSpec, thread: u32) -> Ops<'a> {
         let (thread, threads) = (u64::from(thread), u64::from(phase.threads));
         let (share, more) = (phase.num / threads, phase.num % threads);
         let zipf = match phase.order {
-            Order::Zipf => Some(Zipf::to_scramble()),
+            Order::Zipf => Some(Zipf::for_scrambling()),
             Order::Latest => Some(Zipf::new(phase.keyspace)),
             _ => None,
         };
         let mut sum = 0.0;
-        let sums = MIX.map(|name| {
+        let sums = MIX_NAMES.map(|name| {
             sum += phase.mix.get(name).copied().unwrap_or(0.0);
             sum
         });
@@ -65,73 +65,73 @@ impl<'a> Ops<'a> {
             thread,
             random: SplitMix64(phase.seed.wrapping_add(thread)),
             zipf,
-            sums,
-            first: share * thread + more.min(thread),
+            cumulative_shares: sums,
+            ops_of_earlier_threads: share * thread + more.min(thread),
             done: 0,
-            num: share + u64::from(thread < more),
+            total: share + u64::from(thread < more),
             inserted: 0,
         }
     }
 
     #[inline]
-    fn key(&mut self) -> u64 {
+    fn next_key(&mut self) -> u64 {
         let keyspace = self.phase.keyspace;
         let in_turn = |ops: &Ops<'_>| {
-            let n = ops.first + ops.done;
+            let n = ops.ops_of_earlier_threads + ops.done;
             if n < keyspace { n } else { n % keyspace } // a division takes longer than all the rest
         };
         match self.phase.order {
             Order::Seq => in_turn(self),
             Order::Reverse => keyspace - 1 - in_turn(self),
-            Order::Random | Order::Missing => self.random.number() % keyspace,
-            Order::Hot => self.random.number() % (keyspace / 100).max(1),
-            Order::Zipf => scramble(self.rank(), keyspace),
-            Order::Latest => self.latest(),
+            Order::Random | Order::Missing => self.random.next_u64() % keyspace,
+            Order::Hot => self.random.next_u64() % (keyspace / 100).max(1),
+            Order::Zipf => scramble(self.next_rank(), keyspace),
+            Order::Latest => self.next_latest_key(),
         }
     }
 
     // What draws more than a number stays out of the way of what does not.
     #[inline(never)]
-    fn rank(&mut self) -> u64 {
+    fn next_rank(&mut self) -> u64 {
         // Made for exactly the orders that ask for ranks.
-        self.zipf.as_ref().map_or(0, |zipf| zipf.rank(&mut self.random))
+        self.zipf.as_ref().map_or(0, |zipf| zipf.next_rank(&mut self.random))
     }
 
     #[inline(never)]
-    fn latest(&mut self) -> u64 {
-        let rank = self.rank();
+    fn next_latest_key(&mut self) -> u64 {
+        let rank = self.next_rank();
         match self.inserted.checked_sub(rank + 1) {
-            Some(newer) => self.insert_number(newer),
+            Some(newer) => self.inserted_key(newer),
             None => self.phase.keyspace - 1 - (rank - self.inserted),
         }
     }
 
-    fn insert_number(&self, j: u64) -> u64 {
+    fn inserted_key(&self, j: u64) -> u64 {
         self.phase.keyspace + j * u64::from(self.phase.threads) + self.thread
     }
 
     #[inline(never)]
-    fn mixed(&mut self) -> Op {
-        let drawn = self.random.fraction();
-        let place = self.sums.iter().position(|sum| drawn < *sum).unwrap_or(0);
-        match MIX[place] {
+    fn next_mixed(&mut self) -> Op {
+        let drawn = self.random.next_f64();
+        let place = self.cumulative_shares.iter().position(|sum| drawn < *sum).unwrap_or(0);
+        match MIX_NAMES[place] {
             "insert" => {
                 self.inserted += 1;
-                Op::Put(self.insert_number(self.inserted - 1))
+                Op::Put(self.inserted_key(self.inserted - 1))
             }
-            "put" => Op::Put(self.key()),
+            "put" => Op::Put(self.next_key()),
             "scan" => {
-                let from = self.key();
-                Op::Seek(from, self.random.number() % self.phase.seek_next.max(1) + 1)
+                let from = self.next_key();
+                Op::Seek(from, self.random.next_u64() % self.phase.seek_next.max(1) + 1)
             }
-            "rmw" => Op::ReadModifyWrite(self.key()),
-            _ => self.get(),
+            "rmw" => Op::ReadModifyWrite(self.next_key()),
+            _ => self.next_get(),
         }
     }
 
     #[inline]
-    fn get(&mut self) -> Op {
-        let key = self.key();
+    fn next_get(&mut self) -> Op {
+        let key = self.next_key();
         if self.phase.order == Order::Missing { Op::GetMissing(key) } else { Op::Get(key) }
     }
 }
@@ -141,18 +141,18 @@ impl Iterator for Ops<'_> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<Op> {
-        if self.done == self.num {
+        if self.done == self.total {
             return None;
         }
         let op = match self.phase.kind {
-            Kind::Put => Op::Put(self.key()),
-            Kind::Delete => Op::Delete(self.key()),
-            Kind::Get => self.get(),
-            Kind::Scan => Op::Step,
-            Kind::Seek => Op::Seek(self.key(), self.phase.seek_next),
+            Kind::Put => Op::Put(self.next_key()),
+            Kind::Delete => Op::Delete(self.next_key()),
+            Kind::Get => self.next_get(),
+            Kind::Scan => Op::NextEntry,
+            Kind::Seek => Op::Seek(self.next_key(), self.phase.seek_next),
             Kind::Open => Op::Open,
             Kind::Compact => Op::Compact,
-            Kind::Mixed => self.mixed(),
+            Kind::Mixed => self.next_mixed(),
         };
         self.done += 1;
         Some(op)
@@ -163,12 +163,12 @@ impl Iterator for Ops<'_> {
 mod tests {
     use super::*;
 
-    fn phase(kind: Kind, order: Order, num: u64, threads: u32) -> Description {
-        Description { kind, order, num, threads, keyspace: 10, ..Description::default() }
+    fn phase(kind: Kind, order: Order, num: u64, threads: u32) -> PhaseSpec {
+        PhaseSpec { kind, order, num, threads, keyspace: 10, ..PhaseSpec::default() }
     }
 
     #[track_caller]
-    fn check(phase: &Description, expect: &[&[Op]]) {
+    fn check(phase: &PhaseSpec, expect: &[&[Op]]) {
         let threads: Vec<Vec<Op>> = (0..phase.threads).map(|t| Ops::new(phase, t).collect()).collect();
         assert_eq!(threads, expect);
     }
@@ -181,14 +181,14 @@ mod tests {
     }
 
     #[test]
-    fn downwards() {
+    fn reverse_order() {
         check(&phase(Kind::Get, Order::Reverse, 2, 1), &[&[Op::Get(9), Op::Get(8)]]);
     }
 
     #[test]
     fn random_numbers_are_splitmix_from_the_seed() {
         let mut random = SplitMix64(301);
-        let expect = [Op::GetMissing(random.number() % 10), Op::GetMissing(random.number() % 10)];
+        let expect = [Op::GetMissing(random.next_u64() % 10), Op::GetMissing(random.next_u64() % 10)];
         check(&phase(Kind::Get, Order::Missing, 2, 1), &[&expect]);
     }
 

@@ -1,6 +1,6 @@
 //! The table of workloads, and the suites made of them. A new workload is one row.
 
-use super::description::{Description, Kind, Order};
+use super::phase_spec::{Kind, Order, PhaseSpec};
 
 /// A row of the table of workloads.
 pub struct Workload {
@@ -11,44 +11,44 @@ pub struct Workload {
     /// Where it comes from.
     pub source: &'static str,
     /// How it differs from a sequential put of every key once.
-    change: fn(&mut Description),
+    adjust: fn(&mut PhaseSpec),
 }
 
 macro_rules! workloads {
     ($($name:literal, $operation:literal, $source:ident, $change:expr;)*) => {
-        &[$(Workload { name: $name, operation: $operation, source: $source, change: $change },)*]
+        &[$(Workload { name: $name, operation: $operation, source: $source, adjust: $change },)*]
     };
 }
 
 const DB_BENCH: &str = "LevelDB's db_bench";
-const GO: &str = "Go comparison of LevelDBs";
+const GO_COMPARISON: &str = "Go comparison of LevelDBs";
 const YCSB: &str = "YCSB";
-const OURS: &str = "Terrace";
+const TERRACE: &str = "Terrace";
 
 /// Every workload by name.
 pub static WORKLOADS: &[Workload] = workloads! {
     "fillseq", "put the next key, in an empty database", DB_BENCH, |d| d.fresh = true;
     "fillrandom", "put a random key, in an empty database", DB_BENCH, |d| (d.fresh, d.order) = (true, Order::Random);
     "fillsync", "put a random key durably, in an empty database; a thousandth", DB_BENCH, |d| {
-        (d.fresh, d.order, d.sync, d.num) = (true, Order::Random, true, share(d.num, 1000));
+        (d.fresh, d.order, d.sync, d.num) = (true, Order::Random, true, fraction_of(d.num, 1000));
     };
-    "fillmixed", "put a random key, one of 100 durably, in an empty database; a tenth", OURS, |d| {
-        (d.fresh, d.order, d.sync_every, d.num) = (true, Order::Random, 100, share(d.num, 10));
+    "fillmixed", "put a random key, one of 100 durably, in an empty database; a tenth", TERRACE, |d| {
+        (d.fresh, d.order, d.sync_every, d.num) = (true, Order::Random, 100, fraction_of(d.num, 10));
     };
     "fillbatch", "put the next of 1,000 keys of an atomic write, in an empty database", DB_BENCH, |d| {
         (d.fresh, d.batch) = (true, 1000);
     };
     "fill100K", "put a random key with 100,000 bytes, in an empty database; a thousandth", DB_BENCH, |d| {
-        (d.fresh, d.order, d.num, d.value_size) = (true, Order::Random, share(d.num, 1000), 100_000);
+        (d.fresh, d.order, d.num, d.value_size) = (true, Order::Random, fraction_of(d.num, 1000), 100_000);
     };
     "overwrite", "put a random key", DB_BENCH, |d| d.order = Order::Random;
     "readseq", "visit the next entry", DB_BENCH, |d| d.kind = Kind::Scan;
     "readreverse", "visit the entry before", DB_BENCH, |d| (d.kind, d.order) = (Kind::Scan, Order::Reverse);
     "readrandom", "get a random key", DB_BENCH, |d| (d.kind, d.order) = (Kind::Get, Order::Random);
-    "getseq", "get the next key", OURS, |d| d.kind = Kind::Get;
+    "getseq", "get the next key", TERRACE, |d| d.kind = Kind::Get;
     "readmissing", "get a key that is not there", DB_BENCH, |d| (d.kind, d.order) = (Kind::Get, Order::Missing);
     "readhot", "get a random key of a hundredth of the keys", DB_BENCH, |d| (d.kind, d.order) = (Kind::Get, Order::Hot);
-    "readzipf", "get a key, few of them often", OURS, |d| (d.kind, d.order) = (Kind::Get, Order::Zipf);
+    "readzipf", "get a key, few of them often", TERRACE, |d| (d.kind, d.order) = (Kind::Get, Order::Zipf);
     "readwhilewriting", "get a random key, while another thread puts random keys", DB_BENCH, |d| {
         (d.kind, d.order, d.writers) = (Kind::Get, Order::Random, 1);
     };
@@ -56,8 +56,8 @@ pub static WORKLOADS: &[Workload] = workloads! {
     "deleteseq", "delete the next key", DB_BENCH, |d| d.kind = Kind::Delete;
     "deleterandom", "delete a random key", DB_BENCH, |d| (d.kind, d.order) = (Kind::Delete, Order::Random);
     "compact", "compact everything", DB_BENCH, |d| (d.kind, d.num) = (Kind::Compact, 1);
-    "open", "close the database and open it; 100 times in a million", GO, |d| {
-        (d.kind, d.num) = (Kind::Open, share(d.num, 10_000));
+    "open", "close the database and open it; 100 times in a million", GO_COMPARISON, |d| {
+        (d.kind, d.num) = (Kind::Open, fraction_of(d.num, 10_000));
     };
     "ycsb-load", "put the next record of 1,000 bytes, in an empty database", YCSB, |d| {
         d.fresh = true;
@@ -79,12 +79,12 @@ pub static WORKLOADS: &[Workload] = workloads! {
     };
 };
 
-fn share(num: u64, parts: u64) -> u64 {
+fn fraction_of(num: u64, parts: u64) -> u64 {
     (num / parts).max(1)
 }
 
 /// YCSB's keys are `user` and up to 19 digits, its records ten fields of 100 bytes.
-fn ycsb(d: &mut Description, order: Order, mix: &[(&str, f64)]) {
+fn ycsb(d: &mut PhaseSpec, order: Order, mix: &[(&str, f64)]) {
     (d.kind, d.order, d.key_size, d.value_size) = (Kind::Mixed, order, 23, 1000);
     d.mix = mix.iter().map(|(name, share)| ((*name).to_owned(), *share)).collect();
 }
@@ -94,47 +94,47 @@ pub struct Suite {
     /// The word that asks for it.
     pub name: &'static str,
     /// What it repeats.
-    pub about: &'static str,
+    pub description: &'static str,
     /// The scale if none is asked for.
     pub scale: f64,
-    steps: &'static [Step],
+    steps: &'static [SuiteStep],
 }
 
 /// A workload's place in a suite.
-struct Step {
+struct SuiteStep {
     /// The name of the row, where it is not that of the workload.
     name: &'static str,
     workload: &'static str,
     /// Keys at scale 1.
     num: u64,
     /// What the suite does otherwise than the table.
-    change: fn(&mut Description),
+    adjust: fn(&mut PhaseSpec),
     /// Left out below this scale.
-    from_scale: f64,
+    min_scale: f64,
 }
 
 macro_rules! steps {
     ($($name:literal = $workload:literal, $num:expr, $change:expr $(, from $scale:literal)?;)*) => {
-        &[$(Step {
-            name: $name, workload: $workload, num: $num, change: $change, from_scale: 0.0 $(+ $scale)?
+        &[$(SuiteStep {
+            name: $name, workload: $workload, num: $num, adjust: $change, min_scale: 0.0 $(+ $scale)?
         },)*]
     };
 }
 
 const M: u64 = 1_000_000;
 
-fn as_is(_: &mut Description) {}
+fn as_is(_: &mut PhaseSpec) {}
 
-fn large_cache(d: &mut Description) {
+fn large_cache(d: &mut PhaseSpec) {
     d.cache_bytes = Some(1 << 30);
 }
 
 /// Keys of 10 bytes and values of 16; reads come right after the writes, as published.
-fn bangdb(d: &mut Description, threads: u32) {
+fn bangdb(d: &mut PhaseSpec, threads: u32) {
     (d.key_size, d.value_size, d.threads, d.settle) = (10, 16, threads, false);
 }
 
-fn bangdb_get(d: &mut Description, threads: u32) {
+fn bangdb_get(d: &mut PhaseSpec, threads: u32) {
     bangdb(d, threads);
     (d.kind, d.fresh) = (Kind::Get, false);
 }
@@ -143,7 +143,7 @@ fn bangdb_get(d: &mut Description, threads: u32) {
 pub static SUITES: &[Suite] = &[
     Suite {
         name: "leveldb",
-        about: "db_bench as LevelDB publishes it: 1,000,000 entries, 16-byte keys, 100-byte values",
+        description: "db_bench as LevelDB publishes it: 1,000,000 entries, 16-byte keys, 100-byte values",
         scale: 1.0,
         steps: steps! {
             "fillseq" = "fillseq", M, as_is;
@@ -171,7 +171,7 @@ pub static SUITES: &[Suite] = &[
     },
     Suite {
         name: "bangdb",
-        about: "the published BangDB comparison: 10-byte keys, 16-byte values, puts then gets; the fifth from scale 1",
+        description: "the published BangDB comparison: 10-byte keys, 16-byte values, puts then gets; the fifth from scale 1",
         scale: 0.1,
         steps: steps! {
             "put-seq-1" = "fillseq", 100 * M, |d| bangdb(d, 1);
@@ -188,7 +188,7 @@ pub static SUITES: &[Suite] = &[
     },
     Suite {
         name: "go",
-        about: "the published Go comparison of LevelDB implementations: 1,000,000 entries, 16-byte keys, 100-byte values",
+        description: "the published Go comparison of LevelDB implementations: 1,000,000 entries, 16-byte keys, 100-byte values",
         scale: 1.0,
         steps: steps! {
             "WriteSequential" = "fillseq", M, as_is;
@@ -206,7 +206,7 @@ pub static SUITES: &[Suite] = &[
     },
     Suite {
         name: "ycsb",
-        about: "YCSB's core workloads in the order that it recommends: 1,000,000 records of 1,000 bytes",
+        description: "YCSB's core workloads in the order that it recommends: 1,000,000 records of 1,000 bytes",
         scale: 1.0,
         steps: steps! {
             "load" = "ycsb-load", M, as_is;
@@ -222,7 +222,7 @@ pub static SUITES: &[Suite] = &[
 ];
 
 /// A phase with the name of its row.
-pub type Named = (String, Description);
+pub type NamedPhase = (String, PhaseSpec);
 
 impl Suite {
     /// Keys of the first row at scale 1.
@@ -231,12 +231,12 @@ impl Suite {
     }
 
     /// The phases at `scale`.
-    pub fn phases(&self, scale: f64) -> Vec<Named> {
-        let steps = self.steps.iter().filter(|step| scale >= step.from_scale);
+    pub fn phases(&self, scale: f64) -> Vec<NamedPhase> {
+        let steps = self.steps.iter().filter(|step| scale >= step.min_scale);
         steps
             .filter_map(|step| {
-                let mut phase = by_name(step.workload)?.phase(((step.num as f64 * scale) as u64).max(1));
-                (step.change)(&mut phase);
+                let mut phase = by_name(step.workload)?.to_phase(((step.num as f64 * scale) as u64).max(1));
+                (step.adjust)(&mut phase);
                 Some((step.name.to_owned(), phase))
             })
             .collect()
@@ -250,21 +250,20 @@ pub fn by_name(name: &str) -> Option<&'static Workload> {
 
 impl Workload {
     /// It as a phase, over `num` keys.
-    pub fn phase(&self, num: u64) -> Description {
-        let mut phase =
-            Description { name: self.name.to_owned(), num, keyspace: num, ..Description::default() };
-        (self.change)(&mut phase);
+    pub fn to_phase(&self, num: u64) -> PhaseSpec {
+        let mut phase = PhaseSpec { name: self.name.to_owned(), num, keyspace: num, ..PhaseSpec::default() };
+        (self.adjust)(&mut phase);
         phase
     }
 }
 
 /// Workloads one by one, over `num` keys each. If the first would find an empty database it is filled before. A name
 /// that comes again gets a number.
-pub fn one_by_one(workloads: &[&'static Workload], num: u64) -> Vec<Named> {
-    let mut phases: Vec<Named> = Vec::new();
-    let named = workloads.iter().map(|workload| (workload.name, workload.phase(num)));
-    let empty = workloads.first().is_some_and(|first| first.phase(num).kind != Kind::Put);
-    let fill = empty.then(|| by_name("fillseq")).flatten().map(|fill| (fill.name, fill.phase(num)));
+pub fn phases_of_workloads(workloads: &[&'static Workload], num: u64) -> Vec<NamedPhase> {
+    let mut phases: Vec<NamedPhase> = Vec::new();
+    let named = workloads.iter().map(|workload| (workload.name, workload.to_phase(num)));
+    let empty = workloads.first().is_some_and(|first| first.to_phase(num).kind != Kind::Put);
+    let fill = empty.then(|| by_name("fillseq")).flatten().map(|fill| (fill.name, fill.to_phase(num)));
     for (name, phase) in fill.into_iter().chain(named) {
         let before = phases.iter().filter(|(_, earlier)| earlier.name == name).count();
         let name = if before == 0 { name.to_owned() } else { format!("{name}-{}", before + 1) };
@@ -291,10 +290,10 @@ mod tests {
 
     #[test]
     fn shares_of_a_mix_add_up() {
-        for workload in WORKLOADS.iter().filter(|w| w.phase(1).kind == Kind::Mixed) {
-            let phase = workload.phase(1000);
+        for workload in WORKLOADS.iter().filter(|w| w.to_phase(1).kind == Kind::Mixed) {
+            let phase = workload.to_phase(1000);
             assert!((phase.mix.values().sum::<f64>() - 1.0).abs() < 1e-9, "{}", workload.name);
-            assert!(phase.mix.keys().all(|name| super::super::ops::MIX.contains(&name.as_str())));
+            assert!(phase.mix.keys().all(|name| super::super::ops::MIX_NAMES.contains(&name.as_str())));
         }
     }
 
@@ -308,7 +307,8 @@ mod tests {
     #[test]
     fn reads_alone_are_given_something_to_read() {
         let read = by_name("readrandom").expect("it is in the table");
-        let names: Vec<_> = one_by_one(&[read, read], 10).into_iter().map(|(name, _)| name).collect();
+        let names: Vec<_> =
+            phases_of_workloads(&[read, read], 10).into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["fillseq", "readrandom", "readrandom-2"]);
     }
 }

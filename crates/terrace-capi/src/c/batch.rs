@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_void};
 
 use terrace::{BatchOp, WriteBatch};
 
-use crate::border::{bytes, quietly};
+use crate::ffi::{bytes_from_c, run_or_default};
 
 pub(super) struct BatchHandle(pub(super) WriteBatch);
 
@@ -15,11 +15,11 @@ extern "C" fn leveldb_writebatch_create() -> Box<BatchHandle> {
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_writebatch_destroy(batch: Option<Box<BatchHandle>>) {
-    quietly(|| drop(batch));
+    run_or_default(|| drop(batch));
 }
 
-fn change(handle: Option<&mut BatchHandle>, change: impl FnOnce(&mut WriteBatch)) {
-    quietly(|| {
+fn update_batch(handle: Option<&mut BatchHandle>, change: impl FnOnce(&mut WriteBatch)) {
+    run_or_default(|| {
         if let Some(handle) = handle {
             change(&mut handle.0);
         }
@@ -28,7 +28,7 @@ fn change(handle: Option<&mut BatchHandle>, change: impl FnOnce(&mut WriteBatch)
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_writebatch_clear(batch: Option<&mut BatchHandle>) {
-    change(batch, WriteBatch::clear);
+    update_batch(batch, WriteBatch::clear);
 }
 
 #[unsafe(no_mangle)]
@@ -40,17 +40,17 @@ extern "C" fn leveldb_writebatch_put(
     value_len: usize,
 ) {
     // SAFETY: the contract.
-    let key = unsafe { bytes(key, key_len) };
+    let key = unsafe { bytes_from_c(key, key_len) };
     // SAFETY: the contract.
-    let value = unsafe { bytes(value, value_len) };
-    change(batch, |batch| batch.put(key, value));
+    let value = unsafe { bytes_from_c(value, value_len) };
+    update_batch(batch, |batch| batch.put(key, value));
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_writebatch_delete(batch: Option<&mut BatchHandle>, key: *const c_char, key_len: usize) {
     // SAFETY: the contract.
-    let key = unsafe { bytes(key, key_len) };
-    change(batch, |batch| batch.delete(key));
+    let key = unsafe { bytes_from_c(key, key_len) };
+    update_batch(batch, |batch| batch.delete(key));
 }
 
 /// Raw pointers, since a batch may be appended to itself.
@@ -60,7 +60,7 @@ extern "C" fn leveldb_writebatch_append(to: *mut BatchHandle, from: *const Batch
     let more = unsafe { from.as_ref() }.map(|from| from.0.clone());
     // SAFETY: the contract; nothing else refers to it now.
     let to = unsafe { to.as_mut() };
-    change(to, |batch| {
+    update_batch(to, |batch| {
         if let Some(more) = more {
             batch.append(&more);
         }
@@ -74,7 +74,7 @@ extern "C" fn leveldb_writebatch_iterate(
     put: Option<unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize)>,
     deleted: Option<unsafe extern "C" fn(*mut c_void, *const c_char, usize)>,
 ) {
-    quietly(|| {
+    run_or_default(|| {
         for operation in batch.into_iter().flat_map(|batch| batch.0.iter()) {
             match (operation, put, deleted) {
                 (BatchOp::Put { key, value }, Some(put), _) => {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use terrace::BlockCache;
 
-use crate::border::quietly;
+use crate::ffi::run_or_default;
 
 pub(super) struct CacheHandle(pub(super) Arc<BlockCache>);
 
@@ -15,10 +15,10 @@ extern "C" fn leveldb_cache_create_lru(capacity: usize) -> Box<CacheHandle> {
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_cache_destroy(cache: Option<Box<CacheHandle>>) {
-    quietly(|| drop(cache));
+    run_or_default(|| drop(cache));
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn terrace_cache_usage(cache: Option<&CacheHandle>) -> usize {
-    quietly(|| cache.map_or(0, |cache| cache.0.usage()))
+    run_or_default(|| cache.map_or(0, |cache| cache.0.usage()))
 }

@@ -6,35 +6,35 @@ use std::sync::{Arc, OnceLock};
 
 use terrace::Comparator;
 
-use super::state::State;
-use crate::border::quietly;
+use super::callback_state::CallbackState;
+use crate::ffi::run_or_default;
 
-type Compare = unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize) -> c_int;
-pub(super) type Name = unsafe extern "C" fn(*mut c_void) -> *const c_char;
+type CompareFn = unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize) -> c_int;
+pub(super) type NameFn = unsafe extern "C" fn(*mut c_void) -> *const c_char;
 
-pub(super) struct ComparatorHandle(pub(super) Arc<Callbacks>);
+pub(super) struct ComparatorHandle(pub(super) Arc<CallbackComparator>);
 
-pub(super) struct Callbacks {
-    state: State,
-    compare: Compare,
-    name: NameOnce,
+pub(super) struct CallbackComparator {
+    state: CallbackState,
+    compare: CompareFn,
+    name: LazyName,
 }
 
 /// A name that is asked for when it is needed first, as LevelDB would: the state may not be ready before.
-pub(super) struct NameOnce {
-    ask: Name,
-    text: OnceLock<String>,
+pub(super) struct LazyName {
+    name_fn: NameFn,
+    name: OnceLock<String>,
 }
 
-impl NameOnce {
-    pub(super) fn new(ask: Name) -> NameOnce {
-        NameOnce { ask, text: OnceLock::new() }
+impl LazyName {
+    pub(super) fn new(ask: NameFn) -> LazyName {
+        LazyName { name_fn: ask, name: OnceLock::new() }
     }
 
-    pub(super) fn get(&self, state: &State) -> &str {
-        self.text.get_or_init(|| {
+    pub(super) fn get(&self, state: &CallbackState) -> &str {
+        self.name.get_or_init(|| {
             // SAFETY: the contract.
-            let name = unsafe { (self.ask)(state.pointer()) };
+            let name = unsafe { (self.name_fn)(state.pointer()) };
             if name.is_null() {
                 return String::new();
             }
@@ -44,7 +44,7 @@ impl NameOnce {
     }
 }
 
-impl Comparator for Callbacks {
+impl Comparator for CallbackComparator {
     fn name(&self) -> &str {
         self.name.get(&self.state)
     }
@@ -62,15 +62,15 @@ impl Comparator for Callbacks {
 extern "C" fn leveldb_comparator_create(
     state: *mut c_void,
     destructor: Option<unsafe extern "C" fn(*mut c_void)>,
-    compare: Option<Compare>,
-    name: Option<Name>,
+    compare: Option<CompareFn>,
+    name: Option<NameFn>,
 ) -> Option<Box<ComparatorHandle>> {
-    let state = State::new(state, destructor);
-    let callbacks = Callbacks { state, compare: compare?, name: NameOnce::new(name?) };
+    let state = CallbackState::new(state, destructor);
+    let callbacks = CallbackComparator { state, compare: compare?, name: LazyName::new(name?) };
     Some(Box::new(ComparatorHandle(Arc::new(callbacks))))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_comparator_destroy(comparator: Option<Box<ComparatorHandle>>) {
-    quietly(|| drop(comparator));
+    run_or_default(|| drop(comparator));
 }

@@ -5,22 +5,24 @@ use std::ptr;
 
 use terrace::{Db, RepairOptions};
 
-use super::options::{OptionsHandle, usable};
-use crate::border::{ErrPtr, Out, answered, destroy, malloced_string, open, path, put_out};
+use super::options::{OptionsHandle, checked_options};
+use crate::ffi::{
+    ErrPtr, OutParam, destroy, malloc_c_string, open, path_from_c, run_with_errptr, write_out_param,
+};
 
 /// An open database. Its iterators and snapshots share it, so one that is destroyed later still has all it needs; but it
 /// is closed when its handle is.
-pub(super) struct Database(pub(super) Db);
+pub(super) struct DatabaseHandle(pub(super) Db);
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_open(
     options: Option<&OptionsHandle>,
     name: *const c_char,
     errptr: ErrPtr<'_>,
-) -> Option<Box<Database>> {
+) -> Option<Box<DatabaseHandle>> {
     // SAFETY: the contract.
-    let name = unsafe { path(name) };
-    answered(errptr, || Ok(Box::new(Database(open(name, usable(options)?)?))))
+    let name = unsafe { path_from_c(name) };
+    run_with_errptr(errptr, || Ok(Box::new(DatabaseHandle(open(name, checked_options(options)?)?))))
 }
 
 #[unsafe(no_mangle)]
@@ -28,34 +30,38 @@ extern "C" fn terrace_open_read_only(
     options: Option<&OptionsHandle>,
     name: *const c_char,
     errptr: ErrPtr<'_>,
-) -> Option<Box<Database>> {
+) -> Option<Box<DatabaseHandle>> {
     // SAFETY: the contract.
-    let name = unsafe { path(name) };
-    answered(errptr, || Ok(Box::new(Database(Db::open_read_only(name, usable(options)?)?))))
+    let name = unsafe { path_from_c(name) };
+    run_with_errptr(errptr, || {
+        Ok(Box::new(DatabaseHandle(Db::open_read_only(name, checked_options(options)?)?)))
+    })
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_close(database: Option<Box<Database>>) {
+extern "C" fn leveldb_close(database: Option<Box<DatabaseHandle>>) {
     terrace_close(database, None);
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn terrace_close(database: Option<Box<Database>>, errptr: ErrPtr<'_>) {
-    answered(errptr, || Ok(database.map_or(Ok(()), |database| database.0.shut())?));
+extern "C" fn terrace_close(database: Option<Box<DatabaseHandle>>, errptr: ErrPtr<'_>) {
+    run_with_errptr(errptr, || Ok(database.map_or(Ok(()), |database| database.0.shutdown())?));
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_destroy_db(options: Option<&OptionsHandle>, name: *const c_char, errptr: ErrPtr<'_>) {
     // SAFETY: the contract.
-    let name = unsafe { path(name) };
-    answered(errptr, || destroy(name, usable(options)?));
+    let name = unsafe { path_from_c(name) };
+    run_with_errptr(errptr, || destroy(name, checked_options(options)?));
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_repair_db(options: Option<&OptionsHandle>, name: *const c_char, errptr: ErrPtr<'_>) {
     // SAFETY: the contract.
-    let name = unsafe { path(name) };
-    answered(errptr, || Ok(terrace::repair(name, usable(options)?, &RepairOptions::default())?));
+    let name = unsafe { path_from_c(name) };
+    run_with_errptr(errptr, || {
+        Ok(terrace::repair(name, checked_options(options)?, &RepairOptions::default())?)
+    });
 }
 
 /// What a repair did or, dry, would do: a text for `leveldb_free`.
@@ -67,10 +73,10 @@ extern "C" fn terrace_repair(
     errptr: ErrPtr<'_>,
 ) -> *mut c_char {
     // SAFETY: the contract.
-    let name = unsafe { path(name) };
+    let name = unsafe { path_from_c(name) };
     let how = RepairOptions { dry_run: dry_run != 0 };
-    let report = answered(errptr, || Ok(terrace::repair(name, usable(options)?, &how)?));
-    report.map_or(ptr::null_mut(), |report| malloced_string(report.to_string()))
+    let report = run_with_errptr(errptr, || Ok(terrace::repair(name, checked_options(options)?, &how)?));
+    report.map_or(ptr::null_mut(), |report| malloc_c_string(report.to_string()))
 }
 
 /// What a check of every file found: a text for `leveldb_free`, and how many problems it tells.
@@ -78,14 +84,15 @@ extern "C" fn terrace_repair(
 extern "C" fn terrace_verify(
     options: Option<&OptionsHandle>,
     name: *const c_char,
-    problems: Out<'_, usize>,
+    problems: OutParam<'_, usize>,
     errptr: ErrPtr<'_>,
 ) -> *mut c_char {
     // SAFETY: the contract.
-    let name = unsafe { path(name) };
-    let report = answered(errptr, || Ok(terrace::verify(name, usable(options)?, &mut |_, _| {})?));
-    put_out(problems, report.as_ref().map_or(0, |report| report.problems.len()));
-    report.map_or(ptr::null_mut(), |report| malloced_string(report.to_string()))
+    let name = unsafe { path_from_c(name) };
+    let report =
+        run_with_errptr(errptr, || Ok(terrace::verify(name, checked_options(options)?, &mut |_, _| {})?));
+    write_out_param(problems, report.as_ref().map_or(0, |report| report.problems.len()));
+    report.map_or(ptr::null_mut(), |report| malloc_c_string(report.to_string()))
 }
 
 #[cfg(test)]
@@ -128,7 +135,7 @@ mod tests {
             db.as_ref().is_some_and(|db| {
                 let reads = db.get(b"before").is_ok_and(|value| value.is_some());
                 reads && db.put(b"child", b"").is_err() && db.flush().is_err()
-            }) && db.take().is_some_and(|db| db.shut().is_ok())
+            }) && db.take().is_some_and(|db| db.shutdown().is_ok())
         }));
         (0..1000u32).for_each(|n| db.put(&n.to_be_bytes(), &[7; 1000]).unwrap());
         db.put_with(b"after", b"2", &WriteOptions { sync: true }).unwrap();

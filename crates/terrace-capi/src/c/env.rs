@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use terrace::Env;
 
-use crate::border::{malloced_string, quietly, test_directory};
+use crate::ffi::{malloc_c_string, run_or_default, test_directory};
 
 pub(super) struct EnvHandle(pub(super) Env);
 
@@ -16,22 +16,22 @@ extern "C" fn leveldb_create_default_env() -> Box<EnvHandle> {
 
 #[unsafe(no_mangle)]
 extern "C" fn terrace_create_memory_env() -> Box<EnvHandle> {
-    Box::new(EnvHandle(Env::memory()))
+    Box::new(EnvHandle(Env::in_memory()))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_env_destroy(env: Option<Box<EnvHandle>>) {
-    quietly(|| drop(env));
+    run_or_default(|| drop(env));
 }
 
 /// Made if need be.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_env_get_test_directory(env: Option<&EnvHandle>) -> *mut c_char {
-    let made = quietly(|| {
+    let made = run_or_default(|| {
         let directory = test_directory();
         // It may be there already; if it can't be made, its user will see.
         let _ = env?.0.fs.create_dir(&directory);
         Some(directory)
     });
-    made.map_or(std::ptr::null_mut(), |directory| malloced_string(directory.as_os_str().as_bytes()))
+    made.map_or(std::ptr::null_mut(), |directory| malloc_c_string(directory.as_os_str().as_bytes()))
 }

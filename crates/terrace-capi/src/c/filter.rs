@@ -3,26 +3,26 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
-use terrace::{Bloom, FilterPolicy};
+use terrace::{BloomFilterPolicy, FilterPolicy};
 
-use super::comparator::{Name, NameOnce};
-use super::state::State;
-use crate::border::{bytes, quietly};
+use super::callback_state::CallbackState;
+use super::comparator::{LazyName, NameFn};
+use crate::ffi::{bytes_from_c, run_or_default};
 
-type Create =
+type CreateFn =
     unsafe extern "C" fn(*mut c_void, *const *const c_char, *const usize, c_int, *mut usize) -> *mut c_char;
-type MayMatch = unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize) -> u8;
+type MayMatchFn = unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize) -> u8;
 
 pub(super) struct FilterHandle(pub(super) Arc<dyn FilterPolicy>);
 
-struct Callbacks {
-    state: State,
-    create: Create,
-    may_match: MayMatch,
-    name: NameOnce,
+struct CallbackFilter {
+    state: CallbackState,
+    create: CreateFn,
+    may_match: MayMatchFn,
+    name: LazyName,
 }
 
-impl FilterPolicy for Callbacks {
+impl FilterPolicy for CallbackFilter {
     fn name(&self) -> &str {
         self.name.get(&self.state)
     }
@@ -37,7 +37,7 @@ impl FilterPolicy for Callbacks {
         let filter =
             unsafe { (self.create)(self.state.pointer(), starts.as_ptr(), lens.as_ptr(), count, &mut len) };
         // SAFETY: the contract: null, or that many bytes.
-        dst.extend_from_slice(unsafe { bytes(filter, len) });
+        dst.extend_from_slice(unsafe { bytes_from_c(filter, len) });
         // SAFETY: the contract: null, or from malloc and now ours.
         unsafe { libc::free(filter.cast()) };
     }
@@ -56,21 +56,22 @@ impl FilterPolicy for Callbacks {
 extern "C" fn leveldb_filterpolicy_create(
     state: *mut c_void,
     destructor: Option<unsafe extern "C" fn(*mut c_void)>,
-    create: Option<Create>,
-    may_match: Option<MayMatch>,
-    name: Option<Name>,
+    create: Option<CreateFn>,
+    may_match: Option<MayMatchFn>,
+    name: Option<NameFn>,
 ) -> Option<Box<FilterHandle>> {
-    let state = State::new(state, destructor);
-    let callbacks = Callbacks { state, create: create?, may_match: may_match?, name: NameOnce::new(name?) };
+    let state = CallbackState::new(state, destructor);
+    let callbacks =
+        CallbackFilter { state, create: create?, may_match: may_match?, name: LazyName::new(name?) };
     Some(Box::new(FilterHandle(Arc::new(callbacks))))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_filterpolicy_create_bloom(bits_per_key: c_int) -> Box<FilterHandle> {
-    Box::new(FilterHandle(Arc::new(Bloom::new(usize::try_from(bits_per_key).unwrap_or(0)))))
+    Box::new(FilterHandle(Arc::new(BloomFilterPolicy::new(usize::try_from(bits_per_key).unwrap_or(0)))))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_filterpolicy_destroy(filter: Option<Box<FilterHandle>>) {
-    quietly(|| drop(filter));
+    run_or_default(|| drop(filter));
 }

@@ -4,95 +4,107 @@ use std::ffi::c_char;
 
 use terrace::DbIterator;
 
-use super::access::{ReadHandle, reading};
-use super::database::Database;
-use crate::border::{ErrPtr, Out, answered, bytes, given, put_out, quietly, room};
+use super::database::DatabaseHandle;
+use super::read_write_options::{ReadOptionsHandle, read_options};
+use crate::ffi::{
+    ErrPtr, OutParam, bytes_from_c, output_array_from_c, require_non_null, run_or_default, run_with_errptr,
+    write_out_param,
+};
 
-pub(super) struct Walk {
-    at: DbIterator,
+pub(super) struct IteratorHandle {
+    iterator: DbIterator,
     /// What [`entries`] lends out.
-    taken: Vec<u8>,
+    copied_entries: Vec<u8>,
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_create_iterator(
-    database: Option<&Database>,
-    options: Option<&ReadHandle>,
-) -> Option<Box<Walk>> {
-    quietly(|| Some(Box::new(Walk { at: database?.0.iter_with(reading(options)), taken: Vec::new() })))
+    database: Option<&DatabaseHandle>,
+    options: Option<&ReadOptionsHandle>,
+) -> Option<Box<IteratorHandle>> {
+    run_or_default(|| {
+        Some(Box::new(IteratorHandle {
+            iterator: database?.0.iter_with(read_options(options)),
+            copied_entries: Vec::new(),
+        }))
+    })
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_iter_destroy(walk: Option<Box<Walk>>) {
-    quietly(|| drop(walk));
+extern "C" fn leveldb_iter_destroy(walk: Option<Box<IteratorHandle>>) {
+    run_or_default(|| drop(walk));
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_iter_valid(walk: Option<&Walk>) -> u8 {
-    u8::from(walk.is_some_and(|walk| walk.at.valid()))
+extern "C" fn leveldb_iter_valid(walk: Option<&IteratorHandle>) -> u8 {
+    u8::from(walk.is_some_and(|walk| walk.iterator.valid()))
 }
 
 #[inline]
-fn step(walk: Option<&mut Walk>, step: impl FnOnce(&mut DbIterator)) {
+fn move_iterator(walk: Option<&mut IteratorHandle>, step: impl FnOnce(&mut DbIterator)) {
     if let Some(walk) = walk {
-        quietly(|| step(&mut walk.at));
+        run_or_default(|| step(&mut walk.iterator));
     }
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_iter_seek_to_first(walk: Option<&mut Walk>) {
-    step(walk, DbIterator::seek_to_first);
+extern "C" fn leveldb_iter_seek_to_first(walk: Option<&mut IteratorHandle>) {
+    move_iterator(walk, DbIterator::seek_to_first);
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_iter_seek_to_last(walk: Option<&mut Walk>) {
-    step(walk, DbIterator::seek_to_last);
+extern "C" fn leveldb_iter_seek_to_last(walk: Option<&mut IteratorHandle>) {
+    move_iterator(walk, DbIterator::seek_to_last);
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_iter_seek(walk: Option<&mut Walk>, key: *const c_char, len: usize) {
+extern "C" fn leveldb_iter_seek(walk: Option<&mut IteratorHandle>, key: *const c_char, len: usize) {
     // SAFETY: the contract.
-    let key = unsafe { bytes(key, len) };
-    step(walk, |walk| walk.seek(key));
+    let key = unsafe { bytes_from_c(key, len) };
+    move_iterator(walk, |walk| walk.seek(key));
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_iter_next(walk: Option<&mut Walk>) {
-    step(walk, DbIterator::next);
+extern "C" fn leveldb_iter_next(walk: Option<&mut IteratorHandle>) {
+    move_iterator(walk, DbIterator::next);
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_iter_prev(walk: Option<&mut Walk>) {
-    step(walk, DbIterator::prev);
+extern "C" fn leveldb_iter_prev(walk: Option<&mut IteratorHandle>) {
+    move_iterator(walk, DbIterator::prev);
 }
 
 /// Lends bytes; they stay until the walk moves. What lends them only looks at what the last step found, and is called
 /// once for each entry of a scan: it goes without the guard.
 #[inline]
-fn lend(walk: Option<&Walk>, part: fn(&DbIterator) -> &[u8], len: Out<'_, usize>) -> *const c_char {
-    let bytes = walk.map_or(&[][..], |walk| part(&walk.at));
-    put_out(len, bytes.len());
+fn borrow_part(
+    walk: Option<&IteratorHandle>,
+    part: fn(&DbIterator) -> &[u8],
+    len: OutParam<'_, usize>,
+) -> *const c_char {
+    let bytes = walk.map_or(&[][..], |walk| part(&walk.iterator));
+    write_out_param(len, bytes.len());
     bytes.as_ptr().cast()
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_iter_key(walk: Option<&Walk>, len: Out<'_, usize>) -> *const c_char {
-    lend(walk, DbIterator::key, len)
+extern "C" fn leveldb_iter_key(walk: Option<&IteratorHandle>, len: OutParam<'_, usize>) -> *const c_char {
+    borrow_part(walk, DbIterator::key, len)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_iter_value(walk: Option<&Walk>, len: Out<'_, usize>) -> *const c_char {
-    lend(walk, DbIterator::value, len)
+extern "C" fn leveldb_iter_value(walk: Option<&IteratorHandle>, len: OutParam<'_, usize>) -> *const c_char {
+    borrow_part(walk, DbIterator::value, len)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_iter_get_error(walk: Option<&Walk>, errptr: ErrPtr<'_>) {
-    answered(errptr, || Ok(given(walk)?.at.status()?));
+extern "C" fn leveldb_iter_get_error(walk: Option<&IteratorHandle>, errptr: ErrPtr<'_>) {
+    run_with_errptr(errptr, || Ok(require_non_null(walk)?.iterator.status()?));
 }
 
 /// A key and its value, as `include/terrace/terrace.h` lays it out.
 #[repr(C)]
-pub(super) struct Entry {
+pub(super) struct EntryPointers {
     key: *const c_char,
     key_len: usize,
     value: *const c_char,
@@ -100,23 +112,36 @@ pub(super) struct Entry {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn terrace_iter_next_entries(walk: Option<&mut Walk>, count: usize, entries: *mut Entry) -> usize {
-    take(walk, count, entries, DbIterator::next)
+extern "C" fn terrace_iter_next_entries(
+    walk: Option<&mut IteratorHandle>,
+    count: usize,
+    entries: *mut EntryPointers,
+) -> usize {
+    copy_entries(walk, count, entries, DbIterator::next)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn terrace_iter_prev_entries(walk: Option<&mut Walk>, count: usize, entries: *mut Entry) -> usize {
-    take(walk, count, entries, DbIterator::prev)
+extern "C" fn terrace_iter_prev_entries(
+    walk: Option<&mut IteratorHandle>,
+    count: usize,
+    entries: *mut EntryPointers,
+) -> usize {
+    copy_entries(walk, count, entries, DbIterator::prev)
 }
 
 /// Copies entries from where the walk stands on into memory of the walk's, and lends them out together.
-fn take(walk: Option<&mut Walk>, count: usize, entries: *mut Entry, step: fn(&mut DbIterator)) -> usize {
-    let Some(Walk { at, taken }) = walk else { return 0 };
+fn copy_entries(
+    walk: Option<&mut IteratorHandle>,
+    count: usize,
+    entries: *mut EntryPointers,
+    step: fn(&mut DbIterator),
+) -> usize {
+    let Some(IteratorHandle { iterator: at, copied_entries: taken }) = walk else { return 0 };
     // SAFETY: the contract.
-    let entries = unsafe { room(entries, count) };
+    let entries = unsafe { output_array_from_c(entries, count) };
     let mut lens = Vec::new();
     taken.clear();
-    quietly(|| {
+    run_or_default(|| {
         while lens.len() < entries.len() && at.valid() {
             taken.extend_from_slice(at.key());
             taken.extend_from_slice(at.value());
@@ -131,7 +156,7 @@ fn take(walk: Option<&mut Walk>, count: usize, entries: *mut Entry, step: fn(&mu
         let (value, behind) = behind.split_at(value_len);
         rest = behind;
         let (key, value) = (key.as_ptr().cast(), value.as_ptr().cast());
-        entry.write(Entry { key, key_len, value, value_len });
+        entry.write(EntryPointers { key, key_len, value, value_len });
     }
     lens.len()
 }

@@ -6,19 +6,19 @@ use std::sync::Arc;
 
 use terrace::Logger;
 
-use super::state::State;
-use crate::border::quietly;
+use super::callback_state::CallbackState;
+use crate::ffi::run_or_default;
 
-type Log = unsafe extern "C" fn(*mut c_void, *const c_char, usize);
+type LogFn = unsafe extern "C" fn(*mut c_void, *const c_char, usize);
 
-pub(super) struct LoggerHandle(pub(super) Arc<Callback>);
+pub(super) struct LoggerHandle(pub(super) Arc<CallbackLogger>);
 
-pub(super) struct Callback {
-    state: State,
-    log: Log,
+pub(super) struct CallbackLogger {
+    state: CallbackState,
+    log: LogFn,
 }
 
-impl Logger for Callback {
+impl Logger for CallbackLogger {
     fn log(&self, line: fmt::Arguments<'_>) {
         let line = line.to_string();
         // SAFETY: the contract; a line with its length.
@@ -31,13 +31,13 @@ impl Logger for Callback {
 extern "C" fn terrace_logger_create(
     state: *mut c_void,
     destructor: Option<unsafe extern "C" fn(*mut c_void)>,
-    log: Option<Log>,
+    log: Option<LogFn>,
 ) -> Option<Box<LoggerHandle>> {
-    let state = State::new(state, destructor);
-    Some(Box::new(LoggerHandle(Arc::new(Callback { state, log: log? }))))
+    let state = CallbackState::new(state, destructor);
+    Some(Box::new(LoggerHandle(Arc::new(CallbackLogger { state, log: log? }))))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn terrace_logger_destroy(logger: Option<Box<LoggerHandle>>) {
-    quietly(|| drop(logger));
+    run_or_default(|| drop(logger));
 }

@@ -14,18 +14,18 @@
 //! `None`, so that nothing here can follow it. What an object was given (a comparator, a cache, a snapshot) it shares,
 //! so the order in which a program destroys things does not matter.
 
-mod access;
 mod batch;
 mod cache;
+mod callback_state;
 mod comparator;
 mod database;
 mod env;
 mod filter;
+mod get_put_delete;
 mod iterator;
 mod library;
 mod logger;
 mod options;
-mod point;
 mod property;
+mod read_write_options;
 mod snapshot;
-mod state;

@@ -10,35 +10,37 @@ use super::comparator::ComparatorHandle;
 use super::env::EnvHandle;
 use super::filter::FilterHandle;
 use super::logger::LoggerHandle;
-use crate::border::{Failure, given, path, quietly};
+use crate::ffi::{StatusError, path_from_c, require_non_null, run_or_default};
 
 pub(super) struct OptionsHandle {
     options: Options,
     /// True after a null comparator was set: another order than the program meant would damage its database.
-    no_order: bool,
+    null_comparator: bool,
 }
 
 /// The options of a caller, if one can open with them.
-pub(super) fn usable(handle: Option<&OptionsHandle>) -> Result<&Options, Failure> {
-    match given(handle)? {
-        OptionsHandle { no_order: true, .. } => Err(Failure::invalid("the comparator is a null pointer")),
+pub(super) fn checked_options(handle: Option<&OptionsHandle>) -> Result<&Options, StatusError> {
+    match require_non_null(handle)? {
+        OptionsHandle { null_comparator: true, .. } => {
+            Err(StatusError::invalid_argument("the comparator is a null pointer"))
+        }
         handle => Ok(&handle.options),
     }
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_create() -> Box<OptionsHandle> {
-    Box::new(OptionsHandle { options: Options::default(), no_order: false })
+    Box::new(OptionsHandle { options: Options::default(), null_comparator: false })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_destroy(options: Option<Box<OptionsHandle>>) {
-    quietly(|| drop(options));
+    run_or_default(|| drop(options));
 }
 
 /// Changes options that are there.
-fn set(handle: Option<&mut OptionsHandle>, change: impl FnOnce(&mut Options)) {
-    quietly(|| {
+fn update_options(handle: Option<&mut OptionsHandle>, change: impl FnOnce(&mut Options)) {
+    run_or_default(|| {
         if let Some(handle) = handle {
             change(&mut handle.options);
         }
@@ -46,7 +48,7 @@ fn set(handle: Option<&mut OptionsHandle>, change: impl FnOnce(&mut Options)) {
 }
 
 /// Negative numbers count as 0, and so become the least that is allowed.
-fn at_least_0(number: c_int) -> usize {
+fn clamp_negative_to_0(number: c_int) -> usize {
     usize::try_from(number).unwrap_or(0)
 }
 
@@ -56,9 +58,9 @@ extern "C" fn leveldb_options_set_comparator(
     comparator: Option<&ComparatorHandle>,
 ) {
     let Some(options) = options else { return };
-    options.no_order = comparator.is_none();
+    options.null_comparator = comparator.is_none();
     let order = comparator.map_or_else(bytewise, |comparator| Arc::clone(&comparator.0) as _);
-    set(Some(options), |options| options.comparator = order);
+    update_options(Some(options), |options| options.comparator = order);
 }
 
 #[unsafe(no_mangle)]
@@ -66,28 +68,28 @@ extern "C" fn leveldb_options_set_filter_policy(
     options: Option<&mut OptionsHandle>,
     filter: Option<&FilterHandle>,
 ) {
-    set(options, |options| options.filter_policy = filter.map(|filter| Arc::clone(&filter.0)));
+    update_options(options, |options| options.filter_policy = filter.map(|filter| Arc::clone(&filter.0)));
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_create_if_missing(options: Option<&mut OptionsHandle>, yes: u8) {
-    set(options, |options| options.create_if_missing = yes != 0);
+    update_options(options, |options| options.create_if_missing = yes != 0);
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_error_if_exists(options: Option<&mut OptionsHandle>, yes: u8) {
-    set(options, |options| options.error_if_exists = yes != 0);
+    update_options(options, |options| options.error_if_exists = yes != 0);
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_paranoid_checks(options: Option<&mut OptionsHandle>, yes: u8) {
-    set(options, |options| options.paranoid_checks = yes != 0);
+    update_options(options, |options| options.paranoid_checks = yes != 0);
 }
 
 /// Null stands for the machine's.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_env(options: Option<&mut OptionsHandle>, env: Option<&EnvHandle>) {
-    set(options, |options| options.env = env.map_or_else(Env::system, |env| env.0.clone()));
+    update_options(options, |options| options.env = env.map_or_else(Env::system, |env| env.0.clone()));
 }
 
 /// Null stands for the file `LOG` of the database.
@@ -96,64 +98,66 @@ extern "C" fn leveldb_options_set_info_log(
     options: Option<&mut OptionsHandle>,
     logger: Option<&LoggerHandle>,
 ) {
-    set(options, |options| options.logger = logger.map(|logger| Arc::clone(&logger.0) as _));
+    update_options(options, |options| options.logger = logger.map(|logger| Arc::clone(&logger.0) as _));
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_write_buffer_size(options: Option<&mut OptionsHandle>, bytes: usize) {
-    set(options, |options| options.write_buffer_size = Some(bytes));
+    update_options(options, |options| options.write_buffer_size = Some(bytes));
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_max_open_files(options: Option<&mut OptionsHandle>, files: c_int) {
-    set(options, |options| options.max_open_files = at_least_0(files));
+    update_options(options, |options| options.max_open_files = clamp_negative_to_0(files));
 }
 
 /// Null stands for a cache of the database's own.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_cache(options: Option<&mut OptionsHandle>, cache: Option<&CacheHandle>) {
-    set(options, |options| options.block_cache = cache.map(|cache| Arc::clone(&cache.0)));
+    update_options(options, |options| options.block_cache = cache.map(|cache| Arc::clone(&cache.0)));
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_block_size(options: Option<&mut OptionsHandle>, bytes: usize) {
-    set(options, |options| options.block_size = bytes);
+    update_options(options, |options| options.block_size = bytes);
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_block_restart_interval(options: Option<&mut OptionsHandle>, keys: c_int) {
-    set(options, |options| options.block_restart_interval = at_least_0(keys));
+    update_options(options, |options| options.block_restart_interval = clamp_negative_to_0(keys));
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_max_file_size(options: Option<&mut OptionsHandle>, bytes: usize) {
-    set(options, |options| options.max_file_size = Some(bytes as u64));
+    update_options(options, |options| options.max_file_size = Some(bytes as u64));
 }
 
 /// 0 is none; everything else is snappy, which every LevelDB reads.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_compression(options: Option<&mut OptionsHandle>, kind: c_int) {
-    set(options, |options| options.compression = if kind == 0 { &compress::NONE } else { &compress::SNAPPY });
+    update_options(options, |options| {
+        options.compression = if kind == 0 { &compress::NO_COMPRESSION } else { &compress::SNAPPY }
+    });
 }
 
 /// By name, `zstd` too; 0 if there is no such codec, or none that writes.
 #[unsafe(no_mangle)]
 extern "C" fn terrace_options_set_codec(options: Option<&mut OptionsHandle>, name: *const c_char) -> u8 {
     // SAFETY: the contract.
-    let name = unsafe { path(name) }.to_str();
-    let codec = name.and_then(compress::by_name).filter(|codec| codec.writable);
+    let name = unsafe { path_from_c(name) }.to_str();
+    let codec = name.and_then(compress::codec_by_name).filter(|codec| codec.writable);
     if let Some(codec) = codec {
-        set(options, |options| options.compression = codec);
+        update_options(options, |options| options.compression = codec);
     }
     u8::from(codec.is_some())
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn terrace_options_set_memory_budget(options: Option<&mut OptionsHandle>, bytes: usize) {
-    set(options, |options| options.memory_budget = (bytes > 0).then_some(bytes));
+    update_options(options, |options| options.memory_budget = (bytes > 0).then_some(bytes));
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn terrace_options_set_reuse_logs(options: Option<&mut OptionsHandle>, yes: u8) {
-    set(options, |options| options.reuse_logs = yes != 0);
+    update_options(options, |options| options.reuse_logs = yes != 0);
 }

@@ -2,18 +2,18 @@
 
 use terrace::Snapshot;
 
-use super::database::Database;
-use crate::border::quietly;
+use super::database::DatabaseHandle;
+use crate::ffi::run_or_default;
 
 pub(super) struct SnapshotHandle(pub(super) Snapshot);
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_create_snapshot(database: Option<&Database>) -> Option<Box<SnapshotHandle>> {
-    quietly(|| Some(Box::new(SnapshotHandle(database?.0.snapshot()))))
+extern "C" fn leveldb_create_snapshot(database: Option<&DatabaseHandle>) -> Option<Box<SnapshotHandle>> {
+    run_or_default(|| Some(Box::new(SnapshotHandle(database?.0.snapshot()))))
 }
 
 /// The database is not looked at: it may be closed already.
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_release_snapshot(_: *const Database, snapshot: Option<Box<SnapshotHandle>>) {
-    quietly(|| drop(snapshot));
+extern "C" fn leveldb_release_snapshot(_: *const DatabaseHandle, snapshot: Option<Box<SnapshotHandle>>) {
+    run_or_default(|| drop(snapshot));
 }

@@ -5,25 +5,25 @@
 
 use std::process::Command;
 
-use crate::library::{here, ours, say};
+use crate::library::{crate_dir, library_dir, print_to_stderr};
 
 /// Runs a script; what it tells is a line for each case: `PASS`, `FAIL` or `SKIP`, and a name.
 #[track_caller]
 fn check(script: &str) {
-    let scratch = ours().with_file_name("acceptance");
-    let mut run = Command::new(here().join("acceptance").join(script));
-    let output = run.arg(ours()).arg(scratch.join(script)).output().unwrap();
+    let scratch = library_dir().with_file_name("acceptance");
+    let mut run = Command::new(crate_dir().join("acceptance").join(script));
+    let output = run.arg(library_dir()).arg(scratch.join(script)).output().unwrap();
     let told = [output.stdout, output.stderr].concat();
     let told = String::from_utf8_lossy(&told);
     let failed: Vec<&str> = told.lines().filter(|line| line.starts_with("FAIL")).collect();
     if let Some(unreachable) =
         told.lines().find(|line| line.starts_with("SETUP FAILED")).filter(|_| failed.is_empty())
     {
-        say(&format!("NOT TESTED: {script}: {unreachable}"));
+        print_to_stderr(&format!("NOT TESTED: {script}: {unreachable}"));
         return;
     }
     assert!(output.status.success() && failed.is_empty(), "{script}: {}\n{told}", output.status);
-    say(&format!("{script}: {}", told.lines().last().unwrap_or_default()));
+    print_to_stderr(&format!("{script}: {}", told.lines().last().unwrap_or_default()));
 }
 
 /// A Go binding, with its own tests.

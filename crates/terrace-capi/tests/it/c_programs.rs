@@ -7,34 +7,34 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::library::{here, ours, ran, stock};
+use crate::library::{crate_dir, library_dir, run_command, stock_library};
 
 /// Compiles `tests/c/NAME.c` in `directory`.
 fn compiled(name: &str, directory: &Path, flags: &[&str]) -> PathBuf {
     let program = directory.join(name);
     let mut cc = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
     cc.args(["-std=c11", "-D_DEFAULT_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-g"]).args(flags);
-    cc.arg("-I").arg(here().join("../../include")).arg(here().join(format!("tests/c/{name}.c")));
-    cc.arg("-o").arg(&program).arg("-L").arg(ours()).args(["-lleveldb", "-lpthread"]);
-    ran(&mut cc);
+    cc.arg("-I").arg(crate_dir().join("../../include")).arg(crate_dir().join(format!("tests/c/{name}.c")));
+    cc.arg("-o").arg(&program).arg("-L").arg(library_dir()).args(["-lleveldb", "-lpthread"]);
+    run_command(&mut cc);
     program
 }
 
 /// What `program` tells when it runs with the library of `libraries`.
-pub(crate) fn told(program: &Path, libraries: &Path) -> String {
+pub(crate) fn program_output(program: &Path, libraries: &Path) -> String {
     let empty = tempfile::tempdir().unwrap();
     let mut run = Command::new(program);
     // Bound at once, so that a missing name shows.
     run.env("LD_LIBRARY_PATH", libraries).env("LD_BIND_NOW", "1").env("TEST_TMPDIR", "test");
-    String::from_utf8(ran(run.current_dir(&empty)).stdout).unwrap()
+    String::from_utf8(run_command(run.current_dir(&empty)).stdout).unwrap()
 }
 
 #[track_caller]
 fn check(name: &str) {
     let directory = tempfile::tempdir().unwrap();
     let program = compiled(name, directory.path(), &["-fsanitize=address"]);
-    let expected = here().join(format!("tests/c/{name}.txt"));
-    let told = told(&program, ours());
+    let expected = crate_dir().join(format!("tests/c/{name}.txt"));
+    let told = program_output(&program, library_dir());
     if std::env::var_os("TERRACE_TELL").is_some() {
         std::fs::write(&expected, &told).unwrap();
     }
@@ -44,11 +44,11 @@ fn check(name: &str) {
 #[track_caller]
 fn check_with_stock(name: &str) {
     check(name);
-    let Some(stock) = stock() else { return };
+    let Some(stock) = stock_library() else { return };
     let directory = tempfile::tempdir().unwrap();
     let program = compiled(name, directory.path(), &[]);
-    let expected = std::fs::read_to_string(here().join(format!("tests/c/{name}.txt"))).unwrap();
-    assert_eq!(told(&program, stock.parent().unwrap()), expected, "LevelDB tells something else");
+    let expected = std::fs::read_to_string(crate_dir().join(format!("tests/c/{name}.txt"))).unwrap();
+    assert_eq!(program_output(&program, stock.parent().unwrap()), expected, "LevelDB tells something else");
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn every_function_of_terrace() {
 }
 
 #[test]
-fn destroyed_in_another_order_or_never_there() {
+fn destroy_order_and_null_handles() {
     check("lifetimes");
 }
 

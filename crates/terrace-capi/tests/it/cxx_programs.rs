@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::c_programs::told;
-use crate::library::{archive, here, ours, ran, stock};
+use crate::c_programs::program_output;
+use crate::library::{archive, crate_dir, library_dir, run_command, stock_library};
 
 fn compiler(flags: &[&str]) -> Command {
     let mut cxx = Command::new(std::env::var_os("CXX").unwrap_or_else(|| "c++".into()));
@@ -22,8 +22,8 @@ fn compiled(name: &str, directory: &Path, include: &Path) -> PathBuf {
     let program = directory.join(name);
     // The oldest language that LevelDB's headers are for.
     let mut cxx = compiler(&["-std=c++11", "-Wno-unused-parameter"]);
-    cxx.arg("-I").arg(include).arg(here().join(format!("tests/cxx/{name}.cc")));
-    ran(cxx.arg("-o").arg(&program).arg("-L").arg(ours()).args(["-lleveldb", "-lpthread"]));
+    cxx.arg("-I").arg(include).arg(crate_dir().join(format!("tests/cxx/{name}.cc")));
+    run_command(cxx.arg("-o").arg(&program).arg("-L").arg(library_dir()).args(["-lleveldb", "-lpthread"]));
     program
 }
 
@@ -32,13 +32,13 @@ fn watched_classes() -> &'static [PathBuf] {
     static OBJECTS: OnceLock<Vec<PathBuf>> = OnceLock::new();
     OBJECTS.get_or_init(|| {
         let directory = tempfile::tempdir().unwrap().keep();
-        let sources = std::fs::read_dir(here().join("shim")).unwrap().map(|entry| entry.unwrap().path());
+        let sources = std::fs::read_dir(crate_dir().join("shim")).unwrap().map(|entry| entry.unwrap().path());
         let sources = sources.filter(|path| path.extension().is_some_and(|ending| ending == "cc"));
         let object = |source: PathBuf| {
             let object = directory.join(source.with_extension("o").file_name().unwrap());
             let mut cxx = compiler(&["-std=c++17", "-fsanitize=address", "-c"]);
-            cxx.arg("-I").arg(here().join("../../include")).arg("-I").arg(here().join("shim"));
-            ran(cxx.arg(&source).arg("-o").arg(&object));
+            cxx.arg("-I").arg(crate_dir().join("../../include")).arg("-I").arg(crate_dir().join("shim"));
+            run_command(cxx.arg(&source).arg("-o").arg(&object));
             object
         };
         sources.map(object).collect()
@@ -49,14 +49,16 @@ fn watched_classes() -> &'static [PathBuf] {
 fn watched(name: &str, directory: &Path) -> PathBuf {
     let program = directory.join(format!("{name}-watched"));
     let mut cxx = compiler(&["-std=c++11", "-fsanitize=address"]);
-    cxx.arg("-I").arg(here().join("../../include")).arg(here().join(format!("tests/cxx/{name}.cc")));
+    cxx.arg("-I")
+        .arg(crate_dir().join("../../include"))
+        .arg(crate_dir().join(format!("tests/cxx/{name}.cc")));
     cxx.args(watched_classes()).arg(archive()).args(["-lpthread", "-ldl", "-lm"]);
-    ran(cxx.arg("-o").arg(&program));
+    run_command(cxx.arg("-o").arg(&program));
     program
 }
 
 fn expected(name: &str, told: &str) -> String {
-    let file = here().join(format!("tests/cxx/{name}.txt"));
+    let file = crate_dir().join(format!("tests/cxx/{name}.txt"));
     if std::env::var_os("TERRACE_TELL").is_some() {
         std::fs::write(&file, told).unwrap();
     }
@@ -66,24 +68,28 @@ fn expected(name: &str, told: &str) -> String {
 #[track_caller]
 fn check(name: &str) {
     let directory = tempfile::tempdir().unwrap();
-    let program = compiled(name, directory.path(), &here().join("../../include"));
-    let found = told(&program, ours());
+    let program = compiled(name, directory.path(), &crate_dir().join("../../include"));
+    let found = program_output(&program, library_dir());
     let expected = expected(name, &found);
     assert_eq!(found, expected);
     let watched = watched(name, directory.path());
-    assert_eq!(told(&watched, ours()), expected, "with everything watched");
-    if let Some(stock) = stock() {
-        assert_eq!(told(&program, stock.parent().unwrap()), expected, "LevelDB tells something else");
+    assert_eq!(program_output(&watched, library_dir()), expected, "with everything watched");
+    if let Some(stock) = stock_library() {
+        assert_eq!(
+            program_output(&program, stock.parent().unwrap()),
+            expected,
+            "LevelDB tells something else"
+        );
     }
 }
 
 #[test]
-fn objects_that_a_program_hands_in() {
+fn user_supplied_objects() {
     check("objects");
 }
 
 #[test]
-fn environments_that_a_program_hands_in() {
+fn user_supplied_env() {
     check("world");
 }
 
@@ -94,13 +100,13 @@ fn tables_without_a_database() {
 
 /// Sizes, places and slots, as the compiler sees them in our headers and in the system's.
 #[test]
-fn layouts() {
+fn abi_layout() {
     check("probe");
     let system = Path::new("/usr/include");
-    if stock().is_some() && system.join("leveldb/db.h").exists() {
+    if stock_library().is_some() && system.join("leveldb/db.h").exists() {
         let directory = tempfile::tempdir().unwrap();
         let program = compiled("probe", directory.path(), system);
-        let found = told(&program, ours());
+        let found = program_output(&program, library_dir());
         assert_eq!(found, expected("probe", &found), "the system's headers say something else");
     }
 }

@@ -3,33 +3,40 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::library::{have, here, ours, ran};
+use crate::library::{crate_dir, has_program, library_dir, run_command};
 
 /// A prefix that was filled in one place and stands in another.
 fn prefix(directory: &Path) -> PathBuf {
     let (first, moved) = (directory.join("first"), directory.join("moved"));
-    ran(Command::new(here().join("install.sh")).arg(ours()).arg(&first));
+    run_command(Command::new(crate_dir().join("install.sh")).arg(library_dir()).arg(&first));
     std::fs::rename(first, &moved).unwrap();
     moved
 }
 
 fn told(command: &mut Command) -> String {
-    String::from_utf8(ran(command).stdout).unwrap()
+    String::from_utf8(run_command(command).stdout).unwrap()
 }
 
 const IN_C: &str = concat!("LevelDB 1.23, Terrace ", env!("CARGO_PKG_VERSION"), "\n");
 const IN_CXX: &str = "OK value\n";
 
 #[test]
-fn by_cmake() {
-    if !have("cmake") {
+fn build_with_cmake() {
+    if !has_program("cmake") {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
     let build = directory.path().join("build");
     let found = format!("-DCMAKE_PREFIX_PATH={}", prefix(directory.path()).display());
-    ran(Command::new("cmake").arg("-S").arg(here().join("tests/consumer")).arg("-B").arg(&build).arg(found));
-    ran(Command::new("cmake").arg("--build").arg(&build));
+    run_command(
+        Command::new("cmake")
+            .arg("-S")
+            .arg(crate_dir().join("tests/consumer"))
+            .arg("-B")
+            .arg(&build)
+            .arg(found),
+    );
+    run_command(Command::new("cmake").arg("--build").arg(&build));
     assert_eq!(told(&mut Command::new(build.join("in_c"))), IN_C);
     assert_eq!(told(Command::new(build.join("in_cxx")).current_dir(&directory)), IN_CXX);
 }
@@ -48,8 +55,8 @@ fn with_the_licences() {
 
 /// Newer ones have options that the headers don't.
 #[test]
-fn by_cmake_for_another_version() {
-    if !have("cmake") {
+fn cmake_version_check() {
+    if !has_program("cmake") {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
@@ -68,8 +75,8 @@ fn by_cmake_for_another_version() {
 }
 
 #[test]
-fn by_pkg_config() {
-    if !have("pkg-config") {
+fn build_with_pkg_config() {
+    if !has_program("pkg-config") {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
@@ -81,8 +88,8 @@ fn by_pkg_config() {
     for (compiler, source, expect) in [("cc", "in_c.c", IN_C), ("c++", "in_cxx.cc", IN_CXX)] {
         let program = directory.path().join(source).with_extension("");
         let mut compile = Command::new(compiler);
-        compile.arg(here().join("tests/consumer").join(source)).args(flags.split_whitespace());
-        ran(compile.arg("-o").arg(&program));
+        compile.arg(crate_dir().join("tests/consumer").join(source)).args(flags.split_whitespace());
+        run_command(compile.arg("-o").arg(&program));
         let mut run = Command::new(program);
         run.env("LD_LIBRARY_PATH", prefix.join("lib")).current_dir(&directory);
         assert_eq!(told(&mut run), expect);

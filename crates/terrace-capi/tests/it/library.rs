@@ -6,16 +6,16 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 /// The crate's own directory.
-pub(crate) fn here() -> &'static Path {
+pub(crate) fn crate_dir() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// The directory with our `libleveldb.so.1d`, linked when it is asked for first.
-pub(crate) fn ours() -> &'static Path {
+pub(crate) fn library_dir() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         let directory = built().with_file_name("dropin");
-        ran(Command::new(here().join("link.sh")).arg(archive()).arg(&directory));
+        run_command(Command::new(crate_dir().join("link.sh")).arg(archive()).arg(&directory));
         directory
     })
 }
@@ -36,7 +36,7 @@ pub(crate) fn archive() -> PathBuf {
 }
 
 /// The system's LevelDB, if it is installed.
-pub(crate) fn stock() -> Option<PathBuf> {
+pub(crate) fn stock_library() -> Option<PathBuf> {
     let known = Command::new("sh").args(["-c", "PATH=$PATH:/sbin:/usr/sbin ldconfig -p"]).output().unwrap();
     let known = String::from_utf8_lossy(&known.stdout).into_owned();
     let line = known.lines().find(|line| line.contains("libleveldb.so.1d"));
@@ -48,7 +48,7 @@ pub(crate) fn stock() -> Option<PathBuf> {
 }
 
 /// True if the system has `program`.
-pub(crate) fn have(program: &str) -> bool {
+pub(crate) fn has_program(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok();
     if !found {
         missing(program);
@@ -59,18 +59,18 @@ pub(crate) fn have(program: &str) -> bool {
 /// Says that something can't be tested here; fails where `make setup` has seen to it that all can.
 fn missing(what: &str) {
     assert!(std::env::var_os("TERRACE_REQUIRE_STOCK").is_none(), "{what} is missing");
-    say(&format!("NOT TESTED: {what} is missing"));
+    print_to_stderr(&format!("NOT TESTED: {what} is missing"));
 }
 
 /// Says it to whoever runs the tests, also when the test passes: `eprintln!` would be kept from them.
-pub(crate) fn say(what: &str) {
+pub(crate) fn print_to_stderr(what: &str) {
     // If nobody hears it, the test is none the worse.
     let _ = writeln!(std::io::stderr(), "{what}");
 }
 
 /// Runs `command`, which has to succeed.
 #[track_caller]
-pub(crate) fn ran(command: &mut Command) -> Output {
+pub(crate) fn run_command(command: &mut Command) -> Output {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {}\n{text}", output.status);

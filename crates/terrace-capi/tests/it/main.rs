@@ -4,9 +4,9 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod acceptance;
+mod bench_settings;
 mod c_programs;
 mod cxx_programs;
+mod exported_symbols;
 mod installed;
 mod library;
-mod measured;
-mod names;

@@ -5,7 +5,7 @@
     reason = "measures the world itself, and saves what came of it where the user says"
 )]
 
-mod watch;
+mod progress;
 
 use std::env;
 use std::io::{self, Write};
@@ -18,19 +18,19 @@ use rustix::process::{Signal as KillSignal, set_parent_process_death_signal};
 use terrace_bench::engine::ENGINES;
 use terrace_bench::report::model::{FORMAT, PhaseInfo, ResultFile, Settings};
 use terrace_bench::report::{compare, html, json, table};
-use terrace_bench::run::child::{self, Program};
 use terrace_bench::run::machine;
-use terrace_bench::run::plan::{self, Changes, Plan, Size};
+use terrace_bench::run::measuring_process::{self, ExternalProgram};
+use terrace_bench::run::plan::{self, Overrides, Plan, SuiteSize};
 use terrace_bench::run::rounds;
-use terrace_bench::run::stop::{Signal, Stop};
-use terrace_bench::workload::expect::expect;
+use terrace_bench::run::stop_signal::{Signal, StopSignal};
+use terrace_bench::workload::expected_values::expected_results;
 use terrace_bench::workload::suites::{SUITES, WORKLOADS};
 
 use crate::cli::Run;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::terminal;
 use crate::units::parse_size;
-use watch::Watch;
+use progress::BenchProgress;
 
 /// Measure Terrace and its peers side by side, in rounds, every value checked
 ///
@@ -57,13 +57,13 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     #[command(flatten)]
-    size: Amount,
+    size: SizeArgs,
     #[command(flatten)]
-    work: Work,
+    workload: WorkloadArgs,
     #[command(flatten)]
-    told: Told,
+    engine_settings: EngineSettingsArgs,
     #[command(flatten)]
-    output: Output,
+    output: OutputArgs,
     /// Take one turn as standard input says; how this program measures
     #[arg(long, hide = true)]
     child: bool,
@@ -72,7 +72,7 @@ pub(crate) struct Bench {
 /// How much to do.
 #[derive(Args)]
 #[command(next_help_heading = "Size")]
-struct Amount {
+struct SizeArgs {
     /// Keys [default: 1000000 for workloads]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
     num: Option<u64>,
@@ -90,7 +90,7 @@ struct Amount {
 /// What to do otherwise than the workloads say.
 #[derive(Args)]
 #[command(next_help_heading = "Work, for every phase")]
-struct Work {
+struct WorkloadArgs {
     /// Threads
     #[arg(long, value_name = "N")]
     threads: Option<u32>,
@@ -117,7 +117,7 @@ struct Work {
 /// What to tell the engines.
 #[derive(Args)]
 #[command(next_help_heading = "Settings, over --settings")]
-struct Told {
+struct EngineSettingsArgs {
     /// Size of the cache of blocks
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     cache: Option<u64>,
@@ -135,7 +135,7 @@ struct Told {
 /// What to make of it.
 #[derive(Args)]
 #[command(next_help_heading = "Output")]
-struct Output {
+struct OutputArgs {
     /// Save everything measured; brought up to date after each phase
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -153,9 +153,9 @@ struct Output {
     list: bool,
 }
 
-impl Output {
+impl OutputArgs {
     /// Where the pictures are, for whoever has others call this program.
-    fn saved(&self) -> String {
+    fn saved_files(&self) -> String {
         let pictures = [("page with plots", &self.report), ("picture of throughput", &self.picture)];
         let saved = pictures.into_iter().filter_map(|(what, path)| Some((what, path.as_ref()?)));
         saved.fold(String::new(), |text, (what, path)| {
@@ -166,12 +166,12 @@ impl Output {
 }
 
 impl Run for Bench {
-    fn run(self) -> Outcome {
+    fn run(self) -> CommandResult {
         if self.child {
-            return serve();
+            return run_child();
         }
         if self.output.list {
-            return print(&list());
+            return print(&list_text());
         }
         match &self.output.compare {
             Some(files) => compare(files),
@@ -180,35 +180,35 @@ impl Run for Bench {
     }
 }
 
-fn serve() -> Outcome {
+fn run_child() -> CommandResult {
     // Whoever started this can't end it where it is killed itself, and would leave it to fill the disk. Where the system
     // does not do that, the next result meets a closed pipe.
     #[cfg(target_os = "linux")]
     let _ = set_parent_process_death_signal(Some(KillSignal::KILL));
-    match child::serve(io::stdin().lock(), io::stdout()) {
+    match measuring_process::serve(io::stdin().lock(), io::stdout()) {
         true => Ok(()),
         false => Err(Failure::Database("this turn ended early".into())),
     }
 }
 
-fn print(text: &str) -> Outcome {
+fn print(text: &str) -> CommandResult {
     let mut out = terminal::output();
-    out.write_all(terminal::harmless(text).as_bytes())?;
+    out.write_all(terminal::printable(text).as_bytes())?;
     Ok(out.flush()?)
 }
 
-fn list() -> String {
+fn list_text() -> String {
     let mut text = String::from("Workloads\n");
     for workload in WORKLOADS {
         text += &format!("  {:<16} {} ({})\n", workload.name, workload.operation, workload.source);
     }
     text += "\nSuites\n";
     for suite in SUITES {
-        text += &format!("  {:<16} {}; scale {} by default\n", suite.name, suite.about, suite.scale);
+        text += &format!("  {:<16} {}; scale {} by default\n", suite.name, suite.description, suite.scale);
     }
     text += "\nEngines\n";
     for row in ENGINES {
-        let info = plan::look(row, None, &Settings::default()).info;
+        let info = plan::find_engine(row, None, &Settings::default()).info;
         let found = if info.present {
             format!("{} {}, {}", info.name, info.version, info.how)
         } else {
@@ -220,29 +220,35 @@ fn list() -> String {
     text
 }
 
-fn compare(files: &[PathBuf]) -> Outcome {
+fn compare(files: &[PathBuf]) -> CommandResult {
     let load = |file: Option<&PathBuf>| {
         json::load(file.map_or(Path::new(""), PathBuf::as_path)).map_err(Failure::File)
     };
     let comparison = compare::compare(&load(files.first())?, &load(files.get(1))?);
     print(&comparison.render())?;
-    if comparison.slower() { Err(Failure::No("slower, beyond the noise".into())) } else { Ok(()) }
+    if comparison.has_slower_row() {
+        Err(Failure::NegativeAnswer("slower, beyond the noise".into()))
+    } else {
+        Ok(())
+    }
 }
 
 impl Bench {
-    fn measure(&self) -> Outcome {
+    fn measure(&self) -> CommandResult {
         let (phases, scale) = self.phases().map_err(Failure::Usage)?;
         let settings = self.settings().map_err(Failure::Usage)?;
-        let engines = plan::contenders(&self.engines, &settings).map_err(Failure::Usage)?;
-        let expected = expect(phases.iter().map(|phase| &phase.workload));
+        let engines = plan::select_engines(&self.engines, &settings).map_err(Failure::Usage)?;
+        let expected = expected_results(phases.iter().map(|phase| &phase.workload));
         // Not while that is worked out, which hears nothing; but before anything is made that a signal would leave behind.
-        let stop = Stop::on_signals().map_err(|e| Failure::File(format!("listening to signals: {e}")))?;
-        let dir = Dir::new(self.dir.as_deref())?;
+        let stop =
+            StopSignal::on_signals().map_err(|e| Failure::File(format!("listening to signals: {e}")))?;
+        let dir = DatabaseDir::new(self.dir.as_deref())?;
         let plan = Plan { engines, phases, expected, rounds: self.rounds, dir: dir.path.clone() };
-        let mut result = self.start(&plan, scale);
+        let mut result = self.new_result(&plan, scale);
         self.save(&result)?;
-        let myself = Program { path: env::current_exe()?, arguments: vec!["bench".into(), "--child".into()] };
-        let mut watch = Watch::new(&plan, |result: &ResultFile| self.save(result));
+        let myself =
+            ExternalProgram { path: env::current_exe()?, arguments: vec!["bench".into(), "--child".into()] };
+        let mut watch = BenchProgress::new(&plan, |result: &ResultFile| self.save(result));
         rounds::run(
             &plan,
             &mut result,
@@ -252,88 +258,89 @@ impl Bench {
             &stop,
             &mut watch,
         );
-        let watched = watch.end();
-        if let Some(signal) = stop.asked() {
+        let watched = watch.finish();
+        if let Some(signal) = stop.signal() {
             return Err(interrupted(signal, &result));
         }
         watched?;
-        print(&format!("{}{}", table::render(&result), self.output.saved()))?;
-        ended(&plan, &result)
+        print(&format!("{}{}", table::render(&result), self.output.saved_files()))?;
+        check_result(&plan, &result)
     }
 
     fn phases(&self) -> Result<(Vec<PhaseInfo>, f64), String> {
         let (phases, scale) = if self.workloads.is_empty() {
             let size = match (self.size.scale, self.size.num) {
-                (Some(scale), _) => Size::Scale(scale),
-                (None, Some(num)) => Size::Num(num),
-                (None, None) => Size::Default,
+                (Some(scale), _) => SuiteSize::Scale(scale),
+                (None, Some(num)) => SuiteSize::Num(num),
+                (None, None) => SuiteSize::Default,
             };
-            plan::suite(self.suite(), size)?
+            plan::suite_by_name(self.suite(), size)?
         } else {
-            (plan::workloads(&self.workloads, self.size.num.unwrap_or(1_000_000))?, 1.0)
+            (plan::workloads_by_name(&self.workloads, self.size.num.unwrap_or(1_000_000))?, 1.0)
         };
-        Ok((plan::rows(phases, &self.changes()?)?, scale))
+        Ok((plan::apply_overrides(phases, &self.changes()?)?, scale))
     }
 
     fn suite(&self) -> &str {
         self.suite.as_deref().unwrap_or("leveldb")
     }
 
-    fn changes(&self) -> Result<Changes, String> {
+    fn changes(&self) -> Result<Overrides, String> {
         let bytes = |size: Option<u64>| size.map(|size| usize::try_from(size).unwrap_or(usize::MAX));
-        Ok(Changes {
-            threads: self.work.threads,
-            key_size: bytes(self.work.key_size),
-            value_size: bytes(self.work.value_size),
-            order: self.work.order.as_deref().map(plan::order).transpose()?,
-            batch: self.work.batch,
-            sync: self.work.sync,
-            write_rate: self.work.write_rate,
-            seconds: self.size.seconds,
+        Ok(Overrides {
+            threads: self.workload.threads,
+            key_size: bytes(self.workload.key_size),
+            value_size: bytes(self.workload.value_size),
+            order: self.workload.order.as_deref().map(plan::order_by_name).transpose()?,
+            batch: self.workload.batch,
+            sync: self.workload.sync,
+            write_rate: self.workload.write_rate,
+            duration_limit: self.size.seconds,
         })
     }
 
     fn settings(&self) -> Result<Settings, String> {
-        let base = plan::settings(&self.settings)?;
-        let compression = self.told.compression.as_deref().map(plan::compression).transpose()?;
+        let base = plan::settings_by_name(&self.settings)?;
+        let compression =
+            self.engine_settings.compression.as_deref().map(plan::compression_by_name).transpose()?;
         Ok(Settings {
-            write_buffer_bytes: self.told.write_buffer.or(base.write_buffer_bytes),
-            cache_bytes: self.told.cache.or(base.cache_bytes),
-            filter_bits: self.told.filter_bits.or(base.filter_bits),
+            write_buffer_bytes: self.engine_settings.write_buffer.or(base.write_buffer_bytes),
+            cache_bytes: self.engine_settings.cache.or(base.cache_bytes),
+            filter_bits: self.engine_settings.filter_bits.or(base.filter_bits),
             compression: compression.or(base.compression),
         })
     }
 
     /// The result before anything is measured.
-    fn start(&self, plan: &Plan, scale: f64) -> ResultFile {
+    fn new_result(&self, plan: &Plan, scale: f64) -> ResultFile {
         let words =
             env::args().skip(1).map(|word| if word.contains(' ') { format!("'{word}'") } else { word });
         ResultFile {
             format: FORMAT,
             terrace_commit: machine::COMMIT.into(),
-            started: machine::now(),
+            started: machine::utc_now(),
             suite: if self.workloads.is_empty() { self.suite() } else { "workloads" }.into(),
             settings: self.settings.clone(),
             command: format!("terrace {}", words.collect::<Vec<_>>().join(" ")),
             scale,
             rounds: plan.rounds,
             memory_bytes: self.size.memory,
-            machine: machine::look(&plan.dir),
+            machine: machine::describe(&plan.dir),
             engines: plan.engines.iter().map(|contender| contender.info.clone()).collect(),
             phases: plan.phases.clone(),
             ..ResultFile::default()
         }
     }
 
-    fn save(&self, result: &ResultFile) -> Outcome {
+    fn save(&self, result: &ResultFile) -> CommandResult {
         if let Some(path) = &self.output.json {
             json::save(result, path).map_err(Failure::File)?;
         }
         if let Some(path) = &self.output.report {
-            std::fs::write(path, html::page(result)).map_err(|e| Failure::reading(path, e))?;
+            std::fs::write(path, html::page(result)).map_err(|e| Failure::for_file(path, e))?;
         }
         if let Some(path) = &self.output.picture {
-            std::fs::write(path, html::picture(result)).map_err(|e| Failure::reading(path, e))?;
+            std::fs::write(path, html::picture(result)).map_err(|e| Failure::for_file(path, e))?;
         }
         Ok(())
     }
@@ -350,7 +357,7 @@ fn interrupted(signal: Signal, result: &ResultFile) -> Failure {
 }
 
 /// What a run as a whole comes to.
-fn ended(plan: &Plan, result: &ResultFile) -> Outcome {
+fn check_result(plan: &Plan, result: &ResultFile) -> CommandResult {
     let failed = result.results.iter().filter(|result| !result.error.is_empty()).count();
     if failed > 0 {
         return Err(Failure::Database(format!("failures: {failed}; what was measured is above")));
@@ -366,24 +373,24 @@ fn ended(plan: &Plan, result: &ResultFile) -> Outcome {
 }
 
 /// The databases' parent. One that was made here goes when this is dropped.
-struct Dir {
+struct DatabaseDir {
     path: PathBuf,
-    made: bool,
+    is_created: bool,
 }
 
-impl Dir {
-    fn new(asked: Option<&Path>) -> Result<Dir, Failure> {
+impl DatabaseDir {
+    fn new(asked: Option<&Path>) -> Result<DatabaseDir, Failure> {
         let path = asked
             .map_or_else(|| env::temp_dir().join(format!("terrace-bench-{}", process::id())), Path::to_owned);
         let made = !path.exists();
-        std::fs::create_dir_all(&path).map_err(|e| Failure::reading(&path, e))?;
-        Ok(Dir { path, made })
+        std::fs::create_dir_all(&path).map_err(|e| Failure::for_file(&path, e))?;
+        Ok(DatabaseDir { path, is_created: made })
     }
 }
 
-impl Drop for Dir {
+impl Drop for DatabaseDir {
     fn drop(&mut self) {
-        if self.made {
+        if self.is_created {
             // Only if it is empty: whoever put something there wants it.
             let _ = std::fs::remove_dir(&self.path);
         }

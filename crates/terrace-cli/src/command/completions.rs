@@ -6,7 +6,7 @@ use clap::Args;
 use clap_complete::Shell;
 
 use crate::cli::{self, Run};
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 use crate::terminal;
 
 /// Print the completions of a shell
@@ -17,7 +17,7 @@ pub(crate) struct Completions {
 }
 
 impl Run for Completions {
-    fn run(self) -> Outcome {
+    fn run(self) -> CommandResult {
         // Made in memory, because the generator does not survive a closed pipe.
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut cli::command_line(), "terrace", &mut script);

@@ -5,15 +5,15 @@ use std::ffi::OsString;
 use clap::{ArgGroup, Args};
 
 use crate::cli::Run;
-use crate::database::{Database, Words, Writing};
-use crate::failure::Outcome;
+use crate::database::{DatabaseArgs, KeyEncodingArgs, WriteArgs};
+use crate::failure::CommandResult;
 
 /// Remove a key, or every key of a range; it is no error if there is none
 #[derive(Args)]
 #[command(group(ArgGroup::new("what").required(true).multiple(true).args(["key", "from", "to", "all"])))]
 pub(crate) struct Delete {
     #[command(flatten)]
-    database: Database,
+    database: DatabaseArgs,
     /// Key, with \t \n \\ \xNN for bytes that are hard to type
     #[arg(conflicts_with_all = ["from", "to", "all"])]
     key: Option<OsString>,
@@ -27,19 +27,19 @@ pub(crate) struct Delete {
     #[arg(long, conflicts_with_all = ["from", "to"])]
     all: bool,
     #[command(flatten)]
-    words: Words,
+    encoding: KeyEncodingArgs,
     #[command(flatten)]
-    writing: Writing,
+    write_args: WriteArgs,
 }
 
 impl Run for Delete {
-    fn run(self) -> Outcome {
-        let key = self.words.optional(self.key.as_ref())?;
-        let from = self.words.optional(self.from.as_ref())?;
-        let to = self.words.optional(self.to.as_ref())?;
-        let db = self.database.open_to_write(&self.writing.tables, None)?;
+    fn run(self) -> CommandResult {
+        let key = self.encoding.decode_optional(self.key.as_ref())?;
+        let from = self.encoding.decode_optional(self.from.as_ref())?;
+        let to = self.encoding.decode_optional(self.to.as_ref())?;
+        let db = self.database.open_writable(&self.write_args.file_format, None)?;
         match key {
-            Some(key) => db.delete_with(&key, &self.writing.options())?,
+            Some(key) => db.delete_with(&key, &self.write_args.write_options())?,
             None => db.delete_range(from.as_deref(), to.as_deref())?,
         }
         Ok(db.close()?)

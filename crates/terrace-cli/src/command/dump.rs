@@ -7,11 +7,11 @@ use clap::{Args, ValueHint};
 use terrace::{Db, DbIterator, ReadOptions};
 
 use crate::cli::Run;
-use crate::database::{Database, OrderFlag};
-use crate::failure::Outcome;
+use crate::database::{ComparatorArg, DatabaseArgs};
+use crate::entry_format::Format;
+use crate::failure::CommandResult;
 use crate::progress::Progress;
-use crate::record::Format;
-use crate::{inspect, picture, terminal};
+use crate::{file_dump, level_chart, terminal};
 
 /// Print every entry of a database, or what is in one of its files
 #[derive(Args)]
@@ -26,27 +26,28 @@ pub(crate) struct Dump {
     #[arg(long, value_name = "FORMAT", default_value = "tsv")]
     format: Format,
     #[command(flatten)]
-    order: OrderFlag,
+    comparator: ComparatorArg,
 }
 
 impl Run for Dump {
-    fn run(self) -> Outcome {
+    fn run(self) -> CommandResult {
         let mut out = terminal::output();
         if let Some(file) = &self.file {
-            return inspect::print(file, &mut out);
+            return file_dump::print(file, &mut out);
         }
         // The parser saw to it that there is a directory if there is no file.
-        let database = Database { dir: self.dir.unwrap_or_default(), order: self.order };
-        entries(&database.open_to_read()?, self.format, &mut out)
+        let database = DatabaseArgs { dir: self.dir.unwrap_or_default(), comparator: self.comparator };
+        dump_entries(&database.open_read_only()?, self.format, &mut out)
     }
 }
 
 /// Entries between two looks at how far the dump has come.
-const PROGRESS_EVERY: u64 = 20_000;
+const ENTRIES_PER_PROGRESS_UPDATE: u64 = 20_000;
 
-fn entries(db: &Db, format: Format, out: &mut impl Write) -> Outcome {
+fn dump_entries(db: &Db, format: Format, out: &mut impl Write) -> CommandResult {
     let options = ReadOptions { verify_checksums: true, fill_cache: false, ..ReadOptions::default() };
-    let mut progress = Progress::bytes("dumping", Some(db.levels().iter().map(picture::bytes).sum()));
+    let mut progress =
+        Progress::bytes("dumping", Some(db.levels().iter().map(level_chart::level_bytes).sum()));
     let mut entries = db.iter_with(&options);
     entries.seek_to_first();
     let first = if entries.valid() { entries.key().to_vec() } else { Vec::new() };
@@ -54,8 +55,8 @@ fn entries(db: &Db, format: Format, out: &mut impl Write) -> Outcome {
     while entries.valid() {
         format.write(out, entries.key(), Some(entries.value()))?;
         count += 1;
-        if count.is_multiple_of(PROGRESS_EVERY) {
-            progress.set(bytes_passed(db, &first, &entries)?);
+        if count.is_multiple_of(ENTRIES_PER_PROGRESS_UPDATE) {
+            progress.set_position(dumped_bytes(db, &first, &entries)?);
         }
         entries.next();
     }
@@ -64,6 +65,6 @@ fn entries(db: &Db, format: Format, out: &mut impl Write) -> Outcome {
 }
 
 /// The bytes of tables between the first key and this one: how far the dump has come, on the scale of file sizes.
-fn bytes_passed(db: &Db, first: &[u8], entries: &DbIterator) -> terrace::Result<u64> {
+fn dumped_bytes(db: &Db, first: &[u8], entries: &DbIterator) -> terrace::Result<u64> {
     Ok(db.approximate_sizes(&[(first, entries.key())])?.into_iter().sum())
 }

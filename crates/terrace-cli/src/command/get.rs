@@ -7,33 +7,37 @@ use clap::Args;
 use data_encoding::HEXLOWER;
 
 use crate::cli::Run;
-use crate::database::{Database, Words};
+use crate::database::{DatabaseArgs, KeyEncodingArgs};
 use crate::escape::Escaped;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::terminal;
 
 /// Print the value of a key; exit code 1 if there is none
 #[derive(Args)]
 pub(crate) struct Get {
     #[command(flatten)]
-    database: Database,
+    database: DatabaseArgs,
     /// Key, with \t \n \\ \xNN for bytes that are hard to type
     key: OsString,
     #[command(flatten)]
-    words: Words,
+    encoding: KeyEncodingArgs,
     /// Print the value's bytes as they are, without a line feed behind them
     #[arg(long, conflicts_with = "hex")]
     raw: bool,
 }
 
 impl Run for Get {
-    fn run(self) -> Outcome {
-        let key = self.words.bytes(&self.key)?;
-        let Some(value) = self.database.open_to_read()?.get(&key)? else {
-            return Err(Failure::No(format!("{}: no key '{}'", self.database.dir.display(), Escaped(&key))));
+    fn run(self) -> CommandResult {
+        let key = self.encoding.decode(&self.key)?;
+        let Some(value) = self.database.open_read_only()?.get(&key)? else {
+            return Err(Failure::NegativeAnswer(format!(
+                "{}: no key '{}'",
+                self.database.dir.display(),
+                Escaped(&key)
+            )));
         };
         let mut out = terminal::output();
-        match (self.raw, self.words.hex) {
+        match (self.raw, self.encoding.hex) {
             (true, _) => out.write_all(&value)?,
             (_, true) => writeln!(out, "{}", HEXLOWER.encode(&value))?,
             _ => writeln!(out, "{}", Escaped(&value))?,

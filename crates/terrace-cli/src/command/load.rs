@@ -10,10 +10,10 @@ use terrace::{Db, WriteBatch, WriteOptions};
 use terrace_env::Clock;
 
 use crate::cli::Run;
-use crate::database::{Database, Writing};
-use crate::failure::{Failure, Outcome};
+use crate::database::{DatabaseArgs, WriteArgs};
+use crate::entry_format::{EntryReader, Format};
+use crate::failure::{CommandResult, Failure};
 use crate::progress::Progress;
-use crate::record::{Entries, Format};
 use crate::units;
 
 /// A batch is written when it has this many entries ...
@@ -25,23 +25,23 @@ const BATCH_BYTES: usize = 1 << 20;
 #[derive(Args)]
 pub(crate) struct Load {
     #[command(flatten)]
-    database: Database,
+    database: DatabaseArgs,
     /// File of entries, - for standard input; may be compressed with gzip or zstd
     #[arg(value_hint = ValueHint::FilePath)]
     file: PathBuf,
     /// Form of the lines
     #[arg(long, value_name = "FORMAT", default_value = "auto")]
-    format: Guess,
+    format: InputFormat,
     /// Make the database if there is none
     #[arg(long)]
     create: bool,
     #[command(flatten)]
-    writing: Writing,
+    write_args: WriteArgs,
 }
 
 /// A form of lines, or the wish to have it found out.
 #[derive(Clone, Copy, ValueEnum)]
-enum Guess {
+enum InputFormat {
     /// The one that the file's name says, else JSON Lines if it begins with a brace, else TSV
     Auto,
     /// Key, tab, value; \t \n \\ \xNN for bytes that are not readable text
@@ -50,25 +50,25 @@ enum Guess {
     Jsonl,
 }
 
-impl From<Guess> for Option<Format> {
-    fn from(guess: Guess) -> Option<Format> {
+impl From<InputFormat> for Option<Format> {
+    fn from(guess: InputFormat) -> Option<Format> {
         match guess {
-            Guess::Auto => None,
-            Guess::Tsv => Some(Format::Tsv),
-            Guess::Jsonl => Some(Format::Jsonl),
+            InputFormat::Auto => None,
+            InputFormat::Tsv => Some(Format::Tsv),
+            InputFormat::Jsonl => Some(Format::Jsonl),
         }
     }
 }
 
 impl Run for Load {
-    fn run(self) -> Outcome {
+    fn run(self) -> CommandResult {
         // The file first: a database is not made for a file that is not there.
-        let entries = Entries::open(&self.file, self.format.into())?;
-        let db = self.database.open_to_write(&self.writing.tables, Some(self.create))?;
+        let entries = EntryReader::open(&self.file, self.format.into())?;
+        let db = self.database.open_writable(&self.write_args.file_format, Some(self.create))?;
         let started = terrace_env::SystemClock.monotonic();
         let mut loaded = 0;
-        load(&db, entries, &self.writing.options(), &mut loaded)
-            .map_err(|failure| failure.and(&format!("loaded before: {}", units::entries(loaded))))?;
+        load(&db, entries, &self.write_args.write_options(), &mut loaded)
+            .map_err(|failure| failure.with_note(&format!("loaded before: {}", units::entries(loaded))))?;
         db.close()?;
         let took = terrace_env::SystemClock.monotonic().saturating_sub(started);
         eprintln!("{} in {}, {}", units::entries(loaded), units::time(took), units::rate(loaded, took));
@@ -77,21 +77,21 @@ impl Run for Load {
 }
 
 /// Puts every entry into `db`; `loaded` is how many are in it, also when this fails.
-fn load(db: &Db, mut entries: Entries, options: &WriteOptions, loaded: &mut u64) -> Outcome {
+fn load(db: &Db, mut entries: EntryReader, options: &WriteOptions, loaded: &mut u64) -> CommandResult {
     let mut progress = Progress::bytes("loading", entries.input().len());
     let mut batch = WriteBatch::new();
     while let Some((key, value)) = entries.next()? {
         batch.put(&key, &value);
         if batch.len() >= BATCH_ENTRIES || batch.approximate_size() >= BATCH_BYTES {
-            *loaded += write(db, &mut batch, options)?;
-            progress.set(entries.input().done());
+            *loaded += write_batch(db, &mut batch, options)?;
+            progress.set_position(entries.input().bytes_read());
         }
     }
-    *loaded += write(db, &mut batch, options)?;
+    *loaded += write_batch(db, &mut batch, options)?;
     Ok(())
 }
 
-fn write(db: &Db, batch: &mut WriteBatch, options: &WriteOptions) -> Result<u64, Failure> {
+fn write_batch(db: &Db, batch: &mut WriteBatch, options: &WriteOptions) -> Result<u64, Failure> {
     let entries = batch.len() as u64;
     if entries > 0 {
         db.write_with(batch, options)?;

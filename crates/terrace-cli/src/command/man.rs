@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use crate::cli::{self, COMMANDS, Run};
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 use crate::terminal;
 
 /// Print the manual page of the program or of a command
@@ -18,7 +18,7 @@ pub(crate) struct Man {
 }
 
 impl Run for Man {
-    fn run(self) -> Outcome {
+    fn run(self) -> CommandResult {
         let mut program = cli::command_line();
         // Gives every command the full name that its page shows.
         program.build();

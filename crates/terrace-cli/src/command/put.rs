@@ -5,32 +5,32 @@ use std::ffi::OsString;
 use clap::Args;
 
 use crate::cli::Run;
-use crate::database::{Database, Words, Writing};
-use crate::failure::Outcome;
+use crate::database::{DatabaseArgs, KeyEncodingArgs, WriteArgs};
+use crate::failure::CommandResult;
 
 /// Give a key a value, replacing what it had
 #[derive(Args)]
 pub(crate) struct Put {
     #[command(flatten)]
-    database: Database,
+    database: DatabaseArgs,
     /// Key, with \t \n \\ \xNN for bytes that are hard to type
     key: OsString,
     /// Value, in the same form
     value: OsString,
     #[command(flatten)]
-    words: Words,
+    encoding: KeyEncodingArgs,
     /// Make the database if there is none
     #[arg(long)]
     create: bool,
     #[command(flatten)]
-    writing: Writing,
+    write_args: WriteArgs,
 }
 
 impl Run for Put {
-    fn run(self) -> Outcome {
-        let (key, value) = (self.words.bytes(&self.key)?, self.words.bytes(&self.value)?);
-        let db = self.database.open_to_write(&self.writing.tables, Some(self.create))?;
-        db.put_with(&key, &value, &self.writing.options())?;
+    fn run(self) -> CommandResult {
+        let (key, value) = (self.encoding.decode(&self.key)?, self.encoding.decode(&self.value)?);
+        let db = self.database.open_writable(&self.write_args.file_format, Some(self.create))?;
+        db.put_with(&key, &value, &self.write_args.write_options())?;
         Ok(db.close()?)
     }
 }

@@ -7,8 +7,8 @@ use clap::{Args, ValueHint};
 use terrace::RepairOptions;
 
 use crate::cli::Run;
-use crate::database::{Found, OrderFlag, Tables};
-use crate::failure::Outcome;
+use crate::database::{ComparatorArg, FileFormatArgs, PathContents};
+use crate::failure::CommandResult;
 use crate::progress::Progress;
 use crate::terminal;
 
@@ -25,23 +25,23 @@ pub(crate) struct Repair {
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    order: OrderFlag,
+    comparator: ComparatorArg,
     #[command(flatten)]
-    tables: Tables,
+    file_format: FileFormatArgs,
 }
 
 impl Run for Repair {
-    fn run(self) -> Outcome {
-        let options = self.order.to_write(&self.tables)?;
-        match Found::at(&options, &self.dir)? {
-            Found::Database | Found::Parts { .. } => {}
-            other => return other.refuse(&self.dir, ""),
+    fn run(self) -> CommandResult {
+        let options = self.comparator.options_for_writing(&self.file_format)?;
+        match PathContents::inspect(&options, &self.dir)? {
+            PathContents::Database | PathContents::DatabaseWithoutCurrent { .. } => {}
+            other => return other.not_a_database(&self.dir, ""),
         }
         let progress = Progress::spinner("repairing");
         let report = terrace::repair(&self.dir, &options, &RepairOptions { dry_run: self.dry_run })?;
         drop(progress);
         let mut out = terminal::output();
-        writeln!(out, "{}", terminal::harmless(&report).trim_end())?;
+        writeln!(out, "{}", terminal::printable(&report).trim_end())?;
         Ok(out.flush()?)
     }
 }

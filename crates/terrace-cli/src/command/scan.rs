@@ -7,16 +7,16 @@ use clap::Args;
 use terrace::ReadOptions;
 
 use crate::cli::Run;
-use crate::database::{Database, Words};
-use crate::failure::{Failure, Outcome};
-use crate::record::Format;
+use crate::database::{DatabaseArgs, KeyEncodingArgs};
+use crate::entry_format::Format;
+use crate::failure::{CommandResult, Failure};
 use crate::terminal;
 
 /// Print the entries of a range, one a line
 #[derive(Args)]
 pub(crate) struct Scan {
     #[command(flatten)]
-    database: Database,
+    database: DatabaseArgs,
     /// Only keys that begin with this
     #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"])]
     prefix: Option<OsString>,
@@ -27,7 +27,7 @@ pub(crate) struct Scan {
     #[arg(long, value_name = "KEY")]
     to: Option<OsString>,
     #[command(flatten)]
-    words: Words,
+    encoding: KeyEncodingArgs,
     /// Last key first
     #[arg(long)]
     reverse: bool,
@@ -43,9 +43,9 @@ pub(crate) struct Scan {
 }
 
 impl Run for Scan {
-    fn run(self) -> Outcome {
-        let options = self.range()?;
-        let db = self.database.open_to_read()?;
+    fn run(self) -> CommandResult {
+        let options = self.read_options()?;
+        let db = self.database.open_read_only()?;
         let mut entries = db.iter_with(&options);
         if self.reverse {
             entries.seek_to_last()
@@ -66,11 +66,11 @@ impl Run for Scan {
 }
 
 impl Scan {
-    fn range(&self) -> Result<ReadOptions, Failure> {
+    fn read_options(&self) -> Result<ReadOptions, Failure> {
         Ok(ReadOptions {
-            lower_bound: self.words.optional(self.from.as_ref())?,
-            upper_bound: self.words.optional(self.to.as_ref())?,
-            prefix: self.words.optional(self.prefix.as_ref())?,
+            lower_bound: self.encoding.decode_optional(self.from.as_ref())?,
+            upper_bound: self.encoding.decode_optional(self.to.as_ref())?,
+            prefix: self.encoding.decode_optional(self.prefix.as_ref())?,
             fill_cache: false,
             ..ReadOptions::default()
         })

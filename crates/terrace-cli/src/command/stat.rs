@@ -6,47 +6,47 @@ use std::sync::Arc;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
-use terrace::{Comparator, Db, FileInfo, LevelInfo, Options};
+use terrace::{Comparator, Db, LevelInfo, Options, TableInfo};
 use terrace_format::filename::FileName;
 
 use crate::cli::Run;
-use crate::database::Database;
+use crate::database::DatabaseArgs;
+use crate::entry_format;
 use crate::escape::Escaped;
-use crate::failure::{Failure, Outcome};
-use crate::record;
+use crate::failure::{CommandResult, Failure};
 use crate::terminal::{self, Colour, Style};
-use crate::{picture, units};
+use crate::{level_chart, units};
 
 /// Draw the levels of a database, with their sizes and ranges of keys
 #[derive(Args)]
 pub(crate) struct Stat {
     #[command(flatten)]
-    database: Database,
+    database: DatabaseArgs,
     /// Print everything about every file as one line of JSON
     #[arg(long)]
     json: bool,
 }
 
 impl Run for Stat {
-    fn run(self) -> Outcome {
-        let db = self.database.open_to_read()?;
-        let figures = Figures::of(&db, &self.database.order.to_read())?;
+    fn run(self) -> CommandResult {
+        let db = self.database.open_read_only()?;
+        let figures = DatabaseSummary::collect(&db, &self.database.comparator.options_for_reading())?;
         let mut out = terminal::output();
         if self.json {
-            writeln!(out, "{}", record::json(&figures.to_json()))?;
+            writeln!(out, "{}", entry_format::printable_json(&figures.to_json()))?;
         } else {
-            figures.draw(&mut out, &Style::of_output())?;
+            figures.draw(&mut out, &Style::of_stdout())?;
         }
         Ok(out.flush()?)
     }
 }
 
 /// What there is to say about a database.
-pub(crate) struct Figures {
+pub(crate) struct DatabaseSummary {
     path: String,
     comparator: Arc<dyn Comparator>,
     /// Whether a stock LevelDB can open it.
-    portable: bool,
+    leveldb_compatible: bool,
     sequence: u64,
     log_bytes: u64,
     /// Bytes that it takes now, as it was opened: mostly what the logs hold.
@@ -54,13 +54,13 @@ pub(crate) struct Figures {
     levels: Vec<LevelInfo>,
 }
 
-impl Figures {
+impl DatabaseSummary {
     /// Of `db`, which was opened with `options`.
-    pub(crate) fn of(db: &Db, options: &Options) -> Result<Figures, Failure> {
-        Ok(Figures {
+    pub(crate) fn collect(db: &Db, options: &Options) -> Result<DatabaseSummary, Failure> {
+        Ok(DatabaseSummary {
             path: db.path().display().to_string(),
             comparator: Arc::clone(&options.comparator),
-            portable: db.is_portable(),
+            leveldb_compatible: db.is_leveldb_compatible(),
             sequence: db.snapshot().sequence(),
             log_bytes: log_bytes(options, db.path())?,
             memory: db.property("terrace.memory").and_then(|bytes| bytes.parse().ok()).unwrap_or(0),
@@ -73,7 +73,7 @@ impl Figures {
     }
 
     fn bytes(&self) -> u64 {
-        self.levels.iter().map(picture::bytes).sum()
+        self.levels.iter().map(level_chart::level_bytes).sum()
     }
 
     /// For people.
@@ -89,14 +89,14 @@ impl Figures {
             units::count(self.sequence),
             Escaped(self.comparator.name().as_bytes()),
         )?;
-        if !self.portable {
+        if !self.leveldb_compatible {
             writeln!(
                 out,
                 "a stock LevelDB can't open it: it has blocks, or may have, that only Terrace reads"
             )?;
         }
         writeln!(out)?;
-        picture::draw(out, &self.levels, &*self.comparator, style)
+        level_chart::draw(out, &self.levels, &*self.comparator, style)
     }
 
     /// For programs.
@@ -104,7 +104,7 @@ impl Figures {
         json!({
             "path": self.path,
             "comparator": self.comparator.name(),
-            "portable": self.portable,
+            "portable": self.leveldb_compatible,
             "sequence": self.sequence,
             "log_bytes": self.log_bytes,
             "memory": self.memory,
@@ -118,14 +118,17 @@ impl Figures {
 fn level_to_json(level: &LevelInfo) -> Value {
     json!({
         "level": level.level,
-        "bytes": picture::bytes(level),
+        "bytes": level_chart::level_bytes(level),
         "files": level.files.iter().map(file_to_json).collect::<Vec<_>>(),
     })
 }
 
-fn file_to_json(file: &FileInfo) -> Value {
+fn file_to_json(file: &TableInfo) -> Value {
     let numbers = [("number".to_owned(), file.number.into()), ("size".to_owned(), file.size.into())];
-    let keys = [record::json_field("smallest", &file.smallest), record::json_field("largest", &file.largest)];
+    let keys = [
+        entry_format::json_field("smallest", &file.smallest),
+        entry_format::json_field("largest", &file.largest),
+    ];
     Value::Object(numbers.into_iter().chain(keys).collect::<Map<_, _>>())
 }
 
@@ -135,7 +138,7 @@ fn log_bytes(options: &Options, dir: &Path) -> terrace_env::Result<u64> {
     let mut bytes = 0;
     for name in fs.list(dir)? {
         if let Some(FileName::Log(_)) = name.to_str().and_then(FileName::parse) {
-            bytes += fs.len(&dir.join(name)).unwrap_or(0);
+            bytes += fs.file_size(&dir.join(name)).unwrap_or(0);
         }
     }
     Ok(bytes)

@@ -8,7 +8,7 @@
 //! Every number on the screen was measured in this run, and every claim checked: the first that does not hold ends the
 //! tour with exit code 3. The database stays, for the reader to go on with.
 
-mod stations;
+mod steps;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -18,11 +18,11 @@ use clap::{Args, ValueHint};
 use terrace::Options;
 use terrace_env::{Clock, SystemClock};
 
-use self::stations::{Guide, Model};
+use self::steps::{Model, TourRunner};
 use crate::cli::Run;
-use crate::database::OrderFlag;
-use crate::failure::{Failure, Outcome};
-use crate::record::Entries;
+use crate::database::ComparatorArg;
+use crate::entry_format::EntryReader;
+use crate::failure::{CommandResult, Failure};
 use crate::terminal::{self, Colour, Style};
 use crate::units;
 
@@ -40,29 +40,30 @@ pub(crate) struct Tour {
 }
 
 /// The file that tells a tour's directory from any other. The engine leaves names alone that it does not know.
-const MARK: &str = "TOUR";
+const TOUR_MARKER_FILE: &str = "TOUR";
 
 /// What the mark says to people.
-const MARK_TEXT: &[u8] = b"Made by `terrace tour`, which replaces this database each time it is run.\n";
+const TOUR_MARKER_TEXT: &[u8] =
+    b"Made by `terrace tour`, which replaces this database each time it is run.\n";
 
 impl Run for Tour {
-    fn run(self) -> Outcome {
-        let options = Options { create_if_missing: true, ..OrderFlag::default().to_read() };
+    fn run(self) -> CommandResult {
+        let options = Options { create_if_missing: true, ..ComparatorArg::default().options_for_reading() };
         let dir = self.dir.unwrap_or_else(|| default_dir(&options));
-        let style = Style::of_output();
+        let style = Style::of_stdout();
         let mut out = terminal::output();
 
         writeln!(out, "{}\n", style.paint(Colour::Bold, format_args!("A tour of {}", self.file.display())))?;
         out.flush()?;
-        let (model, took) = read(&self.file)?;
-        prepare(&options, &dir)?;
-        let mut guide = Guide::new(out, style, options, dir, model)?;
-        guide.tell(
+        let (model, took) = read_entries(&self.file)?;
+        prepare_directory(&options, &dir)?;
+        let mut guide = TourRunner::new(out, style, options, dir, model)?;
+        guide.print_step(
             "read",
             "the file, into an ordered map that will judge every answer",
             &units::time(took),
         )?;
-        guide.show_all()
+        guide.run_all()
     }
 }
 
@@ -75,9 +76,9 @@ fn default_dir(options: &Options) -> PathBuf {
 }
 
 /// The entries of the file, and how long it took to read them.
-fn read(file: &Path) -> Result<(Model, Duration), Failure> {
+fn read_entries(file: &Path) -> Result<(Model, Duration), Failure> {
     let started = SystemClock.monotonic();
-    let mut entries = Entries::open(file, None)?;
+    let mut entries = EntryReader::open(file, None)?;
     let mut model = Model::new();
     while let Some((key, value)) = entries.next()? {
         model.insert(key, value);
@@ -86,16 +87,16 @@ fn read(file: &Path) -> Result<(Model, Duration), Failure> {
 }
 
 /// Makes `dir` an empty directory with the mark. Only what a tour has made before is removed.
-fn prepare(options: &Options, dir: &Path) -> Outcome {
+fn prepare_directory(options: &Options, dir: &Path) -> CommandResult {
     let fs = &options.env.fs;
     if !fs.exists(dir)? {
         fs.create_dir(dir)?;
-    } else if fs.exists(&dir.join(MARK))? {
+    } else if fs.exists(&dir.join(TOUR_MARKER_FILE))? {
         terrace::destroy(dir, options)?;
     } else if !fs.list(dir)?.is_empty() {
         let what = "not empty and not made by a tour; --dir names another directory";
         return Err(Failure::Database(format!("{}: {what}", dir.display())));
     }
-    let mut mark = fs.create(&dir.join(MARK))?;
-    Ok(mark.append(MARK_TEXT).and_then(|()| mark.close())?)
+    let mut mark = fs.create(&dir.join(TOUR_MARKER_FILE))?;
+    Ok(mark.append(TOUR_MARKER_TEXT).and_then(|()| mark.close())?)
 }

@@ -5,8 +5,8 @@ use std::io::Write;
 use clap::Args;
 
 use crate::cli::Run;
-use crate::database::{Database, Found};
-use crate::failure::{Failure, Outcome};
+use crate::database::{DatabaseArgs, PathContents};
+use crate::failure::{CommandResult, Failure};
 use crate::progress::Progress;
 use crate::{terminal, units};
 
@@ -14,23 +14,24 @@ use crate::{terminal, units};
 #[derive(Args)]
 pub(crate) struct Verify {
     #[command(flatten)]
-    database: Database,
+    database: DatabaseArgs,
 }
 
 impl Run for Verify {
-    fn run(self) -> Outcome {
-        let options = self.database.order.to_read();
-        match Found::at(&options, &self.database.dir)? {
-            Found::Database | Found::Parts { .. } => {}
-            other => return other.refuse(&self.database.dir, ""),
+    fn run(self) -> CommandResult {
+        let options = self.database.comparator.options_for_reading();
+        match PathContents::inspect(&options, &self.database.dir)? {
+            PathContents::Database | PathContents::DatabaseWithoutCurrent { .. } => {}
+            other => return other.not_a_database(&self.database.dir, ""),
         }
         let mut progress = Progress::bytes("verifying", Some(0));
-        let report =
-            terrace::verify(&self.database.dir, &options, &mut |done, all| progress.set_of(done, all))?;
+        let report = terrace::verify(&self.database.dir, &options, &mut |done, all| {
+            progress.set_position_and_total(done, all)
+        })?;
         drop(progress);
 
         let mut out = terminal::output();
-        writeln!(out, "{}", terminal::harmless(&report).trim_end())?;
+        writeln!(out, "{}", terminal::printable(&report).trim_end())?;
         out.flush()?;
         match report.problems.len() as u64 {
             0 => Ok(()),

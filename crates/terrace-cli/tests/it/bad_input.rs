@@ -4,11 +4,11 @@
 use std::fs;
 use std::io::Read;
 
-use crate::trial::Trial;
+use crate::cli_test::CliTest;
 
 #[test]
 fn no_database() {
-    let trial = Trial::new();
+    let trial = CliTest::new();
     trial.file("file", "");
     let advice = "; --create makes one";
     for (line, sentence) in [
@@ -27,14 +27,14 @@ fn no_database() {
         ("delete missing k", "missing: no such directory, expected a database".to_owned()),
         ("compact missing", "missing: no such directory, expected a database".to_owned()),
     ] {
-        trial.run(line).fails(3, &sentence);
+        trial.run(line).assert_error(3, &sentence);
     }
     assert_eq!(trial.list(""), ["file"], "nothing was made");
 }
 
 #[test]
 fn malformed_lines() {
-    let trial = Trial::new();
+    let trial = CliTest::new();
     for (name, text, line, reason) in [
         ("a.tsv", "a\t1\nno tab\n", 2, "no tab, expected key, tab, value"),
         ("b.tsv", "a\t1\n\nb\t2\n", 2, "no tab, expected key, tab, value"),
@@ -45,23 +45,25 @@ fn malformed_lines() {
         trial.file(name, text);
         trial
             .run(&format!("load db {name} --create"))
-            .fails(4, &format!("{name}:{line}: {reason}; loaded before: 0 entries"));
+            .assert_error(4, &format!("{name}:{line}: {reason}; loaded before: 0 entries"));
     }
 }
 
 #[test]
 fn entries_before_a_malformed_batch_stay() {
-    let trial = Trial::new();
+    let trial = CliTest::new();
     let mut lines: String = (0..1500).map(|i| format!("{i:04}\t\n")).collect();
     lines.push_str("oops\n");
     trial.file("f.tsv", &lines);
-    trial.run("load db f.tsv --create").shows(4, &["f.tsv:1501: no tab", "; loaded before: 1,000 entries\n"]);
+    trial
+        .run("load db f.tsv --create")
+        .assert_contains(4, &["f.tsv:1501: no tab", "; loaded before: 1,000 entries\n"]);
     assert_eq!(trial.run("dump db").out.lines().count(), 1000);
 }
 
 #[test]
 fn truncated_compressed_files() {
-    let trial = Trial::new();
+    let trial = CliTest::new();
     let text: String = (0..5000).map(|i| format!("{i}\t{}\n", i * 7919)).collect();
     let mut gzip = Vec::new();
     flate2::read::GzEncoder::new(text.as_bytes(), flate2::Compression::fast())
@@ -71,38 +73,42 @@ fn truncated_compressed_files() {
     trial.file("t.tsv.gz", &gzip[..gzip.len() - 20]).file("t.tsv.zst", &zstd[..zstd.len() - 20]);
     for name in ["t.tsv.gz", "t.tsv.zst"] {
         let ended = trial.run(&format!("load {name}.db {name} --create"));
-        ended.shows(4, &[&format!("terrace: {name}:")]);
+        ended.assert_contains(4, &[&format!("terrace: {name}:")]);
     }
 }
 
 #[test]
-fn input_that_is_no_file() {
-    let trial = Trial::new();
-    trial.run("load db missing.tsv --create").fails(4, "missing.tsv: No such file or directory (os error 2)");
-    trial.run("load db . --create").fails(4, ".: a directory, expected a file");
+fn input_is_not_a_file() {
+    let trial = CliTest::new();
+    trial
+        .run("load db missing.tsv --create")
+        .assert_error(4, "missing.tsv: No such file or directory (os error 2)");
+    trial.run("load db . --create").assert_error(4, ".: a directory, expected a file");
     assert!(trial.list("").is_empty(), "no database was made");
 }
 
 #[test]
-fn names_that_a_terminal_would_obey() {
-    Trial::new().run("get \u{1b}[2J k").fails(3, r"\u{1b}[2J: no such directory, expected a database");
+fn terminal_escapes_in_names() {
+    CliTest::new()
+        .run("get \u{1b}[2J k")
+        .assert_error(3, r"\u{1b}[2J: no such directory, expected a database");
 }
 
 /// `-5` was taken for a flag.
 #[test]
-fn a_key_that_is_a_number_below_zero() {
-    let trial = Trial::with("-5\tcold\n");
-    trial.run("get db -5").is(0, "cold\n");
-    trial.run("put db -12 colder").is(0, "");
-    trial.run("scan db --from -5").is(0, "-5\tcold\n");
+fn negative_number_as_key() {
+    let trial = CliTest::with_entries("-5\tcold\n");
+    trial.run("get db -5").assert_output(0, "cold\n");
+    trial.run("put db -12 colder").assert_output(0, "");
+    trial.run("scan db --from -5").assert_output(0, "-5\tcold\n");
 }
 
 #[test]
-fn wrong_use() {
-    let trial = Trial::with("a\t1\n");
-    trial.run(r"get db \q").fails(2, r"'\\q': a backslash at byte 0 that is not one of \t \n \\ \xNN");
-    trial.run("get db --hex 6").shows(2, &["terrace: '6': not hexadecimal: invalid length"]);
-    trial.run("destroy db").fails(2, "destroy needs --yes where nobody can be asked");
+fn usage_errors() {
+    let trial = CliTest::with_entries("a\t1\n");
+    trial.run(r"get db \q").assert_error(2, r"'\\q': a backslash at byte 0 that is not one of \t \n \\ \xNN");
+    trial.run("get db --hex 6").assert_contains(2, &["terrace: '6': not hexadecimal: invalid length"]);
+    trial.run("destroy db").assert_error(2, "destroy needs --yes where nobody can be asked");
     for (line, word) in [
         ("frobnicate", "frobnicate"),
         ("get db", "<KEY>"),
@@ -115,32 +121,32 @@ fn wrong_use() {
         ("dump", "<DB>"),
         ("dump db --file x.ldb", "--file"),
     ] {
-        trial.run(line).shows(2, &[word]);
+        trial.run(line).assert_contains(2, &[word]);
     }
 }
 
 /// A user restored a backup without CURRENT and loaded into it with --create: the new database swept the old tables.
 #[test]
-fn a_database_that_lost_its_current() {
-    let trial = Trial::with("a\t1\nb\t2\n");
-    trial.run("compact db").shows(0, &[]);
+fn database_without_current() {
+    let trial = CliTest::with_entries("a\t1\nb\t2\n");
+    trial.run("compact db").assert_contains(0, &[]);
     fs::remove_file(trial.path("db/CURRENT")).unwrap();
     let files = trial.list("db");
     let sentence = "db: files of a database without the file CURRENT; repair makes one of what can be read";
     for line in ["put db k v --create", "load db - --create", "get db a", "stat db", "compact db"] {
-        trial.run(line).fails(3, sentence);
+        trial.run(line).assert_error(3, sentence);
         assert_eq!(trial.list("db"), files, "{line}");
     }
-    trial.run("verify db").shows(3, &["CURRENT: ", "2 entries: 1 problem"]);
-    trial.run("repair db").shows(0, &[]);
-    trial.run("scan db").is(0, "a\t1\nb\t2\n");
+    trial.run("verify db").assert_contains(3, &["CURRENT: ", "2 entries: 1 problem"]);
+    trial.run("repair db").assert_contains(0, &[]);
+    trial.run("scan db").assert_output(0, "a\t1\nb\t2\n");
 }
 
 /// `destroy` removed a database of RocksDB, and `repair` was ready to move all of its tables away: their names are LevelDB's.
 #[test]
 fn a_database_of_rocksdb() {
     for file in ["IDENTITY", "OPTIONS-000007"] {
-        let trial = Trial::with("a\t1\n");
+        let trial = CliTest::with_entries("a\t1\n");
         trial.file(&format!("db/{file}"), "").file("db/OPTIONS-", "").file("db/identity", "");
         let files = trial.list("db");
         let sentence = format!("db: a database of RocksDB (it has a file {file})");
@@ -154,31 +160,31 @@ fn a_database_of_rocksdb() {
             "compact db",
             "destroy db --yes",
         ] {
-            trial.run(line).fails(3, &sentence);
+            trial.run(line).assert_error(3, &sentence);
             assert_eq!(trial.list("db"), files, "{line}");
         }
         fs::remove_file(trial.path(&format!("db/{file}"))).unwrap();
-        trial.run("get db a").is(0, "1\n");
+        trial.run("get db a").assert_output(0, "1\n");
     }
 }
 
 #[test]
-fn a_creation_that_was_cut_off() {
+fn interrupted_creation() {
     for line in ["put db k v --create", "destroy db --yes"] {
-        let trial = Trial::new();
+        let trial = CliTest::new();
         fs::create_dir(trial.path("db")).unwrap();
         trial.file("db/LOCK", "").file("db/LOG", "").file("db/000002.log", "").file("db/MANIFEST-000003", "");
-        trial.run("get db k").shows(3, &["db: files of a database without the file CURRENT"]);
-        trial.run(line).is(0, "");
+        trial.run("get db k").assert_contains(3, &["db: files of a database without the file CURRENT"]);
+        trial.run(line).assert_output(0, "");
     }
 }
 
 /// Messages of programs that ran side by side came out mixed: "terrace: terrace: io: ..".
 #[cfg(target_os = "linux")]
 #[test]
-fn a_message_is_written_in_one_piece() {
+fn message_is_written_with_one_call() {
     let (ours, theirs) = std::os::unix::net::UnixDatagram::pair().unwrap();
-    let trial = Trial::new();
+    let trial = CliTest::new();
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_terrace"));
     command
         .args(["get", "missing", "k"])

@@ -10,16 +10,16 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::trial::{Ended, Trial};
+use crate::cli_test::{CliTest, ProgramResult};
 
 const SMALL: &str = "--num 500 --engines terrace --rounds 2 --dir .";
 
 #[test]
 fn a_suite_from_end_to_end() {
-    let trial = Trial::new();
+    let trial = CliTest::new();
     let ended =
         trial.run("bench --suite go --num 300 --engines terrace --rounds 1 --json r.json --report r.html");
-    ended.shows(
+    ended.assert_contains(
         0,
         &[
             "go, scale 0.0003, 1 round on ",
@@ -42,20 +42,20 @@ fn a_suite_from_end_to_end() {
 
 #[test]
 fn the_same_engine_twice_is_compared_with_itself() {
-    let trial = Trial::new();
+    let trial = CliTest::new();
     let line = "bench fillrandom readrandom --num 500 --engines terrace,terrace --rounds 2 --json a.json";
-    trial.run(line).shows(0, &["terrace-2", "readrandom"]);
-    trial.run("bench --compare a.json a.json").shows(0, &["fillrandom  terrace", "1.000x  noise"]);
+    trial.run(line).assert_contains(0, &["terrace-2", "readrandom"]);
+    trial.run("bench --compare a.json a.json").assert_contains(0, &["fillrandom  terrace", "1.000x  noise"]);
 }
 
 #[test]
-fn flags_change_the_work() {
-    let trial = Trial::new();
+fn flags_change_the_workload() {
+    let trial = CliTest::new();
     let flags =
         "--threads 2 --key-size 20 --value-size 10 --batch 5 --order reverse --compression none --cache 1m";
     trial
         .run(&format!("bench fillseq {SMALL} {flags} --json r.json"))
-        .shows(0, &["cache 1.00 MiB", "compression none"]);
+        .assert_contains(0, &["cache 1.00 MiB", "compression none"]);
     let text = String::from_utf8(trial.read("r.json")).expect("JSON is UTF-8");
     let json: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
     let work = &json["phases"][0]["workload"];
@@ -66,14 +66,14 @@ fn flags_change_the_work() {
 }
 
 #[test]
-fn what_exists_is_listed() {
+fn list_names_workloads_and_engines() {
     let parts = ["fillrandom", "ycsb-e", "bangdb", "terrace", "lmdb", "pebble", "redb"];
-    Trial::new().run("bench --list").shows(0, &parts);
+    CliTest::new().run("bench --list").assert_contains(0, &parts);
 }
 
 #[test]
-fn what_does_not_exist() {
-    let trial = Trial::new();
+fn unknown_names_are_usage_errors() {
+    let trial = CliTest::new();
     for (line, sentence) in [
         ("bench moon", "no workload is called \"moon\"; there are: fillseq, "),
         ("bench --suite moon", "no suite is called \"moon\"; there are: leveldb, bangdb, go, ycsb"),
@@ -86,92 +86,95 @@ fn what_does_not_exist() {
         ("bench fillseq --suite go", "cannot be used with"),
         ("bench --rounds 0", "0 is not in 1..=1000"),
     ] {
-        trial.run(line).shows(2, &[sentence]);
+        trial.run(line).assert_contains(2, &[sentence]);
     }
     assert!(trial.list("").is_empty(), "something was made");
 }
 
 #[test]
-fn a_library_without_the_functions() {
-    let trial = Trial::new();
+fn file_that_is_no_leveldb_library() {
+    let trial = CliTest::new();
     trial.file("bad.so", "no library");
     let line = "bench fillseq --num 500 --rounds 1 --engines leveldb=./bad.so,terrace --json r.json";
-    trial.run(line).shows(3 + 1, &["leveldb     not there: ", "bad.so", "fillseq  terrace"]);
+    trial.run(line).assert_contains(3 + 1, &["leveldb     not there: ", "bad.so", "fillseq  terrace"]);
     assert!(trial.list("").contains(&"r.json".to_owned()));
 }
 
 #[test]
-fn an_engine_that_fails_leaves_the_others_alone() {
-    let trial = Trial::new();
+fn failing_engine_does_not_stop_the_others() {
+    let trial = CliTest::new();
     // The directory of its first turn can't be made: a file has the name.
     trial.file("terrace-0", "").file("terrace-2-0.txt", "");
     let line = "bench fillseq --num 500 --rounds 1 --engines terrace,terrace --dir . --json r.json";
-    trial
-        .run(line)
-        .shows(3, &["FAILED  terrace in fillseq, round 1: ", "terrace-2", "terrace: failures: 1; what was"]);
+    trial.run(line).assert_contains(
+        3,
+        &["FAILED  terrace in fillseq, round 1: ", "terrace-2", "terrace: failures: 1; what was"],
+    );
     let text = String::from_utf8(trial.read("r.json")).expect("JSON is UTF-8");
     assert!(text.contains("\"engine\":\"terrace-2\",\"round\":0,\"ops\":500"), "{text}");
 }
 
 #[test]
-fn places_that_can_not_be_written() {
-    let trial = Trial::new();
+fn unwritable_paths() {
+    let trial = CliTest::new();
     trial.file("file", "");
-    trial.run("bench fillseq --dir file/db").shows(4, &["terrace: file/db: "]);
-    trial.run(&format!("bench fillseq {SMALL} --json none/r.json")).shows(4, &["terrace: none/r.json: "]);
-    trial.run("bench --compare file file").shows(4, &["terrace: file: no result file: "]);
+    trial.run("bench fillseq --dir file/db").assert_contains(4, &["terrace: file/db: "]);
+    trial
+        .run(&format!("bench fillseq {SMALL} --json none/r.json"))
+        .assert_contains(4, &["terrace: none/r.json: "]);
+    trial.run("bench --compare file file").assert_contains(4, &["terrace: file: no result file: "]);
 }
 
 /// Starts `line`, and sends it `signal` as soon as `ready`.
 #[track_caller]
-fn interrupt(trial: &Trial, line: &str, signal: Signal, ready: impl Fn() -> bool) -> Ended {
+fn interrupt(trial: &CliTest, line: &str, signal: Signal, ready: impl Fn() -> bool) -> ProgramResult {
     let child = trial.start(line);
     let waited = (0..6000).any(|_| {
         thread::sleep(Duration::from_millis(10));
         ready()
     });
     kill_process(Pid::from_child(&child), signal).expect("it runs");
-    let ended = Trial::ended(child);
+    let ended = CliTest::wait(child);
     assert!(waited, "it never came so far: {ended:?}");
     ended
 }
 
 /// A user pressed Ctrl-C, and the directory for temporary files kept gigabytes of the databases that were measured.
 #[test]
-fn interrupted_it_leaves_nothing_behind() {
+fn interrupted_bench_removes_its_databases() {
     for (signal, code, name) in
         [(Signal::INT, 130, "SIGINT"), (Signal::TERM, 143, "SIGTERM"), (Signal::HUP, 129, "SIGHUP")]
     {
-        let trial = Trial::new();
+        let trial = CliTest::new();
         // An hour, in the first phase of the first round.
         let line = "bench fillrandom --sync --num 1000000000 --seconds 3600 --engines terrace --dir new";
         let ended = interrupt(&trial, line, signal, || trial.path("new/terrace-0/CURRENT").exists());
-        ended.fails(code, &format!("interrupted by {name}; its databases are removed"));
+        ended.assert_error(code, &format!("interrupted by {name}; its databases are removed"));
         assert!(trial.list("").is_empty(), "{:?}", trial.list(""));
     }
 }
 
 #[test]
-fn interrupted_it_keeps_what_was_measured_and_what_was_there() {
-    let trial = Trial::with("a\t1\n");
+fn interrupted_bench_keeps_results_and_other_files() {
+    let trial = CliTest::with_entries("a\t1\n");
     let line = "bench fillseq --num 500 --engines terrace --rounds 1000 --dir . --json r.json";
     let saved =
         || String::from_utf8_lossy(&std::fs::read(trial.path("r.json")).unwrap_or_default()).into_owned();
     let ended = interrupt(&trial, line, Signal::INT, || saved().contains("\"round\":2,"));
-    ended.shows(
+    ended.assert_contains(
         130,
         &["fillseq  terrace", "interrupted by SIGINT; its databases are removed, and what was measured"],
     );
     assert_eq!(trial.list(""), ["db", "r.json"]);
-    trial.run("dump db").is(0, "a\t1\n");
+    trial.run("dump db").assert_output(0, "a\t1\n");
     assert!(!saved().contains("died"), "the phase it was in is nobody's failure: {}", saved());
 }
 
 /// The process that measured went on for as long as its phase lasted.
 #[cfg(target_os = "linux")]
 #[test]
-fn killed_it_measures_no_more() {
-    let trial = Trial::new();
+fn killed_bench_ends_its_child() {
+    let trial = CliTest::new();
     let line = "bench fillrandom --sync --num 1000000000 --seconds 3600 --engines terrace --dir new";
     let mut child = trial.start(line);
     let soon = |done: &dyn Fn() -> bool| {
@@ -187,7 +190,7 @@ fn killed_it_measures_no_more() {
 }
 
 #[test]
-fn nobody_listens_to_the_message() {
+fn full_stderr_keeps_the_exit_code() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_terrace"));
     let status = command.args(["get", "/nowhere", "key"]).stderr(full).status().expect("it starts");

@@ -1,12 +1,12 @@
 //! `dump --file`: tables, logs and manifests, whole and damaged.
 
-use crate::trial::Trial;
+use crate::cli_test::CliTest;
 
 #[test]
 fn table() {
-    let trial = Trial::with("a\t1\nb\t\\x00\n");
-    trial.run("compact db").shows(0, &[]);
-    let table = trial.a_file(".ldb");
+    let trial = CliTest::with_entries("a\t1\nb\t\\x00\n");
+    trial.run("compact db").assert_contains(0, &[]);
+    let table = trial.find_file(".ldb");
     let parts = [
         "footer at ",
         "metaindex at ",
@@ -16,74 +16,77 @@ fn table() {
         " put => 1\n",
         " put => \\x00\n",
     ];
-    trial.run(&format!("dump --file {table}")).shows(0, &parts);
+    trial.run(&format!("dump --file {table}")).assert_contains(0, &parts);
 }
 
 #[test]
 fn damaged_table() {
-    let trial = Trial::with("a\t1\nb\t2\n");
-    trial.run("compact db").shows(0, &[]);
-    let whole = trial.read(&trial.a_file(".ldb"));
+    let trial = CliTest::with_entries("a\t1\nb\t2\n");
+    trial.run("compact db").assert_contains(0, &[]);
+    let whole = trial.read(&trial.find_file(".ldb"));
     let mut flipped = whole.clone();
     flipped[2] ^= 1;
     trial.file("1.ldb", flipped).file("2.sst", &whole[..whole.len() - 1]).file("3.ldb", "");
-    trial.run("dump --file 1.ldb").shows(
+    trial.run("dump --file 1.ldb").assert_contains(
         3,
         &["damage at 0: checksum 0x", "terrace: corruption: 1.ldb: 1 damaged place, marked 'damage' above\n"],
     );
-    trial.run("dump --file 2.sst").shows(3, &["damage at ", "magic"]);
-    trial.run("dump --file 3.ldb").shows(3, &["damage at 0: 0 bytes, expected 48"]);
+    trial.run("dump --file 2.sst").assert_contains(3, &["damage at ", "magic"]);
+    trial.run("dump --file 3.ldb").assert_contains(3, &["damage at 0: 0 bytes, expected 48"]);
 }
 
 #[test]
 fn log() {
-    let trial = Trial::new();
+    let trial = CliTest::new();
     trial.file("000007.log", LOG);
-    trial
-        .run("dump --file 000007.log")
-        .is(0, "record at 0: sequence 9, 2 operations, 20 bytes\n  9  put  k => v\n  10  del  k\n");
+    trial.run("dump --file 000007.log").assert_output(
+        0,
+        "record at 0: sequence 9, 2 operations, 20 bytes\n  9  put  k => v\n  10  del  k\n",
+    );
 }
 
 #[test]
 fn log_with_a_torn_record() {
-    let trial = Trial::new();
+    let trial = CliTest::new();
     trial.file("000007.log", [LOG, &LOG[..20]].concat());
-    trial.run("dump --file 000007.log").shows(0, &["  10  del  k\n", "the last whole one ends at 27\n"]);
+    trial
+        .run("dump --file 000007.log")
+        .assert_contains(0, &["  10  del  k\n", "the last whole one ends at 27\n"]);
 }
 
 #[test]
 fn log_with_a_flipped_bit() {
-    let trial = Trial::new();
+    let trial = CliTest::new();
     let mut log = LOG.to_vec();
     log[10] ^= 1;
     trial.file("000007.log", log);
-    trial.run("dump --file 000007.log").shows(3, &["damage at 0: checksum 0x", "27 bytes dropped"]);
+    trial.run("dump --file 000007.log").assert_contains(3, &["damage at 0: checksum 0x", "27 bytes dropped"]);
 }
 
 #[test]
 fn manifest() {
-    let trial = Trial::with("a\t1\n");
-    trial.run("compact db").shows(0, &[]);
+    let trial = CliTest::with_entries("a\t1\n");
+    trial.run("compact db").assert_contains(0, &[]);
     let parts = [
         "record at 0: edit\n",
         "  comparator    leveldb.BytewiseComparator\n",
         "  log           ",
         "  next file     ",
     ];
-    let manifest = trial.a_file("MANIFEST-");
-    trial.run(&format!("dump --file {manifest}")).shows(0, &parts);
+    let manifest = trial.find_file("MANIFEST-");
+    trial.run(&format!("dump --file {manifest}")).assert_contains(0, &parts);
     trial
         .run(&format!("dump --file {manifest}"))
-        .shows(0, &["  add           level ", " bytes, a @ 1 put .. a @ 1 put\n"]);
+        .assert_contains(0, &["  add           level ", " bytes, a @ 1 put .. a @ 1 put\n"]);
 }
 
 #[test]
 fn other_files() {
-    let trial = Trial::new();
+    let trial = CliTest::new();
     trial.file("CURRENT", "");
     let names = "not a name of a table (.ldb, .sst), a log (.log) or a MANIFEST";
-    trial.run("dump --file CURRENT").fails(4, &format!("CURRENT: {names}"));
-    trial.run("dump --file 1.ldb").fails(4, "1.ldb: No such file or directory (os error 2)");
+    trial.run("dump --file CURRENT").assert_error(4, &format!("CURRENT: {names}"));
+    trial.run("dump --file 1.ldb").assert_error(4, "1.ldb: No such file or directory (os error 2)");
 }
 
 /// One record: at sequence 9, put k v, delete k.

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
-use crate::trial::Trial;
+use crate::cli_test::CliTest;
 
 const FEW: &str = "a\t1\nb\t2\nba\t3\nc\t4\n";
 
@@ -17,14 +17,14 @@ fn awkward() -> String {
 
 #[test]
 fn put_get_delete() {
-    let trial = Trial::new();
-    trial.run("put db k v --create").is(0, "");
-    trial.run("get db k").is(0, "v\n");
-    trial.run("put db k other --sync").is(0, "");
-    trial.run("get db k --raw").is(0, "other");
-    trial.run("delete db k --sync").is(0, "");
-    trial.run("get db k").fails(1, "db: no key 'k'");
-    trial.run("delete db k").is(0, "");
+    let trial = CliTest::new();
+    trial.run("put db k v --create").assert_output(0, "");
+    trial.run("get db k").assert_output(0, "v\n");
+    trial.run("put db k other --sync").assert_output(0, "");
+    trial.run("get db k --raw").assert_output(0, "other");
+    trial.run("delete db k --sync").assert_output(0, "");
+    trial.run("get db k").assert_error(1, "db: no key 'k'");
+    trial.run("delete db k").assert_output(0, "");
 }
 
 #[test]
@@ -37,34 +37,34 @@ fn delete_ranges() {
         ("--from c --to b", FEW),
         ("--all", ""),
     ] {
-        let trial = Trial::with(FEW);
-        trial.run(&format!("delete db {flags}")).is(0, "");
-        trial.run("scan db").is(0, left);
+        let trial = CliTest::with_entries(FEW);
+        trial.run(&format!("delete db {flags}")).assert_output(0, "");
+        trial.run("scan db").assert_output(0, left);
     }
-    let trial = Trial::with(FEW);
-    trial.run("delete db").shows(2, &["required", "--all"]);
-    trial.run("delete db a --from b").shows(2, &["cannot be used with"]);
-    trial.run("scan db").is(0, FEW);
+    let trial = CliTest::with_entries(FEW);
+    trial.run("delete db").assert_contains(2, &["required", "--all"]);
+    trial.run("delete db a --from b").assert_contains(2, &["cannot be used with"]);
+    trial.run("scan db").assert_output(0, FEW);
 }
 
 #[test]
-fn keys_that_are_hard_to_type() {
-    let trial = Trial::new();
-    trial.run(r"put db \x00\t\\ \xff\n --create").is(0, "");
-    trial.run(r"get db \x00\t\\").is(0, "\\xff\\n\n");
-    trial.run("get db --hex 00095c").is(0, "ff0a\n");
-    trial.run("put db --hex 00 FF").is(0, "");
-    trial.run(r"get db \x00").is(0, "\\xff\n");
+fn escaped_and_hexadecimal_keys() {
+    let trial = CliTest::new();
+    trial.run(r"put db \x00\t\\ \xff\n --create").assert_output(0, "");
+    trial.run(r"get db \x00\t\\").assert_output(0, "\\xff\\n\n");
+    trial.run("get db --hex 00095c").assert_output(0, "ff0a\n");
+    trial.run("put db --hex 00 FF").assert_output(0, "");
+    trial.run(r"get db \x00").assert_output(0, "\\xff\n");
 }
 
 #[test]
 fn values_do_not_reach_a_terminal_raw() {
-    Trial::with("k\t\\x1b[2J\n").run("scan db").is(0, "k\t\\x1b[2J\n");
+    CliTest::with_entries("k\t\\x1b[2J\n").run("scan db").assert_output(0, "k\t\\x1b[2J\n");
 }
 
 #[test]
 fn scan_ranges() {
-    let trial = Trial::with(FEW);
+    let trial = CliTest::with_entries(FEW);
     for (flags, out) in [
         ("", FEW),
         ("--prefix b", "b\t2\nba\t3\n"),
@@ -79,52 +79,54 @@ fn scan_ranges() {
         ("--prefix a --format jsonl --keys-only", "{\"key\":\"a\"}\n"),
         ("--from x", ""),
     ] {
-        trial.run(&format!("scan db {flags}")).is(0, out);
+        trial.run(&format!("scan db {flags}")).assert_output(0, out);
     }
 }
 
 #[test]
 fn dump_and_load_give_the_same_database() {
-    let trial = Trial::with(&awkward());
+    let trial = CliTest::with_entries(&awkward());
     let dumped = trial.run("dump db");
-    dumped.shows(0, &[]);
+    dumped.assert_contains(0, &[]);
     assert_eq!(dumped.out.lines().count(), awkward().lines().count());
     for format in ["tsv", "jsonl"] {
         let text = trial.run(&format!("dump db --format {format}"));
-        trial.pipe(&format!("load copy-{format} - --create"), text.out.as_bytes()).is(0, "");
-        trial.run(&format!("dump copy-{format}")).is(0, &dumped.out);
+        trial
+            .run_with_input(&format!("load copy-{format} - --create"), text.out.as_bytes())
+            .assert_output(0, "");
+        trial.run(&format!("dump copy-{format}")).assert_output(0, &dumped.out);
     }
 }
 
 #[test]
 fn load_replaces_and_keeps() {
-    let trial = Trial::with(FEW);
-    trial.pipe("load db -", b"b\tnew\nz\t26\n").shows(0, &["2 entries in "]);
-    trial.run("scan db").is(0, "a\t1\nb\tnew\nba\t3\nc\t4\nz\t26\n");
+    let trial = CliTest::with_entries(FEW);
+    trial.run_with_input("load db -", b"b\tnew\nz\t26\n").assert_contains(0, &["2 entries in "]);
+    trial.run("scan db").assert_output(0, "a\t1\nb\tnew\nba\t3\nc\t4\nz\t26\n");
 }
 
 #[test]
 fn load_more_than_a_batch() {
     let lines: String = (0..2500).map(|i| format!("{i:05}\t{i}\n")).collect();
-    Trial::with(&lines).run("dump db").is(0, &lines);
+    CliTest::with_entries(&lines).run("dump db").assert_output(0, &lines);
 }
 
 #[test]
 fn load_compressed() {
-    let trial = Trial::new();
+    let trial = CliTest::new();
     let mut gz = flate2::read::GzEncoder::new(FEW.as_bytes(), flate2::Compression::default());
     let mut gzip = Vec::new();
     gz.read_to_end(&mut gzip).unwrap();
     trial.file("few.tsv.gz", gzip).file("few.zst", zstd::encode_all(FEW.as_bytes(), 3).unwrap());
     for file in ["few.tsv.gz", "few.zst"] {
-        trial.run(&format!("load {file}-db {file} --create")).is(0, "");
-        trial.run(&format!("scan {file}-db")).is(0, FEW);
+        trial.run(&format!("load {file}-db {file} --create")).assert_output(0, "");
+        trial.run(&format!("scan {file}-db")).assert_output(0, FEW);
     }
 }
 
 #[test]
-fn load_tells_formats_apart() {
-    let trial = Trial::new();
+fn load_detects_the_format() {
+    let trial = CliTest::new();
     let json = "{\"key\":\"a\",\"value\":\"1\"}\n";
     trial.file("by-name.jsonl", json).file("by-first-byte", json).file("braces.tsv", "{\t1\n");
     for (file, flags, out) in [
@@ -134,49 +136,49 @@ fn load_tells_formats_apart() {
         ("by-first-byte", "--format jsonl", "a\t1\n"),
     ] {
         let db = format!("db-{file}{}", flags.len());
-        trial.run(&format!("load {db} {file} --create {flags}")).is(0, "");
-        trial.run(&format!("scan {db}")).is(0, out);
+        trial.run(&format!("load {db} {file} --create {flags}")).assert_output(0, "");
+        trial.run(&format!("scan {db}")).assert_output(0, out);
     }
 }
 
 #[test]
 fn compression_reaches_the_tables() {
-    let trial = Trial::new();
+    let trial = CliTest::new();
     let lines: String = (0..1000).map(|i| format!("key {i:05}\tthe same value\n")).collect();
     for codec in ["none", "snappy", "zstd"] {
         let flags = format!("--compression {codec}");
-        trial.pipe(&format!("load db - --create {flags}"), lines.as_bytes()).is(0, "");
-        trial.run(&format!("compact db {flags}")).shows(0, &[]);
-        let table = trial.a_file(".ldb");
+        trial.run_with_input(&format!("load db - --create {flags}"), lines.as_bytes()).assert_output(0, "");
+        trial.run(&format!("compact db {flags}")).assert_contains(0, &[]);
+        let table = trial.find_file(".ldb");
         let dumped = trial.run(&format!("dump --file {table}"));
         let block = dumped.out.lines().find(|line| line.starts_with("block at 0: ")).unwrap();
         assert!(block.contains(&format!(" unpacked, {codec}")), "{block}");
-        trial.run("destroy db --yes").is(0, "");
+        trial.run("destroy db --yes").assert_output(0, "");
     }
 }
 
 #[test]
 fn last_line_without_line_feed() {
-    Trial::with("a\t1\nb\t2").run("scan db").is(0, "a\t1\nb\t2\n");
+    CliTest::with_entries("a\t1\nb\t2").run("scan db").assert_output(0, "a\t1\nb\t2\n");
 }
 
 #[test]
 fn reading_writes_nothing() {
-    let trial = Trial::with(FEW);
+    let trial = CliTest::with_entries(FEW);
     let files = || -> Vec<_> {
         trial.list("db").into_iter().map(|name| (trial.read(&format!("db/{name}")), name)).collect()
     };
     let before = files();
     for line in ["get db a", "scan db", "dump db", "stat db", "stat db --json", "verify db"] {
-        trial.run(line).shows(0, &[]);
+        trial.run(line).assert_contains(0, &[]);
         assert!(files() == before, "{line} changed the files");
     }
 }
 
 #[test]
-fn a_reader_that_has_seen_enough() {
+fn closed_pipe_ends_a_scan() {
     let lines: String = (0..20_000).map(|i| format!("{i:05}\tsome value\n")).collect();
-    let trial = Trial::with(&lines);
+    let trial = CliTest::with_entries(&lines);
     let mut child = Command::new(env!("CARGO_BIN_EXE_terrace"))
         .args(["scan", "db"])
         .current_dir(trial.path(""))
@@ -192,8 +194,8 @@ fn a_reader_that_has_seen_enough() {
 }
 
 #[test]
-fn an_order_that_is_only_read() {
-    let trial = Trial::with(FEW);
-    trial.run("put db a b --comparator idb_cmp1").fails(2, "--comparator idb_cmp1: to read only");
-    trial.run("get db a --comparator nonsense").shows(2, &["nonsense", "bytewise", "idb_cmp1"]);
+fn read_only_comparator() {
+    let trial = CliTest::with_entries(FEW);
+    trial.run("put db a b --comparator idb_cmp1").assert_error(2, "--comparator idb_cmp1: to read only");
+    trial.run("get db a --comparator nonsense").assert_contains(2, &["nonsense", "bytewise", "idb_cmp1"]);
 }

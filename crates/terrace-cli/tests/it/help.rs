@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use crate::trial::Trial;
+use crate::cli_test::CliTest;
 
 const COMMANDS: &[&str] = &[
     "get",
@@ -24,17 +24,19 @@ const COMMANDS: &[&str] = &[
 ];
 
 #[test]
-fn every_command_helps() {
-    let trial = Trial::new();
-    trial.run("--help").shows(0, COMMANDS);
+fn every_command_has_help() {
+    let trial = CliTest::new();
+    trial.run("--help").assert_contains(0, COMMANDS);
     for command in COMMANDS {
-        trial.run(&format!("{command} --help")).shows(0, &["Usage: terrace", command, "Example: terrace "]);
+        trial
+            .run(&format!("{command} --help"))
+            .assert_contains(0, &["Usage: terrace", command, "Example: terrace "]);
     }
 }
 
 #[test]
-fn flags_that_must_stay() {
-    let trial = Trial::new();
+fn stable_flags() {
+    let trial = CliTest::new();
     let writing = [
         "--sync",
         "--compression",
@@ -78,27 +80,27 @@ fn flags_that_must_stay() {
         ),
         ("bench", &["--dir", "--json", "--report", "--compare", "--list"]),
     ] {
-        trial.run(&format!("{command} --help")).shows(0, flags);
+        trial.run(&format!("{command} --help")).assert_contains(0, flags);
     }
 }
 
 #[test]
 fn completions_know_every_command() {
-    let trial = Trial::new();
+    let trial = CliTest::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        trial.run(&format!("completions {shell}")).shows(0, COMMANDS);
+        trial.run(&format!("completions {shell}")).assert_contains(0, COMMANDS);
     }
-    trial.run("completions tcsh").shows(2, &["tcsh"]);
+    trial.run("completions tcsh").assert_contains(2, &["tcsh"]);
 }
 
 #[test]
 fn manual_pages() {
-    let trial = Trial::new();
-    trial.run("man").shows(0, &[".TH terrace", "Exit codes"]);
+    let trial = CliTest::new();
+    trial.run("man").assert_contains(0, &[".TH terrace", "Exit codes"]);
     trial
         .run("man scan")
-        .shows(0, &["terrace-scan", "prefix", concat!("terrace ", env!("CARGO_PKG_VERSION"))]);
-    trial.run("man frobnicate").shows(2, &["frobnicate"]);
+        .assert_contains(0, &["terrace-scan", "prefix", concat!("terrace ", env!("CARGO_PKG_VERSION"))]);
+    trial.run("man frobnicate").assert_contains(2, &["frobnicate"]);
 }
 
 #[cfg(target_os = "linux")]

@@ -2,10 +2,10 @@
 
 mod bad_input;
 mod bench;
+mod cli_test;
 mod dump_file;
 mod entries;
 mod help;
+mod leveldb_interop;
 mod maintenance;
-mod stock;
 mod tour;
-mod trial;

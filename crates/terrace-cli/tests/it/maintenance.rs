@@ -1,15 +1,15 @@
 //! stat, verify, repair, compact, destroy.
 
-use crate::trial::Trial;
+use crate::cli_test::CliTest;
 
 const FEW: &str = "a\t1\nb\t2\nc\t3\n";
 
 #[test]
 fn stat_draws_levels() {
-    let trial = Trial::with(FEW);
-    trial.run("compact db").shows(0, &["table", " -> "]);
+    let trial = CliTest::with_entries(FEW);
+    trial.run("compact db").assert_contains(0, &["table", " -> "]);
     let stat = trial.run("stat db");
-    stat.shows(
+    stat.assert_contains(
         0,
         &[
             "db\n",
@@ -25,9 +25,9 @@ fn stat_draws_levels() {
 }
 
 #[test]
-fn stat_for_programs() {
-    let trial = Trial::with(FEW);
-    trial.run("compact db").shows(0, &[]);
+fn stat_as_json() {
+    let trial = CliTest::with_entries(FEW);
+    trial.run("compact db").assert_contains(0, &[]);
     let stat: serde_json::Value = serde_json::from_str(&trial.run("stat db --json").out).unwrap();
     assert_eq!((&stat["tables"], &stat["sequence"]), (&1.into(), &3.into()));
     assert!(stat["memory"].as_u64().unwrap() > 0, "{stat}");
@@ -39,40 +39,42 @@ fn stat_for_programs() {
 
 #[test]
 fn verify_whole_and_damaged() {
-    let trial = Trial::with(FEW);
-    trial.run("compact db").shows(0, &[]);
-    trial.run("verify db").shows(0, &[]);
-    let table = trial.a_file(".ldb");
+    let trial = CliTest::with_entries(FEW);
+    trial.run("compact db").assert_contains(0, &[]);
+    trial.run("verify db").assert_contains(0, &[]);
+    let table = trial.find_file(".ldb");
     let mut bytes = trial.read(&table);
     bytes[2] ^= 1;
     trial.file(&table, bytes);
-    trial.run("verify db").shows(3, &["terrace: db: ", " problem", &table["db/".len()..], "checksum"]);
+    trial
+        .run("verify db")
+        .assert_contains(3, &["terrace: db: ", " problem", &table["db/".len()..], "checksum"]);
     trial
         .run("dump db")
-        .shows(3, &["terrace: corruption: ", "checksum 0x", "; terrace verify finds all damage, "]);
+        .assert_contains(3, &["terrace: corruption: ", "checksum 0x", "; terrace verify finds all damage, "]);
 }
 
 #[test]
 fn repair_reports() {
-    let trial = Trial::with(FEW);
+    let trial = CliTest::with_entries(FEW);
     let before = trial.list("db");
-    trial.run("repair db --dry-run").shows(0, &[]);
+    trial.run("repair db --dry-run").assert_contains(0, &[]);
     assert_eq!(trial.list("db"), before, "a dry run changes nothing");
-    trial.run("repair db").shows(0, &[]);
-    trial.run("scan db").is(0, FEW);
+    trial.run("repair db").assert_contains(0, &[]);
+    trial.run("scan db").assert_output(0, FEW);
 }
 
 #[test]
 fn compact_a_range() {
-    let trial = Trial::with(FEW);
-    trial.run("compact db --from a --to b").shows(0, &[" -> "]);
-    trial.run("scan db").is(0, FEW);
+    let trial = CliTest::with_entries(FEW);
+    trial.run("compact db --from a --to b").assert_contains(0, &[" -> "]);
+    trial.run("scan db").assert_output(0, FEW);
 }
 
 #[test]
 fn destroy_leaves_other_files() {
-    let trial = Trial::with(FEW);
+    let trial = CliTest::with_entries(FEW);
     trial.file("db/mine.txt", "");
-    trial.run("destroy db --yes").is(0, "");
+    trial.run("destroy db --yes").assert_output(0, "");
     assert_eq!(trial.list("db"), ["mine.txt"]);
 }

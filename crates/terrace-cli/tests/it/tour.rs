@@ -1,6 +1,6 @@
 //! The tour, on a small file.
 
-use crate::trial::Trial;
+use crate::cli_test::CliTest;
 
 fn cities() -> String {
     let names = ["AD/Canillo", "CH/Uster", "CH/Wil", "CH/Zug", "DE/Ulm", "ZW/Harare"];
@@ -8,11 +8,11 @@ fn cities() -> String {
 }
 
 #[test]
-fn all_stations() {
-    let trial = Trial::new();
+fn all_steps() {
+    let trial = CliTest::new();
     trial.file("cities.tsv", cities());
     let ended = trial.run("tour cities.tsv --dir here");
-    ended.shows(
+    ended.assert_contains(
         0,
         &[
             "load        6 entries in ",
@@ -27,12 +27,12 @@ fn all_stations() {
         ],
     );
     assert!(ended.out.lines().count() <= 48, "two screens");
-    trial.run("get here CH/Uster").is(0, "1,2\n");
+    trial.run("get here CH/Uster").assert_output(0, "1,2\n");
 }
 
 #[test]
-fn every_command_it_names_works() {
-    let trial = Trial::new();
+fn suggested_commands_work() {
+    let trial = CliTest::new();
     trial.file("cities.tsv", cities());
     let ended = trial.run("tour cities.tsv --dir here");
     let named: Vec<_> = ended
@@ -43,31 +43,31 @@ fn every_command_it_names_works() {
     assert!(named.len() >= 4, "{named:?}");
     for line in named {
         let line = line.split('|').next().unwrap();
-        trial.run(line).shows(0, &[]);
+        trial.run(line).assert_contains(0, &[]);
     }
 }
 
 #[test]
-fn again_in_the_same_place() {
-    let trial = Trial::new();
+fn second_tour_replaces_the_first() {
+    let trial = CliTest::new();
     trial.file("cities.tsv", cities()).file("one.tsv", "only\tone\n");
-    trial.run("tour cities.tsv").shows(0, &["terrace-tour"]);
-    trial.run("tour one.tsv").shows(0, &["1 entry in "]);
-    trial.run("dump terrace-tour").is(0, "only (moved)\tone\n");
+    trial.run("tour cities.tsv").assert_contains(0, &["terrace-tour"]);
+    trial.run("tour one.tsv").assert_contains(0, &["1 entry in "]);
+    trial.run("dump terrace-tour").assert_output(0, "only (moved)\tone\n");
 }
 
 #[test]
-fn a_directory_that_is_not_its_own() {
-    let trial = Trial::with("a\t1\n");
+fn foreign_directory_is_refused() {
+    let trial = CliTest::with_entries("a\t1\n");
     trial.file("cities.tsv", cities());
     let sentence = "db: not empty and not made by a tour; --dir names another directory";
-    trial.run("tour cities.tsv --dir db").fails(3, sentence);
-    trial.run("dump db").is(0, "a\t1\n");
+    trial.run("tour cities.tsv --dir db").assert_error(3, sentence);
+    trial.run("dump db").assert_output(0, "a\t1\n");
 }
 
 #[test]
-fn nothing_to_show() {
-    let trial = Trial::new();
+fn empty_input_file() {
+    let trial = CliTest::new();
     trial.file("empty.tsv", "");
-    trial.run("tour empty.tsv --dir here").fails(4, "the tour needs a file with at least one entry");
+    trial.run("tour empty.tsv --dir here").assert_error(4, "the tour needs a file with at least one entry");
 }

@@ -6,7 +6,7 @@
 //!
 //! Files are never mapped here: each read is a call that can fail.
 
-mod files;
+mod faulty_files;
 mod plan;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,84 +18,84 @@ use terrace_sync::Mutex;
 
 use crate::error::{FileError, Result};
 use crate::fs::{
-    Access, FileLock, FileSystem, LockMode, LogFile, RandomAccessFile, SequentialFile, WritableFile,
+    AccessMode, FileLock, FileSystem, LockMode, LogFile, RandomAccessFile, SequentialFile, WritableFile,
 };
-use files::{Log, Random, Sequential, Writable};
+use faulty_files::{FaultyLogFile, FaultyRandomAccessFile, FaultySequentialFile, FaultyWritableFile};
 
-pub use plan::{Errno, Fault, Op, Plan, PlanError, Rule};
+pub use plan::{Errno, Fault, FaultPlan, FaultPlanError, FaultRule, FileOp};
 
 /// A file system some of whose calls fail.
 #[derive(Debug)]
 pub struct FaultFs {
-    behind: Arc<dyn FileSystem>,
-    faults: Arc<Mutex<Faults>>,
+    inner: Arc<dyn FileSystem>,
+    state: Arc<Mutex<FaultState>>,
 }
 
 impl FaultFs {
     /// `behind`, with calls that fail by `plan`.
-    pub fn new(behind: Arc<dyn FileSystem>, plan: Plan) -> FaultFs {
-        let faults = Faults { hits: vec![0; plan.rules.len()], plan, ..Faults::default() };
-        FaultFs { behind, faults: Arc::new(Mutex::new(faults)) }
+    pub fn new(behind: Arc<dyn FileSystem>, plan: FaultPlan) -> FaultFs {
+        let faults = FaultState { match_counts: vec![0; plan.rules.len()], plan, ..FaultState::default() };
+        FaultFs { inner: behind, state: Arc::new(Mutex::new(faults)) }
     }
 
-    /// Replaces the plan. Its rules begin to count here; the counts of [`FaultFs::calls`] go on.
-    pub fn set_plan(&self, plan: Plan) {
-        let mut faults = self.faults.lock();
-        faults.hits = vec![0; plan.rules.len()];
+    /// Replaces the plan. Its rules begin to count here; the counts of [`FaultFs::call_count`] go on.
+    pub fn set_plan(&self, plan: FaultPlan) {
+        let mut faults = self.state.lock();
+        faults.match_counts = vec![0; plan.rules.len()];
         faults.plan = plan;
     }
 
     /// How many calls of this kind there were, those that failed included.
-    pub fn calls(&self, op: Op) -> u64 {
-        self.faults.lock().calls.get(&op).copied().unwrap_or(0)
+    pub fn call_count(&self, op: FileOp) -> u64 {
+        self.state.lock().call_counts.get(&op).copied().unwrap_or(0)
     }
 
     /// The kinds of calls that failed so far, and on which files; each pair once.
-    pub fn failed(&self) -> Vec<(Op, PathBuf)> {
-        self.faults.lock().failed.iter().cloned().collect()
+    pub fn failed_calls(&self) -> Vec<(FileOp, PathBuf)> {
+        self.state.lock().failed_calls.iter().cloned().collect()
     }
 
     /// How many calls there were of any kind.
-    pub fn all_calls(&self) -> u64 {
-        self.faults.lock().calls.values().sum()
+    pub fn total_call_count(&self) -> u64 {
+        self.state.lock().call_counts.values().sum()
     }
 
     /// Counts a call on `path` that can only fail as a whole.
-    fn pass(&self, op: Op, call: &'static str, path: &Path) -> Result<()> {
-        self.site(path).pass(op, call)
+    fn check_call(&self, op: FileOp, call: &'static str, path: &Path) -> Result<()> {
+        self.injector(path).check_call(op, call)
     }
 
-    fn site(&self, path: &Path) -> Site {
-        Site { faults: Arc::clone(&self.faults), path: path.to_path_buf() }
+    fn injector(&self, path: &Path) -> FaultInjector {
+        FaultInjector { state: Arc::clone(&self.state), path: path.to_path_buf() }
     }
 }
 
 /// The plan and how far it has come.
 #[derive(Debug, Default)]
-struct Faults {
-    plan: Plan,
+struct FaultState {
+    plan: FaultPlan,
     /// How many calls each rule of the plan has matched.
-    hits: Vec<u64>,
-    calls: BTreeMap<Op, u64>,
+    match_counts: Vec<u64>,
+    call_counts: BTreeMap<FileOp, u64>,
     /// What failed.
-    failed: BTreeSet<(Op, PathBuf)>,
+    failed_calls: BTreeSet<(FileOp, PathBuf)>,
     /// Files whose syncs do nothing any more.
-    forgotten: BTreeSet<PathBuf>,
+    ignored_syncs: BTreeSet<PathBuf>,
 }
 
-impl Faults {
+impl FaultState {
     /// Counts a call that goes by one of these names, and decides about it.
-    fn decide(&mut self, op: Op, paths: &[&Path]) -> Option<Fault> {
-        *self.calls.entry(op).or_default() += 1;
+    fn fault_for_call(&mut self, op: FileOp, paths: &[&Path]) -> Option<Fault> {
+        *self.call_counts.entry(op).or_default() += 1;
         let mut decision = None;
-        for (rule, hits) in self.plan.rules.iter().zip(&mut self.hits) {
+        for (rule, hits) in self.plan.rules.iter().zip(&mut self.match_counts) {
             if paths.iter().any(|path| rule.matches(op, path)) {
                 *hits += 1;
-                decision = decision.or_else(|| rule.hits(*hits).then_some(rule.fault));
+                decision = decision.or_else(|| rule.applies_to_call(*hits).then_some(rule.fault));
             }
         }
         if let (Some(_), Some(path)) = (decision, paths.first()) {
-            self.failed.insert((op, path.to_path_buf()));
+            self.failed_calls.insert((op, path.to_path_buf()));
         }
         decision
     }
@@ -103,138 +103,147 @@ impl Faults {
 
 /// A file, and the plan that decides about calls on it.
 #[derive(Debug)]
-struct Site {
-    faults: Arc<Mutex<Faults>>,
+struct FaultInjector {
+    state: Arc<Mutex<FaultState>>,
     path: PathBuf,
 }
 
-impl Site {
-    fn decide(&self, op: Op) -> Option<Fault> {
-        self.faults.lock().decide(op, &[&self.path])
+impl FaultInjector {
+    fn fault_for_call(&self, op: FileOp) -> Option<Fault> {
+        self.state.lock().fault_for_call(op, &[&self.path])
     }
 
     /// Counts a call that can only fail as a whole.
-    fn pass(&self, op: Op, call: &'static str) -> Result<()> {
-        self.decide(op).map_or(Ok(()), |fault| Err(self.error(fault, call)))
+    fn check_call(&self, op: FileOp, call: &'static str) -> Result<()> {
+        self.fault_for_call(op).map_or(Ok(()), |fault| Err(self.injected_error(fault, call)))
     }
 
-    fn error(&self, fault: Fault, call: &'static str) -> FileError {
-        FileError::new(call, &self.path, errno(fault).error())
+    fn injected_error(&self, fault: Fault, call: &'static str) -> FileError {
+        FileError::new(call, &self.path, errno_of(fault).to_io_error())
     }
 
     /// Counts a sync, and says whether it does anything.
-    fn does_sync(&self) -> Result<bool> {
-        let decision = self.decide(Op::Sync);
-        let forgotten = &mut self.faults.lock().forgotten;
-        if decision == Some(Fault::SyncForgets) {
+    fn should_sync(&self) -> Result<bool> {
+        let decision = self.fault_for_call(FileOp::Sync);
+        let forgotten = &mut self.state.lock().ignored_syncs;
+        if decision == Some(Fault::SyncLosesData) {
             forgotten.insert(self.path.clone());
         }
         match decision {
-            Some(fault) => Err(self.error(fault, "fdatasync")),
+            Some(fault) => Err(self.injected_error(fault, "fdatasync")),
             None => Ok(!forgotten.contains(&self.path)),
         }
     }
 }
 
 /// The reason that goes with a fault.
-fn errno(fault: Fault) -> Errno {
+fn errno_of(fault: Fault) -> Errno {
     match fault {
         Fault::Error(errno) => errno,
-        Fault::ShortRead | Fault::ShortWrite | Fault::SyncForgets => Errno::Eio,
+        Fault::ShortRead | Fault::ShortWrite | Fault::SyncLosesData => Errno::Eio,
     }
 }
 
 impl FileSystem for FaultFs {
     fn open_sequential(&self, path: &Path) -> Result<Box<dyn SequentialFile>> {
-        self.pass(Op::Open, "open", path)?;
-        Ok(Box::new(Sequential { file: self.behind.open_sequential(path)?, site: self.site(path) }))
+        self.check_call(FileOp::Open, "open", path)?;
+        Ok(Box::new(FaultySequentialFile {
+            file: self.inner.open_sequential(path)?,
+            injector: self.injector(path),
+        }))
     }
 
-    fn open_random(&self, path: &Path, access: Access) -> Result<Arc<dyn RandomAccessFile>> {
-        self.pass(Op::Open, "open", path)?;
-        Ok(Arc::new(Random { file: self.behind.open_random(path, access)?, site: self.site(path) }))
+    fn open_random_access(&self, path: &Path, access: AccessMode) -> Result<Arc<dyn RandomAccessFile>> {
+        self.check_call(FileOp::Open, "open", path)?;
+        Ok(Arc::new(FaultyRandomAccessFile {
+            file: self.inner.open_random_access(path, access)?,
+            injector: self.injector(path),
+        }))
     }
 
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        self.pass(Op::Create, "open", path)?;
-        let file = self.behind.create(path)?;
-        self.faults.lock().forgotten.remove(path);
-        Ok(Box::new(Writable::new(file, self.site(path))))
+        self.check_call(FileOp::Create, "open", path)?;
+        let file = self.inner.create(path)?;
+        self.state.lock().ignored_syncs.remove(path);
+        Ok(Box::new(FaultyWritableFile::new(file, self.injector(path))))
     }
 
-    fn append(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        self.pass(Op::OpenAppend, "open", path)?;
-        Ok(Box::new(Writable::new(self.behind.append(path)?, self.site(path))))
+    fn open_append(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        self.check_call(FileOp::OpenAppend, "open", path)?;
+        Ok(Box::new(FaultyWritableFile::new(self.inner.open_append(path)?, self.injector(path))))
     }
 
     fn create_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
-        self.pass(Op::CreateLog, "open", path)?;
-        let file = self.behind.create_log(path, capacity)?;
-        self.faults.lock().forgotten.remove(path);
-        Ok(Box::new(Log { file, site: self.site(path) }))
+        self.check_call(FileOp::CreateLog, "open", path)?;
+        let file = self.inner.create_log(path, capacity)?;
+        self.state.lock().ignored_syncs.remove(path);
+        Ok(Box::new(FaultyLogFile { file, injector: self.injector(path) }))
     }
 
     fn reopen_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
-        self.pass(Op::CreateLog, "open", path)?;
-        Ok(Box::new(Log { file: self.behind.reopen_log(path, capacity)?, site: self.site(path) }))
+        self.check_call(FileOp::CreateLog, "open", path)?;
+        Ok(Box::new(FaultyLogFile {
+            file: self.inner.reopen_log(path, capacity)?,
+            injector: self.injector(path),
+        }))
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {
-        self.pass(Op::Stat, "stat", path)?;
-        self.behind.exists(path)
+        self.check_call(FileOp::Stat, "stat", path)?;
+        self.inner.exists(path)
     }
 
     fn is_dir(&self, path: &Path) -> Result<bool> {
-        self.pass(Op::Stat, "stat", path)?;
-        self.behind.is_dir(path)
+        self.check_call(FileOp::Stat, "stat", path)?;
+        self.inner.is_dir(path)
     }
 
-    fn len(&self, path: &Path) -> Result<u64> {
-        self.pass(Op::Stat, "stat", path)?;
-        self.behind.len(path)
+    fn file_size(&self, path: &Path) -> Result<u64> {
+        self.check_call(FileOp::Stat, "stat", path)?;
+        self.inner.file_size(path)
     }
 
     fn list(&self, dir: &Path) -> Result<Vec<OsString>> {
-        self.pass(Op::List, "list", dir)?;
-        self.behind.list(dir)
+        self.check_call(FileOp::List, "list", dir)?;
+        self.inner.list(dir)
     }
 
     fn create_dir(&self, dir: &Path) -> Result<()> {
-        self.pass(Op::CreateDir, "mkdir", dir)?;
-        self.behind.create_dir(dir)
+        self.check_call(FileOp::CreateDir, "mkdir", dir)?;
+        self.inner.create_dir(dir)
     }
 
     fn remove_dir(&self, dir: &Path) -> Result<()> {
-        self.pass(Op::RemoveDir, "rmdir", dir)?;
-        self.behind.remove_dir(dir)
+        self.check_call(FileOp::RemoveDir, "rmdir", dir)?;
+        self.inner.remove_dir(dir)
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
-        self.pass(Op::Remove, "remove", path)?;
-        self.behind.remove(path)
+        self.check_call(FileOp::Remove, "remove", path)?;
+        self.inner.remove(path)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        let decision = self.faults.lock().decide(Op::Rename, &[from, to]);
+        let decision = self.state.lock().fault_for_call(FileOp::Rename, &[from, to]);
         if let Some(fault) = decision {
-            return Err(self.site(from).error(fault, "rename"));
+            return Err(self.injector(from).injected_error(fault, "rename"));
         }
-        self.behind.rename(from, to)?;
-        let mut faults = self.faults.lock();
-        faults.forgotten.remove(to);
-        if faults.forgotten.remove(from) {
-            faults.forgotten.insert(to.to_path_buf());
+        self.inner.rename(from, to)?;
+        let mut faults = self.state.lock();
+        faults.ignored_syncs.remove(to);
+        if faults.ignored_syncs.remove(from) {
+            faults.ignored_syncs.insert(to.to_path_buf());
         }
         Ok(())
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
-        self.pass(Op::SyncDir, "fsync", dir)?;
-        self.behind.sync_dir(dir)
+        self.check_call(FileOp::SyncDir, "fsync", dir)?;
+        self.inner.sync_dir(dir)
     }
 
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn FileLock>> {
-        self.pass(Op::Lock, "lock", path)?;
-        self.behind.lock(path, mode)
+        self.check_call(FileOp::Lock, "lock", path)?;
+        self.inner.lock(path, mode)
     }
 }

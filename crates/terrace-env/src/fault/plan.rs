@@ -20,7 +20,7 @@ use std::str::FromStr;
 /// A call that can fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)] // The names are the trait's; those that are not are explained.
-pub enum Op {
+pub enum FileOp {
     /// Opening for reading, either way.
     Open,
     Create,
@@ -33,10 +33,10 @@ pub enum Op {
     Append,
     Flush,
     Close,
-    Store,
+    WriteAt,
     /// Syncing a file, of either kind.
     Sync,
-    Finish,
+    TruncateAndClose,
     /// Asking whether something exists, what it is, or how long.
     Stat,
     List,
@@ -51,28 +51,28 @@ pub enum Op {
     Any,
 }
 
-static OPS: &[(Op, &str)] = &[
-    (Op::Open, "open"),
-    (Op::Create, "create"),
-    (Op::OpenAppend, "open-append"),
-    (Op::CreateLog, "create-log"),
-    (Op::Read, "read"),
-    (Op::Skip, "skip"),
-    (Op::Append, "append"),
-    (Op::Flush, "flush"),
-    (Op::Close, "close"),
-    (Op::Store, "store"),
-    (Op::Sync, "sync"),
-    (Op::Finish, "finish"),
-    (Op::Stat, "stat"),
-    (Op::List, "list"),
-    (Op::CreateDir, "create-dir"),
-    (Op::RemoveDir, "remove-dir"),
-    (Op::Remove, "remove"),
-    (Op::Rename, "rename"),
-    (Op::SyncDir, "sync-dir"),
-    (Op::Lock, "lock"),
-    (Op::Any, "any"),
+static OP_NAMES: &[(FileOp, &str)] = &[
+    (FileOp::Open, "open"),
+    (FileOp::Create, "create"),
+    (FileOp::OpenAppend, "open-append"),
+    (FileOp::CreateLog, "create-log"),
+    (FileOp::Read, "read"),
+    (FileOp::Skip, "skip"),
+    (FileOp::Append, "append"),
+    (FileOp::Flush, "flush"),
+    (FileOp::Close, "close"),
+    (FileOp::WriteAt, "store"),
+    (FileOp::Sync, "sync"),
+    (FileOp::TruncateAndClose, "finish"),
+    (FileOp::Stat, "stat"),
+    (FileOp::List, "list"),
+    (FileOp::CreateDir, "create-dir"),
+    (FileOp::RemoveDir, "remove-dir"),
+    (FileOp::Remove, "remove"),
+    (FileOp::Rename, "rename"),
+    (FileOp::SyncDir, "sync-dir"),
+    (FileOp::Lock, "lock"),
+    (FileOp::Any, "any"),
 ];
 
 /// What a call does instead of its work.
@@ -86,7 +86,7 @@ pub enum Fault {
     ShortWrite,
     /// A sync fails with `EIO`, and every later one of the file succeeds without doing anything: what a system does
     /// that takes the pages it could not write for clean.
-    SyncForgets,
+    SyncLosesData,
 }
 
 /// The system's reason for a failure.
@@ -102,7 +102,7 @@ pub enum Errno {
     Erofs,
 }
 
-static FAULTS: &[(Fault, &str)] = &[
+static FAULT_NAMES: &[(Fault, &str)] = &[
     (Fault::Error(Errno::Eio), "EIO"),
     (Fault::Error(Errno::Enospc), "ENOSPC"),
     (Fault::Error(Errno::Edquot), "EDQUOT"),
@@ -112,12 +112,12 @@ static FAULTS: &[(Fault, &str)] = &[
     (Fault::Error(Errno::Erofs), "EROFS"),
     (Fault::ShortRead, "short-read"),
     (Fault::ShortWrite, "short-write"),
-    (Fault::SyncForgets, "sync-forgets"),
+    (Fault::SyncLosesData, "sync-forgets"),
 ];
 
 impl Errno {
     /// The error as the system would give it.
-    pub(super) fn error(self) -> io::Error {
+    pub(super) fn to_io_error(self) -> io::Error {
         #[cfg(unix)]
         let number = match self {
             Errno::Eio => libc::EIO,
@@ -137,101 +137,102 @@ impl Errno {
 
 /// A row of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rule {
+pub struct FaultRule {
     /// The call.
-    pub op: Op,
+    pub op: FileOp,
     /// How the file's name begins or ends; any name if empty.
-    pub name: String,
+    pub file_name: String,
     /// The first matching call that is hit, counted from 1.
-    pub from: u64,
+    pub first_call: u64,
     /// How many matching calls are hit from there on; `None` for all.
-    pub times: Option<u64>,
+    pub repeat: Option<u64>,
     /// What happens. A fault that makes no sense for the call is an `EIO`.
     pub fault: Fault,
 }
 
-impl Rule {
-    pub(super) fn matches(&self, op: Op, path: &Path) -> bool {
+impl FaultRule {
+    pub(super) fn matches(&self, op: FileOp, path: &Path) -> bool {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        (self.op == op || self.op == Op::Any) && (name.starts_with(&self.name) || name.ends_with(&self.name))
+        (self.op == op || self.op == FileOp::Any)
+            && (name.starts_with(&self.file_name) || name.ends_with(&self.file_name))
     }
 
     /// True if the `n`-th matching call, counted from 1, is hit.
-    pub(super) fn hits(&self, n: u64) -> bool {
-        n >= self.from && self.times.is_none_or(|times| n - self.from < times)
+    pub(super) fn applies_to_call(&self, n: u64) -> bool {
+        n >= self.first_call && self.repeat.is_none_or(|times| n - self.first_call < times)
     }
 }
 
 /// Rules, the first of which has the first word.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct FaultPlan {
     /// The rules.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<FaultRule>,
 }
 
 /// A plan that can't be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("fault plan: {found:?} where {expected} is expected, in {rule:?}")]
-pub struct PlanError {
+pub struct FaultPlanError {
     rule: String,
     found: String,
     expected: &'static str,
 }
 
-impl FromStr for Plan {
-    type Err = PlanError;
+impl FromStr for FaultPlan {
+    type Err = FaultPlanError;
 
-    fn from_str(text: &str) -> Result<Plan, PlanError> {
+    fn from_str(text: &str) -> Result<FaultPlan, FaultPlanError> {
         let lines = text.split([';', '\n']).map(str::trim).filter(|line| !line.is_empty());
-        Ok(Plan { rules: lines.map(str::parse).collect::<Result<_, _>>()? })
+        Ok(FaultPlan { rules: lines.map(str::parse).collect::<Result<_, _>>()? })
     }
 }
 
-impl FromStr for Rule {
-    type Err = PlanError;
+impl FromStr for FaultRule {
+    type Err = FaultPlanError;
 
-    fn from_str(text: &str) -> Result<Rule, PlanError> {
+    fn from_str(text: &str) -> Result<FaultRule, FaultPlanError> {
         let mut words = text.split_whitespace();
-        let mut field = |expected| Field { rule: text, word: words.next().unwrap_or_default(), expected };
-        let rule = Rule {
-            op: field("a call").find_in(OPS)?,
-            name: field("a name or *")
+        let mut field = |expected| RuleWord { rule: text, word: words.next().unwrap_or_default(), expected };
+        let rule = FaultRule {
+            op: field("a call").lookup(OP_NAMES)?,
+            file_name: field("a name or *")
                 .parse(|word| Some(word.strip_prefix('*').unwrap_or(word).to_owned()))?,
-            from: field("#1 or more")
+            first_call: field("#1 or more")
                 .parse(|word| word.strip_prefix('#')?.parse().ok().filter(|&n| n > 0))?,
-            times: field("once, forever or x2").parse(times)?,
-            fault: field("a fault").find_in(FAULTS)?,
+            repeat: field("once, forever or x2").parse(parse_repeat)?,
+            fault: field("a fault").lookup(FAULT_NAMES)?,
         };
         match words.next() {
             None => Ok(rule),
-            Some(word) => Field { rule: text, word, expected: "the end" }.parse(|_| None),
+            Some(word) => RuleWord { rule: text, word, expected: "the end" }.parse(|_| None),
         }
     }
 }
 
 /// A word of a rule, and what it should be.
-struct Field<'a> {
+struct RuleWord<'a> {
     rule: &'a str,
     word: &'a str,
     expected: &'static str,
 }
 
-impl Field<'_> {
-    fn parse<T>(&self, read: impl FnOnce(&str) -> Option<T>) -> Result<T, PlanError> {
+impl RuleWord<'_> {
+    fn parse<T>(&self, read: impl FnOnce(&str) -> Option<T>) -> Result<T, FaultPlanError> {
         let read = if self.word.is_empty() { None } else { read(self.word) };
-        read.ok_or_else(|| PlanError {
+        read.ok_or_else(|| FaultPlanError {
             rule: self.rule.to_owned(),
             found: self.word.to_owned(),
             expected: self.expected,
         })
     }
 
-    fn find_in<T: Copy>(&self, table: &[(T, &str)]) -> Result<T, PlanError> {
+    fn lookup<T: Copy>(&self, table: &[(T, &str)]) -> Result<T, FaultPlanError> {
         self.parse(|word| table.iter().find(|(_, name)| *name == word).map(|(value, _)| *value))
     }
 }
 
-fn times(word: &str) -> Option<Option<u64>> {
+fn parse_repeat(word: &str) -> Option<Option<u64>> {
     match word {
         "once" => Some(Some(1)),
         "forever" => Some(None),
@@ -239,11 +240,11 @@ fn times(word: &str) -> Option<Option<u64>> {
     }
 }
 
-fn name_in<T: Copy + PartialEq>(table: &[(T, &'static str)], value: T) -> &'static str {
+fn name_of<T: Copy + PartialEq>(table: &[(T, &'static str)], value: T) -> &'static str {
     table.iter().find(|(row, _)| *row == value).map_or("?", |(_, name)| name)
 }
 
-impl Display for Plan {
+impl Display for FaultPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, rule) in self.rules.iter().enumerate() {
             write!(f, "{}{rule}", if i == 0 { "" } else { "; " })?;
@@ -252,16 +253,16 @@ impl Display for Plan {
     }
 }
 
-impl Display for Rule {
+impl Display for FaultRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = if self.name.is_empty() { "*" } else { &self.name };
-        write!(f, "{} {name} #{} ", name_in(OPS, self.op), self.from)?;
-        match self.times {
+        let name = if self.file_name.is_empty() { "*" } else { &self.file_name };
+        write!(f, "{} {name} #{} ", name_of(OP_NAMES, self.op), self.first_call)?;
+        match self.repeat {
             Some(1) => f.write_str("once")?,
             None => f.write_str("forever")?,
             Some(times) => write!(f, "x{times}")?,
         }
-        write!(f, " {}", name_in(FAULTS, self.fault))
+        write!(f, " {}", name_of(FAULT_NAMES, self.fault))
     }
 }
 
@@ -271,12 +272,12 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expect: &str) {
-        let read = text.parse::<Plan>().map_or_else(|e| e.to_string(), |plan| plan.to_string());
+        let read = text.parse::<FaultPlan>().map_or_else(|e| e.to_string(), |plan| plan.to_string());
         assert_eq!(read, expect);
     }
 
     #[test]
-    fn prints_what_it_reads() {
+    fn display_round_trips() {
         check("sync .log #2 once EIO", "sync .log #2 once EIO");
         check(
             "\n  create  * #1 forever ENOSPC ;read MANIFEST #3 x4 short-read\n",
@@ -286,17 +287,17 @@ mod tests {
     }
 
     #[test]
-    fn every_call_and_fault_has_its_name() {
-        for (op, name) in OPS {
-            assert_eq!(format!("{name} * #1 once EIO").parse::<Rule>().unwrap().op, *op);
+    fn every_op_and_fault_has_a_name() {
+        for (op, name) in OP_NAMES {
+            assert_eq!(format!("{name} * #1 once EIO").parse::<FaultRule>().unwrap().op, *op);
         }
-        for (fault, name) in FAULTS {
-            assert_eq!(format!("sync * #1 once {name}").parse::<Rule>().unwrap().fault, *fault);
+        for (fault, name) in FAULT_NAMES {
+            assert_eq!(format!("sync * #1 once {name}").parse::<FaultRule>().unwrap().fault, *fault);
         }
     }
 
     #[test]
-    fn says_which_word_is_wrong() {
+    fn error_names_the_wrong_word() {
         let wrong = |rule: &str, found: &str, expected: &str| {
             check(rule, &format!("fault plan: {found:?} where {expected} is expected, in {rule:?}"));
         };

@@ -7,66 +7,71 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::content::Change;
-use super::names::Inode;
-use super::world::World;
+use super::directories::Inode;
+use super::file_content::FileChange;
+use super::state::MemFsState;
 use crate::error::{FileError, Result};
 use crate::fs::{FileLock, LogFile, RandomAccessFile, SequentialFile, WritableFile};
 
 /// Bytes that a writer keeps to itself, and that a kill loses: as for the machine's own files.
-const BUFFER: usize = 64 * 1024;
+const MEM_FILE_BUFFER_SIZE: usize = 64 * 1024;
 
 /// An open file. It stays readable when its name is gone.
 #[derive(Debug)]
-pub(super) struct Handle {
-    world: Arc<Mutex<World>>,
+pub(super) struct MemFileHandle {
+    fs_state: Arc<Mutex<MemFsState>>,
     inode: Inode,
     path: PathBuf,
 }
 
-impl Handle {
+impl MemFileHandle {
     /// A handle of `inode`; `guard` holds the lock of `world`.
-    pub(super) fn new(world: &Arc<Mutex<World>>, guard: &mut World, inode: Inode, path: &Path) -> Handle {
-        guard.open(inode);
-        Handle { world: Arc::clone(world), inode, path: path.to_path_buf() }
+    pub(super) fn new(
+        world: &Arc<Mutex<MemFsState>>,
+        guard: &mut MemFsState,
+        inode: Inode,
+        path: &Path,
+    ) -> MemFileHandle {
+        guard.add_handle(inode);
+        MemFileHandle { fs_state: Arc::clone(world), inode, path: path.to_path_buf() }
     }
 
-    fn world(&self) -> MutexGuard<'_, World> {
-        self.world.lock()
+    fn lock_state(&self) -> MutexGuard<'_, MemFsState> {
+        self.fs_state.lock()
     }
 
-    fn fail(&self, op: &'static str) -> impl Fn(io::Error) -> FileError {
+    fn file_error(&self, op: &'static str) -> impl Fn(io::Error) -> FileError {
         move |e| FileError::new(op, &self.path, e)
     }
 
     /// Makes the bytes of the file durable: one mutating call.
     fn sync(&self) -> io::Result<()> {
-        self.world().sync(self.inode)
+        self.lock_state().sync_file(self.inode)
     }
 }
 
-impl Drop for Handle {
+impl Drop for MemFileHandle {
     fn drop(&mut self) {
-        self.world().close(self.inode);
+        self.lock_state().drop_handle(self.inode);
     }
 }
 
 /// A file read from its start.
-pub(super) struct Sequential {
-    handle: Handle,
+pub(super) struct MemSequentialFile {
+    handle: MemFileHandle,
     offset: usize,
 }
 
-impl Sequential {
-    pub(super) fn new(handle: Handle) -> Sequential {
-        Sequential { handle, offset: 0 }
+impl MemSequentialFile {
+    pub(super) fn new(handle: MemFileHandle) -> MemSequentialFile {
+        MemSequentialFile { handle, offset: 0 }
     }
 }
 
-impl SequentialFile for Sequential {
+impl SequentialFile for MemSequentialFile {
     fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
-        let mut world = self.handle.world();
-        let content = world.content(self.handle.inode).map_err(self.handle.fail("read"))?;
+        let mut world = self.handle.lock_state();
+        let content = world.file_content(self.handle.inode).map_err(self.handle.file_error("read"))?;
         let n = read_at(&content.live, self.offset, buf);
         drop(world);
         self.offset += n;
@@ -74,8 +79,8 @@ impl SequentialFile for Sequential {
     }
 
     fn skip(&mut self, n: u64) -> Result<()> {
-        let mut world = self.handle.world();
-        let end = world.content(self.handle.inode).map_err(self.handle.fail("skip"))?.live.len();
+        let mut world = self.handle.lock_state();
+        let end = world.file_content(self.handle.inode).map_err(self.handle.file_error("skip"))?.live.len();
         drop(world);
         let wanted = self.offset.saturating_add(usize::try_from(n).unwrap_or(usize::MAX));
         self.offset = wanted.min(end.max(self.offset));
@@ -92,12 +97,12 @@ fn read_at(bytes: &[u8], offset: usize, buf: &mut [u8]) -> usize {
 
 /// The bytes of a file when it was opened: the trait forbids that they change.
 #[derive(Debug)]
-pub(super) struct Random {
+pub(super) struct MemRandomAccessFile {
     pub(super) bytes: Arc<Vec<u8>>,
-    pub(super) mapped: bool,
+    pub(super) is_mapped: bool,
 }
 
-impl RandomAccessFile for Random {
+impl RandomAccessFile for MemRandomAccessFile {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         Ok(read_at(&self.bytes, usize::try_from(offset).unwrap_or(usize::MAX), buf))
     }
@@ -106,46 +111,46 @@ impl RandomAccessFile for Random {
         self.bytes.len() as u64
     }
 
-    fn mapped(&self) -> Option<&[u8]> {
-        self.mapped.then_some(&self.bytes)
+    fn mapped_slice(&self) -> Option<&[u8]> {
+        self.is_mapped.then_some(&self.bytes)
     }
 }
 
 /// A file written at its end, through a buffer.
-pub(super) struct Writable {
-    handle: Handle,
+pub(super) struct MemWritableFile {
+    handle: MemFileHandle,
     buffer: Vec<u8>,
     closed: bool,
 }
 
-impl Writable {
-    pub(super) fn new(handle: Handle) -> Writable {
-        Writable { handle, buffer: Vec::new(), closed: false }
+impl MemWritableFile {
+    pub(super) fn new(handle: MemFileHandle) -> MemWritableFile {
+        MemWritableFile { handle, buffer: Vec::new(), closed: false }
     }
 
     fn check_open(&self) -> Result<()> {
         if self.closed {
-            Err(self.handle.fail("write")(io::Error::other("the file was closed")))
+            Err(self.handle.file_error("write")(io::Error::other("the file was closed")))
         } else {
             Ok(())
         }
     }
 
     fn write(&self, data: &[u8]) -> io::Result<()> {
-        let mut world = self.handle.world();
-        let offset = world.content(self.handle.inode)?.live.len();
-        world.change(self.handle.inode, Change::Write { offset, data: data.into() })
+        let mut world = self.handle.lock_state();
+        let offset = world.file_content(self.handle.inode)?.live.len();
+        world.change_file(self.handle.inode, FileChange::Write { offset, data: data.into() })
     }
 }
 
-impl WritableFile for Writable {
+impl WritableFile for MemWritableFile {
     fn append(&mut self, data: &[u8]) -> Result<()> {
         self.check_open()?;
-        if self.buffer.len() + data.len() > BUFFER {
+        if self.buffer.len() + data.len() > MEM_FILE_BUFFER_SIZE {
             self.flush()?;
         }
-        if data.len() >= BUFFER {
-            return self.write(data).map_err(self.handle.fail("write"));
+        if data.len() >= MEM_FILE_BUFFER_SIZE {
+            return self.write(data).map_err(self.handle.file_error("write"));
         }
         self.buffer.extend_from_slice(data);
         Ok(())
@@ -155,7 +160,7 @@ impl WritableFile for Writable {
         if self.buffer.is_empty() {
             return Ok(());
         }
-        let written = self.write(&self.buffer).map_err(self.handle.fail("write"));
+        let written = self.write(&self.buffer).map_err(self.handle.file_error("write"));
         self.buffer.clear();
         written
     }
@@ -163,7 +168,7 @@ impl WritableFile for Writable {
     fn sync(&mut self) -> Result<()> {
         self.check_open()?;
         self.flush()?;
-        self.handle.sync().map_err(self.handle.fail("fdatasync"))
+        self.handle.sync().map_err(self.handle.file_error("fdatasync"))
     }
 
     fn close(&mut self) -> Result<()> {
@@ -172,7 +177,7 @@ impl WritableFile for Writable {
     }
 }
 
-impl Drop for Writable {
+impl Drop for MemWritableFile {
     fn drop(&mut self) {
         let _ = self.flush(); // without a word about errors, as the trait says
     }
@@ -183,70 +188,70 @@ impl Drop for Writable {
 /// A store is several mutating calls in the order of the trait, so that a crash between two of them is one of the
 /// crash points: a process can be killed there.
 #[derive(Debug)]
-pub(super) struct Log {
-    handle: Handle,
+pub(super) struct MemLogFile {
+    handle: MemFileHandle,
     capacity: u64,
-    finished: AtomicBool, // changed and asked under the lock of the world
+    closed: AtomicBool, // changed and asked under the lock of the world
 }
 
-impl Log {
-    pub(super) fn new(handle: Handle, capacity: u64) -> Log {
-        Log { handle, capacity, finished: AtomicBool::new(false) }
+impl MemLogFile {
+    pub(super) fn new(handle: MemFileHandle, capacity: u64) -> MemLogFile {
+        MemLogFile { handle, capacity, closed: AtomicBool::new(false) }
     }
 
-    fn put(&self, world: &mut World, offset: u64, data: &[u8]) -> Result<()> {
+    fn write_range(&self, world: &mut MemFsState, offset: u64, data: &[u8]) -> Result<()> {
         if data.is_empty() {
             return Ok(());
         }
         let end = offset.checked_add(data.len() as u64).and_then(|end| usize::try_from(end).ok());
         let Some(end) = end else {
-            return Err(self.handle.fail("store")(io::ErrorKind::FileTooLarge.into()));
+            return Err(self.handle.file_error("store")(io::ErrorKind::FileTooLarge.into()));
         };
-        let change = Change::Write { offset: end - data.len(), data: data.into() };
-        world.change(self.handle.inode, change).map_err(self.handle.fail("store"))
+        let change = FileChange::Write { offset: end - data.len(), data: data.into() };
+        world.change_file(self.handle.inode, change).map_err(self.handle.file_error("store"))
     }
 }
 
-impl LogFile for Log {
+impl LogFile for MemLogFile {
     fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    fn store(&self, offset: u64, head: &[u8], body: &[u8]) -> Result<()> {
+    fn write_at(&self, offset: u64, head: &[u8], body: &[u8]) -> Result<()> {
         let Some((front, last)) = head.split_last_chunk::<4>() else {
             let reason = format!("a head of {} bytes, where 4 are the least", head.len());
-            return Err(self.handle.fail("store")(io::Error::new(io::ErrorKind::InvalidInput, reason)));
+            return Err(self.handle.file_error("store")(io::Error::new(io::ErrorKind::InvalidInput, reason)));
         };
-        let mut world = self.handle.world();
-        if self.finished.load(Ordering::Relaxed) {
-            return Err(self.handle.fail("store")(io::Error::other("the log was finished")));
+        let mut world = self.handle.lock_state();
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(self.handle.file_error("store")(io::Error::other("the log was finished")));
         }
-        self.put(&mut world, offset.saturating_add(head.len() as u64), body)?;
-        self.put(&mut world, offset, front)?;
-        self.put(&mut world, offset.saturating_add(front.len() as u64), last)
+        self.write_range(&mut world, offset.saturating_add(head.len() as u64), body)?;
+        self.write_range(&mut world, offset, front)?;
+        self.write_range(&mut world, offset.saturating_add(front.len() as u64), last)
     }
 
     fn sync(&self) -> Result<()> {
-        self.handle.sync().map_err(self.handle.fail("fdatasync"))
+        self.handle.sync().map_err(self.handle.file_error("fdatasync"))
     }
 
-    fn finish(&self, len: u64) -> Result<()> {
-        let fail = self.handle.fail("truncate");
+    fn truncate_and_close(&self, len: u64) -> Result<()> {
+        let fail = self.handle.file_error("truncate");
         let len = usize::try_from(len).map_err(|_| fail(io::ErrorKind::FileTooLarge.into()))?;
-        let mut world = self.handle.world();
-        self.finished.store(true, Ordering::Relaxed);
-        world.change(self.handle.inode, Change::SetLen(len)).map_err(fail)
+        let mut world = self.handle.lock_state();
+        self.closed.store(true, Ordering::Relaxed);
+        world.change_file(self.handle.inode, FileChange::SetLen(len)).map_err(fail)
     }
 }
 
 /// A lock that is held.
 #[derive(Debug)]
-pub(super) struct Lock(pub(super) Handle);
+pub(super) struct MemFileLock(pub(super) MemFileHandle);
 
-impl FileLock for Lock {}
+impl FileLock for MemFileLock {}
 
-impl Drop for Lock {
+impl Drop for MemFileLock {
     fn drop(&mut self) {
-        self.0.world().locks.release(&self.0.inode);
+        self.0.lock_state().locks.remove(&self.0.inode);
     }
 }

@@ -6,7 +6,7 @@ pub enum Crash {
     /// The process died: nothing is lost but what its buffers held; its locks are free.
     Kill,
     /// The power failed.
-    Power(PowerLoss),
+    PowerLoss(PowerLoss),
 }
 
 /// One power cut. Prints as what a failing test needs to repeat it.
@@ -15,9 +15,9 @@ pub struct PowerLoss {
     /// What becomes of the files' pending changes.
     pub data: DataLoss,
     /// What becomes of the directories' pending changes.
-    pub names: NameLoss,
+    pub dir_entries: DirEntryLoss,
     /// Which of the pieces, counted through all directories and then all files, arrived.
-    pub arrives: Arrives,
+    pub persisted: PersistedPieces,
     /// Makes every choice that is left open.
     pub seed: u64,
 }
@@ -25,14 +25,14 @@ pub struct PowerLoss {
 /// Which of a number of pending pieces arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // As they say; pieces are counted from 0.
-pub enum Arrives {
+pub enum PersistedPieces {
     None,
     All,
     AllBut(usize),
     Only(usize),
     First(usize),
     /// Any set of them: the seed decides, also about their order where it is free.
-    Some,
+    Random,
 }
 
 /// What becomes of changes since a file's last sync.
@@ -49,7 +49,7 @@ pub enum DataLoss {
         /// Bytes of a sector.
         size: usize,
         /// What is where a sector did not arrive.
-        missing: Missing,
+        lost: LostSector,
     },
     /// Of each page of a file the state of some moment since the last sync arrived, of each its own: what a cache of
     /// pages does, and with it a file that is filled through a mapping.
@@ -58,20 +58,20 @@ pub enum DataLoss {
         size: usize,
     },
     /// The length arrived, of the data only the first few changes.
-    AllButLength {
+    LengthBeforeData {
         /// Whether the rest is garbage, or zeros.
         garbage: bool,
     },
     /// All arrived but the last write of each file, which stops at some byte of its last sector; what follows in the
     /// sector is old or garbage.
-    LastSectorTorn,
+    TornLastSector,
 }
 
 /// What is where a sector did not arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Missing {
+pub enum LostSector {
     /// What was there before.
-    Old,
+    OldBytes,
     /// Zeros.
     Zeros,
     /// Anything.
@@ -80,7 +80,7 @@ pub enum Missing {
 
 /// What becomes of changes since a directory's last sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NameLoss {
+pub enum DirEntryLoss {
     /// All of them arrived.
     Nothing,
     /// None arrived.
@@ -94,26 +94,26 @@ pub enum NameLoss {
 
 /// A way to lose data that has a name.
 #[derive(Debug, Clone, Copy)]
-pub struct Profile {
+pub struct PowerLossProfile {
     /// What it is called in reports.
     pub name: &'static str,
     /// What becomes of the files' pending changes.
     pub data: DataLoss,
     /// What becomes of the directories' pending changes.
-    pub names: NameLoss,
+    pub dir_entries: DirEntryLoss,
 }
 
-impl Profile {
+impl PowerLossProfile {
     /// The power cut of this profile that `seed` chooses.
-    pub fn with_seed(&self, seed: u64) -> Crash {
-        self.with(Arrives::Some, seed)
+    pub fn crash_with_seed(&self, seed: u64) -> Crash {
+        self.crash_with(PersistedPieces::Random, seed)
     }
 
     /// Power cuts of this profile where `pieces` are pending: none arrives, all, all but one, only one, the first few,
     /// any. Of each kind at most `few`, which `seed` chooses, and of the last twice as many.
-    pub fn choices(&self, pieces: usize, few: usize, seed: u64) -> Vec<Crash> {
-        if self.is_fixed() {
-            return vec![self.with(Arrives::None, seed)];
+    pub fn crashes(&self, pieces: usize, few: usize, seed: u64) -> Vec<Crash> {
+        if self.is_deterministic() {
+            return vec![self.crash_with(PersistedPieces::None, seed)];
         }
         if pieces == 0 {
             return Vec::new();
@@ -121,52 +121,72 @@ impl Profile {
         // Spread over all pieces, beginning somewhere; a few pieces are taken one by one.
         let count = few.min(pieces);
         let spread = (0..count).map(|n| (seed as usize).wrapping_add(n * pieces / count) % pieces);
-        let mut choices = vec![self.with(Arrives::None, seed), self.with(Arrives::All, seed)];
+        let mut choices =
+            vec![self.crash_with(PersistedPieces::None, seed), self.crash_with(PersistedPieces::All, seed)];
         for piece in spread {
-            let each = [Arrives::AllBut(piece), Arrives::Only(piece), Arrives::First(piece)];
-            choices.extend(each.map(|arrives| self.with(arrives, seed)));
+            let each =
+                [PersistedPieces::AllBut(piece), PersistedPieces::Only(piece), PersistedPieces::First(piece)];
+            choices.extend(each.map(|arrives| self.crash_with(arrives, seed)));
         }
-        let any = (0..2 * few as u64).map(|n| self.with(Arrives::Some, seed.wrapping_add(n)));
+        let any = (0..2 * few as u64).map(|n| self.crash_with(PersistedPieces::Random, seed.wrapping_add(n)));
         choices.extend(any);
         choices
     }
 
     /// True if nothing is left open.
-    fn is_fixed(&self) -> bool {
-        matches!(self.data, DataLoss::Nothing | DataLoss::Everything) && self.names != NameLoss::AnySubset
+    fn is_deterministic(&self) -> bool {
+        matches!(self.data, DataLoss::Nothing | DataLoss::Everything)
+            && self.dir_entries != DirEntryLoss::AnySubset
     }
 
-    fn with(&self, arrives: Arrives, seed: u64) -> Crash {
-        Crash::Power(PowerLoss { data: self.data, names: self.names, arrives, seed })
+    fn crash_with(&self, arrives: PersistedPieces, seed: u64) -> Crash {
+        Crash::PowerLoss(PowerLoss {
+            data: self.data,
+            dir_entries: self.dir_entries,
+            persisted: arrives,
+            seed,
+        })
     }
 }
 
-const fn data(name: &'static str, data: DataLoss) -> Profile {
-    Profile { name, data, names: NameLoss::Nothing }
+const fn data_loss_profile(name: &'static str, data: DataLoss) -> PowerLossProfile {
+    PowerLossProfile { name, data, dir_entries: DirEntryLoss::Nothing }
 }
 
-const fn sectors(name: &'static str, size: usize, missing: Missing) -> Profile {
-    data(name, DataLoss::Sectors { size, missing })
+const fn sector_loss_profile(name: &'static str, size: usize, missing: LostSector) -> PowerLossProfile {
+    data_loss_profile(name, DataLoss::Sectors { size, lost: missing })
 }
 
-const PAGES: DataLoss = DataLoss::Pages { size: 4096 };
+const PAGE_LOSS: DataLoss = DataLoss::Pages { size: 4096 };
 
 /// The profiles that a crash-safe store must survive, each alone.
-pub static PROFILES: &[Profile] = &[
-    Profile { name: "P1 everything unsynced", data: DataLoss::Everything, names: NameLoss::Everything },
-    data("P2 ends of files", DataLoss::Suffix),
-    sectors("P3 sectors of 512, zeros", 512, Missing::Zeros),
-    sectors("P3 sectors of 512, old bytes", 512, Missing::Old),
-    sectors("P3 sectors of 512, garbage", 512, Missing::Garbage),
-    sectors("P3 sectors of 4096, zeros", 4096, Missing::Zeros),
-    sectors("P3 sectors of 4096, old bytes", 4096, Missing::Old),
-    sectors("P3 sectors of 4096, garbage", 4096, Missing::Garbage),
-    data("P3 pages, each of its own time", PAGES),
-    data("P4 length before data, zeros", DataLoss::AllButLength { garbage: false }),
-    data("P4 length before data, garbage", DataLoss::AllButLength { garbage: true }),
-    Profile { name: "P5 names", data: DataLoss::Nothing, names: NameLoss::AnySubset },
-    Profile { name: "P3 and P5, pages and names", data: PAGES, names: NameLoss::AnySubset },
-    data("P6 torn sector", DataLoss::LastSectorTorn),
-    data("LevelDB: unsynced data", DataLoss::Everything),
-    Profile { name: "LevelDB: new files", data: DataLoss::Nothing, names: NameLoss::NewFiles },
+pub static POWER_LOSS_PROFILES: &[PowerLossProfile] = &[
+    PowerLossProfile {
+        name: "P1 everything unsynced",
+        data: DataLoss::Everything,
+        dir_entries: DirEntryLoss::Everything,
+    },
+    data_loss_profile("P2 ends of files", DataLoss::Suffix),
+    sector_loss_profile("P3 sectors of 512, zeros", 512, LostSector::Zeros),
+    sector_loss_profile("P3 sectors of 512, old bytes", 512, LostSector::OldBytes),
+    sector_loss_profile("P3 sectors of 512, garbage", 512, LostSector::Garbage),
+    sector_loss_profile("P3 sectors of 4096, zeros", 4096, LostSector::Zeros),
+    sector_loss_profile("P3 sectors of 4096, old bytes", 4096, LostSector::OldBytes),
+    sector_loss_profile("P3 sectors of 4096, garbage", 4096, LostSector::Garbage),
+    data_loss_profile("P3 pages, each of its own time", PAGE_LOSS),
+    data_loss_profile("P4 length before data, zeros", DataLoss::LengthBeforeData { garbage: false }),
+    data_loss_profile("P4 length before data, garbage", DataLoss::LengthBeforeData { garbage: true }),
+    PowerLossProfile { name: "P5 names", data: DataLoss::Nothing, dir_entries: DirEntryLoss::AnySubset },
+    PowerLossProfile {
+        name: "P3 and P5, pages and names",
+        data: PAGE_LOSS,
+        dir_entries: DirEntryLoss::AnySubset,
+    },
+    data_loss_profile("P6 torn sector", DataLoss::TornLastSector),
+    data_loss_profile("LevelDB: unsynced data", DataLoss::Everything),
+    PowerLossProfile {
+        name: "LevelDB: new files",
+        data: DataLoss::Nothing,
+        dir_entries: DirEntryLoss::NewFiles,
+    },
 ];

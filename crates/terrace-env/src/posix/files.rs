@@ -10,22 +10,22 @@ use crate::fs::{SequentialFile, WritableFile};
 
 /// Bytes that wait for one `write`. Four times LevelDB's figure makes the pages of tables an eighth cheaper; more gives
 /// nothing more.
-const BUFFER: usize = 256 * 1024;
+const WRITABLE_FILE_BUFFER_SIZE: usize = 256 * 1024;
 
 /// A file read from its start.
-pub(super) struct Sequential {
+pub(super) struct PosixSequentialFile {
     path: PathBuf,
     file: File,
     offset: u64,
 }
 
-impl Sequential {
-    pub(super) fn new(path: &Path, file: File) -> Sequential {
-        Sequential { path: path.to_path_buf(), file, offset: 0 }
+impl PosixSequentialFile {
+    pub(super) fn new(path: &Path, file: File) -> PosixSequentialFile {
+        PosixSequentialFile { path: path.to_path_buf(), file, offset: 0 }
     }
 }
 
-impl SequentialFile for Sequential {
+impl SequentialFile for PosixSequentialFile {
     fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
         let read = read_once(&self.file, self.offset, buf);
         let n = read.map_err(|e| FileError::new("read", &self.path, e))?;
@@ -63,36 +63,36 @@ pub(super) fn read_fully(file: &File, offset: u64, buf: &mut [u8]) -> io::Result
 }
 
 /// A file written at its end, through a buffer.
-pub(super) struct Writable {
+pub(super) struct PosixWritableFile {
     path: PathBuf,
     file: Option<File>, // None once closed
     buffer: Vec<u8>,
 }
 
-impl Writable {
-    pub(super) fn new(path: &Path, file: File) -> Writable {
-        Writable { path: path.to_path_buf(), file: Some(file), buffer: Vec::new() }
+impl PosixWritableFile {
+    pub(super) fn new(path: &Path, file: File) -> PosixWritableFile {
+        PosixWritableFile { path: path.to_path_buf(), file: Some(file), buffer: Vec::new() }
     }
 
     fn write(&self, data: &[u8]) -> Result<()> {
-        self.open()?.write_all(data).map_err(|e| FileError::new("write", &self.path, e))
+        self.open_file()?.write_all(data).map_err(|e| FileError::new("write", &self.path, e))
     }
 
-    fn open(&self) -> Result<&File> {
+    fn open_file(&self) -> Result<&File> {
         let closed = || FileError::new("write", &self.path, io::Error::other("the file was closed"));
         self.file.as_ref().ok_or_else(closed)
     }
 }
 
-impl WritableFile for Writable {
+impl WritableFile for PosixWritableFile {
     fn append(&mut self, data: &[u8]) -> Result<()> {
-        if self.buffer.len() + data.len() > BUFFER {
+        if self.buffer.len() + data.len() > WRITABLE_FILE_BUFFER_SIZE {
             self.flush()?;
         }
-        if data.len() >= BUFFER {
+        if data.len() >= WRITABLE_FILE_BUFFER_SIZE {
             return self.write(data);
         }
-        self.open()?;
+        self.open_file()?;
         self.buffer.extend_from_slice(data);
         Ok(())
     }
@@ -109,7 +109,7 @@ impl WritableFile for Writable {
 
     fn sync(&mut self) -> Result<()> {
         self.flush()?;
-        self.open()?.sync_data().map_err(|e| FileError::new("fdatasync", &self.path, e))
+        self.open_file()?.sync_data().map_err(|e| FileError::new("fdatasync", &self.path, e))
     }
 
     fn close(&mut self) -> Result<()> {
@@ -119,7 +119,7 @@ impl WritableFile for Writable {
     }
 }
 
-impl Drop for Writable {
+impl Drop for PosixWritableFile {
     fn drop(&mut self) {
         let _ = self.flush(); // without a word about errors, as the trait says
     }

@@ -5,22 +5,22 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Relaxed: changed while the process has one thread, by that one.
-static FORKS: AtomicUsize = AtomicUsize::new(0);
+static FORK_COUNT: AtomicUsize = AtomicUsize::new(0);
 
-pub(crate) fn forks() -> usize {
-    FORKS.load(Ordering::Relaxed)
+pub(crate) fn fork_count() -> usize {
+    FORK_COUNT.load(Ordering::Relaxed)
 }
 
 /// Has them counted from now on.
-pub(crate) fn watch_forks() {
+pub(crate) fn start_counting_forks() {
     static WATCH: Once = Once::new();
     WATCH.call_once(|| {
         // SAFETY: what is called changes an atomic and nothing else, which is allowed in a child. Should there be no memory to take
         // note of it, forks go uncounted.
-        unsafe { libc::pthread_atfork(None, None, Some(count)) };
+        unsafe { libc::pthread_atfork(None, None, Some(count_fork_in_child)) };
     });
 }
 
-unsafe extern "C" fn count() {
-    FORKS.fetch_add(1, Ordering::Relaxed);
+unsafe extern "C" fn count_fork_in_child() {
+    FORK_COUNT.fetch_add(1, Ordering::Relaxed);
 }

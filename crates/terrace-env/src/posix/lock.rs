@@ -26,29 +26,29 @@ use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
 use terrace_sync::mutant;
 
-use crate::claims::Claims;
-use crate::error::{FileError, Held, Result};
+use crate::error::{FileError, LockHolder, Result};
 use crate::fs::{FileLock, LockMode};
+use crate::lock_table::LockTable;
 
 /// A file, whatever its path.
-type Identity = (u64, u64);
+type FileId = (u64, u64);
 
 /// The locks of this process. Held while a lock is taken or released, so that the set and the system agree.
-static HELD: Mutex<Claims<Identity>> = Mutex::new(Claims::new());
+static LOCK_TABLE: Mutex<LockTable<FileId>> = Mutex::new(LockTable::new());
 
 /// A lock that is held.
 #[derive(Debug)]
-pub(super) struct Lock {
-    file: Option<Locked>, // None only while it is dropped
-    identity: Identity,
+pub(super) struct PosixFileLock {
+    file: Option<LockedFile>, // None only while it is dropped
+    file_id: FileId,
 }
 
 /// A file that may be locked, in either way, and the process that did it. Dropping it takes the locks off; a forked child
 /// that drops its copy leaves them to its parent.
 #[derive(Debug)]
-struct Locked(File, u32);
+struct LockedFile(File, u32);
 
-impl Drop for Locked {
+impl Drop for LockedFile {
     fn drop(&mut self) {
         if self.1 != std::process::id() {
             return;
@@ -60,58 +60,63 @@ impl Drop for Locked {
 }
 
 /// Takes the lock, or fails at once.
-pub(super) fn take(path: &Path, mode: LockMode) -> Result<Lock> {
+pub(super) fn lock_file(path: &Path, mode: LockMode) -> Result<PosixFileLock> {
     let fail = |e| FileError::new("lock", path, e);
-    let mut held = HELD.lock();
+    let mut held = LOCK_TABLE.lock();
     if let Ok(found) = fs::metadata(path)
         && !mutant!(LockReleasedByFailedOpen)
     {
-        admit(&held, identity(&found), mode).map_err(fail)?;
+        check_lock_table(&held, file_id(&found), mode).map_err(fail)?;
     }
-    let file = open(path, mode).map_err(fail)?;
-    take_opened(&mut held, path, file, mode).map_err(fail)
+    let file = open_lock_file(path, mode).map_err(fail)?;
+    lock_opened_file(&mut held, path, file, mode).map_err(fail)
 }
 
-fn take_opened(held: &mut Claims<Identity>, path: &Path, file: File, mode: LockMode) -> io::Result<Lock> {
-    let identity = identity(&file.metadata()?);
-    admit(held, identity, mode)?;
-    let file = Locked(file, std::process::id());
-    lock_record(&file.0, mode).map_err(refused)?;
+fn lock_opened_file(
+    held: &mut LockTable<FileId>,
+    path: &Path,
+    file: File,
+    mode: LockMode,
+) -> io::Result<PosixFileLock> {
+    let identity = file_id(&file.metadata()?);
+    check_lock_table(held, identity, mode)?;
+    let file = LockedFile(file, std::process::id());
+    lock_record(&file.0, mode).map_err(map_lock_error)?;
     if !mutant!(LockReleasedByFailedOpen) {
-        lock_flock(&file.0, mode).map_err(refused)?;
+        lock_flock(&file.0, mode).map_err(map_lock_error)?;
     }
-    if !fs::metadata(path).is_ok_and(|named| self::identity(&named) == identity) {
+    if !fs::metadata(path).is_ok_and(|named| self::file_id(&named) == identity) {
         // It was removed since it was opened, with a database that somebody destroyed.
-        return Err(Held::Elsewhere.into());
+        return Err(LockHolder::OtherProcess.into());
     }
-    held.add(identity, mode);
-    Ok(Lock { file: Some(file), identity })
+    held.insert(identity, mode);
+    Ok(PosixFileLock { file: Some(file), file_id: identity })
 }
 
-impl Drop for Lock {
+impl Drop for PosixFileLock {
     fn drop(&mut self) {
-        let mut held = HELD.lock();
+        let mut held = LOCK_TABLE.lock();
         self.file = None;
-        held.release(&self.identity);
+        held.remove(&self.file_id);
     }
 }
 
-impl FileLock for Lock {}
+impl FileLock for PosixFileLock {}
 
-fn identity(found: &Metadata) -> Identity {
+fn file_id(found: &Metadata) -> FileId {
     (found.dev(), found.ino())
 }
 
-fn admit(held: &Claims<Identity>, identity: Identity, mode: LockMode) -> io::Result<()> {
-    if held.admits(&identity, mode) {
+fn check_lock_table(held: &LockTable<FileId>, identity: FileId, mode: LockMode) -> io::Result<()> {
+    if held.can_lock(&identity, mode) {
         return Ok(());
     }
-    Err(Held::Here.into())
+    Err(LockHolder::ThisProcess.into())
 }
 
-fn open(path: &Path, mode: LockMode) -> io::Result<File> {
+fn open_lock_file(path: &Path, mode: LockMode) -> io::Result<File> {
     match mode {
-        LockMode::Exclusive => super::writing().read(true).truncate(false).open(path),
+        LockMode::Exclusive => super::create_options().read(true).truncate(false).open(path),
         LockMode::Shared => OpenOptions::new().read(true).open(path),
     }
 }
@@ -125,15 +130,15 @@ fn lock_flock(file: &File, mode: LockMode) -> io::Result<()> {
 }
 
 /// Two answers of the system mean "somebody else has it".
-fn refused(e: io::Error) -> io::Error {
+fn map_lock_error(e: io::Error) -> io::Error {
     match e.raw_os_error() {
-        Some(libc::EAGAIN | libc::EACCES) => Held::Elsewhere.into(),
+        Some(libc::EAGAIN | libc::EACCES) => LockHolder::OtherProcess.into(),
         _ => e,
     }
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-const SET_RECORD_LOCK: libc::c_int = libc::F_OFD_SETLK;
+const RECORD_LOCK_COMMAND: libc::c_int = libc::F_OFD_SETLK;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const SET_RECORD_LOCK: libc::c_int = libc::F_SETLK;
 
@@ -153,7 +158,7 @@ fn set_record_lock(file: &File, kind: libc::c_short) -> io::Result<()> {
     let mut request: libc::flock = unsafe { std::mem::zeroed() };
     request.l_whence = libc::SEEK_SET as libc::c_short;
     request.l_type = kind;
-    let command = if mutant!(LockReleasedByFailedOpen) { libc::F_SETLK } else { SET_RECORD_LOCK };
+    let command = if mutant!(LockReleasedByFailedOpen) { libc::F_SETLK } else { RECORD_LOCK_COMMAND };
     // SAFETY: the descriptor is open as long as `file` lives, and the call only reads `request`.
     let answer = unsafe { libc::fcntl(file.as_raw_fd(), command, &request) };
     if answer == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
@@ -166,15 +171,15 @@ mod tests {
     /// A program that starts others closed its database and could not open it again: for a moment a child that had been
     /// forked, and had not executed its own program yet, still held the lock.
     #[test]
-    fn a_forked_child_does_not_keep_it() {
+    fn forked_child_does_not_keep_the_lock() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("LOCK");
         for mode in [LockMode::Exclusive, LockMode::Shared] {
-            let lock = take(&path, mode).unwrap();
+            let lock = lock_file(&path, mode).unwrap();
             // The same file description, as a child has it.
             let forked = lock.file.as_ref().unwrap().0.try_clone().unwrap();
             drop(lock);
-            take(&path, LockMode::Exclusive).unwrap();
+            lock_file(&path, LockMode::Exclusive).unwrap();
             drop(forked);
         }
     }
@@ -182,29 +187,29 @@ mod tests {
     /// Who had opened the lock file of a database that was being destroyed got a lock on a file without a name, beside who made the
     /// next one.
     #[test]
-    fn a_file_that_lost_its_name_is_no_lock() {
+    fn unlinked_lock_file_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("LOCK");
         for makes_another in [false, true] {
-            let late = open(&path, LockMode::Exclusive).unwrap();
+            let late = open_lock_file(&path, LockMode::Exclusive).unwrap();
             fs::remove_file(&path).unwrap();
-            let other = makes_another.then(|| take(&path, LockMode::Exclusive).unwrap());
+            let other = makes_another.then(|| lock_file(&path, LockMode::Exclusive).unwrap());
             for mode in [LockMode::Exclusive, LockMode::Shared] {
-                let taken = take_opened(&mut HELD.lock(), &path, late.try_clone().unwrap(), mode);
+                let taken = lock_opened_file(&mut LOCK_TABLE.lock(), &path, late.try_clone().unwrap(), mode);
                 assert_eq!(taken.unwrap_err().kind(), io::ErrorKind::WouldBlock);
             }
             drop(other);
-            drop(take(&path, LockMode::Exclusive).unwrap());
+            drop(lock_file(&path, LockMode::Exclusive).unwrap());
         }
     }
 
     #[test]
-    fn a_forked_child_leaves_it_to_its_parent() {
+    fn forked_child_leaves_the_lock_to_its_parent() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("LOCK");
-        let lock = take(&path, LockMode::Exclusive).unwrap();
-        let Locked(file, owner) = lock.file.as_ref().unwrap();
-        drop(Locked(file.try_clone().unwrap(), owner + 1));
+        let lock = lock_file(&path, LockMode::Exclusive).unwrap();
+        let LockedFile(file, owner) = lock.file.as_ref().unwrap();
+        drop(LockedFile(file.try_clone().unwrap(), owner + 1));
         let probe = File::open(&path).unwrap();
         assert!(lock_record(&probe, LockMode::Shared).is_err());
         assert!(lock_flock(&probe, LockMode::Shared).is_err());

@@ -38,26 +38,26 @@ use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
-use super::files::Writable;
+use super::files::PosixWritableFile;
 use crate::error::{FileError, Result};
 use crate::fs::{AppendingLog, LogFile};
 
 /// Capacities are multiples of the log format's block.
-const UNIT: u64 = 32 * 1024;
+const LOG_CAPACITY_UNIT: u64 = 32 * 1024;
 
 /// What is zeroed at a time, in a hurry. Larger pieces are hardly cheaper, and dearer to sync.
-const PIECE: u64 = 256 * 1024;
+const ZERO_FILL_SIZE: u64 = 256 * 1024;
 
 /// Stores after a sync that go by system calls, of a microsecond or two each, in a hurry: a piece takes some hundred
 /// microseconds to be written.
-const BY_CALL: usize = 200;
+const PWRITES_AFTER_SYNC: usize = 200;
 
 /// A mapped log on an empty `file`, or an appending one where the file system can't preallocate or map.
 pub(super) fn create(path: &Path, file: File, capacity: u64) -> Result<Box<dyn LogFile>> {
-    match rounded(capacity).and_then(|capacity| preallocate(&file, capacity, 0)) {
-        Ok(map) => Ok(Box::new(MappedLog::new(path, file, map.len() as u64, Some(map)))),
+    match rounded_capacity(capacity).and_then(|capacity| allocate_and_map(&file, capacity, 0)) {
+        Ok(map) => Ok(Box::new(MappedLogFile::new(path, file, map.len() as u64, Some(map)))),
         Err(e) if is_unsupported(&e) => {
-            Ok(Box::new(AppendingLog::new(path, Box::new(Writable::new(path, file)))))
+            Ok(Box::new(AppendingLog::new(path, Box::new(PosixWritableFile::new(path, file)))))
         }
         Err(e) => Err(FileError::new("allocate", path, e)),
     }
@@ -67,17 +67,17 @@ pub(super) fn create(path: &Path, file: File, capacity: u64) -> Result<Box<dyn L
 /// are opened to be read.
 pub(super) fn reopen(path: &Path, file: File, capacity: u64) -> Result<Box<dyn LogFile>> {
     let len = file.metadata().map_err(|e| FileError::new("stat", path, e))?.len();
-    let capacity = rounded(capacity.max(len)).map_err(|e| FileError::new("allocate", path, e))?;
-    Ok(Box::new(MappedLog { len, ..MappedLog::new(path, file, capacity, None) }))
+    let capacity = rounded_capacity(capacity.max(len)).map_err(|e| FileError::new("allocate", path, e))?;
+    Ok(Box::new(MappedLogFile { reopened_len: len, ..MappedLogFile::new(path, file, capacity, None) }))
 }
 
-fn rounded(capacity: u64) -> io::Result<u64> {
-    let rounded = capacity.max(1).checked_next_multiple_of(UNIT).ok_or(Errno::FBIG)?;
+fn rounded_capacity(capacity: u64) -> io::Result<u64> {
+    let rounded = capacity.max(1).checked_next_multiple_of(LOG_CAPACITY_UNIT).ok_or(Errno::FBIG)?;
     usize::try_from(rounded).map(|_| rounded).map_err(|_| Errno::FBIG.into())
 }
 
 /// Gives `file`, which holds `len` bytes, its room, which is rounded, and maps it. After an error it is as it was.
-fn preallocate(file: &File, capacity: u64, len: u64) -> io::Result<MmapRaw> {
+fn allocate_and_map(file: &File, capacity: u64, len: u64) -> io::Result<MmapRaw> {
     let allocated = rustix::io::retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, capacity));
     let map = || MmapOptions::new().len(capacity as usize).map_raw(file);
     // A half-done allocation takes room.
@@ -91,130 +91,130 @@ fn is_unsupported(e: &io::Error) -> bool {
 }
 
 #[derive(Debug)]
-struct MappedLog {
+struct MappedLogFile {
     path: PathBuf,
     file: File,
     capacity: u64,
     /// What the file held when it was reopened.
-    len: u64,
+    reopened_len: u64,
     /// The room, mapped; None where the file system can't. Made under `making`.
-    room: OnceLock<Option<MmapRaw>>,
-    finished: AtomicBool,
-    /// In a hurry, up to where there are pages; else [`NO_HURRY`]. Raised under `making`, with Release; who loads it with
+    mapping: OnceLock<Option<MmapRaw>>,
+    closed: AtomicBool,
+    /// In a hurry, up to where there are pages; else [`NO_FAST_FILL`]. Raised under `making`, with Release; who loads it with
     /// Acquire stores behind the zeros.
-    pages: AtomicU64,
-    making: Mutex<()>,
+    zero_filled_to: AtomicU64,
+    grow_lock: Mutex<()>,
     /// The next so many stores, about, go by system calls. Relaxed: either way of storing is right at any time.
-    by_call: AtomicUsize,
+    pwrites_left: AtomicUsize,
 }
 
-const NO_HURRY: u64 = u64::MAX;
+const NO_FAST_FILL: u64 = u64::MAX;
 
-impl MappedLog {
-    fn new(path: &Path, file: File, capacity: u64, map: Option<MmapRaw>) -> MappedLog {
-        MappedLog {
+impl MappedLogFile {
+    fn new(path: &Path, file: File, capacity: u64, map: Option<MmapRaw>) -> MappedLogFile {
+        MappedLogFile {
             path: path.to_path_buf(),
             file,
             capacity,
-            len: 0,
-            room: map.map_or_else(OnceLock::new, |map| OnceLock::from(Some(map))),
-            finished: AtomicBool::new(false),
-            pages: AtomicU64::new(NO_HURRY),
-            making: Mutex::new(()),
-            by_call: AtomicUsize::new(0),
+            reopened_len: 0,
+            mapping: map.map_or_else(OnceLock::new, |map| OnceLock::from(Some(map))),
+            closed: AtomicBool::new(false),
+            zero_filled_to: AtomicU64::new(NO_FAST_FILL),
+            grow_lock: Mutex::new(()),
+            pwrites_left: AtomicUsize::new(0),
         }
     }
 
     /// The mapped room for a store up to `end`, which is within the capacity. None if it should go by system calls.
-    fn room(&self, end: u64) -> io::Result<Option<&MmapRaw>> {
-        if let Some(room) = self.room.get() {
+    fn mapping_for(&self, end: u64) -> io::Result<Option<&MmapRaw>> {
+        if let Some(room) = self.mapping.get() {
             return Ok(room.as_ref());
-        } else if end <= self.len {
+        } else if end <= self.reopened_len {
             return Ok(None);
         }
-        let _making = self.making.lock();
-        if self.room.get().is_none() {
-            let room = match preallocate(&self.file, self.capacity, self.len) {
+        let _making = self.grow_lock.lock();
+        if self.mapping.get().is_none() {
+            let room = match allocate_and_map(&self.file, self.capacity, self.reopened_len) {
                 Ok(map) => Some(map),
                 Err(e) if is_unsupported(&e) => None,
                 Err(e) => return Err(e),
             };
-            self.room.get_or_init(|| room);
+            self.mapping.get_or_init(|| room);
         }
-        Ok(self.room.get().and_then(Option::as_ref))
+        Ok(self.mapping.get().and_then(Option::as_ref))
     }
 
     /// Sees to it, in a hurry, that there are pages up to `end`, which is within the capacity. No store is beyond them,
     /// so that the zeros go over none.
-    fn make_pages(&self, end: u64) -> io::Result<()> {
-        static ZEROS: [u8; PIECE as usize] = [0; PIECE as usize];
-        if end <= self.pages.load(Ordering::Acquire) {
+    fn zero_fill_to(&self, end: u64) -> io::Result<()> {
+        static ZEROS: [u8; ZERO_FILL_SIZE as usize] = [0; ZERO_FILL_SIZE as usize];
+        if end <= self.zero_filled_to.load(Ordering::Acquire) {
             return Ok(());
         }
-        let _making = self.making.lock();
-        let mut pages = self.pages.load(Ordering::Acquire);
+        let _making = self.grow_lock.lock();
+        let mut pages = self.zero_filled_to.load(Ordering::Acquire);
         while pages < end {
-            let len = (PIECE - pages % PIECE).min(self.capacity - pages);
+            let len = (ZERO_FILL_SIZE - pages % ZERO_FILL_SIZE).min(self.capacity - pages);
             self.file.write_all_at(&ZEROS[..len as usize], pages)?;
             pages += len;
-            self.pages.store(pages, Ordering::Release);
+            self.zero_filled_to.store(pages, Ordering::Release);
         }
         Ok(())
     }
 
     /// True if the next store should go by system calls.
-    fn goes_by_call(&self) -> bool {
-        let left = self.by_call.load(Ordering::Relaxed);
+    fn should_pwrite(&self) -> bool {
+        let left = self.pwrites_left.load(Ordering::Relaxed);
         if left > 0 {
-            self.by_call.store(left - 1, Ordering::Relaxed);
+            self.pwrites_left.store(left - 1, Ordering::Relaxed);
         }
         left > 0
     }
 }
 
-impl LogFile for MappedLog {
+impl LogFile for MappedLogFile {
     fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    fn hurry(&self, from: u64) {
-        let _making = self.making.lock();
-        if self.pages.load(Ordering::Acquire) == NO_HURRY {
+    fn expect_fast_fill(&self, from: u64) {
+        let _making = self.grow_lock.lock();
+        if self.zero_filled_to.load(Ordering::Acquire) == NO_FAST_FILL {
             // Never over what the file held.
-            self.pages.store(from.max(self.len), Ordering::Release);
+            self.zero_filled_to.store(from.max(self.reopened_len), Ordering::Release);
         }
     }
 
-    fn prepare(&self, end: u64) -> Result<u64> {
+    fn preallocate(&self, end: u64) -> Result<u64> {
         let end = end.min(self.capacity); // what lies beyond grows the file
-        self.make_pages(end).map_err(|e| FileError::new("store", &self.path, e))?;
-        self.room(end).map_err(|e| FileError::new("allocate", &self.path, e))?;
-        let made = match self.room.get() {
-            Some(_) => self.pages.load(Ordering::Acquire),
-            None => self.len,
+        self.zero_fill_to(end).map_err(|e| FileError::new("store", &self.path, e))?;
+        self.mapping_for(end).map_err(|e| FileError::new("allocate", &self.path, e))?;
+        let made = match self.mapping.get() {
+            Some(_) => self.zero_filled_to.load(Ordering::Acquire),
+            None => self.reopened_len,
         };
         Ok(if made < self.capacity { made } else { u64::MAX })
     }
 
-    fn store(&self, offset: u64, head: &[u8], body: &[u8]) -> Result<()> {
+    fn write_at(&self, offset: u64, head: &[u8], body: &[u8]) -> Result<()> {
         let fail = |e| FileError::new("store", &self.path, e);
         let Some((front, last)) = head.split_last_chunk::<4>() else {
             let reason = format!("a head of {} bytes, where 4 are the least", head.len());
             return Err(fail(io::Error::new(io::ErrorKind::InvalidInput, reason)));
         };
-        if self.finished.load(Ordering::Relaxed) {
+        if self.closed.load(Ordering::Relaxed) {
             return Err(fail(io::Error::other("the log was finished")));
         }
         let len = head.len() as u64 + body.len() as u64;
         if let Some(end) = offset.checked_add(len).filter(|&end| end <= self.capacity) {
-            self.make_pages(end).map_err(fail)?;
-            let room = self.room(end).map_err(|e| FileError::new("allocate", &self.path, e))?;
-            if let Some(room) = room.filter(|_| !self.goes_by_call()) {
-                store_mapped(room, offset as usize, front, *last, body);
+            self.zero_fill_to(end).map_err(fail)?;
+            let room = self.mapping_for(end).map_err(|e| FileError::new("allocate", &self.path, e))?;
+            if let Some(room) = room.filter(|_| !self.should_pwrite()) {
+                copy_to_mapping(room, offset as usize, front, *last, body);
                 return Ok(());
             }
         }
-        self.store_by_call(offset, head, body).map_err(fail)
+        self.pwrite(offset, head, body).map_err(fail)
     }
 
     fn sync(&self) -> Result<()> {
@@ -224,27 +224,27 @@ impl LogFile for MappedLog {
         if let Some(Some(room)) = self.room.get() {
             room.flush().map_err(fail)?;
         }
-        if self.pages.load(Ordering::Relaxed) != NO_HURRY {
-            self.by_call.store(BY_CALL, Ordering::Relaxed);
+        if self.zero_filled_to.load(Ordering::Relaxed) != NO_FAST_FILL {
+            self.pwrites_left.store(PWRITES_AFTER_SYNC, Ordering::Relaxed);
         }
         self.file.sync_data().map_err(fail)
     }
 
     /// The mapping itself goes when the log is dropped: a store that breaks the rule and comes late fails, or in a
     /// race ends the process, but never touches memory that is somebody else's.
-    fn finish(&self, len: u64) -> Result<()> {
-        self.finished.store(true, Ordering::Relaxed);
-        if self.room.get().is_none() && len == self.len {
+    fn truncate_and_close(&self, len: u64) -> Result<()> {
+        self.closed.store(true, Ordering::Relaxed);
+        if self.mapping.get().is_none() && len == self.reopened_len {
             return Ok(()); // as it was
         }
         self.file.set_len(len).map_err(|e| FileError::new("truncate", &self.path, e))
     }
 }
 
-impl MappedLog {
+impl MappedLogFile {
     /// Also beyond the capacity, where that grows the file; in the same order, so that a kill between two calls leaves no
     /// head without body.
-    fn store_by_call(&self, offset: u64, head: &[u8], body: &[u8]) -> io::Result<()> {
+    fn pwrite(&self, offset: u64, head: &[u8], body: &[u8]) -> io::Result<()> {
         let behind = offset.checked_add(head.len() as u64).ok_or(Errno::FBIG)?;
         self.file.write_all_at(body, behind)?;
         self.file.write_all_at(head, offset)
@@ -252,7 +252,7 @@ impl MappedLog {
 }
 
 /// Stores `body`, then `front`, then `last`; the caller has checked that all of it lies in the mapping.
-fn store_mapped(room: &MmapRaw, offset: usize, front: &[u8], last: [u8; 4], body: &[u8]) {
+fn copy_to_mapping(room: &MmapRaw, offset: usize, front: &[u8], last: [u8; 4], body: &[u8]) {
     debug_assert!(offset + front.len() + last.len() + body.len() <= room.len());
     // SAFETY: offset + front + last + body end within the mapping, so all three places do.
     let at_front = unsafe { room.as_mut_ptr().add(offset) };

@@ -15,13 +15,13 @@
 //! Not promised: that a removed file stays readable through a handle that opens it per read, when the budget is used up.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // This is the room the lint points to.
 
-mod budget;
 mod files;
 mod fork;
+mod limits;
 mod lock;
 mod mapped_log;
-mod memory;
-mod random;
+mod memory_limit;
+mod random_access_file;
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -32,28 +32,28 @@ use std::sync::Arc;
 
 use crate::error::{FileError, Result};
 use crate::fs::{
-    Access, FileLock, FileSystem, LockMode, LogFile, RandomAccessFile, SequentialFile, WritableFile,
+    AccessMode, FileLock, FileSystem, LockMode, LogFile, RandomAccessFile, SequentialFile, WritableFile,
 };
-use budget::Budgets;
-pub(crate) use fork::{forks, watch_forks};
+pub(crate) use fork::{fork_count, start_counting_forks};
+use limits::ResourceLimits;
 
 /// The machine's file system.
 #[derive(Debug, Clone)]
 pub struct PosixFs {
-    budgets: Arc<Budgets>,
+    limits: Arc<ResourceLimits>,
 }
 
 impl PosixFs {
     /// The file system; all values made by this function share the process's budget of mappings and descriptors: 1,000 mapped
     /// files, of half of the machine's memory in all, or of that of the process's control group.
     pub fn new() -> PosixFs {
-        PosixFs { budgets: Budgets::of_process() }
+        PosixFs { limits: ResourceLimits::process_wide() }
     }
 
     /// The file system with a budget of its own: at most so many mapped files, of so many bytes in all, and so many open
     /// descriptors for random access. Files beyond both are opened for each read.
-    pub fn with_budget(maps: usize, mapped_bytes: usize, descriptors: usize) -> PosixFs {
-        PosixFs { budgets: Arc::new(Budgets::new(maps, mapped_bytes, descriptors)) }
+    pub fn with_limits(maps: usize, mapped_bytes: usize, descriptors: usize) -> PosixFs {
+        PosixFs { limits: Arc::new(ResourceLimits::new(maps, mapped_bytes, descriptors)) }
     }
 }
 
@@ -66,36 +66,36 @@ impl Default for PosixFs {
 impl FileSystem for PosixFs {
     fn open_sequential(&self, path: &Path) -> Result<Box<dyn SequentialFile>> {
         let file = open_regular(path)?;
-        Ok(Box::new(files::Sequential::new(path, file)))
+        Ok(Box::new(files::PosixSequentialFile::new(path, file)))
     }
 
-    fn open_random(&self, path: &Path, access: Access) -> Result<Arc<dyn RandomAccessFile>> {
+    fn open_random_access(&self, path: &Path, access: AccessMode) -> Result<Arc<dyn RandomAccessFile>> {
         let file = open_regular(path)?;
-        random::choose(&self.budgets, path, file, access)
+        random_access_file::open_with_limits(&self.limits, path, file, access)
     }
 
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        let file = open(path, writing().truncate(true))?;
-        Ok(Box::new(files::Writable::new(path, file)))
+        let file = open_with(path, create_options().truncate(true))?;
+        Ok(Box::new(files::PosixWritableFile::new(path, file)))
     }
 
-    fn append(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        let file = open(path, writing().append(true))?;
-        Ok(Box::new(files::Writable::new(path, file)))
+    fn open_append(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        let file = open_with(path, create_options().append(true))?;
+        Ok(Box::new(files::PosixWritableFile::new(path, file)))
     }
 
     fn create_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
-        let file = open(path, writing().read(true).truncate(true))?;
+        let file = open_with(path, create_options().read(true).truncate(true))?;
         mapped_log::create(path, file, capacity)
     }
 
     fn reopen_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
-        let file = open(path, OpenOptions::new().read(true).write(true))?;
+        let file = open_with(path, OpenOptions::new().read(true).write(true))?;
         mapped_log::reopen(path, file, capacity)
     }
 
-    fn memory(&self) -> Option<u64> {
-        Some(budget::memory()).filter(|limit| *limit < u64::MAX)
+    fn memory_limit(&self) -> Option<u64> {
+        Some(limits::memory_limit()).filter(|limit| *limit < u64::MAX)
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {
@@ -110,7 +110,7 @@ impl FileSystem for PosixFs {
         }
     }
 
-    fn len(&self, path: &Path) -> Result<u64> {
+    fn file_size(&self, path: &Path) -> Result<u64> {
         fs::metadata(path).map(|found| found.len()).map_err(|e| FileError::new("stat", path, e))
     }
 
@@ -138,7 +138,7 @@ impl FileSystem for PosixFs {
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
-        let opened = open(dir, OpenOptions::new().read(true))?;
+        let opened = open_with(dir, OpenOptions::new().read(true))?;
         match opened.sync_all() {
             // How a file system says that its directories can't be synced: they are as durable as they get.
             Err(e) if e.kind() == io::ErrorKind::InvalidInput => Ok(()),
@@ -147,7 +147,7 @@ impl FileSystem for PosixFs {
     }
 
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn FileLock>> {
-        Ok(Box::new(lock::take(path, mode)?))
+        Ok(Box::new(lock::lock_file(path, mode)?))
     }
 }
 
@@ -162,12 +162,12 @@ fn open_regular(path: &Path) -> Result<File> {
     Err(fail(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")))
 }
 
-fn open(path: &Path, options: &OpenOptions) -> Result<File> {
+fn open_with(path: &Path, options: &OpenOptions) -> Result<File> {
     options.open(path).map_err(|e| FileError::new("open", path, e))
 }
 
 /// Options to create a file, readable by everybody unless the process's mask says otherwise.
-fn writing() -> OpenOptions {
+fn create_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true).create(true).mode(0o644);
     options

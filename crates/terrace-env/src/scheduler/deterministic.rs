@@ -1,6 +1,6 @@
 //! Background work without threads, for tests: a seed decides which lane goes next.
 //!
-//! Jobs run only inside [`Scheduler::assist`] and [`Deterministic::run_until_idle`], on the caller's thread. With one
+//! Jobs run only inside [`Scheduler::run_one_here`] and [`DeterministicScheduler::run_until_idle`], on the caller's thread. With one
 //! calling thread the same seed gives the same order, whatever the machine is busy with.
 
 use std::collections::VecDeque;
@@ -9,76 +9,76 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{Job, Lane, Scheduler};
+use super::{Priority, ScheduledJob, Scheduler};
 use crate::random::{Random, SeededRandom};
 
 /// A scheduler that runs a job when somebody asks for it.
 ///
 /// A job's panic reaches whoever asked.
-pub struct Deterministic {
-    choice: SeededRandom,
-    queues: Mutex<Queues>,
+pub struct DeterministicScheduler {
+    rng: SeededRandom,
+    queues: Mutex<PendingJobs>,
 }
 
 #[derive(Default)]
-struct Queues {
-    flush: VecDeque<Job>,
-    compaction: VecDeque<Job>,
+struct PendingJobs {
+    flush: VecDeque<ScheduledJob>,
+    compaction: VecDeque<ScheduledJob>,
 }
 
-impl Deterministic {
+impl DeterministicScheduler {
     /// A scheduler with empty lanes that chooses by `seed`.
-    pub fn new(seed: u64) -> Arc<Deterministic> {
-        Arc::new(Deterministic { choice: SeededRandom::new(seed), queues: Mutex::default() })
+    pub fn new(seed: u64) -> Arc<DeterministicScheduler> {
+        Arc::new(DeterministicScheduler { rng: SeededRandom::new(seed), queues: Mutex::default() })
     }
 
     /// Runs jobs, those that they schedule included, until none is left; says how many.
     pub fn run_until_idle(&self) -> usize {
-        std::iter::from_fn(|| self.assist().then_some(())).count()
+        std::iter::from_fn(|| self.run_one_here().then_some(())).count()
     }
 
     /// How many jobs wait.
-    pub fn pending(&self) -> usize {
+    pub fn pending_jobs(&self) -> usize {
         let queues = self.queues.lock();
         queues.flush.len() + queues.compaction.len()
     }
 
     /// The head of one of the lanes that have one.
-    fn choose(&self) -> Option<Job> {
+    fn pop_random(&self) -> Option<ScheduledJob> {
         let mut queues = self.queues.lock();
         let flush = match (queues.flush.is_empty(), queues.compaction.is_empty()) {
             (true, true) => return None,
-            (false, false) => self.choice.below(2) == 0,
+            (false, false) => self.rng.uniform(2) == 0,
             (empty, _) => !empty,
         };
         if flush { queues.flush.pop_front() } else { queues.compaction.pop_front() }
     }
 }
 
-impl Scheduler for Deterministic {
-    fn schedule(&self, lane: Lane, job: Job) {
+impl Scheduler for DeterministicScheduler {
+    fn schedule(&self, lane: Priority, job: ScheduledJob) {
         let mut queues = self.queues.lock();
         match lane {
-            Lane::Flush => queues.flush.push_back(job),
-            Lane::Compaction => queues.compaction.push_back(job),
+            Priority::Flush => queues.flush.push_back(job),
+            Priority::Compaction => queues.compaction.push_back(job),
         }
     }
 
     /// Three, whoever they may be: so that work is shared out, and taken by whoever comes.
-    fn parallelism(&self, _lane: Lane) -> usize {
+    fn parallelism(&self, _lane: Priority) -> usize {
         3
     }
 
-    fn assist(&self) -> bool {
+    fn run_one_here(&self) -> bool {
         // The lanes are unlocked while the job runs: it may schedule more.
-        let job = self.choose();
+        let job = self.pop_random();
         job.map(|job| job()).is_some()
     }
 }
 
-impl Debug for Deterministic {
+impl Debug for DeterministicScheduler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Deterministic").field("pending", &self.pending()).finish_non_exhaustive()
+        f.debug_struct("Deterministic").field("pending", &self.pending_jobs()).finish_non_exhaustive()
     }
 }
 
@@ -88,19 +88,20 @@ mod tests {
 
     /// The order in which ten flushes (f) and ten compactions (c) run, the fifth compaction scheduling one more.
     fn order(seed: u64) -> String {
-        let scheduler = Deterministic::new(seed);
+        let scheduler = DeterministicScheduler::new(seed);
         let log = Arc::new(Mutex::new(String::new()));
         let note = |text: String| {
             let log = Arc::clone(&log);
-            Box::new(move || log.lock().push_str(&text)) as Job
+            Box::new(move || log.lock().push_str(&text)) as ScheduledJob
         };
         for i in 0..10 {
-            scheduler.schedule(Lane::Flush, note(format!("f{i} ")));
-            scheduler.schedule(Lane::Compaction, note(format!("c{i} ")));
+            scheduler.schedule(Priority::Flush, note(format!("f{i} ")));
+            scheduler.schedule(Priority::Compaction, note(format!("c{i} ")));
         }
         let (again, more) = (Arc::clone(&scheduler), note("c+ ".into()));
-        scheduler.schedule(Lane::Compaction, Box::new(move || again.schedule(Lane::Compaction, more)));
-        assert_eq!(scheduler.pending(), 21);
+        scheduler
+            .schedule(Priority::Compaction, Box::new(move || again.schedule(Priority::Compaction, more)));
+        assert_eq!(scheduler.pending_jobs(), 21);
         assert_eq!(scheduler.run_until_idle(), 22);
         log.lock().clone()
     }
@@ -113,13 +114,13 @@ mod tests {
     }
 
     #[test]
-    fn seeds_differ() {
+    fn different_seeds_give_different_orders() {
         let orders: std::collections::BTreeSet<String> = (0..20).map(order).collect();
         assert!(orders.len() > 15, "{} different orders of 20", orders.len());
     }
 
     #[test]
-    fn lane_order_is_kept() {
+    fn each_priority_runs_in_order() {
         let order = order(7);
         let lane = |name| order.split(' ').filter(|job| job.starts_with(name)).collect::<Vec<_>>().join(" ");
         assert_eq!(lane("f"), "f0 f1 f2 f3 f4 f5 f6 f7 f8 f9");
@@ -127,12 +128,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_runs_by_itself() {
-        let scheduler = Deterministic::new(0);
-        assert!(!scheduler.assist());
-        scheduler.schedule(Lane::Flush, Box::new(|| ()));
-        assert_eq!(scheduler.pending(), 1);
-        assert!(scheduler.assist());
-        assert_eq!(scheduler.pending(), 0);
+    fn jobs_run_only_on_request() {
+        let scheduler = DeterministicScheduler::new(0);
+        assert!(!scheduler.run_one_here());
+        scheduler.schedule(Priority::Flush, Box::new(|| ()));
+        assert_eq!(scheduler.pending_jobs(), 1);
+        assert!(scheduler.run_one_here());
+        assert_eq!(scheduler.pending_jobs(), 0);
     }
 }

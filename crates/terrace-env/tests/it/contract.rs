@@ -4,15 +4,15 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_env::fault::{FaultFs, Plan};
+use terrace_env::fault::{FaultFs, FaultPlan};
 use terrace_env::mem::MemFs;
-use terrace_env::{Access, FileError, FileSystem, LockMode};
+use terrace_env::{AccessMode, FileError, FileSystem, LockMode};
 
 use crate::{names, read, write};
 
-type Situation = fn(&dyn FileSystem, &Path);
+type ContractCase = fn(&dyn FileSystem, &Path);
 
-static SITUATIONS: &[(&str, Situation)] = &[
+static CONTRACT_CASES: &[(&str, ContractCase)] = &[
     ("written bytes are read back", written_bytes),
     ("appends of every size around the buffer", appends_around_the_buffer),
     ("append goes on where the file ended", append_goes_on),
@@ -35,7 +35,7 @@ static SITUATIONS: &[(&str, Situation)] = &[
 ];
 
 fn run(kind: &str, fs: &dyn FileSystem, root: &Path) {
-    for (i, (name, situation)) in SITUATIONS.iter().enumerate() {
+    for (i, (name, situation)) in CONTRACT_CASES.iter().enumerate() {
         println!("{kind}: {name}");
         let dir = root.join(i.to_string());
         fs.create_dir(&dir).unwrap();
@@ -57,7 +57,7 @@ fn memory() {
 
 #[test]
 fn faults_without_a_plan() {
-    run("fault", &FaultFs::new(Arc::new(MemFs::new()), Plan::default()), Path::new("/"));
+    run("fault", &FaultFs::new(Arc::new(MemFs::new()), FaultPlan::default()), Path::new("/"));
 }
 
 #[track_caller]
@@ -78,7 +78,7 @@ fn written_bytes(fs: &dyn FileSystem, dir: &Path) {
     assert_eq!(read(fs, &path), b"one two");
     file.append(b" three").unwrap();
     file.sync().unwrap();
-    assert_eq!((read(fs, &path), fs.len(&path).unwrap()), (b"one two three".to_vec(), 13));
+    assert_eq!((read(fs, &path), fs.file_size(&path).unwrap()), (b"one two three".to_vec(), 13));
     file.close().unwrap();
 }
 
@@ -97,7 +97,7 @@ fn appends_around_the_buffer(fs: &dyn FileSystem, dir: &Path) {
 fn append_goes_on(fs: &dyn FileSystem, dir: &Path) {
     let path = dir.join("file");
     for piece in ["a", "bc", "d"] {
-        let mut file = fs.append(&path).unwrap();
+        let mut file = fs.open_append(&path).unwrap();
         file.append(piece.as_bytes()).unwrap();
         file.close().unwrap();
     }
@@ -142,8 +142,8 @@ fn skipping(fs: &dyn FileSystem, dir: &Path) {
 fn random_reads(fs: &dyn FileSystem, dir: &Path) {
     write(fs, &dir.join("file"), b"0123456789");
     write(fs, &dir.join("none"), b"");
-    for access in [Access::Read, Access::Map] {
-        let file = fs.open_random(&dir.join("file"), access).unwrap();
+    for access in [AccessMode::Pread, AccessMode::Mmap] {
+        let file = fs.open_random_access(&dir.join("file"), access).unwrap();
         let read = |offset: u64, n: usize| {
             let mut buf = vec![0; n];
             let n = file.read_at(offset, &mut buf).unwrap();
@@ -152,8 +152,8 @@ fn random_reads(fs: &dyn FileSystem, dir: &Path) {
         assert_eq!([read(0, 10), read(3, 4), read(7, 9), read(2, 0)], ["0123456789", "3456", "789", ""]);
         assert_eq!([read(10, 1), read(11, 1), read(1 << 40, 1)], ["", "", ""]);
         assert_eq!((file.len(), file.is_empty()), (10, false));
-        assert!(file.mapped().is_none_or(|bytes| bytes == b"0123456789"));
-        let none = fs.open_random(&dir.join("none"), access).unwrap();
+        assert!(file.mapped_slice().is_none_or(|bytes| bytes == b"0123456789"));
+        let none = fs.open_random_access(&dir.join("none"), access).unwrap();
         assert_eq!((none.len(), none.is_empty(), none.read_at(0, &mut [0; 4]).unwrap()), (0, true, 0));
     }
 }
@@ -161,8 +161,8 @@ fn random_reads(fs: &dyn FileSystem, dir: &Path) {
 fn removed_while_open(fs: &dyn FileSystem, dir: &Path) {
     let path = dir.join("file");
     write(fs, &path, b"still here");
-    let random = fs.open_random(&path, Access::Read).unwrap();
-    let mapped = fs.open_random(&path, Access::Map).unwrap();
+    let random = fs.open_random_access(&path, AccessMode::Pread).unwrap();
+    let mapped = fs.open_random_access(&path, AccessMode::Mmap).unwrap();
     let mut sequential = fs.open_sequential(&path).unwrap();
     fs.remove(&path).unwrap();
     fs.sync_dir(dir).unwrap();
@@ -217,15 +217,15 @@ fn missing_files(fs: &dyn FileSystem, dir: &Path) {
     let none = dir.join("none");
     for error in [
         kind(fs.open_sequential(&none)),
-        kind(fs.open_random(&none, Access::Map)),
-        kind(fs.len(&none)),
+        kind(fs.open_random_access(&none, AccessMode::Mmap)),
+        kind(fs.file_size(&none)),
         kind(fs.list(&none)),
         kind(fs.remove(&none)),
         kind(fs.remove_dir(&none)),
         kind(fs.rename(&none, &dir.join("other"))),
         kind(fs.sync_dir(&none)),
         kind(fs.create(&none.join("file"))),
-        kind(fs.append(&none.join("file"))),
+        kind(fs.open_append(&none.join("file"))),
         kind(fs.create_log(&none.join("file"), 1)),
         kind(fs.lock(&none, LockMode::Shared)),
     ] {
@@ -258,24 +258,24 @@ fn log_stores(fs: &dyn FileSystem, dir: &Path) {
     let path = dir.join("log");
     let log = fs.create_log(&path, 100).unwrap();
     assert_eq!(log.capacity(), 32 * 1024);
-    log.store(20, b"head2", b"body2").unwrap();
-    log.store(0, b"head1", b"").unwrap();
-    log.store(5, b"mid.", b"x").unwrap();
+    log.write_at(20, b"head2", b"body2").unwrap();
+    log.write_at(0, b"head1", b"").unwrap();
+    log.write_at(5, b"mid.", b"x").unwrap();
     log.sync().unwrap();
-    log.finish(30).unwrap();
+    log.truncate_and_close(30).unwrap();
     assert_eq!(read(fs, &path), b"head1mid.x\0\0\0\0\0\0\0\0\0\0head2body2");
-    assert!(log.store(0, b"late", b"").is_err());
+    assert!(log.write_at(0, b"late", b"").is_err());
 }
 
 fn log_room(fs: &dyn FileSystem, dir: &Path) {
     let path = dir.join("log");
     let log = fs.create_log(&path, 32 * 1024 + 1).unwrap();
-    log.store(0, b"head", b"body").unwrap();
+    log.write_at(0, b"head", b"body").unwrap();
     let bytes = read(fs, &path);
     assert_eq!((bytes.len() as u64, &bytes[..8]), (log.capacity(), &b"headbody"[..]));
     assert_eq!(log.capacity(), 64 * 1024);
     assert!(bytes[8..].iter().all(|&byte| byte == 0));
-    log.finish(8).unwrap();
+    log.truncate_and_close(8).unwrap();
     drop(log);
     assert_eq!(read(fs, &path), b"headbody");
 }
@@ -284,11 +284,11 @@ fn log_past_the_room(fs: &dyn FileSystem, dir: &Path) {
     let path = dir.join("log");
     let log = fs.create_log(&path, 1).unwrap();
     let room = log.capacity();
-    log.store(room - 6, b"head", b"across").unwrap();
-    log.store(room + 10, b"head", b"behind").unwrap();
+    log.write_at(room - 6, b"head", b"across").unwrap();
+    log.write_at(room + 10, b"head", b"behind").unwrap();
     log.sync().unwrap();
-    assert!(log.store(u64::MAX - 2, b"head", b"body").is_err());
-    log.finish(room + 20).unwrap();
+    assert!(log.write_at(u64::MAX - 2, b"head", b"body").is_err());
+    log.truncate_and_close(room + 20).unwrap();
     let bytes = read(fs, &path);
     assert_eq!(&bytes[room as usize - 6..], b"headacross\0\0\0\0\0\0headbehind");
 }
@@ -299,18 +299,18 @@ fn log_reopened(fs: &dyn FileSystem, dir: &Path) {
     write(fs, &path, b"first mark");
     let log = fs.reopen_log(&path, 1).unwrap();
     assert_eq!(log.capacity(), 32 * 1024);
-    log.store(6, b"head", b"body").unwrap();
+    log.write_at(6, b"head", b"body").unwrap();
     log.sync().unwrap();
-    log.finish(14).unwrap();
+    log.truncate_and_close(14).unwrap();
     assert_eq!(read(fs, &path), b"first headbody");
     // Never with less room than what it holds.
     let log = fs.reopen_log(&path, 0).unwrap();
-    log.finish(14).unwrap();
+    log.truncate_and_close(14).unwrap();
     assert_eq!(read(fs, &path), b"first headbody");
 }
 
 fn log_head_too_short(fs: &dyn FileSystem, dir: &Path) {
     let log = fs.create_log(&dir.join("log"), 1).unwrap();
-    let message = log.store(0, b"abc", b"body").unwrap_err().to_string();
+    let message = log.write_at(0, b"abc", b"body").unwrap_err().to_string();
     assert!(message.ends_with("a head of 3 bytes, where 4 are the least"), "{message}");
 }

@@ -4,14 +4,15 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use terrace_env::mem::{
-    AfterFailedSync, Arrives, Crash, DataLoss, MemFs, Missing, NameLoss, PROFILES, PowerLoss, Profile,
+    Crash, DataLoss, DirEntryLoss, FailedSyncEffect, LostSector, MemFs, POWER_LOSS_PROFILES, PersistedPieces,
+    PowerLoss, PowerLossProfile,
 };
 use terrace_env::{FileSystem, LockMode};
 
 use crate::{names, read, write};
 
-fn power(data: DataLoss, names: NameLoss, seed: u64) -> Crash {
-    Crash::Power(PowerLoss { data, names, arrives: Arrives::Some, seed })
+fn power(data: DataLoss, names: DirEntryLoss, seed: u64) -> Crash {
+    Crash::PowerLoss(PowerLoss { data, dir_entries: names, persisted: PersistedPieces::Random, seed })
 }
 
 /// The root directory as text: `name=contents`, in the order of the names.
@@ -33,11 +34,11 @@ fn script(text: &str) -> MemFs {
         if step == "/!" {
             fs.sync_dir(Path::new("/")).unwrap();
         } else if let Some((path, data)) = step.split_once('+') {
-            let mut file = fs.append(Path::new(path)).unwrap();
+            let mut file = fs.open_append(Path::new(path)).unwrap();
             file.append(data.as_bytes()).unwrap();
             file.close().unwrap();
         } else if let Some(path) = step.strip_suffix('!') {
-            fs.append(Path::new(path)).unwrap().sync().unwrap();
+            fs.open_append(Path::new(path)).unwrap().sync().unwrap();
         } else if let Some((from, to)) = step.split_once('>') {
             fs.rename(Path::new(from), Path::new(to)).unwrap();
         } else if let Some(path) = step.strip_prefix('-') {
@@ -48,22 +49,22 @@ fn script(text: &str) -> MemFs {
 }
 
 /// Every outcome that a loss can have, over many seeds.
-fn outcomes(fs: &MemFs, data: DataLoss, names: NameLoss) -> BTreeSet<String> {
-    (0..300).map(|seed| show(&fs.crash(&power(data, names, seed)))).collect()
+fn outcomes(fs: &MemFs, data: DataLoss, names: DirEntryLoss) -> BTreeSet<String> {
+    (0..300).map(|seed| show(&fs.crash_clone(&power(data, names, seed)))).collect()
 }
 
 #[track_caller]
-fn check(steps: &str, data: DataLoss, names: NameLoss, expect: &[&str]) {
+fn check(steps: &str, data: DataLoss, names: DirEntryLoss, expect: &[&str]) {
     let found = outcomes(&script(steps), data, names);
     assert_eq!(found, expect.iter().map(|&outcome| outcome.to_owned()).collect(), "after {steps}");
 }
 
 const NO_DATA_LOSS: DataLoss = DataLoss::Nothing;
-const NO_NAME_LOSS: NameLoss = NameLoss::Nothing;
+const NO_NAME_LOSS: DirEntryLoss = DirEntryLoss::Nothing;
 
 #[test]
 fn everything_unsynced_is_lost() {
-    let check = |steps, expect| check(steps, DataLoss::Everything, NameLoss::Everything, &[expect]);
+    let check = |steps, expect| check(steps, DataLoss::Everything, DirEntryLoss::Everything, &[expect]);
     check("a+1", "");
     check("a+1 a!", ""); // a file's sync does not save its name
     check("a+1 /!", "a="); // a directory's sync does not save bytes
@@ -83,7 +84,7 @@ fn names_survive_without_data() {
 }
 
 #[test]
-fn ends_of_files_are_lost() {
+fn file_tails_are_lost() {
     let expect = ["a=1", "a=12", "a=123"];
     check("a+1 a! a+2 a+3", DataLoss::Suffix, NO_NAME_LOSS, &expect);
     let expect = ["a= b=", "a= b=2", "a=1 b=", "a=1 b=2"];
@@ -95,16 +96,16 @@ fn any_sectors_are_lost() {
     let fs = MemFs::new();
     let path = Path::new("a");
     write(&fs, path, &[b'o'; 1024]);
-    fs.append(path).unwrap().sync().unwrap();
+    fs.open_append(path).unwrap().sync().unwrap();
     let log = fs.create_log(Path::new("log"), 1).unwrap();
-    log.store(0, b"head", &[b'o'; 1024]).unwrap();
+    log.write_at(0, b"head", &[b'o'; 1024]).unwrap();
     log.sync().unwrap();
-    log.store(0, b"head", &[b'x'; 1024]).unwrap();
+    log.write_at(0, b"head", &[b'x'; 1024]).unwrap();
     let mut kinds = BTreeSet::new();
     for seed in 0..1000 {
-        let missing = [Missing::Old, Missing::Zeros, Missing::Garbage][seed as usize % 3];
-        let loss = DataLoss::Sectors { size: 512, missing };
-        let image = fs.crash(&power(loss, NO_NAME_LOSS, seed));
+        let missing = [LostSector::OldBytes, LostSector::Zeros, LostSector::Garbage][seed as usize % 3];
+        let loss = DataLoss::Sectors { size: 512, lost: missing };
+        let image = fs.crash_clone(&power(loss, NO_NAME_LOSS, seed));
         assert_eq!(read(&image, path), [b'o'; 1024], "synced bytes, seed {seed}");
         let bytes = read(&image, Path::new("log"));
         assert_eq!(bytes.len(), 32 * 1024);
@@ -124,8 +125,9 @@ fn any_sectors_are_lost() {
 #[test]
 fn length_arrives_before_data() {
     let fs = script("a+1 a! a+22 a+333");
-    let loss = |seed| power(DataLoss::AllButLength { garbage: seed % 2 == 0 }, NO_NAME_LOSS, seed);
-    let found: Vec<Vec<u8>> = (0..300).map(|seed| read(&fs.crash(&loss(seed)), Path::new("a"))).collect();
+    let loss = |seed| power(DataLoss::LengthBeforeData { garbage: seed % 2 == 0 }, NO_NAME_LOSS, seed);
+    let found: Vec<Vec<u8>> =
+        (0..300).map(|seed| read(&fs.crash_clone(&loss(seed)), Path::new("a"))).collect();
     assert!(found.iter().all(|bytes| bytes.len() == 6 && bytes[0] == b'1'));
     for expect in [&b"1\0\0\0\0\0"[..], b"122\0\0\0", b"122333"] {
         assert!(found.iter().any(|bytes| bytes == expect), "{}", expect.escape_ascii());
@@ -139,7 +141,8 @@ fn last_sector_is_torn_at_a_byte() {
     write(&fs, Path::new("a"), &[b'x'; 600]);
     let mut cuts = BTreeSet::new();
     for seed in 0..500 {
-        let bytes = read(&fs.crash(&power(DataLoss::LastSectorTorn, NO_NAME_LOSS, seed)), Path::new("a"));
+        let bytes =
+            read(&fs.crash_clone(&power(DataLoss::TornLastSector, NO_NAME_LOSS, seed)), Path::new("a"));
         assert!(bytes.len() <= 600 && bytes[..512] == [b'x'; 512], "whole sectors, seed {seed}");
         cuts.insert(bytes.iter().position(|&byte| byte != b'x').unwrap_or(bytes.len()));
     }
@@ -147,8 +150,8 @@ fn last_sector_is_torn_at_a_byte() {
 }
 
 #[test]
-fn any_names_are_lost_in_any_order() {
-    let check = |steps, expect: &[&str]| check(steps, NO_DATA_LOSS, NameLoss::AnySubset, expect);
+fn dir_entries_are_lost_in_any_order() {
+    let check = |steps, expect: &[&str]| check(steps, NO_DATA_LOSS, DirEntryLoss::AnySubset, expect);
     check("a+1 b+2", &["", "a=1", "b=2", "a=1 b=2"]);
     check("a+1 /! b+2 -a", &["", "a=1", "b=2", "a=1 b=2"]); // the removal may arrive before the creation
     check("a+1 /! a>b", &["a=1", "b=1"]); // never both, never neither
@@ -169,7 +172,7 @@ fn rename_between_directories() {
         write(&fs, Path::new("/a"), b"1");
         fs.rename(Path::new("/a"), Path::new("/sub/b")).unwrap();
         let found = |fs: &MemFs| {
-            let image = fs.crash(&power(NO_DATA_LOSS, NameLoss::Everything, 0));
+            let image = fs.crash_clone(&power(NO_DATA_LOSS, DirEntryLoss::Everything, 0));
             format!("{} / {}", names(&image, root), names(&image, sub))
         };
         assert_eq!(found(&fs), "sub / ");
@@ -182,7 +185,7 @@ fn rename_between_directories() {
 
 #[test]
 fn leveldbs_own_model() {
-    let check = |steps, expect| check(steps, NO_DATA_LOSS, NameLoss::NewFiles, &[expect]);
+    let check = |steps, expect| check(steps, NO_DATA_LOSS, DirEntryLoss::NewFiles, &[expect]);
     check("a+1 b+2", "");
     check("a+1 a! b+2", "a=1"); // any sync counts as one of the directory
     check("a+1 /! b+2", "a=1");
@@ -193,23 +196,31 @@ fn leveldbs_own_model() {
 fn kill_loses_only_buffers_and_locks() {
     let fs = script("a+1 b+2 -b");
     let _lock = fs.lock(Path::new("LOCK"), LockMode::Exclusive).unwrap();
-    let mut file = fs.append(Path::new("a")).unwrap();
+    let mut file = fs.open_append(Path::new("a")).unwrap();
     file.append(b"2").unwrap();
     file.flush().unwrap();
     file.append(b"3").unwrap();
-    let image = fs.crash(&Crash::Kill);
+    let image = fs.crash_clone(&Crash::Kill);
     assert_eq!(show(&image), "LOCK= a=12");
     image.lock(Path::new("LOCK"), LockMode::Exclusive).unwrap();
     // All that a restart found is durable.
-    assert_eq!(show(&image.crash(&power(DataLoss::Everything, NameLoss::Everything, 0))), "LOCK= a=12");
+    assert_eq!(
+        show(&image.crash_clone(&power(DataLoss::Everything, DirEntryLoss::Everything, 0))),
+        "LOCK= a=12"
+    );
 }
 
 #[test]
 fn synced_state_survives_every_profile() {
     let fs = script("a+1 a! b+2 b! /! c+3 c! c>b /!");
-    for profile in PROFILES {
+    for profile in POWER_LOSS_PROFILES {
         for seed in 0..100 {
-            assert_eq!(show(&fs.crash(&profile.with_seed(seed))), "a=1 b=3", "{}, seed {seed}", profile.name);
+            assert_eq!(
+                show(&fs.crash_clone(&profile.crash_with_seed(seed))),
+                "a=1 b=3",
+                "{}, seed {seed}",
+                profile.name
+            );
         }
     }
 }
@@ -218,9 +229,11 @@ fn synced_state_survives_every_profile() {
 #[test]
 fn naive_store_fails() {
     let fs = script("CURRENT+old CURRENT! /! t+new t>CURRENT");
-    let none_of_it = |row: &&Profile| row.names != NameLoss::Everything && !row.name.starts_with("LevelDB");
-    for profile in PROFILES.iter().filter(none_of_it) {
-        let bad = (0..100).any(|seed| show(&fs.crash(&profile.with_seed(seed))) != "CURRENT=new");
+    let none_of_it = |row: &&PowerLossProfile| {
+        row.dir_entries != DirEntryLoss::Everything && !row.name.starts_with("LevelDB")
+    };
+    for profile in POWER_LOSS_PROFILES.iter().filter(none_of_it) {
+        let bad = (0..100).any(|seed| show(&fs.crash_clone(&profile.crash_with_seed(seed))) != "CURRENT=new");
         assert!(bad, "{} lets it pass", profile.name);
     }
 }
@@ -228,9 +241,9 @@ fn naive_store_fails() {
 #[test]
 fn same_seed_same_image() {
     let fs = script("a+123 b+456 b>c -a a+789 a! b+1");
-    for profile in PROFILES {
+    for profile in POWER_LOSS_PROFILES {
         for seed in 0..20 {
-            let image = || show(&fs.crash(&profile.with_seed(seed)));
+            let image = || show(&fs.crash_clone(&profile.crash_with_seed(seed)));
             assert_eq!(image(), image());
         }
     }
@@ -247,15 +260,15 @@ fn frozen_at_every_call() {
         fs.sync_dir(Path::new("/"))
     };
     let free = script("CURRENT+old CURRENT! /!");
-    let before = free.mutations();
+    let before = free.mutation_count();
     run(&free.fork()).unwrap();
     let found: Vec<String> = (0..6)
         .map(|k| {
             let fs = free.fork();
             fs.freeze_at(before + k);
-            assert_eq!((run(&fs).is_ok(), fs.mutations()), (k == 5, before + k));
-            let lost = fs.crash(&power(DataLoss::Everything, NameLoss::Everything, 0));
-            format!("{} | {}", show(&fs.crash(&Crash::Kill)), show(&lost))
+            assert_eq!((run(&fs).is_ok(), fs.mutation_count()), (k == 5, before + k));
+            let lost = fs.crash_clone(&power(DataLoss::Everything, DirEntryLoss::Everything, 0));
+            format!("{} | {}", show(&fs.crash_clone(&Crash::Kill)), show(&lost))
         })
         .collect();
     let expect = [
@@ -272,13 +285,13 @@ fn frozen_at_every_call() {
 /// A process can be killed between the stores of a record: each is a crash point, and none shows a head without
 /// its body.
 #[test]
-fn killed_within_a_store() {
+fn killed_within_a_log_write() {
     let stages: Vec<String> = (0..4)
         .map(|k| {
             let fs = MemFs::new();
             let log = fs.create_log(Path::new("log"), 1).unwrap();
-            fs.freeze_at(fs.mutations() + k);
-            let _ = log.store(0, b"check+head", b"body");
+            fs.freeze_at(fs.mutation_count() + k);
+            let _ = log.write_at(0, b"check+head", b"body");
             read(&fs, Path::new("log"))[..14].escape_ascii().to_string()
         })
         .collect();
@@ -296,32 +309,32 @@ fn killed_within_a_store() {
 
 /// The choices of a profile: none, all, all but one, only one, the first few, any.
 #[test]
-fn every_choice_of_a_profile() {
+fn every_crash_of_a_profile() {
     let fs = script("a+1 b+2 c+3 /! -a -b -c");
-    let names = PROFILES.iter().find(|row| row.name == "P5 names").unwrap();
-    let choices = fs.losses(names, 3, 0);
-    let shown: Vec<String> = choices.iter().map(|crash| show(&fs.crash(crash))).collect();
+    let names = POWER_LOSS_PROFILES.iter().find(|row| row.name == "P5 names").unwrap();
+    let choices = fs.power_losses(names, 3, 0);
+    let shown: Vec<String> = choices.iter().map(|crash| show(&fs.crash_clone(crash))).collect();
     assert_eq!(shown[..2], ["a=1 b=2 c=3", ""]);
     assert_eq!(shown.len(), 2 + 3 * 3 + 6, "none and all; three of each kind; six of any");
     for expected in ["a=1", "b=2", "c=3", "a=1 b=2", "a=1 c=3", "b=2 c=3"] {
         assert!(shown.iter().any(|found| found == expected), "{expected}");
     }
     // Nothing pending leaves nothing open.
-    assert_eq!(script("a+1 a! /!").losses(names, 3, 0), []);
+    assert_eq!(script("a+1 a! /!").power_losses(names, 3, 0), []);
 }
 
 /// Each page as it was at some moment: never half a write within a page, any mixture of moments between pages.
 #[test]
-fn pages_of_different_moments() {
+fn pages_persisted_at_different_times() {
     let fs = MemFs::new();
     let log = fs.create_log(Path::new("log"), 1).unwrap();
     log.sync().unwrap();
     for round in 1..=3u8 {
-        log.store(0, &[round; 4], &[round; 2044]).unwrap();
+        log.write_at(0, &[round; 4], &[round; 2044]).unwrap();
     }
     let mut kinds = BTreeSet::new();
     for seed in 0..1000 {
-        let image = fs.crash(&power(DataLoss::Pages { size: 1024 }, NO_NAME_LOSS, seed));
+        let image = fs.crash_clone(&power(DataLoss::Pages { size: 1024 }, NO_NAME_LOSS, seed));
         let bytes = read(&image, Path::new("log"));
         assert_eq!(bytes.len(), 32 * 1024);
         assert!(bytes[1024..2048].iter().all(|&byte| byte == bytes[1024]), "seed {seed}");
@@ -332,7 +345,7 @@ fn pages_of_different_moments() {
 
 /// The state before every mutating call, kept while they happen, is the one that stopping there leaves.
 #[test]
-fn points_are_what_freezing_finds() {
+fn crash_points_equal_frozen_states() {
     let run = |fs: &MemFs| -> terrace_env::Result<()> {
         let mut file = fs.create(Path::new("t"))?;
         file.append(b"new")?;
@@ -341,50 +354,50 @@ fn points_are_what_freezing_finds() {
         fs.sync_dir(Path::new("/"))
     };
     let whole = MemFs::new();
-    assert!(whole.take_points().is_empty());
+    assert!(whole.take_crash_points().is_empty());
     run(&whole).unwrap();
-    let points = whole.take_points();
-    assert_eq!(points.len() as u64, whole.mutations());
+    let points = whole.take_crash_points();
+    assert_eq!(points.len() as u64, whole.mutation_count());
     for (call, point) in points.iter().enumerate() {
         let frozen = MemFs::new();
         frozen.freeze_at(call as u64);
         let _ = run(&frozen);
-        assert_eq!((show(point), point.mutations()), (show(&frozen), call as u64));
-        let lost = power(DataLoss::Everything, NameLoss::Everything, 0);
-        assert_eq!(show(&point.crash(&lost)), show(&frozen.crash(&lost)));
+        assert_eq!((show(point), point.mutation_count()), (show(&frozen), call as u64));
+        let lost = power(DataLoss::Everything, DirEntryLoss::Everything, 0);
+        assert_eq!(show(&point.crash_clone(&lost)), show(&frozen.crash_clone(&lost)));
     }
-    assert!(whole.take_points().is_empty());
+    assert!(whole.take_crash_points().is_empty());
 }
 
 /// A sync fails and its pages count as clean: the cache shows them or not, a power cut loses them for good, and what is
 /// written and synced afterwards is durable without them.
 #[test]
-fn failed_sync_forgets() {
+fn failed_sync_loses_writes() {
     let check = |cache, live: &str, lost: &str| {
         let fs = script("a+1 a! /!");
-        let mut file = fs.append(Path::new("a")).unwrap();
+        let mut file = fs.open_append(Path::new("a")).unwrap();
         file.append(b"2").unwrap();
-        fs.fail_sync(0, cache);
+        fs.inject_sync_failure(0, cache);
         assert!(file.sync().is_err());
         file.append(b"3").unwrap();
         file.sync().unwrap();
         drop(file);
         assert_eq!(show(&fs), live);
-        assert_eq!(show(&fs.crash(&Crash::Kill)), live);
-        for profile in PROFILES {
-            assert_eq!(show(&fs.crash(&profile.with_seed(1))), lost, "{}", profile.name);
+        assert_eq!(show(&fs.crash_clone(&Crash::Kill)), live);
+        for profile in POWER_LOSS_PROFILES {
+            assert_eq!(show(&fs.crash_clone(&profile.crash_with_seed(1))), lost, "{}", profile.name);
         }
     };
-    check(AfterFailedSync::Keeps, "a=123", "a=1\\x003");
-    check(AfterFailedSync::Reverts, "a=13", "a=13");
+    check(FailedSyncEffect::KeepsPages, "a=123", "a=1\\x003");
+    check(FailedSyncEffect::DropsPages, "a=13", "a=13");
 }
 
 #[test]
-fn rot_is_durable() {
+fn corruption_is_durable() {
     let fs = script("a+123 a! /!");
-    fs.rot(Path::new("a"), |bytes| bytes[1] = b'x').unwrap();
-    let lost = power(DataLoss::Everything, NameLoss::Everything, 0);
-    assert_eq!((show(&fs), show(&fs.crash(&lost))), ("a=1x3".into(), "a=1x3".into()));
+    fs.corrupt(Path::new("a"), |bytes| bytes[1] = b'x').unwrap();
+    let lost = power(DataLoss::Everything, DirEntryLoss::Everything, 0);
+    assert_eq!((show(&fs), show(&fs.crash_clone(&lost))), ("a=1x3".into(), "a=1x3".into()));
 }
 
 #[test]
@@ -392,7 +405,7 @@ fn fork_is_independent() {
     let fs = script("a+1");
     let fork = fs.fork();
     write(&fork, Path::new("b"), b"2");
-    fork.append(Path::new("a")).unwrap().append(b"x").unwrap();
+    fork.open_append(Path::new("a")).unwrap().append(b"x").unwrap();
     assert_eq!((show(&fs), show(&fork)), ("a=1".into(), "a=1x b=2".into()));
-    assert_eq!(show(&fork.crash(&power(DataLoss::Everything, NO_NAME_LOSS, 0))), "a= b=");
+    assert_eq!(show(&fork.crash_clone(&power(DataLoss::Everything, NO_NAME_LOSS, 0))), "a= b=");
 }

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_env::fault::{FaultFs, Op, Plan};
-use terrace_env::mem::{Arrives, Crash, DataLoss, MemFs, NameLoss, PowerLoss};
-use terrace_env::{Access, AppendingLog, FileSystem, LogFile};
+use terrace_env::fault::{FaultFs, FaultPlan, FileOp};
+use terrace_env::mem::{Crash, DataLoss, DirEntryLoss, MemFs, PersistedPieces, PowerLoss};
+use terrace_env::{AccessMode, AppendingLog, FileSystem, LogFile};
 
 use crate::{read, write};
 
@@ -21,14 +21,14 @@ fn outcomes(n: usize, mut call: impl FnMut() -> bool) -> String {
 }
 
 #[test]
-fn from_when_and_for_how_long() {
+fn first_call_and_repeat() {
     let check = |plan: &str, expect: &str| {
         let (_, fs) = faulty(plan);
         let found = outcomes(6, || fs.create(Path::new("000001.log")).is_ok());
         assert_eq!(found, expect, "{plan}");
-        assert_eq!((fs.calls(Op::Create), fs.all_calls()), (6, 6));
-        let failed = found.contains('x').then(|| (Op::Create, "000001.log".into()));
-        assert_eq!(fs.failed(), Vec::from_iter(failed));
+        assert_eq!((fs.call_count(FileOp::Create), fs.total_call_count()), (6, 6));
+        let failed = found.contains('x').then(|| (FileOp::Create, "000001.log".into()));
+        assert_eq!(fs.failed_calls(), Vec::from_iter(failed));
     };
     check("", "......");
     check("create * #1 once EIO", "x.....");
@@ -45,7 +45,7 @@ fn from_when_and_for_how_long() {
 
 /// The errors are the system's own, so that nobody can tell a planned one from a real one.
 #[test]
-fn errors_are_the_systems() {
+fn errors_carry_the_errno() {
     for (name, reason) in [
         ("ENOSPC", "No space left on device"),
         ("EDQUOT", "Disk quota exceeded"),
@@ -59,7 +59,7 @@ fn errors_are_the_systems() {
         let error = fs.sync_dir(Path::new("/")).unwrap_err();
         assert!(error.to_string().starts_with(&format!("fsync /: {reason} (os error ")), "{error}");
         assert_eq!(error.is_no_space(), ["ENOSPC", "EDQUOT"].contains(&name));
-        assert_eq!(error.is_exhausted(), ["ENOSPC", "EDQUOT", "EMFILE"].contains(&name));
+        assert_eq!(error.is_resource_exhausted(), ["ENOSPC", "EDQUOT", "EMFILE"].contains(&name));
     }
 }
 
@@ -70,10 +70,10 @@ fn plan_changes_under_open_files() {
     file.append(b"1").unwrap();
     fs.set_plan("append * #1 forever ENOSPC".parse().unwrap());
     assert!(file.append(b"2").is_err());
-    fs.set_plan(Plan::default());
+    fs.set_plan(FaultPlan::default());
     file.append(b"3").unwrap();
     file.close().unwrap();
-    assert_eq!((read(&fs, Path::new("a")), fs.calls(Op::Append)), (b"13".to_vec(), 3));
+    assert_eq!((read(&fs, Path::new("a")), fs.call_count(FileOp::Append)), (b"13".to_vec(), 3));
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn every_call_can_fail() {
         note("lock", fs.lock(Path::new("LOCK"), terrace_env::LockMode::Exclusive).is_ok());
         note("create-dir", fs.create_dir(Path::new("d")).is_ok());
         note("create", fs.create(path).is_ok());
-        if let Ok(mut file) = fs.append(path) {
+        if let Ok(mut file) = fs.open_append(path) {
             note("append", file.append(b"0123456789").is_ok());
             note("flush", file.flush().is_ok());
             note("sync", file.sync().is_ok());
@@ -103,12 +103,12 @@ fn every_call_can_fail() {
         }
         match fs.create_log(Path::new("log"), 1) {
             Ok(log) => {
-                note("store", log.store(0, b"head", b"body").is_ok());
-                note("finish", log.finish(8).is_ok());
+                note("store", log.write_at(0, b"head", b"body").is_ok());
+                note("finish", log.truncate_and_close(8).is_ok());
             }
             Err(_) => note("create-log", false),
         }
-        note("stat", fs.len(path).is_ok());
+        note("stat", fs.file_size(path).is_ok());
         note("list", fs.list(Path::new("/")).is_ok());
         note("sync-dir", fs.sync_dir(Path::new("/")).is_ok());
         note("rename", fs.rename(path, Path::new("b")).is_ok());
@@ -133,8 +133,8 @@ fn short_read_is_not_the_end() {
     assert_eq!(read(&fs, Path::new("a")), b"0123456789");
     let mut buf = [0; 1];
     assert_eq!(fs.open_sequential(Path::new("a")).unwrap().read(&mut buf).unwrap(), 1);
-    let file = fs.open_random(Path::new("a"), Access::Map).unwrap();
-    assert_eq!((file.read_at(0, &mut [0; 8]).unwrap(), file.mapped()), (4, None));
+    let file = fs.open_random_access(Path::new("a"), AccessMode::Mmap).unwrap();
+    assert_eq!((file.read_at(0, &mut [0; 8]).unwrap(), file.mapped_slice()), (4, None));
 }
 
 #[test]
@@ -145,18 +145,18 @@ fn short_write_leaves_half() {
     assert!(file.append(b"halfLOST").is_err());
     assert_eq!(read(&*mem, Path::new("a")), b"whole,half");
     let log = fs.create_log(Path::new("log"), 1).unwrap();
-    assert!(log.store(0, b"head", b"halfLOST").is_err());
+    assert!(log.write_at(0, b"head", b"halfLOST").is_err());
     assert_eq!(&read(&*mem, Path::new("log"))[..12], b"headhalf\0\0\0\0");
 }
 
 /// After a failed append nobody knows where the file ends: a later store would land in the wrong place.
 #[test]
-fn appending_log_stops_at_a_failed_store() {
+fn appending_log_stops_at_a_failed_write() {
     let (mem, fs) = faulty("append * #2 once short-write");
     let log = AppendingLog::new(Path::new("log"), fs.create(Path::new("log")).unwrap());
-    log.store(0, b"head", b"one.").unwrap();
-    assert!(log.store(8, b"head", b"two.").is_err());
-    let refused = log.store(16, b"head", b"more").unwrap_err();
+    log.write_at(0, b"head", b"one.").unwrap();
+    assert!(log.write_at(8, b"head", b"two.").is_err());
+    let refused = log.write_at(16, b"head", b"more").unwrap_err();
     assert_eq!(refused.to_string(), "store log: an earlier store failed");
     assert_eq!(read(&*mem, Path::new("log")), b"headone.head");
 }
@@ -164,24 +164,28 @@ fn appending_log_stops_at_a_failed_store() {
 /// A system that could not write pages takes them for clean: the second sync succeeds, and the data is gone with
 /// the power. A store that retries the sync and believes it is caught here.
 #[test]
-fn sync_forgets() {
+fn sync_loses_data() {
     let (mem, fs) = faulty("sync * #1 once sync-forgets");
     let mut file = fs.create(Path::new("a")).unwrap();
     let log = fs.create_log(Path::new("log"), 1).unwrap();
     fs.sync_dir(Path::new("/")).unwrap();
     file.append(b"lost").unwrap();
     assert_eq!(outcomes(3, || file.sync().is_ok()), "x..");
-    log.store(0, b"head", b"kept").unwrap();
+    log.write_at(0, b"head", b"kept").unwrap();
     log.sync().unwrap();
     assert_eq!(read(&fs, Path::new("a")), b"lost");
-    let cut =
-        PowerLoss { data: DataLoss::Everything, names: NameLoss::Nothing, arrives: Arrives::None, seed: 0 };
-    let image = mem.crash(&Crash::Power(cut));
+    let cut = PowerLoss {
+        data: DataLoss::Everything,
+        dir_entries: DirEntryLoss::Nothing,
+        persisted: PersistedPieces::None,
+        seed: 0,
+    };
+    let image = mem.crash_clone(&Crash::PowerLoss(cut));
     assert_eq!(read(&image, Path::new("a")), b"");
     assert_eq!(&read(&image, Path::new("log"))[..8], b"headkept");
     // A new file of that name starts afresh.
     let mut file = fs.create(Path::new("a")).unwrap();
     file.append(b"new").unwrap();
     file.sync().unwrap();
-    assert_eq!(read(&mem.crash(&Crash::Power(cut)), Path::new("a")), b"new");
+    assert_eq!(read(&mem.crash_clone(&Crash::PowerLoss(cut)), Path::new("a")), b"new");
 }

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use terrace_env::posix::PosixFs;
 use terrace_env::{FileSystem, LockMode};
 
-const HOLDER: &str = r#"
+const LOCK_HOLDER_SCRIPT: &str = r#"
 import fcntl, sys
 f = open(sys.argv[1], sys.argv[3])
 try:
@@ -30,7 +30,7 @@ impl Other {
     /// `call` is lockf or flock; `mode` is a+ for an exclusive lock, r for a shared one.
     fn tries(path: &Path, call: &str, mode: &str) -> Other {
         let mut python = Command::new("python3");
-        python.args(["-c", HOLDER]).arg(path).args([call, mode]);
+        python.args(["-c", LOCK_HOLDER_SCRIPT]).arg(path).args([call, mode]);
         let mut child = python.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut answer = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut answer).unwrap();
@@ -52,7 +52,7 @@ fn other(path: &Path, call: &str, mode: &str) -> String {
 }
 
 #[test]
-fn ours_excludes_both_kinds_of_others() {
+fn our_lock_excludes_leveldb_and_goleveldb() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("LOCK");
     let lock = PosixFs::new().lock(&path, LockMode::Exclusive).unwrap();
@@ -67,7 +67,7 @@ fn ours_excludes_both_kinds_of_others() {
 }
 
 #[test]
-fn our_readers_exclude_writers_only() {
+fn shared_lock_excludes_writers_only() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("LOCK");
     std::fs::write(&path, "").unwrap();
@@ -79,7 +79,7 @@ fn our_readers_exclude_writers_only() {
 }
 
 #[test]
-fn both_kinds_of_others_exclude_us() {
+fn leveldb_and_goleveldb_locks_exclude_us() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("LOCK");
     for call in ["lockf", "flock"] {
@@ -123,7 +123,7 @@ fn same_directory_through_a_link() {
 }
 
 #[test]
-fn contents_of_the_lock_file_are_left_alone() {
+fn lock_file_contents_are_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("LOCK");
     std::fs::write(&path, "somebody's note").unwrap();

@@ -4,35 +4,35 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 use terrace_env::posix::PosixFs;
-use terrace_env::{Access, FileSystem, LogFile, RandomAccessFile};
+use terrace_env::{AccessMode, FileSystem, LogFile, RandomAccessFile};
 
 #[test]
-fn room_is_allocated_and_given_back() {
+fn preallocated_space_is_freed_on_close() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
     let allocated = || std::fs::metadata(&path).unwrap().blocks() * 512;
     let log = PosixFs::new().create_log(&path, 1 << 20).unwrap();
     assert!(allocated() >= 1 << 20, "{} bytes", allocated());
-    log.store(0, b"head", b"body").unwrap();
-    log.finish(8).unwrap();
+    log.write_at(0, b"head", b"body").unwrap();
+    log.truncate_and_close(8).unwrap();
     assert!(allocated() <= 64 * 1024, "{} bytes", allocated());
 }
 
 #[test]
-fn room_larger_than_any_disk() {
+fn capacity_larger_than_any_disk() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
     let fs = PosixFs::new();
     for capacity in [1 << 60, u64::MAX] {
         let refused = fs.create_log(&path, capacity).unwrap_err();
         assert!(refused.is_no_space(), "{refused}");
-        assert_eq!(fs.len(&path).unwrap(), 0);
+        assert_eq!(fs.file_size(&path).unwrap(), 0);
     }
 }
 
 /// Eight threads, each with every eighth record; the records lie across every alignment.
 #[test]
-fn threads_store_side_by_side() {
+fn threads_write_concurrently() {
     const RECORDS: u64 = 8_000;
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
@@ -42,12 +42,13 @@ fn threads_store_side_by_side() {
             let log = &log;
             scope.spawn(move || {
                 for i in (thread..RECORDS).step_by(8) {
-                    log.store(i * 27, format!("{i:07}").as_bytes(), format!("{i:020}").as_bytes()).unwrap();
+                    log.write_at(i * 27, format!("{i:07}").as_bytes(), format!("{i:020}").as_bytes())
+                        .unwrap();
                 }
             });
         }
     });
-    log.finish(RECORDS * 27).unwrap();
+    log.truncate_and_close(RECORDS * 27).unwrap();
     let expected: String = (0..RECORDS).map(|i| format!("{i:07}{i:020}")).collect();
     assert!(std::fs::read(&path).unwrap() == expected.as_bytes());
 }
@@ -55,7 +56,7 @@ fn threads_store_side_by_side() {
 /// Stores through the mapping and by system calls take turns, over the ends of pages and of large pieces.
 /// What is stored before and behind what was prepared is there, and preparing changes none of it.
 #[test]
-fn a_log_that_is_prepared_now_and_then() {
+fn log_preallocated_now_and_then() {
     const RECORDS: u64 = 6000;
     // From the beginning, from somewhere on, never.
     for hurries in [0, 1234, RECORDS] {
@@ -65,44 +66,44 @@ fn a_log_that_is_prepared_now_and_then() {
         let mut ready = 0;
         for i in 0..RECORDS {
             if i == hurries || i == hurries + 500 {
-                log.hurry(i * 107);
+                log.expect_fast_fill(i * 107);
                 ready = 0;
             }
             let end = (i + 1) * 107;
             if i % 3000 > 1000 && end > ready {
-                ready = log.prepare(end).unwrap();
+                ready = log.preallocate(end).unwrap();
                 assert!(ready >= end, "{ready}, asked for {end}");
             }
-            log.store(i * 107, format!("{i:07}").as_bytes(), format!("{i:0100}").as_bytes()).unwrap();
+            log.write_at(i * 107, format!("{i:07}").as_bytes(), format!("{i:0100}").as_bytes()).unwrap();
         }
-        assert_eq!(log.prepare(u64::MAX).unwrap(), u64::MAX, "there is nothing more to be made");
-        log.finish(RECORDS * 107).unwrap();
+        assert_eq!(log.preallocate(u64::MAX).unwrap(), u64::MAX, "there is nothing more to be made");
+        log.truncate_and_close(RECORDS * 107).unwrap();
         let expected: String = (0..RECORDS).map(|i| format!("{i:07}{i:0100}")).collect();
         assert!(std::fs::read(&path).unwrap() == expected.as_bytes());
 
         let again = PosixFs::new().reopen_log(&path, RECORDS * 214).unwrap();
-        assert!(again.prepare(10).unwrap() >= 10);
-        assert!(again.prepare(RECORDS * 107 + 10).unwrap() >= RECORDS * 107 + 10);
-        again.store(RECORDS * 107, b"head", b"body").unwrap();
-        again.finish(RECORDS * 107 + 8).unwrap();
+        assert!(again.preallocate(10).unwrap() >= 10);
+        assert!(again.preallocate(RECORDS * 107 + 10).unwrap() >= RECORDS * 107 + 10);
+        again.write_at(RECORDS * 107, b"head", b"body").unwrap();
+        again.truncate_and_close(RECORDS * 107 + 8).unwrap();
         assert!(std::fs::read(&path).unwrap() == (expected + "headbody").as_bytes());
     }
 }
 
 #[test]
-fn a_log_in_a_hurry_is_synced_now_and_then() {
+fn fast_fill_log_synced_now_and_then() {
     const RECORDS: u64 = 40_000;
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
     let log = PosixFs::new().create_log(&path, RECORDS * 107).unwrap();
-    log.hurry(0);
+    log.expect_fast_fill(0);
     for i in 0..RECORDS {
-        log.store(i * 107, format!("{i:07}").as_bytes(), format!("{i:0100}").as_bytes()).unwrap();
+        log.write_at(i * 107, format!("{i:07}").as_bytes(), format!("{i:0100}").as_bytes()).unwrap();
         if matches!(i, 0 | 100 | 20_000) {
             log.sync().unwrap();
         }
     }
-    log.finish(RECORDS * 107).unwrap();
+    log.truncate_and_close(RECORDS * 107).unwrap();
     let expected: String = (0..RECORDS).map(|i| format!("{i:07}{i:0100}")).collect();
     assert!(std::fs::read(&path).unwrap() == expected.as_bytes());
 }
@@ -113,7 +114,7 @@ fn every_alignment_of_the_last_four_bytes() {
     let path = dir.path().join("log");
     let log = PosixFs::new().create_log(&path, 1).unwrap();
     for at in 0..64 {
-        log.store(4096 - 32 + at, b"1234567", b"").unwrap();
+        log.write_at(4096 - 32 + at, b"1234567", b"").unwrap();
         let stored = &std::fs::read(&path).unwrap()[(4096 - 32 + at) as usize..][..7];
         assert_eq!(stored, b"1234567");
     }
@@ -121,13 +122,13 @@ fn every_alignment_of_the_last_four_bytes() {
 
 /// The database was opened with more tables than the process may have descriptors: reads must go on.
 #[test]
-fn more_files_than_the_budget() {
+fn more_files_than_the_limits() {
     let dir = tempfile::tempdir().unwrap();
-    let fs = PosixFs::with_budget(1, 10, 2);
+    let fs = PosixFs::with_limits(1, 10, 2);
     let open = |name: &str| -> Arc<dyn RandomAccessFile> {
         let path = dir.path().join(name);
         std::fs::write(&path, name).unwrap();
-        fs.open_random(&path, Access::Map).unwrap()
+        fs.open_random_access(&path, AccessMode::Mmap).unwrap()
     };
     let form = |file: &Arc<dyn RandomAccessFile>| {
         let mut buf = [0; 1];
@@ -141,39 +142,40 @@ fn more_files_than_the_budget() {
     files.drain(..2);
     files.extend(["f", "g", "h"].map(open));
     assert_eq!(forms(&files), "c:Opened d:PerRead e:PerRead f:Mapped g:Opened h:PerRead");
-    let plain = PosixFs::with_budget(1, 10, 1).open_random(&dir.path().join("a"), Access::Read).unwrap();
+    let plain =
+        PosixFs::with_limits(1, 10, 1).open_random_access(&dir.path().join("a"), AccessMode::Pread).unwrap();
     assert_eq!(form(&plain), "a:Opened");
 }
 
 /// Where a mapping is read the system reads ahead around it: of more than lies in memory, each look-up cost megabytes.
 #[test]
-fn more_bytes_than_may_be_mapped() {
+fn more_bytes_than_the_mmap_limit() {
     let dir = tempfile::tempdir().unwrap();
-    let fs = PosixFs::with_budget(10, 10, 10);
+    let fs = PosixFs::with_limits(10, 10, 10);
     let open = |name: &str, bytes: &[u8]| {
         let path = dir.path().join(name);
         std::fs::write(&path, bytes).unwrap();
-        fs.open_random(&path, Access::Map).unwrap()
+        fs.open_random_access(&path, AccessMode::Mmap).unwrap()
     };
     let (six, five) = (open("six", b"123456"), open("five", b"12345"));
-    assert!(six.mapped().is_some() && five.mapped().is_none());
-    assert!(open("four", b"1234").mapped().is_some());
+    assert!(six.mapped_slice().is_some() && five.mapped_slice().is_none());
+    assert!(open("four", b"1234").mapped_slice().is_some());
     drop(six);
-    assert!(open("five again", b"12345").mapped().is_some());
+    assert!(open("five again", b"12345").mapped_slice().is_some());
 }
 
 #[test]
-fn a_reopened_log_takes_its_room_with_the_first_store_behind_its_end() {
+fn reopened_log_allocates_at_the_first_write_past_its_end() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
     std::fs::write(&path, b"first mark").unwrap();
     let len = || std::fs::metadata(&path).unwrap().len();
     let log = PosixFs::new().reopen_log(&path, 1 << 20).unwrap();
     assert_eq!((log.capacity(), len()), (1 << 20, 10));
-    log.store(6, &[0; 4], &[]).unwrap();
+    log.write_at(6, &[0; 4], &[]).unwrap();
     assert_eq!(len(), 10);
-    log.store(6, b"head", b"body").unwrap();
+    log.write_at(6, b"head", b"body").unwrap();
     assert_eq!(len(), 1 << 20);
-    log.finish(14).unwrap();
+    log.truncate_and_close(14).unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), b"first headbody");
 }

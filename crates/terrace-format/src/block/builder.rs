@@ -1,8 +1,8 @@
 //! Writes a block.
 
-use super::U32;
+use super::RESTART_SIZE;
 use crate::coding::{put_fixed32, put_varint32};
-use crate::order::common_prefix;
+use crate::key_order::common_prefix_len;
 
 /// Collects entries, in rising order of their keys, into a block. Knows no order itself.
 ///
@@ -13,7 +13,7 @@ pub struct BlockBuilder {
     buffer: Vec<u8>,
     restarts: Vec<u32>,
     /// Entries that may share before one has to be a restart point: 0 at first.
-    sharing: usize,
+    until_restart: usize,
     last_key: Vec<u8>,
 }
 
@@ -25,28 +25,28 @@ impl BlockBuilder {
             restart_interval,
             buffer: Vec::new(),
             restarts: Vec::new(),
-            sharing: 0,
+            until_restart: 0,
             last_key: Vec::new(),
         }
     }
 
     /// Appends an entry. `key` is above every earlier one.
     pub fn add(&mut self, key: &[u8], value: &[u8]) {
-        self.add_sharing(common_prefix(&self.last_key, key), key, value);
+        self.add_with_shared_prefix(common_prefix_len(&self.last_key, key), key, value);
     }
 
     /// As [`add`](BlockBuilder::add), for who knows already how many bytes `key` has in common with the last key.
     #[inline]
-    pub fn add_sharing(&mut self, same: usize, key: &[u8], value: &[u8]) {
-        debug_assert_eq!(same, common_prefix(&self.last_key, key));
-        let shared = match self.sharing.checked_sub(1) {
+    pub fn add_with_shared_prefix(&mut self, same: usize, key: &[u8], value: &[u8]) {
+        debug_assert_eq!(same, common_prefix_len(&self.last_key, key));
+        let shared = match self.until_restart.checked_sub(1) {
             Some(left) => {
-                self.sharing = left;
+                self.until_restart = left;
                 same
             }
             None => {
                 self.restarts.push(as_u32(self.buffer.len()));
-                self.sharing = self.restart_interval.saturating_sub(1);
+                self.until_restart = self.restart_interval.saturating_sub(1);
                 0
             }
         };
@@ -79,15 +79,15 @@ impl BlockBuilder {
 
     /// Begins another block in the same memory.
     pub fn reset(&mut self) {
-        self.go_on();
+        self.reset_keeping_last_key();
         self.last_key.clear();
     }
 
     /// Begins the block behind this one in the same memory, and still knows the last key.
-    pub fn go_on(&mut self) {
+    pub fn reset_keeping_last_key(&mut self) {
         self.buffer.clear();
         self.restarts.clear();
-        self.sharing = 0;
+        self.until_restart = 0;
     }
 
     /// Every so many keys, from the next block on, one is stored whole.
@@ -98,7 +98,7 @@ impl BlockBuilder {
 
     /// The bytes that [`finish`](BlockBuilder::finish) would give now.
     pub fn size_estimate(&self) -> usize {
-        self.buffer.len() + self.restarts.len().max(1) * U32 + U32
+        self.buffer.len() + self.restarts.len().max(1) * RESTART_SIZE + RESTART_SIZE
     }
 
     /// True while no entry was added.

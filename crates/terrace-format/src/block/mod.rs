@@ -13,22 +13,22 @@
 //! blocks of tables look like this. What is around a block in a file (compression, checksum) is [`crate::table`]'s.
 
 mod builder;
-mod directory;
 mod iter;
-mod search;
+mod search_index;
+mod seek;
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 pub use builder::BlockBuilder;
-use directory::{Directory, Survey};
 pub use iter::BlockIter;
-use iter::{bad_entry, decode};
-pub use search::Lookup;
+use iter::{decode_entry, entry_error};
+use search_index::{SearchIndex, SearchIndexBuilder};
+pub use seek::BlockLookup;
 
 use crate::coding::get_fixed32;
-use crate::flaw::{Flaw, FlawKind};
-use crate::order::Order;
+use crate::decode_error::{DecodeError, DecodeErrorKind};
+use crate::key_order::KeyOrder;
 
 /// Largest contents that a block copies, in bytes. It takes larger contents over where the caller owns them, and the memory
 /// of a larger block is not reused.
@@ -38,7 +38,7 @@ pub const COPIED_MAX: usize = 64 << 10;
 const SLACK: usize = 256;
 
 /// The bytes of a restart point, and of their count.
-const U32: usize = 4;
+const RESTART_SIZE: usize = 4;
 
 /// The contents of a block, its restart points checked. Entries are checked as they are met.
 ///
@@ -52,49 +52,63 @@ pub struct Block {
     /// Where in the contents the entries end and the restart points begin.
     entries_end: usize,
     /// How many restart points there are. Without any no entry can be reached: the block is empty.
-    restarts: usize,
-    directory: Directory,
-    prepared: bool,
+    num_restarts: usize,
+    search_index: SearchIndex,
+    has_search_index: bool,
 }
 
 impl Block {
     /// Checks the restart points: they rise, and each is the place of an entry.
-    pub fn new(contents: Vec<u8>) -> Result<Block, Flaw> {
-        let Contents { entries_end, restarts, .. } = Contents::new(&contents)?;
-        let directory = Directory::default();
-        Ok(Block { bytes: fitted(contents), entries_end, restarts, directory, prepared: false })
+    pub fn new(contents: Vec<u8>) -> Result<Block, DecodeError> {
+        let BlockContents { entries_end, num_restarts: restarts, .. } = BlockContents::new(&contents)?;
+        let directory = SearchIndex::default();
+        Ok(Block {
+            bytes: fitted(contents),
+            entries_end,
+            num_restarts: restarts,
+            search_index: directory,
+            has_search_index: false,
+        })
     }
 
     /// As [`Block::new`], of a copy of `contents` unless they are large, in `memory` if that suffices.
-    pub fn copied(contents: Cow<'_, [u8]>, memory: Vec<u8>) -> Result<Block, Flaw> {
-        let Contents { entries_end, restarts, .. } = Contents::new(&contents)?;
-        Ok(Block::made(contents, (entries_end, restarts), None, memory))
+    pub fn copy_of(contents: Cow<'_, [u8]>, memory: Vec<u8>) -> Result<Block, DecodeError> {
+        let BlockContents { entries_end, num_restarts: restarts, .. } = BlockContents::new(&contents)?;
+        Ok(Block::build(contents, (entries_end, restarts), None, memory))
     }
 
-    /// As [`Block::copied`], ready for many searches in `order`, the one order that its keys are in: with a directory of about
+    /// As [`Block::copy_of`], ready for many searches in `order`, the one order that its keys are in: with a directory of about
     /// ten bytes an entry, if it can have one, for as much time as a search or two take.
-    pub fn copied_prepared(contents: Cow<'_, [u8]>, order: &Order, memory: Vec<u8>) -> Result<Block, Flaw> {
-        let Contents { entries_end, restarts, .. } = Contents::new(&contents)?;
-        Ok(Block::made(contents, (entries_end, restarts), Some(order), memory))
+    pub fn copy_with_search_index(
+        contents: Cow<'_, [u8]>,
+        order: &KeyOrder,
+        memory: Vec<u8>,
+    ) -> Result<Block, DecodeError> {
+        let BlockContents { entries_end, num_restarts: restarts, .. } = BlockContents::new(&contents)?;
+        Ok(Block::build(contents, (entries_end, restarts), Some(order), memory))
     }
 
-    /// The same block, as [`Block::copied_prepared`] makes it.
-    pub fn prepared(&self, order: &Order, memory: Vec<u8>) -> Block {
-        Block::made(self.contents().into(), (self.entries_end, self.restarts), Some(order), memory)
+    /// The same block, as [`Block::copy_with_search_index`] makes it.
+    pub fn with_search_index(&self, order: &KeyOrder, memory: Vec<u8>) -> Block {
+        Block::build(self.contents().into(), (self.entries_end, self.num_restarts), Some(order), memory)
     }
 
     /// `prepared_for` an order or for none. The restart points were checked.
-    fn made(
+    fn build(
         contents: Cow<'_, [u8]>,
         (entries_end, restarts): (usize, usize),
-        prepared_for: Option<&Order>,
+        prepared_for: Option<&KeyOrder>,
         memory: Vec<u8>,
     ) -> Block {
         let survey = match prepared_for {
-            Some(Order::Internal) => Survey::of(Contents { bytes: &contents, entries_end, restarts }),
+            Some(KeyOrder::Internal) => SearchIndexBuilder::new(BlockContents {
+                bytes: &contents,
+                entries_end,
+                num_restarts: restarts,
+            }),
             _ => None,
         };
-        let directory = survey.as_ref().map_or_else(Directory::default, Survey::directory);
+        let directory = survey.as_ref().map_or_else(SearchIndex::default, SearchIndexBuilder::index);
         let bytes = if survey.is_none() && contents.len() > COPIED_MAX {
             fitted(contents.into_owned())
         } else {
@@ -106,66 +120,76 @@ impl Block {
             bytes.extend_from_slice(&contents);
             bytes
         };
-        Block { bytes, entries_end, restarts, directory, prepared: prepared_for.is_some() }
+        Block {
+            bytes,
+            entries_end,
+            num_restarts: restarts,
+            search_index: directory,
+            has_search_index: prepared_for.is_some(),
+        }
     }
 
-    fn parts(&self) -> Contents<'_> {
-        Contents { bytes: self.contents(), entries_end: self.entries_end, restarts: self.restarts }
+    fn block_contents(&self) -> BlockContents<'_> {
+        BlockContents {
+            bytes: self.contents(),
+            entries_end: self.entries_end,
+            num_restarts: self.num_restarts,
+        }
     }
 
     /// True if it was made with a directory, or can't have one.
     #[inline]
-    pub fn is_prepared(&self) -> bool {
-        self.prepared
+    pub fn has_search_index(&self) -> bool {
+        self.has_search_index
     }
 
     /// All its bytes.
     #[inline]
     pub fn contents(&self) -> &[u8] {
-        &self.bytes[self.directory.size()..]
+        &self.bytes[self.search_index.size()..]
     }
 
     /// What the first thing is that a search or a walk looks at.
-    pub fn start(&self) -> *const u8 {
+    pub fn as_ptr(&self) -> *const u8 {
         self.bytes.as_ptr()
     }
 
     /// The memory that it was made in.
-    pub fn into_memory(self) -> Vec<u8> {
+    pub fn into_buffer(self) -> Vec<u8> {
         self.bytes
     }
 
     /// The bytes of memory that it takes.
-    pub fn size(&self) -> usize {
+    pub fn memory_usage(&self) -> usize {
         self.bytes.capacity()
     }
 
     /// Fails unless each restart point is the place of an entry that shares nothing. It is searches that begin there: a
     /// walk over the entries does not see it. Nothing is said of what comes behind a broken entry, which a walk sees.
-    pub fn check_searches(&self) -> Result<(), Flaw> {
+    pub fn verify_restart_points(&self) -> Result<(), DecodeError> {
         if self.entries_end == 0 {
             return Ok(());
         }
-        if self.restarts == 0 {
+        if self.num_restarts == 0 {
             let found = format!("{} bytes of entries without a restart point", self.entries_end);
-            return Err(Flaw::new(FlawKind::Malformed, self.entries_end as u64, found, "one"));
+            return Err(DecodeError::new(DecodeErrorKind::Malformed, self.entries_end as u64, found, "one"));
         }
-        let mut at = self.restart(0);
-        for (i, point) in (0..self.restarts).map(|i| (i, self.restart(i))) {
+        let mut at = self.restart_point(0);
+        for (i, point) in (0..self.num_restarts).map(|i| (i, self.restart_point(i))) {
             while at < point {
-                let Some(entry) = decode(self.entries(), at) else { return Ok(()) };
+                let Some(entry) = decode_entry(self.entries(), at) else { return Ok(()) };
                 at = entry.value_end;
             }
-            let is_whole = match decode(self.entries(), at) {
+            let is_whole = match decode_entry(self.entries(), at) {
                 _ if at > point => false,
                 Some(entry) => entry.shared == 0,
                 None => return Ok(()),
             };
             if !is_whole {
-                let place = (self.entries_end + i * U32) as u64;
+                let place = (self.entries_end + i * RESTART_SIZE) as u64;
                 let found = format!("restart point {i} at {point}");
-                return Err(Flaw::new(
-                    FlawKind::Malformed,
+                return Err(DecodeError::new(
+                    DecodeErrorKind::Malformed,
                     place,
                     found,
                     "the place of an entry with a whole key",
@@ -176,28 +200,28 @@ impl Block {
     }
 
     /// Where the last restart point is whose key is below `target`; or the first, whose key need not be looked at.
-    fn last_restart_below(&self, order: &Order, target: &[u8]) -> Result<usize, Flaw> {
+    fn last_restart_below(&self, order: &KeyOrder, target: &[u8]) -> Result<usize, DecodeError> {
         // Counts the points behind the first.
-        let open = 0..self.restarts.saturating_sub(1);
-        let below = first_not(open, |i| Ok(order.compare(self.restart_key(i + 1)?, target).is_lt()))?;
-        Ok(self.restart(below))
+        let open = 0..self.num_restarts.saturating_sub(1);
+        let below = partition_point(open, |i| Ok(order.compare(self.restart_key(i + 1)?, target).is_lt()))?;
+        Ok(self.restart_point(below))
     }
 
     /// The key at restart point `i`.
-    fn restart_key(&self, i: usize) -> Result<&[u8], Flaw> {
-        self.parts().restart_key(i)
+    fn restart_key(&self, i: usize) -> Result<&[u8], DecodeError> {
+        self.block_contents().restart_key(i)
     }
 
     /// The encoded entries.
     #[inline]
     fn entries(&self) -> &[u8] {
-        let start = self.directory.size();
+        let start = self.search_index.size();
         &self.bytes[start..start + self.entries_end]
     }
 
     /// The offset of the entry at restart point `i`; the end of the entries if there is no such point.
-    fn restart(&self, i: usize) -> usize {
-        self.parts().restart(i)
+    fn restart_point(&self, i: usize) -> usize {
+        self.block_contents().restart_point(i)
     }
 }
 
@@ -219,40 +243,57 @@ fn reuse(mut old: Vec<u8>, len: usize) -> Vec<u8> {
 
 /// The contents of a block, wherever they are, and what they are made of.
 #[derive(Clone, Copy)]
-struct Contents<'a> {
+struct BlockContents<'a> {
     bytes: &'a [u8],
     entries_end: usize,
-    restarts: usize,
+    num_restarts: usize,
 }
 
-impl<'a> Contents<'a> {
+impl<'a> BlockContents<'a> {
     /// Checks the restart points.
-    fn new(bytes: &'a [u8]) -> Result<Contents<'a>, Flaw> {
+    fn new(bytes: &'a [u8]) -> Result<BlockContents<'a>, DecodeError> {
         let len = bytes.len();
-        let Some(count_at) = len.checked_sub(U32) else {
-            return Err(Flaw::truncated(0, "the restart count of a block", len as u64, U32 as u64));
+        let Some(count_at) = len.checked_sub(RESTART_SIZE) else {
+            return Err(DecodeError::truncated(
+                0,
+                "the restart count of a block",
+                len as u64,
+                RESTART_SIZE as u64,
+            ));
         };
-        let restarts = fixed32(bytes, count_at);
-        let Some(entries_end) = restarts.checked_mul(U32).and_then(|size| count_at.checked_sub(size)) else {
-            let (found, most) = (format!("{restarts} restart points"), count_at / U32);
-            return Err(Flaw::new(FlawKind::OutOfBounds, count_at as u64, found, format!("at most {most}")));
+        let restarts = fixed32_at(bytes, count_at);
+        let Some(entries_end) =
+            restarts.checked_mul(RESTART_SIZE).and_then(|size| count_at.checked_sub(size))
+        else {
+            let (found, most) = (format!("{restarts} restart points"), count_at / RESTART_SIZE);
+            return Err(DecodeError::new(
+                DecodeErrorKind::OutOfBounds,
+                count_at as u64,
+                found,
+                format!("at most {most}"),
+            ));
         };
-        let contents = Contents { bytes, entries_end, restarts };
-        contents.check_restarts()?;
+        let contents = BlockContents { bytes, entries_end, num_restarts: restarts };
+        contents.check_restart_offsets()?;
         Ok(contents)
     }
 
-    fn check_restarts(self) -> Result<(), Flaw> {
-        if self.entries_end == 0 && self.restarts <= 1 && self.restart(0) == 0 {
+    fn check_restart_offsets(self) -> Result<(), DecodeError> {
+        if self.entries_end == 0 && self.num_restarts <= 1 && self.restart_point(0) == 0 {
             return Ok(()); // no entries: a lone restart point has none to point to
         }
         let mut least = 0;
-        for i in 0..self.restarts {
-            let point = self.restart(i);
+        for i in 0..self.num_restarts {
+            let point = self.restart_point(i);
             if point < least || point >= self.entries_end {
                 let found = format!("restart point {i} at {point}");
                 let expected = format!("{least} or more and below {}", self.entries_end);
-                return Err(Flaw::new(FlawKind::Order, (self.entries_end + i * U32) as u64, found, expected));
+                return Err(DecodeError::new(
+                    DecodeErrorKind::OutOfOrder,
+                    (self.entries_end + i * RESTART_SIZE) as u64,
+                    found,
+                    expected,
+                ));
             }
             least = point + 1;
         }
@@ -263,19 +304,26 @@ impl<'a> Contents<'a> {
         &self.bytes[..self.entries_end]
     }
 
-    fn restart(self, i: usize) -> usize {
-        if i < self.restarts { fixed32(self.bytes, self.entries_end + i * U32) } else { self.entries_end }
+    fn restart_point(self, i: usize) -> usize {
+        if i < self.num_restarts {
+            fixed32_at(self.bytes, self.entries_end + i * RESTART_SIZE)
+        } else {
+            self.entries_end
+        }
     }
 
-    fn restart_key(self, i: usize) -> Result<&'a [u8], Flaw> {
-        let (entries, at) = (self.entries(), self.restart(i));
-        let entry = decode(entries, at).filter(|entry| entry.shared == 0);
-        entry.map(|entry| &entries[entry.rest_of_key]).ok_or_else(|| bad_entry(entries, at, 0))
+    fn restart_key(self, i: usize) -> Result<&'a [u8], DecodeError> {
+        let (entries, at) = (self.entries(), self.restart_point(i));
+        let entry = decode_entry(entries, at).filter(|entry| entry.shared == 0);
+        entry.map(|entry| &entries[entry.key_delta]).ok_or_else(|| entry_error(entries, at, 0))
     }
 }
 
 /// The first of `range` for which `below` is false, or the end. Stops at an error.
-fn first_not(range: Range<usize>, below: impl Fn(usize) -> Result<bool, Flaw>) -> Result<usize, Flaw> {
+fn partition_point(
+    range: Range<usize>,
+    below: impl Fn(usize) -> Result<bool, DecodeError>,
+) -> Result<usize, DecodeError> {
     let Range { start: mut low, end: mut high } = range;
     while low < high {
         let middle = low + (high - low) / 2;
@@ -289,7 +337,7 @@ fn first_not(range: Range<usize>, below: impl Fn(usize) -> Result<bool, Flaw>) -
 }
 
 /// The number at `at`, which is at least four bytes before the end.
-fn fixed32(contents: &[u8], at: usize) -> usize {
+fn fixed32_at(contents: &[u8], at: usize) -> usize {
     get_fixed32(&contents[at..]).map_or(0, |value| value as usize)
 }
 

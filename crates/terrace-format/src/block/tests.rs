@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::comparator::bytewise;
-use crate::key::{self, InternalKey, Kind};
+use crate::key::{self, InternalKey, ValueType};
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -24,7 +24,7 @@ fn built(restart_interval: usize, entries: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
     bytes
 }
 
-fn iter(contents: &[u8]) -> Result<BlockIter, Flaw> {
+fn iter(contents: &[u8]) -> Result<BlockIter, DecodeError> {
     Ok(BlockIter::new(Arc::new(Block::new(contents.to_vec())?), bytewise()))
 }
 
@@ -32,7 +32,7 @@ fn iter(contents: &[u8]) -> Result<BlockIter, Flaw> {
 fn scan(contents: &[u8]) -> String {
     let mut iter = match iter(contents) {
         Ok(iter) => iter,
-        Err(flaw) => return format!("{}! {flaw}", flaw.at),
+        Err(flaw) => return format!("{}! {flaw}", flaw.offset),
     };
     let mut entries = Vec::new();
     iter.seek_to_first();
@@ -40,7 +40,7 @@ fn scan(contents: &[u8]) -> String {
         entries.push(format!("{}={}", iter.key().escape_ascii(), iter.value().escape_ascii()));
         iter.next();
     }
-    entries.extend(iter.flaw().map(|flaw| format!("{}! {flaw}", flaw.at)));
+    entries.extend(iter.error().map(|flaw| format!("{}! {flaw}", flaw.offset)));
     entries.join(" ")
 }
 
@@ -64,14 +64,14 @@ const FRUIT: [(&str, &str); 3] = [("apple", "red"), ("apricot", "orange"), ("che
 const FRUIT_BY_TWO: &[u8] = b"\0\x05\x03applered\x02\x05\x06ricotorange\0\x06\0cherry";
 
 #[test]
-fn as_stored() {
+fn encoding() {
     assert_eq!(built(2, &owned(&FRUIT)), block(FRUIT_BY_TWO, &[0, 25]));
     check(&block(FRUIT_BY_TWO, &[0, 25]), "apple=red apricot=orange cherry=");
     assert_eq!(built(16, &[]), block(b"", &[0]));
 }
 
 #[test]
-fn reset_begins_anew() {
+fn reset_starts_a_new_block() {
     let mut builder = BlockBuilder::new(1);
     builder.add(b"a", b"");
     builder.add(b"b", b"");
@@ -83,16 +83,16 @@ fn reset_begins_anew() {
 }
 
 #[test]
-fn blocks_one_behind_the_other() {
+fn consecutive_blocks_keep_the_last_key() {
     let mut builder = BlockBuilder::new(2);
     builder.add(b"apple", b"");
     builder.finish();
-    builder.go_on();
+    builder.reset_keeping_last_key();
     assert!(builder.is_empty());
     assert_eq!((builder.last_key(), builder.size_estimate()), (&b"apple"[..], 8));
     builder.set_restart_interval(1);
     builder.add(b"apricot", b"");
-    builder.add_sharing(4, b"aprils", b"");
+    builder.add_with_shared_prefix(4, b"aprils", b"");
     assert_eq!(builder.finish(), block(b"\0\x07\0apricot\0\x06\0aprils", &[0, 10]));
 }
 
@@ -104,7 +104,7 @@ fn empty_blocks() {
         iter.seek_to_last();
         assert!(!iter.valid());
         iter.seek(b"a");
-        assert!(!iter.valid() && iter.flaw().is_none());
+        assert!(!iter.valid() && iter.error().is_none());
     }
 }
 
@@ -119,7 +119,7 @@ fn lengths_of_more_than_one_byte() {
         assert_eq!((iter.key(), iter.value()), (&key[..], &value[..]));
         iter.next();
     }
-    assert!(!iter.valid() && iter.flaw().is_none());
+    assert!(!iter.valid() && iter.error().is_none());
 }
 
 #[test]
@@ -150,19 +150,19 @@ fn lengths_whose_sum_does_not_fit_32_bits() {
 }
 
 #[test]
-fn search_meets_a_broken_restart() {
+fn seek_over_a_broken_restart_point() {
     let contents = block(b"\0\x01\0a\x01\x01\0b\0\x01\0c", &[0, 4, 8]);
     let mut iter = iter(&contents).unwrap();
     iter.seek(b"a");
     assert!(!iter.valid());
-    assert_eq!(iter.flaw().unwrap().to_string(), "a key that shares 1 bytes, expected at most 0");
+    assert_eq!(iter.error().unwrap().to_string(), "a key that shares 1 bytes, expected at most 0");
     iter.seek_to_last();
     assert_eq!(iter.key(), b"c", "what is whole can still be read");
-    assert!(iter.flaw().is_some());
+    assert!(iter.error().is_some());
 }
 
 #[test]
-fn backward_over_a_restart_within_an_entry() {
+fn prev_over_a_restart_point_within_an_entry() {
     // The second restart point is the value of the first entry, which is itself an entry that is too long.
     let contents = block(b"\0\x01\x04a\0\x01\x04x\0\x01\0b", &[0, 4]);
     let mut iter = iter(&contents).unwrap();
@@ -172,7 +172,7 @@ fn backward_over_a_restart_within_an_entry() {
     iter.prev();
     assert!(!iter.valid());
     assert_eq!(
-        iter.flaw().unwrap().to_string(),
+        iter.error().unwrap().to_string(),
         "an entry that ends at 12, expected an end at 8, where the next one begins"
     );
 }
@@ -185,7 +185,7 @@ fn entries_before_the_first_restart_are_hidden() {
     iter.seek(b"apple");
     assert_eq!(iter.key(), b"cherry");
     iter.prev();
-    assert!(!iter.valid() && iter.flaw().is_none());
+    assert!(!iter.valid() && iter.error().is_none());
 }
 
 /// Every way through a block, however broken: ends, and never goes further than there are bytes.
@@ -204,9 +204,9 @@ fn exercise(contents: &[u8]) {
     iter.seek_to_last();
     bounded(&mut iter, BlockIter::prev);
     for target in [&b""[..], b"apple", b"b", b"zzz"] {
-        let _ = iter.block().look_up(target);
+        let _ = iter.block().seek_for_get(target);
         let _ = Block::new(contents.to_vec()).map(|block| {
-            let _ = block.prepared(&Order::Internal, Vec::new()).look_up(target);
+            let _ = block.with_search_index(&KeyOrder::Internal, Vec::new()).seek_for_get(target);
         });
         iter.seek(target);
         assert!(!iter.valid() || iter.key() >= target);
@@ -217,16 +217,16 @@ fn exercise(contents: &[u8]) {
     for prepared in [false, true] {
         let Ok(mut block) = Block::new(contents.to_vec()) else { return };
         if prepared {
-            block = block.prepared(&Order::Internal, Vec::new());
+            block = block.with_search_index(&KeyOrder::Internal, Vec::new());
         }
-        let mut iter = BlockIter::new(Arc::new(block), Order::Internal);
+        let mut iter = BlockIter::new(Arc::new(block), KeyOrder::Internal);
         let forward = |iter: &mut BlockIter| {
-            if !iter.next_newest(|_| true) {
+            if !iter.next_visible_fast(|_| true) {
                 iter.next();
             }
         };
         let backward = |iter: &mut BlockIter| {
-            if iter.is_newest(|_| false) || !iter.prev_newest(|_| true) {
+            if iter.is_newest_visible(|_| false) || !iter.prev_visible_fast(|_| true) {
                 iter.prev();
             }
         };
@@ -313,7 +313,7 @@ proptest! {
             }
             prop_assert_eq!(iter.valid().then(|| (iter.key(), iter.value())), at.map(|key| (&key[..], &map[key][..])));
         }
-        prop_assert_eq!(iter.flaw(), None);
+        prop_assert_eq!(iter.error(), None);
     }
 
     #[test]
@@ -355,27 +355,27 @@ proptest! {
         versions in versions(), asked in versions(), restart_interval in 1usize..20, prepared in any::<bool>(),
     ) {
         let internal = |(user_key, number): &(Vec<u8>, std::cmp::Reverse<u64>)| {
-            InternalKey::new(user_key, number.0, Kind::Put).as_bytes().to_vec()
+            InternalKey::new(user_key, number.0, ValueType::Value).as_bytes().to_vec()
         };
         let entries: Entries = versions.iter().map(|v| (internal(v), internal(v))).collect();
         let mut block = Block::new(built(restart_interval, &entries)).unwrap();
         if prepared {
-            block = block.prepared(&Order::Internal, Vec::new());
+            block = block.with_search_index(&KeyOrder::Internal, Vec::new());
         }
-        let mut iter = BlockIter::new(Arc::new(block), Order::Internal);
+        let mut iter = BlockIter::new(Arc::new(block), KeyOrder::Internal);
         for asked in versions.iter().chain(&asked) {
             let (target, expect) = (internal(asked), versions.range(asked..).next());
             iter.seek(&target);
             prop_assert_eq!(iter.entry().map(|(key, _)| key.to_vec()), expect.map(internal));
-            prop_assert_eq!(iter.flaw(), None);
+            prop_assert_eq!(iter.error(), None);
             let found = match expect {
                 Some(version) if version.0 == asked.0 => {
-                    Lookup::Found { trailer: key::trailer(iter.key()), value: iter.value_range() }
+                    BlockLookup::Found { trailer: key::trailer(iter.key()), value: iter.value_range() }
                 }
-                _ => Lookup::Absent,
+                _ => BlockLookup::NotFound,
             };
-            let answer = iter.block().look_up(&target).unwrap();
-            prop_assert!(answer == found || answer == Lookup::Unclear, "{:?}, expected {:?}", answer, found);
+            let answer = iter.block().seek_for_get(&target).unwrap();
+            prop_assert!(answer == found || answer == BlockLookup::NeedsIterator, "{:?}, expected {:?}", answer, found);
             if iter.valid() {
                 iter.prev();
                 let before = versions.range(..asked).next_back();
@@ -387,27 +387,27 @@ proptest! {
     /// Keys of one version and one length are what it is made for.
     #[test]
     fn is_never_unclear_about_plain_keys(numbers in prop::collection::btree_set(0u32..5000, 1..100), asked in 0u32..5000) {
-        let internal = |n: &u32| InternalKey::new(format!("{n:06}").as_bytes(), 7, Kind::Put).as_bytes().to_vec();
+        let internal = |n: &u32| InternalKey::new(format!("{n:06}").as_bytes(), 7, ValueType::Value).as_bytes().to_vec();
         let entries: Entries = numbers.iter().map(|n| (internal(n), n.to_le_bytes().to_vec())).collect();
-        let block = Block::new(built(16, &entries)).unwrap().prepared(&Order::Internal, Vec::new());
+        let block = Block::new(built(16, &entries)).unwrap().with_search_index(&KeyOrder::Internal, Vec::new());
         for n in numbers.iter().chain([&asked]) {
-            let found = match block.look_up(&internal(n)).unwrap() {
-                Lookup::Found { trailer, value } => Some((trailer, &block.contents()[value])),
+            let found = match block.seek_for_get(&internal(n)).unwrap() {
+                BlockLookup::Found { trailer, value } => Some((trailer, &block.contents()[value])),
                 other => {
-                    prop_assert_eq!(other, Lookup::Absent);
+                    prop_assert_eq!(other, BlockLookup::NotFound);
                     None
                 }
             };
             let value = n.to_le_bytes();
-            prop_assert_eq!(found, numbers.contains(n).then_some((key::pack(7, Kind::Put), &value[..])));
+            prop_assert_eq!(found, numbers.contains(n).then_some((key::pack_sequence_and_type(7, ValueType::Value), &value[..])));
         }
     }
 }
 
 /// What the heads of a directory can't tell from each other, and what stands before and behind all of it.
 #[test]
-fn seeks_in_a_directory() {
-    let internal = |key: &[u8]| InternalKey::new(key, 7, Kind::Put).as_bytes().to_vec();
+fn seeks_with_a_search_index() {
+    let internal = |key: &[u8]| InternalKey::new(key, 7, ValueType::Value).as_bytes().to_vec();
     let keys: [&[u8]; 8] = [
         b"mail/",
         b"mail/1",
@@ -421,11 +421,15 @@ fn seeks_in_a_directory() {
     for restart_interval in [1, 2, 3, 8] {
         for count in 0..=keys.len() {
             let entries: Entries = keys[..count].iter().map(|key| (internal(key), key.to_vec())).collect();
-            let block =
-                Block::new(built(restart_interval, &entries)).unwrap().prepared(&Order::Internal, Vec::new());
-            assert_eq!((block.directory.is_empty(), block.directory.size() == 0), (count == 0, count == 0));
-            assert!(block.size() >= block.contents().len() + block.directory.size());
-            let mut iter = BlockIter::new(Arc::new(block), Order::Internal);
+            let block = Block::new(built(restart_interval, &entries))
+                .unwrap()
+                .with_search_index(&KeyOrder::Internal, Vec::new());
+            assert_eq!(
+                (block.search_index.is_empty(), block.search_index.size() == 0),
+                (count == 0, count == 0)
+            );
+            assert!(block.memory_usage() >= block.contents().len() + block.search_index.size());
+            let mut iter = BlockIter::new(Arc::new(block), KeyOrder::Internal);
             let others: [&[u8]; 5] = [b"", b"mail/1\0\0", b"mail/10000000", b"mail/3", b"z"];
             for target in keys.into_iter().chain(others) {
                 iter.seek(&internal(target));
@@ -438,43 +442,47 @@ fn seeks_in_a_directory() {
 }
 
 #[test]
-fn blocks_that_have_no_directory() {
-    let internal = |n: u8| InternalKey::new(&[n], 7, Kind::Put).as_bytes().to_vec();
+fn blocks_without_a_search_index() {
+    let internal = |n: u8| InternalKey::new(&[n], 7, ValueType::Value).as_bytes().to_vec();
     let entries: Entries = (0..4).map(|n| (internal(n), vec![n; 20_000])).collect();
     let large = Block::new(built(16, &entries)).unwrap();
     let broken = Block::new(block(FRUIT_BY_TWO, &[0, 26])).unwrap();
     let short_keys = Block::new(block(FRUIT_BY_TWO, &[0, 25])).unwrap();
     for block in [large, broken, short_keys] {
-        assert!(!block.is_prepared());
-        let prepared = block.prepared(&Order::Internal, b"anything".to_vec());
-        assert!(prepared.is_prepared() && prepared.directory.is_empty());
+        assert!(!block.has_search_index());
+        let prepared = block.with_search_index(&KeyOrder::Internal, b"anything".to_vec());
+        assert!(prepared.has_search_index() && prepared.search_index.is_empty());
         assert_eq!(prepared.contents(), block.contents());
     }
     let of_a_comparator = Block::new(built(16, &entries[..1])).unwrap();
-    assert!(of_a_comparator.prepared(&Order::Other(bytewise()), Vec::new()).directory.is_empty());
+    assert!(
+        of_a_comparator.with_search_index(&KeyOrder::Custom(bytewise()), Vec::new()).search_index.is_empty()
+    );
 }
 
 #[test]
 fn a_copy_is_the_same_block() {
-    let internal = |n: u8| InternalKey::new(&[n], 7, Kind::Put).as_bytes().to_vec();
+    let internal = |n: u8| InternalKey::new(&[n], 7, ValueType::Value).as_bytes().to_vec();
     for (value, is_copied) in [(100, true), (20_000, false)] {
         let entries: Entries = (0..4).map(|n| (internal(n), vec![n; value])).collect();
         let contents = built(16, &entries);
         let place = contents.as_ptr();
-        let copy = Block::copied(contents.as_slice().into(), Vec::new()).unwrap();
-        let prepared = Block::copied_prepared(contents.as_slice().into(), &Order::Internal, Vec::new());
+        let copy = Block::copy_of(contents.as_slice().into(), Vec::new()).unwrap();
+        let prepared =
+            Block::copy_with_search_index(contents.as_slice().into(), &KeyOrder::Internal, Vec::new());
         let prepared = prepared.unwrap();
-        assert!(!copy.is_prepared() && prepared.is_prepared());
+        assert!(!copy.has_search_index() && prepared.has_search_index());
         assert_eq!((copy.contents(), prepared.contents()), (&contents[..], &contents[..]));
-        assert_eq!(prepared.directory.is_empty(), !is_copied);
-        let handed_over = Block::copied_prepared(contents.into(), &Order::Internal, Vec::new()).unwrap();
+        assert_eq!(prepared.search_index.is_empty(), !is_copied);
+        let handed_over =
+            Block::copy_with_search_index(contents.into(), &KeyOrder::Internal, Vec::new()).unwrap();
         assert_eq!(handed_over.contents().as_ptr() == place, !is_copied);
         assert_eq!(handed_over.contents(), copy.contents());
     }
     let broken = block(FRUIT_BY_TWO, &[25, 0]);
     let flaw = Block::new(broken.clone()).unwrap_err();
-    assert_eq!(Block::copied(broken.as_slice().into(), Vec::new()).unwrap_err(), flaw);
-    let prepared = Block::copied_prepared(broken.into(), &Order::Internal, Vec::new());
+    assert_eq!(Block::copy_of(broken.as_slice().into(), Vec::new()).unwrap_err(), flaw);
+    let prepared = Block::copy_with_search_index(broken.into(), &KeyOrder::Internal, Vec::new());
     assert_eq!(prepared.unwrap_err(), flaw);
 }
 
@@ -510,10 +518,10 @@ proptest! {
     ) {
         let versions = Vec::from_iter(versions);
         let internal = |(user_key, number): &(Vec<u8>, std::cmp::Reverse<u64>)| {
-            InternalKey::new(user_key, number.0, Kind::Put).as_bytes().to_vec()
+            InternalKey::new(user_key, number.0, ValueType::Value).as_bytes().to_vec()
         };
         let entries: Entries = versions.iter().map(|v| (internal(v), v.0.clone())).collect();
-        let mut iter = BlockIter::new(Arc::new(Block::new(built(restart_interval, &entries)).unwrap()), Order::Internal);
+        let mut iter = BlockIter::new(Arc::new(Block::new(built(restart_interval, &entries)).unwrap()), KeyOrder::Internal);
         let is_newest = |at: usize| at == 0 || versions[at - 1].0 != versions[at].0;
         let shown = |most: u64| move |number: u64| number >> 8 <= most;
         let mut at = None;
@@ -523,37 +531,42 @@ proptest! {
                 (Stride::Seek(to), _) if to < entries.len() => { iter.seek(&entries[to].0); at = Some(to); }
                 (Stride::Next, Some(here)) => { iter.next(); at = Some(here + 1).filter(|&at| at < entries.len()); }
                 (Stride::Prev, Some(here)) => { iter.prev(); at = here.checked_sub(1); }
-                (Stride::NextNewest(most), at_before) => if iter.next_newest(shown(most)) {
+                (Stride::NextNewest(most), at_before) => if iter.next_visible_fast(shown(most)) {
                     let next = at_before.unwrap() + 1;
                     prop_assert!(is_newest(next) && versions[next].1.0 <= most);
                     at = Some(next);
                 },
-                (Stride::PrevNewest(most), at_before) => if iter.prev_newest(shown(most)) {
+                (Stride::PrevNewest(most), at_before) => if iter.prev_visible_fast(shown(most)) {
                     let before = at_before.unwrap() - 1;
                     prop_assert!(is_newest(before) && is_newest(before + 1) && versions[before].1.0 <= most);
                     at = Some(before);
                 },
-                (Stride::IsNewest(most), _) => if iter.is_newest(shown(most)) {
+                (Stride::IsNewest(most), _) => if iter.is_newest_visible(shown(most)) {
                     prop_assert!(is_newest(at.unwrap()) && versions[at.unwrap()].1.0 <= most);
                 },
                 _ => continue,
             }
             prop_assert_eq!(iter.entry(), at.map(|at| (&entries[at].0[..], &entries[at].1[..])));
         }
-        prop_assert_eq!(iter.flaw(), None);
+        prop_assert_eq!(iter.error(), None);
     }
 }
 
 /// Keys of one version each are what those steps are made for: only at the ends of a block they stay.
 #[test]
-fn strides_over_plain_keys_do_not_stay() {
-    let internal = |n: u32| InternalKey::new(format!("{n:06}").as_bytes(), 7, Kind::Put).as_bytes().to_vec();
+fn fast_steps_over_plain_keys_succeed() {
+    let internal =
+        |n: u32| InternalKey::new(format!("{n:06}").as_bytes(), 7, ValueType::Value).as_bytes().to_vec();
     let entries: Entries = (0..50).map(|n| (internal(90 + n), vec![1; 100])).collect();
-    let mut iter = BlockIter::new(Arc::new(Block::new(built(16, &entries)).unwrap()), Order::Internal);
+    let mut iter = BlockIter::new(Arc::new(Block::new(built(16, &entries)).unwrap()), KeyOrder::Internal);
     iter.seek_to_first();
-    let forward = (0..).take_while(|_| iter.next_newest(|_| true)).count();
-    assert!(!iter.next_newest(|_| true) && !iter.prev_newest(|_| false) && iter.is_newest(|_| true));
-    let backward = (0..).take_while(|_| iter.prev_newest(|_| true)).count();
+    let forward = (0..).take_while(|_| iter.next_visible_fast(|_| true)).count();
+    assert!(
+        !iter.next_visible_fast(|_| true)
+            && !iter.prev_visible_fast(|_| false)
+            && iter.is_newest_visible(|_| true)
+    );
+    let backward = (0..).take_while(|_| iter.prev_visible_fast(|_| true)).count();
     // What comes before the first entry, another block knows.
     assert_eq!((forward, backward, iter.key()), (49, 48, &entries[1].0[..]));
 }
@@ -569,19 +582,21 @@ fn backward_over_large_keys() {
         assert_eq!((iter.key(), iter.value()), (&key[..], &value[..]));
         iter.prev();
     }
-    assert!(!iter.valid() && iter.flaw().is_none());
+    assert!(!iter.valid() && iter.error().is_none());
 }
 
 /// What a search may rely on, which no walk shows.
 #[test]
-fn restart_points_that_are_not_where_a_whole_key_is() {
+fn restart_points_at_entries_without_a_whole_key() {
     // Three entries of 5 bytes: a=1, ab=2 (which shares the a), b=3.
     let entries = b"\x00\x01\x01a1\x01\x01\x01b2\x00\x01\x01b3";
     #[track_caller]
     fn check(entries: &[u8], restarts: &[u32], expect: &str) {
         let block = Block::new(block(entries, restarts)).unwrap();
         assert_eq!(
-            block.check_searches().map_or_else(|flaw| format!("{}! {flaw}", flaw.at), |()| "right".into()),
+            block
+                .verify_restart_points()
+                .map_or_else(|flaw| format!("{}! {flaw}", flaw.offset), |()| "right".into()),
             expect
         );
     }

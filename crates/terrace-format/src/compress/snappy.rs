@@ -17,29 +17,29 @@
 //! not, and what comes next writes over the rest, for which there is room behind the contents. design/0004-reads.md has the figures.
 
 /// So many bytes stand behind the contents, to be written over. No copy is longer.
-pub(super) const ROOM: usize = 64;
+pub(super) const SLOP_BYTES: usize = 64;
 
 /// What is moved at once, of what does not stand nearer than that to where it goes; and of what stands no nearer than half of it.
-const CHUNK: usize = 16;
-const HALF: usize = 8;
+const COPY_CHUNK: usize = 16;
+const HALF_COPY_CHUNK: usize = 8;
 
-/// Unpacks the elements of `stored`, which begin at `at`, into `contents`, of which the last [`ROOM`] bytes are arbitrary then.
+/// Unpacks the elements of `stored`, which begin at `at`, into `contents`, of which the last [`SLOP_BYTES`] bytes are arbitrary then.
 /// None if they are damaged, or make less or more: then all bytes are.
-pub(super) fn unpack(stored: &[u8], at: usize, contents: &mut [u8]) -> Option<()> {
-    let len = contents.len().checked_sub(ROOM)?;
+pub(super) fn decompress(stored: &[u8], at: usize, contents: &mut [u8]) -> Option<()> {
+    let len = contents.len().checked_sub(SLOP_BYTES)?;
     let (mut at, mut filled) = (at, 0);
     while at < stored.len() && filled <= len {
         // Bit by bit: a `match` becomes a jump that depends on memory, and takes a third more time.
         let tag = stored[at];
         if tag & 3 == 0 {
             let length = usize::from(tag >> 2) + 1;
-            if length <= CHUNK
-                && let Some(chunk) = load::<CHUNK>(stored, at + 1)
+            if length <= COPY_CHUNK
+                && let Some(chunk) = load::<COPY_CHUNK>(stored, at + 1)
             {
                 store(contents, filled, chunk)?;
                 (at, filled) = (at + 1 + length, filled + length);
             } else {
-                (at, filled) = literal(stored, at, contents, filled)?;
+                (at, filled) = copy_literal(stored, at, contents, filled)?;
             }
             continue;
         }
@@ -58,22 +58,22 @@ pub(super) fn unpack(stored: &[u8], at: usize, contents: &mut [u8]) -> Option<()
             at += 5;
         }
         let from = filled.checked_sub(offset)?;
-        if offset >= CHUNK {
-            step::<CHUNK>(contents, from, filled)?;
-            if length > CHUNK {
-                step::<CHUNK>(contents, from + CHUNK, filled + CHUNK)?;
-                if length > 2 * CHUNK {
-                    step::<CHUNK>(contents, from + 2 * CHUNK, filled + 2 * CHUNK)?;
-                    step::<CHUNK>(contents, from + 3 * CHUNK, filled + 3 * CHUNK)?;
+        if offset >= COPY_CHUNK {
+            copy_chunk::<COPY_CHUNK>(contents, from, filled)?;
+            if length > COPY_CHUNK {
+                copy_chunk::<COPY_CHUNK>(contents, from + COPY_CHUNK, filled + COPY_CHUNK)?;
+                if length > 2 * COPY_CHUNK {
+                    copy_chunk::<COPY_CHUNK>(contents, from + 2 * COPY_CHUNK, filled + 2 * COPY_CHUNK)?;
+                    copy_chunk::<COPY_CHUNK>(contents, from + 3 * COPY_CHUNK, filled + 3 * COPY_CHUNK)?;
                 }
             }
-        } else if offset >= HALF {
-            for done in (0..length).step_by(HALF) {
-                step::<HALF>(contents, from + done, filled + done)?;
+        } else if offset >= HALF_COPY_CHUNK {
+            for done in (0..length).step_by(HALF_COPY_CHUNK) {
+                copy_chunk::<HALF_COPY_CHUNK>(contents, from + done, filled + done)?;
             }
         } else if offset > 0 {
             for done in 0..length {
-                step::<1>(contents, from + done, filled + done)?;
+                copy_chunk::<1>(contents, from + done, filled + done)?;
             }
         } else {
             return None;
@@ -84,7 +84,7 @@ pub(super) fn unpack(stored: &[u8], at: usize, contents: &mut [u8]) -> Option<()
 }
 
 /// A literal at `at` that is long, or near the end. Says where the next element is, and how much is filled then.
-fn literal(stored: &[u8], at: usize, contents: &mut [u8], filled: usize) -> Option<(usize, usize)> {
+fn copy_literal(stored: &[u8], at: usize, contents: &mut [u8], filled: usize) -> Option<(usize, usize)> {
     let length = usize::from(stored.get(at)? >> 2) + 1;
     let start = at + 1 + length.saturating_sub(60);
     let length = match stored.get(at + 1..start)? {
@@ -99,7 +99,7 @@ fn literal(stored: &[u8], at: usize, contents: &mut [u8], filled: usize) -> Opti
 }
 
 #[inline(always)]
-fn step<const N: usize>(contents: &mut [u8], from: usize, to: usize) -> Option<()> {
+fn copy_chunk<const N: usize>(contents: &mut [u8], from: usize, to: usize) -> Option<()> {
     let chunk = load::<N>(contents, from)?;
     store(contents, to, chunk)
 }
@@ -119,7 +119,7 @@ fn store<const N: usize>(bytes: &mut [u8], at: usize, chunk: [u8; N]) -> Option<
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{SNAPPY, unpack};
+    use super::super::{SNAPPY, decompress};
     use crate::coding::put_varint32;
 
     /// An element of any kind, and how many bytes it makes. A few are none.
@@ -154,7 +154,7 @@ mod tests {
             elements.iter().for_each(|(bytes, _)| stored.extend_from_slice(bytes));
             stored.truncate(stored.len().saturating_sub(cut));
             let theirs = snap::raw::Decoder::new().decompress_vec(&stored);
-            prop_assert_eq!(unpack(SNAPPY.id, &stored).ok(), theirs.ok());
+            prop_assert_eq!(decompress(SNAPPY.id, &stored).ok(), theirs.ok());
         }
     }
 }

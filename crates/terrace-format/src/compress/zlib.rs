@@ -6,8 +6,8 @@ use flate2::Compression;
 use flate2::bufread::{DeflateDecoder, ZlibDecoder};
 use flate2::write::{DeflateEncoder, ZlibEncoder};
 
-use super::{BLOCK_MAX, broken, check_size};
-use crate::flaw::Flaw;
+use super::{MAX_BLOCK_CONTENTS, check_size, decompression_error};
+use crate::decode_error::DecodeError;
 
 /// First read of a stream, in bytes: the usual size of a block.
 const MIN_READ_SIZE: usize = 4 << 10;
@@ -18,7 +18,7 @@ pub(super) fn compress(contents: &[u8], dst: &mut Vec<u8>) {
     encoder.write_all(contents).and_then(|()| encoder.try_finish()).expect("a Vec takes every write");
 }
 
-pub(super) fn decompress(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
+pub(super) fn decompress(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), DecodeError> {
     read_bounded("zlib", ZlibDecoder::new(stored), dst)
 }
 
@@ -28,22 +28,22 @@ pub(super) fn compress_raw(contents: &[u8], dst: &mut Vec<u8>) {
     encoder.write_all(contents).and_then(|()| encoder.try_finish()).expect("a Vec takes every write");
 }
 
-pub(super) fn decompress_raw(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
+pub(super) fn decompress_raw(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), DecodeError> {
     read_bounded("deflate", DeflateDecoder::new(stored), dst)
 }
 
 /// Reads a stream, which does not state the size of its contents. The memory grows with the bytes that the stream
-/// yields, up to [`BLOCK_MAX`].
-fn read_bounded(codec: &str, mut stream: impl Read, dst: &mut Vec<u8>) -> Result<(), Flaw> {
+/// yields, up to [`MAX_BLOCK_CONTENTS`].
+fn read_bounded(codec: &str, mut stream: impl Read, dst: &mut Vec<u8>) -> Result<(), DecodeError> {
     let mut len = 0;
     dst.clear();
     loop {
-        let more = len.max(MIN_READ_SIZE).min(BLOCK_MAX + 1 - len);
+        let more = len.max(MIN_READ_SIZE).min(MAX_BLOCK_CONTENTS + 1 - len);
         dst.reserve_exact(more);
         let read = stream.by_ref().take(more as u64).read_to_end(dst);
-        let read = read.map_err(|error| broken(codec, error))?;
+        let read = read.map_err(|error| decompression_error(codec, error))?;
         len += read;
-        check_size(codec, len, BLOCK_MAX)?;
+        check_size(codec, len, MAX_BLOCK_CONTENTS)?;
         if read < more {
             return Ok(());
         }

@@ -6,8 +6,8 @@ use std::thread::LocalKey;
 
 use zstd::bulk::{Compressor, Decompressor};
 
-use super::{BLOCK_MAX, broken, copy};
-use crate::flaw::Flaw;
+use super::{MAX_BLOCK_CONTENTS, decompression_error, store_uncompressed};
+use crate::decode_error::DecodeError;
 
 /// Compression level: LevelDB's default.
 const LEVEL: i32 = 1;
@@ -24,17 +24,17 @@ thread_local! {
 pub(super) fn compress(contents: &[u8], dst: &mut Vec<u8>) {
     let new = || Compressor::new(LEVEL);
     match with_context(&COMPRESSOR, new, |compressor| compressor.compress(contents)) {
-        Ok(mut frame) if contents.len() <= BLOCK_MAX => dst.append(&mut frame),
-        _ => copy(contents, dst),
+        Ok(mut frame) if contents.len() <= MAX_BLOCK_CONTENTS => dst.append(&mut frame),
+        _ => store_uncompressed(contents, dst),
     }
 }
 
-pub(super) fn decompress(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), Flaw> {
-    let capacity = stored.len().saturating_mul(MAX_RATIO).min(BLOCK_MAX);
+pub(super) fn decompress(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), DecodeError> {
+    let capacity = stored.len().saturating_mul(MAX_RATIO).min(MAX_BLOCK_CONTENTS);
     let contents = with_context(&DECOMPRESSOR, Decompressor::new, |decompressor| {
         decompressor.decompress(stored, capacity)
     });
-    let mut contents = contents.map_err(|error| broken("zstd", error))?;
+    let mut contents = contents.map_err(|error| decompression_error("zstd", error))?;
     // For a frame that does not state its size, the capacity is the largest possible size.
     contents.shrink_to_fit();
     *dst = contents; // No copy: it would hold the block twice.

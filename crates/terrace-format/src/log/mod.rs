@@ -13,31 +13,31 @@
 //!           +----------+----------+------+-----------+
 //! ```
 //!
-//! A record is one `FULL` fragment, or a `FIRST`, any number of `MIDDLE` and a `LAST`. A header of type 0 and length 0
+//! A record is one `LEVEL_0_NO_HEADROOM` fragment, or a `FIRST`, any number of `MIDDLE` and a `LAST`. A header of type 0 and length 0
 //! is room that was set aside and not used: the rest of its block is skipped.
 //!
-//! [`Framer`] says where the fragments of a record go, [`LogReader`] finds the records again. Neither opens a file.
+//! [`RecordWriter`] says where the fragments of a record go, [`LogReader`] finds the records again. Neither opens a file.
 
-mod fragments;
-mod framer;
+mod fragment_reader;
 mod reader;
+mod writer;
 
-pub use framer::{Fragment, Framer};
-pub use reader::{Item, LogReader, Tail};
+pub use reader::{LogEnd, LogItem, LogReader};
+pub use writer::{Fragment, RecordWriter};
 
 use crate::crc;
 
 /// The bytes of a block. A fragment never crosses from one block into the next.
-pub const BLOCK_SIZE: usize = 32768;
+pub const LOG_BLOCK_SIZE: usize = 32768;
 
 /// The bytes before the payload of a fragment.
-pub const HEADER_SIZE: usize = 7;
+pub const FRAGMENT_HEADER_SIZE: usize = 7;
 
 /// The longest payload that one block can hold.
-const MAX_PAYLOAD: usize = BLOCK_SIZE - HEADER_SIZE;
+const MAX_FRAGMENT_PAYLOAD: usize = LOG_BLOCK_SIZE - FRAGMENT_HEADER_SIZE;
 
 /// The type bytes of fragments.
-mod kind {
+mod fragment_type {
     pub(super) const ZERO: u8 = 0;
     pub(super) const FULL: u8 = 1;
     pub(super) const FIRST: u8 = 2;
@@ -46,11 +46,11 @@ mod kind {
 }
 
 /// The checksums of the type bytes alone, which each fragment's begins with.
-const KIND_CHECKSUMS: [u32; 5] = [0x527d_5351, 0xa016_d052, 0xb346_23a6, 0x412d_a0a5, 0x95e7_c44e];
+const TYPE_CHECKSUMS: [u32; 5] = [0x527d_5351, 0xa016_d052, 0xb346_23a6, 0x412d_a0a5, 0x95e7_c44e];
 
 /// The checksum of a fragment as it is stored.
-fn checksum(kind: u8, payload: &[u8]) -> u32 {
-    let of_kind = KIND_CHECKSUMS.get(kind as usize).copied().unwrap_or_else(|| crc::value(&[kind]));
+fn fragment_checksum(kind: u8, payload: &[u8]) -> u32 {
+    let of_kind = TYPE_CHECKSUMS.get(kind as usize).copied().unwrap_or_else(|| crc::value(&[kind]));
     crc::mask(crc::extend(of_kind, payload))
 }
 

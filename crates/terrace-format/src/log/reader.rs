@@ -20,13 +20,13 @@
 
 use std::io::{self, Read};
 
-use super::fragments::{Damage, Found, Fragments, Place, Skipped};
-use super::kind;
-use crate::flaw::{Flaw, FlawKind};
+use super::fragment_reader::{DroppedBytes, FragmentPos, FragmentRead, FragmentReader, SkippedBytes};
+use super::fragment_type;
+use crate::decode_error::{DecodeError, DecodeErrorKind};
 
 /// What a log holds at one place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Item<'a> {
+pub enum LogItem<'a> {
     /// A whole record, its checksums verified.
     Record {
         /// Where its first fragment begins, in bytes from the start of the file.
@@ -35,9 +35,9 @@ pub enum Item<'a> {
         data: &'a [u8],
     },
     /// Bytes that are not part of any record.
-    Damage {
+    Corruption {
         /// What is wrong, and where in the file.
-        flaw: Flaw,
+        error: DecodeError,
         /// The bytes given up for it, counted as LevelDB counts them.
         dropped: u64,
     },
@@ -45,11 +45,11 @@ pub enum Item<'a> {
 
 /// How a log ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tail {
+pub struct LogEnd {
     /// Behind the last record there is nothing, or nothing but zeros.
-    pub clean: bool,
+    pub is_clean: bool,
     /// Where the last whole record ends.
-    pub end: u64,
+    pub offset: u64,
     /// There are zeros behind the last record: room that was set aside, or the end of a block.
     pub saw_zeros: bool,
 }
@@ -57,40 +57,47 @@ pub struct Tail {
 /// A reader of the records of one log, from its start.
 #[derive(Debug)]
 pub struct LogReader<R> {
-    fragments: Fragments<R>,
+    fragment_reader: FragmentReader<R>,
     /// The record being joined, or the one returned last if it had to be.
-    joined: Vec<u8>,
+    partial_record: Vec<u8>,
     /// Where the record being joined begins; None between records.
-    begun: Option<u64>,
+    partial_start: Option<u64>,
     /// Damage that was found together with the one returned last.
-    pending: Option<Damage>,
+    pending_corruption: Option<DroppedBytes>,
     /// Where the last record ends, and whether there was damage behind it.
-    end: u64,
-    damaged: bool,
+    record_end: u64,
+    corruption_after_end: bool,
 }
 
 /// What to return; the bytes are still in the reader.
-enum Next {
-    Whole(Place),
-    Joined(u64),
-    Damage(Damage),
+enum NextItem {
+    WholeRecord(FragmentPos),
+    JoinedRecord(u64),
+    Corruption(DroppedBytes),
     End,
 }
 
 impl<R: Read> LogReader<R> {
     /// Reads from `source`, which stands at the start of the log.
     pub fn new(source: R) -> LogReader<R> {
-        LogReader::of(Fragments::new(source))
+        LogReader::with_fragments(FragmentReader::new(source))
     }
 
     /// As [`LogReader::new`], for whoever wants every record that can be had: where the length of a damaged fragment
     /// leads to one whose checksum is right, only the damaged one is given up, and not the rest of its block.
     pub fn salvaging(source: R) -> LogReader<R> {
-        LogReader::of(Fragments::salvaging(source))
+        LogReader::with_fragments(FragmentReader::salvaging(source))
     }
 
-    fn of(fragments: Fragments<R>) -> LogReader<R> {
-        LogReader { fragments, joined: Vec::new(), begun: None, pending: None, end: 0, damaged: false }
+    fn with_fragments(fragments: FragmentReader<R>) -> LogReader<R> {
+        LogReader {
+            fragment_reader: fragments,
+            partial_record: Vec::new(),
+            partial_start: None,
+            pending_corruption: None,
+            record_end: 0,
+            corruption_after_end: false,
+        }
     }
 
     /// The next record or damage; None at the end of the file, and ever after.
@@ -98,50 +105,50 @@ impl<R: Read> LogReader<R> {
     /// An error of `source` says nothing about the log: nothing is lost by it, and the next call goes on where this
     /// one stopped. Interrupted reads are repeated.
     #[allow(clippy::should_implement_trait, reason = "an item borrows from the reader")]
-    pub fn next(&mut self) -> io::Result<Option<Item<'_>>> {
-        Ok(match self.find()? {
-            Next::Whole(place) => {
-                Some(Item::Record { offset: place.offset, data: self.fragments.payload(&place) })
+    pub fn next(&mut self) -> io::Result<Option<LogItem<'_>>> {
+        Ok(match self.next_item()? {
+            NextItem::WholeRecord(place) => {
+                Some(LogItem::Record { offset: place.offset, data: self.fragment_reader.payload(&place) })
             }
-            Next::Joined(offset) => Some(Item::Record { offset, data: &self.joined }),
-            Next::Damage(Damage { flaw, dropped }) => {
-                self.damaged = true;
-                Some(Item::Damage { flaw, dropped: dropped as u64 })
+            NextItem::JoinedRecord(offset) => Some(LogItem::Record { offset, data: &self.partial_record }),
+            NextItem::Corruption(DroppedBytes { error: flaw, len: dropped }) => {
+                self.corruption_after_end = true;
+                Some(LogItem::Corruption { error: flaw, dropped: dropped as u64 })
             }
-            Next::End => None,
+            NextItem::End => None,
         })
     }
 
     /// Where the last record that was returned ends.
     pub fn end_offset(&self) -> u64 {
-        self.end
+        self.record_end
     }
 
     /// The bytes that were read of the file so far: once [`next`](LogReader::next) has returned None, its length.
     pub fn bytes_read(&self) -> u64 {
-        self.fragments.bytes_read()
+        self.fragment_reader.bytes_read()
     }
 
     /// How the log ends. Meaningful once [`next`](LogReader::next) has returned None.
-    pub fn tail(&self) -> Tail {
-        let Skipped { zeros, other } = self.fragments.skipped;
-        let clean = !self.damaged && !other && self.begun.is_none();
-        Tail { clean, end: self.end, saw_zeros: zeros }
+    pub fn log_end(&self) -> LogEnd {
+        let SkippedBytes { saw_zeros: zeros, saw_other: other } = self.fragment_reader.skipped;
+        let clean = !self.corruption_after_end && !other && self.partial_start.is_none();
+        LogEnd { is_clean: clean, offset: self.record_end, saw_zeros: zeros }
     }
 
-    fn find(&mut self) -> io::Result<Next> {
-        if let Some(damage) = self.pending.take() {
-            return Ok(Next::Damage(damage));
+    fn next_item(&mut self) -> io::Result<NextItem> {
+        if let Some(damage) = self.pending_corruption.take() {
+            return Ok(NextItem::Corruption(damage));
         }
         loop {
-            let next = match self.fragments.read()? {
-                Found::Fragment(place) => self.join(place),
-                Found::Unused => self.break_off().map(Next::Damage),
-                Found::Damaged(damage) => {
-                    self.pending = self.break_off();
-                    Some(Next::Damage(damage))
+            let next = match self.fragment_reader.read_fragment()? {
+                FragmentRead::Fragment(place) => self.add_fragment(place),
+                FragmentRead::Unused => self.drop_partial_record().map(NextItem::Corruption),
+                FragmentRead::Damaged(damage) => {
+                    self.pending_corruption = self.drop_partial_record();
+                    Some(NextItem::Corruption(damage))
                 }
-                Found::End => Some(Next::End),
+                FragmentRead::End => Some(NextItem::End),
             };
             if let Some(next) = next {
                 return Ok(next);
@@ -150,66 +157,69 @@ impl<R: Read> LogReader<R> {
     }
 
     /// Takes in one fragment; None if that completes nothing.
-    fn join(&mut self, place: Place) -> Option<Next> {
-        match (place.kind, self.begun) {
+    fn add_fragment(&mut self, place: FragmentPos) -> Option<NextItem> {
+        match (place.fragment_type, self.partial_start) {
             // Early writers left an empty FIRST at the end of a block and began anew: then nothing is lost.
-            (kind::FULL | kind::FIRST, Some(_)) if !self.joined.is_empty() => {
-                self.fragments.put_back(&place); // it comes again after the report
-                self.break_off().map(Next::Damage)
+            (fragment_type::FULL | fragment_type::FIRST, Some(_)) if !self.partial_record.is_empty() => {
+                self.fragment_reader.unread(&place); // it comes again after the report
+                self.drop_partial_record().map(NextItem::Corruption)
             }
-            (kind::FULL, _) => {
-                self.complete();
-                Some(Next::Whole(place))
+            (fragment_type::FULL, _) => {
+                self.end_record();
+                Some(NextItem::WholeRecord(place))
             }
-            (kind::FIRST, _) => {
-                self.begun = Some(place.offset);
-                self.joined.clear();
-                self.append(&place);
+            (fragment_type::FIRST, _) => {
+                self.partial_start = Some(place.offset);
+                self.partial_record.clear();
+                self.append_payload(&place);
                 None
             }
-            (kind::MIDDLE, Some(_)) => {
-                self.append(&place);
+            (fragment_type::MIDDLE, Some(_)) => {
+                self.append_payload(&place);
                 None
             }
-            (kind::LAST, Some(begun)) => {
-                self.append(&place);
-                self.complete();
-                Some(Next::Joined(begun))
+            (fragment_type::LAST, Some(begun)) => {
+                self.append_payload(&place);
+                self.end_record();
+                Some(NextItem::JoinedRecord(begun))
             }
-            _ => Some(Next::Damage(self.misplaced(place))),
+            _ => Some(NextItem::Corruption(self.unexpected_fragment(place))),
         }
     }
 
-    fn append(&mut self, place: &Place) {
-        self.joined.extend_from_slice(self.fragments.payload(place));
+    fn append_payload(&mut self, place: &FragmentPos) {
+        self.partial_record.extend_from_slice(self.fragment_reader.payload(place));
     }
 
     /// A record ends at the current place.
-    fn complete(&mut self) {
-        self.begun = None;
-        self.end = self.fragments.offset();
-        self.damaged = false;
-        self.fragments.skipped = Skipped::default();
+    fn end_record(&mut self) {
+        self.partial_start = None;
+        self.record_end = self.fragment_reader.offset();
+        self.corruption_after_end = false;
+        self.fragment_reader.skipped = SkippedBytes::default();
     }
 
     /// Gives up the record being joined, if there is one.
-    fn break_off(&mut self) -> Option<Damage> {
-        let begun = self.begun.take()?;
-        let dropped = self.joined.len();
+    fn drop_partial_record(&mut self) -> Option<DroppedBytes> {
+        let begun = self.partial_start.take()?;
+        let dropped = self.partial_record.len();
         let found = format!("a record that breaks off after {dropped} bytes");
-        Some(Damage { flaw: Flaw::new(FlawKind::Truncated, begun, found, "its next fragment"), dropped })
+        Some(DroppedBytes {
+            error: DecodeError::new(DecodeErrorKind::Truncated, begun, found, "its next fragment"),
+            len: dropped,
+        })
     }
 
     /// A fragment that continues no record, or of a type that there is not; such a one ends the record being joined.
-    fn misplaced(&mut self, place: Place) -> Damage {
-        let joined = self.break_off().map_or(0, |damage| damage.dropped);
-        let (kind, found, expected) = match place.kind {
-            kind::MIDDLE | kind::LAST => {
-                (FlawKind::Malformed, "a fragment of type", "1 or 2 between records")
+    fn unexpected_fragment(&mut self, place: FragmentPos) -> DroppedBytes {
+        let joined = self.drop_partial_record().map_or(0, |damage| damage.len);
+        let (kind, found, expected) = match place.fragment_type {
+            fragment_type::MIDDLE | fragment_type::LAST => {
+                (DecodeErrorKind::Malformed, "a fragment of type", "1 or 2 between records")
             }
-            _ => (FlawKind::Unknown, "record type", "1 to 4"),
+            _ => (DecodeErrorKind::Unknown, "record type", "1 to 4"),
         };
-        let flaw = Flaw::new(kind, place.offset, format!("{found} {}", place.kind), expected);
-        Damage { flaw, dropped: self.fragments.payload(&place).len() + joined }
+        let flaw = DecodeError::new(kind, place.offset, format!("{found} {}", place.fragment_type), expected);
+        DroppedBytes { error: flaw, len: self.fragment_reader.payload(&place).len() + joined }
     }
 }

@@ -8,7 +8,7 @@ use super::*;
 
 /// The file of `records`. Room that is skipped stays zero.
 fn written(records: &[&[u8]], whole: bool) -> Vec<u8> {
-    let mut framer = Framer::at(0);
+    let mut framer = RecordWriter::resume_at(0);
     let mut file = Vec::new();
     for record in records {
         append(&mut file, &mut framer, record, whole);
@@ -16,18 +16,18 @@ fn written(records: &[&[u8]], whole: bool) -> Vec<u8> {
     file
 }
 
-fn append(file: &mut Vec<u8>, framer: &mut Framer, record: &[u8], whole: bool) {
-    for fragment in framer.frame(record, whole) {
+fn append(file: &mut Vec<u8>, framer: &mut RecordWriter, record: &[u8], whole: bool) {
+    for fragment in framer.add_record(record, whole) {
         file.resize(fragment.offset as usize, 0);
         file.extend_from_slice(&fragment.header);
         file.extend_from_slice(fragment.payload);
     }
-    assert_eq!(file.len() as u64, framer.offset());
+    assert_eq!(file.len() as u64, framer.end_offset());
 }
 
 /// One fragment with a right checksum, whatever its type.
 fn fragment(kind: u8, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = checksum(kind, payload).to_le_bytes().to_vec();
+    let mut bytes = fragment_checksum(kind, payload).to_le_bytes().to_vec();
     bytes.extend_from_slice(&(payload.len() as u16).to_le_bytes());
     bytes.push(kind);
     bytes.extend_from_slice(payload);
@@ -40,13 +40,17 @@ fn read(source: impl Read) -> Vec<String> {
     let mut lines = Vec::new();
     while let Some(item) = reader.next().unwrap() {
         lines.push(match item {
-            Item::Record { offset, data } if data.len() < 20 => format!("{offset}: {}", data.escape_ascii()),
-            Item::Record { offset, data } => format!("{offset}: {} bytes", data.len()),
-            Item::Damage { flaw, dropped } => format!("{}! {flaw} ({dropped} dropped)", flaw.at),
+            LogItem::Record { offset, data } if data.len() < 20 => {
+                format!("{offset}: {}", data.escape_ascii())
+            }
+            LogItem::Record { offset, data } => format!("{offset}: {} bytes", data.len()),
+            LogItem::Corruption { error: flaw, dropped } => {
+                format!("{}! {flaw} ({dropped} dropped)", flaw.offset)
+            }
         });
     }
     assert_eq!(reader.next().unwrap(), None, "the end is final");
-    let Tail { clean, end, saw_zeros } = reader.tail();
+    let LogEnd { is_clean: clean, offset: end, saw_zeros } = reader.log_end();
     assert_eq!(end, reader.end_offset());
     let (clean, zeros) = (if clean { "clean" } else { "torn" }, if saw_zeros { ", zeros" } else { "" });
     lines.push(format!("end {end}, {clean}{zeros}"));
@@ -62,18 +66,18 @@ fn check(file: &[u8], expect: &[&str]) {
 #[track_caller]
 fn check_frames(offset: u64, len: usize, whole: bool, expect: &[(u64, u8, usize)]) {
     let record = vec![7; len];
-    let mut framer = Framer::at(offset);
+    let mut framer = RecordWriter::resume_at(offset);
     let frames: Vec<_> =
-        framer.frame(&record, whole).map(|f| (f.offset, f.header[6], f.payload.len())).collect();
+        framer.add_record(&record, whole).map(|f| (f.offset, f.header[6], f.payload.len())).collect();
     assert_eq!(frames, expect);
     let (start, _, len) = *expect.last().unwrap();
-    assert_eq!(framer.offset(), start + (HEADER_SIZE + len) as u64);
+    assert_eq!(framer.end_offset(), start + (FRAGMENT_HEADER_SIZE + len) as u64);
 }
 
-const BLOCK: u64 = BLOCK_SIZE as u64;
+const BLOCK: u64 = LOG_BLOCK_SIZE as u64;
 
 #[test]
-fn framed_with_room() {
+fn record_within_a_block() {
     check_frames(0, 0, false, &[(0, 1, 0)]);
     check_frames(100, 5, false, &[(100, 1, 5)]);
     check_frames(BLOCK - 12, 5, false, &[(BLOCK - 12, 1, 5)]);
@@ -81,7 +85,7 @@ fn framed_with_room() {
 }
 
 #[test]
-fn framed_over_blocks() {
+fn record_over_blocks() {
     check_frames(BLOCK - 12, 8, false, &[(BLOCK - 12, 2, 5), (BLOCK, 4, 3)]);
     check_frames(0, 32762, false, &[(0, 2, 32761), (BLOCK, 4, 1)]);
     check_frames(0, 65522, false, &[(0, 2, 32761), (BLOCK, 4, 32761)]);
@@ -89,7 +93,7 @@ fn framed_over_blocks() {
 }
 
 #[test]
-fn framed_at_the_end_of_a_block() {
+fn record_at_the_end_of_a_block() {
     check_frames(BLOCK - 7, 0, false, &[(BLOCK - 7, 1, 0)]);
     check_frames(BLOCK - 7, 3, false, &[(BLOCK - 7, 2, 0), (BLOCK, 4, 3)]);
     for left in 1..7 {
@@ -99,7 +103,7 @@ fn framed_at_the_end_of_a_block() {
 }
 
 #[test]
-fn framed_whole() {
+fn whole_record_starts_a_new_block() {
     check_frames(BLOCK - 12, 6, true, &[(BLOCK, 1, 6)]);
     check_frames(BLOCK - 7, 3, true, &[(BLOCK, 1, 3)]);
     check_frames(1, 32761, true, &[(BLOCK, 1, 32761)]);
@@ -107,7 +111,7 @@ fn framed_whole() {
 }
 
 #[test]
-fn nothing() {
+fn empty_log() {
     check(b"", &["end 0, clean"]);
 }
 
@@ -125,27 +129,27 @@ fn records_over_blocks() {
 }
 
 #[test]
-fn room_for_just_a_header() {
-    let file = written(&[&[1; BLOCK_SIZE - 14], b"", b"bar"], false);
+fn block_end_fits_only_a_header() {
+    let file = written(&[&[1; LOG_BLOCK_SIZE - 14], b"", b"bar"], false);
     check(&file, &["0: 32754 bytes", "32761: ", "32768: bar", "end 32778, clean"]);
-    let file = written(&[&[1; BLOCK_SIZE - 14], b"bar"], false);
+    let file = written(&[&[1; LOG_BLOCK_SIZE - 14], b"bar"], false);
     check(&file, &["0: 32754 bytes", "32761: bar", "end 32778, clean"]);
-    let file = written(&[&[1; BLOCK_SIZE - 14], b"bar"], true);
+    let file = written(&[&[1; LOG_BLOCK_SIZE - 14], b"bar"], true);
     check(&file, &["0: 32754 bytes", "32768: bar", "end 32778, clean"]);
 }
 
 #[test]
-fn room_for_less_than_a_header() {
-    let mut file = written(&[&[1; BLOCK_SIZE - 10], b"", b"bar"], false);
+fn block_end_too_short_for_a_header() {
+    let mut file = written(&[&[1; LOG_BLOCK_SIZE - 10], b"", b"bar"], false);
     check(&file, &["0: 32758 bytes", "32768: ", "32775: bar", "end 32785, clean"]);
-    file.truncate(BLOCK_SIZE - 3);
+    file.truncate(LOG_BLOCK_SIZE - 3);
     check(&file, &["0: 32758 bytes", "end 32765, clean"]);
-    file.resize(BLOCK_SIZE, 0);
+    file.resize(LOG_BLOCK_SIZE, 0);
     check(&file, &["0: 32758 bytes", "end 32765, clean, zeros"]);
 }
 
 #[test]
-fn cut_off_anywhere() {
+fn truncated_anywhere() {
     let records: [&[u8]; 4] = [b"foo", b"", &[1; 32_760], b"bar"];
     let file = written(&records, false);
     let ends = [0, 10, 17, 32_791, 32_801];
@@ -236,7 +240,7 @@ fn empty_first_of_an_early_writer() {
 }
 
 #[test]
-fn record_without_its_last() {
+fn record_without_its_last_fragment() {
     let file = [fragment(1, b"foo"), fragment(2, b"bar")].concat();
     check(&file, &["0: foo", "end 10, torn"]);
     let file = [fragment(1, b"foo"), fragment(2, b"")].concat();
@@ -244,32 +248,32 @@ fn record_without_its_last() {
 }
 
 #[test]
-fn set_aside_room() {
+fn preallocated_zeros() {
     let mut file = written(&[b"foo"], true);
-    for len in [1, 6, 7, 40_000, 3 * BLOCK_SIZE] {
+    for len in [1, 6, 7, 40_000, 3 * LOG_BLOCK_SIZE] {
         file.resize(10 + len, 0);
         check(&file, &["0: foo", "end 10, clean, zeros"]);
     }
-    file[2 * BLOCK_SIZE..][..10].copy_from_slice(&fragment(1, b"bar"));
+    file[2 * LOG_BLOCK_SIZE..][..10].copy_from_slice(&fragment(1, b"bar"));
     check(&file, &["0: foo", "65536: bar", "end 65546, clean, zeros"]);
 }
 
 #[test]
-fn something_behind_a_zero_header() {
+fn data_after_a_zero_header() {
     let mut file = written(&[b"foo"], true);
     file.resize(100, 0);
     file.extend(fragment(1, b"bar"));
     check(&file, &["0: foo", "end 10, torn"]);
     let mut file = written(&[b"foo"], true);
-    file.resize(BLOCK_SIZE, 0);
+    file.resize(LOG_BLOCK_SIZE, 0);
     file.push(1);
     check(&file, &["0: foo", "end 10, torn, zeros"]);
 }
 
 #[test]
-fn set_aside_room_within_a_record() {
+fn preallocated_zeros_within_a_record() {
     let mut file = [fragment(1, b"foo"), fragment(2, b"bar")].concat();
-    file.resize(BLOCK_SIZE, 0);
+    file.resize(LOG_BLOCK_SIZE, 0);
     file.extend(fragment(4, b"x"));
     let broken = "10! a record that breaks off after 3 bytes, expected its next fragment (3 dropped)";
     let last = "32768! a fragment of type 4, expected 1 or 2 between records (1 dropped)";
@@ -278,8 +282,8 @@ fn set_aside_room_within_a_record() {
 
 #[test]
 fn damage_does_not_join_two_records() {
-    let mut file = written(&[&[1; BLOCK_SIZE], &[2; BLOCK_SIZE], b"correct"], false);
-    file[BLOCK_SIZE..2 * BLOCK_SIZE].fill(b'x');
+    let mut file = written(&[&[1; LOG_BLOCK_SIZE], &[2; LOG_BLOCK_SIZE], b"correct"], false);
+    file[LOG_BLOCK_SIZE..2 * LOG_BLOCK_SIZE].fill(b'x');
     let found = read(&file[..]);
     assert!(found[0].starts_with("32768! checksum") && found[0].ends_with("(32768 dropped)"), "{found:?}");
     assert_eq!(
@@ -314,7 +318,7 @@ fn read_error_loses_nothing() {
     let (mut offsets, mut errors) = (Vec::new(), 0);
     loop {
         match reader.next() {
-            Ok(Some(Item::Record { offset, .. })) => offsets.push(offset),
+            Ok(Some(LogItem::Record { offset, .. })) => offsets.push(offset),
             Ok(Some(damage)) => panic!("{damage:?}"),
             Ok(None) => break,
             Err(_) => errors += 1,
@@ -325,8 +329,8 @@ fn read_error_loses_nothing() {
 }
 
 #[test]
-fn checksums_of_the_types_alone() {
-    for (kind, checksum) in (0u8..).zip(KIND_CHECKSUMS) {
+fn type_checksums() {
+    for (kind, checksum) in (0u8..).zip(TYPE_CHECKSUMS) {
         assert_eq!(checksum, crate::crc::value(&[kind]), "type {kind}");
     }
 }
@@ -338,7 +342,7 @@ proptest! {
     fn reads_what_was_framed(
         records in prop::collection::vec((prop_oneof![0usize..50, 32_700usize..32_800, 0usize..100_000], any::<bool>()), 0..12),
     ) {
-        let mut framer = Framer::at(0);
+        let mut framer = RecordWriter::resume_at(0);
         let mut file = Vec::new();
         let records: Vec<_> = records.iter().zip(1..).map(|(&(len, whole), n)| (vec![n; len], whole)).collect();
         for (record, whole) in &records {
@@ -347,12 +351,12 @@ proptest! {
         let mut reader = LogReader::new(&file[..]);
         for (record, _) in &records {
             match reader.next().unwrap() {
-                Some(Item::Record { data, .. }) => prop_assert_eq!(data, &record[..]),
+                Some(LogItem::Record { data, .. }) => prop_assert_eq!(data, &record[..]),
                 other => prop_assert!(false, "{:?}", other),
             }
         }
         prop_assert_eq!(reader.next().unwrap(), None);
-        prop_assert_eq!(reader.tail(), Tail { clean: true, end: file.len() as u64, saw_zeros: false });
+        prop_assert_eq!(reader.log_end(), LogEnd { is_clean: true, offset: file.len() as u64, saw_zeros: false });
     }
 
     #[test]

@@ -9,16 +9,16 @@
 
 use super::BlockHandle;
 use crate::coding::get_fixed64;
-use crate::flaw::{Flaw, FlawKind};
+use crate::decode_error::{DecodeError, DecodeErrorKind};
 
 /// The bytes of a footer.
 pub const FOOTER_SIZE: usize = 48;
 
 /// What every table ends with.
-pub const MAGIC: u64 = 0xdb47_7524_8b80_fb57;
+pub const TABLE_MAGIC: u64 = 0xdb47_7524_8b80_fb57;
 
 /// Where the magic begins: two of the longest handles fit before it.
-const MAGIC_AT: usize = 40;
+const TABLE_MAGIC_OFFSET: usize = 40;
 
 /// Where the two blocks are that lead to all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,28 +37,38 @@ impl Footer {
         self.index.encode(&mut handles);
         let mut footer = [0; FOOTER_SIZE];
         footer[..handles.len()].copy_from_slice(&handles);
-        footer[MAGIC_AT..].copy_from_slice(&MAGIC.to_le_bytes());
+        footer[TABLE_MAGIC_OFFSET..].copy_from_slice(&TABLE_MAGIC.to_le_bytes());
         footer
     }
 
     /// From `bytes`, the end of a file of `file_len` bytes. Both blocks lie in the file, before the footer.
     ///
     /// Flaws are placed in the file. What stands between the handles and the magic is ignored.
-    pub fn decode(bytes: &[u8], file_len: u64) -> Result<Footer, Flaw> {
+    pub fn decode(bytes: &[u8], file_len: u64) -> Result<Footer, DecodeError> {
         let Some(footer) = bytes.last_chunk::<FOOTER_SIZE>() else {
-            return Err(Flaw::truncated(0, "the footer of a table", bytes.len() as u64, FOOTER_SIZE as u64));
+            return Err(DecodeError::truncated(
+                0,
+                "the footer of a table",
+                bytes.len() as u64,
+                FOOTER_SIZE as u64,
+            ));
         };
         let Some(limit) = file_len.checked_sub(FOOTER_SIZE as u64) else {
-            return Err(Flaw::truncated(0, "the footer of a table", file_len, FOOTER_SIZE as u64));
+            return Err(DecodeError::truncated(0, "the footer of a table", file_len, FOOTER_SIZE as u64));
         };
-        Footer::decode_within(footer, limit).map_err(|flaw| flaw.moved(limit))
+        Footer::decode_within(footer, limit).map_err(|flaw| flaw.offset_by(limit))
     }
 
-    fn decode_within(footer: &[u8; FOOTER_SIZE], limit: u64) -> Result<Footer, Flaw> {
-        let (handles, magic) = footer.split_at(MAGIC_AT);
-        if get_fixed64(magic) != Some(MAGIC) {
+    fn decode_within(footer: &[u8; FOOTER_SIZE], limit: u64) -> Result<Footer, DecodeError> {
+        let (handles, magic) = footer.split_at(TABLE_MAGIC_OFFSET);
+        if get_fixed64(magic) != Some(TABLE_MAGIC) {
             let found = format!("magic {}", hex(magic));
-            return Err(Flaw::new(FlawKind::Unknown, MAGIC_AT as u64, found, hex(&MAGIC.to_le_bytes())));
+            return Err(DecodeError::new(
+                DecodeErrorKind::Unknown,
+                TABLE_MAGIC_OFFSET as u64,
+                found,
+                hex(&TABLE_MAGIC.to_le_bytes()),
+            ));
         }
         let (metaindex, used) = handle_at(handles, 0, limit)?;
         let (index, _) = handle_at(handles, used, limit)?;
@@ -66,12 +76,12 @@ impl Footer {
     }
 }
 
-fn handle_at(handles: &[u8], at: usize, limit: u64) -> Result<(BlockHandle, usize), Flaw> {
+fn handle_at(handles: &[u8], at: usize, limit: u64) -> Result<(BlockHandle, usize), DecodeError> {
     let checked = BlockHandle::decode(&handles[at..]).and_then(|(handle, used)| {
         handle.check(limit)?;
         Ok((handle, used))
     });
-    checked.map_err(|flaw| flaw.moved(at as u64))
+    checked.map_err(|flaw| flaw.offset_by(at as u64))
 }
 
 /// Bytes in the order of the file.

@@ -9,11 +9,11 @@ use proptest::prelude::*;
 use super::*;
 use crate::block::{Block, BlockIter};
 use crate::comparator::{Comparator, bytewise};
-use crate::compress::{self, Codec, NONE, SNAPPY};
-use crate::filter::{Bloom, FilterPolicy, OfUserKeys};
-use crate::filter_block::{FilterBlock, Filters};
-use crate::flaw::{Flaw, FlawKind};
-use crate::key::{InternalComparator, InternalKey, Kind};
+use crate::compress::{self, Codec, NO_COMPRESSION, SNAPPY};
+use crate::decode_error::{DecodeError, DecodeErrorKind};
+use crate::filter::{BloomFilterPolicy, FilterPolicy, InternalFilterPolicy};
+use crate::filter_block::{FilterBlockReader, TableFilter};
+use crate::key::{InternalComparator, InternalKey, ValueType};
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -23,12 +23,12 @@ fn options(block_size: usize, restart_interval: usize) -> TableOptions {
         filter: None,
         block_size,
         restart_interval,
-        codec: &compress::NONE,
+        codec: &compress::NO_COMPRESSION,
     }
 }
 
 fn with_filter(options: TableOptions) -> TableOptions {
-    TableOptions { filter: Some(Filters::OfRanges(Arc::new(Bloom::new(10)))), ..options }
+    TableOptions { filter: Some(TableFilter::BlockBased(Arc::new(BloomFilterPolicy::new(10)))), ..options }
 }
 
 fn built(options: TableOptions, entries: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
@@ -37,20 +37,20 @@ fn built(options: TableOptions, entries: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
         builder.add(key, value).unwrap();
     }
     builder.finish().unwrap();
-    assert_eq!(builder.entries(), entries.len() as u64);
+    assert_eq!(builder.num_entries(), entries.len() as u64);
     let size = builder.file_size();
     let table = builder.into_inner();
     assert_eq!(table.len() as u64, size);
     table
 }
 
-fn stored(table: &[u8], handle: BlockHandle) -> Result<&[u8], Flaw> {
+fn stored(table: &[u8], handle: BlockHandle) -> Result<&[u8], DecodeError> {
     handle.check(table.len() as u64 - FOOTER_SIZE as u64)?;
-    Ok(&table[handle.offset as usize..][..handle.size as usize + TRAILER_SIZE])
+    Ok(&table[handle.offset as usize..][..handle.size as usize + BLOCK_TRAILER_SIZE])
 }
 
 /// The entries of one block.
-fn entries(table: &[u8], handle: BlockHandle) -> Result<Entries, Flaw> {
+fn entries(table: &[u8], handle: BlockHandle) -> Result<Entries, DecodeError> {
     let block = Block::new(read_block(stored(table, handle)?, true)?)?;
     let mut iter = BlockIter::new(Arc::new(block), bytewise());
     let mut entries = Vec::new();
@@ -59,11 +59,11 @@ fn entries(table: &[u8], handle: BlockHandle) -> Result<Entries, Flaw> {
         entries.push((iter.key().to_vec(), iter.value().to_vec()));
         iter.next();
     }
-    iter.flaw().cloned().map_or(Ok(entries), Err)
+    iter.error().cloned().map_or(Ok(entries), Err)
 }
 
 /// The index key and the entries of every data block.
-fn data_blocks(table: &[u8]) -> Result<Vec<(Vec<u8>, BlockHandle, Entries)>, Flaw> {
+fn data_blocks(table: &[u8]) -> Result<Vec<(Vec<u8>, BlockHandle, Entries)>, DecodeError> {
     let footer = Footer::decode(table, table.len() as u64)?;
     for (_, value) in entries(table, footer.metaindex)? {
         read_block(stored(table, BlockHandle::decode(&value)?.0)?, true)?;
@@ -75,7 +75,7 @@ fn data_blocks(table: &[u8]) -> Result<Vec<(Vec<u8>, BlockHandle, Entries)>, Fla
     blocks.collect()
 }
 
-fn all(table: &[u8]) -> Result<Entries, Flaw> {
+fn all(table: &[u8]) -> Result<Entries, DecodeError> {
     Ok(data_blocks(table)?.into_iter().flat_map(|(_, _, entries)| entries).collect())
 }
 
@@ -168,43 +168,43 @@ fn first_type(value: &[u8]) -> u8 {
 }
 
 #[test]
-fn packed_only_if_that_saves_an_eighth() {
+fn compressed_only_if_it_saves_an_eighth() {
     let mut state = 1u64;
     let random = std::iter::repeat_with(|| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (state >> 56) as u8
     });
     let random: Vec<u8> = random.take(2000).collect();
-    assert_eq!(first_type(&random), compress::NONE.id);
-    assert_eq!(first_type(&[&[0; 200], &random[..]].concat()), compress::NONE.id);
+    assert_eq!(first_type(&random), compress::NO_COMPRESSION.id);
+    assert_eq!(first_type(&[&[0; 200], &random[..]].concat()), compress::NO_COMPRESSION.id);
     assert_eq!(first_type(&[&[0; 400], &random[..]].concat()), compress::SNAPPY.id);
 }
 
 /// The filter block, which is the first that the metaindex names.
-fn filter_of(table: &[u8], policy: Arc<dyn FilterPolicy>) -> FilterBlock {
+fn filter_of(table: &[u8], policy: Arc<dyn FilterPolicy>) -> FilterBlockReader {
     let footer = Footer::decode(table, table.len() as u64).unwrap();
     let metaindex = entries(table, footer.metaindex).unwrap();
     assert_eq!(metaindex[0].0, b"filter.leveldb.BuiltinBloomFilter2");
     let (handle, _) = BlockHandle::decode(&metaindex[0].1).unwrap();
-    FilterBlock::new(policy, read_block(stored(table, handle).unwrap(), true).unwrap())
+    FilterBlockReader::new(policy, read_block(stored(table, handle).unwrap(), true).unwrap())
 }
 
 #[test]
 fn a_filter_for_each_2_kib() {
     let entries = [(b"apple".to_vec(), vec![1; 3000]), (b"cherry".to_vec(), vec![2; 3000])];
     let table = built(with_filter(options(24, 16)), &entries);
-    let filter = filter_of(&table, Arc::new(Bloom::new(10)));
+    let filter = filter_of(&table, Arc::new(BloomFilterPolicy::new(10)));
     let second = data_blocks(&table).unwrap()[1].1.offset;
     assert!(filter.may_match(0, b"apple") && !filter.may_match(0, b"cherry"));
     assert!(filter.may_match(second, b"cherry") && !filter.may_match(second, b"apple"));
 }
 
 #[test]
-fn named_blocks_stand_behind_the_filter_in_the_order_of_their_names() {
+fn meta_blocks_follow_the_filter_sorted_by_name() {
     let mut builder = TableBuilder::new(with_filter(options(24, 16)), Vec::new());
     owned(&FRUIT).iter().for_each(|(key, value)| builder.add(key, value).unwrap());
     for (name, contents) in [("terrace.counts", "old"), ("zoo", ""), ("terrace.counts", "new")] {
-        builder.add_named(name, contents.into());
+        builder.add_meta_block(name, contents.into());
     }
     builder.finish().unwrap();
     let table = builder.into_inner();
@@ -216,11 +216,11 @@ fn named_blocks_stand_behind_the_filter_in_the_order_of_their_names() {
     let contents =
         |at: usize| read_block(stored(&table, BlockHandle::decode(&named[at].1).unwrap().0).unwrap(), true);
     assert_eq!((contents(1).unwrap(), contents(2).unwrap()), (b"new".to_vec(), vec![]));
-    assert!(filter_of(&table, Arc::new(Bloom::new(10))).may_match(0, b"apple"));
+    assert!(filter_of(&table, Arc::new(BloomFilterPolicy::new(10))).may_match(0, b"apple"));
 }
 
 #[test]
-fn blocks_end_on_demand() {
+fn flush_block_ends_the_data_block() {
     let mut builder = TableBuilder::new(options(4096, 16), Vec::new());
     builder.flush_block().unwrap();
     assert_eq!(builder.file_size(), 0);
@@ -245,30 +245,35 @@ fn check_above(comparator: Arc<dyn Comparator>, block_size: usize, keys: &[&[u8]
     assert_eq!(builder.last_key(), None);
     let mut added = Vec::new();
     for (key, expect) in keys.iter().zip(expect) {
-        assert_eq!(builder.add_above(key, b"").unwrap(), *expect, "{:?}", key.escape_ascii().to_string());
+        assert_eq!(
+            builder.add_if_greater(key, b"").unwrap(),
+            *expect,
+            "{:?}",
+            key.escape_ascii().to_string()
+        );
         added.extend(expect.then(|| (key.to_vec(), Vec::new())));
         assert_eq!(builder.last_key(), added.last().map(|(key, _)| &key[..]));
     }
-    assert_eq!(builder.entries(), added.len() as u64);
+    assert_eq!(builder.num_entries(), added.len() as u64);
     builder.finish().unwrap();
     assert_eq!(all(&builder.into_inner()).unwrap(), added);
 }
 
 #[test]
-fn only_keys_above_the_last() {
+fn add_if_greater_rejects_other_keys() {
     let internal =
         |user: &str, sequence, kind| InternalKey::new(user.as_bytes(), sequence, kind).as_bytes().to_vec();
     let versions = [
-        internal("", 5, Kind::Put),
-        internal("a", 5, Kind::Put),
-        internal("a", 6, Kind::Put),
-        internal("a", 5, Kind::Delete),
-        internal("a", 5, Kind::Delete),
-        internal("", 9, Kind::Put),
-        internal("a\0", 7, Kind::Put),
-        internal("a", 1, Kind::Put),
-        internal("b", 1, Kind::Put),
-        internal("ab", 1, Kind::Put),
+        internal("", 5, ValueType::Value),
+        internal("a", 5, ValueType::Value),
+        internal("a", 6, ValueType::Value),
+        internal("a", 5, ValueType::Deletion),
+        internal("a", 5, ValueType::Deletion),
+        internal("", 9, ValueType::Value),
+        internal("a\0", 7, ValueType::Value),
+        internal("a", 1, ValueType::Value),
+        internal("b", 1, ValueType::Value),
+        internal("ab", 1, ValueType::Value),
     ];
     let versions: Vec<&[u8]> = versions.iter().map(Vec::as_slice).collect();
     let expect_versions = [true, true, false, true, false, false, true, false, true, false];
@@ -303,7 +308,7 @@ impl Comparator for Falling {
 #[test]
 #[cfg(debug_assertions)]
 #[should_panic(expected = "is not above the key before")]
-fn keys_that_do_not_rise() {
+fn keys_out_of_order() {
     built(options(1, 16), &owned(&[("b", ""), ("a", "")]));
 }
 
@@ -322,7 +327,7 @@ impl Write for Full {
 }
 
 #[test]
-fn file_full_at_any_byte() {
+fn disk_full_at_any_byte() {
     let size = built(with_filter(options(24, 16)), &owned(&FRUIT)).len();
     for room in 0..=size {
         let mut builder = TableBuilder::new(with_filter(options(24, 16)), Full(room));
@@ -351,7 +356,7 @@ fn any_bit_flipped() {
 }
 
 #[test]
-fn cut_off_anywhere() {
+fn truncated_anywhere() {
     let table = built(with_filter(options(24, 16)), &owned(&FRUIT));
     for len in 0..table.len() {
         assert!(all(&table[..len]).is_err(), "{len} bytes");
@@ -359,43 +364,48 @@ fn cut_off_anywhere() {
 }
 
 #[track_caller]
-fn check_flaw(flaw: Flaw, kind: FlawKind, expect: &str) {
-    assert_eq!((flaw.kind, &format!("{}! {flaw}", flaw.at)[..]), (kind, expect));
+fn check_flaw(flaw: DecodeError, kind: DecodeErrorKind, expect: &str) {
+    assert_eq!((flaw.kind, &format!("{}! {flaw}", flaw.offset)[..]), (kind, expect));
 }
 
 #[test]
 fn blocks_as_stored() {
-    let whole = [&b"abc"[..], &trailer::trailer(b"abc", 0)].concat();
+    let whole = [&b"abc"[..], &trailer::encode_block_trailer(b"abc", 0)].concat();
     assert_eq!(read_block(&whole, true).unwrap(), b"abc");
     let mut flipped = whole.clone();
     flipped[1] ^= 1;
     let flaw = read_block(&flipped, true).unwrap_err();
-    assert_eq!((flaw.kind, flaw.at), (FlawKind::Checksum, 0));
+    assert_eq!((flaw.kind, flaw.offset), (DecodeErrorKind::ChecksumMismatch, 0));
     assert_eq!(read_block(&flipped, false).unwrap(), b"acc");
     let flaw = read_block(&whole[..4], true).unwrap_err();
-    check_flaw(flaw, FlawKind::Truncated, "0! 4 bytes, expected 5 for the trailer of a block");
-    let unknown = [&b"abc"[..], &trailer::trailer(b"abc", 9)].concat();
+    check_flaw(flaw, DecodeErrorKind::Truncated, "0! 4 bytes, expected 5 for the trailer of a block");
+    let unknown = [&b"abc"[..], &trailer::encode_block_trailer(b"abc", 9)].concat();
     let flaw = read_block(&unknown, true).unwrap_err();
-    check_flaw(flaw, FlawKind::Unknown, "3! block type 9, expected 0, 1, 2 or 4");
-    assert_eq!(read_block(&trailer::trailer(b"", 0), true).unwrap(), b"");
+    check_flaw(flaw, DecodeErrorKind::Unknown, "3! block type 9, expected 0, 1, 2 or 4");
+    assert_eq!(read_block(&trailer::encode_block_trailer(b"", 0), true).unwrap(), b"");
 }
 
 /// Contents that nobody need copy lie in the file, others in memory that is used again, but for large ones.
 #[test]
-fn blocks_where_they_lie() {
+fn blocks_borrowed_or_decompressed() {
     let mut memory = Vec::new();
-    for (codec, len, is_owned) in [(&NONE, 70_000, false), (&SNAPPY, 1000, false), (&SNAPPY, 70_000, true)] {
+    for (codec, len, is_owned) in
+        [(&NO_COMPRESSION, 70_000, false), (&SNAPPY, 1000, false), (&SNAPPY, 70_000, true)]
+    {
         let contents = vec![7; len];
         let mut stored = Vec::new();
-        (codec.pack)(&contents, &mut stored);
-        stored.extend(trailer::trailer(&stored, codec.id));
+        (codec.compress)(&contents, &mut stored);
+        stored.extend(trailer::encode_block_trailer(&stored, codec.id));
         let place = stored.as_ptr_range();
-        let found = read_block_in(&stored, true, &mut memory).unwrap();
+        let found = read_block_cow(&stored, true, &mut memory).unwrap();
         assert_eq!(*found, contents);
         assert_eq!(matches!(found, Cow::Owned(_)), is_owned, "{len} bytes, {}", codec.name);
-        assert_eq!(place.contains(&found.as_ptr()), codec.id == NONE.id);
+        assert_eq!(place.contains(&found.as_ptr()), codec.id == NO_COMPRESSION.id);
         *stored.last_mut().unwrap() ^= 1;
-        assert_eq!(read_block_in(&stored, true, &mut memory).unwrap_err().kind, FlawKind::Checksum);
+        assert_eq!(
+            read_block_cow(&stored, true, &mut memory).unwrap_err().kind,
+            DecodeErrorKind::ChecksumMismatch
+        );
     }
 }
 
@@ -408,22 +418,22 @@ fn handles() {
     bytes.extend(b"something else");
     assert_eq!(BlockHandle::decode(&bytes).unwrap(), (handle, 12));
     for len in 0..12 {
-        assert_eq!(BlockHandle::decode(&bytes[..len]).unwrap_err().kind, FlawKind::Truncated);
+        assert_eq!(BlockHandle::decode(&bytes[..len]).unwrap_err().kind, DecodeErrorKind::Truncated);
     }
 }
 
 #[test]
-fn handles_that_leave_the_file() {
+fn handles_beyond_the_file() {
     let fits = |offset, size| BlockHandle { offset, size }.check(100);
     assert_eq!(fits(0, 95), Ok(()));
     assert_eq!(fits(95, 0), Ok(()));
     for (offset, size) in
         [(0, 96), (96, 0), (1, 95), (0, u64::MAX), (0, u64::MAX - 4), (u64::MAX - 4, 0), (u64::MAX, u64::MAX)]
     {
-        assert_eq!(fits(offset, size).unwrap_err().kind, FlawKind::OutOfBounds, "{offset} + {size}");
+        assert_eq!(fits(offset, size).unwrap_err().kind, DecodeErrorKind::OutOfBounds, "{offset} + {size}");
     }
     let expect = "0! a block at 96 of 7 bytes and its trailer, expected an end at 100 or before";
-    check_flaw(fits(96, 7).unwrap_err(), FlawKind::OutOfBounds, expect);
+    check_flaw(fits(96, 7).unwrap_err(), DecodeErrorKind::OutOfBounds, expect);
 }
 
 #[test]
@@ -436,13 +446,13 @@ fn footers() {
 
     let flaw = Footer::decode(&bytes, 261).unwrap_err();
     let expect = "216! a block at 206 of 3 bytes and its trailer, expected an end at 213 or before";
-    check_flaw(flaw, FlawKind::OutOfBounds, expect);
+    check_flaw(flaw, DecodeErrorKind::OutOfBounds, expect);
     let flaw = Footer::decode(&bytes[1..], 262).unwrap_err();
-    check_flaw(flaw, FlawKind::Truncated, "0! 47 bytes, expected 48 for the footer of a table");
+    check_flaw(flaw, DecodeErrorKind::Truncated, "0! 47 bytes, expected 48 for the footer of a table");
     let flaw = Footer::decode(&bytes, 47).unwrap_err();
-    check_flaw(flaw, FlawKind::Truncated, "0! 47 bytes, expected 48 for the footer of a table");
+    check_flaw(flaw, DecodeErrorKind::Truncated, "0! 47 bytes, expected 48 for the footer of a table");
     let flaw = Footer::decode(&[1; 48], 100).unwrap_err();
-    check_flaw(flaw, FlawKind::Unknown, "92! magic 0101010101010101, expected 57fb808b247547db");
+    check_flaw(flaw, DecodeErrorKind::Unknown, "92! magic 0101010101010101, expected 57fb808b247547db");
 }
 
 fn codec() -> impl Strategy<Value = &'static Codec> {
@@ -467,12 +477,12 @@ proptest! {
         whole in any::<bool>(),
     ) {
         let comparator: Arc<dyn Comparator> = Arc::new(InternalComparator::new(bytewise()));
-        let policy: Arc<dyn FilterPolicy> = Arc::new(OfUserKeys(Arc::new(Bloom::new(10))));
-        let filters = if whole { Filters::OfTable(Bloom::new(10)) } else { Filters::OfRanges(policy.clone()) };
+        let policy: Arc<dyn FilterPolicy> = Arc::new(InternalFilterPolicy(Arc::new(BloomFilterPolicy::new(10))));
+        let filters = if whole { TableFilter::Full(BloomFilterPolicy::new(10)) } else { TableFilter::BlockBased(policy.clone()) };
         let filter = Some(filters);
         let added: Entries = keys
             .iter()
-            .flat_map(|key| [7, 3].map(|sequence| InternalKey::new(key, sequence, Kind::Put)))
+            .flat_map(|key| [7, 3].map(|sequence| InternalKey::new(key, sequence, ValueType::Value)))
             .map(|key| (key.as_bytes().to_vec(), value.clone()))
             .collect();
         let options = TableOptions { comparator: comparator.clone(), filter, block_size, restart_interval, codec };

@@ -1,9 +1,9 @@
 //! The kinds of operations, by name: what a run is counted by.
 
-use super::{Harm, Op, Step, Upheaval, Write};
+use super::{IteratorMove, LifecycleOp, MissingFile, Op, Write};
 
 /// Every kind.
-pub static KINDS: &[&str] = &[
+pub static OP_KINDS: &[&str] = &[
     "put",
     "put, synced",
     "put of an empty value",
@@ -63,63 +63,65 @@ impl Op {
             Op::Delete { sync: true, .. } => "delete, synced",
             Op::Delete { .. } => "delete",
             Op::Batch { writes, .. } if writes.is_empty() => "batch of nothing",
-            Op::Batch { writes, .. } if has_a_key_twice(writes) => "batch with a key twice",
+            Op::Batch { writes, .. } if has_duplicate_key(writes) => "batch with a key twice",
             Op::Batch { sync: true, .. } => "batch, synced",
             Op::Batch { .. } => "batch",
-            Op::Get { at: None, .. } => "get",
+            Op::Get { snapshot: None, .. } => "get",
             Op::Get { .. } => "get at a snapshot",
-            Op::GetMany { .. } => "get of many",
-            Op::Scan { at: None } => "scan",
+            Op::MultiGet { .. } => "get of many",
+            Op::Scan { snapshot: None } => "scan",
             Op::Scan { .. } => "scan at a snapshot",
-            Op::Take { .. } => "snapshot",
-            Op::Release { .. } => "release",
-            Op::Open { range, .. } if range.prefix.is_some() => "cursor with a prefix",
-            Op::Open { range, .. } if range.lower.is_some() || range.upper.is_some() => "cursor with bounds",
-            Op::Open { at: Some(_), .. } => "cursor at a snapshot",
-            Op::Open { .. } => "cursor",
-            Op::Step { step, .. } => step.kind(),
-            Op::Close { .. } => "close",
+            Op::TakeSnapshot { .. } => "snapshot",
+            Op::ReleaseSnapshot { .. } => "release",
+            Op::OpenIterator { range, .. } if range.prefix.is_some() => "cursor with a prefix",
+            Op::OpenIterator { range, .. } if range.lower.is_some() || range.upper.is_some() => {
+                "cursor with bounds"
+            }
+            Op::OpenIterator { snapshot: Some(_), .. } => "cursor at a snapshot",
+            Op::OpenIterator { .. } => "cursor",
+            Op::MoveIterator { movement: step, .. } => step.kind(),
+            Op::CloseIterator { .. } => "close",
             Op::Flush => "flush",
-            Op::Compact { begin: None, end: None } => "compact all",
-            Op::Compact { .. } => "compact a range",
-            Op::Erase { .. } => "delete a range",
+            Op::CompactRange { begin: None, end: None } => "compact all",
+            Op::CompactRange { .. } => "compact a range",
+            Op::DeleteRange { .. } => "delete a range",
             Op::Reopen => "reopen",
             Op::ReopenWith { .. } => "reopen with other options",
-            Op::Size { .. } => "size",
+            Op::ApproximateSize { .. } => "size",
             Op::Property { .. } => "property",
-            Op::Upheaval(what) => what.kind(),
+            Op::Lifecycle(what) => what.kind(),
         }
     }
 }
 
-fn has_a_key_twice(writes: &[Write]) -> bool {
+fn has_duplicate_key(writes: &[Write]) -> bool {
     writes.iter().enumerate().any(|(at, write)| writes[..at].iter().any(|other| other.key() == write.key()))
 }
 
-impl Step {
+impl IteratorMove {
     fn kind(&self) -> &'static str {
         match self {
-            Step::First => "first",
-            Step::Last => "last",
-            Step::Seek(_) => "seek",
-            Step::Next => "next",
-            Step::Prev => "prev",
+            IteratorMove::SeekToFirst => "first",
+            IteratorMove::SeekToLast => "last",
+            IteratorMove::Seek(_) => "seek",
+            IteratorMove::Next => "next",
+            IteratorMove::Prev => "prev",
         }
     }
 }
 
-impl Upheaval {
+impl LifecycleOp {
     fn kind(self) -> &'static str {
         match self {
-            Upheaval::Kill => "kill",
-            Upheaval::PowerCut => "power cut",
-            Upheaval::Repair(Harm::Nothing) => "repair of a healthy one",
-            Upheaval::Repair(Harm::Current) => "repair without CURRENT",
-            Upheaval::Repair(Harm::Manifest) => "repair without a manifest",
-            Upheaval::Destroy => "destroy and create",
-            Upheaval::Copy => "copy",
-            Upheaval::Verify => "verify",
-            Upheaval::ReadOnly => "read-only",
+            LifecycleOp::Kill => "kill",
+            LifecycleOp::PowerCut => "power cut",
+            LifecycleOp::Repair(MissingFile::None) => "repair of a healthy one",
+            LifecycleOp::Repair(MissingFile::Current) => "repair without CURRENT",
+            LifecycleOp::Repair(MissingFile::Manifest) => "repair without a manifest",
+            LifecycleOp::Destroy => "destroy and create",
+            LifecycleOp::Copy => "copy",
+            LifecycleOp::Verify => "verify",
+            LifecycleOp::ReadOnly => "read-only",
         }
     }
 }

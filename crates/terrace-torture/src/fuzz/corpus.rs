@@ -10,13 +10,13 @@ use std::sync::OnceLock;
 use super::{TARGETS, Target};
 
 /// The folder of a target's kept inputs.
-pub fn folder(target: &Target) -> PathBuf {
+pub fn corpus_dir(target: &Target) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("corpora").join(target.name)
 }
 
 /// The kept inputs of a target, by name.
-pub fn kept(target: &Target) -> Vec<(String, Vec<u8>)> {
-    let Ok(listed) = std::fs::read_dir(folder(target)) else { return Vec::new() };
+pub fn saved_inputs(target: &Target) -> Vec<(String, Vec<u8>)> {
+    let Ok(listed) = std::fs::read_dir(corpus_dir(target)) else { return Vec::new() };
     let read =
         |path: PathBuf| Some((path.file_name()?.to_string_lossy().into_owned(), std::fs::read(&path).ok()?));
     let mut kept: Vec<_> = listed.filter_map(|entry| read(entry.ok()?.path())).collect();
@@ -25,14 +25,14 @@ pub fn kept(target: &Target) -> Vec<(String, Vec<u8>)> {
 }
 
 /// Every input that a target begins with, read once.
-pub fn inputs(target: &Target) -> &'static [Vec<u8>] {
-    static INPUTS: OnceLock<Vec<OnceLock<Vec<Vec<u8>>>>> = OnceLock::new();
-    let all = INPUTS.get_or_init(|| TARGETS.iter().map(|_| OnceLock::new()).collect());
+pub fn all_inputs(target: &Target) -> &'static [Vec<u8>] {
+    static INPUTS_BY_TARGET: OnceLock<Vec<OnceLock<Vec<Vec<u8>>>>> = OnceLock::new();
+    let all = INPUTS_BY_TARGET.get_or_init(|| TARGETS.iter().map(|_| OnceLock::new()).collect());
     let at = TARGETS.iter().position(|known| known.name == target.name);
     let Some(inputs) = at.and_then(|at| all.get(at)) else { return &[] };
     inputs.get_or_init(|| {
-        let mut inputs = (target.seeds)();
-        inputs.extend(kept(target).into_iter().map(|(_, input)| input));
+        let mut inputs = (target.seed_inputs)();
+        inputs.extend(saved_inputs(target).into_iter().map(|(_, input)| input));
         inputs
     })
 }

@@ -15,12 +15,12 @@ use std::sync::OnceLock;
 
 use terrace_format::crc;
 
-use super::{INPUT_MAX, Target, corpus, find};
+use super::{MAX_INPUT_LEN, Target, check_and_minimize, corpus};
 
 /// The stable compiler has the instrumentation, but asks for this.
-const UNLOCK: (&str, &str) = ("RUSTC_BOOTSTRAP", "1");
-const TRIPLE: &str = "x86_64-unknown-linux-gnu";
-const INSTRUMENTED: &[&str] = &[
+const NIGHTLY_FLAGS_ENV: (&str, &str) = ("RUSTC_BOOTSTRAP", "1");
+const TARGET_TRIPLE: &str = "x86_64-unknown-linux-gnu";
+const COVERAGE_RUSTFLAGS: &[&str] = &[
     "-Zsanitizer=address",
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -29,18 +29,18 @@ const INSTRUMENTED: &[&str] = &[
     "-Cllvm-args=-sanitizer-coverage-trace-compares",
 ];
 
-fn root() -> PathBuf {
+fn workspace_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn built_in() -> PathBuf {
-    root().join("target/fuzz")
+fn build_dir() -> PathBuf {
+    workspace_root().join("target/fuzz")
 }
 
 /// The program, built at the first call; None where it can't be, which is said once.
 pub fn program() -> Option<&'static Path> {
     static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let build = || match build() {
+    let build = || match build_program() {
         Ok(program) => Some(program),
         Err(why) => {
             eprintln!("no libFuzzer: {why}");
@@ -50,13 +50,13 @@ pub fn program() -> Option<&'static Path> {
     PROGRAM.get_or_init(build).as_deref()
 }
 
-fn build() -> Result<PathBuf, String> {
+fn build_program() -> Result<PathBuf, String> {
     let mut cargo = Command::new("cargo");
-    cargo.args(["build", "--release", "--quiet", "--target", TRIPLE, "--manifest-path"]);
-    cargo.arg(root().join("fuzz/Cargo.toml")).arg("--target-dir").arg(built_in());
-    cargo.env(UNLOCK.0, UNLOCK.1).env("RUSTFLAGS", INSTRUMENTED.join(" "));
+    cargo.args(["build", "--release", "--quiet", "--target", TARGET_TRIPLE, "--manifest-path"]);
+    cargo.arg(workspace_root().join("fuzz/Cargo.toml")).arg("--target-dir").arg(build_dir());
+    cargo.env(NIGHTLY_FLAGS_ENV.0, NIGHTLY_FLAGS_ENV.1).env("RUSTFLAGS", COVERAGE_RUSTFLAGS.join(" "));
     let status = cargo.status().map_err(|error| format!("cargo: {error}"))?;
-    let program = built_in().join(TRIPLE).join("release/terrace-fuzz");
+    let program = build_dir().join(TARGET_TRIPLE).join("release/terrace-fuzz");
     if status.success() { Ok(program) } else { Err(format!("cargo build of fuzz/: {status}")) }
 }
 
@@ -64,19 +64,19 @@ fn build() -> Result<PathBuf, String> {
 pub fn run(program: &Path, target: &Target, seconds: u64, seed: u32) -> Result<u64, String> {
     let io = |error: std::io::Error| format!("{}: {error}", target.name);
     let (inputs, found) =
-        (built_in().join("corpus").join(target.name), built_in().join("found").join(target.name));
+        (build_dir().join("corpus").join(target.name), build_dir().join("found").join(target.name));
     let found = found.join(format!("{seed:08x}-{}", std::process::id()));
-    begin(target, &inputs).map_err(io)?;
+    prepare_corpus(target, &inputs).map_err(io)?;
     std::fs::create_dir_all(&found).map_err(io)?;
     let mut command = Command::new(program);
     command.env("TERRACE_FUZZ_TARGET", target.name).env("ASAN_OPTIONS", "detect_leaks=0");
     command.arg(format!("-max_total_time={seconds}")).arg(format!("-seed={seed}"));
-    command.arg(format!("-max_len={INPUT_MAX}")).arg(format!("-artifact_prefix={}/", found.display()));
+    command.arg(format!("-max_len={MAX_INPUT_LEN}")).arg(format!("-artifact_prefix={}/", found.display()));
     // Slow by the clock is only suspicious; what hangs for good ends here.
     command.args(["-report_slow_units=1", "-timeout=60", "-rss_limit_mb=4096", "-detect_leaks=0"]);
-    command.args(["-print_final_stats=1", "-reload=0"]).arg(&inputs).arg(corpus::folder(target));
+    command.args(["-print_final_stats=1", "-reload=0"]).arg(&inputs).arg(corpus::corpus_dir(target));
     let output = command.stdin(Stdio::null()).output().map_err(io)?;
-    let verdict = judge(target, &found, &output);
+    let verdict = check_output(target, &found, &output);
     if verdict.is_ok() {
         std::fs::remove_dir_all(&found).map_err(io)?;
     }
@@ -84,24 +84,24 @@ pub fn run(program: &Path, target: &Target, seconds: u64, seed: u32) -> Result<u
 }
 
 /// Makes the folders of inputs, with the seeds.
-fn begin(target: &Target, inputs: &Path) -> std::io::Result<()> {
+fn prepare_corpus(target: &Target, inputs: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(inputs)?;
-    std::fs::create_dir_all(corpus::folder(target))?;
-    for (at, seed) in (target.seeds)().iter().enumerate() {
+    std::fs::create_dir_all(corpus::corpus_dir(target))?;
+    for (at, seed) in (target.seed_inputs)().iter().enumerate() {
         std::fs::write(inputs.join(format!("seed-{at}")), seed)?;
     }
     Ok(())
 }
 
 /// The most bytes of inputs that a target keeps in the repository, those with names given by people not counted.
-const KEPT_MAX: usize = 80 << 10;
+const MAX_SAVED_CORPUS_BYTES: usize = 80 << 10;
 /// Longer inputs reach little that shorter ones don't.
-const KEPT_LEN_MAX: usize = 8 << 10;
+const MAX_SAVED_INPUT_LEN: usize = 8 << 10;
 
 /// Replaces the kept inputs of `target`, but for those that people named, by the smallest of all so far that reach the
 /// same code. Returns how many there are.
-pub fn keep(program: &Path, target: &Target) -> std::io::Result<usize> {
-    let (kept, merged) = (corpus::folder(target), built_in().join("merged").join(target.name));
+pub fn minimize_corpus(program: &Path, target: &Target) -> std::io::Result<usize> {
+    let (kept, merged) = (corpus::corpus_dir(target), build_dir().join("merged").join(target.name));
     if merged.exists() {
         std::fs::remove_dir_all(&merged)?;
     }
@@ -110,17 +110,17 @@ pub fn keep(program: &Path, target: &Target) -> std::io::Result<usize> {
     command.env("TERRACE_FUZZ_TARGET", target.name).env("ASAN_OPTIONS", "detect_leaks=0");
     command
         .args(["-merge=1", "-rss_limit_mb=4096", "-detect_leaks=0"])
-        .arg(format!("-max_len={KEPT_LEN_MAX}"));
-    command.arg(&merged).arg(built_in().join("corpus").join(target.name)).arg(&kept);
+        .arg(format!("-max_len={MAX_SAVED_INPUT_LEN}"));
+    command.arg(&merged).arg(build_dir().join("corpus").join(target.name)).arg(&kept);
     command.stdin(Stdio::null()).output()?;
-    for (name, _) in corpus::kept(target).iter().filter(|(name, _)| is_hash(name)) {
+    for (name, _) in corpus::saved_inputs(target).iter().filter(|(name, _)| is_generated_name(name)) {
         std::fs::remove_file(kept.join(name))?;
     }
     let mut inputs = std::fs::read_dir(&merged)?
         .map(|entry| std::fs::read(entry?.path()))
         .collect::<std::io::Result<Vec<Vec<u8>>>>()?;
     inputs.sort_by_key(Vec::len);
-    let mut room = KEPT_MAX;
+    let mut room = MAX_SAVED_CORPUS_BYTES;
     inputs.retain(|input| room.checked_sub(input.len()).inspect(|left| room = *left).is_some());
     for input in &inputs {
         std::fs::write(kept.join(format!("{:08x}", crc::value(input))), input)?;
@@ -129,14 +129,15 @@ pub fn keep(program: &Path, target: &Target) -> std::io::Result<usize> {
 }
 
 /// True for the name of an input that no person named.
-fn is_hash(name: &str) -> bool {
+fn is_generated_name(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-fn judge(target: &Target, found: &Path, output: &Output) -> Result<u64, String> {
+fn check_output(target: &Target, found: &Path, output: &Output) -> Result<u64, String> {
     for entry in std::fs::read_dir(found).into_iter().flatten().flatten() {
         if let Ok(input) = std::fs::read(entry.path()) {
-            find(target, &input).map_err(|what| format!("libFuzzer's {}: {what}", entry.path().display()))?;
+            check_and_minimize(target, &input)
+                .map_err(|what| format!("libFuzzer's {}: {what}", entry.path().display()))?;
         }
     }
     let text = String::from_utf8_lossy(&output.stderr);

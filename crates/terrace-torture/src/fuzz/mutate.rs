@@ -12,23 +12,23 @@ use terrace_format::coding::{put_varint64, varint_len};
 use terrace_format::filename::FileName;
 use terrace_testkit::rng::Rng;
 
-use super::form::Form;
-use super::{INPUT_MAX, pack};
+use super::input_format::InputFormat;
+use super::{MAX_INPUT_LEN, archive};
 
 /// Changes `input`, perhaps with parts of one of `donors`.
-pub fn mutate(form: Form, input: &mut Vec<u8>, donors: &[Vec<u8>], rng: &mut Rng) {
+pub fn mutate(form: InputFormat, input: &mut Vec<u8>, donors: &[Vec<u8>], rng: &mut Rng) {
     let donor = rng.below(donors.len().max(1) as u64) as usize;
     let donor = donors.get(donor).map_or(&[][..], |donor| donor);
     match form {
-        Form::Pack => *input = mutate_pack(input, donor, rng),
+        InputFormat::Archive => *input = mutate_archive(input, donor, rng),
         form => mutate_file(form, input, donor, rng),
     }
-    input.truncate(INPUT_MAX);
+    input.truncate(MAX_INPUT_LEN);
 }
 
-fn mutate_file(form: Form, file: &mut Vec<u8>, donor: &[u8], rng: &mut Rng) {
+fn mutate_file(form: InputFormat, file: &mut Vec<u8>, donor: &[u8], rng: &mut Rng) {
     // Of a table whose parts have moved nothing is where its handles say.
-    let resize_one_in = if form == Form::Table { 16 } else { 3 };
+    let resize_one_in = if form == InputFormat::Table { 16 } else { 3 };
     for _ in 0..=rng.skewed(5) {
         if rng.one_in(resize_one_in) {
             resize(file, donor, rng);
@@ -37,35 +37,35 @@ fn mutate_file(form: Form, file: &mut Vec<u8>, donor: &[u8], rng: &mut Rng) {
         }
     }
     if !rng.one_in(8) {
-        form.mend(file);
+        form.fix_checksums(file);
     }
 }
 
-fn mutate_pack(pack: &[u8], donor: &[u8], rng: &mut Rng) -> Vec<u8> {
-    let files = pack::decode(pack);
-    let Some((name, bytes)) = one_of(&files, rng) else { return donor.to_vec() };
+fn mutate_archive(pack: &[u8], donor: &[u8], rng: &mut Rng) -> Vec<u8> {
+    let files = archive::decode(pack);
+    let Some((name, bytes)) = pick_file(&files, rng) else { return donor.to_vec() };
     let mut changed: BTreeMap<String, Vec<u8>> =
         files.iter().map(|(name, bytes)| (name.clone(), bytes.to_vec())).collect();
     match rng.below(16) {
         0 => drop(changed.remove(name)),
-        1 => drop(changed.insert(other_name(name, rng), bytes.to_vec())),
+        1 => drop(changed.insert(mutate_file_name(name, rng), bytes.to_vec())),
         2 => {
-            let given = pack::decode(donor);
-            changed.extend(one_of(&given, rng).map(|(name, bytes)| (name.clone(), bytes.to_vec())));
+            let given = archive::decode(donor);
+            changed.extend(pick_file(&given, rng).map(|(name, bytes)| (name.clone(), bytes.to_vec())));
         }
         _ => {
             let mut bytes = bytes.to_vec();
-            mutate_file(Form::of_file(name), &mut bytes, donor, rng);
+            mutate_file(InputFormat::for_file(name), &mut bytes, donor, rng);
             changed.insert(name.clone(), bytes);
         }
     }
     if !rng.one_in(8) {
-        changed.iter_mut().for_each(|(name, bytes)| Form::of_file(name).mend(bytes));
+        changed.iter_mut().for_each(|(name, bytes)| InputFormat::for_file(name).fix_checksums(bytes));
     }
-    pack::encode(&changed)
+    archive::encode(&changed)
 }
 
-fn one_of<'a, 'b>(
+fn pick_file<'a, 'b>(
     files: &'a BTreeMap<String, &'b [u8]>,
     rng: &mut Rng,
 ) -> Option<(&'a String, &'a &'b [u8])> {
@@ -74,7 +74,7 @@ fn one_of<'a, 'b>(
 }
 
 /// A name of the same kind with a number nearby, or far off; or of another kind.
-fn other_name(name: &str, rng: &mut Rng) -> String {
+fn mutate_file_name(name: &str, rng: &mut Rng) -> String {
     let old = FileName::parse(name).and_then(|file| file.number()).unwrap_or(9);
     let small = rng.below(12);
     let number = rng.pick(&[old.wrapping_add(1), old.saturating_sub(1), small, 0, u64::MAX / 2, u64::MAX]);
@@ -88,7 +88,7 @@ fn other_name(name: &str, rng: &mut Rng) -> String {
 }
 
 /// Numbers at which arithmetic changes its mind.
-static NUMBERS: &[u64] = &[
+static INTERESTING_NUMBERS: &[u64] = &[
     0,
     1,
     4,
@@ -116,16 +116,16 @@ static NUMBERS: &[u64] = &[
     u64::MAX,
 ];
 
-fn number(file: &[u8], rng: &mut Rng) -> u64 {
+fn interesting_number(file: &[u8], rng: &mut Rng) -> u64 {
     match rng.below(4) {
         0 => (file.len() as u64).wrapping_add(rng.below(64)).wrapping_sub(32),
         1 => rng.skewed(u64::MAX >> 1),
-        _ => rng.pick(NUMBERS).wrapping_add(rng.below(3)).wrapping_sub(1),
+        _ => rng.pick(INTERESTING_NUMBERS).wrapping_add(rng.below(3)).wrapping_sub(1),
     }
 }
 
 /// Somewhere in `file`, which is not empty; its ends more often, since what leads to the rest stands there.
-fn place(file: &[u8], rng: &mut Rng) -> usize {
+fn random_offset(file: &[u8], rng: &mut Rng) -> usize {
     let last = file.len() as u64 - 1;
     let at = match rng.below(4) {
         0 => rng.below(64).min(last),
@@ -140,23 +140,23 @@ fn overwrite(file: &mut [u8], rng: &mut Rng) {
     if file.is_empty() {
         return;
     }
-    let at = place(file, rng);
+    let at = random_offset(file, rng);
     match rng.below(8) {
         0 | 1 => file[at] ^= 1 << rng.below(8),
         2 => file[at] = rng.next_u64() as u8,
         3 => file[at] = file[at].wrapping_add(rng.below(9) as u8).wrapping_sub(4),
         4 => {
-            let from = place(file, rng);
+            let from = random_offset(file, rng);
             let len = (rng.skewed(64) as usize).min(file.len() - at.max(from));
             file.copy_within(from..from + len, at);
         }
         5 => {
-            let number = number(file, rng).to_le_bytes();
+            let number = interesting_number(file, rng).to_le_bytes();
             let width = rng.pick(&[2, 4, 8]).min(file.len() - at);
             file[at..at + width].copy_from_slice(&number[..width]);
         }
         _ => {
-            let (mut varint, number) = (Vec::new(), number(file, rng));
+            let (mut varint, number) = (Vec::new(), interesting_number(file, rng));
             if varint_len(number) <= file.len() - at {
                 put_varint64(&mut varint, number);
                 file[at..at + varint.len()].copy_from_slice(&varint);
@@ -167,7 +167,7 @@ fn overwrite(file: &mut [u8], rng: &mut Rng) {
 
 /// Takes bytes out, or puts some in.
 fn resize(file: &mut Vec<u8>, donor: &[u8], rng: &mut Rng) {
-    let at = if file.is_empty() { 0 } else { place(file, rng) };
+    let at = if file.is_empty() { 0 } else { random_offset(file, rng) };
     let len = rng.skewed(256) as usize;
     match rng.below(7) {
         0 => drop(file.drain(at..(at + len).min(file.len()))),
@@ -179,13 +179,13 @@ fn resize(file: &mut Vec<u8>, donor: &[u8], rng: &mut Rng) {
         }
         4 => {
             let mut varint = Vec::new();
-            put_varint64(&mut varint, number(file, rng));
+            put_varint64(&mut varint, interesting_number(file, rng));
             file.splice(at..at, varint);
         }
         5 => file.extend(std::iter::repeat_n(0, len)),
         _ if donor.is_empty() => file.push(rng.next_u64() as u8),
         _ => {
-            let from = place(donor, rng);
+            let from = random_offset(donor, rng);
             let part = &donor[from..(from + len).min(donor.len())];
             file.splice(at..at, part.iter().copied());
         }
@@ -200,24 +200,24 @@ mod tests {
     /// Without this most inputs would stop at their first checksum.
     #[test]
     fn most_inputs_pass_their_checksums() {
-        for target in TARGETS.iter().filter(|target| target.form != Form::Plain) {
-            let seeds = (target.seeds)();
+        for target in TARGETS.iter().filter(|target| target.format != InputFormat::NoChecksums) {
+            let seeds = (target.seed_inputs)();
             let mut rng = Rng::new(1);
             let mut passed = 0;
             for _ in 0..400 {
                 let mut input = seeds[rng.below(seeds.len() as u64) as usize].clone();
-                mutate(target.form, &mut input, &seeds, &mut rng);
-                passed += u32::from(target.form.passes(&input) == Some(true));
+                mutate(target.format, &mut input, &seeds, &mut rng);
+                passed += u32::from(target.format.checksums_match(&input) == Some(true));
             }
             assert!(passed >= 200, "{}: {passed} of 400", target.name);
         }
     }
 
     #[test]
-    fn a_seed_repeats() {
+    fn mutation_is_deterministic() {
         let changed = |seed| {
             let (mut input, mut rng) = (vec![7; 300], Rng::new(seed));
-            (0..50).for_each(|_| mutate(Form::Log, &mut input, &[vec![1, 2, 3]], &mut rng));
+            (0..50).for_each(|_| mutate(InputFormat::Log, &mut input, &[vec![1, 2, 3]], &mut rng));
             input
         };
         assert_eq!(changed(1), changed(1));
@@ -225,13 +225,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_too_short_or_too_long() {
+    fn inputs_of_any_length() {
         let mut rng = Rng::new(2);
-        for form in [Form::Plain, Form::Log, Form::Table, Form::Pack] {
-            for input in [vec![], vec![1], vec![2; INPUT_MAX]] {
+        for form in [InputFormat::NoChecksums, InputFormat::Log, InputFormat::Table, InputFormat::Archive] {
+            for input in [vec![], vec![1], vec![2; MAX_INPUT_LEN]] {
                 let mut input = input;
                 (0..200).for_each(|_| mutate(form, &mut input, &[], &mut rng));
-                assert!(input.len() <= INPUT_MAX);
+                assert!(input.len() <= MAX_INPUT_LEN);
             }
         }
     }

@@ -6,26 +6,26 @@ mod batch;
 mod block;
 mod codec;
 mod coding;
-mod contents;
+mod comparator;
 mod current;
+mod db_checks;
 mod directory;
-mod edit;
+mod filename;
 mod filter;
 mod footer;
-mod key;
+mod internal_key;
 mod log;
 mod manifest;
-mod name;
 mod operations;
-mod order;
 mod repair;
 mod table;
+mod version_edit;
 
 /// Every target, from the smallest thing that is read to the largest.
 pub static TARGETS: &[Target] = &[
     coding::TARGET,
-    key::TARGET,
-    order::TARGET,
+    internal_key::TARGET,
+    comparator::TARGET,
     batch::TARGET,
     log::TARGET,
     block::TARGET,
@@ -36,10 +36,10 @@ pub static TARGETS: &[Target] = &[
     codec::DEFLATE,
     footer::TARGET,
     table::TARGET,
-    edit::TARGET,
+    version_edit::TARGET,
     manifest::TARGET,
     current::TARGET,
-    name::TARGET,
+    filename::TARGET,
     directory::TARGET,
     repair::TARGET,
     operations::TARGET,

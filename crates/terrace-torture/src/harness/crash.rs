@@ -6,112 +6,113 @@
 //! every kind of choice: nothing arrives, all, all but one, only one, the first few, any. One image in a thousand goes to
 //! stock LevelDB in the end.
 
-mod stock;
+mod leveldb_check;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
 use terrace_env::FileSystem;
-use terrace_env::mem::{Crash, MemFs, PROFILES};
+use terrace_env::mem::{Crash, MemFs, POWER_LOSS_PROFILES};
 use terrace_testkit::rng::Rng;
 
 use super::Harness;
-use crate::life::guard::Guard;
-use crate::life::judge::{Judge, Recovered};
-use crate::life::play::{Point, play};
-use crate::life::script::{Script, Shape};
-use crate::life::store::Store;
-use crate::life::terrace::{How, Terrace};
-use crate::tally::{Figure, Tally};
+use crate::counters::{Counters, Figure};
+use crate::crash_workload::file_usage_checker::FileUsageChecker;
+use crate::crash_workload::image_checker::{ImageChecker, RecoveredImage};
+use crate::crash_workload::script::{Script, ScriptParams};
+use crate::crash_workload::script_runner::{CrashPoint, run_script};
+use crate::crash_workload::store::CrashableStore;
+use crate::crash_workload::terrace::{OpenConfig, TerraceStore};
 
 pub(super) const CRASH: Harness = Harness {
     id: 10,
     name: "crash",
-    shows: "a crash at any call leaves a prefix of the writes, and every synced one",
-    check: 12,
-    share: 20,
+    property: "a crash at any call leaves a prefix of the writes, and every synced one",
+    check_cases: 12,
+    time_share: 20,
     run,
 };
 
 /// How many of the crashes at a point are tried: the larger the files, the dearer each is.
 #[derive(Debug, Clone, Copy)]
-struct Effort {
+struct CrashSampling {
     /// Choices of each kind, for the profiles whose turn it is.
-    few: usize,
+    choices_per_kind: usize,
     /// Profiles whose turn it is at a point.
-    in_turn: usize,
+    exhaustive_profiles: usize,
     /// Of the others, one in so many is tried.
-    one_in: usize,
+    sample_one_in: usize,
 }
 
 /// Values of so many bytes in all make large files.
-const LARGE: usize = 150 << 10;
+const LARGE_SCRIPT_BYTES: usize = 150 << 10;
 
-impl Effort {
-    fn of(script: &Script) -> Effort {
-        if script.values.total() < LARGE {
-            Effort { few: 2, in_turn: 2, one_in: 1 }
+impl CrashSampling {
+    fn for_script(script: &Script) -> CrashSampling {
+        if script.values.total_bytes() < LARGE_SCRIPT_BYTES {
+            CrashSampling { choices_per_kind: 2, exhaustive_profiles: 2, sample_one_in: 1 }
         } else {
-            Effort { few: 1, in_turn: 1, one_in: 4 }
+            CrashSampling { choices_per_kind: 1, exhaustive_profiles: 1, sample_one_in: 4 }
         }
     }
 }
 
-fn run(seed: u64, tally: &Tally) -> Result<(), String> {
+fn run(seed: u64, tally: &Counters) -> Result<(), String> {
     let mut rng = Rng::new(seed);
-    let shape = Shape::draw(&mut rng);
-    let (how, mapped) = (How::draw(&mut rng), !rng.one_in(4));
+    let shape = ScriptParams::draw(&mut rng);
+    let (how, mapped) = (OpenConfig::draw(&mut rng), !rng.one_in(4));
     let script = Script::draw(rng.next_u64(), shape);
-    let mut after =
-        |recovered: &Recovered, raw: Option<&MemFs>| stock::sample(recovered, raw, &script, tally);
-    crash_everywhere::<Terrace>(&script, &how, mapped, seed, tally, &mut after).map_err(|what| {
+    let mut after = |recovered: &RecoveredImage, raw: Option<&MemFs>| {
+        leveldb_check::check_sampled_image(recovered, raw, &script, tally)
+    };
+    crash_everywhere::<TerraceStore>(&script, &how, mapped, seed, tally, &mut after).map_err(|what| {
         format!("{what}\nlife: {}; mapped logs: {mapped}; {}", script.summary(), how.settings)
     })
 }
 
 /// What else is done with an image that stood the test: the files afterwards, and the files before if it was a kill.
-type After<'a> = &'a mut dyn FnMut(&Recovered, Option<&MemFs>) -> Result<(), String>;
+type PostCheck<'a> = &'a mut dyn FnMut(&RecoveredImage, Option<&MemFs>) -> Result<(), String>;
 
-fn crash_everywhere<S: Store>(
+fn crash_everywhere<S: CrashableStore>(
     script: &Script,
     options: &S::Options,
     mapped: bool,
     seed: u64,
-    tally: &Tally,
-    after: After<'_>,
+    tally: &Counters,
+    after: PostCheck<'_>,
 ) -> Result<(), String> {
     let files = Arc::new(MemFs::new());
-    let guard = Guard::new(Arc::clone(&files), mapped);
+    let guard = FileUsageChecker::new(Arc::clone(&files), mapped);
     let world = Arc::clone(&guard) as Arc<dyn FileSystem>;
-    let mut judge = Judge::<S>::new(script, options, mapped);
-    let effort = Effort::of(script);
-    play::<S>(script, options, &files, &world, &mut |point| {
+    let mut judge = ImageChecker::<S>::new(script, options, mapped);
+    let effort = CrashSampling::for_script(script);
+    run_script::<S>(script, options, &files, &world, &mut |point| {
         tally.add(Figure::CrashPoints, 1);
-        at(&point, seed, effort, &mut judge, tally, after)
+        crash_at_point(&point, seed, effort, &mut judge, tally, after)
     })?;
-    guard.verdict()
+    guard.check_violations()
 }
 
 /// Every crash at one point.
-fn at<S: Store>(
-    point: &Point,
+fn crash_at_point<S: CrashableStore>(
+    point: &CrashPoint,
     seed: u64,
-    effort: Effort,
-    judge: &mut Judge<'_, S>,
-    tally: &Tally,
-    after: After<'_>,
+    effort: CrashSampling,
+    judge: &mut ImageChecker<'_, S>,
+    tally: &Counters,
+    after: PostCheck<'_>,
 ) -> Result<(), String> {
-    let call = point.fs.mutations();
-    for (name, crash) in crashes(point, seed, effort) {
+    let call = point.fs.mutation_count();
+    for (name, crash) in crashes_at_point(point, seed, effort) {
         let least = match crash {
             Crash::Kill => point.progress.acknowledged,
-            Crash::Power(_) => point.progress.durable,
+            Crash::PowerLoss(_) => point.progress.durable,
         };
-        let image = point.fs.crash(&crash);
+        let image = point.fs.crash_clone(&crash);
         let raw = (crash == Crash::Kill).then(|| image.fork());
         let context = |what| format!("call {call}, {name}, {:?}\n{crash:?}\n{what}", point.progress);
-        let judged = judge.judge(image, least, point.progress.begun).map_err(context)?;
+        let judged = judge.check(image, least, point.progress.started).map_err(context)?;
         if let Some(recovered) = judged {
             tally.add(Figure::CrashImages, 1);
             after(&recovered, raw.as_ref()).map_err(context)?;
@@ -120,18 +121,18 @@ fn at<S: Store>(
     Ok(())
 }
 
-fn crashes(point: &Point, seed: u64, effort: Effort) -> Vec<(&'static str, Crash)> {
-    let call = point.fs.mutations();
+fn crashes_at_point(point: &CrashPoint, seed: u64, effort: CrashSampling) -> Vec<(&'static str, Crash)> {
+    let call = point.fs.mutation_count();
     let seed = seed ^ call.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut crashes = vec![("P0 kill", Crash::Kill)];
-    let first = call as usize * effort.in_turn % PROFILES.len();
-    for (row, profile) in PROFILES.iter().enumerate() {
-        let turn = (row + PROFILES.len() - first) % PROFILES.len();
-        if turn < effort.in_turn {
-            let choices = point.fs.losses(profile, effort.few, seed);
+    let first = call as usize * effort.exhaustive_profiles % POWER_LOSS_PROFILES.len();
+    for (row, profile) in POWER_LOSS_PROFILES.iter().enumerate() {
+        let turn = (row + POWER_LOSS_PROFILES.len() - first) % POWER_LOSS_PROFILES.len();
+        if turn < effort.exhaustive_profiles {
+            let choices = point.fs.power_losses(profile, effort.choices_per_kind, seed);
             crashes.extend(choices.into_iter().map(|crash| (profile.name, crash)));
-        } else if turn.is_multiple_of(effort.one_in) {
-            crashes.push((profile.name, profile.with_seed(seed)));
+        } else if turn.is_multiple_of(effort.sample_one_in) {
+            crashes.push((profile.name, profile.crash_with_seed(seed)));
         }
     }
     crashes

@@ -7,64 +7,65 @@ use std::time::Duration;
 use terrace_testkit::rng::Rng;
 
 use super::Harness;
+use crate::counters::{Counters, Figure};
 use crate::fuzz::{self, TARGETS, Target, corpus, mutate};
-use crate::tally::{Figure, Tally};
 
-pub(super) const RANDOM: Harness = Harness {
+pub(super) const FUZZ: Harness = Harness {
     id: 50,
     name: "fuzz",
-    shows: "no bytes make a reader panic, hang, hoard memory or contradict itself",
-    check: 200,
-    share: 27,
-    run: random,
+    property: "no bytes make a reader panic, hang, hoard memory or contradict itself",
+    check_cases: 200,
+    time_share: 27,
+    run,
 };
 
-fn random(seed: u64, tally: &Tally) -> Result<(), String> {
+fn run(seed: u64, tally: &Counters) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     let target = &TARGETS[rng.below(TARGETS.len() as u64) as usize];
     let progress = AtomicU32::new(0);
     let (done, watched) = channel();
     std::thread::scope(|scope| {
         let progress = &progress;
-        scope.spawn(move || watch(target, seed, progress, &watched));
-        let result = case(target, &mut rng, progress, tally);
+        scope.spawn(move || watch_for_hang(target, seed, progress, &watched));
+        let result = run_inputs(target, &mut rng, progress, tally);
         drop(done);
         result
     })
 }
 
 /// Of how many inputs one is looked at for its checksums.
-const SAMPLED: u32 = 16;
+const CHECKSUM_SAMPLE_ONE_IN: u32 = 16;
 
-fn case(target: &Target, rng: &mut Rng, progress: &AtomicU32, tally: &Tally) -> Result<(), String> {
-    let corpus = corpus::inputs(target);
+fn run_inputs(target: &Target, rng: &mut Rng, progress: &AtomicU32, tally: &Counters) -> Result<(), String> {
+    let corpus = corpus::all_inputs(target);
     let mut input = Vec::new();
-    for run in 0..target.runs {
+    for run in 0..target.executions_per_case {
         // What was changed already is changed on, half of the time: so inputs get far from where they began.
         if input.is_empty() || rng.one_in(2) {
             input.clone_from(&corpus[rng.below(corpus.len() as u64) as usize]);
         }
-        mutate::mutate(target.form, &mut input, corpus, rng);
+        mutate::mutate(target.format, &mut input, corpus, rng);
         progress.store(run, Ordering::Relaxed);
-        fuzz::find(target, &input).map_err(|what| format!("{what}\n(run {run} of the case)"))?;
-        if run % SAMPLED == 0
-            && let Some(passes) = target.form.passes(&input)
+        fuzz::check_and_minimize(target, &input)
+            .map_err(|what| format!("{what}\n(run {run} of the case)"))?;
+        if run % CHECKSUM_SAMPLE_ONE_IN == 0
+            && let Some(passes) = target.format.checksums_match(&input)
         {
             tally.add(Figure::FuzzSampled, 1);
             tally.add(Figure::FuzzPassed, passes.into());
         }
     }
-    tally.add(Figure::FuzzRuns, target.runs.into());
+    tally.add(Figure::FuzzRuns, target.executions_per_case.into());
     Ok(())
 }
 
 /// After this long without an end something hangs, however busy the machine is.
-const HANGS: Duration = Duration::from_secs(60);
+const HANG_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Ends the program if a run does not end: nothing else could say which one it is.
-fn watch(target: &Target, seed: u64, progress: &AtomicU32, done: &Receiver<()>) {
+fn watch_for_hang(target: &Target, seed: u64, progress: &AtomicU32, done: &Receiver<()>) {
     let mut last = None;
-    while let Err(RecvTimeoutError::Timeout) = done.recv_timeout(HANGS) {
+    while let Err(RecvTimeoutError::Timeout) = done.recv_timeout(HANG_TIMEOUT) {
         let run = progress.load(Ordering::Relaxed);
         if last.replace(run) == Some(run) {
             eprintln!("VIOLATION in fuzz: {} hangs in run {run} of seed {seed:#018x}", target.name);

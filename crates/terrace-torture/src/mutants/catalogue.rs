@@ -1,6 +1,6 @@
 //! The deliberate bugs. Most of them are bugs that storage engines have had.
 //!
-//! The places in the code where each bug begins call `terrace_sync::mutant!(Name)`. The tests of this module check that
+//! The places in the code where each bug begins call `terrace_sync::mutant!(NameFn)`. The tests of this module check that
 //! every such name has exactly one row here, and that every row has a place.
 
 /// A deliberate bug.

@@ -6,26 +6,26 @@ use terrace_env::Env;
 use terrace_format::table::TableOptions;
 
 use crate::error::Result;
+use crate::internal_iterator::InternalIterator;
 use crate::memtable::Memtable;
 use crate::sync::Arc;
-use crate::tables::{NewTable, TableWriter};
-use crate::walk::InternalIterator;
+use crate::table::{FinishedTable, TableWriter};
 
 /// Writes `memtable` to table file `number`; None, and no file, if it is empty. Durable when this returns, but for its
 /// name in the directory. On an error there is no file.
-pub(crate) fn flush(
+pub(crate) fn build_table(
     memtable: &Arc<Memtable>,
     env: &Env,
     directory: &Path,
     number: u64,
     options: &TableOptions,
-) -> Result<Option<NewTable>> {
+) -> Result<Option<FinishedTable>> {
     let mut table = TableWriter::create(env, directory, number, options)?;
     let mut entries = memtable.iter();
     entries.seek_to_first();
     while let Some((key, value)) = entries.entry() {
         // A log that somebody damaged may hold one write twice; the later stands first.
-        if let Err(error) = table.add_once(key, value) {
+        if let Err(error) = table.add_unless_duplicate(key, value) {
             table.abandon();
             return Err(error);
         }

@@ -6,86 +6,88 @@
 
 use terrace_format::batch::WriteBatch;
 
-use super::tail::LogTail;
-use super::{Engine, Target};
+use super::wal::WalWriter;
+use super::{DbInner, FlushTarget};
 use crate::error::Result;
 use crate::sync::Ordering;
 
 /// A log of so many bytes becomes a table rather than be replayed at the next open ...
-const WORTH_A_TABLE: u64 = 256 << 10;
+const MIN_LOG_BYTES_TO_FLUSH: u64 = 256 << 10;
 /// ... if that is also such a part of what a memtable holds: else there would be many small tables.
-const PART_OF_A_BUFFER: u64 = 8;
+const MIN_LOG_MEMTABLE_DIVISOR: u64 = 8;
 
-impl Engine {
+impl DbInner {
     /// Ends the background, gives the log its end, and releases the lock. Does nothing the second time, and nothing in a child that was
     /// forked: the log goes on.
     pub(super) fn close(&self) -> Result<()> {
-        if !self.birth.is_here() {
+        if !self.owner_process.is_current() {
             return Ok(());
         }
-        if self.options.reuse_logs && self.commit.lock().as_ref().is_some_and(|tail| self.is_long(tail)) {
+        if self.options.reuse_logs
+            && self.commit.lock().as_ref().is_some_and(|tail| self.should_flush_on_close(tail))
+        {
             // If it fails, or somebody has closed already: the log holds the same.
-            let _ = self.flush(Target::AnyLevel);
+            let _ = self.flush(FlushTarget::AnyLevel);
         }
-        if self.closing.swap(true, Ordering::Relaxed) {
+        if self.is_shutting_down.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
         let mut state = self.state.lock();
         // Nobody begins to wait for a snapshot any more: who does has the state locked.
-        self.snapshots.wake_nobody();
+        self.snapshots.clear_waiter();
         // Writers who wait for a merge wait no longer.
-        self.announce(&mut state);
+        self.notify_state_changed(&mut state);
         drop(state);
         let mut commit = self.commit.lock();
-        self.wait_for_quiet();
-        let finished = commit.take().map_or(Ok(()), |tail| self.finish_log(tail));
+        self.stop_background_work();
+        let finished = commit.take().map_or(Ok(()), |tail| self.close_wal(tail));
         drop(commit);
-        self.remove_doomed();
-        self.tell_spans();
-        *self.lock.lock() = None;
+        self.remove_obsolete_files();
+        self.log_timers();
+        *self.db_lock.lock() = None;
         finished
     }
 
     /// True if what the next open would have to replay is better a table.
-    fn is_long(&self, tail: &LogTail) -> bool {
-        let part = self.buffer.size() as u64 / PART_OF_A_BUFFER;
+    fn should_flush_on_close(&self, tail: &WalWriter) -> bool {
+        let part = self.memtable_sizer.size() as u64 / MIN_LOG_MEMTABLE_DIVISOR;
         // Where logs grow with each record none is gone on with, and each open begins with a table.
-        tail.log.file.capacity() > 0 && tail.framer.offset() >= WORTH_A_TABLE.max(part)
+        tail.wal.file.capacity() > 0 && tail.record_writer.end_offset() >= MIN_LOG_BYTES_TO_FLUSH.max(part)
     }
 
     /// Returns when no job runs, nor ever will. What is frozen is flushed first, unless that fails.
-    fn wait_for_quiet(&self) {
+    fn stop_background_work(&self) {
         let mut state = self.state.lock();
-        self.schedule(&mut state);
-        while state.flushes > 0 || state.merging {
-            self.wait(&mut state);
+        self.maybe_schedule_flush_or_compaction(&mut state);
+        while state.scheduled_flushes > 0 || state.is_compaction_scheduled {
+            self.wait_for_state_change(&mut state);
         }
-        state.ended = true;
+        state.is_shut_down = true;
         // Who waits for a job waits no longer.
-        self.announce(&mut state);
+        self.notify_state_changed(&mut state);
     }
 
     /// Makes the logs durable, and gives the last one its end: a log that ends with a batch of nothing was closed, and
     /// all that stands before that was durable before, in the log and in the manifest.
-    fn finish_log(&self, mut tail: LogTail) -> Result<()> {
-        self.refusal.check()?;
-        let unflushed = !self.state.lock().frozen.is_empty();
-        if let Some(length) = tail.closed_len().filter(|_| !unflushed && !tail.broken) {
+    fn close_wal(&self, mut tail: WalWriter) -> Result<()> {
+        self.background_error.check()?;
+        let unflushed = !self.state.lock().immutable_memtables.is_empty();
+        if let Some(length) = tail.closed_len().filter(|_| !unflushed && !tail.is_torn) {
             // Nothing was written, and all is as it was found.
-            return Ok(tail.log.file.finish(length)?);
+            return Ok(tail.wal.file.truncate_and_close(length)?);
         }
-        if unflushed || tail.framer.offset() > 0 {
-            self.sync_logs()?;
+        if unflushed || tail.record_writer.end_offset() > 0 {
+            self.sync_wal()?;
         }
-        if unflushed || tail.broken || !self.manifest.lock().is_settled() {
+        if unflushed || tail.is_torn || !self.manifest.lock().has_only_durable_edits() {
             // What a crash would leave, which the next open knows how to read.
             return Ok(());
         }
-        if tail.framer.offset() > 0 {
+        if tail.record_writer.end_offset() > 0 {
             let mut mark = WriteBatch::new();
-            mark.set_sequence(tail.sequence + 1);
+            mark.set_sequence(tail.last_sequence + 1);
             tail.append(mark.as_bytes())?;
         }
-        Ok(tail.log.file.finish(tail.framer.offset())?)
+        Ok(tail.wal.file.truncate_and_close(tail.record_writer.end_offset())?)
     }
 }

@@ -6,73 +6,73 @@
 //! ```
 
 mod background;
-mod budget;
-mod buffer;
+pub(crate) mod background_error;
 mod close;
-pub(crate) mod crew;
+pub(crate) mod commit_publisher;
+mod delete_range;
 mod directory;
-pub(crate) mod doomed;
-pub(crate) mod durable;
-mod erase;
-mod filling;
 mod install;
-mod levels;
+mod level_info;
+mod log_replay;
+mod memory_budget;
+mod memtable_size;
+pub(crate) mod obsolete_tables;
 mod open;
-mod pace;
-mod pinned;
-pub(crate) mod present;
-mod property;
-pub(crate) mod publication;
+mod panic_guard;
+mod parallel_compaction;
+mod parallel_insert;
+mod pinned_value;
+mod properties;
 mod read;
-pub(crate) mod refusal;
-mod replay;
-pub(crate) mod seal;
-mod slices;
-pub(crate) mod tail;
-mod unwinding;
-mod waits;
-mod wish;
+mod read_compaction;
+pub(crate) mod read_state;
+pub(crate) mod task_group;
+pub(crate) mod wal;
+pub(crate) mod wal_close_marker;
+pub(crate) mod wal_sync;
 mod write;
+mod write_controller;
+mod write_stall;
 
 pub use directory::destroy;
-pub(crate) use directory::{list, lock, lock_shared};
-pub use levels::{FileInfo, LevelInfo};
-pub use pinned::PinnedValue;
+pub(crate) use directory::{list_db_files, lock_directory, lock_directory_shared};
+pub use level_info::{LevelInfo, TableInfo};
+pub use pinned_value::PinnedValue;
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use terrace_env::{Birth, FileLock};
+use terrace_env::{FileLock, ProcessToken};
 use terrace_format::batch::WriteBatch;
-use terrace_format::key::{InternalComparator, Sequence};
+use terrace_format::key::{InternalComparator, SequenceNumber};
 use terrace_format::table::TableOptions;
 
-use crate::btree::Spare;
 use crate::cache::BlockCache;
-use crate::compaction::policy::Limits;
+use crate::compaction::picker::CompactionLimits;
 use crate::error::{Error, Result};
-use crate::iter::DbIterator;
-use crate::logger::Logger;
+use crate::info_log::Logger;
+use crate::iterator::DbIterator;
+use crate::memtable::ChunkPool;
 use crate::memtable::Memtable;
-use crate::options::{Options, PLAIN, ReadOptions, WriteOptions};
-use crate::snapshot::{Snapshot, Snapshots};
+use crate::options::{DEFAULT_READ_OPTIONS, Options, ReadOptions, WriteOptions};
+use crate::snapshot::{Snapshot, SnapshotList};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering, Weak};
-use crate::tables::{NewTable, TableCache};
-use crate::version::{FileMeta, Manifest, Version, VersionSet, WornFile};
-use background::{Jobs, Manual};
-use budget::Budget;
-use buffer::Buffer;
-use doomed::Doomed;
-use durable::Durability;
-use pace::{Effort, Pace, Running};
-use present::Present;
-use property::LevelStats;
-use refusal::Refusal;
-use seal::Seal;
-use tail::LogTail;
-use write::Crowd;
+use crate::table::{FinishedTable, TableCache};
+use crate::version::{FileMeta, Manifest, ReadCompactionHint, Version, VersionSet};
+use background::{BackgroundJobs, ManualCompaction};
+use background_error::BackgroundError;
+use memory_budget::MemoryBudget;
+use memtable_size::MemtableSizer;
+use obsolete_tables::ObsoleteTables;
+use properties::CompactionStats;
+use read_state::ReadStateCell;
+use wal::WalWriter;
+use wal_close_marker::CloseMarker;
+use wal_sync::WalSync;
+use write::WriteContention;
+use write_controller::{CompactionRate, RunningCompaction, WriteController};
 
 /// An open database.
 ///
@@ -80,160 +80,160 @@ use write::Crowd;
 /// closes: [`Db::close`] does the same and says whether all went well.
 #[derive(Clone)]
 pub struct Db {
-    handle: Arc<Handle>,
+    handle: Arc<DbHandle>,
 }
 
 /// Closes the database when it goes. Background jobs hold the engine, not this.
-struct Handle {
-    engine: Arc<Engine>,
+struct DbHandle {
+    inner: Arc<DbInner>,
 }
 
 /// What the threads of a database share.
 ///
 /// Lock order: `commit` before `manifest` before `state`. None is held while a reader reads; `state` is never held
 /// across a call on a file.
-struct Engine {
+struct DbInner {
     // Fixed after open.
     /// For background jobs.
-    me: Weak<Engine>,
+    weak_self: Weak<DbInner>,
     /// The process that opened it. A child that it forked has the same log mapped, and no threads: it reads, and leaves all else to its
     /// parent.
-    birth: Birth,
+    owner_process: ProcessToken,
     directory: PathBuf,
     options: Options,
     logger: Arc<dyn Logger>,
     comparator: InternalComparator,
     table_options: TableOptions,
-    limits: Limits,
-    budget: Option<Budget>,
-    tables: Arc<TableCache>,
-    cache: Arc<BlockCache>,
-    snapshots: Arc<Snapshots>,
-    read_only: bool,
+    compaction_limits: CompactionLimits,
+    memory_budget: Option<MemoryBudget>,
+    table_cache: Arc<TableCache>,
+    block_cache: Arc<BlockCache>,
+    snapshots: Arc<SnapshotList>,
+    is_read_only: bool,
 
     // Own synchronisation.
     /// What a reader reads. The view is replaced under `state`.
-    present: Present<View>,
-    next_file: AtomicU64,
-    refusal: Refusal,
+    read_state: ReadStateCell<ReadState>,
+    next_file_number: AtomicU64,
+    background_error: BackgroundError,
     /// Broken before anything is written.
-    seal: Arc<Seal>,
-    closing: AtomicBool,
+    wal_close_marker: Arc<CloseMarker>,
+    is_shutting_down: AtomicBool,
     /// The logs change, and writes are counted, under `commit`.
-    durability: Durability,
-    buffer: Buffer,
+    wal_sync: WalSync,
+    memtable_sizer: MemtableSizer,
     /// Of memtables that are tables by now.
-    spare: Arc<Spare>,
-    pace: Pace,
+    chunk_pool: Arc<ChunkPool>,
+    write_controller: WriteController,
 
     // One at a time takes numbers and stores in the log. None in a read-only database, and after closing.
-    commit: Mutex<Option<LogTail>>,
-    crowd: Crowd,
+    commit: Mutex<Option<WalWriter>>,
+    write_contention: WriteContention,
 
     // One edit at a time.
     manifest: Mutex<Manifest>,
 
     // Which files and memtables make up "now", and what the background does about it.
-    state: Mutex<State>,
+    state: Mutex<DbState>,
     /// Notified after each change of `state` that somebody may wait for.
-    changed: Condvar,
+    state_changed: Condvar,
 
     /// Jobs that hold this.
-    jobs: Arc<Jobs>,
+    background_jobs: Arc<BackgroundJobs>,
 
     /// Released last. Taken before `state`; files are removed only while it is held.
-    lock: Mutex<Option<Box<dyn FileLock>>>,
+    db_lock: Mutex<Option<Box<dyn FileLock>>>,
 }
 
 /// Everything that a reader needs, at one moment.
-struct View {
+struct ReadState {
     memtable: Arc<Memtable>,
     /// Newest first.
-    frozen: Vec<Arc<Memtable>>,
+    immutable_memtables: Vec<Arc<Memtable>>,
     version: Arc<Version>,
 }
 
-struct State {
-    set: VersionSet,
+struct DbState {
+    version_set: VersionSet,
     memtable: Arc<Memtable>,
     /// Memtables on their way to a table, oldest first.
-    frozen: VecDeque<Frozen>,
+    immutable_memtables: VecDeque<ImmutableMemtable>,
     /// How many flushes are queued or run.
-    flushes: usize,
+    scheduled_flushes: usize,
     /// True while one of them makes tables count.
-    installing: bool,
+    is_installing_flush: bool,
     /// True while a merge is queued or runs.
-    merging: bool,
+    is_compaction_scheduled: bool,
     /// What the running merge will write, if one runs.
-    merge_range: Option<MergeRange>,
+    compaction_key_range: Option<CompactionKeyRange>,
     /// The same merge, until its edit counts.
-    running: Option<Running>,
+    running_compaction: Option<RunningCompaction>,
     /// False while a failed merge waits for a reason to be tried again.
-    may_merge: bool,
+    is_compaction_enabled: bool,
     /// Merges that somebody waits for, the first in work.
-    manual: VecDeque<Manual>,
+    manual_compactions: VecDeque<ManualCompaction>,
     /// How many there have been.
-    manuals: u64,
-    worn: Option<WornFile>,
+    last_manual_compaction_id: u64,
+    read_compaction: Option<ReadCompactionHint>,
     /// Until then no file is taken for worn.
-    rest_of_reads: Duration,
-    doomed: Doomed<FileMeta>,
-    stats: [LevelStats; terrace_format::edit::LEVELS],
-    effort: Effort,
+    read_compactions_paused_until: Duration,
+    obsolete_tables: ObsoleteTables<FileMeta>,
+    compaction_stats: [CompactionStats; terrace_format::version_edit::NUM_LEVELS],
+    compaction_rate: CompactionRate,
     /// Background failures that can be tried again, and the last of them.
-    failures: u64,
-    last_failure: Option<Error>,
+    retryable_failures: u64,
+    last_retryable_error: Option<Error>,
     /// Counts what waiters may have waited for.
-    changes: u64,
+    change_count: u64,
     /// Writers that wait for room.
-    stopped: usize,
+    stalled_writers: usize,
     /// True when closing has seen the last job: what is not done is the next opener's to do.
-    ended: bool,
+    is_shut_down: bool,
 }
 
 /// A memtable that takes no more writes.
 #[derive(Clone)]
-struct Frozen {
+struct ImmutableMemtable {
     memtable: Arc<Memtable>,
     /// The number of its table. They rise, whichever is made first: of two tables on level 0 the one with the greater number is
     /// the newer.
-    table: u64,
-    stage: Stage,
+    table_number: u64,
+    flush_state: FlushState,
     /// The log that holds the same.
-    log: u64,
+    log_number: u64,
     /// The log that follows its own: when it is a table, older logs are not needed.
-    next_log: u64,
+    next_log_number: u64,
     /// The last write in it.
-    last_sequence: Sequence,
+    last_sequence: SequenceNumber,
     /// Bytes of keys and values that were put into it.
-    put: u64,
-    target: Target,
+    user_bytes: u64,
+    target: FlushTarget,
 }
 
 /// How far a memtable is on its way to a table.
 #[derive(Clone)]
-enum Stage {
-    Waits,
+enum FlushState {
+    Pending,
     /// A flush writes its table.
-    Runs,
+    Running,
     /// Its table is durable, and counts when those before it do.
-    Made(Flushed),
+    Done(FlushOutput),
 }
 
 /// What a flush made.
 #[derive(Clone)]
-struct Flushed {
+struct FlushOutput {
     /// None if there was nothing to write.
-    table: Option<NewTable>,
+    table: Option<FinishedTable>,
     /// When it began.
-    start: Duration,
+    started_at: Duration,
     /// True if an edit failed that makes the table count: nobody knows whether it does.
-    is_doubtful: bool,
+    is_indeterminate: bool,
 }
 
 /// Where the table of a memtable goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Target {
+enum FlushTarget {
     /// As deep as nothing overlaps.
     AnyLevel,
     /// To level 0: a merge of it is about to be asked for, which drops what is deleted and overwritten in it.
@@ -241,7 +241,7 @@ enum Target {
 }
 
 /// The user keys between which a merge reads and writes, both ends included.
-struct MergeRange {
+struct CompactionKeyRange {
     smallest: Vec<u8>,
     largest: Vec<u8>,
 }
@@ -257,7 +257,7 @@ impl Db {
     /// [`ErrorKind::InvalidArgument`] if it does not exist (or does, with [`Options::error_if_exists`]), or was
     /// created with another comparator; [`ErrorKind::Corruption`] if the manifest is damaged or a table is missing
     /// (then [`repair`](crate::repair) can help); [`ErrorKind::Io`] if it is open elsewhere
-    /// ([`Error::is_locked`]) or a file can't be read. What is stored stays as it was.
+    /// ([`ErrorOut::is_locked`]) or a file can't be read. What is stored stays as it was.
     ///
     /// [`ErrorKind::InvalidArgument`]: crate::ErrorKind::InvalidArgument
     /// [`ErrorKind::Corruption`]: crate::ErrorKind::Corruption
@@ -272,7 +272,7 @@ impl Db {
     /// ```
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Db> {
         let engine = open::open(path.as_ref(), options)?;
-        Ok(Db { handle: Arc::new(Handle { engine }) })
+        Ok(Db { handle: Arc::new(DbHandle { inner: engine }) })
     }
 
     /// Opens the database in directory `path` for reading, and writes nothing at all: no file is created, changed or
@@ -280,7 +280,7 @@ impl Db {
     ///
     /// Logs are replayed in memory. Several read-only handles may be open at once, in any processes; an open writer
     /// excludes them and they exclude a writer, if there is a lock file to lock. Writes fail with
-    /// [`Error::NotSupported`]. Errors are those of [`Db::open`].
+    /// [`ErrorOut::NotSupported`]. Errors are those of [`Db::open`].
     ///
     /// ```
     /// # use terrace::{Db, Env, Options};
@@ -295,7 +295,7 @@ impl Db {
     /// ```
     pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Db> {
         let engine = open::open_read_only(path.as_ref(), options)?;
-        Ok(Db { handle: Arc::new(Handle { engine }) })
+        Ok(Db { handle: Arc::new(DbHandle { inner: engine }) })
     }
 
     /// Gives `key` the value `value`. As [`Db::write`] of a batch with that one operation.
@@ -321,7 +321,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn put_with(&self, key: &[u8], value: &[u8], options: &WriteOptions) -> Result<()> {
-        self.engine().write_one(key, Some(value), options)
+        self.inner().write_one(key, Some(value), options)
     }
 
     /// Removes `key`. It need not exist. As [`Db::write`] of a batch with that one operation.
@@ -348,7 +348,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn delete_with(&self, key: &[u8], options: &WriteOptions) -> Result<()> {
-        self.engine().write_one(key, None, options)
+        self.inner().write_one(key, None, options)
     }
 
     /// Removes every key from `begin` up to, but without, `end`. An end that is None is open.
@@ -376,7 +376,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn delete_range(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
-        self.engine().delete_range(begin, end)
+        self.inner().delete_range(begin, end)
     }
 
     /// Applies every operation of `batch`, in order, or none.
@@ -387,8 +387,8 @@ impl Db {
     /// # Errors
     ///
     /// If the log can't be written, nothing of `batch` is visible. No space, memory or descriptors: the same write
-    /// may succeed later ([`Error::is_resumable`]). Anything else: the database refuses writes until it is opened
-    /// again ([`Error::Refused`]), because what reached the disk is unknown; reads go on.
+    /// may succeed later ([`ErrorOut::is_retryable`]). Anything else: the database refuses writes until it is opened
+    /// again ([`ErrorOut::BackgroundError`]), because what reached the disk is unknown; reads go on.
     ///
     /// ```
     /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
@@ -419,7 +419,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn write_with(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
-        self.engine().write(batch, options)
+        self.inner().write(batch, options)
     }
 
     /// The value of `key` now, or None if it has none.
@@ -439,7 +439,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.get_with(key, &PLAIN)
+        self.get_with(key, &DEFAULT_READ_OPTIONS)
     }
 
     /// As [`Db::get`], with options: a snapshot of this database, for one.
@@ -456,7 +456,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn get_with(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Vec<u8>>> {
-        self.engine().get(key, options)
+        self.inner().get(key, options)
     }
 
     /// A handle on the state of this moment: on every write that has returned, and on none that starts later.
@@ -472,7 +472,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn snapshot(&self) -> Snapshot {
-        self.engine().snapshots.take(self.engine().present.visible())
+        self.inner().snapshots.new_snapshot(self.inner().read_state.visible_seqno())
     }
 
     /// An iterator over the state of this moment.
@@ -489,7 +489,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn iter(&self) -> DbIterator {
-        self.iter_with(&PLAIN)
+        self.iter_with(&DEFAULT_READ_OPTIONS)
     }
 
     /// An iterator with options: snapshot, bounds, prefix. What is wrong with the options is in its status.
@@ -529,7 +529,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn approximate_sizes(&self, ranges: &[(&[u8], &[u8])]) -> Result<Vec<u64>> {
-        ranges.iter().map(|(begin, end)| self.engine().approximate_size(begin, end)).collect()
+        ranges.iter().map(|(begin, end)| self.inner().approximate_size(begin, end)).collect()
     }
 
     /// Merges everything in a range of keys, both ends included, down to the deepest level that has some of it:
@@ -554,7 +554,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn compact_range(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
-        self.engine().compact_range(begin, end)
+        self.inner().compact_range(begin, end)
     }
 
     /// Turns what is in memory into a table, and returns when that is done and durable.
@@ -573,7 +573,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn flush(&self) -> Result<()> {
-        self.engine().flush(Target::AnyLevel)
+        self.inner().flush(FlushTarget::AnyLevel)
     }
 
     /// A property by its LevelDB name, in LevelDB's own words, or by ours; None for any other name.
@@ -598,7 +598,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn property(&self, name: &str) -> Option<String> {
-        self.engine().property(name)
+        self.inner().property(name)
     }
 
     /// The tables of each of the seven levels now, level 0 from the newest to the oldest, the others in key order.
@@ -616,7 +616,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn levels(&self) -> Vec<LevelInfo> {
-        levels::levels(&self.engine().present.view().version)
+        level_info::level_infos(&self.inner().read_state.current().version)
     }
 
     /// True if a stock LevelDB can open this database. False once it was opened with a compression that a stock LevelDB
@@ -633,8 +633,8 @@ impl Db {
     /// # }
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn is_portable(&self) -> bool {
-        !self.engine().state.lock().set.guarded
+    pub fn is_leveldb_compatible(&self) -> bool {
+        !self.inner().state.lock().version_set.is_incompatible
     }
 
     /// The directory, as it was given to [`Db::open`].
@@ -646,7 +646,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn path(&self) -> &Path {
-        &self.engine().directory
+        &self.inner().directory
     }
 
     /// Closes the database, if this is its last handle and no iterator is left; otherwise only gives up the handle.
@@ -670,7 +670,7 @@ impl Db {
     /// ```
     pub fn close(self) -> Result<()> {
         // Not `try_unwrap`: of two clones that close at once, one is the last.
-        Arc::into_inner(self.handle).map_or(Ok(()), |handle| handle.engine.close())
+        Arc::into_inner(self.handle).map_or(Ok(()), |handle| handle.inner.close())
     }
 
     /// Closes the database for every handle and iterator, as [`Db::close`] does for the last one.
@@ -694,14 +694,14 @@ impl Db {
     /// assert_eq!(forgotten.key(), b"CH/Bern");
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn shut(&self) -> Result<()> {
-        let outcome = self.engine().close();
-        self.engine().wait_for_jobs();
+    pub fn shutdown(&self) -> Result<()> {
+        let outcome = self.inner().close();
+        self.inner().join_background_jobs();
         outcome
     }
 
-    fn engine(&self) -> &Engine {
-        &self.handle.engine
+    fn inner(&self) -> &DbInner {
+        &self.handle.inner
     }
 }
 
@@ -711,71 +711,76 @@ impl fmt::Debug for Db {
     }
 }
 
-impl Drop for Handle {
+impl Drop for DbHandle {
     fn drop(&mut self) {
-        if let Err(error) = self.engine.close() {
-            self.engine.logger.log(format_args!("Closing: {error}"));
+        if let Err(error) = self.inner.close() {
+            self.inner.logger.log(format_args!("Closing: {error}"));
         }
-        self.engine.wait_for_jobs();
+        self.inner.join_background_jobs();
     }
 }
 
-impl Engine {
-    fn path_of(&self, name: terrace_format::filename::FileName) -> PathBuf {
+impl DbInner {
+    fn file_path(&self, name: terrace_format::filename::FileName) -> PathBuf {
         self.directory.join(name.to_string())
     }
 
     /// A file number that no other file has or had.
     fn new_file_number(&self) -> u64 {
-        self.next_file.fetch_add(1, Ordering::Relaxed)
+        self.next_file_number.fetch_add(1, Ordering::Relaxed)
     }
 
     /// An error in a child that was forked since the database was opened.
     #[inline]
-    fn check_process(&self) -> Result<()> {
-        if self.birth.is_here() { Ok(()) } else { Err(inherited()) }
+    fn check_owner_process(&self) -> Result<()> {
+        if self.owner_process.is_current() { Ok(()) } else { Err(forked_process_error()) }
     }
 
-    fn wait_for_jobs(&self) {
+    fn join_background_jobs(&self) {
         // A child has no threads that do them.
-        if self.birth.is_here() {
-            self.jobs.wait();
+        if self.owner_process.is_current() {
+            self.background_jobs.wait_until_idle();
         }
     }
 
     /// Refuses writes from now on. The first cause stays.
-    fn refuse(&self, cause: &Error) {
-        let is_first = !self.refusal.is_set();
-        self.refusal.set(cause);
+    fn set_background_error(&self, cause: &Error) {
+        let is_first = !self.background_error.is_set();
+        self.background_error.set(cause);
         if is_first {
             self.logger.log(format_args!("Writes are refused from now on: {cause}"));
         }
-        self.announce(&mut self.state.lock());
+        self.notify_state_changed(&mut self.state.lock());
     }
 
     /// Wakes everybody who waits for a change of `state`.
-    fn announce(&self, state: &mut State) {
-        state.changes += 1;
-        self.changed.notify_all();
+    fn notify_state_changed(&self, state: &mut DbState) {
+        state.change_count += 1;
+        self.state_changed.notify_all();
     }
 
     /// Shows readers what `state` says.
-    fn publish(&self, state: &State) {
-        self.present.show(View::of(state));
+    fn install_read_state(&self, state: &DbState) {
+        self.read_state.install(ReadState::new(state));
     }
 }
 
 #[cold]
-fn inherited() -> Error {
+fn forked_process_error() -> Error {
     Error::NotSupported("a write to a database that was opened before the process was forked".into())
 }
 
-impl View {
-    fn of(state: &State) -> View {
-        View {
+impl ReadState {
+    fn new(state: &DbState) -> ReadState {
+        ReadState {
             memtable: Arc::clone(&state.memtable),
-            frozen: state.frozen.iter().rev().map(|frozen| Arc::clone(&frozen.memtable)).collect(),
-            version: Arc::clone(&state.set.version),
+            immutable_memtables: state
+                .immutable_memtables
+                .iter()
+                .rev()
+                .map(|frozen| Arc::clone(&frozen.memtable))
+                .collect(),
+            version: Arc::clone(&state.version_set.version),
         }
     }
 }

@@ -11,113 +11,113 @@ use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use terrace_env::{Birth, Env, FileLock, Lane, LockMode};
-use terrace_format::edit::{NewFile, VersionEdit};
+use terrace_env::{Env, FileLock, LockMode, Priority, ProcessToken};
 use terrace_format::filename::FileName;
-use terrace_format::filter_block::Filters;
+use terrace_format::filter_block::TableFilter;
 use terrace_format::key::InternalComparator;
-use terrace_format::log::{Framer, Item, LogReader};
-use terrace_format::order::Order;
+use terrace_format::key_order::KeyOrder;
+use terrace_format::log::{LogItem, LogReader, RecordWriter};
 use terrace_format::table::TableOptions;
+use terrace_format::version_edit::{NewFile, VersionEdit};
 use terrace_sync::mutant;
 
-use super::budget::Budget;
-use super::buffer::Buffer;
-use super::crew::Crew;
-use super::directory::{list, lock, lock_shared};
-use super::doomed::Doomed;
-use super::durable::Durability;
-use super::filling::Filling;
-use super::install::Failure;
-use super::pace::{Effort, Pace};
-use super::present::Present;
-use super::refusal::Refusal;
-use super::replay::{Replay, Replayed};
-use super::seal::Seal;
-use super::tail::{Log, LogTail};
-use super::write::Crowd;
-use super::{Engine, State, View};
-use crate::btree::Spare;
+use super::background_error::BackgroundError;
+use super::directory::{list_db_files, lock_directory, lock_directory_shared};
+use super::install::CommitError;
+use super::log_replay::{LogReplay, ReplayOutcome};
+use super::memory_budget::MemoryBudget;
+use super::memtable_size::MemtableSizer;
+use super::obsolete_tables::ObsoleteTables;
+use super::parallel_insert::ParallelInserter;
+use super::read_state::ReadStateCell;
+use super::task_group::TaskGroup;
+use super::wal::{WalFile, WalWriter};
+use super::wal_close_marker::CloseMarker;
+use super::wal_sync::WalSync;
+use super::write::WriteContention;
+use super::write_controller::{CompactionRate, WriteController};
+use super::{DbInner, DbState, ReadState};
 use crate::cache::{self, BlockCache};
-use crate::compaction::policy::{Limits, deletes};
+use crate::compaction::picker::{CompactionLimits, tombstones};
 use crate::compaction::{self, flush};
 use crate::error::{Error, Result};
-use crate::logger::{FileLogger, Logger, NoLogger};
+use crate::file_io::{FileReader, file_error};
+use crate::info_log::{FileLogger, Logger, NoLogger};
+use crate::memtable::ChunkPool;
 use crate::memtable::Memtable;
-use crate::metrics::Metrics;
 use crate::options::Options;
-use crate::snapshot::Snapshots;
-use crate::stream::{Reading, file_error};
+use crate::snapshot::SnapshotList;
+use crate::stats::Statistics;
 use crate::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering, Weak};
-use crate::tables::{Memory, NewTable, TableCache, TableContext, Tally};
-use crate::version::{Manifest, Recovered, VersionSet};
+use crate::table::{FinishedTable, TableCache, TableMemory, TableReaderContext, TableStats};
+use crate::version::{Manifest, ManifestRecovery, VersionSet};
 
 /// The block cache of a database that was given none, in bytes.
-const DEFAULT_CACHE: usize = 128 << 20;
+const DEFAULT_BLOCK_CACHE_BYTES: usize = 128 << 20;
 
-pub(super) fn open(directory: &Path, options: &Options) -> Result<Arc<Engine>> {
-    let options = options.clipped();
+pub(super) fn open(directory: &Path, options: &Options) -> Result<Arc<DbInner>> {
+    let options = options.sanitized();
     options.check_codec()?;
     let env = &options.env;
     let current = directory.join(FileName::Current.to_string());
     if options.create_if_missing {
         create_directory(env, directory)?;
     } else if !env.fs.exists(&current)? {
-        return Err(missing(directory));
+        return Err(missing_database_error(directory));
     }
-    let lock = lock(env, directory, LockMode::Exclusive)?;
+    let lock = lock_directory(env, directory, LockMode::Exclusive)?;
     let exists = env.fs.exists(&current)?;
     if !exists && options.create_if_missing {
-        refuse_data(env, directory)?;
-        sync_parent(env, directory)?;
+        check_holds_no_data(env, directory)?;
+        sync_parent_directory(env, directory)?;
     }
     if exists && options.error_if_exists {
         let path = directory.display();
         return Err(Error::InvalidArgument(format!("{path}: exists (error_if_exists is true)")));
     }
     if !exists && !options.create_if_missing {
-        return Err(missing(directory));
+        return Err(missing_database_error(directory));
     }
     let (logger, lock) = match &options.logger {
         Some(logger) => (Arc::clone(logger), lock),
-        None => info_log(env, directory, lock),
+        None => open_info_log(env, directory, lock),
     };
     let comparator = InternalComparator::new(Arc::clone(&options.comparator));
     let recovered = if exists {
-        Recovered::read(env, directory, &comparator)?
+        ManifestRecovery::read_current_manifest(env, directory, &comparator)?
     } else {
         logger.log(format_args!("Creating the database, which was not there"));
-        Recovered::nothing(&comparator)
+        ManifestRecovery::for_new_database(&comparator)
     };
-    Opening { directory, options: &options, comparator, logger, recovered }.writable(lock)
+    DbOpener { directory, options: &options, comparator, logger, recovered }.into_writable(lock)
 }
 
-pub(super) fn open_read_only(directory: &Path, options: &Options) -> Result<Arc<Engine>> {
-    let options = options.clipped();
+pub(super) fn open_read_only(directory: &Path, options: &Options) -> Result<Arc<DbInner>> {
+    let options = options.sanitized();
     let env = &options.env;
     if !env.fs.exists(&directory.join(FileName::Current.to_string()))? {
-        return Err(missing(directory));
+        return Err(missing_database_error(directory));
     }
-    let lock = lock_shared(env, directory)?;
+    let lock = lock_directory_shared(env, directory)?;
     let logger = options.logger.clone().unwrap_or_else(|| Arc::new(NoLogger));
     let comparator = InternalComparator::new(Arc::clone(&options.comparator));
-    let recovered = Recovered::read(env, directory, &comparator)?;
-    Opening { directory, options: &options, comparator, logger, recovered }.read_only(lock)
+    let recovered = ManifestRecovery::read_current_manifest(env, directory, &comparator)?;
+    DbOpener { directory, options: &options, comparator, logger, recovered }.into_read_only(lock)
 }
 
-fn missing(directory: &Path) -> Error {
+fn missing_database_error(directory: &Path) -> Error {
     Error::InvalidArgument(format!("{}: does not exist (create_if_missing is false)", directory.display()))
 }
 
 /// An error if `directory`, which has no CURRENT, holds data: a new database there would take it for leftovers.
 ///
 /// A creation that was cut short leaves no table, and a log without records.
-fn refuse_data(env: &Env, directory: &Path) -> Result<()> {
-    for file in list(env, directory, 0)? {
+fn check_holds_no_data(env: &Env, directory: &Path) -> Result<()> {
+    for file in list_db_files(env, directory, 0)? {
         let path = directory.join(file.to_string());
         let holds_data = match file {
             FileName::Table(_) | FileName::OldTable(_) => true,
-            FileName::Log(_) => holds_records(env, &path)?,
+            FileName::Log(_) => has_records(env, &path)?,
             _ => false,
         };
         if holds_data {
@@ -130,10 +130,10 @@ fn refuse_data(env: &Env, directory: &Path) -> Result<()> {
 }
 
 /// True if the log at `path` has a whole record. (What a power cut left of a creation may be anything else.)
-fn holds_records(env: &Env, path: &Path) -> Result<bool> {
-    let mut reader = LogReader::new(Reading(env.fs.open_sequential(path)?));
+fn has_records(env: &Env, path: &Path) -> Result<bool> {
+    let mut reader = LogReader::new(FileReader(env.fs.open_sequential(path)?));
     while let Some(item) = reader.next().map_err(|error| file_error(path, error))? {
-        if matches!(item, Item::Record { .. }) {
+        if matches!(item, LogItem::Record { .. }) {
             return Ok(true);
         }
     }
@@ -149,7 +149,7 @@ fn create_directory(env: &Env, directory: &Path) -> Result<()> {
 
 /// Makes the name of a new database's directory durable, whoever made it: a power cut that took it would take the
 /// database whole.
-fn sync_parent(env: &Env, directory: &Path) -> Result<()> {
+fn sync_parent_directory(env: &Env, directory: &Path) -> Result<()> {
     let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
     match env.fs.sync_dir(parent.unwrap_or(Path::new("."))) {
         // A parent that may be passed through but not read: then its owner made the directory.
@@ -159,24 +159,28 @@ fn sync_parent(env: &Env, directory: &Path) -> Result<()> {
 }
 
 /// The file LOG, and the lock with which it goes: a refused opener must not take the log of the running one away.
-fn info_log(env: &Env, directory: &Path, lock: Box<dyn FileLock>) -> (Arc<dyn Logger>, Box<dyn FileLock>) {
-    let logger = FileLogger::of_database(env, directory);
-    let lock = logger.until_unlocked(lock);
+fn open_info_log(
+    env: &Env,
+    directory: &Path,
+    lock: Box<dyn FileLock>,
+) -> (Arc<dyn Logger>, Box<dyn FileLock>) {
+    let logger = FileLogger::for_database(env, directory);
+    let lock = logger.bind_to_lock(lock);
     (logger, lock)
 }
 
 /// The pieces of a database on its way to being open.
-struct Opening<'a> {
+struct DbOpener<'a> {
     directory: &'a Path,
     options: &'a Options,
     comparator: InternalComparator,
     logger: Arc<dyn Logger>,
-    recovered: Recovered,
+    recovered: ManifestRecovery,
 }
 
-impl Opening<'_> {
-    fn writable(mut self, lock: Box<dyn FileLock>) -> Result<Arc<Engine>> {
-        let files = list(&self.options.env, self.directory, self.recovered.next_file)?;
+impl DbOpener<'_> {
+    fn into_writable(mut self, lock: Box<dyn FileLock>) -> Result<Arc<DbInner>> {
+        let files = list_db_files(&self.options.env, self.directory, self.recovered.next_file_number)?;
         // A number that was ever used, even by a leftover, is not used again.
         let used = files
             .iter()
@@ -184,31 +188,34 @@ impl Opening<'_> {
             .max()
             .filter(|_| !mutant!(FileNumberReusedAfterCrash))
             .unwrap_or(0);
-        let next_file = AtomicU64::new(self.recovered.next_file.max(used.saturating_add(1)));
-        let logs = self.check_files(&files)?;
-        let tables = Tables::new(&self.options.env, self.directory, self.table_options());
-        let mut replayed = self.replay_into(&logs, &mut |memtable| {
-            tables.write(memtable, &next_file);
+        let next_file = AtomicU64::new(self.recovered.next_file_number.max(used.saturating_add(1)));
+        let logs = self.find_logs_to_replay(&files)?;
+        let tables = RecoveryFlusher::new(&self.options.env, self.directory, self.table_options());
+        let mut replayed = self.replay_logs(&logs, &mut |memtable| {
+            tables.spawn_flush(memtable, &next_file);
             Ok(())
         })?;
-        let resumed = self.resume_log(&logs, &replayed, &tables)?;
-        let manifest = self.manifest(resumed.is_some() && logs == [self.recovered.set.log_number]);
+        let resumed = self.reuse_last_log(&logs, &replayed, &tables)?;
+        let manifest =
+            self.open_manifest(resumed.is_some() && logs == [self.recovered.version_set.log_number]);
         let has_new_log = resumed.is_none();
-        let (tail, added) = self.log_tail(resumed, &mut replayed, &next_file, &tables)?;
+        let (tail, added) = self.open_wal_writer(resumed, &mut replayed, &next_file, &tables)?;
         let mut edit = VersionEdit::default();
-        edit.added.extend(added.into_iter().map(|file| (0, file)));
-        let changes = !edit.added.is_empty() || tail.log.number != self.recovered.set.log_number;
-        edit.log_number = Some(tail.log.number);
+        edit.new_files.extend(added.into_iter().map(|file| (0, file)));
+        let changes = !edit.new_files.is_empty() || tail.wal.number != self.recovered.version_set.log_number;
+        edit.log_number = Some(tail.wal.number);
         // What is in the tables: a log that is gone on with begins behind that number.
-        let resumed = tail.framer.offset() > 0;
-        edit.last_sequence = Some(if resumed { replayed.before_last_log } else { replayed.last_sequence });
+        let resumed = tail.record_writer.end_offset() > 0;
+        edit.last_sequence =
+            Some(if resumed { replayed.sequence_before_last_log } else { replayed.last_sequence });
         let memtable = Arc::clone(&tail.memtable);
-        let engine = self.engine(memtable, Vec::new(), next_file, manifest?, Some(tail), Some(lock));
-        let kept = engine.set_logs_aside(&replayed.set_aside).map_err(Failure::Before);
-        let changes = changes || engine.manifest.lock().is_due();
-        let installed = kept.and_then(|()| if changes { engine.install(|_| edit, |_| ()) } else { Ok(()) });
-        if !matches!(installed, Err(Failure::Before(_))) {
-            tables.keep();
+        let engine = self.into_inner(memtable, Vec::new(), next_file, manifest?, Some(tail), Some(lock));
+        let kept = engine.archive_skipped_logs(&replayed.skipped_logs).map_err(CommitError::NotApplied);
+        let changes = changes || engine.manifest.lock().needs_rotation();
+        let installed =
+            kept.and_then(|()| if changes { engine.log_and_apply(|_| edit, |_| ()) } else { Ok(()) });
+        if !matches!(installed, Err(CommitError::NotApplied(_))) {
+            tables.keep_tables();
         }
         // While the directory is locked.
         drop(tables);
@@ -216,33 +223,33 @@ impl Opening<'_> {
             // The room of a log that holds nothing yet may be what the next try lacks. One that was there before stays: the
             // manifest names it.
             if has_new_log {
-                engine.give_up_new_log();
+                engine.remove_empty_new_log();
             }
             failure.into_error()
         })?;
-        engine.sweep(&files);
+        engine.remove_leftovers(&files);
         let mut state = engine.state.lock();
-        engine.schedule(&mut state);
+        engine.maybe_schedule_flush_or_compaction(&mut state);
         drop(state);
         Ok(engine)
     }
 
-    fn read_only(mut self, lock: Option<Box<dyn FileLock>>) -> Result<Arc<Engine>> {
-        let files = list(&self.options.env, self.directory, self.recovered.next_file)?;
-        let logs = self.check_files(&files)?;
+    fn into_read_only(mut self, lock: Option<Box<dyn FileLock>>) -> Result<Arc<DbInner>> {
+        let files = list_db_files(&self.options.env, self.directory, self.recovered.next_file_number)?;
+        let logs = self.find_logs_to_replay(&files)?;
         let mut frozen = Vec::new();
-        let replayed = self.replay_into(&logs, &mut |memtable| {
+        let replayed = self.replay_logs(&logs, &mut |memtable| {
             frozen.insert(0, memtable);
             Ok(())
         })?;
-        self.recovered.set.last_sequence = replayed.last_sequence;
+        self.recovered.version_set.last_sequence = replayed.last_sequence;
         let manifest = Manifest::new(&self.options.env, self.directory, 0);
-        Ok(self.engine(replayed.memtable, frozen, AtomicU64::new(0), manifest, None, lock))
+        Ok(self.into_inner(replayed.memtable, frozen, AtomicU64::new(0), manifest, None, lock))
     }
 
     /// Checks that every table is there, and finds the logs to replay.
-    fn check_files(&self, files: &[FileName]) -> Result<Vec<u64>> {
-        let set = &self.recovered.set;
+    fn find_logs_to_replay(&self, files: &[FileName]) -> Result<Vec<u64>> {
+        let set = &self.recovered.version_set;
         let tables: BTreeSet<u64> =
             files.iter().filter(|file| file.is_table()).filter_map(FileName::number).collect();
         let live = set.version.levels.iter().flatten();
@@ -255,7 +262,7 @@ impl Opening<'_> {
         if let Some(error) = self.recovered.lost_edit(files) {
             return Err(error.clone());
         }
-        if let Some(torn) = &self.recovered.torn {
+        if let Some(torn) = &self.recovered.torn_tail {
             self.logger.log(format_args!("Ignoring an edit that was being written: {torn}"));
         }
         let needed = |file: &FileName| match *file {
@@ -269,58 +276,58 @@ impl Opening<'_> {
     }
 
     /// Replays `logs`; memtables that fill up go to `full`.
-    fn replay_into(
+    fn replay_logs(
         &self,
         logs: &[u64],
         full: &mut dyn FnMut(Arc<Memtable>) -> Result<()>,
-    ) -> Result<Replayed> {
-        let memtable_size = Buffer::largest(self.options);
-        let replay = Replay {
+    ) -> Result<ReplayOutcome> {
+        let memtable_size = MemtableSizer::max_size(self.options);
+        let replay = LogReplay {
             env: &self.options.env,
             directory: self.directory,
             comparator: &self.comparator,
             logger: &*self.logger,
-            paranoid: self.options.paranoid_checks,
-            strict: self.recovered.ours,
+            paranoid_checks: self.options.paranoid_checks,
+            is_point_in_time: self.recovered.is_written_by_terrace,
             memtable_size,
-            filling: Filling::new(&self.options.env, &self.comparator, memtable_size),
-            last_sequence: self.recovered.set.last_sequence,
-            full,
+            inserter: ParallelInserter::new(&self.options.env, &self.comparator, memtable_size),
+            last_sequence: self.recovered.version_set.last_sequence,
+            on_full_memtable: full,
         };
         replay.run(logs)
     }
 
     /// The manifest of the last run, if that run `closed` the database, or one to come. As with the log, only then it is
     /// known to be durable.
-    fn manifest(&mut self, closed: bool) -> Result<Manifest> {
-        self.recovered.set.guarded |= !self.options.compression.portable;
-        let mut manifest = Manifest::new(&self.options.env, self.directory, self.options.table_size());
-        manifest.succeeds(self.recovered.manifest);
-        let small = self.recovered.resumable.filter(|&length| length < self.options.table_size());
-        if let Some(length) = small.filter(|_| closed && !self.newly_guarded()) {
+    fn open_manifest(&mut self, closed: bool) -> Result<Manifest> {
+        self.recovered.version_set.is_incompatible |= !self.options.compression.leveldb_compatible;
+        let mut manifest = Manifest::new(&self.options.env, self.directory, self.options.base_file_size());
+        manifest.replaces(self.recovered.manifest_number);
+        let small = self.recovered.reusable_len.filter(|&length| length < self.options.base_file_size());
+        if let Some(length) = small.filter(|_| closed && !self.needs_incompatible_marker()) {
             // What can't be gone on with is begun anew.
-            supported(manifest.resume(self.recovered.manifest, length))?;
+            none_if_unsupported(manifest.reuse(self.recovered.manifest_number, length))?;
         }
         Ok(manifest)
     }
 
     /// True if the manifest does not say yet that the database is guarded.
-    fn newly_guarded(&self) -> bool {
-        self.recovered.set.guarded && !self.recovered.guarded
+    fn needs_incompatible_marker(&self) -> bool {
+        self.recovered.version_set.is_incompatible && !self.recovered.is_incompatible
     }
 
     /// The log of the last run, if it may be gone on with. It is not touched before what else there was is in `tables`.
-    fn resume_log(
+    fn reuse_last_log(
         &self,
         logs: &[u64],
-        replayed: &Replayed,
-        tables: &Tables,
-    ) -> Result<Option<(Log, Framer, Arc<Seal>)>> {
-        let may = self.options.reuse_logs && self.recovered.ours;
-        match (logs.last(), replayed.resumable.filter(|_| may)) {
+        replayed: &ReplayOutcome,
+        tables: &RecoveryFlusher,
+    ) -> Result<Option<(WalFile, RecordWriter, Arc<CloseMarker>)>> {
+        let may = self.options.reuse_logs && self.recovered.is_written_by_terrace;
+        match (logs.last(), replayed.reusable_len.filter(|_| may)) {
             (Some(&number), Some(length)) => {
-                tables.settle()?;
-                Log::resume(self.options, self.directory, number, length)
+                tables.wait_for_flushes()?;
+                WalFile::reopen(self.options, self.directory, number, length)
             }
             _ => Ok(None),
         }
@@ -328,178 +335,195 @@ impl Opening<'_> {
 
     /// The log that is gone on with, or a new one; then the replayed memtable becomes a table. With it, the tables that
     /// there are now.
-    fn log_tail(
+    fn open_wal_writer(
         &self,
-        resumed: Option<(Log, Framer, Arc<Seal>)>,
-        replayed: &mut Replayed,
+        resumed: Option<(WalFile, RecordWriter, Arc<CloseMarker>)>,
+        replayed: &mut ReplayOutcome,
         next_file: &AtomicU64,
-        tables: &Tables,
-    ) -> Result<(LogTail, Vec<NewFile>)> {
+        tables: &RecoveryFlusher,
+    ) -> Result<(WalWriter, Vec<NewFile>)> {
         let sequence = match mutant!(SequenceNotRecoveredFromWal) {
-            true => self.recovered.set.last_sequence,
+            true => self.recovered.version_set.last_sequence,
             false => replayed.last_sequence,
         };
         if resumed.is_none() && !replayed.memtable.is_empty() {
             let empty = Memtable::new(self.comparator.clone());
-            tables.write(std::mem::replace(&mut replayed.memtable, empty), next_file);
+            tables.spawn_flush(std::mem::replace(&mut replayed.memtable, empty), next_file);
         }
         let files = tables.finish()?;
         let (log, framer, seal) = match resumed {
             Some((log, framer, seal)) => (log, framer, Some(seal)),
-            None => (self.new_log(next_file)?, Framer::at(0), None),
+            None => (self.create_wal(next_file)?, RecordWriter::resume_at(0), None),
         };
         let memtable = Arc::clone(&replayed.memtable);
-        let resumed = framer.offset() > 0;
+        let resumed = framer.end_offset() > 0;
         let (ready, record) = (0, Vec::new());
-        let buffer = Buffer::new(self.options);
-        let full = buffer.full_at(buffer.size());
+        let buffer = MemtableSizer::new(self.options);
+        let full = buffer.full_threshold(buffer.size());
         let begun = self.options.env.clock.monotonic();
         let (broken, looked) = (false, None);
-        let tail = LogTail {
-            log,
-            framer,
-            ready,
-            looked,
+        let tail = WalWriter {
+            wal: log,
+            record_writer: framer,
+            preallocated_to: ready,
+            fill_rate_checked_at: looked,
             memtable,
-            full,
-            begun,
-            sequence,
-            put: 0,
-            broken,
-            resumed,
-            seal,
-            record,
+            memtable_full_at: full,
+            memtable_created_at: begun,
+            last_sequence: sequence,
+            user_bytes: 0,
+            is_torn: broken,
+            is_reused: resumed,
+            close_marker: seal,
+            record_buffer: record,
         };
         Ok((tail, files))
     }
 
-    fn new_log(&self, next_file: &AtomicU64) -> Result<Log> {
+    fn create_wal(&self, next_file: &AtomicU64) -> Result<WalFile> {
         let number = next_file.fetch_add(1, Ordering::Relaxed);
-        Log::create(self.options, self.directory, number, self.options.memtable_size())
+        WalFile::create(self.options, self.directory, number, self.options.initial_memtable_size())
     }
 
     fn table_options(&self) -> TableOptions {
         self.options.table_options(&self.comparator)
     }
 
-    fn engine(
+    fn into_inner(
         self,
         memtable: Arc<Memtable>,
         frozen: Vec<Arc<Memtable>>,
         next_file: AtomicU64,
         manifest: Manifest,
-        tail: Option<LogTail>,
+        tail: Option<WalWriter>,
         lock: Option<Box<dyn FileLock>>,
-    ) -> Arc<Engine> {
+    ) -> Arc<DbInner> {
         let options = self.options.clone();
         let table_options = self.table_options();
-        let buffer = Buffer::new(&options);
-        let budget = Budget::of(&options);
+        let buffer = MemtableSizer::new(&options);
+        let budget = MemoryBudget::from_options(&options);
         let cache = options.block_cache.clone().unwrap_or_else(|| {
-            BlockCache::new(budget.as_ref().map_or(DEFAULT_CACHE, |budget| budget.blocks))
+            BlockCache::new(
+                budget.as_ref().map_or(DEFAULT_BLOCK_CACHE_BYTES, |budget| budget.blocks_and_tables),
+            )
         });
-        let memory = budget.as_ref().map_or_else(Memory::default, |budget| {
+        let memory = budget.as_ref().map_or_else(TableMemory::default, |budget| {
             // A cache that others may have a part in is left alone.
             let own = options.block_cache.is_none().then(|| Arc::clone(&cache));
-            Memory::new(budget.tables(), own)
+            TableMemory::new(budget.open_table_limit(), own)
         });
-        let context = Arc::new(TableContext {
-            order: Order::from(&self.comparator),
-            filter_policy: table_options.filter.as_ref().map(Filters::policy),
+        let context = Arc::new(TableReaderContext {
+            order: KeyOrder::from(&self.comparator),
+            filter_policy: table_options.filter.as_ref().map(TableFilter::policy),
             cache: Arc::clone(&cache),
-            instance: cache::instance(),
-            metrics: Metrics::default(),
+            cache_id: cache::new_cache_id(),
+            metrics: Statistics::default(),
             memory: Arc::new(memory),
         });
-        let limits =
-            Limits { file_size: options.table_size(), file_size_grows: options.max_file_size.is_none() };
-        let set = self.recovered.set;
-        let sequence = tail.as_ref().map_or(set.last_sequence, |tail| tail.sequence);
-        let seal = tail.as_ref().and_then(|tail| tail.seal.clone()).unwrap_or_default();
-        let view = View { memtable: Arc::clone(&memtable), frozen, version: Arc::clone(&set.version) };
-        Arc::new_cyclic(|me| Engine {
-            me: me.clone(),
-            birth: Birth::here(),
+        let limits = CompactionLimits {
+            target_file_size: options.base_file_size(),
+            scales_with_level: options.max_file_size.is_none(),
+        };
+        let set = self.recovered.version_set;
+        let sequence = tail.as_ref().map_or(set.last_sequence, |tail| tail.last_sequence);
+        let seal = tail.as_ref().and_then(|tail| tail.close_marker.clone()).unwrap_or_default();
+        let view = ReadState {
+            memtable: Arc::clone(&memtable),
+            immutable_memtables: frozen,
+            version: Arc::clone(&set.version),
+        };
+        Arc::new_cyclic(|me| DbInner {
+            weak_self: me.clone(),
+            owner_process: ProcessToken::current(),
             directory: self.directory.to_path_buf(),
-            limits,
-            tables: {
-                let (logger, told) = (Arc::clone(&self.logger), deletes_told(Weak::clone(me)));
+            compaction_limits: limits,
+            table_cache: {
+                let (logger, told) = (Arc::clone(&self.logger), on_many_tombstones(Weak::clone(me)));
                 Arc::new(TableCache::new(self.directory, &options, logger, context, told))
             },
             options,
             logger: self.logger,
             comparator: self.comparator,
             table_options,
-            cache,
-            snapshots: Arc::new(Snapshots::default()),
-            buffer,
-            spare: Arc::new(budget.as_ref().map_or_else(Spare::default, |budget| Spare::up_to(budget.spare))),
-            budget,
-            pace: Pace::default(),
-            read_only: tail.is_none(),
-            present: Present::new(view, sequence),
-            next_file,
-            refusal: Refusal::none(),
-            seal,
-            closing: AtomicBool::new(false),
-            durability: Durability::new(tail.iter().map(|tail| tail.log.clone()).collect()),
+            block_cache: cache,
+            snapshots: Arc::new(SnapshotList::default()),
+            memtable_sizer: buffer,
+            chunk_pool: Arc::new(
+                budget
+                    .as_ref()
+                    .map_or_else(ChunkPool::default, |budget| ChunkPool::with_limit(budget.pooled_chunks)),
+            ),
+            memory_budget: budget,
+            write_controller: WriteController::default(),
+            is_read_only: tail.is_none(),
+            read_state: ReadStateCell::new(view, sequence),
+            next_file_number: next_file,
+            background_error: BackgroundError::new(),
+            wal_close_marker: seal,
+            is_shutting_down: AtomicBool::new(false),
+            wal_sync: WalSync::new(tail.iter().map(|tail| tail.wal.clone()).collect()),
             commit: Mutex::new(tail),
             manifest: Mutex::new(manifest),
-            state: Mutex::new(State::new(set, memtable)),
-            changed: Condvar::new(),
-            crowd: Crowd::default(),
-            jobs: Arc::default(),
-            lock: Mutex::new(lock),
+            state: Mutex::new(DbState::new(set, memtable)),
+            state_changed: Condvar::new(),
+            write_contention: WriteContention::default(),
+            background_jobs: Arc::default(),
+            db_lock: Mutex::new(lock),
         })
     }
 }
 
 /// Has the background look for a merge when a table is opened that has many deletes.
-fn deletes_told(engine: Weak<Engine>) -> Box<dyn Fn(Tally) + Send + Sync> {
+fn on_many_tombstones(engine: Weak<DbInner>) -> Box<dyn Fn(TableStats) + Send + Sync> {
     Box::new(move |tally| {
-        if let Some(engine) = engine.upgrade().filter(|_| deletes::are_many(tally.counts.deletes)) {
-            engine.look_for_merges();
+        if let Some(engine) =
+            engine.upgrade().filter(|_| tombstones::is_candidate(tally.properties.num_deletions))
+        {
+            engine.maybe_schedule_compaction();
         }
     })
 }
 
 /// Memtables that become tables beside the replay. Dropped, it leaves none that is not to be kept: each try to open would leave
 /// its own on a disk that has no room.
-struct Tables {
-    crew: Crew,
-    place: Arc<Place>,
+struct RecoveryFlusher {
+    task_group: TaskGroup,
+    context: Arc<RecoveryFlushContext>,
 }
 
 /// Where they go, and what came of them.
-struct Place {
+struct RecoveryFlushContext {
     env: Env,
     directory: PathBuf,
     options: TableOptions,
-    made: Mutex<Made>,
+    results: Mutex<RecoveryFlushResults>,
 }
 
 #[derive(Default)]
-struct Made {
+struct RecoveryFlushResults {
     /// In no order.
-    tables: Vec<NewTable>,
+    tables: Vec<FinishedTable>,
     error: Option<Error>,
 }
 
-impl Tables {
-    fn new(env: &Env, directory: &Path, options: TableOptions) -> Tables {
+impl RecoveryFlusher {
+    fn new(env: &Env, directory: &Path, options: TableOptions) -> RecoveryFlusher {
         // More would want more memtables at a time.
-        let crew = Crew::new(&env.scheduler, Lane::Flush, 1);
+        let crew = TaskGroup::new(&env.scheduler, Priority::Flush, 1);
         let (env, directory) = (env.clone(), directory.to_path_buf());
-        Tables { crew, place: Arc::new(Place { env, directory, options, made: Mutex::default() }) }
+        RecoveryFlusher {
+            task_group: crew,
+            context: Arc::new(RecoveryFlushContext { env, directory, options, results: Mutex::default() }),
+        }
     }
 
     /// Has `memtable` written to a table with the next number.
-    fn write(&self, memtable: Arc<Memtable>, next_file: &AtomicU64) {
+    fn spawn_flush(&self, memtable: Arc<Memtable>, next_file: &AtomicU64) {
         let number = next_file.fetch_add(1, Ordering::Relaxed);
-        let place = Arc::clone(&self.place);
-        self.crew.give(Box::new(move || {
-            let table = flush::flush(&memtable, &place.env, &place.directory, number, &place.options);
-            let mut made = place.made.lock();
+        let place = Arc::clone(&self.context);
+        self.task_group.spawn(Box::new(move || {
+            let table = flush::build_table(&memtable, &place.env, &place.directory, number, &place.options);
+            let mut made = place.results.lock();
             match table {
                 Ok(table) => made.tables.extend(table),
                 Err(error) => made.error = Some(error),
@@ -508,65 +532,69 @@ impl Tables {
     }
 
     /// Returns when those so far are written, with an error if one could not be.
-    fn settle(&self) -> Result<()> {
-        self.crew.finish()?;
-        self.place.made.lock().error.clone().map_or(Ok(()), Err)
+    fn wait_for_flushes(&self) -> Result<()> {
+        self.task_group.finish()?;
+        self.context.results.lock().error.clone().map_or(Ok(()), Err)
     }
 
     /// Returns the tables, the oldest first; durable but for their names.
     fn finish(&self) -> Result<Vec<NewFile>> {
-        self.settle()?;
-        let made = self.place.made.lock();
+        self.wait_for_flushes()?;
+        let made = self.context.results.lock();
         let mut files: Vec<NewFile> = made.tables.iter().map(|table| table.file.clone()).collect();
         files.sort_unstable_by_key(|file| file.number);
         Ok(files)
     }
 
     /// The tables count, or may.
-    fn keep(&self) {
-        self.place.made.lock().tables.clear();
+    fn keep_tables(&self) {
+        self.context.results.lock().tables.clear();
     }
 }
 
-impl Drop for Tables {
+impl Drop for RecoveryFlusher {
     fn drop(&mut self) {
-        self.crew.give_up();
-        compaction::remove_tables(&self.place.env, &self.place.directory, &self.place.made.lock().tables);
+        self.task_group.cancel();
+        compaction::remove_tables(
+            &self.context.env,
+            &self.context.directory,
+            &self.context.results.lock().tables,
+        );
     }
 }
 
 /// None if the file system has no way to do it.
-fn supported<T>(outcome: Result<T>) -> Result<Option<T>> {
+fn none_if_unsupported<T>(outcome: Result<T>) -> Result<Option<T>> {
     match outcome {
         Err(Error::Io(error)) if error.is_unsupported() => Ok(None),
         outcome => outcome.map(Some),
     }
 }
 
-impl State {
-    fn new(set: VersionSet, memtable: Arc<Memtable>) -> State {
-        State {
-            set,
+impl DbState {
+    fn new(set: VersionSet, memtable: Arc<Memtable>) -> DbState {
+        DbState {
+            version_set: set,
             memtable,
-            frozen: VecDeque::new(),
-            flushes: 0,
-            installing: false,
-            merging: false,
-            merge_range: None,
-            running: None,
-            may_merge: true,
-            manual: VecDeque::new(),
-            manuals: 0,
-            worn: None,
-            rest_of_reads: Duration::ZERO,
-            doomed: Doomed::default(),
-            stats: Default::default(),
-            effort: Effort::default(),
-            failures: 0,
-            last_failure: None,
-            changes: 0,
-            stopped: 0,
-            ended: false,
+            immutable_memtables: VecDeque::new(),
+            scheduled_flushes: 0,
+            is_installing_flush: false,
+            is_compaction_scheduled: false,
+            compaction_key_range: None,
+            running_compaction: None,
+            is_compaction_enabled: true,
+            manual_compactions: VecDeque::new(),
+            last_manual_compaction_id: 0,
+            read_compaction: None,
+            read_compactions_paused_until: Duration::ZERO,
+            obsolete_tables: ObsoleteTables::default(),
+            compaction_stats: Default::default(),
+            compaction_rate: CompactionRate::default(),
+            retryable_failures: 0,
+            last_retryable_error: None,
+            change_count: 0,
+            stalled_writers: 0,
+            is_shut_down: false,
         }
     }
 }

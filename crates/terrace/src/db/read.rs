@@ -3,93 +3,94 @@
 //! A read looks at the present, and needs no lock after that. A look-up hands its value to who asked while it lies where it
 //! was found: copied once or not at all.
 
-use terrace_format::key::{InternalKey, Kind, MAX_SEQUENCE, Sequence, with_seek_key};
+use terrace_format::key::{InternalKey, MAX_SEQUENCE_NUMBER, SequenceNumber, ValueType, with_seek_key};
 use terrace_sync::mutant;
 
-use super::wish::{LATER, NEXT_TIME};
-use super::{Db, Engine, Handle, PinnedValue, View};
-use crate::btree::VersionAt;
+use super::read_compaction::{SEEKS_UNTIL_RETRY_GET, SEEKS_UNTIL_RETRY_SCAN};
+use super::{Db, DbHandle, DbInner, PinnedValue, ReadState};
 use crate::error::{Error, Result};
-use crate::iter::{DbIterator, MergeIter, Owner, SAMPLE_PERIOD, Source, Visible};
+use crate::iterator::{ChildIter, DbIter, DbIterator, IterObserver, MergingIter, READ_BYTES_PERIOD};
 use crate::memtable::Memtable;
-use crate::options::{PLAIN, ReadOptions};
+use crate::memtable::VersionPtr;
+use crate::options::{DEFAULT_READ_OPTIONS, ReadOptions};
 use crate::sync::{Arc, Ordering};
-use crate::tables::{BlockRead, Hit};
+use crate::table::{BlockReadOptions, FoundEntry};
 
 /// So many look-ups wait for the device together: more are in each other's way there, and their blocks in memory.
-const TOGETHER: usize = 32;
+const MULTI_GET_BATCH_SIZE: usize = 32;
 
-impl Engine {
+impl DbInner {
     pub(super) fn get(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Vec<u8>>> {
-        let value = self.look_up(key, options, |value| value.bytes().to_vec())?;
-        Ok(if mutant!(RareWrongRead) { now_and_then_wrong(value) } else { value })
+        let value = self.get_impl(key, options, |value| value.bytes().to_vec())?;
+        Ok(if mutant!(RareWrongRead) { corrupt_one_in_a_million(value) } else { value })
     }
 
     /// What `take` makes of the value of `user_key`, if it has one.
     #[inline]
-    fn look_up<T>(
+    fn get_impl<T>(
         &self,
         user_key: &[u8],
         options: &ReadOptions,
-        take: impl FnOnce(Value<'_>) -> T,
+        take: impl FnOnce(FoundValue<'_>) -> T,
     ) -> Result<Option<T>> {
-        let (view, now) = self.present.look();
-        let sequence = self.sequence_for(options, now)?;
-        self.look_up_in(&view, user_key, sequence, options, take)
+        let (view, now) = self.read_state.load();
+        let sequence = self.read_sequence(options, now)?;
+        self.get_from(&view, user_key, sequence, options, take)
     }
 
-    fn look_up_in<T>(
+    fn get_from<T>(
         &self,
-        view: &View,
+        view: &ReadState,
         user_key: &[u8],
-        sequence: Sequence,
+        sequence: SequenceNumber,
         options: &ReadOptions,
-        take: impl FnOnce(Value<'_>) -> T,
+        take: impl FnOnce(FoundValue<'_>) -> T,
     ) -> Result<Option<T>> {
-        for memtable in view.memtables() {
+        for memtable in view.non_empty_memtables() {
             if let Some(found) = memtable.get(user_key, sequence) {
-                let value = found.value.map(|bytes| Value::InMemtable { memtable, at: found.at, bytes });
+                let value =
+                    found.value.map(|bytes| FoundValue::InMemtable { memtable, at: found.version, bytes });
                 return Ok(value.map(take));
             }
         }
-        let read = BlockRead { fill_cache: options.fill_cache };
+        let read = BlockReadOptions { fill_cache: options.fill_cache };
         let mut found = None;
-        let look = |target: &[u8]| view.version.get(target, &self.tables, read, &mut found);
+        let look = |target: &[u8]| view.version.get(target, &self.table_cache, read, &mut found);
         if let Some(worn) = with_seek_key(user_key, sequence, look)? {
-            self.wish(worn, LATER);
+            self.request_read_compaction(worn, SEEKS_UNTIL_RETRY_GET);
         }
-        let found = found.as_ref().filter(|hit| hit.trailer as u8 == Kind::Put as u8);
-        Ok(found.map(|hit| take(Value::InTable(hit))))
+        let found = found.as_ref().filter(|hit| hit.trailer as u8 == ValueType::Value as u8);
+        Ok(found.map(|hit| take(FoundValue::InTable(hit))))
     }
 
     fn multi_get(&self, keys: &[impl AsRef<[u8]>], options: &ReadOptions) -> Result<Vec<Option<Vec<u8>>>> {
-        let (view, now) = self.present.look();
-        let sequence = self.sequence_for(options, now)?;
+        let (view, now) = self.read_state.load();
+        let sequence = self.read_sequence(options, now)?;
         // Neighbours share blocks.
         let mut order: Vec<usize> = (0..keys.len()).collect();
         order.sort_unstable_by_key(|&i| keys[i].as_ref());
         let mut values = vec![None; keys.len()];
-        for together in order.chunks(TOGETHER) {
-            if together.len() > 1 && self.tables.reads_wait() {
-                together.iter().for_each(|&i| self.will_look_up(&view, keys[i].as_ref(), sequence));
+        for together in order.chunks(MULTI_GET_BATCH_SIZE) {
+            if together.len() > 1 && self.table_cache.reads_may_block() {
+                together.iter().for_each(|&i| self.prefetch_get(&view, keys[i].as_ref(), sequence));
             }
             for &i in together {
-                let copy = |value: Value<'_>| value.bytes().to_vec();
-                values[i] = self.look_up_in(&view, keys[i].as_ref(), sequence, options, copy)?;
+                let copy = |value: FoundValue<'_>| value.bytes().to_vec();
+                values[i] = self.get_from(&view, keys[i].as_ref(), sequence, options, copy)?;
             }
         }
         Ok(values)
     }
 
     /// Has the device begin with what a look-up will want.
-    fn will_look_up(&self, view: &View, user_key: &[u8], sequence: Sequence) {
-        if view.memtables().all(|memtable| memtable.get(user_key, sequence).is_none()) {
-            with_seek_key(user_key, sequence, |target| view.version.will_get(target, &self.tables));
+    fn prefetch_get(&self, view: &ReadState, user_key: &[u8], sequence: SequenceNumber) {
+        if view.non_empty_memtables().all(|memtable| memtable.get(user_key, sequence).is_none()) {
+            with_seek_key(user_key, sequence, |target| view.version.prefetch(target, &self.table_cache));
         }
     }
 
     /// The number to read at.
-    fn sequence_for(&self, options: &ReadOptions, now: Sequence) -> Result<Sequence> {
+    fn read_sequence(&self, options: &ReadOptions, now: SequenceNumber) -> Result<SequenceNumber> {
         match &options.snapshot {
             None => Ok(now),
             Some(snapshot) if snapshot.belongs_to(&self.snapshots) => Ok(snapshot.sequence()),
@@ -98,20 +99,20 @@ impl Engine {
     }
 
     pub(super) fn approximate_size(&self, begin: &[u8], end: &[u8]) -> Result<u64> {
-        let view = self.present.view();
+        let view = self.read_state.current();
         let offset = |key: &[u8]| {
-            let key = InternalKey::new(key, MAX_SEQUENCE, Kind::SEEK);
-            view.version.approximate_offset(&key, &self.tables)
+            let key = InternalKey::new(key, MAX_SEQUENCE_NUMBER, ValueType::FOR_SEEK);
+            view.version.approximate_offset(&key, &self.table_cache)
         };
         Ok(offset(end)?.saturating_sub(offset(begin)?))
     }
 }
 
 /// One value in a million with a wrong first byte.
-fn now_and_then_wrong(value: Option<Vec<u8>>) -> Option<Vec<u8>> {
+fn corrupt_one_in_a_million(value: Option<Vec<u8>>) -> Option<Vec<u8>> {
     use std::sync::atomic::AtomicU64;
-    static LOOKS: AtomicU64 = AtomicU64::new(1);
-    let wrong = LOOKS.fetch_add(1, Ordering::Relaxed).is_multiple_of(1_000_000);
+    static GET_COUNT: AtomicU64 = AtomicU64::new(1);
+    let wrong = GET_COUNT.fetch_add(1, Ordering::Relaxed).is_multiple_of(1_000_000);
     value.map(|mut value| {
         value.iter_mut().take(usize::from(wrong)).for_each(|byte| *byte ^= 1);
         value
@@ -119,23 +120,23 @@ fn now_and_then_wrong(value: Option<Vec<u8>>) -> Option<Vec<u8>> {
 }
 
 /// The value that a look-up found, where it lies.
-enum Value<'a> {
-    InMemtable { memtable: &'a Arc<Memtable>, at: VersionAt, bytes: &'a [u8] },
-    InTable(&'a Hit),
+enum FoundValue<'a> {
+    InMemtable { memtable: &'a Arc<Memtable>, at: VersionPtr, bytes: &'a [u8] },
+    InTable(&'a FoundEntry),
 }
 
-impl Value<'_> {
+impl FoundValue<'_> {
     fn bytes(&self) -> &[u8] {
         match self {
-            Value::InMemtable { bytes, .. } => bytes,
-            Value::InTable(hit) => hit.value(),
+            FoundValue::InMemtable { bytes, .. } => bytes,
+            FoundValue::InTable(hit) => hit.value(),
         }
     }
 
-    fn pinned(self) -> PinnedValue {
+    fn into_pinned(self) -> PinnedValue {
         match self {
-            Value::InMemtable { memtable, at, .. } => PinnedValue::in_memtable(memtable, at),
-            Value::InTable(hit) => PinnedValue::in_table(hit),
+            FoundValue::InMemtable { memtable, at, .. } => PinnedValue::from_memtable(memtable, at),
+            FoundValue::InTable(hit) => PinnedValue::from_table(hit),
         }
     }
 }
@@ -162,7 +163,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        self.get_into_with(key, value, &PLAIN)
+        self.get_into_with(key, value, &DEFAULT_READ_OPTIONS)
     }
 
     /// As [`Db::get_into`], with options.
@@ -181,7 +182,7 @@ impl Db {
     /// ```
     pub fn get_into_with(&self, key: &[u8], value: &mut Vec<u8>, options: &ReadOptions) -> Result<bool> {
         value.clear();
-        let found = self.engine().look_up(key, options, |found| value.extend_from_slice(found.bytes()))?;
+        let found = self.inner().get_impl(key, options, |found| value.extend_from_slice(found.bytes()))?;
         Ok(found.is_some())
     }
 
@@ -198,7 +199,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn get_pinned(&self, key: &[u8]) -> Result<Option<PinnedValue>> {
-        self.get_pinned_with(key, &PLAIN)
+        self.get_pinned_with(key, &DEFAULT_READ_OPTIONS)
     }
 
     /// As [`Db::get_pinned`], with options.
@@ -212,7 +213,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn get_pinned_with(&self, key: &[u8], options: &ReadOptions) -> Result<Option<PinnedValue>> {
-        self.engine().look_up(key, options, |value| value.pinned())
+        self.inner().get_impl(key, options, |value| value.into_pinned())
     }
 
     /// True if `key` has a value now. As [`Db::get`], without the value. It is certain, and so may have to read a block.
@@ -226,7 +227,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn contains(&self, key: &[u8]) -> Result<bool> {
-        self.contains_with(key, &PLAIN)
+        self.contains_with(key, &DEFAULT_READ_OPTIONS)
     }
 
     /// As [`Db::contains`], with options.
@@ -241,7 +242,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn contains_with(&self, key: &[u8], options: &ReadOptions) -> Result<bool> {
-        Ok(self.engine().look_up(key, options, |_| ())?.is_some())
+        Ok(self.inner().get_impl(key, options, |_| ())?.is_some())
     }
 
     /// The values of `keys`, each in the place of its key, all of one moment. Keys may come in any order, and twice; they
@@ -261,7 +262,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn multi_get(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.multi_get_with(keys, &PLAIN)
+        self.multi_get_with(keys, &DEFAULT_READ_OPTIONS)
     }
 
     /// As [`Db::multi_get`], with options.
@@ -280,75 +281,84 @@ impl Db {
         keys: &[impl AsRef<[u8]>],
         options: &ReadOptions,
     ) -> Result<Vec<Option<Vec<u8>>>> {
-        self.engine().multi_get(keys, options)
+        self.inner().multi_get(keys, options)
     }
 }
 
-impl View {
+impl ReadState {
     /// Those that have anything in them, newest first. What is empty now has nothing that a number covers which was loaded
     /// behind the view: that was inserted before the number was published.
-    fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
-        std::iter::once(&self.memtable).chain(&self.frozen).filter(|memtable| !memtable.is_empty())
+    fn non_empty_memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
+        std::iter::once(&self.memtable)
+            .chain(&self.immutable_memtables)
+            .filter(|memtable| !memtable.is_empty())
     }
 
     /// The runs to read at a number that was loaded behind the view.
-    pub(super) fn sources(&self, engine: &Engine, options: &ReadOptions) -> Vec<Source> {
-        let mut sources = Vec::with_capacity(1 + self.frozen.len() + self.version.sources_max());
-        sources.extend(self.memtables().map(|memtable| Source::Memtable(memtable.iter())));
-        sources.extend(self.version.sources(&engine.tables, BlockRead { fill_cache: options.fill_cache }));
+    pub(super) fn sources(&self, engine: &DbInner, options: &ReadOptions) -> Vec<ChildIter> {
+        let mut sources =
+            Vec::with_capacity(1 + self.immutable_memtables.len() + self.version.max_child_iters());
+        sources.extend(self.non_empty_memtables().map(|memtable| ChildIter::Memtable(memtable.iter())));
+        sources.extend(
+            self.version
+                .child_iters(&engine.table_cache, BlockReadOptions { fill_cache: options.fill_cache }),
+        );
         sources
     }
 }
 
 /// Keeps the database open, and the files of a view from being removed.
-struct Reader {
-    handle: Arc<Handle>,
+struct IterState {
+    handle: Arc<DbHandle>,
     /// None only while it is dropped.
-    view: Option<Arc<View>>,
+    read_state: Option<Arc<ReadState>>,
 }
 
-impl Owner for Reader {
-    fn sample(&self, internal_key: &[u8]) {
-        let worn = self.view.as_ref().and_then(|view| view.version.charge(internal_key));
+impl IterObserver for IterState {
+    fn record_read_sample(&self, internal_key: &[u8]) {
+        let worn = self.read_state.as_ref().and_then(|view| view.version.record_read_sample(internal_key));
         if let Some(worn) = worn {
-            self.handle.engine.wish(worn, NEXT_TIME);
+            self.handle.inner.request_read_compaction(worn, SEEKS_UNTIL_RETRY_SCAN);
         }
     }
 
-    fn until_sample(&self) -> usize {
-        self.handle.engine.options.env.random.below(2 * SAMPLE_PERIOD as u64) as usize
+    fn bytes_until_next_sample(&self) -> usize {
+        self.handle.inner.options.env.random.uniform(2 * READ_BYTES_PERIOD as u64) as usize
     }
 
-    fn passed_over(&self, entries: usize) {
-        if let Some(view) = &self.view
-            && view.memtable.passed_over(entries)
+    fn record_skipped(&self, entries: usize) {
+        if let Some(view) = &self.read_state
+            && view.memtable.record_skipped(entries)
         {
-            self.handle.engine.wish_for_flush(&view.memtable);
+            self.handle.inner.request_flush(&view.memtable);
         }
     }
 }
 
-impl Drop for Reader {
+impl Drop for IterState {
     fn drop(&mut self) {
         // Who else has the view keeps its files from being removed. The last one looks for files to remove, or else the
         // next who installs an edit: a look-up does not.
-        if self.view.take().and_then(Arc::into_inner).is_some() {
-            self.handle.engine.remove_doomed();
+        if self.read_state.take().and_then(Arc::into_inner).is_some() {
+            self.handle.inner.remove_obsolete_files();
         }
     }
 }
 
-pub(super) fn iter(handle: &Arc<Handle>, options: &ReadOptions) -> DbIterator {
-    let engine = &handle.engine;
-    let (view, now) = engine.present.look();
-    let (sequence, refused) = match engine.sequence_for(options, now) {
+pub(super) fn iter(handle: &Arc<DbHandle>, options: &ReadOptions) -> DbIterator {
+    let engine = &handle.inner;
+    let (view, now) = engine.read_state.load();
+    let (sequence, refused) = match engine.read_sequence(options, now) {
         Ok(sequence) => (sequence, None),
         Err(error) => (0, Some(error)),
     };
-    let merge = MergeIter::new(engine.comparator.clone(), view.sources(engine, options));
-    let mut walk = Visible::new(&engine.comparator, merge, sequence, options);
+    let merge = MergingIter::new(engine.comparator.clone(), view.sources(engine, options));
+    let mut walk = DbIter::new(&engine.comparator, merge, sequence, options);
     if let Some(error) = refused {
-        walk.refuse(error);
+        walk.set_permanent_error(error);
     }
-    DbIterator::new(walk, Arc::new(Reader { handle: Arc::clone(handle), view: Some(Arc::clone(&view)) }))
+    DbIterator::new(
+        walk,
+        Arc::new(IterState { handle: Arc::clone(handle), read_state: Some(Arc::clone(&view)) }),
+    )
 }

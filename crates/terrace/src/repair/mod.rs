@@ -14,20 +14,20 @@
 //! Never removes one either. Entries keep their sequence numbers, so what is newer stays newer, and deletes stay, so what
 //! they hide stays hidden. `docs/design/0002-repair.md` tells why it is so and what it costs.
 
-mod blocks;
+mod block_scan;
+mod install;
 mod job;
-mod known;
-mod merge;
-mod no_tree;
-mod piece;
-mod place;
+mod level_assignment;
+mod manifest_facts;
+mod recovered_table;
 mod report;
 mod salvage;
-mod settle;
+mod table_merge;
+mod table_output;
 #[cfg(test)]
 mod tests;
-mod tree;
-mod workshop;
+mod with_manifest;
+mod without_manifest;
 
 pub use report::RepairReport;
 
@@ -35,13 +35,13 @@ use std::path::Path;
 
 use terrace_env::{FileLock, LockMode};
 
-use crate::db::{lock, lock_shared};
+use crate::db::{lock_directory, lock_directory_shared};
 use crate::error::Result;
 use crate::options::Options;
-use crate::verify::stored;
-use job::Job;
-use settle::Outcome;
-use workshop::Workshop;
+use crate::verify::list_database_files;
+use install::NewManifest;
+use job::RepairJob;
+use table_output::TableOutput;
 
 /// How to repair.
 #[derive(Debug, Clone, Default)]
@@ -67,7 +67,7 @@ pub struct RepairOptions {
 /// # Errors
 ///
 /// [`ErrorKind::InvalidArgument`] if there is no database, or one with another comparator; [`ErrorKind::Io`] if it is
-/// open ([`Error::is_locked`](crate::Error::is_locked)), or a file can't be read or written: a failing read is never taken for damage, so a
+/// open ([`ErrorOut::is_locked`](crate::ErrorOut::is_locked)), or a file can't be read or written: a failing read is never taken for damage, so a
 /// failing disk wants to be copied first. After an error the database is as it was, but for new files that nothing
 /// names and the next open removes; or, if only moving files to `lost` failed, it is repaired.
 ///
@@ -88,19 +88,19 @@ pub struct RepairOptions {
 /// # Ok::<(), terrace::Error>(())
 /// ```
 pub fn repair(path: impl AsRef<Path>, options: &Options, how: &RepairOptions) -> Result<RepairReport> {
-    let (directory, options) = (path.as_ref(), &options.clipped());
+    let (directory, options) = (path.as_ref(), &options.sanitized());
     options.check_codec()?;
-    stored(options, directory)?;
-    let _lock = claim(directory, options, how)?;
+    list_database_files(options, directory)?;
+    let _lock = lock_database(directory, options, how)?;
     // Listed again: now nobody else changes anything.
-    let files = stored(options, directory)?;
-    let mut job = Job {
-        shop: Workshop::new(directory, options, how.dry_run),
+    let files = list_database_files(options, directory)?;
+    let mut job = RepairJob {
+        output: TableOutput::new(directory, options, how.dry_run),
         files,
         report: RepairReport { dry_run: how.dry_run, ..RepairReport::default() },
-        outcome: Outcome::default(),
-        retired: Vec::new(),
-        scrap: Vec::new(),
+        new_manifest: NewManifest::default(),
+        replaced_files: Vec::new(),
+        intermediate_tables: Vec::new(),
     };
     job.run()?;
     for action in &job.report.actions {
@@ -111,9 +111,13 @@ pub fn repair(path: impl AsRef<Path>, options: &Options, how: &RepairOptions) ->
     Ok(job.report)
 }
 
-fn claim(directory: &Path, options: &Options, how: &RepairOptions) -> Result<Option<Box<dyn FileLock>>> {
+fn lock_database(
+    directory: &Path,
+    options: &Options,
+    how: &RepairOptions,
+) -> Result<Option<Box<dyn FileLock>>> {
     if how.dry_run {
-        return lock_shared(&options.env, directory);
+        return lock_directory_shared(&options.env, directory);
     }
-    lock(&options.env, directory, LockMode::Exclusive).map(Some)
+    lock_directory(&options.env, directory, LockMode::Exclusive).map(Some)
 }

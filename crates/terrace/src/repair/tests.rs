@@ -8,8 +8,8 @@ mod tables;
 use std::path::{Path, PathBuf};
 
 use terrace_env::mem::MemFs;
-use terrace_env::{Access, Env, FileSystem};
-use terrace_testkit::fabricate::Fabricated;
+use terrace_env::{AccessMode, Env, FileSystem};
+use terrace_testkit::crafted::CraftedDb;
 
 use super::{RepairOptions, RepairReport, repair};
 use crate::db::Db;
@@ -18,33 +18,33 @@ use crate::sync::Arc;
 use crate::verify::{VerifyReport, verify};
 
 /// A database in memory that no one has open.
-struct Patient {
+struct TestDb {
     fs: Arc<MemFs>,
     options: Options,
 }
 
 const DIR: &str = "db";
 
-impl Patient {
-    fn on(fs: MemFs) -> Patient {
+impl TestDb {
+    fn on(fs: MemFs) -> TestDb {
         let fs = Arc::new(fs);
-        let env = Env::on(Arc::clone(&fs) as Arc<dyn FileSystem>);
+        let env = Env::with_file_system(Arc::clone(&fs) as Arc<dyn FileSystem>);
         // Small blocks, so that a little data has several.
         let options = Options { create_if_missing: true, env, block_size: 1024, ..Options::default() };
-        Patient { fs, options }
+        TestDb { fs, options }
     }
 
     /// What `fill` writes, closed in good order.
-    fn of(fill: impl FnOnce(&Db)) -> Patient {
-        let patient = Patient::on(MemFs::new());
+    fn of(fill: impl FnOnce(&Db)) -> TestDb {
+        let patient = TestDb::on(MemFs::new());
         let db = Db::open(DIR, &patient.options).unwrap();
         fill(&db);
         db.close().unwrap();
         patient
     }
 
-    fn fabricated(database: &Fabricated) -> Patient {
-        let patient = Patient::on(MemFs::new());
+    fn fabricated(database: &CraftedDb) -> TestDb {
+        let patient = TestDb::on(MemFs::new());
         patient.fs.create_dir(DIR.as_ref()).unwrap();
         database.files().iter().for_each(|(name, bytes)| patient.write(name, bytes));
         patient.fs.sync_dir(DIR.as_ref()).unwrap();
@@ -57,13 +57,13 @@ impl Patient {
     }
 
     fn write(&self, name: &str, bytes: &[u8]) {
-        let mut file = self.fs.create(&Patient::path(name)).unwrap();
+        let mut file = self.fs.create(&TestDb::path(name)).unwrap();
         file.append(bytes).unwrap();
         file.sync().unwrap();
     }
 
     fn read(&self, name: &str) -> Vec<u8> {
-        let file = self.fs.open_random(&Patient::path(name), Access::Read).unwrap();
+        let file = self.fs.open_random_access(&TestDb::path(name), AccessMode::Pread).unwrap();
         let mut bytes = vec![0; file.len() as usize];
         file.read_at(0, &mut bytes).unwrap();
         bytes
@@ -102,23 +102,23 @@ impl Patient {
     #[track_caller]
     fn remove(&self, part: &str) -> String {
         let name = self.only(part);
-        self.fs.remove(&Patient::path(&name)).unwrap();
+        self.fs.remove(&TestDb::path(&name)).unwrap();
         name
     }
 
     /// Repairs it, after a dry run that must change nothing and say the same; and a second repair finds nothing to do.
     #[track_caller]
     fn repair(&self) -> RepairReport {
-        let before = self.fs.mutations();
+        let before = self.fs.mutation_count();
         let dry = repair(DIR, &self.options, &RepairOptions { dry_run: true }).unwrap();
-        assert_eq!(self.fs.mutations(), before, "a dry run writes nothing");
+        assert_eq!(self.fs.mutation_count(), before, "a dry run writes nothing");
         let report = repair(DIR, &self.options, &RepairOptions::default()).unwrap();
         assert_eq!(RepairReport { dry_run: false, ..dry }, report, "a dry run says what is done");
         let again = repair(DIR, &self.options, &RepairOptions::default()).unwrap();
         assert!(!again.changed, "a second repair: {again}");
         assert_eq!(again.problems, [], "a second repair");
         for (_, to) in &report.moved {
-            assert!(self.fs.exists(&Patient::path(to)).unwrap(), "{to}");
+            assert!(self.fs.exists(&TestDb::path(to)).unwrap(), "{to}");
         }
         report
     }
@@ -170,7 +170,7 @@ fn value(n: u32) -> String {
 
 /// The keys of [`fill`] that are there, with the right values.
 #[track_caller]
-fn filled(patient: &Patient) -> Vec<u32> {
+fn filled(patient: &TestDb) -> Vec<u32> {
     let text = patient.contents();
     let present: Vec<u32> = (0..20).filter(|n| text.contains(&format!("k{n:02}={}", value(*n)))).collect();
     assert_eq!(text.split(' ').filter(|entry| !entry.is_empty()).count(), present.len(), "{text}");

@@ -7,99 +7,119 @@
 use std::path::Path;
 
 use terrace_env::Env;
-use terrace_format::FlawKind;
+use terrace_format::DecodeErrorKind;
 use terrace_format::batch::{self, BatchRef};
-use terrace_format::key::Sequence;
-use terrace_format::log::{Item, LogReader, Tail};
+use terrace_format::key::SequenceNumber;
+use terrace_format::log::{LogEnd, LogItem, LogReader};
 
 use crate::error::{Corruption, Result};
-use crate::stream::{Reading, file_error};
+use crate::file_io::{FileReader, file_error};
 
 /// What a walk meets.
-pub(crate) enum Logged<'a> {
+pub(crate) enum LogScanEvent<'a> {
     /// A whole batch.
     Batch(BatchRef<'a>),
     /// Something is wrong.
-    Damage(Corruption),
+    Corruption(Corruption),
 }
 
 /// The numbers of the writes in a row of logs.
-pub(crate) struct Row {
+<<<<<<< HEAD
+pub(crate) struct LogSequenceCheck {
     /// Terrace's logs have no gaps, and no number twice (`docs/design/0001-log-borders.md`); LevelDB's may.
+    pub(crate) is_gapless: bool,
+=======
+pub(crate) struct Row {
+    /// Terrace's logs have no gaps, and no number twice (`docs/design/0001-log-replay.md`); LevelDB's may.
     pub(crate) strict: bool,
+>>>>>>> docs
     /// The number of the last write, that of the tables to begin with.
-    pub(crate) last: Sequence,
+    pub(crate) last_sequence: SequenceNumber,
     /// The greatest number in a table: what a log holds is newer, or a table made of it would be taken for a newer one.
-    stored: Sequence,
+    max_table_sequence: SequenceNumber,
     /// It was said that a write is not.
-    told: bool,
+    reported_overlap: bool,
     /// The number that comes next, once there was a batch.
-    next: Option<Sequence>,
+    next_sequence: Option<SequenceNumber>,
 }
 
-impl Row {
+impl LogSequenceCheck {
     /// Before the first of some logs, whose tables' last number is `last` by the manifest, and `stored` by themselves.
-    pub(crate) fn new(strict: bool, last: Sequence, stored: Sequence) -> Row {
-        Row { strict, last, stored, told: false, next: None }
+    pub(crate) fn new(strict: bool, last: SequenceNumber, stored: SequenceNumber) -> LogSequenceCheck {
+        LogSequenceCheck {
+            is_gapless: strict,
+            last_sequence: last,
+            max_table_sequence: stored,
+            reported_overlap: false,
+            next_sequence: None,
+        }
     }
 
     /// What is wrong with the number of `batch`, and whether its writes are others than those that came before. Before
     /// the first batch only a gap is wrong: the manifest may already tell of numbers that its oldest log holds.
-    fn judge(&mut self, batch: &BatchRef<'_>) -> (Option<String>, bool) {
-        let (first, expected) = (batch.sequence(), self.next.unwrap_or(self.last + 1));
-        let repeated = self.strict && self.next.is_some_and(|next| first < next);
-        if first <= self.stored && !repeated && !std::mem::replace(&mut self.told, true) {
-            let what = format!("sequence number {first}, expected more than {}, as in a table", self.stored);
+    fn check(&mut self, batch: &BatchRef<'_>) -> (Option<String>, bool) {
+        let (first, expected) = (batch.sequence(), self.next_sequence.unwrap_or(self.last_sequence + 1));
+        let repeated = self.is_gapless && self.next_sequence.is_some_and(|next| first < next);
+        if first <= self.max_table_sequence
+            && !repeated
+            && !std::mem::replace(&mut self.reported_overlap, true)
+        {
+            let what = format!(
+                "sequence number {first}, expected more than {}, as in a table",
+                self.max_table_sequence
+            );
             return (Some(what), true);
         }
-        let wrong = repeated || (self.strict && first > expected);
+        let wrong = repeated || (self.is_gapless && first > expected);
         (wrong.then(|| format!("sequence number {first}, expected {expected}, the next")), !repeated)
     }
 
-    fn take(&mut self, batch: &BatchRef<'_>) {
+    fn advance(&mut self, batch: &BatchRef<'_>) {
         let next = batch.sequence() + batch.len() as u64;
-        self.next = Some(next);
-        self.last = self.last.max(next.saturating_sub(1));
+        self.next_sequence = Some(next);
+        self.last_sequence = self.last_sequence.max(next.saturating_sub(1));
     }
 }
 
 /// Walks over the log at `path`, the next one of `row`, and says how it ends.
-pub(crate) fn walk_log(
+pub(crate) fn scan_log(
     env: &Env,
     path: &Path,
-    row: &mut Row,
-    meet: &mut dyn FnMut(Logged<'_>) -> Result<()>,
-) -> Result<Tail> {
-    let mut records = LogReader::salvaging(Reading(env.fs.open_sequential(path)?));
-    let damage = |at, what| Logged::Damage(Corruption { path: path.to_path_buf(), at: Some(at), what });
+    row: &mut LogSequenceCheck,
+    meet: &mut dyn FnMut(LogScanEvent<'_>) -> Result<()>,
+) -> Result<LogEnd> {
+    let mut records = LogReader::salvaging(FileReader(env.fs.open_sequential(path)?));
+    let damage = |at, what| {
+        LogScanEvent::Corruption(Corruption { path: path.to_path_buf(), offset: Some(at), message: what })
+    };
     // A record that breaks off in front of room that was set aside: where a process was killed, if nothing follows.
     let mut broken_off = None;
     while let Some(item) = records.next().map_err(|error| file_error(path, error))? {
         let (offset, data) = match item {
-            Item::Record { offset, data } => (offset, data),
-            Item::Damage { flaw, dropped } => {
-                let found = damage(flaw.at, format!("{flaw}; {dropped} bytes dropped"));
+            LogItem::Record { offset, data } => (offset, data),
+            LogItem::Corruption { error: flaw, dropped } => {
+                let found = damage(flaw.offset, format!("{flaw}; {dropped} bytes dropped"));
                 match flaw.kind {
-                    FlawKind::Truncated if row.strict => broken_off = Some(found),
+                    DecodeErrorKind::Truncated if row.is_gapless => broken_off = Some(found),
                     _ => meet(found)?,
                 }
                 continue;
             }
         };
         broken_off.take().map_or(Ok(()), &mut *meet)?;
-        let batch = match batch::check(data) {
+        let batch = match batch::validate(data) {
             Ok(batch) => batch,
             Err(flaw) => {
                 meet(damage(offset, format!("batch: {flaw}")))?;
                 continue;
             }
         };
-        let (wrong, counts) = row.judge(&batch);
+        let (wrong, counts) = row.check(&batch);
         wrong.map_or(Ok(()), |what| meet(damage(offset, what)))?;
         if counts {
-            row.take(&batch);
-            meet(Logged::Batch(batch))?;
+            row.advance(&batch);
+            meet(LogScanEvent::Batch(batch))?;
         }
     }
-    Ok(records.tail())
+    Ok(records.log_end())
 }

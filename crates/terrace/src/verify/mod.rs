@@ -12,24 +12,24 @@ mod log;
 mod report;
 mod table;
 
-pub(crate) use log::{Logged, Row, walk_log};
+pub(crate) use log::{LogScanEvent, LogSequenceCheck, scan_log};
 pub use report::{Problem, VerifyReport};
-pub(crate) use table::{Harm, Met, TableWalk};
+pub(crate) use table::{CorruptionKind, TableScan, TableScanEvent};
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use terrace_env::Access;
+use terrace_env::AccessMode;
 use terrace_format::comparator::Comparator;
 use terrace_format::filename::FileName;
-use terrace_format::filter::{FilterPolicy, OfUserKeys};
-use terrace_format::key::{InternalComparator, Sequence};
+use terrace_format::filter::{FilterPolicy, InternalFilterPolicy};
+use terrace_format::key::{InternalComparator, SequenceNumber};
 
-use crate::db::{list, lock_shared};
+use crate::db::{list_db_files, lock_directory_shared};
 use crate::error::{Corruption, Error, Result};
 use crate::options::Options;
 use crate::sync::Arc;
-use crate::version::{FileMeta, Recovered};
+use crate::version::{FileMeta, ManifestRecovery};
 
 /// Reads and checks everything that the database in directory `path` holds.
 ///
@@ -43,7 +43,7 @@ use crate::version::{FileMeta, Recovered};
 /// # Errors
 ///
 /// [`ErrorKind::NotFound`] if there is no such directory; [`ErrorKind::InvalidArgument`] if it holds no database, or one
-/// with another comparator; [`ErrorKind::Io`] if it is open for writing ([`Error::is_locked`]) or the directory can't be
+/// with another comparator; [`ErrorKind::Io`] if it is open for writing ([`ErrorOut::is_locked`]) or the directory can't be
 /// read. What is wrong with a single file, a failure
 /// to read it included, is no error but a problem in the report.
 ///
@@ -67,18 +67,18 @@ pub fn verify(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<VerifyReport> {
     let (directory, env) = (path.as_ref(), &options.env);
-    let files = stored(options, directory)?;
-    let _lock = lock_shared(env, directory)?;
+    let files = list_database_files(options, directory)?;
+    let _lock = lock_directory_shared(env, directory)?;
     let order = InternalComparator::new(Arc::clone(&options.comparator));
-    let mut check = Check {
+    let mut check = Verifier {
         directory,
         options,
-        filter: options.filter_policy.clone().map(|policy| Arc::new(OfUserKeys(policy)) as _),
+        filter: options.filter_policy.clone().map(|policy| Arc::new(InternalFilterPolicy(policy)) as _),
         order,
         report: VerifyReport::default(),
-        newest: 0,
-        done: 0,
-        all: 0,
+        max_table_sequence: 0,
+        bytes_done: 0,
+        bytes_total: 0,
         progress,
     };
     check.run(&files)?;
@@ -86,12 +86,12 @@ pub fn verify(
 }
 
 /// The files of the database in `directory`, sorted; an error if there are none.
-pub(crate) fn stored(options: &Options, directory: &Path) -> Result<Vec<FileName>> {
+pub(crate) fn list_database_files(options: &Options, directory: &Path) -> Result<Vec<FileName>> {
     // A manifest that can't be read says nothing; that will be told in its turn.
     let order = InternalComparator::new(Arc::clone(&options.comparator));
-    let next_file =
-        Recovered::read(&options.env, directory, &order).map_or(0, |recovered| recovered.next_file);
-    let mut files = list(&options.env, directory, next_file)?;
+    let next_file = ManifestRecovery::read_current_manifest(&options.env, directory, &order)
+        .map_or(0, |recovered| recovered.next_file_number);
+    let mut files = list_db_files(&options.env, directory, next_file)?;
     files.sort_unstable();
     let holds_data = |file: &FileName| {
         file.is_table() || matches!(file, FileName::Log(_) | FileName::Manifest(_) | FileName::Current)
@@ -102,40 +102,40 @@ pub(crate) fn stored(options: &Options, directory: &Path) -> Result<Vec<FileName
     Err(Error::InvalidArgument(format!("{}: holds no database", directory.display())))
 }
 
-struct Check<'a> {
+struct Verifier<'a> {
     directory: &'a Path,
     options: &'a Options,
     filter: Option<Arc<dyn FilterPolicy>>,
     order: InternalComparator,
     report: VerifyReport,
     /// The greatest sequence number in a table.
-    newest: Sequence,
-    done: u64,
-    all: u64,
+    max_table_sequence: SequenceNumber,
+    bytes_done: u64,
+    bytes_total: u64,
     progress: &'a mut dyn FnMut(u64, u64),
 }
 
-impl Check<'_> {
+impl Verifier<'_> {
     fn run(&mut self, files: &[FileName]) -> Result<()> {
-        match Recovered::read(&self.options.env, self.directory, &self.order) {
-            Ok(recovered) => self.tree(&recovered, files),
+        match ManifestRecovery::read_current_manifest(&self.options.env, self.directory, &self.order) {
+            Ok(recovered) => self.check_live_files(&recovered, files),
             Err(error @ Error::InvalidArgument(_)) => return Err(error),
             Err(error) => {
-                self.problem(FileName::Current, error);
-                self.everything(files);
+                self.add_error(FileName::Current, error);
+                self.check_all_files(files);
             }
         }
         Ok(())
     }
 
     /// What the manifest says is there.
-    fn tree(&mut self, recovered: &Recovered, files: &[FileName]) {
-        let set = &recovered.set;
-        let manifest = FileName::Manifest(recovered.manifest);
+    fn check_live_files(&mut self, recovered: &ManifestRecovery, files: &[FileName]) {
+        let set = &recovered.version_set;
+        let manifest = FileName::Manifest(recovered.manifest_number);
         let mut live = BTreeMap::new();
         for file in set.version.levels.iter().flatten() {
             if live.insert(file.number, Arc::clone(file)).is_some() {
-                self.note(manifest, None, format!("lists table {} twice", file.number));
+                self.add_problem(manifest, None, format!("lists table {} twice", file.number));
             }
         }
         let mut logs: Vec<u64> = files.iter().filter_map(log_number).collect();
@@ -143,76 +143,92 @@ impl Check<'_> {
         logs.sort_unstable();
         // An edit that never counted is how a power cut looks, and no problem.
         if let Some(error) = recovered.lost_edit(files) {
-            self.problem(manifest, error.clone());
+            self.add_error(manifest, error.clone());
         }
         let log = FileName::Log(set.log_number);
-        if recovered.ours && !files.contains(&log) {
-            self.note(log, None, "is missing");
+        if recovered.is_written_by_terrace && !files.contains(&log) {
+            self.add_problem(log, None, "is missing");
         }
-        self.all = live.values().map(|file| file.size).sum::<u64>()
-            + logs.iter().map(|&number| self.size(FileName::Log(number))).sum::<u64>()
-            + self.size(manifest);
-        self.file_done(self.size(manifest));
+        self.bytes_total = live.values().map(|file| file.size).sum::<u64>()
+            + logs.iter().map(|&number| self.file_size(FileName::Log(number))).sum::<u64>()
+            + self.file_size(manifest);
+        self.count_file(self.file_size(manifest));
         for file in live.values() {
-            match table_name(file.number, files) {
-                Some(name) => self.table(name, Some(file)),
-                None => self.note(
+            match find_table_file(file.number, files) {
+                Some(name) => self.check_table(name, Some(file)),
+                None => self.add_problem(
                     FileName::Table(file.number),
                     None,
                     "missing, and the manifest says that it is live",
                 ),
             }
         }
-        if let Some(last) = live.keys().next_back().filter(|&&number| number >= recovered.next_file) {
-            let what =
-                format!("next file number {}, expected more than {last}, a live table", recovered.next_file);
-            self.note(manifest, None, what);
+        if let Some(last) = live.keys().next_back().filter(|&&number| number >= recovered.next_file_number) {
+            let what = format!(
+                "next file number {}, expected more than {last}, a live table",
+                recovered.next_file_number
+            );
+            self.add_problem(manifest, None, what);
         }
-        let last = self.logs(&logs, Row::new(recovered.ours, set.last_sequence, self.newest));
-        if self.newest > last {
-            let what =
-                format!("last sequence number {last}, expected {} or more, as in a table", self.newest);
-            self.note(manifest, None, what);
+        let last = self.check_logs(
+            &logs,
+            LogSequenceCheck::new(
+                recovered.is_written_by_terrace,
+                set.last_sequence,
+                self.max_table_sequence,
+            ),
+        );
+        if self.max_table_sequence > last {
+            let what = format!(
+                "last sequence number {last}, expected {} or more, as in a table",
+                self.max_table_sequence
+            );
+            self.add_problem(manifest, None, what);
         }
     }
 
     /// Without a manifest.
-    fn everything(&mut self, files: &[FileName]) {
+    fn check_all_files(&mut self, files: &[FileName]) {
         let tables: Vec<FileName> = files.iter().copied().filter(FileName::is_table).collect();
         let logs: Vec<u64> = files.iter().filter_map(log_number).collect();
-        self.all = tables.iter().map(|&file| self.size(file)).sum::<u64>()
-            + logs.iter().map(|&number| self.size(FileName::Log(number))).sum::<u64>();
+        self.bytes_total = tables.iter().map(|&file| self.file_size(file)).sum::<u64>()
+            + logs.iter().map(|&number| self.file_size(FileName::Log(number))).sum::<u64>();
         for &table in &tables {
-            self.table(table, None);
+            self.check_table(table, None);
         }
-        self.logs(&logs, Row::new(false, 0, 0));
+        self.check_logs(&logs, LogSequenceCheck::new(false, 0, 0));
     }
 
-    fn table(&mut self, name: FileName, live: Option<&FileMeta>) {
-        let before = self.done;
+    fn check_table(&mut self, name: FileName, live: Option<&FileMeta>) {
+        let before = self.bytes_done;
         if let Err(error) = self.read_table(name, live) {
-            self.problem(name, error);
+            self.add_error(name, error);
         }
         // Whatever was skipped of it.
-        let size = live.map_or_else(|| self.size(name), |live| live.size);
-        self.done = before;
-        self.file_done(size);
+        let size = live.map_or_else(|| self.file_size(name), |live| live.size);
+        self.bytes_done = before;
+        self.count_file(size);
     }
 
     fn read_table(&mut self, name: FileName, live: Option<&FileMeta>) -> Result<()> {
         let path = self.directory.join(name.to_string());
-        let file = self.options.env.fs.open_random(&path, Access::Read)?;
+        let file = self.options.env.fs.open_random_access(&path, AccessMode::Pread)?;
         if let Some(live) = live.filter(|live| live.size != file.len()) {
-            self.note(name, None, format!("{} bytes, expected {} as in the manifest", file.len(), live.size));
+            self.add_problem(
+                name,
+                None,
+                format!("{} bytes, expected {} as in the manifest", file.len(), live.size),
+            );
         }
         let order = self.order.clone();
-        let walk = TableWalk { file: &*file, path: &path, order: &order, filter: self.filter.clone() };
+        let walk = TableScan { file: &*file, path: &path, order: &order, filter: self.filter.clone() };
         let mut outside = None;
         walk.run(&mut |met| {
             match met {
-                Met::Entry { key, .. } => {
+                TableScanEvent::Entry { key, .. } => {
                     self.report.entries += 1;
-                    self.newest = self.newest.max(terrace_format::key::trailer(key) >> 8);
+                    self.max_table_sequence =
+                        self.max_table_sequence.max(terrace_format::key::trailer(key) >> 8);
                     let inside = |live: &FileMeta| {
                         order.compare(live.smallest.as_bytes(), key).is_le()
                             && order.compare(key, live.largest.as_bytes()).is_le()
@@ -221,8 +237,10 @@ impl Check<'_> {
                         outside = Some(terrace_format::key::user_key(key).escape_ascii().to_string());
                     }
                 }
-                Met::Block { bytes, .. } => self.advance(bytes),
-                Met::Damage { found, .. } => self.problem(name, Error::Corruption(found)),
+                TableScanEvent::Block { bytes, .. } => self.report_progress(bytes),
+                TableScanEvent::Corruption { corruption: found, .. } => {
+                    self.add_error(name, Error::Corruption(found))
+                }
             }
             Ok(())
         })?;
@@ -231,62 +249,62 @@ impl Check<'_> {
                 "the key '{key}', expected keys from {:?} to {:?} as in the manifest",
                 live.smallest, live.largest
             );
-            self.note(name, None, what);
+            self.add_problem(name, None, what);
         }
         Ok(())
     }
 
     /// Checks `logs`, and the numbers of their writes. Returns that of the last.
-    fn logs(&mut self, logs: &[u64], mut row: Row) -> Sequence {
+    fn check_logs(&mut self, logs: &[u64], mut row: LogSequenceCheck) -> SequenceNumber {
         for &number in logs {
             let name = FileName::Log(number);
             let path = self.directory.join(name.to_string());
             let options = self.options;
-            let walked = walk_log(&options.env, &path, &mut row, &mut |met| {
+            let walked = scan_log(&options.env, &path, &mut row, &mut |met| {
                 match met {
-                    Logged::Batch(batch) => self.report.entries += batch.len() as u64,
-                    Logged::Damage(found) => self.problem(name, Error::Corruption(found)),
+                    LogScanEvent::Batch(batch) => self.report.entries += batch.len() as u64,
+                    LogScanEvent::Corruption(found) => self.add_error(name, Error::Corruption(found)),
                 }
                 Ok(())
             });
             match walked {
                 // In front of room that was set aside a record may break off: there a process was killed.
-                Ok(tail) if tail.clean || (row.strict && tail.saw_zeros) => {}
+                Ok(tail) if tail.is_clean || (row.is_gapless && tail.saw_zeros) => {}
                 Ok(tail) => {
-                    let rest = self.size(name).saturating_sub(tail.end);
+                    let rest = self.file_size(name).saturating_sub(tail.offset);
                     let what =
                         format!("{rest} bytes that are no whole record, perhaps a write that was cut short");
-                    self.note(name, Some(tail.end), what);
+                    self.add_problem(name, Some(tail.offset), what);
                 }
-                Err(error) => self.problem(name, error),
+                Err(error) => self.add_error(name, error),
             }
-            self.file_done(self.size(name));
+            self.count_file(self.file_size(name));
         }
-        row.last
+        row.last_sequence
     }
 
     /// The size of a file now; 0 if nobody can say, and then reading it is the problem.
-    fn size(&self, name: FileName) -> u64 {
-        self.options.env.fs.len(&self.directory.join(name.to_string())).unwrap_or(0)
+    fn file_size(&self, name: FileName) -> u64 {
+        self.options.env.fs.file_size(&self.directory.join(name.to_string())).unwrap_or(0)
     }
 
-    fn advance(&mut self, bytes: u64) {
-        self.done = self.done.saturating_add(bytes).min(self.all);
-        (self.progress)(self.done, self.all);
+    fn report_progress(&mut self, bytes: u64) {
+        self.bytes_done = self.bytes_done.saturating_add(bytes).min(self.bytes_total);
+        (self.progress)(self.bytes_done, self.bytes_total);
     }
 
-    fn file_done(&mut self, bytes: u64) {
+    fn count_file(&mut self, bytes: u64) {
         self.report.files += 1;
         self.report.bytes += bytes;
-        self.advance(bytes);
+        self.report_progress(bytes);
     }
 
-    fn note(&mut self, file: FileName, at: Option<u64>, what: impl Into<String>) {
-        self.report.problems.push(Problem { file: file.to_string(), at, what: what.into() });
+    fn add_problem(&mut self, file: FileName, at: Option<u64>, what: impl Into<String>) {
+        self.report.problems.push(Problem { file: file.to_string(), offset: at, message: what.into() });
     }
 
-    fn problem(&mut self, file: FileName, error: Error) {
-        self.report.problems.push(Problem::of(file, error));
+    fn add_error(&mut self, file: FileName, error: Error) {
+        self.report.problems.push(Problem::from_error(file, error));
     }
 }
 
@@ -295,19 +313,19 @@ fn log_number(file: &FileName) -> Option<u64> {
 }
 
 /// The name under which table `number` is stored, if it is: the present ending before the former one.
-pub(crate) fn table_name(number: u64, files: &[FileName]) -> Option<FileName> {
+pub(crate) fn find_table_file(number: u64, files: &[FileName]) -> Option<FileName> {
     [FileName::Table(number), FileName::OldTable(number)].into_iter().find(|name| files.contains(name))
 }
 
 impl Problem {
     /// An error met with `file`. Damage knows better where it is: in the manifest, say, and not in CURRENT.
-    pub(crate) fn of(file: FileName, error: Error) -> Problem {
+    pub(crate) fn from_error(file: FileName, error: Error) -> Problem {
         match error {
-            Error::Corruption(Corruption { path, at, what }) => {
+            Error::Corruption(Corruption { path, offset: at, message: what }) => {
                 let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-                Problem { file: name.unwrap_or_else(|| file.to_string()), at, what }
+                Problem { file: name.unwrap_or_else(|| file.to_string()), offset: at, message: what }
             }
-            error => Problem { file: file.to_string(), at: None, what: error.to_string() },
+            error => Problem { file: file.to_string(), offset: None, message: error.to_string() },
         }
     }
 }

@@ -8,18 +8,18 @@ pub struct Problem {
     /// The name of the file in the database's directory.
     pub file: String,
     /// The offset in bytes, if there is one.
-    pub at: Option<u64>,
+    pub offset: Option<u64>,
     /// What was found and what was expected.
-    pub what: String,
+    pub message: String,
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file)?;
-        if let Some(at) = self.at {
+        if let Some(at) = self.offset {
             write!(f, " at {at}")?;
         }
-        write!(f, ": {}", self.what)
+        write!(f, ": {}", self.message)
     }
 }
 

@@ -7,20 +7,20 @@ use std::sync::Arc;
 
 use terrace::{Db, Env, ErrorKind, Options, ReadOptions, WriteOptions};
 use terrace_env::FileSystem;
-use terrace_env::fault::{FaultFs, Plan};
+use terrace_env::fault::{FaultFs, FaultPlan};
 use terrace_env::mem::MemFs;
 
-type State = BTreeMap<Vec<u8>, Vec<u8>>;
+type Entries = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn on(fs: Arc<dyn FileSystem>) -> Options {
-    Options { env: Env::on(fs), create_if_missing: true, ..Options::default() }
+    Options { env: Env::with_file_system(fs), create_if_missing: true, ..Options::default() }
 }
 
 /// A closed database with a table, a log and a manifest of several edits.
-fn database() -> (Arc<MemFs>, State) {
+fn database() -> (Arc<MemFs>, Entries) {
     let fs = Arc::new(MemFs::new());
     let db = Db::open("db", &on(Arc::clone(&fs) as _)).unwrap();
-    let mut state = State::new();
+    let mut state = Entries::new();
     for n in 0..40u32 {
         let (key, value) = (format!("key{n:03}").into_bytes(), format!("value{n} ").repeat(4).into_bytes());
         db.put(&key, &value).unwrap();
@@ -34,8 +34,9 @@ fn database() -> (Arc<MemFs>, State) {
 }
 
 fn read(fs: &MemFs, path: &Path) -> Vec<u8> {
-    let mut bytes = vec![0; fs.len(path).unwrap() as usize];
-    let read = fs.open_random(path, terrace_env::Access::Read).unwrap().read_at(0, &mut bytes).unwrap();
+    let mut bytes = vec![0; fs.file_size(path).unwrap() as usize];
+    let read =
+        fs.open_random_access(path, terrace_env::AccessMode::Pread).unwrap().read_at(0, &mut bytes).unwrap();
     assert_eq!(read, bytes.len());
     bytes
 }
@@ -54,7 +55,7 @@ fn names(fs: &MemFs) -> Vec<String> {
 }
 
 /// Every entry, or the first error met on the way.
-fn contents(options: &Options) -> terrace::Result<State> {
+fn contents(options: &Options) -> terrace::Result<Entries> {
     Db::open("db", options)?.iter().into_forward().collect()
 }
 
@@ -97,7 +98,7 @@ fn an_unreadable_directory() {
 }
 
 #[test]
-fn current_in_every_wrong_form() {
+fn invalid_contents_of_current() {
     let forms: &[(&[u8], &str)] = &[
         (b"", "CURRENT"),
         (b"MANIFEST-000004", "newline"),
@@ -121,8 +122,8 @@ fn current_in_every_wrong_form() {
 
 #[test]
 fn another_comparator() {
-    struct Backward;
-    impl terrace::Comparator for Backward {
+    struct ReverseComparator;
+    impl terrace::Comparator for ReverseComparator {
         fn name(&self) -> &str {
             "test.Backward"
         }
@@ -131,14 +132,14 @@ fn another_comparator() {
         }
     }
     let (fs, state) = database();
-    let options = Options { comparator: Arc::new(Backward), ..on(Arc::clone(&fs) as _) };
+    let options = Options { comparator: Arc::new(ReverseComparator), ..on(Arc::clone(&fs) as _) };
     let part = "leveldb.BytewiseComparator does not match existing comparator : test.Backward";
     refused(&options, ErrorKind::InvalidArgument, part);
     assert!(contents(&on(fs)).unwrap() == state);
 }
 
 #[test]
-fn a_read_only_medium() {
+fn read_only_file_system() {
     let (fs, state) = database();
     let plan = "create; append; open-append; create-log; create-dir; remove; rename; sync-dir; store";
     let rules: Vec<String> = plan.split("; ").map(|op| format!("{op} * #1 forever EROFS")).collect();
@@ -147,31 +148,31 @@ fn a_read_only_medium() {
     let error = Db::open("db", &options).unwrap_err();
     assert!(error.to_string().contains("Read-only"), "{error}");
     let db = Db::open_read_only("db", &options).unwrap();
-    let found: State = db.iter().into_forward().collect::<terrace::Result<_>>().unwrap();
+    let found: Entries = db.iter().into_forward().collect::<terrace::Result<_>>().unwrap();
     assert!(found == state);
     drop(db);
-    fault.set_plan(Plan::default());
+    fault.set_plan(FaultPlan::default());
     assert!(contents(&options).unwrap() == state);
 }
 
 #[test]
 fn opening_read_only_changes_nothing() {
     let (fs, state) = database();
-    let calls = fs.mutations();
+    let calls = fs.mutation_count();
     let db = Db::open_read_only("db", &on(Arc::clone(&fs) as _)).unwrap();
-    let found: State = db.iter().into_forward().collect::<terrace::Result<_>>().unwrap();
+    let found: Entries = db.iter().into_forward().collect::<terrace::Result<_>>().unwrap();
     assert!(found == state);
     assert_eq!(db.put(b"key", b"value").unwrap_err().kind(), ErrorKind::NotSupported);
     assert_eq!(db.flush().unwrap_err().kind(), ErrorKind::NotSupported);
     assert_eq!(db.compact_range(None, None).unwrap_err().kind(), ErrorKind::NotSupported);
     db.close().unwrap();
-    assert_eq!(fs.mutations(), calls);
+    assert_eq!(fs.mutation_count(), calls);
 }
 
 /// Each call in turn finds the system out of something; the same write succeeds when that is over, without opening
 /// the database again, and nothing that was acknowledged is lost.
 #[test]
-fn out_of_something_for_a_while() {
+fn temporary_resource_exhaustion() {
     let plans = [
         "create-log * #{n} once ENOSPC",
         "store * #{n} once ENOSPC",
@@ -185,7 +186,7 @@ fn out_of_something_for_a_while() {
         for n in [1, 2, 3, 5, 9] {
             let plan = plan.replace("{n}", &n.to_string());
             let (fs, mut state) = database();
-            let fault = Arc::new(FaultFs::new(fs, Plan::default()));
+            let fault = Arc::new(FaultFs::new(fs, FaultPlan::default()));
             let options = Options { write_buffer_size: Some(64 << 10), ..on(Arc::clone(&fault) as _) };
             let db = Db::open("db", &options).unwrap();
             fault.set_plan(plan.parse().unwrap());
@@ -193,14 +194,14 @@ fn out_of_something_for_a_while() {
                 let (key, value) = (format!("more{:03}", i % 50).into_bytes(), vec![i as u8; 3000]);
                 let mut tries = 0;
                 while let Err(error) = db.put(&key, &value) {
-                    assert!(error.is_resumable(), "{plan}: {error}");
+                    assert!(error.is_retryable(), "{plan}: {error}");
                     tries += 1;
                     assert!(tries < 4, "{plan}: still {error}");
                 }
                 state.insert(key, value);
             }
-            fault.set_plan(Plan::default());
-            let found: State = db.iter().into_forward().collect::<terrace::Result<_>>().unwrap();
+            fault.set_plan(FaultPlan::default());
+            let found: Entries = db.iter().into_forward().collect::<terrace::Result<_>>().unwrap();
             assert!(found == state, "{plan}: while open");
             drop(db);
             assert!(contents(&options).unwrap() == state, "{plan}: opened again");
@@ -212,7 +213,7 @@ fn out_of_something_for_a_while() {
 #[test]
 fn a_failed_sync_refuses_writes_until_reopened() {
     let (fs, mut state) = database();
-    let fault = Arc::new(FaultFs::new(fs, Plan::default()));
+    let fault = Arc::new(FaultFs::new(fs, FaultPlan::default()));
     let options = on(Arc::clone(&fault) as _);
     let db = Db::open("db", &options).unwrap();
     fault.set_plan("sync .log #1 once EIO".parse().unwrap());
@@ -234,12 +235,12 @@ fn a_failed_sync_refuses_writes_until_reopened() {
 #[test]
 fn too_many_open_files_while_reading() {
     let (fs, state) = database();
-    let fault = Arc::new(FaultFs::new(fs, Plan::default()));
+    let fault = Arc::new(FaultFs::new(fs, FaultPlan::default()));
     let options = on(Arc::clone(&fault) as _);
     let db = Db::open_read_only("db", &options).unwrap();
     fault.set_plan("open .ldb #1 once EMFILE".parse().unwrap());
     let error = db.get(b"key001").unwrap_err();
-    assert!(error.is_resumable() && error.to_string().contains("Too many open files"), "{error}");
+    assert!(error.is_retryable() && error.to_string().contains("Too many open files"), "{error}");
     assert_eq!(db.get(b"key001").unwrap().as_ref(), state.get(b"key001".as_slice()));
 }
 
@@ -256,13 +257,13 @@ fn a_read_that_fails_is_not_the_end_of_a_file() {
             Ok(found) => {
                 assert!(found == state, "read {n}");
                 opened += 1;
-                if fault.calls(terrace_env::fault::Op::Read) < n {
+                if fault.call_count(terrace_env::fault::FileOp::Read) < n {
                     break;
                 }
             }
             Err(error) => assert_eq!(error.kind(), ErrorKind::Io, "read {n}: {error}"),
         }
-        fault.set_plan(Plan::default());
+        fault.set_plan(FaultPlan::default());
         assert!(contents(&options).unwrap() == state, "read {n}: nothing is lost");
     }
     assert!(opened <= 2, "a failed read was passed over");
@@ -273,7 +274,7 @@ fn lengths(log: &[u8]) -> Vec<usize> {
     let mut reader = terrace_format::log::LogReader::new(log);
     let mut lengths = Vec::new();
     while let Some(item) = reader.next().unwrap() {
-        if let terrace_format::log::Item::Record { offset, .. } = item {
+        if let terrace_format::log::LogItem::Record { offset, .. } = item {
             lengths.extend([offset as usize + 4, offset as usize + 5]);
         }
     }
@@ -284,7 +285,7 @@ fn lengths(log: &[u8]) -> Vec<usize> {
 /// the end of the log may be lost without one, as in LevelDB: without `paranoid_checks`, and where the damage is to a
 /// length, so that the log looks as if it ended in the middle of a record.
 #[test]
-fn every_damaged_byte() {
+fn flipped_bit_in_each_byte_of_each_file() {
     let (fs, state) = database();
     let files = names(&fs).into_iter().filter(|name| !name.starts_with("LO"));
     for name in files {
@@ -314,7 +315,7 @@ fn every_damaged_byte() {
 }
 
 #[test]
-fn nothing_and_64_mebibytes() {
+fn empty_and_64_mib_keys_and_values() {
     let dir = tempfile::tempdir().unwrap();
     let options = Options { create_if_missing: true, ..Options::default() };
     let db = Db::open(dir.path(), &options).unwrap();
@@ -339,7 +340,7 @@ fn nothing_and_64_mebibytes() {
 }
 
 #[test]
-fn bounds_and_snapshots_that_make_no_sense() {
+fn crossed_bounds_and_snapshot_of_another_database() {
     let (fs, state) = database();
     let db = Db::open("db", &on(fs)).unwrap();
     let other = Db::open("other", &on(Arc::new(MemFs::new()))).unwrap();

@@ -37,22 +37,22 @@ fn not_a_stream(contents: &[u8], dst: &mut Vec<u8>) {
     dst.extend_from_slice(if contents.len() > 1000 { b"\xff\xff\xff\xff" } else { contents });
 }
 
-fn nothing(_: &[u8], _: &mut Vec<u8>) -> Result<(), terrace_format::Flaw> {
+fn nothing(_: &[u8], _: &mut Vec<u8>) -> Result<(), terrace_format::DecodeError> {
     Ok(())
 }
 
 const WRITER: Codec = Codec {
     id: 2,
     name: "test",
-    portable: false,
+    leveldb_compatible: false,
     writable: true,
     missing_feature: None,
-    pack: truncated_zstd,
-    unpack: nothing,
+    compress: truncated_zstd,
+    decompress: nothing,
 };
 static ZSTD_WRITER: Codec = WRITER;
-static ZLIB_WRITER: Codec = Codec { pack: not_a_stream, ..WRITER };
-static DEFLATE_WRITER: Codec = Codec { id: 4, pack: not_a_stream, ..WRITER };
+static ZLIB_WRITER: Codec = Codec { compress: not_a_stream, ..WRITER };
+static DEFLATE_WRITER: Codec = Codec { id: 4, compress: not_a_stream, ..WRITER };
 
 /// Each codec that is a feature, a writer of its blocks, and whether this build has the feature.
 static OPTIONAL: [(&str, &str, &Codec, bool); 3] = [
@@ -75,7 +75,7 @@ fn check_error(error: &Error, codec: &str, feature: &str, has_feature: bool) {
 
 #[test]
 fn every_build_reads_and_writes_plain_and_snappy() {
-    for codec in [&compress::NONE, &compress::SNAPPY] {
+    for codec in [&compress::NO_COMPRESSION, &compress::SNAPPY] {
         let (dir, options) = (tempfile::tempdir().unwrap(), options(codec));
         fill(dir.path(), &options);
         let db = Db::open(dir.path(), &options).unwrap();
@@ -89,7 +89,7 @@ fn every_build_reads_and_writes_plain_and_snappy() {
 #[test]
 fn a_codec_that_is_not_compiled_in_is_refused_as_an_option() {
     for codec in CODECS {
-        let options = Options { env: Env::memory(), ..options(codec) };
+        let options = Options { env: Env::in_memory(), ..options(codec) };
         match (codec.missing_feature, Db::open("db", &options)) {
             (None, opened) => assert!(opened.is_ok(), "{}", codec.name),
             (Some(feature), opened) => {
@@ -125,7 +125,7 @@ fn verify_reports_and_repair_refuses_a_codec_that_is_not_compiled_in() {
         fill(dir, &options);
         let check = |error: &Error| check_error(error, codec, feature, has_feature);
         let problems = verified(dir, &options).unwrap().problems;
-        assert!(problems[0].what.starts_with("not supported: "), "{problems:?}");
+        assert!(problems[0].message.starts_with("not supported: "), "{problems:?}");
         for _ in 0..2 {
             let before = files::contents(dir);
             check(&repair(dir, &options, &RepairOptions::default()).unwrap_err());

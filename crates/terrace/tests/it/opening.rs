@@ -5,17 +5,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use terrace::{Db, Env, Options};
-use terrace_env::fault::{FaultFs, Op, Plan};
+use terrace_env::fault::{FaultFs, FaultPlan, FileOp};
 use terrace_env::mem::MemFs;
-use terrace_env::{Deterministic, FileSystem, SeededRandom};
+use terrace_env::{DeterministicScheduler, FileSystem, SeededRandom};
 
 /// Every file of the database with its bytes.
 fn contents(fs: &MemFs) -> BTreeMap<String, Vec<u8>> {
     let names = fs.list("db".as_ref()).unwrap();
     let read = |name: &str| {
         let path = Path::new("db").join(name);
-        let mut bytes = vec![0; fs.len(&path).unwrap() as usize];
-        let file = fs.open_random(&path, terrace_env::Access::Read).unwrap();
+        let mut bytes = vec![0; fs.file_size(&path).unwrap() as usize];
+        let file = fs.open_random_access(&path, terrace_env::AccessMode::Pread).unwrap();
         assert_eq!(file.read_at(0, &mut bytes).unwrap(), bytes.len());
         bytes
     };
@@ -31,7 +31,11 @@ fn log(fs: &MemFs) -> Vec<u8> {
 }
 
 fn on(fs: Arc<dyn FileSystem>) -> Options {
-    let env = Env { scheduler: Deterministic::new(7), random: Arc::new(SeededRandom::new(7)), ..Env::on(fs) };
+    let env = Env {
+        scheduler: DeterministicScheduler::new(7),
+        random: Arc::new(SeededRandom::new(7)),
+        ..Env::with_file_system(fs)
+    };
     Options { create_if_missing: true, env, ..Options::default() }
 }
 
@@ -53,19 +57,19 @@ fn database(logged: bool) -> Arc<MemFs> {
 }
 
 #[test]
-fn who_only_reads_changes_no_byte() {
+fn open_read_and_close_change_no_byte() {
     for logged in [false, true] {
         let fs = database(logged);
         let mut before = contents(&fs);
-        let fault = Arc::new(FaultFs::new(Arc::clone(&fs) as _, Plan::default()));
+        let fault = Arc::new(FaultFs::new(Arc::clone(&fs) as _, FaultPlan::default()));
         for _ in 0..3 {
             let db = Db::open("db", &on(Arc::clone(&fault) as _)).unwrap();
             assert_eq!(db.get(b"key").unwrap().unwrap(), b"2");
             assert_eq!(db.get(b"logged").unwrap().is_some(), logged);
             db.close().unwrap();
         }
-        for op in [Op::Sync, Op::SyncDir, Op::Store] {
-            assert_eq!(fault.calls(op), 0, "{op:?}");
+        for op in [FileOp::Sync, FileOp::SyncDir, FileOp::WriteAt] {
+            assert_eq!(fault.call_count(op), 0, "{op:?}");
         }
         let mut after = contents(&fs);
         if logged {
@@ -81,7 +85,7 @@ fn who_only_reads_changes_no_byte() {
 /// The mark that a log was closed with goes before anything else is written: what a kill leaves from then on is not taken
 /// for closed.
 #[test]
-fn the_mark_goes_before_anything_is_written() {
+fn close_marker_is_invalidated_before_any_write() {
     let closed = log(&database(true));
     let mark = closed.len() - 19;
     type Write = fn(&Db);
@@ -94,7 +98,7 @@ fn the_mark_goes_before_anything_is_written() {
     for write in writes {
         let fs = database(true);
         let plan = "sync MANIFEST #1 once EIO";
-        let fault = Arc::new(FaultFs::new(Arc::clone(&fs) as _, Plan::default()));
+        let fault = Arc::new(FaultFs::new(Arc::clone(&fs) as _, FaultPlan::default()));
         let db = Db::open("db", &on(Arc::clone(&fault) as _)).unwrap();
         assert_eq!(log(&fs)[..closed.len()], closed, "not before");
         write(&db);
@@ -106,11 +110,11 @@ fn the_mark_goes_before_anything_is_written() {
 
         // With a manifest that could not be made durable.
         let fs = database(true);
-        let fault = Arc::new(FaultFs::new(Arc::clone(&fs) as _, Plan::default()));
+        let fault = Arc::new(FaultFs::new(Arc::clone(&fs) as _, FaultPlan::default()));
         let db = Db::open("db", &on(Arc::clone(&fault) as _)).unwrap();
         fault.set_plan(plan.parse().unwrap());
         let _ = db.compact_range(None, None);
-        assert!(!fault.failed().is_empty());
+        assert!(!fault.failed_calls().is_empty());
         drop(db);
         let old = contents(&fs).into_values().find(|bytes| bytes.starts_with(&closed[..mark]));
         assert!(old.is_some_and(|old| old[mark..] != closed[mark..]), "no close brings it back");

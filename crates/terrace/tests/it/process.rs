@@ -6,7 +6,7 @@ use std::process::Command;
 use terrace::{Db, Env, RepairOptions};
 use terrace_testkit::settings::Settings;
 
-use terrace_torture::subject::options;
+use terrace_torture::database_under_test::options_from_settings;
 
 const TASK: &str = "TERRACE_TEST_TASK";
 const DATABASE: &str = "TERRACE_TEST_DATABASE";
@@ -33,7 +33,7 @@ fn answer(line: &str) -> Option<String> {
 #[test]
 fn task() {
     let (Ok(task), Some(path)) = (std::env::var(TASK), std::env::var_os(DATABASE)) else { return };
-    let options = options(&Settings::default(), &Env::system());
+    let options = options_from_settings(&Settings::default(), &Env::system());
     let done = match task.as_str() {
         "open" => Db::open(path, &options).map(drop),
         "repair" => terrace::repair(path, &options, &RepairOptions::default()).map(drop),

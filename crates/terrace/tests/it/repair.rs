@@ -3,85 +3,97 @@
 use std::path::Path;
 
 use terrace::{Env, RepairOptions, repair, verify};
+use terrace_testkit::differential::{DatabaseUnderTest, Workload, compare_contents, seeds};
 use terrace_testkit::model::Model;
 use terrace_testkit::rng::Rng;
-use terrace_testkit::run::{Plan, Subject, compare, seeds};
 use terrace_testkit::settings::Settings;
-use terrace_testkit::stock::{Stock, StockSubject, stock_or_skip};
+use terrace_testkit::stock_leveldb::{StockLevelDb, StockLevelDbUnderTest, stock_leveldb_or_skip};
 
 use crate::files;
-use terrace_torture::subject::{Engine, options};
+use terrace_torture::database_under_test::{TerraceUnderTest, options_from_settings};
 
 /// What goes wrong between a good life and the repair.
-struct Accident {
+struct DamageCase {
     name: &'static str,
-    happen: fn(&Path),
+    damage: fn(&Path),
     /// Whether there is anything to repair.
-    harm: bool,
+    needs_repair: bool,
 }
 
-static ACCIDENTS: &[Accident] = &[
-    Accident { name: "none", happen: |_| (), harm: false },
-    Accident { name: "no CURRENT", happen: |dir| files::remove(&dir.join("CURRENT")), harm: true },
-    Accident {
+static DAMAGE_CASES: &[DamageCase] = &[
+    DamageCase { name: "none", damage: |_| (), needs_repair: false },
+    DamageCase { name: "no CURRENT", damage: |dir| files::remove(&dir.join("CURRENT")), needs_repair: true },
+    DamageCase {
         name: "no manifest",
-        happen: |dir| files::files(dir, "MANIFEST-").iter().for_each(|file| files::remove(file)),
-        harm: true,
+        damage: |dir| files::files(dir, "MANIFEST-").iter().for_each(|file| files::remove(file)),
+        needs_repair: true,
     },
-    Accident {
+    DamageCase {
         name: "damaged footers",
-        happen: |dir| files::tables(dir).iter().for_each(|table| files::damage(table, -1, 1)),
-        harm: true,
+        damage: |dir| files::tables(dir).iter().for_each(|table| files::damage(table, -1, 1)),
+        needs_repair: true,
     },
-    Accident {
+    DamageCase {
         name: "a damaged manifest, and no CURRENT",
-        happen: |dir| {
+        damage: |dir| {
             files::damage(&files::files(dir, "MANIFEST-")[0], -3, 3);
             files::remove(&dir.join("CURRENT"));
         },
-        harm: true,
+        needs_repair: true,
     },
 ];
 
-fn open(stock: Option<&'static Stock>, path: &Path, settings: &Settings) -> Box<dyn Subject> {
+fn open(
+    stock: Option<&'static StockLevelDb>,
+    path: &Path,
+    settings: &Settings,
+) -> Box<dyn DatabaseUnderTest> {
     match stock {
         Some(stock) => {
-            Box::new(StockSubject::open(stock, path, settings).unwrap_or_else(|e| panic!("{e:?}")))
+            Box::new(StockLevelDbUnderTest::open(stock, path, settings).unwrap_or_else(|e| panic!("{e:?}")))
         }
-        None => Box::new(Engine::open(path, settings, &Env::system()).unwrap()),
+        None => Box::new(TerraceUnderTest::open(path, settings, &Env::system()).unwrap()),
     }
 }
 
 /// A random life, written by stock LevelDB or by Terrace; then every accident, a repair, and a look by both.
 #[track_caller]
-fn lives(name: &str, count: usize, writer: Option<&'static Stock>, readers: &[Option<&'static Stock>]) {
+fn lives(
+    name: &str,
+    count: usize,
+    writer: Option<&'static StockLevelDb>,
+    readers: &[Option<&'static StockLevelDb>],
+) {
     for seed in seeds(name, count) {
-        let plan = Plan::draw(seed, 1_500, |shape, _| (shape.own, shape.sync_one_in) = (false, 0));
-        for accident in ACCIDENTS {
+        let plan = Workload::draw(seed, 1_500, |shape, _| {
+            (shape.terrace_only_features, shape.sync_one_in) = (false, 0)
+        });
+        for accident in DAMAGE_CASES {
             let (dir, mut rng) = (tempfile::tempdir().unwrap(), Rng::new(seed));
-            let settings = Settings { create_if_missing: true, ..Settings::draw(&mut rng, plan.shape.order) };
+            let settings =
+                Settings { create_if_missing: true, ..Settings::draw(&mut rng, plan.params.comparator) };
             let context = || format!("TERRACE_SEED={seed:#x}: {} [{settings}]", accident.name);
-            let mut model = Model::new(plan.shape.order);
+            let mut model = Model::new(plan.params.comparator);
             let mut subject = open(writer, dir.path(), &settings);
             plan.run_part(0..1_500, &mut *subject, &mut model)
                 .unwrap_or_else(|report| panic!("{}: {report}", context()));
-            model.forget_readers();
+            model.drop_readers();
             drop(subject);
             // LevelDB leaves tables behind that an iterator held to the end, and sweeps them at the next open. Without a
             // manifest nobody could tell that they are old.
             drop(open(writer, dir.path(), &settings));
-            (accident.happen)(dir.path());
-            let options = options(&settings, &Env::system());
+            (accident.damage)(dir.path());
+            let options = options_from_settings(&settings, &Env::system());
             let report = repair(dir.path(), &options, &RepairOptions::default())
                 .unwrap_or_else(|error| panic!("{}: {error}", context()));
             let tables = files::tables(dir.path()).len();
-            assert!(accident.harm || !report.changed, "{}: {report}", context());
+            assert!(accident.needs_repair || !report.changed, "{}: {report}", context());
             assert_eq!(report.blocks_lost, 0, "{}: {report}", context());
             let checked = verify(dir.path(), &options, &mut |_, _| ()).unwrap();
             assert!(checked.is_clean(), "{}: {checked}\n{tables} tables\n{report}", context());
             for reader in readers {
                 let mut subject = open(*reader, dir.path(), &settings);
-                compare(&mut *subject, &mut model)
+                compare_contents(&mut *subject, &mut model)
                     .unwrap_or_else(|what| panic!("{}: {what}\n{report}", context()));
             }
         }
@@ -89,13 +101,13 @@ fn lives(name: &str, count: usize, writer: Option<&'static Stock>, readers: &[Op
 }
 
 #[test]
-fn a_life_in_stock_leveldb() {
-    let Some(stock) = stock_or_skip() else { return };
+fn repair_of_random_leveldb_databases() {
+    let Some(stock) = stock_leveldb_or_skip() else { return };
     lives("repair of stock", 12, Some(stock), &[Some(stock), None]);
 }
 
 #[test]
-fn a_life_in_terrace() {
-    let readers = stock_or_skip().map_or(vec![None], |stock| vec![None, Some(stock)]);
+fn repair_of_random_terrace_databases() {
+    let readers = stock_leveldb_or_skip().map_or(vec![None], |stock| vec![None, Some(stock)]);
     lives("repair of ours", 12, None, &readers);
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use terrace::{Db, Env, Options, ReadOptions, WriteBatch, WriteOptions};
-use terrace_env::Deterministic;
+use terrace_env::DeterministicScheduler;
 
 const KEYS: u32 = 20;
 
@@ -50,7 +50,7 @@ fn common_stamp(db: &Db, options: &ReadOptions) -> u64 {
 /// merged under it.
 #[test]
 fn batches_are_seen_whole_and_in_order() {
-    let db = Db::open("db", &options(Env::memory())).unwrap();
+    let db = Db::open("db", &options(Env::in_memory())).unwrap();
     stamp(&db, 0, &WriteOptions::default());
     let (done, next) = (AtomicBool::new(false), AtomicU64::new(1));
     std::thread::scope(|scope| {
@@ -125,8 +125,8 @@ fn every_thread_reads_its_own_writes() {
 
 /// Dropping the handle first is allowed: the iterator keeps the database, and its files, until it goes.
 #[test]
-fn an_iterator_outlives_the_handle_and_the_merges() {
-    let env = Env::memory();
+fn iterator_outlives_the_handle_and_compactions() {
+    let env = Env::in_memory();
     let db = Db::open("db", &options(env.clone())).unwrap();
     (0..50).for_each(|n| stamp(&db, n, &WriteOptions::default()));
     let mut old = db.iter();
@@ -147,7 +147,7 @@ fn an_iterator_outlives_the_handle_and_the_merges() {
         names.iter().filter(|name| name.to_string_lossy().ends_with(".ldb")).count()
     };
     // Nothing may begin to merge while the tables are counted.
-    let quiet = Env { scheduler: Deterministic::new(1), ..env.clone() };
+    let quiet = Env { scheduler: DeterministicScheduler::new(1), ..env.clone() };
     let db = Db::open("db", &options(quiet)).unwrap();
     let live: usize = db.levels().iter().map(|level| level.files.len()).sum();
     assert_eq!(tables(&env), live, "what only the iterator read is gone");

@@ -1,27 +1,27 @@
 //! The head of the page: what was compared, then losses, then wins.
 
-use super::numbers::times;
+use super::number_format::times;
+use super::report_view::{ReportView, Row};
 use super::text::{escape, list, plural};
-use super::view::{Row, View};
 use crate::report::model::{Ratio, Verdict};
 
 /// So many losses are told one by one.
-const NAMED: usize = 6;
+const MAX_LISTED_LOSSES: usize = 6;
 
 /// For the window and the bookmark.
-pub(super) fn title(view: &View<'_>) -> String {
-    escape(&match view.first() {
-        Some(first) if view.others().is_empty() => format!("{}: {}", first.name(), view.file.suite),
+pub(super) fn title(view: &ReportView<'_>) -> String {
+    escape(&match view.base_engine() {
+        Some(first) if view.other_engines().is_empty() => format!("{}: {}", first.name(), view.file.suite),
         Some(first) => format!("{} against {}: {}", first.name(), others(view), view.file.suite),
         None => format!("No engine: {}", view.file.suite),
     })
 }
 
 /// The head of the page.
-pub(super) fn section(view: &View<'_>) -> String {
+pub(super) fn section(view: &ReportView<'_>) -> String {
     let file = view.file;
-    let heading = match view.first() {
-        Some(first) if view.others().is_empty() => {
+    let heading = match view.base_engine() {
+        Some(first) if view.other_engines().is_empty() => {
             format!("<strong>{}</strong>, alone", escape(first.name()))
         }
         Some(first) => format!("<strong>{}</strong> beside {}", escape(first.name()), escape(&others(view))),
@@ -35,25 +35,25 @@ pub(super) fn section(view: &View<'_>) -> String {
         file.started.get(..10).unwrap_or(&file.started).to_owned(),
     ];
     let facts: Vec<String> = facts.iter().filter(|fact| !fact.is_empty()).map(|fact| escape(fact)).collect();
-    let verdict = verdict(view);
+    let verdict = win_loss_summary(view);
     format!(
         "<h1>{heading}</h1>\n<p class=\"facts\">{}</p>\n<p class=\"lead\">{verdict}</p>",
         facts.join(" · ")
     )
 }
 
-fn others(view: &View<'_>) -> String {
-    list(&view.others().iter().map(|engine| engine.name().to_owned()).collect::<Vec<_>>())
+fn others(view: &ReportView<'_>) -> String {
+    list(&view.other_engines().iter().map(|engine| engine.name().to_owned()).collect::<Vec<_>>())
 }
 
 /// Where the first engine lost comes first, row by row; wins are only counted.
-fn verdict(view: &View<'_>) -> String {
-    let Some(first) = view.first() else { return "Nothing was measured.".to_owned() };
+fn win_loss_summary(view: &ReportView<'_>) -> String {
+    let Some(first) = view.base_engine() else { return "Nothing was measured.".to_owned() };
     let (mut lost, mut won, mut noise) = (Vec::<(f64, String)>::new(), 0, 0);
-    for engine in view.others() {
-        for (row, ratio) in view.ratios(*engine) {
+    for engine in view.other_engines() {
+        for (row, ratio) in view.ratios_to_base(*engine) {
             match ratio.verdict {
-                Verdict::Faster => lost.push((ratio.median, loss(row, engine.name(), ratio))),
+                Verdict::Faster => lost.push((ratio.median, describe_loss(row, engine.name(), ratio))),
                 Verdict::Slower => won += 1,
                 Verdict::WithinNoise => noise += 1,
             }
@@ -66,20 +66,20 @@ fn verdict(view: &View<'_>) -> String {
     let name = escape(first.name());
     let losses = match lost.len() {
         0 => format!("{name} lost none of {all}."),
-        count => format!("{name} lost {count} of {all}: {}.", worst(lost)),
+        count => format!("{name} lost {count} of {all}: {}.", worst_losses(lost)),
     };
     format!("{losses} It won {won}; {noise} lay within the noise.")
 }
 
 /// The worst losses first, and how many more there are.
-fn worst(mut lost: Vec<(f64, String)>) -> String {
+fn worst_losses(mut lost: Vec<(f64, String)>) -> String {
     lost.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let more = lost.len().saturating_sub(NAMED);
-    let named = lost.into_iter().take(NAMED).map(|(_, words)| words);
+    let more = lost.len().saturating_sub(MAX_LISTED_LOSSES);
+    let named = lost.into_iter().take(MAX_LISTED_LOSSES).map(|(_, words)| words);
     list(&named.chain((more > 0).then(|| format!("{more} more"))).collect::<Vec<_>>())
 }
 
-fn loss(row: &Row<'_>, winner: &str, ratio: &Ratio) -> String {
+fn describe_loss(row: &Row<'_>, winner: &str, ratio: &Ratio) -> String {
     let factor = times(ratio.median);
     format!("<b>{}</b> to {} ({factor})", escape(&row.info.name), escape(winner))
 }

@@ -10,11 +10,11 @@
 //!
 //! All rounds together. The last point of a curve is its longest operation, at one in as many as there were.
 
-use super::numbers::{count, nanoseconds, or_none};
-use super::scale::Log;
+use super::log_axis::LogAxis;
+use super::number_format::{count, nanoseconds, or_none};
+use super::report_view::{Cell, Row};
 use super::svg::{Anchor, Path, Svg, WIDTH, classes};
-use super::text::cut;
-use super::view::{Cell, Row};
+use super::text::truncate;
 
 const LEFT: f64 = 46.0;
 const RIGHT: f64 = WIDTH - 8.0;
@@ -22,7 +22,7 @@ const HEIGHT: f64 = 216.0;
 const LINE: f64 = 15.0;
 
 /// The shares that have a tick, a marker and a word to the pointer.
-static SHARES: &[(f64, &str)] = &[
+static PERCENTILES: &[(f64, &str)] = &[
     (0.5, "50 %"),
     (0.9, "90 %"),
     (0.99, "99 %"),
@@ -44,26 +44,26 @@ struct Curve<'a> {
 /// The figure of one row; nothing if no engine has a histogram.
 pub(super) fn figure(row: &Row<'_>) -> Option<String> {
     let curves: Vec<Curve<'_>> = row.cells.iter().filter_map(curve).collect();
-    let nines = curves.iter().map(|curve| nines_of_last(curve.operations)).fold(2.0, f64::max);
-    let range = range(&curves)?;
+    let nines = curves.iter().map(|curve| nines_of_max(curve.operations)).fold(2.0, f64::max);
+    let range = latency_range(&curves)?;
     let legend = LINE * curves.len().div_ceil(3) as f64;
     let (top, bottom) = (legend + 8.0, legend + 8.0 + HEIGHT);
     let across = |nine: f64| LEFT + (RIGHT - LEFT) * (nine / nines).min(1.0);
-    let up = Log::new(range, (bottom, top));
+    let up = LogAxis::new(range, (bottom, top));
 
     let title = format!("{}: latencies", row.info.name);
     let mut svg = Svg::new(format_args!("latency-{}", row.info.row), title);
     names(&mut svg, &curves);
     for tick in up.decades() {
-        svg.line("rule", (LEFT, up.at(tick)), (RIGHT, up.at(tick)));
-        svg.text("tick", Anchor::End, (LEFT - 5.0, up.at(tick) + 3.5), nanoseconds(tick));
+        svg.line("rule", (LEFT, up.position(tick)), (RIGHT, up.position(tick)));
+        svg.text("tick", Anchor::End, (LEFT - 5.0, up.position(tick) + 3.5), nanoseconds(tick));
     }
-    shares(&mut svg, nines, across, (top, bottom));
+    percentile_axis(&mut svg, nines, across, (top, bottom));
     for curve in &curves {
-        draw(&mut svg, curve, across, &up);
+        draw_curve(&mut svg, curve, across, &up);
     }
-    hits(&mut svg, &curves, nines, across, (top, bottom));
-    let says: Vec<String> = curves.iter().map(words).collect();
+    pointer_regions(&mut svg, &curves, nines, across, (top, bottom));
+    let says: Vec<String> = curves.iter().map(describe_curve).collect();
     Some(svg.finish(bottom + 18.0, &says.join("; ")))
 }
 
@@ -80,7 +80,7 @@ fn curve<'a>(cell: &'a Cell<'a>) -> Option<Curve<'a>> {
 
 impl Curve<'_> {
     /// What `share` of the operations took no longer than.
-    fn at(&self, share: f64) -> Option<f64> {
+    fn percentile(&self, share: f64) -> Option<f64> {
         let rank = (share * self.operations as f64).ceil() as u64;
         self.steps.iter().find(|(_, up_to)| *up_to >= rank).map(|(upper, _)| *upper)
     }
@@ -92,12 +92,12 @@ fn nines(share: f64) -> f64 {
 }
 
 /// Where the longest of so many lies: one in `operations`.
-fn nines_of_last(operations: u64) -> f64 {
+fn nines_of_max(operations: u64) -> f64 {
     (operations.max(1) as f64).log10()
 }
 
 /// Whole decades around every figure.
-fn range(curves: &[Curve<'_>]) -> Option<(f64, f64)> {
+fn latency_range(curves: &[Curve<'_>]) -> Option<(f64, f64)> {
     let least = curves.iter().filter_map(|curve| curve.steps.first()).map(|step| step.0);
     let most = curves.iter().filter_map(|curve| curve.steps.last()).map(|step| step.0);
     let (least, most) = (least.min_by(f64::total_cmp)?, most.max_by(f64::total_cmp)?);
@@ -111,14 +111,14 @@ fn names(svg: &mut Svg, curves: &[Curve<'_>]) {
         let style = curve.cell.engine.style;
         svg.line(&format!("curve {}", classes(style)), (x, y), (x + 22.0, y));
         svg.marker(style, (x + 11.0, y));
-        svg.text("name", Anchor::Start, (x + 27.0, y + 4.0), cut(curve.cell.engine.name(), 14));
+        svg.text("name", Anchor::Start, (x + 27.0, y + 4.0), truncate(curve.cell.engine.name(), 14));
     }
 }
 
-fn shares(svg: &mut Svg, nines_shown: f64, across: impl Fn(f64) -> f64, (top, bottom): (f64, f64)) {
+fn percentile_axis(svg: &mut Svg, nines_shown: f64, across: impl Fn(f64) -> f64, (top, bottom): (f64, f64)) {
     svg.text("tick", Anchor::Start, (LEFT, bottom + 13.0), "0 %");
     let mut last = LEFT + 20.0;
-    for (share, label) in SHARES.iter().filter(|(share, _)| nines(*share) <= nines_shown + 0.01) {
+    for (share, label) in PERCENTILES.iter().filter(|(share, _)| nines(*share) <= nines_shown + 0.01) {
         let x = across(nines(*share));
         svg.line("rule", (x, top), (x, bottom));
         let half = 2.9 * label.chars().count() as f64;
@@ -130,41 +130,42 @@ fn shares(svg: &mut Svg, nines_shown: f64, across: impl Fn(f64) -> f64, (top, bo
     }
 }
 
-fn draw(svg: &mut Svg, curve: &Curve<'_>, across: impl Fn(f64) -> f64, up: &Log) {
+fn draw_curve(svg: &mut Svg, curve: &Curve<'_>, across: impl Fn(f64) -> f64, up: &LogAxis) {
     let mut path = Path::default();
-    let mut pen = (LEFT, curve.steps.first().map_or(LEFT, |step| up.at(step.0)));
-    path.start(pen);
+    let mut pen = (LEFT, curve.steps.first().map_or(LEFT, |step| up.position(step.0)));
+    path.move_to(pen);
     for (upper, up_to) in &curve.steps {
         let share = *up_to as f64 / curve.operations as f64;
-        let nine = if *up_to < curve.operations { nines(share) } else { nines_of_last(curve.operations) };
-        let to = (across(nine), up.at(*upper));
+        let nine = if *up_to < curve.operations { nines(share) } else { nines_of_max(curve.operations) };
+        let to = (across(nine), up.position(*upper));
         let is_last = *up_to == curve.operations;
         if is_last || (to.0 - pen.0).abs() + (to.1 - pen.1).abs() >= 1.0 {
             // A step: everything in this bucket took up to its upper bound.
-            path.draw((pen.0, to.1)).draw(to);
+            path.line_to((pen.0, to.1)).line_to(to);
             pen = to;
         }
     }
     let style = curve.cell.engine.style;
     svg.path(&format!("curve {}", classes(style)), &path);
-    let marked = SHARES.iter().filter(|(share, _)| nines(*share) < nines_of_last(curve.operations));
+    let marked = PERCENTILES.iter().filter(|(share, _)| nines(*share) < nines_of_max(curve.operations));
     for (share, _) in marked {
-        if let Some(ns) = curve.at(*share) {
-            svg.marker(style, (across(nines(*share)), up.at(ns)));
+        if let Some(ns) = curve.percentile(*share) {
+            svg.marker(style, (across(nines(*share)), up.position(ns)));
         }
     }
     svg.marker(style, pen);
 }
 
 /// What the pointer is told around each share.
-fn hits(
+fn pointer_regions(
     svg: &mut Svg,
     curves: &[Curve<'_>],
     nines_shown: f64,
     across: impl Fn(f64) -> f64,
     (top, bottom): (f64, f64),
 ) {
-    let places: Vec<_> = SHARES.iter().filter(|(share, _)| nines(*share) <= nines_shown + 0.01).collect();
+    let places: Vec<_> =
+        PERCENTILES.iter().filter(|(share, _)| nines(*share) <= nines_shown + 0.01).collect();
     for (place, (share, label)) in places.iter().enumerate() {
         let x = across(nines(*share));
         // Up to the next share, or as far to the right as to the left.
@@ -172,14 +173,18 @@ fn hits(
         let half = (x - across(before)) / 2.0;
         let mut tip = format!("{label} took at most");
         for curve in curves {
-            tip += &format!("\n{}: {}", curve.cell.engine.name(), or_none(curve.at(*share), nanoseconds));
+            tip += &format!(
+                "\n{}: {}",
+                curve.cell.engine.name(),
+                or_none(curve.percentile(*share), nanoseconds)
+            );
         }
-        svg.hit("curve", (x - half, top), (half * 2.0, bottom - top), &tip);
+        svg.pointer_region("curve", (x - half, top), (half * 2.0, bottom - top), &tip);
     }
 }
 
-fn words(curve: &Curve<'_>) -> String {
-    let at = |share| or_none(curve.at(share), nanoseconds);
+fn describe_curve(curve: &Curve<'_>) -> String {
+    let at = |share| or_none(curve.percentile(share), nanoseconds);
     let operations = count(curve.operations);
     let name = curve.cell.engine.name();
     format!("{name}: half of {operations} took at most {}, 99 % {}, 99.9 % {}", at(0.5), at(0.99), at(0.999))
@@ -191,19 +196,22 @@ mod tests {
 
     #[test]
     fn shares_of_a_histogram() {
-        let cell = crate::report::html::view::tests::cell(&[(10, 50), (20, 49), (900, 1)]);
+        let cell = crate::report::html::report_view::tests::cell(&[(10, 50), (20, 49), (900, 1)]);
         let curve = curve(&cell).unwrap();
-        assert_eq!([0.5, 0.51, 0.99, 1.0].map(|share| curve.at(share)), [10.0, 20.0, 20.0, 900.0].map(Some));
+        assert_eq!(
+            [0.5, 0.51, 0.99, 1.0].map(|share| curve.percentile(share)),
+            [10.0, 20.0, 20.0, 900.0].map(Some)
+        );
     }
 
     #[test]
     fn a_clock_too_coarse() {
-        let cell = crate::report::html::view::tests::cell(&[(0, 5)]);
-        assert_eq!(range(&[curve(&cell).unwrap()]), Some((1.0, 10.0)));
+        let cell = crate::report::html::report_view::tests::cell(&[(0, 5)]);
+        assert_eq!(latency_range(&[curve(&cell).unwrap()]), Some((1.0, 10.0)));
     }
 
     #[test]
     fn nothing_counted() {
-        assert!(curve(&crate::report::html::view::tests::cell(&[(10, 0)])).is_none());
+        assert!(curve(&crate::report::html::report_view::tests::cell(&[(10, 0)])).is_none());
     }
 }

@@ -1,13 +1,13 @@
 //! Under what conditions: who was not there, what failed, machine, rules, settings, and the command that repeats it.
 
-use super::numbers::{bytes, count, times};
+use super::number_format::{bytes, count, times};
+use super::report_view::ReportView;
 use super::text::{escape, plural};
-use super::view::View;
 use crate::report::model::{EngineInfo, Settings};
 
 /// Engines that were not there, and phases without figures; nothing if all went well.
-pub(super) fn absent(view: &View<'_>) -> String {
-    let engines = view.file.engines.iter().filter(|engine| !engine.present).map(not_there);
+pub(super) fn missing_and_failed(view: &ReportView<'_>) -> String {
+    let engines = view.file.engines.iter().filter(|engine| !engine.present).map(missing_engine);
     let failures = view.rows.iter().flat_map(|row| {
         let of_row = row.cells.iter().flat_map(|cell| cell.failed.iter().map(move |failed| (cell, failed)));
         of_row.map(|(cell, failed)| {
@@ -26,14 +26,14 @@ pub(super) fn absent(view: &View<'_>) -> String {
     format!("<section id=\"absent\"><h2>What is not here</h2>\n<ul>{items}</ul></section>")
 }
 
-fn not_there(engine: &EngineInfo) -> String {
+fn missing_engine(engine: &EngineInfo) -> String {
     let name = if engine.name.is_empty() { &engine.id } else { &engine.name };
     let note = if engine.note.is_empty() { "no reason given" } else { &engine.note };
     format!("<li><b>{}</b> was not there: {}</li>", escape(name), escape(note))
 }
 
 /// Machine, rules and engines.
-pub(super) fn section(view: &View<'_>) -> String {
+pub(super) fn section(view: &ReportView<'_>) -> String {
     format!(
         "<section id=\"method\"><h2>Machine and method</h2>\n<div class=\"columns\"><dl>{}</dl><ul>{}</ul></div>\n{}</section>",
         machine(view),
@@ -42,7 +42,7 @@ pub(super) fn section(view: &View<'_>) -> String {
     )
 }
 
-fn machine(view: &View<'_>) -> String {
+fn machine(view: &ReportView<'_>) -> String {
     let (file, machine) = (view.file, &view.file.machine);
     let facts = [
         ("Processor", machine.cpu.clone()),
@@ -61,7 +61,7 @@ fn machine(view: &View<'_>) -> String {
     known.map(|(name, fact)| format!("<dt>{name}</dt><dd>{}</dd>", escape(fact))).collect()
 }
 
-fn rules(view: &View<'_>) -> String {
+fn rules(view: &ReportView<'_>) -> String {
     let file = view.file;
     let settings = match file.settings.as_str() {
         "same" => "The same settings for every engine.".to_owned(),
@@ -86,7 +86,7 @@ fn rules(view: &View<'_>) -> String {
     rules.iter().map(|rule| format!("<li>{rule}</li>")).collect()
 }
 
-fn engines(view: &View<'_>) -> String {
+fn engines(view: &ReportView<'_>) -> String {
     let lines: String = view.engines.iter().map(|engine| engine_line(engine.info, engine.style)).collect();
     if lines.is_empty() {
         return String::new();
@@ -99,12 +99,12 @@ fn engines(view: &View<'_>) -> String {
 
 fn engine_line(engine: &EngineInfo, style: usize) -> String {
     let name = if engine.name.is_empty() { &engine.id } else { &engine.name };
-    let cells = [&engine.version, &engine.how, &told(&engine.settings), &engine.note];
+    let cells = [&engine.version, &engine.how, &settings_text(&engine.settings), &engine.note];
     let cells: String = cells.iter().map(|cell| format!("<td>{}</td>", escape(cell))).collect();
     format!("<tr><th scope=\"row\">{}{}</th>{cells}</tr>", super::svg::icon(style), escape(name))
 }
 
-fn told(settings: &Settings) -> String {
+fn settings_text(settings: &Settings) -> String {
     let told = [
         settings.write_buffer_bytes.map(|size| format!("write buffer {}", bytes(size as f64))),
         settings.cache_bytes.map(|size| format!("cache {}", bytes(size as f64))),
@@ -118,7 +118,7 @@ fn told(settings: &Settings) -> String {
 }
 
 /// The command, and the file.
-pub(super) fn repeat(view: &View<'_>) -> String {
+pub(super) fn reproduce(view: &ReportView<'_>) -> String {
     if view.file.command.is_empty() {
         return String::new();
     }

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
+use super::report_view::ReportView;
 use super::svg::WIDTH;
 use super::text::escape;
-use super::view::View;
-use super::{FIGURES, timeline};
+use super::{FIGURE_STYLE, timeline};
 use crate::report::model::ResultFile;
 
 const MARGIN: f64 = 16.0;
@@ -14,7 +14,7 @@ const HEAD: f64 = 22.0;
 
 /// The picture; rows without figures are left out.
 pub fn picture(file: &ResultFile) -> String {
-    let view = View::new(file);
+    let view = ReportView::new(file);
     let (mut rows, mut bottom) = (String::new(), MARGIN);
     for row in &view.rows {
         let Some((figure, height)) = timeline::picture(row) else { continue };
@@ -28,7 +28,7 @@ pub fn picture(file: &ResultFile) -> String {
     }
     let width = WIDTH + 2.0 * MARGIN;
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {bottom}\">\n<style>\n{FIGURES}\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {bottom}\">\n<style>\n{FIGURE_STYLE}\
          text {{ font-family: -apple-system, \"Segoe UI\", Roboto, \"Helvetica Neue\", Arial, sans-serif; }}\n</style>\n\
          <rect width=\"100%\" height=\"100%\" style=\"fill: var(--card)\"/>\n{rows}</svg>\n"
     )

@@ -11,11 +11,11 @@
 //! The axis is logarithmic and the same in every panel, so twice as fast and half as fast are equally long. A bar has
 //! the colour of the winner; one within the noise is hollow. The whisker goes from the least to the greatest round.
 
-use super::numbers::times;
-use super::scale::Log;
+use super::log_axis::LogAxis;
+use super::number_format::times;
+use super::report_view::{Engine, ReportView, Row};
 use super::svg::{Anchor, Svg, WIDTH};
-use super::text::{cut, escape, plural};
-use super::view::{Engine, Row, View};
+use super::text::{escape, plural, truncate};
 use crate::report::model::{Ratio, Verdict};
 
 const LEFT: f64 = 100.0;
@@ -24,10 +24,12 @@ const TOP: f64 = 22.0;
 const STEP: f64 = 20.0;
 
 /// All panels; nothing if there is nobody to compare with.
-pub(super) fn section(view: &View<'_>) -> String {
-    let Some(first) = view.first() else { return String::new() };
-    let compared: Vec<_> = view.others().iter().map(|engine| (*engine, view.ratios(*engine))).collect();
-    let all = || compared.iter().flat_map(|(_, rows)| rows.iter().map(|(_, ratio)| Factor::of(ratio)));
+pub(super) fn section(view: &ReportView<'_>) -> String {
+    let Some(first) = view.base_engine() else { return String::new() };
+    let compared: Vec<_> =
+        view.other_engines().iter().map(|engine| (*engine, view.ratios_to_base(*engine))).collect();
+    let all =
+        || compared.iter().flat_map(|(_, rows)| rows.iter().map(|(_, ratio)| SpeedFactor::from_ratio(ratio)));
     if all().next().is_none() {
         return String::new();
     }
@@ -43,69 +45,73 @@ pub(super) fn section(view: &View<'_>) -> String {
 }
 
 /// How many times as fast the first engine was: the file's ratios are those of the other one.
-struct Factor {
+struct SpeedFactor {
     median: f64,
-    least: f64,
-    most: f64,
+    min: f64,
+    max: f64,
     verdict: Verdict,
 }
 
-impl Factor {
-    fn of(ratio: &Ratio) -> Factor {
-        Factor {
+impl SpeedFactor {
+    fn from_ratio(ratio: &Ratio) -> SpeedFactor {
+        SpeedFactor {
             median: 1.0 / ratio.median,
-            least: 1.0 / ratio.max,
-            most: 1.0 / ratio.min,
+            min: 1.0 / ratio.max,
+            max: 1.0 / ratio.min,
             verdict: ratio.verdict,
         }
     }
 
-    fn is_lost(&self) -> bool {
+    fn is_slower(&self) -> bool {
         self.verdict == Verdict::Faster
     }
 
-    fn words(&self) -> String {
+    fn describe(&self) -> String {
         match self.verdict {
             Verdict::WithinNoise => "within noise".to_owned(),
-            _ if self.is_lost() => format!("{} slower", times(1.0 / self.median)),
+            _ if self.is_slower() => format!("{} slower", times(1.0 / self.median)),
             _ => times(self.median),
         }
     }
 }
 
 /// Wide enough for every whisker, for 1, and for a factor of 1.5 to both sides.
-fn range(all: impl Iterator<Item = Factor>) -> (f64, f64) {
-    let wide = |(least, most): (f64, f64), factor: Factor| (least.min(factor.least), most.max(factor.most));
+fn range(all: impl Iterator<Item = SpeedFactor>) -> (f64, f64) {
+    let wide = |(least, most): (f64, f64), factor: SpeedFactor| (least.min(factor.min), most.max(factor.max));
     let (least, most) = all.fold((1.0 / 1.5, 1.5), wide);
     (least / 1.05, most * 1.05)
 }
 
-fn panel(view: &View<'_>, first: Engine<'_>, other: Engine<'_>, range: (f64, f64)) -> String {
-    let rows = view.ratios(other);
+fn panel(view: &ReportView<'_>, first: Engine<'_>, other: Engine<'_>, range: (f64, f64)) -> String {
+    let rows = view.ratios_to_base(other);
     let title = format!("{} against {}", first.name(), other.name());
     let mut svg = Svg::new(format_args!("ratio-{}", other.style), &title);
-    let axis = Log::new(range, (LEFT, RIGHT));
+    let axis = LogAxis::new(range, (LEFT, RIGHT));
     let bottom = TOP + STEP * view.rows.len() as f64 + 4.0;
     grid(&mut svg, &axis, bottom);
-    sides(&mut svg, &axis, first, other);
+    side_labels(&mut svg, &axis, first, other);
     for (place, row) in view.rows.iter().enumerate() {
         let y = TOP + STEP * (place as f64 + 0.5) + 2.0;
-        svg.text("label", Anchor::End, (LEFT - 8.0, y + 4.0), cut(&row.info.name, 16));
+        svg.text("label", Anchor::End, (LEFT - 8.0, y + 4.0), truncate(&row.info.name, 16));
         match row.cell(other).and_then(|cell| cell.ratio()) {
-            Some(ratio) => bar(&mut svg, &axis, y, row, (first, other), &Factor::of(ratio)),
+            Some(ratio) => bar(&mut svg, &axis, y, row, (first, other), &SpeedFactor::from_ratio(ratio)),
             None => svg.text("value faint", Anchor::End, (WIDTH, y + 4.0), "not compared"),
         }
     }
-    let says = words(&rows);
+    let says = describe_panel(&rows);
     let figure = svg.finish(bottom + 16.0, &says);
-    format!("<figure><figcaption>{}{}</figcaption>{figure}</figure>", heading(other, &rows), count(&rows))
+    format!(
+        "<figure><figcaption>{}{}</figcaption>{figure}</figure>",
+        heading(other, &rows),
+        win_loss_count(&rows)
+    )
 }
 
-fn grid(svg: &mut Svg, axis: &Log, bottom: f64) {
+fn grid(svg: &mut Svg, axis: &LogAxis, bottom: f64) {
     let mut last = f64::NEG_INFINITY;
-    let steps: &[f64] = if axis.span() > 60.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+    let steps: &[f64] = if axis.ratio() > 60.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
     for tick in axis.ticks(steps) {
-        let x = axis.at(tick);
+        let x = axis.position(tick);
         let one = (tick - 1.0).abs() < 0.001;
         svg.line(if one { "one" } else { "rule" }, (x, TOP), (x, bottom));
         // Ticks stand 2 to 2.5 times apart: only very wide ranges bring their labels together.
@@ -122,45 +128,57 @@ fn times_label(tick: f64) -> String {
 }
 
 /// Which side is whose, where there is room to say it.
-fn sides(svg: &mut Svg, axis: &Log, first: Engine<'_>, other: Engine<'_>) {
-    let one = axis.at(1.0);
-    svg.text("side", Anchor::End, (one - 6.0, 13.0), format_args!("◂ {}", cut(other.name(), 14)));
-    svg.text("side", Anchor::Start, (one + 6.0, 13.0), format_args!("{} faster ▸", cut(first.name(), 14)));
+fn side_labels(svg: &mut Svg, axis: &LogAxis, first: Engine<'_>, other: Engine<'_>) {
+    let one = axis.position(1.0);
+    svg.text("side", Anchor::End, (one - 6.0, 13.0), format_args!("◂ {}", truncate(other.name(), 14)));
+    svg.text(
+        "side",
+        Anchor::Start,
+        (one + 6.0, 13.0),
+        format_args!("{} faster ▸", truncate(first.name(), 14)),
+    );
 }
 
-fn bar(svg: &mut Svg, axis: &Log, y: f64, row: &Row<'_>, who: (Engine<'_>, Engine<'_>), factor: &Factor) {
+fn bar(
+    svg: &mut Svg,
+    axis: &LogAxis,
+    y: f64,
+    row: &Row<'_>,
+    who: (Engine<'_>, Engine<'_>),
+    factor: &SpeedFactor,
+) {
     let (first, other) = who;
-    let (one, end) = (axis.at(1.0), axis.at(factor.median));
+    let (one, end) = (axis.position(1.0), axis.position(factor.median));
     let winner = if factor.median < 1.0 { other } else { first };
     let class = match factor.verdict {
         Verdict::WithinNoise => "bar hollow".to_owned(),
         _ => format!("bar e{}", winner.style % 8),
     };
     svg.rect(&class, (one.min(end), y - 5.5), ((end - one).abs(), 11.0));
-    svg.line("whisker", (axis.at(factor.least), y), (axis.at(factor.most), y));
-    let class = if factor.is_lost() { "lost" } else { "value" };
-    svg.text(class, Anchor::End, (WIDTH, y + 4.0), factor.words());
+    svg.line("whisker", (axis.position(factor.min), y), (axis.position(factor.max), y));
+    let class = if factor.is_slower() { "lost" } else { "value" };
+    svg.text(class, Anchor::End, (WIDTH, y + 4.0), factor.describe());
     let tip = format!(
         "{}: {} / {} = {} (rounds {} to {})",
         row.info.name,
         first.name(),
         other.name(),
         times(factor.median),
-        times(factor.least),
-        times(factor.most),
+        times(factor.min),
+        times(factor.max),
     );
-    svg.hit("bar", (0.0, y - STEP / 2.0), (WIDTH, STEP), &tip);
+    svg.pointer_region("bar", (0.0, y - STEP / 2.0), (WIDTH, STEP), &tip);
 }
 
 /// The geometric mean: the only mean that is the same whichever engine stands on top.
 fn heading(other: Engine<'_>, rows: &[(&Row<'_>, &Ratio)]) -> String {
     let logarithms = rows.iter().map(|(_, ratio)| (1.0 / ratio.median).ln());
     let mean = if rows.is_empty() { f64::NAN } else { (logarithms.sum::<f64>() / rows.len() as f64).exp() };
-    let mean = super::numbers::or_none(Some(mean), times);
+    let mean = super::number_format::or_none(Some(mean), times);
     format!("<span class=\"big\">{mean}</span> <span class=\"vs\">against {}</span>", escape(other.name()))
 }
 
-fn count(rows: &[(&Row<'_>, &Ratio)]) -> String {
+fn win_loss_count(rows: &[(&Row<'_>, &Ratio)]) -> String {
     let of = |verdict| rows.iter().filter(|(_, ratio)| ratio.verdict == verdict).count();
     format!(
         "<span class=\"sub\">geometric mean of {}: {} slower, {} within noise, {} faster</span>",
@@ -171,7 +189,9 @@ fn count(rows: &[(&Row<'_>, &Ratio)]) -> String {
     )
 }
 
-fn words(rows: &[(&Row<'_>, &Ratio)]) -> String {
-    let one = |(row, ratio): &(&Row<'_>, &Ratio)| format!("{} {}", row.info.name, Factor::of(ratio).words());
+fn describe_panel(rows: &[(&Row<'_>, &Ratio)]) -> String {
+    let one = |(row, ratio): &(&Row<'_>, &Ratio)| {
+        format!("{} {}", row.info.name, SpeedFactor::from_ratio(ratio).describe())
+    };
     rows.iter().map(one).collect::<Vec<_>>().join(", ")
 }

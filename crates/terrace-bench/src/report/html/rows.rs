@@ -1,13 +1,13 @@
 //! Row by row: what was done, the pictures, the figures.
 
-use super::numbers::{bytes, count};
+use super::number_format::{bytes, count};
+use super::report_view::{ReportView, Row};
 use super::text::{escape, plural};
-use super::view::{Row, View};
-use super::{costs, figures, latency, timeline};
-use crate::workload::description::{Description, Kind, Order};
+use super::{latency, resource_costs, row_table, timeline};
+use crate::workload::phase_spec::{Kind, Order, PhaseSpec};
 
 /// Every row with its pictures; nothing if there is none.
-pub(super) fn section(view: &View<'_>) -> String {
+pub(super) fn section(view: &ReportView<'_>) -> String {
     if view.rows.is_empty() || view.engines.is_empty() {
         return String::new();
     }
@@ -30,7 +30,7 @@ fn card(row: &Row<'_>) -> String {
     let pictures = [
         ("Throughput over time", timeline::figure(row)),
         ("Latencies", latency::figure(row)),
-        ("Costs", costs::figure(row)),
+        ("Costs", resource_costs::figure(row)),
     ];
     let pictures: String = pictures
         .into_iter()
@@ -44,7 +44,7 @@ fn card(row: &Row<'_>) -> String {
         pictures
     };
     let (id, name, work) = (row.info.row, escape(&row.info.name), escape(&describe(&row.info.workload)));
-    let figures = figures::table(row);
+    let figures = row_table::table(row);
     format!(
         "<article class=\"row\" id=\"row-{id}\"><h3>{name} <span class=\"work\">{work}</span></h3>\n\
          <div class=\"grid\">{pictures}</div>\n{figures}</article>\n"
@@ -52,7 +52,7 @@ fn card(row: &Row<'_>) -> String {
 }
 
 /// What was done, in a line.
-fn describe(work: &Description) -> String {
+fn describe(work: &PhaseSpec) -> String {
     let operations = plural_of(work.num, operation(work.kind));
     let mut parts = vec![format!("{operations}{}", order(work))];
     if !matches!(work.kind, Kind::Open | Kind::Compact) {
@@ -97,7 +97,7 @@ fn plural_of(n: u64, (one, many): (&str, &str)) -> String {
     format!("{} {}", count(n), if n == 1 { one } else { many })
 }
 
-fn order(work: &Description) -> &'static str {
+fn order(work: &PhaseSpec) -> &'static str {
     if matches!(work.kind, Kind::Open | Kind::Compact) {
         return "";
     }

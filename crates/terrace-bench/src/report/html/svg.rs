@@ -33,12 +33,12 @@ impl Svg {
     }
 
     pub(super) fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
-        let [x1, y1, x2, y2] = [x1, y1, x2, y2].map(n);
+        let [x1, y1, x2, y2] = [x1, y1, x2, y2].map(format_coordinate);
         self.add(format_args!(r#"<line class="{class}" x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}"/>"#));
     }
 
     pub(super) fn rect(&mut self, class: &str, (x, y): (f64, f64), (width, height): (f64, f64)) {
-        let [x, y, width, height] = [x, y, width.max(0.0), height].map(n);
+        let [x, y, width, height] = [x, y, width.max(0.0), height].map(format_coordinate);
         self.add(format_args!(
             r#"<rect class="{class}" x="{x}" y="{y}" width="{width}" height="{height}"/>"#
         ));
@@ -60,7 +60,7 @@ impl Svg {
             Anchor::Middle => "middle",
             Anchor::End => "end",
         };
-        let [x, y] = [x, y].map(n);
+        let [x, y] = [x, y].map(format_coordinate);
         let text = escape(&text.to_string());
         self.add(format_args!(
             r#"<text class="{class}" text-anchor="{anchor}" x="{x}" y="{y}">{text}</text>"#
@@ -68,7 +68,13 @@ impl Svg {
     }
 
     /// A part of the figure that tells `tip` to the pointer. It shows a hairline if it is part of a curve.
-    pub(super) fn hit(&mut self, class: &str, (x, y): (f64, f64), (width, height): (f64, f64), tip: &str) {
+    pub(super) fn pointer_region(
+        &mut self,
+        class: &str,
+        (x, y): (f64, f64),
+        (width, height): (f64, f64),
+        tip: &str,
+    ) {
         self.add(format_args!(r#"<g class="hit {class}"><title>{}</title>"#, escape(tip)));
         self.rect("area", (x, y), (width, height));
         if class == "curve" {
@@ -83,7 +89,7 @@ impl Svg {
         let Svg { id, title, body } = self;
         format!(
             r#"<svg viewBox="0 0 {WIDTH} {}" role="img" aria-labelledby="{id}-t {id}-d"><title id="{id}-t">{}</title><desc id="{id}-d">{}</desc>{body}</svg>"#,
-            n(height),
+            format_coordinate(height),
             escape(&title),
             escape(says),
         )
@@ -101,13 +107,13 @@ pub(super) struct Path(String);
 
 impl Path {
     /// Lifts the pen, and puts it down at `to`.
-    pub(super) fn start(&mut self, to: (f64, f64)) -> &mut Path {
-        self.go('M', to)
+    pub(super) fn move_to(&mut self, to: (f64, f64)) -> &mut Path {
+        self.push_command('M', to)
     }
 
     /// Draws to `to`.
-    pub(super) fn draw(&mut self, to: (f64, f64)) -> &mut Path {
-        self.go('L', to)
+    pub(super) fn line_to(&mut self, to: (f64, f64)) -> &mut Path {
+        self.push_command('L', to)
     }
 
     /// Draws back to where the pen was put down.
@@ -115,9 +121,9 @@ impl Path {
         self.0.push('Z');
     }
 
-    fn go(&mut self, how: char, (x, y): (f64, f64)) -> &mut Path {
+    fn push_command(&mut self, how: char, (x, y): (f64, f64)) -> &mut Path {
         // Writing to a String does not fail.
-        let _ = write!(self.0, "{how}{} {}", n(x), n(y));
+        let _ = write!(self.0, "{how}{} {}", format_coordinate(x), format_coordinate(y));
         self
     }
 }
@@ -173,9 +179,9 @@ fn marker(style: usize, (x, y): (f64, f64)) -> Path {
     for (corner, (dx, dy)) in SHAPES[style % SHAPES.len()].iter().enumerate() {
         let to = (x + dx, y + dy);
         if corner == 0 {
-            path.start(to)
+            path.move_to(to)
         } else {
-            path.draw(to)
+            path.line_to(to)
         };
     }
     path.close();
@@ -197,7 +203,7 @@ pub(super) fn classes(style: usize) -> String {
 }
 
 /// A coordinate, to a tenth.
-fn n(x: f64) -> String {
+fn format_coordinate(x: f64) -> String {
     let x = if x.is_finite() { x } else { 0.0 };
     let text = format!("{x:.1}");
     text.strip_suffix(".0").unwrap_or(&text).to_owned()

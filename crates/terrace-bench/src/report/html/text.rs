@@ -41,7 +41,7 @@ pub(super) fn fill(template: &str, parts: &[(&str, &str)]) -> String {
 }
 
 /// At most `most` characters of `text`; an ellipsis says that there were more.
-pub(super) fn cut(text: &str, most: usize) -> String {
+pub(super) fn truncate(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
     }
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn too_long() {
-        assert_eq!((cut("größe", 5), cut("größer", 5)), ("größe".into(), "größ…".into()));
+        assert_eq!((truncate("größe", 5), truncate("größer", 5)), ("größe".into(), "größ…".into()));
     }
 
     #[test]

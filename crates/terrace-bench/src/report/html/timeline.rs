@@ -12,44 +12,44 @@
 //! The round of the median rate is drawn; the slowest window is that of all rounds. A run with more windows than the
 //! figure has columns shows of each column the fastest window, pale, and the slowest, full: no stall is averaged away.
 
-use super::numbers::{percent, rate, seconds};
-use super::scale::round_step;
+use super::log_axis::round_step;
+use super::number_format::{percent, rate, seconds};
+use super::report_view::{Cell, Row};
 use super::svg::{Anchor, Path, Svg, WIDTH, classes};
-use super::text::cut;
-use super::view::{Cell, Row};
+use super::text::truncate;
 use crate::report::model::PhaseResult;
 
-const WINDOW: f64 = 0.1;
-const COLUMNS: usize = 340;
+const WINDOW_SECONDS: f64 = 0.1;
+const MAX_COLUMNS: usize = 340;
 /// Places for the pointer across the figure.
-const HITS: usize = 60;
+const POINTER_REGIONS: usize = 60;
 const HEAD: f64 = 17.0;
 const STRIP: f64 = 45.0;
 const GAP: f64 = 10.0;
 /// A window that has less than this share of the mean is a stall.
-const STALL: f64 = 0.1;
+const STALL_SHARE: f64 = 0.1;
 
 /// One window, or the windows of one column.
-struct Column {
+struct WindowColumn {
     from: f64,
     to: f64,
-    least: f64,
-    most: f64,
+    min: f64,
+    max: f64,
 }
 
 /// The figure of one row; nothing if no engine has windows.
 pub(super) fn figure(row: &Row<'_>) -> Option<String> {
-    Some(drawn(row, true)?.0)
+    Some(draw(row, true)?.0)
 }
 
 /// The same for paper, where nobody points at it, and its height.
 pub(super) fn picture(row: &Row<'_>) -> Option<(String, f64)> {
-    drawn(row, false)
+    draw(row, false)
 }
 
-fn drawn(row: &Row<'_>, tells: bool) -> Option<(String, f64)> {
+fn draw(row: &Row<'_>, tells: bool) -> Option<(String, f64)> {
     let runs: Vec<(&Cell<'_>, &PhaseResult)> =
-        row.cells.iter().filter_map(|cell| Some((cell, drawable(cell.middle_round()?)?))).collect();
+        row.cells.iter().filter_map(|cell| Some((cell, round_with_windows(cell.median_round()?)?))).collect();
     let end = runs.iter().map(|(_, round)| round.seconds).fold(0.0, f64::max);
     if runs.is_empty() {
         return None;
@@ -57,26 +57,26 @@ fn drawn(row: &Row<'_>, tells: bool) -> Option<(String, f64)> {
     let title = format!("{}: throughput over time", row.info.name);
     let mut svg = Svg::new(format_args!("time-{}", row.info.row), title);
     let bottom = (HEAD + STRIP + GAP) * runs.len() as f64 - GAP;
-    clock(&mut svg, end, bottom);
+    time_axis(&mut svg, end, bottom);
     let mut says = Vec::new();
     for (place, (cell, round)) in runs.iter().enumerate() {
         let top = (HEAD + STRIP + GAP) * place as f64;
         says.push(strip(&mut svg, cell, round, top, end));
     }
     if tells {
-        hits(&mut svg, &runs, end, bottom);
+        pointer_regions(&mut svg, &runs, end, bottom);
     }
     let height = bottom + 18.0;
     Some((svg.finish(height, &says.join("; ")), height))
 }
 
 /// A round whose windows tell something.
-fn drawable(round: &PhaseResult) -> Option<&PhaseResult> {
+fn round_with_windows(round: &PhaseResult) -> Option<&PhaseResult> {
     let timed = round.seconds.is_finite() && round.seconds > 0.0;
     (timed && round.windows_100ms.iter().any(|ops| *ops > 0)).then_some(round)
 }
 
-fn clock(svg: &mut Svg, end: f64, bottom: f64) {
+fn time_axis(svg: &mut Svg, end: f64, bottom: f64) {
     let step = round_step(end, 6);
     for tick in 0..=6 {
         let time = step * f64::from(tick);
@@ -109,27 +109,27 @@ fn strip(svg: &mut Svg, cell: &Cell<'_>, round: &PhaseResult, top: f64, end: f64
     let style = cell.engine.style;
     let (roof, base) = (top + HEAD, top + HEAD + STRIP);
     let columns = columns(round);
-    let most = columns.iter().map(|column| column.most).fold(f64::MIN_POSITIVE, f64::max);
+    let most = columns.iter().map(|column| column.max).fold(f64::MIN_POSITIVE, f64::max);
     let x = |time: f64| WIDTH * (time / end).min(1.0);
     let y = |rate: f64| base - (base - roof) * rate / most;
 
-    svg.path(&format!("peak {}", classes(style)), &outline(&columns, base, x, |column| y(column.most)));
-    svg.path(&format!("low {}", classes(style)), &outline(&columns, base, x, |column| y(column.least)));
+    svg.path(&format!("peak {}", classes(style)), &outline(&columns, base, x, |column| y(column.max)));
+    svg.path(&format!("low {}", classes(style)), &outline(&columns, base, x, |column| y(column.min)));
     svg.line("base", (0.0, base), (WIDTH, base));
     let mean = round.ops as f64 / round.seconds;
     svg.line("mean", (0.0, y(mean)), (x(round.seconds), y(mean)));
-    for stall in columns.iter().filter(|column| column.least < mean * STALL) {
+    for stall in columns.iter().filter(|column| column.min < mean * STALL_SHARE) {
         svg.rect("stall", (x(stall.from), base + 1.0), ((x(stall.to) - x(stall.from)).max(1.5), 4.0));
     }
     svg.marker(style, (5.0, top + 8.0));
-    svg.text("name", Anchor::Start, (13.0, top + 12.0), cut(cell.engine.name(), 18));
-    let figures = figures(cell, mean);
+    svg.text("name", Anchor::Start, (13.0, top + 12.0), truncate(cell.engine.name(), 18));
+    let figures = strip_text(cell, mean);
     svg.text("value", Anchor::End, (WIDTH, top + 12.0), &figures);
     format!("{} {figures}", cell.engine.name())
 }
 
-fn figures(cell: &Cell<'_>, mean: f64) -> String {
-    match cell.least(|round| round.slowest_100ms_to_mean) {
+fn strip_text(cell: &Cell<'_>, mean: f64) -> String {
+    match cell.min(|round| round.slowest_100ms_to_mean) {
         Some(slowest) => format!("{}, slowest 100 ms {} of it", rate(mean), percent(slowest)),
         None => {
             format!("{} in {}", rate(mean), seconds(cell.median(|round| Some(round.seconds)).unwrap_or(0.0)))
@@ -137,20 +137,20 @@ fn figures(cell: &Cell<'_>, mean: f64) -> String {
     }
 }
 
-/// The windows as rates, at most `COLUMNS` of them.
-fn columns(round: &PhaseResult) -> Vec<Column> {
+/// The windows as rates, at most `MAX_COLUMNS` of them.
+fn columns(round: &PhaseResult) -> Vec<WindowColumn> {
     let windows = &round.windows_100ms;
-    let each = windows.len().div_ceil(COLUMNS).max(1);
+    let each = windows.len().div_ceil(MAX_COLUMNS).max(1);
     let column = |(place, ops): (usize, &[u64])| {
         let from = place * each;
         let rates = (from..).zip(ops).filter_map(|(window, ops)| window_rate(round, window, *ops));
         let (least, most) = rates.fold((f64::INFINITY, 0.0), |(a, b), rate| (rate.min(a), rate.max(b)));
-        let to = (from + ops.len()) as f64 * WINDOW;
-        (least <= most).then_some(Column {
-            from: from as f64 * WINDOW,
+        let to = (from + ops.len()) as f64 * WINDOW_SECONDS;
+        (least <= most).then_some(WindowColumn {
+            from: from as f64 * WINDOW_SECONDS,
             to: to.min(round.seconds),
-            least,
-            most,
+            min: least,
+            max: most,
         })
     };
     windows.chunks(each).enumerate().filter_map(column).collect()
@@ -158,44 +158,49 @@ fn columns(round: &PhaseResult) -> Vec<Column> {
 
 /// The rate of a window. The last one ends with the phase; if that leaves next to nothing of it, it has no rate.
 fn window_rate(round: &PhaseResult, window: usize, ops: u64) -> Option<f64> {
-    let left = round.seconds - window as f64 * WINDOW;
-    let length = left.min(WINDOW);
+    let left = round.seconds - window as f64 * WINDOW_SECONDS;
+    let length = left.min(WINDOW_SECONDS);
     let whole_phase = window == 0 && length > 0.0;
-    (whole_phase || length > WINDOW / 4.0).then(|| ops as f64 / length)
+    (whole_phase || length > WINDOW_SECONDS / 4.0).then(|| ops as f64 / length)
 }
 
 /// The outline of steps, from the base and back.
-fn outline(columns: &[Column], base: f64, x: impl Fn(f64) -> f64, y: impl Fn(&Column) -> f64) -> Path {
+fn outline(
+    columns: &[WindowColumn],
+    base: f64,
+    x: impl Fn(f64) -> f64,
+    y: impl Fn(&WindowColumn) -> f64,
+) -> Path {
     let mut path = Path::default();
     let (Some(first), Some(last)) = (columns.first(), columns.last()) else { return path };
-    path.start((x(first.from), base));
+    path.move_to((x(first.from), base));
     for column in columns {
-        path.draw((x(column.from), y(column))).draw((x(column.to), y(column)));
+        path.line_to((x(column.from), y(column))).line_to((x(column.to), y(column)));
     }
-    path.draw((x(last.to), base)).close();
+    path.line_to((x(last.to), base)).close();
     path
 }
 
 /// What the pointer is told: the time, and the rate of everybody who still runs.
-fn hits(svg: &mut Svg, runs: &[(&Cell<'_>, &PhaseResult)], end: f64, bottom: f64) {
-    let all: Vec<Vec<Column>> = runs.iter().map(|(_, round)| columns(round)).collect();
+fn pointer_regions(svg: &mut Svg, runs: &[(&Cell<'_>, &PhaseResult)], end: f64, bottom: f64) {
+    let all: Vec<Vec<WindowColumn>> = runs.iter().map(|(_, round)| columns(round)).collect();
     let longest = all.iter().map(Vec::len).max().unwrap_or(0);
-    let places = longest.clamp(1, HITS);
+    let places = longest.clamp(1, POINTER_REGIONS);
     let width = WIDTH / places as f64;
     for place in 0..places {
         let time = end * (place as f64 + 0.5) / places as f64;
         let mut tip = format!("at {}", seconds(time));
         for ((cell, _), columns) in runs.iter().zip(&all) {
             let now = columns.iter().find(|column| column.from <= time && time < column.to);
-            let shown = now.map_or_else(|| "done".to_owned(), shown);
+            let shown = now.map_or_else(|| "done".to_owned(), column_text);
             tip += &format!("\n{}: {shown}", cell.engine.name());
         }
-        svg.hit("curve", (place as f64 * width, 0.0), (width, bottom), &tip);
+        svg.pointer_region("curve", (place as f64 * width, 0.0), (width, bottom), &tip);
     }
 }
 
-fn shown(column: &Column) -> String {
-    match (rate(column.least), rate(column.most)) {
+fn column_text(column: &WindowColumn) -> String {
+    match (rate(column.min), rate(column.max)) {
         (least, most) if least == most => most,
         (least, most) => format!("{least} to {most}"),
     }
@@ -213,7 +218,7 @@ mod tests {
     #[test]
     fn last_window_cut_short() {
         let columns = columns(&round(0.25, &[100, 10, 50]));
-        let rates: Vec<f64> = columns.iter().map(|column| column.most.round()).collect();
+        let rates: Vec<f64> = columns.iter().map(|column| column.max.round()).collect();
         assert_eq!(
             rates,
             [1000.0, 100.0, 1000.0],
@@ -232,8 +237,8 @@ mod tests {
         let mut windows = vec![100; 5000];
         windows[4321] = 0;
         let columns = columns(&round(500.0, &windows));
-        assert!(columns.len() <= COLUMNS);
-        assert_eq!(columns.iter().filter(|column| column.least == 0.0).count(), 1);
-        assert!(columns.iter().all(|column| column.most.round() == 1000.0));
+        assert!(columns.len() <= MAX_COLUMNS);
+        assert_eq!(columns.iter().filter(|column| column.min == 0.0).count(), 1);
+        assert!(columns.iter().all(|column| column.max.round() == 1000.0));
     }
 }

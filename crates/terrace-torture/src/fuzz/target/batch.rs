@@ -3,14 +3,14 @@
 use terrace_format::batch::{self, BatchOp, WriteBatch};
 
 use crate::fuzz::Target;
-use crate::fuzz::form::Form;
+use crate::fuzz::input_format::InputFormat;
 
 pub(super) const TARGET: Target = Target {
     name: "batch",
-    shows: "a batch that is taken holds as many operations as it says, and is made of them again",
-    form: Form::Plain,
-    runs: 20_000,
-    seeds,
+    property: "a batch that is taken holds as many operations as it says, and is made of them again",
+    format: InputFormat::NoChecksums,
+    executions_per_case: 20_000,
+    seed_inputs: seeds,
     run,
 };
 
@@ -24,9 +24,9 @@ fn seeds() -> Vec<Vec<u8>> {
 }
 
 fn run(input: &[u8]) {
-    let batch = match batch::check(input) {
+    let batch = match batch::validate(input) {
         Ok(batch) => batch,
-        Err(flaw) => return assert!(flaw.at <= input.len() as u64, "{flaw} at {}", flaw.at),
+        Err(flaw) => return assert!(flaw.offset <= input.len() as u64, "{flaw} at {}", flaw.offset),
     };
     let ops: Vec<BatchOp<'_>> = batch.iter().take(input.len()).collect();
     assert_eq!(ops.len(), batch.len(), "operations");

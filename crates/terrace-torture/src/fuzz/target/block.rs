@@ -6,14 +6,14 @@ use terrace_format::block::{Block, BlockBuilder, BlockIter};
 use terrace_format::comparator::bytewise;
 
 use crate::fuzz::Target;
-use crate::fuzz::form::Form;
+use crate::fuzz::input_format::InputFormat;
 
 pub(super) const TARGET: Target = Target {
     name: "block",
-    shows: "a block reads as a plain decoder reads it, both ways, and every key of a sound one is found",
-    form: Form::Plain,
-    runs: 10_000,
-    seeds,
+    property: "a block reads as a plain decoder reads it, both ways, and every key of a sound one is found",
+    format: InputFormat::NoChecksums,
+    executions_per_case: 10_000,
+    seed_inputs: seeds,
     run,
 };
 
@@ -28,7 +28,7 @@ fn seeds() -> Vec<Vec<u8>> {
 }
 
 /// An entry, decoded in the plainest way.
-struct Plain {
+struct DecodedEntry {
     at: usize,
     shared: usize,
     key: Vec<u8>,
@@ -38,27 +38,27 @@ struct Plain {
 fn run(input: &[u8]) {
     let block = match Block::new(input.to_vec()) {
         Ok(block) => Arc::new(block),
-        Err(flaw) => return assert!(flaw.at <= input.len() as u64, "{flaw} at {}", flaw.at),
+        Err(flaw) => return assert!(flaw.offset <= input.len() as u64, "{flaw} at {}", flaw.offset),
     };
-    let (restarts, entries_end) = restarts(input);
-    let (plain, whole) = decode(&input[..entries_end], restarts.first().copied());
+    let (restarts, entries_end) = decode_restarts(input);
+    let (plain, whole) = decode_entries(&input[..entries_end], restarts.first().copied());
     let mut iter = BlockIter::new(block, bytewise());
-    forward(&mut iter, &plain, whole);
+    check_forward(&mut iter, &plain, whole);
     let at_entry = |point: &usize| plain.iter().any(|entry| entry.at == *point && entry.shared == 0);
     let sound = whole && (plain.is_empty() || restarts.iter().all(at_entry));
-    backward(&mut iter, &plain, sound);
+    check_backward(&mut iter, &plain, sound);
     let rises = plain.windows(2).all(|pair| pair[0].key < pair[1].key);
     let targets = plain.iter().map(|entry| entry.key.as_slice()).chain([input, b"", &[0xff; 9]]);
     for target in targets.take(100) {
-        seek(&mut iter, target, (sound && rises).then_some(&plain));
+        check_seeks(&mut iter, target, (sound && rises).then_some(&plain));
     }
     if sound && rises {
-        built_again(&plain);
+        check_rebuilt(&plain);
     }
 }
 
 /// The restart points of a block that was taken, and where its entries end.
-fn restarts(input: &[u8]) -> (Vec<usize>, usize) {
+fn decode_restarts(input: &[u8]) -> (Vec<usize>, usize) {
     let number = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| input[at + i])) as usize;
     let count_at = input.len() - 4;
     let entries_end = count_at - 4 * number(count_at);
@@ -66,7 +66,7 @@ fn restarts(input: &[u8]) -> (Vec<usize>, usize) {
 }
 
 /// The entries up to the first that is broken, and whether there is none.
-fn decode(entries: &[u8], start: Option<usize>) -> (Vec<Plain>, bool) {
+fn decode_entries(entries: &[u8], start: Option<usize>) -> (Vec<DecodedEntry>, bool) {
     let (mut plain, mut at, mut key) = (Vec::new(), start.unwrap_or(entries.len()), Vec::new());
     while at < entries.len() {
         let mut head = at;
@@ -81,7 +81,7 @@ fn decode(entries: &[u8], start: Option<usize>) -> (Vec<Plain>, bool) {
         key.truncate(shared as usize);
         key.extend_from_slice(&entries[head..key_end as usize]);
         let value = entries[key_end as usize..value_end as usize].to_vec();
-        plain.push(Plain { at, shared: shared as usize, key: key.clone(), value });
+        plain.push(DecodedEntry { at, shared: shared as usize, key: key.clone(), value });
         at = value_end as usize;
     }
     (plain, true)
@@ -101,19 +101,19 @@ fn varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
     None
 }
 
-fn forward(iter: &mut BlockIter, plain: &[Plain], whole: bool) {
+fn check_forward(iter: &mut BlockIter, plain: &[DecodedEntry], whole: bool) {
     iter.seek_to_first();
     for entry in plain {
-        assert!(iter.valid(), "ends before the entry at {}: {:?}", entry.at, iter.flaw());
+        assert!(iter.valid(), "ends before the entry at {}: {:?}", entry.at, iter.error());
         assert!(iter.key() == entry.key && iter.value() == entry.value, "another entry at {}", entry.at);
         iter.next();
     }
     assert!(!iter.valid(), "an entry behind the last");
-    assert_eq!(iter.flaw().is_none(), whole, "{:?}", iter.flaw());
+    assert_eq!(iter.error().is_none(), whole, "{:?}", iter.error());
 }
 
 /// Of a block whose restart points are not where entries begin, only that it comes to an end.
-fn backward(iter: &mut BlockIter, plain: &[Plain], sound: bool) {
+fn check_backward(iter: &mut BlockIter, plain: &[DecodedEntry], sound: bool) {
     iter.seek_to_last();
     if !sound {
         let mut steps = 0;
@@ -134,13 +134,13 @@ fn backward(iter: &mut BlockIter, plain: &[Plain], sound: bool) {
         iter.prev();
     }
     assert!(
-        !iter.valid() && iter.flaw().is_none(),
+        !iter.valid() && iter.error().is_none(),
         "backwards, something before the first: {:?}",
-        iter.flaw()
+        iter.error()
     );
 }
 
-fn seek(iter: &mut BlockIter, target: &[u8], sound: Option<&Vec<Plain>>) {
+fn check_seeks(iter: &mut BlockIter, target: &[u8], sound: Option<&Vec<DecodedEntry>>) {
     iter.seek(target);
     let Some(plain) = sound else { return };
     match plain.iter().find(|entry| entry.key.as_slice() >= target) {
@@ -153,12 +153,12 @@ fn seek(iter: &mut BlockIter, target: &[u8], sound: Option<&Vec<Plain>>) {
     }
 }
 
-fn built_again(plain: &[Plain]) {
+fn check_rebuilt(plain: &[DecodedEntry]) {
     let mut builder = BlockBuilder::new(3);
     plain.iter().for_each(|entry| builder.add(&entry.key, &entry.value));
     let size = builder.size_estimate();
     let bytes = builder.finish().to_vec();
     assert_eq!(bytes.len(), size);
     let block = Block::new(bytes).expect("what was built is taken");
-    forward(&mut BlockIter::new(Arc::new(block), bytewise()), plain, true);
+    check_forward(&mut BlockIter::new(Arc::new(block), bytewise()), plain, true);
 }

@@ -1,16 +1,16 @@
 //! Integers and slices.
 
-use terrace_format::coding::{self, Cursor};
+use terrace_format::coding::{self, SliceDecoder};
 
 use crate::fuzz::Target;
-use crate::fuzz::form::Form;
+use crate::fuzz::input_format::InputFormat;
 
 pub(super) const TARGET: Target = Target {
     name: "coding",
-    shows: "what an integer or slice decodes to encodes to no more bytes, and decodes to the same",
-    form: Form::Plain,
-    runs: 20_000,
-    seeds,
+    property: "what an integer or slice decodes to encodes to no more bytes, and decodes to the same",
+    format: InputFormat::NoChecksums,
+    executions_per_case: 20_000,
+    seed_inputs: seeds,
     run,
 };
 
@@ -19,22 +19,26 @@ fn seeds() -> Vec<Vec<u8>> {
     for value in [0, 127, 128, 300, u64::from(u32::MAX), u64::MAX] {
         coding::put_varint64(&mut bytes, value);
     }
-    coding::put_slice(&mut bytes, b"a slice");
+    coding::put_length_prefixed_slice(&mut bytes, b"a slice");
     coding::put_fixed32(&mut bytes, 7);
     coding::put_fixed64(&mut bytes, u64::MAX);
     vec![vec![0x80; 11], bytes]
 }
 
 fn run(input: &[u8]) {
-    integers(input);
-    let mut cursor = Cursor::new(input);
+    check_integers(input);
+    let mut cursor = SliceDecoder::new(input);
     let mut step = 0;
     while !cursor.is_empty() {
-        let before = cursor.at();
-        let read = read(&mut cursor, step);
-        assert_eq!(cursor.at() + cursor.rest().len() as u64, input.len() as u64, "a cursor lost its place");
+        let before = cursor.offset();
+        let read = read_field(&mut cursor, step);
+        assert_eq!(
+            cursor.offset() + cursor.remaining().len() as u64,
+            input.len() as u64,
+            "a cursor lost its place"
+        );
         if let Err(flaw) = read {
-            assert!(flaw.at >= before && flaw.at <= input.len() as u64, "{flaw} at {}", flaw.at);
+            assert!(flaw.offset >= before && flaw.offset <= input.len() as u64, "{flaw} at {}", flaw.offset);
             return;
         }
         step += 1;
@@ -42,9 +46,9 @@ fn run(input: &[u8]) {
 }
 
 /// Every kind of field in turn.
-fn read(cursor: &mut Cursor<'_>, step: usize) -> Result<(), terrace_format::Flaw> {
+fn read_field(cursor: &mut SliceDecoder<'_>, step: usize) -> Result<(), terrace_format::DecodeError> {
     match step % 6 {
-        0 => cursor.slice("a slice").map(drop),
+        0 => cursor.length_prefixed_slice("a slice").map(drop),
         1 => cursor.varint32("a varint32").map(drop),
         2 => cursor.varint64("a varint64").map(drop),
         3 => cursor.byte("a byte").map(drop),
@@ -53,7 +57,7 @@ fn read(cursor: &mut Cursor<'_>, step: usize) -> Result<(), terrace_format::Flaw
     }
 }
 
-fn integers(input: &[u8]) {
+fn check_integers(input: &[u8]) {
     let mut again = Vec::new();
     if let Some((value, len)) = coding::get_varint64(input) {
         coding::put_varint64(&mut again, value);

@@ -3,14 +3,14 @@
 use terrace_format::filename::current;
 
 use crate::fuzz::Target;
-use crate::fuzz::form::Form;
+use crate::fuzz::input_format::InputFormat;
 
 pub(super) const TARGET: Target = Target {
     name: "current",
-    shows: "CURRENT is taken only as it would be written",
-    form: Form::Plain,
-    runs: 20_000,
-    seeds: || {
+    property: "CURRENT is taken only as it would be written",
+    format: InputFormat::NoChecksums,
+    executions_per_case: 20_000,
+    seed_inputs: || {
         [b"MANIFEST-000002\n".as_slice(), b"MANIFEST-18446744073709551615\n", b"../MANIFEST-000002\n"]
             .map(<[u8]>::to_vec)
             .to_vec()
@@ -22,7 +22,7 @@ fn run(input: &[u8]) {
     match current::decode(input) {
         Ok(number) => assert_eq!(current::encode(number), input),
         Err(flaw) => {
-            assert!(flaw.at <= input.len() as u64, "{flaw} at {}", flaw.at);
+            assert!(flaw.offset <= input.len() as u64, "{flaw} at {}", flaw.offset);
             assert!(flaw.to_string().len() < 1000, "a long message about a long CURRENT");
         }
     }

@@ -2,23 +2,23 @@
 
 use std::sync::Arc;
 
-use terrace_format::filter::{Bloom, FilterPolicy, OfUserKeys};
-use terrace_format::filter_block::{FilterBlock, FilterBlockBuilder, Filters};
+use terrace_format::filter::{BloomFilterPolicy, FilterPolicy, InternalFilterPolicy};
+use terrace_format::filter_block::{FilterBlockBuilder, FilterBlockReader, TableFilter};
 
 use crate::fuzz::Target;
-use crate::fuzz::form::Form;
+use crate::fuzz::input_format::InputFormat;
 
 pub(super) const TARGET: Target = Target {
     name: "filter",
-    shows: "a filter block answers about any key of any block, and one that was built lets its keys in",
-    form: Form::Plain,
-    runs: 10_000,
-    seeds,
+    property: "a filter block answers about any key of any block, and one that was built lets its keys in",
+    format: InputFormat::NoChecksums,
+    executions_per_case: 10_000,
+    seed_inputs: seeds,
     run,
 };
 
 fn seeds() -> Vec<Vec<u8>> {
-    let mut builder = FilterBlockBuilder::new(Filters::OfRanges(Arc::new(Bloom::new(10))));
+    let mut builder = FilterBlockBuilder::new(TableFilter::BlockBased(Arc::new(BloomFilterPolicy::new(10))));
     for (offset, key) in [(0, "apple"), (100, "banana"), (9000, "cherry")] {
         builder.start_block(offset);
         builder.add(key.as_bytes());
@@ -29,23 +29,26 @@ fn seeds() -> Vec<Vec<u8>> {
 }
 
 fn run(input: &[u8]) {
-    let policies: [Arc<dyn FilterPolicy>; 2] =
-        [Arc::new(Bloom::new(10)), Arc::new(OfUserKeys(Arc::new(Bloom::new(1))))];
+    let policies: [Arc<dyn FilterPolicy>; 2] = [
+        Arc::new(BloomFilterPolicy::new(10)),
+        Arc::new(InternalFilterPolicy(Arc::new(BloomFilterPolicy::new(1)))),
+    ];
     for policy in policies {
-        let block = FilterBlock::new(policy, input.to_vec());
+        let block = FilterBlockReader::new(policy, input.to_vec());
         for offset in [0, 1, 2047, 2048, 1 << 20, 1 << 40, u64::MAX] {
             for key in [b"".as_slice(), b"apple", input] {
                 assert_eq!(block.may_match(offset, key), block.may_match(offset, key));
             }
         }
     }
-    built(input);
+    check_built_filter(input);
 }
 
 /// Takes the input for offsets and keys.
-fn built(input: &[u8]) {
-    let policy: Arc<dyn FilterPolicy> = Arc::new(Bloom::new(input.first().copied().unwrap_or(0).into()));
-    let mut builder = FilterBlockBuilder::new(Filters::OfRanges(Arc::clone(&policy)));
+fn check_built_filter(input: &[u8]) {
+    let policy: Arc<dyn FilterPolicy> =
+        Arc::new(BloomFilterPolicy::new(input.first().copied().unwrap_or(0).into()));
+    let mut builder = FilterBlockBuilder::new(TableFilter::BlockBased(Arc::clone(&policy)));
     let (mut offset, mut keys) = (0, Vec::new());
     for chunk in input.chunks(7).take(100) {
         offset += u64::from(chunk[0]) * 40;
@@ -53,7 +56,7 @@ fn built(input: &[u8]) {
         builder.add(chunk);
         keys.push((offset, chunk));
     }
-    let block = FilterBlock::new(policy, builder.finish());
+    let block = FilterBlockReader::new(policy, builder.finish());
     for (offset, key) in keys {
         assert!(block.may_match(offset, key), "denies a key of the block at {offset}");
     }

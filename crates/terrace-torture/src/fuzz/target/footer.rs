@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use terrace_format::block::{Block, BlockIter};
 use terrace_format::comparator::bytewise;
-use terrace_format::table::{BlockHandle, FOOTER_SIZE, Footer, TRAILER_SIZE, read_block};
+use terrace_format::table::{BLOCK_TRAILER_SIZE, BlockHandle, FOOTER_SIZE, Footer, read_block};
 
 use crate::fuzz::Target;
-use crate::fuzz::form::Form;
+use crate::fuzz::input_format::InputFormat;
 
 pub(super) const TARGET: Target = Target {
     name: "footer",
-    shows: "no handle that is taken reaches beyond its file, whatever its numbers add up to",
-    form: Form::Table,
-    runs: 10_000,
-    seeds,
+    property: "no handle that is taken reaches beyond its file, whatever its numbers add up to",
+    format: InputFormat::Table,
+    executions_per_case: 10_000,
+    seed_inputs: seeds,
     run,
 };
 
@@ -32,37 +32,41 @@ fn seeds() -> Vec<Vec<u8>> {
 fn run(input: &[u8]) {
     // The file may be longer than what was read of it.
     for length in [input.len() as u64, 1 << 20, u64::MAX] {
-        decode(input, length);
+        check_footer(input, length);
     }
     let Ok(footer) = Footer::decode(input, input.len() as u64) else { return };
-    index(input, footer.index);
-    index(input, footer.metaindex);
+    check_index_block(input, footer.index);
+    check_index_block(input, footer.metaindex);
 }
 
-fn decode(input: &[u8], length: u64) {
+fn check_footer(input: &[u8], length: u64) {
     let Ok(footer) = Footer::decode(input, length) else { return };
     let limit = length - FOOTER_SIZE as u64;
     for handle in [footer.metaindex, footer.index] {
-        assert!(fits(handle, limit) && handle.check(limit).is_ok(), "{handle:?} in {limit} bytes");
+        assert!(handle_fits(handle, limit) && handle.check(limit).is_ok(), "{handle:?} in {limit} bytes");
     }
     assert_eq!(Footer::decode(&footer.encode(), length), Ok(footer));
 }
 
 /// Whether it lies before `limit`, in arithmetic that can't overflow.
-fn fits(handle: BlockHandle, limit: u64) -> bool {
-    u128::from(handle.offset) + u128::from(handle.size) + TRAILER_SIZE as u128 <= u128::from(limit)
+fn handle_fits(handle: BlockHandle, limit: u64) -> bool {
+    u128::from(handle.offset) + u128::from(handle.size) + BLOCK_TRAILER_SIZE as u128 <= u128::from(limit)
 }
 
-fn index(file: &[u8], at: BlockHandle) {
+fn check_index_block(file: &[u8], at: BlockHandle) {
     let limit = (file.len() - FOOTER_SIZE) as u64;
-    let stored = &file[at.offset as usize..][..at.size as usize + TRAILER_SIZE];
+    let stored = &file[at.offset as usize..][..at.size as usize + BLOCK_TRAILER_SIZE];
     let Ok(block) = read_block(stored, true).and_then(Block::new) else { return };
     let mut entries = BlockIter::new(Arc::new(block), bytewise());
     entries.seek_to_first();
     while entries.valid() {
         if let Ok((handle, used)) = BlockHandle::decode(entries.value()) {
             assert!(used <= entries.value().len());
-            assert_eq!(handle.check(limit).is_ok(), fits(handle, limit), "{handle:?} in {limit} bytes");
+            assert_eq!(
+                handle.check(limit).is_ok(),
+                handle_fits(handle, limit),
+                "{handle:?} in {limit} bytes"
+            );
         }
         entries.next();
     }

@@ -3,34 +3,34 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_env::mem::{AfterFailedSync, Crash, MemFs, PROFILES, Profile};
+use terrace_env::mem::{Crash, FailedSyncEffect, MemFs, POWER_LOSS_PROFILES, PowerLossProfile};
 use terrace_env::{FileSystem, Result as FileResult};
 
 use super::*;
-use crate::life::contents::{Entry, Values};
-use crate::life::script::Step;
+use crate::crash_workload::contents::{Entry, ValuePool};
+use crate::crash_workload::script::ScriptStep;
 
 /// What a store of one file does to replace it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum ReplaceMode {
     /// Write, rename.
-    Naive,
+    WithoutSync,
     /// Write, sync, rename, sync the directory.
-    Careful,
+    WithSync,
     /// As careful, but a failed sync is tried again, and then believed.
-    Retrying,
+    RetryingSync,
 }
 
 /// A store that writes everything anew into one file.
-struct OneFile {
+struct SingleFileStore {
     fs: Arc<dyn FileSystem>,
-    way: Way,
+    mode: ReplaceMode,
     entries: std::collections::BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-const DATA: &str = "/data";
+const DATA_PATH: &str = "/data";
 
-impl OneFile {
+impl SingleFileStore {
     fn save(&self) -> FileResult<()> {
         let new = Path::new("/new");
         let mut file = self.fs.create(new)?;
@@ -40,22 +40,22 @@ impl OneFile {
                 file.append(part)?;
             }
         }
-        match self.way {
-            Way::Naive => file.flush()?,
-            Way::Careful => file.sync()?,
-            Way::Retrying => file.sync().or_else(|_| file.sync())?,
+        match self.mode {
+            ReplaceMode::WithoutSync => file.flush()?,
+            ReplaceMode::WithSync => file.sync()?,
+            ReplaceMode::RetryingSync => file.sync().or_else(|_| file.sync())?,
         }
-        self.fs.rename(new, Path::new(DATA))?;
-        if self.way == Way::Naive { Ok(()) } else { self.fs.sync_dir(Path::new("/")) }
+        self.fs.rename(new, Path::new(DATA_PATH))?;
+        if self.mode == ReplaceMode::WithoutSync { Ok(()) } else { self.fs.sync_dir(Path::new("/")) }
     }
 
     fn load(&mut self) -> Result<(), String> {
-        let path = Path::new(DATA);
+        let path = Path::new(DATA_PATH);
         if !self.fs.exists(path).unwrap() {
             return Ok(());
         }
-        let file = self.fs.open_random(path, terrace_env::Access::Map).unwrap();
-        let mut rest = file.mapped().unwrap();
+        let file = self.fs.open_random_access(path, terrace_env::AccessMode::Mmap).unwrap();
+        let mut rest = file.mapped_slice().unwrap();
         let mut part = || -> Option<Vec<u8>> {
             let (len, behind) = rest.split_first_chunk()?;
             let (part, behind) = behind.split_at_checked(u32::from_le_bytes(*len) as usize)?;
@@ -69,11 +69,11 @@ impl OneFile {
     }
 }
 
-impl Store for OneFile {
-    type Options = Way;
+impl CrashableStore for SingleFileStore {
+    type Options = ReplaceMode;
 
-    fn open(fs: &Arc<dyn FileSystem>, way: &Way) -> Result<OneFile, String> {
-        let mut store = OneFile { fs: Arc::clone(fs), way: *way, entries: Default::default() };
+    fn open(fs: &Arc<dyn FileSystem>, way: &ReplaceMode) -> Result<SingleFileStore, String> {
+        let mut store = SingleFileStore { fs: Arc::clone(fs), mode: *way, entries: Default::default() };
         store.load()?;
         Ok(store)
     }
@@ -96,7 +96,7 @@ impl Store for OneFile {
         Ok(())
     }
 
-    fn settle(self, _step: &Step) -> Result<OneFile, String> {
+    fn make_durable(self, _step: &ScriptStep) -> Result<SingleFileStore, String> {
         Ok(self)
     }
 }
@@ -104,45 +104,45 @@ impl Store for OneFile {
 /// Synced writes of values of some sectors.
 fn script() -> Script {
     let mut rng = Rng::new(1);
-    let mut values = Values::default();
+    let mut values = ValuePool::default();
     let write = |n: usize| {
-        let changes = vec![(vec![b'a' + (n % 3) as u8], Some(values.make(900, &mut rng)))];
-        Step::Write { changes, sync: true }
+        let changes = vec![(vec![b'a' + (n % 3) as u8], Some(values.generate(900, &mut rng)))];
+        ScriptStep::Write { changes, sync: true }
     };
     let steps = (0..6).map(write).collect();
-    Script::of(steps, values)
+    Script::from_steps(steps, values)
 }
 
 /// What the profiles whose names begin so find wrong with a store.
-fn crash(way: Way, profiles: &str) -> Result<(), String> {
+fn crash(way: ReplaceMode, profiles: &str) -> Result<(), String> {
     let script = script();
-    let mut judge = Judge::<OneFile>::new(&script, &way, true);
+    let mut judge = ImageChecker::<SingleFileStore>::new(&script, &way, true);
     let files = Arc::new(MemFs::new());
     let world = Arc::clone(&files) as Arc<dyn FileSystem>;
-    let named = |row: &&Profile| row.name.starts_with(profiles);
-    play::<OneFile>(&script, &way, &files, &world, &mut |point| {
-        for profile in PROFILES.iter().filter(named) {
-            for crash in point.fs.losses(profile, 8, point.fs.mutations()) {
-                judge.judge(point.fs.crash(&crash), point.progress.durable, point.progress.begun)?;
+    let named = |row: &&PowerLossProfile| row.name.starts_with(profiles);
+    run_script::<SingleFileStore>(&script, &way, &files, &world, &mut |point| {
+        for profile in POWER_LOSS_PROFILES.iter().filter(named) {
+            for crash in point.fs.power_losses(profile, 8, point.fs.mutation_count()) {
+                judge.check(point.fs.crash_clone(&crash), point.progress.durable, point.progress.started)?;
             }
         }
-        let killed = point.fs.crash(&Crash::Kill);
-        judge.judge(killed, point.progress.acknowledged, point.progress.begun).map(|_| ())
+        let killed = point.fs.crash_clone(&Crash::Kill);
+        judge.check(killed, point.progress.acknowledged, point.progress.started).map(|_| ())
     })
 }
 
 /// P8: one sync of a file fails, and what it should have written counts as written; later the power fails.
-fn fail_syncs(way: Way) -> Result<(), String> {
+fn fail_syncs(way: ReplaceMode) -> Result<(), String> {
     let script = script();
     for before in 0..6 {
-        for cache in [AfterFailedSync::Keeps, AfterFailedSync::Reverts] {
+        for cache in [FailedSyncEffect::KeepsPages, FailedSyncEffect::DropsPages] {
             let files = Arc::new(MemFs::new());
             let world = Arc::clone(&files) as Arc<dyn FileSystem>;
-            let mut store = OneFile::open(&world, &way)?;
-            files.fail_sync(before, cache);
+            let mut store = SingleFileStore::open(&world, &way)?;
+            files.inject_sync_failure(before, cache);
             let mut acknowledged = 0;
             for step in &script.steps {
-                let Step::Write { changes, .. } = step else { continue };
+                let ScriptStep::Write { changes, .. } = step else { continue };
                 let changes: Vec<_> = changes
                     .iter()
                     .map(|(key, id)| (&key[..], id.map(|id| script.values.bytes(id))))
@@ -153,8 +153,12 @@ fn fail_syncs(way: Way) -> Result<(), String> {
                 acknowledged += 1;
             }
             let most = (acknowledged + 1).min(script.states.len() - 1);
-            for crash in files.losses(&PROFILES[0], 1, 0) {
-                Judge::<OneFile>::new(&script, &way, true).judge(files.crash(&crash), acknowledged, most)?;
+            for crash in files.power_losses(&POWER_LOSS_PROFILES[0], 1, 0) {
+                ImageChecker::<SingleFileStore>::new(&script, &way, true).check(
+                    files.crash_clone(&crash),
+                    acknowledged,
+                    most,
+                )?;
             }
         }
     }
@@ -162,32 +166,32 @@ fn fail_syncs(way: Way) -> Result<(), String> {
 }
 
 #[test]
-fn careful_store_passes_everything() {
-    assert_eq!(crash(Way::Careful, ""), Ok(()));
-    assert_eq!(fail_syncs(Way::Careful), Ok(()));
+fn store_with_sync_passes_every_profile() {
+    assert_eq!(crash(ReplaceMode::WithSync, ""), Ok(()));
+    assert_eq!(fail_syncs(ReplaceMode::WithSync), Ok(()));
 }
 
 #[test]
-fn naive_store_fails_each_profile() {
-    for profile in PROFILES.iter().filter(|row| !row.name.starts_with("LevelDB: new")) {
-        assert!(crash(Way::Naive, profile.name).is_err(), "{} lets it pass", profile.name);
+fn store_without_sync_fails_every_profile() {
+    for profile in POWER_LOSS_PROFILES.iter().filter(|row| !row.name.starts_with("LevelDB: new")) {
+        assert!(crash(ReplaceMode::WithoutSync, profile.name).is_err(), "{} lets it pass", profile.name);
     }
-    assert!(fail_syncs(Way::Naive).is_err());
+    assert!(fail_syncs(ReplaceMode::WithoutSync).is_err());
 }
 
 /// Only a failing sync shows what is wrong with it.
 #[test]
 fn retrying_store_fails_when_syncs_fail() {
-    assert_eq!(crash(Way::Retrying, ""), Ok(()));
-    let what = fail_syncs(Way::Retrying).unwrap_err();
+    assert_eq!(crash(ReplaceMode::RetryingSync, ""), Ok(()));
+    let what = fail_syncs(ReplaceMode::RetryingSync).unwrap_err();
     assert!(what.starts_with("expected the state after"), "{what}");
 }
 
 /// A case is the same whenever it is run.
 #[test]
-fn same_seed_same_case() {
+fn case_is_deterministic() {
     let figures = || {
-        let tally = Tally::default();
+        let tally = Counters::default();
         let found = run(42, &tally);
         (found, tally.get(Figure::CrashPoints), tally.get(Figure::CrashImages))
     };

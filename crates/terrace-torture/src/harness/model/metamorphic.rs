@@ -6,89 +6,94 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
-use terrace_testkit::op::{self, Op, Slot, Step, Upheaval, ordinary_key};
+use terrace_testkit::differential::{DatabaseUnderTest, OpResult, Workload, shrink};
+use terrace_testkit::op::{self, IteratorMove, LifecycleOp, Op, Slot, numbered_key};
 use terrace_testkit::rng::Rng;
-use terrace_testkit::run::{Answer, Plan, Subject, shrink};
 use terrace_testkit::settings::Settings;
 
 use super::super::Harness;
-use crate::runner::quietly;
-use crate::subject::{Engine, Threads, World};
-use crate::tally::{Figure, Tally};
+use crate::counters::{Counters, Figure};
+use crate::database_under_test::{BackgroundThreads, SimulatedEnv, TerraceUnderTest};
+use crate::runner::with_silenced_panics;
 
 /// Operations in a case, under each set.
-const OPERATIONS: usize = 5_000;
+const OPERATIONS_PER_VARIANT: usize = 5_000;
 
 /// Sets of options.
-const SETS: u64 = 8;
+const OPTION_VARIANTS: u64 = 8;
 
 /// Operations that a search for a shorter list may run in all.
-const SHRINKING: usize = 500_000;
+const SHRINK_BUDGET: usize = 500_000;
 
 /// A cursor's slot that no operation names.
-const SCAN: Slot = Slot::MAX;
+const SCAN_SLOT: Slot = Slot::MAX;
 
 pub(in super::super) const METAMORPHIC: Harness = Harness {
     id: 2,
     name: "metamorphic",
-    shows: "options change no answer: eight sets of them, byte for byte",
-    check: 16,
-    share: 2,
-    run: metamorphic,
+    property: "options change no answer: eight sets of them, byte for byte",
+    check_cases: 16,
+    time_share: 2,
+    run: run_case,
 };
 
-fn metamorphic(seed: u64, tally: &Tally) -> Result<(), String> {
-    let plan = Plan::draw(seed, OPERATIONS, |shape, _| shape.upheavals = true);
-    let sets = Set::draw(&plan);
+fn run_case(seed: u64, tally: &Counters) -> Result<(), String> {
+    let plan = Workload::draw(seed, OPERATIONS_PER_VARIANT, |shape, _| shape.lifecycle_ops = true);
+    let sets = OptionVariant::draw(&plan);
     let (first, others) = sets.split_first().ok_or("no sets")?;
-    let answers = first.answers(&plan.ops);
+    let answers = first.run(&plan.ops);
     for other in others {
-        if other.answers(&plan.ops) != answers {
+        if other.run(&plan.ops) != answers {
             return Err(explain(&plan, first, other));
         }
     }
-    tally.add(Figure::SameAnswers, SETS * plan.ops.len() as u64);
+    tally.add(Figure::SameAnswers, OPTION_VARIANTS * plan.ops.len() as u64);
     Ok(())
 }
 
 /// The operations that show the difference, and the two answers.
-fn explain(plan: &Plan, one: &Set, other: &Set) -> String {
-    let differ = |ops: &[Op]| one.answers(ops) != other.answers(ops);
-    let short = quietly(|| shrink(plan.ops.clone(), SHRINKING, &mut |ops| differ(ops)));
-    let (a, b) = (one.answers(&short), other.answers(&short));
+fn explain(plan: &Workload, one: &OptionVariant, other: &OptionVariant) -> String {
+    let differ = |ops: &[Op]| one.run(ops) != other.run(ops);
+    let short = with_silenced_panics(|| shrink(plan.ops.clone(), SHRINK_BUDGET, &mut |ops| differ(ops)));
+    let (a, b) = (one.run(&short), other.run(&short));
     let at = (0..short.len()).find(|&at| a.get(at) != b.get(at)).unwrap_or(short.len());
     let list: String = short.iter().enumerate().map(|(at, op)| format!("{at:6} {op}\n")).collect();
     let [a, b] = [&a, &b].map(|answers| answers.get(at).cloned().unwrap_or_else(|| Ok("none".into())));
     format!("{list}operation {at}:\n  [{}] answers {a:?}\n  [{}] answers {b:?}", one.settings, other.settings)
 }
 
-struct Set {
+struct OptionVariant {
     settings: Settings,
-    threads: Threads,
+    background: BackgroundThreads,
     seed: u64,
 }
 
-impl Set {
-    fn draw(plan: &Plan) -> Vec<Set> {
+impl OptionVariant {
+    fn draw(plan: &Workload) -> Vec<OptionVariant> {
         let mut rng = Rng::new(plan.seed ^ 0x5e75);
-        let set = |index| Set {
-            settings: Settings::draw_own(&mut rng, plan.shape.order),
-            threads: if index == SETS - 1 { Threads::Some(2) } else { Threads::None },
+        let set = |index| OptionVariant {
+            settings: Settings::draw_with_terrace_features(&mut rng, plan.params.comparator),
+            background: if index == OPTION_VARIANTS - 1 {
+                BackgroundThreads::Pool(2)
+            } else {
+                BackgroundThreads::Inline
+            },
             seed: plan.seed ^ index,
         };
-        (0..SETS).map(set).collect()
+        (0..OPTION_VARIANTS).map(set).collect()
     }
 
     /// What each operation answers, until one fails.
-    fn answers(&self, ops: &[Op]) -> Vec<Answer<String>> {
-        let opened = Engine::in_memory(World::new(self.threads, self.seed), &self.settings);
+    fn run(&self, ops: &[Op]) -> Vec<OpResult<String>> {
+        let opened =
+            TerraceUnderTest::in_memory(SimulatedEnv::new(self.background, self.seed), &self.settings);
         let mut engine = match opened {
             Ok(engine) => engine,
             Err(error) => return vec![Err(error.to_string())],
         };
         let mut answers = Vec::with_capacity(ops.len());
-        for op in ops.iter().chain([&Op::Scan { at: None }]) {
-            let answer = self.answer(&mut engine, op);
+        for op in ops.iter().chain([&Op::Scan { snapshot: None }]) {
+            let answer = self.apply(&mut engine, op);
             let failed = answer.is_err();
             answers.push(answer);
             if failed {
@@ -98,63 +103,67 @@ impl Set {
         answers
     }
 
-    fn answer(&self, engine: &mut Engine, op: &Op) -> Answer<String> {
+    fn apply(&self, engine: &mut TerraceUnderTest, op: &Op) -> OpResult<String> {
         match op {
             Op::Put { key, value, sync } => engine.put(key, &value.bytes(), *sync)?,
             Op::Delete { key, sync } => engine.delete(key, *sync)?,
             Op::Batch { writes, sync } => engine.write(writes, *sync)?,
-            Op::Get { key, at } => return Ok(digest(&engine.get(key, *at)?)),
-            Op::GetMany { first, count, at } => return get_many(engine, *first..first + count, *at),
-            Op::Scan { at } => return scan(engine, *at),
-            Op::Take { slot } => engine.take(*slot),
-            Op::Release { slot } => engine.release(*slot),
-            Op::Open { slot, at, range } => engine.open_cursor(*slot, *at, range),
-            Op::Step { slot, step } if engine.has_cursor(*slot) => {
-                return Ok(digest(&engine.step(*slot, step)?));
+            Op::Get { key, snapshot: at } => return Ok(digest(&engine.get(key, *at)?)),
+            Op::MultiGet { first, count, snapshot: at } => {
+                return get_many(engine, *first..first + count, *at);
             }
-            Op::Step { .. } => {}
-            Op::Close { slot } => engine.close_cursor(*slot),
+            Op::Scan { snapshot: at } => return scan(engine, *at),
+            Op::TakeSnapshot { slot } => engine.take_snapshot(*slot),
+            Op::ReleaseSnapshot { slot } => engine.release_snapshot(*slot),
+            Op::OpenIterator { slot, snapshot: at, range } => engine.open_iterator(*slot, *at, range),
+            Op::MoveIterator { slot, movement: step } if engine.has_iterator(*slot) => {
+                return Ok(digest(&engine.move_iterator(*slot, step)?));
+            }
+            Op::MoveIterator { .. } => {}
+            Op::CloseIterator { slot } => engine.close_iterator(*slot),
             Op::Flush => engine.flush()?,
-            Op::Compact { begin, end } => engine.compact(begin.as_deref(), end.as_deref())?,
-            Op::Erase { begin, end } => engine.erase(begin.as_deref(), end.as_deref())?,
+            Op::CompactRange { begin, end } => engine.compact_range(begin.as_deref(), end.as_deref())?,
+            Op::DeleteRange { begin, end } => engine.delete_range(begin.as_deref(), end.as_deref())?,
             Op::Reopen => engine.reopen(&self.settings)?,
             Op::ReopenWith { seed } => {
                 let mut rng = Rng::new(seed ^ self.seed);
-                engine.reopen(&Settings::draw_own(&mut rng, self.settings.order))?;
+                engine.reopen(&Settings::draw_with_terrace_features(&mut rng, self.settings.comparator))?;
             }
-            Op::Size { begin, end } => drop(engine.size(begin, end)?),
+            Op::ApproximateSize { begin, end } => drop(engine.approximate_size(begin, end)?),
             Op::Property { name } => return Ok(engine.property(name).is_some().to_string()),
-            Op::Upheaval(what) => self.upheaval(engine, *what)?,
+            Op::Lifecycle(what) => self.run_lifecycle_op(engine, *what)?,
         }
         Ok(String::new())
     }
 
-    fn upheaval(&self, engine: &mut Engine, what: Upheaval) -> Answer<()> {
-        if what == Upheaval::PowerCut {
+    fn run_lifecycle_op(&self, engine: &mut TerraceUnderTest, what: LifecycleOp) -> OpResult<()> {
+        if what == LifecycleOp::PowerCut {
             engine.flush()?;
         }
-        engine.upheaval(what, &self.settings)?;
-        if what == Upheaval::ReadOnly { engine.reopen(&self.settings) } else { Ok(()) }
+        engine.run_lifecycle_op(what, &self.settings)?;
+        if what == LifecycleOp::ReadOnly { engine.reopen(&self.settings) } else { Ok(()) }
     }
 }
 
-fn get_many(engine: &mut Engine, numbers: Range<u64>, at: Option<Slot>) -> Answer<String> {
-    let found = numbers.map(|number| engine.get(&ordinary_key(number), at));
-    Ok(digest(&found.collect::<Answer<Vec<_>>>()?))
+fn get_many(engine: &mut TerraceUnderTest, numbers: Range<u64>, at: Option<Slot>) -> OpResult<String> {
+    let found = numbers.map(|number| engine.get(&numbered_key(number), at));
+    Ok(digest(&found.collect::<OpResult<Vec<_>>>()?))
 }
 
-fn scan(engine: &mut Engine, at: Option<Slot>) -> Answer<String> {
-    engine.open_cursor(SCAN, at, &op::Range::default());
+fn scan(engine: &mut TerraceUnderTest, at: Option<Slot>) -> OpResult<String> {
+    engine.open_iterator(SCAN_SLOT, at, &op::IteratorBounds::default());
     let (mut count, mut hasher) = (0, DefaultHasher::new());
-    for (first, then) in [(Step::First, Step::Next), (Step::Last, Step::Prev)] {
-        let mut entry = engine.step(SCAN, &first)?;
+    for (first, then) in
+        [(IteratorMove::SeekToFirst, IteratorMove::Next), (IteratorMove::SeekToLast, IteratorMove::Prev)]
+    {
+        let mut entry = engine.move_iterator(SCAN_SLOT, &first)?;
         while let Some(there) = entry {
             count += 1;
             there.hash(&mut hasher);
-            entry = engine.step(SCAN, &then)?;
+            entry = engine.move_iterator(SCAN_SLOT, &then)?;
         }
     }
-    engine.close_cursor(SCAN);
+    engine.close_iterator(SCAN_SLOT);
     Ok(format!("{count} entries both ways, digest {:x}", hasher.finish()))
 }
 

@@ -1,15 +1,15 @@
 //! CURRENT and manifests that are missing or damaged.
 
-use terrace_format::edit::{NewFile, VersionEdit};
-use terrace_format::key::{InternalKey, Kind};
-use terrace_testkit::fabricate::{Fabricated, Log, Table};
+use terrace_format::key::{InternalKey, ValueType};
+use terrace_format::version_edit::{NewFile, VersionEdit};
+use terrace_testkit::crafted::{CraftedDb, CraftedLog, CraftedTable};
 
 use super::*;
 use crate::ErrorKind;
 
 /// Versions and deletes on three levels and in the log.
-fn layered() -> Patient {
-    Patient::of(|db| {
+fn layered() -> TestDb {
+    TestDb::of(|db| {
         fill(db);
         db.put(b"deleted", b"1").unwrap();
         db.put(b"twice", b"old").unwrap();
@@ -24,7 +24,7 @@ fn layered() -> Patient {
 }
 
 #[track_caller]
-fn check_layered(patient: &Patient) {
+fn check_layered(patient: &TestDb) {
     let text = patient.contents();
     assert!(!text.contains("deleted") && text.contains("twice=new") && text.contains("zz=log"), "{text}");
     assert_eq!(text.split(' ').count(), 22, "{text}");
@@ -41,7 +41,7 @@ fn missing_current() {
 }
 
 #[test]
-fn current_that_names_nothing() {
+fn invalid_current() {
     for contents in ["", "MANIFEST-000002", "MANIFEST-999999\n", "../etc/passwd\n"] {
         let patient = layered();
         patient.write("CURRENT", contents.as_bytes());
@@ -62,13 +62,13 @@ fn missing_manifest() {
 
 /// It was listed twice again by the manifest that the repair wrote.
 #[test]
-fn a_table_that_is_listed_twice() {
-    let table = Table::new().put("k", 1, "K");
-    let database = Fabricated::new().table(1, 9, &table).table(4, 9, &table);
-    let patient = Patient::fabricated(&database);
+fn table_listed_twice() {
+    let table = CraftedTable::new().put("k", 1, "K");
+    let database = CraftedDb::new().table(1, 9, &table).table(4, 9, &table);
+    let patient = TestDb::fabricated(&database);
     let found = patient.verify().problems;
     assert_eq!(found.len(), 1, "{found:?}");
-    assert_eq!(found[0].what, "lists table 9 twice");
+    assert_eq!(found[0].message, "lists table 9 twice");
     let report = patient.repair();
     assert_eq!((&report.problems, report.tables_kept), (&found, 1), "{report}");
     assert!(patient.verify().is_clean());
@@ -90,12 +90,12 @@ fn neither_current_nor_manifest() {
 }
 
 #[test]
-fn any_damaged_byte_of_the_manifest() {
+fn flipped_bit_in_each_manifest_byte() {
     let fs = layered().fs.fork();
-    let patient = Patient::on(fs.fork());
+    let patient = TestDb::on(fs.fork());
     let length = patient.read(&patient.only("MANIFEST")).len() as i64;
     for at in 0..length {
-        let patient = Patient::on(fs.fork());
+        let patient = TestDb::on(fs.fork());
         patient.flip("MANIFEST", at);
         let report = patient.repair();
         assert_eq!(report.blocks_lost, 0, "bit at {at}: {report}");
@@ -104,12 +104,12 @@ fn any_damaged_byte_of_the_manifest() {
 }
 
 #[test]
-fn a_manifest_cut_off_at_any_place() {
+fn manifest_truncated_at_each_length() {
     let fs = layered().fs.fork();
-    let patient = Patient::on(fs.fork());
+    let patient = TestDb::on(fs.fork());
     let bytes = patient.read(&patient.only("MANIFEST"));
     for len in 0..bytes.len() {
-        let patient = Patient::on(fs.fork());
+        let patient = TestDb::on(fs.fork());
         patient.write(&patient.only("MANIFEST"), &bytes[..len]);
         patient.repair();
         check_layered(&patient);
@@ -119,14 +119,14 @@ fn a_manifest_cut_off_at_any_place() {
 /// LevelDB's repair puts all tables on level 0, where it takes the higher number for the newer: get then returned the
 /// old version, and an iterator the new one.
 #[test]
-fn the_older_version_in_the_file_with_the_higher_number() {
-    let database = Fabricated::new().table(0, 10, &Table::new().put("k", 50, "new")).table(
+fn older_version_in_the_higher_numbered_table() {
+    let database = CraftedDb::new().table(0, 10, &CraftedTable::new().put("k", 50, "new")).table(
         2,
         11,
-        &Table::new().put("k", 7, "old").put("l", 8, "L"),
+        &CraftedTable::new().put("k", 7, "old").put("l", 8, "L"),
     );
     for lost in [false, true] {
-        let patient = Patient::fabricated(&database);
+        let patient = TestDb::fabricated(&database);
         if lost {
             patient.remove("MANIFEST");
         }
@@ -136,13 +136,13 @@ fn the_older_version_in_the_file_with_the_higher_number() {
 }
 
 #[test]
-fn without_a_manifest_tables_that_do_not_overlap_stay() {
-    let database = Fabricated::new()
-        .table(1, 10, &Table::new().put("a", 1, "A").put("b", 2, "B"))
-        .table(2, 11, &Table::new().put("c", 3, "C"))
-        .table(0, 12, &Table::new().delete("c", 4).put("d", 5, "D"))
-        .table(3, 13, &Table::new().put("e", 6, "E"));
-    let patient = Patient::fabricated(&database.rename("000013.ldb", "000013.sst"));
+fn disjoint_tables_are_kept_without_a_manifest() {
+    let database = CraftedDb::new()
+        .table(1, 10, &CraftedTable::new().put("a", 1, "A").put("b", 2, "B"))
+        .table(2, 11, &CraftedTable::new().put("c", 3, "C"))
+        .table(0, 12, &CraftedTable::new().delete("c", 4).put("d", 5, "D"))
+        .table(3, 13, &CraftedTable::new().put("e", 6, "E"));
+    let patient = TestDb::fabricated(&database.rename_file("000013.ldb", "000013.sst"));
     patient.remove("MANIFEST");
     let report = patient.repair();
     assert_eq!((report.tables_kept, report.tables_merged), (2, 2), "{report}");
@@ -152,25 +152,24 @@ fn without_a_manifest_tables_that_do_not_overlap_stay() {
 
 /// Their versions do not overlap, but a look-up would ask only one of the two for the key.
 #[test]
-fn versions_of_a_key_at_the_edges_of_two_tables() {
-    let database = Fabricated::new().table(0, 10, &Table::new().put("a", 1, "A").put("k", 9, "new")).table(
-        0,
-        11,
-        &Table::new().put("k", 5, "old").put("z", 6, "Z"),
-    );
-    let patient = Patient::fabricated(&database);
+fn versions_of_one_key_at_table_boundaries() {
+    let database = CraftedDb::new()
+        .table(0, 10, &CraftedTable::new().put("a", 1, "A").put("k", 9, "new"))
+        .table(0, 11, &CraftedTable::new().put("k", 5, "old").put("z", 6, "Z"));
+    let patient = TestDb::fabricated(&database);
     patient.remove("MANIFEST");
     assert_eq!(patient.repair().tables_merged, 2);
     assert_eq!(patient.contents(), "a=A k=new z=Z");
 }
 
 #[test]
-fn a_merge_never_parts_versions_of_a_key() {
+fn merge_keeps_versions_of_one_key_in_one_table() {
     let long = "x".repeat(600_000);
-    let first = Table::new().put("a", 3, &long).put("b", 7, &long).put("b", 5, &long).put("c", 1, "C");
-    let second = Table::new().put("b", 8, &long).put("b", 6, &long).put("b", 4, &long).put("c", 2, "CC");
-    let mut patient = Patient::fabricated(&Fabricated::new().table(0, 10, &first).table(0, 11, &second));
-    patient.options.compression = &crate::compress::NONE;
+    let first = CraftedTable::new().put("a", 3, &long).put("b", 7, &long).put("b", 5, &long).put("c", 1, "C");
+    let second =
+        CraftedTable::new().put("b", 8, &long).put("b", 6, &long).put("b", 4, &long).put("c", 2, "CC");
+    let mut patient = TestDb::fabricated(&CraftedDb::new().table(0, 10, &first).table(0, 11, &second));
+    patient.options.compression = &crate::compress::NO_COMPRESSION;
     patient.remove("MANIFEST");
     patient.repair();
     let db = Db::open_read_only(DIR, &patient.options).unwrap();
@@ -181,36 +180,36 @@ fn a_merge_never_parts_versions_of_a_key() {
 
 /// A manifest that CURRENT does not name never counted: what it calls replaced is not.
 #[test]
-fn a_manifest_in_the_making() {
+fn unfinished_manifest_is_ignored() {
     let file = |number, key: &str| NewFile {
         number,
         size: 100,
-        smallest: InternalKey::new(key.as_bytes(), 1, Kind::Put),
-        largest: InternalKey::new(key.as_bytes(), 1, Kind::Put),
+        smallest: InternalKey::new(key.as_bytes(), 1, ValueType::Value),
+        largest: InternalKey::new(key.as_bytes(), 1, ValueType::Value),
     };
     let snapshot = VersionEdit {
         comparator: Some(b"leveldb.BytewiseComparator".to_vec()),
         log_number: Some(30),
-        added: vec![(1, file(19, "a"))],
+        new_files: vec![(1, file(19, "a"))],
         ..VersionEdit::default()
     };
-    let database = Fabricated::new()
-        .table(1, 12, &Table::new().put("a", 6, "A"))
-        .log(13, &Log::new().batch(7, &[("b", "B")]))
+    let database = CraftedDb::new()
+        .table(1, 12, &CraftedTable::new().put("a", 6, "A"))
+        .log(13, &CraftedLog::new().batch(7, &[("b", "B")]))
         .manifest_record(b"\xff damaged")
-        .file("MANIFEST-000020", Log::new().record(&record(snapshot)).bytes().to_vec());
-    let patient = Patient::fabricated(&database);
+        .file("MANIFEST-000020", CraftedLog::new().record(&record(snapshot)).bytes().to_vec());
+    let patient = TestDb::fabricated(&database);
     patient.repair();
     assert_eq!(patient.contents(), "a=A b=B");
 }
 
 #[test]
-fn one_number_under_two_names() {
-    let table = |key: &str, sequence| Table::new().put(key, sequence, "v");
-    let database = Fabricated::new()
+fn ldb_and_sst_with_the_same_number() {
+    let table = |key: &str, sequence| CraftedTable::new().put(key, sequence, "v");
+    let database = CraftedDb::new()
         .file("000010.ldb", table("a", 1).encode())
         .file("000010.sst", table("b", 2).encode());
-    let patient = Patient::fabricated(&database);
+    let patient = TestDb::fabricated(&database);
     patient.remove("MANIFEST");
     patient.repair();
     assert_eq!(patient.contents(), "a=v b=v");
@@ -225,15 +224,18 @@ fn record(edit: VersionEdit) -> Vec<u8> {
 /// A merge dropped a delete and what it hid, and the tables it read are still in the directory. The end of the manifest
 /// is damaged, behind the edit that says so.
 #[test]
-fn tables_that_the_manifest_knows_to_be_old() {
-    let database = Fabricated::new()
-        .table(0, 10, &Table::new().delete("gone", 9))
-        .table(1, 11, &Table::new().put("gone", 5, "back again"))
-        .table(1, 12, &Table::new().put("kept", 6, "K"))
-        .manifest_record(&record(VersionEdit { deleted: vec![(0, 10), (1, 11)], ..VersionEdit::default() }))
+fn tables_deleted_in_the_manifest_stay_deleted() {
+    let database = CraftedDb::new()
+        .table(0, 10, &CraftedTable::new().delete("gone", 9))
+        .table(1, 11, &CraftedTable::new().put("gone", 5, "back again"))
+        .table(1, 12, &CraftedTable::new().put("kept", 6, "K"))
+        .manifest_record(&record(VersionEdit {
+            deleted_files: vec![(0, 10), (1, 11)],
+            ..VersionEdit::default()
+        }))
         .manifest_record(b"\xff damaged")
-        .without("000010.ldb");
-    let patient = Patient::fabricated(&database);
+        .without_file("000010.ldb");
+    let patient = TestDb::fabricated(&database);
     let report = patient.repair();
     assert!(report.moved.contains(&("000011.ldb".into(), "lost/000011.ldb".into())), "{report}");
     assert_eq!(patient.contents(), "kept=K");
@@ -241,37 +243,37 @@ fn tables_that_the_manifest_knows_to_be_old() {
 
 /// The same, but the merge was before the manifest was begun, so that no edit speaks of the old table. Its number does.
 #[test]
-fn a_table_older_than_the_manifest_that_does_not_name_it() {
-    let database = Fabricated::new()
-        .table(1, 12, &Table::new().put("kept", 6, "K"))
-        .file("000001.ldb", Table::new().put("gone", 5, "back again").encode())
+fn unlisted_table_older_than_the_manifest() {
+    let database = CraftedDb::new()
+        .table(1, 12, &CraftedTable::new().put("kept", 6, "K"))
+        .file("000001.ldb", CraftedTable::new().put("gone", 5, "back again").encode())
         .manifest_record(b"\xff damaged");
-    let patient = Patient::fabricated(&database);
+    let patient = TestDb::fabricated(&database);
     patient.repair();
     assert_eq!(patient.contents(), "kept=K");
 }
 
 /// It is older than the manifest, but it holds what came later: it was being written when the manifest was begun.
 #[test]
-fn a_table_that_was_being_written_when_the_manifest_was_begun() {
-    let database = Fabricated::new()
-        .table(1, 12, &Table::new().put("kept", 6, "K"))
-        .file("000001.ldb", Table::new().put("later", 7, "L").encode())
+fn table_written_while_the_manifest_was_created() {
+    let database = CraftedDb::new()
+        .table(1, 12, &CraftedTable::new().put("kept", 6, "K"))
+        .file("000001.ldb", CraftedTable::new().put("later", 7, "L").encode())
         .manifest_record(b"\xff damaged");
-    let patient = Patient::fabricated(&database);
+    let patient = TestDb::fabricated(&database);
     patient.repair();
     assert_eq!(patient.contents(), "kept=K later=L");
 }
 
 /// What was merged into it is gone, so the edit that says so is among those that can't be read.
 #[test]
-fn a_table_whose_inputs_are_gone() {
-    let database = Fabricated::new()
-        .table(1, 12, &Table::new().put("a", 6, "A"))
-        .file("000001.ldb", Table::new().put("a", 6, "A").encode())
+fn compaction_output_without_its_inputs() {
+    let database = CraftedDb::new()
+        .table(1, 12, &CraftedTable::new().put("a", 6, "A"))
+        .file("000001.ldb", CraftedTable::new().put("a", 6, "A").encode())
         .manifest_record(b"\xff damaged")
-        .without("000012.ldb");
-    let patient = Patient::fabricated(&database);
+        .without_file("000012.ldb");
+    let patient = TestDb::fabricated(&database);
     patient.repair();
     assert_eq!(patient.contents(), "a=A");
 }
@@ -279,39 +281,39 @@ fn a_table_whose_inputs_are_gone() {
 /// The end of the manifest is lost without a trace: it reads back whole, but the tables that it names were merged into
 /// one that it does not name.
 #[test]
-fn a_manifest_that_fell_behind() {
-    let database = Fabricated::new()
-        .table(1, 12, &Table::new().put("a", 6, "A"))
-        .file("000013.ldb", Table::new().put("a", 6, "A").put("b", 7, "B").encode())
-        .without("000012.ldb");
-    let patient = Patient::fabricated(&database);
+fn manifest_that_lost_its_last_edits() {
+    let database = CraftedDb::new()
+        .table(1, 12, &CraftedTable::new().put("a", 6, "A"))
+        .file("000013.ldb", CraftedTable::new().put("a", 6, "A").put("b", 7, "B").encode())
+        .without_file("000012.ldb");
+    let patient = TestDb::fabricated(&database);
     patient.repair();
     assert_eq!(patient.contents(), "a=A b=B");
 }
 
 #[test]
-fn logs_that_the_manifest_knows_to_be_old() {
-    let database = Fabricated::new()
-        .table(1, 12, &Table::new().put("kept", 6, "K"))
-        .log(2, &Log::new().batch(5, &[("gone", "back again")]))
-        .log(3, &Log::new().batch(7, &[("new", "N")]))
+fn logs_obsolete_by_the_manifest_stay_obsolete() {
+    let database = CraftedDb::new()
+        .table(1, 12, &CraftedTable::new().put("kept", 6, "K"))
+        .log(2, &CraftedLog::new().batch(5, &[("gone", "back again")]))
+        .log(3, &CraftedLog::new().batch(7, &[("new", "N")]))
         .manifest_record(b"\xff damaged");
-    let patient = Patient::fabricated(&database);
+    let patient = TestDb::fabricated(&database);
     patient.repair();
     assert_eq!(patient.contents(), "kept=K new=N");
 }
 
 #[test]
-fn another_comparator_in_a_damaged_manifest() {
-    let database = Fabricated::new()
+fn damaged_manifest_with_another_comparator() {
+    let database = CraftedDb::new()
         .comparator("another")
-        .table(1, 12, &Table::new().put("a", 6, "A"))
+        .table(1, 12, &CraftedTable::new().put("a", 6, "A"))
         .manifest_record(b"\xff damaged");
-    let patient = Patient::fabricated(&database);
-    let before = patient.fs.mutations();
+    let patient = TestDb::fabricated(&database);
+    let before = patient.fs.mutation_count();
     let refused = repair(DIR, &patient.options, &RepairOptions { dry_run: true }).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
-    assert_eq!(patient.fs.mutations(), before);
+    assert_eq!(patient.fs.mutation_count(), before);
     let refused = repair(DIR, &patient.options, &RepairOptions::default()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
     assert_eq!(patient.names(), ["000012.ldb", "CURRENT", "LOCK", "MANIFEST-000002"]);
@@ -319,9 +321,9 @@ fn another_comparator_in_a_damaged_manifest() {
 
 /// Nothing says which comparator it was, but the keys of a sound table do not rise.
 #[test]
-fn another_comparator_and_no_manifest() {
-    let database = Fabricated::new().table(1, 12, &Table::new().put("b", 6, "B").put("a", 7, "A"));
-    let patient = Patient::fabricated(&database);
+fn no_manifest_and_another_comparator() {
+    let database = CraftedDb::new().table(1, 12, &CraftedTable::new().put("b", 6, "B").put("a", 7, "A"));
+    let patient = TestDb::fabricated(&database);
     patient.remove("MANIFEST");
     let refused = repair(DIR, &patient.options, &RepairOptions::default()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
@@ -331,8 +333,8 @@ fn another_comparator_and_no_manifest() {
 /// The comparator is known, so keys that do not rise are damage, of which nothing is lost.
 #[test]
 fn keys_out_of_order() {
-    let table = Table::new().put("b", 6, "B").put("a", 7, "A").put("c", 8, "C");
-    let patient = Patient::fabricated(&Fabricated::new().table(1, 12, &table));
+    let table = CraftedTable::new().put("b", 6, "B").put("a", 7, "A").put("c", 8, "C");
+    let patient = TestDb::fabricated(&CraftedDb::new().table(1, 12, &table));
     assert!(!patient.verify().is_clean());
     let report = patient.repair();
     assert_eq!((report.tables_salvaged, report.blocks_lost), (1, 0), "{report}");
@@ -341,9 +343,9 @@ fn keys_out_of_order() {
 
 /// Stock LevelDB must not open what it can't read, and the mark that says so was in the manifest.
 #[test]
-fn a_database_that_stock_leveldb_can_not_read() {
-    let mut patient = Patient::on(MemFs::new());
-    patient.options.compression = crate::compress::by_name("zstd").unwrap();
+fn incompatibility_marker_is_restored() {
+    let mut patient = TestDb::on(MemFs::new());
+    patient.options.compression = crate::compress::codec_by_name("zstd").unwrap();
     let db = Db::open(DIR, &patient.options).unwrap();
     for n in 0..20 {
         db.put(format!("k{n:02}").as_bytes(), &[b'v'; 200]).unwrap();
@@ -351,7 +353,7 @@ fn a_database_that_stock_leveldb_can_not_read() {
     db.flush().unwrap();
     db.close().unwrap();
     patient.remove("MANIFEST");
-    patient.options.compression = crate::compress::by_name("snappy").unwrap();
+    patient.options.compression = crate::compress::codec_by_name("snappy").unwrap();
     patient.repair();
     let manifest = patient.read(&patient.only("MANIFEST"));
     let guarded = b"leveldb.BytewiseComparator+terrace.1";

@@ -1,19 +1,19 @@
 //! Tables that are damaged, truncated, missing, or in an order that LevelDB gets wrong.
 
-use terrace_format::edit::VersionEdit;
 use terrace_format::table::Footer;
-use terrace_testkit::fabricate::{Fabricated, Filter, Table};
+use terrace_format::version_edit::VersionEdit;
+use terrace_testkit::crafted::{CraftedDb, CraftedFilter, CraftedTable};
 
 use super::*;
 use crate::ErrorKind;
 
-fn table(entries: &[(&str, u64, &str)]) -> Table {
-    entries.iter().fold(Table::new(), |table, (key, sequence, value)| table.put(key, *sequence, value))
+fn table(entries: &[(&str, u64, &str)]) -> CraftedTable {
+    entries.iter().fold(CraftedTable::new(), |table, (key, sequence, value)| table.put(key, *sequence, value))
 }
 
 /// Every level may have tables, every log may have entries.
-fn healthy() -> Patient {
-    Patient::of(|db| {
+fn healthy() -> TestDb {
+    TestDb::of(|db| {
         fill(db);
         db.compact_range(None, None).unwrap();
         db.put(b"k00", value(0).as_bytes()).unwrap();
@@ -23,13 +23,13 @@ fn healthy() -> Patient {
 }
 
 #[test]
-fn a_healthy_database_is_left_alone() {
+fn healthy_database_is_not_changed() {
     let patient = healthy();
-    let (before, names) = (patient.fs.mutations(), patient.names());
+    let (before, names) = (patient.fs.mutation_count(), patient.names());
     let report = patient.repair();
     assert!(!report.changed && report.problems.is_empty(), "{report}");
     assert_eq!((report.tables_kept, report.logs_kept), (2, 1), "{report}");
-    assert_eq!((patient.fs.mutations(), patient.names()), (before, names));
+    assert_eq!((patient.fs.mutation_count(), patient.names()), (before, names));
     assert_eq!(filled(&patient).len(), 20);
 }
 
@@ -37,19 +37,19 @@ fn a_healthy_database_is_left_alone() {
 fn an_open_database_is_refused() {
     let patient = healthy();
     let db = Db::open(DIR, &patient.options).unwrap();
-    let before = patient.fs.mutations();
+    let before = patient.fs.mutation_count();
     for dry_run in [false, true] {
         let refused = repair(DIR, &patient.options, &RepairOptions { dry_run }).unwrap_err();
         assert!(refused.is_locked(), "{refused}");
     }
     assert!(verify(DIR, &patient.options, &mut |_, _| ()).unwrap_err().is_locked());
-    assert_eq!(patient.fs.mutations(), before);
+    assert_eq!(patient.fs.mutation_count(), before);
     db.close().unwrap();
 }
 
 #[test]
 fn no_database() {
-    let patient = Patient::on(MemFs::new());
+    let patient = TestDb::on(MemFs::new());
     let missing = repair(DIR, &patient.options, &RepairOptions::default()).unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::NotFound, "{missing}");
     patient.fs.create_dir(DIR.as_ref()).unwrap();
@@ -68,8 +68,8 @@ fn no_lock_file() {
 }
 
 /// The whole database in one table of level 2, and nothing in the log.
-fn one_table() -> Patient {
-    let patient = Patient::of(|db| {
+fn one_table() -> TestDb {
+    let patient = TestDb::of(|db| {
         fill(db);
         db.compact_range(None, None).unwrap();
     });
@@ -78,7 +78,7 @@ fn one_table() -> Patient {
 }
 
 #[test]
-fn a_damaged_block_costs_its_own_keys() {
+fn damaged_block_loses_only_its_own_keys() {
     let patient = one_table();
     let name = patient.flip(".ldb", 100);
     let found = patient.verify().problems;
@@ -93,12 +93,12 @@ fn a_damaged_block_costs_its_own_keys() {
 }
 
 #[test]
-fn damage_at_any_place_of_a_table_costs_at_most_a_block() {
+fn flipped_bit_in_a_table_loses_at_most_one_block() {
     let fs = one_table().fs.fork();
-    let length = Patient::on(fs.fork()).only(".ldb");
-    let length = Patient::on(fs.fork()).read(&length).len() as i64;
+    let length = TestDb::on(fs.fork()).only(".ldb");
+    let length = TestDb::on(fs.fork()).read(&length).len() as i64;
     for at in (0..length).step_by(13) {
-        let patient = Patient::on(fs.fork());
+        let patient = TestDb::on(fs.fork());
         patient.flip(".ldb", at);
         let report = patient.repair();
         assert!(report.changed || patient.verify().is_clean(), "bit at {at}: {report}");
@@ -107,7 +107,7 @@ fn damage_at_any_place_of_a_table_costs_at_most_a_block() {
 }
 
 #[test]
-fn without_an_index_the_blocks_are_found() {
+fn blocks_are_found_without_an_index() {
     for (what, at) in [("magic", -1), ("index", -60)] {
         let patient = one_table();
         patient.flip(".ldb", at);
@@ -119,7 +119,7 @@ fn without_an_index_the_blocks_are_found() {
 
 /// An index looks like a block of data: what is in it must not become entries.
 #[test]
-fn an_index_is_not_taken_for_data() {
+fn index_block_is_not_salvaged_as_data() {
     let patient = one_table();
     let bytes = patient.read(&patient.only(".ldb"));
     let footer = Footer::decode(&bytes, bytes.len() as u64).unwrap();
@@ -130,10 +130,10 @@ fn an_index_is_not_taken_for_data() {
 }
 
 #[test]
-fn without_an_index_and_with_damaged_blocks_the_others_are_found() {
+fn intact_blocks_are_found_without_an_index() {
     for codec in ["none", "snappy"] {
-        let mut patient = Patient::on(MemFs::new());
-        patient.options.compression = crate::compress::by_name(codec).unwrap();
+        let mut patient = TestDb::on(MemFs::new());
+        patient.options.compression = crate::compress::codec_by_name(codec).unwrap();
         let db = Db::open(DIR, &patient.options).unwrap();
         fill(&db);
         db.compact_range(None, None).unwrap();
@@ -169,10 +169,10 @@ fn an_empty_file_in_place_of_a_table() {
 }
 
 #[test]
-fn a_missing_table_is_named() {
+fn missing_table_is_reported() {
     let database =
-        Fabricated::new().table(1, 10, &table(&[("a", 1, "A")])).table(1, 11, &table(&[("b", 2, "B")]));
-    let patient = Patient::fabricated(&database.without("000010.ldb"));
+        CraftedDb::new().table(1, 10, &table(&[("a", 1, "A")])).table(1, 11, &table(&[("b", 2, "B")]));
+    let patient = TestDb::fabricated(&database.without_file("000010.ldb"));
     let report = patient.repair();
     assert_eq!(report.problems[0].to_string(), "000010.ldb: missing, and the manifest says that it is live");
     assert_eq!((report.tables_missing, report.tables_kept), (1, 1));
@@ -181,23 +181,23 @@ fn a_missing_table_is_named() {
 
 /// The filter of a table says that keys are not there which are.
 #[test]
-fn a_filter_that_lies() {
-    let blank = Table::new().put("a", 1, "A").filter(Filter::Blank);
-    let mut lying = Patient::fabricated(&Fabricated::new().table(1, 10, &blank));
-    lying.options.filter_policy = Some(Arc::new(crate::Bloom::new(10)));
+fn filter_with_false_negatives() {
+    let blank = CraftedTable::new().put("a", 1, "A").filter(CraftedFilter::AllBitsZero);
+    let mut lying = TestDb::fabricated(&CraftedDb::new().table(1, 10, &blank));
+    lying.options.filter_policy = Some(Arc::new(crate::BloomFilterPolicy::new(10)));
     assert_eq!(Db::open(DIR, &lying.options).unwrap().get(b"a").unwrap(), None, "what the test is about");
     let report = lying.repair();
-    assert!(report.problems[0].what.ends_with("which the filter denies"), "{report}");
+    assert!(report.problems[0].message.ends_with("which the filter denies"), "{report}");
     assert_eq!((report.tables_salvaged, report.blocks_lost), (1, 0), "{report}");
     assert_eq!(lying.contents(), "a=A");
 }
 
 #[test]
-fn a_manifest_that_says_too_little_of_a_table() {
+fn manifest_with_a_too_narrow_key_range() {
     let wide = table(&[("a", 1, "A"), ("c", 2, "C")]);
     let narrow = table(&[("a", 1, "A")]);
     let patient =
-        Patient::fabricated(&Fabricated::new().table(2, 10, &narrow).file("000010.ldb", wide.encode()));
+        TestDb::fabricated(&CraftedDb::new().table(2, 10, &narrow).file("000010.ldb", wide.encode()));
     let report = patient.repair();
     assert_eq!((report.tables_kept, report.tables_salvaged), (1, 0), "{report}");
     assert_eq!(patient.contents(), "a=A c=C");
@@ -205,17 +205,17 @@ fn a_manifest_that_says_too_little_of_a_table() {
 
 /// A damaged table of level 0 gets a new and higher number. A newer table that overlaps it must not come to look older.
 #[test]
-fn the_age_of_a_salvaged_table_of_level_0() {
+fn salvaged_level_0_table_keeps_its_age() {
     let old = table(&[("a", 1, "old"), ("b", 2, "old")]);
     let mut bytes = old.encode();
     let magic = bytes.len() - 1;
     bytes[magic] ^= 1;
-    let database = Fabricated::new()
+    let database = CraftedDb::new()
         .table(0, 10, &old)
         .table(0, 11, &table(&[("a", 3, "new")]))
         .table(0, 12, &table(&[("z", 4, "Z")]))
         .file("000010.ldb", bytes);
-    let patient = Patient::fabricated(&database);
+    let patient = TestDb::fabricated(&database);
     let report = patient.repair();
     assert_eq!((report.tables_salvaged, report.tables_merged, report.tables_kept), (1, 1, 1), "{report}");
     assert_eq!(patient.contents(), "a=new b=old z=Z");
@@ -227,24 +227,24 @@ fn the_age_of_a_salvaged_table_of_level_0() {
 
 /// What LevelDB's own repair makes of a database: an older version on level 0 under a higher number.
 #[test]
-fn level_0_in_the_wrong_order() {
-    let database = Fabricated::new()
+fn level_0_numbers_contradict_sequence_numbers() {
+    let database = CraftedDb::new()
         .table(0, 10, &table(&[("k", 50, "new")]))
         .table(0, 11, &table(&[("k", 7, "old"), ("l", 60, "L")]))
         .table(0, 12, &table(&[("m", 1, "M")]));
-    let patient = Patient::fabricated(&database);
+    let patient = TestDb::fabricated(&database);
     let report = patient.repair();
     assert_eq!((report.tables_merged, report.tables_kept), (2, 1), "{report}");
     assert_eq!(patient.contents(), "k=new l=L m=M");
 }
 
 #[test]
-fn a_table_that_is_newer_than_the_manifest_says() {
+fn table_newer_than_the_manifest_last_sequence() {
     let edit = VersionEdit { last_sequence: Some(1), ..VersionEdit::default() };
     let mut record = Vec::new();
     edit.encode(&mut record);
-    let database = Fabricated::new().table(1, 10, &table(&[("a", 5, "A")])).manifest_record(&record);
-    let patient = Patient::fabricated(&database);
+    let database = CraftedDb::new().table(1, 10, &table(&[("a", 5, "A")])).manifest_record(&record);
+    let patient = TestDb::fabricated(&database);
     assert!(patient.repair().changed);
     let db = Db::open(DIR, &patient.options).unwrap();
     db.put(b"a", b"newer").unwrap();
@@ -253,12 +253,12 @@ fn a_table_that_is_newer_than_the_manifest_says() {
 
 /// Left as it was, the next open would go by the table's number, but LevelDB would give it to another file.
 #[test]
-fn a_table_whose_number_is_yet_to_be_given() {
-    let edit = VersionEdit { next_file: Some(1), ..VersionEdit::default() };
+fn table_number_not_below_next_file_number() {
+    let edit = VersionEdit { next_file_number: Some(1), ..VersionEdit::default() };
     let mut record = Vec::new();
     edit.encode(&mut record);
-    let database = Fabricated::new().table(1, 10, &table(&[("a", 5, "A")])).manifest_record(&record);
-    let patient = Patient::fabricated(&database);
+    let database = CraftedDb::new().table(1, 10, &table(&[("a", 5, "A")])).manifest_record(&record);
+    let patient = TestDb::fabricated(&database);
     assert!(!patient.verify().is_clean());
     assert!(patient.repair().changed);
     assert!(patient.verify().is_clean());

@@ -1,0 +1,152 @@
+//! An engine for tests: a map in memory, with faults planted on demand.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use super::{Change, Cursor, Engine, Result, Store};
+use crate::report::model::Settings;
+use crate::workload::keys;
+
+/// The faults.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FaultyEngine {
+    /// The put that sleeps, counted from 0, and how long.
+    pub(crate) slow_put: Option<(u64, Duration)>,
+    /// The key number whose value is read with a flipped bit.
+    pub(crate) corrupt_key: Option<u64>,
+    /// A put of this number is lost.
+    pub(crate) lost_key: Option<u64>,
+    /// What it takes to let go of a cursor.
+    pub(crate) cursor_drop_delay: Option<Duration>,
+    pub(crate) state: Arc<Mutex<FaultyEngineState>>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct FaultyEngineState {
+    entries: BTreeMap<Vec<u8>, Vec<u8>>,
+    pub(crate) put_count: u64,
+    /// The puts that were durable, counted from 1.
+    pub(crate) synced_puts: Vec<u64>,
+}
+
+impl FaultyEngine {
+    fn lock_state(&self) -> MutexGuard<'_, FaultyEngineState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read_value(&self, key: &[u8], value: &[u8]) -> Vec<u8> {
+        let mut value = value.to_vec();
+        if self.corrupt_key.is_some() && keys::parse_key(key) == self.corrupt_key {
+            value[0] ^= 1;
+        }
+        value
+    }
+}
+
+impl Engine for FaultyEngine {
+    fn open(&self, dir: &Path, _: &Settings) -> Result<Box<dyn Store>> {
+        if std::fs::read_dir(dir).map_err(|e| e.to_string())?.next().is_none() {
+            self.lock_state().entries.clear();
+            std::fs::write(dir.join("CURRENT"), "").map_err(|e| e.to_string())?;
+        }
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl Store for FaultyEngine {
+    fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
+        let mut disk = self.lock_state();
+        disk.put_count += 1;
+        let puts = disk.put_count;
+        disk.synced_puts.extend(sync.then_some(puts));
+        if let Some((at, time)) = self.slow_put
+            && at + 1 == disk.put_count
+        {
+            thread::sleep(time);
+        }
+        if self.lost_key.is_none() || keys::parse_key(key) != self.lost_key {
+            disk.entries.insert(key.to_vec(), value.to_vec());
+        }
+        Ok(())
+    }
+
+    fn delete(&self, key: &[u8], _: bool) -> Result<()> {
+        self.lock_state().entries.remove(key);
+        Ok(())
+    }
+
+    fn write(&self, changes: &[Change], sync: bool) -> Result<()> {
+        changes.iter().try_for_each(|change| match &change.value {
+            Some(value) => self.put(&change.key, value, sync),
+            None => self.delete(&change.key, sync),
+        })
+    }
+
+    fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let disk = self.lock_state();
+        let found = disk.entries.get(key);
+        if let Some(found) = found {
+            *value = self.read_value(key, found);
+        }
+        Ok(found.is_some())
+    }
+
+    fn cursor(&self) -> Result<Box<dyn Cursor + '_>> {
+        let entries =
+            self.lock_state().entries.iter().map(|(k, v)| (k.clone(), self.read_value(k, v))).collect();
+        Ok(Box::new(FaultyCursor { entries, index: 0, drop_delay: self.cursor_drop_delay }))
+    }
+
+    fn compact(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+struct FaultyCursor {
+    entries: Vec<(Vec<u8>, Vec<u8>)>,
+    index: usize,
+    drop_delay: Option<Duration>,
+}
+
+impl FaultyCursor {
+    fn move_to(&mut self, at: Option<usize>) -> Result<bool> {
+        self.index = at.unwrap_or(usize::MAX);
+        Ok(self.index < self.entries.len())
+    }
+}
+
+impl Cursor for FaultyCursor {
+    fn first(&mut self) -> Result<bool> {
+        self.move_to(Some(0))
+    }
+
+    fn last(&mut self) -> Result<bool> {
+        self.move_to(self.entries.len().checked_sub(1))
+    }
+
+    fn seek(&mut self, key: &[u8]) -> Result<bool> {
+        self.move_to(Some(self.entries.partition_point(|entry| entry.0.as_slice() < key)))
+    }
+
+    fn next(&mut self) -> Result<bool> {
+        self.move_to(Some(self.index + 1))
+    }
+
+    fn prev(&mut self) -> Result<bool> {
+        self.move_to(self.index.checked_sub(1))
+    }
+
+    fn entry(&self) -> (&[u8], &[u8]) {
+        let (key, value) = &self.entries[self.index];
+        (key, value)
+    }
+}
+
+impl Drop for FaultyCursor {
+    fn drop(&mut self) {
+        self.drop_delay.into_iter().for_each(thread::sleep);
+    }
+}

@@ -1,0 +1,81 @@
+//! The figures of one row as a table: the text of its pictures, and what they leave out.
+
+use super::number_format::{bytes, nanoseconds, or_none, percent, rate, seconds, times};
+use super::report_view::{Cell, Row};
+use super::svg::icon;
+use super::text::escape;
+use crate::report::model::PhaseResult;
+
+/// A column.
+struct Column {
+    head: &'static str,
+    value: fn(&PhaseResult) -> Option<f64>,
+    aggregate: Aggregate,
+    format: fn(f64) -> String,
+}
+
+/// How the rounds come to one figure.
+enum Aggregate {
+    Median,
+    Least,
+    Greatest,
+}
+
+const fn column(
+    head: &'static str,
+    over: Aggregate,
+    show: fn(f64) -> String,
+    of: fn(&PhaseResult) -> Option<f64>,
+) -> Column {
+    Column { head, value: of, aggregate: over, format: show }
+}
+
+static COLUMNS: &[Column] = &[
+    column("Rate", Aggregate::Median, rate, |round| Some(round.ops_per_second)),
+    column("p50", Aggregate::Median, nanoseconds, |round| Some(round.latency_ns.p50 as f64)),
+    column("p90", Aggregate::Median, nanoseconds, |round| Some(round.latency_ns.p90 as f64)),
+    column("p99", Aggregate::Median, nanoseconds, |round| Some(round.latency_ns.p99 as f64)),
+    column("p99.9", Aggregate::Median, nanoseconds, |round| Some(round.latency_ns.p99_9 as f64)),
+    column("p99.99", Aggregate::Median, nanoseconds, |round| Some(round.latency_ns.p99_99 as f64)),
+    column("Longest", Aggregate::Greatest, nanoseconds, |round| Some(round.latency_ns.max as f64)),
+    column("Slowest 1 s", Aggregate::Least, percent, |round| round.slowest_1s_to_mean),
+    column("Slowest 100 ms", Aggregate::Least, percent, |round| round.slowest_100ms_to_mean),
+    column("Processor", Aggregate::Median, seconds, |round| round.cpu_seconds),
+    column("Peak memory", Aggregate::Greatest, bytes, |round| round.peak_rss_bytes.map(|count| count as f64)),
+    column("Written", Aggregate::Median, bytes, |round| round.device_bytes_written.map(|count| count as f64)),
+    column("Write amp.", Aggregate::Median, times, |round| round.write_amplification),
+    column("Space", Aggregate::Median, bytes, |round| round.space_bytes.map(|count| count as f64)),
+    column("Space amp.", Aggregate::Median, times, |round| round.space_amplification),
+    column("Quiet after", Aggregate::Median, seconds, |round| round.quiet_seconds),
+];
+
+/// The table of one row, without the columns that nobody has a figure for.
+pub(super) fn table(row: &Row<'_>) -> String {
+    let columns: Vec<&Column> =
+        COLUMNS.iter().filter(|column| row.cells.iter().any(|cell| column.figure(cell).is_some())).collect();
+    let heads: String =
+        columns.iter().map(|column| format!("<th scope=\"col\">{}</th>", column.head)).collect();
+    let lines: String = row.cells.iter().map(|cell| line(cell, &columns)).collect();
+    let label = escape(&row.info.name);
+    format!(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{label} in figures\"><table class=\"figures\"><thead><tr><th scope=\"col\">Engine</th>{heads}</tr></thead>\
+         <tbody>{lines}</tbody></table></div>"
+    )
+}
+
+impl Column {
+    fn figure(&self, cell: &Cell<'_>) -> Option<f64> {
+        match self.aggregate {
+            Aggregate::Median => cell.median(self.value),
+            Aggregate::Least => cell.min(self.value),
+            Aggregate::Greatest => cell.max(self.value),
+        }
+    }
+}
+
+fn line(cell: &Cell<'_>, columns: &[&Column]) -> String {
+    let show = |column: &&Column| format!("<td>{}</td>", or_none(column.figure(cell), column.format));
+    let figures: String = columns.iter().map(show).collect();
+    let name = escape(cell.engine.name());
+    format!("<tr><th scope=\"row\">{}{name}</th>{figures}</tr>", icon(cell.engine.style))
+}

@@ -1,0 +1,56 @@
+//! Every row and engine: the median rate, the spread of the rounds, and the ratio to the first engine.
+
+use super::number_format::{NO_VALUE, or_none, rate, short, times};
+use super::report_view::{Cell, Engine, ReportView, Row};
+use super::svg::icon;
+use super::text::escape;
+use crate::report::model::{Ratio, Verdict};
+
+/// The table; nothing if there is nothing in it.
+pub(super) fn section(view: &ReportView<'_>) -> String {
+    if view.rows.is_empty() || view.engines.is_empty() {
+        return String::new();
+    }
+    let heads: String = view.engines.iter().map(head).collect();
+    let rows: String = view.rows.iter().map(row).collect();
+    format!(
+        "<section id=\"table\"><h2>Operations per second</h2>\n<p>Medians; below them the slowest and the fastest round, \
+         and the median ratio to the first engine. A difference within the spread is called none.</p>\n\
+         <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Operations per second\"><table class=\"rates\"><thead><tr><th scope=\"col\">Row</th>{heads}</tr></thead>\n\
+         <tbody>{rows}</tbody></table></div></section>"
+    )
+}
+
+fn head(engine: &Engine<'_>) -> String {
+    format!("<th scope=\"col\">{}{}</th>", icon(engine.style), escape(engine.name()))
+}
+
+fn row(row: &Row<'_>) -> String {
+    let cells: String = row.cells.iter().map(cell).collect();
+    let (id, name) = (row.info.row, escape(&row.info.name));
+    format!("<tr><th scope=\"row\"><a href=\"#row-{id}\">{name}</a></th>{cells}</tr>\n")
+}
+
+fn cell(cell: &Cell<'_>) -> String {
+    let Some(median) = cell.rate() else { return missing(cell) };
+    let spread = cell.summary.and_then(|summary| summary.spread);
+    let spread = spread.map_or_else(String::new, |(least, most)| {
+        format!("<span class=\"spread\">{} to {}</span>", short(least), short(most))
+    });
+    let ratio = cell.ratio().map_or_else(String::new, ratio);
+    format!("<td><b>{}</b>{spread}{ratio}</td>", or_none(Some(median), rate))
+}
+
+fn missing(cell: &Cell<'_>) -> String {
+    let word = if cell.failed.is_empty() { NO_VALUE } else { "failed" };
+    format!("<td class=\"missing\">{word}</td>")
+}
+
+fn ratio(ratio: &Ratio) -> String {
+    let (class, words) = match ratio.verdict {
+        Verdict::Faster => ("faster", format!("{} faster", times(ratio.median))),
+        Verdict::Slower => ("slower", format!("{} slower", times(1.0 / ratio.median))),
+        Verdict::WithinNoise => ("noise", "within noise".to_owned()),
+    };
+    format!("<span class=\"ratio {class}\">{words}</span>")
+}

@@ -1,0 +1,135 @@
+//! Reads and writes of single keys, and batches.
+
+use std::ffi::c_char;
+use std::ptr;
+
+use terrace::{Db, ReadOptions};
+
+use super::batch::BatchHandle;
+use super::database::DatabaseHandle;
+use super::read_write_options::{ReadOptionsHandle, WriteOptionsHandle, read_options, write_options};
+use crate::ffi::{
+    ErrPtr, OutParam, StatusError, array_from_c, bytes_from_c, malloc_value, output_array_from_c,
+    require_non_null, run_with_errptr, write_out_param,
+};
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_put(
+    database: Option<&DatabaseHandle>,
+    options: Option<&WriteOptionsHandle>,
+    key: *const c_char,
+    key_len: usize,
+    value: *const c_char,
+    value_len: usize,
+    errptr: ErrPtr<'_>,
+) {
+    // SAFETY: the contract.
+    let key = unsafe { bytes_from_c(key, key_len) };
+    // SAFETY: the contract.
+    let value = unsafe { bytes_from_c(value, value_len) };
+    run_with_errptr(errptr, || {
+        Ok(require_non_null(database)?.0.put_with(key, value, write_options(options))?)
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_delete(
+    database: Option<&DatabaseHandle>,
+    options: Option<&WriteOptionsHandle>,
+    key: *const c_char,
+    key_len: usize,
+    errptr: ErrPtr<'_>,
+) {
+    // SAFETY: the contract.
+    let key = unsafe { bytes_from_c(key, key_len) };
+    run_with_errptr(errptr, || Ok(require_non_null(database)?.0.delete_with(key, write_options(options))?));
+}
+
+/// A null batch turns what is in memory into a table.
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_write(
+    database: Option<&DatabaseHandle>,
+    options: Option<&WriteOptionsHandle>,
+    batch: Option<&BatchHandle>,
+    errptr: ErrPtr<'_>,
+) {
+    run_with_errptr(errptr, || {
+        let database = &require_non_null(database)?.0;
+        match batch {
+            Some(batch) => database.write_with(&batch.0, write_options(options))?,
+            None => database.flush()?,
+        }
+        Ok(())
+    });
+}
+
+/// Null with length 0 if there is no such key; an empty value is a block of its own, with length 0.
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_get(
+    database: Option<&DatabaseHandle>,
+    options: Option<&ReadOptionsHandle>,
+    key: *const c_char,
+    key_len: usize,
+    value_len: OutParam<'_, usize>,
+    errptr: ErrPtr<'_>,
+) -> *mut c_char {
+    // SAFETY: the contract.
+    let key = unsafe { bytes_from_c(key, key_len) };
+    let value = run_with_errptr(errptr, || {
+        Ok(into_malloced_value(require_non_null(database)?.0.get_with(key, read_options(options))?))
+    });
+    let (value, len) = value.unwrap_or(NO_VALUE);
+    write_out_param(value_len, len);
+    value
+}
+
+/// A value in a block from `malloc`, and its length.
+type MallocedValue = (*mut c_char, usize);
+
+const NO_VALUE: MallocedValue = (ptr::null_mut(), 0);
+
+#[inline]
+fn into_malloced_value(value: Option<Vec<u8>>) -> MallocedValue {
+    value.map_or(NO_VALUE, |value| {
+        let len = value.len();
+        (malloc_value(value), len)
+    })
+}
+
+/// As many values as keys, all of one moment. After an error every one is null.
+#[unsafe(no_mangle)]
+extern "C" fn terrace_multi_get(
+    database: Option<&DatabaseHandle>,
+    options: Option<&ReadOptionsHandle>,
+    count: usize,
+    keys: *const *const c_char,
+    key_lens: *const usize,
+    values: *mut *mut c_char,
+    value_lens: *mut usize,
+    errptr: ErrPtr<'_>,
+) {
+    // SAFETY: the contract.
+    let keys = unsafe { array_from_c(keys, count) }.iter().zip(unsafe { array_from_c(key_lens, count) });
+    // SAFETY: the contract: each pointer has the length beside it.
+    let keys = keys.map(|(key, len)| unsafe { bytes_from_c(*key, *len) });
+    let read =
+        run_with_errptr(errptr, || multi_get(&require_non_null(database)?.0, keys, read_options(options)));
+    let read = read.unwrap_or_else(|| vec![NO_VALUE; count]);
+    // SAFETY: the contract.
+    let (values, lens) =
+        (unsafe { output_array_from_c(values, count) }, unsafe { output_array_from_c(value_lens, count) });
+    for ((value, len), (values, lens)) in read.into_iter().zip(values.iter_mut().zip(lens)) {
+        values.write(value);
+        lens.write(len);
+    }
+}
+
+/// The values of `keys`; nothing is handed out before all are read.
+fn multi_get<'a>(
+    database: &Db,
+    keys: impl Iterator<Item = &'a [u8]>,
+    options: &ReadOptions,
+) -> Result<Vec<MallocedValue>, StatusError> {
+    let keys: Vec<_> = keys.collect();
+    Ok(database.multi_get_with(&keys, options)?.into_iter().map(into_malloced_value).collect())
+}

@@ -1,0 +1,62 @@
+//! A program's order of keys.
+
+use std::cmp::Ordering;
+use std::ffi::{c_int, c_void};
+
+use terrace::Comparator;
+
+use super::{ByteBuffer, CxxSlice, UserObject};
+
+#[repr(C)]
+pub(in super::super) struct ComparatorCallbacks {
+    name: unsafe extern "C" fn(*mut c_void) -> CxxSlice<'static>,
+    compare: unsafe extern "C" fn(*mut c_void, CxxSlice<'_>, CxxSlice<'_>) -> c_int,
+    separator:
+        unsafe extern "C" fn(*mut c_void, start: CxxSlice<'_>, limit: CxxSlice<'_>, into: &mut ByteBuffer),
+    successor: unsafe extern "C" fn(*mut c_void, key: CxxSlice<'_>, into: &mut ByteBuffer),
+}
+
+pub(in super::super) struct UserComparator {
+    object: UserObject<ComparatorCallbacks>,
+    name: String,
+}
+
+impl UserObject<ComparatorCallbacks> {
+    /// As what the engine expects.
+    pub(in super::super) fn into_comparator(self) -> UserComparator {
+        // SAFETY: the program's promise that the object is alive.
+        let name = unsafe { (self.callbacks.name)(self.object) }.as_slice();
+        // Taken once: it may not change.
+        let name = String::from_utf8_lossy(name).into_owned();
+        UserComparator { object: self, name }
+    }
+}
+
+impl Comparator for UserComparator {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    #[inline]
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        let UserObject { callbacks: calls, object } = self.object;
+        // SAFETY: the program's promise that the object is alive.
+        unsafe { (calls.compare)(object, a.into(), b.into()) }.cmp(&0)
+    }
+
+    fn shortest_separator(&self, start: &mut Vec<u8>, limit: &[u8]) {
+        let UserObject { callbacks: calls, object } = self.object;
+        let mut into = ByteBuffer::new();
+        // SAFETY: as above.
+        unsafe { (calls.separator)(object, (&**start).into(), limit.into(), &mut into) };
+        *start = into;
+    }
+
+    fn short_successor(&self, key: &mut Vec<u8>) {
+        let UserObject { callbacks: calls, object } = self.object;
+        let mut into = ByteBuffer::new();
+        // SAFETY: as above.
+        unsafe { (calls.successor)(object, (&**key).into(), &mut into) };
+        *key = into;
+    }
+}

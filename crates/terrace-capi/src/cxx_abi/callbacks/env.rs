@@ -1,0 +1,269 @@
+//! A program's environment: all files go through it, and background work, the info log and the clock too.
+//!
+//! LevelDB's interface can't sync a directory: there, syncing a file is all there is, and it is the environment's
+//! business that the name is durable with it.
+
+use std::ffi::{OsString, c_int, c_void};
+use std::fmt;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use terrace::env::{
+    AccessMode, Clock, Env, FileError, FileLock, FileSystem, LockMode, RandomAccessFile, Result,
+    SequentialFile, SystemClock, SystemRandom, WritableFile,
+};
+use terrace::{ErrorKind, Logger};
+
+use super::super::types::{ErrorReport, NullableUserObject, StatusCode};
+use super::files::{
+    RandomAccessFileCallbacks, SequentialFileCallbacks, UserFileLock, UserRandomAccessFile,
+    UserSequentialFile, UserWritableFile, WritableFileCallbacks, file_error_of_kind,
+};
+use super::logger::{EnvLogger, LoggerCallbacks};
+use super::scheduler::UserScheduler;
+use super::{ByteBuffer, CxxSlice, UserObject};
+use crate::ffi::StatusError;
+
+type PathCallback = unsafe extern "C" fn(*mut c_void, CxxSlice<'_>, &mut ErrorReport) -> StatusCode;
+type OpenCallback<Calls> = unsafe extern "C" fn(
+    *mut c_void,
+    CxxSlice<'_>,
+    &mut NullableUserObject<Calls>,
+    &mut ErrorReport,
+) -> StatusCode;
+
+#[repr(C)]
+pub(in super::super) struct EnvCallbacks {
+    open_sequential: OpenCallback<SequentialFileCallbacks>,
+    open_random: OpenCallback<RandomAccessFileCallbacks>,
+    create: OpenCallback<WritableFileCallbacks>,
+    append: OpenCallback<WritableFileCallbacks>,
+    exists: unsafe extern "C" fn(*mut c_void, CxxSlice<'_>) -> bool,
+    list: unsafe extern "C" fn(
+        *mut c_void,
+        CxxSlice<'_>,
+        into: &mut Vec<ByteBuffer>,
+        &mut ErrorReport,
+    ) -> StatusCode,
+    remove: PathCallback,
+    create_dir: PathCallback,
+    remove_dir: PathCallback,
+    len: unsafe extern "C" fn(*mut c_void, CxxSlice<'_>, &mut u64, &mut ErrorReport) -> StatusCode,
+    rename: unsafe extern "C" fn(
+        *mut c_void,
+        from: CxxSlice<'_>,
+        to: CxxSlice<'_>,
+        &mut ErrorReport,
+    ) -> StatusCode,
+    lock: unsafe extern "C" fn(*mut c_void, CxxSlice<'_>, &mut *mut c_void, &mut ErrorReport) -> StatusCode,
+    unlock: unsafe extern "C" fn(*mut c_void, *mut c_void),
+    pub(super) schedule: unsafe extern "C" fn(*mut c_void, extern "C" fn(*mut c_void), *mut c_void),
+    new_logger: unsafe extern "C" fn(*mut c_void, CxxSlice<'_>) -> NullableUserObject<LoggerCallbacks>,
+    now_us: unsafe extern "C" fn(*mut c_void) -> u64,
+    sleep_us: unsafe extern "C" fn(*mut c_void, c_int),
+}
+
+/// An environment on its way into options.
+pub(in super::super) struct UserEnv {
+    object: Arc<UserObject<EnvCallbacks>>,
+    fs: Arc<dyn FileSystem>,
+}
+
+impl UserEnv {
+    /// Of the environment that a program handed in.
+    pub(in super::super) fn new(foreign: UserObject<EnvCallbacks>) -> UserEnv {
+        let foreign = Arc::new(foreign);
+        let fs = Arc::new(UserFileSystem(Arc::clone(&foreign)));
+        UserEnv { object: foreign, fs }
+    }
+
+    /// As what the engine expects.
+    pub(in super::super) fn to_env(&self) -> Env {
+        Env {
+            fs: Arc::clone(&self.fs),
+            clock: Arc::new(UserClock(Arc::clone(&self.object))),
+            scheduler: Arc::new(UserScheduler(Arc::clone(&self.object))),
+            random: Arc::new(SystemRandom::new()),
+        }
+    }
+
+    /// The info log of the database in `directory`.
+    pub(in super::super) fn info_log(&self, directory: &Path) -> Arc<dyn Logger> {
+        Arc::new(EnvLogger::new(Arc::clone(&self.object), Arc::clone(&self.fs), directory))
+    }
+}
+
+/// An error of call `op` on `path`, which keeps the kind and the words of the environment.
+pub(super) fn file_error(op: &'static str, path: &Path, failure: StatusError) -> FileError {
+    let kind = match failure.kind {
+        ErrorKind::NotFound => io::ErrorKind::NotFound,
+        ErrorKind::NotSupported => io::ErrorKind::Unsupported,
+        _ => io::ErrorKind::Other,
+    };
+    file_error_of_kind(op, path, kind, failure)
+}
+
+impl UserObject<EnvCallbacks> {
+    fn call_with_path(&self, op: &'static str, call: PathCallback, path: &Path) -> Result<()> {
+        let mut report = ErrorReport::empty();
+        // SAFETY: the program's promise that the object is alive; the call is one of its table.
+        let code = unsafe { call(self.object, path.into(), &mut report) };
+        report.into_result(code).map_err(|failure| file_error(op, path, failure))
+    }
+
+    fn open_file<Calls>(&self, call: OpenCallback<Calls>, path: &Path) -> Result<UserObject<Calls>> {
+        let mut report = ErrorReport::empty();
+        let mut file = NullableUserObject { callbacks: None, object: std::ptr::null_mut() };
+        // SAFETY: as above.
+        let code = unsafe { call(self.object, path.into(), &mut file, &mut report) };
+        let opened = report.into_result(code).and_then(|()| {
+            file.non_null().ok_or_else(|| StatusError {
+                kind: ErrorKind::Io,
+                message: format!("{}: no file", path.display()),
+            })
+        });
+        opened.map_err(|failure| file_error("open", path, failure))
+    }
+
+    pub(super) fn new_logger(&self, path: &Path) -> Option<UserObject<LoggerCallbacks>> {
+        // SAFETY: as above.
+        unsafe { (self.callbacks.new_logger)(self.object, path.into()) }.non_null()
+    }
+
+    pub(super) fn unlock(&self, lock: *mut c_void) {
+        // SAFETY: as above; the lock came from this environment and is given back once.
+        unsafe { (self.callbacks.unlock)(self.object, lock) };
+    }
+}
+
+struct UserFileSystem(Arc<UserObject<EnvCallbacks>>);
+
+impl fmt::Debug for UserFileSystem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ForeignFs")
+    }
+}
+
+impl FileSystem for UserFileSystem {
+    fn open_sequential(&self, path: &Path) -> Result<Box<dyn SequentialFile>> {
+        let file = self.0.open_file(self.0.callbacks.open_sequential, path)?;
+        Ok(Box::new(UserSequentialFile { file, path: path.to_path_buf() }))
+    }
+
+    fn open_random_access(&self, path: &Path, _access: AccessMode) -> Result<Arc<dyn RandomAccessFile>> {
+        let file = self.0.open_file(self.0.callbacks.open_random, path)?;
+        let mut file = UserRandomAccessFile { file, path: path.to_path_buf(), len: 0, is_owned: true };
+        file.len = self.file_size(path)?;
+        Ok(Arc::new(file))
+    }
+
+    fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        let file = self.0.open_file(self.0.callbacks.create, path)?;
+        Ok(Box::new(UserWritableFile { file, path: path.to_path_buf() }))
+    }
+
+    fn open_append(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        let file = self.0.open_file(self.0.callbacks.append, path)?;
+        Ok(Box::new(UserWritableFile { file, path: path.to_path_buf() }))
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        // SAFETY: the program's promise that the object is alive.
+        Ok(unsafe { (self.0.callbacks.exists)(self.0.object, path.into()) })
+    }
+
+    /// A directory is what has children, or could.
+    fn is_dir(&self, path: &Path) -> Result<bool> {
+        Ok(self.list(path).is_ok())
+    }
+
+    fn file_size(&self, path: &Path) -> Result<u64> {
+        let (mut len, mut report) = (0, ErrorReport::empty());
+        // SAFETY: as above.
+        let code = unsafe { (self.0.callbacks.len)(self.0.object, path.into(), &mut len, &mut report) };
+        report.into_result(code).map(|()| len).map_err(|failure| file_error("stat", path, failure))
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<OsString>> {
+        let (mut names, mut report) = (Vec::new(), ErrorReport::empty());
+        // SAFETY: as above.
+        let code = unsafe { (self.0.callbacks.list)(self.0.object, dir.into(), &mut names, &mut report) };
+        report.into_result(code).map_err(|failure| file_error("list", dir, failure))?;
+        // Some environments list these two.
+        let names = names.into_iter().filter(|name| !matches!(name.as_slice(), b"." | b".."));
+        Ok(names.map(OsString::from_vec).collect())
+    }
+
+    /// The interface does not say why it failed, so whoever finds something there takes that for the reason.
+    fn create_dir(&self, dir: &Path) -> Result<()> {
+        let mut report = ErrorReport::empty();
+        // SAFETY: as above.
+        let code = unsafe { (self.0.callbacks.create_dir)(self.0.object, dir.into(), &mut report) };
+        let created = report.into_result(code);
+        created.map_err(|failure| {
+            if self.exists(dir).unwrap_or(false) {
+                file_error_of_kind("mkdir", dir, io::ErrorKind::AlreadyExists, failure)
+            } else {
+                file_error("mkdir", dir, failure)
+            }
+        })
+    }
+
+    fn remove_dir(&self, dir: &Path) -> Result<()> {
+        self.0.call_with_path("rmdir", self.0.callbacks.remove_dir, dir)
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        self.0.call_with_path("remove", self.0.callbacks.remove, path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        let mut report = ErrorReport::empty();
+        // SAFETY: as above.
+        let code = unsafe { (self.0.callbacks.rename)(self.0.object, from.into(), to.into(), &mut report) };
+        report.into_result(code).map_err(|failure| file_error("rename", from, failure))
+    }
+
+    /// Not in the interface; see above.
+    fn sync_dir(&self, _dir: &Path) -> Result<()> {
+        Ok(())
+    }
+
+    /// The interface has one kind of lock, which excludes everybody.
+    fn lock(&self, path: &Path, _mode: LockMode) -> Result<Box<dyn FileLock>> {
+        let (mut lock, mut report) = (std::ptr::null_mut(), ErrorReport::empty());
+        // SAFETY: as above.
+        let code = unsafe { (self.0.callbacks.lock)(self.0.object, path.into(), &mut lock, &mut report) };
+        report.into_result(code).map_err(|failure| file_error("lock", path, failure))?;
+        Ok(Box::new(UserFileLock { env: Arc::clone(&self.0), lock, path: path.to_path_buf() }))
+    }
+}
+
+/// The program's clock where people see it; the machine's where the engine measures, since that one never goes back.
+struct UserClock(Arc<UserObject<EnvCallbacks>>);
+
+impl fmt::Debug for UserClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ForeignClock")
+    }
+}
+
+impl Clock for UserClock {
+    fn monotonic(&self) -> Duration {
+        SystemClock.monotonic()
+    }
+
+    fn wall_us(&self) -> u64 {
+        // SAFETY: the program's promise that the object is alive.
+        unsafe { (self.0.callbacks.now_us)(self.0.object) }
+    }
+
+    fn sleep(&self, pause: Duration) {
+        let micros = c_int::try_from(pause.as_micros()).unwrap_or(c_int::MAX);
+        // SAFETY: as above.
+        unsafe { (self.0.callbacks.sleep_us)(self.0.object, micros) };
+    }
+}

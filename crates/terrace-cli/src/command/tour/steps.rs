@@ -1,0 +1,286 @@
+//! The stations of the tour, in their order. Each does one thing with the engine, checks the answer against the map
+//! in memory, and tells in two lines what was done and how long it took.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use terrace::{Db, Options, ReadOptions, WriteBatch};
+use terrace_env::{Clock, SystemClock};
+
+use crate::command::stat::DatabaseSummary;
+use crate::entry_format::KeyValue;
+use crate::escape::Escaped;
+use crate::failure::{CommandResult, Failure};
+use crate::terminal::{Colour, Style};
+use crate::units;
+
+/// Entries of one batch of the load.
+const LOAD_BATCH_ENTRIES: usize = 1000;
+
+/// Keys that are looked up, in no order.
+const POINT_READS: u64 = 10_000;
+
+/// What a database should hold, by key.
+pub(super) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Who leads through the tour: what to print on, and who knows the right answers.
+pub(super) struct TourRunner<W> {
+    out: W,
+    style: Style,
+    options: Options,
+    dir: PathBuf,
+    /// Every entry that the database should have.
+    model: Model,
+    /// What some of the keys begin with.
+    prefix: Vec<u8>,
+}
+
+impl<W: Write> TourRunner<W> {
+    /// A guide for a database to be made in `dir`, with the entries of `model`.
+    pub(super) fn new(
+        out: W,
+        style: Style,
+        options: Options,
+        dir: PathBuf,
+        model: Model,
+    ) -> Result<TourRunner<W>, Failure> {
+        let prefix = choose_prefix(&model)?;
+        Ok(TourRunner { out, style, options, dir, model, prefix })
+    }
+
+    /// All stations.
+    pub(super) fn run_all(mut self) -> CommandResult {
+        let db = Db::open(&self.dir, &self.options)?;
+        self.load(&db)?;
+        self.point_reads(&db)?;
+        self.prefix_scan(&db)?;
+        self.reverse_range(&db)?;
+        self.batch_and_snapshot(&db)?;
+        let db = self.reopen(db)?;
+        self.print_levels(&db)?;
+        db.close()?;
+        self.print_next_commands()
+    }
+
+    /// Tells about a station: its name, the call, and what came of it.
+    pub(super) fn print_step(&mut self, name: &str, call: &str, told: &str) -> CommandResult {
+        writeln!(self.out, "  {}  {told}", self.style.paint(Colour::Green, format_args!("{name:<10}")))?;
+        writeln!(self.out, "  {:<10}  {}", "", self.style.paint(Colour::Dim, call))?;
+        Ok(self.out.flush()?)
+    }
+
+    fn load(&mut self, db: &Db) -> CommandResult {
+        let (loaded, took) = timed(|| {
+            let mut batch = WriteBatch::new();
+            for (i, (key, value)) in self.model.iter().enumerate() {
+                batch.put(key, value);
+                if (i + 1) % LOAD_BATCH_ENTRIES == 0 {
+                    db.write(&batch)?;
+                    batch.clear();
+                }
+            }
+            db.write(&batch).map(|()| self.model.len() as u64)
+        })?;
+        let told =
+            format!("{} in {}, {}", units::entries(loaded), units::time(took), units::rate(loaded, took));
+        self.print_step("load", "batch.put(key, value) 1,000 times, db.write(&batch)", &told)
+    }
+
+    fn point_reads(&mut self, db: &Db) -> CommandResult {
+        let entries: Vec<_> = self.model.iter().collect();
+        let picks: Vec<_> = (0..POINT_READS)
+            .map(|_| entries[self.options.env.random.uniform(entries.len() as u64) as usize])
+            .collect();
+        let (found, took) =
+            timed(|| picks.iter().map(|(key, _)| db.get(key)).collect::<terrace::Result<Vec<_>>>())?;
+        for ((key, value), found) in picks.iter().zip(&found) {
+            check_equal(&format!("the value of {}", Escaped(key)), &found.as_ref(), &Some(*value))?;
+        }
+        let each = took / u32::try_from(picks.len()).unwrap_or(1).max(1);
+        let told = format!("{} keys in no order, {} each", units::count(POINT_READS), units::time(each));
+        let (key, value) = picks[0];
+        let call = format!("db.get({}) -> {}", quoted(key), quoted(value));
+        self.print_step("get", &call, &told)
+    }
+
+    fn prefix_scan(&mut self, db: &Db) -> CommandResult {
+        let options = ReadOptions { prefix: Some(self.prefix.clone()), ..ReadOptions::default() };
+        let (found, took) =
+            timed(|| db.iter_with(&options).into_forward().collect::<terrace::Result<Vec<KeyValue>>>())?;
+        check_equal_entries(
+            "the entries of the prefix",
+            &found,
+            entries_with_prefix(&self.model, &self.prefix),
+        )?;
+        let told = format!(
+            "{} begin with {}, read in {}",
+            units::entries(found.len() as u64),
+            quoted(&self.prefix),
+            units::time(took)
+        );
+        self.print_step("prefix", "db.iter_with(&ReadOptions { prefix, .. }).into_forward()", &told)
+    }
+
+    fn reverse_range(&mut self, db: &Db) -> CommandResult {
+        let inside: Vec<_> = entries_with_prefix(&self.model, &self.prefix).collect();
+        let (from, to) = (inside[0].0.clone(), inside[inside.len() / 2].0.clone());
+        let options = ReadOptions {
+            lower_bound: Some(from.clone()),
+            upper_bound: Some(to.clone()),
+            ..ReadOptions::default()
+        };
+        let (found, took) =
+            timed(|| db.iter_with(&options).into_backward().collect::<terrace::Result<Vec<KeyValue>>>())?;
+        check_equal_entries("the range from back to front", &found, self.model.range(from..to).rev())?;
+        let told = format!(
+            "{} of a range, last first, in {}",
+            units::entries(found.len() as u64),
+            units::time(took)
+        );
+        self.print_step(
+            "reverse",
+            "db.iter_with(&ReadOptions { lower_bound, upper_bound, .. }).into_backward()",
+            &told,
+        )
+    }
+
+    /// One key moves to another name, in one batch, while a snapshot holds on to what was before.
+    fn batch_and_snapshot(&mut self, db: &Db) -> CommandResult {
+        let (old, value) = self.model.pop_first().ok_or_else(|| Failure::File("no entries".into()))?;
+        let new = [&old, " (moved)".as_bytes()].concat();
+        let before = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
+
+        let mut batch = WriteBatch::new();
+        batch.delete(&old);
+        batch.put(&new, &value);
+        let ((), took) = timed(|| db.write(&batch))?;
+        self.model.insert(new.clone(), value.clone());
+
+        check_equal("the old key after the batch", &db.get(&old)?, &None)?;
+        check_equal("the new key after the batch", &db.get(&new)?.as_ref(), &Some(&value))?;
+        self.print_step(
+            "batch",
+            "batch.delete(old); batch.put(new, value); db.write(&batch)",
+            &format!("a key moved in one step, in {}", units::time(took)),
+        )?;
+
+        check_equal("the old key in the snapshot", &db.get_with(&old, &before)?, &Some(value))?;
+        check_equal("the new key in the snapshot", &db.get_with(&new, &before)?, &None)?;
+        self.print_step(
+            "snapshot",
+            "db.get_with(key, &ReadOptions { snapshot: Some(before), .. })",
+            "taken before the batch, still sees the old key and not the new one",
+        )
+    }
+
+    fn reopen(&mut self, db: Db) -> Result<Db, Failure> {
+        db.flush()?;
+        let (db, took) = timed(|| {
+            db.close()?;
+            Db::open(&self.dir, &self.options)
+        })?;
+        let (found, scan) = timed(|| db.iter().into_forward().collect::<terrace::Result<Vec<KeyValue>>>())?;
+        check_equal_entries("the entries after reopening", &found, self.model.iter())?;
+        let told = format!(
+            "closed and opened in {}; all {} there, scanned in {}",
+            units::time(took),
+            units::entries(found.len() as u64),
+            units::time(scan)
+        );
+        self.print_step("reopen", "db.flush(); db.close(); Db::open(dir, &options)", &told)?;
+        Ok(db)
+    }
+
+    fn print_levels(&mut self, db: &Db) -> CommandResult {
+        writeln!(self.out)?;
+        DatabaseSummary::collect(db, &self.options)?.draw(&mut self.out, &self.style)?;
+        Ok(writeln!(self.out)?)
+    }
+
+    fn print_next_commands(mut self) -> CommandResult {
+        let dir = shell_word(&self.dir.display().to_string());
+        let prefix = shell_word(&Escaped(&self.prefix).to_string());
+        // As it was called this time: it need not be where the shell looks for programs.
+        let program = std::env::args().next().map_or("terrace".into(), |name| shell_word(&name));
+        writeln!(self.out, "{}", self.style.paint(Colour::Bold, "The database stays. Go on with"))?;
+        for line in [
+            format!("stat {dir}"),
+            format!("scan {dir} --prefix {prefix} --reverse --limit 5"),
+            format!("dump {dir} --format jsonl | head"),
+            format!("verify {dir}"),
+            format!("compact {dir}"),
+        ] {
+            writeln!(self.out, "  {program} {line}")?;
+        }
+        Ok(self.out.flush()?)
+    }
+}
+
+fn timed<T>(work: impl FnOnce() -> terrace::Result<T>) -> Result<(T, Duration), Failure> {
+    let started = SystemClock.monotonic();
+    let done = work()?;
+    Ok((done, SystemClock.monotonic().saturating_sub(started)))
+}
+
+/// An error unless `found` is `expected`.
+fn check_equal<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, expected: &T) -> CommandResult {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Failure::Database(format!("tour: {what}: found {found:?}, expected {expected:?}")))
+}
+
+/// An error unless `found` is `expected`, entry by entry.
+fn check_equal_entries<'a>(
+    what: &str,
+    found: &[KeyValue],
+    expected: impl Iterator<Item = (&'a Vec<u8>, &'a Vec<u8>)>,
+) -> CommandResult {
+    let mut rest = found.iter();
+    let mut count = 0_u64;
+    for (key, value) in expected {
+        let expected = Some(format!("{} -> {}", quoted(key), quoted(value)));
+        let found = rest.next().map(|(key, value)| format!("{} -> {}", quoted(key), quoted(value)));
+        check_equal(&format!("{what}, entry {count}"), &found, &expected)?;
+        count += 1;
+    }
+    check_equal(&format!("the number of {what}"), &(found.len() as u64), &count)
+}
+
+/// A few keys that begin alike: those of a country in the middle of the file, or else those with the same first byte.
+fn choose_prefix(model: &Model) -> Result<Vec<u8>, Failure> {
+    let Some(key) = model.keys().nth(model.len() / 2) else {
+        return Err(Failure::File("the tour needs a file with at least one entry".into()));
+    };
+    let end = key.iter().position(|byte| *byte == b'/').map_or(key.len().min(1), |slash| slash + 1);
+    Ok(key[..end].to_vec())
+}
+
+fn entries_with_prefix<'a>(
+    model: &'a Model,
+    prefix: &'a [u8],
+) -> impl Iterator<Item = (&'a Vec<u8>, &'a Vec<u8>)> {
+    model.range(prefix.to_vec()..).take_while(move |(key, _)| key.starts_with(prefix))
+}
+
+/// Bytes as a short literal.
+fn quoted(bytes: &[u8]) -> String {
+    const MAX_QUOTED_CHARS: usize = 32;
+    let text = Escaped(bytes).to_string();
+    match text.char_indices().nth(MAX_QUOTED_CHARS) {
+        Some((end, _)) => format!("\"{}...\"", &text[..end]),
+        None => format!("\"{text}\""),
+    }
+}
+
+/// `word` as a shell reads it as one word.
+fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+:@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}

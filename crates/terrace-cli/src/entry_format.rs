@@ -1,0 +1,236 @@
+//! An entry of a database as one line of text.
+//!
+//! ```text
+//!   tsv     CH/Uster<tab>47.35,8.72             escaped as in `escape`; everything behind the first tab is the value
+//!   jsonl   {"key":"CH/Uster","value":"47.35,8.72"}
+//!           {"key_base64":"/w==","value":""}    bytes that are not UTF-8
+//! ```
+//!
+//! Both forms hold every key and every value, and give the same bytes back.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use clap::ValueEnum;
+use data_encoding::BASE64;
+use serde_json::{Map, Value};
+
+use crate::escape::{Escaped, is_unprintable, unescape};
+use crate::failure::Failure;
+use crate::input::Input;
+
+/// A form of lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Key, tab, value; \t \n \\ \xNN for bytes that are not readable text
+    Tsv,
+    /// JSON Lines: {"key": "...", "value": "..."}, or key_base64, value_base64
+    Jsonl,
+}
+
+impl Format {
+    /// Writes a line for `key` and, if there is one, `value`.
+    pub(crate) fn write(self, out: &mut impl Write, key: &[u8], value: Option<&[u8]>) -> io::Result<()> {
+        match self {
+            Format::Tsv => write_tsv(out, key, value),
+            Format::Jsonl => write_jsonl(out, key, value),
+        }
+    }
+
+    /// The key and the value that `line` says, or what is wrong with it.
+    pub(crate) fn read(self, line: &[u8]) -> Result<KeyValue, String> {
+        match self {
+            Format::Tsv => read_tsv(line),
+            Format::Jsonl => read_jsonl(line),
+        }
+    }
+
+    /// The form that the file's name says, or else its first byte: only JSON Lines begin with a brace.
+    pub(crate) fn detect(input: &mut Input) -> Result<Format, Failure> {
+        let by_name = format_of_file_name(input.path());
+        Ok(by_name.unwrap_or(if input.peek()? == Some(b'{') { Format::Jsonl } else { Format::Tsv }))
+    }
+}
+
+/// A key and its value.
+pub(crate) type KeyValue = (Vec<u8>, Vec<u8>);
+
+fn format_of_file_name(path: &Path) -> Option<Format> {
+    let packed = path.extension().is_some_and(|e| e == "gz" || e == "zst");
+    let name = if packed { Path::new(path.file_stem()?) } else { path };
+    match name.extension()?.to_str()? {
+        "tsv" => Some(Format::Tsv),
+        "jsonl" | "ndjson" => Some(Format::Jsonl),
+        _ => None,
+    }
+}
+
+fn write_tsv(out: &mut impl Write, key: &[u8], value: Option<&[u8]>) -> io::Result<()> {
+    match value {
+        Some(value) => writeln!(out, "{}\t{}", Escaped(key), Escaped(value)),
+        None => writeln!(out, "{}", Escaped(key)),
+    }
+}
+
+fn read_tsv(line: &[u8]) -> Result<KeyValue, String> {
+    let tab = line.iter().position(|byte| *byte == b'\t').ok_or("no tab, expected key, tab, value")?;
+    let key = unescape(&line[..tab]).map_err(|e| format!("key: {e}"))?;
+    let value = unescape(&line[tab + 1..]).map_err(|e| format!("value: {e}"))?;
+    Ok((key, value))
+}
+
+fn write_jsonl(out: &mut impl Write, key: &[u8], value: Option<&[u8]>) -> io::Result<()> {
+    let value = value.map(|value| json_field("value", value));
+    let fields: Map<String, Value> = [json_field("key", key)].into_iter().chain(value).collect();
+    writeln!(out, "{}", printable_json(&Value::Object(fields)))
+}
+
+/// `value` as JSON on one line, without anything that a terminal obeys. JSON itself asks that of ASCII alone.
+pub(crate) fn printable_json(value: &Value) -> String {
+    let text = value.to_string();
+    if !text.contains(is_unprintable) {
+        return text;
+    }
+    let mut safe = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        // Unprintable characters stand inside of strings only, and below U+FFFF, so that four digits are enough.
+        if is_unprintable(c) { safe.push_str(&format!("\\u{:04x}", c as u32)) } else { safe.push(c) }
+    }
+    safe
+}
+
+/// `bytes` as a field of a JSON object: its name, which says how the bytes are written, and its value.
+pub(crate) fn json_field(name: &str, bytes: &[u8]) -> (String, Value) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => (name.to_owned(), text.into()),
+        Err(_) => (format!("{name}_base64"), BASE64.encode(bytes).into()),
+    }
+}
+
+fn read_jsonl(line: &[u8]) -> Result<KeyValue, String> {
+    let value = serde_json::from_slice(line).map_err(|e| format!("not JSON: {}", without_line_number(&e)))?;
+    let Value::Object(mut fields) = value else {
+        return Err("not a JSON object, expected {\"key\": ..., \"value\": ...}".into());
+    };
+    let entry = (take_field(&mut fields, "key")?, take_field(&mut fields, "value")?);
+    match fields.keys().next() {
+        Some(name) => {
+            Err(format!("field {}, expected key and value only", printable_json(&name.as_str().into())))
+        }
+        None => Ok(entry),
+    }
+}
+
+/// A parser that sees one line calls it line 1, which would contradict the number of the line in the file.
+fn without_line_number(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let end = text.rfind(" at line").unwrap_or(text.len());
+    format!("{} at byte {}", &text[..end], error.column())
+}
+
+fn take_field(fields: &mut Map<String, Value>, name: &str) -> Result<Vec<u8>, String> {
+    let base64 = format!("{name}_base64");
+    match (fields.remove(name), fields.remove(&base64)) {
+        (Some(Value::String(text)), None) => Ok(text.into_bytes()),
+        (None, Some(Value::String(text))) => {
+            BASE64.decode(text.as_bytes()).map_err(|e| format!("{base64}: {e}"))
+        }
+        (None, None) => Err(format!("no field \"{name}\" or \"{base64}\"")),
+        (Some(_), Some(_)) => Err(format!("both \"{name}\" and \"{base64}\", expected one")),
+        _ => Err(format!("\"{name}\" is not a string")),
+    }
+}
+
+/// The entries of a file.
+pub(crate) struct EntryReader {
+    input: Input,
+    format: Format,
+    line: Vec<u8>,
+}
+
+impl EntryReader {
+    /// Of the file `path`, in `format` or in the one that it seems to have.
+    pub(crate) fn open(path: &Path, format: Option<Format>) -> Result<EntryReader, Failure> {
+        let mut input = Input::open(path)?;
+        let format = match format {
+            Some(format) => format,
+            None => Format::detect(&mut input)?,
+        };
+        Ok(EntryReader { input, format, line: Vec::new() })
+    }
+
+    /// The next entry; `None` at the end.
+    pub(crate) fn next(&mut self) -> Result<Option<KeyValue>, Failure> {
+        if !self.input.next_line(&mut self.line)? {
+            return Ok(None);
+        }
+        self.format.read(&self.line).map(Some).map_err(|reason| self.input.error_at_line(reason))
+    }
+
+    /// The file, for its progress.
+    pub(crate) fn input(&self) -> &Input {
+        &self.input
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(format: Format, key: &[u8], value: &[u8], line: &str) {
+        let mut out = Vec::new();
+        format.write(&mut out, key, Some(value)).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), format!("{line}\n"));
+        assert_eq!(format.read(line.as_bytes()), Ok((key.to_vec(), value.to_vec())));
+    }
+
+    #[rustfmt::skip]
+    mod both_ways {
+        use super::{Format::*, check};
+        #[test] fn tsv_plain()       { check(Tsv, b"a", b"1", "a\t1"); }
+        #[test] fn tsv_empty()       { check(Tsv, b"", b"", "\t"); }
+        #[test] fn tsv_escapes()     { check(Tsv, b"a\tb", b"1\n\xff", "a\\tb\t1\\n\\xff"); }
+        #[test] fn jsonl_plain()     { check(Jsonl, b"a", b"1", r#"{"key":"a","value":"1"}"#); }
+        #[test] fn jsonl_quotes()    { check(Jsonl, b"\"\\", b"\n", r#"{"key":"\"\\","value":"\n"}"#); }
+        #[test] fn jsonl_controls()  { check(Jsonl, b"\x1b[2J", "\u{9b}".as_bytes(), r#"{"key":"\u001b[2J","value":"\u009b"}"#); }
+        #[test] fn jsonl_not_utf8()  { check(Jsonl, b"\xff", b"", r#"{"key_base64":"/w==","value":""}"#); }
+    }
+
+    #[track_caller]
+    fn refuses(format: Format, line: &str, reason: &str) {
+        assert_eq!(format.read(line.as_bytes()), Err(reason.to_owned()));
+    }
+
+    #[rustfmt::skip]
+    mod refused {
+        use super::{Format::*, refuses};
+        #[test] fn no_tab()        { refuses(Tsv, "a", "no tab, expected key, tab, value"); }
+        #[test] fn bad_escape()    { refuses(Tsv, "a\t1\\q", r"value: a backslash at byte 1 that is not one of \t \n \\ \xNN"); }
+        #[test] fn not_json()      { refuses(Jsonl, "{\"key\":", "not JSON: EOF while parsing a value at byte 7"); }
+        #[test] fn no_object()     { refuses(Jsonl, "[]", r#"not a JSON object, expected {"key": ..., "value": ...}"#); }
+        #[test] fn no_value()      { refuses(Jsonl, r#"{"key":""}"#, r#"no field "value" or "value_base64""#); }
+        #[test] fn both()          { refuses(Jsonl, r#"{"key":"","key_base64":"","value":""}"#, r#"both "key" and "key_base64", expected one"#); }
+        #[test] fn number()        { refuses(Jsonl, r#"{"key":"","value":1}"#, r#""value" is not a string"#); }
+        #[test] fn another_field() { refuses(Jsonl, r#"{"key":"","value":"","ttl":"1"}"#, r#"field "ttl", expected key and value only"#); }
+        #[test] fn bad_base64()    { refuses(Jsonl, r#"{"key_base64":"/w=","value":""}"#, "key_base64: invalid length at 0"); }
+    }
+
+    #[test]
+    fn further_tabs_belong_to_the_value() {
+        assert_eq!(Format::Tsv.read(b"k\ta\tb"), Ok((b"k".to_vec(), b"a\tb".to_vec())));
+    }
+
+    #[test]
+    fn formats_of_file_names() {
+        for (name, format) in [
+            ("a.tsv", Some(Format::Tsv)),
+            ("a.jsonl.gz", Some(Format::Jsonl)),
+            ("a.ndjson.zst", Some(Format::Jsonl)),
+            ("a.gz", None),
+            ("-", None),
+        ] {
+            assert_eq!(format_of_file_name(Path::new(name)), format, "{name}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Manifests: every record is an edit, which says how the set of files changed.
+//!
+//! ```text
+//! record at 0: edit
+//!   comparator    leveldb.BytewiseComparator
+//!   log           4
+//!   add           level 0, file 5, 1234 bytes, AD/Canillo @ 1 put .. ZW/Harare @ 9 del
+//! ```
+
+use std::fmt::{Display, Write};
+
+use terrace_format::DecodeError;
+use terrace_format::key::InternalKey;
+use terrace_format::version_edit::VersionEdit;
+
+use super::table::DisplayInternalKey;
+use crate::escape::Escaped;
+
+/// An edit in words.
+pub(super) fn format_edit(data: &[u8]) -> Result<String, DecodeError> {
+    let edit = VersionEdit::decode(data)?;
+    let mut text = String::from("edit\n");
+    let mut say = |what: &str, value: &dyn Display| {
+        // Writing to a String can't fail.
+        let _ = writeln!(text, "  {what:<12}  {value}");
+    };
+    if let Some(name) = &edit.comparator {
+        say("comparator", &Escaped(name));
+    }
+    let numbers = [
+        ("log", edit.log_number),
+        ("previous log", edit.prev_log_number),
+        ("next file", edit.next_file_number),
+        ("sequence", edit.last_sequence),
+    ];
+    for (what, number) in numbers {
+        if let Some(number) = number {
+            say(what, &number);
+        }
+    }
+    for (level, key) in &edit.compact_pointers {
+        say("compact next", &format_args!("level {level}, behind {}", displayed_key(key)));
+    }
+    for (level, number) in &edit.deleted_files {
+        say("remove", &format_args!("level {level}, file {number}"));
+    }
+    for (level, file) in &edit.new_files {
+        let (smallest, largest) = (displayed_key(&file.smallest), displayed_key(&file.largest));
+        say(
+            "add",
+            &format_args!(
+                "level {level}, file {}, {} bytes, {smallest} .. {largest}",
+                file.number, file.size
+            ),
+        );
+    }
+    Ok(text)
+}
+
+fn displayed_key(key: &InternalKey) -> DisplayInternalKey<'_> {
+    DisplayInternalKey(key.as_bytes())
+}

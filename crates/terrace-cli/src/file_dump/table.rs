@@ -1,0 +1,204 @@
+//! Tables: footer, metaindex, and every block with its entries.
+//!
+//! ```text
+//! footer at 2082
+//! metaindex at 1984: 41 bytes stored, 41 unpacked, none
+//!   filter.leveldb.BuiltinBloomFilter2 at 1892, 87 bytes
+//! index at 2030: 47 bytes stored, 47 unpacked, none
+//! block at 0: 1887 bytes stored, 4087 unpacked, snappy
+//!   AD/Canillo/Canillo @ 1 put => 42.56,1.59
+//! ```
+//!
+//! Checksums are verified. A damaged block is skipped; without footer or index there is no way to the blocks.
+#![allow(clippy::disallowed_types, reason = "a file on its own is no database: it is read like any input")]
+
+use std::fmt;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use terrace_format::block::{Block, BlockIter};
+use terrace_format::comparator::bytewise;
+use terrace_format::key::{self, ValueType};
+use terrace_format::table::{BLOCK_TRAILER_SIZE, BlockHandle, FOOTER_SIZE, Footer, read_block};
+use terrace_format::{DecodeError, compress};
+
+use crate::escape::Escaped;
+use crate::failure::Failure;
+use crate::input::open_file;
+use crate::terminal::printable;
+
+/// An internal key in words.
+pub(super) struct DisplayInternalKey<'a>(pub(super) &'a [u8]);
+
+impl fmt::Display for DisplayInternalKey<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match key::parse(self.0) {
+            Ok(key) => {
+                let kind = if key.value_type == ValueType::Value { "put" } else { "del" };
+                write!(f, "{} @ {} {kind}", Escaped(key.user_key), key.sequence)
+            }
+            Err(flaw) => write!(f, "{} (not an internal key: {flaw})", Escaped(self.0)),
+        }
+    }
+}
+
+/// Prints the table `path`, and says how many places are damaged.
+pub(super) fn print(path: &Path, out: &mut impl Write) -> Result<u64, Failure> {
+    let mut table = TableDumper::open(path)?;
+    let footer = match table.footer()? {
+        Ok(footer) => footer,
+        Err(flaw) => {
+            super::print_damage(out, &flaw)?;
+            return Ok(1);
+        }
+    };
+    writeln!(out, "footer at {}", table.footer_offset)?;
+    Ok(print_meta(&mut table, &footer.metaindex, out)? + print_blocks(&mut table, &footer.index, out)?)
+}
+
+fn print_meta(
+    table: &mut TableDumper<'_>,
+    metaindex: &BlockHandle,
+    out: &mut impl Write,
+) -> Result<u64, Failure> {
+    let Some(mut metas) = table.print_block_header("metaindex", metaindex, out)? else { return Ok(1) };
+    while metas.valid() {
+        match BlockHandle::decode(metas.value()) {
+            Ok((at, _)) => writeln!(out, "  {} at {}, {} bytes", Escaped(metas.key()), at.offset, at.size)?,
+            Err(flaw) => super::print_damage(out, &flaw.offset_by(metaindex.offset))?,
+        }
+        metas.next();
+    }
+    count_entry_damage(&metas, metaindex, out)
+}
+
+fn print_blocks(
+    table: &mut TableDumper<'_>,
+    index: &BlockHandle,
+    out: &mut impl Write,
+) -> Result<u64, Failure> {
+    let Some(mut handles) = table.print_block_header("index", index, out)? else { return Ok(1) };
+    let mut damages = 0;
+    while handles.valid() {
+        damages += match BlockHandle::decode(handles.value()) {
+            Ok((handle, _)) => print_block(table, &handle, out)?,
+            Err(flaw) => {
+                super::print_damage(out, &flaw.offset_by(index.offset))?;
+                1
+            }
+        };
+        handles.next();
+    }
+    Ok(damages + count_entry_damage(&handles, index, out)?)
+}
+
+fn print_block(
+    table: &mut TableDumper<'_>,
+    handle: &BlockHandle,
+    out: &mut impl Write,
+) -> Result<u64, Failure> {
+    let Some(mut entries) = table.print_block_header("block", handle, out)? else { return Ok(1) };
+    while entries.valid() {
+        writeln!(out, "  {} => {}", DisplayInternalKey(entries.key()), Escaped(entries.value()))?;
+        entries.next();
+    }
+    count_entry_damage(&entries, handle, out)
+}
+
+/// 0 if `entries` came to the end of their block, 1 if damage stopped them.
+fn count_entry_damage(
+    entries: &BlockIter,
+    handle: &BlockHandle,
+    out: &mut impl Write,
+) -> Result<u64, Failure> {
+    let Some(flaw) = entries.error() else { return Ok(0) };
+    writeln!(out, "damage at {} in the block at {}: {}", flaw.offset, handle.offset, printable(flaw))?;
+    Ok(1)
+}
+
+/// A table file.
+struct TableDumper<'a> {
+    path: &'a Path,
+    file: File,
+    len: u64,
+    /// Where the footer begins: no block reaches beyond.
+    footer_offset: u64,
+}
+
+impl<'a> TableDumper<'a> {
+    fn open(path: &'a Path) -> Result<TableDumper<'a>, Failure> {
+        let file = open_file(path)?;
+        let len = file.metadata().map_err(|e| Failure::for_file(path, e))?.len();
+        Ok(TableDumper { path, file, len, footer_offset: len.saturating_sub(FOOTER_SIZE as u64) })
+    }
+
+    /// The outer result is about reading, the inner one about what was read.
+    fn footer(&mut self) -> Result<Result<Footer, DecodeError>, Failure> {
+        let bytes = self.read(self.footer_offset, self.len - self.footer_offset)?;
+        Ok(Footer::decode(&bytes, self.len))
+    }
+
+    fn read(&mut self, offset: u64, size: u64) -> Result<Vec<u8>, Failure> {
+        let mut bytes = Vec::new();
+        let mut read = || {
+            self.file.seek(SeekFrom::Start(offset))?;
+            (&mut self.file).take(size).read_to_end(&mut bytes)
+        };
+        read().map_err(|e| Failure::for_file(self.path, e))?;
+        Ok(bytes)
+    }
+
+    /// Tells about a block in one line and returns its entries; `None` after a word about damage.
+    fn print_block_header(
+        &mut self,
+        what: &str,
+        handle: &BlockHandle,
+        out: &mut impl Write,
+    ) -> Result<Option<BlockIter>, Failure> {
+        write!(out, "{what} at {}: {} bytes stored", handle.offset, handle.size)?;
+        let contents = self.read_stored_block(handle)?.and_then(|stored| {
+            let codec = codec_names(&stored);
+            read_block(&stored, true).map(|contents| (contents, codec))
+        });
+        let entries = match contents {
+            Ok((contents, codec)) => {
+                write!(out, ", {} unpacked, {codec}", contents.len())?;
+                block_entries(contents)
+            }
+            Err(flaw) => Err(flaw),
+        };
+        writeln!(out)?;
+        match entries {
+            Ok(entries) => Ok(Some(entries)),
+            Err(flaw) => {
+                super::print_damage(out, &flaw.offset_by(handle.offset))?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// A block as it is stored, with its trailer.
+    fn read_stored_block(&mut self, handle: &BlockHandle) -> Result<Result<Vec<u8>, DecodeError>, Failure> {
+        match handle.check(self.footer_offset) {
+            Ok(()) => self.read(handle.offset, handle.size + BLOCK_TRAILER_SIZE as u64).map(Ok),
+            Err(flaw) => Ok(Err(flaw)),
+        }
+    }
+}
+
+/// The name of the codec that the trailer says; two if dialects share a number.
+fn codec_names(stored: &[u8]) -> String {
+    let Some(id) = stored.iter().nth_back(BLOCK_TRAILER_SIZE - 1) else { return "no trailer".into() };
+    let names: Vec<_> =
+        compress::CODECS.iter().filter(|codec| codec.id == *id).map(|codec| codec.name).collect();
+    if names.is_empty() { format!("type {id}") } else { names.join(" or ") }
+}
+
+fn block_entries(contents: Vec<u8>) -> Result<BlockIter, DecodeError> {
+    // Front to back, so that the order of the keys is never asked.
+    let mut entries = BlockIter::new(Arc::new(Block::new(contents)?), bytewise());
+    entries.seek_to_first();
+    Ok(entries)
+}

@@ -1,0 +1,199 @@
+//! The levels of a database, drawn.
+//!
+//! ```text
+//!   level  files      size
+//!       0      2   3.1 MiB  ##==                      AD/Canillo/Canillo .. ZW/Harare/Harare
+//!       1      -         -
+//!       2     11  20.9 MiB  ##==##==##==##==##==##=   AD/Canillo/Canillo .. ZW/Midlands/Gweru
+//! ```
+//!
+//! Bars share one scale: the largest level fills its column. Shades change from file to file, as long as a file has
+//! a few cells to be seen in. Levels below the last that has a file are not drawn.
+
+use std::io::{self, Write};
+
+use terrace::{Comparator, LevelInfo};
+
+use crate::escape::Escaped;
+use crate::terminal::{Colour, Style};
+use crate::units;
+
+/// What stands in front of the bars, in columns.
+const LABEL_COLUMNS: usize = "  level  files       size  ".len();
+
+/// The fewest cells in which a file is seen as one.
+const MIN_CELLS_PER_FILE: usize = 2;
+
+/// The fewest columns that say something about a key; where there are fewer, keys are left out.
+const MIN_KEY_COLUMNS: usize = 4;
+
+/// Draws `levels`, whose keys are in `order`.
+pub(crate) fn draw(
+    out: &mut impl Write,
+    levels: &[LevelInfo],
+    order: &dyn Comparator,
+    style: &Style,
+) -> io::Result<()> {
+    writeln!(out, "{}", style.paint(Colour::Dim, "  level  files       size"))?;
+    let drawn = levels.iter().rposition(|level| !level.files.is_empty()).map_or(1, |last| last + 1);
+    let largest = levels.iter().map(level_bytes).max().unwrap_or(0);
+    let width = style.width.saturating_sub(LABEL_COLUMNS) / 2;
+    for level in levels.iter().take(drawn) {
+        writeln!(out, "{}", level_line(level, order, largest, width, style).trim_end())?;
+    }
+    Ok(())
+}
+
+/// The bytes of a level's files.
+pub(crate) fn level_bytes(level: &LevelInfo) -> u64 {
+    level.files.iter().map(|file| file.size).sum()
+}
+
+fn level_line(
+    level: &LevelInfo,
+    order: &dyn Comparator,
+    largest: u64,
+    width: usize,
+    style: &Style,
+) -> String {
+    if level.files.is_empty() {
+        return format!("  {:>5}  {:>5}  {:>9}", level.level, "-", "-");
+    }
+    let cells = bar(level, largest, width, style.unicode);
+    let empty = " ".repeat(width.saturating_sub(cells.chars().count()));
+    let room = style.width.saturating_sub(LABEL_COLUMNS + width + 2);
+    let figures = format!(
+        "  {:>5}  {:>5}  {:>9}",
+        level.level,
+        units::count(level.files.len() as u64),
+        units::size(level_bytes(level))
+    );
+    format!(
+        "{figures}  {}{empty}  {}",
+        style.paint(Colour::Cyan, cells),
+        key_range(level, order, room, style.unicode)
+    )
+}
+
+/// The bar of a level that has files: at least one cell.
+fn bar(level: &LevelInfo, largest: u64, width: usize, unicode: bool) -> String {
+    let total = level_bytes(level);
+    let cells = scale(total, largest, width).max(1);
+    let shades = if unicode { ['█', '▓'] } else { ['#', '='] };
+    let visible = level.files.len() * MIN_CELLS_PER_FILE <= cells;
+    let (mut bar, mut drawn, mut end) = (String::new(), 0, 0);
+    for (i, file) in level.files.iter().enumerate() {
+        end += file.size;
+        let until = if visible { scale(end, total, cells) } else { cells };
+        bar.extend((drawn..until).map(|_| shades[i % 2]));
+        drawn = drawn.max(until);
+    }
+    bar
+}
+
+/// `part` of `whole`, as cells of `width`, rounded.
+fn scale(part: u64, whole: u64, width: usize) -> usize {
+    (part as f64 / whole.max(1) as f64 * width as f64).round() as usize
+}
+
+/// The least and the greatest key of a level, in `room` columns. The files of level 0 come in no order of keys.
+fn key_range(level: &LevelInfo, order: &dyn Comparator, room: usize, unicode: bool) -> String {
+    let least = level.files.iter().map(|file| &file.smallest).min_by(|a, b| order.compare(a, b));
+    let greatest = level.files.iter().map(|file| &file.largest).max_by(|a, b| order.compare(a, b));
+    let (Some(least), Some(greatest)) = (least, greatest) else { return String::new() };
+    let each = room.saturating_sub(4) / 2;
+    if each < MIN_KEY_COLUMNS {
+        return String::new();
+    }
+    format!("{} .. {}", truncated_key(least, each, unicode), truncated_key(greatest, each, unicode))
+}
+
+/// A key in at most `room` columns.
+fn truncated_key(key: &[u8], room: usize, unicode: bool) -> String {
+    let text = Escaped(key).to_string();
+    if text.chars().count() <= room {
+        return text;
+    }
+    let dots = if unicode { "…" } else { "~" };
+    text.chars().take(room.saturating_sub(1)).chain(dots.chars()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use terrace::TableInfo;
+
+    fn level(level: usize, files: &[(u64, &str, &str)]) -> LevelInfo {
+        let file = |(i, (size, smallest, largest)): (usize, &(u64, &str, &str))| TableInfo {
+            number: i as u64,
+            size: *size,
+            smallest: smallest.as_bytes().to_vec(),
+            largest: largest.as_bytes().to_vec(),
+        };
+        LevelInfo { level, files: files.iter().enumerate().map(file).collect() }
+    }
+
+    #[track_caller]
+    fn check(levels: &[LevelInfo], expect: &[&str]) {
+        let mut out = Vec::new();
+        draw(&mut out, levels, &terrace::Bytewise, &Style::PLAIN).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text.lines().skip(1).collect::<Vec<_>>(), expect, "\n{text}");
+    }
+
+    #[test]
+    fn empty_database() {
+        check(&[level(0, &[]), level(1, &[])], &["      0      -          -"]);
+    }
+
+    #[test]
+    fn gap_between_levels() {
+        check(
+            &[level(0, &[(100, "a", "m")]), level(1, &[]), level(2, &[(1000, "a", "f"), (1000, "g", "z")])],
+            &[
+                "      0      1      100 B  #                           a .. m",
+                "      1      -          -",
+                "      2      2    2.0 KiB  #############=============  a .. z",
+            ],
+        );
+    }
+
+    #[test]
+    fn level_0_is_in_no_order() {
+        let files = [(1, "m", "z"), (1, "a", "f")];
+        check(&[level(0, &files)], &["      0      2        2 B  #############=============  a .. z"]);
+    }
+
+    #[test]
+    fn tiny_beside_large() {
+        let lines = [
+            "      0      1        1 B  #                           a .. b",
+            "      1      1    1.0 MiB  ##########################  a .. b",
+        ];
+        check(&[level(0, &[(1, "a", "b")]), level(1, &[(1 << 20, "a", "b")])], &lines);
+    }
+
+    #[test]
+    fn more_files_than_cells() {
+        let files = vec![(10, "k", "k"); 500];
+        check(&[level(0, &files)], &["      0    500    4.9 KiB  ##########################  k .. k"]);
+    }
+
+    #[test]
+    fn no_room_for_keys() {
+        let narrow = Style { width: 40, ..Style::PLAIN };
+        let mut out = Vec::new();
+        draw(&mut out, &[level(0, &[(100, "apple", "zebra")])], &terrace::Bytewise, &narrow).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text.lines().next_back(), Some("      0      1      100 B  ######"));
+    }
+
+    #[test]
+    fn long_key_with_a_control() {
+        let key = "\u{1b}[2J-and-more";
+        check(
+            &[level(0, &[(1, key, "b")])],
+            &["      0      1        1 B  ##########################  \\x1b[2J-a~ .. b"],
+        );
+    }
+}

@@ -1,0 +1,164 @@
+//! Open files whose calls are shown to the plan.
+
+use std::sync::Arc;
+
+use super::{Fault, FaultInjector, FileOp};
+use crate::error::Result;
+use crate::fs::{LogFile, RandomAccessFile, SequentialFile, WritableFile};
+
+pub(super) struct FaultySequentialFile {
+    pub(super) file: Box<dyn SequentialFile>,
+    pub(super) injector: FaultInjector,
+}
+
+impl SequentialFile for FaultySequentialFile {
+    fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
+        match self.injector.fault_for_call(FileOp::Read) {
+            None => self.file.read(buf),
+            // At least one byte: none would be the end of the file, which the trait rules out.
+            Some(Fault::ShortRead) => {
+                let half = buf.len().div_ceil(2);
+                self.file.read(&mut buf[..half])
+            }
+            Some(fault) => Err(self.injector.injected_error(fault, "read")),
+        }
+    }
+
+    fn skip(&mut self, n: u64) -> Result<()> {
+        self.injector.check_call(FileOp::Skip, "skip")?;
+        self.file.skip(n)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct FaultyRandomAccessFile {
+    pub(super) file: Arc<dyn RandomAccessFile>,
+    pub(super) injector: FaultInjector,
+}
+
+impl RandomAccessFile for FaultyRandomAccessFile {
+    /// A short read here looks like a file that was cut.
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        match self.injector.fault_for_call(FileOp::Read) {
+            None => self.file.read_at(offset, buf),
+            Some(Fault::ShortRead) => {
+                let half = buf.len() / 2;
+                self.file.read_at(offset, &mut buf[..half])
+            }
+            Some(fault) => Err(self.injector.injected_error(fault, "read")),
+        }
+    }
+
+    fn len(&self) -> u64 {
+        self.file.len()
+    }
+}
+
+/// Has the buffer, so that a flush that fails loses what was in it: nothing of it may be written later.
+pub(super) struct FaultyWritableFile {
+    file: Box<dyn WritableFile>,
+    injector: FaultInjector,
+    buffer: Vec<u8>,
+    closed: bool,
+}
+
+/// More than this is not kept back.
+const FAULTY_FILE_BUFFER_SIZE: usize = 64 * 1024;
+
+impl FaultyWritableFile {
+    pub(super) fn new(file: Box<dyn WritableFile>, site: FaultInjector) -> FaultyWritableFile {
+        FaultyWritableFile { file, injector: site, buffer: Vec::new(), closed: false }
+    }
+
+    fn flush_buffer(&mut self) -> Result<()> {
+        let buffer = std::mem::take(&mut self.buffer);
+        self.file.append(&buffer)?;
+        self.file.flush()
+    }
+}
+
+impl WritableFile for FaultyWritableFile {
+    fn append(&mut self, data: &[u8]) -> Result<()> {
+        match self.injector.fault_for_call(FileOp::Append) {
+            // It knows how to refuse that.
+            None if self.closed => self.file.append(data),
+            None => {
+                self.buffer.extend_from_slice(data);
+                if self.buffer.len() > FAULTY_FILE_BUFFER_SIZE { self.flush_buffer() } else { Ok(()) }
+            }
+            Some(fault) => {
+                if fault == Fault::ShortWrite {
+                    self.buffer.extend_from_slice(&data[..data.len() / 2]);
+                    self.flush_buffer()?;
+                }
+                Err(self.injector.injected_error(fault, "write"))
+            }
+        }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.injector.check_call(FileOp::Flush, "write").inspect_err(|_| self.buffer.clear())?;
+        self.flush_buffer()
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.flush_buffer()?;
+        if self.injector.should_sync()? { self.file.sync() } else { Ok(()) }
+    }
+
+    fn close(&mut self) -> Result<()> {
+        self.injector.check_call(FileOp::Close, "close").inspect_err(|_| self.buffer.clear())?;
+        self.flush_buffer()?;
+        self.closed = true;
+        self.file.close()
+    }
+}
+
+impl Drop for FaultyWritableFile {
+    fn drop(&mut self) {
+        if self.closed {
+            return;
+        }
+        let _ = self.flush_buffer(); // without a word about errors, as the trait says
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct FaultyLogFile {
+    pub(super) file: Box<dyn LogFile>,
+    pub(super) injector: FaultInjector,
+}
+
+impl LogFile for FaultyLogFile {
+    fn capacity(&self) -> u64 {
+        self.file.capacity()
+    }
+
+    fn expect_fast_fill(&self, from: u64) {
+        self.file.expect_fast_fill(from);
+    }
+
+    fn preallocate(&self, end: u64) -> Result<u64> {
+        self.file.preallocate(end)
+    }
+
+    /// Half a store is the head with the first half of the body: the worst half, since a reader takes it for whole.
+    fn write_at(&self, offset: u64, head: &[u8], body: &[u8]) -> Result<()> {
+        let Some(fault) = self.injector.fault_for_call(FileOp::WriteAt) else {
+            return self.file.write_at(offset, head, body);
+        };
+        if fault == Fault::ShortWrite {
+            self.file.write_at(offset, head, &body[..body.len() / 2])?;
+        }
+        Err(self.injector.injected_error(fault, "store"))
+    }
+
+    fn sync(&self) -> Result<()> {
+        if self.injector.should_sync()? { self.file.sync() } else { Ok(()) }
+    }
+
+    fn truncate_and_close(&self, len: u64) -> Result<()> {
+        self.injector.check_call(FileOp::TruncateAndClose, "truncate")?;
+        self.file.truncate_and_close(len)
+    }
+}

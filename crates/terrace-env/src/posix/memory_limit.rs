@@ -1,0 +1,71 @@
+//! How much memory the process may use.
+
+use std::fs::read_to_string;
+use std::path::{Path, PathBuf};
+
+/// The memory of the machine, or less if the control group of the process, or one above it, is given less. In bytes; the greatest
+/// number if nobody says.
+pub(super) fn detect() -> u64 {
+    let groups = read_to_string("/proc/self/cgroup").unwrap_or_default();
+    groups
+        .lines()
+        .flat_map(cgroup_limit_files)
+        .filter_map(|file| read_limit(&file))
+        .chain([physical_memory()])
+        .min()
+        .unwrap_or(u64::MAX)
+}
+
+fn physical_memory() -> u64 {
+    let info = rustix::system::sysinfo();
+    #[allow(clippy::useless_conversion, reason = "32 bits on some machines")]
+    let units = u64::from(info.totalram);
+    units.saturating_mul(u64::from(info.mem_unit.max(1)))
+}
+
+/// The files that may limit a group, which is given as in `/proc/self/cgroup`: `0::/path` in the second version of control
+/// groups, `4:memory:/path` in the first. Where only a part of the groups is to be seen, as in a container, the path ends
+/// nowhere and the root is the container's own.
+fn cgroup_limit_files(group: &str) -> Vec<PathBuf> {
+    let mut fields = group.splitn(3, ':').skip(1);
+    let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { return Vec::new() };
+    let (root, name) = match controllers {
+        "" => ("/sys/fs/cgroup", "memory.max"),
+        _ if controllers.split(',').any(|one| one == "memory") => {
+            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+        }
+        _ => return Vec::new(),
+    };
+    let path = Path::new(path.trim_start_matches('/'));
+    path.ancestors().map(|group| Path::new(root).join(group).join(name)).collect()
+}
+
+/// The number in a file. Nothing limits where it says "max".
+fn read_limit(file: &Path) -> Option<u64> {
+    read_to_string(file).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limit_files_of_a_cgroup_and_its_ancestors() {
+        let of = |group| {
+            cgroup_limit_files(group).iter().map(|file| file.display().to_string()).collect::<Vec<_>>()
+        };
+        let second =
+            ["a/b/memory.max", "a/memory.max", "memory.max"].map(|file| format!("/sys/fs/cgroup/{file}"));
+        assert_eq!(of("0::/a/b"), second);
+        assert_eq!(of("4:memory:/"), ["/sys/fs/cgroup/memory/memory.limit_in_bytes"]);
+        assert_eq!(of("4:memory:/a")[0], "/sys/fs/cgroup/memory/a/memory.limit_in_bytes");
+        for other in ["3:cpu,cpuacct:/a", "", "nonsense", "1:"] {
+            assert!(cgroup_limit_files(other).is_empty(), "{other}");
+        }
+    }
+
+    #[test]
+    fn detects_a_limit() {
+        assert!(detect() >= 16 << 20);
+    }
+}

@@ -1,0 +1,275 @@
+//! Threads for background work, some for each lane.
+//!
+//! ```text
+//!   schedule(Flush)       -> queue -> terrace-flush-1
+//!   schedule(Compaction)  -> queue -> terrace-compaction-1 .. n
+//! ```
+//!
+//! A thread is started when a job finds no idle one, up to the lane's number: a process that opens no database
+//! has none, and one with little to do has few. A job that panics ends alone; its thread goes on.
+#![allow(clippy::disallowed_methods)] // This is the room the lint points to.
+
+use std::collections::VecDeque;
+use std::fmt::{self, Debug};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock};
+
+use terrace_sync::thread::{self, JoinHandle};
+use terrace_sync::{Condvar, Mutex};
+
+use super::{Priority, ScheduledJob, Scheduler};
+
+/// The flush threads of the shared pool: while one waits for the device, the other has the processor.
+const SHARED_FLUSH_THREADS: usize = 2;
+
+/// The most compaction threads of the shared pool: beyond this the disk is the bottleneck.
+const MAX_SHARED_COMPACTION_THREADS: usize = 4;
+
+/// A fixed number of threads for each lane.
+///
+/// Dropping it runs what is queued, then ends the threads.
+pub struct ThreadPool {
+    flush: Workers,
+    compaction: Workers,
+}
+
+impl ThreadPool {
+    /// The pool that all databases of the process share: two flush threads, and a compaction thread for each core, at
+    /// most 4.
+    pub fn shared() -> Arc<dyn Scheduler> {
+        // Not of the facade: a model has a pool of its own.
+        static SHARED: OnceLock<Arc<ThreadPool>> = OnceLock::new();
+        let pool = SHARED.get_or_init(|| {
+            let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+            Arc::new(ThreadPool::new(SHARED_FLUSH_THREADS, cores.clamp(1, MAX_SHARED_COMPACTION_THREADS)))
+        });
+        Arc::clone(pool) as Arc<dyn Scheduler>
+    }
+
+    /// A pool of its own with that many threads for each lane; 0 is taken as 1.
+    pub fn new(flush: usize, compaction: usize) -> ThreadPool {
+        ThreadPool { flush: Workers::new("flush", flush), compaction: Workers::new("compaction", compaction) }
+    }
+
+    fn workers(&self, lane: Priority) -> &Workers {
+        match lane {
+            Priority::Flush => &self.flush,
+            Priority::Compaction => &self.compaction,
+        }
+    }
+}
+
+impl Scheduler for ThreadPool {
+    fn schedule(&self, lane: Priority, job: ScheduledJob) {
+        self.workers(lane).push(job);
+    }
+
+    fn parallelism(&self, lane: Priority) -> usize {
+        self.workers(lane).max_threads
+    }
+
+    /// True only where the system gave a lane no thread at all: then nobody else would run its jobs.
+    fn run_one_here(&self) -> bool {
+        self.flush.run_one_here() || self.compaction.run_one_here()
+    }
+}
+
+impl Debug for ThreadPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool")
+            .field("flush", &self.flush.max_threads)
+            .field("compaction", &self.compaction.max_threads)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The threads of one lane.
+struct Workers {
+    name: &'static str,
+    max_threads: usize,
+    queue: Arc<WorkerQueue>,
+}
+
+/// Where the threads of a lane wait for jobs.
+struct WorkerQueue {
+    state: Mutex<WorkerQueueState>,
+    job_available: Condvar,
+}
+
+struct WorkerQueueState {
+    jobs: VecDeque<ScheduledJob>,
+    threads: Vec<JoinHandle<()>>,
+    idle_threads: usize,
+    shutting_down: bool,
+}
+
+impl Workers {
+    fn new(lane: &'static str, size: usize) -> Workers {
+        let state = WorkerQueueState {
+            jobs: VecDeque::new(),
+            threads: Vec::new(),
+            idle_threads: 0,
+            shutting_down: false,
+        };
+        let post = WorkerQueue { state: Mutex::new(state), job_available: Condvar::new() };
+        Workers { name: lane, max_threads: size.max(1), queue: Arc::new(post) }
+    }
+
+    fn push(&self, job: ScheduledJob) {
+        let mut state = self.queue.state.lock();
+        state.jobs.push_back(job);
+        if state.jobs.len() > state.idle_threads && state.threads.len() < self.max_threads {
+            self.spawn_worker(&mut state);
+        }
+        drop(state);
+        self.queue.job_available.notify_one();
+    }
+
+    /// Starts a thread. Where the system refuses, the threads there are take the job, or `assist` if there is none.
+    fn spawn_worker(&self, state: &mut WorkerQueueState) {
+        let name = format!("terrace-{}-{}", self.name, state.threads.len() + 1);
+        let post = Arc::clone(&self.queue);
+        if let Ok(thread) = thread::Builder::new().name(name).spawn(move || post.run_worker()) {
+            state.threads.push(thread);
+        }
+    }
+
+    fn run_one_here(&self) -> bool {
+        let mut state = self.queue.state.lock();
+        let job = if state.threads.is_empty() { state.jobs.pop_front() } else { None };
+        drop(state);
+        job.map(run_job).is_some()
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        while self.run_one_here() {}
+        let mut state = self.queue.state.lock();
+        state.shutting_down = true;
+        let threads = std::mem::take(&mut state.threads);
+        drop(state);
+        self.queue.job_available.notify_all();
+        for thread in threads {
+            // A job may hold the last handle of its own pool; a thread can't wait for itself.
+            if thread.thread().id() != thread::current().id() {
+                let _ = thread.join(); // jobs' panics were caught: there is nothing to report
+            }
+        }
+    }
+}
+
+impl WorkerQueue {
+    fn run_worker(&self) {
+        while let Some(job) = self.next_job() {
+            run_job(job);
+        }
+    }
+
+    /// The next job, as soon as there is one; `None` when the crew is sent home and nothing is left.
+    fn next_job(&self) -> Option<ScheduledJob> {
+        let mut state = self.state.lock();
+        while state.jobs.is_empty() && !state.shutting_down {
+            state.idle_threads += 1;
+            self.job_available.wait(&mut state);
+            state.idle_threads -= 1;
+        }
+        state.jobs.pop_front()
+    }
+}
+
+/// Runs a job; a panic ends the job and nothing else (the panic hook has printed it).
+fn run_job(job: ScheduledJob) {
+    // Unwind safety: whatever the job shared sees the panic as a guard that was dropped.
+    let _ = catch_unwind(AssertUnwindSafe(job));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn one_thread_runs_jobs_in_order() {
+        let pool = ThreadPool::new(1, 1);
+        let (send, receive) = mpsc::channel();
+        for i in 0..100 {
+            let send = send.clone();
+            pool.schedule(Priority::Flush, Box::new(move || send.send(i).unwrap()));
+        }
+        drop((pool, send));
+        assert_eq!(receive.iter().collect::<Vec<_>>(), (0..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn flush_runs_while_a_compaction_blocks() {
+        let pool = ThreadPool::new(1, 1);
+        let (open, gate) = mpsc::channel::<()>();
+        pool.schedule(Priority::Compaction, Box::new(move || gate.recv().unwrap()));
+        pool.schedule(Priority::Flush, Box::new(move || open.send(()).unwrap()));
+        drop(pool); // would hang if the flush waited behind the compaction
+    }
+
+    #[test]
+    fn two_compaction_threads_run_in_parallel() {
+        let pool = ThreadPool::new(1, 2);
+        let (left, right) = (mpsc::channel::<()>(), mpsc::channel::<()>());
+        pool.schedule(
+            Priority::Compaction,
+            Box::new(move || {
+                left.0.send(()).unwrap();
+                right.1.recv().unwrap();
+            }),
+        );
+        pool.schedule(
+            Priority::Compaction,
+            Box::new(move || {
+                right.0.send(()).unwrap();
+                left.1.recv().unwrap();
+            }),
+        );
+        drop(pool); // would hang if one had to end before the other
+    }
+
+    #[test]
+    fn job_panic_does_not_stop_the_thread() {
+        let pool = ThreadPool::new(1, 1);
+        let done = Arc::new(AtomicUsize::new(0));
+        pool.schedule(Priority::Flush, Box::new(|| std::panic::resume_unwind(Box::new("job"))));
+        let count = Arc::clone(&done);
+        pool.schedule(Priority::Flush, Box::new(move || count.store(1, Ordering::SeqCst)));
+        drop(pool);
+        assert_eq!(done.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn job_drops_the_last_pool_handle() {
+        let pool = Arc::new(ThreadPool::new(1, 1));
+        let (send, receive) = mpsc::channel();
+        let (gate, wait) = mpsc::channel::<()>();
+        let own = Arc::clone(&pool);
+        pool.schedule(
+            Priority::Flush,
+            Box::new(move || {
+                wait.recv().unwrap();
+                drop(own);
+                send.send("alive").unwrap();
+            }),
+        );
+        drop(pool);
+        gate.send(()).unwrap();
+        assert_eq!(receive.recv().unwrap(), "alive");
+    }
+
+    #[test]
+    fn threads_are_named_and_run_one_here_is_idle() {
+        let pool = ThreadPool::new(1, 1);
+        let (send, receive) = mpsc::channel();
+        let name = move || send.send(thread::current().name().map(str::to_owned)).unwrap();
+        pool.schedule(Priority::Compaction, Box::new(name));
+        assert_eq!(receive.recv().unwrap().as_deref(), Some("terrace-compaction-1"));
+        assert!(!pool.run_one_here());
+    }
+}

@@ -1,0 +1,342 @@
+//! A version edit: one record of a manifest, which says how the set of live files changed.
+//!
+//! ```text
+//!   tag                 then
+//!   1 comparator        slice                                      slice: varint32 length, bytes
+//!   2 log number        varint64                                   key:   slice that is an internal key
+//!   3 next file         varint64                                   level: varint32, 0 to 6
+//!   4 last sequence     varint64
+//!   5 compact pointer   level, key
+//!   6 deleted file      level, varint64 number
+//!   7 new file          level, varint64 number, varint64 size, key smallest, key largest
+//!   9 previous log      varint64                                   8 was once used, and is not again
+//! ```
+//!
+//! Written in the order of LevelDB: 1, 2, 9, 3, 4, 5.., 6.., 7... Read in any order; of a number that stands twice the
+//! last one counts. There is no room for tags of our own: every LevelDB refuses a manifest with a tag it does not
+//! know. Whether the files exist and fit together is the version's question.
+
+use crate::coding::{SliceDecoder, put_length_prefixed_slice, put_varint32, put_varint64};
+use crate::decode_error::{DecodeError, DecodeErrorKind};
+use crate::key::{InternalKey, MAX_SEQUENCE_NUMBER};
+
+/// How many levels a database has.
+pub const NUM_LEVELS: usize = 7;
+
+const TAG_COMPARATOR: u32 = 1;
+const TAG_LOG_NUMBER: u32 = 2;
+const TAG_NEXT_FILE_NUMBER: u32 = 3;
+const TAG_LAST_SEQUENCE: u32 = 4;
+const TAG_COMPACT_POINTER: u32 = 5;
+const TAG_DELETED_FILE: u32 = 6;
+const TAG_NEW_FILE: u32 = 7;
+const TAG_PREV_LOG_NUMBER: u32 = 9;
+
+/// One step from a version to the next. What is absent stays as it was.
+#[derive(Default, Clone, Debug, PartialEq)]
+pub struct VersionEdit {
+    /// The name of the comparator of all keys.
+    pub comparator: Option<Vec<u8>>,
+    /// Logs below this number are in tables, and needed no more.
+    pub log_number: Option<u64>,
+    /// A second log that is needed nevertheless, 0 for none. Only very old databases have one.
+    pub prev_log_number: Option<u64>,
+    /// The next number that no file has had.
+    pub next_file_number: Option<u64>,
+    /// The greatest sequence number in the tables.
+    pub last_sequence: Option<u64>,
+    /// Where the next compaction of a level begins.
+    pub compact_pointers: Vec<(usize, InternalKey)>,
+    /// Files, by level and number, that are gone. Takes effect before `added`.
+    pub deleted_files: Vec<(usize, u64)>,
+    /// Files that came, with their level.
+    pub new_files: Vec<(usize, NewFile)>,
+}
+
+/// A table as the manifest tells of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewFile {
+    /// The number in its name.
+    pub number: u64,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its first key.
+    pub smallest: InternalKey,
+    /// Its last key.
+    pub largest: InternalKey,
+}
+
+impl VersionEdit {
+    /// Appends the record. Deleted files are written as the set they are: sorted, each once.
+    pub fn encode(&self, dst: &mut Vec<u8>) {
+        if let Some(name) = &self.comparator {
+            put_varint32(dst, TAG_COMPARATOR);
+            put_length_prefixed_slice(dst, name);
+        }
+        let numbers = [
+            (TAG_LOG_NUMBER, self.log_number),
+            (TAG_PREV_LOG_NUMBER, self.prev_log_number),
+            (TAG_NEXT_FILE_NUMBER, self.next_file_number),
+            (TAG_LAST_SEQUENCE, self.last_sequence),
+        ];
+        for (tag, number) in numbers {
+            if let Some(number) = number {
+                put_varint32(dst, tag);
+                put_varint64(dst, number);
+            }
+        }
+        for (level, key) in &self.compact_pointers {
+            put_level(dst, TAG_COMPACT_POINTER, *level);
+            put_length_prefixed_slice(dst, key.as_bytes());
+        }
+        let mut deleted = self.deleted_files.clone();
+        deleted.sort_unstable();
+        deleted.dedup();
+        for (level, number) in deleted {
+            put_level(dst, TAG_DELETED_FILE, level);
+            put_varint64(dst, number);
+        }
+        for (level, file) in &self.new_files {
+            put_level(dst, TAG_NEW_FILE, *level);
+            put_varint64(dst, file.number);
+            put_varint64(dst, file.size);
+            put_length_prefixed_slice(dst, file.smallest.as_bytes());
+            put_length_prefixed_slice(dst, file.largest.as_bytes());
+        }
+    }
+
+    /// The edit stored as `record`.
+    pub fn decode(record: &[u8]) -> Result<VersionEdit, DecodeError> {
+        let mut edit = VersionEdit::default();
+        let mut from = SliceDecoder::new(record);
+        while !from.is_empty() {
+            edit.decode_field(&mut from)?;
+        }
+        Ok(edit)
+    }
+
+    fn decode_field(&mut self, from: &mut SliceDecoder<'_>) -> Result<(), DecodeError> {
+        let at = from.offset();
+        match from.varint32("a tag")? {
+            TAG_COMPARATOR => {
+                self.comparator = Some(from.length_prefixed_slice("the comparator's name")?.to_vec())
+            }
+            TAG_LOG_NUMBER => self.log_number = Some(from.varint64("the log number")?),
+            TAG_PREV_LOG_NUMBER => self.prev_log_number = Some(from.varint64("the previous log number")?),
+            TAG_NEXT_FILE_NUMBER => self.next_file_number = Some(from.varint64("the next file number")?),
+            TAG_LAST_SEQUENCE => self.last_sequence = Some(get_sequence(from)?),
+            TAG_COMPACT_POINTER => {
+                self.compact_pointers.push((get_level(from)?, get_key(from, "a compaction pointer")?))
+            }
+            TAG_DELETED_FILE => self.deleted_files.push((get_level(from)?, from.varint64("a deleted file")?)),
+            TAG_NEW_FILE => self.new_files.push((get_level(from)?, NewFile::decode(from)?)),
+            tag => {
+                return Err(DecodeError::new(
+                    DecodeErrorKind::Unknown,
+                    at,
+                    format!("tag {tag}"),
+                    "1 to 7 or 9",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl NewFile {
+    fn decode(from: &mut SliceDecoder<'_>) -> Result<NewFile, DecodeError> {
+        Ok(NewFile {
+            number: from.varint64("a new file's number")?,
+            size: from.varint64("a new file's size")?,
+            smallest: get_key(from, "a new file's smallest key")?,
+            largest: get_key(from, "a new file's largest key")?,
+        })
+    }
+}
+
+fn put_level(dst: &mut Vec<u8>, tag: u32, level: usize) {
+    debug_assert!(level < NUM_LEVELS);
+    put_varint32(dst, tag);
+    put_varint64(dst, level as u64);
+}
+
+fn get_level(from: &mut SliceDecoder<'_>) -> Result<usize, DecodeError> {
+    let at = from.offset();
+    let level = from.varint32("a level")? as usize;
+    if level >= NUM_LEVELS {
+        return Err(DecodeError::new(DecodeErrorKind::OutOfBounds, at, format!("level {level}"), "0 to 6"));
+    }
+    Ok(level)
+}
+
+/// LevelDB takes any number here; but above the greatest sequence number no key could follow.
+fn get_sequence(from: &mut SliceDecoder<'_>) -> Result<u64, DecodeError> {
+    let at = from.offset();
+    let sequence = from.varint64("the last sequence number")?;
+    if sequence > MAX_SEQUENCE_NUMBER {
+        let found = format!("last sequence number {sequence}");
+        return Err(DecodeError::new(
+            DecodeErrorKind::OutOfBounds,
+            at,
+            found,
+            format!("at most {MAX_SEQUENCE_NUMBER}"),
+        ));
+    }
+    Ok(sequence)
+}
+
+fn get_key(from: &mut SliceDecoder<'_>, what: &str) -> Result<InternalKey, DecodeError> {
+    let bytes = from.length_prefixed_slice(what)?;
+    let start = from.offset() - bytes.len() as u64;
+    InternalKey::decode(bytes).map_err(|flaw| flaw.offset_by(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::ValueType;
+    use proptest::prelude::*;
+
+    fn encoded(edit: &VersionEdit) -> Vec<u8> {
+        let mut record = Vec::new();
+        edit.encode(&mut record);
+        record
+    }
+
+    fn key(user_key: &[u8], sequence: u64) -> InternalKey {
+        InternalKey::new(user_key, sequence, ValueType::Value)
+    }
+
+    /// One field of each kind.
+    fn full() -> VersionEdit {
+        VersionEdit {
+            comparator: Some(b"foo".to_vec()),
+            log_number: Some(1 << 50),
+            prev_log_number: Some(0),
+            next_file_number: Some(u64::MAX),
+            last_sequence: Some(MAX_SEQUENCE_NUMBER),
+            compact_pointers: vec![(6, key(b"x", 900)), (0, key(b"", 0))],
+            deleted_files: vec![(4, 700), (6, 1)],
+            new_files: vec![(
+                3,
+                NewFile { number: 300, size: 400, smallest: key(b"a", 5), largest: key(b"z", 6) },
+            )],
+        }
+    }
+
+    // From the manifest of a new database of LevelDB 1.23.
+    #[test]
+    fn first_edits_of_leveldb() {
+        let first =
+            VersionEdit { comparator: Some(b"leveldb.BytewiseComparator".to_vec()), ..Default::default() };
+        assert_eq!(encoded(&first), b"\x01\x1aleveldb.BytewiseComparator");
+        let second = VersionEdit {
+            log_number: Some(3),
+            prev_log_number: Some(0),
+            next_file_number: Some(4),
+            last_sequence: Some(0),
+            ..Default::default()
+        };
+        assert_eq!(encoded(&second), [2, 3, 9, 0, 3, 4, 4, 0]);
+    }
+
+    #[test]
+    fn last_of_repeated_fields_wins() {
+        let edit = VersionEdit::decode(&[2, 7, 2, 8, 1, 1, b'a', 1, 1, b'b']).unwrap();
+        assert_eq!((edit.log_number, edit.comparator), (Some(8), Some(b"b".to_vec())));
+    }
+
+    #[test]
+    fn deleted_files_are_written_as_a_set() {
+        let edit =
+            VersionEdit { deleted_files: vec![(2, 9), (1, 300), (2, 9), (1, 4)], ..Default::default() };
+        assert_eq!(encoded(&edit), [6, 1, 4, 6, 1, 0xac, 0x02, 6, 2, 9]);
+        let twice = VersionEdit::decode(&[6, 2, 9, 6, 2, 9]).unwrap();
+        assert_eq!(twice.deleted_files, [(2, 9), (2, 9)]);
+    }
+
+    #[test]
+    fn empty_edit() {
+        assert_eq!(encoded(&VersionEdit::default()), b"");
+        assert_eq!(VersionEdit::decode(b""), Ok(VersionEdit::default()));
+    }
+
+    #[track_caller]
+    fn check_flaw(record: &[u8], at: u64, expect: &str) {
+        let flaw = VersionEdit::decode(record).unwrap_err();
+        assert_eq!((flaw.offset, flaw.to_string().as_str()), (at, expect));
+    }
+
+    #[test]
+    fn hostile_records() {
+        check_flaw(&[0, 1], 0, "tag 0, expected 1 to 7 or 9");
+        check_flaw(&[2, 1, 8, 1], 2, "tag 8, expected 1 to 7 or 9");
+        check_flaw(&[10, 1], 0, "tag 10, expected 1 to 7 or 9");
+        check_flaw(&[0xff, 0xff, 0xff, 0xff, 0x0f], 0, "tag 4294967295, expected 1 to 7 or 9");
+        check_flaw(&[0x80; 6], 0, "an integer of more than 5 bytes, expected a tag");
+        check_flaw(&[6, 7, 1], 1, "level 7, expected 0 to 6");
+        check_flaw(&[7, 0xff, 0xff, 0xff, 0xff, 0x0f], 1, "level 4294967295, expected 0 to 6");
+        check_flaw(&[5, 0, 3, 1, 2, 3], 3, "3 bytes, expected 8 for an internal key");
+        check_flaw(&[5, 0, 9, b'k', 9, 0, 0, 0, 0, 0, 0, 0], 4, "value type 9, expected 0 or 1");
+        check_flaw(
+            &[1, 0xff, 0xff, 0xff, 0xff, 0x0f],
+            6,
+            "0 bytes, expected 4294967295 for the comparator's name",
+        );
+        let beyond = [4, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01];
+        let expect = "last sequence number 72057594037927936, expected at most 72057594037927935";
+        check_flaw(&beyond, 1, expect);
+    }
+
+    /// A record cut between two fields is a whole record of fewer fields; cut anywhere else it is refused.
+    #[test]
+    fn truncated_at_every_byte() {
+        let record = encoded(&full());
+        let mut whole = 0;
+        for cut in 0..record.len() {
+            if let Ok(edit) = VersionEdit::decode(&record[..cut]) {
+                assert_eq!(encoded(&edit), record[..cut]);
+                whole += 1;
+            }
+        }
+        assert_eq!(whole, 10, "one for each field but the last, and none");
+    }
+
+    fn file_numbers() -> impl Strategy<Value = Vec<(usize, u64)>> {
+        proptest::collection::btree_set((0..NUM_LEVELS, any::<u64>()), 0..5)
+            .prop_map(|set| set.into_iter().collect())
+    }
+
+    fn keys() -> impl Strategy<Value = InternalKey> {
+        (any::<Vec<u8>>(), 0..=MAX_SEQUENCE_NUMBER).prop_map(|(user_key, sequence)| key(&user_key, sequence))
+    }
+
+    proptest! {
+        #[test]
+        fn round_trips(
+            comparator in any::<Option<Vec<u8>>>(),
+            numbers in any::<[Option<u64>; 3]>(),
+            last_sequence in proptest::option::of(0..=MAX_SEQUENCE_NUMBER),
+            compact_pointers in proptest::collection::vec((0..NUM_LEVELS, keys()), 0..3),
+            deleted_files in file_numbers(),
+            added in proptest::collection::vec((0..NUM_LEVELS, any::<(u64, u64)>(), keys(), keys()), 0..4),
+        ) {
+            let [log_number, prev_log_number, next_file_number] = numbers;
+            let added = added.into_iter().map(|(level, (number, size), smallest, largest)| {
+                (level, NewFile { number, size, smallest, largest })
+            });
+            let edit = VersionEdit {
+                comparator, log_number, prev_log_number, next_file_number, last_sequence, compact_pointers, deleted_files,
+                new_files: added.collect(),
+            };
+            prop_assert_eq!(VersionEdit::decode(&encoded(&edit)), Ok(edit));
+        }
+
+        #[test]
+        fn arbitrary_bytes_are_survived(record in proptest::collection::vec(prop_oneof![0u8..10, any::<u8>()], 0..80)) {
+            if let Ok(edit) = VersionEdit::decode(&record) {
+                prop_assert!(VersionEdit::decode(&encoded(&edit)).is_ok());
+            }
+        }
+    }
+}

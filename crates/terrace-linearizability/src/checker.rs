@@ -1,0 +1,509 @@
+//! Is there an order of these operations, one after the other, that explains what each of them saw?
+//!
+//! ```text
+//!   A   |--put x=1--|                          x=1, then B sees it, then x=2:  an order
+//!   B         |--see x=1--|
+//!   C               |--put x=2--|
+//!        time -->
+//! ```
+//!
+//! An operation takes effect at one moment between its two times, and an operation that ended before another began
+//! comes first: linearizability, of all keys together, so that batches and snapshots are judged as the single operations
+//! that they claim to be. The search is that of Wing and Gong: at each step try every operation that may come next. Two
+//! things keep it short. What only looks, and fits, is taken at once, since that takes nothing from anybody. And a set
+//! of operations that once led to some contents and no further is not tried again (Lowe).
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::{self, Display};
+
+/// A key, by its number.
+pub type Key = usize;
+/// The number that tells a value from all others, or none.
+pub type Value = Option<u32>;
+
+/// What an operation did to the contents, or saw of them, at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// These keys got these values.
+    Write(Vec<(Key, Value)>),
+    /// These keys, one perhaps of a range that was deleted, lost their values. What is being written at that moment stays: unlike
+    /// other writes it may come before one that a power cut has left already.
+    RangeDelete(Vec<(Key, Value)>),
+    /// These keys had these values.
+    Read(Vec<(Key, Value)>),
+    /// A power cut at time `to` would have left these values. A write that was being made may be among them before
+    /// anybody sees it; so what others see later may come before this, but no write that began later.
+    PowerCutState(Vec<(Key, Value)>),
+}
+
+/// One operation of a history.
+#[derive(Debug, Clone)]
+pub struct Operation {
+    /// In words, for a person.
+    pub name: String,
+    /// It took effect after this time.
+    pub invoked_at: u64,
+    /// And before this one. No two times of a history are equal.
+    pub returned_at: u64,
+    /// What it did.
+    pub effect: Effect,
+    /// What looks, and took effect behind the writes of these values, whatever the times say.
+    pub after_values: Vec<u32>,
+}
+
+/// What became of the search.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// There is such an order.
+    Linearizable,
+    /// There is none: how far one comes, and what then does not fit.
+    NotLinearizable(String),
+    /// Nobody knows: there are too many orders to try.
+    Undecided,
+}
+
+/// Judges a history of `keys` keys that began without any values, in at most `patience` steps.
+pub fn check_linearizable(operations: &[Operation], keys: usize, patience: usize) -> Verdict {
+    let mut search = Search::new(operations, keys, patience);
+    match search.search() {
+        _ if search.step_budget == 0 => Verdict::Undecided,
+        true => Verdict::Linearizable,
+        false => {
+            Verdict::NotLinearizable(search.deepest_dead_end.map_or(String::new(), |point| point.to_string()))
+        }
+    }
+}
+
+/// The part of a history that concerns one key.
+pub fn project_to_key(operations: &[Operation], key: Key) -> Vec<Operation> {
+    let part = |operation: &Operation| {
+        let only = |values: &[(Key, Value)]| values.iter().copied().filter(|(of, _)| *of == key).collect();
+        let what = match &operation.effect {
+            Effect::Write(values) => Effect::Write(only(values)),
+            Effect::RangeDelete(values) => Effect::RangeDelete(only(values)),
+            Effect::Read(values) => Effect::Read(only(values)),
+            Effect::PowerCutState(values) => Effect::PowerCutState(only(values)),
+        };
+        Operation { effect: what, ..operation.clone() }
+    };
+    operations.iter().map(part).filter(|operation| !operation.values().is_empty()).collect()
+}
+
+impl Operation {
+    fn values(&self) -> &[(Key, Value)] {
+        match &self.effect {
+            Effect::Write(values)
+            | Effect::RangeDelete(values)
+            | Effect::Read(values)
+            | Effect::PowerCutState(values) => values,
+        }
+    }
+}
+
+struct Search<'a> {
+    /// By the time they began.
+    operations: Vec<&'a Operation>,
+    /// Of each, the writes that it took effect behind.
+    required_writes: Vec<Vec<usize>>,
+    /// Those that stand in the order so far, a bit each.
+    linearized: Vec<u64>,
+    remaining: usize,
+    state: Vec<Value>,
+    /// Sets of operations and the contents they led to, from where there was no way on.
+    visited: HashSet<(Vec<u64>, Vec<Value>)>,
+    step_budget: usize,
+    deepest_dead_end: Option<DeadEnd>,
+}
+
+/// A place where the search could not go on.
+struct DeadEnd {
+    remaining: usize,
+    state: Vec<Value>,
+    candidates: Vec<String>,
+}
+
+impl<'a> Search<'a> {
+    fn new(operations: &'a [Operation], keys: usize, patience: usize) -> Search<'a> {
+        let mut operations: Vec<&Operation> = operations.iter().collect();
+        operations.sort_by_key(|operation| operation.invoked_at);
+        let taken = vec![0; operations.len().div_ceil(64)];
+        let (left, contents) = (operations.len(), vec![None; keys]);
+        let behind = required_writes(&operations);
+        Search {
+            operations,
+            required_writes: behind,
+            linearized: taken,
+            remaining: left,
+            state: contents,
+            visited: HashSet::new(),
+            step_budget: patience,
+            deepest_dead_end: None,
+        }
+    }
+
+    /// True if the operations that are left can be put in order.
+    fn search(&mut self) -> bool {
+        let looked = self.linearize_matching_reads();
+        let fits = self.remaining == 0 || self.try_writes();
+        looked.into_iter().for_each(|at| self.undo(at));
+        fits
+    }
+
+    fn try_writes(&mut self) -> bool {
+        self.step_budget = self.step_budget.saturating_sub(1);
+        if self.step_budget == 0 || !self.visited.insert((self.linearized.clone(), self.state.clone())) {
+            return false;
+        }
+        let next = self.candidates();
+        for &at in &next {
+            let operation = self.operations[at];
+            let (Effect::Write(values) | Effect::RangeDelete(values)) = &operation.effect else { continue };
+            let before = self.state.clone();
+            for (key, value) in values {
+                self.state[*key] = *value;
+            }
+            self.linearize(at);
+            let fits = self.search();
+            self.undo(at);
+            if fits {
+                return true;
+            }
+            self.state = before;
+        }
+        self.record_dead_end(&next);
+        false
+    }
+
+    /// Takes every operation that only looks, may come next, and fits, until there is none.
+    fn linearize_matching_reads(&mut self) -> Vec<usize> {
+        let mut looked = Vec::new();
+        loop {
+            let mut fitting = self.candidates();
+            fitting.retain(|&at| self.matches_state(self.operations[at]));
+            if fitting.is_empty() {
+                return looked;
+            }
+            fitting.iter().for_each(|&at| self.linearize(at));
+            looked.extend(fitting);
+        }
+    }
+
+    fn matches_state(&self, operation: &Operation) -> bool {
+        match &operation.effect {
+            Effect::Write(_) | Effect::RangeDelete(_) => false,
+            Effect::Read(values) | Effect::PowerCutState(values) => {
+                values.iter().all(|(key, value)| self.state[*key] == *value)
+            }
+        }
+    }
+
+    /// The operations that may come next: no other that is left ended before they began.
+    fn candidates(&self) -> Vec<usize> {
+        let (mut end, mut end_of_writes) = (u64::MAX, u64::MAX);
+        let mut begun = Vec::new();
+        for at in self.unlinearized() {
+            let operation = self.operations[at];
+            // Nor did any behind it begin, or end, before that.
+            if operation.invoked_at >= end {
+                break;
+            }
+            begun.push(at);
+            match operation.effect {
+                Effect::PowerCutState(_) => end_of_writes = end_of_writes.min(operation.returned_at),
+                _ => end = end.min(operation.returned_at),
+            }
+        }
+        let may_be_next = |at: usize| match self.operations[at].effect {
+            Effect::Write(_) => self.operations[at].invoked_at < end_of_writes,
+            Effect::RangeDelete(_) => true,
+            _ => self.required_writes[at].iter().all(|&write| self.is_linearized(write)),
+        };
+        begun.retain(|&at| self.operations[at].invoked_at < end && may_be_next(at));
+        begun
+    }
+
+    /// Those that are not in the order yet.
+    fn unlinearized(&self) -> impl Iterator<Item = usize> {
+        let words = self.linearized.iter().enumerate().filter(|(_, taken)| **taken != u64::MAX);
+        let places = words.flat_map(|(word, &taken)| {
+            (0..64).filter(move |bit| taken >> bit & 1 == 0).map(move |bit| 64 * word + bit)
+        });
+        places.take_while(|&at| at < self.operations.len())
+    }
+
+    fn is_linearized(&self, at: usize) -> bool {
+        self.linearized[at / 64] >> (at % 64) & 1 == 1
+    }
+
+    fn linearize(&mut self, at: usize) {
+        self.linearized[at / 64] |= 1 << (at % 64);
+        self.remaining -= 1;
+    }
+
+    fn undo(&mut self, at: usize) {
+        self.linearized[at / 64] &= !(1 << (at % 64));
+        self.remaining += 1;
+    }
+
+    fn record_dead_end(&mut self, next: &[usize]) {
+        if self.deepest_dead_end.as_ref().is_none_or(|point| self.remaining < point.remaining) {
+            let stuck = next.iter().map(|&at| self.operations[at].to_string()).collect();
+            self.deepest_dead_end =
+                Some(DeadEnd { remaining: self.remaining, state: self.state.clone(), candidates: stuck });
+        }
+    }
+}
+
+/// Of each operation, the places of the writes that it took effect behind.
+fn required_writes(operations: &[&Operation]) -> Vec<Vec<usize>> {
+    let mut writes = HashMap::<u32, Vec<usize>>::new();
+    for (at, operation) in operations.iter().enumerate() {
+        if let Effect::Write(values) = &operation.effect {
+            values
+                .iter()
+                .filter_map(|(_, value)| *value)
+                .for_each(|value| writes.entry(value).or_default().push(at));
+        }
+    }
+    let of_value = |value: &u32| writes.get(value).into_iter().flatten().copied();
+    operations.iter().map(|operation| operation.after_values.iter().flat_map(of_value).collect()).collect()
+}
+
+impl Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = match self.effect {
+            Effect::Write(_) | Effect::RangeDelete(_) => "puts",
+            Effect::Read(_) => "sees",
+            Effect::PowerCutState(_) => "leaves",
+        };
+        write!(f, "{:>4}..{:<4} {} {verb}", self.invoked_at, self.returned_at, self.name)?;
+        self.values().iter().try_for_each(|(key, value)| write!(f, " {key}={}", DisplayValue(*value)))
+    }
+}
+
+/// A value as a person reads it.
+struct DisplayValue(Value);
+
+impl Display for DisplayValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(number) => write!(f, "{number}"),
+            None => write!(f, "nothing"),
+        }
+    }
+}
+
+impl Display for DeadEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "No order explains what was seen. The best leaves {} operations over, at contents",
+            self.remaining
+        )?;
+        for (key, value) in self.state.iter().enumerate() {
+            write!(f, " {key}={}", DisplayValue(*value))?;
+        }
+        write!(f, ", where one of these would have to be next:")?;
+        self.candidates.iter().try_for_each(|operation| write!(f, "\n  {operation}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use terrace_testkit::rng::Rng;
+
+    use super::*;
+
+    /// One operation a line: `FROM..TO put|erase|see|left KEY=MAX_VALUE_LEN ...`, with `-` for no value.
+    fn history(text: &str) -> Vec<Operation> {
+        text.lines().map(str::trim).filter(|line| !line.is_empty()).map(operation).collect()
+    }
+
+    fn operation(line: &str) -> Operation {
+        let mut words = line.split_whitespace();
+        let (from, to) = words.next().unwrap().split_once("..").unwrap();
+        let verb = words.next().unwrap();
+        let pair = |word: &str| {
+            let (key, value) = word.split_once('=').unwrap();
+            (key.parse().unwrap(), value.parse().ok())
+        };
+        let values = words.map(pair).collect();
+        let what = match verb {
+            "put" => Effect::Write(values),
+            "erase" => Effect::RangeDelete(values),
+            "see" => Effect::Read(values),
+            _ => Effect::PowerCutState(values),
+        };
+        Operation {
+            name: line.into(),
+            invoked_at: from.parse().unwrap(),
+            returned_at: to.parse().unwrap(),
+            effect: what,
+            after_values: vec![],
+        }
+    }
+
+    #[track_caller]
+    fn check(text: &str, expect: bool) {
+        let verdict = check_linearizable(&history(text), 3, 100_000);
+        assert_eq!(verdict == Verdict::Linearizable, expect, "{text}\n{verdict:?}");
+        assert_ne!(verdict, Verdict::Undecided);
+    }
+
+    #[test]
+    fn empty_history() {
+        check("", true);
+    }
+
+    #[test]
+    fn sequential_history() {
+        check("1..2 see 0=-\n3..4 put 0=7\n5..6 see 0=7\n7..8 put 0=-\n9..10 see 0=-", true);
+    }
+
+    #[test]
+    fn read_of_unwritten_value() {
+        check("1..2 put 0=7\n3..4 see 0=8", false);
+    }
+
+    #[test]
+    fn lost_write() {
+        check("1..2 put 0=7\n3..4 see 0=-", false);
+    }
+
+    #[test]
+    fn read_before_write_was_invoked() {
+        check("1..2 see 0=7\n3..4 put 0=7", false);
+    }
+
+    #[test]
+    fn reads_concurrent_with_write() {
+        check("1..9 put 0=7\n2..3 see 0=-\n4..5 see 0=7", true);
+    }
+
+    #[test]
+    fn write_visible_then_invisible() {
+        check("1..9 put 0=7\n2..3 see 0=7\n4..5 see 0=-", false);
+    }
+
+    #[test]
+    fn concurrent_writes_in_either_order() {
+        check("1..9 put 0=1\n2..8 put 0=2\n10..11 see 0=1", true);
+        check("1..9 put 0=1\n2..8 put 0=2\n10..11 see 0=2", true);
+        check("1..9 put 0=1\n2..8 put 0=2\n3..4 see 0=1\n5..6 see 0=2\n10..11 see 0=1", false);
+    }
+
+    #[test]
+    fn partially_visible_batch() {
+        check("1..4 put 0=1 1=1\n2..3 see 0=1 1=-", false);
+        check("1..9 put 0=1 1=1\n2..3 see 0=1\n4..5 see 1=-", false);
+        check("1..9 put 0=1 1=1\n2..3 see 1=-\n4..5 see 0=1", true);
+    }
+
+    #[test]
+    fn snapshot_of_two_states() {
+        let writes = "1..2 put 0=1\n3..4 put 1=1\n5..6 put 0=2\n";
+        check(&format!("{writes}0..7 see 0=1 1=-"), true);
+        check(&format!("{writes}0..7 see 0=2 1=-"), false);
+    }
+
+    #[test]
+    fn readers_disagree_on_write_order() {
+        let writes = "1..20 put 0=1\n2..19 put 1=1\n";
+        check(&format!("{writes}3..4 see 0=1\n5..6 see 1=-\n7..8 see 1=1"), true);
+        check(&format!("{writes}3..6 see 0=1 1=-\n4..7 see 0=- 1=1"), false);
+    }
+
+    #[test]
+    fn read_required_after_write() {
+        let mut history = history("1..2 put 0=1\n3..4 put 0=2\n0..9 see 0=1");
+        assert_eq!(check_linearizable(&history, 1, 1000), Verdict::Linearizable);
+        history[2].after_values = vec![2];
+        assert!(matches!(check_linearizable(&history, 1, 1000), Verdict::NotLinearizable(_)));
+    }
+
+    #[test]
+    fn power_cut_keeps_invisible_write() {
+        check("1..8 put 0=1\n0..2 left 0=1\n3..4 see 0=-", true);
+        check("1..2 put 0=1\n0..3 left 0=2\n4..5 put 0=2", false);
+        check("1..2 put 0=1\n3..4 put 1=1\n0..5 left 0=- 1=1", false);
+    }
+
+    #[test]
+    fn range_delete_skips_concurrent_write() {
+        check("1..8 put 0=1\n0..2 left 0=1\n3..4 erase 0=-\n9..10 see 0=1", true);
+        check("1..2 put 0=1\n0..3 left 0=1\n4..5 erase 0=-\n6..7 see 0=1", false);
+    }
+
+    #[test]
+    fn step_budget_exceeded() {
+        let mut text: String = (0..12).map(|n| format!("{n}..{} put {}={n}\n", 100 + n, n % 3)).collect();
+        text += "200..201 see 0=99";
+        assert_eq!(check_linearizable(&history(&text), 3, 1000), Verdict::Undecided);
+    }
+
+    #[test]
+    fn projection_to_one_key() {
+        let history = history("1..4 put 0=1 1=2\n5..6 see 0=1\n7..8 see 1=2 2=-");
+        let part: Vec<String> =
+            project_to_key(&history, 1).iter().map(|o| format!("{:?}", o.effect)).collect();
+        assert_eq!(part, ["Put([(1, Some(2))])", "Saw([(1, Some(2))])"]);
+    }
+
+    /// Few enough operations to try every order.
+    fn by_trying_all(operations: &mut Vec<Operation>, contents: &mut [Value; 2]) -> bool {
+        if operations.is_empty() {
+            return true;
+        }
+        (0..operations.len()).any(|at| {
+            let next = operations[at].clone();
+            if operations.iter().any(|other| other.returned_at < next.invoked_at) {
+                return false;
+            }
+            let before = *contents;
+            let fits = match &next.effect {
+                Effect::Write(values) | Effect::RangeDelete(values) => values.iter().all(|(key, value)| {
+                    contents[*key] = *value;
+                    true
+                }),
+                Effect::Read(values) | Effect::PowerCutState(values) => {
+                    values.iter().all(|(key, value)| contents[*key] == *value)
+                }
+            };
+            operations.remove(at);
+            let found = fits && by_trying_all(operations, contents);
+            operations.insert(at, next);
+            *contents = before;
+            found
+        })
+    }
+
+    /// Random histories of random looks: some fit, most do not, and the slow way agrees on each.
+    #[test]
+    fn agrees_with_brute_force() {
+        let (mut rng, mut fitting) = (Rng::new(1), 0);
+        for _ in 0..20_000 {
+            let mut times: Vec<u64> = (0..12).collect();
+            (1..12).rev().for_each(|i| times.swap(i, rng.below(i as u64 + 1) as usize));
+            let draw = |pair: &[u64]| {
+                let value = |rng: &mut Rng| (!rng.one_in(4)).then(|| rng.below(3) as u32);
+                let one = |rng: &mut Rng| vec![(rng.below(2) as usize, value(rng))];
+                let both = |rng: &mut Rng| vec![(0, value(rng)), (1, value(rng))];
+                let values = if rng.one_in(3) { both(&mut rng) } else { one(&mut rng) };
+                let what = if rng.one_in(2) { Effect::Write(values) } else { Effect::Read(values) };
+                let (from, to) = (pair[0].min(pair[1]), pair[0].max(pair[1]));
+                Operation {
+                    name: String::new(),
+                    invoked_at: from,
+                    returned_at: to,
+                    effect: what,
+                    after_values: vec![],
+                }
+            };
+            let mut history: Vec<Operation> = times.chunks(2).map(draw).collect();
+            let fits = check_linearizable(&history, 2, 100_000) == Verdict::Linearizable;
+            assert_eq!(fits, by_trying_all(&mut history, &mut [None; 2]), "{history:#?}");
+            fitting += usize::from(fits);
+        }
+        assert!((1000..19_000).contains(&fitting), "{fitting} of 20,000 fit");
+    }
+}

@@ -1,0 +1,48 @@
+//! `models [NAME]`: explores the models of the engine's protocols under loom, or one of them, and prints for each its name
+//! and how many executions that took.
+//!
+//! A violation is a panic of the model; it is printed, and the program exits with 1.
+
+use std::panic::catch_unwind;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use terrace::loom_models::{MODELS, Model};
+
+fn main() -> ExitCode {
+    let wanted = std::env::args().nth(1);
+    let chosen: Vec<&Model> =
+        MODELS.iter().filter(|model| wanted.as_ref().is_none_or(|name| name == model.name)).collect();
+    let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let explore = || {
+        while let Some(model) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+            match catch_unwind(|| model.explore()) {
+                Ok(executions) => println!("{} {executions}", model.name),
+                Err(panic) => {
+                    println!(
+                        "{}, which shows that {}: {}",
+                        model.name,
+                        model.invariant,
+                        panic_message(&*panic)
+                    );
+                    failed.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(explore);
+        }
+    });
+    match (chosen.is_empty(), failed.into_inner()) {
+        (true, _) => ExitCode::from(2),
+        (_, 0) => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
+}
+
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message")
+}

@@ -1,0 +1,91 @@
+//! `schedules SEED COUNT`: plays the small scenario of a seed under as many schedules, which the seed draws, too.
+//!
+//! Half of them change the thread at random at every lock, atomic and call on a file; the other half keep to random
+//! priorities and change them at two random points, which finds every fault that needs three steps in a certain order
+//! with a probability that can be told (PCT, Burckhardt et al., ASPLOS 2010).
+//!
+//! Prints `SCHEDULES DIGEST`; or what went wrong, and then it exits with 1.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
+use terrace_linearizability::runner::run_scenario;
+use terrace_linearizability::scenario::{SMALL_SCENARIO, Scenario};
+
+/// Steps in a certain order that a fault may need for PCT to find it.
+const PCT_DEPTH: usize = 3;
+/// No schedule of a small scenario comes near: beyond it, threads run in circles.
+const MAX_STEPS: usize = 200_000;
+/// The engine's frames are larger than shuttle expects.
+const STACK_SIZE: usize = 1 << 20;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1).map(|text| text.parse::<u64>());
+    let (Some(Ok(seed)), Some(Ok(count))) = (arguments.next(), arguments.next()) else {
+        eprintln!("usage: schedules SEED COUNT");
+        return ExitCode::from(2);
+    };
+    let half = (count / 2) as usize;
+    let done = [
+        explore(seed, "random", RandomScheduler::new_from_seed(seed, half)),
+        explore(seed, "PCT", PctScheduler::new_from_seed(seed, PCT_DEPTH, half)),
+    ];
+    match done.into_iter().sum::<Result<ScheduleTotals, String>>() {
+        Ok(ScheduleTotals { schedules, digest }) => {
+            println!("{schedules} {digest:016x}");
+            ExitCode::SUCCESS
+        }
+        Err(what) => {
+            println!("{what}\nThe scenario: {:#?}", Scenario::draw(seed, &SMALL_SCENARIO));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What was done: how many schedules, and a number made of all that was seen under them.
+struct ScheduleTotals {
+    schedules: u64,
+    digest: u64,
+}
+
+impl std::iter::Sum for ScheduleTotals {
+    fn sum<I: Iterator<Item = ScheduleTotals>>(parts: I) -> ScheduleTotals {
+        parts.fold(ScheduleTotals { schedules: 0, digest: 0 }, |a, b| ScheduleTotals {
+            schedules: a.schedules + b.schedules,
+            digest: a.digest.rotate_left(1) ^ b.digest,
+        })
+    }
+}
+
+fn explore(seed: u64, name: &str, scheduler: impl Scheduler + 'static) -> Result<ScheduleTotals, String> {
+    let mut config = Config::new();
+    config.stack_size = STACK_SIZE;
+    config.max_steps = MaxSteps::FailAfter(MAX_STEPS);
+    // The seed is enough to repeat it.
+    config.failure_persistence = FailurePersistence::None;
+    config.silence_warnings = true;
+    let (schedules, digest) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (count, sum) = (Arc::clone(&schedules), Arc::clone(&digest));
+    let body = move || {
+        let number = count.fetch_add(1, Ordering::Relaxed) + 1;
+        match run_scenario(&Scenario::draw(seed, &SMALL_SCENARIO)) {
+            Ok(played) => drop(sum.fetch_xor(played.digest.wrapping_mul(number | 1), Ordering::Relaxed)),
+            Err(what) => std::panic::panic_any(what),
+        }
+    };
+    let ran = catch_unwind(AssertUnwindSafe(|| Runner::new(scheduler, config).run(body)));
+    let schedules = schedules.load(Ordering::Relaxed);
+    match ran {
+        Ok(_) => Ok(ScheduleTotals { schedules, digest: digest.load(Ordering::Relaxed) }),
+        Err(panic) => Err(format!("{name} schedule {schedules}: {}", panic_message(&*panic))),
+    }
+}
+
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message")
+}

@@ -1,0 +1,295 @@
+//! Where random operations come from: a table of kinds with weights.
+
+use super::{IteratorBounds, IteratorMove, LifecycleOp, MissingFile, Op, Slot, ValueSpec, Write};
+use crate::rng::Rng;
+use crate::settings::ComparatorKind;
+
+/// What the operations of a run are like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorkloadParams {
+    /// The order of keys; prefixes are only used bytewise.
+    pub comparator: ComparatorKind,
+    /// How many ordinary keys there are.
+    pub keys: u64,
+    /// The shortest ordinary value, in bytes.
+    pub value_min: u64,
+    /// The longest ordinary value, in bytes.
+    pub value_max: u64,
+    /// What stock LevelDB lacks: bounds, prefixes, zstd.
+    pub terrace_only_features: bool,
+    /// Things that happen to a whole database in memory.
+    pub lifecycle_ops: bool,
+    /// One write in this many is a sync; 0 for none.
+    pub sync_one_in: u64,
+    /// Snapshots and merges of ranges come often: many versions of each key, in tables that are merged apart.
+    pub many_versions: bool,
+}
+
+impl WorkloadParams {
+    /// A random one.
+    pub fn draw(rng: &mut Rng) -> WorkloadParams {
+        WorkloadParams {
+            comparator: rng.pick(&[
+                ComparatorKind::Bytewise,
+                ComparatorKind::Bytewise,
+                ComparatorKind::Reverse,
+                ComparatorKind::Shortlex,
+            ]),
+            keys: rng.pick(&[10, 100, 1_000, 5_000]),
+            value_min: 0,
+            value_max: rng.pick(&[100, 1_000, 4_000]),
+            terrace_only_features: true,
+            lifecycle_ops: false,
+            sync_one_in: 50,
+            many_versions: false,
+        }
+    }
+}
+
+/// An endless list of operations.
+#[derive(Debug)]
+pub struct OpGenerator {
+    rng: Rng,
+    params: WorkloadParams,
+}
+
+/// Weight and maker of each kind of operation.
+type WeightedOp = (u64, fn(&mut OpGenerator) -> Op);
+
+static WEIGHTED_OPS: &[WeightedOp] = &[
+    (300, OpGenerator::put),
+    (80, OpGenerator::delete),
+    (40, OpGenerator::batch),
+    (150, OpGenerator::get),
+    (15, OpGenerator::multi_get),
+    (1, OpGenerator::scan),
+    (10, OpGenerator::take_snapshot),
+    (5, |s| Op::ReleaseSnapshot { slot: s.slot() }),
+    (15, OpGenerator::open_iterator),
+    (350, OpGenerator::move_iterator),
+    (5, |s| Op::CloseIterator { slot: s.slot() }),
+    (4, |_| Op::Flush),
+    (1, OpGenerator::compact_range),
+    (1, OpGenerator::delete_range),
+    (1, OpGenerator::reopen),
+    (5, OpGenerator::approximate_size),
+    (2, OpGenerator::property),
+];
+
+/// How rare an upheaval is where there are any.
+const LIFECYCLE_OP_ONE_IN: u64 = 1_000;
+
+/// How often a snapshot is taken or a range merged besides, where there are to be strata.
+const SNAPSHOT_OR_COMPACTION_ONE_IN: u64 = 25;
+
+static LIFECYCLE_OPS: &[LifecycleOp] = &[
+    LifecycleOp::Kill,
+    LifecycleOp::Kill,
+    LifecycleOp::PowerCut,
+    LifecycleOp::PowerCut,
+    LifecycleOp::PowerCut,
+    LifecycleOp::PowerCut,
+    LifecycleOp::Repair(MissingFile::None),
+    LifecycleOp::Repair(MissingFile::Current),
+    LifecycleOp::Repair(MissingFile::Manifest),
+    LifecycleOp::Destroy,
+    LifecycleOp::Copy,
+    LifecycleOp::Copy,
+    LifecycleOp::Verify,
+    LifecycleOp::ReadOnly,
+];
+
+static PROPERTIES: &[&str] = &[
+    "leveldb.num-files-at-level0",
+    "leveldb.num-files-at-level6",
+    "leveldb.num-files-at-level7",
+    "leveldb.stats",
+    "leveldb.sstables",
+    "leveldb.approximate-memory-usage",
+    "leveldb.nothing",
+];
+
+/// True if every LevelDB knows this one of the properties that a [`Source`] asks for.
+pub(crate) fn is_known_property(name: &str) -> bool {
+    !matches!(name, "leveldb.num-files-at-level7" | "leveldb.nothing")
+}
+
+impl Iterator for OpGenerator {
+    type Item = Op;
+
+    fn next(&mut self) -> Option<Op> {
+        if self.params.lifecycle_ops && self.rng.one_in(LIFECYCLE_OP_ONE_IN) {
+            return Some(Op::Lifecycle(self.rng.pick(LIFECYCLE_OPS)));
+        }
+        if self.params.many_versions && self.rng.one_in(SNAPSHOT_OR_COMPACTION_ONE_IN) {
+            return Some(if self.rng.one_in(3) { self.compact_range() } else { self.take_snapshot() });
+        }
+        let all: u64 = WEIGHTED_OPS.iter().map(|(weight, _)| weight).sum();
+        let mut left = self.rng.below(all);
+        for (weight, make) in WEIGHTED_OPS {
+            match left.checked_sub(*weight) {
+                Some(rest) => left = rest,
+                None => return Some(make(self)),
+            }
+        }
+        None
+    }
+}
+
+impl OpGenerator {
+    /// The operations of `shape` that `seed` stands for.
+    pub fn new(seed: u64, shape: WorkloadParams) -> OpGenerator {
+        OpGenerator { rng: Rng::new(seed), params: shape }
+    }
+
+    /// Mostly ordinary keys in groups of a common prefix; some that are empty, or all zeros and ones, or that begin
+    /// with one another.
+    fn key(&mut self) -> Vec<u8> {
+        match self.rng.below(50) {
+            0 => (0..self.rng.below(5)).map(|_| self.rng.pick(&[0x00, b'k', 0xfe, 0xff])).collect(),
+            1 => vec![b'k'; self.rng.below(20) as usize],
+            _ => numbered_key(self.rng.below(self.params.keys)),
+        }
+    }
+
+    fn maybe_key(&mut self) -> Option<Vec<u8>> {
+        if self.rng.one_in(3) { None } else { Some(self.key()) }
+    }
+
+    fn value(&mut self) -> ValueSpec {
+        // Now and then one that no block, and at times no write buffer, can hold.
+        let len = match self.rng.below(2_000) {
+            0 => self.rng.skewed(100_000),
+            1 if self.rng.one_in(4) => 1 << 20,
+            _ => self.params.value_min + self.rng.skewed(self.params.value_max - self.params.value_min),
+        };
+        ValueSpec { len: len as u32, seed: self.rng.next_u64() as u32 }
+    }
+
+    fn slot(&mut self) -> Slot {
+        self.rng.below(4) as Slot
+    }
+
+    fn maybe_slot(&mut self) -> Option<Slot> {
+        if self.rng.one_in(3) { Some(self.slot()) } else { None }
+    }
+
+    fn sync(&mut self) -> bool {
+        self.params.sync_one_in > 0 && self.rng.one_in(self.params.sync_one_in)
+    }
+
+    fn put(&mut self) -> Op {
+        Op::Put { key: self.key(), value: self.value(), sync: self.sync() }
+    }
+
+    fn delete(&mut self) -> Op {
+        Op::Delete { key: self.key(), sync: self.sync() }
+    }
+
+    fn write(&mut self) -> Write {
+        if self.rng.one_in(4) {
+            Write::Delete { key: self.key() }
+        } else {
+            Write::Put { key: self.key(), value: self.value() }
+        }
+    }
+
+    fn batch(&mut self) -> Op {
+        let writes = (0..self.rng.skewed(20)).map(|_| self.write()).collect();
+        Op::Batch { writes, sync: self.sync() }
+    }
+
+    fn get(&mut self) -> Op {
+        Op::Get { key: self.key(), snapshot: self.maybe_slot() }
+    }
+
+    fn multi_get(&mut self) -> Op {
+        let count = self.rng.below(200).min(self.params.keys);
+        Op::MultiGet {
+            first: self.rng.below(self.params.keys - count + 1),
+            count,
+            snapshot: self.maybe_slot(),
+        }
+    }
+
+    fn scan(&mut self) -> Op {
+        Op::Scan { snapshot: self.maybe_slot() }
+    }
+
+    fn take_snapshot(&mut self) -> Op {
+        Op::TakeSnapshot { slot: self.slot() }
+    }
+
+    fn open_iterator(&mut self) -> Op {
+        Op::OpenIterator { slot: self.slot(), snapshot: self.maybe_slot(), range: self.iterator_bounds() }
+    }
+
+    fn iterator_bounds(&mut self) -> IteratorBounds {
+        if !self.params.terrace_only_features || self.rng.one_in(2) {
+            return IteratorBounds::default();
+        }
+        let prefix = self.params.comparator == ComparatorKind::Bytewise && self.rng.one_in(4);
+        IteratorBounds {
+            lower: self.maybe_key(),
+            upper: self.maybe_key(),
+            prefix: prefix.then(|| self.prefix()),
+        }
+    }
+
+    fn prefix(&mut self) -> Vec<u8> {
+        let mut prefix = self.key();
+        prefix.truncate(self.rng.below(5) as usize);
+        prefix
+    }
+
+    /// Mostly walks in one direction; turns often enough to meet every state of a merge.
+    fn move_iterator(&mut self) -> Op {
+        let step = match self.rng.below(20) {
+            0 => IteratorMove::SeekToFirst,
+            1 => IteratorMove::SeekToLast,
+            2..=4 => IteratorMove::Seek(self.key()),
+            5..=12 => IteratorMove::Next,
+            _ => IteratorMove::Prev,
+        };
+        Op::MoveIterator { slot: self.slot(), movement: step }
+    }
+
+    fn compact_range(&mut self) -> Op {
+        Op::CompactRange { begin: self.maybe_key(), end: self.maybe_key() }
+    }
+
+    /// Mostly of a part, for what is gone is no longer there to be tried.
+    fn delete_range(&mut self) -> Op {
+        let (begin, end) = if self.rng.one_in(8) {
+            (self.maybe_key(), self.maybe_key())
+        } else {
+            let (first, count) = (self.rng.below(self.params.keys), self.rng.skewed(self.params.keys));
+            (Some(numbered_key(first)), Some(numbered_key(first + count)))
+        };
+        Op::DeleteRange { begin, end }
+    }
+
+    fn reopen(&mut self) -> Op {
+        if self.rng.one_in(2) { Op::Reopen } else { Op::ReopenWith { seed: self.rng.next_u64() } }
+    }
+
+    fn approximate_size(&mut self) -> Op {
+        Op::ApproximateSize { begin: self.key(), end: self.key() }
+    }
+
+    fn property(&mut self) -> Op {
+        Op::Property { name: self.rng.pick(PROPERTIES) }
+    }
+}
+
+/// The ordinary key of a number, as `k3/000010`. By hand: a run draws millions.
+pub fn numbered_key(n: u64) -> Vec<u8> {
+    let mut key = *b"k0/000000";
+    key[1] += (n % 7) as u8;
+    let mut rest = n;
+    for digit in key[3..].iter_mut().rev() {
+        *digit += (rest % 10) as u8;
+        rest /= 10;
+    }
+    key.to_vec()
+}

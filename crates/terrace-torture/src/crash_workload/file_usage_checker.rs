@@ -1,0 +1,217 @@
+//! A file system that watches what a database does to its files.
+//!
+//! - No file that the database needs is removed or renamed away: neither by the manifest that readers see, nor by the one
+//!   that a power cut would bring back.
+//! - No number is used twice, and none that the manifest can tell was used before a crash.
+//! - After closing nothing is left over.
+//!
+//! A violation is noted, and the call goes through: what it leads to is seen, too.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use terrace_env::mem::{Crash, DataLoss, DirEntryLoss, MemFs, PersistedPieces, PowerLoss};
+use terrace_env::{
+    AccessMode, AppendingLog, FileError, FileLock, FileSystem, LockMode, LogFile, RandomAccessFile, Result,
+    SequentialFile, WritableFile,
+};
+use terrace_format::filename::FileName;
+
+use super::manifest::{LiveFiles, read_live_files};
+use super::terrace::DB_DIR;
+
+/// The watch over one [`MemFs`].
+#[derive(Debug)]
+pub struct FileUsageChecker {
+    fs: Arc<MemFs>,
+    /// Whether logs have room that is filled by stores, or grow by appends.
+    mapped_logs: bool,
+    usage: Mutex<FileUsage>,
+}
+
+#[derive(Debug, Default)]
+struct FileUsage {
+    /// Numbers of files that this world has had, without those that vanished before they counted.
+    used_numbers: BTreeSet<u64>,
+    /// No new file may have a number below.
+    min_new_number: u64,
+    violations: Vec<String>,
+}
+
+impl FileUsageChecker {
+    /// Watches over `fs`.
+    pub fn new(fs: Arc<MemFs>, mapped: bool) -> Arc<FileUsageChecker> {
+        Arc::new(FileUsageChecker { fs, mapped_logs: mapped, usage: Mutex::default() })
+    }
+
+    /// What was done that must not be.
+    pub fn check_violations(&self) -> std::result::Result<(), String> {
+        let problems = &self.usage.lock().violations;
+        if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
+    }
+
+    /// What a database that was closed left that it does not need.
+    pub fn check_no_leftovers(&self) -> std::result::Result<(), String> {
+        let directory = Path::new(DB_DIR);
+        let Some(live) = read_live_files(&*self.fs, directory) else { return Ok(()) };
+        let names = self.fs.list(directory).map_err(|error| error.to_string())?;
+        let files = names.iter().filter_map(|name| FileName::parse(name.to_str()?));
+        let over: Vec<String> = files
+            .filter(|file| {
+                matches!(file, FileName::Temp(_)) || file.number().is_some() && !live.is_needed(*file)
+            })
+            .map(|file| file.to_string())
+            .collect();
+        if over.is_empty() { Ok(()) } else { Err(format!("left over after closing: {}", over.join(" "))) }
+    }
+
+    fn on_create(&self, path: &Path) {
+        let Some((file, number)) = parse_numbered_file(path) else { return };
+        let mut seen = self.usage.lock();
+        if self.fs.exists(path).is_ok_and(|exists| exists) {
+            seen.violations.push(format!("{file} is created, and exists"));
+        } else if number < seen.min_new_number || !seen.used_numbers.insert(number) {
+            seen.violations.push(format!("{file} is created, and its number was used before"));
+        }
+    }
+
+    fn on_remove(&self, path: &Path) {
+        let Some(file) = parse_db_file(path) else { return };
+        if !self.fs.exists(path).is_ok_and(|exists| exists) {
+            return;
+        }
+        let directory = Path::new(DB_DIR);
+        let everything = PowerLoss {
+            data: DataLoss::Everything,
+            dir_entries: DirEntryLoss::Everything,
+            persisted: PersistedPieces::None,
+            seed: 0,
+        };
+        let now = read_live_files(&*self.fs, directory);
+        let after_power_cut = read_live_files(&self.fs.crash_clone(&Crash::PowerLoss(everything)), directory);
+        let needed = |live: &Option<LiveFiles>| live.as_ref().is_some_and(|live| live.is_needed(file));
+        let blank = matches!(file, FileName::Log(_)) && is_all_zeros(&self.fs, path);
+        let mut seen = self.usage.lock();
+        if !blank && needed(&now) {
+            seen.violations.push(format!("{file} is removed, and the manifest names it"));
+        } else if !blank && needed(&after_power_cut) {
+            seen.violations
+                .push(format!("{file} is removed, and the manifest after a power cut would name it"));
+        }
+        let never_counted = match file {
+            FileName::Table(number) | FileName::OldTable(number) => {
+                now.is_some_and(|live| !live.ever_added.contains(&number))
+            }
+            FileName::Manifest(number) => now.is_none_or(|live| number > live.manifest),
+            _ => blank,
+        };
+        if let Some(number) = file.number().filter(|_| never_counted) {
+            seen.used_numbers.remove(&number);
+        }
+    }
+}
+
+/// The file of the database that `path` is; what is put aside in a folder of it is none any more.
+fn parse_db_file(path: &Path) -> Option<FileName> {
+    let inside = path.parent().is_some_and(|parent| parent == Path::new(DB_DIR));
+    FileName::parse(path.file_name()?.to_str()?).filter(|_| inside)
+}
+
+/// A file whose number is its own.
+fn parse_numbered_file(path: &Path) -> Option<(FileName, u64)> {
+    let file = parse_db_file(path).filter(|file| !matches!(file, FileName::Temp(_)))?;
+    Some((file, file.number()?))
+}
+
+fn is_all_zeros(fs: &MemFs, path: &Path) -> bool {
+    let (Ok(file), mut buffer) = (fs.open_random_access(path, AccessMode::Mmap), Vec::new()) else {
+        return false;
+    };
+    buffer.resize(file.len() as usize, 0);
+    file.read_at(0, &mut buffer).is_ok() && buffer.iter().all(|&byte| byte == 0)
+}
+
+impl FileSystem for FileUsageChecker {
+    fn open_sequential(&self, path: &Path) -> Result<Box<dyn SequentialFile>> {
+        self.fs.open_sequential(path)
+    }
+
+    fn open_random_access(&self, path: &Path, access: AccessMode) -> Result<Arc<dyn RandomAccessFile>> {
+        self.fs.open_random_access(path, access)
+    }
+
+    fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        self.on_create(path);
+        self.fs.create(path)
+    }
+
+    fn open_append(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        self.fs.open_append(path)
+    }
+
+    fn create_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
+        self.on_create(path);
+        if self.mapped_logs {
+            return self.fs.create_log(path, capacity);
+        }
+        Ok(Box::new(AppendingLog::new(path, self.fs.create(path)?)))
+    }
+
+    fn reopen_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
+        if self.mapped_logs {
+            return self.fs.reopen_log(path, capacity);
+        }
+        Err(FileError::new("open", path, io::ErrorKind::Unsupported.into()))
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        self.fs.exists(path)
+    }
+
+    fn is_dir(&self, path: &Path) -> Result<bool> {
+        self.fs.is_dir(path)
+    }
+
+    fn file_size(&self, path: &Path) -> Result<u64> {
+        self.fs.file_size(path)
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<OsString>> {
+        self.fs.list(dir)
+    }
+
+    fn create_dir(&self, dir: &Path) -> Result<()> {
+        self.fs.create_dir(dir)
+    }
+
+    fn remove_dir(&self, dir: &Path) -> Result<()> {
+        self.fs.remove_dir(dir)
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        self.on_remove(path);
+        self.fs.remove(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.on_remove(from);
+        self.fs.rename(from, to)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        self.fs.sync_dir(dir)
+    }
+
+    /// A database that takes its lock is being opened: numbers go on from here.
+    fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn FileLock>> {
+        let lock = self.fs.lock(path, mode)?;
+        let directory = path.parent().unwrap_or(Path::new(DB_DIR));
+        self.usage.lock().min_new_number =
+            read_live_files(&*self.fs, directory).map_or(0, |live| live.next_file);
+        Ok(lock)
+    }
+}

@@ -1,0 +1,105 @@
+//! Runs a script, and shows every point at which a crash can find it.
+
+use std::sync::Arc;
+
+use terrace_env::FileSystem;
+use terrace_env::mem::MemFs;
+
+use super::contents::{describe_difference, parse_state};
+use super::script::{Script, ScriptStep};
+use super::store::CrashableStore;
+
+/// How far a life has come, counted in writes.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct WriteProgress {
+    /// Those that a power cut must leave.
+    pub durable: usize,
+    /// Those that returned: the death of the process leaves them.
+    pub acknowledged: usize,
+    /// Those that were begun: nothing beyond may be found.
+    pub started: usize,
+}
+
+/// A moment between two calls that change a file.
+pub struct CrashPoint {
+    /// The files, with what is pending.
+    pub fs: MemFs,
+    /// What a restart must find.
+    pub progress: WriteProgress,
+}
+
+/// Plays `script` from nothing on `files`, which `world` shows to the store; `see` gets every point.
+///
+/// An answer that is wrong without any crash is an error, too.
+pub fn run_script<S: CrashableStore>(
+    script: &Script,
+    options: &S::Options,
+    files: &MemFs,
+    world: &Arc<dyn FileSystem>,
+    see: &mut dyn FnMut(CrashPoint) -> Result<(), String>,
+) -> Result<(), String> {
+    let mut progress = WriteProgress::default();
+    let mut held = 0;
+    drop(files.take_crash_points());
+    let mut store = S::open(world, options)?;
+    report_points(files, progress, see)?;
+    for step in &script.steps {
+        match step {
+            ScriptStep::Write { changes, sync } => {
+                let changes: Vec<_> = changes
+                    .iter()
+                    .map(|(key, id)| (key.as_slice(), id.map(|id| script.values.bytes(id))))
+                    .collect();
+                progress.started += 1;
+                store.write(&changes, *sync)?;
+                report_points(files, progress, see)?;
+                progress.acknowledged = progress.started;
+                if *sync {
+                    progress.durable = progress.started;
+                }
+            }
+            ScriptStep::TakeSnapshot => {
+                check_entries(script, held, "the snapshot", store.read_snapshot())?;
+                store.take_snapshot();
+                held = progress.started;
+            }
+            settling => {
+                if matches!(settling, ScriptStep::Reopen | ScriptStep::Repair) {
+                    check_entries(script, held, "the snapshot", store.read_snapshot())?;
+                }
+                store = store.make_durable(settling)?;
+                report_points(files, progress, see)?;
+                progress.durable = progress.started;
+            }
+        }
+    }
+    check_entries(script, held, "the snapshot", store.read_snapshot())?;
+    check_entries(script, progress.started, "the end", Some(store.entries()))?;
+    store.close()?;
+    report_points(files, progress, see)?;
+    progress.durable = progress.started;
+    see(CrashPoint { fs: files.fork(), progress })
+}
+
+fn report_points(
+    files: &MemFs,
+    progress: WriteProgress,
+    see: &mut dyn FnMut(CrashPoint) -> Result<(), String>,
+) -> Result<(), String> {
+    files.take_crash_points().into_iter().try_for_each(|fs| see(CrashPoint { fs, progress }))
+}
+
+fn check_entries(
+    script: &Script,
+    count: usize,
+    what: &str,
+    found: Option<Result<Vec<super::contents::Entry>, String>>,
+) -> Result<(), String> {
+    let Some(found) = found else { return Ok(()) };
+    let found = parse_state(&found?, &script.values)?;
+    let expected = &script.states[count];
+    if found == *expected {
+        return Ok(());
+    }
+    Err(format!("without a crash, at {what} after write {count}: {}", describe_difference(expected, &found)))
+}

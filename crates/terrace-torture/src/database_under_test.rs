@@ -1,0 +1,244 @@
+//! Terrace as a [`DatabaseUnderTest`] of random operations, and its options from [`Settings`].
+
+mod external_cache;
+mod lifecycle;
+mod simulated_env;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use terrace::{
+    BlockCache, BloomFilterPolicy, Db, DbIterator, Env, ErrorKind, FilterPolicy, Options, ReadOptions,
+};
+use terrace::{Snapshot, WriteBatch, WriteOptions};
+use terrace_format::compress::{Codec, NO_COMPRESSION, SNAPPY, ZSTD};
+use terrace_testkit::differential::{DatabaseUnderTest, Entry, OpResult};
+use terrace_testkit::op::{IteratorBounds, IteratorMove, LifecycleOp, Slot, Write};
+use terrace_testkit::settings::Settings;
+use terrace_testkit::stock_leveldb::StatusCode;
+
+use external_cache::ExternalCache;
+
+pub use simulated_env::{BackgroundThreads, SimulatedEnv};
+
+/// The options that `settings` stands for.
+pub fn options_from_settings(settings: &Settings, env: &Env) -> Options {
+    let bloom = || Arc::new(BloomFilterPolicy::new(settings.bloom_bits)) as Arc<dyn FilterPolicy>;
+    Options {
+        comparator: settings.comparator.build(),
+        create_if_missing: settings.create_if_missing,
+        error_if_exists: settings.error_if_exists,
+        paranoid_checks: settings.paranoid_checks,
+        env: env.clone(),
+        // LevelDB's defaults stand for ours.
+        write_buffer_size: Some(settings.write_buffer_size).filter(|&size| size != 4 << 20),
+        max_open_files: settings.max_open_files,
+        block_cache: settings.cache_bytes.map(BlockCache::new),
+        block_size: settings.block_size,
+        block_restart_interval: settings.block_restart_interval,
+        max_file_size: Some(settings.max_file_size as u64).filter(|&size| size != 2 << 20),
+        compression: codec(settings),
+        reuse_logs: settings.reuse_logs,
+        filter_policy: Some(bloom()),
+        ..Options::default()
+    }
+}
+
+fn codec(settings: &Settings) -> &'static Codec {
+    match settings {
+        Settings { zstd: true, .. } => &ZSTD,
+        Settings { snappy: true, .. } => &SNAPPY,
+        _ => &NO_COMPRESSION,
+    }
+}
+
+/// The class that stock LevelDB has for an error.
+pub fn status_code(kind: ErrorKind) -> StatusCode {
+    match kind {
+        ErrorKind::NotFound => StatusCode::NotFound,
+        ErrorKind::Corruption => StatusCode::Corruption,
+        ErrorKind::NotSupported => StatusCode::NotSupported,
+        ErrorKind::InvalidArgument => StatusCode::InvalidArgument,
+        ErrorKind::Io => StatusCode::Io,
+    }
+}
+
+/// A Terrace database and its slots.
+pub struct TerraceUnderTest {
+    path: PathBuf,
+    env: Env,
+    /// What the env is made of, if things may happen to all of it.
+    simulated: Option<SimulatedEnv>,
+    /// One of each size for all that is ever opened: no life may see blocks of another.
+    caches_by_size: HashMap<usize, Arc<BlockCache>>,
+    /// None only if opening it again failed.
+    db: Option<Db>,
+    snapshots: HashMap<Slot, Snapshot>,
+    iterators: HashMap<Slot, DbIterator>,
+}
+
+/// Bytes of a cache from which on it is not Terrace's own.
+const EXTERNAL_CACHE_MIN_BYTES: usize = 1 << 20;
+
+impl TerraceUnderTest {
+    /// Opens the database at `path`.
+    pub fn open(path: &Path, settings: &Settings, env: &Env) -> terrace::Result<TerraceUnderTest> {
+        let mut engine = TerraceUnderTest::new_closed(path, env);
+        engine.db = Some(Db::open(path, &engine.open_options(settings))?);
+        Ok(engine)
+    }
+
+    /// Opens the database of `world`, which will be part of all that happens.
+    pub fn in_memory(world: SimulatedEnv, settings: &Settings) -> terrace::Result<TerraceUnderTest> {
+        let engine = TerraceUnderTest::open(Path::new(SimulatedEnv::DB_PATH), settings, &world.env())?;
+        Ok(TerraceUnderTest { simulated: Some(world), ..engine })
+    }
+
+    /// Around a database that is open.
+    pub fn from_db(db: Db, env: &Env) -> TerraceUnderTest {
+        TerraceUnderTest { db: Some(db.clone()), ..TerraceUnderTest::new_closed(db.path(), env) }
+    }
+
+    fn new_closed(path: &Path, env: &Env) -> TerraceUnderTest {
+        TerraceUnderTest {
+            path: path.to_path_buf(),
+            env: env.clone(),
+            simulated: None,
+            caches_by_size: HashMap::new(),
+            db: None,
+            snapshots: HashMap::new(),
+            iterators: HashMap::new(),
+        }
+    }
+
+    fn open_options(&mut self, settings: &Settings) -> Options {
+        // The large ones are somebody else's.
+        let made = |bytes| {
+            if bytes < EXTERNAL_CACHE_MIN_BYTES {
+                BlockCache::new(bytes)
+            } else {
+                ExternalCache::new_block_cache(bytes)
+            }
+        };
+        let mut cache = |bytes| Arc::clone(self.caches_by_size.entry(bytes).or_insert_with(|| made(bytes)));
+        let block_cache = settings.cache_bytes.map(&mut cache);
+        Options { block_cache, ..options_from_settings(settings, &self.env) }
+    }
+
+    fn db(&self) -> OpResult<&Db> {
+        self.db.as_ref().ok_or_else(|| "the database is closed".to_owned())
+    }
+
+    /// True if there is a cursor in the slot.
+    pub fn has_iterator(&self, slot: Slot) -> bool {
+        self.iterators.contains_key(&slot)
+    }
+
+    fn read_options(&self, at: Option<Slot>) -> ReadOptions {
+        let snapshot = at.and_then(|slot| self.snapshots.get(&slot).cloned());
+        ReadOptions { snapshot, ..ReadOptions::default() }
+    }
+
+    fn close(&mut self) -> OpResult<()> {
+        self.iterators.clear();
+        self.snapshots.clear();
+        self.db.take().map_or(Ok(()), Db::close).map_err(error_text)
+    }
+}
+
+fn error_text(error: terrace::Error) -> String {
+    error.to_string()
+}
+
+impl DatabaseUnderTest for TerraceUnderTest {
+    fn put(&mut self, key: &[u8], value: &[u8], sync: bool) -> OpResult<()> {
+        self.db()?.put_with(key, value, &WriteOptions { sync }).map_err(error_text)
+    }
+
+    fn delete(&mut self, key: &[u8], sync: bool) -> OpResult<()> {
+        self.db()?.delete_with(key, &WriteOptions { sync }).map_err(error_text)
+    }
+
+    fn write(&mut self, writes: &[Write], sync: bool) -> OpResult<()> {
+        let mut batch = WriteBatch::new();
+        for write in writes {
+            match write {
+                Write::Put { key, value } => batch.put(key, &value.bytes()),
+                Write::Delete { key } => batch.delete(key),
+            }
+        }
+        self.db()?.write_with(&batch, &WriteOptions { sync }).map_err(error_text)
+    }
+
+    fn get(&mut self, key: &[u8], at: Option<Slot>) -> OpResult<Option<Vec<u8>>> {
+        self.db()?.get_with(key, &self.read_options(at)).map_err(error_text)
+    }
+
+    fn take_snapshot(&mut self, slot: Slot) {
+        if let Some(db) = &self.db {
+            self.snapshots.insert(slot, db.snapshot());
+        }
+    }
+
+    fn release_snapshot(&mut self, slot: Slot) {
+        self.snapshots.remove(&slot);
+    }
+
+    fn open_iterator(&mut self, slot: Slot, at: Option<Slot>, range: &IteratorBounds) {
+        let IteratorBounds { lower, upper, prefix } = range.clone();
+        let options = ReadOptions { lower_bound: lower, upper_bound: upper, prefix, ..self.read_options(at) };
+        if let Some(db) = &self.db {
+            self.iterators.insert(slot, db.iter_with(&options));
+        }
+    }
+
+    fn move_iterator(&mut self, slot: Slot, step: &IteratorMove) -> OpResult<Option<Entry>> {
+        let cursor = self.iterators.get_mut(&slot).ok_or("no cursor")?;
+        match step {
+            IteratorMove::SeekToFirst => cursor.seek_to_first(),
+            IteratorMove::SeekToLast => cursor.seek_to_last(),
+            IteratorMove::Seek(key) => cursor.seek(key),
+            IteratorMove::Next | IteratorMove::Prev if !cursor.valid() => {}
+            IteratorMove::Next => cursor.next(),
+            IteratorMove::Prev => cursor.prev(),
+        }
+        cursor.status().map_err(error_text)?;
+        Ok(cursor.valid().then(|| (cursor.key().to_vec(), cursor.value().to_vec())))
+    }
+
+    fn close_iterator(&mut self, slot: Slot) {
+        self.iterators.remove(&slot);
+    }
+
+    fn flush(&mut self) -> OpResult<()> {
+        self.db()?.flush().map_err(error_text)
+    }
+
+    fn compact_range(&mut self, begin: Option<&[u8]>, end: Option<&[u8]>) -> OpResult<()> {
+        self.db()?.compact_range(begin, end).map_err(error_text)
+    }
+
+    fn delete_range(&mut self, begin: Option<&[u8]>, end: Option<&[u8]>) -> OpResult<()> {
+        self.db()?.delete_range(begin, end).map_err(error_text)
+    }
+
+    fn reopen(&mut self, settings: &Settings) -> OpResult<()> {
+        self.close()?;
+        let options = self.open_options(settings);
+        self.db = Some(Db::open(&self.path, &options).map_err(error_text)?);
+        Ok(())
+    }
+
+    fn approximate_size(&mut self, begin: &[u8], end: &[u8]) -> OpResult<u64> {
+        let sizes = self.db()?.approximate_sizes(&[(begin, end)]).map_err(error_text)?;
+        sizes.first().copied().ok_or_else(|| "no size for the range".to_owned())
+    }
+
+    fn property(&mut self, name: &str) -> Option<String> {
+        self.db.as_ref()?.property(name)
+    }
+    fn run_lifecycle_op(&mut self, what: LifecycleOp, settings: &Settings) -> OpResult<()> {
+        self.apply_lifecycle_op(what, settings)
+    }
+}

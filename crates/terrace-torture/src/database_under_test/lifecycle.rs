@@ -1,0 +1,212 @@
+//! What can happen to a whole database in memory, and what must be so right after it.
+//!
+//! Whoever calls compares the contents then; here is what contents don't show.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use terrace::{Db, Options, RepairOptions, repair, verify};
+use terrace_env::mem::{Crash, MemFs, POWER_LOSS_PROFILES};
+use terrace_env::{FileSystem, Result};
+use terrace_testkit::differential::{DatabaseUnderTest, OpResult};
+use terrace_testkit::op::{LifecycleOp, MissingFile};
+use terrace_testkit::settings::Settings;
+
+use super::{TerraceUnderTest, error_text};
+
+/// Entries of an old database that are changed when life goes on in its copy.
+const OVERWRITTEN_ENTRIES: usize = 100;
+
+impl TerraceUnderTest {
+    pub(super) fn apply_lifecycle_op(&mut self, what: LifecycleOp, settings: &Settings) -> OpResult<()> {
+        match what {
+            LifecycleOp::Kill => self.crash(&Crash::Kill, settings),
+            LifecycleOp::PowerCut => self.crash(&POWER_LOSS_PROFILES[0].crash_with_seed(0), settings),
+            LifecycleOp::Repair(harm) => self.repair(harm, settings),
+            LifecycleOp::Destroy => self.destroy(settings),
+            LifecycleOp::Copy => self.copy_and_switch(settings),
+            LifecycleOp::Verify => self.verify(settings),
+            LifecycleOp::ReadOnly => self.read_only(settings),
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn files_and_lengths(&self) -> Vec<(String, u64)> {
+        let files = self.files().unwrap();
+        let of = |name: String| (name.clone(), files.file_size(&self.path.join(name)).unwrap());
+        file_names(&*files, &self.path).unwrap().into_iter().filter(|name| name != "lost").map(of).collect()
+    }
+
+    fn files(&self) -> OpResult<Arc<MemFs>> {
+        let world = self.simulated.as_ref().ok_or("the database is not in memory")?;
+        Ok(world.files())
+    }
+
+    fn crash(&mut self, how: &Crash, settings: &Settings) -> OpResult<()> {
+        let after = self.simulated.as_ref().ok_or("the database is not in memory")?.crash(how);
+        // What the old one still does, it does to files that nobody will see again.
+        self.close()?;
+        self.env = after.env();
+        self.simulated = Some(after);
+        self.reopen(settings)
+    }
+
+    fn repair(&mut self, harm: MissingFile, settings: &Settings) -> OpResult<()> {
+        // A file that a reader held to the end is removed by the next open. Without a manifest nobody could tell that
+        // it is old.
+        self.reopen(settings)?;
+        self.close()?;
+        let files = self.files()?;
+        remove_all(&*files, &self.path.join("lost")).map_err(|error| error.to_string())?;
+        for name in file_names(&*files, &self.path).map_err(|error| error.to_string())? {
+            let gone = match harm {
+                MissingFile::None => false,
+                MissingFile::Current => name == "CURRENT",
+                MissingFile::Manifest => name.starts_with("MANIFEST"),
+            };
+            if gone {
+                files.remove(&self.path.join(name)).map_err(|error| error.to_string())?;
+            }
+        }
+        let options = self.open_options(settings);
+        let report = repair(&self.path, &options, &RepairOptions::default()).map_err(error_text)?;
+        if report.changed != (harm != MissingFile::None) || report.blocks_lost > 0 {
+            return Err(format!("found a repair that says:\n{report}"));
+        }
+        self.verify(settings)
+    }
+
+    fn verify(&mut self, settings: &Settings) -> OpResult<()> {
+        self.close()?;
+        let (files, options) = (self.files()?, self.open_options(settings));
+        let before = files.mutation_count();
+        let report = verify(&self.path, &options, &mut |_, _| ()).map_err(error_text)?;
+        if !report.is_clean() {
+            return Err(format!("verify found\n{report}"));
+        }
+        check_no_mutations(&files, before)?;
+        self.reopen(settings)
+    }
+
+    /// Leaves the database open in this way.
+    fn read_only(&mut self, settings: &Settings) -> OpResult<()> {
+        self.close()?;
+        let (files, options) = (self.files()?, self.open_options(settings));
+        let before = files.mutation_count();
+        let [one, other] = [(); 2].map(|()| Db::open_read_only(&self.path, &options).map_err(error_text));
+        let (one, other) = (one?, other?);
+        if one.put(b"key", b"value").is_ok() || one.delete(b"key").is_ok() || one.flush().is_ok() {
+            return Err("a read-only database took a write".into());
+        }
+        if Db::open(&self.path, &options).is_ok() {
+            return Err("a database was opened for writing while somebody reads it".into());
+        }
+        check_equal(&one, &other)?;
+        other.close().map_err(error_text)?;
+        check_no_mutations(&files, before)?;
+        self.db = Some(one);
+        Ok(())
+    }
+
+    fn destroy(&mut self, settings: &Settings) -> OpResult<()> {
+        self.close()?;
+        let options = self.open_options(settings);
+        terrace::destroy(&self.path, &options).map_err(error_text)?;
+        if Db::open(&self.path, &Options { create_if_missing: false, ..options }).is_ok() {
+            return Err("a database was opened that had been destroyed".into());
+        }
+        self.reopen(settings)
+    }
+
+    fn copy_and_switch(&mut self, settings: &Settings) -> OpResult<()> {
+        self.close()?;
+        let old = self.path.clone();
+        let new = PathBuf::from(if old == Path::new("/db") { "/copy" } else { "/db" });
+        copy_files(&*self.files()?, &old, &new).map_err(|error| error.to_string())?;
+        self.path = new;
+        self.reopen(settings)?;
+        self.overwrite_and_destroy_old(&old, settings)
+    }
+
+    /// Changes the old database until its files are different ones under the same names as the new one's, then
+    /// destroys it. They share a cache.
+    fn overwrite_and_destroy_old(&mut self, old: &Path, settings: &Settings) -> OpResult<()> {
+        let options = self.open_options(settings);
+        let db = Db::open(old, &options).map_err(error_text)?;
+        check_equal(self.db()?, &db)?;
+        let entries = db
+            .iter()
+            .into_forward()
+            .take(OVERWRITTEN_ENTRIES)
+            .collect::<terrace::Result<Vec<_>>>()
+            .map_err(error_text)?;
+        for (key, value) in entries {
+            let other: Vec<u8> = value.iter().map(|byte| !byte).collect();
+            db.put(&key, &other).map_err(error_text)?;
+        }
+        db.flush().map_err(error_text)?;
+        // Read, so that its blocks are in the cache.
+        for entry in db.iter().into_forward().take(2 * OVERWRITTEN_ENTRIES) {
+            entry.map_err(error_text)?;
+        }
+        db.close().map_err(error_text)?;
+        terrace::destroy(old, &options).map_err(error_text)?;
+        remove_all(&*self.files()?, old).map_err(|error| error.to_string())
+    }
+}
+
+fn check_equal(one: &Db, other: &Db) -> OpResult<()> {
+    let (mut one, mut other) = (one.iter().into_forward(), other.iter().into_forward());
+    loop {
+        match (one.next(), other.next()) {
+            (None, None) => return Ok(()),
+            (Some(Ok(one)), Some(Ok(other))) if one == other => {}
+            (one, other) => {
+                return Err(format!("of two handles on equal files one shows {one:?}, the other {other:?}"));
+            }
+        }
+    }
+}
+
+fn check_no_mutations(files: &MemFs, before: u64) -> OpResult<()> {
+    match files.mutation_count() - before {
+        0 => Ok(()),
+        calls => Err(format!("found {calls} calls that change a file, expected none")),
+    }
+}
+
+fn file_names(files: &dyn FileSystem, dir: &Path) -> Result<Vec<String>> {
+    Ok(files.list(dir)?.iter().map(|name| name.to_string_lossy().into_owned()).collect())
+}
+
+/// Removes a directory with the files in it, if it is there.
+fn remove_all(files: &dyn FileSystem, dir: &Path) -> Result<()> {
+    if !files.exists(dir)? {
+        return Ok(());
+    }
+    for name in file_names(files, dir)? {
+        let path = dir.join(name);
+        if files.is_dir(&path)? { remove_all(files, &path)? } else { files.remove(&path)? }
+    }
+    files.remove_dir(dir)
+}
+
+fn copy_files(files: &dyn FileSystem, from: &Path, to: &Path) -> Result<()> {
+    // A power cut may have brought an old one back.
+    remove_all(files, to)?;
+    files.create_dir(to)?;
+    for name in file_names(files, from)? {
+        let path = from.join(&name);
+        if files.is_dir(&path)? || name == "LOCK" {
+            continue;
+        }
+        let mut bytes = vec![0; files.file_size(&path)? as usize];
+        files.open_random_access(&path, terrace_env::AccessMode::Pread)?.read_at(0, &mut bytes)?;
+        let mut copy = files.create(&to.join(&name))?;
+        copy.append(&bytes)?;
+        copy.sync()?;
+        copy.close()?;
+    }
+    files.sync_dir(to)?;
+    files.sync_dir(Path::new("/"))
+}

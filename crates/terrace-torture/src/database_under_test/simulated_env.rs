@@ -1,0 +1,81 @@
+//! A world in memory of which everything can be taken apart: files that lose power, threads or none, no real time.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use terrace::Env;
+use terrace_env::mem::{Crash, MemFs};
+use terrace_env::{
+    DeterministicScheduler, FileSystem, ManualClock, Scheduler, SeededRandom, SystemClock, ThreadPool,
+};
+use terrace_testkit::crafted::CraftedDb;
+
+/// Who does the work in the background.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BackgroundThreads {
+    /// The thread that waits for it, in an order that the seed chooses: everything repeats to the last byte.
+    Inline,
+    /// One for flushes and that many for merges.
+    Pool(usize),
+}
+
+/// The files of a database, and what its env is made of besides.
+pub struct SimulatedEnv {
+    files: Arc<MemFs>,
+    background: BackgroundThreads,
+    seed: u64,
+}
+
+impl SimulatedEnv {
+    /// Where the database is.
+    pub const DB_PATH: &str = "/db";
+
+    /// Without files.
+    pub fn new(threads: BackgroundThreads, seed: u64) -> SimulatedEnv {
+        SimulatedEnv { files: Arc::new(MemFs::new()), background: threads, seed }
+    }
+
+    /// With the files of a database, all of them durable.
+    pub fn with_files(self, database: &CraftedDb) -> terrace_env::Result<SimulatedEnv> {
+        let (path, files) = (Path::new(SimulatedEnv::DB_PATH), &self.files);
+        files.create_dir(path)?;
+        for (name, bytes) in database.files() {
+            let mut file = files.create(&path.join(name))?;
+            file.append(&bytes)?;
+            file.sync()?;
+            file.close()?;
+        }
+        files.sync_dir(path)?;
+        files.sync_dir(Path::new("/"))?;
+        Ok(self)
+    }
+
+    /// Its files.
+    pub fn files(&self) -> Arc<MemFs> {
+        Arc::clone(&self.files)
+    }
+
+    /// An env on it.
+    pub fn env(&self) -> Env {
+        let fs = Arc::clone(&self.files) as Arc<dyn FileSystem>;
+        let random = Arc::new(SeededRandom::new(self.seed));
+        match self.background {
+            BackgroundThreads::Inline => Env {
+                fs,
+                clock: Arc::new(ManualClock::new(0)),
+                scheduler: DeterministicScheduler::new(self.seed),
+                random,
+            },
+            BackgroundThreads::Pool(merges) => {
+                let scheduler = Arc::new(ThreadPool::new(2, merges)) as Arc<dyn Scheduler>;
+                Env { fs, clock: Arc::new(SystemClock), scheduler, random }
+            }
+        }
+    }
+
+    /// What it is after a crash at this moment.
+    pub(super) fn crash(&self, how: &Crash) -> SimulatedEnv {
+        let seed = self.seed.wrapping_add(1);
+        SimulatedEnv { files: Arc::new(self.files.crash_clone(how)), background: self.background, seed }
+    }
+}

@@ -1,0 +1,68 @@
+//! A value that is read where it lies.
+
+use std::fmt;
+use std::ops::Deref;
+
+use crate::memtable::Memtable;
+use crate::memtable::VersionPtr;
+use crate::sync::Arc;
+use crate::table::{FoundEntry, PinnedEntry};
+
+/// A value of a database, where it lies: in a block or among the recent writes, not copied. Made by
+/// [`Db::get_pinned`](crate::Db::get_pinned).
+///
+/// What it lies in stays in memory as long as this does, a block or a whole memtable, beyond the limits of the cache and
+/// of the write buffer: let go of it soon. It outlives later writes, and the database.
+pub struct PinnedValue {
+    location: PinnedLocation,
+}
+
+enum PinnedLocation {
+    Table(PinnedEntry),
+    Memtable(Arc<Memtable>, VersionPtr),
+}
+
+impl PinnedValue {
+    pub(super) fn from_table(hit: &FoundEntry) -> PinnedValue {
+        PinnedValue { location: PinnedLocation::Table(hit.pin()) }
+    }
+
+    pub(super) fn from_memtable(memtable: &Arc<Memtable>, at: VersionPtr) -> PinnedValue {
+        PinnedValue { location: PinnedLocation::Memtable(Arc::clone(memtable), at) }
+    }
+}
+
+impl Deref for PinnedValue {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.location {
+            PinnedLocation::Table(value) => value.value(),
+            PinnedLocation::Memtable(memtable, at) => memtable.value(*at),
+        }
+    }
+}
+
+impl AsRef<[u8]> for PinnedValue {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl fmt::Debug for PinnedValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PinnedValue('{}')", self.escape_ascii())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A value may be pinned in one thread and let go in another.
+    #[test]
+    fn is_send_and_sync() {
+        fn check<T: Send + Sync>() {}
+        check::<PinnedValue>();
+    }
+}

@@ -1,0 +1,87 @@
+//! Two readers of two tables, of which only one may be open at a time.
+
+use std::path::Path;
+
+use terrace_env::mem::MemFs;
+use terrace_format::comparator::bytewise;
+use terrace_format::key::{InternalComparator, InternalKey, ValueType};
+use terrace_format::key_order::KeyOrder;
+use terrace_sync::thread;
+
+use super::whole_database;
+use crate::cache::{BlockCache, new_cache_id};
+use crate::info_log::NoLogger;
+use crate::options::Options;
+use crate::stats::Statistics;
+use crate::sync::Arc;
+use crate::table::{
+    BlockReadOptions, LookupKey, TableCache, TableHandle, TableLookup, TableReaderContext, TableRef,
+    TableWriter,
+};
+
+/// The table of file `number`, whose only key is its number.
+struct SingleKeyTable {
+    number: u64,
+    size: u64,
+    key: InternalKey,
+    handle: Arc<TableHandle>,
+}
+
+impl SingleKeyTable {
+    fn write(options: &Options, number: u64) -> SingleKeyTable {
+        let order = options.table_options(&InternalComparator::new(bytewise()));
+        let mut writer = TableWriter::create(&options.env, Path::new("/"), number, &order).unwrap();
+        let key = InternalKey::new(&[number as u8], 1, ValueType::Value);
+        writer.add(key.as_bytes(), &[number as u8]).unwrap();
+        let size = writer.finish().unwrap().unwrap().file.size;
+        SingleKeyTable { number, size, key, handle: Arc::default() }
+    }
+
+    fn read(&self, tables: &TableCache) {
+        let target = InternalKey::new(&[self.number as u8], 1, ValueType::FOR_SEEK);
+        let read = BlockReadOptions { fill_cache: true };
+        let file = TableRef {
+            handle: &self.handle,
+            number: self.number,
+            size: self.size,
+            smallest: &self.key,
+            largest: &self.key,
+        };
+        let mut found = None;
+        let looked = tables.with_table(file, |table| {
+            let target = LookupKey::new(target.as_bytes());
+            table.get(target, true, read, |_| unreachable!("one version of one key"), &mut found)
+        });
+        assert_eq!(looked.unwrap(), TableLookup::Found);
+        assert_eq!(found.unwrap().value(), [self.number as u8]);
+    }
+}
+
+pub(super) fn two_readers() {
+    // Ten descriptors are for other things.
+    let env = whole_database::env(Arc::new(MemFs::new()));
+    let options = Options { env, max_open_files: 11, ..whole_database::options() };
+    let files = Arc::new([1, 2].map(|number| SingleKeyTable::write(&options, number)));
+    let context = TableReaderContext {
+        order: KeyOrder::Internal,
+        filter_policy: None,
+        cache: BlockCache::new(0),
+        cache_id: new_cache_id(),
+        metrics: Statistics::default(),
+        memory: Arc::default(),
+    };
+    let tables = Arc::new(TableCache::new(
+        Path::new("/"),
+        &options,
+        Arc::new(NoLogger),
+        Arc::new(context),
+        Box::new(|_| ()),
+    ));
+    let other = {
+        let (files, tables) = (Arc::clone(&files), Arc::clone(&tables));
+        thread::spawn(move || [0, 1].map(|at| files[at].read(&tables)))
+    };
+    [0, 1, 0].into_iter().for_each(|at| files[at].read(&tables));
+    other.join().unwrap();
+    files[1].read(&tables);
+}

@@ -1,0 +1,81 @@
+//! Whole databases on files in memory, with threads of their own.
+
+use terrace_env::mem::{MemFs, POWER_LOSS_PROFILES};
+use terrace_env::{FileSystem, ManualClock, SeededRandom, ThreadPool};
+use terrace_sync::thread;
+
+use crate::db::Db;
+use crate::options::{Options, ReadOptions, WriteOptions};
+use crate::sync::Arc;
+use terrace_env::Env;
+
+/// Files in memory are one step a call; the pool's threads are loom's.
+pub(super) fn env(fs: Arc<dyn FileSystem>) -> Env {
+    Env {
+        fs,
+        clock: Arc::new(ManualClock::default()),
+        scheduler: Arc::new(ThreadPool::new(1, 1)),
+        random: Arc::new(SeededRandom::new(0)),
+    }
+}
+
+/// On files in memory of its own, unless told otherwise.
+pub(super) fn options() -> Options {
+    let env = env(Arc::new(MemFs::new()));
+    Options { create_if_missing: true, env, ..Options::default() }
+}
+
+fn open(fs: &Arc<MemFs>) -> Db {
+    Db::open("/db", &Options { env: env(fs.clone()), ..options() }).unwrap()
+}
+
+fn value(db: &Db, key: &[u8]) -> Option<Vec<u8>> {
+    db.get(key).unwrap()
+}
+
+/// One of two handles asks for a flush and goes, the other goes at once: whoever is last closes.
+pub(super) fn closing() {
+    let fs = Arc::new(MemFs::new());
+    let db = open(&fs);
+    db.put(b"a", b"1").unwrap();
+    let clone = db.clone();
+    let flush = thread::spawn(move || clone.flush().unwrap());
+    db.close().unwrap();
+    flush.join().unwrap();
+    let db = open(&fs);
+    assert!(value(&db, b"a").is_some());
+    db.close().unwrap();
+}
+
+pub(super) fn writing() {
+    let fs = Arc::new(MemFs::new());
+    let db = open(&fs);
+    db.put(b"a", b"1").unwrap();
+    let clone = db.clone();
+    let flush = thread::spawn(move || clone.flush().unwrap());
+    db.put_with(b"b", b"2", &WriteOptions { sync: true }).unwrap();
+    let left = Arc::new(fs.crash_clone(&POWER_LOSS_PROFILES[0].crash_with_seed(0)));
+    flush.join().unwrap();
+    db.close().unwrap();
+    let left = open(&left);
+    assert!(value(&left, b"a").is_some() && value(&left, b"b").is_some(), "a power cut takes a synced write");
+    left.close().unwrap();
+}
+
+pub(super) fn reading() {
+    let fs = Arc::new(MemFs::new());
+    let db = open(&fs);
+    db.put(b"a", b"1").unwrap();
+    db.flush().unwrap();
+    db.put(b"a", b"2").unwrap();
+    let clone = db.clone();
+    let merge = thread::spawn(move || clone.compact_range(None, None).unwrap());
+    let snapshot = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
+    db.put(b"a", b"3").unwrap();
+    assert_eq!(db.get_with(b"a", &snapshot).unwrap().as_deref(), Some(b"2".as_slice()));
+    assert_eq!(value(&db, b"a").as_deref(), Some(b"3".as_slice()));
+    merge.join().unwrap();
+    assert_eq!(db.get_with(b"a", &snapshot).unwrap().as_deref(), Some(b"2".as_slice()));
+    drop(snapshot);
+    db.close().unwrap();
+}

@@ -1,0 +1,279 @@
+//! The tree beside an ordered map, its twin.
+
+use proptest::prelude::*;
+use terrace_format::comparator::bytewise;
+use terrace_sync::thread;
+
+use super::super::cursor::BTreeCursor;
+use super::*;
+
+/// Backwards, and by the length of keys first: heads know nothing of it.
+struct LongestKeyFirst;
+
+impl Comparator for LongestKeyFirst {
+    fn name(&self) -> &str {
+        "odd"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+        (b.len(), b).cmp(&(a.len(), a))
+    }
+}
+
+fn orders() -> [Arc<dyn Comparator>; 2] {
+    [bytewise(), Arc::new(LongestKeyFirst)]
+}
+
+impl BTree {
+    /// The trailer and the value of what is found.
+    fn get(&self, user_key: &[u8], sequence: SequenceNumber) -> Option<(u64, &[u8])> {
+        self.find(user_key, sequence).map(|at| self.read_version(at))
+    }
+}
+
+/// Internal keys in order, each with its value.
+type ExpectedRecords = Vec<(Vec<u8>, u64, Vec<u8>)>;
+
+/// A tree that keys were added to in this order, with trailers from 1 on, and its twin.
+fn build(user: &Arc<dyn Comparator>, keys: impl Iterator<Item = Vec<u8>>) -> (Arc<BTree>, ExpectedRecords) {
+    let tree = Arc::new(BTree::new(Arc::clone(user), Arc::default(), 1 << 12, false));
+    let mut twin = ExpectedRecords::new();
+    for (key, trailer) in keys.zip(1u64..) {
+        let value = trailer.to_string().into_bytes();
+        let company = if trailer.is_multiple_of(2) { InsertMode::Exclusive } else { InsertMode::Concurrent };
+        tree.insert(&key, trailer, &value, company);
+        twin.push((key, trailer, value));
+    }
+    sort(user, &mut twin);
+    (tree, twin)
+}
+
+fn sort(user: &Arc<dyn Comparator>, twin: &mut ExpectedRecords) {
+    twin.sort_by(|a, b| user.compare(&a.0, &b.0).then(b.1.cmp(&a.1)));
+}
+
+fn here(cursor: &BTreeCursor) -> Option<(Vec<u8>, u64, Vec<u8>)> {
+    let (key, value) = cursor.entry()?;
+    Some((key::user_key(key).to_vec(), key::trailer(key), value.to_vec()))
+}
+
+/// Walks and searches find in the tree what is in the twin.
+fn check(user: &Arc<dyn Comparator>, tree: &Arc<BTree>, twin: &ExpectedRecords, probes: &[Vec<u8>]) {
+    let mut cursor = BTreeCursor::new(Arc::clone(tree));
+    cursor.seek_to_first();
+    for expect in twin {
+        assert_eq!(here(&cursor).as_ref(), Some(expect), "forwards");
+        cursor.next();
+    }
+    assert!(!cursor.valid());
+    cursor.seek_to_last();
+    for expect in twin.iter().rev() {
+        assert_eq!(here(&cursor).as_ref(), Some(expect), "backwards");
+        cursor.prev();
+    }
+    assert!(!cursor.valid());
+    for probe in probes {
+        for trailer in [0, 1, twin.len() as u64 / 2, u64::MAX] {
+            let not_below = |(key, t, _): &&(Vec<u8>, u64, Vec<u8>)| {
+                user.compare(key, probe).then(trailer.cmp(t)).is_ge()
+            };
+            let expect = twin.iter().find(not_below);
+            let mut internal = probe.clone();
+            internal.extend_from_slice(&trailer.to_le_bytes());
+            cursor.seek(&internal);
+            assert_eq!(here(&cursor).as_ref(), expect, "from {probe:?} at {trailer} on");
+            let found = tree.get(probe, trailer >> 8).map(|(trailer, _)| trailer);
+            let seek = key::pack_sequence_and_type(
+                (trailer >> 8).min(key::MAX_SEQUENCE_NUMBER),
+                ValueType::FOR_SEEK,
+            );
+            let expect = twin.iter().find(|(key, t, _)| user.compare(key, probe).is_eq() && *t <= seek);
+            assert_eq!(found, expect.map(|(_, trailer, _)| *trailer), "{probe:?} at {trailer}");
+        }
+    }
+}
+
+fn check_all(keys: &[Vec<u8>]) {
+    for user in &orders() {
+        let (tree, twin) = build(user, keys.iter().cloned());
+        let probes: Vec<_> = keys.iter().step_by(keys.len() / 100 + 1).flat_map(|key| near(key)).collect();
+        check(user, &tree, &twin, &probes);
+    }
+}
+
+/// A key and some that are about as great.
+fn near(key: &[u8]) -> [Vec<u8>; 4] {
+    let mut near = [key, key, key, key].map(<[u8]>::to_vec);
+    near[1].push(0);
+    near[2].pop();
+    if let Some(last) = near[3].last_mut() {
+        *last = last.wrapping_add(1);
+    }
+    near
+}
+
+fn scattered(n: u64, of: u64) -> impl Iterator<Item = u64> {
+    (0..n).map(move |i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) % of)
+}
+
+fn decimal(n: u64) -> Vec<u8> {
+    format!("{n:016}").into_bytes()
+}
+
+#[test]
+fn empty_tree() {
+    check_all(&[]);
+    check_all(&[vec![]]);
+}
+
+#[test]
+fn ascending_and_descending() {
+    check_all(&(0..5000).map(decimal).collect::<Vec<_>>());
+    check_all(&(0..5000).rev().map(decimal).collect::<Vec<_>>());
+}
+
+#[test]
+fn scattered_with_versions() {
+    check_all(&scattered(8000, 3000).map(decimal).collect::<Vec<_>>());
+    check_all(&scattered(8000, 3000).map(|n| n.to_le_bytes().to_vec()).collect::<Vec<_>>());
+}
+
+#[test]
+fn common_prefixes_that_shrink_late() {
+    let keys = (0..3000u64).map(|i| format!("tenant/{:04}/user/{:06}/name", i * 7 % 30, i * 37 % 3000));
+    let mut keys: Vec<_> = keys.map(String::into_bytes).collect();
+    check_all(&keys);
+    // And then some that begin otherwise, at the edges and in between.
+    keys.extend([b"".to_vec(), b"a".to_vec(), b"tenant".to_vec(), b"tenant/0010".to_vec(), b"u".to_vec()]);
+    keys.extend((0..500u64).map(|i| i.to_be_bytes().to_vec()));
+    check_all(&keys);
+}
+
+#[test]
+fn keys_that_differ_in_trailing_zeros() {
+    let keys = (0..900).map(|i| [vec![i as u8 % 3], vec![0; i / 3 * 7 % 300]].concat());
+    check_all(&keys.collect::<Vec<_>>());
+}
+
+#[test]
+fn values_larger_than_a_chunk() {
+    let tree = BTree::new(bytewise(), Arc::default(), 1 << 12, false);
+    let before = tree.memory_usage();
+    tree.insert(b"a", 256, &[7; 3 << 20], InsertMode::Concurrent);
+    tree.insert(b"b", 512, b"", InsertMode::Concurrent);
+    assert_eq!(tree.get(b"a", 9).map(|(_, value)| value.len()), Some(3 << 20));
+    assert!(tree.memory_usage() - before >= 3 << 20);
+}
+
+#[test]
+fn ascending_load_fills_leaves() {
+    let (ascending, scatter) = [true, false]
+        .map(|ascends| {
+            let tree = BTree::new(bytewise(), Arc::default(), 1 << 12, false);
+            let keys = (0..64 * 200u64).map(|i| if ascends { i } else { i.reverse_bits() });
+            keys.for_each(|key| tree.insert(&key.to_be_bytes(), 1, b"", InsertMode::Concurrent));
+            tree.memory_usage()
+        })
+        .into();
+    assert!(ascending < scatter, "{ascending} bytes and {scatter}");
+    assert!(ascending < 64 * 200 * (24 + 20), "{ascending} bytes");
+}
+
+#[test]
+fn cursor_with_concurrent_writers() {
+    for user in &orders() {
+        let tree = Arc::new(BTree::new(Arc::clone(user), Arc::default(), 1 << 12, false));
+        let even: Vec<_> = (0..2000u64).map(|n| decimal(2 * n)).collect();
+        even.iter().for_each(|key| tree.insert(key, 1 << 8, b"", InsertMode::Concurrent));
+        thread::scope(|scope| {
+            for thread in 0..2u64 {
+                let tree = &tree;
+                scope.spawn(move || {
+                    for n in scattered(20_000, 4000).map(|n| n ^ thread) {
+                        tree.insert(&decimal(n), (2 + n + thread) << 8, b"new", InsertMode::Concurrent);
+                    }
+                });
+            }
+            let mut expect = even.clone();
+            expect.sort_by(|a, b| user.compare(a, b));
+            for round in 0..10 {
+                let mut cursor = BTreeCursor::new(Arc::clone(&tree));
+                let mut seen = Vec::new();
+                if round % 2 == 0 {
+                    cursor.seek_to_first()
+                } else {
+                    cursor.seek_to_last()
+                }
+                while let Some((key, number, _)) = here(&cursor) {
+                    if number == 1 << 8 {
+                        seen.push(key);
+                    }
+                    if round % 2 == 0 { cursor.next() } else { cursor.prev() }
+                }
+                if round % 2 == 1 {
+                    seen.reverse();
+                }
+                assert!(seen == expect, "a walk misses what was there before it began");
+            }
+        });
+    }
+}
+
+#[test]
+fn concurrent_writers() {
+    for user in &orders() {
+        let tree = Arc::new(BTree::new(Arc::clone(user), Arc::default(), 1 << 12, false));
+        let mut twin = ExpectedRecords::new();
+        for thread in 0..4 {
+            for (i, n) in (0u64..).zip(scattered(10_000, 4000)) {
+                twin.push((decimal(n), (i * 4 + thread + 1) << 8, decimal(i)));
+            }
+        }
+        thread::scope(|scope| {
+            for mine in twin.chunks(10_000) {
+                let tree = &tree;
+                scope.spawn(move || {
+                    mine.iter().for_each(|(key, trailer, value)| {
+                        tree.insert(key, *trailer, value, InsertMode::Concurrent)
+                    })
+                });
+            }
+        });
+        sort(user, &mut twin);
+        check(user, &tree, &twin, &scattered(50, 5000).map(decimal).collect::<Vec<_>>());
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_keys(keys in proptest::collection::vec(proptest::collection::vec(0u8..3, 0..12), 0..400)) {
+        check_all(&keys);
+    }
+}
+
+/// Trees one after the other in the same memory hold what was put into each, and nothing else.
+#[test]
+fn pooled_chunks_are_reused() {
+    let spare = Arc::default();
+    for turn in 0..4u32 {
+        let tree = Arc::new(BTree::new(bytewise(), Arc::clone(&spare), 1 << 12, false));
+        let value = vec![turn as u8; 1000];
+        for key in 0..3000u32 {
+            tree.insert(
+                &(key * 7 % 3000).to_be_bytes(),
+                key::pack_sequence_and_type(1, ValueType::Value),
+                &value,
+                InsertMode::Concurrent,
+            );
+        }
+        assert!(tree.get(&3000u32.to_be_bytes(), 1).is_none());
+        let mut cursor = BTreeCursor::new(tree);
+        cursor.seek_to_first();
+        for key in 0..3000u32 {
+            let (found, stored) = cursor.entry().unwrap();
+            assert!(key::user_key(found) == key.to_be_bytes() && stored == value, "{key}, turn {turn}");
+            cursor.next();
+        }
+        assert!(!cursor.valid());
+    }
+}

@@ -1,0 +1,21 @@
+//! Table files: opening them, keeping them open within a budget, reading them.
+
+mod block_pool;
+mod index_reader;
+mod key_bounds_check;
+mod sst_file_reader;
+mod table_cache;
+mod table_memory;
+mod table_reader;
+mod table_writer;
+
+pub use sst_file_reader::{SstFileReader, SstIterator};
+pub(crate) use table_cache::{TableCache, TableHandle, TableRef, TableStats};
+pub(crate) use table_memory::TableMemory;
+pub(crate) use table_reader::{
+    BlockReadOptions, FoundEntry, LookupKey, PinnedEntry, TableIter, TableLookup, TableReader,
+    TableReaderContext,
+};
+pub(crate) use table_reader::{read_block, read_block_bytes, read_exact_at, read_footer};
+pub(crate) use table_writer::{FinishedTable, TableWriter};
+pub use terrace_format::table::{TableBuilder, TableOptions};

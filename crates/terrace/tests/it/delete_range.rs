@@ -1,0 +1,165 @@
+//! Ranges of keys that are removed at once.
+
+use std::sync::Arc;
+
+use terrace::{Db, Env, Options, ReadOptions, Result, WriteOptions};
+use terrace_env::mem::{Crash, MemFs, POWER_LOSS_PROFILES};
+use terrace_env::{DeterministicScheduler, FileSystem};
+
+fn options(fs: Arc<dyn FileSystem>) -> Options {
+    let mut env = Env::with_file_system(fs);
+    env.scheduler = DeterministicScheduler::new(1);
+    Options { create_if_missing: true, write_buffer_size: Some(256 << 10), env, ..Options::default() }
+}
+
+const KEYS: u32 = 400;
+
+fn key(n: u32) -> Vec<u8> {
+    format!("key{n:03}").into_bytes()
+}
+
+/// A value of 20 KiB that does not pack: a dozen to a memtable.
+fn value(n: u32, round: u8) -> Vec<u8> {
+    let mut state = u64::from(n) << 8 | u64::from(round);
+    let next = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    [round].into_iter().chain((0..20 << 10).map(next)).collect()
+}
+
+fn fill(db: &Db, keys: impl Iterator<Item = u32>, round: u8) {
+    keys.for_each(|n| db.put(&key(n), &value(n, round)).unwrap());
+}
+
+/// Old values of every key in tables of their own, newer ones of every third above them, newest of every tenth in memory.
+fn layers(db: &Db) {
+    fill(db, 0..KEYS, 1);
+    db.compact_range(None, None).unwrap();
+    fill(db, (0..KEYS).step_by(3), 2);
+    db.flush().unwrap();
+    fill(db, (0..KEYS).step_by(10), 3);
+}
+
+fn newest(n: u32) -> u8 {
+    match n {
+        _ if n.is_multiple_of(10) => 3,
+        _ if n.is_multiple_of(3) => 2,
+        _ => 1,
+    }
+}
+
+fn tables(db: &Db) -> usize {
+    db.levels().iter().map(|level| level.files.len()).sum()
+}
+
+fn bytes(db: &Db) -> u64 {
+    db.levels().iter().flat_map(|level| &level.files).map(|file| file.size).sum()
+}
+
+/// The rounds of the values of all keys, None where there is no value.
+fn rounds(db: &Db, options: &ReadOptions) -> Vec<Option<u8>> {
+    (0..KEYS).map(|n| db.get_with(&key(n), options).unwrap().map(|value| value[0])).collect()
+}
+
+fn expect(gone: std::ops::Range<u32>) -> Vec<Option<u8>> {
+    (0..KEYS).map(|n| (!gone.contains(&n)).then(|| newest(n))).collect()
+}
+
+#[test]
+fn covered_tables_are_dropped_and_other_keys_stay() -> Result<()> {
+    let fs = Arc::new(MemFs::new());
+    let db = Db::open("db", &options(fs.clone()))?;
+    layers(&db);
+    let (before, size) = (tables(&db), bytes(&db));
+    db.delete_range(Some(&key(30)), Some(&key(371)))?;
+    assert_eq!(rounds(&db, &ReadOptions::default()), expect(30..371));
+    assert!(tables(&db) < before / 2, "{} tables of {before} are left", tables(&db));
+    // Of the tables with all keys in them one round is left, which the next merge takes.
+    db.compact_range(None, None)?;
+    assert!(bytes(&db) < size / 4, "{} bytes of {size} are left", bytes(&db));
+    db.close()?;
+    let db = Db::open("db", &options(fs))?;
+    assert_eq!(rounds(&db, &ReadOptions::default()), expect(30..371));
+    Ok(())
+}
+
+#[test]
+fn unbounded_ranges_delete_everything() -> Result<()> {
+    let db = Db::open("db", &options(Arc::new(MemFs::new())))?;
+    layers(&db);
+    db.delete_range(Some(&key(390)), None)?;
+    db.delete_range(None, Some(&key(10)))?;
+    let left = |n: u32| (10..390).contains(&n).then(|| newest(n));
+    assert_eq!(rounds(&db, &ReadOptions::default()), (0..KEYS).map(left).collect::<Vec<_>>());
+    db.delete_range(Some(&key(200)), Some(&key(100)))?;
+    db.delete_range(Some(&key(200)), Some(&key(200)))?;
+    assert!(db.get(&key(150))?.is_some(), "a range that ends before it begins has no keys");
+    db.delete_range(None, None)?;
+    assert_eq!(db.iter().into_forward().count(), 0);
+    assert_eq!(tables(&db), 0, "nothing is stored any more");
+    Ok(())
+}
+
+#[test]
+fn snapshots_and_iterators_keep_what_they_see() -> Result<()> {
+    let db = Db::open("db", &options(Arc::new(MemFs::new())))?;
+    layers(&db);
+    let iterator = db.iter();
+    db.delete_range(Some(&key(0)), Some(&key(100)))?;
+    let then = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
+    db.delete_range(Some(&key(0)), Some(&key(200)))?;
+    assert_eq!(rounds(&db, &then), expect(0..100));
+    assert_eq!(rounds(&db, &ReadOptions::default()), expect(0..200));
+    db.compact_range(None, None)?;
+    assert_eq!(rounds(&db, &then), expect(0..100));
+    let seen: Vec<u8> = iterator.into_forward().map(|entry| entry.unwrap().1[0]).collect();
+    assert_eq!(seen, (0..KEYS).map(newest).collect::<Vec<_>>());
+    Ok(())
+}
+
+#[test]
+fn read_only_handle_refuses() -> Result<()> {
+    let fs = Arc::new(MemFs::new());
+    let db = Db::open("db", &options(fs.clone()))?;
+    fill(&db, 0..3, 1);
+    db.close()?;
+    let db = Db::open_read_only("db", &options(fs))?;
+    assert!(db.delete_range(None, None).is_err());
+    assert_eq!(db.iter().into_forward().count(), 3);
+    Ok(())
+}
+
+/// The machine stops before each call that changes a file. Whatever is left: a key of the range has its newest value or
+/// none, never an older one; a key beside it is as it was; and once the call has returned, none of the range is there.
+#[test]
+fn crash_never_shows_an_older_value() {
+    let start = Arc::new(MemFs::new());
+    let db = Db::open("db", &options(start.clone())).unwrap();
+    layers(&db);
+    db.put_with(b"last", b"", &WriteOptions { sync: true }).unwrap();
+    drop(db);
+    let gone = 30..371;
+    for call in 0.. {
+        let fs = Arc::new(start.crash_clone(&Crash::Kill));
+        let db = Db::open("db", &options(fs.clone())).unwrap();
+        fs.freeze_at(call);
+        let done = db.delete_range(Some(&key(gone.start)), Some(&key(gone.end))).is_ok();
+        let power = POWER_LOSS_PROFILES.iter().map(|profile| profile.crash_with_seed(u64::from(call as u32)));
+        for crash in std::iter::once(Crash::Kill).chain(power) {
+            let after = Db::open("db", &options(Arc::new(fs.crash_clone(&crash)))).unwrap();
+            for (n, found) in (0..).zip(rounds(&after, &ReadOptions::default())) {
+                let may_be_gone = gone.contains(&n);
+                assert!(
+                    found == Some(newest(n)) || found.is_none() && may_be_gone,
+                    "call {call}: key {n} is {found:?}"
+                );
+                assert!(!(done && may_be_gone) || found.is_none(), "call {call}: key {n} came back");
+            }
+        }
+        if done {
+            assert!(call > 3, "it changed some files");
+            return;
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What LevelDB 1.23 gets wrong, as tests in which Terrace does not.
+
+use std::path::Path;
+
+use terrace::{Db, Env, ErrorKind, Options, RepairOptions};
+use terrace_testkit::crafted::{CraftedDb, CraftedTable};
+use terrace_testkit::settings::Settings;
+
+use crate::files;
+use crate::process::elsewhere;
+use terrace_torture::database_under_test::options_from_settings;
+
+fn create() -> Options {
+    options_from_settings(&Settings::create(), &Env::system())
+}
+
+fn repair(path: &Path) {
+    terrace::repair(path, &create(), &RepairOptions::default()).unwrap();
+}
+
+/// A key lies at level 0 and, older, at level 2, and a merge has rewritten the older one into a file with the higher
+/// number. LevelDB's repair puts both at level 0, where it trusts numbers: get then returned the old value, and an
+/// iterator the new one.
+#[test]
+fn repair_keeps_the_newer_of_two_versions() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = CraftedDb::new().table(0, 10, &CraftedTable::new().put("k", 50, "new")).table(
+        2,
+        11,
+        &CraftedTable::new().put("k", 7, "old"),
+    );
+    database.write_to(dir.path());
+    let new = Some(b"new".to_vec());
+    let seen =
+        |db: &Db| (db.get(b"k").unwrap(), db.iter().into_forward().next().map(|entry| entry.unwrap().1));
+    let db = Db::open(dir.path(), &create()).unwrap();
+    assert_eq!(seen(&db), (new.clone(), new.clone()), "before the repair");
+    db.close().unwrap();
+    repair(dir.path());
+    for moment in ["after the repair", "after another open", "and another"] {
+        let db = Db::open(dir.path(), &create()).unwrap();
+        assert_eq!(seen(&db), (new.clone(), new.clone()), "{moment}");
+        db.close().unwrap();
+    }
+}
+
+/// LevelDB's repair, run by a second process on an open database, says OK and moves the live log away: the first
+/// process's next put says OK too, and is lost.
+#[test]
+fn repair_of_an_open_database_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), &create()).unwrap();
+    db.put(b"before", b"1").unwrap();
+    let refused = elsewhere("repair", dir.path());
+    assert!(refused.contains("LOCK"), "{refused}");
+    let refused = terrace::repair(dir.path(), &create(), &RepairOptions::default()).err().unwrap();
+    assert_eq!(refused.kind(), ErrorKind::Io, "{refused}");
+    db.put(b"after", b"2").unwrap();
+    db.close().unwrap();
+    let db = Db::open(dir.path(), &create()).unwrap();
+    assert_eq!(db.get(b"before").unwrap(), Some(b"1".to_vec()));
+    assert_eq!(db.get(b"after").unwrap(), Some(b"2".to_vec()));
+}
+
+/// In LevelDB the second open closes a descriptor of the lock file, and with it goes the process's record lock:
+/// another process then opens the same database while the first still writes.
+#[test]
+fn a_refused_second_open_keeps_the_lock() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), &create()).unwrap();
+    let refused = Db::open(dir.path(), &create()).err().unwrap();
+    assert_eq!(refused.kind(), ErrorKind::Io, "{refused}");
+    for task in ["open", "destroy", "open"] {
+        let refused = elsewhere(task, dir.path());
+        assert!(refused.contains("LOCK"), "{task}: {refused}");
+    }
+    db.close().unwrap();
+    assert_eq!(elsewhere("open", dir.path()), "ok");
+}
+
+/// In LevelDB an open that is then refused has already renamed the running process's LOG to LOG.old.
+#[test]
+fn a_refused_open_leaves_the_info_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), &create()).unwrap();
+    db.put(b"k", b"v").unwrap();
+    db.flush().unwrap(); // which is told
+    db.put(b"k", b"v").unwrap();
+    db.close().unwrap();
+    let _db = Db::open(dir.path(), &create()).unwrap();
+    let logs = || ["LOG", "LOG.old"].map(|name| files::read(&dir.path().join(name)));
+    let [log, old] = logs();
+    assert!(!log.is_empty(), "the recovery is in the log");
+    assert_ne!(elsewhere("open", dir.path()), "ok");
+    assert!(Db::open(dir.path(), &create()).is_err());
+    let [log_after, old_after] = logs();
+    assert!(log_after.starts_with(&log) && old_after == old);
+}
+
+/// An empty value is a value: in memory, in a table, from the log, and at a snapshot.
+#[test]
+fn an_empty_value_is_not_a_missing_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let check = |db: &Db, where_it_lies: &str| {
+        assert_eq!(db.get(b"empty").unwrap(), Some(Vec::new()), "{where_it_lies}");
+        assert_eq!(db.get(b"missing").unwrap(), None, "{where_it_lies}");
+        let entries: Vec<_> = db.iter().into_forward().map(|entry| entry.unwrap()).collect();
+        assert_eq!(entries, [(b"empty".to_vec(), Vec::new())], "{where_it_lies}");
+    };
+    let db = Db::open(dir.path(), &create()).unwrap();
+    db.put(b"empty", b"").unwrap();
+    check(&db, "memory");
+    db.close().unwrap();
+    let db = Db::open(dir.path(), &create()).unwrap();
+    check(&db, "log");
+    db.flush().unwrap();
+    check(&db, "table");
+    db.compact_range(None, None).unwrap();
+    check(&db, "merged table");
+}

@@ -1,0 +1,173 @@
+//! What a long life asks for: a manifest that stays small, space that comes back, caches that are shared, a log for
+//! people.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+
+use terrace::{BlockCache, Db, Env, Logger, Options, destroy};
+use terrace_env::DeterministicScheduler;
+
+/// In memory, and nothing goes on behind a test's back: what a call leaves behind is there to be counted.
+fn memory() -> Env {
+    Env { scheduler: DeterministicScheduler::new(1), ..Env::in_memory() }
+}
+
+fn options(env: &Env) -> Options {
+    Options { create_if_missing: true, env: env.clone(), ..Options::default() }
+}
+
+fn files(env: &Env, part: &str) -> Vec<(String, u64)> {
+    let names = env.fs.list("db".as_ref()).unwrap();
+    let names =
+        names.iter().map(|name| name.to_string_lossy().into_owned()).filter(|name| name.contains(part));
+    names.map(|name| (name.clone(), env.fs.file_size(&Path::new("db").join(name)).unwrap())).collect()
+}
+
+/// LevelDB writes a new manifest only when it opens a database: one that stays open for months has a manifest of
+/// gigabytes, and takes as long to open the next time.
+#[test]
+fn the_manifest_stays_small_while_open() {
+    let env = memory();
+    let db = Db::open("db", &Options { max_file_size: Some(1 << 20), ..options(&env) }).unwrap();
+    let first = files(&env, "MANIFEST");
+    let mut largest = 0;
+    for n in 0..600u32 {
+        // Long keys make long edits.
+        let key = [format!("{:02}", n % 20).into_bytes(), vec![b'k'; 20_000]].concat();
+        db.put(&key, &n.to_le_bytes()).unwrap();
+        db.flush().unwrap();
+        let manifests = files(&env, "MANIFEST");
+        assert_eq!(manifests.len(), 1, "{manifests:?}");
+        largest = largest.max(manifests[0].1);
+    }
+    assert_ne!(files(&env, "MANIFEST")[0].0, first[0].0, "it was begun anew");
+    assert!(largest < 10 << 20, "{largest} bytes, of some 40 MB of edits");
+    db.close().unwrap();
+    let db = Db::open("db", &options(&env)).unwrap();
+    assert_eq!(db.iter().into_forward().count(), 20);
+}
+
+#[test]
+fn compact_range_reclaims_space() {
+    let env = memory();
+    let db = Db::open("db", &options(&env)).unwrap();
+    let noise = |seed: u32| (0..1000u32).map(|i| (i.wrapping_mul(seed | 1) >> 7) as u8).collect::<Vec<u8>>();
+    for round in 1..4 {
+        (0..3000u32).for_each(|n| db.put(&n.to_be_bytes(), &noise(n * 7919 + round)).unwrap());
+    }
+    db.compact_range(None, None).unwrap();
+    let tables = |env: &Env| files(env, ".ldb").iter().map(|(_, size)| size).sum::<u64>();
+    assert!(tables(&env) < 4 << 20, "{} bytes for 3 MB", tables(&env));
+    (0..3000u32).for_each(|n| db.delete(&n.to_be_bytes()).unwrap());
+    db.compact_range(None, None).unwrap();
+    assert_eq!(tables(&env), 0, "{}", db.property("leveldb.sstables").unwrap());
+}
+
+/// Tables of two databases have the same numbers, and so have those of one that is destroyed and made anew.
+#[test]
+fn shared_cache_keeps_databases_apart() {
+    let cache = BlockCache::new(1 << 20);
+    let envs = [memory(), memory()];
+    for round in 0..3 {
+        let dbs = envs.each_ref().map(|env| {
+            let options = Options { block_cache: Some(Arc::clone(&cache)), ..options(env) };
+            Db::open("db", &options).unwrap()
+        });
+        for (which, db) in dbs.iter().enumerate() {
+            let value = format!("database {which}, round {round}");
+            (0..100u32).for_each(|n| db.put(&n.to_be_bytes(), value.as_bytes()).unwrap());
+            db.flush().unwrap();
+        }
+        for (which, db) in dbs.iter().enumerate() {
+            let value = format!("database {which}, round {round}");
+            for n in 0..100u32 {
+                assert_eq!(db.get(&n.to_be_bytes()).unwrap(), Some(value.clone().into_bytes()));
+            }
+        }
+        assert!(cache.usage() > 0 && cache.usage() <= cache.capacity());
+        drop(dbs);
+        for env in &envs {
+            destroy("db", &options(env)).unwrap();
+            assert!(!env.fs.exists("db".as_ref()).unwrap());
+        }
+    }
+}
+
+/// Destroying removes what is a database's, and nothing else.
+#[test]
+fn destroy_keeps_unknown_files() {
+    let env = memory();
+    Db::open("db", &options(&env)).unwrap().close().unwrap();
+    env.fs.create("db/notes.txt".as_ref()).unwrap().close().unwrap();
+    destroy("db", &options(&env)).unwrap();
+    assert_eq!(files(&env, ""), [("notes.txt".to_owned(), 0)]);
+    destroy("db", &options(&env)).unwrap();
+    destroy("nowhere", &options(&env)).unwrap();
+}
+
+#[test]
+fn info_log_records_flushes_and_compactions() {
+    let env = memory();
+    Db::open("db", &options(&env)).unwrap().close().unwrap();
+    assert!(env.fs.exists("db/LOG".as_ref()).unwrap(), "a new database has one");
+    let run = || {
+        let db = Db::open("db", &options(&env)).unwrap();
+        db.put(b"key", b"value").unwrap();
+        db.compact_range(None, None).unwrap();
+        db.close().unwrap();
+    };
+    run();
+    run();
+    let read = |name: &str| {
+        let mut text = vec![0; env.fs.file_size(name.as_ref()).unwrap() as usize];
+        env.fs.open_sequential(name.as_ref()).unwrap().read(&mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    };
+    assert!(read("db/LOG").contains("Merg"), "{}", read("db/LOG"));
+    assert!(read("db/LOG.old").contains("flushed"), "{}", read("db/LOG.old"));
+
+    struct ChannelLogger(Sender<String>);
+    impl Logger for ChannelLogger {
+        fn log(&self, line: fmt::Arguments<'_>) {
+            self.0.send(line.to_string()).unwrap();
+        }
+    }
+    let (sender, lines) = channel();
+    let before = read("db/LOG");
+    let db = Db::open("db", &options(&env)).unwrap();
+    db.put(b"key", b"in the log").unwrap();
+    db.close().unwrap();
+    assert_eq!(read("db/LOG"), before, "who has nothing to tell leaves it");
+    let db =
+        Db::open("db", &Options { logger: Some(Arc::new(ChannelLogger(sender))), ..options(&env) }).unwrap();
+    db.close().unwrap();
+    assert!(lines.try_iter().any(|line| line.starts_with("Recovering log #")));
+    assert_eq!(read("db/LOG"), before, "a logger of one's own takes the file's place");
+}
+
+/// The files that a forgotten iterator holds are gone by name, and their names may be those of others, when it goes.
+#[test]
+fn iterator_that_outlives_destroy_removes_no_files() {
+    let env = Env::in_memory();
+    let db = Db::open("db", &options(&env)).unwrap();
+    db.put(b"old", b"1").unwrap();
+    db.flush().unwrap();
+    let mut forgotten = db.iter();
+    db.put(b"old", b"2").unwrap();
+    db.compact_range(None, None).unwrap();
+    db.shutdown().unwrap();
+    assert!(db.put(b"old", b"3").is_err());
+    terrace::destroy("db", &options(&env)).unwrap();
+
+    let db = Db::open("db", &options(&env)).unwrap();
+    for n in 0..20 {
+        db.put(format!("new{n}").as_bytes(), b"4").unwrap();
+        db.flush().unwrap();
+    }
+    let tables = files(&env, ".ldb");
+    forgotten.seek_to_first();
+    drop(forgotten);
+    assert_eq!(files(&env, ".ldb"), tables);
+}

@@ -1,0 +1,157 @@
+//! Merges that several threads do.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use terrace::{Comparator, Db, Env, ErrorKind, Logger, Options, ReadOptions};
+use terrace_env::ThreadPool;
+
+struct ChannelLogger(Sender<String>);
+
+impl Logger for ChannelLogger {
+    fn log(&self, line: fmt::Arguments<'_>) {
+        let _ = self.0.send(line.to_string());
+    }
+}
+
+/// Small tables, and four threads for merges; what is logged.
+fn options() -> (Options, Receiver<String>) {
+    let (sender, lines) = channel();
+    let options = Options {
+        create_if_missing: true,
+        env: Env { scheduler: Arc::new(ThreadPool::new(1, 4)), ..Env::in_memory() },
+        logger: Some(Arc::new(ChannelLogger(sender))),
+        write_buffer_size: Some(256 << 10),
+        max_file_size: Some(1 << 20),
+        ..Options::default()
+    };
+    (options, lines)
+}
+
+const KEYS: u32 = 12_000;
+
+fn key(n: u32) -> Vec<u8> {
+    format!("{:010}", n.wrapping_mul(2_654_435_761)).into_bytes()
+}
+
+fn value(n: u32, round: u8) -> Vec<u8> {
+    let noise = |i: u32| (n ^ i.wrapping_mul(0x9e37_79b9)).wrapping_mul(0x85eb_ca6b) >> 13;
+    (0..400).map(|i| noise(i) as u8).chain([round]).collect()
+}
+
+fn put(db: &Db, round: u8, numbers: impl Iterator<Item = u32>) {
+    numbers.for_each(|n| db.put(&key(n), &value(n, round)).unwrap());
+}
+
+fn all(db: &Db, options: &ReadOptions) -> Vec<(Vec<u8>, Vec<u8>)> {
+    db.iter_with(options).into_forward().collect::<Result<_, _>>().unwrap()
+}
+
+/// What `round` says of each number, as [`all`] has it.
+fn expected(round: impl Fn(u32) -> Option<u8>) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut entries: Vec<_> =
+        (0..KEYS).filter_map(|n| round(n).map(|round| (key(n), value(n, round)))).collect();
+    entries.sort();
+    entries
+}
+
+#[test]
+fn subcompactions_give_the_same_result() {
+    let (options, lines) = options();
+    let db = Db::open("db", &options).unwrap();
+    put(&db, 1, 0..KEYS);
+    let snapshot = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
+    put(&db, 2, (0..KEYS).filter(|n| n % 2 == 0));
+    (0..KEYS).filter(|n| n % 3 == 0).for_each(|n| db.delete(&key(n)).unwrap());
+    let now = expected(|n| (n % 3 != 0).then_some(if n % 2 == 0 { 2 } else { 1 }));
+    let check = || {
+        assert!(lines.try_iter().any(|line| line.contains(" slices")), "nobody shared the work");
+        assert!(all(&db, &ReadOptions::default()) == now);
+    };
+
+    db.compact_range(None, None).unwrap();
+    check();
+    assert!(all(&db, &snapshot) == expected(|_| Some(1)), "of each key the version that the snapshot sees");
+
+    drop(snapshot);
+    db.compact_range(None, None).unwrap();
+    check();
+    db.close().unwrap();
+    assert!(terrace::verify("db", &options, &mut |_, _| ()).unwrap().is_clean());
+}
+
+/// Bytewise, until it has compared so often.
+struct PanicAfterComparator(AtomicU32);
+
+impl Comparator for PanicAfterComparator {
+    fn name(&self) -> &str {
+        "test.Mortal"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+        if self.0.load(Ordering::Relaxed) > 0 && self.0.fetch_sub(1, Ordering::Relaxed) == 1 {
+            std::panic::resume_unwind(Box::new("enough"));
+        }
+        a.cmp(b)
+    }
+}
+
+/// Whichever thread it hits: the merge fails, nobody waits for ever, and what was written is there. It compares each of
+/// 12,000 keys at least once, however much was merged before.
+#[test]
+fn panic_in_a_subcompaction_fails_the_compaction() {
+    for lives in [2_000, 5_000, 10_000] {
+        let (options, lines) = options();
+        let mortal = Arc::new(PanicAfterComparator(AtomicU32::new(0)));
+        let options = Options { comparator: Arc::clone(&mortal) as Arc<dyn Comparator>, ..options };
+        let db = Db::open("db", &options).unwrap();
+        put(&db, 1, 0..KEYS);
+        db.flush().unwrap();
+        lines.try_iter().for_each(drop);
+        mortal.0.store(lives, Ordering::Relaxed);
+        let error = db.compact_range(None, None).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert!(db.put(b"", b"").is_err());
+        let _ = db.close();
+        let db = Db::open("db", &options).unwrap();
+        assert!(all(&db, &ReadOptions::default()) == expected(|_| Some(1)));
+    }
+}
+
+/// An error in one slice: no table of the others stays.
+#[test]
+fn failed_subcompaction_leaves_no_table() {
+    let (options, _lines) = options();
+    let db = Db::open("db", &options).unwrap();
+    put(&db, 1, 0..KEYS);
+    db.close().unwrap();
+    let fs = Arc::clone(&options.env.fs);
+    let tables = || {
+        let mut names = fs.list(Path::new("db")).unwrap();
+        names.retain(|name| name.to_string_lossy().ends_with(".ldb"));
+        names.sort();
+        names
+    };
+    let last = Path::new("db").join(tables().pop().unwrap());
+    let mut bytes = vec![0; fs.file_size(&last).unwrap() as usize];
+    fs.open_random_access(&last, terrace_env::AccessMode::Pread).unwrap().read_at(0, &mut bytes).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    let mut file = fs.create(&last).unwrap();
+    file.append(&bytes).unwrap();
+    file.close().unwrap();
+
+    let db = Db::open("db", &options).unwrap();
+    let error = db.compact_range(None, None).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+    // A flush beside it may just be making a table.
+    let _ = db.close();
+    let live = Db::open_read_only("db", &options).unwrap().property("leveldb.sstables").unwrap();
+    for name in tables() {
+        let number = name.to_string_lossy().trim_end_matches(".ldb").trim_start_matches('0').to_owned();
+        assert!(live.contains(&format!(" {number}:")), "{name:?} is in no level:\n{live}");
+    }
+}

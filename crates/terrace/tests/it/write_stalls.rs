@@ -1,0 +1,182 @@
+//! What writers waited for is counted and told, and what waits for nothing costs no reading of a clock.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use terrace::env::mem::{MemFs, POWER_LOSS_PROFILES};
+use terrace::env::{Clock, DeterministicScheduler};
+use terrace::{Db, Env, Logger, Options, WriteOptions};
+
+struct ChannelLogger(Sender<String>);
+
+impl Logger for ChannelLogger {
+    fn log(&self, line: fmt::Arguments<'_>) {
+        let _ = self.0.send(line.to_string());
+    }
+}
+
+/// A clock that goes on by `tick` microseconds with each reading.
+#[derive(Debug)]
+struct TickingClock {
+    tick: u64,
+    readings: AtomicU64,
+}
+
+impl Clock for TickingClock {
+    fn monotonic(&self) -> Duration {
+        Duration::from_micros(self.readings.fetch_add(1, Ordering::Relaxed) * self.tick)
+    }
+
+    fn wall_us(&self) -> u64 {
+        0
+    }
+
+    fn sleep(&self, _pause: Duration) {}
+}
+
+/// Small memtables, and jobs that run when somebody waits for them and no sooner; a clock, and what is logged.
+fn options(tick: u64) -> (Options, Arc<TickingClock>, Receiver<String>) {
+    let (sender, lines) = channel();
+    let clock = Arc::new(TickingClock { tick, readings: AtomicU64::new(0) });
+    let env =
+        Env { scheduler: DeterministicScheduler::new(1), clock: Arc::clone(&clock) as _, ..Env::in_memory() };
+    let options = Options {
+        create_if_missing: true,
+        write_buffer_size: Some(64 << 10),
+        env,
+        logger: Some(Arc::new(ChannelLogger(sender))),
+        ..Options::default()
+    };
+    (options, clock, lines)
+}
+
+fn put(db: &Db, numbers: std::ops::Range<u32>) {
+    numbers.for_each(|n| db.put(format!("{n:05}").as_bytes(), &[7; 5000]).unwrap());
+}
+
+/// The words of the row that begins with `of` and `name`, those excepted.
+fn row(db: &Db, of: &str, name: &str) -> Option<Vec<String>> {
+    let text = db.property("terrace.stats").unwrap();
+    let rows = text.lines().map(|line| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+    rows.map(|words| words.to_vec()).find(|words| words[..2] == [of, name]).map(|words| words[2..].to_vec())
+}
+
+/// The value of `key` in a line of the info log.
+fn figure(line: &str, key: &str) -> Option<u64> {
+    let values = line.split_whitespace().filter_map(|word| word.split_once('='));
+    values.filter(|(found, _)| *found == key).find_map(|(_, value)| value.parse().ok())
+}
+
+#[test]
+fn put_without_stall_reads_no_clock() {
+    let (options, clock, _lines) = options(1);
+    let db = Db::open("db", &options).unwrap();
+    put(&db, 0..1);
+    let before = clock.readings.load(Ordering::Relaxed);
+    put(&db, 1..10);
+    assert_eq!(clock.readings.load(Ordering::Relaxed), before);
+    db.put_with(b"key", b"value", &WriteOptions { sync: true }).unwrap();
+    assert!(clock.readings.load(Ordering::Relaxed) > before, "a sync waits");
+}
+
+#[test]
+fn stalls_are_counted() {
+    let (options, _, lines) = options(1);
+    let db = Db::open("db", &options).unwrap();
+    assert_eq!(row(&db, "waits", "flush"), None);
+    put(&db, 0..200);
+    let flush = row(&db, "waits", "flush").unwrap();
+    let times: u64 = flush[0].parse().unwrap();
+    assert!(times > 3, "{flush:?}");
+    assert_eq!(flush[1], "us");
+    let new_logs: u64 = row(&db, "waits", "new_log").unwrap()[0].parse().unwrap();
+    assert!(new_logs >= times, "{new_logs} new logs, {times} waits for a flush");
+    let flushes: u64 = row(&db, "work", "flushes").unwrap()[0].parse().unwrap();
+    assert!(flushes >= times, "{flushes} flushes, {times} waits for one");
+    assert!(db.property("terrace.stats").unwrap().contains(&format!("stopped {times} for ")));
+    assert_eq!(row(&db, "waits", "device"), None);
+    db.put_with(b"key", b"value", &WriteOptions { sync: true }).unwrap();
+    assert_eq!(row(&db, "waits", "device").unwrap()[..2], ["1", "us"]);
+    assert!(!lines.try_iter().any(|line| line.starts_with("Waited: ")), "none was long");
+    db.close().unwrap();
+    assert!(lines.try_iter().any(|line| line.starts_with("Closing: waits   flush ")), "the last word");
+}
+
+#[test]
+fn long_stall_is_logged() {
+    let (options, _, lines) = options(10_000);
+    let db = Db::open("db", &options).unwrap();
+    put(&db, 0..200);
+    let told: Vec<String> = lines.try_iter().collect();
+    let waited: Vec<&String> = told.iter().filter(|line| line.starts_with("Waited: for=flush ")).collect();
+    assert!(waited.len() > 3, "{told:#?}");
+    for line in waited {
+        assert!(figure(line, "us") >= Some(10_000), "{line}");
+        assert!(figure(line, "frozen") >= Some(1), "{line}");
+        assert!(figure(line, "level_0").is_some() && line.contains(" merge"), "{line}");
+    }
+}
+
+#[test]
+fn flushes_and_compactions_are_logged() {
+    let (options, _, lines) = options(10);
+    let db = Db::open("db", &options).unwrap();
+    for _ in 0..2 {
+        put(&db, 0..10);
+        db.flush().unwrap();
+    }
+    db.compact_range(None, None).unwrap();
+    let told: Vec<String> = lines.try_iter().collect();
+    let find = |start: &str| told.iter().filter(|line| line.starts_with(start)).collect::<Vec<_>>();
+    let flushed = find("Memtable flushed: ");
+    assert_eq!(flushed.len(), 2, "{told:#?}");
+    for line in flushed {
+        assert_eq!(figure(line, "entries"), Some(10), "{line}");
+        assert!(figure(line, "bytes_in") > Some(50_000) && figure(line, "bytes_out") > Some(100), "{line}");
+        assert!(figure(line, "us") > Some(0), "{line}");
+    }
+    let merged = find("Merged: ");
+    let last = merged.last().unwrap();
+    assert_eq!((figure(last, "entries_in"), figure(last, "entries_out")), (Some(20), Some(10)), "{told:#?}");
+    assert!(last.contains(" reason=Manual") && figure(last, "files_out") == Some(1), "{last}");
+}
+
+fn logs(env: &Env) -> Vec<String> {
+    let names = env.fs.list("db".as_ref()).unwrap().into_iter().map(|name| name.into_string().unwrap());
+    names.filter(|name| name.ends_with(".log")).collect()
+}
+
+/// A log is removed when its memtable is a table, also where memtables fill fast. A power cut behind a flush loses nothing that
+/// was flushed.
+#[test]
+fn a_log_goes_with_its_memtable() {
+    let fs = Arc::new(MemFs::new());
+    let (options, _, _lines) = options(1);
+    let options = Options { env: Env { fs: Arc::clone(&fs) as _, ..options.env.clone() }, ..options };
+    let db = Db::open("db", &options).unwrap();
+    put(&db, 0..10);
+    assert_eq!(logs(&options.env).len(), 1);
+    db.flush().unwrap();
+    assert_eq!(logs(&options.env).len(), 1);
+    put(&db, 10..15);
+    for (profile, seed) in
+        POWER_LOSS_PROFILES.iter().flat_map(|profile| (0..10).map(move |seed| (profile, seed)))
+    {
+        let env = Env { fs: Arc::new(fs.crash_clone(&profile.crash_with_seed(seed))), ..options.env.clone() };
+        let db = Db::open("db", &Options { env: env.clone(), ..options.clone() }).unwrap();
+        let found = db.iter().into_forward().map(Result::unwrap).count();
+        assert!((10..=15).contains(&found), "{found} keys, {profile:?}, seed {seed}");
+        db.close().unwrap();
+        assert_eq!(logs(&env).len(), 1);
+    }
+    put(&db, 15..25);
+    db.flush().unwrap();
+    assert_eq!(logs(&options.env).len(), 1);
+    db.close().unwrap();
+    assert_eq!(logs(&options.env).len(), 1);
+    let db = Db::open("db", &options).unwrap();
+    assert_eq!(db.iter().into_forward().count(), 25);
+}

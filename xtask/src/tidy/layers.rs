@@ -1,0 +1,328 @@
+//! Layers: a crate, and a module of the crate `terrace`, imports only lower layers.
+//!
+//! ```text
+//!   10  terrace-cli  terrace-capi  terrace-server
+//!    9  terrace-bench, a command of the program
+//!    8  txn                                   .
+//!    7  db  destroy  verify  ...              .   modules of the crate `terrace`: a module may
+//!    :                                        .   also import its left neighbours in its layer
+//!    3  sync  error  ...                      .
+//!    2  terrace-format
+//!    1  terrace-env
+//!    0  terrace-sync
+//! ```
+//!
+//! The order inside of a layer makes cycles impossible. Tests may import every module, and so may
+//! `lib.rs`, which re-exports the public names.
+
+use super::Problem;
+use super::source::Source;
+use super::tree::{File, Tree};
+
+/// A crate of this repository.
+struct Crate {
+    name: &'static str,
+    layer: u8,
+    /// Whether only tests may depend on it.
+    dev_only: bool,
+}
+
+const fn at(layer: u8, name: &'static str) -> Crate {
+    Crate { name, layer, dev_only: false }
+}
+
+static CRATES: &[Crate] = &[
+    at(0, "terrace-sync"),
+    at(1, "terrace-env"),
+    at(2, "terrace-format"),
+    at(8, "terrace"),
+    at(9, "terrace-bench"),
+    at(10, "terrace-capi"),
+    at(10, "terrace-cli"),
+    at(10, "terrace-server"),
+    Crate { name: "terrace-testkit", layer: 9, dev_only: true },
+    Crate { name: "terrace-races", layer: 10, dev_only: true },
+    Crate { name: "terrace-torture", layer: 11, dev_only: true },
+];
+
+/// Modules of the crate `terrace` by layer. A module may import those to its left.
+static MODULES: &[(u8, &[&str])] = &[
+    // Options contain a cache and a snapshot.
+    (2, &["sync", "error", "stream", "logger", "snapshot", "cache", "options"]),
+    (3, &["btree", "metrics"]),
+    (4, &["walk", "memtable", "tables", "iter"]),
+    (5, &["version"]),
+    (6, &["compaction"]),
+    (7, &["db", "destroy", "verify", "repair", "checkpoint"]),
+    (8, &["txn"]),
+    (9, &["models"]),
+];
+
+const MODULES_ROOT: &str = "crates/terrace/src/";
+const TABLES: &str = "xtask/src/tidy/layers.rs";
+
+/// Dependencies of crates on crates of the same or a higher layer.
+pub(super) fn crates(tree: &Tree) -> Vec<Problem> {
+    tree.files.iter().filter_map(manifest).flat_map(|(name, file)| crate_problems(name, file)).collect()
+}
+
+/// Name of the crate with the manifest `file`.
+fn manifest(file: &File) -> Option<(&str, &File)> {
+    let name = file.path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?;
+    Some((name, file))
+}
+
+fn crate_problems(name: &str, file: &File) -> Vec<Problem> {
+    let Some(own) = known_crate(name) else { return vec![unknown_crate(name, &file.path, 1)] };
+    let ours = dependencies(&file.text).into_iter().filter(|(_, used)| used.starts_with("terrace"));
+    ours.filter_map(|(line, used)| match known_crate(used) {
+        None => Some(unknown_crate(used, &file.path, line)),
+        Some(used) if used.dev_only && !own.dev_only => Some(dev_only(used, &file.path, line)),
+        Some(used) if used.layer >= own.layer => Some(upward_crate(own, used, &file.path, line)),
+        Some(_) => None,
+    })
+    .collect()
+}
+
+fn known_crate(name: &str) -> Option<&'static Crate> {
+    CRATES.iter().find(|known| known.name == name)
+}
+
+/// Dependencies of a manifest with their lines, those of tests left out.
+fn dependencies(manifest: &str) -> Vec<(usize, &str)> {
+    let mut found = Vec::new();
+    let mut inside = false;
+    for (line, text) in (1..).zip(manifest.lines()) {
+        if let Some(section) = text.trim().strip_prefix('[') {
+            let section = section.trim_end_matches(']');
+            let parts: Vec<&str> = section.split('.').collect();
+            let place = parts.iter().position(|part| matches!(*part, "dependencies" | "build-dependencies"));
+            inside = place.is_some_and(|place| place + 1 == parts.len());
+            found.extend(place.and_then(|place| parts.get(place + 1)).map(|name| (line, *name)));
+        } else if inside {
+            let name = text.split(['.', '=', ' ']).next().unwrap_or_default();
+            if !name.is_empty() && !name.starts_with('#') {
+                found.push((line, name));
+            }
+        }
+    }
+    found
+}
+
+/// Imports of modules of a higher layer.
+pub(super) fn modules(tree: &Tree) -> Vec<Problem> {
+    let modules = tree.sources.iter().filter_map(|source| Some((module_of(&source.path)?, source)));
+    modules.flat_map(|(own, source)| module_problems(&own, source)).collect()
+}
+
+/// Module of the file `path`, as [`listed`] finds it.
+fn module_of(path: &str) -> Option<String> {
+    let below = path.strip_prefix(MODULES_ROOT)?;
+    let module = below.strip_suffix(".rs").unwrap_or(below).replace('/', "::");
+    (module != "lib").then(|| listed(&module).to_owned())
+}
+
+/// The module at the start of `path` that the table lists: a top module, or a part of one that has
+/// a layer of its own.
+fn listed(path: &str) -> &str {
+    let mut ends = path.match_indices("::").map(|(at, _)| at).chain([path.len()]);
+    let top = &path[..ends.next().unwrap_or_default()];
+    ends.next().map(|end| &path[..end]).filter(|part| place_of(part).is_some()).unwrap_or(top)
+}
+
+fn module_problems(own: &str, source: &Source) -> Vec<Problem> {
+    let Some(own_place) = place_of(own) else { return vec![unknown_module(own, &source.path, 1)] };
+    let mut problems = Vec::new();
+    for path in source.product_paths() {
+        let Some(used) = used_module(&source.path, &path.text) else { continue };
+        match place_of(used) {
+            None => problems.push(unknown_module(used, &source.path, path.line)),
+            Some(place) if place > own_place => {
+                problems.push(upward_module(own, used, &source.path, path.line))
+            }
+            Some(_) => {}
+        }
+    }
+    problems
+}
+
+/// Layer of a module, and its position from the left.
+fn place_of(module: &str) -> Option<(u8, usize)> {
+    MODULES.iter().find_map(|(floor, row)| Some((*floor, row.iter().position(|name| *name == module)?)))
+}
+
+/// Top module of the path `text`, if the path leads through the root of the crate.
+fn used_module<'a>(file: &str, text: &'a str) -> Option<&'a str> {
+    let mut rest = text;
+    let mut climbed = 0;
+    while let Some(above) = rest.strip_prefix("super::") {
+        rest = above;
+        climbed += 1;
+    }
+    let from_root =
+        if climbed > 0 { (climbed >= depth(file)).then_some(rest) } else { rest.strip_prefix("crate::") };
+    from_root.map(listed)
+}
+
+/// Depth of a file's module below the root of the crate: 1 for `src/db.rs` and `src/db/mod.rs`.
+fn depth(file: &str) -> usize {
+    let below = file.strip_prefix(MODULES_ROOT).unwrap_or(file);
+    below.strip_suffix("/mod.rs").unwrap_or(below).split('/').count()
+}
+
+fn unknown_crate(name: &str, file: &str, line: usize) -> Problem {
+    Problem {
+        file: file.into(),
+        line,
+        finding: format!("the crate `{name}` has no layer"),
+        reason: "every crate belongs to one".into(),
+        fix: format!("add it to CRATES in {TABLES}"),
+    }
+}
+
+fn dev_only(used: &Crate, file: &str, line: usize) -> Problem {
+    Problem {
+        file: file.into(),
+        line,
+        finding: format!("depends on `{}`", used.name),
+        reason: "only tests may".into(),
+        fix: "move it to [dev-dependencies]".into(),
+    }
+}
+
+fn upward_crate(own: &Crate, used: &Crate, file: &str, line: usize) -> Problem {
+    Problem {
+        file: file.into(),
+        line,
+        finding: format!("`{}` depends on `{}`", own.name, used.name),
+        reason: format!("layer {} is not below layer {}", used.layer, own.layer),
+        fix: "move the shared part to a lower crate".into(),
+    }
+}
+
+fn unknown_module(name: &str, file: &str, line: usize) -> Problem {
+    Problem {
+        file: file.into(),
+        line,
+        finding: format!("`{name}` is no known top module"),
+        reason: "every module belongs to a layer, and a name that lib.rs re-exports hides its module".into(),
+        fix: format!("name the module that defines the item, or add a new module to MODULES in {TABLES}"),
+    }
+}
+
+fn upward_module(own: &str, used: &str, file: &str, line: usize) -> Problem {
+    Problem {
+        file: file.into(),
+        line,
+        finding: format!("`{own}` imports `{used}`"),
+        reason: format!("`{used}` is in a higher layer, or to its right in the same layer"),
+        fix: "move the shared part down, or pass it as an argument".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::expect;
+    use super::*;
+
+    const DB: &str = "crates/terrace/src/db/open.rs";
+    const CACHE: &str = "crates/terrace/src/cache.rs";
+
+    #[test]
+    fn crate_above() {
+        let toml = "[dependencies]\nsnap.workspace = true\nterrace = { workspace = true }\n";
+        let path = "crates/terrace-format/Cargo.toml";
+        expect(crates, &[(path, toml)], &[&format!("{path}:3: `terrace-format` depends on `terrace`")]);
+    }
+
+    #[test]
+    fn crate_above_in_a_section_of_its_own() {
+        let toml = "[target.'cfg(unix)'.dependencies.terrace-format]\nworkspace = true\n";
+        let path = "crates/terrace-env/Cargo.toml";
+        expect(crates, &[(path, toml)], &[&format!("{path}:1: `terrace-env` depends on `terrace-format`")]);
+    }
+
+    #[test]
+    fn testkit_outside_of_tests() {
+        let toml = "[dependencies]\nterrace-testkit.workspace = true\n";
+        let path = "crates/terrace-cli/Cargo.toml";
+        expect(crates, &[(path, toml)], &[&format!("{path}:2: depends on `terrace-testkit`")]);
+    }
+
+    #[test]
+    fn crate_below_and_testkit_for_tests() {
+        let toml = "[dependencies]\nterrace-env.workspace = true\n\n[dev-dependencies]\nterrace-testkit.workspace = true\n";
+        expect(crates, &[("crates/terrace/Cargo.toml", toml)], &[]);
+    }
+
+    #[test]
+    fn crate_without_a_layer() {
+        let path = "crates/terrace-moon/Cargo.toml";
+        expect(crates, &[(path, "")], &[&format!("{path}:1: the crate `terrace-moon` has no layer")]);
+    }
+
+    #[test]
+    fn module_below() {
+        expect(modules, &[(DB, "use crate::{version::Set, error::Result};\ncrate::sync::f()")], &[]);
+    }
+
+    #[test]
+    fn module_above() {
+        let text = "use crate::sync::Arc;\nuse crate::{\n    db::Db,\n};";
+        expect(modules, &[(CACHE, text)], &[&format!("{CACHE}:3: `cache` imports `db`")]);
+    }
+
+    #[test]
+    fn own_module() {
+        expect(modules, &[(DB, "use crate::db::write::Writer; use super::read::Reader;")], &[]);
+    }
+
+    #[test]
+    fn to_the_right_in_the_same_layer() {
+        let path = "crates/terrace/src/tables/open.rs";
+        expect(
+            modules,
+            &[(path, "use crate::iter::Merge;")],
+            &[&format!("{path}:1: `tables` imports `iter`")],
+        );
+        expect(modules, &[("crates/terrace/src/iter/mod.rs", "use crate::tables::Tables;")], &[]);
+    }
+
+    #[test]
+    fn upward_through_the_root() {
+        expect(modules, &[(CACHE, "use super::db::Db;")], &[&format!("{CACHE}:1: `cache` imports `db`")]);
+    }
+
+    #[test]
+    fn part_with_a_layer_of_its_own() {
+        assert_eq!(listed("db::read::Reader"), "db");
+        assert_eq!(listed("db"), "db");
+        assert_eq!(module_of("crates/terrace/src/db/read.rs").as_deref(), Some("db"));
+        assert_eq!(module_of("crates/terrace/src/lib.rs"), None);
+    }
+
+    #[test]
+    fn module_above_in_tests() {
+        expect(modules, &[(CACHE, "#[cfg(test)]\nmod tests {\n    use crate::db::Db;\n}")], &[]);
+    }
+
+    #[test]
+    fn name_that_the_root_re_exports() {
+        expect(
+            modules,
+            &[(CACHE, "use crate::Result;")],
+            &[&format!("{CACHE}:1: `Result` is no known top module")],
+        );
+    }
+
+    #[test]
+    fn module_without_a_layer() {
+        let path = "crates/terrace/src/moon.rs";
+        expect(modules, &[(path, "")], &[&format!("{path}:1: `moon` is no known top module")]);
+    }
+
+    #[test]
+    fn root_that_names_every_module() {
+        expect(modules, &[("crates/terrace/src/lib.rs", "pub use crate::txn::Txn;")], &[]);
+    }
+}

@@ -1,0 +1,76 @@
+//! Unsafe code stays in few files, and its sites are counted.
+
+use super::Problem;
+use super::source::Source;
+use super::tree::Tree;
+
+/// Files with unsafe code: the start of a path, and the purpose of the code.
+static ALLOWED: &[(&str, &str)] = &[
+    ("crates/terrace/src/btree/arena.rs", "hands out memory that threads fill side by side"),
+    ("crates/terrace/src/btree/slot.rs", "keeps the type of a pointer in the pointer"),
+    ("crates/terrace-bench/src/engine/c_core.rs", "calls the C functions that LevelDB and RocksDB share"),
+    ("crates/terrace-bench/src/engine/leveldb_c.rs", "calls LevelDB's C functions"),
+    ("crates/terrace-bench/src/engine/rocksdb_c.rs", "calls RocksDB's C functions"),
+    ("crates/terrace-bench/src/engine/lmdb_c.rs", "calls LMDB's C functions"),
+    ("crates/terrace-bench/src/run/clock.rs", "reads the processor's counter"),
+    ("crates/terrace-bench/src/run/resources.rs", "asks the system for processor time"),
+    ("crates/terrace-capi/", "is called from C and C++, and calls back"),
+    ("crates/terrace-env/src/fetch.rs", "hints to the processor what will be read"),
+    ("crates/terrace-env/src/posix", "maps files into memory and locks them"),
+    (
+        "crates/terrace-sync/src/hazard.rs",
+        "lends values without a reference count, and frees them after the last reader",
+    ),
+    ("crates/terrace-sync/src/witness.rs", "shares loom's cells among loom's threads"),
+    ("crates/terrace-testkit/src/stock", "calls the C functions of the stock library"),
+    ("crates/terrace-torture/src/memory.rs", "counts memory around the system's allocator"),
+];
+
+/// Lines of a file with `unsafe`, tests included.
+pub(super) fn sites(source: &Source) -> impl Iterator<Item = usize> {
+    source.paths.iter().filter(|path| path.text == "unsafe").map(|path| path.line)
+}
+
+/// Unsafe code outside of these files.
+pub(super) fn check(tree: &Tree) -> Vec<Problem> {
+    let outside = tree.sources.iter().filter(|source| !is_allowed(&source.path));
+    outside.flat_map(|source| sites(source).map(|line| problem(&source.path, line))).collect()
+}
+
+fn is_allowed(file: &str) -> bool {
+    ALLOWED.iter().any(|(prefix, _)| file.starts_with(prefix))
+}
+
+fn problem(file: &str, line: usize) -> Problem {
+    Problem {
+        file: file.into(),
+        line,
+        finding: "`unsafe`".into(),
+        reason: "unsafe code stays in the files that are reviewed for it".into(),
+        fix: "use safe code, or add the file with its purpose to ALLOWED in xtask/src/tidy/unsafe_code.rs"
+            .into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::expect;
+    use super::*;
+
+    #[test]
+    fn outside() {
+        let path = "crates/terrace/src/cache.rs";
+        let text = "a\nunsafe { f() }\nunsafe impl Send for A {}";
+        expect(check, &[(path, text)], &[&format!("{path}:2: `unsafe`"), &format!("{path}:3: `unsafe`")]);
+    }
+
+    #[test]
+    fn inside() {
+        expect(check, &[("crates/terrace-env/src/posix/map.rs", "unsafe { f() }")], &[]);
+    }
+
+    #[test]
+    fn only_words_about_it() {
+        expect(check, &[("crates/terrace/src/a.rs", "#![deny(unsafe_code)] // unsafe\nf(\"unsafe\")")], &[]);
+    }
+}
