@@ -1,6 +1,6 @@
 //! Replaying logs: from what a crash or a close left to memtables and tables.
 //!
-//! Two sets of rules (`docs/design/0001-log-borders.md`):
+//! Two sets of rules (`docs/design/0001-log-replay.md`):
 //!
 //! - *Terrace's*, for logs beside a manifest that Terrace wrote. Sequence numbers run without a gap through a log and
 //!   into the next, so replay ends for good at the first gap, whatever made it: behind it lie writes that came after

@@ -24,15 +24,9 @@ pub(crate) enum LogScanEvent<'a> {
 }
 
 /// The numbers of the writes in a row of logs.
-<<<<<<< HEAD
 pub(crate) struct LogSequenceCheck {
-    /// Terrace's logs have no gaps, and no number twice (`docs/design/0001-log-borders.md`); LevelDB's may.
-    pub(crate) is_gapless: bool,
-=======
-pub(crate) struct Row {
     /// Terrace's logs have no gaps, and no number twice (`docs/design/0001-log-replay.md`); LevelDB's may.
-    pub(crate) strict: bool,
->>>>>>> docs
+    pub(crate) is_gapless: bool,
     /// The number of the last write, that of the tables to begin with.
     pub(crate) last_sequence: SequenceNumber,
     /// The greatest number in a table: what a log holds is newer, or a table made of it would be taken for a newer one.

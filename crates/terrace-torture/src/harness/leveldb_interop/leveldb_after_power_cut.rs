@@ -2,7 +2,7 @@
 //!
 //! Ours loses its power in memory, at any call that changes a file. Theirs knows only real files: there the end of the
 //! log goes missing. Where a cut leaves holes in a log, or the end of one is gone and the next one is there, LevelDB reads on
-//! behind them and Terrace does not: that is not compared, see docs/design/0001-log-borders.md.
+//! behind them and Terrace does not: that is not compared, see docs/design/0001-log-replay.md.
 //!
 //! One thing they say differently: Terrace's logs have their room ahead of the records, so a record of several pieces may
 //! break off with zeros behind it, where LevelDB's file would end. With paranoid checks LevelDB refuses to open that, and

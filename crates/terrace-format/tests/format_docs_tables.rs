@@ -68,17 +68,10 @@ fn table() {
 }
 
 #[test]
-<<<<<<< HEAD
 fn table_properties() {
     let counts = TableProperties { num_entries: 300, num_deletions: 2 };
-    assert_eq!(counts.encode(), example("counts.md"));
-    assert_eq!(TableProperties::decode(&example("counts.md")), Some(counts));
-=======
-fn counts() {
-    let counts = Counts { entries: 300, deletes: 2 };
     assert_eq!(counts.encode(), example("table-properties.md"));
-    assert_eq!(Counts::decode(&example("table-properties.md")), Some(counts));
->>>>>>> docs
+    assert_eq!(TableProperties::decode(&example("table-properties.md")), Some(counts));
 }
 
 #[test]
