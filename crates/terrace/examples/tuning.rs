@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use terrace::{BlockCache, Bloom, Db, Options, compress};
+use terrace::{BlockCache, BloomFilterPolicy, Db, Options, compress};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let directory = std::env::args().nth(1).ok_or("usage: tuning DIRECTORY")?;
@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         // Several databases may share one cache.
         block_cache: Some(BlockCache::new(64 << 20)),
         // More bits per key make fewer reads of tables that lack the key.
-        filter_policy: Some(Arc::new(Bloom::new(14))),
+        filter_policy: Some(Arc::new(BloomFilterPolicy::new(14))),
         // Larger memtables make fewer tables, and take more memory.
         write_buffer_size: Some(16 << 20),
         // Larger blocks compress better; smaller blocks make single reads faster.

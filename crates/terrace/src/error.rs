@@ -159,7 +159,7 @@ mod tests {
     fn a_missing_codec_is_no_corruption() {
         let flaw =
             Flaw::new(FlawKind::MissingCodec, 7, "zstd block", "a build with the cargo feature `zstd`");
-        let error = Error::flaw("db/000042.ldb".as_ref(), &flaw);
+        let error = Error::from_decode_error("db/000042.ldb".as_ref(), &error);
         assert_eq!(error.kind(), ErrorKind::NotSupported);
         let expect =
             "not supported: 000042.ldb at 7: zstd block, expected a build with the cargo feature `zstd`";
