@@ -189,6 +189,9 @@ fn file_names(tree: &Tree, rows: &[Row<'_>]) -> Vec<Problem> {
 /// The word in lower case, without the `s` of a plural.
 fn singular(word: &str) -> String {
     let word = word.to_lowercase();
+    if let Some(stem) = word.strip_suffix("ies") {
+        return format!("{stem}y");
+    }
     match word.strip_suffix('s') {
         Some(stem) if stem.len() > 2 && !stem.ends_with('s') => stem.to_owned(),
         _ => word,
