@@ -156,9 +156,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_codec_is_no_corruption() {
-        let flaw =
-            Flaw::new(FlawKind::MissingCodec, 7, "zstd block", "a build with the cargo feature `zstd`");
+    fn missing_codec_is_not_corruption() {
+        let error = DecodeError::new(
+            DecodeErrorKind::MissingCodec,
+            7,
+            "zstd block",
+            "a build with the cargo feature `zstd`",
+        );
         let error = Error::from_decode_error("db/000042.ldb".as_ref(), &error);
         assert_eq!(error.kind(), ErrorKind::NotSupported);
         let expect =
