@@ -50,5 +50,7 @@ notices:  ## Write the licences of the crates in the library and the program
 	@.ci/notices
 
 package:  ## Make the packages of all published crates, and build each from its package
-	@rm -rf "$${CARGO_HOME:-$$HOME/.cargo}"/registry/src/-*/terrace*  # What cargo unpacked before; it would use that again.
-	@cargo package --workspace $(addprefix --exclude ,xtask terrace-testkit terrace-linearizability terrace-torture)
+	@# Cargo takes packages of one version for the same, and would build with what it unpacked and built before.
+	@rm -rf "$(TARGET)/packages" "$${CARGO_HOME:-$$HOME/.cargo}"/registry/src/-*/terrace*
+	@cargo package --workspace --target-dir "$(TARGET)/packages" \
+		$(addprefix --exclude ,xtask terrace-testkit terrace-linearizability terrace-torture)
