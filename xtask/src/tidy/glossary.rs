@@ -22,7 +22,7 @@ const HEADER: &[&str] = &["term", "here", "LevelDB", "RocksDB", "Pebble"];
 /// English with one meaning in a storage engine.
 static PLAIN: &[&str] = &[
     "lib mod tests error options",
-    "contents directory install limits open parallel plan process profiles queue reader report thread with without",
+    "contents directory inner install limits open parallel plan process profiles queue reader report thread with without",
 ];
 
 /// One row of the table.
