@@ -1,7 +1,6 @@
-//! Locks and atomics, from one room, so that a model checker can take their place.
+//! Locks and atomics from the crate `terrace-sync`, so that a model checker can replace them.
 //!
-//! Lock order of the engine: `commit` before `manifest` before `state`. No lock is held across a user's callback
-//! other than a comparator or filter, and `state` is never held across a read, a write or a sync.
+//! `db/inner.rs` documents the lock order.
 
 pub(crate) use terrace_sync::{Arc, ArcSwap, ArcSwapOption, Condvar, Mutex, MutexGuard, Weak};
 pub(crate) use terrace_sync::{
