@@ -137,7 +137,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn separators_and_successors_keep_the_promise(
+        fn separators_and_successors_stay_in_bounds(
             a in proptest::collection::vec(prop_oneof![Just(0u8), Just(0xfe), Just(0xff), any::<u8>()], 0..5),
             b in proptest::collection::vec(prop_oneof![Just(0u8), Just(0xfe), Just(0xff), any::<u8>()], 0..5),
         ) {

@@ -71,7 +71,7 @@ pub struct Codec {
     /// nothing, so no builder keeps it, and stores the block under [`NONE`] instead.
     pub compress: fn(&[u8], &mut Vec<u8>),
     /// Makes the contents of a stored block those of the vector, whose memory is used again if it suffices. After a
-    /// flaw they are arbitrary.
+    /// error they are arbitrary.
     pub decompress: fn(&[u8], &mut Vec<u8>) -> Result<(), DecodeError>,
 }
 
@@ -145,7 +145,7 @@ pub fn decompress(id: u8, stored: &[u8]) -> Result<Vec<u8>, DecodeError> {
     Ok(contents)
 }
 
-/// As [`unpack`], in the memory of `contents`, whatever was in it. After a flaw its bytes are arbitrary.
+/// As [`unpack`], in the memory of `contents`, whatever was in it. After a error its bytes are arbitrary.
 pub fn decompress_into(id: u8, stored: &[u8], contents: &mut Vec<u8>) -> Result<(), DecodeError> {
     (codec_of_block(id, stored)?.decompress)(stored, contents)
 }
@@ -232,7 +232,7 @@ fn check_size(codec: &str, size: usize, most: usize) -> Result<(), DecodeError> 
     Ok(())
 }
 
-/// The flaw of a block whose codec needs a feature that this build lacks.
+/// The error of a block whose codec needs a feature that this build lacks.
 #[cfg(not(all(feature = "zlib", feature = "zstd")))]
 fn missing(codec: &str, feature: &str) -> DecodeError {
     let expected = format!("a build with the cargo feature `{feature}`");
@@ -265,15 +265,15 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_flaw(id: u8, stored: &[u8], kind: DecodeErrorKind, expect: &str) {
-        let flaw = decompress(id, stored).unwrap_err();
-        assert_eq!(flaw.kind, kind, "{flaw}");
-        assert!(flaw.to_string().contains(expect), "{flaw}");
+    fn check_error(id: u8, stored: &[u8], kind: DecodeErrorKind, expect: &str) {
+        let error = decompress(id, stored).unwrap_err();
+        assert_eq!(error.kind, kind, "{error}");
+        assert!(error.to_string().contains(expect), "{error}");
     }
 
     proptest! {
         #[test]
-        fn every_codec_gives_back_what_it_took(
+        fn every_codec_round_trips(
             contents in prop_oneof![
                 proptest::collection::vec(any::<u8>(), 0..2000),
                 proptest::collection::vec(0u8..3, 0..20_000),
@@ -286,7 +286,7 @@ mod tests {
         }
 
         #[test]
-        fn arbitrary_bytes_are_survived(id in 0u8..6, stored in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_bytes_never_panic(id in 0u8..6, stored in proptest::collection::vec(any::<u8>(), 0..200)) {
             if let Ok(contents) = decompress(id, &stored) {
                 prop_assert!(contents.len() <= MAX_BLOCK_CONTENTS);
             }
@@ -328,7 +328,7 @@ mod tests {
     /// A frame with one raw block.
     const ZSTD_ABCD: &[u8] = b"\x28\xb5\x2f\xfd\x20\x04\x21\x00\x00abcd";
 
-    /// The block decompresses to `contents`, or the flaw names the codec and the feature.
+    /// The block decompresses to `contents`, or the error names the codec and the feature.
     #[track_caller]
     fn check_optional(codec: &Codec, stored: &[u8], contents: &[u8]) {
         match codec.missing_feature {
@@ -336,7 +336,7 @@ mod tests {
             Some(feature) => {
                 let expect =
                     format!("{} block, expected a build with the cargo feature `{feature}`", codec.name);
-                check_flaw(codec.id, stored, DecodeErrorKind::MissingCodec, &expect);
+                check_error(codec.id, stored, DecodeErrorKind::MissingCodec, &expect);
             }
         }
     }
@@ -371,8 +371,8 @@ mod tests {
 
     #[test]
     fn unknown_block_types() {
-        check_flaw(3, b"", DecodeErrorKind::Unknown, "block type 3, expected 0, 1, 2 or 4");
-        check_flaw(255, b"abc", DecodeErrorKind::Unknown, "block type 255");
+        check_error(3, b"", DecodeErrorKind::Unknown, "block type 3, expected 0, 1, 2 or 4");
+        check_error(255, b"abc", DecodeErrorKind::Unknown, "block type 255");
     }
 
     #[test]
@@ -388,10 +388,10 @@ mod tests {
 
     #[test]
     fn snappy_length_over_the_maximum_ratio() {
-        check_flaw(1, b"\xff\xff\xff\xff\x0f\x00", DecodeErrorKind::OutOfBounds, "expected at most 132");
-        check_flaw(1, b"\xff\xff\xff\xff\xff\x0f", DecodeErrorKind::Decompression, "snappy");
+        check_error(1, b"\xff\xff\xff\xff\x0f\x00", DecodeErrorKind::OutOfBounds, "expected at most 132");
+        check_error(1, b"\xff\xff\xff\xff\xff\x0f", DecodeErrorKind::Decompression, "snappy");
         let just_possible_by_length = b"\x42\x00\x61";
-        check_flaw(1, just_possible_by_length, DecodeErrorKind::Decompression, "snappy");
+        check_error(1, just_possible_by_length, DecodeErrorKind::Decompression, "snappy");
     }
 
     #[test]
@@ -404,13 +404,13 @@ mod tests {
     #[cfg(feature = "zlib")]
     fn zlib_and_deflate_over_the_size_limit() {
         let contents = vec![0; MAX_BLOCK_CONTENTS + 1];
-        check_flaw(
+        check_error(
             2,
             &packed(&ZLIB, &contents),
             DecodeErrorKind::OutOfBounds,
             "zlib block of 67108865 bytes",
         );
-        check_flaw(
+        check_error(
             4,
             &packed(&DEFLATE, &contents),
             DecodeErrorKind::OutOfBounds,
@@ -422,7 +422,7 @@ mod tests {
     #[cfg(feature = "zstd")]
     fn a_zstd_frame_beyond_the_bound() {
         let frame = ::zstd::bulk::compress(&vec![0; MAX_BLOCK_CONTENTS + 1], 1).unwrap();
-        check_flaw(2, &frame, DecodeErrorKind::Decompression, "zstd");
+        check_error(2, &frame, DecodeErrorKind::Decompression, "zstd");
     }
 
     #[test]
@@ -437,7 +437,7 @@ mod tests {
     #[cfg(feature = "zstd")]
     fn zstd_length_over_the_maximum_ratio() {
         let declares_2_to_the_60 = b"\x28\xb5\x2f\xfd\xe0\0\0\0\0\0\0\0\x10\x01\0\0";
-        check_flaw(2, declares_2_to_the_60, DecodeErrorKind::Decompression, "zstd");
+        check_error(2, declares_2_to_the_60, DecodeErrorKind::Decompression, "zstd");
     }
 
     #[test]

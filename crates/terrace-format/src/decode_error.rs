@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The kind of a flaw, for code that must tell them apart.
+/// The kind of a error, for code that must tell them apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DecodeErrorKind {
@@ -38,7 +38,7 @@ pub struct DecodeError {
 }
 
 impl DecodeError {
-    /// A flaw of `kind` at `at`.
+    /// A error of `kind` at `at`.
     pub fn new(
         kind: DecodeErrorKind,
         at: u64,
@@ -68,7 +68,7 @@ impl DecodeError {
         )
     }
 
-    /// The same flaw, seen from bytes that begin `base` earlier.
+    /// The same error, seen from bytes that begin `base` earlier.
     pub fn offset_by(mut self, base: u64) -> DecodeError {
         self.offset = self.offset.saturating_add(base);
         self
@@ -92,8 +92,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(flaw: DecodeError, expect: &str) {
-        assert_eq!(flaw.to_string(), expect);
+    fn check(error: DecodeError, expect: &str) {
+        assert_eq!(error.to_string(), expect);
     }
 
     #[test]
@@ -115,8 +115,8 @@ mod tests {
 
     #[test]
     fn offset_by_base() {
-        let flaw = DecodeError::truncated(5, "a tag", 0, 1);
-        assert_eq!(flaw.clone().offset_by(100).offset, 105);
-        assert_eq!(flaw.offset_by(u64::MAX).offset, u64::MAX);
+        let error = DecodeError::truncated(5, "a tag", 0, 1);
+        assert_eq!(error.clone().offset_by(100).offset, 105);
+        assert_eq!(error.offset_by(u64::MAX).offset, u64::MAX);
     }
 }

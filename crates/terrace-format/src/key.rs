@@ -275,8 +275,8 @@ mod tests {
             assert_eq!(parse(&short).unwrap_err().kind, DecodeErrorKind::Truncated);
             assert_eq!((user_key(&short), trailer(&short)), (&b""[..], 0));
         }
-        let flaw = InternalKey::decode(b"key\x02\0\0\0\0\0\0\0").unwrap_err();
-        assert_eq!((flaw.offset, flaw.to_string().as_str()), (3, "value type 2, expected 0 or 1"));
+        let error = InternalKey::decode(b"key\x02\0\0\0\0\0\0\0").unwrap_err();
+        assert_eq!((error.offset, error.to_string().as_str()), (3, "value type 2, expected 0 or 1"));
     }
 
     #[test]

@@ -140,7 +140,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_the_library_that_packs_unpacks(
+        fn decompresses_like_the_snap_crate(
             elements in proptest::collection::vec(element(), 0..40),
             wrong in prop_oneof![8 => Just(0usize), 1 => 1usize..70],
             cut in prop_oneof![8 => Just(0usize), 1 => 1usize..9],

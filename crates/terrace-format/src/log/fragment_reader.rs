@@ -165,8 +165,8 @@ impl<R: Read> FragmentReader<R> {
             return FragmentRead::End;
         }
         let found = format!("a fragment of {len} bytes");
-        let flaw = DecodeError::new(DecodeErrorKind::OutOfBounds, offset, found, format!("at most {room}"));
-        FragmentRead::Damaged(DroppedBytes { error: flaw, len: dropped })
+        let error = DecodeError::new(DecodeErrorKind::OutOfBounds, offset, found, format!("at most {room}"));
+        FragmentRead::Damaged(DroppedBytes { error, len: dropped })
     }
 
     /// Reads until the block is whole or the file ends; a short read is neither.

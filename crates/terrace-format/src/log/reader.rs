@@ -111,9 +111,9 @@ impl<R: Read> LogReader<R> {
                 Some(LogItem::Record { offset: place.offset, data: self.fragment_reader.payload(&place) })
             }
             NextItem::JoinedRecord(offset) => Some(LogItem::Record { offset, data: &self.partial_record }),
-            NextItem::Corruption(DroppedBytes { error: flaw, len: dropped }) => {
+            NextItem::Corruption(DroppedBytes { error, len: dropped }) => {
                 self.corruption_after_end = true;
-                Some(LogItem::Corruption { error: flaw, dropped: dropped as u64 })
+                Some(LogItem::Corruption { error, dropped: dropped as u64 })
             }
             NextItem::End => None,
         })
@@ -219,7 +219,7 @@ impl<R: Read> LogReader<R> {
             }
             _ => (DecodeErrorKind::Unknown, "record type", "1 to 4"),
         };
-        let flaw = DecodeError::new(kind, place.offset, format!("{found} {}", place.fragment_type), expected);
-        DroppedBytes { error: flaw, len: self.fragment_reader.payload(&place).len() + joined }
+        let error = DecodeError::new(kind, place.offset, format!("{found} {}", place.fragment_type), expected);
+        DroppedBytes { error, len: self.fragment_reader.payload(&place).len() + joined }
     }
 }

@@ -56,7 +56,7 @@ impl Footer {
         let Some(limit) = file_len.checked_sub(FOOTER_SIZE as u64) else {
             return Err(DecodeError::truncated(0, "the footer of a table", file_len, FOOTER_SIZE as u64));
         };
-        Footer::decode_within(footer, limit).map_err(|flaw| flaw.offset_by(limit))
+        Footer::decode_within(footer, limit).map_err(|error| error.offset_by(limit))
     }
 
     fn decode_within(footer: &[u8; FOOTER_SIZE], limit: u64) -> Result<Footer, DecodeError> {
@@ -81,7 +81,7 @@ fn handle_at(handles: &[u8], at: usize, limit: u64) -> Result<(BlockHandle, usiz
         handle.check(limit)?;
         Ok((handle, used))
     });
-    checked.map_err(|flaw| flaw.offset_by(at as u64))
+    checked.map_err(|error| error.offset_by(at as u64))
 }
 
 /// Bytes in the order of the file.
