@@ -128,13 +128,7 @@ impl Block {
             bytes.extend_from_slice(&contents);
             bytes
         };
-        Block {
-            bytes,
-            entries_end,
-            num_restarts,
-            search_index,
-            has_search_index: index_order.is_some(),
-        }
+        Block { bytes, entries_end, num_restarts, search_index, has_search_index: index_order.is_some() }
     }
 
     fn block_contents(&self) -> BlockContents<'_> {

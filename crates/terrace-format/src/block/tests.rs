@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::comparator::bytewise;
+use crate::internal_iterator::InternalIterator;
 use crate::key::{self, InternalKey, ValueType};
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
@@ -40,7 +41,7 @@ fn scan(contents: &[u8]) -> String {
         entries.push(format!("{}={}", iter.key().escape_ascii(), iter.value().escape_ascii()));
         iter.next();
     }
-    entries.extend(iter.error().map(|error| format!("{}! {error}", error.offset)));
+    entries.extend(iter.status().err().map(|error| format!("{}! {error}", error.offset)));
     entries.join(" ")
 }
 
@@ -104,7 +105,7 @@ fn empty_blocks() {
         iter.seek_to_last();
         assert!(!iter.valid());
         iter.seek(b"a");
-        assert!(!iter.valid() && iter.error().is_none());
+        assert!(!iter.valid() && iter.status().is_ok());
     }
 }
 
@@ -119,7 +120,7 @@ fn lengths_of_more_than_one_byte() {
         assert_eq!((iter.key(), iter.value()), (&key[..], &value[..]));
         iter.next();
     }
-    assert!(!iter.valid() && iter.error().is_none());
+    assert!(!iter.valid() && iter.status().is_ok());
 }
 
 #[test]
@@ -155,10 +156,10 @@ fn seek_over_a_broken_restart_point() {
     let mut iter = iter(&contents).unwrap();
     iter.seek(b"a");
     assert!(!iter.valid());
-    assert_eq!(iter.error().unwrap().to_string(), "a key that shares 1 bytes, expected at most 0");
+    assert_eq!(iter.status().unwrap_err().to_string(), "a key that shares 1 bytes, expected at most 0");
     iter.seek_to_last();
     assert_eq!(iter.key(), b"c", "what is whole can still be read");
-    assert!(iter.error().is_some());
+    assert!(iter.status().is_err());
 }
 
 #[test]
@@ -172,7 +173,7 @@ fn prev_over_a_restart_point_within_an_entry() {
     iter.prev();
     assert!(!iter.valid());
     assert_eq!(
-        iter.error().unwrap().to_string(),
+        iter.status().unwrap_err().to_string(),
         "an entry that ends at 12, expected an end at 8, where the next one begins"
     );
 }
@@ -185,7 +186,7 @@ fn entries_before_the_first_restart_are_hidden() {
     iter.seek(b"apple");
     assert_eq!(iter.key(), b"cherry");
     iter.prev();
-    assert!(!iter.valid() && iter.error().is_none());
+    assert!(!iter.valid() && iter.status().is_ok());
 }
 
 /// Every way through a block, however broken: ends, and never goes further than there are bytes.
@@ -313,7 +314,7 @@ proptest! {
             }
             prop_assert_eq!(iter.valid().then(|| (iter.key(), iter.value())), at.map(|key| (&key[..], &map[key][..])));
         }
-        prop_assert_eq!(iter.error(), None);
+        prop_assert_eq!(iter.status(), Ok(()));
     }
 
     #[test]
@@ -367,7 +368,7 @@ proptest! {
             let (target, expect) = (internal(asked), versions.range(asked..).next());
             iter.seek(&target);
             prop_assert_eq!(iter.entry().map(|(key, _)| key.to_vec()), expect.map(internal));
-            prop_assert_eq!(iter.error(), None);
+            prop_assert_eq!(iter.status(), Ok(()));
             let found = match expect {
                 Some(version) if version.0 == asked.0 => {
                     BlockLookup::Found { trailer: key::trailer(iter.key()), value: iter.value_range() }
@@ -548,7 +549,7 @@ proptest! {
             }
             prop_assert_eq!(iter.entry(), at.map(|at| (&entries[at].0[..], &entries[at].1[..])));
         }
-        prop_assert_eq!(iter.error(), None);
+        prop_assert_eq!(iter.status(), Ok(()));
     }
 }
 
@@ -582,7 +583,7 @@ fn backward_over_large_keys() {
         assert_eq!((iter.key(), iter.value()), (&key[..], &value[..]));
         iter.prev();
     }
-    assert!(!iter.valid() && iter.error().is_none());
+    assert!(!iter.valid() && iter.status().is_ok());
 }
 
 /// What a search may rely on, which no walk shows.
@@ -608,7 +609,11 @@ fn restart_points_at_entries_without_a_whole_key() {
     check(entries, &[], "15! 15 bytes of entries without a restart point, expected one");
     check(entries, &[0, 5], "19! restart point 1 at 5, expected the offset of an entry with a complete key");
     check(entries, &[0, 7], "19! restart point 1 at 7, expected the offset of an entry with a complete key");
-    check(entries, &[0, 12], "19! restart point 1 at 12, expected the offset of an entry with a complete key");
+    check(
+        entries,
+        &[0, 12],
+        "19! restart point 1 at 12, expected the offset of an entry with a complete key",
+    );
     check(entries, &[5, 10], "15! restart point 0 at 5, expected the offset of an entry with a complete key");
     check(b"\x00\x01\x01a1\x00\x7f", &[0, 6], "right");
 }

@@ -228,7 +228,8 @@ impl<R: Read> LogReader<R> {
             }
             _ => (DecodeErrorKind::Unknown, "record type", "1 to 4"),
         };
-        let error = DecodeError::new(kind, fragment.offset, format!("{found} {}", fragment.fragment_type), expected);
+        let error =
+            DecodeError::new(kind, fragment.offset, format!("{found} {}", fragment.fragment_type), expected);
         DroppedBytes { error, len: self.fragment_reader.payload(&fragment).len() + partial_len }
     }
 }

@@ -57,7 +57,8 @@ impl RecordWriter {
         let left = LOG_BLOCK_SIZE - offset_in_block(self.end);
         let skips_block =
             whole && record.len() <= MAX_FRAGMENT_PAYLOAD && left < FRAGMENT_HEADER_SIZE + record.len();
-        let start = if skips_block || left < FRAGMENT_HEADER_SIZE { self.end + left as u64 } else { self.end };
+        let start =
+            if skips_block || left < FRAGMENT_HEADER_SIZE { self.end + left as u64 } else { self.end };
         self.end = record_end(start, record.len());
         RecordFragments { offset: start, rest: Some(record), first: true }
     }

@@ -13,6 +13,7 @@ use crate::compress::{self, Codec, NO_COMPRESSION, SNAPPY};
 use crate::decode_error::{DecodeError, DecodeErrorKind};
 use crate::filter::{BloomFilterPolicy, FilterPolicy, InternalFilterPolicy};
 use crate::filter_block::{FilterBlockReader, TableFilter};
+use crate::internal_iterator::InternalIterator;
 use crate::key::{InternalComparator, InternalKey, ValueType};
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
@@ -59,7 +60,7 @@ fn entries(table: &[u8], handle: BlockHandle) -> Result<Entries, DecodeError> {
         entries.push((iter.key().to_vec(), iter.value().to_vec()));
         iter.next();
     }
-    iter.error().cloned().map_or(Ok(entries), Err)
+    iter.status().map(|()| entries)
 }
 
 /// The index key and the entries of every data block.

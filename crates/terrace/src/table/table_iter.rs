@@ -135,8 +135,8 @@ impl TableIter {
     }
 
     fn block_status(&self) -> Result<()> {
-        match self.block_iter.as_ref().and_then(BlockIter::error) {
-            Some(flaw) if self.is_block_loaded => Err(self.reader.block_error(self.block_index, flaw)),
+        match self.block_iter.as_ref().map(BlockIter::status) {
+            Some(Err(flaw)) if self.is_block_loaded => Err(self.reader.block_error(self.block_index, &flaw)),
             _ => Ok(()),
         }
     }
@@ -217,6 +217,8 @@ impl TableIter {
 }
 
 impl InternalIterator for TableIter {
+    type Error = Error;
+
     #[inline]
     fn valid(&self) -> bool {
         self.block_iter.as_ref().is_some_and(BlockIter::valid)

@@ -28,6 +28,7 @@ use super::index_reader::IndexReader;
 use super::table_memory::{Reservation, TableMemory};
 use crate::cache::{BlockCache, BlockRef, TableBlocks};
 use crate::error::{Error, Result};
+use crate::internal_iterator::InternalIterator;
 use crate::stats::{Statistics, Ticker};
 use crate::sync::Arc;
 
@@ -366,8 +367,8 @@ impl TableReader {
     ) -> Result<Option<FoundEntry>> {
         let mut entries = BlockIter::new(Arc::clone(&block), self.context.order.clone());
         entries.seek(target);
-        if let Some(flaw) = entries.error() {
-            return Err(self.block_error(at, flaw));
+        if let Err(flaw) = entries.status() {
+            return Err(self.block_error(at, &flaw));
         }
         // A separator may lie above every key of its block, but never above a version of a key that the next block
         // has: there is nothing to find behind.
