@@ -15,6 +15,7 @@ mod decode_error;
 pub mod filename;
 pub mod filter;
 pub mod filter_block;
+mod internal_iterator;
 pub mod key;
 pub mod key_order;
 pub mod log;
@@ -22,3 +23,4 @@ pub mod table;
 pub mod version_edit;
 
 pub use decode_error::{DecodeError, DecodeErrorKind};
+pub use internal_iterator::InternalIterator;

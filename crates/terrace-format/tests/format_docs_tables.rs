@@ -5,6 +5,7 @@ mod common;
 use std::sync::Arc;
 
 use common::example;
+use terrace_format::InternalIterator;
 use terrace_format::block::{Block, BlockBuilder, BlockIter};
 use terrace_format::comparator::bytewise;
 use terrace_format::compress;

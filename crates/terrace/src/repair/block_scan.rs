@@ -25,6 +25,7 @@ use terrace_format::table::{BLOCK_TRAILER_SIZE, BlockHandle, read_block};
 use terrace_format::{DecodeErrorKind, crc};
 
 use crate::error::{Error, Result};
+use crate::internal_iterator::InternalIterator;
 use crate::sync::Arc;
 
 /// The longest block that is found where one is known to begin.
@@ -160,7 +161,7 @@ fn classify_block(
     let mut entries = BlockIter::new(Arc::new(block), order);
     entries.seek_to_first();
     if !entries.valid() {
-        return if entries.error().is_some() { BlockRole::Other } else { BlockRole::IndexOrMetaindex };
+        return if entries.status().is_err() { BlockRole::Other } else { BlockRole::IndexOrMetaindex };
     }
     if key::parse(entries.key()).is_err() || is_index_block(&mut entries, at, known) {
         return BlockRole::IndexOrMetaindex;

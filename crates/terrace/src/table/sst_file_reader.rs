@@ -5,10 +5,11 @@ use std::path::Path;
 
 use terrace_env::RandomAccessFile;
 
-use super::table_reader::{BlockReadOptions, TableIter, TableReader, TableReaderContext};
+use super::table_iter::TableIter;
+use super::table_reader::{BlockReadOptions, TableReader, TableReaderContext};
 use crate::cache::{self, BlockCache};
 use crate::error::Result;
-use crate::internal_iterator::InternalIterator;
+use crate::internal_iterator::{InternalIterator, delegate_iterator};
 use crate::options::Options;
 use crate::stats::Statistics;
 use crate::sync::Arc;
@@ -64,7 +65,7 @@ impl SstFileReader {
 
     /// A place in the table, not yet valid. Blocks that it fetches are kept in the cache if `fill_cache`.
     pub fn iter(&self, fill_cache: bool) -> SstIterator {
-        SstIterator { iter: self.reader.iter(BlockReadOptions { fill_cache }) }
+        SstIterator { iter: TableIter::new(Arc::clone(&self.reader), BlockReadOptions { fill_cache }) }
     }
 
     /// About where in the file the entry of `key` is, or would be, in bytes.
@@ -85,53 +86,43 @@ pub struct SstIterator {
 }
 
 impl SstIterator {
-    /// True at an entry.
-    pub fn valid(&self) -> bool {
-        self.iter.valid()
+    delegate_iterator! {
+        iter in [SstIterator { iter }];
+
+        /// Returns true if the iterator is at an entry.
+        pub fn valid;
+        /// Moves to the first entry.
+        pub fn seek_to_first;
+        /// Moves to the last entry.
+        pub fn seek_to_last;
+        /// Moves to the first entry whose key is at or after `target`.
+        pub fn seek;
+        /// Returns the first error since the iterator was created.
+        pub fn status;
     }
 
-    /// To the first entry.
-    pub fn seek_to_first(&mut self) {
-        self.iter.seek_to_first();
-    }
-
-    /// To the last entry.
-    pub fn seek_to_last(&mut self) {
-        self.iter.seek_to_last();
-    }
-
-    /// To the first entry that is not below `target`.
-    pub fn seek(&mut self, target: &[u8]) {
-        self.iter.seek(target);
-    }
-
-    /// To the next entry. Does nothing where there is none.
+    /// Moves to the next entry. Does nothing if the iterator is invalid.
     pub fn next(&mut self) {
         if self.valid() {
             self.iter.next();
         }
     }
 
-    /// To the entry before. Does nothing where there is none.
+    /// Moves to the entry before. Does nothing if the iterator is invalid.
     pub fn prev(&mut self) {
         if self.valid() {
             self.iter.prev();
         }
     }
 
-    /// The key here; empty where there is none.
+    /// Returns the current key, or an empty slice if the iterator is invalid.
     pub fn key(&self) -> &[u8] {
         if self.valid() { self.iter.key() } else { &[] }
     }
 
-    /// The value here; empty where there is none.
+    /// Returns the current value, or an empty slice if the iterator is invalid.
     pub fn value(&self) -> &[u8] {
         if self.valid() { self.iter.value() } else { &[] }
-    }
-
-    /// The first damage or failure that was met.
-    pub fn status(&self) -> Result<()> {
-        self.iter.status()
     }
 }
 

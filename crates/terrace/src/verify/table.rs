@@ -21,6 +21,7 @@ use terrace_format::key::{self, InternalComparator};
 use terrace_format::table::{BLOCK_TRAILER_SIZE, BlockHandle, FOOTER_SIZE};
 
 use crate::error::{Corruption, Error, Result};
+use crate::internal_iterator::InternalIterator;
 use crate::sync::Arc;
 use crate::table::{read_block, read_block_bytes, read_exact_at, read_footer};
 
@@ -103,12 +104,12 @@ impl TableScan<'_> {
             }
             entries.next();
         }
-        match entries.error() {
-            Some(flaw) => {
+        match entries.status() {
+            Err(flaw) => {
                 let found = self.corruption(metaindex.offset, flaw.to_string());
                 report_unreachable_entries(meet, found, "metaindex").map(|()| ours)
             }
-            None => Ok(ours),
+            Ok(()) => Ok(ours),
         }
     }
 
@@ -146,7 +147,7 @@ impl TableScan<'_> {
             }
             index.next();
         }
-        let Some(flaw) = index.error() else { return Ok(None) };
+        let Err(flaw) = index.status() else { return Ok(None) };
         let found = self.corruption(blocks.prev_block_end, format!("index entry: {flaw}"));
         report_damage(meet, CorruptionKind::IndexUnreadable, found)?;
         Ok(Some(blocks.prev_block_end))
@@ -252,7 +253,8 @@ impl DataBlockScan<'_> {
             }
             entries.next();
         }
-        let flaw = entries.error().map(|flaw| format!("entry at {} of the block: {flaw}", flaw.offset));
+        let flaw =
+            entries.status().err().map(|flaw| format!("entry at {} of the block: {flaw}", flaw.offset));
         let harms = [
             (CorruptionKind::BlockUnreadable, flaw),
             (CorruptionKind::KeysOutOfOrder, disorder),
