@@ -1,4 +1,5 @@
-//! Cache of decoded entries for backward iteration over a block, and the key buffer of the iterator.
+//! Cache of decoded entries for backward iteration over a block, and the key buffer of the
+//! iterator.
 
 use std::ops::Range;
 
