@@ -5,7 +5,7 @@
 //!   shim: class that a program hands in       <--  a table of calls and an object  (foreign)
 //! ```
 //!
-//! `shim/flat.h` declares the same functions for the other side: the two change together. Rust calls C++ only through
+//! `shim/cxx_abi.h` declares the same functions for the other side: the two change together. Rust calls C++ only through
 //! the tables that come with each foreign object, so this crate links without the classes.
 //!
 //! Errors are a code, and a malloc'ed text for the caller to free; both are LevelDB's. Strings of C++ are filled by the
