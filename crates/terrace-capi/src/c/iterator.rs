@@ -1,4 +1,5 @@
-//! `leveldb_iterator_t`: a walk in key order. Keys and values are lent out of the walk; nothing is copied.
+//! `leveldb_iterator_t`: an iterator in key order. Keys and values are borrowed from it without a
+//! copy.
 
 use std::ffi::c_char;
 
@@ -13,7 +14,7 @@ use crate::ffi::{
 
 pub(super) struct IteratorHandle {
     iterator: DbIterator,
-    /// What [`entries`] lends out.
+    /// Entries that [`copy_entries`] lends to the caller.
     copied_entries: Vec<u8>,
 }
 
@@ -59,7 +60,7 @@ extern "C" fn leveldb_iter_seek_to_last(walk: Option<&mut IteratorHandle>) {
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_iter_seek(walk: Option<&mut IteratorHandle>, key: *const c_char, len: usize) {
-    // SAFETY: the contract.
+    // SAFETY: the caller passes null, or a pointer `key` to `len` bytes that live through the call.
     let key = unsafe { bytes_from_c(key, len) };
     move_iterator(walk, |walk| walk.seek(key));
 }
@@ -74,8 +75,9 @@ extern "C" fn leveldb_iter_prev(walk: Option<&mut IteratorHandle>) {
     move_iterator(walk, DbIterator::prev);
 }
 
-/// Lends bytes; they stay until the walk moves. What lends them only looks at what the last step found, and is called
-/// once for each entry of a scan: it goes without the guard.
+/// Returns bytes of the current entry, valid until the iterator moves. `part` reads only the result
+/// of the last step and cannot panic, and a scan calls it for each entry, so it runs without
+/// `catch_panic`.
 #[inline]
 fn borrow_part(
     walk: Option<&IteratorHandle>,
@@ -102,7 +104,7 @@ extern "C" fn leveldb_iter_get_error(walk: Option<&IteratorHandle>, errptr: ErrP
     run_with_errptr(errptr, || Ok(require_non_null(walk)?.iterator.status()?));
 }
 
-/// A key and its value, as `include/terrace/terrace.h` lays it out.
+/// Key and value of one entry, with the layout of `include/terrace/terrace.h`.
 #[repr(C)]
 pub(super) struct EntryPointers {
     key: *const c_char,
@@ -129,7 +131,8 @@ extern "C" fn terrace_iter_prev_entries(
     copy_entries(walk, count, entries, DbIterator::prev)
 }
 
-/// Copies entries from where the walk stands on into memory of the walk's, and lends them out together.
+/// Copies entries, starting with the current one, into memory of the iterator, and stores pointers
+/// to them in `entries`. Returns their number.
 fn copy_entries(
     walk: Option<&mut IteratorHandle>,
     count: usize,
@@ -137,7 +140,7 @@ fn copy_entries(
     step: fn(&mut DbIterator),
 ) -> usize {
     let Some(IteratorHandle { iterator: at, copied_entries: taken }) = walk else { return 0 };
-    // SAFETY: the contract.
+    // SAFETY: the caller passes null, or an array `entries` with room for `count` items.
     let entries = unsafe { output_array_from_c(entries, count) };
     let mut lens = Vec::new();
     taken.clear();
@@ -149,7 +152,7 @@ fn copy_entries(
             step(at);
         }
     });
-    // Only now do they stay where they are.
+    // Pointers are taken only now, because `copied_entries` no longer grows.
     let mut rest = &taken[..];
     for (&(key_len, value_len), entry) in lens.iter().zip(entries) {
         let (key, behind) = rest.split_at(key_len);

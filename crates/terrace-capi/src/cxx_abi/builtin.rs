@@ -32,7 +32,8 @@ unsafe extern "C" fn terrace_cxx_bloom_create(
     count: c_int,
     into: CxxString,
 ) {
-    // SAFETY: the contract.
+    // SAFETY: the caller passes null, or an array `keys` of the given count that lives through the
+    // call.
     let keys = unsafe { array_from_c(keys, usize::try_from(count).unwrap_or(0)) };
     let keys: Vec<&[u8]> = keys.iter().map(|key| key.as_slice()).collect();
     let mut filter = Vec::new();

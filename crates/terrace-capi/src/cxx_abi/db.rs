@@ -152,9 +152,9 @@ struct CxxRange<'a> {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn terrace_cxx_sizes(db: &Db, spans: *const CxxRange<'_>, n: c_int, sizes: *mut u64) {
     let n = usize::try_from(n).unwrap_or(0);
-    // SAFETY: the contract.
+    // SAFETY: the caller passes null, or an array `sizes` with room for `n` items.
     let spans = unsafe { array_from_c(spans, n) };
-    // SAFETY: the contract.
+    // SAFETY: the caller passes null, or an array `sizes` with room for `n` items.
     let sizes = unsafe { output_array_from_c(sizes, n) };
     for (span, size) in spans.iter().zip(sizes) {
         let range = (span.start.as_slice(), span.limit.as_slice());

@@ -1,8 +1,8 @@
-//! Panics stop here.
+//! Conversion of panics to errors.
 //!
-//! Unwinding into a caller that is not Rust is undefined. The engine promises not to panic on what files say; a
-//! caller's comparator, logger or filter that is Rust itself may, and so may a fault that nobody knows yet. The caller
-//! then sees an error, as of a file that failed, and goes on.
+//! Unwinding into C or C++ code is undefined behaviour. The engine does not panic because of file
+//! contents. A Rust comparator, logger or filter may panic, and so may an unknown bug. The caller
+//! then gets an I/O error and can continue.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -10,9 +10,10 @@ use terrace::ErrorKind;
 
 use super::StatusError;
 
-/// What `call` returns; a failure if it panics.
+/// Returns the result of `call`; an error if it panics.
 ///
-/// The engine refuses writes after a panic that left a database in doubt, so nothing torn is seen through this.
+/// After a panic that leaves a database in doubt the engine rejects all writes, so no later call
+/// sees a half-made change.
 #[inline]
 pub fn catch_panic<T>(call: impl FnOnce() -> Result<T, StatusError>) -> Result<T, StatusError> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {

@@ -2,37 +2,38 @@
 //!
 //! ```text
 //!   kind              text
-//!   NotFound          NotFound: what
-//!   Corruption        Corruption: what
-//!   NotSupported      Not implemented: what
-//!   InvalidArgument   Invalid argument: what
-//!   Io                IO error: what
+//!   NotFound          NotFound: message
+//!   Corruption        Corruption: message
+//!   NotSupported      Not implemented: message
+//!   InvalidArgument   Invalid argument: message
+//!   Io                IO error: message
 //! ```
 //!
-//! Programs compare kinds, and some search the text: for the word in front, and for the two sentences about a database
-//! that is locked or missing. Those are LevelDB's; what else stands behind the word says more than LevelDB would.
+//! Programs compare kinds. Some search the text for the prefix, or for LevelDB's sentences about a
+//! locked or missing database, so those are LevelDB's own. The rest of a message is more specific than
+//! LevelDB's.
 
 use std::fmt;
 
 use terrace::env::{FileError, LockHolder};
 use terrace::{Error, ErrorKind};
 
-/// An error on its way out: a kind, and the text without the kind's word.
+/// An error to return: its kind, and its text without the prefix of the kind.
 #[derive(Debug, Clone)]
 pub struct StatusError {
-    /// One to one with LevelDB's status codes.
+    /// Kind; each corresponds to one LevelDB status code.
     pub kind: ErrorKind,
-    /// What went wrong.
+    /// Message without the prefix.
     pub message: String,
 }
 
 impl StatusError {
-    /// The caller's mistake.
+    /// Creates an error of kind `InvalidArgument`.
     pub fn invalid_argument(what: impl Into<String>) -> StatusError {
         StatusError { kind: ErrorKind::InvalidArgument, message: what.into() }
     }
 
-    /// LevelDB's number for the kind.
+    /// Returns LevelDB's status code of the kind.
     pub fn status_code(&self) -> u8 {
         match self.kind {
             ErrorKind::NotFound => 1,
@@ -67,12 +68,13 @@ impl From<Error> for StatusError {
     }
 }
 
-/// What a program's own environment said, in its own words.
+/// Returns the error of a program's own environment, unchanged.
 fn user_env_status(error: &FileError) -> Option<StatusError> {
     error.source.get_ref()?.downcast_ref::<StatusError>().cloned()
 }
 
-/// `dir/000005.ldb: No such file or directory`, and with the call in front where it is a lock.
+/// Formats an I/O error as LevelDB does: `dir/000005.ldb: No such file or directory`, with the
+/// prefix `lock` for locks.
 fn io_error_message(error: &FileError) -> String {
     let FileError { op, path, source } = error;
     let (call, path) = (if *op == "lock" { "lock " } else { "" }, path.display());
@@ -81,12 +83,12 @@ fn io_error_message(error: &FileError) -> String {
         Some(LockHolder::OtherProcess) => "Resource temporarily unavailable".to_owned(),
         None => source.to_string(),
     };
-    // The number is Rust's addition.
+    // Rust appends the error number; LevelDB does not.
     let reason = reason.split_once(" (os error").map_or(&*reason, |(reason, _)| reason);
     format!("{call}{path}: {reason}")
 }
 
-/// So that it can travel through the engine, inside the error of the file that failed.
+/// Allows the engine to carry the error inside the [`FileError`] of the failed file.
 impl std::error::Error for StatusError {}
 
 impl fmt::Display for StatusError {
