@@ -61,13 +61,13 @@ extern "C" fn leveldb_writebatch_delete(batch: Option<&mut BatchHandle>, key: *c
 extern "C" fn leveldb_writebatch_append(to: *mut BatchHandle, from: *const BatchHandle) {
     // SAFETY: `from` is null or a live batch. The reference ends with the copy, before `to` is
     // borrowed.
-    let more = unsafe { from.as_ref() }.map(|from| from.0.clone());
+    let source = unsafe { from.as_ref() }.map(|from| from.0.clone());
     // SAFETY: `to` is null or a live batch that only this thread uses, and no other reference to it
     // exists here.
     let to = unsafe { to.as_mut() };
     update_batch(to, |batch| {
-        if let Some(more) = more {
-            batch.append(&more);
+        if let Some(source) = source {
+            batch.append(&source);
         }
     });
 }
@@ -83,10 +83,9 @@ extern "C" fn leveldb_writebatch_iterate(
         for operation in batch.into_iter().flat_map(|batch| batch.0.iter()) {
             match (operation, put, deleted) {
                 (BatchOp::Put { key, value }, Some(put), _) => {
-                    let (key_at, value_at) = (key.as_ptr().cast(), value.as_ptr().cast());
                     // SAFETY: the callback takes `state` and two byte ranges, which live through
                     // the call.
-                    unsafe { put(state, key_at, key.len(), value_at, value.len()) };
+                    unsafe { put(state, key.as_ptr().cast(), key.len(), value.as_ptr().cast(), value.len()) };
                 }
                 (BatchOp::Delete { key }, _, Some(deleted)) => {
                     // SAFETY: the callback takes `state` and one byte range, which lives through

@@ -27,8 +27,8 @@ pub(super) struct LazyName {
 }
 
 impl LazyName {
-    pub(super) fn new(ask: NameFn) -> LazyName {
-        LazyName { name_fn: ask, name: OnceLock::new() }
+    pub(super) fn new(name_fn: NameFn) -> LazyName {
+        LazyName { name_fn, name: OnceLock::new() }
     }
 
     pub(super) fn get(&self, state: &CallbackState) -> &str {
@@ -51,9 +51,10 @@ impl Comparator for CallbackComparator {
 
     #[inline]
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        let (at, to) = (a.as_ptr().cast(), b.as_ptr().cast());
+        let a_start = a.as_ptr().cast();
+        let b_start = b.as_ptr().cast();
         // SAFETY: the callback takes `state` and two byte ranges, which live through the call.
-        unsafe { (self.compare)(self.state.pointer(), at, a.len(), to, b.len()) }.cmp(&0)
+        unsafe { (self.compare)(self.state.pointer(), a_start, a.len(), b_start, b.len()) }.cmp(&0)
     }
 }
 

@@ -79,8 +79,9 @@ extern "C" fn terrace_repair(
     // SAFETY: the caller passes null, or a NUL-terminated string `name` that lives through the
     // call.
     let name = unsafe { path_from_c(name) };
-    let how = RepairOptions { dry_run: dry_run != 0 };
-    let report = run_with_errptr(errptr, || Ok(terrace::repair(name, checked_options(options)?, &how)?));
+    let repair_options = RepairOptions { dry_run: dry_run != 0 };
+    let report =
+        run_with_errptr(errptr, || Ok(terrace::repair(name, checked_options(options)?, &repair_options)?));
     report.map_or(ptr::null_mut(), |report| malloc_c_string(report.to_string()))
 }
 
@@ -119,9 +120,9 @@ mod tests {
         if child == 0 {
             // SAFETY: `alarm` has no preconditions; it ends a child that waits for a lock.
             unsafe { libc::alarm(20) };
-            let well = work();
+            let succeeded = work();
             // SAFETY: `_exit` ends the child without running destructors of the parent's state.
-            unsafe { libc::_exit(i32::from(!well)) };
+            unsafe { libc::_exit(i32::from(!succeeded)) };
         }
         let mut status = 0;
         // SAFETY: `child` is a child of this process, and `status` a valid output pointer.
@@ -133,7 +134,7 @@ mod tests {
     /// wrote the close marker and truncated the log under the parent, whose later writes were lost.
     /// A forked child must not change the database.
     #[test]
-    fn a_forked_child_leaves_the_database_to_its_parent() {
+    fn forked_child_does_not_change_the_database() {
         let dir = tempfile::tempdir().unwrap();
         let options = Options { create_if_missing: true, ..Options::default() };
         let db = Db::open(dir.path().join("db"), &options).unwrap();
@@ -146,7 +147,9 @@ mod tests {
                 reads && db.put(b"child", b"").is_err() && db.flush().is_err()
             }) && db.take().is_some_and(|db| db.shutdown().is_ok())
         }));
-        (0..1000u32).for_each(|n| db.put(&n.to_be_bytes(), &[7; 1000]).unwrap());
+        for n in 0..1000u32 {
+            db.put(&n.to_be_bytes(), &[7; 1000]).unwrap();
+        }
         db.put_with(b"after", b"2", &WriteOptions { sync: true }).unwrap();
         assert!(db.get(b"child").unwrap().is_none());
         db.close().unwrap();

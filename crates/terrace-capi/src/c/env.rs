@@ -27,12 +27,12 @@ extern "C" fn leveldb_env_destroy(env: Option<Box<EnvHandle>>) {
 /// Returns the directory for tests, and creates it if it is missing.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_env_get_test_directory(env: Option<&EnvHandle>) -> *mut c_char {
-    let made = run_or_default(|| {
+    let directory = run_or_default(|| {
         let directory = test_directory();
         // Ignores errors: the directory may exist already, and the first use of a missing one
         // reports it.
         let _ = env?.0.fs.create_dir(&directory);
         Some(directory)
     });
-    made.map_or(std::ptr::null_mut(), |directory| malloc_c_string(directory.as_os_str().as_bytes()))
+    directory.map_or(std::ptr::null_mut(), |directory| malloc_c_string(directory.as_os_str().as_bytes()))
 }

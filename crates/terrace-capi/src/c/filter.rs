@@ -44,11 +44,13 @@ impl FilterPolicy for CallbackFilter {
     }
 
     fn may_match(&self, key: &[u8], filter: &[u8]) -> bool {
-        let (key_at, filter_at) = (key.as_ptr().cast(), filter.as_ptr().cast());
+        let key_start = key.as_ptr().cast();
+        let filter_start = filter.as_ptr().cast();
         // SAFETY: the callback takes `state` and two byte ranges, which live through the call.
-        let answer =
-            unsafe { (self.may_match)(self.state.pointer(), key_at, key.len(), filter_at, filter.len()) };
-        answer != 0
+        let may_match = unsafe {
+            (self.may_match)(self.state.pointer(), key_start, key.len(), filter_start, filter.len())
+        };
+        may_match != 0
     }
 }
 

@@ -120,16 +120,16 @@ extern "C" fn terrace_multi_get(
     // SAFETY: each key is null, or has as many bytes as the length at the same index, which live
     // through the call.
     let keys = keys.map(|(key, len)| unsafe { bytes_from_c(*key, *len) });
-    let read =
+    let results =
         run_with_errptr(errptr, || multi_get(&require_non_null(database)?.0, keys, read_options(options)));
-    let read = read.unwrap_or_else(|| vec![NO_VALUE; count]);
-    // SAFETY: the caller passes null, or arrays `values` and `value_lens` with room for `count`
-    // items each.
-    let (values, lens) =
-        (unsafe { output_array_from_c(values, count) }, unsafe { output_array_from_c(value_lens, count) });
-    for ((value, len), (values, lens)) in read.into_iter().zip(values.iter_mut().zip(lens)) {
-        values.write(value);
-        lens.write(len);
+    let results = results.unwrap_or_else(|| vec![NO_VALUE; count]);
+    // SAFETY: the caller passes null, or an array `values` with room for `count` items.
+    let values = unsafe { output_array_from_c(values, count) };
+    // SAFETY: the caller passes null, or an array `value_lens` with room for `count` items.
+    let value_lens = unsafe { output_array_from_c(value_lens, count) };
+    for ((value, len), (value_out, len_out)) in results.into_iter().zip(values.iter_mut().zip(value_lens)) {
+        value_out.write(value);
+        len_out.write(len);
     }
 }
 

@@ -63,14 +63,14 @@ extern "C" fn terrace_levels(
     levels: *mut LevelSize,
     count: usize,
 ) -> usize {
-    let tree = run_or_default(|| database.map(|database| database.0.levels()).unwrap_or_default());
+    let all_levels = run_or_default(|| database.map(|database| database.0.levels()).unwrap_or_default());
     // SAFETY: the caller passes null, or an array `levels` with room for `count` items.
     let levels = unsafe { output_array_from_c(levels, count) };
-    for (level, to) in tree.iter().zip(levels) {
+    for (level, out) in all_levels.iter().zip(levels) {
         let bytes = level.files.iter().map(|file| file.size).sum();
-        to.write(LevelSize { files: level.files.len() as u64, bytes });
+        out.write(LevelSize { files: level.files.len() as u64, bytes });
     }
-    tree.len()
+    all_levels.len()
 }
 
 /// The sizes are 0 after an error, because the function cannot report one.
@@ -98,10 +98,11 @@ extern "C" fn leveldb_approximate_sizes(
     for ((start, limit), size) in starts.zip(limits).zip(sizes) {
         // SAFETY: each key is null, or has as many bytes as the length at the same index, which
         // live through the call.
-        let (start, limit) =
-            (unsafe { bytes_from_c(*start.0, *start.1) }, unsafe { bytes_from_c(*limit.0, *limit.1) });
-        let known = run_or_default(|| database?.0.approximate_sizes(&[(start, limit)]).ok()?.pop());
-        size.write(known.unwrap_or(0));
+        let start = unsafe { bytes_from_c(*start.0, *start.1) };
+        // SAFETY: each limit is null, or has as many bytes as the length at the same index.
+        let limit = unsafe { bytes_from_c(*limit.0, *limit.1) };
+        let bytes = run_or_default(|| database?.0.approximate_sizes(&[(start, limit)]).ok()?.pop());
+        size.write(bytes.unwrap_or(0));
     }
 }
 

@@ -53,7 +53,7 @@ extern "C" fn leveldb_readoptions_set_fill_cache(options: Option<&mut ReadOption
     update_options(options, |options| options.fill_cache = yes != 0);
 }
 
-/// With null, each read uses the state at its time.
+/// Null means that each read uses the state at its time.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_readoptions_set_snapshot(
     options: Option<&mut ReadOptionsHandle>,

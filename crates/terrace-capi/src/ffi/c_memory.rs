@@ -11,9 +11,9 @@ pub type OutParam<'a, T> = Option<&'a mut MaybeUninit<T>>;
 
 /// Stores `value` in the memory of the caller, unless it is null.
 #[inline]
-pub fn write_out_param<T>(room: OutParam<'_, T>, value: T) {
-    if let Some(room) = room {
-        room.write(value);
+pub fn write_out_param<T>(out: OutParam<'_, T>, value: T) {
+    if let Some(out) = out {
+        out.write(value);
     }
 }
 

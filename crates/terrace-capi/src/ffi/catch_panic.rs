@@ -17,9 +17,9 @@ use super::StatusError;
 #[inline]
 pub fn catch_panic<T>(call: impl FnOnce() -> Result<T, StatusError>) -> Result<T, StatusError> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
-        let what = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-        let what = what.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-        Err(StatusError { kind: ErrorKind::Io, message: format!("a fault inside: {what}") })
+        let message = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let message = message.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        Err(StatusError { kind: ErrorKind::Io, message: format!("internal error: {message}") })
     })
 }
 
@@ -29,8 +29,8 @@ mod tests {
 
     #[test]
     fn a_panic_becomes_an_error() {
-        let failure = catch_panic(|| -> Result<(), StatusError> { panic!("at entry {}", 7) }).unwrap_err();
-        assert_eq!(failure.to_string(), "IO error: a fault inside: at entry 7");
+        let error = catch_panic(|| -> Result<(), StatusError> { panic!("at entry {}", 7) }).unwrap_err();
+        assert_eq!(error.to_string(), "IO error: internal error: at entry 7");
     }
 
     #[test]

@@ -21,9 +21,10 @@ pub fn open(path: &Path, options: &Options) -> Result<Db, StatusError> {
 /// Returns the error of locking a directory without a database, if the lock fails.
 fn lock_error(path: &Path, options: &Options) -> Option<StatusError> {
     let fs = &options.env.fs;
-    let here = fs.is_dir(path).unwrap_or(false) && !fs.exists(&path.join("CURRENT")).unwrap_or(true);
-    let refused = here.then(|| fs.lock(&path.join("LOCK"), LockMode::Exclusive).err())?;
-    refused.map(|error| Error::from(error).into())
+    let lacks_database =
+        fs.is_dir(path).unwrap_or(false) && !fs.exists(&path.join("CURRENT")).unwrap_or(true);
+    let error = lacks_database.then(|| fs.lock(&path.join("LOCK"), LockMode::Exclusive).err())?;
+    error.map(|error| Error::from(error).into())
 }
 
 /// Removes the database in directory `path`, if there is one, and then the directory, if it is

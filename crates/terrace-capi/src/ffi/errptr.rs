@@ -7,7 +7,7 @@ use std::ffi::c_char;
 
 use super::{StatusError, catch_panic, malloc_c_string};
 
-/// Receives the text of a failure.
+/// Receives the text of a error.
 pub type ErrPtr<'a> = Option<&'a mut *mut c_char>;
 
 /// Returns the result of `call`. If `call` fails or panics, stores the text in `errptr` and returns
@@ -16,8 +16,8 @@ pub type ErrPtr<'a> = Option<&'a mut *mut c_char>;
 pub fn run_with_errptr<T>(errptr: ErrPtr<'_>, call: impl FnOnce() -> Result<T, StatusError>) -> Option<T> {
     match catch_panic(call) {
         Ok(value) => Some(value),
-        Err(failure) => {
-            set_errptr(errptr, &failure);
+        Err(error) => {
+            set_errptr(errptr, &error);
             None
         }
     }
@@ -33,15 +33,15 @@ pub fn run_or_default<T: Default>(call: impl FnOnce() -> T) -> T {
 /// Returns the object of `handle`; an error if the caller passed a null pointer.
 #[inline]
 pub fn require_non_null<T>(handle: Option<T>) -> Result<T, StatusError> {
-    handle.ok_or_else(|| StatusError::invalid_argument("a null pointer where an object is needed"))
+    handle.ok_or_else(|| StatusError::invalid_argument("null pointer passed for a required object"))
 }
 
 #[cold]
-fn set_errptr(errptr: ErrPtr<'_>, failure: &StatusError) {
+fn set_errptr(errptr: ErrPtr<'_>, error: &StatusError) {
     if let Some(text) = errptr {
         // SAFETY: by the contract, `*errptr` is null or a text that an earlier call stored, and
         // those come from `malloc`.
         unsafe { libc::free(text.cast()) };
-        *text = malloc_c_string(failure.to_string());
+        *text = malloc_c_string(error.to_string());
     }
 }

@@ -59,19 +59,19 @@ unsafe impl GlobalAlloc for Malloc {
             // is not 0. The block comes from `malloc`, because the alignment is small.
             return unsafe { libc::realloc(block.cast(), size) }.cast();
         }
-        let wanted = Layout::from_size_align(size, layout.align());
-        let Ok(wanted) = wanted else { return std::ptr::null_mut() };
+        let new_layout = Layout::from_size_align(size, layout.align());
+        let Ok(new_layout) = new_layout else { return std::ptr::null_mut() };
         // SAFETY: by the contract of `GlobalAlloc`, `size` is not 0.
-        let moved = unsafe { self.alloc(wanted) };
-        if !moved.is_null() {
+        let new_block = unsafe { self.alloc(new_layout) };
+        if !new_block.is_null() {
             // SAFETY: the old block has `layout.size()` bytes and the new one `size`; the copy
             // takes the smaller number. The blocks are distinct.
-            unsafe { moved.copy_from_nonoverlapping(block, layout.size().min(size)) };
+            unsafe { new_block.copy_from_nonoverlapping(block, layout.size().min(size)) };
             // SAFETY: by the contract of `GlobalAlloc`, this allocator returned `block` and it is
             // not used again.
             unsafe { libc::free(block.cast()) };
         }
-        moved
+        new_block
     }
 }
 
@@ -100,6 +100,8 @@ mod tests {
 
     #[test]
     fn every_alignment() {
-        [1, 8, 16, 32, 64, 4096].into_iter().for_each(check);
+        for align in [1, 8, 16, 32, 64, 4096] {
+            check(align);
+        }
     }
 }

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Programs compare kinds. Some search the text for the prefix, or for LevelDB's sentences about a
-//! locked or missing database, so those are LevelDB's own. The rest of a message is more specific than
-//! LevelDB's.
+//! locked or missing database, so those are LevelDB's own. The rest of a message is more specific
+//! than LevelDB's.
 
 use std::fmt;
 
@@ -29,8 +29,8 @@ pub struct StatusError {
 
 impl StatusError {
     /// Creates an error of kind `InvalidArgument`.
-    pub fn invalid_argument(what: impl Into<String>) -> StatusError {
-        StatusError { kind: ErrorKind::InvalidArgument, message: what.into() }
+    pub fn invalid_argument(message: impl Into<String>) -> StatusError {
+        StatusError { kind: ErrorKind::InvalidArgument, message: message.into() }
     }
 
     /// Returns LevelDB's status code of the kind.
@@ -48,8 +48,10 @@ impl StatusError {
 impl From<&Error> for StatusError {
     fn from(error: &Error) -> StatusError {
         let kind = error.kind();
-        let what = match error {
-            Error::NotFound(what) | Error::NotSupported(what) | Error::InvalidArgument(what) => what.clone(),
+        let message = match error {
+            Error::NotFound(message) | Error::NotSupported(message) | Error::InvalidArgument(message) => {
+                message.clone()
+            }
             Error::Corruption(corruption) => corruption.to_string(),
             Error::Io(error) => {
                 return user_env_status(error)
@@ -58,7 +60,7 @@ impl From<&Error> for StatusError {
             Error::BackgroundError(cause) => StatusError::from(&**cause).message,
             other => other.to_string(),
         };
-        StatusError { kind, message: what }
+        StatusError { kind, message }
     }
 }
 
@@ -77,7 +79,7 @@ fn user_env_status(error: &FileError) -> Option<StatusError> {
 /// prefix `lock` for locks.
 fn io_error_message(error: &FileError) -> String {
     let FileError { op, path, source } = error;
-    let (call, path) = (if *op == "lock" { "lock " } else { "" }, path.display());
+    let prefix = if *op == "lock" { "lock " } else { "" };
     let reason = match error.lock_holder() {
         Some(LockHolder::ThisProcess) => "already held by process".to_owned(),
         Some(LockHolder::OtherProcess) => "Resource temporarily unavailable".to_owned(),
@@ -85,7 +87,7 @@ fn io_error_message(error: &FileError) -> String {
     };
     // Rust appends the error number; LevelDB does not.
     let reason = reason.split_once(" (os error").map_or(&*reason, |(reason, _)| reason);
-    format!("{call}{path}: {reason}")
+    format!("{prefix}{}: {reason}", path.display())
 }
 
 /// Allows the engine to carry the error inside the [`FileError`] of the failed file.
@@ -93,14 +95,14 @@ impl std::error::Error for StatusError {}
 
 impl fmt::Display for StatusError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = match self.kind {
+        let prefix = match self.kind {
             ErrorKind::NotFound => "NotFound",
             ErrorKind::Corruption => "Corruption",
             ErrorKind::NotSupported => "Not implemented",
             ErrorKind::InvalidArgument => "Invalid argument",
             ErrorKind::Io => "IO error",
         };
-        write!(f, "{word}: {}", self.message)
+        write!(f, "{prefix}: {}", self.message)
     }
 }
 
@@ -111,8 +113,8 @@ mod tests {
 
     #[track_caller]
     fn check(error: Error, code: u8, text: &str) {
-        let failure = StatusError::from(error);
-        assert_eq!((failure.status_code(), failure.to_string().as_str()), (code, text));
+        let error = StatusError::from(error);
+        assert_eq!((error.status_code(), error.to_string().as_str()), (code, text));
     }
 
     fn file(op: &'static str, source: impl Into<io::Error>) -> Error {
@@ -131,11 +133,11 @@ mod tests {
 
     #[test]
     fn io_errors() {
-        let answer = io::Error::from_raw_os_error;
-        check(file("open", answer(libc::ENOENT)), 1, "NotFound: db/LOCK: No such file or directory");
-        check(file("fsync", answer(libc::ENOSPC)), 5, "IO error: db/LOCK: No space left on device");
-        let refused = Error::BackgroundError(std::sync::Arc::new(file("fsync", answer(libc::EIO))));
-        check(refused, 5, "IO error: db/LOCK: Input/output error");
+        let os_error = io::Error::from_raw_os_error;
+        check(file("open", os_error(libc::ENOENT)), 1, "NotFound: db/LOCK: No such file or directory");
+        check(file("fsync", os_error(libc::ENOSPC)), 5, "IO error: db/LOCK: No space left on device");
+        let error = Error::BackgroundError(std::sync::Arc::new(file("fsync", os_error(libc::EIO))));
+        check(error, 5, "IO error: db/LOCK: Input/output error");
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 /// Returns `$TEST_TMPDIR`, or else a directory below `/tmp` that is specific to this user. It need
 /// not exist.
 pub fn test_directory() -> PathBuf {
-    let given = std::env::var_os("TEST_TMPDIR").filter(|given| !given.is_empty());
-    given.map_or_else(default_test_directory, PathBuf::from)
+    let configured = std::env::var_os("TEST_TMPDIR").filter(|configured| !configured.is_empty());
+    configured.map_or_else(default_test_directory, PathBuf::from)
 }
 
 fn default_test_directory() -> PathBuf {

@@ -5,8 +5,8 @@
 //!                  '───────> every log to replay, completely       (log)
 //! ```
 //!
-//! The check writes nothing, repairs nothing and does not stop at a problem: the report lists all of
-//! them. A repair reads tables and logs with the same scans.
+//! The check writes nothing, repairs nothing and does not stop at a problem: the report lists all
+//! of them. A repair reads tables and logs with the same scans.
 
 mod log;
 mod report;
