@@ -10,21 +10,21 @@
 #include "leveldb/dumpfile.h"
 #include "leveldb/helpers/memenv.h"
 #include "leveldb/write_batch.h"
-#include "told.h"
+#include "print.h"
 
 using namespace leveldb;
 
 namespace {
 
 // What is open, and what was ever asked for.
-struct Books {
-  void Ask(const std::string& what) {
+struct CallRecorder {
+  void Record(const std::string& call) {
     const std::lock_guard<std::mutex> guard(mutex);
-    asked.insert(what);
+    calls.insert(call);
   }
-  std::string Asked() {
+  std::string Calls() {
     std::string all;
-    for (const std::string& what : asked) all += what + " ";
+    for (const std::string& call : calls) all += call + " ";
     return all;
   }
   // A job that has done its work for a database, which may be closed then, has yet to come back here.
@@ -36,19 +36,19 @@ struct Books {
   std::atomic<int> jobs{0};
   std::atomic<bool> broken{false};
   std::mutex mutex;
-  std::set<std::string> asked;
+  std::set<std::string> calls;
 };
 
-// A file of another environment, on the books while it is there.
+// A file of another environment, on the recorder while it is there.
 template <typename Base>
 class Held : public Base {
  public:
-  Held(Base* file, Books* books) : file_(file), books_(books) { books_->open++; }
-  ~Held() override { books_->open--; }
+  Held(Base* file, CallRecorder* recorder) : file_(file), recorder_(recorder) { recorder_->open++; }
+  ~Held() override { recorder_->open--; }
 
  protected:
   const std::unique_ptr<Base> file_;
-  Books* const books_;
+  CallRecorder* const recorder_;
 };
 
 class Front : public Held<SequentialFile> {
@@ -75,12 +75,12 @@ class End : public Held<WritableFile> {
  public:
   using Held::Held;
   Status Append(const Slice& data) override {
-    return books_->broken ? Status::IOError("the end", "is broken") : file_->Append(data);
+    return recorder_->broken ? Status::IOError("the end", "is broken") : file_->Append(data);
   }
   Status Close() override { return file_->Close(); }
   Status Flush() override { return file_->Flush(); }
   Status Sync() override {
-    books_->Ask("sync");
+    recorder_->Record("sync");
     return file_->Sync();
   }
 };
@@ -100,64 +100,64 @@ class Watching : public EnvWrapper {
   }
   Status NewAppendableFile(const std::string& f, WritableFile** r) override { return Env::NewAppendableFile(f, r); }
   Status RenameFile(const std::string& s, const std::string& t) override {
-    books.Ask("rename");
+    recorder.Record("rename");
     return EnvWrapper::RenameFile(s, t);
   }
   Status RemoveFile(const std::string& f) override {
-    books.Ask("remove");
+    recorder.Record("remove");
     return EnvWrapper::RemoveFile(f);
   }
   Status CreateDir(const std::string& d) override {
-    books.Ask("directory");
+    recorder.Record("directory");
     return EnvWrapper::CreateDir(d);
   }
   Status GetChildren(const std::string& d, std::vector<std::string>* r) override {
-    books.Ask("children");
+    recorder.Record("children");
     return EnvWrapper::GetChildren(d, r);
   }
   Status LockFile(const std::string& f, FileLock** l) override {
     const Status status = EnvWrapper::LockFile(f, l);
-    if (status.ok()) books.locks++;
+    if (status.ok()) recorder.locks++;
     return status;
   }
   Status UnlockFile(FileLock* l) override {
-    books.locks--;
+    recorder.locks--;
     return EnvWrapper::UnlockFile(l);
   }
   void Schedule(void (*function)(void*), void* arg) override {
-    books.Ask("schedule");
-    books.jobs++;
-    auto* call = new Call{function, arg, &books};
+    recorder.Record("schedule");
+    recorder.jobs++;
+    auto* call = new Call{function, arg, &recorder};
     EnvWrapper::Schedule(
         [](void* arg) {
           const std::unique_ptr<Call> call(static_cast<Call*>(arg));
           call->function(call->arg);
-          call->books->jobs--;
+          call->recorder->jobs--;
         },
         call);
   }
   Status NewLogger(const std::string& f, Logger** r) override {
-    books.Ask("logger");
+    recorder.Record("logger");
     return EnvWrapper::NewLogger(f, r);
   }
 
-  Books books;
+  CallRecorder recorder;
 
  private:
   struct Call {
     void (*function)(void*);
     void* arg;
-    Books* books;
+    CallRecorder* recorder;
   };
 
   template <typename Class, typename Base>
   void Wrap(Base** file) {
-    *file = new Class(*file, &books);
+    *file = new Class(*file, &recorder);
   }
 
   template <typename Base>
   Status Note(const char* what, const Status& status, Base** file, void (Watching::*wrap)(Base**)) {
-    books.Ask(what);
+    recorder.Record(what);
     if (status.ok()) (this->*wrap)(file);
     return status;
   }
@@ -167,7 +167,7 @@ void Fill(DB* db) {
   WriteOptions synced;
   synced.sync = true;
   for (int i = 0; i < 5000; i++) Put(db, std::to_string(i % 1000), std::string(100, 'v') + std::to_string(i));
-  TellKind("synced", db->Put(synced, "last", "one"));
+  PrintKind("synced", db->Put(synced, "last", "one"));
 }
 
 void Watched() {
@@ -181,22 +181,22 @@ void Watched() {
     std::unique_ptr<DB> db = Open(options, "watched");
     Fill(db.get());
     db->CompactRange(nullptr, nullptr);
-    TellGet(db.get(), "last");
-    Tell("locked", env->books.locks == 1);
+    PrintGet(db.get(), "last");
+    Print("locked", env->recorder.locks == 1);
   }
-  Tell("open files", std::to_string(env->books.open));
-  Tell("locks", std::to_string(env->books.locks));
-  Tell("asked for", env->books.Asked());
-  Tell("info log", Env::Default()->FileExists("watched/LOG"));
+  Print("open files", std::to_string(env->recorder.open));
+  Print("locks", std::to_string(env->recorder.locks));
+  Print("asked for", env->recorder.Calls());
+  Print("info log", Env::Default()->FileExists("watched/LOG"));
   // Closed while work is under way: the environment may go at once. Its queue has run all when it has run this.
   std::unique_ptr<DB> db = Open(options, "watched");
   Fill(db.get());
   db.reset();
-  Tell("open files", std::to_string(env->books.open));
-  TellKind("repaired", RepairDB("watched", options));
-  TellKind("destroyed", DestroyDB("watched", options));
-  Tell("open files", std::to_string(env->books.open));
-  env->books.AwaitJobs();
+  Print("open files", std::to_string(env->recorder.open));
+  PrintKind("repaired", RepairDB("watched", options));
+  PrintKind("destroyed", DestroyDB("watched", options));
+  Print("open files", std::to_string(env->recorder.open));
+  env->recorder.AwaitJobs();
 }
 
 void Broken() {
@@ -206,23 +206,23 @@ void Broken() {
   options.env = &env;
   std::unique_ptr<DB> db = Open(options, "broken");
   Put(db.get(), "before", "1");
-  env.books.broken = true;
-  Tell("while broken", db->Put(WriteOptions(), "while", "2"));
-  env.books.broken = false;
-  TellGet(db.get(), "before");
-  TellGet(db.get(), "while");
+  env.recorder.broken = true;
+  Print("while broken", db->Put(WriteOptions(), "while", "2"));
+  env.recorder.broken = false;
+  PrintGet(db.get(), "before");
+  PrintGet(db.get(), "while");
   db.reset();
-  env.books.broken = true;
+  env.recorder.broken = true;
   DB* none = nullptr;
   options.create_if_missing = true;
-  Tell("opened while broken", DB::Open(options, "broken", &none));
-  Tell("locks", std::to_string(env.books.locks));
-  Tell("open files", std::to_string(env.books.open));
-  env.books.broken = false;
+  Print("opened while broken", DB::Open(options, "broken", &none));
+  Print("locks", std::to_string(env.recorder.locks));
+  Print("open files", std::to_string(env.recorder.open));
+  env.recorder.broken = false;
   db = Open(options, "broken");
-  TellGet(db.get(), "before");
+  PrintGet(db.get(), "before");
   db.reset();
-  env.books.AwaitJobs();
+  env.recorder.AwaitJobs();
 }
 
 // From the time when there was only DeleteFile and DeleteDir.
@@ -245,10 +245,10 @@ void Dated() {
   Options options;
   options.env = &env;
   Put(Open(options, "dated").get(), "key", "value");
-  TellGet(Open(options, "dated").get(), "key");
-  TellKind("destroyed", DestroyDB("dated", options));
-  Tell("deleted", env.deleted);
-  Tell("there", env.FileExists("dated"));
+  PrintGet(Open(options, "dated").get(), "key");
+  PrintKind("destroyed", DestroyDB("dated", options));
+  Print("deleted", env.deleted);
+  Print("there", env.FileExists("dated"));
 }
 
 void Memory() {
@@ -261,17 +261,17 @@ void Memory() {
   Fill(db.get());
   db.reset();
   db = Open(options, "/nowhere/memory");
-  TellGet(db.get(), "last");
-  Tell("on disk", Env::Default()->FileExists("/nowhere"));
+  PrintGet(db.get(), "last");
+  Print("on disk", Env::Default()->FileExists("/nowhere"));
   db.reset();
-  TellKind("written", WriteStringToFile(env.get(), "text", "/a/file"));
+  PrintKind("written", WriteStringToFile(env.get(), "text", "/a/file"));
   std::string text;
-  TellKind("read", ReadFileToString(env.get(), "/a/file", &text));
-  Tell("text", text);
-  TellKind("missing", ReadFileToString(env.get(), "/another", &text));
+  PrintKind("read", ReadFileToString(env.get(), "/a/file", &text));
+  Print("text", text);
+  PrintKind("missing", ReadFileToString(env.get(), "/another", &text));
   std::vector<std::string> names;
-  TellKind("listed", env->GetChildren("/a", &names));
-  Tell("names", std::to_string(names.size()) + names[0]);
+  PrintKind("listed", env->GetChildren("/a", &names));
+  Print("names", std::to_string(names.size()) + names[0]);
 }
 
 class Text : public WritableFile {
@@ -306,7 +306,7 @@ void Dumped() {
   WriteBatch batch;
   batch.Put("in", "log");
   batch.Delete("key\n");
-  TellKind("written", db->Write(WriteOptions(), &batch));
+  PrintKind("written", db->Write(WriteOptions(), &batch));
   std::vector<std::string> names;
   env->GetChildren("/dumped", &names);
   Text text;
@@ -314,23 +314,23 @@ void Dumped() {
     const Status status = DumpFile(env.get(), "/dumped/" + name, &text);
     const bool known = name.find(".log") != std::string::npos || name.find(".ldb") != std::string::npos ||
                        name.find("MANIFEST") != std::string::npos;
-    if (status.ok() != known) Tell(name, status);
+    if (status.ok() != known) Print(name, status);
   }
-  Tell("table", Lines(text.text, "'key\\x0a' @ 1 : val => '\\x80value'"));
-  Tell("log", Lines(text.text, "  put ") + Lines(text.text, "  del "));
-  Tell("manifest", Lines(text.text, "  Comparator:"));
-  TellKind("unknown", DumpFile(env.get(), "/dumped/what", &text));
-  TellKind("missing", DumpFile(env.get(), "/dumped/000099.log", &text));
+  Print("table", Lines(text.text, "'key\\x0a' @ 1 : val => '\\x80value'"));
+  Print("log", Lines(text.text, "  put ") + Lines(text.text, "  del "));
+  Print("manifest", Lines(text.text, "  Comparator:"));
+  PrintKind("unknown", DumpFile(env.get(), "/dumped/what", &text));
+  PrintKind("missing", DumpFile(env.get(), "/dumped/000099.log", &text));
 }
 
 void TheMachine() {
   std::printf("-- the machine\n");
   Env* const env = Env::Default();
   std::string directory;
-  TellKind("directory", env->GetTestDirectory(&directory));
-  Tell("there", env->FileExists(directory));
+  PrintKind("directory", env->GetTestDirectory(&directory));
+  Print("there", env->FileExists(directory));
   Logger* logger = nullptr;
-  TellKind("logger", env->NewLogger("messages", &logger));
+  PrintKind("logger", env->NewLogger("messages", &logger));
   const std::string longer(5000, 'x');
   for (const char* format : {"%s", "%s\n"}) {
     // As a logger is called from elsewhere.
@@ -347,24 +347,24 @@ void TheMachine() {
   delete logger;
   std::string text;
   ReadFileToString(env, "messages", &text);
-  Tell("lines", std::to_string(std::count(text.begin(), text.end(), '\n')));
-  Tell("whole", text.find(longer) != std::string::npos);
+  Print("lines", std::to_string(std::count(text.begin(), text.end(), '\n')));
+  Print("whole", text.find(longer) != std::string::npos);
   FileLock* lock = nullptr;
   FileLock* second = nullptr;
-  TellKind("locked", env->LockFile("LOCK", &lock));
-  TellKind("again", env->LockFile("LOCK", &second));
-  TellKind("unlocked", env->UnlockFile(lock));
+  PrintKind("locked", env->LockFile("LOCK", &lock));
+  PrintKind("again", env->LockFile("LOCK", &second));
+  PrintKind("unlocked", env->UnlockFile(lock));
   WritableFile* file = nullptr;
-  TellKind("in no directory", env->NewWritableFile("no/directory/file", &file));
-  Tell("null", file == nullptr);
+  PrintKind("in no directory", env->NewWritableFile("no/directory/file", &file));
+  Print("null", file == nullptr);
   SequentialFile* sequential = nullptr;
-  TellKind("no file", env->NewSequentialFile("no file", &sequential));
-  TellKind("no file", env->RemoveFile("no file"));
+  PrintKind("no file", env->NewSequentialFile("no file", &sequential));
+  PrintKind("no file", env->RemoveFile("no file"));
   uint64_t size = 7;
-  TellKind("no file", env->GetFileSize("no file", &size));
+  PrintKind("no file", env->GetFileSize("no file", &size));
   const uint64_t now = env->NowMicros();
   env->SleepForMicroseconds(1000);
-  Tell("time passes", env->NowMicros() >= now + 1000);
+  Print("time passes", env->NowMicros() >= now + 1000);
 }
 
 }  // namespace
