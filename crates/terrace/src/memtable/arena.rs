@@ -9,8 +9,8 @@
 //! changes only through its own atomics.
 //!
 //! Memory safety rests on two rules. An [`ArenaPtr`] comes from an allocation of an arena, and only
-//! the unsafe methods [`Arena::get`] and [`Arena::read_record`] of the same arena follow it. A thread
-//! gets the pointer from its own allocation or from an
+//! the unsafe methods [`Arena::get`] and [`Arena::read_record`] of the same arena follow it. A
+//! thread gets the pointer from its own allocation or from an
 //! [`AtomicTaggedPtr`](super::tagged_ptr::AtomicTaggedPtr): the Release store and the Acquire load
 //! order the initialization of the target before its reads.
 #![allow(unsafe_code)] // memory that several threads fill at the same time
@@ -88,8 +88,8 @@ struct CacheLine {
     _bytes: [MaybeUninit<u8>; CHUNK_ALIGN],
 }
 
-/// Default maximum number of pooled chunks, of [`MAX_CHUNK_SIZE`] bytes each: enough for the largest
-/// memtable of a database with the default `write_buffer_size`.
+/// Default maximum number of pooled chunks, of [`MAX_CHUNK_SIZE`] bytes each: enough for the
+/// largest memtable of a database with the default `write_buffer_size`.
 const POOLED_CHUNKS_MAX: usize = 16;
 
 /// Pool of chunks recycled from flushed memtables. A recycled chunk causes no page faults.
@@ -145,8 +145,8 @@ impl ChunkPool {
                     free_chunks.push(pages);
                 }
             }
-            // SAFETY: `alloc_heap` leaked this box. The arena that owned the chunk is being dropped, so
-            // nothing follows a pointer into the chunk.
+            // SAFETY: `alloc_heap` leaked this box. The arena that owned the chunk is being
+            // dropped, so nothing follows a pointer into the chunk.
             ChunkMemory::Heap(lines) => drop(unsafe { Box::from_raw(lines.as_ptr()) }),
         }
     }
@@ -194,7 +194,8 @@ impl ArenaChunk {
     /// Allocates `size` bytes at a multiple of `align`, if the chunk has space for them.
     #[inline]
     fn try_alloc_bytes(&self, size: usize, align: usize, mode: InsertMode) -> Option<NonNull<u8>> {
-        // Sizes are multiples of eight, and so is `used`. A larger alignment takes additional bytes.
+        // Sizes are multiples of eight, and so is `used`. A larger alignment takes additional
+        // bytes.
         let slack = align - RECORD_HEADER_SIZE;
         let offset = match mode {
             InsertMode::Concurrent => self.used.fetch_add(size + slack, Ordering::Relaxed),
@@ -296,8 +297,8 @@ impl Arena {
     ///
     /// # Safety
     ///
-    /// [`Arena::add_record`] of this arena returned `ptr`, and the caller got it from that call or by
-    /// an Acquire load that pairs with a Release store after it.
+    /// [`Arena::add_record`] of this arena returned `ptr`, and the caller got it from that call or
+    /// by an Acquire load that pairs with a Release store after it.
     pub(super) unsafe fn read_record(&self, ptr: RecordPtr) -> ArenaRecord<'_> {
         self.loom_cell.check_read(ptr.as_ptr());
         // SAFETY: the caller passes the address of a complete record. Records are aligned to eight
@@ -310,11 +311,11 @@ impl Arena {
         // SAFETY: the value follows the `key_len` bytes of the key in the allocation of the record.
         let value = unsafe { key.add(key_len) };
         ArenaRecord {
-            // SAFETY: `add_record` wrote `key_len` bytes at `key`. They stay unchanged as long as the
-            // arena, which `&self` borrows.
-            key: unsafe { NonNull::slice_from_raw_parts(key, key_len).as_ref() },
-            // SAFETY: `add_record` wrote `value_len` bytes at `value`. They stay unchanged as long as
+            // SAFETY: `add_record` wrote `key_len` bytes at `key`. They stay unchanged as long as
             // the arena, which `&self` borrows.
+            key: unsafe { NonNull::slice_from_raw_parts(key, key_len).as_ref() },
+            // SAFETY: `add_record` wrote `value_len` bytes at `value`. They stay unchanged as long
+            // as the arena, which `&self` borrows.
             value: unsafe { NonNull::slice_from_raw_parts(value, value_len).as_ref() },
         }
     }
@@ -340,8 +341,8 @@ impl Arena {
     ///
     /// # Safety
     ///
-    /// [`Arena::alloc_value`] of this arena returned `ptr` for a `T`, and the caller got it from that
-    /// call or by an Acquire load that pairs with a Release store after it.
+    /// [`Arena::alloc_value`] of this arena returned `ptr` for a `T`, and the caller got it from
+    /// that call or by an Acquire load that pairs with a Release store after it.
     pub(super) unsafe fn get<T>(&self, ptr: ArenaPtr<T>) -> &T {
         self.loom_cell.check_read(ptr.as_ptr().cast());
         // SAFETY: the caller passes the address of an initialized `T`. It stays in place as long as

@@ -72,8 +72,8 @@ impl MemtableBloom {
     }
 }
 
-/// Returns a 64-bit hash in which every byte affects every bit. An attacker can find keys with equal
-/// hashes. Lookups of such keys only search the tree.
+/// Returns a 64-bit hash in which every byte affects every bit. An attacker can find keys with
+/// equal hashes. Lookups of such keys only search the tree.
 #[inline]
 fn hash_key(bytes: &[u8]) -> u64 {
     // The golden ratio as a 64-bit fraction: odd, with about as many ones as zeros.
@@ -109,9 +109,10 @@ mod tests {
             };
             // Records of 64 bytes get eight bits per key.
             let bloom = MemtableBloom::new(20_000 * 64);
-            let mode =
-                |i: u32| if i.is_multiple_of(2) { InsertMode::Exclusive } else { InsertMode::Concurrent };
-            (0..20_000).for_each(|i| bloom.add(&key(i), mode(i)));
+            for i in 0..20_000u32 {
+                let is_even = i.is_multiple_of(2);
+                bloom.add(&key(i), if is_even { InsertMode::Exclusive } else { InsertMode::Concurrent });
+            }
             assert!((0..20_000).all(|i| bloom.may_contain(&key(i))), "{key_size}");
             let false_positives = (20_000..120_000).filter(|&i| bloom.may_contain(&key(i))).count();
             assert!(false_positives < 6_000, "{false_positives} of 100,000 keys of {key_size} bytes");

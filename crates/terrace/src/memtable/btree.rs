@@ -9,13 +9,13 @@
 //! ```
 //!
 //! *Readers* lock nothing. Each node has a latch whose version changes with every change of the
-//! node. A reader reads the version and the fields, loads the child, and then validates the version.
-//! If the version changed, it restarts at the root.
+//! node. A reader reads the version and the fields, loads the child, and then validates the
+//! version. If the version changed, it restarts at the root.
 //!
-//! *Writers* descend like readers and lock the nodes that they change at the version that they read:
-//! a leaf, or a full node and its parent for a split. They split full nodes on the way down, so that
-//! a parent always has space for another child. No thread waits for a latch or calls the comparator
-//! while it holds a latch.
+//! *Writers* descend like readers and lock the nodes that they change at the version that they
+//! read: a leaf, or a full node and its parent for a split. They split full nodes on the way down,
+//! so that a parent always has space for another child. No thread waits for a latch or calls the
+//! comparator while it holds a latch.
 //!
 //! The tree only grows. The smallest key of a node never changes, and the records that serve as
 //! fences stay in place. An ascending load goes directly to the last leaf, and it fills every leaf.
@@ -186,8 +186,8 @@ impl BTree {
         })
     }
 
-    /// Returns the result of `read` at the leaf position of `user_key`, once the leaf did not change
-    /// meanwhile. `read` returns None to be called again.
+    /// Returns the result of `read` at the leaf position of `user_key`, once the leaf did not
+    /// change meanwhile. `read` returns None to be called again.
     fn read_validated<'a, T>(&'a self, user_key: &[u8], read: impl Fn(&LeafPosition<'a>) -> Option<T>) -> T {
         let mut turn = 0;
         loop {
@@ -214,8 +214,8 @@ impl BTree {
         Some(LeafPosition { leaf: node, latch_version, index, is_exact })
     }
 
-    /// Returns the position of `user_key` like [`BTree::find_leaf`]. If a leaf begins with that key,
-    /// returns the end of the leaf before it.
+    /// Returns the position of `user_key` like [`BTree::find_leaf`]. If a leaf begins with that
+    /// key, returns the end of the leaf before it.
     pub(super) fn find_leaf_before(&self, user_key: &[u8]) -> Option<LeafPosition<'_>> {
         let (mut node, mut latch_version) = self.read_root()?;
         while node.level > 0 {
@@ -234,8 +234,8 @@ impl BTree {
         std::ptr::eq(self.follow(&self.root)?, root).then_some((root, latch_version))
     }
 
-    /// Descends from `node` to `child`. The validation proves that `child` was still a child of `node`
-    /// when its version was read.
+    /// Descends from `node` to `child`. The validation proves that `child` was still a child of
+    /// `node` when its version was read.
     pub(super) fn descend<'a>(
         &self,
         node: &Node,
@@ -243,8 +243,8 @@ impl BTree {
         child: &'a Node,
     ) -> Option<(&'a Node, LatchVersion)> {
         if node.level == 1 {
-            // Leaves are rarely cached. Without the prefetch, a search would wait for one cache line
-            // of the leaf after another.
+            // Leaves are rarely cached. Without the prefetch, a search would wait for one cache
+            // line of the leaf after another.
             self.context.arena.prefetch(child.as_ptr(), size_of::<Node>());
         }
         let child_version = child.latch.read_version();
@@ -331,7 +331,8 @@ impl BTree {
             leaf.replace(index, unsafe { versions.push(record) });
         } else {
             let target = VersionChainPtr::Single(record).to_tagged();
-            // SAFETY: `insert` added the record to this arena, and a record is a chain of one version.
+            // SAFETY: `insert` added the record to this arena, and a record is a chain of one
+            // version.
             unsafe { leaf.insert(&self.context, index, user_key, target) };
         }
         Some(())

@@ -142,8 +142,8 @@ const PREFETCH_RECORDS: usize = 8;
 const PREFETCH_RECORD_BYTES: usize = 192;
 
 impl BTree {
-    /// Prefetches the record a few steps after `position`. The leaf may have changed, which makes the
-    /// prefetch useless but harmless.
+    /// Prefetches the record a few steps after `position`. The leaf may have changed, which makes
+    /// the prefetch useless but harmless.
     fn prefetch_upcoming(&self, position: &CursorPosition) {
         let leaf = self.leaf_at(position);
         if position.index == 0
@@ -200,8 +200,8 @@ impl BTree {
         }
     }
 
-    /// Returns the key at a position or the next key. The outer None means that the leaf changed and
-    /// the caller must search again.
+    /// Returns the key at a position or the next key. The outer None means that the leaf changed
+    /// and the caller must search again.
     fn entry_at_or_after(&self, position: &LeafPosition<'_>) -> Option<Option<CursorPosition>> {
         let LeafPosition { leaf, latch_version, index, .. } = *position;
         let next = leaf.right_sibling(&self.context);
@@ -216,8 +216,8 @@ impl BTree {
         Some(entry.or_else(|| self.first_in_leaf(next?)))
     }
 
-    /// Returns the key before a position in the same leaf, if there is one. The outer None means that
-    /// the leaf changed and the caller must search again.
+    /// Returns the key before a position in the same leaf, if there is one. The outer None means
+    /// that the leaf changed and the caller must search again.
     fn entry_before(&self, position: &LeafPosition<'_>) -> Option<Option<CursorPosition>> {
         let LeafPosition { leaf, latch_version, index, .. } = *position;
         let entry = match index.checked_sub(1) {

@@ -39,8 +39,8 @@ pub(crate) struct Memtable {
     skipped_entries: AtomicUsize,
 }
 
-/// Number of skipped entries that triggers a flush. Skipping them takes a few milliseconds, about as
-/// long as writing a table of a few hundred KiB.
+/// Number of skipped entries that triggers a flush. Skipping them takes a few milliseconds, about
+/// as long as writing a table of a few hundred KiB.
 const SKIPPED_ENTRIES_MAX: usize = 64 << 10;
 
 impl Memtable {
@@ -68,7 +68,8 @@ impl Memtable {
         self.tree.memory_usage()
     }
 
-    /// Returns the size of the memory that the memtable holds in bytes, used or not, with its filter.
+    /// Returns the size of the memory that the memtable holds in bytes, used or not, with its
+    /// filter.
     pub(crate) fn allocated_bytes(&self) -> usize {
         self.tree.allocated_bytes()
     }
@@ -88,8 +89,8 @@ impl Memtable {
         self.insert_with_mode(InsertMode::Concurrent, sequence, operations);
     }
 
-    /// Adds operations like [`Memtable::insert`]. `mode` says whether other threads insert at the same
-    /// time. Readers may read in both modes.
+    /// Adds operations like [`Memtable::insert`]. `mode` says whether other threads insert at the
+    /// same time. Readers may read in both modes.
     #[inline]
     pub(crate) fn insert_with_mode<'a>(
         &self,
@@ -108,8 +109,9 @@ impl Memtable {
         }
     }
 
-    /// Counts hidden entries that a scan skipped. Returns true once, when the count reaches the limit: a
-    /// flush is cheaper than more skips, because compactions drop hidden entries from tables.
+    /// Counts hidden entries that a scan skipped. Returns true once, when the count reaches the
+    /// limit: a flush is cheaper than more skips, because compactions drop hidden entries from
+    /// tables.
     pub(crate) fn record_skipped(&self, entries: usize) -> bool {
         let before = self.skipped_entries.fetch_add(entries, Ordering::Relaxed);
         before < SKIPPED_ENTRIES_MAX && before + entries >= SKIPPED_ENTRIES_MAX
@@ -131,8 +133,8 @@ impl Memtable {
         self.tree.find(user_key, sequence)
     }
 
-    /// Returns true if the memtable holds a user key from `begin` to `end`, both included. None means no
-    /// limit.
+    /// Returns true if the memtable holds a user key from `begin` to `end`, both included. None
+    /// means no limit.
     pub(crate) fn overlaps(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> bool {
         let mut cursor = BTreeCursor::new(Arc::clone(&self.tree));
         match begin {

@@ -8,14 +8,14 @@
 //!
 //! A *head* is eight bytes of a key as a big-endian integer, from the byte at which the keys of the
 //! node begin to differ. With the bytewise comparator, nearly every comparison compares two heads,
-//! in the node, without an access to a record. With another comparator all heads are zero, and every
-//! comparison calls the comparator.
+//! in the node, without an access to a record. With another comparator all heads are zero, and
+//! every comparison calls the comparator.
 //!
 //! The heads skip the *common prefix* of the keys. A node with both fences gets only keys between
-//! them: `lower_fence` is its smallest key, `upper_fence` the smallest key of the right sibling. Such
-//! keys begin with the common prefix of both fences. A node at the edge of the tree lacks a fence.
-//! There, a search compares the prefix of its key with that of another key. An insert of a key with
-//! another prefix shortens the common prefix.
+//! them: `lower_fence` is its smallest key, `upper_fence` the smallest key of the right sibling.
+//! Such keys begin with the common prefix of both fences. A node at the edge of the tree lacks a
+//! fence. There, a search compares the prefix of its key with that of another key. An insert of a
+//! key with another prefix shortens the common prefix.
 //!
 //! The fields that readers and writers race on are atomics, and writers change them only under the
 //! latch. A reader may see any mixture of old and new values. It discards them unless the latch
@@ -131,8 +131,8 @@ impl Node {
     #[inline]
     pub(super) unsafe fn follow<'a>(link: &AtomicTaggedPtr, arena: &'a Arena) -> Option<&'a Node> {
         match link.load().target()? {
-            // SAFETY: the caller promises a target in `arena`, the tag says that it is a node, and the
-            // Acquire load of the link comes after its initialization.
+            // SAFETY: the caller promises a target in `arena`, the tag says that it is a node, and
+            // the Acquire load of the link comes after its initialization.
             (Tag::TreeNode, node) => Some(unsafe { arena.get(node.cast()) }),
             _ => None,
         }
@@ -157,7 +157,8 @@ impl Node {
 
     pub(super) fn versions<'a>(&self, context: &'a TreeContext, index: usize) -> Option<VersionChain<'a>> {
         let versions = VersionChainPtr::from_tagged(self.slots.get(index)?.load())?;
-        // SAFETY: slots hold only pointers into the arena of the tree, and `load` is an Acquire load.
+        // SAFETY: slots hold only pointers into the arena of the tree, and `load` is an Acquire
+        // load.
         Some(unsafe { VersionChain::new(&context.arena, versions) })
     }
 
@@ -257,8 +258,8 @@ impl Node {
     }
 
     fn lower_fence_key<'a>(&self, context: &'a TreeContext) -> Option<&'a [u8]> {
-        // SAFETY: `split` and `append_right_sibling` create nodes with a fence. The fence is a record
-        // of the tree, and it never changes.
+        // SAFETY: `split` and `append_right_sibling` create nodes with a fence. The fence is a
+        // record of the tree, and it never changes.
         self.lower_fence.map(|fence| key::user_key(unsafe { context.arena.read_record(fence) }.key))
     }
 }
@@ -273,7 +274,8 @@ impl Node {
     ///
     /// # Safety
     ///
-    /// `target` points into the arena of this node's tree: to versions for a leaf, to a node otherwise.
+    /// `target` points into the arena of this node's tree: to versions for a leaf, to a node
+    /// otherwise.
     pub(super) unsafe fn insert(
         &self,
         context: &TreeContext,
@@ -345,7 +347,8 @@ impl Node {
         Some(key::user_key(fence.newest_record().key))
     }
 
-    /// Moves the keys from `index` on to a new right sibling. Returns the sibling and its smallest key.
+    /// Moves the keys from `index` on to a new right sibling. Returns the sibling and its smallest
+    /// key.
     pub(super) fn split<'a>(&self, context: &'a TreeContext, index: usize) -> Option<(&'a Node, &'a [u8])> {
         let smallest = if self.level == 0 {
             self.versions(context, index)?.newest_record_ptr()

@@ -38,8 +38,8 @@ impl OptimisticLatch {
         }
     }
 
-    /// Returns true if the node has not changed since `version`. Relaxed: the preceding loads of the
-    /// fields are Acquire loads, so this load stays after them.
+    /// Returns true if the node has not changed since `version`. Relaxed: the preceding loads of
+    /// the fields are Acquire loads, so this load stays after them.
     pub(super) fn validate(&self, version: LatchVersion) -> bool {
         self.version.load(Ordering::Relaxed) == version.0 || mutant!(LatchVersionNotValidated)
     }

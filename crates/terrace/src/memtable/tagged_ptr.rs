@@ -63,7 +63,8 @@ impl AtomicTaggedPtr {
     /// Loads the pointer. The initialization of the target happened before.
     #[inline]
     pub(super) fn load(&self) -> TaggedPtr {
-        TaggedPtr(self.0.load(Ordering::Acquire)) // Pairs with the Release stores in `store` and `copy_from`.
+        // Pairs with the Release stores in `store` and `copy_from`.
+        TaggedPtr(self.0.load(Ordering::Acquire))
     }
 
     pub(super) fn store(&self, ptr: TaggedPtr) {
@@ -73,7 +74,8 @@ impl AtomicTaggedPtr {
 
     /// Stores the pointer of `other`.
     pub(super) fn copy_from(&self, other: &AtomicTaggedPtr) {
-        // The Acquire pairs with the Release store of the pointer in `other`, the Release with `load`.
+        // The Acquire pairs with the Release store of the pointer in `other`, the Release with
+        // `load`.
         self.0.store(other.0.load(Ordering::Acquire), Ordering::Release);
     }
 }

@@ -57,8 +57,8 @@ pub(super) struct VersionNode {
     older: AtomicTaggedPtr,
     /// A version that is not newer than `older`. Never changes.
     jump: AtomicTaggedPtr,
-    /// Number of older versions when this node was created. A late version makes it too small, which
-    /// affects only the length of jumps.
+    /// Number of older versions when this node was created. A late version makes it too small,
+    /// which affects only the length of jumps.
     depth: usize,
 }
 
@@ -72,8 +72,8 @@ pub(super) struct VersionChain<'a> {
 impl<'a> VersionChain<'a> {
     /// # Safety
     ///
-    /// `head` points into `arena`, and the caller got it from an allocation or by an Acquire load that
-    /// pairs with a Release store after the allocation.
+    /// `head` points into `arena`, and the caller got it from an allocation or by an Acquire load
+    /// that pairs with a Release store after the allocation.
     #[inline]
     pub(super) unsafe fn new(arena: &'a Arena, head: VersionChainPtr) -> VersionChain<'a> {
         VersionChain { arena, head }
@@ -228,8 +228,8 @@ mod tests {
         std::iter::successors(Some(chain), |chain| chain.older()).map(VersionChain::newest_trailer).collect()
     }
 
-    /// Adds versions in the order of `arrivals`. The chain holds them in the order of their sequence
-    /// numbers, and a search finds each.
+    /// Adds versions in the order of `arrivals`. The chain holds them in the order of their
+    /// sequence numbers, and a search finds each.
     #[track_caller]
     fn check(arrivals: &[u64]) {
         let arena = Arena::new(Arc::default(), false);

@@ -81,10 +81,8 @@ fn check(comparator: &Arc<dyn Comparator>, tree: &Arc<BTree>, model: &ExpectedRe
     assert!(!cursor.valid());
     for probe in probes {
         for trailer in [0, 1, model.len() as u64 / 2, u64::MAX] {
-            let not_below = |(key, t, _): &&(Vec<u8>, u64, Vec<u8>)| {
-                comparator.compare(key, probe).then(trailer.cmp(t)).is_ge()
-            };
-            let expected = model.iter().find(not_below);
+            let expected =
+                model.iter().find(|(key, t, _)| comparator.compare(key, probe).then(trailer.cmp(t)).is_ge());
             let mut internal = probe.clone();
             internal.extend_from_slice(&trailer.to_le_bytes());
             cursor.seek(&internal);
