@@ -250,8 +250,8 @@ mod tests {
 
     #[track_caller]
     fn check(read: Result<impl std::fmt::Debug, DecodeError>, at: u64, expect: &str) {
-        let flaw = read.expect_err("a flaw");
-        assert_eq!((flaw.offset, flaw.to_string().as_str()), (at, expect));
+        let error = read.expect_err("a error");
+        assert_eq!((error.offset, error.to_string().as_str()), (at, expect));
     }
 
     #[test]

@@ -52,7 +52,7 @@ impl KeyOrder {
         }
     }
 
-    /// As [`Order::compare`], for who knows already how many bytes `a` and `b` have in common from the start: `same`, as
+    /// As [`KeyOrder::compare`], for who knows already how many bytes `a` and `b` have in common from the start: `same`, as
     /// [`common_prefix`] counts them.
     #[inline]
     pub fn compare_after_prefix(&self, same: usize, a: &[u8], b: &[u8]) -> Ordering {
@@ -348,17 +348,17 @@ mod tests {
         }
 
         #[test]
-        fn heads_behind_a_beginning(key in proptest::collection::vec(any::<u8>(), 0..24), skip in 0usize..26) {
+        fn heads_after_a_prefix(key in proptest::collection::vec(any::<u8>(), 0..24), skip in 0usize..26) {
             prop_assert_eq!(head_after(skip, &key), head(key.get(skip..).unwrap_or_default()));
         }
 
         #[test]
-        fn prefixes(a in few_bytes(), b in few_bytes()) {
+        fn common_prefix_lengths(a in few_bytes(), b in few_bytes()) {
             prop_assert_eq!(common_prefix_len(&a, &b), a.iter().zip(&b).take_while(|(a, b)| a == b).count());
         }
 
         #[test]
-        fn internal_keys_compare_as_their_comparator_says(
+        fn internal_order_equals_internal_comparator(
             a in few_bytes(), b in few_bytes(), older in 0u64..3, newer in 0u64..3,
         ) {
             let comparator = InternalComparator::new(bytewise());
@@ -372,7 +372,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_the_same_need_not_be_compared(
+        fn compare_after_prefix_equals_compare(
             a in few_bytes(), b in few_bytes(), older in 0u64..3, newer in 0u64..3,
         ) {
             let internal = InternalComparator::new(bytewise());

@@ -188,7 +188,7 @@ fn get_sequence(from: &mut SliceDecoder<'_>) -> Result<u64, DecodeError> {
 fn get_key(from: &mut SliceDecoder<'_>, what: &str) -> Result<InternalKey, DecodeError> {
     let bytes = from.length_prefixed_slice(what)?;
     let start = from.offset() - bytes.len() as u64;
-    InternalKey::decode(bytes).map_err(|flaw| flaw.offset_by(start))
+    InternalKey::decode(bytes).map_err(|error| error.offset_by(start))
 }
 
 #[cfg(test)]
@@ -262,30 +262,30 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_flaw(record: &[u8], at: u64, expect: &str) {
-        let flaw = VersionEdit::decode(record).unwrap_err();
-        assert_eq!((flaw.offset, flaw.to_string().as_str()), (at, expect));
+    fn check_error(record: &[u8], at: u64, expect: &str) {
+        let error = VersionEdit::decode(record).unwrap_err();
+        assert_eq!((error.offset, error.to_string().as_str()), (at, expect));
     }
 
     #[test]
     fn hostile_records() {
-        check_flaw(&[0, 1], 0, "tag 0, expected 1 to 7 or 9");
-        check_flaw(&[2, 1, 8, 1], 2, "tag 8, expected 1 to 7 or 9");
-        check_flaw(&[10, 1], 0, "tag 10, expected 1 to 7 or 9");
-        check_flaw(&[0xff, 0xff, 0xff, 0xff, 0x0f], 0, "tag 4294967295, expected 1 to 7 or 9");
-        check_flaw(&[0x80; 6], 0, "an integer of more than 5 bytes, expected a tag");
-        check_flaw(&[6, 7, 1], 1, "level 7, expected 0 to 6");
-        check_flaw(&[7, 0xff, 0xff, 0xff, 0xff, 0x0f], 1, "level 4294967295, expected 0 to 6");
-        check_flaw(&[5, 0, 3, 1, 2, 3], 3, "3 bytes, expected 8 for an internal key");
-        check_flaw(&[5, 0, 9, b'k', 9, 0, 0, 0, 0, 0, 0, 0], 4, "value type 9, expected 0 or 1");
-        check_flaw(
+        check_error(&[0, 1], 0, "tag 0, expected 1 to 7 or 9");
+        check_error(&[2, 1, 8, 1], 2, "tag 8, expected 1 to 7 or 9");
+        check_error(&[10, 1], 0, "tag 10, expected 1 to 7 or 9");
+        check_error(&[0xff, 0xff, 0xff, 0xff, 0x0f], 0, "tag 4294967295, expected 1 to 7 or 9");
+        check_error(&[0x80; 6], 0, "an integer of more than 5 bytes, expected a tag");
+        check_error(&[6, 7, 1], 1, "level 7, expected 0 to 6");
+        check_error(&[7, 0xff, 0xff, 0xff, 0xff, 0x0f], 1, "level 4294967295, expected 0 to 6");
+        check_error(&[5, 0, 3, 1, 2, 3], 3, "3 bytes, expected 8 for an internal key");
+        check_error(&[5, 0, 9, b'k', 9, 0, 0, 0, 0, 0, 0, 0], 4, "value type 9, expected 0 or 1");
+        check_error(
             &[1, 0xff, 0xff, 0xff, 0xff, 0x0f],
             6,
             "0 bytes, expected 4294967295 for the comparator's name",
         );
         let beyond = [4, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01];
         let expect = "last sequence number 72057594037927936, expected at most 72057594037927935";
-        check_flaw(&beyond, 1, expect);
+        check_error(&beyond, 1, expect);
     }
 
     /// A record cut between two fields is a whole record of fewer fields; cut anywhere else it is refused.
@@ -333,7 +333,7 @@ mod tests {
         }
 
         #[test]
-        fn arbitrary_bytes_are_survived(record in proptest::collection::vec(prop_oneof![0u8..10, any::<u8>()], 0..80)) {
+        fn arbitrary_bytes_never_panic(record in proptest::collection::vec(prop_oneof![0u8..10, any::<u8>()], 0..80)) {
             if let Ok(edit) = VersionEdit::decode(&record) {
                 prop_assert!(VersionEdit::decode(&encoded(&edit)).is_ok());
             }

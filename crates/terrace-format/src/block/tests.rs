@@ -32,7 +32,7 @@ fn iter(contents: &[u8]) -> Result<BlockIter, DecodeError> {
 fn scan(contents: &[u8]) -> String {
     let mut iter = match iter(contents) {
         Ok(iter) => iter,
-        Err(flaw) => return format!("{}! {flaw}", flaw.offset),
+        Err(error) => return format!("{}! {error}", error.offset),
     };
     let mut entries = Vec::new();
     iter.seek_to_first();
@@ -40,7 +40,7 @@ fn scan(contents: &[u8]) -> String {
         entries.push(format!("{}={}", iter.key().escape_ascii(), iter.value().escape_ascii()));
         iter.next();
     }
-    entries.extend(iter.error().map(|flaw| format!("{}! {flaw}", flaw.offset)));
+    entries.extend(iter.error().map(|error| format!("{}! {error}", error.offset)));
     entries.join(" ")
 }
 
@@ -288,7 +288,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn walks_like_an_ordered_list(
+    fn iterates_like_an_ordered_map(
         map in prop::collection::btree_map(key(), prop::collection::vec(any::<u8>(), 0..4), 0..60),
         restart_interval in 1usize..20,
         steps in prop::collection::vec(step(), 0..100),
@@ -317,7 +317,7 @@ proptest! {
     }
 
     #[test]
-    fn survives_anything(
+    fn arbitrary_bytes_never_panic(
         entries in prop::collection::vec(prop_oneof![3 => 0u8..6, 1 => any::<u8>()], 0..60),
         restarts in prop::collection::btree_set(0u32..60, 0..5),
     ) {
@@ -327,7 +327,7 @@ proptest! {
 
     /// Entries that are whole, with keys in any order, whose restart points lead astray.
     #[test]
-    fn survives_misleading_restart_points(
+    fn misleading_restart_points_never_panic(
         entries in prop::collection::vec((0u8..12, prop::collection::vec(0u8..4, 0..20), 0u8..3), 0..12),
         restarts in prop::collection::btree_set(0u32..120, 0..5),
     ) {
@@ -351,7 +351,7 @@ fn versions() -> impl Strategy<Value = std::collections::BTreeSet<(Vec<u8>, std:
 
 proptest! {
     #[test]
-    fn finds_what_an_ordered_list_does(
+    fn gets_like_an_ordered_map(
         versions in versions(), asked in versions(), restart_interval in 1usize..20, prepared in any::<bool>(),
     ) {
         let internal = |(user_key, number): &(Vec<u8>, std::cmp::Reverse<u64>)| {
@@ -386,7 +386,7 @@ proptest! {
 
     /// Keys of one version and one length are what it is made for.
     #[test]
-    fn is_never_unclear_about_plain_keys(numbers in prop::collection::btree_set(0u32..5000, 1..100), asked in 0u32..5000) {
+    fn plain_keys_need_no_iterator(numbers in prop::collection::btree_set(0u32..5000, 1..100), asked in 0u32..5000) {
         let internal = |n: &u32| InternalKey::new(format!("{n:06}").as_bytes(), 7, ValueType::Value).as_bytes().to_vec();
         let entries: Entries = numbers.iter().map(|n| (internal(n), n.to_le_bytes().to_vec())).collect();
         let block = Block::new(built(16, &entries)).unwrap().with_search_index(&KeyOrder::Internal, Vec::new());
@@ -480,10 +480,10 @@ fn a_copy_is_the_same_block() {
         assert_eq!(handed_over.contents(), copy.contents());
     }
     let broken = block(FRUIT_BY_TWO, &[25, 0]);
-    let flaw = Block::new(broken.clone()).unwrap_err();
-    assert_eq!(Block::copy_of(broken.as_slice().into(), Vec::new()).unwrap_err(), flaw);
+    let error = Block::new(broken.clone()).unwrap_err();
+    assert_eq!(Block::copy_of(broken.as_slice().into(), Vec::new()).unwrap_err(), error);
     let prepared = Block::copy_with_search_index(broken.into(), &KeyOrder::Internal, Vec::new());
-    assert_eq!(prepared.unwrap_err(), flaw);
+    assert_eq!(prepared.unwrap_err(), error);
 }
 
 /// A step of a walk through a block of versions.
@@ -513,7 +513,7 @@ fn stride() -> impl Strategy<Value = Stride> {
 proptest! {
     /// A step to the newest version of a key comes to the entry beside, if it is that; and may always stay.
     #[test]
-    fn strides_like_an_ordered_list(
+    fn fast_steps_like_an_ordered_map(
         versions in versions(), restart_interval in 1usize..20, strides in prop::collection::vec(stride(), 0..100),
     ) {
         let versions = Vec::from_iter(versions);
@@ -596,7 +596,7 @@ fn restart_points_at_entries_without_a_whole_key() {
         assert_eq!(
             block
                 .verify_restart_points()
-                .map_or_else(|flaw| format!("{}! {flaw}", flaw.offset), |()| "right".into()),
+                .map_or_else(|error| format!("{}! {error}", error.offset), |()| "right".into()),
             expect
         );
     }
@@ -606,9 +606,9 @@ fn restart_points_at_entries_without_a_whole_key() {
     check(b"", &[0], "right");
     check(b"", &[], "right");
     check(entries, &[], "15! 15 bytes of entries without a restart point, expected one");
-    check(entries, &[0, 5], "19! restart point 1 at 5, expected the place of an entry with a whole key");
-    check(entries, &[0, 7], "19! restart point 1 at 7, expected the place of an entry with a whole key");
-    check(entries, &[0, 12], "19! restart point 1 at 12, expected the place of an entry with a whole key");
-    check(entries, &[5, 10], "15! restart point 0 at 5, expected the place of an entry with a whole key");
+    check(entries, &[0, 5], "19! restart point 1 at 5, expected the offset of an entry with a complete key");
+    check(entries, &[0, 7], "19! restart point 1 at 7, expected the offset of an entry with a complete key");
+    check(entries, &[0, 12], "19! restart point 1 at 12, expected the offset of an entry with a complete key");
+    check(entries, &[5, 10], "15! restart point 0 at 5, expected the offset of an entry with a complete key");
     check(b"\x00\x01\x01a1\x00\x7f", &[0, 6], "right");
 }

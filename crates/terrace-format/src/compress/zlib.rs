@@ -14,8 +14,7 @@ const MIN_READ_SIZE: usize = 4 << 10;
 
 pub(super) fn compress(contents: &[u8], dst: &mut Vec<u8>) {
     let mut encoder = ZlibEncoder::new(dst, Compression::default());
-    // A Vec takes every write.
-    encoder.write_all(contents).and_then(|()| encoder.try_finish()).expect("a Vec takes every write");
+    encoder.write_all(contents).and_then(|()| encoder.try_finish()).expect("a Vec accepts every write");
 }
 
 pub(super) fn decompress(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), DecodeError> {
@@ -24,8 +23,7 @@ pub(super) fn decompress(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), DecodeE
 
 pub(super) fn compress_raw(contents: &[u8], dst: &mut Vec<u8>) {
     let mut encoder = DeflateEncoder::new(dst, Compression::default());
-    // A Vec takes every write.
-    encoder.write_all(contents).and_then(|()| encoder.try_finish()).expect("a Vec takes every write");
+    encoder.write_all(contents).and_then(|()| encoder.try_finish()).expect("a Vec accepts every write");
 }
 
 pub(super) fn decompress_raw(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), DecodeError> {

@@ -12,7 +12,8 @@ use crate::decode_error::DecodeError;
 /// Compression level: LevelDB's default.
 const LEVEL: i32 = 1;
 
-/// Maximum ratio of a block's size to its stored size. A frame consists of blocks of at most 128 KiB, and the smallest of them takes four bytes.
+/// Maximum ratio of a block's size to its stored size. A frame consists of blocks of at most 128
+/// KiB, and the smallest of them takes four bytes.
 const MAX_RATIO: usize = (128 << 10) / 4;
 
 thread_local! {
@@ -22,8 +23,7 @@ thread_local! {
 }
 
 pub(super) fn compress(contents: &[u8], dst: &mut Vec<u8>) {
-    let new = || Compressor::new(LEVEL);
-    match with_context(&COMPRESSOR, new, |compressor| compressor.compress(contents)) {
+    match with_context(&COMPRESSOR, || Compressor::new(LEVEL), |compressor| compressor.compress(contents)) {
         Ok(mut frame) if contents.len() <= MAX_BLOCK_CONTENTS => dst.append(&mut frame),
         _ => store_uncompressed(contents, dst),
     }

@@ -44,8 +44,8 @@ fn read(source: impl Read) -> Vec<String> {
                 format!("{offset}: {}", data.escape_ascii())
             }
             LogItem::Record { offset, data } => format!("{offset}: {} bytes", data.len()),
-            LogItem::Corruption { error: flaw, dropped } => {
-                format!("{}! {flaw} ({dropped} dropped)", flaw.offset)
+            LogItem::Corruption { error, dropped } => {
+                format!("{}! {error} ({dropped} dropped)", error.offset)
             }
         });
     }
@@ -339,7 +339,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn reads_what_was_framed(
+    fn reads_what_was_written(
         records in prop::collection::vec((prop_oneof![0usize..50, 32_700usize..32_800, 0usize..100_000], any::<bool>()), 0..12),
     ) {
         let mut framer = RecordWriter::resume_at(0);
@@ -360,7 +360,7 @@ proptest! {
     }
 
     #[test]
-    fn survives_anything(mut file in prop::collection::vec(any::<u8>(), 0..200), kinds in prop::collection::vec(0u8..7, 0..9)) {
+    fn arbitrary_bytes_never_panic(mut file in prop::collection::vec(any::<u8>(), 0..200), kinds in prop::collection::vec(0u8..7, 0..9)) {
         let fragments: Vec<u8> = kinds.iter().flat_map(|kind| fragment(*kind, &[*kind; 3])).collect();
         read(&file[..]);
         file.extend_from_slice(&fragments);

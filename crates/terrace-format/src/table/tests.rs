@@ -364,8 +364,8 @@ fn truncated_anywhere() {
 }
 
 #[track_caller]
-fn check_flaw(flaw: DecodeError, kind: DecodeErrorKind, expect: &str) {
-    assert_eq!((flaw.kind, &format!("{}! {flaw}", flaw.offset)[..]), (kind, expect));
+fn check_error(error: DecodeError, kind: DecodeErrorKind, expect: &str) {
+    assert_eq!((error.kind, &format!("{}! {error}", error.offset)[..]), (kind, expect));
 }
 
 #[test]
@@ -374,14 +374,14 @@ fn blocks_as_stored() {
     assert_eq!(read_block(&whole, true).unwrap(), b"abc");
     let mut flipped = whole.clone();
     flipped[1] ^= 1;
-    let flaw = read_block(&flipped, true).unwrap_err();
-    assert_eq!((flaw.kind, flaw.offset), (DecodeErrorKind::ChecksumMismatch, 0));
+    let error = read_block(&flipped, true).unwrap_err();
+    assert_eq!((error.kind, error.offset), (DecodeErrorKind::ChecksumMismatch, 0));
     assert_eq!(read_block(&flipped, false).unwrap(), b"acc");
-    let flaw = read_block(&whole[..4], true).unwrap_err();
-    check_flaw(flaw, DecodeErrorKind::Truncated, "0! 4 bytes, expected 5 for the trailer of a block");
+    let error = read_block(&whole[..4], true).unwrap_err();
+    check_error(error, DecodeErrorKind::Truncated, "0! 4 bytes, expected 5 for the trailer of a block");
     let unknown = [&b"abc"[..], &trailer::encode_block_trailer(b"abc", 9)].concat();
-    let flaw = read_block(&unknown, true).unwrap_err();
-    check_flaw(flaw, DecodeErrorKind::Unknown, "3! block type 9, expected 0, 1, 2 or 4");
+    let error = read_block(&unknown, true).unwrap_err();
+    check_error(error, DecodeErrorKind::Unknown, "3! block type 9, expected 0, 1, 2 or 4");
     assert_eq!(read_block(&trailer::encode_block_trailer(b"", 0), true).unwrap(), b"");
 }
 
@@ -433,7 +433,7 @@ fn handles_beyond_the_file() {
         assert_eq!(fits(offset, size).unwrap_err().kind, DecodeErrorKind::OutOfBounds, "{offset} + {size}");
     }
     let expect = "0! a block at 96 of 7 bytes and its trailer, expected an end at 100 or before";
-    check_flaw(fits(96, 7).unwrap_err(), DecodeErrorKind::OutOfBounds, expect);
+    check_error(fits(96, 7).unwrap_err(), DecodeErrorKind::OutOfBounds, expect);
 }
 
 #[test]
@@ -444,15 +444,15 @@ fn footers() {
     let longest = BlockHandle { offset: u64::MAX, size: u64::MAX };
     assert_eq!(Footer { metaindex: longest, index: longest }.encode()[39], 1);
 
-    let flaw = Footer::decode(&bytes, 261).unwrap_err();
+    let error = Footer::decode(&bytes, 261).unwrap_err();
     let expect = "216! a block at 206 of 3 bytes and its trailer, expected an end at 213 or before";
-    check_flaw(flaw, DecodeErrorKind::OutOfBounds, expect);
-    let flaw = Footer::decode(&bytes[1..], 262).unwrap_err();
-    check_flaw(flaw, DecodeErrorKind::Truncated, "0! 47 bytes, expected 48 for the footer of a table");
-    let flaw = Footer::decode(&bytes, 47).unwrap_err();
-    check_flaw(flaw, DecodeErrorKind::Truncated, "0! 47 bytes, expected 48 for the footer of a table");
-    let flaw = Footer::decode(&[1; 48], 100).unwrap_err();
-    check_flaw(flaw, DecodeErrorKind::Unknown, "92! magic 0101010101010101, expected 57fb808b247547db");
+    check_error(error, DecodeErrorKind::OutOfBounds, expect);
+    let error = Footer::decode(&bytes[1..], 262).unwrap_err();
+    check_error(error, DecodeErrorKind::Truncated, "0! 47 bytes, expected 48 for the footer of a table");
+    let error = Footer::decode(&bytes, 47).unwrap_err();
+    check_error(error, DecodeErrorKind::Truncated, "0! 47 bytes, expected 48 for the footer of a table");
+    let error = Footer::decode(&[1; 48], 100).unwrap_err();
+    check_error(error, DecodeErrorKind::Unknown, "92! magic 0101010101010101, expected 57fb808b247547db");
 }
 
 fn codec() -> impl Strategy<Value = &'static Codec> {
@@ -470,7 +470,7 @@ proptest! {
     /// Every entry is in its place: below the key of its block in the index, above that of the block before, and let
     /// through by the filter.
     #[test]
-    fn holds_what_was_added(
+    fn round_trips(
         keys in user_keys(),
         value in prop::collection::vec(0u8..3, 0..300),
         (block_size, restart_interval, codec) in (1usize..3000, 1usize..20, codec()),
@@ -502,7 +502,7 @@ proptest! {
     }
 
     #[test]
-    fn survives_anything(mut table in prop::collection::vec(any::<u8>(), 0..200), handles in prop::collection::vec(0u64..200, 4)) {
+    fn arbitrary_bytes_never_panic(mut table in prop::collection::vec(any::<u8>(), 0..200), handles in prop::collection::vec(0u64..200, 4)) {
         let _ = all(&table);
         let handle = |i: usize| BlockHandle { offset: handles[i], size: handles[i + 1] };
         table.extend(Footer { metaindex: handle(0), index: handle(2) }.encode());

@@ -7,6 +7,7 @@
 //! log, and with `paranoid_checks` it is an error.
 
 use super::TableRef;
+use super::table_iter::TableIter;
 use super::table_reader::{BlockReadOptions, TableReader};
 use crate::error::{Error, ErrorKind, Result};
 use crate::info_log::Logger;
@@ -26,7 +27,7 @@ pub(super) fn check_key_bounds(
     if file.size > SECTOR_SIZE {
         return Ok(());
     }
-    let mut entries = table.iter(BlockReadOptions { fill_cache: false });
+    let mut entries = TableIter::new(Arc::clone(table), BlockReadOptions { fill_cache: false });
     let mut end = |seek: fn(&mut _)| {
         seek(&mut entries);
         match entries.status() {

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use terrace_env::RandomAccessFile;
 
-use super::table_reader::{BlockReadOptions, TableIter, TableReader, TableReaderContext};
+use super::table_iter::TableIter;
+use super::table_reader::{BlockReadOptions, TableReader, TableReaderContext};
 use crate::cache::{self, BlockCache};
 use crate::error::Result;
 use crate::internal_iterator::InternalIterator;
@@ -64,7 +65,7 @@ impl SstFileReader {
 
     /// A place in the table, not yet valid. Blocks that it fetches are kept in the cache if `fill_cache`.
     pub fn iter(&self, fill_cache: bool) -> SstIterator {
-        SstIterator { iter: self.reader.iter(BlockReadOptions { fill_cache }) }
+        SstIterator { iter: TableIter::new(Arc::clone(&self.reader), BlockReadOptions { fill_cache }) }
     }
 
     /// About where in the file the entry of `key` is, or would be, in bytes.

@@ -634,7 +634,7 @@ fn verify_reports_keys_that_gets_cannot_reach() {
     );
     check(
         &[(&[("a", 1), ("b", 2)], &[0, 4], ("b", 2))],
-        "restart point 1 at 4, expected the place of an entry with a whole key",
+        "restart point 1 at 4, expected the offset of an entry with a complete key",
     );
     check(&[(&[("a", 1)], &[], ("b", 2))], "13 bytes of entries without a restart point, expected one");
 }
