@@ -255,7 +255,7 @@ impl From<&Options> for TableOptions {
 /// ```
 #[derive(Debug, Clone)]
 pub struct ReadOptions {
-    /// Has no effect: Terrace verifies the checksum of every block that it reads from a file. The
+    /// Ignored: Terrace verifies the checksum of every block that it reads from a file. The
     /// field exists for LevelDB's users.
     pub verify_checksums: bool,
     /// Adds the blocks that this read fetches to the block cache. Set it to false for bulk scans.

@@ -1,7 +1,7 @@
 //! Append-only memory of one memtable: its records, version nodes and tree nodes.
 //!
 //! ```text
-//!   chunk    [ record | record | node      | record | free ... ]      one atomic addition allocates
+//!   chunk    [ record | record | node     | record | free ... ]     one atomic addition allocates
 //!   record   value length (u32) | key length (u32) | user key | trailer (u64 LE) | value
 //! ```
 //!

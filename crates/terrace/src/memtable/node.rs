@@ -1,9 +1,9 @@
 //! Node of the memtable's B+-tree: keys in order, each with its slot.
 //!
 //! ```text
-//!   leaf    key 0        | key 1        | ...       slots: the versions of each key
-//!   inner   (no key)     | key 1        | ...       slots: children; key i is the smallest of child i
-//!           head         | head         | ...
+//!   leaf    key 0      | key 1      | ...     slots: the versions of each key
+//!   inner   (no key)   | key 1      | ...     slots: children; key i is the smallest of child i
+//!           head       | head       | ...
 //! ```
 //!
 //! A *head* is eight bytes of a key as a big-endian integer, from the byte at which the keys of the

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Event whose duration is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Timer {
-    /// Write delay: the write controller delayed a write because compactions are behind.
+    /// Write delay: the write controller delayed a write because compactions cannot keep up.
     WriteDelay,
     /// A write waited for a flush, because the maximum number of immutable memtables was reached.
     FlushStall,

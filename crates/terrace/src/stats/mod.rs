@@ -1,9 +1,9 @@
 //! Statistics of a database: counters of frequent events, exact and cheap in every thread.
 //!
 //! ```text
-//!   thread  0  1  2 ... 15   16 ... 24 ...       each thread counts in a shard, on cache lines that
-//!           |  |  |     |     |      |           no other thread writes, or only a few; a query adds
-//!   shard   0  1  2 ... 15   16 ... 16           all shards
+//!   thread  0  1  2 ... 15   16 ... 24 ...     each thread counts in a shard, on cache lines that
+//!           |  |  |     |     |      |         no other thread writes, or only a few; a query
+//!   shard   0  1  2 ... 15   16 ... 16         adds all shards
 //! ```
 //!
 //! Durations of rare and slow events are in [`histograms`].
