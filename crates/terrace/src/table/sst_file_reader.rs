@@ -243,7 +243,7 @@ mod tests {
         let requests = file.prefetched.lock();
         let (blocks, readaheads): (Vec<_>, Vec<_>) =
             requests.iter().cloned().partition(|request| request.end - request.start < 8 << 10);
-        assert!(blocks.len() > 200, "each block is requests for before it is looked at: {requests:?}");
+        assert!(blocks.len() > 200, "each block is requested before its read: {requests:?}");
         assert!((2..=file.len() as usize / (128 << 10) + 1).contains(&readaheads.len()), "{readaheads:?}");
         assert!(readaheads.windows(2).all(|pair| pair[1].start == pair[0].end), "no gap: {readaheads:?}");
     }

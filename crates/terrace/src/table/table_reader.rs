@@ -253,12 +253,12 @@ impl TableReader {
         // filter.
         let filter = self.filter.as_ref().filter(|_| self.has_full_filter);
         let bloom_query = filter.and_then(|filter| filter.bloom_query(filter_hash));
-        let mut range = None;
+        let mut approx_range = None;
         if likely {
             for byte in bloom_query.into_iter().flat_map(BloomQuery::probed_bytes) {
                 prefetch(byte, 1);
             }
-            range = self.prefetch_approx_range(target);
+            approx_range = self.prefetch_approx_range(target);
         }
         let is_filtered_out = match bloom_query {
             Some(query) => self.count_if_filtered_out(!query.may_match()),
@@ -268,9 +268,9 @@ impl TableReader {
             return Ok(TableLookup::FilteredOut);
         }
         if !likely {
-            range = self.prefetch_approx_range(target);
+            approx_range = self.prefetch_approx_range(target);
         }
-        let index = self.index.find_in_range(target, range.as_ref());
+        let index = self.index.find_in_range(target, approx_range.as_ref());
         if index == self.index.len() {
             return self.index.check_complete(&self.path).map(|()| TableLookup::FilteredOut);
         }
@@ -294,10 +294,10 @@ impl TableReader {
     /// range and the first cache slots.
     #[inline]
     pub(super) fn prefetch_approx_range(&self, target: &[u8]) -> Option<ApproxRange> {
-        let range = self.index.approx_range(target)?;
-        self.index.prefetch(&range);
-        self.blocks.prefetch_slots(range.range().start);
-        Some(range)
+        let approx_range = self.index.approx_range(target)?;
+        self.index.prefetch(&approx_range);
+        self.blocks.prefetch_slots(approx_range.range().start);
+        Some(approx_range)
     }
 
     /// Returns true if the filter excludes the key of `target` from the block at `offset`.
