@@ -43,9 +43,8 @@ impl ResourceLimits {
     /// Returns the limits that all handles of the process share. The system's limit is read once.
     pub(super) fn process_wide() -> Arc<ResourceLimits> {
         static PROCESS: OnceLock<Arc<ResourceLimits>> = OnceLock::new();
-        let limits = PROCESS.get_or_init(|| {
-            Arc::new(ResourceLimits::new(MAX_MMAPS, max_mmap_bytes(), max_open_files()))
-        });
+        let limits = PROCESS
+            .get_or_init(|| Arc::new(ResourceLimits::new(MAX_MMAPS, max_mmap_bytes(), max_open_files())));
         Arc::clone(limits)
     }
 }

@@ -79,7 +79,9 @@ impl Scheduler for DeterministicScheduler {
 
 impl Debug for DeterministicScheduler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DeterministicScheduler").field("pending", &self.pending_jobs()).finish_non_exhaustive()
+        f.debug_struct("DeterministicScheduler")
+            .field("pending", &self.pending_jobs())
+            .finish_non_exhaustive()
     }
 }
 

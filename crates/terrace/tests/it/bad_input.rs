@@ -221,7 +221,7 @@ fn a_failed_sync_refuses_writes_until_reopened() {
     assert_eq!(db.put_with(b"unknown", b"", &sync).unwrap_err().kind(), ErrorKind::Io);
     for _ in 0..2 {
         let error = db.put(b"later", b"").unwrap_err();
-        assert!(error.to_string().starts_with("writes are refused since an earlier error: io: "), "{error}");
+        assert!(error.to_string().starts_with("background error, writes are disabled: io: "), "{error}");
     }
     assert_eq!(db.get(b"key001").unwrap().as_ref(), state.get(b"key001".as_slice()), "reads go on");
     drop(db);

@@ -938,14 +938,14 @@ fn swapped_table_file_is_detected() {
         write(&fs, to, &read(&fs, from));
         let db = Db::open("db", &options).unwrap();
         let found = db.get(second[1]).map_err(|error| error.to_string());
-        let logged = lines.try_iter().any(|line| line.contains("as the manifest says"));
+        let logged = lines.try_iter().any(|line| line.contains("(from the manifest)"));
         (found, logged)
     };
 
     for paranoid in [false, true] {
         let (found, _) = get_after_swap(&[b"a", b"b"], &[b"c", b"d"], paranoid);
         let error = found.unwrap_err();
-        assert!(error.contains("keys from 'a"), "{error}");
+        assert!(error.contains("key range 'a"), "{error}");
     }
     // The keys are within the bounds of the replaced table.
     let (found, logged) = get_after_swap(&[b"b", b"c"], &[b"a", b"d"], false);

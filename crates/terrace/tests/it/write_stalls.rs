@@ -88,23 +88,23 @@ fn put_without_stall_reads_no_clock() {
 fn stalls_are_counted() {
     let (options, _, lines) = options(1);
     let db = Db::open("db", &options).unwrap();
-    assert_eq!(row(&db, "waits", "flush"), None);
+    assert_eq!(row(&db, "stall", "flush"), None);
     put(&db, 0..200);
-    let flush = row(&db, "waits", "flush").unwrap();
+    let flush = row(&db, "stall", "flush").unwrap();
     let times: u64 = flush[0].parse().unwrap();
     assert!(times > 3, "{flush:?}");
     assert_eq!(flush[1], "us");
-    let new_logs: u64 = row(&db, "waits", "new_log").unwrap()[0].parse().unwrap();
+    let new_logs: u64 = row(&db, "stall", "new_log").unwrap()[0].parse().unwrap();
     assert!(new_logs >= times, "{new_logs} new logs, {times} waits for a flush");
     let flushes: u64 = row(&db, "work", "flushes").unwrap()[0].parse().unwrap();
     assert!(flushes >= times, "{flushes} flushes, {times} waits for one");
     assert!(db.property("terrace.stats").unwrap().contains(&format!("stopped {times} for ")));
-    assert_eq!(row(&db, "waits", "device"), None);
+    assert_eq!(row(&db, "stall", "sync"), None);
     db.put_with(b"key", b"value", &WriteOptions { sync: true }).unwrap();
-    assert_eq!(row(&db, "waits", "device").unwrap()[..2], ["1", "us"]);
+    assert_eq!(row(&db, "stall", "sync").unwrap()[..2], ["1", "us"]);
     assert!(!lines.try_iter().any(|line| line.starts_with("Waited: ")), "none was long");
     db.close().unwrap();
-    assert!(lines.try_iter().any(|line| line.starts_with("Closing: waits   flush ")), "the last word");
+    assert!(lines.try_iter().any(|line| line.starts_with("Closing: stall   flush ")), "the last word");
 }
 
 #[test]
