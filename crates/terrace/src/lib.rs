@@ -53,7 +53,7 @@ pub use cache::{BlockCache, CachedBlock, ExternalBlockCache};
 pub use db::{Db, LevelInfo, PinnedValue, TableInfo, destroy};
 pub use error::{Corruption, Error, ErrorKind, Result};
 pub use info_log::{Logger, file_logger};
-pub use iterator::{Backward, DbIterator, Forward};
+pub use iterator::{Backward, DbIterator, Forward, Iter};
 pub use options::{Options, ReadOptions, WriteOptions};
 pub use repair::{RepairOptions, RepairReport, repair};
 pub use snapshot::Snapshot;

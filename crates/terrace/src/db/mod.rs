@@ -18,6 +18,7 @@ mod panic_guard;
 mod properties;
 mod read;
 mod recovery;
+mod scan;
 mod write;
 
 pub use components::directory::destroy;
@@ -277,7 +278,8 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn snapshot(&self) -> Snapshot {
-        self.inner().snapshots.new_snapshot(self.inner().read_state.visible_seqno())
+        let snapshot = self.inner().snapshots.new_snapshot(self.inner().read_state.visible_seqno());
+        snapshot.attach(&self.handle)
     }
 
     /// An iterator over the state of this moment.

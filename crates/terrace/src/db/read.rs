@@ -97,7 +97,7 @@ impl DbInner {
     }
 
     /// The number to read at.
-    fn read_sequence(&self, options: &ReadOptions, now: SequenceNumber) -> Result<SequenceNumber> {
+    pub(super) fn read_sequence(&self, options: &ReadOptions, now: SequenceNumber) -> Result<SequenceNumber> {
         match &options.snapshot {
             None => Ok(now),
             Some(snapshot) if snapshot.belongs_to(&self.snapshots) => Ok(snapshot.sequence()),
@@ -109,19 +109,24 @@ impl DbInner {
     pub(super) fn new_iter(handle: &Arc<DbHandle>, options: &ReadOptions) -> DbIterator {
         let engine = &handle.inner;
         let (view, now) = engine.read_state.load();
-        let (sequence, refused) = match engine.read_sequence(options, now) {
-            Ok(sequence) => (sequence, None),
-            Err(error) => (0, Some(error)),
-        };
-        let merge = MergingIter::new(engine.comparator.clone(), view.sources(engine, options));
-        let mut walk = DbIter::new(&engine.comparator, merge, sequence, options);
-        if let Some(error) = refused {
-            walk.set_permanent_error(error);
+        match engine.read_sequence(options, now) {
+            Ok(sequence) => DbInner::new_iter_at(handle, &view, sequence, options),
+            Err(error) => DbInner::new_iter_at(handle, &view, 0, options).with_permanent_error(error),
         }
-        DbIterator::new(
-            walk,
-            Arc::new(IterState { handle: Arc::clone(handle), read_state: Some(Arc::clone(&view)) }),
-        )
+    }
+
+    /// Creates an iterator over the state that `sequence` sees in `read_state`.
+    pub(super) fn new_iter_at(
+        handle: &Arc<DbHandle>,
+        read_state: &Arc<ReadState>,
+        sequence: SequenceNumber,
+        options: &ReadOptions,
+    ) -> DbIterator {
+        let inner = &handle.inner;
+        let merging = MergingIter::new(inner.comparator.clone(), read_state.sources(inner, options));
+        let iter = DbIter::new(&inner.comparator, merging, sequence, options);
+        let state = IterState { handle: Arc::clone(handle), read_state: Some(Arc::clone(read_state)) };
+        DbIterator::new(iter, Arc::new(state))
     }
 
     pub(super) fn approximate_size(&self, begin: &[u8], end: &[u8]) -> Result<u64> {

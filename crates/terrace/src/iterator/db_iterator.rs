@@ -2,7 +2,7 @@
 
 use super::db_iter::DbIter;
 use super::read_sample::{IterObserver, ReadSampler};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::internal_iterator::{InternalIterator, delegate_iterator};
 use crate::sync::Arc;
 
@@ -43,6 +43,12 @@ impl DbIterator {
     pub(crate) fn new(mut iter: DbIter, observer: Arc<dyn IterObserver>) -> DbIterator {
         iter.sampler = ReadSampler::new(Arc::clone(&observer));
         DbIterator { iter, _observer: Some(observer) }
+    }
+
+    /// Returns this iterator without entries and with `error` as its status.
+    pub(crate) fn with_permanent_error(mut self, error: Error) -> DbIterator {
+        self.iter.set_permanent_error(error);
+        self
     }
 
     delegate_iterator! {
