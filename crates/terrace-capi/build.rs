@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 fn main() {
     println!("cargo:rerun-if-changed=shim");
-    println!("cargo:rerun-if-changed=../../include");
+    println!("cargo:rerun-if-changed=include");
     println!("cargo:rerun-if-changed=build.rs");
     let sources = sources(Path::new("shim"));
     if sources.is_empty() {
@@ -15,7 +15,7 @@ fn main() {
     cc::Build::new()
         .cpp(true)
         .std("c++17")
-        .include("../../include")
+        .include("include")
         .include("shim")
         .files(sources)
         .compile("terrace_shim");

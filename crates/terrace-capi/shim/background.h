@@ -6,10 +6,10 @@
 namespace terrace {
 
 // Has function(arg) called on the one background thread of the process, behind all that was queued before.
-void RunInTurn(void (*function)(void*), void* arg);
+void RunOnBackgroundThread(void (*function)(void*), void* arg);
 
 // Has function(arg) called on a thread of its own.
-void RunAlone(void (*function)(void*), void* arg);
+void RunOnNewThread(void (*function)(void*), void* arg);
 
 }  // namespace terrace
 

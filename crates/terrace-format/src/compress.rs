@@ -13,8 +13,8 @@
 //! codec that is not compiled in gives [`DecodeErrorKind::MissingCodec`].
 //!
 //! Stored bytes may be hostile. No codec allocates more than its format can produce from its input.
-//! Formats with an extreme compression ratio stop at [`MAX_BLOCK_CONTENTS`]. The table builder decides
-//! whether the compressed form of a block saves enough.
+//! Formats with an extreme compression ratio stop at [`MAX_BLOCK_CONTENTS`]. The table builder
+//! decides whether the compressed form of a block saves enough.
 
 mod snappy;
 #[cfg(feature = "zlib")]

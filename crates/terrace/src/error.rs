@@ -153,3 +153,23 @@ impl From<FileError> for Error {
         Error::Io(Arc::new(error))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_codec_is_not_corruption() {
+        let error = DecodeError::new(
+            DecodeErrorKind::MissingCodec,
+            7,
+            "zstd block",
+            "a build with the cargo feature `zstd`",
+        );
+        let error = Error::from_decode_error("db/000042.ldb".as_ref(), &error);
+        assert_eq!(error.kind(), ErrorKind::NotSupported);
+        let expect =
+            "not supported: 000042.ldb at 7: zstd block, expected a build with the cargo feature `zstd`";
+        assert_eq!(error.to_string(), expect);
+    }
+}

@@ -1,8 +1,6 @@
-//! Locks and atomics of this crate. A model checker can replace them all at once.
+//! Locks and atomics from the crate `terrace-sync`, so that a model checker can replace them.
 //!
-//! Lock order of the database: `commit` before `manifest` before `state`. A thread that calls user
-//! code, except for a comparator or a filter policy, holds no lock. A thread holds `state` neither
-//! across a read nor across a write nor across a sync.
+//! `db/inner.rs` documents the lock order.
 
 pub(crate) use terrace_sync::{Arc, ArcSwap, ArcSwapOption, Condvar, Mutex, MutexGuard, Weak};
 pub(crate) use terrace_sync::{

@@ -1,7 +1,7 @@
 //! Versions of engines that do not tell them: what the lock files say that they were built from.
 
 #[cfg(any(feature = "fjall", feature = "redb"))]
-const CARGO_LOCK: &str = include_str!("../../../../Cargo.lock");
+const CARGO_LOCK: &str = include_str!(env!("TERRACE_CARGO_LOCK"));
 const GO_MOD: &str = include_str!("../../go/go.mod");
 
 /// The version of a crate, or empty.

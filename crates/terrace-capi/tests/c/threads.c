@@ -3,7 +3,7 @@
 
 #include <pthread.h>
 
-#include "told.h"
+#include "print.h"
 
 enum { THREADS = 8, ROUNDS = 300 };
 
@@ -76,7 +76,7 @@ int main(void) {
   leveldb_options_set_create_if_missing(options, 1);
   leveldb_options_set_write_buffer_size(options, 64 << 10);
   db = leveldb_open(options, "db", &error);
-  tell("open", &error);
+  print_result("open", &error);
   for (int i = 0; i < THREADS; i++) {
     which[i] = i;
     pthread_create(&threads[i], NULL, work, &which[i]);

@@ -35,7 +35,7 @@ fn check(name: &str) {
     let program = compiled(name, directory.path(), &["-fsanitize=address"]);
     let expected = crate_dir().join(format!("tests/c/{name}.txt"));
     let told = program_output(&program, library_dir());
-    if std::env::var_os("TERRACE_TELL").is_some() {
+    if std::env::var_os("TERRACE_UPDATE_EXPECTED").is_some() {
         std::fs::write(&expected, &told).unwrap();
     }
     assert_eq!(told, std::fs::read_to_string(expected).unwrap());
@@ -53,12 +53,12 @@ fn check_with_stock(name: &str) {
 
 #[test]
 fn every_function_of_leveldb() {
-    check_with_stock("tour");
+    check_with_stock("leveldb_api");
 }
 
 #[test]
 fn every_function_of_terrace() {
-    check("beyond");
+    check("terrace_api");
 }
 
 #[test]

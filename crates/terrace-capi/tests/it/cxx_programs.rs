@@ -59,7 +59,7 @@ fn watched(name: &str, directory: &Path) -> PathBuf {
 
 fn expected(name: &str, told: &str) -> String {
     let file = crate_dir().join(format!("tests/cxx/{name}.txt"));
-    if std::env::var_os("TERRACE_TELL").is_some() {
+    if std::env::var_os("TERRACE_UPDATE_EXPECTED").is_some() {
         std::fs::write(&file, told).unwrap();
     }
     std::fs::read_to_string(file).unwrap()
@@ -85,12 +85,12 @@ fn check(name: &str) {
 
 #[test]
 fn user_supplied_objects() {
-    check("objects");
+    check("user_objects");
 }
 
 #[test]
 fn user_supplied_env() {
-    check("world");
+    check("user_env");
 }
 
 #[test]
@@ -101,12 +101,12 @@ fn tables_without_a_database() {
 /// Sizes, places and slots, as the compiler sees them in our headers and in the system's.
 #[test]
 fn abi_layout() {
-    check("probe");
+    check("abi_layout");
     let system = Path::new("/usr/include");
     if stock_library().is_some() && system.join("leveldb/db.h").exists() {
         let directory = tempfile::tempdir().unwrap();
-        let program = compiled("probe", directory.path(), system);
+        let program = compiled("abi_layout", directory.path(), system);
         let found = program_output(&program, library_dir());
-        assert_eq!(found, expected("probe", &found), "the system's headers say something else");
+        assert_eq!(found, expected("abi_layout", &found), "the system's headers say something else");
     }
 }

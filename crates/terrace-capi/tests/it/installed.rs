@@ -41,6 +41,18 @@ fn build_with_cmake() {
     assert_eq!(told(Command::new(build.join("in_cxx")).current_dir(&directory)), IN_CXX);
 }
 
+/// A user of the binary library needs the licences of all that it contains.
+#[test]
+fn with_the_licences() {
+    let directory = tempfile::tempdir().unwrap();
+    let documents = prefix(directory.path()).join("share/doc/terrace");
+    let notices = std::fs::read_to_string(documents.join("THIRD-PARTY-NOTICES.md")).unwrap();
+    for name in ["snap", "zstd-sys", "parking_lot"] {
+        assert!(notices.contains(&format!("| {name} | ")), "{name}");
+    }
+    assert!(documents.join("LICENSE-MIT").exists() && documents.join("LICENSE-APACHE").exists());
+}
+
 /// Newer ones have options that the headers don't.
 #[test]
 fn cmake_version_check() {

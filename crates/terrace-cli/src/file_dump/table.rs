@@ -22,7 +22,7 @@ use terrace_format::block::{Block, BlockIter};
 use terrace_format::comparator::bytewise;
 use terrace_format::key::{self, ValueType};
 use terrace_format::table::{BLOCK_TRAILER_SIZE, BlockHandle, FOOTER_SIZE, Footer, read_block};
-use terrace_format::{DecodeError, compress};
+use terrace_format::{DecodeError, InternalIterator, compress};
 
 use crate::escape::Escaped;
 use crate::failure::Failure;
@@ -113,8 +113,8 @@ fn count_entry_damage(
     handle: &BlockHandle,
     out: &mut impl Write,
 ) -> Result<u64, Failure> {
-    let Some(flaw) = entries.error() else { return Ok(0) };
-    writeln!(out, "damage at {} in the block at {}: {}", flaw.offset, handle.offset, printable(flaw))?;
+    let Err(flaw) = entries.status() else { return Ok(0) };
+    writeln!(out, "damage at {} in the block at {}: {}", flaw.offset, handle.offset, printable(&flaw))?;
     Ok(1)
 }
 

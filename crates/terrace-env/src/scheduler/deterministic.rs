@@ -1,7 +1,8 @@
-//! Background work without threads, for tests: a seed decides which lane goes next.
+//! Deterministic scheduler for tests, without threads: a seed chooses the queue of the next job.
 //!
-//! Jobs run only inside [`Scheduler::run_one_here`] and [`DeterministicScheduler::run_until_idle`], on the caller's thread. With one
-//! calling thread the same seed gives the same order, whatever the machine is busy with.
+//! Jobs run only within [`Scheduler::run_one_here`] and [`DeterministicScheduler::run_until_idle`],
+//! on the caller's thread. With one calling thread, the same seed gives the same order on every
+//! machine.
 
 use std::collections::VecDeque;
 use std::fmt::{self, Debug};
@@ -12,9 +13,9 @@ use parking_lot::Mutex;
 use super::{Priority, ScheduledJob, Scheduler};
 use crate::random::{Random, SeededRandom};
 
-/// A scheduler that runs a job when somebody asks for it.
+/// Scheduler that runs a job only on request.
 ///
-/// A job's panic reaches whoever asked.
+/// The panic of a job reaches the caller that requested it.
 pub struct DeterministicScheduler {
     rng: SeededRandom,
     queues: Mutex<PendingJobs>,
@@ -27,23 +28,23 @@ struct PendingJobs {
 }
 
 impl DeterministicScheduler {
-    /// A scheduler with empty lanes that chooses by `seed`.
+    /// Creates a scheduler with empty queues that chooses by `seed`.
     pub fn new(seed: u64) -> Arc<DeterministicScheduler> {
         Arc::new(DeterministicScheduler { rng: SeededRandom::new(seed), queues: Mutex::default() })
     }
 
-    /// Runs jobs, those that they schedule included, until none is left; says how many.
+    /// Runs jobs until no job is left, including the jobs that they schedule. Returns their number.
     pub fn run_until_idle(&self) -> usize {
         std::iter::from_fn(|| self.run_one_here().then_some(())).count()
     }
 
-    /// How many jobs wait.
+    /// Returns the number of queued jobs.
     pub fn pending_jobs(&self) -> usize {
         let queues = self.queues.lock();
         queues.flush.len() + queues.compaction.len()
     }
 
-    /// The head of one of the lanes that have one.
+    /// Removes the first job of a random non-empty queue.
     fn pop_random(&self) -> Option<ScheduledJob> {
         let mut queues = self.queues.lock();
         let flush = match (queues.flush.is_empty(), queues.compaction.is_empty()) {
@@ -56,21 +57,21 @@ impl DeterministicScheduler {
 }
 
 impl Scheduler for DeterministicScheduler {
-    fn schedule(&self, lane: Priority, job: ScheduledJob) {
+    fn schedule(&self, priority: Priority, job: ScheduledJob) {
         let mut queues = self.queues.lock();
-        match lane {
+        match priority {
             Priority::Flush => queues.flush.push_back(job),
             Priority::Compaction => queues.compaction.push_back(job),
         }
     }
 
-    /// Three, whoever they may be: so that work is shared out, and taken by whoever comes.
-    fn parallelism(&self, _lane: Priority) -> usize {
+    /// Returns 3, so that operations split their work into several jobs.
+    fn parallelism(&self, _priority: Priority) -> usize {
         3
     }
 
     fn run_one_here(&self) -> bool {
-        // The lanes are unlocked while the job runs: it may schedule more.
+        // The queues are unlocked while the job runs, because it may schedule more jobs.
         let job = self.pop_random();
         job.map(|job| job()).is_some()
     }
@@ -78,7 +79,7 @@ impl Scheduler for DeterministicScheduler {
 
 impl Debug for DeterministicScheduler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Deterministic").field("pending", &self.pending_jobs()).finish_non_exhaustive()
+        f.debug_struct("DeterministicScheduler").field("pending", &self.pending_jobs()).finish_non_exhaustive()
     }
 }
 

@@ -37,8 +37,7 @@ fn leveldb_encoding() {
 
 #[test]
 fn empty() {
-    for batch in [WriteBatch::new(), WriteBatch::default(), WriteBatch::from_bytes(vec![0; 12]).unwrap()]
-    {
+    for batch in [WriteBatch::new(), WriteBatch::default(), WriteBatch::from_bytes(vec![0; 12]).unwrap()] {
         assert_eq!(batch.as_bytes(), [0; 12]);
         assert!(batch.is_empty() && batch.iter().next().is_none());
     }

@@ -7,22 +7,23 @@
 //!           keep these entries in the PrevCache, because the next steps back reach them
 //! ```
 //!
-//! [`BlockIter::next_visible_fast`] and [`BlockIter::prev_visible_fast`] step to the newest version of
-//! the neighbouring user key in a block of internal keys. They decide from the shared length of two
-//! neighbours, without a comparison of whole keys.
+//! [`BlockIter::next_visible_fast`] and [`BlockIter::prev_visible_fast`] step to the newest version
+//! of the neighbouring user key in a block of internal keys. They decide from the shared length of
+//! two neighbours, without a comparison of whole keys.
 //!
-//! The block may be hostile: every step moves by at least one entry, stops at an end, or stops with an
-//! error. The iterator does not check that the keys rise. If they do not, a seek finds an arbitrary
-//! entry.
+//! The block may be hostile: every step moves by at least one entry, stops at an end, or stops with
+//! an error. The iterator does not check that the keys rise. If they do not, a seek finds an
+//! arbitrary entry.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::Block;
 use super::entry::{EncodedEntry, decode_entry, entry_error};
-use super::prev_cache::{CachedEntry, KeyBuffer, PrevCache, trailer_if_new_user_key};
+use super::entry_cache::{CachedEntry, KeyBuffer, PrevCache, trailer_if_new_user_key};
 use super::seek::BlockSeekResult;
 use crate::decode_error::{DecodeError, DecodeErrorKind};
+use crate::internal_iterator::InternalIterator;
 use crate::key;
 use crate::key_order::KeyOrder;
 
@@ -80,32 +81,6 @@ impl BlockIter {
         self.valid = false;
     }
 
-    /// Returns true if the iterator is at an entry.
-    #[inline]
-    pub fn valid(&self) -> bool {
-        self.valid
-    }
-
-    /// Returns the current key. The iterator must be valid.
-    #[inline]
-    pub fn key(&self) -> &[u8] {
-        debug_assert!(self.valid);
-        self.key.as_bytes()
-    }
-
-    /// Returns the current value. The iterator must be valid.
-    #[inline]
-    pub fn value(&self) -> &[u8] {
-        debug_assert!(self.valid);
-        &self.block.entries()[self.value.clone()]
-    }
-
-    /// Returns the current key and value if the iterator is valid.
-    #[inline]
-    pub fn entry(&self) -> Option<(&[u8], &[u8])> {
-        self.valid.then(|| (self.key.as_bytes(), self.value()))
-    }
-
     /// Returns the range of the current value within the block contents. The iterator must be
     /// valid.
     pub fn value_range(&self) -> Range<usize> {
@@ -127,47 +102,6 @@ impl BlockIter {
         self.block.entries().get(self.entry_offset.checked_sub(distance)?)
     }
 
-    /// Returns the first error, if there was one. A later seek can still reach entries after the
-    /// damage.
-    pub fn error(&self) -> Option<&DecodeError> {
-        self.error.as_deref()
-    }
-
-    /// Moves to the first entry.
-    pub fn seek_to_first(&mut self) {
-        self.seek_to_offset(self.block.restart_point(0));
-        self.parse_next_entry();
-    }
-
-    /// Moves to the last entry.
-    pub fn seek_to_last(&mut self) {
-        self.seek_to_offset(self.block.restart_point(self.block.num_restarts.saturating_sub(1)));
-        // `fill_prev_cache` decodes up to `entry_offset`.
-        self.entry_offset = self.block.entries_end;
-        if self.fill_prev_cache() && self.pop_prev() {
-            self.valid = true;
-            return;
-        }
-        while self.parse_next_entry() && self.value.end < self.block.entries_end {}
-    }
-
-    /// Moves to the first entry whose key is at or after `target`.
-    pub fn seek(&mut self, target: &[u8]) {
-        if let KeyOrder::Internal = self.order {
-            match self.block.seek_position(target) {
-                Ok(BlockSeekResult::AtEntry(offset, entry, _)) => return self.set_position(offset, entry, target),
-                Ok(BlockSeekResult::PastEnd) => return self.seek_to_offset(self.block.entries_end),
-                Ok(BlockSeekResult::NeedsIterator) => {}
-                Err(error) => return self.fail(error),
-            }
-        }
-        match self.block.last_restart_below(&self.order, target) {
-            Ok(offset) => self.seek_to_offset(offset),
-            Err(error) => return self.fail(error),
-        }
-        while self.parse_next_entry() && self.order.compare(self.key.as_bytes(), target).is_lt() {}
-    }
-
     /// Moves to the entry at `offset`. The bytes that it shares with the entry before are a prefix
     /// of `target`.
     fn set_position(&mut self, offset: usize, entry: EncodedEntry, target: &[u8]) {
@@ -179,15 +113,6 @@ impl BlockIter {
         self.shared = entry.shared;
         self.valid = true;
         self.is_new_user_key = false;
-    }
-
-    /// Moves to the next entry, or makes the iterator invalid after the last one. The iterator must
-    /// be valid.
-    #[inline]
-    pub fn next(&mut self) {
-        debug_assert!(self.valid);
-        self.prev_cache.entries.clear();
-        self.parse_next_entry();
     }
 
     /// Moves to the next entry if its user key is greater and `is_visible` accepts its trailer.
@@ -250,21 +175,6 @@ impl BlockIter {
             self.fill_prev_cache();
         }
         self.is_new_user_key && is_visible(key::trailer(self.key.as_bytes()))
-    }
-
-    /// Moves to the entry before, or makes the iterator invalid before the first one. The iterator
-    /// must be valid.
-    pub fn prev(&mut self) {
-        debug_assert!(self.valid);
-        if self.pop_prev() || self.fill_prev_cache() && self.pop_prev() {
-            return;
-        }
-        // The current entry is the first one, or the block is damaged.
-        let current = self.entry_offset;
-        match self.restart_before(current) {
-            Some(start) => self.scan_to(current, start),
-            None => self.valid = false,
-        }
     }
 
     /// Returns the last restart point before `offset`.
@@ -359,8 +269,7 @@ impl BlockIter {
             let start = source.shared.max(shared);
             if start < missing_end {
                 let bytes = start - source.shared..missing_end - source.shared;
-                self.key.bytes[start..missing_end]
-                    .copy_from_slice(&entries[source.key_delta.clone()][bytes]);
+                self.key.bytes[start..missing_end].copy_from_slice(&entries[source.key_delta.clone()][bytes]);
                 missing_end = start;
             }
             if missing_end <= shared {
@@ -407,5 +316,89 @@ impl BlockIter {
     fn fail(&mut self, error: DecodeError) {
         self.valid = false;
         self.error.get_or_insert_with(|| Box::new(error));
+    }
+}
+
+impl InternalIterator for BlockIter {
+    type Error = DecodeError;
+
+    #[inline]
+    fn valid(&self) -> bool {
+        self.valid
+    }
+
+    fn seek_to_first(&mut self) {
+        self.seek_to_offset(self.block.restart_point(0));
+        self.parse_next_entry();
+    }
+
+    fn seek_to_last(&mut self) {
+        self.seek_to_offset(self.block.restart_point(self.block.num_restarts.saturating_sub(1)));
+        // `fill_prev_cache` decodes up to `entry_offset`.
+        self.entry_offset = self.block.entries_end;
+        if self.fill_prev_cache() && self.pop_prev() {
+            self.valid = true;
+            return;
+        }
+        while self.parse_next_entry() && self.value.end < self.block.entries_end {}
+    }
+
+    fn seek(&mut self, target: &[u8]) {
+        if let KeyOrder::Internal = self.order {
+            match self.block.seek_position(target) {
+                Ok(BlockSeekResult::AtEntry(offset, entry, _)) => {
+                    return self.set_position(offset, entry, target);
+                }
+                Ok(BlockSeekResult::PastEnd) => return self.seek_to_offset(self.block.entries_end),
+                Ok(BlockSeekResult::NeedsIterator) => {}
+                Err(error) => return self.fail(error),
+            }
+        }
+        match self.block.last_restart_below(&self.order, target) {
+            Ok(offset) => self.seek_to_offset(offset),
+            Err(error) => return self.fail(error),
+        }
+        while self.parse_next_entry() && self.order.compare(self.key.as_bytes(), target).is_lt() {}
+    }
+
+    #[inline]
+    fn next(&mut self) {
+        debug_assert!(self.valid);
+        self.prev_cache.entries.clear();
+        self.parse_next_entry();
+    }
+
+    fn prev(&mut self) {
+        debug_assert!(self.valid);
+        if self.pop_prev() || self.fill_prev_cache() && self.pop_prev() {
+            return;
+        }
+        // The current entry is the first one, or the block is damaged.
+        let current = self.entry_offset;
+        match self.restart_before(current) {
+            Some(start) => self.scan_to(current, start),
+            None => self.valid = false,
+        }
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        debug_assert!(self.valid);
+        self.key.as_bytes()
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        debug_assert!(self.valid);
+        &self.block.entries()[self.value.clone()]
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<(&[u8], &[u8])> {
+        self.valid.then(|| (self.key.as_bytes(), self.value()))
+    }
+
+    fn status(&self) -> Result<(), DecodeError> {
+        self.error.as_deref().map_or(Ok(()), |error| Err(error.clone()))
     }
 }

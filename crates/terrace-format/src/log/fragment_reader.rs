@@ -170,7 +170,8 @@ impl<R: Read> FragmentReader<R> {
             return FragmentRead::End;
         }
         let found = format!("a fragment of {len} bytes");
-        let error = DecodeError::new(DecodeErrorKind::OutOfBounds, offset, found, format!("at most {available}"));
+        let error =
+            DecodeError::new(DecodeErrorKind::OutOfBounds, offset, found, format!("at most {available}"));
         FragmentRead::Damaged(DroppedBytes { error, len: dropped })
     }
 

@@ -12,10 +12,10 @@
 //!      MIDDLE, LAST: corruption
 //! ```
 //!
-//! The reader reports corruption as an item, like a record, and continues after it. After a wrong length
-//! or checksum it skips the rest of the block, because the length may be the wrong part. A file that
-//! ends within a fragment or a record ends without an error: a crash leaves such files. The reader skips
-//! preallocated, unused space without a report.
+//! The reader reports corruption as an item, like a record, and continues after it. After a wrong
+//! length or checksum it skips the rest of the block, because the length may be the wrong part. A
+//! file that ends within a fragment or a record ends without an error: a crash leaves such files.
+//! The reader skips preallocated, unused space without a report.
 //!
 //! The memory use is at most the number of bytes read. The reader does not interpret records.
 
@@ -228,7 +228,8 @@ impl<R: Read> LogReader<R> {
             }
             _ => (DecodeErrorKind::Unknown, "record type", "1 to 4"),
         };
-        let error = DecodeError::new(kind, fragment.offset, format!("{found} {}", fragment.fragment_type), expected);
+        let error =
+            DecodeError::new(kind, fragment.offset, format!("{found} {}", fragment.fragment_type), expected);
         DroppedBytes { error, len: self.fragment_reader.payload(&fragment).len() + partial_len }
     }
 }

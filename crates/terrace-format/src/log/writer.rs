@@ -1,12 +1,12 @@
 //! Record writer: positions of a record's fragments in a log.
 //!
 //! ```text
-//!   whole = false   fills every block: [FIRST|..][LAST|....      as LevelDB writes
-//!   whole = true    [000000][FULL|......                         never splits a record that fits one block
+//!   whole = false   fills every block: [FIRST|..][LAST|....  as LevelDB writes
+//!   whole = true    [000000][FULL|......                     never splits a record that fits a block
 //! ```
 //!
-//! It computes positions and checksums only. The caller owns the bytes of the file, and makes sure that
-//! skipped space holds zeros.
+//! It computes positions and checksums only. The caller owns the bytes of the file, and makes sure
+//! that skipped space holds zeros.
 
 use super::{FRAGMENT_HEADER_SIZE, LOG_BLOCK_SIZE, MAX_FRAGMENT_PAYLOAD, fragment_checksum, fragment_type};
 
@@ -57,7 +57,8 @@ impl RecordWriter {
         let left = LOG_BLOCK_SIZE - offset_in_block(self.end);
         let skips_block =
             whole && record.len() <= MAX_FRAGMENT_PAYLOAD && left < FRAGMENT_HEADER_SIZE + record.len();
-        let start = if skips_block || left < FRAGMENT_HEADER_SIZE { self.end + left as u64 } else { self.end };
+        let start =
+            if skips_block || left < FRAGMENT_HEADER_SIZE { self.end + left as u64 } else { self.end };
         self.end = record_end(start, record.len());
         RecordFragments { offset: start, rest: Some(record), first: true }
     }

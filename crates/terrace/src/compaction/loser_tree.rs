@@ -19,7 +19,7 @@ use terrace_format::comparator::Comparator;
 use terrace_format::key::{self, InternalComparator};
 use terrace_format::key_order::head_after;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::internal_iterator::InternalIterator;
 
 /// A walk over several runs.
@@ -41,7 +41,7 @@ struct Contender {
     run: usize,
 }
 
-impl<R: InternalIterator> LoserTree<R> {
+impl<R: InternalIterator<Error = Error>> LoserTree<R> {
     /// Stands at the first entry that is not below `from`. All user keys begin with the same `prefix` bytes, if the order is
     /// that of bytes.
     pub(super) fn new(
@@ -153,6 +153,8 @@ mod tests {
     struct StringRun(Vec<InternalKey>, usize, String);
 
     impl InternalIterator for StringRun {
+        type Error = Error;
+
         fn valid(&self) -> bool {
             self.1 < self.0.len()
         }

@@ -6,8 +6,8 @@
 
 use terrace_format::batch::WriteBatch;
 
-use super::wal::WalWriter;
-use super::{DbInner, FlushTarget};
+use super::components::wal::WalWriter;
+use super::inner::{DbInner, FlushTarget};
 use crate::error::Result;
 use crate::sync::Ordering;
 

@@ -19,15 +19,14 @@ use terrace_format::key::SequenceNumber;
 use terrace_format::version_edit::VersionEdit;
 use terrace_sync::mutant;
 
-use super::install::CommitError;
+use super::components::background_error::closed_error;
+use super::inner::{DbInner, DbState, ReadState};
 use super::panic_guard::PoisonOnPanic;
-use super::wal::closed_error;
-use super::{DbInner, DbState, ReadState};
 use crate::error::Result;
 use crate::iterator::{DbIter, DbIterator, IterObserver, MergingIter, READ_BYTES_PERIOD};
 use crate::options::{ReadOptions, WriteOptions};
 use crate::sync::{Arc, Ordering};
-use crate::version::{FileMeta, KeyRange, Version};
+use crate::version::{CommitError, FileMeta, KeyRange, Version};
 
 /// How often the tables inside may change before they are not waited for any more.
 const MAX_DROP_ATTEMPTS: usize = 3;

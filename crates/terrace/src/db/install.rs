@@ -4,11 +4,9 @@ use terrace_format::filename::FileName;
 use terrace_format::version_edit::VersionEdit;
 use terrace_sync::mutant;
 
-use super::{DbInner, DbState};
+use super::inner::{DbInner, DbState};
 use crate::sync::{Arc, Ordering};
-use crate::version::{FileMeta, Manifest, VersionSet};
-
-pub(super) use crate::version::CommitError;
+use crate::version::{CommitError, FileMeta, Manifest, VersionSet};
 
 impl DbInner {
     /// Writes an edit, made by `make` from the present set, to the manifest, and shows readers its outcome. `also` is
@@ -70,32 +68,6 @@ impl DbInner {
         edit.next_file_number =
             (!mutant!(FileNumberReusedAfterCrash)).then(|| self.next_file_number.load(Ordering::Relaxed));
         manifest.append(&edit)
-    }
-
-    /// Removes the table files that belong to no version that counts or is read. After closing they are the next
-    /// opener's to remove: a file of that name may be another by then.
-    pub(super) fn remove_obsolete_files(&self) {
-        if !self.owner_process.is_current() {
-            return;
-        }
-        let lock = self.db_lock.lock();
-        if lock.is_none() {
-            return;
-        }
-        let mut state = self.state.lock();
-        let free = state.obsolete_tables.take_unreferenced();
-        drop(state);
-        for file in free {
-            self.remove_table_file(&file);
-        }
-    }
-
-    fn remove_table_file(&self, file: &FileMeta) {
-        let fs = &self.options.env.fs;
-        self.logger.log(format_args!("Delete table #{}", file.number));
-        if fs.remove(&self.file_path(FileName::Table(file.number))).is_err_and(|error| error.is_not_found()) {
-            let _ = fs.remove(&self.file_path(FileName::OldTable(file.number)));
-        }
     }
 }
 

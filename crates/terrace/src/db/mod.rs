@@ -1,78 +1,41 @@
-//! The database: what is shared by its threads, and the handle that they share it by.
+//! Handle of a database.
 //!
 //! ```text
-//!   put ──> log ──> memtable ──flush──> tables ──merge──> tables
-//!              commit          state            manifest
+//!   mod.rs         the handle `Db`
+//!   operations     read.rs, write/, background/, recovery/, ..   methods of `DbInner`
+//!   inner.rs       `DbInner`: the shared state and all locks
+//!   components/    parts that know nothing of the shared state
 //! ```
 
 mod background;
-pub(crate) mod background_error;
 mod close;
-pub(crate) mod commit_publisher;
+pub(crate) mod components;
 mod delete_range;
-mod directory;
+mod inner;
 mod install;
-mod level_info;
-mod log_replay;
-mod memory_budget;
-mod memtable_size;
-pub(crate) mod obsolete_tables;
-mod open;
+mod obsolete_files;
 mod panic_guard;
-mod parallel_compaction;
-mod parallel_insert;
-mod pinned_value;
 mod properties;
 mod read;
-mod read_compaction;
-pub(crate) mod read_state;
-pub(crate) mod task_group;
-pub(crate) mod wal;
-pub(crate) mod wal_close_marker;
-pub(crate) mod wal_sync;
+mod recovery;
 mod write;
-mod write_controller;
-mod write_stall;
 
-pub use directory::destroy;
-pub(crate) use directory::{list_db_files, lock_directory, lock_directory_shared};
-pub use level_info::{LevelInfo, TableInfo};
-pub use pinned_value::PinnedValue;
+pub use components::directory::destroy;
+pub(crate) use components::directory::{list_db_files, lock_directory, lock_directory_shared};
+pub use components::level_info::{LevelInfo, TableInfo};
+pub use components::pinned_value::PinnedValue;
 
-use std::collections::VecDeque;
 use std::fmt;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
-use terrace_env::{FileLock, ProcessToken};
 use terrace_format::batch::WriteBatch;
-use terrace_format::key::{InternalComparator, SequenceNumber};
-use terrace_format::table::TableOptions;
 
-use crate::cache::BlockCache;
-use crate::compaction::picker::CompactionLimits;
-use crate::error::{Error, Result};
-use crate::info_log::Logger;
+use crate::error::Result;
 use crate::iterator::DbIterator;
-use crate::memtable::ChunkPool;
-use crate::memtable::Memtable;
 use crate::options::{DEFAULT_READ_OPTIONS, Options, ReadOptions, WriteOptions};
-use crate::snapshot::{Snapshot, SnapshotList};
-use crate::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering, Weak};
-use crate::table::{FinishedTable, TableCache};
-use crate::version::{FileMeta, Manifest, ReadCompactionHint, Version, VersionSet};
-use background::{BackgroundJobs, ManualCompaction};
-use background_error::BackgroundError;
-use memory_budget::MemoryBudget;
-use memtable_size::MemtableSizer;
-use obsolete_tables::ObsoleteTables;
-use properties::CompactionStats;
-use read_state::ReadStateCell;
-use wal::WalWriter;
-use wal_close_marker::CloseMarker;
-use wal_sync::WalSync;
-use write::WriteContention;
-use write_controller::{CompactionRate, RunningCompaction, WriteController};
+use crate::snapshot::Snapshot;
+use crate::sync::Arc;
+use inner::{DbInner, FlushTarget};
 
 /// An open database.
 ///
@@ -86,164 +49,6 @@ pub struct Db {
 /// Closes the database when it goes. Background jobs hold the engine, not this.
 struct DbHandle {
     inner: Arc<DbInner>,
-}
-
-/// What the threads of a database share.
-///
-/// Lock order: `commit` before `manifest` before `state`. None is held while a reader reads; `state` is never held
-/// across a call on a file.
-struct DbInner {
-    // Fixed after open.
-    /// For background jobs.
-    weak_self: Weak<DbInner>,
-    /// The process that opened it. A child that it forked has the same log mapped, and no threads: it reads, and leaves all else to its
-    /// parent.
-    owner_process: ProcessToken,
-    directory: PathBuf,
-    options: Options,
-    logger: Arc<dyn Logger>,
-    comparator: InternalComparator,
-    table_options: TableOptions,
-    compaction_limits: CompactionLimits,
-    memory_budget: Option<MemoryBudget>,
-    table_cache: Arc<TableCache>,
-    block_cache: Arc<BlockCache>,
-    snapshots: Arc<SnapshotList>,
-    is_read_only: bool,
-
-    // Own synchronisation.
-    /// What a reader reads. The view is replaced under `state`.
-    read_state: ReadStateCell<ReadState>,
-    next_file_number: AtomicU64,
-    background_error: BackgroundError,
-    /// Broken before anything is written.
-    wal_close_marker: Arc<CloseMarker>,
-    is_shutting_down: AtomicBool,
-    /// The logs change, and writes are counted, under `commit`.
-    wal_sync: WalSync,
-    memtable_sizer: MemtableSizer,
-    /// Of memtables that are tables by now.
-    chunk_pool: Arc<ChunkPool>,
-    write_controller: WriteController,
-
-    // One at a time takes numbers and stores in the log. None in a read-only database, and after closing.
-    commit: Mutex<Option<WalWriter>>,
-    write_contention: WriteContention,
-
-    // One edit at a time.
-    manifest: Mutex<Manifest>,
-
-    // Which files and memtables make up "now", and what the background does about it.
-    state: Mutex<DbState>,
-    /// Notified after each change of `state` that somebody may wait for.
-    state_changed: Condvar,
-
-    /// Jobs that hold this.
-    background_jobs: Arc<BackgroundJobs>,
-
-    /// Released last. Taken before `state`; files are removed only while it is held.
-    db_lock: Mutex<Option<Box<dyn FileLock>>>,
-}
-
-/// Everything that a reader needs, at one moment.
-struct ReadState {
-    memtable: Arc<Memtable>,
-    /// Newest first.
-    immutable_memtables: Vec<Arc<Memtable>>,
-    version: Arc<Version>,
-}
-
-struct DbState {
-    version_set: VersionSet,
-    memtable: Arc<Memtable>,
-    /// Memtables on their way to a table, oldest first.
-    immutable_memtables: VecDeque<ImmutableMemtable>,
-    /// How many flushes are queued or run.
-    scheduled_flushes: usize,
-    /// True while one of them makes tables count.
-    is_installing_flush: bool,
-    /// True while a merge is queued or runs.
-    is_compaction_scheduled: bool,
-    /// What the running merge will write, if one runs.
-    compaction_key_range: Option<CompactionKeyRange>,
-    /// The same merge, until its edit counts.
-    running_compaction: Option<RunningCompaction>,
-    /// False while a failed merge waits for a reason to be tried again.
-    is_compaction_enabled: bool,
-    /// Merges that somebody waits for, the first in work.
-    manual_compactions: VecDeque<ManualCompaction>,
-    /// How many there have been.
-    last_manual_compaction_id: u64,
-    read_compaction: Option<ReadCompactionHint>,
-    /// Until then no file is taken for worn.
-    read_compactions_paused_until: Duration,
-    obsolete_tables: ObsoleteTables<FileMeta>,
-    compaction_stats: [CompactionStats; terrace_format::version_edit::NUM_LEVELS],
-    compaction_rate: CompactionRate,
-    /// Background failures that can be tried again, and the last of them.
-    retryable_failures: u64,
-    last_retryable_error: Option<Error>,
-    /// Counts what waiters may have waited for.
-    change_count: u64,
-    /// Writers that wait for room.
-    stalled_writers: usize,
-    /// True when closing has seen the last job: what is not done is the next opener's to do.
-    is_shut_down: bool,
-}
-
-/// A memtable that takes no more writes.
-#[derive(Clone)]
-struct ImmutableMemtable {
-    memtable: Arc<Memtable>,
-    /// The number of its table. They rise, whichever is made first: of two tables on level 0 the one with the greater number is
-    /// the newer.
-    table_number: u64,
-    flush_state: FlushState,
-    /// The log that holds the same.
-    log_number: u64,
-    /// The log that follows its own: when it is a table, older logs are not needed.
-    next_log_number: u64,
-    /// The last write in it.
-    last_sequence: SequenceNumber,
-    /// Bytes of keys and values that were put into it.
-    user_bytes: u64,
-    target: FlushTarget,
-}
-
-/// How far a memtable is on its way to a table.
-#[derive(Clone)]
-enum FlushState {
-    Pending,
-    /// A flush writes its table.
-    Running,
-    /// Its table is durable, and counts when those before it do.
-    Done(FlushOutput),
-}
-
-/// What a flush made.
-#[derive(Clone)]
-struct FlushOutput {
-    /// None if there was nothing to write.
-    table: Option<FinishedTable>,
-    /// When it began.
-    started_at: Duration,
-    /// True if an edit failed that makes the table count: nobody knows whether it does.
-    is_indeterminate: bool,
-}
-
-/// Where the table of a memtable goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FlushTarget {
-    /// As deep as nothing overlaps.
-    AnyLevel,
-    /// To level 0: a merge of it is about to be asked for, which drops what is deleted and overwritten in it.
-    Level0,
-}
-
-/// The user keys between which a merge reads and writes, both ends included.
-struct CompactionKeyRange {
-    smallest: Vec<u8>,
-    largest: Vec<u8>,
 }
 
 impl Db {
@@ -271,8 +76,8 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Db> {
-        let engine = open::open(path.as_ref(), options)?;
-        Ok(Db { handle: Arc::new(DbHandle { inner: engine }) })
+        let inner = DbInner::open(path.as_ref(), options)?;
+        Ok(Db { handle: Arc::new(DbHandle { inner }) })
     }
 
     /// Opens the database in directory `path` for reading, and writes nothing at all: no file is created, changed or
@@ -294,8 +99,8 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Db> {
-        let engine = open::open_read_only(path.as_ref(), options)?;
-        Ok(Db { handle: Arc::new(DbHandle { inner: engine }) })
+        let inner = DbInner::open_read_only(path.as_ref(), options)?;
+        Ok(Db { handle: Arc::new(DbHandle { inner }) })
     }
 
     /// Gives `key` the value `value`. As [`Db::write`] of a batch with that one operation.
@@ -508,7 +313,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn iter_with(&self, options: &ReadOptions) -> DbIterator {
-        read::iter(&self.handle, options)
+        DbInner::new_iter(&self.handle, options)
     }
 
     /// For each range, begin included and end not, about how many bytes its entries take in table files. What is
@@ -616,7 +421,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn levels(&self) -> Vec<LevelInfo> {
-        level_info::level_infos(&self.inner().read_state.current().version)
+        components::level_info::level_infos(&self.inner().read_state.current().version)
     }
 
     /// True if a stock LevelDB can open this database. False once it was opened with a compression that a stock LevelDB
@@ -717,70 +522,5 @@ impl Drop for DbHandle {
             self.inner.logger.log(format_args!("Closing: {error}"));
         }
         self.inner.join_background_jobs();
-    }
-}
-
-impl DbInner {
-    fn file_path(&self, name: terrace_format::filename::FileName) -> PathBuf {
-        self.directory.join(name.to_string())
-    }
-
-    /// A file number that no other file has or had.
-    fn new_file_number(&self) -> u64 {
-        self.next_file_number.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// An error in a child that was forked since the database was opened.
-    #[inline]
-    fn check_owner_process(&self) -> Result<()> {
-        if self.owner_process.is_current() { Ok(()) } else { Err(forked_process_error()) }
-    }
-
-    fn join_background_jobs(&self) {
-        // A child has no threads that do them.
-        if self.owner_process.is_current() {
-            self.background_jobs.wait_until_idle();
-        }
-    }
-
-    /// Refuses writes from now on. The first cause stays.
-    fn set_background_error(&self, cause: &Error) {
-        let is_first = !self.background_error.is_set();
-        self.background_error.set(cause);
-        if is_first {
-            self.logger.log(format_args!("Writes are refused from now on: {cause}"));
-        }
-        self.notify_state_changed(&mut self.state.lock());
-    }
-
-    /// Wakes everybody who waits for a change of `state`.
-    fn notify_state_changed(&self, state: &mut DbState) {
-        state.change_count += 1;
-        self.state_changed.notify_all();
-    }
-
-    /// Shows readers what `state` says.
-    fn install_read_state(&self, state: &DbState) {
-        self.read_state.install(ReadState::new(state));
-    }
-}
-
-#[cold]
-fn forked_process_error() -> Error {
-    Error::NotSupported("a write to a database that was opened before the process was forked".into())
-}
-
-impl ReadState {
-    fn new(state: &DbState) -> ReadState {
-        ReadState {
-            memtable: Arc::clone(&state.memtable),
-            immutable_memtables: state
-                .immutable_memtables
-                .iter()
-                .rev()
-                .map(|frozen| Arc::clone(&frozen.memtable))
-                .collect(),
-            version: Arc::clone(&state.version_set.version),
-        }
     }
 }

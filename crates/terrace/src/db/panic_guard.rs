@@ -3,8 +3,8 @@
 //! Without this, a job that panics would leave everybody waiting for it, and a write that panics between the log and the
 //! memtable would leave the next one to take its sequence numbers again.
 
-use super::{DbInner, DbState};
-use crate::error::Error;
+use super::components::background_error::panic_error;
+use super::inner::{DbInner, DbState};
 
 /// Ends a piece of work that panics as a failure that is final.
 pub(super) struct PoisonOnPanic<'a> {
@@ -25,11 +25,6 @@ impl PoisonOnPanic<'_> {
         (self.clean_up)(&mut self.inner.state.lock());
         self.inner.set_background_error(&panic_error());
     }
-}
-
-/// What is told to those who waited for it.
-pub(super) fn panic_error() -> Error {
-    Error::InvalidArgument("a comparator, filter or logger that panics".into())
 }
 
 impl Drop for PoisonOnPanic<'_> {

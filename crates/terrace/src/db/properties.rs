@@ -1,33 +1,16 @@
 //! Properties: in LevelDB's words, which tools parse, and one of our own.
 
 use std::fmt::Write;
-use std::time::Duration;
 
 use terrace_format::key::{InternalKey, trailer};
 use terrace_format::version_edit::NUM_LEVELS;
 
-use super::DbInner;
-use super::memory_budget::MemoryBudget;
+use super::components::memory_budget::MemoryBudget;
+use super::inner::DbInner;
 use crate::cache::BlockCache;
 use crate::stats::histograms::{HistogramData, TIMERS, Timer};
 use crate::stats::{Statistics, Ticker};
 use crate::table::TableMemory;
-
-/// What the merges into one level have done.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct CompactionStats {
-    pub(super) time: Duration,
-    pub(super) bytes_read: u64,
-    pub(super) bytes_written: u64,
-}
-
-impl CompactionStats {
-    pub(super) fn add(&mut self, other: CompactionStats) {
-        self.time += other.time;
-        self.bytes_read += other.bytes_read;
-        self.bytes_written += other.bytes_written;
-    }
-}
 
 impl DbInner {
     pub(super) fn property(&self, name: &str) -> Option<String> {

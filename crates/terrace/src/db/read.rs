@@ -6,14 +6,23 @@
 use terrace_format::key::{InternalKey, MAX_SEQUENCE_NUMBER, SequenceNumber, ValueType, with_seek_key};
 use terrace_sync::mutant;
 
-use super::read_compaction::{SEEKS_UNTIL_RETRY_GET, SEEKS_UNTIL_RETRY_SCAN};
-use super::{Db, DbHandle, DbInner, PinnedValue, ReadState};
+use super::components::pinned_value::PinnedValue;
+use super::inner::{DbInner, ReadState};
+use super::{Db, DbHandle};
 use crate::error::{Error, Result};
 use crate::iterator::{ChildIter, DbIter, DbIterator, IterObserver, MergingIter, READ_BYTES_PERIOD};
 use crate::memtable::{FoundVersion, Memtable};
 use crate::options::{DEFAULT_READ_OPTIONS, ReadOptions};
 use crate::sync::{Arc, Ordering};
 use crate::table::{BlockReadOptions, FoundEntry};
+
+/// Wasted probes after which a get names a table again whose request came at a bad time. Each
+/// request takes a lock.
+const SEEKS_UNTIL_RETRY_GET: i64 = 64;
+
+/// Read samples after which a scan names a table again. The first table on its way is compacted
+/// first, and tables beyond the range that it reads only later.
+const SEEKS_UNTIL_RETRY_SCAN: i64 = 1;
 
 /// So many look-ups wait for the device together: more are in each other's way there, and their blocks in memory.
 const MULTI_GET_BATCH_SIZE: usize = 32;
@@ -94,6 +103,25 @@ impl DbInner {
             Some(snapshot) if snapshot.belongs_to(&self.snapshots) => Ok(snapshot.sequence()),
             Some(_) => Err(Error::InvalidArgument("a snapshot of another database".into())),
         }
+    }
+
+    /// Creates an iterator over the current state or over a snapshot.
+    pub(super) fn new_iter(handle: &Arc<DbHandle>, options: &ReadOptions) -> DbIterator {
+        let engine = &handle.inner;
+        let (view, now) = engine.read_state.load();
+        let (sequence, refused) = match engine.read_sequence(options, now) {
+            Ok(sequence) => (sequence, None),
+            Err(error) => (0, Some(error)),
+        };
+        let merge = MergingIter::new(engine.comparator.clone(), view.sources(engine, options));
+        let mut walk = DbIter::new(&engine.comparator, merge, sequence, options);
+        if let Some(error) = refused {
+            walk.set_permanent_error(error);
+        }
+        DbIterator::new(
+            walk,
+            Arc::new(IterState { handle: Arc::clone(handle), read_state: Some(Arc::clone(&view)) }),
+        )
     }
 
     pub(super) fn approximate_size(&self, begin: &[u8], end: &[u8]) -> Result<u64> {
@@ -341,22 +369,4 @@ impl Drop for IterState {
             self.handle.inner.remove_obsolete_files();
         }
     }
-}
-
-pub(super) fn iter(handle: &Arc<DbHandle>, options: &ReadOptions) -> DbIterator {
-    let engine = &handle.inner;
-    let (view, now) = engine.read_state.load();
-    let (sequence, refused) = match engine.read_sequence(options, now) {
-        Ok(sequence) => (sequence, None),
-        Err(error) => (0, Some(error)),
-    };
-    let merge = MergingIter::new(engine.comparator.clone(), view.sources(engine, options));
-    let mut walk = DbIter::new(&engine.comparator, merge, sequence, options);
-    if let Some(error) = refused {
-        walk.set_permanent_error(error);
-    }
-    DbIterator::new(
-        walk,
-        Arc::new(IterState { handle: Arc::clone(handle), read_state: Some(Arc::clone(&view)) }),
-    )
 }

@@ -197,6 +197,8 @@ impl MemtableIter {
 }
 
 impl InternalIterator for MemtableIter {
+    type Error = crate::error::Error;
+
     fn valid(&self) -> bool {
         self.cursor.valid()
     }

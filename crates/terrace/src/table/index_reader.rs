@@ -12,6 +12,7 @@ use terrace_format::table::BlockHandle;
 use terrace_format::{DecodeError, DecodeErrorKind};
 
 use crate::error::{Error, Result};
+use crate::internal_iterator::InternalIterator;
 use crate::sync::Arc;
 
 pub(crate) struct IndexReader {
@@ -71,7 +72,7 @@ impl IndexReader {
                 .push(BlockHandle::decode(entries.value()).map_or(INVALID_HANDLE, |(handle, _)| handle));
             entries.next();
         }
-        index.decode_error = index.decode_error.or_else(|| entries.error().cloned());
+        index.decode_error = index.decode_error.or_else(|| entries.status().err());
         index.keys.shrink_to_fit();
         index.key_ends.shrink_to_fit();
         index.handles.shrink_to_fit();

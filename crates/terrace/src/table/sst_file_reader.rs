@@ -9,7 +9,7 @@ use super::table_iter::TableIter;
 use super::table_reader::{BlockReadOptions, TableReader, TableReaderContext};
 use crate::cache::{self, BlockCache};
 use crate::error::Result;
-use crate::internal_iterator::InternalIterator;
+use crate::internal_iterator::{InternalIterator, delegate_iterator};
 use crate::options::Options;
 use crate::stats::Statistics;
 use crate::sync::Arc;
@@ -91,24 +91,19 @@ pub struct SstIterator {
 }
 
 impl SstIterator {
-    /// Returns true if the iterator is at an entry.
-    pub fn valid(&self) -> bool {
-        self.iter.valid()
-    }
+    delegate_iterator! {
+        iter in [SstIterator { iter }];
 
-    /// Moves to the first entry.
-    pub fn seek_to_first(&mut self) {
-        self.iter.seek_to_first();
-    }
-
-    /// Moves to the last entry.
-    pub fn seek_to_last(&mut self) {
-        self.iter.seek_to_last();
-    }
-
-    /// Moves to the first entry that is not below `target`.
-    pub fn seek(&mut self, target: &[u8]) {
-        self.iter.seek(target);
+        /// Returns true if the iterator is at an entry.
+        pub fn valid;
+        /// Moves to the first entry.
+        pub fn seek_to_first;
+        /// Moves to the last entry.
+        pub fn seek_to_last;
+        /// Moves to the first entry that is not below `target`.
+        pub fn seek;
+        /// Returns the first error since the iterator was created.
+        pub fn status;
     }
 
     /// Moves to the next entry. Does nothing if the iterator is not valid.
@@ -125,7 +120,7 @@ impl SstIterator {
         }
     }
 
-    /// Returns the key of the current entry, or an empty slice if the iterator is not valid.
+    /// Returns the current key, or an empty slice if the iterator is not valid.
     pub fn key(&self) -> &[u8] {
         if self.valid() { self.iter.key() } else { &[] }
     }
@@ -133,11 +128,6 @@ impl SstIterator {
     /// Returns the value of the current entry, or an empty slice if the iterator is not valid.
     pub fn value(&self) -> &[u8] {
         if self.valid() { self.iter.value() } else { &[] }
-    }
-
-    /// Returns the first error that the iterator met.
-    pub fn status(&self) -> Result<()> {
-        self.iter.status()
     }
 }
 

@@ -139,8 +139,10 @@ impl TableIter {
     }
 
     fn block_status(&self) -> Result<()> {
-        match self.block_iter.as_ref().and_then(BlockIter::error) {
-            Some(error) if self.is_block_loaded => Err(self.reader.block_error(self.block_index, error)),
+        match self.block_iter.as_ref().map(BlockIter::status) {
+            Some(Err(error)) if self.is_block_loaded => {
+                Err(self.reader.block_error(self.block_index, &error))
+            }
             _ => Ok(()),
         }
     }
@@ -227,6 +229,8 @@ impl TableIter {
 }
 
 impl InternalIterator for TableIter {
+    type Error = Error;
+
     #[inline]
     fn valid(&self) -> bool {
         self.block_iter.as_ref().is_some_and(BlockIter::valid)

@@ -28,6 +28,7 @@ use super::index_reader::IndexReader;
 use super::table_memory::{Reservation, TableMemory};
 use crate::cache::{BlockCache, BlockRef, TableBlocks};
 use crate::error::{Error, Result};
+use crate::internal_iterator::InternalIterator;
 use crate::stats::{Statistics, Ticker};
 use crate::sync::Arc;
 
@@ -373,8 +374,8 @@ impl TableReader {
     ) -> Result<Option<FoundEntry>> {
         let mut entries = BlockIter::new(Arc::clone(&block), self.context.order.clone());
         entries.seek(target);
-        if let Some(error) = entries.error() {
-            return Err(self.block_error(index, error));
+        if let Err(error) = entries.status() {
+            return Err(self.block_error(index, &error));
         }
         // A separator may be greater than all keys of its block, but it is never greater than a
         // version of a key of the next block. The next block cannot hold the key.

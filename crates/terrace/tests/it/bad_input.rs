@@ -1,4 +1,4 @@
-//! What is wrong with a directory, a file, a disk or an argument: a clear error, and nothing stored is lost.
+//! Bad directories, files, disks and arguments give clear errors, and no stored data is lost.
 #![allow(clippy::disallowed_methods, reason = "puts a file where the engine wants a directory")]
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ fn on(fs: Arc<dyn FileSystem>) -> Options {
     Options { env: Env::with_file_system(fs), create_if_missing: true, ..Options::default() }
 }
 
-/// A closed database with a table, a log and a manifest of several edits.
+/// Creates a closed database with a table, a log and a manifest of several edits.
 fn database() -> (Arc<MemFs>, Entries) {
     let fs = Arc::new(MemFs::new());
     let db = Db::open("db", &on(Arc::clone(&fs) as _)).unwrap();
@@ -54,7 +54,7 @@ fn names(fs: &MemFs) -> Vec<String> {
     names
 }
 
-/// Every entry, or the first error met on the way.
+/// Returns every entry, or the first error.
 fn contents(options: &Options) -> terrace::Result<Entries> {
     Db::open("db", options)?.iter().into_forward().collect()
 }
@@ -169,8 +169,8 @@ fn opening_read_only_changes_nothing() {
     assert_eq!(fs.mutation_count(), calls);
 }
 
-/// Each call in turn finds the system out of something; the same write succeeds when that is over, without opening
-/// the database again, and nothing that was acknowledged is lost.
+/// Each file operation in turn runs out of a resource. The same write succeeds afterwards without a
+/// new open, and no acknowledged write is lost.
 #[test]
 fn temporary_resource_exhaustion() {
     let plans = [
@@ -209,7 +209,7 @@ fn temporary_resource_exhaustion() {
     }
 }
 
-/// A sync that failed is final: whatever the device says later, it is not believed.
+/// A failed sync is final: later successful syncs prove nothing about the lost pages.
 #[test]
 fn a_failed_sync_refuses_writes_until_reopened() {
     let (fs, mut state) = database();
@@ -226,7 +226,7 @@ fn a_failed_sync_refuses_writes_until_reopened() {
     assert_eq!(db.get(b"key001").unwrap().as_ref(), state.get(b"key001".as_slice()), "reads go on");
     drop(db);
     let mut found = contents(&options).unwrap();
-    // Nobody can know.
+    // The failed write may or may not be stored.
     found.remove(b"unknown".as_slice());
     state.remove(b"unknown".as_slice());
     assert!(found == state);
@@ -244,7 +244,7 @@ fn too_many_open_files_while_reading() {
     assert_eq!(db.get(b"key001").unwrap().as_ref(), state.get(b"key001".as_slice()));
 }
 
-/// Every read fails once: that is an error, and never the end of a file.
+/// Each read fails once. The failure is an error, and is never taken for the end of a file.
 #[test]
 fn a_read_that_fails_is_not_the_end_of_a_file() {
     let (fs, state) = database();
@@ -269,7 +269,7 @@ fn a_read_that_fails_is_not_the_end_of_a_file() {
     assert!(opened <= 2, "a failed read was passed over");
 }
 
-/// The bytes of a log that hold the lengths of its records.
+/// Returns the offsets of the record lengths in a log.
 fn lengths(log: &[u8]) -> Vec<usize> {
     let mut reader = terrace_format::log::LogReader::new(log);
     let mut lengths = Vec::new();
@@ -281,9 +281,9 @@ fn lengths(log: &[u8]) -> Vec<usize> {
     lengths
 }
 
-/// Each byte of each file, damaged. What is shown is what was stored, or an error says that something is missing. Only
-/// the end of the log may be lost without one, as in LevelDB: without `paranoid_checks`, and where the damage is to a
-/// length, so that the log looks as if it ended in the middle of a record.
+/// Damages each byte of each file. All entries read are right, or an error reports missing ones.
+/// Only the end of the log may be lost without an error, as in LevelDB: without `paranoid_checks`,
+/// or if the damaged byte is a record length, so that the log seems to end inside a record.
 #[test]
 fn flipped_bit_in_each_byte_of_each_file() {
     let (fs, state) = database();

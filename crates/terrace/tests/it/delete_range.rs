@@ -1,4 +1,4 @@
-//! Ranges of keys that are removed at once.
+//! Removal of key ranges.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn key(n: u32) -> Vec<u8> {
     format!("key{n:03}").into_bytes()
 }
 
-/// A value of 20 KiB that does not pack: a dozen to a memtable.
+/// Returns an incompressible value of 20 KiB; a memtable holds a dozen.
 fn value(n: u32, round: u8) -> Vec<u8> {
     let mut state = u64::from(n) << 8 | u64::from(round);
     let next = |_| {
@@ -32,7 +32,8 @@ fn fill(db: &Db, keys: impl Iterator<Item = u32>, round: u8) {
     keys.for_each(|n| db.put(&key(n), &value(n, round)).unwrap());
 }
 
-/// Old values of every key in tables of their own, newer ones of every third above them, newest of every tenth in memory.
+/// Writes old values of every key to tables of their own, newer ones of every third key to tables
+/// above, and the newest of every tenth key to the memtable.
 fn layers(db: &Db) {
     fill(db, 0..KEYS, 1);
     db.compact_range(None, None).unwrap();
@@ -57,7 +58,7 @@ fn bytes(db: &Db) -> u64 {
     db.levels().iter().flat_map(|level| &level.files).map(|file| file.size).sum()
 }
 
-/// The rounds of the values of all keys, None where there is no value.
+/// Returns the round of each key's value, or None if it has no value.
 fn rounds(db: &Db, options: &ReadOptions) -> Vec<Option<u8>> {
     (0..KEYS).map(|n| db.get_with(&key(n), options).unwrap().map(|value| value[0])).collect()
 }
@@ -75,7 +76,8 @@ fn covered_tables_are_dropped_and_other_keys_stay() -> Result<()> {
     db.delete_range(Some(&key(30)), Some(&key(371)))?;
     assert_eq!(rounds(&db, &ReadOptions::default()), expect(30..371));
     assert!(tables(&db) < before / 2, "{} tables of {before} are left", tables(&db));
-    // Of the tables with all keys in them one round is left, which the next merge takes.
+    // Only entries of one round are left in tables that cover the whole range; the next compaction
+    // drops them.
     db.compact_range(None, None)?;
     assert!(bytes(&db) < size / 4, "{} bytes of {size} are left", bytes(&db));
     db.close()?;
@@ -130,8 +132,9 @@ fn read_only_handle_refuses() -> Result<()> {
     Ok(())
 }
 
-/// The machine stops before each call that changes a file. Whatever is left: a key of the range has its newest value or
-/// none, never an older one; a key beside it is as it was; and once the call has returned, none of the range is there.
+/// Crashes before each file operation of `delete_range`. After a crash, a key of the range has its
+/// newest value or none, never an older one. Other keys are unchanged. After the call has returned,
+/// no key of the range is left.
 #[test]
 fn crash_never_shows_an_older_value() {
     let start = Arc::new(MemFs::new());

@@ -1,4 +1,5 @@
-//! What failures and ends leave behind: no file that nobody needs, nobody who waits, and no work on what is somebody else's by now.
+//! Failed operations and closed databases leave no unneeded files and no waiting threads, and do
+//! not touch files of a later opener.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,7 +11,8 @@ use terrace_env::fault::{FaultFs, FaultPlan};
 use terrace_env::mem::{Crash, MemFs, POWER_LOSS_PROFILES};
 use terrace_env::{AccessMode, Clock, DeterministicScheduler, FileSystem, LockMode, Priority};
 
-/// A file system in memory that can fail, and jobs that run when they are told to or waited for.
+/// A database on an in-memory file system with planned faults. Jobs run only when requested or
+/// waited for.
 struct FaultyDb {
     memory: Arc<MemFs>,
     fault: Arc<FaultFs>,
@@ -48,7 +50,7 @@ impl FaultyDb {
         names
     }
 
-    /// All files but the info log, with their bytes.
+    /// Returns all files except the info logs, with their bytes.
     fn files(&self) -> Vec<(String, Vec<u8>)> {
         let read = |name: String| {
             let path = Path::new("db").join(&name);
@@ -60,12 +62,14 @@ impl FaultyDb {
     }
 }
 
-/// A flush had failed for want of space, and the database was closed. Reads by who still had a handle or an iterator had that
-/// flush tried again, behind the lock: it wrote to the manifest, and removed a log, of whoever had opened the database since.
+/// Symptom: reads through an old handle changed the files of a later opener. Cause: a flush had
+/// failed for want of space before the close. Reads through a remaining handle or iterator retried
+/// the flush without the lock; it wrote to the manifest and removed a log. Guarantee: a closed
+/// database changes no file.
 #[test]
 fn old_handles_do_not_modify_a_closed_database() {
     let mut trial = FaultyDb::new();
-    // A filter that lets all through.
+    // A filter that accepts all keys.
     trial.options.filter_policy = Some(Arc::new(BloomFilterPolicy::new(0)));
     let db = trial.open();
     for step in [1, 2] {
@@ -81,7 +85,7 @@ fn old_handles_do_not_modify_a_closed_database() {
     again.put(b"y", b"new").unwrap();
     let before = trial.files();
     for n in (1..2000u32).step_by(2) {
-        // Past a table that has it not.
+        // The newer table does not hold the key, so each get wastes a probe.
         assert!(db.get(&n.to_be_bytes()).unwrap().is_some());
         trial.background.run_until_idle();
     }
@@ -89,7 +93,8 @@ fn old_handles_do_not_modify_a_closed_database() {
     assert!(again.get(b"x").unwrap().is_some() && again.get(b"y").unwrap().is_some());
 }
 
-/// Who waited for a merge of a range when the database was closed under him waited for ever.
+/// Symptom: `compact_range` waited for ever. Cause: another thread closed the database meanwhile.
+/// Guarantee: `compact_range` returns an error.
 #[test]
 fn close_wakes_a_waiting_compact_range() {
     let trial = FaultyDb::new();
@@ -97,14 +102,14 @@ fn close_wakes_a_waiting_compact_range() {
     db.put(b"a", b"").unwrap();
     db.flush().unwrap();
     let other = db.clone();
-    // Done by who waits, before the merge.
+    // The waiting thread runs this job before the compaction.
     trial.options.env.scheduler.schedule(Priority::Compaction, Box::new(move || other.shutdown().unwrap()));
     let error = db.compact_range(None, None).unwrap_err();
     assert!(error.to_string().contains("closed"), "{error}");
 }
 
-/// An open that failed behind the replay of the logs left the tables that it had made of them. Each further try made others, and a
-/// disk that had been nearly full was soon full.
+/// Symptom: repeated opens filled an almost full disk. Cause: an open that failed after log replay
+/// left the tables that the replay had written. Guarantee: a failed open removes its tables.
 #[test]
 fn failed_open_leaves_no_tables() {
     let trial = FaultyDb::new();
@@ -132,8 +137,10 @@ fn failed_open_leaves_no_tables() {
     assert_eq!(trial.open().iter().into_forward().count(), 1000);
 }
 
-/// An open that went on with an empty log, and failed for want of space, removed that log as if it were its own. The manifest ended with
-/// an edit that had been torn, so that the next open had to take the log for lost to that edit: only a repair helped.
+/// Symptom: the database did not open any more without a repair. Cause: an open that reused an
+/// empty log failed for want of space and removed that log as if it had created it. The manifest
+/// ended with a torn edit, so the missing log looked like a lost edit. Guarantee: a failed open
+/// removes only the log that it created.
 #[test]
 fn failed_open_removes_only_its_own_log() {
     let trial = FaultyDb::new();
@@ -145,7 +152,7 @@ fn failed_open_removes_only_its_own_log() {
     db.close().unwrap();
     let log = trial.names(".log");
     assert_eq!(trial.files().iter().find(|(name, _)| *name == log[0]).map(|(_, bytes)| bytes.len()), Some(0));
-    // An edit that was being written when the power failed.
+    // An edit that a power cut left incomplete.
     let manifest = Path::new("db").join(&trial.names("MANIFEST")[0]);
     let mut file = trial.memory.open_append(&manifest).unwrap();
     file.append(&[1, 2, 3]).unwrap();
@@ -157,7 +164,8 @@ fn failed_open_removes_only_its_own_log() {
     assert!(trial.open().get(b"a").unwrap().is_some());
 }
 
-/// A repair that failed at its end left the tables that it had made, and the next one took them for the database's.
+/// Symptom: a second repair used tables of a failed first one. Cause: the failed repair left its
+/// new tables. Guarantee: a failed repair removes its tables.
 #[test]
 fn failed_repair_leaves_no_tables() {
     let trial = FaultyDb::new();
@@ -179,14 +187,16 @@ fn failed_repair_leaves_no_tables() {
     assert_eq!(trial.open().iter().into_forward().count(), 1000);
 }
 
-/// A merge whose edit was not begun to be written left its tables behind: it was taken for one that may count. So did each attempt.
+/// Symptom: each failed attempt of a compaction left its tables. Cause: its edit had not been
+/// written at all, but was treated as possibly live. Guarantee: the tables are removed if no byte
+/// of the edit was written.
 #[test]
 fn uninstalled_compaction_leaves_no_tables() {
     let trial = FaultyDb::new();
     let db = trial.open();
     for plan in [
         "sync-dir db #1 once EMFILE",
-        // The edit may count, and settles nothing; what comes next is a new manifest.
+        // The edit may be live. The next attempt writes a new manifest.
         "append MANIFEST #1 once ENOSPC; create MANIFEST #1 x2 ENOSPC; create .dbtmp #1 once EMFILE",
     ] {
         trial.plan("");
@@ -203,7 +213,7 @@ fn uninstalled_compaction_leaves_no_tables() {
             assert!(failed < 10);
         }
         assert!(failed >= 1, "{plan}");
-        // That of the edit which may have counted stays until the next open.
+        // The table of the edit that may be live stays until the next open.
         let doubtful = usize::from(plan.contains("append"));
         let live: usize = db.levels().iter().map(|level| level.files.len()).sum();
         assert_eq!((live, trial.names(".ldb").len()), (1, 1 + doubtful), "{plan}, failed {failed} times");
@@ -212,7 +222,7 @@ fn uninstalled_compaction_leaves_no_tables() {
     assert_eq!(db.get(b"a").unwrap(), Some(b"2".to_vec()));
 }
 
-/// Does something when it is asked for the time, once.
+/// Clock that calls a function at its next reading, once.
 #[derive(Default)]
 struct CallbackClock {
     callback: OnceLock<Box<dyn Fn() + Send + Sync>>,
@@ -240,8 +250,9 @@ impl Clock for CallbackClock {
     fn sleep(&self, _: Duration) {}
 }
 
-/// While a write waited for its log to be synced, a flush made a table of it. Then the sync failed: the write was said to have failed,
-/// and could be read all the same. But the table is durable, and so is the write.
+/// Symptom: a write returned an error but was readable. Cause: a flush wrote the entry to a table
+/// while the write waited for its log sync, which then failed. Guarantee: the write succeeds,
+/// because the table is durable.
 #[test]
 fn flushed_write_survives_a_failed_wal_sync() {
     let mut trial = FaultyDb::new();
@@ -262,8 +273,10 @@ fn flushed_write_survives_a_failed_wal_sync() {
     assert!(db.put(b"b", b"").is_err(), "what is on the medium is unknown");
 }
 
-/// A sync of an earlier run's manifest failed, which was asked for before leftovers are removed, and was tried again with the next
-/// edit: then it says nothing any more, for the system takes what it could not write for written.
+/// Symptom: an edit was lost in a power cut. Cause: an open syncs the manifest of the earlier run
+/// before it removes leftover files. That sync failed and was retried with the next edit, but the
+/// kernel had marked the unwritten pages as clean. Guarantee: after the failed sync a new manifest
+/// is written.
 #[test]
 fn failed_manifest_sync_is_not_retried() {
     let trial = FaultyDb::new();
@@ -273,7 +286,7 @@ fn failed_manifest_sync_is_not_retried() {
     db.put(b"a", b"").unwrap();
     db.close().unwrap();
     let manifest = trial.names("MANIFEST");
-    // Something to be swept.
+    // A leftover file, which the open removes.
     trial.memory.create("db/000001.dbtmp".as_ref()).unwrap().close().unwrap();
     trial.plan("sync MANIFEST #1 once sync-forgets");
     let db = Db::open("db", &reuse).unwrap();
@@ -282,8 +295,9 @@ fn failed_manifest_sync_is_not_retried() {
     assert_ne!(trial.names("MANIFEST"), manifest, "a new one");
 }
 
-/// The name of the lock went a moment after the lock did: who took that in between, and who made a new one of the name, had both of
-/// them opened the database.
+/// Symptom: two processes opened one database. Cause: `destroy` removed the LOCK file just after it
+/// released the lock. One opener locked the old file and another a new one. Guarantee: at most one
+/// opener holds the lock.
 #[test]
 fn destroy_never_lets_two_openers_lock() {
     let dir = tempfile::tempdir().unwrap();
@@ -310,7 +324,7 @@ fn destroy_never_lets_two_openers_lock() {
     });
 }
 
-/// Uses its database when the thread that has it ends.
+/// Uses its database in a thread-local destructor.
 struct UseDbOnDrop(Option<Db>);
 
 impl Drop for UseDbOnDrop {
@@ -331,8 +345,8 @@ std::thread_local! {
     static LAST: std::cell::RefCell<Option<UseDbOnDrop>> = const { std::cell::RefCell::new(None) };
 }
 
-/// What a thread has for itself goes in turn when it ends. A database is of use behind its own part of that, too, and so in destructors
-/// of a C++ program.
+/// Thread-local data of a thread is destroyed in turn. A database still works after its own
+/// thread-local data is destroyed, and so in destructors of a C++ program.
 #[test]
 fn database_works_in_thread_local_destructors() {
     let fs = Arc::new(MemFs::new());
@@ -345,7 +359,7 @@ fn database_works_in_thread_local_destructors() {
             ..Options::default()
         };
         let work = move || {
-            // Goes last, because it came first.
+            // Destroyed last, because it was created first.
             LAST.with(|last| *last.borrow_mut() = Some(UseDbOnDrop(None)));
             let db = Db::open("db", &options).unwrap();
             db.put(b"a", b"first").unwrap();

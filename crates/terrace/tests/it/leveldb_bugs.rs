@@ -1,4 +1,4 @@
-//! What LevelDB 1.23 gets wrong, as tests in which Terrace does not.
+//! Bugs of LevelDB 1.23 that Terrace does not have.
 
 use std::path::Path;
 
@@ -18,9 +18,10 @@ fn repair(path: &Path) {
     terrace::repair(path, &create(), &RepairOptions::default()).unwrap();
 }
 
-/// A key lies at level 0 and, older, at level 2, and a merge has rewritten the older one into a file with the higher
-/// number. LevelDB's repair puts both at level 0, where it trusts numbers: get then returned the old value, and an
-/// iterator the new one.
+/// LevelDB: after a repair, gets return an old version of a key and iterators the new one. A
+/// compaction had rewritten the old version into a file with a higher number than that of the new
+/// one on level 0. LevelDB's repair puts both on level 0, where a higher file number counts as
+/// newer.
 #[test]
 fn repair_keeps_the_newer_of_two_versions() {
     let dir = tempfile::tempdir().unwrap();
@@ -44,8 +45,8 @@ fn repair_keeps_the_newer_of_two_versions() {
     }
 }
 
-/// LevelDB's repair, run by a second process on an open database, says OK and moves the live log away: the first
-/// process's next put says OK too, and is lost.
+/// LevelDB: a repair by a second process, of an open database, returns OK and moves the live log
+/// away. The next put of the first process returns OK too and is lost.
 #[test]
 fn repair_of_an_open_database_is_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -62,8 +63,8 @@ fn repair_of_an_open_database_is_refused() {
     assert_eq!(db.get(b"after").unwrap(), Some(b"2".to_vec()));
 }
 
-/// In LevelDB the second open closes a descriptor of the lock file, and with it goes the process's record lock:
-/// another process then opens the same database while the first still writes.
+/// LevelDB: a failed second open closes a descriptor of the lock file, which releases the record
+/// lock of the process. Another process can then open the same database.
 #[test]
 fn a_refused_second_open_keeps_the_lock() {
     let dir = tempfile::tempdir().unwrap();
@@ -78,13 +79,14 @@ fn a_refused_second_open_keeps_the_lock() {
     assert_eq!(elsewhere("open", dir.path()), "ok");
 }
 
-/// In LevelDB an open that is then refused has already renamed the running process's LOG to LOG.old.
+/// LevelDB: an open that fails on the lock has already renamed the `LOG` of the running process to
+/// `LOG.old`.
 #[test]
 fn a_refused_open_leaves_the_info_log() {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path(), &create()).unwrap();
     db.put(b"k", b"v").unwrap();
-    db.flush().unwrap(); // which is told
+    db.flush().unwrap(); // Logged.
     db.put(b"k", b"v").unwrap();
     db.close().unwrap();
     let _db = Db::open(dir.path(), &create()).unwrap();
@@ -97,7 +99,7 @@ fn a_refused_open_leaves_the_info_log() {
     assert!(log_after.starts_with(&log) && old_after == old);
 }
 
-/// An empty value is a value: in memory, in a table, from the log, and at a snapshot.
+/// An empty value is a value: in a memtable, in a table, after log replay, and at a snapshot.
 #[test]
 fn an_empty_value_is_not_a_missing_key() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What a database holds in memory stays within the budget that it was given.
+//! The memory of a database stays within its budget.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use terrace_env::DeterministicScheduler;
 const KEYS: u32 = 150_000;
 const MB: u64 = 1 << 20;
 
-/// In memory, with jobs that run when they are told to or waited for, and small blocks: their indexes take much.
+/// Returns options for a database in memory, whose jobs run only when requested or waited for.
+/// Small blocks make large indexes.
 fn options(budget: Option<usize>) -> Options {
     Options {
         create_if_missing: true,
@@ -25,7 +26,7 @@ fn key(n: u32) -> Vec<u8> {
     format!("{n:016}").into_bytes()
 }
 
-/// All of them, in an order that has nothing to do with theirs.
+/// Returns all numbers in a scattered order.
 fn scattered() -> impl Iterator<Item = u32> {
     (0..KEYS).map(|n| (u64::from(n) * 2_654_435_761 % u64::from(KEYS)) as u32)
 }
@@ -34,7 +35,7 @@ fn memory(db: &Db) -> u64 {
     db.property("terrace.memory").unwrap().parse().unwrap()
 }
 
-/// What each part holds, and its limit.
+/// Returns the memory of each part, and its limit.
 fn parts(db: &Db) -> BTreeMap<String, (u64, Option<u64>)> {
     let text = db.property("terrace.stats").unwrap();
     let rows = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
@@ -45,7 +46,7 @@ fn parts(db: &Db) -> BTreeMap<String, (u64, Option<u64>)> {
     rows.filter(|words| words[0] == "memory").map(part).collect()
 }
 
-/// Puts and looks up everything, and says how much memory that took at most.
+/// Puts and gets all keys. Returns the maximum memory use.
 fn fill_and_read(db: &Db) -> u64 {
     let mut most = 0;
     let mut look = |n: u32| {
@@ -58,7 +59,7 @@ fn fill_and_read(db: &Db) -> u64 {
         look(turn as u32);
     }
     db.compact_range(None, None).unwrap();
-    // Every sixth: who reads them in no order opens a table for each.
+    // Every sixth key, in order and then scattered, so that all tables are opened.
     for (turn, n) in (0..KEYS).step_by(6).chain(scattered().take(2_000)).enumerate() {
         assert_eq!(db.get(&key(n)).unwrap(), Some(vec![n as u8; 100]));
         look(turn as u32);
@@ -113,7 +114,8 @@ fn shared_cache_keeps_its_capacity() {
     assert!(cache.usage() > 3 << 20 && parts["tables"].0 <= parts["tables"].1.unwrap(), "{parts:?}");
 }
 
-/// Memory for large values is taken for each of them; that of small ones is kept for the next memtable.
+/// The arena allocates memory for each large value, and pools that of small ones for the next
+/// memtable.
 #[test]
 fn large_and_small_values_stay_within_the_budget() {
     let budget = 24 * MB;
@@ -158,7 +160,7 @@ mod mapped {
 
     use super::*;
 
-    /// What the process holds of the tables in a directory, at most, when keys are compared.
+    /// Comparator that samples the resident memory of the tables in a directory.
     struct ResidentMemoryProbe {
         directory: String,
         comparisons: AtomicU64,
@@ -194,8 +196,9 @@ mod mapped {
         }
     }
 
-    /// Tables are mapped, and those that a merge read counted as memory of the process to its end: 10,000,000 small puts had
-    /// 280 MiB of it.
+    /// Symptom: 10,000,000 small puts left 280 MiB of resident memory. Cause: tables are mapped,
+    /// and the pages that a compaction had read stayed in the memory of the process. Guarantee: a
+    /// compaction drops the pages of its inputs as it reads.
     #[test]
     fn compaction_drops_the_page_cache_of_its_inputs() {
         let dir = tempfile::tempdir().unwrap();

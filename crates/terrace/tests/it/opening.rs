@@ -1,4 +1,4 @@
-//! What an open and a close write: nothing, unless there is something to be written.
+//! Open and close write only if there is data to write.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use terrace_env::fault::{FaultFs, FaultPlan, FileOp};
 use terrace_env::mem::MemFs;
 use terrace_env::{DeterministicScheduler, FileSystem, SeededRandom};
 
-/// Every file of the database with its bytes.
+/// Returns every file of the database with its bytes.
 fn contents(fs: &MemFs) -> BTreeMap<String, Vec<u8>> {
     let names = fs.list("db".as_ref()).unwrap();
     let read = |name: &str| {
@@ -22,7 +22,7 @@ fn contents(fs: &MemFs) -> BTreeMap<String, Vec<u8>> {
     names.iter().map(|name| name.to_str().unwrap()).map(|name| (name.to_owned(), read(name))).collect()
 }
 
-/// The bytes of the only log.
+/// Returns the bytes of the only log.
 fn log(fs: &MemFs) -> Vec<u8> {
     let mut logs = contents(fs).into_iter().filter(|(name, _)| name.ends_with(".log"));
     let (_, bytes) = logs.next().unwrap();
@@ -39,7 +39,7 @@ fn on(fs: Arc<dyn FileSystem>) -> Options {
     Options { create_if_missing: true, env, ..Options::default() }
 }
 
-/// A database with two tables that overlap and, if `logged`, a closed log with a record.
+/// Creates a database with two overlapping tables and, if `logged`, a closed log with a record.
 fn database(logged: bool) -> Arc<MemFs> {
     let fs = Arc::new(MemFs::new());
     fs.create_dir("db".as_ref()).unwrap();
@@ -73,7 +73,7 @@ fn open_read_and_close_change_no_byte() {
         }
         let mut after = contents(&fs);
         if logged {
-            // That a log was read is told.
+            // The info log reports the replayed log.
             for files in [&mut before, &mut after] {
                 files.retain(|name, _| !name.starts_with("LOG"));
             }
@@ -82,8 +82,8 @@ fn open_read_and_close_change_no_byte() {
     }
 }
 
-/// The mark that a log was closed with goes before anything else is written: what a kill leaves from then on is not taken
-/// for closed.
+/// The close marker is invalidated before any other write. A process kill after that must not leave
+/// a log that looks closed.
 #[test]
 fn close_marker_is_invalidated_before_any_write() {
     let closed = log(&database(true));
@@ -108,7 +108,7 @@ fn close_marker_is_invalidated_before_any_write() {
         let killed = Arc::new(fs.fork());
         drop(db);
 
-        // With a manifest that could not be made durable.
+        // The manifest cannot be synced.
         let fs = database(true);
         let fault = Arc::new(FaultFs::new(Arc::clone(&fs) as _, FaultPlan::default()));
         let db = Db::open("db", &on(Arc::clone(&fault) as _)).unwrap();

@@ -1,4 +1,4 @@
-//! Every way to look a key up gives what an ordered map holds, from memtables and from tables, now and then.
+//! All read methods agree with an ordered map, for memtables, tables and snapshots.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use terrace_env::{DeterministicScheduler, Random, SeededRandom};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A database whose cache holds a few blocks, so that most come from files.
+/// Opens a database whose cache holds a few blocks, so that most reads access files.
 fn small() -> Db {
     small_in(Path::new("db"), Env::in_memory())
 }
@@ -21,13 +21,13 @@ fn small_in(path: &Path, env: Env) -> Db {
     Db::open(path, &Options { create_if_missing: true, env, block_cache, ..Options::default() }).unwrap()
 }
 
-/// Keys of a few lengths, some of them beyond what a key to seek has room for in place.
+/// Returns a key of one of several lengths; the longest exceed the inline buffer of a lookup key.
 fn key(n: u64) -> Vec<u8> {
     let len = [4, 20, 90][n as usize % 3];
     format!("{n:04}").into_bytes().into_iter().chain(std::iter::repeat(b'.')).take(len).collect()
 }
 
-/// Both, with the same entries.
+/// Checks that the database and the map agree.
 #[track_caller]
 fn check(db: &Db, map: &Map, snapshot: Option<&Snapshot>, keys: &[Vec<u8>]) {
     let options = ReadOptions { snapshot: snapshot.cloned(), ..ReadOptions::default() };
@@ -51,7 +51,7 @@ fn point_reads_match_an_ordered_map() {
     check_steps(&small());
 }
 
-/// So the device is told what several look-ups will want.
+/// Without mmap, `multi_get` prefetches blocks from storage.
 #[test]
 fn point_reads_without_mmap_match_an_ordered_map() {
     let dir = tempfile::tempdir().unwrap();
@@ -91,7 +91,8 @@ fn check_steps(db: &Db) {
     }
 }
 
-/// One run, in which most keys have one version and some have several: walks that turn, and sometimes jump, over it.
+/// One sorted run in which most keys have one version and some have several. Iterators change
+/// direction and sometimes seek.
 #[test]
 fn iterators_over_one_run() {
     for (seed, cache, memtable) in [(1, 20_000, false), (2, 1 << 20, false), (3, 1 << 20, true)] {
@@ -112,7 +113,8 @@ fn iterators_over_one_run() {
     }
 }
 
-/// Many entries in one run, and a few or as many in others, in tables and in memory: walks that turn, and sometimes jump.
+/// Many entries in one sorted run, and few or many in others, in tables and in memtables. Iterators
+/// change direction and sometimes seek.
 #[test]
 fn iterators_over_several_runs() {
     for (seed, later) in [(1, 1), (2, 10), (3, 40), (4, 400), (5, 10), (6, 40)] {
@@ -135,7 +137,7 @@ fn iterators_over_several_runs() {
 
 type SnapshotState = (Snapshot, Map);
 
-/// Puts, and some deletes.
+/// Writes puts and some tombstones.
 fn write(db: &Db, map: &mut Map, steps: u64, random: &SeededRandom) {
     for step in 0..steps {
         let key = key(random.uniform(600));
@@ -150,7 +152,7 @@ fn write(db: &Db, map: &mut Map, steps: u64, random: &SeededRandom) {
     }
 }
 
-/// Walks at each of the moments, with and without bounds.
+/// Checks iterators over each state, with and without bounds.
 #[track_caller]
 fn walk_at_all(db: &Db, times: &[SnapshotState], random: &SeededRandom) {
     for (snapshot, map) in times {
@@ -167,7 +169,7 @@ fn walk_at_all(db: &Db, times: &[SnapshotState], random: &SeededRandom) {
     }
 }
 
-/// Both, with the same entries.
+/// Checks that the database and the map agree.
 #[track_caller]
 fn walk(db: &Db, entries: &[(&Vec<u8>, &Vec<u8>)], options: &ReadOptions, random: &SeededRandom) {
     let mut iter = db.iter_with(options);
@@ -205,7 +207,7 @@ fn walk(db: &Db, entries: &[(&Vec<u8>, &Vec<u8>)], options: &ReadOptions, random
     iter.status().unwrap();
 }
 
-/// A database with one block in a table, and the cache it is read through.
+/// Creates a database with one block in a table. Returns it with its block cache.
 fn one_block() -> (Db, Arc<BlockCache>) {
     let (env, cache) =
         (Env { scheduler: DeterministicScheduler::new(1), ..Env::in_memory() }, BlockCache::new(1 << 20));
@@ -278,7 +280,7 @@ fn a_snapshot_of_another_database_is_refused() {
     assert!(db.multi_get_with(&[b"a"], &options).is_err());
 }
 
-/// The counts of `terrace.stats`: hits, misses, negatives, false positives.
+/// Returns counts of `terrace.stats`: hits, misses, negatives, false positives.
 fn counts(db: &Db) -> [u64; 4] {
     let text = db.property("terrace.stats").unwrap();
     let is_of_reads = |line: &&str| line.starts_with("blocks") || line.starts_with("filters");
@@ -308,7 +310,7 @@ fn reads_are_counted_in_stats() {
 #[test]
 fn write_stalls_are_counted_in_stats() {
     let mut env = Env::in_memory();
-    // Its jobs run when somebody waits for them, and no sooner.
+    // Jobs run only when a thread waits for them.
     env.scheduler = DeterministicScheduler::new(1);
     let options =
         Options { create_if_missing: true, write_buffer_size: Some(64 << 10), env, ..Options::default() };

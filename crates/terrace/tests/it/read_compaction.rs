@@ -1,5 +1,5 @@
-//! Look-ups that search blocks in vain have tables merged, for what that is worth to them; in the end there is nothing to merge. Walks that
-//! pass over many deletes have a table made of the memtable.
+//! Read-triggered compaction: wasted probes cause compactions in proportion to their cost, until
+//! one sorted run is left. Scans that skip many tombstones cause a flush.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use terrace_env::{DeterministicScheduler, ManualClock};
 
 const KEYS: u32 = 200_000;
 
-/// A large run, and above it two small tables on level 0 that span it.
+/// A database with a large sorted run, and two small tables on level 0 that span it.
 struct ReadCompactionDb {
     background: Arc<DeterministicScheduler>,
     env: Env,
@@ -19,7 +19,7 @@ struct ReadCompactionDb {
 impl ReadCompactionDb {
     fn new(filter_bits: usize) -> ReadCompactionDb {
         let background = DeterministicScheduler::new(1);
-        // Merges take no time by a clock that stands, and so are followed by no rest.
+        // With a stopped clock compactions take no time, so no pause follows them.
         let clock = Arc::new(ManualClock::default());
         let env = Env { scheduler: Arc::clone(&background) as _, clock, ..Env::in_memory() };
         let options = Options {
@@ -44,14 +44,14 @@ impl ReadCompactionDb {
         trial
     }
 
-    /// How many tables there are at most to look one key up in.
+    /// Returns the maximum number of tables that a get searches.
     fn runs(&self) -> usize {
         let levels = self.db.levels();
         let sorted = levels[1..].iter().filter(|level| !level.files.is_empty()).count();
         levels[0].files.len() + sorted
     }
 
-    /// How many merges reads asked for.
+    /// Returns the number of read-triggered compactions.
     fn merges(&self) -> usize {
         log(&self.env)
             .lines()
@@ -59,7 +59,7 @@ impl ReadCompactionDb {
             .count()
     }
 
-    /// Looks keys up, here and there, of which no table of level 0 has any.
+    /// Gets scattered keys, none of which is in a table of level 0.
     fn look_up(&mut self, count: u32) {
         for _ in 0..count {
             self.gets += 1;
@@ -92,7 +92,8 @@ fn wasted_probes_trigger_compaction_until_one_run_is_left() {
 #[test]
 fn larger_compactions_need_more_wasted_probes() {
     let mut trial = ReadCompactionDb::new(0);
-    // The two small ones a hundred, as in LevelDB; what comes of them is above forty megabytes, and each look-up is worth 192 KiB.
+    // The two small tables allow 100 wasted probes each, as in LevelDB. Their output lies above
+    // more than 40 MB, and each wasted probe pays for 192 KiB.
     trial.look_up(270);
     assert_eq!((trial.runs(), trial.merges()), (2, 1));
     trial.look_up(500);
@@ -131,7 +132,7 @@ fn skipped_tombstones_trigger_a_flush() {
             assert_eq!(iter.key(), key(1_000));
         }
     };
-    // 65,536 deletes passed over are what a table costs.
+    // 65,536 skipped tombstones trigger a flush.
     (0..65).for_each(|turn| walk(turn % 2 == 0));
     assert_eq!(flushes(), before);
     walk(false);

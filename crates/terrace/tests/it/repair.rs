@@ -1,4 +1,4 @@
-//! Repair of databases that had a life: whoever wrote them, both engines then find in them what an ordered map has.
+//! Repair of databases with a random history: both engines then find the entries of an ordered map.
 
 use std::path::Path;
 
@@ -12,11 +12,11 @@ use terrace_testkit::stock_leveldb::{StockLevelDb, StockLevelDbUnderTest, stock_
 use crate::files;
 use terrace_torture::database_under_test::{TerraceUnderTest, options_from_settings};
 
-/// What goes wrong between a good life and the repair.
+/// Damage to a database before its repair.
 struct DamageCase {
     name: &'static str,
     damage: fn(&Path),
-    /// Whether there is anything to repair.
+    /// Whether the damage requires a repair.
     needs_repair: bool,
 }
 
@@ -56,7 +56,8 @@ fn open(
     }
 }
 
-/// A random life, written by stock LevelDB or by Terrace; then every accident, a repair, and a look by both.
+/// Random histories, written by LevelDB or by Terrace; then each kind of damage, a repair, and a
+/// check by both engines.
 #[track_caller]
 fn lives(
     name: &str,
@@ -79,8 +80,8 @@ fn lives(
                 .unwrap_or_else(|report| panic!("{}: {report}", context()));
             model.drop_readers();
             drop(subject);
-            // LevelDB leaves tables behind that an iterator held to the end, and sweeps them at the next open. Without a
-            // manifest nobody could tell that they are old.
+            // LevelDB leaves the tables that an iterator held until the close, and removes them at
+            // the next open. Without a manifest a repair could not tell that they are obsolete.
             drop(open(writer, dir.path(), &settings));
             (accident.damage)(dir.path());
             let options = options_from_settings(&settings, &Env::system());

@@ -1,4 +1,4 @@
-//! Space comes back after deletes, by itself: nobody asks for a merge.
+//! Background compactions reclaim the space of deleted entries, without a manual compaction.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use terrace_env::DeterministicScheduler;
 
 const KEYS: u32 = 200_000;
 
-/// A database in memory, and what does its background work when it is told to.
+/// A database in memory, with a scheduler that runs its background work on request.
 struct SpaceDb {
     env: Env,
     background: Arc<DeterministicScheduler>,
@@ -29,20 +29,20 @@ impl SpaceDb {
         Db::open("db", &self.options).unwrap()
     }
 
-    /// What is in memory goes to a table, and then everything that comes of it is done.
+    /// Flushes the memtable and runs all resulting compactions.
     fn settle(&self, db: &Db) {
         db.flush().unwrap();
         self.background.run_until_idle();
     }
 
-    /// Bytes of all tables.
+    /// Returns the number of bytes of all tables.
     fn space(&self) -> u64 {
         let names = self.env.fs.list("db".as_ref()).unwrap();
         let tables = names.iter().filter(|name| name.to_string_lossy().ends_with(".ldb"));
         tables.map(|name| self.env.fs.file_size(&Path::new("db").join(name)).unwrap()).sum()
     }
 
-    /// The space of the tables now, in percent of what it is once everything was merged.
+    /// Returns the current size of the tables in percent of the size after a full compaction.
     #[track_caller]
     fn percent(&self, db: &Db) -> u64 {
         let now = self.space();
@@ -55,7 +55,7 @@ fn key(n: u32) -> Vec<u8> {
     format!("{n:016}").into_bytes()
 }
 
-/// 100 bytes that nothing packs.
+/// Returns 100 bytes that do not compress.
 fn value(n: u32) -> Vec<u8> {
     let mut state = u64::from(n) + 1;
     let byte = |_| {
@@ -65,7 +65,7 @@ fn value(n: u32) -> Vec<u8> {
     (0..100).map(byte).collect()
 }
 
-/// All of them, in an order that has nothing to do with theirs.
+/// Returns all numbers in a scattered order.
 fn scattered() -> impl Iterator<Item = u32> {
     (0..KEYS).map(|n| (u64::from(n) * 2_654_435_761 % u64::from(KEYS)) as u32)
 }
@@ -77,7 +77,7 @@ fn fill(trial: &SpaceDb) -> Db {
     db
 }
 
-/// True for about half of the keys.
+/// Returns true for about half of the keys.
 fn is_chosen(n: u32) -> bool {
     n.wrapping_mul(0x9e37_79b9).wrapping_mul(0x85eb_ca6b) >> 31 == 0
 }
@@ -102,7 +102,7 @@ fn space_of_random_deletes_is_reclaimed() {
     }
 }
 
-/// Hits and misses of blocks so far.
+/// Returns the number of block cache hits and misses so far.
 fn blocks(db: &Db) -> u64 {
     let stats = db.property("terrace.stats").unwrap();
     let words: Vec<&str> = stats.lines().next().unwrap().split_whitespace().collect();
@@ -142,7 +142,8 @@ fn deletes_of_missing_keys_leave_no_tables() {
     assert_eq!(trial.space(), 0, "{}", db.property("leveldb.sstables").unwrap());
 }
 
-/// What a snapshot sees stays, and is not merged again and again for nothing; when it goes, that is seen to.
+/// Entries that a snapshot sees stay, and their tombstones are not compacted again and again. After
+/// the release of the snapshot they are compacted.
 #[test]
 fn tombstones_are_not_compacted_while_a_snapshot_needs_them() {
     let trial = SpaceDb::new(|_| ());
@@ -155,7 +156,8 @@ fn tombstones_are_not_compacted_while_a_snapshot_needs_them() {
     let deletes = trial.space() - full;
     assert!(deletes < full / 2, "{deletes} bytes of deletes above {full}");
     assert_eq!(db.iter_with(&before).into_forward().count() as u32, KEYS);
-    // Asked for, the deletes go to the last level, with all that the snapshot sees.
+    // A manual compaction moves the tombstones to the last level, together with the entries that
+    // the snapshot sees.
     db.compact_range(None, None).unwrap();
     trial.settle(&db);
     assert!(trial.space() >= full);
@@ -164,7 +166,7 @@ fn tombstones_are_not_compacted_while_a_snapshot_needs_them() {
     assert!(trial.space() * 2 <= full * 13 / 10, "{} bytes of {full} for half of the keys", trial.space());
 }
 
-/// What an earlier process left is known when the tables have been opened.
+/// Tombstones of an earlier process are known as soon as their tables are open.
 #[test]
 fn tombstones_of_an_earlier_run_are_compacted() {
     let trial = SpaceDb::new(|_| ());
@@ -174,7 +176,7 @@ fn tombstones_of_an_earlier_run_are_compacted() {
     let before = db.snapshot();
     scattered().filter(|&n| is_chosen(n)).for_each(|n| db.delete(&key(n)).unwrap());
     trial.settle(&db);
-    // Gone when nobody can do anything about it any more.
+    // The snapshot is released when the database cannot react any more.
     db.shutdown().unwrap();
     drop((before, db));
 
@@ -186,7 +188,8 @@ fn tombstones_of_an_earlier_run_are_compacted() {
     assert!(percent <= 130, "{percent} %");
 }
 
-/// The oldest leave at the tail what the newest come to at the head: tables of deletes that overlap nothing but what they hide.
+/// A queue deletes its oldest keys at one end while it adds new keys at the other. Its tables of
+/// tombstones overlap only the entries that they hide.
 #[test]
 fn queue_workload_uses_bounded_space() {
     const LENGTH: u32 = 20_000;
@@ -203,11 +206,12 @@ fn queue_workload_uses_bounded_space() {
             most = most.max(trial.space());
         }
     }
-    // Of 116 bytes each, and what lies in level 0.
+    // Each entry has 116 bytes; the rest allows for level 0.
     assert!(most < u64::from(LENGTH) * 250, "{most} bytes");
 }
 
-/// Puts, deletes and snapshots in any order: whatever is merged for whichever reason, everybody sees what he should.
+/// Puts, deletes and snapshots in random order: all reads are correct during all kinds of
+/// compactions.
 #[test]
 fn reads_are_correct_during_tombstone_compactions() {
     const SPAN: u32 = 20_000;
@@ -263,7 +267,7 @@ fn shown(db: &Db, options: &ReadOptions) -> BTreeMap<Vec<u8>, Vec<u8>> {
     db.iter_with(options).into_forward().collect::<Result<_, _>>().unwrap()
 }
 
-/// The numbers that a table says of itself may be anybody's: they cost a merge at most.
+/// Wrong table properties cost at most one compaction.
 #[test]
 fn false_table_properties_do_no_harm() {
     let trial = SpaceDb::new(|_| ());
@@ -283,7 +287,7 @@ fn false_table_properties_do_no_harm() {
     assert!(trial.space() <= full + full / 10);
 }
 
-/// Makes the table at `path` say that all its entries are deletes.
+/// Changes the properties of the table at `path`, so that they count every entry as a tombstone.
 fn lie(env: &Env, path: &Path) {
     use terrace_format::crc;
     let mut bytes = vec![0; env.fs.file_size(path).unwrap() as usize];

@@ -1,4 +1,4 @@
-//! Merges that several threads do.
+//! Compactions on several threads.
 
 use std::fmt;
 use std::path::Path;
@@ -17,7 +17,7 @@ impl Logger for ChannelLogger {
     }
 }
 
-/// Small tables, and four threads for merges; what is logged.
+/// Returns options with small tables and four compaction threads, and the lines of the info log.
 fn options() -> (Options, Receiver<String>) {
     let (sender, lines) = channel();
     let options = Options {
@@ -50,7 +50,7 @@ fn all(db: &Db, options: &ReadOptions) -> Vec<(Vec<u8>, Vec<u8>)> {
     db.iter_with(options).into_forward().collect::<Result<_, _>>().unwrap()
 }
 
-/// What `round` says of each number, as [`all`] has it.
+/// Returns the entries of each number for which `round` gives a round, in the form of [`all`].
 fn expected(round: impl Fn(u32) -> Option<u8>) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut entries: Vec<_> =
         (0..KEYS).filter_map(|n| round(n).map(|round| (key(n), value(n, round)))).collect();
@@ -83,7 +83,7 @@ fn subcompactions_give_the_same_result() {
     assert!(terrace::verify("db", &options, &mut |_, _| ()).unwrap().is_clean());
 }
 
-/// Bytewise, until it has compared so often.
+/// Bytewise comparator that panics at the given comparison.
 struct PanicAfterComparator(AtomicU32);
 
 impl Comparator for PanicAfterComparator {
@@ -99,8 +99,8 @@ impl Comparator for PanicAfterComparator {
     }
 }
 
-/// Whichever thread it hits: the merge fails, nobody waits for ever, and what was written is there. It compares each of
-/// 12,000 keys at least once, however much was merged before.
+/// Whichever thread panics: the compaction fails, no thread waits for ever, and no written entry is
+/// lost. A compaction compares each of the 12,000 keys at least once, so the panic occurs.
 #[test]
 fn panic_in_a_subcompaction_fails_the_compaction() {
     for lives in [2_000, 5_000, 10_000] {
@@ -121,7 +121,7 @@ fn panic_in_a_subcompaction_fails_the_compaction() {
     }
 }
 
-/// An error in one slice: no table of the others stays.
+/// After an error in one subcompaction no output table of the others stays.
 #[test]
 fn failed_subcompaction_leaves_no_table() {
     let (options, _lines) = options();
@@ -147,7 +147,7 @@ fn failed_subcompaction_leaves_no_table() {
     let db = Db::open("db", &options).unwrap();
     let error = db.compact_range(None, None).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
-    // A flush beside it may just be making a table.
+    // A concurrent flush may be writing a table.
     let _ = db.close();
     let live = Db::open_read_only("db", &options).unwrap().property("leveldb.sstables").unwrap();
     for name in tables() {

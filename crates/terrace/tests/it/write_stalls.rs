@@ -1,4 +1,4 @@
-//! What writers waited for is counted and told, and what waits for nothing costs no reading of a clock.
+//! Write stalls are counted and logged, and a write without a stall reads no clock.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ impl Logger for ChannelLogger {
     }
 }
 
-/// A clock that goes on by `tick` microseconds with each reading.
+/// Clock that advances by `tick` microseconds with each reading.
 #[derive(Debug)]
 struct TickingClock {
     tick: u64,
@@ -37,7 +37,8 @@ impl Clock for TickingClock {
     fn sleep(&self, _pause: Duration) {}
 }
 
-/// Small memtables, and jobs that run when somebody waits for them and no sooner; a clock, and what is logged.
+/// Returns options with small memtables and a scheduler that runs jobs only when a thread waits for
+/// them, the clock, and the lines of the info log.
 fn options(tick: u64) -> (Options, Arc<TickingClock>, Receiver<String>) {
     let (sender, lines) = channel();
     let clock = Arc::new(TickingClock { tick, readings: AtomicU64::new(0) });
@@ -57,14 +58,15 @@ fn put(db: &Db, numbers: std::ops::Range<u32>) {
     numbers.for_each(|n| db.put(format!("{n:05}").as_bytes(), &[7; 5000]).unwrap());
 }
 
-/// The words of the row that begins with `of` and `name`, those excepted.
+/// Returns the words of the row of `terrace.stats` that begins with `group` and `name`, without
+/// these two.
 fn row(db: &Db, of: &str, name: &str) -> Option<Vec<String>> {
     let text = db.property("terrace.stats").unwrap();
     let rows = text.lines().map(|line| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
     rows.map(|words| words.to_vec()).find(|words| words[..2] == [of, name]).map(|words| words[2..].to_vec())
 }
 
-/// The value of `key` in a line of the info log.
+/// Returns the value of `key` in a line of the info log.
 fn figure(line: &str, key: &str) -> Option<u64> {
     let values = line.split_whitespace().filter_map(|word| word.split_once('='));
     values.filter(|(found, _)| *found == key).find_map(|(_, value)| value.parse().ok())
@@ -149,8 +151,8 @@ fn logs(env: &Env) -> Vec<String> {
     names.filter(|name| name.ends_with(".log")).collect()
 }
 
-/// A log is removed when its memtable is a table, also where memtables fill fast. A power cut behind a flush loses nothing that
-/// was flushed.
+/// A log is removed after the flush of its memtable, even if memtables fill fast. A power cut after
+/// a flush loses no flushed entry.
 #[test]
 fn a_log_goes_with_its_memtable() {
     let fs = Arc::new(MemFs::new());

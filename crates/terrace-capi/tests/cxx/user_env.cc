@@ -1,0 +1,379 @@
+// Environments that a program hands in: all traffic goes through them, and nothing of theirs is left when the database is
+// closed.
+
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "leveldb/dumpfile.h"
+#include "leveldb/helpers/memenv.h"
+#include "leveldb/write_batch.h"
+#include "print.h"
+
+using namespace leveldb;
+
+namespace {
+
+// What is open, and what was ever asked for.
+struct CallRecorder {
+  void Record(const std::string& call) {
+    const std::lock_guard<std::mutex> guard(mutex);
+    calls.insert(call);
+  }
+  std::string Calls() {
+    std::string all;
+    for (const std::string& call : calls) all += call + " ";
+    return all;
+  }
+  // A job that has done its work for a database, which may be closed then, has yet to come back here.
+  void AwaitJobs() const {
+    while (jobs > 0) Env::Default()->SleepForMicroseconds(1000);
+  }
+  std::atomic<int> open{0};
+  std::atomic<int> locks{0};
+  std::atomic<int> jobs{0};
+  std::atomic<bool> broken{false};
+  std::mutex mutex;
+  std::set<std::string> calls;
+};
+
+// A file of another environment, on the recorder while it is there.
+template <typename Base>
+class Held : public Base {
+ public:
+  Held(Base* file, CallRecorder* recorder) : file_(file), recorder_(recorder) { recorder_->open++; }
+  ~Held() override { recorder_->open--; }
+
+ protected:
+  const std::unique_ptr<Base> file_;
+  CallRecorder* const recorder_;
+};
+
+class Front : public Held<SequentialFile> {
+ public:
+  using Held::Held;
+  Status Read(size_t n, Slice* result, char* scratch) override { return file_->Read(n, result, scratch); }
+  Status Skip(uint64_t n) override { return file_->Skip(n); }
+};
+
+// Answers with bytes of its own, not in scratch.
+class Anywhere : public Held<RandomAccessFile> {
+ public:
+  using Held::Held;
+  Status Read(uint64_t offset, size_t n, Slice* result, char* scratch) const override {
+    const Status status = file_->Read(offset, n, result, scratch);
+    thread_local std::string own;
+    own = result->ToString();
+    *result = own;
+    return status;
+  }
+};
+
+class End : public Held<WritableFile> {
+ public:
+  using Held::Held;
+  Status Append(const Slice& data) override {
+    return recorder_->broken ? Status::IOError("the end", "is broken") : file_->Append(data);
+  }
+  Status Close() override { return file_->Close(); }
+  Status Flush() override { return file_->Flush(); }
+  Status Sync() override {
+    recorder_->Record("sync");
+    return file_->Sync();
+  }
+};
+
+class Watching : public EnvWrapper {
+ public:
+  Watching() : EnvWrapper(Env::Default()) {}
+
+  Status NewSequentialFile(const std::string& f, SequentialFile** r) override {
+    return Note("sequential", EnvWrapper::NewSequentialFile(f, r), r, &Watching::Wrap<Front, SequentialFile>);
+  }
+  Status NewRandomAccessFile(const std::string& f, RandomAccessFile** r) override {
+    return Note("random", EnvWrapper::NewRandomAccessFile(f, r), r, &Watching::Wrap<Anywhere, RandomAccessFile>);
+  }
+  Status NewWritableFile(const std::string& f, WritableFile** r) override {
+    return Note("writable", EnvWrapper::NewWritableFile(f, r), r, &Watching::Wrap<End, WritableFile>);
+  }
+  Status NewAppendableFile(const std::string& f, WritableFile** r) override { return Env::NewAppendableFile(f, r); }
+  Status RenameFile(const std::string& s, const std::string& t) override {
+    recorder.Record("rename");
+    return EnvWrapper::RenameFile(s, t);
+  }
+  Status RemoveFile(const std::string& f) override {
+    recorder.Record("remove");
+    return EnvWrapper::RemoveFile(f);
+  }
+  Status CreateDir(const std::string& d) override {
+    recorder.Record("directory");
+    return EnvWrapper::CreateDir(d);
+  }
+  Status GetChildren(const std::string& d, std::vector<std::string>* r) override {
+    recorder.Record("children");
+    return EnvWrapper::GetChildren(d, r);
+  }
+  Status LockFile(const std::string& f, FileLock** l) override {
+    const Status status = EnvWrapper::LockFile(f, l);
+    if (status.ok()) recorder.locks++;
+    return status;
+  }
+  Status UnlockFile(FileLock* l) override {
+    recorder.locks--;
+    return EnvWrapper::UnlockFile(l);
+  }
+  void Schedule(void (*function)(void*), void* arg) override {
+    recorder.Record("schedule");
+    recorder.jobs++;
+    auto* call = new Call{function, arg, &recorder};
+    EnvWrapper::Schedule(
+        [](void* arg) {
+          const std::unique_ptr<Call> call(static_cast<Call*>(arg));
+          call->function(call->arg);
+          call->recorder->jobs--;
+        },
+        call);
+  }
+  Status NewLogger(const std::string& f, Logger** r) override {
+    recorder.Record("logger");
+    return EnvWrapper::NewLogger(f, r);
+  }
+
+  CallRecorder recorder;
+
+ private:
+  struct Call {
+    void (*function)(void*);
+    void* arg;
+    CallRecorder* recorder;
+  };
+
+  template <typename Class, typename Base>
+  void Wrap(Base** file) {
+    *file = new Class(*file, &recorder);
+  }
+
+  template <typename Base>
+  Status Note(const char* what, const Status& status, Base** file, void (Watching::*wrap)(Base**)) {
+    recorder.Record(what);
+    if (status.ok()) (this->*wrap)(file);
+    return status;
+  }
+};
+
+void Fill(DB* db) {
+  WriteOptions synced;
+  synced.sync = true;
+  for (int i = 0; i < 5000; i++) Put(db, std::to_string(i % 1000), std::string(100, 'v') + std::to_string(i));
+  PrintKind("synced", db->Put(synced, "last", "one"));
+}
+
+void Watched() {
+  std::printf("-- watched\n");
+  std::unique_ptr<Watching> env(new Watching);
+  Options options;
+  options.env = env.get();
+  options.write_buffer_size = 64 << 10;
+  options.reuse_logs = true;  // which this environment can't do
+  for (int round = 0; round < 2; round++) {
+    std::unique_ptr<DB> db = Open(options, "watched");
+    Fill(db.get());
+    db->CompactRange(nullptr, nullptr);
+    PrintGet(db.get(), "last");
+    Print("locked", env->recorder.locks == 1);
+  }
+  Print("open files", std::to_string(env->recorder.open));
+  Print("locks", std::to_string(env->recorder.locks));
+  Print("asked for", env->recorder.Calls());
+  Print("info log", Env::Default()->FileExists("watched/LOG"));
+  // Closed while work is under way: the environment may go at once. Its queue has run all when it has run this.
+  std::unique_ptr<DB> db = Open(options, "watched");
+  Fill(db.get());
+  db.reset();
+  Print("open files", std::to_string(env->recorder.open));
+  PrintKind("repaired", RepairDB("watched", options));
+  PrintKind("destroyed", DestroyDB("watched", options));
+  Print("open files", std::to_string(env->recorder.open));
+  env->recorder.AwaitJobs();
+}
+
+void Broken() {
+  std::printf("-- broken\n");
+  Watching env;
+  Options options;
+  options.env = &env;
+  std::unique_ptr<DB> db = Open(options, "broken");
+  Put(db.get(), "before", "1");
+  env.recorder.broken = true;
+  Print("while broken", db->Put(WriteOptions(), "while", "2"));
+  env.recorder.broken = false;
+  PrintGet(db.get(), "before");
+  PrintGet(db.get(), "while");
+  db.reset();
+  env.recorder.broken = true;
+  DB* none = nullptr;
+  options.create_if_missing = true;
+  Print("opened while broken", DB::Open(options, "broken", &none));
+  Print("locks", std::to_string(env.recorder.locks));
+  Print("open files", std::to_string(env.recorder.open));
+  env.recorder.broken = false;
+  db = Open(options, "broken");
+  PrintGet(db.get(), "before");
+  db.reset();
+  env.recorder.AwaitJobs();
+}
+
+// From the time when there was only DeleteFile and DeleteDir.
+class Old : public EnvWrapper {
+ public:
+  Old() : EnvWrapper(Env::Default()) {}
+  Status RemoveFile(const std::string& f) override { return Env::RemoveFile(f); }
+  Status RemoveDir(const std::string& d) override { return Env::RemoveDir(d); }
+  Status DeleteFile(const std::string& f) override {
+    deleted = true;
+    return target()->RemoveFile(f);
+  }
+  Status DeleteDir(const std::string& d) override { return target()->RemoveDir(d); }
+  std::atomic<bool> deleted{false};
+};
+
+void Dated() {
+  std::printf("-- dated\n");
+  Old env;
+  Options options;
+  options.env = &env;
+  Put(Open(options, "dated").get(), "key", "value");
+  PrintGet(Open(options, "dated").get(), "key");
+  PrintKind("destroyed", DestroyDB("dated", options));
+  Print("deleted", env.deleted);
+  Print("there", env.FileExists("dated"));
+}
+
+void Memory() {
+  std::printf("-- memory\n");
+  const std::unique_ptr<Env> env(NewMemEnv(Env::Default()));
+  Options options;
+  options.env = env.get();
+  options.write_buffer_size = 64 << 10;
+  std::unique_ptr<DB> db = Open(options, "/nowhere/memory");
+  Fill(db.get());
+  db.reset();
+  db = Open(options, "/nowhere/memory");
+  PrintGet(db.get(), "last");
+  Print("on disk", Env::Default()->FileExists("/nowhere"));
+  db.reset();
+  PrintKind("written", WriteStringToFile(env.get(), "text", "/a/file"));
+  std::string text;
+  PrintKind("read", ReadFileToString(env.get(), "/a/file", &text));
+  Print("text", text);
+  PrintKind("missing", ReadFileToString(env.get(), "/another", &text));
+  std::vector<std::string> names;
+  PrintKind("listed", env->GetChildren("/a", &names));
+  Print("names", std::to_string(names.size()) + names[0]);
+}
+
+class Text : public WritableFile {
+ public:
+  Status Append(const Slice& data) override {
+    text += data.ToString();
+    return Status::OK();
+  }
+  Status Close() override { return Status::OK(); }
+  Status Flush() override { return Status::OK(); }
+  Status Sync() override { return Status::OK(); }
+  std::string text;
+};
+
+// The parts of a text that begin so, up to the end of the line.
+std::string Lines(const std::string& text, const std::string& begin) {
+  std::string found;
+  for (size_t at = text.find(begin); at != std::string::npos; at = text.find(begin, at + 1)) {
+    found += text.substr(at, text.find('\n', at) - at) + ";";
+  }
+  return found;
+}
+
+void Dumped() {
+  std::printf("-- dumped\n");
+  const std::unique_ptr<Env> env(NewMemEnv(Env::Default()));
+  Options options;
+  options.env = env.get();
+  std::unique_ptr<DB> db = Open(options, "/dumped");
+  Put(db.get(), "key\n", "\x80value");
+  db->CompactRange(nullptr, nullptr);
+  WriteBatch batch;
+  batch.Put("in", "log");
+  batch.Delete("key\n");
+  PrintKind("written", db->Write(WriteOptions(), &batch));
+  std::vector<std::string> names;
+  env->GetChildren("/dumped", &names);
+  Text text;
+  for (const std::string& name : names) {
+    const Status status = DumpFile(env.get(), "/dumped/" + name, &text);
+    const bool known = name.find(".log") != std::string::npos || name.find(".ldb") != std::string::npos ||
+                       name.find("MANIFEST") != std::string::npos;
+    if (status.ok() != known) Print(name, status);
+  }
+  Print("table", Lines(text.text, "'key\\x0a' @ 1 : val => '\\x80value'"));
+  Print("log", Lines(text.text, "  put ") + Lines(text.text, "  del "));
+  Print("manifest", Lines(text.text, "  Comparator:"));
+  PrintKind("unknown", DumpFile(env.get(), "/dumped/what", &text));
+  PrintKind("missing", DumpFile(env.get(), "/dumped/000099.log", &text));
+}
+
+void TheMachine() {
+  std::printf("-- the machine\n");
+  Env* const env = Env::Default();
+  std::string directory;
+  PrintKind("directory", env->GetTestDirectory(&directory));
+  Print("there", env->FileExists(directory));
+  Logger* logger = nullptr;
+  PrintKind("logger", env->NewLogger("messages", &logger));
+  const std::string longer(5000, 'x');
+  for (const char* format : {"%s", "%s\n"}) {
+    // As a logger is called from elsewhere.
+    struct Caller {
+      static void Log(Logger* to, const char* format, ...) {
+        va_list ap;
+        va_start(ap, format);
+        to->Logv(format, ap);
+        va_end(ap);
+      }
+    };
+    Caller::Log(logger, format, longer.c_str());
+  }
+  delete logger;
+  std::string text;
+  ReadFileToString(env, "messages", &text);
+  Print("lines", std::to_string(std::count(text.begin(), text.end(), '\n')));
+  Print("whole", text.find(longer) != std::string::npos);
+  FileLock* lock = nullptr;
+  FileLock* second = nullptr;
+  PrintKind("locked", env->LockFile("LOCK", &lock));
+  PrintKind("again", env->LockFile("LOCK", &second));
+  PrintKind("unlocked", env->UnlockFile(lock));
+  WritableFile* file = nullptr;
+  PrintKind("in no directory", env->NewWritableFile("no/directory/file", &file));
+  Print("null", file == nullptr);
+  SequentialFile* sequential = nullptr;
+  PrintKind("no file", env->NewSequentialFile("no file", &sequential));
+  PrintKind("no file", env->RemoveFile("no file"));
+  uint64_t size = 7;
+  PrintKind("no file", env->GetFileSize("no file", &size));
+  const uint64_t now = env->NowMicros();
+  env->SleepForMicroseconds(1000);
+  Print("time passes", env->NowMicros() >= now + 1000);
+}
+
+}  // namespace
+
+int main() {
+  Watched();
+  Broken();
+  Dated();
+  Memory();
+  Dumped();
+  TheMachine();
+}
