@@ -120,7 +120,8 @@ impl Error {
     ///
     /// ```
     /// # use terrace::{Env, Options};
-    /// # let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
+    /// # let env = Env::memory();
+    /// # let options = Options { create_if_missing: true, env, ..Options::default() };
     /// # let db = terrace::Db::open("cities", &options)?;
     /// let second = terrace::Db::open("cities", &options);
     /// assert!(second.is_err_and(|error| error.is_locked()));

@@ -43,7 +43,8 @@ impl Snapshot {
     ///
     /// ```
     /// # use terrace::{Env, Options};
-    /// # let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
+    /// # let env = Env::memory();
+    /// # let options = Options { create_if_missing: true, env, ..Options::default() };
     /// # let db = terrace::Db::open("cities", &options)?;
     /// let before = db.snapshot().sequence();
     /// db.put(b"CH/Bern", b"46.95,7.45")?;

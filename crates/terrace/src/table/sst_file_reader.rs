@@ -100,32 +100,32 @@ impl SstIterator {
         pub fn seek_to_first;
         /// Moves to the last entry.
         pub fn seek_to_last;
-        /// Moves to the first entry whose key is at or after `target`.
+        /// Moves to the first entry that is not below `target`.
         pub fn seek;
         /// Returns the first error since the iterator was created.
         pub fn status;
     }
 
-    /// Moves to the next entry. Does nothing if the iterator is invalid.
+    /// Moves to the next entry. Does nothing if the iterator is not valid.
     pub fn next(&mut self) {
         if self.valid() {
             self.iter.next();
         }
     }
 
-    /// Moves to the entry before. Does nothing if the iterator is invalid.
+    /// Moves to the previous entry. Does nothing if the iterator is not valid.
     pub fn prev(&mut self) {
         if self.valid() {
             self.iter.prev();
         }
     }
 
-    /// Returns the current key, or an empty slice if the iterator is invalid.
+    /// Returns the current key, or an empty slice if the iterator is not valid.
     pub fn key(&self) -> &[u8] {
         if self.valid() { self.iter.key() } else { &[] }
     }
 
-    /// Returns the current value, or an empty slice if the iterator is invalid.
+    /// Returns the value of the current entry, or an empty slice if the iterator is not valid.
     pub fn value(&self) -> &[u8] {
         if self.valid() { self.iter.value() } else { &[] }
     }
