@@ -1,4 +1,12 @@
 // Borrowed bytes: a pointer and a length.
+//
+//    0        8
+//    +--------+--------+
+//    | data   | size   |   passed and returned in two registers
+//    +--------+--------+
+//
+// A Slice owns nothing: its creator must keep the bytes alive as long as it is used. Any number of
+// threads may read one.
 
 #ifndef STORAGE_LEVELDB_INCLUDE_SLICE_H_
 #define STORAGE_LEVELDB_INCLUDE_SLICE_H_

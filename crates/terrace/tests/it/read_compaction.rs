@@ -52,7 +52,7 @@ impl ReadCompactionDb {
     }
 
     /// Returns the number of read-triggered compactions.
-    fn merges(&self) -> usize {
+    fn read_compactions(&self) -> usize {
         log(&self.env)
             .lines()
             .filter(|line| line.contains("Merged: ") && line.contains("reason=Seeks"))
