@@ -22,7 +22,8 @@ fn database() -> (Arc<MemFs>, Entries) {
     let db = Db::open("db", &on(Arc::clone(&fs) as _)).unwrap();
     let mut state = Entries::new();
     for n in 0..40u32 {
-        let (key, value) = (format!("key{n:03}").into_bytes(), format!("value{n} ").repeat(4).into_bytes());
+        let key = format!("key{n:03}").into_bytes();
+        let value = format!("value{n} ").repeat(4).into_bytes();
         db.put(&key, &value).unwrap();
         state.insert(key, value);
         if n == 20 {
@@ -191,7 +192,8 @@ fn temporary_resource_exhaustion() {
             let db = Db::open("db", &options).unwrap();
             fault.set_plan(plan.parse().unwrap());
             for i in 0..200u32 {
-                let (key, value) = (format!("more{:03}", i % 50).into_bytes(), vec![i as u8; 3000]);
+                let key = format!("more{:03}", i % 50).into_bytes();
+                let value = vec![i as u8; 3000];
                 let mut tries = 0;
                 while let Err(error) = db.put(&key, &value) {
                     assert!(error.is_retryable(), "{plan}: {error}");

@@ -129,12 +129,12 @@ fn missing_codec_is_reported_by_verify_and_repair() {
         let options = options(writer);
         let dir = dir.path();
         fill(dir, &options);
-        let check = |error: &Error| check_error(error, codec, feature, has_feature);
         let problems = verified(dir, &options).unwrap().problems;
         assert!(problems[0].message.starts_with("not supported: "), "{problems:?}");
         for _ in 0..2 {
             let before = files::contents(dir);
-            check(&repair(dir, &options, &RepairOptions::default()).unwrap_err());
+            let error = repair(dir, &options, &RepairOptions::default()).unwrap_err();
+            check_error(&error, codec, feature, has_feature);
             assert_eq!(files::contents(dir), before);
             // Without the index, repair searches for the blocks.
             files::damage(&files::only(dir, ".ldb"), -48, 8);

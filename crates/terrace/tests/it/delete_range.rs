@@ -21,11 +21,11 @@ fn key(n: u32) -> Vec<u8> {
 /// Returns an incompressible value of 20 KiB; a memtable holds a dozen.
 fn value(n: u32, round: u8) -> Vec<u8> {
     let mut state = u64::from(n) << 8 | u64::from(round);
-    let next = |_| {
+    let random_bytes = (0..20 << 10).map(|_| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 56) as u8
-    };
-    [round].into_iter().chain((0..20 << 10).map(next)).collect()
+    });
+    [round].into_iter().chain(random_bytes).collect()
 }
 
 fn fill(db: &Db, keys: impl Iterator<Item = u32>, round: u8) {
@@ -93,8 +93,8 @@ fn unbounded_ranges_delete_everything() -> Result<()> {
     layers(&db);
     db.delete_range(Some(&key(390)), None)?;
     db.delete_range(None, Some(&key(10)))?;
-    let left = |n: u32| (10..390).contains(&n).then(|| newest(n));
-    assert_eq!(rounds(&db, &ReadOptions::default()), (0..KEYS).map(left).collect::<Vec<_>>());
+    let expected: Vec<_> = (0..KEYS).map(|n| (10..390).contains(&n).then(|| newest(n))).collect();
+    assert_eq!(rounds(&db, &ReadOptions::default()), expected);
     db.delete_range(Some(&key(200)), Some(&key(100)))?;
     db.delete_range(Some(&key(200)), Some(&key(200)))?;
     assert!(db.get(&key(150))?.is_some(), "a range with crossed bounds has no keys");

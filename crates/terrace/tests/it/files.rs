@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 
 /// Returns the files whose name begins or ends with `part`, by name.
 pub(crate) fn files(dir: &Path, part: &str) -> Vec<PathBuf> {
-    let matches = |name: &str| name.starts_with(part) || name.ends_with(part);
-    let mut files: Vec<PathBuf> =
-        names(dir).iter().filter(|name| matches(name)).map(|name| dir.join(name)).collect();
+    let mut files: Vec<PathBuf> = names(dir)
+        .iter()
+        .filter(|name| name.starts_with(part) || name.ends_with(part))
+        .map(|name| dir.join(name))
+        .collect();
     files.sort();
     files
 }

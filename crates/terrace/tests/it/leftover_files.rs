@@ -52,13 +52,14 @@ impl FaultyDb {
 
     /// Returns all files except the info logs, with their bytes.
     fn files(&self) -> Vec<(String, Vec<u8>)> {
-        let read = |name: String| {
+        let mut files = Vec::new();
+        for name in self.names("").into_iter().filter(|name| !name.starts_with("LOG")) {
             let path = Path::new("db").join(&name);
             let mut bytes = vec![0; self.memory.file_size(&path).unwrap() as usize];
             self.memory.open_random_access(&path, AccessMode::Pread).unwrap().read_at(0, &mut bytes).unwrap();
-            (name, bytes)
-        };
-        self.names("").into_iter().filter(|name| !name.starts_with("LOG")).map(read).collect()
+            files.push((name, bytes));
+        }
+        files
     }
 }
 
@@ -155,7 +156,7 @@ fn failed_open_removes_only_its_own_log() {
         fixture.files().iter().find(|(name, _)| *name == log[0]).map(|(_, bytes)| bytes.len()),
         Some(0)
     );
-    // An edit that a power after_crash left incomplete.
+    // An edit that a power cut left incomplete.
     let manifest = Path::new("db").join(&fixture.names("MANIFEST")[0]);
     let mut file = fixture.memory.open_append(&manifest).unwrap();
     file.append(&[1, 2, 3]).unwrap();
@@ -281,7 +282,7 @@ fn flushed_write_survives_a_failed_wal_sync() {
     assert!(db.put(b"b", b"").is_err(), "the durable end of the log is unknown");
 }
 
-/// Symptom: an edit was lost in a power after_crash. Cause: an open syncs the manifest of the earlier run
+/// Symptom: an edit was lost in a power cut. Cause: an open syncs the manifest of the earlier run
 /// before it removes leftover files. That sync failed and was retried with the next edit, but the
 /// kernel had marked the unwritten pages as clean. Guarantee: after the failed sync a new manifest
 /// is written.

@@ -53,9 +53,12 @@ fn manifest_stays_small_while_open() {
 fn compact_range_reclaims_space() {
     let env = memory();
     let db = Db::open("db", &options(&env)).unwrap();
-    let noise = |seed: u32| (0..1000u32).map(|i| (i.wrapping_mul(seed | 1) >> 7) as u8).collect::<Vec<u8>>();
     for round in 1..4 {
-        (0..3000u32).for_each(|n| db.put(&n.to_be_bytes(), &noise(n * 7919 + round)).unwrap());
+        for n in 0..3000u32 {
+            let seed = n * 7919 + round;
+            let noise: Vec<u8> = (0..1000u32).map(|i| (i.wrapping_mul(seed | 1) >> 7) as u8).collect();
+            db.put(&n.to_be_bytes(), &noise).unwrap();
+        }
     }
     db.compact_range(None, None).unwrap();
     let tables = |env: &Env| files(env, ".ldb").iter().map(|(_, size)| size).sum::<u64>();

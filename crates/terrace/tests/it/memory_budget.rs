@@ -39,11 +39,12 @@ fn memory(db: &Db) -> u64 {
 fn parts(db: &Db) -> BTreeMap<String, (u64, Option<u64>)> {
     let text = db.property("terrace.stats").unwrap();
     let rows = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let part = |words: Vec<&str>| {
-        let max_memory = words.get(5).map(|max_memory| max_memory.parse().unwrap());
-        (words[1].to_owned(), (words[2].parse().unwrap(), max_memory))
-    };
-    rows.filter(|words| words[0] == "memory").map(part).collect()
+    rows.filter(|words| words[0] == "memory")
+        .map(|words| {
+            let limit = words.get(5).map(|limit| limit.parse().unwrap());
+            (words[1].to_owned(), (words[2].parse().unwrap(), limit))
+        })
+        .collect()
 }
 
 /// Puts and gets all keys. Returns the maximum memory use.

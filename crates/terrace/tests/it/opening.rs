@@ -11,15 +11,15 @@ use terrace_env::{DeterministicScheduler, FileSystem, SeededRandom};
 
 /// Returns every file of the database with its bytes.
 fn contents(fs: &MemFs) -> BTreeMap<String, Vec<u8>> {
-    let names = fs.list("db".as_ref()).unwrap();
-    let read = |name: &str| {
-        let path = Path::new("db").join(name);
+    let mut files = BTreeMap::new();
+    for name in fs.list("db".as_ref()).unwrap() {
+        let path = Path::new("db").join(&name);
         let mut bytes = vec![0; fs.file_size(&path).unwrap() as usize];
         let file = fs.open_random_access(&path, terrace_env::AccessMode::Pread).unwrap();
         assert_eq!(file.read_at(0, &mut bytes).unwrap(), bytes.len());
-        bytes
-    };
-    names.iter().map(|name| name.to_str().unwrap()).map(|name| (name.to_owned(), read(name))).collect()
+        files.insert(name.into_string().unwrap(), bytes);
+    }
+    files
 }
 
 /// Returns the bytes of the only log.

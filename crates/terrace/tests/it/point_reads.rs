@@ -297,8 +297,8 @@ fn snapshot_of_another_database_is_an_error() {
 /// Returns counts of `terrace.stats`: hits, misses, negatives, false positives.
 fn counts(db: &Db) -> [u64; 4] {
     let text = db.property("terrace.stats").unwrap();
-    let is_read_row = |line: &&str| line.starts_with("blocks") || line.starts_with("filters");
-    let reads = text.lines().filter(is_read_row).flat_map(str::split_whitespace);
+    let rows = text.lines().filter(|line| line.starts_with("blocks") || line.starts_with("filters"));
+    let reads = rows.flat_map(str::split_whitespace);
     let numbers: Vec<u64> = reads.filter_map(|word| word.parse().ok()).collect();
     numbers.try_into().unwrap()
 }

@@ -58,11 +58,11 @@ fn key(n: u32) -> Vec<u8> {
 /// Returns 100 bytes that do not compress.
 fn value(n: u32) -> Vec<u8> {
     let mut state = u64::from(n) + 1;
-    let byte = |_| {
+    let bytes = (0..100).map(|_| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (state >> 56) as u8
-    };
-    (0..100).map(byte).collect()
+    });
+    bytes.collect()
 }
 
 /// Returns all numbers in a scattered order.
@@ -271,7 +271,7 @@ fn contents(db: &Db, options: &ReadOptions) -> BTreeMap<Vec<u8>, Vec<u8>> {
     db.iter_with(options).into_forward().collect::<Result<_, _>>().unwrap()
 }
 
-/// Wrong table properties cost at max_space one compaction.
+/// Wrong table properties cost at most one compaction.
 #[test]
 fn false_table_properties_do_no_harm() {
     let fixture = SpaceDb::new(|_| ());

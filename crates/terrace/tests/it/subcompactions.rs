@@ -38,8 +38,9 @@ fn key(n: u32) -> Vec<u8> {
 }
 
 fn value(n: u32, round: u8) -> Vec<u8> {
-    let noise = |i: u32| (n ^ i.wrapping_mul(0x9e37_79b9)).wrapping_mul(0x85eb_ca6b) >> 13;
-    (0..400).map(|i| noise(i) as u8).chain([round]).collect()
+    let noise =
+        (0..400u32).map(|i| ((n ^ i.wrapping_mul(0x9e37_79b9)).wrapping_mul(0x85eb_ca6b) >> 13) as u8);
+    noise.chain([round]).collect()
 }
 
 fn put(db: &Db, round: u8, numbers: impl Iterator<Item = u32>) {

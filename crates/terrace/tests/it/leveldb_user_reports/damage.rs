@@ -152,7 +152,7 @@ fn damaged_table_does_not_stop_writes() {
     assert_eq!(database.find(2_000).right, 2_000);
 }
 
-/// With paranoid checks a compaction that finds corruption reports it and drops no entry.
+/// A compaction with paranoid checks that finds corruption reports it and drops no entry.
 #[test]
 fn compaction_reports_corruption() {
     let mut database = ReportedDb::new(Settings { paranoid_checks: true, ..plain() });
