@@ -142,7 +142,7 @@ void Damaged() {
   Read(options, bytes.substr(0, 47), 0);
   Read(options, bytes.substr(0, bytes.size() - 1), 0);
   Read(options, std::string(100, 'x'), 0);
-  // LevelDB looks at checksums when it is asked to.
+  // LevelDB verifies checksums only on request.
   bytes[5000] ^= 1;
   const Source source(bytes);
   Table* opened = nullptr;

@@ -1,5 +1,5 @@
-// Environments that a program hands in: all traffic goes through them, and nothing of theirs is left when the database is
-// closed.
+// Environments of the program: all file accesses go through them, and a closed database holds none
+// of their objects.
 
 #include <atomic>
 #include <mutex>
@@ -16,7 +16,7 @@ using namespace leveldb;
 
 namespace {
 
-// What is open, and what was ever asked for.
+// Counts open objects and records the kinds of calls.
 struct CallRecorder {
   void Record(const std::string& call) {
     const std::lock_guard<std::mutex> guard(mutex);
@@ -27,7 +27,7 @@ struct CallRecorder {
     for (const std::string& call : calls) all += call + " ";
     return all;
   }
-  // A job that has done its work for a database, which may be closed then, has yet to come back here.
+  // A job may still run for a moment after the database is closed.
   void AwaitJobs() const {
     while (jobs > 0) Env::Default()->SleepForMicroseconds(1000);
   }
@@ -39,7 +39,7 @@ struct CallRecorder {
   std::set<std::string> calls;
 };
 
-// A file of another environment, on the recorder while it is there.
+// A file of another environment, counted while it exists.
 template <typename Base>
 class Held : public Base {
  public:
@@ -58,7 +58,7 @@ class Front : public Held<SequentialFile> {
   Status Skip(uint64_t n) override { return file_->Skip(n); }
 };
 
-// Answers with bytes of its own, not in scratch.
+// Returns bytes of its own instead of scratch.
 class Anywhere : public Held<RandomAccessFile> {
  public:
   using Held::Held;
@@ -176,7 +176,7 @@ void Watched() {
   Options options;
   options.env = env.get();
   options.write_buffer_size = 64 << 10;
-  options.reuse_logs = true;  // which this environment can't do
+  options.reuse_logs = true; // not supported by this environment
   for (int round = 0; round < 2; round++) {
     std::unique_ptr<DB> db = Open(options, "watched");
     Fill(db.get());
@@ -188,7 +188,8 @@ void Watched() {
   Print("locks", std::to_string(env->recorder.locks));
   Print("asked for", env->recorder.Calls());
   Print("info log", Env::Default()->FileExists("watched/LOG"));
-  // Closed while work is under way: the environment may go at once. Its queue has run all when it has run this.
+  // Closed during background work, after which the environment may be deleted at once. Its queue
+  // runs jobs in order, so all jobs are done when this one is.
   std::unique_ptr<DB> db = Open(options, "watched");
   Fill(db.get());
   db.reset();
@@ -225,7 +226,7 @@ void Broken() {
   env.recorder.AwaitJobs();
 }
 
-// From the time when there was only DeleteFile and DeleteDir.
+// Overrides only the old methods DeleteFile and DeleteDir.
 class Old : public EnvWrapper {
  public:
   Old() : EnvWrapper(Env::Default()) {}
@@ -286,7 +287,7 @@ class Text : public WritableFile {
   std::string text;
 };
 
-// The parts of a text that begin so, up to the end of the line.
+// Returns the parts of a text from each occurrence of begin to the end of the line.
 std::string Lines(const std::string& text, const std::string& begin) {
   std::string found;
   for (size_t at = text.find(begin); at != std::string::npos; at = text.find(begin, at + 1)) {
@@ -333,7 +334,7 @@ void TheMachine() {
   PrintKind("logger", env->NewLogger("messages", &logger));
   const std::string longer(5000, 'x');
   for (const char* format : {"%s", "%s\n"}) {
-    // As a logger is called from elsewhere.
+    // Calls Logv from a variadic function, as programs do.
     struct Caller {
       static void Log(Logger* to, const char* format, ...) {
         va_list ap;

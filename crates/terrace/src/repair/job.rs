@@ -101,7 +101,7 @@ impl RepairJob<'_> {
         self.files.iter().filter_map(number).filter(|&number| is_needed(number)).collect()
     }
 
-    /// Converts logs, oldest first, to tables. `sequence_check` has inspection the logs before
+    /// Converts logs, oldest first, to tables. `sequence_check` has seen the logs before
     /// them.
     pub(super) fn convert_logs_to_tables(
         &mut self,
