@@ -20,7 +20,7 @@ use terrace_env::{AccessMode, FileSystem};
 use terrace_testkit::rng::Rng;
 
 use super::Harness;
-use crate::counters::{Counters, Figure};
+use crate::counters::{Counter, Counters};
 use crate::crash_workload::contents::{Entry, State, describe_difference, parse_state};
 use crate::crash_workload::file_usage_checker::FileUsageChecker;
 use crate::crash_workload::script::{Script, ScriptParams};
@@ -29,8 +29,8 @@ use crate::crash_workload::terrace::{DB_DIR, OpenConfig, TerraceStore};
 
 pub(super) const BIT_ROT: Harness = Harness {
     id: 13,
-    name: "rot",
-    property: "damage to a file is Corruption or harmless, never a wrong answer",
+    name: "bit-rot",
+    property: "a damaged file gives right answers or Corruption, never a wrong answer",
     check_cases: 8,
     time_share: 2,
     run,
@@ -45,7 +45,7 @@ const CLOSE_MARKER_RECORD_LEN: u64 = 19;
 /// Sectors damaged in each way in a case.
 const SECTORS_PER_CASE: usize = 60;
 
-fn run(seed: u64, tally: &Counters) -> Result<(), String> {
+fn run(seed: u64, counters: &Counters) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     let shape = ScriptParams {
         writes: rng.pick(&[4, 8, 12]),
@@ -62,8 +62,8 @@ fn run(seed: u64, tally: &Counters) -> Result<(), String> {
     run_script::<TerraceStore>(&script, &how, &files, &world, &mut |_| Ok(()))?;
     let patient = ClosedDatabase { files: &files, config: &how, script: &script };
     patient
-        .flip_bits(&mut rng, tally)
-        .and_then(|()| patient.damage_sectors(&mut rng, tally))
+        .flip_bits(&mut rng, counters)
+        .and_then(|()| patient.damage_sectors(&mut rng, counters))
         .map_err(|what| format!("{what}\nlife: {}; {}", script.summary(), how.settings))
 }
 
@@ -105,7 +105,7 @@ impl ClosedDatabase<'_> {
         Ok(paths)
     }
 
-    fn flip_bits(&self, rng: &mut Rng, tally: &Counters) -> Result<(), String> {
+    fn flip_bits(&self, rng: &mut Rng, counters: &Counters) -> Result<(), String> {
         for (path, len) in self.non_empty_files()? {
             let bits = len * 8;
             let chosen = |n| {
@@ -117,13 +117,13 @@ impl ClosedDatabase<'_> {
                 self.check_damaged(&path, at..at + 1, flip, rng.one_in(4)).map_err(|what| {
                     format!("{} of {len} bytes, bit {bit} flipped: {what}", path.display())
                 })?;
-                tally.add(Figure::BitFlips, 1);
+                counters.add(Counter::BitFlips, 1);
             }
         }
         Ok(())
     }
 
-    fn damage_sectors(&self, rng: &mut Rng, tally: &Counters) -> Result<(), String> {
+    fn damage_sectors(&self, rng: &mut Rng, counters: &Counters) -> Result<(), String> {
         let paths = self.non_empty_files()?;
         let whole: Vec<Vec<u8>> =
             paths.iter().map(|(path, _)| self.read_file(path)).collect::<Result<_, _>>()?;
@@ -162,7 +162,7 @@ impl ClosedDatabase<'_> {
             self.check_damaged(path, start..end, |bytes| change(bytes), true).map_err(|what| {
                 format!("{} of {len} bytes, sector {sector}: {name}: {what}", path.display())
             })?;
-            tally.add(Figure::BitFlips, 1);
+            counters.add(Counter::BitFlips, 1);
         }
         Ok(())
     }

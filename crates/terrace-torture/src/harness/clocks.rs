@@ -15,7 +15,7 @@ use terrace_env::{Clock, FileSystem, Priority, ScheduledJob, Scheduler};
 use terrace_testkit::rng::Rng;
 
 use super::Harness;
-use crate::counters::{Counters, Figure};
+use crate::counters::{Counter, Counters};
 use crate::crash_workload::file_usage_checker::FileUsageChecker;
 use crate::crash_workload::image_checker::ImageChecker;
 use crate::crash_workload::script::{Script, ScriptParams};
@@ -25,7 +25,7 @@ use crate::crash_workload::terrace::{OpenConfig, TerraceStore};
 pub(super) const CLOCKS: Harness = Harness {
     id: 14,
     name: "clocks",
-    property: "no promise depends on a clock, or on when background work gets its turn",
+    property: "no promise depends on a clock or on when background jobs run",
     check_cases: 40,
     time_share: 1,
     run,
@@ -34,7 +34,7 @@ pub(super) const CLOCKS: Harness = Harness {
 /// One point in so many is crashed.
 const CRASH_ONE_IN: u64 = 25;
 
-fn run(seed: u64, tally: &Counters) -> Result<(), String> {
+fn run(seed: u64, counters: &Counters) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     let shape =
         ScriptParams { max_value_len: rng.pick(&[12_000, 20_000, 40_000]), ..ScriptParams::draw(&mut rng) };
@@ -53,7 +53,7 @@ fn run(seed: u64, tally: &Counters) -> Result<(), String> {
         if call % CRASH_ONE_IN != seed % CRASH_ONE_IN {
             return Ok(());
         }
-        tally.add(Figure::CrashPoints, 1);
+        counters.add(Counter::CrashPoints, 1);
         let progress = point.progress;
         let mut crashes = vec![("P0 kill", Crash::Kill, progress.acknowledged)];
         crashes.extend(
@@ -64,7 +64,7 @@ fn run(seed: u64, tally: &Counters) -> Result<(), String> {
         for (name, crash, least) in crashes {
             let judged = judge.check(point.fs.crash_clone(&crash), least, progress.started);
             let judged = judged.map_err(|what| format!("call {call}, {name}, {progress:?}: {what}"))?;
-            tally.add(Figure::CrashImages, u64::from(judged.is_some()));
+            counters.add(Counter::CrashImages, u64::from(judged.is_some()));
         }
         Ok(())
     })

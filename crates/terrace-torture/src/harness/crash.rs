@@ -17,7 +17,7 @@ use terrace_env::mem::{Crash, MemFs, POWER_LOSS_PROFILES};
 use terrace_testkit::rng::Rng;
 
 use super::Harness;
-use crate::counters::{Counters, Figure};
+use crate::counters::{Counter, Counters};
 use crate::crash_workload::file_usage_checker::FileUsageChecker;
 use crate::crash_workload::image_checker::{ImageChecker, RecoveredImage};
 use crate::crash_workload::script::{Script, ScriptParams};
@@ -28,7 +28,7 @@ use crate::crash_workload::terrace::{OpenConfig, TerraceStore};
 pub(super) const CRASH: Harness = Harness {
     id: 10,
     name: "crash",
-    property: "a crash at any call leaves a prefix of the writes, and every synced one",
+    property: "a crash at any call leaves a prefix of the writes, including every synced one",
     check_cases: 12,
     time_share: 20,
     run,
@@ -58,15 +58,15 @@ impl CrashSampling {
     }
 }
 
-fn run(seed: u64, tally: &Counters) -> Result<(), String> {
+fn run(seed: u64, counters: &Counters) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     let shape = ScriptParams::draw(&mut rng);
     let (how, mapped) = (OpenConfig::draw(&mut rng), !rng.one_in(4));
     let script = Script::draw(rng.next_u64(), shape);
     let mut after = |recovered: &RecoveredImage, raw: Option<&MemFs>| {
-        leveldb_check::check_sampled_image(recovered, raw, &script, tally)
+        leveldb_check::check_sampled_image(recovered, raw, &script, counters)
     };
-    crash_everywhere::<TerraceStore>(&script, &how, mapped, seed, tally, &mut after).map_err(|what| {
+    crash_everywhere::<TerraceStore>(&script, &how, mapped, seed, counters, &mut after).map_err(|what| {
         format!("{what}\nlife: {}; mapped logs: {mapped}; {}", script.summary(), how.settings)
     })
 }
@@ -79,7 +79,7 @@ fn crash_everywhere<S: CrashableStore>(
     options: &S::Options,
     mapped: bool,
     seed: u64,
-    tally: &Counters,
+    counters: &Counters,
     after: PostCheck<'_>,
 ) -> Result<(), String> {
     let files = Arc::new(MemFs::new());
@@ -88,8 +88,8 @@ fn crash_everywhere<S: CrashableStore>(
     let mut judge = ImageChecker::<S>::new(script, options, mapped);
     let effort = CrashSampling::for_script(script);
     run_script::<S>(script, options, &files, &world, &mut |point| {
-        tally.add(Figure::CrashPoints, 1);
-        crash_at_point(&point, seed, effort, &mut judge, tally, after)
+        counters.add(Counter::CrashPoints, 1);
+        crash_at_point(&point, seed, effort, &mut judge, counters, after)
     })?;
     guard.check_violations()
 }
@@ -100,7 +100,7 @@ fn crash_at_point<S: CrashableStore>(
     seed: u64,
     effort: CrashSampling,
     judge: &mut ImageChecker<'_, S>,
-    tally: &Counters,
+    counters: &Counters,
     after: PostCheck<'_>,
 ) -> Result<(), String> {
     let call = point.fs.mutation_count();
@@ -114,7 +114,7 @@ fn crash_at_point<S: CrashableStore>(
         let context = |what| format!("call {call}, {name}, {:?}\n{crash:?}\n{what}", point.progress);
         let judged = judge.check(image, least, point.progress.started).map_err(context)?;
         if let Some(recovered) = judged {
-            tally.add(Figure::CrashImages, 1);
+            counters.add(Counter::CrashImages, 1);
             after(&recovered, raw.as_ref()).map_err(context)?;
         }
     }

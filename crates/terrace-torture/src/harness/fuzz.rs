@@ -7,19 +7,19 @@ use std::time::Duration;
 use terrace_testkit::rng::Rng;
 
 use super::Harness;
-use crate::counters::{Counters, Figure};
+use crate::counters::{Counter, Counters};
 use crate::fuzz::{self, TARGETS, Target, corpus, mutate};
 
 pub(super) const FUZZ: Harness = Harness {
     id: 50,
     name: "fuzz",
-    property: "no bytes make a reader panic, hang, hoard memory or contradict itself",
+    property: "no input makes a reader panic, hang, exhaust memory or contradict itself",
     check_cases: 200,
     time_share: 27,
     run,
 };
 
-fn run(seed: u64, tally: &Counters) -> Result<(), String> {
+fn run(seed: u64, counters: &Counters) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     let target = &TARGETS[rng.below(TARGETS.len() as u64) as usize];
     let progress = AtomicU32::new(0);
@@ -27,7 +27,7 @@ fn run(seed: u64, tally: &Counters) -> Result<(), String> {
     std::thread::scope(|scope| {
         let progress = &progress;
         scope.spawn(move || watch_for_hang(target, seed, progress, &watched));
-        let result = run_inputs(target, &mut rng, progress, tally);
+        let result = run_inputs(target, &mut rng, progress, counters);
         drop(done);
         result
     })
@@ -36,7 +36,12 @@ fn run(seed: u64, tally: &Counters) -> Result<(), String> {
 /// Of how many inputs one is looked at for its checksums.
 const CHECKSUM_SAMPLE_ONE_IN: u32 = 16;
 
-fn run_inputs(target: &Target, rng: &mut Rng, progress: &AtomicU32, tally: &Counters) -> Result<(), String> {
+fn run_inputs(
+    target: &Target,
+    rng: &mut Rng,
+    progress: &AtomicU32,
+    counters: &Counters,
+) -> Result<(), String> {
     let corpus = corpus::all_inputs(target);
     let mut input = Vec::new();
     for run in 0..target.executions_per_case {
@@ -51,11 +56,11 @@ fn run_inputs(target: &Target, rng: &mut Rng, progress: &AtomicU32, tally: &Coun
         if run % CHECKSUM_SAMPLE_ONE_IN == 0
             && let Some(passes) = target.format.checksums_match(&input)
         {
-            tally.add(Figure::FuzzSampled, 1);
-            tally.add(Figure::FuzzPassed, passes.into());
+            counters.add(Counter::FuzzChecksumsSampled, 1);
+            counters.add(Counter::FuzzChecksumsValid, passes.into());
         }
     }
-    tally.add(Figure::FuzzRuns, target.executions_per_case.into());
+    counters.add(Counter::FuzzExecutions, target.executions_per_case.into());
     Ok(())
 }
 

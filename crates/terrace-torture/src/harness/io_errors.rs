@@ -21,7 +21,7 @@ use terrace_env::mem::{Crash, FailedSyncEffect, MemFs, POWER_LOSS_PROFILES};
 use terrace_testkit::rng::Rng;
 
 use super::Harness;
-use crate::counters::{Counters, Figure};
+use crate::counters::{Counter, Counters};
 use crate::crash_workload::contents::{State, describe_difference, parse_state};
 use crate::crash_workload::file_usage_checker::FileUsageChecker;
 use crate::crash_workload::script::{POST_CRASH_KEY, Script, ScriptParams, ScriptStep, apply_changes};
@@ -30,8 +30,8 @@ use allowed_states::AllowedStates;
 
 pub(super) const IO_ERRORS: Harness = Harness {
     id: 12,
-    name: "errors",
-    property: "whatever call fails, what was acknowledged stays and no answer is wrong",
+    name: "io-errors",
+    property: "whichever call fails, acknowledged writes survive and no answer is wrong",
     check_cases: 12,
     time_share: 11,
     run,
@@ -47,7 +47,7 @@ const MAX_FAILED_CALLS: u64 = 250;
 /// Reads from which on all are short, in a case.
 const SHORT_READ_RUNS: u64 = 12;
 
-fn run(seed: u64, tally: &Counters) -> Result<(), String> {
+fn run(seed: u64, counters: &Counters) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     let shape = ScriptParams {
         writes: rng.pick(&[5, 10, 20]),
@@ -66,13 +66,13 @@ fn run(seed: u64, tally: &Counters) -> Result<(), String> {
             Fault::FailCalls(format!("read * #{} forever short-read", rng.below(calls / 8 + 1) + read)),
             seed,
         )?;
-        tally.add(Figure::ErrorsInjected, 1);
+        counters.add(Counter::ErrorsInjected, 1);
     }
     for call in (1..=calls).step_by(stride as usize) {
         for times in ["once", "forever"] {
             let plan = format!("any * #{call} {times} {}", rng.pick(ERROR_KINDS));
             case.run_with_fault(Fault::FailCalls(plan), seed ^ call)?;
-            tally.add(Figure::ErrorsInjected, 1);
+            counters.add(Counter::ErrorsInjected, 1);
         }
     }
     for before in 0.. {
@@ -83,7 +83,7 @@ fn run(seed: u64, tally: &Counters) -> Result<(), String> {
             {
                 return Ok(());
             }
-            tally.add(Figure::ErrorsInjected, 1);
+            counters.add(Counter::ErrorsInjected, 1);
         }
     }
     Ok(())

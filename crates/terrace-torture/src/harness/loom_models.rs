@@ -3,12 +3,12 @@
 
 use super::Harness;
 use super::model_checker::ModelCheckerProgram;
-use crate::counters::{Counters, Figure};
+use crate::counters::{Counter, Counters};
 
 pub(super) const LOOM_MODELS: Harness = Harness {
     id: 22,
-    name: "protocols",
-    property: "each protocol between threads holds in every schedule of a small model",
+    name: "loom-models",
+    property: "each concurrency protocol is correct in every schedule of a small model",
     check_cases: 1,
     time_share: 0,
     run,
@@ -17,12 +17,12 @@ pub(super) const LOOM_MODELS: Harness = Harness {
 static PROGRAM: ModelCheckerProgram = ModelCheckerProgram::new("loom_models", "loom");
 
 /// All models in one case: each is explored whole, so that a second time would show nothing new.
-fn run(_seed: u64, tally: &Counters) -> Result<(), String> {
+fn run(_seed: u64, counters: &Counters) -> Result<(), String> {
     let told = PROGRAM.run(&[])?;
     for line in told.lines() {
         let executions = line.split_whitespace().nth(1).and_then(|count| count.parse().ok());
-        tally.add(Figure::LoomModels, 1);
-        tally.add(Figure::LoomExecutions, executions.ok_or("models: no count of executions")?);
+        counters.add(Counter::LoomModels, 1);
+        counters.add(Counter::LoomExecutions, executions.ok_or("models: no count of executions")?);
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ use terrace_testkit::differential::Workload;
 use terrace_testkit::model::Model;
 
 use super::Harness;
-use crate::counters::{Counters, Figure};
+use crate::counters::{Counter, Counters};
 use crate::database_under_test::TerraceUnderTest;
 use model_case::ModelCase;
 
@@ -31,7 +31,7 @@ const OPERATIONS_ON_DISK: usize = 8_000;
 pub(super) const MODEL: Harness = Harness {
     id: 1,
     name: "model",
-    property: "every answer is that of an ordered map, under any options, through any upheaval",
+    property: "every answer equals an ordered map's, under any options and lifecycle events",
     check_cases: 40,
     time_share: 60,
     run: run_in_memory,
@@ -39,25 +39,25 @@ pub(super) const MODEL: Harness = Harness {
 
 pub(super) const MODEL_ON_DISK: Harness = Harness {
     id: 3,
-    name: "disk",
-    property: "every answer is that of an ordered map, on the machine's own files",
+    name: "model-on-disk",
+    property: "every answer equals an ordered map's, on real files",
     check_cases: 8,
     time_share: 1,
     run: run_on_disk,
 };
 
-fn run_in_memory(seed: u64, tally: &Counters) -> Result<(), String> {
+fn run_in_memory(seed: u64, counters: &Counters) -> Result<(), String> {
     let life = ModelCase::draw(seed, OPERATIONS_IN_MEMORY);
-    life.run(&life.workload.ops).map_err(|failure| life.explain(&failure, tally.is_fail_fast()))?;
-    tally.add(Figure::ModelOperations, life.workload.ops.len() as u64);
+    life.run(&life.workload.ops).map_err(|failure| life.explain(&failure, counters.is_fail_fast()))?;
+    counters.add(Counter::ModelOperations, life.workload.ops.len() as u64);
     Ok(())
 }
 
-fn run_on_disk(seed: u64, tally: &Counters) -> Result<(), String> {
+fn run_on_disk(seed: u64, counters: &Counters) -> Result<(), String> {
     let plan = Workload::draw(seed, OPERATIONS_ON_DISK, |shape, _| shape.sync_one_in = 500);
     let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
     run_workload(&plan, dir.path()).map_err(|what| format!("on disk, {what}"))?;
-    tally.add(Figure::ModelOperations, plan.ops.len() as u64);
+    counters.add(Counter::ModelOperations, plan.ops.len() as u64);
     Ok(())
 }
 

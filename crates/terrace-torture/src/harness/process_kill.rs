@@ -32,7 +32,7 @@ use terrace_testkit::settings::{ComparatorKind, Settings};
 use terrace_testkit::stock_leveldb::{StockLevelDb, stock_leveldb_or_skip};
 
 use super::Harness;
-use crate::counters::{Counters, Figure};
+use crate::counters::{Counter, Counters};
 use ledger::Ledger;
 use small_disk::SmallDisk;
 use thread_writes::ExpectedState;
@@ -47,40 +47,40 @@ const MAX_WRITER_LIFETIME_MS: u64 = 300;
 
 pub(super) const PROCESS_KILL: Harness = Harness {
     id: 30,
-    name: "kills",
-    property: "no acknowledged write is lost when its process is killed, synced or not, and no batch is there in part",
+    name: "process-kill",
+    property: "no acknowledged write is lost to SIGKILL, and no batch is partial",
     check_cases: 12,
     time_share: 4,
-    run: |seed, tally| run_case(seed, tally, KillScenario::Plain),
+    run: |seed, counters| run_case(seed, counters, KillScenario::Plain),
 };
 
 pub(super) const FAILED_SYNCS: Harness = Harness {
     id: 31,
     name: "failed-syncs",
-    property: "the same, where syncs fail now and then and the database is opened again by its process",
+    property: "as process-kill, while syncs fail and the process reopens the database",
     check_cases: 6,
     time_share: 2,
-    run: |seed, tally| run_case(seed, tally, KillScenario::FailedSyncs),
+    run: |seed, counters| run_case(seed, counters, KillScenario::FailedSyncs),
 };
 
 pub(super) const FULL_DISK: Harness = Harness {
     id: 32,
     name: "full-disk",
-    property: "the same, where the disk is full for a while; writes go on when there is space, without a new open",
+    property: "as process-kill, while the disk is full; writes resume without a reopen",
     check_cases: 6,
     time_share: 2,
-    run: |seed, tally| run_case(seed, tally, KillScenario::FullDisk),
+    run: |seed, counters| run_case(seed, counters, KillScenario::FullDisk),
 };
 
 pub(super) const LEVELDB_AFTER_CRASH: Harness = Harness {
     id: 41,
-    name: "heirs",
-    property: "what Terrace or stock LevelDB had acknowledged when it was killed, the other finds",
+    name: "leveldb-after-crash",
+    property: "the other engine finds every write acknowledged before a kill",
     check_cases: 6,
     time_share: 2,
-    run: |seed, tally| {
+    run: |seed, counters| {
         if stock_leveldb_or_skip().is_some() {
-            run_case(seed, tally, KillScenario::AlternateWithLevelDb)
+            run_case(seed, counters, KillScenario::AlternateWithLevelDb)
         } else {
             Ok(())
         }
@@ -122,10 +122,10 @@ impl Storage {
     }
 }
 
-fn run_case(seed: u64, tally: &Counters, kind: KillScenario) -> Result<(), String> {
+fn run_case(seed: u64, counters: &Counters, kind: KillScenario) -> Result<(), String> {
     let mut case = KillCase::new(seed, kind).map_err(|error| format!("can't begin: {error}"))?;
     (0..KILLS_PER_CASE).try_for_each(|round| {
-        case.kill_round(round, tally).map_err(|what| format!("{kind:?}, kill {round}: {what}"))
+        case.kill_round(round, counters).map_err(|what| format!("{kind:?}, kill {round}: {what}"))
     })
 }
 
@@ -154,7 +154,7 @@ impl KillCase {
     }
 
     /// One life of a writer, and a look at what it left.
-    fn kill_round(&mut self, round: u64, tally: &Counters) -> Result<(), String> {
+    fn kill_round(&mut self, round: u64, counters: &Counters) -> Result<(), String> {
         let ledger = Ledger::create(&self.ledger_dir.path().join("ledger"), &self.acknowledged())?;
         if let Storage::SmallDisk(disk) = &self.storage {
             disk.fill(self.rng.below(1 << 20))?;
@@ -168,8 +168,8 @@ impl KillCase {
         let acknowledged = ledger.read()?;
         let more = acknowledged.iter().sum::<u64>() - self.acknowledged().iter().sum::<u64>();
         self.check_contents(round, &acknowledged)?;
-        tally.add(Figure::Kills, 1);
-        tally.add(Figure::Acknowledged, more);
+        counters.add(Counter::ProcessKills, 1);
+        counters.add(Counter::AcknowledgedWrites, more);
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use terrace_env::mem::{MemFs, POWER_LOSS_PROFILES};
 use terrace_testkit::rng::Rng;
 
 use super::Harness;
-use crate::counters::{Counters, Figure};
+use crate::counters::{Counter, Counters};
 use crate::crash_workload::contents::{State, describe_difference, fingerprint, parse_state};
 use crate::crash_workload::file_usage_checker::FileUsageChecker;
 use crate::crash_workload::script::{POST_CRASH_KEY, Script, ScriptParams};
@@ -21,8 +21,8 @@ use crate::crash_workload::terrace::{OpenConfig, TerraceStore};
 
 pub(super) const RECOVERY_CRASH: Harness = Harness {
     id: 11,
-    name: "nested",
-    property: "a crash during recovery, or soon after a kill, does no more harm than one",
+    name: "recovery-crash",
+    property: "a crash during recovery loses no more than the first crash",
     check_cases: 10,
     time_share: 3,
     run,
@@ -34,7 +34,7 @@ const POINTS_PER_CASE: u64 = 12;
 /// Crashes at each call of a recovery.
 const CRASHES_PER_CALL: usize = 3;
 
-fn run(seed: u64, tally: &Counters) -> Result<(), String> {
+fn run(seed: u64, counters: &Counters) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     let shape = ScriptParams::draw(&mut rng);
     let (how, mapped) = (OpenConfig::draw(&mut rng), !rng.one_in(4));
@@ -45,7 +45,7 @@ fn run(seed: u64, tally: &Counters) -> Result<(), String> {
         .try_for_each(|point| {
             let mut how = how.clone();
             how.settings.reuse_logs = rng.one_in(2);
-            let second = RecoveryCrasher { script: &script, config: &how, mapped_logs: mapped, tally };
+            let second = RecoveryCrasher { script: &script, config: &how, mapped_logs: mapped, counters };
             second.crash_and_recover(point, &mut rng)
         })
         .map_err(|what| {
@@ -91,7 +91,7 @@ struct RecoveryCrasher<'a> {
     script: &'a Script,
     config: &'a OpenConfig,
     mapped_logs: bool,
-    tally: &'a Counters,
+    counters: &'a Counters,
 }
 
 impl RecoveryCrasher<'_> {
@@ -165,8 +165,8 @@ impl RecoveryCrasher<'_> {
             let Some(crash) = choices.get(rng.below(choices.len().max(1) as u64) as usize) else { continue };
             self.check_image(point.crash_clone(crash), allowed)
                 .map_err(|error| format!("{}, {crash:?}: {error}", profile.name))?;
-            self.tally.add(Figure::NestedCrashes, 1);
-            self.tally.add(Figure::CrashImages, 1);
+            self.counters.add(Counter::RecoveryCrashes, 1);
+            self.counters.add(Counter::CrashImages, 1);
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use terrace_env::mem::MemFs;
 use terrace_testkit::settings::Settings;
 use terrace_testkit::stock_leveldb::StockLevelDb;
 
-use crate::counters::{Counters, Figure};
+use crate::counters::{Counter, Counters};
 use crate::crash_workload::contents::{State, describe_difference, parse_state};
 use crate::crash_workload::image_checker::{RecoveredImage, visit_files};
 use crate::crash_workload::script::{POST_CRASH_KEY, Script};
@@ -21,7 +21,7 @@ pub(super) fn check_sampled_image(
     recovered: &RecoveredImage,
     raw: Option<&MemFs>,
     script: &Script,
-    tally: &Counters,
+    counters: &Counters,
 ) -> Result<(), String> {
     if !recovered.fingerprint.is_multiple_of(SAMPLE_ONE_IN) {
         return Ok(());
@@ -33,7 +33,7 @@ pub(super) fn check_sampled_image(
     }
     let found = read_with_leveldb(stock, raw.unwrap_or(&recovered.files), script)
         .map_err(|error| format!("stock LevelDB: {error}"))?;
-    tally.add(Figure::Relays, 1);
+    counters.add(Counter::LevelDbHandovers, 1);
     if found == expected {
         return Ok(());
     }

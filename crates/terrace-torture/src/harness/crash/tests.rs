@@ -191,9 +191,9 @@ fn retrying_store_fails_when_syncs_fail() {
 #[test]
 fn case_is_deterministic() {
     let figures = || {
-        let tally = Counters::default();
-        let found = run(42, &tally);
-        (found, tally.get(Figure::CrashPoints), tally.get(Figure::CrashImages))
+        let counters = Counters::default();
+        let found = run(42, &counters);
+        (found, counters.get(Counter::CrashPoints), counters.get(Counter::CrashImages))
     };
     let first = figures();
     assert_eq!(first, figures());

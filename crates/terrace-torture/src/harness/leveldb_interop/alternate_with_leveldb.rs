@@ -7,21 +7,21 @@ use terrace_testkit::settings::Settings;
 use terrace_testkit::stock_leveldb::stock_leveldb_or_skip;
 
 use super::{EngineKind, Harness, error_text};
-use crate::counters::{Counters, Figure};
+use crate::counters::{Counter, Counters};
 
 /// Operations of a turn.
 const OPERATIONS_PER_TURN: usize = 600;
 
 pub(in super::super) const ALTERNATE_WITH_LEVELDB: Harness = Harness {
     id: 40,
-    name: "relay",
-    property: "what one engine wrote the other finds, in either direction, over and over",
+    name: "alternate-with-leveldb",
+    property: "each engine reads what the other wrote, in turns",
     check_cases: 150,
     time_share: 1,
     run,
 };
 
-fn run(seed: u64, tally: &Counters) -> Result<(), String> {
+fn run(seed: u64, counters: &Counters) -> Result<(), String> {
     let Some(stock) = stock_leveldb_or_skip() else { return Ok(()) };
     let mut rng = Rng::new(!seed);
     let turns = 2 + rng.below(4) as usize;
@@ -40,6 +40,6 @@ fn run(seed: u64, tally: &Counters) -> Result<(), String> {
         model.drop_readers();
         owner = owner.other();
     }
-    tally.add(Figure::Relays, turns as u64 - 1);
+    counters.add(Counter::LevelDbHandovers, turns as u64 - 1);
     Ok(())
 }

@@ -20,7 +20,7 @@ use terrace_testkit::settings::Settings;
 use terrace_testkit::stock_leveldb::{StockLevelDb, stock_leveldb_or_skip};
 
 use super::{EngineKind, Harness, check_equal, error_text, read_all};
-use crate::counters::{Counters, Figure};
+use crate::counters::{Counter, Counters};
 use crate::database_under_test::{BackgroundThreads, SimulatedEnv, TerraceUnderTest};
 
 /// Operations of a life.
@@ -34,14 +34,14 @@ const TORN_RECORD_ERROR: &str = "error in middle of record";
 
 pub(in super::super) const LEVELDB_AFTER_POWER_CUT: Harness = Harness {
     id: 42,
-    name: "power-cuts",
-    property: "what a power cut leaves holds the same for Terrace and for stock LevelDB, whoever wrote it",
+    name: "leveldb-after-power-cut",
+    property: "both engines read the same contents after a power cut",
     check_cases: 60,
     time_share: 1,
     run,
 };
 
-fn run(seed: u64, tally: &Counters) -> Result<(), String> {
+fn run(seed: u64, counters: &Counters) -> Result<(), String> {
     let Some(stock) = stock_leveldb_or_skip() else { return Ok(()) };
     let plan = Workload::draw(seed, OPERATIONS_PER_CASE, |shape, _| {
         (shape.terrace_only_features, shape.sync_one_in) = (false, 20)
@@ -71,7 +71,7 @@ fn run(seed: u64, tally: &Counters) -> Result<(), String> {
         seen => seen?,
     };
     check_equal(&ours, &theirs).map_err(|error| format!("[{}], {what}: {error}", plan.settings))?;
-    tally.add(Figure::Relays, 1);
+    counters.add(Counter::LevelDbHandovers, 1);
     Ok(())
 }
 

@@ -20,7 +20,7 @@ use terrace_testkit::settings::Settings;
 use super::ledger::Ledger;
 use super::writer_process::WriterProcess;
 use super::{Harness, MAX_WRITER_LIFETIME_MS};
-use crate::counters::{Counters, Figure};
+use crate::counters::{Counter, Counters};
 
 /// Kills in a case.
 const KILLS_PER_CASE: u64 = 6;
@@ -29,14 +29,14 @@ const COUNTER_KEY: &[u8] = b"counter";
 
 pub(in super::super) const CONCURRENT_OPEN: Harness = Harness {
     id: 33,
-    name: "openers",
-    property: "of two processes that open a database only one has it, also when one of them is killed",
+    name: "concurrent-open",
+    property: "of two processes only one has the database open, even when one is killed",
     check_cases: 6,
     time_share: 1,
     run,
 };
 
-fn run(seed: u64, tally: &Counters) -> Result<(), String> {
+fn run(seed: u64, counters: &Counters) -> Result<(), String> {
     let (mut rng, dir) = (Rng::new(seed), tempfile::tempdir().map_err(|error| error.to_string())?);
     let (database, notes) = (dir.path().join("db"), dir.path().join("ledger"));
     let ledger = Ledger::create(&notes, &[0, 0])?;
@@ -53,7 +53,7 @@ fn run(seed: u64, tally: &Counters) -> Result<(), String> {
         // Its place in the ledger is that of the next one, who begins with what stands there.
         racing.remove(opener).kill()?;
         racing.insert(opener, start(opener)?);
-        tally.add(Figure::Kills, 1);
+        counters.add(Counter::ProcessKills, 1);
     }
     racing.into_iter().try_for_each(WriterProcess::kill)?;
     let noted = ledger.read()?.iter().sum::<u64>();
@@ -64,7 +64,7 @@ fn run(seed: u64, tally: &Counters) -> Result<(), String> {
     if counted < noted || counted > most {
         return Err(format!("{noted} additions were acknowledged, the counter says {counted}"));
     }
-    tally.add(Figure::Acknowledged, noted);
+    counters.add(Counter::AcknowledgedWrites, noted);
     Ok(())
 }
 
