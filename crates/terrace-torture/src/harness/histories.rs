@@ -1,4 +1,5 @@
-//! Real threads on one database; the system draws the schedule, and the judge sees what came of it.
+//! Real threads on one database. The system chooses the schedule, and the checker judges the
+//! recorded history.
 
 use terrace_linearizability::runner::run_scenario;
 use terrace_linearizability::scenario::{LARGE_SCENARIO, Scenario};
@@ -16,8 +17,8 @@ pub(super) const HISTORIES: Harness = Harness {
 };
 
 fn run(seed: u64, counters: &Counters) -> Result<(), String> {
-    let played = run_scenario(&Scenario::draw(seed, &LARGE_SCENARIO))?;
+    let report = run_scenario(&Scenario::draw(seed, &LARGE_SCENARIO))?;
     counters.add(Counter::Histories, 1);
-    counters.add(Counter::HistoriesCheckedPerKey, u64::from(played.checked_per_key));
+    counters.add(Counter::HistoriesCheckedPerKey, u64::from(report.checked_per_key));
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The whole engine under schedules that a seed draws, in a program built with shuttle in the place of threads and locks.
+//! The whole engine under seeded schedules, in a program where shuttle replaces threads and locks.
 
 use super::Harness;
 use super::model_checker::ModelCheckerProgram;
@@ -15,12 +15,12 @@ pub(super) const SCHEDULES: Harness = Harness {
 
 static PROGRAM: ModelCheckerProgram = ModelCheckerProgram::new("schedules", "shuttle");
 
-/// Of the scenario of one seed.
+/// Number of schedules for the scenario of one seed.
 const SCHEDULES_PER_CASE: u64 = 200;
 
 fn run(seed: u64, counters: &Counters) -> Result<(), String> {
-    let told = PROGRAM.run(&[seed, SCHEDULES_PER_CASE])?;
-    let played = told.split_whitespace().next().and_then(|count| count.parse().ok());
-    counters.add(Counter::Schedules, played.ok_or("schedules: no count of schedules")?);
+    let output = PROGRAM.run(&[seed, SCHEDULES_PER_CASE])?;
+    let schedules = output.split_whitespace().next().and_then(|count| count.parse().ok());
+    counters.add(Counter::Schedules, schedules.ok_or("schedules: the output has no count of schedules")?);
     Ok(())
 }
