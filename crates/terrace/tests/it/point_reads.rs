@@ -314,7 +314,7 @@ fn write_stalls_are_counted_in_stats() {
         Options { create_if_missing: true, write_buffer_size: Some(64 << 10), env, ..Options::default() };
     let db = Db::open("db", &options).unwrap();
     let told = |part: &str| db.property("terrace.stats").unwrap().contains(part);
-    assert!(told("writes  slowed 0 for 0 us, stopped 0 for 0 us"));
+    assert!(told("writes  delayed 0 for 0 us, stopped 0 for 0 us"));
     for n in 0..100 {
         db.put(&key(n), &[7; 10_000]).unwrap();
     }

@@ -252,7 +252,7 @@ fn reads_are_correct_during_tombstone_compactions() {
         }
         let mut log = vec![0; trial.env.fs.file_size("db/LOG".as_ref()).unwrap() as usize];
         trial.env.fs.open_sequential("db/LOG".as_ref()).unwrap().read(&mut log).unwrap();
-        merges += String::from_utf8_lossy(&log).matches("reason=Deletes").count();
+        merges += String::from_utf8_lossy(&log).matches("reason=Tombstones").count();
         db.close().unwrap();
         assert!(terrace::verify("db", &trial.options, &mut |_, _| ()).unwrap().is_clean());
     }

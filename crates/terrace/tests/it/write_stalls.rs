@@ -100,7 +100,7 @@ fn stalls_are_counted() {
     assert_eq!(row(&db, "waits", "device"), None);
     db.put_with(b"key", b"value", &WriteOptions { sync: true }).unwrap();
     assert_eq!(row(&db, "waits", "device").unwrap()[..2], ["1", "us"]);
-    assert!(!lines.try_iter().any(|line| line.starts_with("Waited: ")), "none was long");
+    assert!(!lines.try_iter().any(|line| line.starts_with("Write stall: ")), "none was long");
     db.close().unwrap();
     assert!(lines.try_iter().any(|line| line.starts_with("Closing: waits   flush ")), "the last word");
 }
@@ -111,12 +111,13 @@ fn long_stall_is_logged() {
     let db = Db::open("db", &options).unwrap();
     put(&db, 0..200);
     let told: Vec<String> = lines.try_iter().collect();
-    let waited: Vec<&String> = told.iter().filter(|line| line.starts_with("Waited: for=flush ")).collect();
+    let waited: Vec<&String> =
+        told.iter().filter(|line| line.starts_with("Write stall: cause=flush ")).collect();
     assert!(waited.len() > 3, "{told:#?}");
     for line in waited {
         assert!(figure(line, "us") >= Some(10_000), "{line}");
-        assert!(figure(line, "frozen") >= Some(1), "{line}");
-        assert!(figure(line, "level_0").is_some() && line.contains(" merge"), "{line}");
+        assert!(figure(line, "immutable_memtables") >= Some(1), "{line}");
+        assert!(figure(line, "level_0").is_some() && line.contains(" compaction"), "{line}");
     }
 }
 
@@ -131,14 +132,14 @@ fn flushes_and_compactions_are_logged() {
     db.compact_range(None, None).unwrap();
     let told: Vec<String> = lines.try_iter().collect();
     let find = |start: &str| told.iter().filter(|line| line.starts_with(start)).collect::<Vec<_>>();
-    let flushed = find("Memtable flushed: ");
+    let flushed = find("Level-0 table #");
     assert_eq!(flushed.len(), 2, "{told:#?}");
     for line in flushed {
         assert_eq!(figure(line, "entries"), Some(10), "{line}");
         assert!(figure(line, "bytes_in") > Some(50_000) && figure(line, "bytes_out") > Some(100), "{line}");
         assert!(figure(line, "us") > Some(0), "{line}");
     }
-    let merged = find("Merged: ");
+    let merged = find("Compacted ");
     let last = merged.last().unwrap();
     assert_eq!((figure(last, "entries_in"), figure(last, "entries_out")), (Some(20), Some(10)), "{told:#?}");
     assert!(last.contains(" reason=Manual") && figure(last, "files_out") == Some(1), "{last}");
