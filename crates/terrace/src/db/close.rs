@@ -14,13 +14,14 @@ use crate::sync::Ordering;
 
 /// Minimum size in bytes of a log that close flushes to a table, to spare the next open its replay.
 const MIN_LOG_BYTES_TO_FLUSH: u64 = 256 << 10;
-/// Minimum size of such a log as a part of the memtable size. Smaller flushes would create many small
-/// tables.
+/// Minimum size of such a log as a part of the memtable size. Smaller flushes would create many
+/// small tables.
 const MIN_LOG_MEMTABLE_DIVISOR: u64 = 8;
 
 impl DbInner {
-    /// Ends the background work, closes the log and releases the lock of the directory. Does nothing
-    /// on a second call. Does nothing in a forked child either: the parent continues to use the log.
+    /// Ends the background work, closes the log and releases the lock of the directory. Does
+    /// nothing on a second call. Does nothing in a forked child either: the parent continues to use
+    /// the log.
     pub(super) fn close(&self) -> Result<()> {
         if !self.owner_process.is_current() {
             return Ok(());
@@ -61,8 +62,8 @@ impl DbInner {
             && writer.record_writer.end_offset() >= MIN_LOG_BYTES_TO_FLUSH.max(min_bytes)
     }
 
-    /// Waits for the last background job and prevents new ones. Flushes the immutable memtables before,
-    /// if no flush fails.
+    /// Waits for the last background job and prevents new ones. Flushes the immutable memtables
+    /// before, if no flush fails.
     fn stop_background_work(&self) {
         let mut state = self.state.lock();
         self.maybe_schedule_flush_or_compaction(&mut state);
@@ -74,8 +75,8 @@ impl DbInner {
         self.notify_state_changed(&mut state);
     }
 
-    /// Makes the logs durable and appends the close marker to the last one. The marker states that all
-    /// earlier records of the log and all edits of the MANIFEST were durable before.
+    /// Makes the logs durable and appends the close marker to the last one. The marker states that
+    /// all earlier records of the log and all edits of the MANIFEST were durable before.
     fn close_wal(&self, mut writer: WalWriter) -> Result<()> {
         self.background_error.check()?;
         let is_unflushed = !self.state.lock().immutable_memtables.is_empty();

@@ -85,8 +85,8 @@ impl DbInner {
         Ok((ReadState { version: without.version, ..ReadState::new(&state) }, edit))
     }
 
-    /// Executes step 1 for the keys that `read_state` shows. All earlier writes are durable, too, when
-    /// this returns.
+    /// Executes step 1 for the keys that `read_state` shows. All earlier writes are durable, too,
+    /// when this returns.
     fn delete_visible_keys(&self, read_state: &ReadState, range: KeyRange<'_>) -> Result<()> {
         let mut keys = self.iter_range(read_state, range);
         let mut batch = WriteBatch::new();
@@ -131,8 +131,8 @@ impl DbInner {
         drop(rest);
         self.sync_wal_to(self.wal_sync.last_write())?;
         let count = edit.deleted_files.len();
-        // No snapshot can be created meanwhile. An older one would see the keys before the edit, but
-        // not after it.
+        // No snapshot can be created meanwhile. An older one would see the keys before the edit,
+        // but not after it.
         match self.snapshots.if_empty(|| self.log_and_apply(|_| edit, |_| ())) {
             None => Ok(DropOutcome::SnapshotHeld),
             Some(installed) => {
@@ -143,14 +143,14 @@ impl DbInner {
         }
     }
 
-    /// Executes `work` while no compaction and no write runs. Passes the last used sequence number to
-    /// it. A flush may add a table meanwhile, but no table changes its level.
+    /// Executes `work` while no compaction and no write runs. Passes the last used sequence number
+    /// to it. A flush may add a table meanwhile, but no table changes its level.
     fn with_compaction_paused<T>(&self, work: impl FnOnce(SequenceNumber) -> Result<T>) -> Result<T> {
         let resume = |state: &mut DbState| state.is_compaction_scheduled = false;
         loop {
             self.wait_while_compacting()?;
-            // Taken before `is_compaction_scheduled` is set: a thread that closes the database holds
-            // `commit` and waits for the scheduled compaction.
+            // Taken before `is_compaction_scheduled` is set: a thread that closes the database
+            // holds `commit` and waits for the scheduled compaction.
             let commit = self.commit.lock();
             let last = commit.as_ref().ok_or_else(|| self.closed_error())?.last_sequence;
             let mut state = self.state.lock();

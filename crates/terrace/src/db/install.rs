@@ -10,16 +10,16 @@ use crate::version::{CommitError, FileMeta, Manifest, VersionSet};
 
 impl DbInner {
     /// Writes a version edit to the MANIFEST and publishes the new version to readers. `make_edit`
-    /// creates the edit from the current version set. `update_state` runs together with the publication.
-    /// Returns an error without a write if the database refuses writes.
+    /// creates the edit from the current version set. `update_state` runs together with the
+    /// publication. Returns an error without a write if the database refuses writes.
     pub(super) fn log_and_apply(
         &self,
         make_edit: impl FnOnce(&VersionSet) -> VersionEdit,
         update_state: impl FnOnce(&mut DbState),
     ) -> std::result::Result<(), CommitError> {
         let mut manifest = self.manifest.lock();
-        // A new table may contain a write whose sync failed. `retract` waits for `manifest` before it
-        // hides that write and returns the error to its caller.
+        // A new table may contain a write whose sync failed. `retract` waits for `manifest` before
+        // it hides that write and returns the error to its caller.
         self.background_error.check().map_err(CommitError::NotApplied)?;
         let version_set = self.state.lock().version_set.clone();
         let mut edit = make_edit(&version_set);
@@ -74,9 +74,9 @@ impl DbInner {
 
 /// Returns the files that `edit` removes from the version, those of the deepest level first.
 ///
-/// With this order, a crash between two removals never leaves an old value without the tombstone that
-/// hides it. If the MANIFEST is lost, too, a repair takes all tables as live, and no deleted key
-/// reappears.
+/// With this order, a crash between two removals never leaves an old value without the tombstone
+/// that hides it. If the MANIFEST is lost, too, a repair takes all tables as live, and no deleted
+/// key reappears.
 fn files_removed_by(version_set: &VersionSet, edit: &VersionEdit) -> Vec<Arc<FileMeta>> {
     let mut deleted = edit.deleted_files.clone();
     deleted.retain(|(_, number)| edit.new_files.iter().all(|(_, file)| file.number != *number));

@@ -10,8 +10,8 @@ use crate::sync::Ordering;
 use crate::version::FileMeta;
 
 impl DbInner {
-    /// Removes the tables that no live version and no reader needs. Does nothing after close: the next
-    /// opener removes the remaining ones, and its new files may have the same names.
+    /// Removes the tables that no live version and no reader needs. Does nothing after close: the
+    /// next opener removes the remaining ones, and its new files may have the same names.
     pub(super) fn remove_obsolete_files(&self) {
         if !self.owner_process.is_current() {
             return;
@@ -54,8 +54,8 @@ impl DbInner {
         if !files.iter().any(is_leftover) || manifest.confirm_durable().is_err() {
             return;
         }
-        // Recovery has removed some of `files`, such as the last MANIFEST. If the directory cannot be
-        // listed now, the next open removes the leftovers.
+        // Recovery has removed some of `files`, such as the last MANIFEST. If the directory cannot
+        // be listed now, the next open removes the leftovers.
         let next_file = self.next_file_number.load(Ordering::Relaxed);
         let Ok(files) = list_db_files(&self.options.env, &self.directory, next_file) else { return };
         for file in files.into_iter().filter(is_leftover) {

@@ -65,9 +65,10 @@ impl DbInner {
         }
         let block_options = BlockReadOptions { fill_cache: options.fill_cache };
         let mut found = None;
-        let lookup =
-            |target: &[u8]| read_state.version.get(target, &self.table_cache, block_options, &mut found);
-        if let Some(hint) = with_seek_key(user_key, sequence, lookup)? {
+        let hint = with_seek_key(user_key, sequence, |target| {
+            read_state.version.get(target, &self.table_cache, block_options, &mut found)
+        })?;
+        if let Some(hint) = hint {
             self.request_read_compaction(hint, SEEKS_UNTIL_RETRY_GET);
         }
         let found = found.as_ref().filter(|entry| entry.trailer as u8 == ValueType::Value as u8);
@@ -86,8 +87,8 @@ impl DbInner {
                 batch.iter().for_each(|&i| self.prefetch_get(&read_state, keys[i].as_ref(), sequence));
             }
             for &i in batch {
-                let copy = |value: FoundValue<'_>| value.bytes().to_vec();
-                values[i] = self.get_from(&read_state, keys[i].as_ref(), sequence, options, copy)?;
+                let key = keys[i].as_ref();
+                values[i] = self.get_from(&read_state, key, sequence, options, |value| value.bytes().to_vec())?;
             }
         }
         Ok(values)
@@ -184,8 +185,8 @@ impl Db {
     /// Same as [`Db::get`]. `value` is empty then.
     ///
     /// ```
-    /// # use terrace::{Env, Options};
-    /// # let options = Options { create_if_missing: true, env: Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// let mut place = Vec::new();
@@ -203,8 +204,9 @@ impl Db {
     /// Same as [`Db::get_into`], with read options.
     ///
     /// ```
-    /// # use terrace::{Env, Options, ReadOptions};
-    /// # let options = Options { create_if_missing: true, env: Env::memory(), ..Default::default() };
+    /// # use terrace::ReadOptions;
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// let earlier = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
@@ -225,8 +227,8 @@ impl Db {
     /// reads only a part.
     ///
     /// ```
-    /// # use terrace::{Env, Options};
-    /// # let options = Options { create_if_missing: true, env: Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", &[7; 50_000])?;
     /// let map = db.get_pinned(b"CH/Bern")?.unwrap();
@@ -241,8 +243,9 @@ impl Db {
     /// Same as [`Db::get_pinned`], with read options.
     ///
     /// ```
-    /// # use terrace::{Env, Options, ReadOptions};
-    /// # let options = Options { create_if_missing: true, env: Env::memory(), ..Default::default() };
+    /// # use terrace::ReadOptions;
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// let once = ReadOptions { fill_cache: false, ..ReadOptions::default() };
     /// assert!(db.get_pinned_with(b"CH/Bern", &once)?.is_none());
@@ -256,8 +259,8 @@ impl Db {
     /// exact, so this may read a block.
     ///
     /// ```
-    /// # use terrace::{Env, Options};
-    /// # let options = Options { create_if_missing: true, env: Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"")?;
     /// assert!(db.contains(b"CH/Bern")?);
@@ -271,8 +274,9 @@ impl Db {
     /// Same as [`Db::contains`], with read options.
     ///
     /// ```
-    /// # use terrace::{Env, Options, ReadOptions};
-    /// # let options = Options { create_if_missing: true, env: Env::memory(), ..Default::default() };
+    /// # use terrace::ReadOptions;
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// let empty = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
@@ -294,8 +298,8 @@ impl Db {
     /// The first error of a lookup, as for [`Db::get`]. No value is returned then.
     ///
     /// ```
-    /// # use terrace::{Env, Options};
-    /// # let options = Options { create_if_missing: true, env: Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// let places = db.multi_get(&[b"CH/Chur", b"CH/Bern"])?;
@@ -309,8 +313,9 @@ impl Db {
     /// Same as [`Db::multi_get`], with read options.
     ///
     /// ```
-    /// # use terrace::{Env, Options, ReadOptions};
-    /// # let options = Options { create_if_missing: true, env: Env::memory(), ..Default::default() };
+    /// # use terrace::ReadOptions;
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// let empty = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
     /// db.put(b"CH/Bern", b"46.95,7.45")?;

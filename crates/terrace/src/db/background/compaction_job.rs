@@ -68,8 +68,8 @@ impl DbInner {
         compaction
     }
 
-    /// Picks the next step of the first manual compaction that has one. Ends those without tables in
-    /// their range.
+    /// Picks the next step of the first manual compaction that has one. Ends those without tables
+    /// in their range.
     fn pick_manual_compaction(&self, state: &mut DbState) -> Option<Compaction> {
         while let Some(manual) = state.manual_compactions.front() {
             let compaction = leveled::pick_manual(
@@ -101,7 +101,8 @@ impl DbInner {
     }
 
     fn compact(&self, compaction: &Arc<Compaction>) -> Result<()> {
-        // A manual compaction rewrites all tables, to drop tombstones and the entries that they hide.
+        // A manual compaction rewrites all tables, to drop tombstones and the entries that they
+        // hide.
         if !matches!(compaction.reason, CompactionReason::Manual(_)) && compaction.is_trivial_move() {
             return self.install_trivial_move(compaction);
         }

@@ -45,8 +45,8 @@ impl DbState {
         tables
     }
 
-    /// Records the finished table of `immutable`. Returns false if its flush was restarted meanwhile,
-    /// with another table number.
+    /// Records the finished table of `immutable`. Returns false if its flush was restarted
+    /// meanwhile, with another table number.
     fn record_flush_output(&mut self, immutable: &ImmutableMemtable, output: FlushOutput) -> bool {
         let table_number = immutable.table_number;
         let current = self.immutable_memtables.iter_mut().find(|other| other.table_number == table_number);
@@ -100,12 +100,14 @@ impl DbInner {
     }
 
     /// Restarts the flushes of `immutable` and of all newer memtables, with new table numbers. A
-    /// number of a file that may exist is never used again, and newer memtables need greater numbers.
+    /// number of a file that may exist is never used again, and newer memtables need greater
+    /// numbers.
     fn restart_flushes_from(&self, immutable: &ImmutableMemtable) {
         let mut discarded_tables = Vec::new();
         let mut state = self.state.lock();
-        let is_older = |other: &&mut ImmutableMemtable| other.table_number != immutable.table_number;
-        for restarted in state.immutable_memtables.iter_mut().skip_while(is_older) {
+        let first = immutable.table_number;
+        for restarted in state.immutable_memtables.iter_mut().skip_while(|other| other.table_number != first)
+        {
             restarted.table_number = self.new_file_number();
             let flush_state = std::mem::replace(&mut restarted.flush_state, FlushState::Pending);
             if let FlushState::Done(output) = flush_state {
@@ -275,8 +277,8 @@ impl DbInner {
         level > 0 && version.is_bottommost_level(level)
     }
 
-    /// Returns the level of a flushed table. The caller holds `manifest`, so that no compaction starts
-    /// before the install.
+    /// Returns the level of a flushed table. The caller holds `manifest`, so that no compaction
+    /// starts before the install.
     fn pick_flush_level(&self, version_set: &VersionSet, smallest: &[u8], largest: &[u8]) -> usize {
         let comparator = self.comparator.user_comparator();
         let state = self.state.lock();

@@ -1,17 +1,17 @@
 //! Background work: flush and compaction jobs on the env's scheduler.
 //!
-//! At most one compaction runs at a time, on one or more threads. Two flushes may run beside it: one
-//! of them uses the processor while the other waits for the disk. The tables are installed in the
-//! order of their memtables.
+//! At most one compaction runs at a time, on one or more threads. Two flushes may run beside it:
+//! one of them uses the processor while the other waits for the disk. The tables are installed in
+//! the order of their memtables.
 //!
 //! ```text
 //!   flush 1   [ table of 1 ][ sync ][ install 1 ][ table of 3 ][ sync ]            flush 2 installs 3
 //!   flush 2        [ table of 2, larger   ][ sync ][ install 2 ][ install 3 ]
 //! ```
 //!
-//! A job does one piece of work, notifies the waiting threads, and schedules the next job if there is
-//! more work. A failed job either sets the background error, or is retried when the next writer needs
-//! its work.
+//! A job does one piece of work, notifies the waiting threads, and schedules the next job if there
+//! is more work. A failed job either sets the background error, or is retried when the next writer
+//! needs its work.
 
 mod compaction_job;
 mod flush_job;
@@ -76,9 +76,9 @@ impl DbInner {
             || self.needs_tombstone_compaction(version)
     }
 
-    /// Returns true if a compaction would remove enough tombstones. If only a snapshot prevents that,
-    /// registers a callback that asks again when the snapshot is dropped. The caller holds `state`,
-    /// and the database is not closing.
+    /// Returns true if a compaction would remove enough tombstones. If only a snapshot prevents
+    /// that, registers a callback that asks again when the snapshot is dropped. The caller holds
+    /// `state`, and the database is not closing.
     fn needs_tombstone_compaction(&self, version: &Version) -> bool {
         let oldest_reader = self.approx_oldest_reader();
         if tombstones::needs_compaction(version, oldest_reader) {
@@ -138,9 +138,9 @@ impl DbInner {
         self.notify_state_changed(&mut state);
     }
 
-    /// Frees the pooled chunks of flushed memtables if no background work is left and no write became
-    /// visible since `sequence_at_start`. A write that follows soon pays some hundred microseconds
-    /// for page faults.
+    /// Frees the pooled chunks of flushed memtables if no background work is left and no write
+    /// became visible since `sequence_at_start`. A write that follows soon pays some hundred
+    /// microseconds for page faults.
     fn release_idle_memory(&self, sequence_at_start: SequenceNumber) {
         let state = self.state.lock();
         let is_busy = state.scheduled_flushes > 0

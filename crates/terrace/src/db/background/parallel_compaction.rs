@@ -6,8 +6,8 @@
 //!   late helper job                                          (nothing)
 //! ```
 //!
-//! The compaction job waits for subcompactions that a helper has claimed, but never for a helper that
-//! has not started: the scheduler's threads may be busy with other databases. A helper holds a
+//! The compaction job waits for subcompactions that a helper has claimed, but never for a helper
+//! that has not started: the scheduler's threads may be busy with other databases. A helper holds a
 //! reference to the database only while it executes a subcompaction. It drops the reference before
 //! the compaction job can see the end of the subcompaction.
 
@@ -109,8 +109,8 @@ impl DbInner {
         }
     }
 
-    /// Number of threads for `compaction`: all compaction threads if a caller waits for it. Otherwise
-    /// one of them is left to the writers.
+    /// Number of threads for `compaction`: all compaction threads if a caller waits for it.
+    /// Otherwise one of them is left to the writers.
     fn compaction_threads(&self, compaction: &Compaction) -> usize {
         let threads = self.options.env.scheduler.parallelism(Priority::Compaction);
         let is_manual = matches!(compaction.reason, CompactionReason::Manual(_));

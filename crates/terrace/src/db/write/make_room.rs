@@ -26,15 +26,20 @@ impl DbInner {
                 let context = self.stall_context(&state);
                 state.stalled_writers += 1;
                 drop(state);
-                let wait = || self.wait_until(|state| self.stall_cause(state).is_none());
-                let waited = MutexGuard::unlocked(commit, || self.timed_stall(cause, Some(context), wait));
+                let waited = MutexGuard::unlocked(commit, || {
+                    self.timed_stall(cause, Some(context), || {
+                        self.wait_until(|state| self.stall_cause(state).is_none())
+                    })
+                });
                 self.state.lock().stalled_writers -= 1;
                 waited?;
                 continue;
             }
             drop(state);
-            let switch = || self.switch_memtable(writer, FlushTarget::AnyLevel);
-            if let Err(error) = self.timed_stall(Timer::MemtableSwitch, None, switch) {
+            let switched = self.timed_stall(Timer::MemtableSwitch, None, || {
+                self.switch_memtable(writer, FlushTarget::AnyLevel)
+            });
+            if let Err(error) = switched {
                 // A flush or a compaction may be about to free enough space.
                 let may_retry = error.is_retryable() && self.wait_for_space(commit);
                 if !may_retry {
@@ -46,12 +51,13 @@ impl DbInner {
 
     /// Waits without `commit` until a background job ends. Returns false if none is scheduled.
     fn wait_for_space(&self, commit: &mut MutexGuard<'_, Option<WalWriter>>) -> bool {
-        let wait = || self.timed_stall(Timer::NoSpaceStall, None, || self.wait_for_background_job());
-        MutexGuard::unlocked(commit, wait)
+        MutexGuard::unlocked(commit, || {
+            self.timed_stall(Timer::NoSpaceStall, None, || self.wait_for_background_job())
+        })
     }
 
-    /// Returns the timer of the stall if a write has to wait before the next switch of the memtable:
-    /// for a flush or for a compaction of level 0.
+    /// Returns the timer of the stall if a write has to wait before the next switch of the
+    /// memtable: for a flush or for a compaction of level 0.
     pub(in crate::db) fn stall_cause(&self, state: &DbState) -> Option<Timer> {
         if self.is_shutting_down.load(Ordering::Relaxed) {
             None
@@ -98,9 +104,9 @@ impl DbInner {
         Ok(())
     }
 
-    /// Invalidates the close marker of a reused log and makes the log durable. Otherwise a power cut
-    /// could remove the records after the marker. A replay would take the log for closed, and accept
-    /// any sequence number at the start of the next one.
+    /// Invalidates the close marker of a reused log and makes the log durable. Otherwise a power
+    /// cut could remove the records after the marker. A replay would take the log for closed, and
+    /// accept any sequence number at the start of the next one.
     fn end_reused_log(&self, writer: &mut WalWriter) -> Result<()> {
         writer.invalidate_close_marker()?;
         let synced = writer.wal.file.sync().map_err(Error::from);
@@ -142,7 +148,6 @@ impl DbInner {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::{Db, Env, Options};
 
     /// A memtable was once full at the current size instead of the size at its creation. It outgrew

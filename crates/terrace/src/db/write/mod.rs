@@ -11,8 +11,8 @@
 //! `commit` is not fair: a running writer need not hand it over to a sleeping one. Writers insert
 //! concurrently.
 //!
-//! A writer without contention holds the lock until the end of step 4. All earlier writes have ended
-//! by then, so it is the only thread in steps 2 to 4, and needs no synchronisation with other
+//! A writer without contention holds the lock until the end of step 4. All earlier writes have
+//! ended by then, so it is the only thread in steps 2 to 4, and needs no synchronisation with other
 //! writers ([`WriteContention`]).
 //!
 //! [`WriteContention`]: super::components::write_contention::WriteContention
@@ -54,11 +54,16 @@ impl DbInner {
             BatchOp::Put { key, value } => (key, Some(value)),
             BatchOp::Delete { key } => (key, None),
         });
-        let encode = |first: SequenceNumber, record: &mut Vec<u8>| {
-            record.extend_from_slice(&first.to_le_bytes());
-            record.extend_from_slice(&batch.as_bytes()[size_of::<SequenceNumber>()..]);
-        };
-        self.commit(batch.len() as u64, batch.as_bytes().len(), encode, operations, options)
+        self.commit(
+            batch.len() as u64,
+            batch.as_bytes().len(),
+            |first, record| {
+                record.extend_from_slice(&first.to_le_bytes());
+                record.extend_from_slice(&batch.as_bytes()[size_of::<SequenceNumber>()..]);
+            },
+            operations,
+            options,
+        )
     }
 
     /// Writes one operation without a batch. `value` is None for a deletion.
@@ -67,13 +72,17 @@ impl DbInner {
         if key.len().max(value_len) > MAX_KEY_OR_VALUE_LEN {
             return Err(oversized_error());
         }
-        let encode =
-            |first: SequenceNumber, record: &mut Vec<u8>| batch::encode_single_op(record, first, key, value);
-        self.commit(1, key.len() + value_len, encode, std::iter::once((key, value)), options)
+        self.commit(
+            1,
+            key.len() + value_len,
+            |first, record| batch::encode_single_op(record, first, key, value),
+            std::iter::once((key, value)),
+            options,
+        )
     }
 
-    /// Executes a write without operations. It adds no record: an empty batch at the end of a log is
-    /// the close marker.
+    /// Executes a write without operations. It adds no record: an empty batch at the end of a log
+    /// is the close marker.
     pub(super) fn write_empty_batch(&self, options: &WriteOptions) -> Result<()> {
         self.check_owner_process()?;
         let commit = self.commit.lock();
@@ -84,8 +93,8 @@ impl DbInner {
         if options.sync { self.sync_wal_to(write) } else { Ok(()) }
     }
 
-    /// Writes `count` operations of `bytes` bytes in total. `encode` creates the WAL record for their
-    /// first sequence number.
+    /// Writes `count` operations of `bytes` bytes in total. `encode` creates the WAL record for
+    /// their first sequence number.
     fn commit<'a>(
         &self,
         count: u64,
@@ -157,8 +166,8 @@ impl DbInner {
         Ok(())
     }
 
-    /// Returns true if the write with `sequences` is the only one in steps 2 to 4. It stays the only
-    /// one while it holds `commit`. Returns false for a custom comparator, which may be slow.
+    /// Returns true if the write with `sequences` is the only one in steps 2 to 4. It stays the
+    /// only one while it holds `commit`. Returns false for a custom comparator, which may be slow.
     #[inline]
     fn is_exclusive_writer(&self, writer: &WalWriter, sequences: &RangeInclusive<SequenceNumber>) -> bool {
         if !self.write_contention.try_exclusive() || !writer.memtable.is_bytewise() {
@@ -221,8 +230,8 @@ impl DbInner {
         self.background_error.check().err().unwrap_or_else(|| self.closed_error())
     }
 
-    /// Waits until all writes up to `sequence` are in their memtables. Returns an error if one of them
-    /// never will be.
+    /// Waits until all writes up to `sequence` are in their memtables. Returns an error if one of
+    /// them never will be.
     pub(super) fn wait_until_applied(&self, sequence: SequenceNumber) -> Result<()> {
         if self.read_state.publisher().wait_until_visible(sequence) {
             Ok(())
@@ -231,8 +240,8 @@ impl DbInner {
         }
     }
 
-    /// Hides a write whose sync failed from reads that start from now on, because its caller gets an
-    /// error. The write may or may not be on disk, and later writes are refused already. Returns
+    /// Hides a write whose sync failed from reads that start from now on, because its caller gets
+    /// an error. The write may or may not be on disk, and later writes are refused already. Returns
     /// false if a flush has written it to a table meanwhile: there it is durable.
     fn retract(&self, sequences: &RangeInclusive<SequenceNumber>) -> bool {
         let mut commit = self.commit.lock();
@@ -259,8 +268,8 @@ impl DbInner {
         true
     }
 
-    /// Handles a failed append. Without disk space, the record is incomplete, so log readers skip it.
-    /// The next log continues with the same sequence number, so no gap results. After any other
+    /// Handles a failed append. Without disk space, the record is incomplete, so log readers skip
+    /// it. The next log continues with the same sequence number, so no gap results. After any other
     /// error, the content of the log is unknown.
     fn handle_append_error(&self, writer: &mut WalWriter, error: &Error) {
         if error.is_retryable() {
@@ -307,10 +316,13 @@ impl DbInner {
 
     /// Waits until write number `write` is durable, and syncs the logs if no other thread does.
     pub(super) fn sync_wal_to(&self, write: u64) -> Result<()> {
-        let check = || self.background_error.check();
-        let sync = || self.sync_wal_or_poison(write);
-        let wait = || self.wal_sync.wait_until_durable(write, check, sync);
-        self.timed_stall(Timer::SyncWait, None, wait)
+        self.timed_stall(Timer::SyncWait, None, || {
+            self.wal_sync.wait_until_durable(
+                write,
+                || self.background_error.check(),
+                || self.sync_wal_or_poison(write),
+            )
+        })
     }
 
     /// Syncs the logs. Sets the background error if that fails.

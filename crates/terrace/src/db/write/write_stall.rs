@@ -50,8 +50,8 @@ impl DbInner {
         }
     }
 
-    /// Executes `wait` and records its time. `context` describes the begin of the stall; without it,
-    /// the log describes its end.
+    /// Executes `wait` and records its time. `context` describes the begin of the stall; without
+    /// it, the log describes its end.
     #[cold]
     pub(super) fn timed_stall<T>(
         &self,
