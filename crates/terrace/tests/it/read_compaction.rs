@@ -55,7 +55,7 @@ impl ReadCompactionDb {
     fn read_compactions(&self) -> usize {
         log(&self.env)
             .lines()
-            .filter(|line| line.contains("Merged: ") && line.contains("reason=Seeks"))
+            .filter(|line| line.contains("Merged: ") && line.contains("reason=ReadTriggered"))
             .count()
     }
 

@@ -260,7 +260,7 @@ fn reads_are_correct_during_tombstone_compactions() {
         }
         let mut log = vec![0; fixture.env.fs.file_size("db/LOG".as_ref()).unwrap() as usize];
         fixture.env.fs.open_sequential("db/LOG".as_ref()).unwrap().read(&mut log).unwrap();
-        tombstone_compactions += String::from_utf8_lossy(&log).matches("reason=Deletes").count();
+        tombstone_compactions += String::from_utf8_lossy(&log).matches("reason=Tombstones").count();
         db.close().unwrap();
         assert!(terrace::verify("db", &fixture.options, &mut |_, _| ()).unwrap().is_clean());
     }
