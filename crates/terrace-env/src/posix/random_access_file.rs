@@ -172,8 +172,7 @@ mod tests {
         let path = dir.path().join("table");
         std::fs::write(&path, vec![7; 600 << 10]).unwrap();
         let limits = Arc::new(ResourceLimits::new(10, 1 << 20, 10));
-        let open =
-            || open_with_limits(&limits, &path, File::open(&path).unwrap(), AccessMode::Mmap).unwrap();
+        let open = || open_with_limits(&limits, &path, File::open(&path).unwrap(), AccessMode::Mmap).unwrap();
         // The flag "rr" marks a mapping with random access.
         let is_random = |file: &Arc<dyn RandomAccessFile>| {
             smaps_attribute(file.mapped_slice().unwrap(), "VmFlags:").split(' ').any(|flag| flag == "rr")

@@ -310,7 +310,7 @@ fn draw_settings(seed: u64, for_both: bool) -> Settings {
 /// A sync that fails, early or late.
 fn draw_failed_sync_plan(rng: &mut Rng) -> String {
     let file = rng.pick(&["sync .log", "sync .log", "sync .log", "sync .ldb", "sync MANIFEST", "sync-dir *"]);
-    let how = rng.pick(&["once EIO", "x3 EIO", "once sync-forgets"]);
+    let how = rng.pick(&["once EIO", "x3 EIO", "once sync-loses-data"]);
     let how = if file.starts_with("sync-dir") { "once EIO" } else { how };
     format!("{file} #{} {how}", 1 + rng.skewed(100))
 }

@@ -275,7 +275,7 @@ fn failed_manifest_sync_is_not_retried() {
     let manifest = trial.names("MANIFEST");
     // Something to be swept.
     trial.memory.create("db/000001.dbtmp".as_ref()).unwrap().close().unwrap();
-    trial.plan("sync MANIFEST #1 once sync-forgets");
+    trial.plan("sync MANIFEST #1 once sync-loses-data");
     let db = Db::open("db", &reuse).unwrap();
     db.put(b"b", b"").unwrap();
     db.flush().unwrap();
