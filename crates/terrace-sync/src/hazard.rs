@@ -2,8 +2,8 @@
 //! reference count.
 //!
 //! ```text
-//!   reader:   slot = pointer (SeqCst) ── cell still has it (SeqCst)? ── read ── slot = null (Release)
-//!   writer:   swap the cell (SeqCst) ── retire list ── scan all slots (SeqCst): not announced? ── free
+//!   reader:  slot = pointer (SeqCst) -> cell unchanged (SeqCst)? -> read -> slot = null (Release)
+//!   writer:  swap the cell (SeqCst) -> retire list -> scan all slots (SeqCst): not found? -> free
 //! ```
 //!
 //! A reader announces a value, and a writer removes it from the cell. The four SeqCst accesses have

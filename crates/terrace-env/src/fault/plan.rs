@@ -1,7 +1,7 @@
 //! Fault plan in text form: the calls that fail, and their faults.
 //!
 //! ```text
-//!   sync .log #2 once EIO            the second sync of a file whose name ends (or starts) with .log
+//!   sync .log #2 once EIO            the second sync of a file that ends (or starts) with .log
 //!   create * #1 forever ENOSPC       every creation
 //!   read MANIFEST #3 x4 short-read   reads 3 to 6 of a MANIFEST
 //!   any * #70 once EINTR             call number 70

@@ -41,7 +41,18 @@ pub(super) fn crash_image(state: &MemFsState, crash: &Crash) -> MemFsState {
 /// Returns the number of pieces that a loss of this kind decides about.
 pub(super) fn pending_piece_count(state: &MemFsState, data: DataLoss, dir_entries: DirEntryLoss) -> usize {
     let dir_pieces = if dir_entries == DirEntryLoss::AnySubset { state.directories.pending.len() } else { 0 };
-    let file_pieces = |content: &FileContent| match data {
+    let file_pieces: usize = state
+        .files
+        .values()
+        .filter(|content| !content.pending.is_empty())
+        .map(|content| pieces_of_file(content, data))
+        .sum();
+    dir_pieces + file_pieces
+}
+
+/// Returns the number of pieces of an unsynced file.
+fn pieces_of_file(content: &FileContent, data: DataLoss) -> usize {
+    match data {
         DataLoss::Nothing | DataLoss::Everything => 0,
         DataLoss::Suffix | DataLoss::LengthBeforeData { .. } | DataLoss::TornLastSector => {
             content.pending.len()
@@ -50,9 +61,7 @@ pub(super) fn pending_piece_count(state: &MemFsState, data: DataLoss, dir_entrie
             content.pending.iter().map(|change| change.sector_count(size)).sum()
         }
         DataLoss::Pages { size } => content.live.len().max(content.durable.len()).div_ceil(size),
-    };
-    let unsynced = state.files.values().filter(|content| !content.pending.is_empty());
-    dir_pieces + unsynced.map(file_pieces).sum::<usize>()
+    }
 }
 
 fn surviving_dir_entries(state: &MemFsState, loss: DirEntryLoss, sampler: &mut LossSampler) -> DirTree {
@@ -72,11 +81,13 @@ fn surviving_dir_entries(state: &MemFsState, loss: DirEntryLoss, sampler: &mut L
             }
         }
         DirEntryLoss::NewFiles => {
-            let is_new = |pending: &&PendingDirChange| {
-                matches!(pending.change, DirChange::Link { .. })
-                    && state.last_file_sync.is_none_or(|sync| pending.call > sync)
-            };
-            let lost: Vec<_> = names.pending.iter().filter(is_new).map(|p| p.change.inode()).collect();
+            let mut lost = Vec::new();
+            for PendingDirChange { call, change } in &names.pending {
+                let is_new = state.last_file_sync.is_none_or(|sync| *call > sync);
+                if matches!(change, DirChange::Link { .. }) && is_new {
+                    lost.push(change.inode());
+                }
+            }
             for pending in names.pending.iter().filter(|pending| !lost.contains(&pending.change.inode())) {
                 pending.change.apply(&mut tree);
             }

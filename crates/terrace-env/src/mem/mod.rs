@@ -6,7 +6,7 @@
 //!                   write     sync_dir
 //!                        sync
 //!                           ^
-//!   freeze_at(3) -----------'  calls from 3 on fail; crash_clone(..) then shows the files of a restart
+//!   freeze_at(3) -----------'  calls from 3 on fail; crash_clone(..) then gives a restart's files
 //! ```
 //!
 //! The model: a file is its durable bytes and the changes since its last sync. A directory is its
@@ -33,7 +33,8 @@ use parking_lot::Mutex;
 
 use crate::error::{FileError, LockHolder, Result};
 use crate::fs::{
-    AccessMode, FileLock, FileSystem, LockMode, LogFile, RandomAccessFile, SequentialFile, WritableFile,
+    AccessMode, FileLock, FileSystem, LOG_CAPACITY_UNIT, LockMode, LogFile, RandomAccessFile, SequentialFile,
+    WritableFile,
 };
 use directories::DirChange;
 use file_content::FileChange;
@@ -45,9 +46,6 @@ pub use profiles::{
     Crash, DataLoss, DirEntryLoss, LostSector, POWER_LOSS_PROFILES, PersistedPieces, PowerLoss,
     PowerLossProfile,
 };
-
-/// Unit of log capacities, in bytes: the block size of the log format.
-const LOG_CAPACITY_UNIT: u64 = 32 * 1024;
 
 /// File system in memory.
 ///

@@ -143,10 +143,17 @@ fn map_lock_error(e: io::Error) -> io::Error {
     }
 }
 
-#[cfg(any(target_os = "linux", target_os = "android"))]
-const RECORD_LOCK_COMMAND: libc::c_int = libc::F_OFD_SETLK;
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-const RECORD_LOCK_COMMAND: libc::c_int = libc::F_SETLK;
+/// Command of `fcntl` that sets a record lock, of the open file description where the system has it.
+const RECORD_LOCK_COMMAND: libc::c_int = {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        libc::F_OFD_SETLK
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    {
+        libc::F_SETLK
+    }
+};
 
 fn lock_record(file: &File, mode: LockMode) -> io::Result<()> {
     let kind = match mode {

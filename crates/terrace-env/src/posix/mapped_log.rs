@@ -42,10 +42,7 @@ use rustix::io::Errno;
 
 use super::files::PosixWritableFile;
 use crate::error::{FileError, Result};
-use crate::fs::{AppendingLog, LogFile};
-
-/// Unit of capacities, in bytes: the block size of the log format.
-const LOG_CAPACITY_UNIT: u64 = 32 * 1024;
+use crate::fs::{AppendingLog, LOG_CAPACITY_UNIT, LogFile};
 
 /// Size of one zero fill, in bytes, during a fast fill. Larger fills save hardly any time and cost
 /// more to sync.
@@ -84,9 +81,11 @@ fn rounded_capacity(capacity: u64) -> io::Result<u64> {
 /// error the file is unchanged.
 fn allocate_and_map(file: &File, capacity: u64, len: u64) -> io::Result<MmapRaw> {
     let allocated = rustix::io::retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, capacity));
-    let map = || MmapOptions::new().len(capacity as usize).map_raw(file);
+    let mapped = allocated
+        .map_err(io::Error::from)
+        .and_then(|()| MmapOptions::new().len(capacity as usize).map_raw(file));
     // A partial allocation uses disk space, so it is undone.
-    allocated.map_err(io::Error::from).and_then(|()| map()).or_else(|e| file.set_len(len).and(Err(e)))
+    mapped.or_else(|e| file.set_len(len).and(Err(e)))
 }
 
 /// Returns true for the errors of a file system without preallocation or without shared mappings.

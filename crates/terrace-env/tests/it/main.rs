@@ -1,5 +1,5 @@
 //! Contract tests of the traits for every implementation, crash images, and fault plans.
-#![allow(missing_docs, clippy::unwrap_used)] // Clippy exempts test functions, but not their helpers.
+#![allow(missing_docs, clippy::unwrap_used)] // Clippy exempts tests, but not their helpers.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // Tests check the real system.
 
 mod contract;
