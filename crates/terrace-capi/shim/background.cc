@@ -13,7 +13,7 @@ struct Call {
   void* arg;
 };
 
-// Lives as long as the process, as its thread does.
+// Lives as long as the process, like its thread.
 class Queue {
  public:
   void Add(Call call) {

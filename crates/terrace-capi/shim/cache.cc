@@ -1,4 +1,5 @@
-// The cache that NewLRUCache makes: as a block cache it is Rust's, and what a program itself keeps in it is here.
+// The cache of NewLRUCache. Blocks of databases are in a Rust block cache; entries of the program
+// are in an LRU list here.
 
 #include "leveldb/cache.h"
 
@@ -17,21 +18,21 @@ Cache::~Cache() = default;
 
 namespace {
 
-// An entry is in the map until it is erased, replaced or pushed out, and in the line of those to be pushed out while it is
-// in the map and nobody else uses it. It goes with its last user, of which the map is one.
+// An entry is in the map until it is erased, replaced or evicted. While the map holds its only
+// reference, it is also in the LRU list. It is deleted with its last reference.
 class LruCache final : public Cache {
  public:
   explicit LruCache(size_t capacity) : capacity_(capacity) {}
 
   ~LruCache() override {
     for (auto& item : map_) {
-      assert(item.second->refs == 1);  // no handle is out
+      assert(item.second->refs == 1); // the program has released all handles
       Delete(item.second);
     }
     if (block_cache_ != nullptr) terrace::terrace_cxx_cache_drop(block_cache_);
   }
 
-  // The blocks of databases; made when the first asks.
+  // Returns the block cache for databases, created at the first call.
   const terrace::BlockCache* block_cache() {
     std::lock_guard<std::mutex> guard(mutex_);
     if (block_cache_ == nullptr) block_cache_ = terrace::terrace_cxx_cache(capacity_);
@@ -105,12 +106,13 @@ class LruCache final : public Cache {
     void* const value;
     const size_t charge;
     void (*const deleter)(const Slice& key, void* value);
-    size_t refs;  // the map, and handles
+    size_t refs; // references of the map and of handles
     bool in_cache;
-    std::list<Entry*>::iterator lru_position;  // in the line, if the map is the only user
+    std::list<Entry*>::iterator lru_position; // position in lru_, if the map has the only reference
   };
 
-  // Entries without refs. Destroyed after the lock is given back: a deleter may use the cache.
+  // Entries without references. Deletes them after the lock is released, because a deleter may use
+  // the cache.
   class DeferredDeletes {
    public:
     ~DeferredDeletes() {
@@ -127,7 +129,7 @@ class LruCache final : public Cache {
     delete entry;
   }
 
-  // One user less.
+  // Drops one reference.
   void Unref(Entry* entry, DeferredDeletes* deferred) {
     entry->refs--;
     if (entry->refs == 0) {
@@ -137,7 +139,7 @@ class LruCache final : public Cache {
     }
   }
 
-  // Takes the entry of key out of the map.
+  // Removes the entry of key from the map.
   void RemoveFromMap(const Slice& key, DeferredDeletes* deferred) {
     const auto found = map_.find(key.ToString());
     if (found == map_.end()) return;
@@ -152,8 +154,8 @@ class LruCache final : public Cache {
   const size_t capacity_;
   mutable std::mutex mutex_;
   std::unordered_map<std::string, Entry*> map_;
-  std::list<Entry*> lru_;  // the first was not used for longest
-  size_t charge_ = 0;       // of the entries in the map
+  std::list<Entry*> lru_; // least recently used entry first
+  size_t charge_ = 0; // total charge of the entries in the map
   uint64_t last_id_ = 0;
   const terrace::BlockCache* block_cache_ = nullptr;
 };

@@ -25,7 +25,7 @@ class Bytewise final : public Comparator {
 }  // namespace
 
 const Comparator* BytewiseComparator() {
-  // Never destroyed: other objects that are may still use it.
+  // Never destroyed, because other static objects may still use it.
   static const Comparator* const bytewise = new Bytewise;
   return bytewise;
 }

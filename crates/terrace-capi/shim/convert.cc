@@ -19,7 +19,7 @@ leveldb::Status StatusResult::MakeError(StatusCode code) {
   return status;
 }
 
-// Reads the block that status.h draws: there is no method for code and message.
+// Reads the representation that status.h documents: there are no methods for code and message.
 StatusCode FillReport(const leveldb::Status& status, ErrorReport* report) {
   static_assert(sizeof(status) == sizeof(const char*), "a status is its state");
   if (status.ok()) return 0;

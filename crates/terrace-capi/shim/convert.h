@@ -1,4 +1,4 @@
-// From LevelDB's types to flat ones and back.
+// Conversions between LevelDB's types and those of cxx_abi.h.
 
 #ifndef TERRACE_SHIM_CONVERT_H_
 #define TERRACE_SHIM_CONVERT_H_
@@ -18,21 +18,22 @@ inline leveldb::Slice ToSlice(CxxSlice bytes) { return leveldb::Slice(bytes.star
 
 inline std::string ToString(CxxSlice bytes) { return std::string(bytes.start, bytes.len); }
 
-// The bytes in place of what string holds.
+// Assigns the bytes to string.
 inline CxxString AssignTo(std::string* string) {
   return CxxString{string, [](void* target, CxxSlice bytes) {
                 static_cast<std::string*>(target)->assign(bytes.start, bytes.len);
               }};
 }
 
-// The bytes behind what string holds.
+// Appends the bytes to string.
 inline CxxString AppendTo(std::string* string) {
   return CxxString{string, [](void* target, CxxSlice bytes) {
                 static_cast<std::string*>(target)->append(bytes.start, bytes.len);
               }};
 }
 
-// The status of a flat call: `StatusResult error; return error.ToStatus(terrace_cxx_..(.., error.report()));`
+// Converts the result of a plain function to a status: `StatusResult error; return
+// error.ToStatus(terrace_cxx_..(.., error.report()));`
 class StatusResult {
  public:
   ErrorReport* report() { return &report_; }
@@ -48,7 +49,7 @@ class StatusResult {
   ErrorReport report_ = {nullptr, 0};
 };
 
-// The other way: the code of what a program's object answered, its message left in *report.
+// Returns the code of status and stores its message in *report.
 StatusCode FillReport(const leveldb::Status& status, ErrorReport* report);
 
 }  // namespace terrace

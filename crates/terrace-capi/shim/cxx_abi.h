@@ -1,10 +1,10 @@
-// The database as plain functions: what the classes here are made of. Defined in src/cxx_abi, in Rust; the two change
-// together.
+// The database as plain functions, over which the C++ classes are built. src/cxx_abi defines them
+// in Rust; the two must change together.
 //
-// Every function may be called from any thread, and none throws. One that returns a StatusCode leaves a malloc'ed text in its
-// ErrorReport if that is not 0. Objects made by a function are given back to the one whose name ends in drop, close or
-// release. Tables of calls are for objects that a program brings: Rust calls them, from any thread, and they must not
-// throw either.
+// Any thread may call every function, and none throws. A function that returns a StatusCode other
+// than 0 stores a malloc'ed text in its ErrorReport. Objects are destroyed by the function whose
+// name ends in drop, close or release. Callback tables belong to objects of the program. Rust calls
+// them from any thread, and they must not throw either.
 
 #ifndef TERRACE_SHIM_CXX_ABI_H_
 #define TERRACE_SHIM_CXX_ABI_H_
@@ -14,13 +14,13 @@
 
 namespace terrace {
 
-// The layout of leveldb::Slice.
+// Has the layout of leveldb::Slice.
 struct CxxSlice {
   const char* start;
   size_t len;
 };
 
-// The number of a kind of error, as in leveldb::Status; 0 is success.
+// A status code as in leveldb::Status; 0 means success.
 using StatusCode = uint8_t;
 
 struct ErrorReport {
@@ -28,20 +28,20 @@ struct ErrorReport {
   size_t len;
 };
 
-// A std::string to fill, and how.
+// A std::string for output, and the callback that assigns it.
 struct CxxString {
   void* string;
   void (*assign)(void* string, CxxSlice bytes);
 };
 
-// An object that a program brings, and the calls for its kind; null calls if there is none.
+// An object of the program with the callbacks of its kind; null callbacks mean no object.
 template <typename Callbacks>
 struct NullableUserObject {
   const Callbacks* callbacks;
   void* object;
 };
 
-// Of Rust; known by pointer only.
+// Rust types, used by pointer only.
 struct Db;
 struct CxxIterator;
 struct Snapshot;
@@ -54,8 +54,8 @@ struct RandomAccessFileHandle;
 struct WritableFileHandle;
 struct FileLockHandle;
 struct LoggerHandle;
-struct ByteBuffer;    // receives bytes: terrace_cxx_put_bytes
-struct Names;  // receives names: terrace_cxx_add_name
+struct ByteBuffer; // receives bytes through terrace_cxx_put_bytes
+struct Names; // receives names through terrace_cxx_add_name
 
 struct ComparatorCallbacks {
   CxxSlice (*name)(void*);
@@ -120,8 +120,8 @@ struct EnvCallbacks {
   void (*sleep_us)(void*, int micros);
 };
 
-// leveldb::Options, with the library's own classes as what they are: an absent comparator is the bytewise one, an absent
-// environment the machine's.
+// leveldb::Options. The library's own objects have no callbacks: no comparator means the bytewise
+// one, no environment the default one.
 struct CxxOptions {
   NullableUserObject<ComparatorCallbacks> comparator;
   NullableUserObject<EnvCallbacks> env;
@@ -154,7 +154,7 @@ struct CurrentEntry {
   bool valid;
 };
 
-// The layout of leveldb::Range.
+// Has the layout of leveldb::Range.
 struct CxxRange {
   CxxSlice start;
   CxxSlice limit;
@@ -162,7 +162,7 @@ struct CxxRange {
 
 extern "C" {
 
-// Dbs.
+// Databases.
 StatusCode terrace_cxx_open(const CxxOptions*, CxxSlice path, Db**, ErrorReport*) noexcept;
 void terrace_cxx_close(Db*) noexcept;
 StatusCode terrace_cxx_put(const Db*, CxxSlice key, CxxSlice value, bool sync, ErrorReport*) noexcept;
@@ -179,7 +179,7 @@ void terrace_cxx_compact(const Db*, const CxxSlice* begin, const CxxSlice* end) 
 StatusCode terrace_cxx_destroy(const CxxOptions*, CxxSlice path, ErrorReport*) noexcept;
 StatusCode terrace_cxx_repair(const CxxOptions*, CxxSlice path, ErrorReport*) noexcept;
 
-// Iterators: each move answers with the new place.
+// Iterators: each move returns the new position.
 CurrentEntry terrace_cxx_first(CxxIterator*) noexcept;
 CurrentEntry terrace_cxx_last(CxxIterator*) noexcept;
 CurrentEntry terrace_cxx_seek(CxxIterator*, CxxSlice target) noexcept;
@@ -204,7 +204,7 @@ uint64_t terrace_cxx_builder_entries(const TableBuilderHandle*) noexcept;
 uint64_t terrace_cxx_builder_size(const TableBuilderHandle*) noexcept;
 void terrace_cxx_builder_drop(TableBuilderHandle*) noexcept;
 
-// What the library's own classes do.
+// Built-in comparator, filter policy and block cache.
 void terrace_cxx_bytewise_separator(CxxSlice start, CxxSlice limit, CxxString) noexcept;
 void terrace_cxx_bytewise_successor(CxxSlice key, CxxString) noexcept;
 void terrace_cxx_bloom_create(int bits, const CxxSlice* keys, int count, CxxString) noexcept;
@@ -214,7 +214,7 @@ void terrace_cxx_cache_clear(const BlockCache*) noexcept;
 size_t terrace_cxx_cache_usage(const BlockCache*) noexcept;
 void terrace_cxx_cache_drop(const BlockCache*) noexcept;
 
-// The machine's files, clock and directory for tests.
+// Files and clock of the operating system, and the directory for tests.
 StatusCode terrace_cxx_file_sequential(CxxSlice path, SequentialFileHandle**, ErrorReport*) noexcept;
 StatusCode terrace_cxx_sequential_read(SequentialFileHandle*, size_t n, char* into, size_t* read, ErrorReport*) noexcept;
 StatusCode terrace_cxx_sequential_skip(SequentialFileHandle*, uint64_t n, ErrorReport*) noexcept;
@@ -245,10 +245,10 @@ void terrace_cxx_test_directory(CxxString) noexcept;
 uint64_t terrace_cxx_now_us() noexcept;
 void terrace_cxx_sleep_us(int micros) noexcept;
 
-// A file of a database as text.
+// Dump of a database file as text.
 StatusCode terrace_cxx_dump(NullableUserObject<EnvCallbacks>, CxxSlice path, NullableUserObject<WritableFileCallbacks> to, ErrorReport*) noexcept;
 
-// For calls of a program's objects.
+// For callbacks of the program's objects.
 void terrace_cxx_put_bytes(ByteBuffer*, CxxSlice) noexcept;
 void terrace_cxx_add_name(Names*, CxxSlice) noexcept;
 CachedBlock* terrace_cxx_block_share(const CachedBlock*) noexcept;

@@ -1,4 +1,4 @@
-// Options for Rust.
+// Conversion of options for Rust.
 
 #ifndef TERRACE_SHIM_CXX_OPTIONS_H_
 #define TERRACE_SHIM_CXX_OPTIONS_H_
@@ -8,7 +8,8 @@
 
 namespace terrace {
 
-// Refers to the objects in options, which live through the call it is made for and whatever that opens.
+// The result refers to the objects in options. They must live through the call, and as long as an
+// object that the call opens.
 CxxOptions ToCxxOptions(const leveldb::Options& options);
 
 }  // namespace terrace

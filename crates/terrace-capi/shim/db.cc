@@ -22,7 +22,7 @@ Status DB::Delete(const WriteOptions& options, const Slice& key) {
   return Write(options, &batch);
 }
 
-// The one class that may see the bytes of a batch, in any LevelDB.
+// The only class with access to the representation of a batch, in every LevelDB.
 class WriteBatchInternal {
  public:
   static Slice Contents(const WriteBatch* batch) { return Slice(batch->rep_); }

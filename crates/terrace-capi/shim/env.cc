@@ -1,4 +1,4 @@
-// The base classes of the world, and what is made of their public methods.
+// Base classes of the environment, and functions built on their public methods.
 
 #include "leveldb/env.h"
 

@@ -86,7 +86,7 @@ class RustIterator final : public leveldb::Iterator {
 
  private:
   CxxIterator* const iterator_;
-  // What the last move found, so that an entry costs one call.
+  // Result of the last move, cached so that each entry costs one call to Rust.
   CurrentEntry current_;
 };
 
@@ -94,7 +94,7 @@ class RustIterator final : public leveldb::Iterator {
 
 leveldb::Iterator* NewRustIterator(CxxIterator* iterator) {
   if (iterator == nullptr) {
-    return leveldb::NewErrorIterator(leveldb::Status::IOError("a fault inside"));
+    return leveldb::NewErrorIterator(leveldb::Status::IOError("internal error"));
   }
   return new RustIterator(iterator);
 }

@@ -1,4 +1,4 @@
-// NewMemEnv: files in memory, by their whole names.
+// NewMemEnv: files in memory, with their full paths as names.
 
 #include "leveldb/helpers/memenv.h"
 
@@ -17,7 +17,7 @@
 namespace leveldb {
 namespace {
 
-// The bytes of a file, which its name and its open handles share.
+// The bytes of a file, shared by its name and its open handles.
 class Contents {
  public:
   size_t size() const {
@@ -35,11 +35,12 @@ class Contents {
     bytes_.append(data.data(), data.size());
   }
 
-  // Up to n bytes from offset on, into scratch: what a Slice refers to must not move when the file grows.
+  // Copies up to n bytes from offset to scratch: the bytes of a Slice must not move when the file
+  // grows.
   Status Read(uint64_t offset, size_t n, Slice* result, char* scratch) const {
     std::lock_guard<std::mutex> guard(mutex_);
     *result = Slice();
-    if (offset > bytes_.size()) return Status::IOError("a read behind the end of the file");
+    if (offset > bytes_.size()) return Status::IOError("read past the end of the file");
     n = std::min(n, bytes_.size() - static_cast<size_t>(offset));
     if (n > 0) std::memcpy(scratch, bytes_.data() + offset, n);
     *result = Slice(scratch, n);
@@ -58,7 +59,7 @@ class MemSequentialFile final : public SequentialFile {
   explicit MemSequentialFile(SharedContents contents) : contents_(std::move(contents)) {}
 
   Status Read(size_t n, Slice* result, char* scratch) override {
-    // The file may have been emptied meanwhile.
+    // The file may have been truncated meanwhile.
     offset_ = std::min<uint64_t>(offset_, contents_->size());
     const Status status = contents_->Read(offset_, n, result, scratch);
     if (status.ok()) offset_ += result->size();

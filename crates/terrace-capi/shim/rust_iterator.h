@@ -1,4 +1,4 @@
-// Iterators over what Rust walks.
+// C++ iterators over Rust iterators.
 
 #ifndef TERRACE_SHIM_RUST_ITERATOR_H_
 #define TERRACE_SHIM_RUST_ITERATOR_H_
@@ -8,7 +8,7 @@
 
 namespace terrace {
 
-// Takes the cursor over; null makes an iterator with an error.
+// Takes ownership of iterator; null gives an iterator with an error.
 leveldb::Iterator* NewRustIterator(CxxIterator* iterator);
 
 }  // namespace terrace

@@ -5,7 +5,7 @@
 
 namespace leveldb {
 
-// Before the message: its length in four bytes, and the code in one.
+// Size of the header before the message: four bytes of length and one of code.
 static const size_t kHeader = 5;
 
 const char* Status::CopyState(const char* s) {

@@ -1,4 +1,4 @@
-// Env::Default(): the machine's files through Rust, and threads of C++.
+// Env::Default(): files of the operating system through Rust, and C++ threads.
 
 #include <cstdio>
 #include <vector>
@@ -103,7 +103,7 @@ class SystemLogger final : public leveldb::Logger {
     }
     va_end(ap_copy);
     if (len < 0) return;
-    // The file ends each line itself.
+    // The log file adds the line end itself.
     if (len > 0 && line[static_cast<size_t>(len) - 1] == '\n') len--;
     terrace_cxx_log_line(log_, CxxSlice{line.data(), static_cast<size_t>(len)});
   }
@@ -147,7 +147,7 @@ class SystemEnv final : public leveldb::Env {
     };
     StatusResult error;
     const Status status = error.ToStatus(terrace_cxx_file_list(ToCxxSlice(dir), result, add, error.report()));
-    // Programs count on them: LevelDB passes on what the system tells.
+    // Programs expect these names: LevelDB returns all names that the system lists.
     if (status.ok()) result->insert(result->begin(), {".", ".."});
     return status;
   }
@@ -190,7 +190,7 @@ class SystemEnv final : public leveldb::Env {
   void SleepForMicroseconds(int micros) override { terrace_cxx_sleep_us(micros); }
 
  private:
-  // Opens something of Rust's and puts its class around it.
+  // Opens a Rust handle and wraps it in its class.
   template <typename Class, typename Handle, typename Base>
   static Status OpenHandle(StatusCode (*open)(CxxSlice, Handle**, ErrorReport*) noexcept, const std::string& fname,
                      Base** result) {
@@ -212,7 +212,7 @@ bool IsDefaultEnv(const leveldb::Env* env) { return env == leveldb::Env::Default
 namespace leveldb {
 
 Env* Env::Default() {
-  // Never destroyed: databases of static storage may still use it.
+  // Never destroyed, because databases in static storage may still use it.
   static Env* const env = new terrace::SystemEnv;
   return env;
 }

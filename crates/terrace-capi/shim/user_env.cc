@@ -1,4 +1,4 @@
-// A program's environment, its files and its logger, as calls for Rust.
+// Callbacks for an environment of the program, its files and its loggers.
 
 #include "convert.h"
 #include "user_objects.h"
@@ -56,7 +56,7 @@ const LoggerCallbacks kLoggerCallbacks = {
 
 leveldb::Env* AsEnv(void* object) { return static_cast<leveldb::Env*>(object); }
 
-// Opens a file by one of the methods for that.
+// Opens a file with one of the environment's methods.
 template <typename File, typename Callbacks, Status (leveldb::Env::*open)(const std::string&, File**)>
 StatusCode Open(void* env, CxxSlice path, NullableUserObject<Callbacks>* opened, ErrorReport* report) {
   File* file = nullptr;

@@ -1,5 +1,5 @@
-// Objects that a program brings, for Rust: each with the calls for its kind. Null, and objects of the library's own
-// classes, have none.
+// Objects of the program with their callbacks, for Rust. Null and objects of the library's own
+// classes have no callbacks.
 
 #ifndef TERRACE_SHIM_USER_OBJECTS_H_
 #define TERRACE_SHIM_USER_OBJECTS_H_
@@ -21,19 +21,19 @@ NullableUserObject<SequentialFileCallbacks> ToUserObject(leveldb::SequentialFile
 NullableUserObject<RandomAccessFileCallbacks> ToUserObject(leveldb::RandomAccessFile* file);
 NullableUserObject<WritableFileCallbacks> ToUserObject(leveldb::WritableFile* file);
 
-// True if object is of the class of known, which is final. Not a dynamic_cast: the classes of a program that was compiled
-// without type information have none to look at, but every object begins with its table.
+// Returns true if object has the final class of known. Compares the virtual tables: a dynamic_cast
+// would need type information, which programs may compile without.
 inline bool HasSameVtable(const void* object, const void* known) {
   return *static_cast<const void* const*>(object) == *static_cast<const void* const*>(known);
 }
 
-// The bits a key of the library's own policy; -1 for any other and for none.
+// Returns the bits per key of the built-in filter policy; -1 for any other policy and for null.
 int BloomBits(const leveldb::FilterPolicy* policy);
 
-// The blocks of the library's own cache; null for any other and for none.
+// Returns the block cache of the built-in cache; null for any other cache and for null.
 const BlockCache* BuiltinBlockCache(leveldb::Cache* cache);
 
-// True for what Env::Default() returns.
+// Returns true for the result of Env::Default().
 bool IsDefaultEnv(const leveldb::Env* env);
 
 }  // namespace terrace

@@ -1,5 +1,5 @@
-// The bytes of a batch are a std::string of the client's: its copies are compiled into him, so that it is made and read
-// here and not in Rust.
+// The bytes of a batch are a std::string of the program, whose copy operations are compiled into
+// the program. So C++ code builds and reads batches here, not Rust.
 
 #include "leveldb/write_batch.h"
 
@@ -13,7 +13,7 @@ namespace {
 
 enum Tag : char { kDelete = 0, kPut = 1 };
 
-// The sequence number, which the database gives, and the count.
+// Size of the header: the sequence number, which the database sets, and the count.
 const size_t kHeader = 12;
 const size_t kCountOffset = 8;
 
@@ -28,7 +28,7 @@ void AddToCount(std::string* rep, uint32_t added) {
   for (size_t i = 0; i < 4; i++, count >>= 8) (*rep)[kCountOffset + i] = static_cast<char>(count);
 }
 
-// A length in groups of seven bits, and the bytes.
+// Appends a varint length and the bytes.
 void AppendLengthPrefixed(std::string* rep, const Slice& bytes) {
   size_t len = bytes.size();
   for (; len >= 0x80; len >>= 7) rep->push_back(static_cast<char>(len | 0x80));
@@ -36,7 +36,7 @@ void AppendLengthPrefixed(std::string* rep, const Slice& bytes) {
   rep->append(bytes.data(), bytes.size());
 }
 
-// The bytes that begin *from, which moves behind them; false if they are not whole.
+// Reads length-prefixed bytes and advances *from; false if they are incomplete.
 bool ReadLengthPrefixed(Slice* from, Slice* bytes) {
   uint64_t len = 0;
   for (int shift = 0; shift <= 28; shift += 7) {
@@ -81,7 +81,7 @@ size_t WriteBatch::ApproximateSize() const { return rep_.size(); }
 
 void WriteBatch::Append(const WriteBatch& source) {
   assert(source.rep_.size() >= kHeader);
-  // Before the first change: source may be this batch.
+  // Read before the first change, because source may be this batch.
   const uint32_t added = Count(source.rep_);
   const size_t len = source.rep_.size() - kHeader;
   rep_.append(source.rep_, kHeader, len);

@@ -65,9 +65,7 @@ fn dump_log(
     format_record: fn(&[u8]) -> String,
 ) -> Result<(), StatusError> {
     let mut reader = LogReader::new(SequentialFileReader(env.fs.open_sequential(path).map_err(Error::from)?));
-    let unreadable =
-        |error: io::Error| StatusError { kind: terrace::ErrorKind::Io, message: error.to_string() };
-    while let Some(item) = reader.next().map_err(unreadable)? {
+    while let Some(item) = reader.next().map_err(read_error)? {
         let text = match item {
             LogItem::Record { offset, data } => format!("--- offset {offset}; {}", format_record(data)),
             LogItem::Corruption { error, dropped } => format!("corruption: {dropped} bytes; {error}\n"),
@@ -75,6 +73,10 @@ fn dump_log(
         to.append(text.as_bytes())?;
     }
     Ok(())
+}
+
+fn read_error(error: io::Error) -> StatusError {
+    StatusError { kind: terrace::ErrorKind::Io, message: error.to_string() }
 }
 
 fn format_batch(record: &[u8]) -> String {

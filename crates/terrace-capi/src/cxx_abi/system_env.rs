@@ -310,11 +310,10 @@ extern "C" fn terrace_cxx_file_rename(
     report: &mut ErrorReport,
 ) -> StatusCode {
     let to = to.as_path();
-    let rename = |fs: &dyn FileSystem, from: &Path| {
+    with_file_system(from, report, &mut (), |fs, from| {
         fs.rename(from, to)?;
         sync_directory(fs, &parent_directory(to))
-    };
-    with_file_system(from, report, &mut (), rename)
+    })
 }
 
 /// A held file lock.

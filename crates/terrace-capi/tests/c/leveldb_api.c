@@ -1,4 +1,4 @@
-/* Every function of leveldb/c.h, and what it answers. */
+/* Every function of leveldb/c.h, with its results. */
 
 #include "print.h"
 
@@ -21,7 +21,7 @@ static void reversed_gone(void* state) {
   printf("comparator gone, was used: %s\n", *(int*)state > 0 ? "yes" : "no");
 }
 
-/* A filter that is the first bytes of the keys. */
+/* A filter that consists of the first bytes of the keys. */
 static char* first_bytes(void* state, const char* const* keys, const size_t* lens, int count, size_t* filter_len) {
   (void)state;
   char* filter = malloc((size_t)count + 1);
@@ -79,7 +79,7 @@ static void opening(void) {
   leveldb_options_set_error_if_exists(options, 1);
   leveldb_open(options, "db", &error);
   print_result("open what may not be there", &error);
-  /* An old error is freed and replaced; success leaves it. */
+  /* A failure frees and replaces an old error; a success does not touch it. */
   error = strdup("an old error");
   leveldb_open(options, "db", &error);
   leveldb_options_set_error_if_exists(options, 0);
@@ -227,7 +227,7 @@ static void sizes_and_properties(leveldb_t* db) {
   uint64_t sizes[3] = {7, 7, 7};
   leveldb_approximate_sizes(db, 3, starts, start_lens, limits, limit_lens, sizes);
   for (int i = 0; i < 3; i++) {
-    /* In units in which both libraries agree. */
+    /* In units of 100,000 bytes, in which both libraries agree. */
     printf("size %d: %d hundred thousands\n", i, (int)((sizes[i] + 50000) / 100000));
   }
   leveldb_approximate_sizes(db, 0, NULL, NULL, NULL, NULL, NULL);

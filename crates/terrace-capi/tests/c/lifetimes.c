@@ -1,4 +1,5 @@
-/* What LevelDB leaves undefined: things destroyed in another order, used after a close, or never there. */
+/* Cases that LevelDB leaves undefined: unusual destruction orders, use after close, null handles.
+ */
 
 #include "print.h"
 
@@ -26,7 +27,7 @@ static uint8_t perhaps(void* state, const char* key, size_t len, const char* fil
   return 1;
 }
 
-/* All that a database needs is destroyed before it. */
+/* All objects that a database uses are destroyed before it. */
 static void destroyed_first(void) {
   leveldb_options_t* options = leveldb_options_create();
   leveldb_comparator_t* order = leveldb_comparator_create("order", gone, bytewise, name);
@@ -82,7 +83,7 @@ static void outlived(leveldb_options_t* options) {
   leveldb_close(again);
 }
 
-/* A snapshot is read after it was released, by options that still name it. */
+/* A snapshot is read after its release, through options that still name it. */
 static void released(leveldb_options_t* options) {
   leveldb_t* db = open_db(options);
   leveldb_readoptions_t* reading = leveldb_readoptions_create();
@@ -97,7 +98,7 @@ static void released(leveldb_options_t* options) {
   leveldb_close(db);
 }
 
-/* A snapshot of one database is given to another. */
+/* A snapshot of one database is used with another. */
 static void of_another(leveldb_options_t* options) {
   leveldb_t* db = open_db(options);
   leveldb_t* other = leveldb_open(options, "other", &error);
@@ -160,7 +161,7 @@ static void nothing(leveldb_options_t* options) {
   leveldb_env_destroy(NULL);
 }
 
-/* A key and an iterator where there is nothing to show. */
+/* Key and value of an iterator without a current entry. */
 static void at_nothing(leveldb_options_t* options) {
   size_t len = 7;
   leveldb_t* db = open_db(options);

@@ -1,4 +1,5 @@
-/* What the programs of this directory share: they tell what they see, and the test compares what was told. */
+/* Shared functions of these programs: they print their results, and the test compares the output.
+ */
 
 #ifndef PRINT_H_
 #define PRINT_H_
@@ -9,7 +10,7 @@
 
 #include "leveldb/c.h"
 
-/* Bytes as text; what can't be printed as \xx. */
+/* Prints bytes as text, non-printable ones as \xx. */
 static inline void print_bytes(const char* bytes, size_t len) {
   if (bytes == NULL) {
     printf("NULL");
@@ -27,14 +28,14 @@ static inline void print_bytes(const char* bytes, size_t len) {
   putchar('\'');
 }
 
-/* A line: what was done, and the error, if there was one. Frees it. */
+/* Prints an operation and its error, if any. Frees the error. */
 static inline void print_result(const char* what, char** error) {
   printf("%s: %s\n", what, *error == NULL ? "ok" : *error);
   leveldb_free(*error);
   *error = NULL;
 }
 
-/* The same with the first part of the error only: the text that programs look for. */
+/* As print_result, but only the first part of the error, which programs search for. */
 static inline void print_kind(const char* what, char** error) {
   if (*error != NULL && strchr(*error, ':') != NULL) {
     *strchr(*error, ':') = '\0';
@@ -63,7 +64,7 @@ static inline void print_get(leveldb_t* db, const leveldb_readoptions_t* options
   leveldb_free(error);
 }
 
-/* Where the iterator stands. */
+/* Prints the current entry of the iterator. */
 static inline void print_position(const char* what, const leveldb_iterator_t* iter) {
   printf("%s: ", what);
   if (leveldb_iter_valid(iter)) {
@@ -79,7 +80,7 @@ static inline void print_position(const char* what, const leveldb_iterator_t* it
   }
 }
 
-/* Everything in the database. */
+/* Prints all entries of the database. */
 static inline void print_all(leveldb_t* db, const leveldb_readoptions_t* options) {
   char* error = NULL;
   leveldb_iterator_t* iter = leveldb_create_iterator(db, options);

@@ -1,4 +1,4 @@
-/* Every function of terrace/terrace.h, and what it answers. */
+/* Every function of terrace/terrace.h, with its results. */
 
 #include "terrace/terrace.h"
 #include "print.h"

@@ -1,5 +1,5 @@
-/* Eight threads on one database, in an order of the program's own: every thread finds what it wrote, and what it reads
- * through a snapshot is of one moment. */
+/* Eight threads on one database with a comparator of the program: each thread reads its own writes,
+ * and reads through a snapshot are consistent. */
 
 #include <pthread.h>
 
@@ -9,7 +9,7 @@ enum { THREADS = 8, ROUNDS = 300 };
 
 static leveldb_t* db;
 
-/* As long as both: a pair of keys is always written together. */
+/* Writes pairs of keys together, so both values must always be equal. */
 static void* work(void* which) {
   int thread = *(int*)which, wrong = 0;
   char* error = NULL;

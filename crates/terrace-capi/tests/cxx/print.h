@@ -1,4 +1,4 @@
-// What the programs of this directory share: they tell what they see, and the test compares what was told.
+// Shared functions of these programs: they print their results, and the test compares the output.
 
 #ifndef PRINT_H_
 #define PRINT_H_
@@ -11,7 +11,7 @@
 #include "leveldb/db.h"
 #include "leveldb/env.h"
 
-// What can't be printed as \xx.
+// Prints non-printable bytes as \xx.
 inline void Print(const std::string& what, const std::string& found) {
   std::printf("%s: ", what.c_str());
   for (const char c : found) {
@@ -20,15 +20,15 @@ inline void Print(const std::string& what, const std::string& found) {
   std::putchar('\n');
 }
 
-// A bool must not take what is no string object.
+// Keeps string literals from converting to bool.
 inline void Print(const std::string& what, const char* found) { Print(what, std::string(found)); }
 
 inline void Print(const std::string& what, bool found) { Print(what, found ? "yes" : "no"); }
 
-// Everything, where LevelDB's words are ours.
+// The whole text, where it is LevelDB's.
 inline void Print(const std::string& what, const leveldb::Status& status) { Print(what, status.ToString()); }
 
-// The kind only, where we say more.
+// The kind only, where our message has more details.
 inline void PrintKind(const std::string& what, const leveldb::Status& status) {
   const std::string text = status.ToString();
   Print(what, text.substr(0, text.find(':')));
@@ -40,7 +40,7 @@ inline void PrintGet(leveldb::DB* db, const std::string& key, const leveldb::Rea
   Print("get " + key, status.ok() ? "'" + value + "'" : status.ToString() + value);
 }
 
-// The keys forward, or backward.
+// Returns all entries, forward or backward.
 inline std::string Keys(leveldb::Iterator* iterator, bool backward = false) {
   std::string keys;
   backward ? iterator->SeekToLast() : iterator->SeekToFirst();

@@ -1,5 +1,5 @@
-// Environments that a program hands in: all traffic goes through them, and nothing of theirs is left when the database is
-// closed.
+// Environments of the program: all file accesses go through them, and a closed database holds none
+// of their objects.
 
 #include <atomic>
 #include <mutex>
@@ -16,7 +16,7 @@ using namespace leveldb;
 
 namespace {
 
-// What is open, and what was ever asked for.
+// Counts open objects and records the kinds of calls.
 struct CallRecorder {
   void Record(const std::string& call) {
     const std::lock_guard<std::mutex> guard(mutex);
@@ -27,7 +27,7 @@ struct CallRecorder {
     for (const std::string& call : calls) all += call + " ";
     return all;
   }
-  // A job that has done its work for a database, which may be closed then, has yet to come back here.
+  // A job may still run for a moment after the database is closed.
   void AwaitJobs() const {
     while (jobs > 0) Env::Default()->SleepForMicroseconds(1000);
   }
@@ -39,29 +39,29 @@ struct CallRecorder {
   std::set<std::string> calls;
 };
 
-// A file of another environment, on the recorder while it is there.
+// A file of another environment, counted while it exists.
 template <typename Base>
-class Held : public Base {
+class CountedFile : public Base {
  public:
-  Held(Base* file, CallRecorder* recorder) : file_(file), recorder_(recorder) { recorder_->open++; }
-  ~Held() override { recorder_->open--; }
+  CountedFile(Base* file, CallRecorder* recorder) : file_(file), recorder_(recorder) { recorder_->open++; }
+  ~CountedFile() override { recorder_->open--; }
 
  protected:
   const std::unique_ptr<Base> file_;
   CallRecorder* const recorder_;
 };
 
-class Front : public Held<SequentialFile> {
+class CountedSequentialFile : public CountedFile<SequentialFile> {
  public:
-  using Held::Held;
+  using CountedFile::CountedFile;
   Status Read(size_t n, Slice* result, char* scratch) override { return file_->Read(n, result, scratch); }
   Status Skip(uint64_t n) override { return file_->Skip(n); }
 };
 
-// Answers with bytes of its own, not in scratch.
-class Anywhere : public Held<RandomAccessFile> {
+// Returns bytes of its own instead of scratch.
+class CountedRandomAccessFile : public CountedFile<RandomAccessFile> {
  public:
-  using Held::Held;
+  using CountedFile::CountedFile;
   Status Read(uint64_t offset, size_t n, Slice* result, char* scratch) const override {
     const Status status = file_->Read(offset, n, result, scratch);
     thread_local std::string own;
@@ -71,9 +71,9 @@ class Anywhere : public Held<RandomAccessFile> {
   }
 };
 
-class End : public Held<WritableFile> {
+class CountedWritableFile : public CountedFile<WritableFile> {
  public:
-  using Held::Held;
+  using CountedFile::CountedFile;
   Status Append(const Slice& data) override {
     return recorder_->broken ? Status::IOError("the end", "is broken") : file_->Append(data);
   }
@@ -85,18 +85,18 @@ class End : public Held<WritableFile> {
   }
 };
 
-class Watching : public EnvWrapper {
+class RecordingEnv : public EnvWrapper {
  public:
-  Watching() : EnvWrapper(Env::Default()) {}
+  RecordingEnv() : EnvWrapper(Env::Default()) {}
 
   Status NewSequentialFile(const std::string& f, SequentialFile** r) override {
-    return Note("sequential", EnvWrapper::NewSequentialFile(f, r), r, &Watching::Wrap<Front, SequentialFile>);
+    return WrapFile("sequential", EnvWrapper::NewSequentialFile(f, r), r, &RecordingEnv::Wrap<CountedSequentialFile, SequentialFile>);
   }
   Status NewRandomAccessFile(const std::string& f, RandomAccessFile** r) override {
-    return Note("random", EnvWrapper::NewRandomAccessFile(f, r), r, &Watching::Wrap<Anywhere, RandomAccessFile>);
+    return WrapFile("random", EnvWrapper::NewRandomAccessFile(f, r), r, &RecordingEnv::Wrap<CountedRandomAccessFile, RandomAccessFile>);
   }
   Status NewWritableFile(const std::string& f, WritableFile** r) override {
-    return Note("writable", EnvWrapper::NewWritableFile(f, r), r, &Watching::Wrap<End, WritableFile>);
+    return WrapFile("writable", EnvWrapper::NewWritableFile(f, r), r, &RecordingEnv::Wrap<CountedWritableFile, WritableFile>);
   }
   Status NewAppendableFile(const std::string& f, WritableFile** r) override { return Env::NewAppendableFile(f, r); }
   Status RenameFile(const std::string& s, const std::string& t) override {
@@ -156,7 +156,7 @@ class Watching : public EnvWrapper {
   }
 
   template <typename Base>
-  Status Note(const char* what, const Status& status, Base** file, void (Watching::*wrap)(Base**)) {
+  Status WrapFile(const char* what, const Status& status, Base** file, void (RecordingEnv::*wrap)(Base**)) {
     recorder.Record(what);
     if (status.ok()) (this->*wrap)(file);
     return status;
@@ -170,13 +170,13 @@ void Fill(DB* db) {
   PrintKind("synced", db->Put(synced, "last", "one"));
 }
 
-void Watched() {
+void UserEnv() {
   std::printf("-- watched\n");
-  std::unique_ptr<Watching> env(new Watching);
+  std::unique_ptr<RecordingEnv> env(new RecordingEnv);
   Options options;
   options.env = env.get();
   options.write_buffer_size = 64 << 10;
-  options.reuse_logs = true;  // which this environment can't do
+  options.reuse_logs = true; // not supported by this environment
   for (int round = 0; round < 2; round++) {
     std::unique_ptr<DB> db = Open(options, "watched");
     Fill(db.get());
@@ -188,7 +188,8 @@ void Watched() {
   Print("locks", std::to_string(env->recorder.locks));
   Print("asked for", env->recorder.Calls());
   Print("info log", Env::Default()->FileExists("watched/LOG"));
-  // Closed while work is under way: the environment may go at once. Its queue has run all when it has run this.
+  // Closed during background work, after which the environment may be deleted at once. Its queue
+  // runs jobs in order, so all jobs are done when this one is.
   std::unique_ptr<DB> db = Open(options, "watched");
   Fill(db.get());
   db.reset();
@@ -199,9 +200,9 @@ void Watched() {
   env->recorder.AwaitJobs();
 }
 
-void Broken() {
+void BrokenFiles() {
   std::printf("-- broken\n");
-  Watching env;
+  RecordingEnv env;
   Options options;
   options.env = &env;
   std::unique_ptr<DB> db = Open(options, "broken");
@@ -225,7 +226,7 @@ void Broken() {
   env.recorder.AwaitJobs();
 }
 
-// From the time when there was only DeleteFile and DeleteDir.
+// Overrides only the old methods DeleteFile and DeleteDir.
 class Old : public EnvWrapper {
  public:
   Old() : EnvWrapper(Env::Default()) {}
@@ -239,7 +240,7 @@ class Old : public EnvWrapper {
   std::atomic<bool> deleted{false};
 };
 
-void Dated() {
+void OldMethodNames() {
   std::printf("-- dated\n");
   Old env;
   Options options;
@@ -251,7 +252,7 @@ void Dated() {
   Print("there", env.FileExists("dated"));
 }
 
-void Memory() {
+void MemoryEnv() {
   std::printf("-- memory\n");
   const std::unique_ptr<Env> env(NewMemEnv(Env::Default()));
   Options options;
@@ -274,7 +275,7 @@ void Memory() {
   Print("names", std::to_string(names.size()) + names[0]);
 }
 
-class Text : public WritableFile {
+class TextFile : public WritableFile {
  public:
   Status Append(const Slice& data) override {
     text += data.ToString();
@@ -286,7 +287,7 @@ class Text : public WritableFile {
   std::string text;
 };
 
-// The parts of a text that begin so, up to the end of the line.
+// Returns the parts of a text from each occurrence of begin to the end of the line.
 std::string Lines(const std::string& text, const std::string& begin) {
   std::string found;
   for (size_t at = text.find(begin); at != std::string::npos; at = text.find(begin, at + 1)) {
@@ -295,7 +296,7 @@ std::string Lines(const std::string& text, const std::string& begin) {
   return found;
 }
 
-void Dumped() {
+void DumpFiles() {
   std::printf("-- dumped\n");
   const std::unique_ptr<Env> env(NewMemEnv(Env::Default()));
   Options options;
@@ -309,7 +310,7 @@ void Dumped() {
   PrintKind("written", db->Write(WriteOptions(), &batch));
   std::vector<std::string> names;
   env->GetChildren("/dumped", &names);
-  Text text;
+  TextFile text;
   for (const std::string& name : names) {
     const Status status = DumpFile(env.get(), "/dumped/" + name, &text);
     const bool known = name.find(".log") != std::string::npos || name.find(".ldb") != std::string::npos ||
@@ -323,7 +324,7 @@ void Dumped() {
   PrintKind("missing", DumpFile(env.get(), "/dumped/000099.log", &text));
 }
 
-void TheMachine() {
+void SystemEnv() {
   std::printf("-- the machine\n");
   Env* const env = Env::Default();
   std::string directory;
@@ -333,7 +334,7 @@ void TheMachine() {
   PrintKind("logger", env->NewLogger("messages", &logger));
   const std::string longer(5000, 'x');
   for (const char* format : {"%s", "%s\n"}) {
-    // As a logger is called from elsewhere.
+    // Calls Logv from a variadic function, as programs do.
     struct Caller {
       static void Log(Logger* to, const char* format, ...) {
         va_list ap;
@@ -370,10 +371,10 @@ void TheMachine() {
 }  // namespace
 
 int main() {
-  Watched();
-  Broken();
-  Dated();
-  Memory();
-  Dumped();
-  TheMachine();
+  UserEnv();
+  BrokenFiles();
+  OldMethodNames();
+  MemoryEnv();
+  DumpFiles();
+  SystemEnv();
 }

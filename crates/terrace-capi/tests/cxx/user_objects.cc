@@ -1,4 +1,4 @@
-// Objects that a program hands in, and those that it gets: everything but files.
+// Objects of the program, and objects of the library: everything except files.
 
 #include <atomic>
 #include <mutex>
@@ -55,14 +55,14 @@ void Batches() {
   PrintGet(db.get(), "a");
   PrintGet(db.get(), "b");
   PrintGet(db.get(), "");
-  // The bodies that a subclass may call.
+  // Implementations that a subclass may call.
   PrintKind("put", db->DB::Put(WriteOptions(), "b", "2"));
   PrintKind("delete", db->DB::Delete(WriteOptions(), "a"));
   PrintGet(db.get(), "a");
   PrintGet(db.get(), "b");
 }
 
-// By length, and then the other way round.
+// Orders keys by length, then in reverse.
 class Odd : public Comparator {
  public:
   int Compare(const Slice& a, const Slice& b) const override {
@@ -109,7 +109,7 @@ void Orders() {
   Print("successor", key == "\xff\xff" "c");
 }
 
-// The first byte of each key.
+// A filter of the first byte of each key.
 class FirstBytes : public FilterPolicy {
  public:
   const char* Name() const override { return "first bytes"; }
@@ -145,7 +145,7 @@ void Filters() {
   Print("x", bloom->KeyMayMatch("x", made));
 }
 
-// Counts, and lets another cache do the work.
+// Counts calls and forwards them to another cache.
 class Counting : public Cache {
  public:
   Handle* Insert(const Slice& key, void* value, size_t charge, void (*deleter)(const Slice&, void*)) override {

@@ -366,7 +366,8 @@ impl InternalIterator for DbIter {
         self.position = Position::BeforeEntry;
         match self.bounds.upper.take() {
             Some(upper) => {
-                // The newest possible version of the bound: every entry before it is below the bound.
+                // The newest possible version of the bound: every entry before it is below the
+                // bound.
                 self.seek_internal(&upper, key::MAX_SEQUENCE_NUMBER);
                 self.bounds.upper = Some(upper);
                 if self.merging_iter.valid() {

@@ -139,7 +139,8 @@ impl DbIterator {
         /// assert!(!iter.valid());
         /// # Ok::<(), terrace::Error>(())
         /// ```
-        #[allow(clippy::should_implement_trait)] // LevelDB's name; `into_forward` returns an `Iterator`.
+        // LevelDB's name; `into_forward` returns an `Iterator`.
+        #[allow(clippy::should_implement_trait)]
         #[inline]
         pub fn next;
 

@@ -15,7 +15,8 @@ use crate::internal_iterator::{InternalIterator, delegate_iterator};
 use crate::memtable::MemtableIter;
 
 /// Iterator over one sorted run. It is an enum, so that a step makes no virtual call.
-#[allow(clippy::large_enum_variant)] // An iterator has few runs; a box would add a memory access to every step.
+// An iterator has few runs, and a box would add a memory access to every step.
+#[allow(clippy::large_enum_variant)]
 pub(crate) enum ChildIter {
     Memtable(MemtableIter),
     Level(LevelIter),
@@ -91,8 +92,8 @@ impl MergingIter {
     /// Returns the iterator over the current block if the current run consists of tables.
     ///
     /// A caller that moves the block iterator to another entry must call
-    /// [`MergingIter::on_current_moved`] afterwards, unless no other run has an entry before the new
-    /// one.
+    /// [`MergingIter::on_current_moved`] afterwards, unless no other run has an entry before the
+    /// new one.
     #[inline]
     pub(crate) fn block_iter(&mut self) -> Option<&mut BlockIter> {
         match &mut self.children[self.current?] {
@@ -246,8 +247,8 @@ impl InternalIterator for MergingIter {
 
     fn seek(&mut self, target: &[u8]) {
         if self.children.len() > 1 && self.comparator.is_bytewise() {
-            // Each seek waits for memory several times. The prefetches let all runs wait at the same
-            // time. They repeat comparisons, which are cheap only in the bytewise order.
+            // Each seek waits for memory several times. The prefetches let all runs wait at the
+            // same time. They repeat comparisons, which are cheap only in the bytewise order.
             self.children.iter_mut().for_each(|run| run.prefetch_index(target));
             self.children.iter().for_each(|run| run.prefetch_block(target));
         }

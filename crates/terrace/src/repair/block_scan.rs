@@ -1,4 +1,4 @@
-//! Search for the data blocks of a table whose index is lost.
+//! Search for the data blocks of a table without a readable index.
 //!
 //! ```text
 //!   | block | id | crc | block | id | crc | ... | filter | metaindex | index | footer
@@ -76,7 +76,7 @@ pub(super) fn scan_blocks(
         match (size, role) {
             (Some(size), Some(BlockRole::Data(mut entries))) => {
                 visit_entries(&mut entries, visit)?;
-                known.push(BlockHandle { offset: offset, size: size as u64 });
+                known.push(BlockHandle { offset, size: size as u64 });
                 offset += (size + BLOCK_TRAILER_SIZE) as u64;
                 at_known_start = true;
             }
@@ -120,13 +120,13 @@ impl FileWindow<'_> {
 }
 
 /// Returns the size of the block at the start of `bytes`, if it ends within them. Subtracts the
-/// checksummed bytes from `budget`.
+/// checksummed bytes from `checksum_budget`.
 fn find_block_end(bytes: &[u8], checksum_budget: &mut u64) -> Option<usize> {
     let mut checksum = crc::value(&[]);
     for (size, trailer) in bytes.windows(BLOCK_TRAILER_SIZE).enumerate() {
         let [id, stored @ ..] = trailer else { return None };
-        let is_end = || crc::mask(crc::extend(checksum, &[*id])).to_le_bytes() == *stored;
-        if CODECS.iter().any(|codec| codec.id == *id) && is_end() {
+        let is_codec = CODECS.iter().any(|codec| codec.id == *id);
+        if is_codec && crc::mask(crc::extend(checksum, &[*id])).to_le_bytes() == *stored {
             *checksum_budget = checksum_budget.saturating_sub(size as u64);
             return Some(size);
         }
@@ -139,23 +139,26 @@ fn find_block_end(bytes: &[u8], checksum_budget: &mut u64) -> Option<usize> {
 /// Returns whether `bytes` may be the start of a stored data block: its first entry shares no
 /// prefix, and its key is long enough for a sequence number.
 fn may_start_data_block(bytes: &[u8]) -> bool {
-    let plain =
-        |bytes: &[u8]| matches!(bytes, [0, unshared, ..] if usize::from(*unshared) >= key::KEY_TRAILER_SIZE);
-    // Snappy starts with the length, one to five bytes, and a literal with a header of one to five
-    // bytes.
-    let snappy = || {
-        let length = bytes.iter().take(5).position(|byte| byte & 0x80 == 0);
-        let literal = length.and_then(|last| bytes.get(last + 1..)).and_then(<[u8]>::split_first);
-        literal.is_some_and(|(tag, rest)| {
-            let extra_bytes = usize::from(tag >> 2).saturating_sub(59);
-            tag & 3 == 0 && rest.get(extra_bytes..).is_some_and(plain)
-        })
-    };
     const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-    plain(bytes) || snappy() || bytes.starts_with(&ZSTD_MAGIC)
+    may_start_plain_block(bytes) || may_start_snappy_block(bytes) || bytes.starts_with(&ZSTD_MAGIC)
 }
 
-/// Role of a block whose checksum is correct.
+fn may_start_plain_block(bytes: &[u8]) -> bool {
+    matches!(bytes, [0, unshared, ..] if usize::from(*unshared) >= key::KEY_TRAILER_SIZE)
+}
+
+fn may_start_snappy_block(bytes: &[u8]) -> bool {
+    // Snappy starts with the length, one to five bytes, and a literal with a header of one to five
+    // bytes.
+    let length = bytes.iter().take(5).position(|byte| byte & 0x80 == 0);
+    let literal = length.and_then(|last| bytes.get(last + 1..)).and_then(<[u8]>::split_first);
+    literal.is_some_and(|(tag, rest)| {
+        let extra_bytes = usize::from(tag >> 2).saturating_sub(59);
+        tag & 3 == 0 && rest.get(extra_bytes..).is_some_and(may_start_plain_block)
+    })
+}
+
+/// Role of a block with a correct checksum.
 enum BlockRole {
     /// A data block; the iterator is at its first entry.
     Data(BlockIter),

@@ -101,7 +101,7 @@ impl RepairJob<'_> {
         self.files.iter().filter_map(number).filter(|&number| is_needed(number)).collect()
     }
 
-    /// Converts logs, oldest first, to tables. `sequence_check` has inspection the logs before
+    /// Converts logs, oldest first, to tables. `sequence_check` has seen the logs before
     /// them.
     pub(super) fn convert_logs_to_tables(
         &mut self,
@@ -149,7 +149,7 @@ impl RepairJob<'_> {
         let names: BTreeSet<String> = group.iter().map(|table| table.source.to_string()).collect();
         let names: Vec<String> = names.into_iter().collect();
         self.report_action(format!(
-            "merge into level {level} in order of sequence numbers: {}",
+            "merged into level {level} in order of sequence numbers: {}",
             names.join(", ")
         ));
         let merged = merge_tables(&mut self.output, group)?;

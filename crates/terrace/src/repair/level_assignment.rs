@@ -26,6 +26,16 @@ pub(super) enum KeyOverlap {
     InternalKeys,
 }
 
+impl KeyOverlap {
+    /// Returns whether a table that ends at `end` overlaps one that begins at `begin` or before it.
+    fn reaches(self, end: &InternalKey, begin: &InternalKey, order: &InternalComparator) -> bool {
+        match self {
+            KeyOverlap::UserKeys => order.user_comparator().compare(end.user_key(), begin.user_key()).is_ge(),
+            KeyOverlap::InternalKeys => order.compare(end.as_bytes(), begin.as_bytes()).is_ge(),
+        }
+    }
+}
+
 /// Groups tables that overlap, directly or through others. The groups are in key order and do not
 /// overlap.
 pub(super) fn group_by_overlap(
@@ -34,17 +44,13 @@ pub(super) fn group_by_overlap(
     overlap: KeyOverlap,
 ) -> Vec<Vec<RecoveredTable>> {
     tables.sort_by(|a, b| order.compare(a.file.smallest.as_bytes(), b.file.smallest.as_bytes()));
-    let overlaps = |end: &InternalKey, begin: &InternalKey| match overlap {
-        KeyOverlap::UserKeys => order.user_comparator().compare(end.user_key(), begin.user_key()).is_ge(),
-        KeyOverlap::InternalKeys => order.compare(end.as_bytes(), begin.as_bytes()).is_ge(),
-    };
     let mut groups: Vec<Vec<RecoveredTable>> = Vec::new();
     let mut end: Option<InternalKey> = None;
     for table in tables {
         let smallest = &table.file.smallest;
         let largest = &table.file.largest;
         match (groups.last_mut(), &mut end) {
-            (Some(group), Some(end)) if overlaps(end, smallest) => {
+            (Some(group), Some(end)) if overlap.reaches(end, smallest, order) => {
                 if order.compare(largest.as_bytes(), end.as_bytes()).is_gt() {
                     *end = largest.clone();
                 }
@@ -77,7 +83,7 @@ pub(super) fn group_by_age(
 /// Tables that become one sorted run with one age.
 struct AgeGroup {
     tables: Vec<RecoveredTable>,
-    /// File number; None for tables that will be merged, whose new number is above all others.
+    /// File number; None for tables that will be merged: their new number is above all others.
     number: Option<u64>,
     min_sequence: SequenceNumber,
     max_sequence: SequenceNumber,
@@ -122,7 +128,8 @@ impl AgeGroup {
     }
 }
 
-/// Returns two overlapping groups whose file numbers contradict their age, the smaller index first.
+/// Returns two overlapping groups with file numbers that contradict their age, the smaller index
+/// first.
 fn find_age_conflict(groups: &[AgeGroup], order: &InternalComparator) -> Option<(usize, usize)> {
     let pairs = (0..groups.len()).flat_map(|i| (i + 1..groups.len()).map(move |j| (i, j)));
     let mut pairs = pairs.map(|(i, j)| (i, j, &groups[i], &groups[j]));
@@ -142,12 +149,12 @@ pub(super) fn split_into_sorted_runs(
     });
     let mut runs: Vec<Vec<RecoveredTable>> = Vec::new();
     for table in tables {
-        let fits = |run: &&mut Vec<RecoveredTable>| {
+        let run = runs.iter_mut().find(|run| {
             run.last().is_none_or(|last| {
                 order.compare(last.file.largest.as_bytes(), table.file.smallest.as_bytes()).is_lt()
             })
-        };
-        match runs.iter_mut().find(fits) {
+        });
+        match run {
             Some(run) => run.push(table),
             None => runs.push(vec![table]),
         }

@@ -59,14 +59,14 @@ pub(super) fn read_manifests(
             });
         }
         Ok(recovered) => {
-            let missing = || {
+            let error = recovered.torn_tail.unwrap_or_else(|| {
                 Error::corruption(
                     &output.path(name),
                     None,
                     "lists a missing table, and CURRENT does not point to this manifest",
                 )
-            };
-            problems.push(Problem::from_error(name, recovered.torn_tail.unwrap_or_else(missing)));
+            });
+            problems.push(Problem::from_error(name, error));
         }
         Err(error) => problems.push(Problem::from_error(name, repairable_error(error)?)),
     }
@@ -124,8 +124,11 @@ impl ManifestFacts {
         named: Option<u64>,
         problems: &mut Vec<Problem>,
     ) -> Result<ManifestFacts> {
-        let is_relevant = |number: &u64| named.is_none_or(|named| *number <= named);
-        let numbers: BTreeSet<u64> = files.iter().filter_map(manifest_number).filter(is_relevant).collect();
+        let numbers: BTreeSet<u64> = files
+            .iter()
+            .filter_map(manifest_number)
+            .filter(|&number| named.is_none_or(|named| number <= named))
+            .collect();
         let mut facts = ManifestFacts::default();
         for number in numbers {
             facts.read_manifest(output, number, problems)?;

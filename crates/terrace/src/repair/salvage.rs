@@ -110,7 +110,7 @@ pub(super) fn salvage_table(output: &mut TableOutput<'_>, table: FileName) -> Re
     writer.finish()
 }
 
-/// Reads `logs`, oldest first, and returns their problems. `sequence_check` has inspection the logs
+/// Reads `logs`, oldest first, and returns their problems. `sequence_check` has seen the logs
 /// before them.
 pub(super) fn inspect_logs(
     output: &TableOutput<'_>,
@@ -131,7 +131,7 @@ pub(super) fn inspect_logs(
 }
 
 /// Copies the readable writes of log `number` into new tables, in write order. `sequence_check` has
-/// inspection the logs before it.
+/// seen the logs before it.
 pub(super) fn salvage_log(
     output: &mut TableOutput<'_>,
     number: u64,
@@ -191,7 +191,7 @@ impl<'a, 'b> SalvageWriter<'a, 'b> {
         self.add_operations(parsed.sequence, std::iter::once((parsed.user_key, value)))
     }
 
-    /// Adds operations, whose sequence numbers start at `sequence`.
+    /// Adds operations with sequence numbers from `sequence` on.
     fn add_operations<'k>(
         &mut self,
         sequence: SequenceNumber,

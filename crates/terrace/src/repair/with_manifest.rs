@@ -22,8 +22,8 @@ impl RepairJob<'_> {
     pub(super) fn is_manifest_stale(&self, recovered: &ManifestRecovery) -> Result<bool> {
         let set = &recovered.version_set;
         let live: Vec<NewFile> = set.version.levels.iter().flatten().map(|file| file.to_new_file()).collect();
-        let is_stored = |file: &&NewFile| find_table_file(file.number, &self.files).is_some();
-        let (_, missing): (Vec<&NewFile>, Vec<&NewFile>) = live.iter().partition(is_stored);
+        let missing: Vec<&NewFile> =
+            live.iter().filter(|file| find_table_file(file.number, &self.files).is_none()).collect();
         let log_missing = set.log_number != 0 && !self.files.contains(&FileName::Log(set.log_number));
         if missing.is_empty() && !log_missing {
             return Ok(false);
@@ -54,45 +54,78 @@ impl RepairJob<'_> {
         self.output.next_file_number = self.output.next_file_number.max(recovered.next_file_number);
         self.new_manifest.is_incompatible =
             set.is_incompatible || !self.output.options.compression.leveldb_compatible;
-        let mut changes = false;
         if let Some(error) = &recovered.torn_tail {
-            // The error edit never took effect, and the next open creates a new manifest.
+            // The torn edit never took effect, and the next open creates a new manifest.
             self.report
                 .problems
                 .push(Problem::from_error(FileName::Manifest(recovered.manifest_number), error.clone()));
         }
         let mut levels: [Vec<RecoveredTable>; NUM_LEVELS] = Default::default();
+        let mut changes = self.check_live_tables(recovered, &mut levels)?;
+        changes |= levels.iter().enumerate().any(|(level, tables)| {
+            self.group_conflicting_tables(level, tables.clone()).iter().any(|group| group.len() > 1)
+        });
+        changes |= self.recover_logs(recovered, &mut levels, changes)?;
+        if !changes {
+            self.report.tables_kept = levels.iter().map(|tables| tables.len() as u64).sum();
+            return Ok(if named_by_current {
+                RepairAction::None
+            } else {
+                RepairAction::WriteCurrent(recovered.manifest_number)
+            });
+        }
+        for (level, tables) in levels.into_iter().enumerate() {
+            self.add_to_level(level, self.group_conflicting_tables(level, tables))?;
+        }
+        Ok(RepairAction::WriteManifest)
+    }
+
+    /// Adds the live tables to `levels`. Returns whether a table or the manifest must change.
+    fn check_live_tables(
+        &mut self,
+        recovered: &ManifestRecovery,
+        levels: &mut [Vec<RecoveredTable>; NUM_LEVELS],
+    ) -> Result<bool> {
+        let manifest = FileName::Manifest(recovered.manifest_number);
+        let live_levels = &recovered.version_set.version.levels;
+        let mut changes = false;
         let mut listed = BTreeSet::new();
         for (level, tables) in levels.iter_mut().enumerate() {
-            for file in &set.version.levels[level] {
+            for file in &live_levels[level] {
                 if !listed.insert(file.number) {
-                    self.report_problem(
-                        FileName::Manifest(recovered.manifest_number),
-                        format!("lists table {} twice", file.number),
-                    );
+                    self.report_problem(manifest, format!("lists table {} twice", file.number));
                     changes = true;
                     continue;
                 }
                 changes |= self.check_live_table(&file.to_new_file(), tables)?;
             }
         }
-        let last = set.version.levels.iter().flatten().map(|file| file.number).max();
-        if let Some(last) = last.filter(|&last| last >= recovered.next_file_number) {
+        if let Some(last) = listed.last().filter(|&&last| last >= recovered.next_file_number) {
             let message = format!(
                 "next file number {}, expected more than {last}, the number of a live table",
                 recovered.next_file_number
             );
-            self.report_problem(FileName::Manifest(recovered.manifest_number), message);
+            self.report_problem(manifest, message);
             changes = true;
         }
+        Ok(changes)
+    }
+
+    /// Keeps the live logs, or converts them to tables of level 0 if they are damaged. Returns
+    /// whether a new manifest is needed because of the logs or of their sequence numbers.
+    fn recover_logs(
+        &mut self,
+        recovered: &ManifestRecovery,
+        levels: &mut [Vec<RecoveredTable>; NUM_LEVELS],
+        tables_changed: bool,
+    ) -> Result<bool> {
+        let set = &recovered.version_set;
         let newest = levels.iter().flatten().map(|table| table.max_sequence).max().unwrap_or(0);
-        changes |= levels.iter().enumerate().any(|(level, tables)| {
-            self.group_conflicting_tables(level, tables.clone()).iter().any(|group| group.len() > 1)
-        });
         let logs = self.logs_matching(|number| number >= set.log_number || number == set.prev_log_number);
         let new_check = || LogSequenceCheck::new(recovered.is_written_by_terrace, set.last_sequence, newest);
         let mut sequence_check = new_check();
         let log_problems = inspect_logs(&self.output, &logs, &mut sequence_check)?;
+        let mut changes = false;
         if newest > sequence_check.last_sequence {
             let message = format!(
                 "last sequence number {}, expected at least {newest}, the largest in a table",
@@ -106,7 +139,7 @@ impl RepairJob<'_> {
         self.report.problems.extend(log_problems);
         // Terrace checks the logs of its own manifests more strictly, and a new manifest is one of
         // those.
-        if logs_damaged || (changes && !recovered.is_written_by_terrace) {
+        if logs_damaged || ((tables_changed || changes) && !recovered.is_written_by_terrace) {
             self.new_manifest.last_sequence =
                 self.new_manifest.last_sequence.max(sequence_check.last_sequence);
             levels[0].extend(self.convert_logs_to_tables(&logs, new_check())?);
@@ -117,18 +150,7 @@ impl RepairJob<'_> {
             self.new_manifest.log_number = Some(set.log_number);
             self.new_manifest.prev_log_number = set.prev_log_number;
         }
-        if !changes {
-            self.report.tables_kept = levels.iter().map(|tables| tables.len() as u64).sum();
-            return Ok(if named_by_current {
-                RepairAction::None
-            } else {
-                RepairAction::WriteCurrent(recovered.manifest_number)
-            });
-        }
-        for (level, tables) in levels.into_iter().enumerate() {
-            self.add_to_level(level, self.group_conflicting_tables(level, tables))?;
-        }
-        Ok(RepairAction::WriteManifest)
+        Ok(changes)
     }
 
     /// Archives log 0. It was obsolete while `prev_log_number` was another log. A manifest without

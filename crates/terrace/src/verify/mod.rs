@@ -97,10 +97,10 @@ pub(crate) fn list_database_files(options: &Options, directory: &Path) -> Result
         .map_or(0, |recovered| recovered.next_file_number);
     let mut files = list_db_files(&options.env, directory, next_file)?;
     files.sort_unstable();
-    let holds_data = |file: &FileName| {
+    let has_data = files.iter().any(|file| {
         file.is_table() || matches!(file, FileName::Log(_) | FileName::Manifest(_) | FileName::Current)
-    };
-    if files.iter().any(holds_data) {
+    });
+    if has_data {
         return Ok(files);
     }
     Err(Error::InvalidArgument(format!("{}: no database in this directory", directory.display())))
@@ -233,11 +233,11 @@ impl Verifier<'_> {
                     self.report.entries += 1;
                     self.max_table_sequence =
                         self.max_table_sequence.max(terrace_format::key::trailer(key) >> 8);
-                    let in_range = |live: &FileMeta| {
+                    let in_range = live.is_none_or(|live| {
                         order.compare(live.smallest.as_bytes(), key).is_le()
                             && order.compare(key, live.largest.as_bytes()).is_le()
-                    };
-                    if key_outside.is_none() && !live.is_none_or(in_range) {
+                    });
+                    if key_outside.is_none() && !in_range {
                         key_outside = Some(terrace_format::key::user_key(key).escape_ascii().to_string());
                     }
                 }

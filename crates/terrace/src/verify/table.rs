@@ -212,14 +212,9 @@ impl DataBlockScan<'_> {
         separator: &[u8],
         visit: TableVisitor<'_>,
     ) -> Result<()> {
-        let order = self.table.order;
         let bad_restart_points = block.verify_restart_points().err().map(|error| error.to_string());
-        let mut entries = BlockIter::new(Arc::new(block), order);
-        // One report of each kind is enough for a block.
-        let mut disorder = None;
-        let mut above = None;
-        let mut below = None;
-        let mut filtered_out = None;
+        let mut entries = BlockIter::new(Arc::new(block), self.table.order);
+        let mut damage = EntryDamage::default();
         entries.seek_to_first();
         while entries.valid() {
             let key = entries.key();
@@ -232,40 +227,18 @@ impl DataBlockScan<'_> {
                 continue;
             }
             visit(TableScanEvent::Entry { key, value: entries.value() })?;
-            if !self.last_key.is_empty() && order.compare(&self.last_key, key).is_ge() {
-                disorder.get_or_insert_with(|| {
-                    format!("{} after {}", describe_key(key), describe_key(&self.last_key))
-                });
-            } else {
-                self.last_key.clear();
-                self.last_key.extend_from_slice(key);
-            }
-            if order.compare(key, separator).is_gt() {
-                let message = || {
-                    format!("{} in a block whose index key is {}", describe_key(key), describe_key(separator))
-                };
-                above.get_or_insert_with(message);
-            }
-            if self.is_below_prev_separator(key) {
-                let before = describe_key(&self.prev_separator);
-                below.get_or_insert_with(|| {
-                    format!("{} after a block whose index key is {before}", describe_key(key))
-                });
-            }
-            if self.filter.is_some_and(|filter| !filter.may_match(handle.offset, key)) {
-                filtered_out.get_or_insert_with(|| format!("{} is not in the filter", describe_key(key)));
-            }
+            self.check_entry(key, handle, separator, &mut damage);
             entries.next();
         }
         let error = entries.status().err();
         let error = error.map(|error| format!("entry at {} of the block: {error}", error.offset));
         let damage = [
             (CorruptionKind::BlockUnreadable, error),
-            (CorruptionKind::KeysOutOfOrder, disorder),
+            (CorruptionKind::KeysOutOfOrder, damage.out_of_order),
             (CorruptionKind::EntriesUnreachable, bad_restart_points),
-            (CorruptionKind::EntriesUnreachable, above),
-            (CorruptionKind::EntriesUnreachable, below),
-            (CorruptionKind::EntriesUnreachable, filtered_out),
+            (CorruptionKind::EntriesUnreachable, damage.above_separator),
+            (CorruptionKind::EntriesUnreachable, damage.below_prev_separator),
+            (CorruptionKind::EntriesUnreachable, damage.filtered_out),
         ];
         for (kind, message) in damage {
             if let Some(message) = message {
@@ -274,19 +247,59 @@ impl DataBlockScan<'_> {
         }
         Ok(())
     }
-}
 
-impl DataBlockScan<'_> {
+    /// Checks the order of an entry, and that a lookup finds it. Records problems in `damage`.
+    fn check_entry(&mut self, key: &[u8], handle: BlockHandle, separator: &[u8], damage: &mut EntryDamage) {
+        let order = self.table.order;
+        if !self.last_key.is_empty() && order.compare(&self.last_key, key).is_ge() {
+            damage.out_of_order.get_or_insert_with(|| {
+                format!("{} after {}", describe_key(key), describe_key(&self.last_key))
+            });
+        } else {
+            self.last_key.clear();
+            self.last_key.extend_from_slice(key);
+        }
+        if order.compare(key, separator).is_gt() {
+            damage.above_separator.get_or_insert_with(|| {
+                format!("{} in a block whose index key is {}", describe_key(key), describe_key(separator))
+            });
+        }
+        if self.is_below_prev_separator(key) {
+            damage.below_prev_separator.get_or_insert_with(|| {
+                format!(
+                    "{} after a block whose index key is {}",
+                    describe_key(key),
+                    describe_key(&self.prev_separator)
+                )
+            });
+        }
+        if self.filter.is_some_and(|filter| !filter.may_match(handle.offset, key)) {
+            damage.filtered_out.get_or_insert_with(|| format!("{} is not in the filter", describe_key(key)));
+        }
+    }
+
     /// Returns whether a lookup of `key` searches an earlier block, where the key is not stored.
     fn is_below_prev_separator(&self, key: &[u8]) -> bool {
+        if self.prev_separator.is_empty() {
+            return false;
+        }
         let order = self.table.order;
-        let same_user_key = || {
-            order.user_comparator().compare(key::user_key(key), key::user_key(&self.prev_separator)).is_eq()
-        };
-        !self.prev_separator.is_empty()
-            && (order.compare(key, &self.prev_separator).is_le()
-                || !self.separator_is_last_key && same_user_key())
+        if order.compare(key, &self.prev_separator).is_le() {
+            return true;
+        }
+        let user_keys = order.user_comparator();
+        !self.separator_is_last_key
+            && user_keys.compare(key::user_key(key), key::user_key(&self.prev_separator)).is_eq()
     }
+}
+
+/// First problem of each kind in the entries of one block: one report of each kind is enough.
+#[derive(Default)]
+struct EntryDamage {
+    out_of_order: Option<String>,
+    above_separator: Option<String>,
+    below_prev_separator: Option<String>,
+    filtered_out: Option<String>,
 }
 
 /// Formats an internal key for people.

@@ -7,7 +7,7 @@ use terrace_testkit::crafted::{CraftedDb, CraftedTable};
 use terrace_testkit::settings::Settings;
 
 use crate::files;
-use crate::process::elsewhere;
+use crate::process::run_in_other_process;
 use terrace_torture::database_under_test::options_from_settings;
 
 fn create() -> Options {
@@ -38,9 +38,9 @@ fn repair_keeps_the_newer_of_two_versions() {
     assert_eq!(seen(&db), (new.clone(), new.clone()), "before the repair");
     db.close().unwrap();
     repair(dir.path());
-    for moment in ["after the repair", "after another open", "and another"] {
+    for when in ["after the repair", "after another open", "and another"] {
         let db = Db::open(dir.path(), &create()).unwrap();
-        assert_eq!(seen(&db), (new.clone(), new.clone()), "{moment}");
+        assert_eq!(seen(&db), (new.clone(), new.clone()), "{when}");
         db.close().unwrap();
     }
 }
@@ -52,10 +52,10 @@ fn repair_of_an_open_database_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path(), &create()).unwrap();
     db.put(b"before", b"1").unwrap();
-    let refused = elsewhere("repair", dir.path());
-    assert!(refused.contains("LOCK"), "{refused}");
-    let refused = terrace::repair(dir.path(), &create(), &RepairOptions::default()).err().unwrap();
-    assert_eq!(refused.kind(), ErrorKind::Io, "{refused}");
+    let error = run_in_other_process("repair", dir.path());
+    assert!(error.contains("LOCK"), "{error}");
+    let error = terrace::repair(dir.path(), &create(), &RepairOptions::default()).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
     db.put(b"after", b"2").unwrap();
     db.close().unwrap();
     let db = Db::open(dir.path(), &create()).unwrap();
@@ -66,23 +66,23 @@ fn repair_of_an_open_database_is_refused() {
 /// LevelDB: a failed second open closes a descriptor of the lock file, which releases the record
 /// lock of the process. Another process can then open the same database.
 #[test]
-fn a_refused_second_open_keeps_the_lock() {
+fn refused_second_open_keeps_the_lock() {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path(), &create()).unwrap();
-    let refused = Db::open(dir.path(), &create()).err().unwrap();
-    assert_eq!(refused.kind(), ErrorKind::Io, "{refused}");
+    let error = Db::open(dir.path(), &create()).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
     for task in ["open", "destroy", "open"] {
-        let refused = elsewhere(task, dir.path());
-        assert!(refused.contains("LOCK"), "{task}: {refused}");
+        let error = run_in_other_process(task, dir.path());
+        assert!(error.contains("LOCK"), "{task}: {error}");
     }
     db.close().unwrap();
-    assert_eq!(elsewhere("open", dir.path()), "ok");
+    assert_eq!(run_in_other_process("open", dir.path()), "ok");
 }
 
 /// LevelDB: an open that fails on the lock has already renamed the `LOG` of the running process to
 /// `LOG.old`.
 #[test]
-fn a_refused_open_leaves_the_info_log() {
+fn refused_open_leaves_the_info_log() {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path(), &create()).unwrap();
     db.put(b"k", b"v").unwrap();
@@ -93,7 +93,7 @@ fn a_refused_open_leaves_the_info_log() {
     let logs = || ["LOG", "LOG.old"].map(|name| files::read(&dir.path().join(name)));
     let [log, old] = logs();
     assert!(!log.is_empty(), "the recovery is in the log");
-    assert_ne!(elsewhere("open", dir.path()), "ok");
+    assert_ne!(run_in_other_process("open", dir.path()), "ok");
     assert!(Db::open(dir.path(), &create()).is_err());
     let [log_after, old_after] = logs();
     assert!(log_after.starts_with(&log) && old_after == old);
@@ -101,13 +101,13 @@ fn a_refused_open_leaves_the_info_log() {
 
 /// An empty value is a value: in a memtable, in a table, after log replay, and at a snapshot.
 #[test]
-fn an_empty_value_is_not_a_missing_key() {
+fn empty_value_is_not_a_missing_key() {
     let dir = tempfile::tempdir().unwrap();
-    let check = |db: &Db, where_it_lies: &str| {
-        assert_eq!(db.get(b"empty").unwrap(), Some(Vec::new()), "{where_it_lies}");
-        assert_eq!(db.get(b"missing").unwrap(), None, "{where_it_lies}");
+    let check = |db: &Db, location: &str| {
+        assert_eq!(db.get(b"empty").unwrap(), Some(Vec::new()), "{location}");
+        assert_eq!(db.get(b"missing").unwrap(), None, "{location}");
         let entries: Vec<_> = db.iter().into_forward().map(|entry| entry.unwrap()).collect();
-        assert_eq!(entries, [(b"empty".to_vec(), Vec::new())], "{where_it_lies}");
+        assert_eq!(entries, [(b"empty".to_vec(), Vec::new())], "{location}");
     };
     let db = Db::open(dir.path(), &create()).unwrap();
     db.put(b"empty", b"").unwrap();
@@ -118,5 +118,5 @@ fn an_empty_value_is_not_a_missing_key() {
     db.flush().unwrap();
     check(&db, "table");
     db.compact_range(None, None).unwrap();
-    check(&db, "merged table");
+    check(&db, "compacted table");
 }

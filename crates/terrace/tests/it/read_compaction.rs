@@ -39,9 +39,9 @@ impl ReadCompactionDb {
             db.flush().unwrap();
         }
         background.run_until_idle();
-        let trial = ReadCompactionDb { background, env, db, gets: 0 };
-        assert_eq!((trial.runs(), trial.merges()), (3, 0));
-        trial
+        let fixture = ReadCompactionDb { background, env, db, gets: 0 };
+        assert_eq!((fixture.runs(), fixture.read_compactions()), (3, 0));
+        fixture
     }
 
     /// Returns the maximum number of tables that a get searches.
@@ -52,15 +52,15 @@ impl ReadCompactionDb {
     }
 
     /// Returns the number of read-triggered compactions.
-    fn merges(&self) -> usize {
+    fn read_compactions(&self) -> usize {
         log(&self.env)
             .lines()
-            .filter(|line| line.contains("Merged: ") && line.contains("reason=Seeks"))
+            .filter(|line| line.contains("Compacted ") && line.contains("reason=ReadTriggered"))
             .count()
     }
 
     /// Gets scattered keys, none of which is in a table of level 0.
-    fn look_up(&mut self, count: u32) {
+    fn get_scattered(&mut self, count: u32) {
         for _ in 0..count {
             self.gets += 1;
             let n = self.gets.wrapping_mul(2_654_435_761) % KEYS / 1_000 * 1_000 + 500;
@@ -82,29 +82,33 @@ fn key(n: u32) -> Vec<u8> {
 
 #[test]
 fn wasted_probes_trigger_compaction_until_one_run_is_left() {
-    let mut trial = ReadCompactionDb::new(0);
-    trial.look_up(2_000);
-    assert_eq!((trial.runs(), trial.merges()), (1, 2), "first with each other, then with the large run");
-    trial.look_up(20_000);
-    assert_eq!(trial.merges(), 2, "a settled database is left alone");
+    let mut fixture = ReadCompactionDb::new(0);
+    fixture.get_scattered(2_000);
+    assert_eq!(
+        (fixture.runs(), fixture.read_compactions()),
+        (1, 2),
+        "the small tables first, then the large run"
+    );
+    fixture.get_scattered(20_000);
+    assert_eq!(fixture.read_compactions(), 2, "one sorted run needs no compaction");
 }
 
 #[test]
 fn larger_compactions_need_more_wasted_probes() {
-    let mut trial = ReadCompactionDb::new(0);
+    let mut fixture = ReadCompactionDb::new(0);
     // The two small tables allow 100 wasted probes each, as in LevelDB. Their output lies above
     // more than 40 MB, and each wasted probe pays for 192 KiB.
-    trial.look_up(270);
-    assert_eq!((trial.runs(), trial.merges()), (2, 1));
-    trial.look_up(500);
-    assert_eq!((trial.runs(), trial.merges()), (1, 2));
+    fixture.get_scattered(270);
+    assert_eq!((fixture.runs(), fixture.read_compactions()), (2, 1));
+    fixture.get_scattered(500);
+    assert_eq!((fixture.runs(), fixture.read_compactions()), (1, 2));
 }
 
 #[test]
 fn probes_avoided_by_filters_trigger_no_compaction() {
-    let mut trial = ReadCompactionDb::new(10);
-    trial.look_up(3_000);
-    assert_eq!((trial.runs(), trial.merges()), (3, 0));
+    let mut fixture = ReadCompactionDb::new(10);
+    fixture.get_scattered(3_000);
+    assert_eq!((fixture.runs(), fixture.read_compactions()), (3, 0));
 }
 
 #[test]
@@ -118,10 +122,10 @@ fn skipped_tombstones_trigger_a_flush() {
     (0..1_000).for_each(|n| db.delete(&key(n)).unwrap());
     let flushes = || {
         background.run_until_idle();
-        log(&env).matches("Memtable flushed: ").count()
+        log(&env).matches("Level-0 table #").count()
     };
     let before = flushes();
-    let walk = |backward: bool| {
+    let scan = |backward: bool| {
         let mut iter = db.iter();
         if backward {
             iter.seek(&key(1_000));
@@ -133,11 +137,11 @@ fn skipped_tombstones_trigger_a_flush() {
         }
     };
     // 65,536 skipped tombstones trigger a flush.
-    (0..65).for_each(|turn| walk(turn % 2 == 0));
+    (0..65).for_each(|round| scan(round % 2 == 0));
     assert_eq!(flushes(), before);
-    walk(false);
+    scan(false);
     assert_eq!(flushes(), before + 1);
-    (0..200).for_each(|turn| walk(turn % 2 == 0));
-    assert_eq!(flushes(), before + 1, "there is nothing more to make a table of");
+    (0..200).for_each(|round| scan(round % 2 == 0));
+    assert_eq!(flushes(), before + 1, "the tombstones are already in a table");
     assert_eq!(db.iter().into_forward().count(), 1_000);
 }

@@ -59,7 +59,7 @@ fn open(
 /// Random histories, written by LevelDB or by Terrace; then each kind of damage, a repair, and a
 /// check by both engines.
 #[track_caller]
-fn lives(
+fn check_random_histories(
     name: &str,
     count: usize,
     writer: Option<&'static StockLevelDb>,
@@ -67,35 +67,37 @@ fn lives(
 ) {
     for seed in seeds(name, count) {
         let plan = Workload::draw(seed, 1_500, |shape, _| {
-            (shape.terrace_only_features, shape.sync_one_in) = (false, 0)
+            shape.terrace_only_features = false;
+            shape.sync_one_in = 0;
         });
-        for accident in DAMAGE_CASES {
-            let (dir, mut rng) = (tempfile::tempdir().unwrap(), Rng::new(seed));
+        for case in DAMAGE_CASES {
+            let dir = tempfile::tempdir().unwrap();
+            let mut rng = Rng::new(seed);
             let settings =
                 Settings { create_if_missing: true, ..Settings::draw(&mut rng, plan.params.comparator) };
-            let context = || format!("TERRACE_SEED={seed:#x}: {} [{settings}]", accident.name);
+            let context = || format!("TERRACE_SEED={seed:#x}: {} [{settings}]", case.name);
             let mut model = Model::new(plan.params.comparator);
-            let mut subject = open(writer, dir.path(), &settings);
-            plan.run_part(0..1_500, &mut *subject, &mut model)
+            let mut database = open(writer, dir.path(), &settings);
+            plan.run_part(0..1_500, &mut *database, &mut model)
                 .unwrap_or_else(|report| panic!("{}: {report}", context()));
             model.drop_readers();
-            drop(subject);
+            drop(database);
             // LevelDB leaves the tables that an iterator held until the close, and removes them at
             // the next open. Without a manifest a repair could not tell that they are obsolete.
             drop(open(writer, dir.path(), &settings));
-            (accident.damage)(dir.path());
+            (case.damage)(dir.path());
             let options = options_from_settings(&settings, &Env::system());
             let report = repair(dir.path(), &options, &RepairOptions::default())
                 .unwrap_or_else(|error| panic!("{}: {error}", context()));
             let tables = files::tables(dir.path()).len();
-            assert!(accident.needs_repair || !report.changed, "{}: {report}", context());
+            assert!(case.needs_repair || !report.changed, "{}: {report}", context());
             assert_eq!(report.blocks_lost, 0, "{}: {report}", context());
             let checked = verify(dir.path(), &options, &mut |_, _| ()).unwrap();
             assert!(checked.is_clean(), "{}: {checked}\n{tables} tables\n{report}", context());
             for reader in readers {
-                let mut subject = open(*reader, dir.path(), &settings);
-                compare_contents(&mut *subject, &mut model)
-                    .unwrap_or_else(|what| panic!("{}: {what}\n{report}", context()));
+                let mut database = open(*reader, dir.path(), &settings);
+                compare_contents(&mut *database, &mut model)
+                    .unwrap_or_else(|difference| panic!("{}: {difference}\n{report}", context()));
             }
         }
     }
@@ -104,11 +106,11 @@ fn lives(
 #[test]
 fn repair_of_random_leveldb_databases() {
     let Some(stock) = stock_leveldb_or_skip() else { return };
-    lives("repair of stock", 12, Some(stock), &[Some(stock), None]);
+    check_random_histories("repair of stock", 12, Some(stock), &[Some(stock), None]);
 }
 
 #[test]
 fn repair_of_random_terrace_databases() {
     let readers = stock_leveldb_or_skip().map_or(vec![None], |stock| vec![None, Some(stock)]);
-    lives("repair of ours", 12, None, &readers);
+    check_random_histories("repair of ours", 12, None, &readers);
 }

@@ -60,10 +60,12 @@ fn put(db: &Db, numbers: std::ops::Range<u32>) {
 
 /// Returns the words of the row of `terrace.stats` that begins with `group` and `name`, without
 /// these two.
-fn row(db: &Db, of: &str, name: &str) -> Option<Vec<String>> {
+fn row(db: &Db, group: &str, name: &str) -> Option<Vec<String>> {
     let text = db.property("terrace.stats").unwrap();
     let rows = text.lines().map(|line| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
-    rows.map(|words| words.to_vec()).find(|words| words[..2] == [of, name]).map(|words| words[2..].to_vec())
+    rows.map(|words| words.to_vec())
+        .find(|words| words[..2] == [group, name])
+        .map(|words| words[2..].to_vec())
 }
 
 /// Returns the value of `key` in a line of the info log.
@@ -102,9 +104,9 @@ fn stalls_are_counted() {
     assert_eq!(row(&db, "stall", "sync"), None);
     db.put_with(b"key", b"value", &WriteOptions { sync: true }).unwrap();
     assert_eq!(row(&db, "stall", "sync").unwrap()[..2], ["1", "us"]);
-    assert!(!lines.try_iter().any(|line| line.starts_with("Waited: ")), "none was long");
+    assert!(!lines.try_iter().any(|line| line.starts_with("Write stall: ")), "no stall was long");
     db.close().unwrap();
-    assert!(lines.try_iter().any(|line| line.starts_with("Closing: stall   flush ")), "the last word");
+    assert!(lines.try_iter().any(|line| line.starts_with("Closing: stall   flush ")), "a closing summary");
 }
 
 #[test]
@@ -112,13 +114,13 @@ fn long_stall_is_logged() {
     let (options, _, lines) = options(10_000);
     let db = Db::open("db", &options).unwrap();
     put(&db, 0..200);
-    let told: Vec<String> = lines.try_iter().collect();
-    let waited: Vec<&String> = told.iter().filter(|line| line.starts_with("Waited: for=flush ")).collect();
-    assert!(waited.len() > 3, "{told:#?}");
-    for line in waited {
+    let logged: Vec<String> = lines.try_iter().collect();
+    let stalls: Vec<&String> = logged.iter().filter(|line| line.starts_with("Write stall: cause=flush ")).collect();
+    assert!(stalls.len() > 3, "{logged:#?}");
+    for line in stalls {
         assert!(figure(line, "us") >= Some(10_000), "{line}");
-        assert!(figure(line, "frozen") >= Some(1), "{line}");
-        assert!(figure(line, "level_0").is_some() && line.contains(" merge"), "{line}");
+        assert!(figure(line, "immutable_memtables") >= Some(1), "{line}");
+        assert!(figure(line, "level_0").is_some() && line.contains(" compaction"), "{line}");
     }
 }
 
@@ -131,18 +133,22 @@ fn flushes_and_compactions_are_logged() {
         db.flush().unwrap();
     }
     db.compact_range(None, None).unwrap();
-    let told: Vec<String> = lines.try_iter().collect();
-    let find = |start: &str| told.iter().filter(|line| line.starts_with(start)).collect::<Vec<_>>();
-    let flushed = find("Memtable flushed: ");
-    assert_eq!(flushed.len(), 2, "{told:#?}");
+    let logged: Vec<String> = lines.try_iter().collect();
+    let find = |start: &str| logged.iter().filter(|line| line.starts_with(start)).collect::<Vec<_>>();
+    let flushed = find("Level-0 table #");
+    assert_eq!(flushed.len(), 2, "{logged:#?}");
     for line in flushed {
         assert_eq!(figure(line, "entries"), Some(10), "{line}");
         assert!(figure(line, "bytes_in") > Some(50_000) && figure(line, "bytes_out") > Some(100), "{line}");
         assert!(figure(line, "us") > Some(0), "{line}");
     }
-    let merged = find("Merged: ");
-    let last = merged.last().unwrap();
-    assert_eq!((figure(last, "entries_in"), figure(last, "entries_out")), (Some(20), Some(10)), "{told:#?}");
+    let compactions = find("Compacted ");
+    let last = compactions.last().unwrap();
+    assert_eq!(
+        (figure(last, "entries_in"), figure(last, "entries_out")),
+        (Some(20), Some(10)),
+        "{logged:#?}"
+    );
     assert!(last.contains(" reason=Manual") && figure(last, "files_out") == Some(1), "{last}");
 }
 
@@ -154,7 +160,7 @@ fn logs(env: &Env) -> Vec<String> {
 /// A log is removed after the flush of its memtable, even if memtables fill fast. A power cut after
 /// a flush loses no flushed entry.
 #[test]
-fn a_log_goes_with_its_memtable() {
+fn log_is_removed_after_its_flush() {
     let fs = Arc::new(MemFs::new());
     let (options, _, _lines) = options(1);
     let options = Options { env: Env { fs: Arc::clone(&fs) as _, ..options.env.clone() }, ..options };
