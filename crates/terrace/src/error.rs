@@ -149,6 +149,20 @@ impl Error {
     }
 }
 
+impl From<Error> for std::io::Error {
+    /// Converts to the kind that fits best. The error of Terrace is the source.
+    fn from(error: Error) -> std::io::Error {
+        use std::io::ErrorKind as IoKind;
+        let kind = match error.kind() {
+            ErrorKind::Corruption => IoKind::InvalidData,
+            ErrorKind::InvalidArgument => IoKind::InvalidInput,
+            ErrorKind::NotSupported => IoKind::Unsupported,
+            _ => IoKind::Other,
+        };
+        std::io::Error::new(kind, error)
+    }
+}
+
 impl From<FileError> for Error {
     fn from(error: FileError) -> Error {
         Error::Io(Arc::new(error))

@@ -120,6 +120,60 @@ pub struct Options {
     pub filter_policy: Option<Arc<dyn FilterPolicy>>,
 }
 
+/// Declares a builder method for each listed field of an options type: it sets the field, in
+/// `Some` if the list says so, and returns the options.
+macro_rules! builder_methods {
+    ($options:ident: $($field:ident: $type:ty $(as $some:ident)?),+ $(,)?) => {
+        impl $options {
+            $(
+                #[doc = concat!("Sets [`", stringify!($options), "::", stringify!($field), "`](#structfield.", stringify!($field), ") and returns the options.")]
+                #[must_use]
+                pub fn $field(mut self, $field: $type) -> $options {
+                    self.$field = builder_methods!(@value $field $($some)?);
+                    self
+                }
+            )+
+        }
+    };
+    (@value $field:ident Some) => { Some($field) };
+    (@value $field:ident) => { $field };
+}
+
+builder_methods! {
+    Options:
+    comparator: Arc<dyn Comparator>,
+    create_if_missing: bool,
+    error_if_exists: bool,
+    paranoid_checks: bool,
+    env: Env,
+    logger: Arc<dyn Logger> as Some,
+    memory_budget: usize as Some,
+    write_buffer_size: usize as Some,
+    max_open_files: usize,
+    block_cache: Arc<BlockCache> as Some,
+    block_size: usize,
+    block_restart_interval: usize,
+    max_file_size: u64 as Some,
+    compression: &'static Codec,
+    reuse_logs: bool,
+    filter_policy: Arc<dyn FilterPolicy> as Some,
+}
+
+builder_methods! {
+    ReadOptions:
+    verify_checksums: bool,
+    fill_cache: bool,
+    snapshot: Snapshot as Some,
+    lower_bound: Vec<u8> as Some,
+    upper_bound: Vec<u8> as Some,
+    prefix: Vec<u8> as Some,
+}
+
+builder_methods! {
+    WriteOptions:
+    sync: bool,
+}
+
 impl Default for Options {
     fn default() -> Options {
         Options {

@@ -27,12 +27,13 @@ pub use components::level_info::{LevelInfo, TableInfo};
 pub use components::pinned_value::PinnedValue;
 
 use std::fmt;
+use std::ops::RangeBounds;
 use std::path::Path;
 
 use terrace_format::batch::WriteBatch;
 
 use crate::error::Result;
-use crate::iterator::DbIterator;
+use crate::iterator::{DbIterator, Iter};
 use crate::options::{DEFAULT_READ_OPTIONS, Options, ReadOptions, WriteOptions};
 use crate::snapshot::Snapshot;
 use crate::sync::Arc;
@@ -126,7 +127,7 @@ impl Db {
     /// assert_eq!(db.get(b"CH/Bern")?.as_deref(), Some(b"46.948,7.447".as_slice()));
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.put_with(key, value, &WriteOptions::default())
     }
 
@@ -139,8 +140,13 @@ impl Db {
     /// db.put_with(b"CH/Bern", b"46.95,7.45", &terrace::WriteOptions { sync: true })?;
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn put_with(&self, key: &[u8], value: &[u8], options: &WriteOptions) -> Result<()> {
-        self.inner().write_one(key, Some(value), options)
+    pub fn put_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        self.inner().write_one(key.as_ref(), Some(value.as_ref()), options)
     }
 
     /// Deletes `key`, which need not exist. Same as [`Db::write`] of a batch with this one
@@ -156,7 +162,7 @@ impl Db {
     /// assert!(db.get(b"CH/Bern")?.is_none());
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn delete(&self, key: &[u8]) -> Result<()> {
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         self.delete_with(key, &WriteOptions::default())
     }
 
@@ -169,8 +175,8 @@ impl Db {
     /// db.delete_with(b"CH/Bern", &terrace::WriteOptions { sync: true })?;
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn delete_with(&self, key: &[u8], options: &WriteOptions) -> Result<()> {
-        self.inner().write_one(key, None, options)
+    pub fn delete_with(&self, key: impl AsRef<[u8]>, options: &WriteOptions) -> Result<()> {
+        self.inner().write_one(key.as_ref(), None, options)
     }
 
     /// Deletes every key from `begin` up to, but not including, `end`. None means no bound.
@@ -272,7 +278,7 @@ impl Db {
     /// assert_eq!(db.get(b"CH/Chur")?, None);
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.get_with(key, &DEFAULT_READ_OPTIONS)
     }
 
@@ -290,8 +296,8 @@ impl Db {
     /// assert!(db.get_with(b"CH/Bern", &earlier)?.is_none());
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn get_with(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Vec<u8>>> {
-        self.inner().get(key, options)
+    pub fn get_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<Vec<u8>>> {
+        self.inner().get(key.as_ref(), options)
     }
 
     /// Creates a snapshot of the current state. It contains every write that has returned, and no
@@ -350,6 +356,44 @@ impl Db {
     /// ```
     pub fn iter_with(&self, options: &ReadOptions) -> DbIterator {
         DbInner::new_iter(&self.handle, options)
+    }
+
+    /// Returns the entries whose keys are in `range`, in key order, at the state of this moment.
+    ///
+    /// [`Iterator::rev`] iterates backward, and [`Iter::next_entry`] scans without copies. A range that
+    /// excludes its start or includes its end needs the bytewise comparator. With another one, the only
+    /// item is an error.
+    ///
+    /// ```
+    /// # let env = terrace::Env::in_memory();
+    /// # let db = terrace::Db::open("cities", &terrace::Options::default().create_if_missing(true).env(env))?;
+    /// db.put("AT/Wien", "48.21,16.37")?;
+    /// db.put("CH/Bern", "46.95,7.45")?;
+    /// db.put("CH/Chur", "46.85,9.53")?;
+    /// assert_eq!(db.range("B".."CH/C").count(), 1);
+    /// let (last, _) = db.range("CH/"..).next_back().unwrap()?;
+    /// assert_eq!(last, b"CH/Chur");
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter {
+        DbInner::new_range_scan(&self.handle, range, ReadOptions::default())
+    }
+
+    /// Returns the entries whose keys begin with `prefix`, in key order, at the state of this moment.
+    ///
+    /// Needs the bytewise comparator. With another one, the only item is an error.
+    ///
+    /// ```
+    /// # let env = terrace::Env::in_memory();
+    /// # let db = terrace::Db::open("cities", &terrace::Options::default().create_if_missing(true).env(env))?;
+    /// db.put("AT/Wien", "48.21,16.37")?;
+    /// db.put("CH/Bern", "46.95,7.45")?;
+    /// assert_eq!(db.prefix("CH/").count(), 1);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
+        let options = ReadOptions { prefix: Some(prefix.as_ref().to_vec()), ..ReadOptions::default() };
+        DbInner::new_scan(&self.handle, options)
     }
 
     /// Estimates for each range how many bytes its entries take in table files. A range includes

@@ -86,7 +86,8 @@ impl DbInner {
             }
             for &i in batch {
                 let key = keys[i].as_ref();
-                values[i] = self.get_from(&read_state, key, sequence, options, |value| value.bytes().to_vec())?;
+                values[i] =
+                    self.get_from(&read_state, key, sequence, options, |value| value.bytes().to_vec())?;
             }
         }
         Ok(values)
@@ -204,7 +205,7 @@ impl Db {
     /// }
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+    pub fn get_into(&self, key: impl AsRef<[u8]>, value: &mut Vec<u8>) -> Result<bool> {
         self.get_into_with(key, value, &DEFAULT_READ_OPTIONS)
     }
 
@@ -223,9 +224,15 @@ impl Db {
     /// assert_eq!(place, b"46.95,7.45");
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn get_into_with(&self, key: &[u8], value: &mut Vec<u8>, options: &ReadOptions) -> Result<bool> {
+    pub fn get_into_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: &mut Vec<u8>,
+        options: &ReadOptions,
+    ) -> Result<bool> {
         value.clear();
-        let found = self.inner().get_impl(key, options, |found| value.extend_from_slice(found.bytes()))?;
+        let found =
+            self.inner().get_impl(key.as_ref(), options, |found| value.extend_from_slice(found.bytes()))?;
         Ok(found.is_some())
     }
 
@@ -243,7 +250,7 @@ impl Db {
     /// assert_eq!(map[..4], [7; 4], "the pinned value does not change");
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn get_pinned(&self, key: &[u8]) -> Result<Option<PinnedValue>> {
+    pub fn get_pinned(&self, key: impl AsRef<[u8]>) -> Result<Option<PinnedValue>> {
         self.get_pinned_with(key, &DEFAULT_READ_OPTIONS)
     }
 
@@ -258,8 +265,12 @@ impl Db {
     /// assert!(db.get_pinned_with(b"CH/Bern", &once)?.is_none());
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn get_pinned_with(&self, key: &[u8], options: &ReadOptions) -> Result<Option<PinnedValue>> {
-        self.inner().get_impl(key, options, |value| value.into_pinned())
+    pub fn get_pinned_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        options: &ReadOptions,
+    ) -> Result<Option<PinnedValue>> {
+        self.inner().get_impl(key.as_ref(), options, |value| value.into_pinned())
     }
 
     /// Returns true if `key` exists now. Same as [`Db::get`], without the value. The result is
@@ -274,7 +285,7 @@ impl Db {
     /// assert!(!db.contains(b"CH/Chur")?);
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn contains(&self, key: &[u8]) -> Result<bool> {
+    pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         self.contains_with(key, &DEFAULT_READ_OPTIONS)
     }
 
@@ -290,8 +301,8 @@ impl Db {
     /// assert!(!db.contains_with(b"CH/Bern", &empty)?);
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn contains_with(&self, key: &[u8], options: &ReadOptions) -> Result<bool> {
-        Ok(self.inner().get_impl(key, options, |_| ())?.is_some())
+    pub fn contains_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<bool> {
+        Ok(self.inner().get_impl(key.as_ref(), options, |_| ())?.is_some())
     }
 
     /// Returns the values of `keys` at one moment, in the order of `keys`. Keys may be unsorted and

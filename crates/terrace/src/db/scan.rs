@@ -5,7 +5,6 @@ use std::ops::{Bound, RangeBounds};
 
 use terrace_format::key::SequenceNumber;
 
-use super::components::background_error::closed_error;
 use super::inner::{DbInner, ReadState};
 use super::{Db, DbHandle};
 use crate::error::{Error, Result};
@@ -190,6 +189,8 @@ impl Snapshot {
 
     /// Returns the handle of the database, if one exists.
     fn open_database(&self) -> Result<Arc<DbHandle>> {
-        self.database().and_then(|database| database.downcast().ok()).ok_or_else(closed_error)
+        self.database()
+            .and_then(|database| database.downcast().ok())
+            .ok_or_else(|| Error::NotSupported("database is closed".into()))
     }
 }
