@@ -1,4 +1,4 @@
-//! Every input that the fuzzers begin with, and every one that once broke something, given to its target.
+//! Runs each fuzz target on all of its seeds and saved inputs.
 
 use terrace_torture::fuzz::{self, TARGETS, corpus};
 

@@ -1,11 +1,12 @@
-//! A file system that watches what a database does to its files.
+//! A file system layer that checks how a database uses its files.
 //!
-//! - No file that the database needs is removed or renamed away: neither by the manifest that readers see, nor by the one
+//! - No needed file is removed or renamed away, whether the current MANIFEST needs it or the one
 //!   that a power cut would bring back.
-//! - No number is used twice, and none that the manifest can tell was used before a crash.
-//! - After closing nothing is left over.
+//! - No file number is used twice, including numbers that the MANIFEST marks as used before a
+//!   crash.
+//! - After a close, no file is left over.
 //!
-//! A violation is noted, and the call goes through: what it leads to is seen, too.
+//! The checker records a violation and lets the call through, so that its consequences show too.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -24,37 +25,38 @@ use terrace_format::filename::FileName;
 use super::manifest::{LiveFiles, read_live_files};
 use super::terrace::DB_DIR;
 
-/// The watch over one [`MemFs`].
+/// Checker of one [`MemFs`].
 #[derive(Debug)]
 pub struct FileUsageChecker {
     fs: Arc<MemFs>,
-    /// Whether logs have room that is filled by stores, or grow by appends.
+    /// True if logs are preallocated and mapped, false if they grow by appends.
     mapped_logs: bool,
     usage: Mutex<FileUsage>,
 }
 
 #[derive(Debug, Default)]
 struct FileUsage {
-    /// Numbers of files that this world has had, without those that vanished before they counted.
+    /// File numbers in use, without those of files that were removed before any version needed
+    /// them.
     used_numbers: BTreeSet<u64>,
-    /// No new file may have a number below.
+    /// Minimum number of a new file.
     min_new_number: u64,
     violations: Vec<String>,
 }
 
 impl FileUsageChecker {
-    /// Watches over `fs`.
+    /// Wraps `fs`.
     pub fn new(fs: Arc<MemFs>, mapped: bool) -> Arc<FileUsageChecker> {
         Arc::new(FileUsageChecker { fs, mapped_logs: mapped, usage: Mutex::default() })
     }
 
-    /// What was done that must not be.
+    /// Returns an error if the database violated a rule.
     pub fn check_violations(&self) -> std::result::Result<(), String> {
         let problems = &self.usage.lock().violations;
         if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
     }
 
-    /// What a database that was closed left that it does not need.
+    /// Returns an error if a closed database left files that it does not need.
     pub fn check_no_leftovers(&self) -> std::result::Result<(), String> {
         let directory = Path::new(DB_DIR);
         let Some(live) = read_live_files(&*self.fs, directory) else { return Ok(()) };
@@ -115,13 +117,14 @@ impl FileUsageChecker {
     }
 }
 
-/// The file of the database that `path` is; what is put aside in a folder of it is none any more.
+/// Parses the name of a file in the database directory. Returns None for files in its
+/// subdirectories.
 fn parse_db_file(path: &Path) -> Option<FileName> {
     let inside = path.parent().is_some_and(|parent| parent == Path::new(DB_DIR));
     FileName::parse(path.file_name()?.to_str()?).filter(|_| inside)
 }
 
-/// A file whose number is its own.
+/// Parses a file name with its own number; temporary files share their numbers.
 fn parse_numbered_file(path: &Path) -> Option<(FileName, u64)> {
     let file = parse_db_file(path).filter(|file| !matches!(file, FileName::Temp(_)))?;
     Some((file, file.number()?))
@@ -206,7 +209,7 @@ impl FileSystem for FileUsageChecker {
         self.fs.sync_dir(dir)
     }
 
-    /// A database that takes its lock is being opened: numbers go on from here.
+    /// An open takes the lock. It may use file numbers from the MANIFEST's next number on.
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn FileLock>> {
         let lock = self.fs.lock(path, mode)?;
         let directory = path.parent().unwrap_or(Path::new(DB_DIR));

@@ -1,4 +1,4 @@
-//! Opens what a crash left, compares, goes on, and compares again.
+//! Opens a crash image, compares its contents, writes to it, and compares again.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,32 +13,34 @@ use super::file_usage_checker::FileUsageChecker;
 use super::script::{POST_CRASH_KEY, Script};
 use super::store::CrashableStore;
 
-/// Judges images of the life that is `script`. Equal images are opened once.
+/// Checks crash images of the workload `script`. Equal images are opened once.
 pub struct ImageChecker<'a, S: CrashableStore> {
     script: &'a Script,
     options: &'a S::Options,
     mapped_logs: bool,
-    /// What each image, by its fingerprint, turned out to hold.
+    /// Fingerprint of the contents of each checked image, by the fingerprint of the image.
     checked_images: HashMap<u64, u64>,
 }
 
-/// What came of an image that was not known yet.
+/// A crash image after its recovery.
 pub struct RecoveredImage {
-    /// The files, after it was opened, written to, and closed.
+    /// Files after the image was opened, written to and closed.
     pub files: Arc<MemFs>,
-    /// What is in them.
+    /// Contents of the files.
     pub state: State,
-    /// The image's fingerprint.
+    /// Fingerprint of the image before recovery.
     pub fingerprint: u64,
 }
 
 impl<'a, S: CrashableStore> ImageChecker<'a, S> {
-    /// A judge of stores that are opened so; `mapped` as for the [`FileUsageChecker`].
+    /// Creates a checker that opens stores with `options`. For `mapped_logs` see
+    /// [`FileUsageChecker`].
     pub fn new(script: &'a Script, options: &'a S::Options, mapped: bool) -> ImageChecker<'a, S> {
         ImageChecker { script, options, mapped_logs: mapped, checked_images: HashMap::new() }
     }
 
-    /// Judges an image that must hold the state after `least` to `most` writes. None if an equal one was judged.
+    /// Checks an image that must hold the state after `min_writes` to `max_writes` writes. Returns
+    /// None if an equal image was checked before.
     pub fn check(
         &mut self,
         image: MemFs,
@@ -98,7 +100,7 @@ impl<'a, S: CrashableStore> ImageChecker<'a, S> {
     }
 }
 
-/// A number that equal file systems share: over every name and its bytes.
+/// Returns a hash of all file names and contents.
 pub fn image_fingerprint(fs: &MemFs) -> Result<u64, String> {
     let mut hasher = DefaultHasher::new();
     visit_files(fs, Path::new("/"), &mut |path, bytes| {
@@ -108,7 +110,7 @@ pub fn image_fingerprint(fs: &MemFs) -> Result<u64, String> {
     Ok(hasher.finish())
 }
 
-/// Shows every file, in the order of the names.
+/// Calls `visit` with each file, in the order of names.
 pub fn visit_files(
     fs: &MemFs,
     dir: &Path,

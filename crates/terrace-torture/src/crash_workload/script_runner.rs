@@ -1,4 +1,4 @@
-//! Runs a script, and shows every point at which a crash can find it.
+//! Runs a script and reports every point at which a crash is possible.
 
 use std::sync::Arc;
 
@@ -9,28 +9,29 @@ use super::contents::{describe_difference, parse_state};
 use super::script::{Script, ScriptStep};
 use super::store::CrashableStore;
 
-/// How far a life has come, counted in writes.
+/// Progress of a workload, in numbers of writes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct WriteProgress {
-    /// Those that a power cut must leave.
+    /// Writes that a power cut must keep.
     pub durable: usize,
-    /// Those that returned: the death of the process leaves them.
+    /// Writes that returned. A kill of the process must keep them.
     pub acknowledged: usize,
-    /// Those that were begun: nothing beyond may be found.
+    /// Writes that started. No later write may be found.
     pub started: usize,
 }
 
-/// A moment between two calls that change a file.
+/// State between two calls that change a file.
 pub struct CrashPoint {
-    /// The files, with what is pending.
+    /// Files with their unsynced changes.
     pub fs: MemFs,
-    /// What a restart must find.
+    /// Progress that limits the contents after a restart.
     pub progress: WriteProgress,
 }
 
-/// Plays `script` from nothing on `files`, which `world` shows to the store; `see` gets every point.
+/// Runs `script` on empty `files`, which the store uses through `fs`. Calls `visit` at every crash
+/// point.
 ///
-/// An answer that is wrong without any crash is an error, too.
+/// A wrong answer without a crash is also an error.
 pub fn run_script<S: CrashableStore>(
     script: &Script,
     options: &S::Options,

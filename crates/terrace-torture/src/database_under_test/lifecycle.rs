@@ -1,6 +1,6 @@
-//! What can happen to a whole database in memory, and what must be so right after it.
+//! Lifecycle events of a database in memory, and the checks that follow each.
 //!
-//! Whoever calls compares the contents then; here is what contents don't show.
+//! The caller compares the contents. These checks cover other properties.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use terrace_testkit::settings::Settings;
 
 use super::{TerraceUnderTest, error_text};
 
-/// Entries of an old database that are changed when life goes on in its copy.
+/// Number of entries of the old database that are changed after a copy.
 const OVERWRITTEN_ENTRIES: usize = 100;
 
 impl TerraceUnderTest {
@@ -44,7 +44,7 @@ impl TerraceUnderTest {
 
     fn crash(&mut self, how: &Crash, settings: &Settings) -> OpResult<()> {
         let after = self.simulated.as_ref().ok_or("the database is not in memory")?.crash(how);
-        // What the old one still does, it does to files that nobody will see again.
+        // Jobs of the old database may still change its files, which the new database does not see.
         self.close()?;
         self.env = after.env();
         self.simulated = Some(after);
@@ -52,8 +52,8 @@ impl TerraceUnderTest {
     }
 
     fn repair(&mut self, harm: MissingFile, settings: &Settings) -> OpResult<()> {
-        // A file that a reader held to the end is removed by the next open. Without a manifest nobody could tell that
-        // it is old.
+        // The next open removes obsolete files that a reader kept. Without a MANIFEST, a repair
+        // can't know that they are obsolete.
         self.reopen(settings)?;
         self.close()?;
         let files = self.files()?;
@@ -88,7 +88,7 @@ impl TerraceUnderTest {
         self.reopen(settings)
     }
 
-    /// Leaves the database open in this way.
+    /// Opens the database read-only and leaves it so.
     fn read_only(&mut self, settings: &Settings) -> OpResult<()> {
         self.close()?;
         let (files, options) = (self.files()?, self.open_options(settings));
@@ -128,8 +128,8 @@ impl TerraceUnderTest {
         self.overwrite_and_destroy_old(&old, settings)
     }
 
-    /// Changes the old database until its files are different ones under the same names as the new one's, then
-    /// destroys it. They share a cache.
+    /// Changes the old database until its files have the names of the copy's files with other
+    /// contents, and destroys it. Both databases share a cache.
     fn overwrite_and_destroy_old(&mut self, old: &Path, settings: &Settings) -> OpResult<()> {
         let options = self.open_options(settings);
         let db = Db::open(old, &options).map_err(error_text)?;
@@ -145,7 +145,7 @@ impl TerraceUnderTest {
             db.put(&key, &other).map_err(error_text)?;
         }
         db.flush().map_err(error_text)?;
-        // Read, so that its blocks are in the cache.
+        // This puts its blocks into the cache.
         for entry in db.iter().into_forward().take(2 * OVERWRITTEN_ENTRIES) {
             entry.map_err(error_text)?;
         }
@@ -179,7 +179,7 @@ fn file_names(files: &dyn FileSystem, dir: &Path) -> Result<Vec<String>> {
     Ok(files.list(dir)?.iter().map(|name| name.to_string_lossy().into_owned()).collect())
 }
 
-/// Removes a directory with the files in it, if it is there.
+/// Removes a directory and its files, if it exists.
 fn remove_all(files: &dyn FileSystem, dir: &Path) -> Result<()> {
     if !files.exists(dir)? {
         return Ok(());
@@ -192,7 +192,7 @@ fn remove_all(files: &dyn FileSystem, dir: &Path) -> Result<()> {
 }
 
 fn copy_files(files: &dyn FileSystem, from: &Path, to: &Path) -> Result<()> {
-    // A power cut may have brought an old one back.
+    // A power cut may have restored an older copy.
     remove_all(files, to)?;
     files.create_dir(to)?;
     for name in file_names(files, from)? {
