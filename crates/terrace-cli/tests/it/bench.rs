@@ -122,7 +122,7 @@ fn unwritable_paths() {
     trial
         .run(&format!("bench fillseq {SMALL} --json none/r.json"))
         .assert_contains(4, &["terrace: none/r.json: "]);
-    trial.run("bench --compare file file").assert_contains(4, &["terrace: file: no result file: "]);
+    trial.run("bench --compare file file").assert_contains(4, &["terrace: file: not a result file: "]);
 }
 
 /// Starts `line`, and sends it `signal` as soon as `ready` returns true.
