@@ -8,13 +8,13 @@ use super::table::{TextTable, format_rate, verdict_label};
 /// Change of one row and engine that both runs measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RateChange {
-    /// The row's name.
+    /// Name of the row.
     pub name: String,
-    /// The engine's id.
+    /// Id of the engine.
     pub engine: String,
-    /// Median operations per second before.
+    /// Median operations per second in the first run.
     pub before: f64,
-    /// The same after.
+    /// Median operations per second in the second run.
     pub after: f64,
     /// Verdict on the change.
     pub verdict: Verdict,

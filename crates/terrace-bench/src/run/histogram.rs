@@ -39,7 +39,8 @@ fn bucket_index(ns: u64) -> usize {
 
 /// The greatest latency that bucket `bucket` counts.
 fn bucket_upper_bound(bucket: usize) -> u64 {
-    let (shift, place) = ((bucket as u64) >> SUB_BUCKET_BITS, bucket as u64 % SUB_BUCKETS);
+    let shift = (bucket as u64) >> SUB_BUCKET_BITS;
+    let place = bucket as u64 % SUB_BUCKETS;
     match shift {
         0 => place,
         // The very last one's upper bound is that of the numbers.
@@ -103,7 +104,8 @@ mod tests {
         assert_eq!(bucket_index(u64::MAX), BUCKET_COUNT - 1);
         assert_eq!(bucket_upper_bound(BUCKET_COUNT - 1), u64::MAX);
         for at in 1..BUCKET_COUNT {
-            let (below, here) = (bucket_upper_bound(at - 1), bucket_upper_bound(at));
+            let below = bucket_upper_bound(at - 1);
+            let here = bucket_upper_bound(at);
             assert_eq!((bucket_index(below), bucket_index(below + 1), bucket_index(here)), (at - 1, at, at));
             assert!(here - below <= (here / SUB_BUCKETS).max(1), "bucket {at}");
         }

@@ -48,16 +48,19 @@ pub fn utc_now() -> String {
 }
 
 fn format_utc(seconds: u64) -> String {
-    let (day, second) = (seconds / 86_400, seconds % 86_400);
+    let day = seconds / 86_400;
+    let second = seconds % 86_400;
     let (year, month, date) = civil_from_days(day);
-    let (hour, minute) = (second / 3600, second / 60 % 60);
+    let hour = second / 3600;
+    let minute = second / 60 % 60;
     format!("{year:04}-{month:02}-{date:02}T{hour:02}:{minute:02}:{:02}Z", second % 60)
 }
 
 /// Year, month and day of a day counted from 1970-01-01. Years are counted from March, so that a leap day is the last.
 fn civil_from_days(day: u64) -> (u64, u64, u64) {
     let since_year_0 = day + 719_468;
-    let (era, of_era) = (since_year_0 / 146_097, since_year_0 % 146_097);
+    let era = since_year_0 / 146_097;
+    let of_era = since_year_0 % 146_097;
     let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
     let of_year = of_era - (365 * year + year / 4 - year / 100);
     let month = (5 * of_year + 2) / 153;

@@ -120,7 +120,9 @@ impl ExternalProgram {
             let _ = child.wait();
             return Err(error);
         }
-        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let stdin = child.stdin.take();
+        let stdout = child.stdout.take();
+        let stderr = child.stderr.take();
         // What engines print goes here, so that it does not go into the progress bar; its end tells why one died.
         let complaint = thread::spawn(move || {
             let mut text = Vec::new();
@@ -215,7 +217,8 @@ mod tests {
         let names = ["fillrandom", "overwrite", "readrandom", "readreverse", "compact", "seekrandom"];
         let workloads = names.map(|name| suites::by_name(name).expect("in the table").to_phase(2000));
         let phases = workloads.into_iter().enumerate().map(|(row, mut workload)| {
-            (workload.settle, workload.seed) = (false, row as u64);
+            workload.settle = false;
+            workload.seed = row as u64;
             PhaseInfo { row, name: workload.name.clone(), workload }
         });
         let phases: Vec<PhaseInfo> = phases.collect();

@@ -92,7 +92,8 @@ impl<'a> PhaseRunner<'a> {
         let store = self.store()?;
         let clock = Clock::start();
         let shared = PhaseShared { phase, clock, done, stop: AtomicBool::new(false), max_ops_per_second: 0 };
-        let (unseen, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+        let unseen = AtomicU64::new(0);
+        let stop = AtomicBool::new(false);
         let beside = PhaseShared {
             phase: &of_writers,
             clock,
@@ -112,7 +113,8 @@ impl<'a> PhaseRunner<'a> {
                 };
                 ops.into_iter().map(|ops| scope.spawn(work(ops))).collect()
             };
-            let (threads, writers) = (start(&shared, ops), start(&beside, puts));
+            let threads = start(&shared, ops);
+            let writers = start(&beside, puts);
             let sum = join_workers(threads);
             beside.stop.store(true, Ordering::Relaxed);
             Ok::<_, String>((sum?, join_workers(writers)?))
@@ -222,7 +224,8 @@ mod tests {
             ],
         );
         let found: Vec<_> = results.expect("nothing is planted").iter().map(|r| (r.ops, r.found)).collect();
-        let (all, none) = ((NUM, NUM), (NUM, 0));
+        let all = (NUM, NUM);
+        let none = (NUM, 0);
         assert_eq!(found, [none, all, all, all, none, (20, 20), (1, 0), (1, 0), none, none]);
     }
 

@@ -85,7 +85,8 @@ pub fn find_engine(row: &'static EngineEntry, path: Option<PathBuf>, settings: &
             if !found.location.is_empty() {
                 info.how = format!("{} of {}", row.interface, found.location);
             }
-            (info.version, info.note) = (found.version, found.note);
+            info.version = found.version;
+            info.note = found.note;
             if let EngineRunner::External { program: path, arguments } = found.runner {
                 program = Some(ExternalProgram { path, arguments });
             }

@@ -81,12 +81,15 @@ const QUIET_TIMEOUT: Duration = Duration::from_secs(600);
 /// does not tell or they never end.
 pub fn wait_until_quiet() -> Option<Duration> {
     let start = Instant::now();
-    let (mut busy_until, mut quiet, mut before) = (Duration::ZERO, 0, process_cpu_time()?);
+    let mut busy_until = Duration::ZERO;
+    let mut quiet = 0;
+    let mut before = process_cpu_time()?;
     while quiet < IDLE_POLLS {
         thread::sleep(IDLE_POLL_INTERVAL);
         let now = process_cpu_time()?;
         if now.saturating_sub(before) > IDLE_CPU_PER_POLL {
-            (busy_until, quiet) = (start.elapsed(), 0);
+            busy_until = start.elapsed();
+            quiet = 0;
         } else {
             quiet += 1;
         }

@@ -30,16 +30,26 @@ pub static WORKLOADS: &[Workload] = workloads! {
     "fillseq", "put the next key, in an empty database", DB_BENCH, |d| d.fresh = true;
     "fillrandom", "put a random key, in an empty database", DB_BENCH, |d| (d.fresh, d.order) = (true, Order::Random);
     "fillsync", "put a random key with sync, in an empty database; a thousandth of the keys", DB_BENCH, |d| {
-        (d.fresh, d.order, d.sync, d.num) = (true, Order::Random, true, fraction_of(d.num, 1000));
+        d.fresh = true;
+        d.order = Order::Random;
+        d.sync = true;
+        d.num = fraction_of(d.num, 1000);
     };
     "fillmixed", "put a random key, one of 100 with sync, in an empty database; a tenth of the keys", TERRACE, |d| {
-        (d.fresh, d.order, d.sync_every, d.num) = (true, Order::Random, 100, fraction_of(d.num, 10));
+        d.fresh = true;
+        d.order = Order::Random;
+        d.sync_every = 100;
+        d.num = fraction_of(d.num, 10);
     };
     "fillbatch", "put the next key, in atomic writes of 1,000 keys, in an empty database", DB_BENCH, |d| {
-        (d.fresh, d.batch) = (true, 1000);
+        d.fresh = true;
+        d.batch = 1000;
     };
     "fill100K", "put a random key with a value of 100,000 bytes, in an empty database; a thousandth of the keys", DB_BENCH, |d| {
-        (d.fresh, d.order, d.num, d.value_size) = (true, Order::Random, fraction_of(d.num, 1000), 100_000);
+        d.fresh = true;
+        d.order = Order::Random;
+        d.num = fraction_of(d.num, 1000);
+        d.value_size = 100_000;
     };
     "overwrite", "put a random key", DB_BENCH, |d| d.order = Order::Random;
     "readseq", "visit the next entry", DB_BENCH, |d| d.kind = Kind::Scan;
@@ -50,14 +60,17 @@ pub static WORKLOADS: &[Workload] = workloads! {
     "readhot", "get a random key out of 1 % of the keys", DB_BENCH, |d| (d.kind, d.order) = (Kind::Get, Order::Hot);
     "readzipf", "get a key; Zipfian", TERRACE, |d| (d.kind, d.order) = (Kind::Get, Order::Zipf);
     "readwhilewriting", "get a random key, while another thread puts random keys", DB_BENCH, |d| {
-        (d.kind, d.order, d.writers) = (Kind::Get, Order::Random, 1);
+        d.kind = Kind::Get;
+        d.order = Order::Random;
+        d.writers = 1;
     };
     "seekrandom", "seek to a random key, then 10 steps forward", DB_BENCH, |d| (d.kind, d.order) = (Kind::Seek, Order::Random);
     "deleteseq", "delete the next key", DB_BENCH, |d| d.kind = Kind::Delete;
     "deleterandom", "delete a random key", DB_BENCH, |d| (d.kind, d.order) = (Kind::Delete, Order::Random);
     "compact", "compact the whole database", DB_BENCH, |d| (d.kind, d.num) = (Kind::Compact, 1);
     "open", "close and reopen the database, once per 10,000 keys", GO_COMPARISON, |d| {
-        (d.kind, d.num) = (Kind::Open, fraction_of(d.num, 10_000));
+        d.kind = Kind::Open;
+        d.num = fraction_of(d.num, 10_000);
     };
     "ycsb-load", "put the next record of 1,000 bytes, in an empty database", YCSB, |d| {
         d.fresh = true;
@@ -85,7 +98,10 @@ fn fraction_of(num: u64, parts: u64) -> u64 {
 
 /// A YCSB key is `user` and up to 19 digits; a record has ten fields of 100 bytes.
 fn ycsb(d: &mut PhaseSpec, order: Order, mix: &[(&str, f64)]) {
-    (d.kind, d.order, d.key_size, d.value_size) = (Kind::Mixed, order, 23, 1000);
+    d.kind = Kind::Mixed;
+    d.order = order;
+    d.key_size = 23;
+    d.value_size = 1000;
     d.mix = mix.iter().map(|(name, share)| ((*name).to_owned(), *share)).collect();
 }
 
@@ -132,12 +148,16 @@ fn large_cache(d: &mut PhaseSpec) {
 /// Keys of 10 bytes and values of 16 bytes. As in the published benchmark, reads follow the writes
 /// without a pause.
 fn bangdb(d: &mut PhaseSpec, threads: u32) {
-    (d.key_size, d.value_size, d.threads, d.settle) = (10, 16, threads, false);
+    d.key_size = 10;
+    d.value_size = 16;
+    d.threads = threads;
+    d.settle = false;
 }
 
 fn bangdb_get(d: &mut PhaseSpec, threads: u32) {
     bangdb(d, threads);
-    (d.kind, d.fresh) = (Kind::Get, false);
+    d.kind = Kind::Get;
+    d.fresh = false;
 }
 
 /// All suites.
