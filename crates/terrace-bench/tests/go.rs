@@ -51,7 +51,8 @@ fn take_turn(id: &str, settings: Settings, phases: &[PhaseSpec]) -> Result<Vec<P
         let name = format!("{:?}-{row}", workload.kind);
         PhaseInfo { row, name, workload: workload.clone() }
     });
-    let (dir, phases) = (dir.path().to_owned(), phases.collect());
+    let dir = dir.path().to_owned();
+    let phases = phases.collect();
     let turn = RunRequest { engine: id.into(), path: None, dir, settings, phases };
     let mut results = Vec::new();
     ExternalProgram { path: program, arguments }.run(&turn, None, &StopSignal::never(), &mut |message| {

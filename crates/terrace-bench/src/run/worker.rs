@@ -178,7 +178,8 @@ impl<'a> Worker<'a> {
     /// Waits after each portion until the next is due.
     #[inline(always)]
     fn throttle(&self) {
-        let (rate, tally) = (self.shared.max_ops_per_second, &self.checker.stats);
+        let rate = self.shared.max_ops_per_second;
+        let tally = &self.checker.stats;
         if tally.ops.is_multiple_of((rate / THROTTLE_STEPS_PER_SECOND).max(1)) {
             let due = u128::from(tally.ops) * 1_000_000_000 / u128::from(rate);
             thread::sleep(Duration::from_nanos((due as u64).saturating_sub(tally.last_end_ns)));
