@@ -1,6 +1,7 @@
-//! Locks and atomics from the crate `terrace-sync`, so that a model checker can replace them.
+//! Locks and atomics of this crate. A model checker can replace them all at once.
 //!
-//! `db/inner.rs` documents the lock order.
+//! `db/inner.rs` documents the lock order. A thread that calls user code, except for a comparator
+//! or a filter policy, holds no lock.
 
 pub(crate) use terrace_sync::{Arc, ArcSwap, ArcSwapOption, Condvar, Mutex, MutexGuard, Weak};
 pub(crate) use terrace_sync::{

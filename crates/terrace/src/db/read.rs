@@ -11,8 +11,7 @@ use super::inner::{DbInner, ReadState};
 use super::{Db, DbHandle};
 use crate::error::{Error, Result};
 use crate::iterator::{ChildIter, DbIter, DbIterator, IterObserver, MergingIter, READ_BYTES_PERIOD};
-use crate::memtable::Memtable;
-use crate::memtable::VersionPtr;
+use crate::memtable::{FoundVersion, Memtable};
 use crate::options::{DEFAULT_READ_OPTIONS, ReadOptions};
 use crate::sync::{Arc, Ordering};
 use crate::table::{BlockReadOptions, FoundEntry};
@@ -58,8 +57,7 @@ impl DbInner {
     ) -> Result<Option<T>> {
         for memtable in read_state.non_empty_memtables() {
             if let Some(found) = memtable.get(user_key, sequence) {
-                let value =
-                    found.value.map(|bytes| FoundValue::InMemtable { memtable, at: found.version, bytes });
+                let value = found.value.map(|bytes| FoundValue::InMemtable { found, bytes });
                 return Ok(value.map(take));
             }
         }
@@ -155,7 +153,7 @@ fn corrupt_one_in_a_million(value: Option<Vec<u8>>) -> Option<Vec<u8>> {
 
 /// Value that a lookup found, in the memory of its memtable or block.
 enum FoundValue<'a> {
-    InMemtable { memtable: &'a Arc<Memtable>, at: VersionPtr, bytes: &'a [u8] },
+    InMemtable { found: FoundVersion<'a>, bytes: &'a [u8] },
     InTable(&'a FoundEntry),
 }
 
@@ -169,7 +167,7 @@ impl FoundValue<'_> {
 
     fn into_pinned(self) -> PinnedValue {
         match self {
-            FoundValue::InMemtable { memtable, at, .. } => PinnedValue::from_memtable(memtable, at),
+            FoundValue::InMemtable { found, .. } => PinnedValue::from_memtable(&found),
             FoundValue::InTable(entry) => PinnedValue::from_table(entry),
         }
     }

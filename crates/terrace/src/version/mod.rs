@@ -340,6 +340,6 @@ impl SortedRun for FileRun {
 
     fn open_table(&self, i: usize) -> Result<TableIter> {
         let file = &self.files()[i];
-        Ok(self.table_cache.find_table(file.table_ref())?.iter(self.read_options))
+        Ok(TableIter::new(self.table_cache.find_table(file.table_ref())?, self.read_options))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use terrace_format::InternalIterator;
 use terrace_format::block::{Block, BlockBuilder, BlockIter};
 use terrace_format::comparator::bytewise;
 
@@ -104,12 +105,12 @@ fn varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
 fn check_forward(iter: &mut BlockIter, plain: &[DecodedEntry], whole: bool) {
     iter.seek_to_first();
     for entry in plain {
-        assert!(iter.valid(), "ends before the entry at {}: {:?}", entry.at, iter.error());
+        assert!(iter.valid(), "ends before the entry at {}: {:?}", entry.at, iter.status());
         assert!(iter.key() == entry.key && iter.value() == entry.value, "another entry at {}", entry.at);
         iter.next();
     }
     assert!(!iter.valid(), "an entry behind the last");
-    assert_eq!(iter.error().is_none(), whole, "{:?}", iter.error());
+    assert_eq!(iter.status().is_ok(), whole, "{:?}", iter.status());
 }
 
 /// Of a block whose restart points are not where entries begin, only that it comes to an end.
@@ -134,9 +135,9 @@ fn check_backward(iter: &mut BlockIter, plain: &[DecodedEntry], sound: bool) {
         iter.prev();
     }
     assert!(
-        !iter.valid() && iter.error().is_none(),
+        !iter.valid() && iter.status().is_ok(),
         "backwards, something before the first: {:?}",
-        iter.error()
+        iter.status()
     );
 }
 

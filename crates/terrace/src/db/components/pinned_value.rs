@@ -3,9 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 
-use crate::memtable::Memtable;
-use crate::memtable::VersionPtr;
-use crate::sync::Arc;
+use crate::memtable::{FoundVersion, PinnedVersion};
 use crate::table::{FoundEntry, PinnedEntry};
 
 /// A value of a database, where it lies: in a block or among the recent writes, not copied. Made by
@@ -19,7 +17,7 @@ pub struct PinnedValue {
 
 enum PinnedLocation {
     Table(PinnedEntry),
-    Memtable(Arc<Memtable>, VersionPtr),
+    Memtable(PinnedVersion),
 }
 
 impl PinnedValue {
@@ -27,8 +25,8 @@ impl PinnedValue {
         PinnedValue { location: PinnedLocation::Table(hit.pin()) }
     }
 
-    pub(crate) fn from_memtable(memtable: &Arc<Memtable>, at: VersionPtr) -> PinnedValue {
-        PinnedValue { location: PinnedLocation::Memtable(Arc::clone(memtable), at) }
+    pub(crate) fn from_memtable(found: &FoundVersion<'_>) -> PinnedValue {
+        PinnedValue { location: PinnedLocation::Memtable(found.pin()) }
     }
 }
 
@@ -38,7 +36,7 @@ impl Deref for PinnedValue {
     fn deref(&self) -> &[u8] {
         match &self.location {
             PinnedLocation::Table(value) => value.value(),
-            PinnedLocation::Memtable(memtable, at) => memtable.value(*at),
+            PinnedLocation::Memtable(version) => version.value(),
         }
     }
 }

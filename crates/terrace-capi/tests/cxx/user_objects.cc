@@ -1,4 +1,4 @@
-// Objects that a program hands in, and those that it gets: everything but files.
+// Objects of the program, and objects of the library: everything except files.
 
 #include <atomic>
 #include <mutex>
@@ -9,7 +9,7 @@
 #include "leveldb/comparator.h"
 #include "leveldb/filter_policy.h"
 #include "leveldb/write_batch.h"
-#include "told.h"
+#include "print.h"
 
 using namespace leveldb;
 
@@ -33,36 +33,36 @@ std::string Shown(const WriteBatch& batch) {
 void Batches() {
   std::printf("-- batches\n");
   WriteBatch batch;
-  Tell("empty", Shown(batch));
+  Print("empty", Shown(batch));
   batch.Put("a", "1");
   batch.Delete(std::string(200, 'd'));
   batch.Put("", std::string("\0\xff", 2));
-  Tell("three", Shown(batch));
+  Print("three", Shown(batch));
   WriteBatch copy(batch);
   copy.Put("more", std::string(300, 'v'));
   copy.Append(batch);
-  Tell("copied and appended", Shown(copy));
+  Print("copied and appended", Shown(copy));
   copy.Append(copy);
-  Tell("appended to itself", Shown(copy).substr(0, 20));
+  Print("appended to itself", Shown(copy).substr(0, 20));
   copy = batch;
-  Tell("assigned", Shown(copy));
+  Print("assigned", Shown(copy));
   batch.Clear();
-  Tell("cleared", Shown(batch));
+  Print("cleared", Shown(batch));
   const std::unique_ptr<DB> db = Open(Options(), "batches");
-  TellKind("written", db->Write(WriteOptions(), &copy));
-  TellKind("nothing written", db->Write(WriteOptions(), &batch));
-  TellKind("null written", db->Write(WriteOptions(), nullptr));
-  TellGet(db.get(), "a");
-  TellGet(db.get(), "b");
-  TellGet(db.get(), "");
-  // The bodies that a subclass may call.
-  TellKind("put", db->DB::Put(WriteOptions(), "b", "2"));
-  TellKind("delete", db->DB::Delete(WriteOptions(), "a"));
-  TellGet(db.get(), "a");
-  TellGet(db.get(), "b");
+  PrintKind("written", db->Write(WriteOptions(), &copy));
+  PrintKind("nothing written", db->Write(WriteOptions(), &batch));
+  PrintKind("null written", db->Write(WriteOptions(), nullptr));
+  PrintGet(db.get(), "a");
+  PrintGet(db.get(), "b");
+  PrintGet(db.get(), "");
+  // Implementations that a subclass may call.
+  PrintKind("put", db->DB::Put(WriteOptions(), "b", "2"));
+  PrintKind("delete", db->DB::Delete(WriteOptions(), "a"));
+  PrintGet(db.get(), "a");
+  PrintGet(db.get(), "b");
 }
 
-// By length, and then the other way round.
+// Orders keys by length, then in reverse.
 class Odd : public Comparator {
  public:
   int Compare(const Slice& a, const Slice& b) const override {
@@ -88,28 +88,28 @@ void Orders() {
   options.comparator = &odd;
   std::unique_ptr<DB> db = Open(options, "orders");
   for (const char* key : {"a", "b", "aa", "ab", "aaa", "c"}) Put(db.get(), key, "1");
-  TellAll(db.get());
+  PrintAll(db.get());
   db->CompactRange(nullptr, nullptr);
   Put(db.get(), "bb", "2");
-  TellAll(db.get());
+  PrintAll(db.get());
   std::unique_ptr<Iterator> iterator(db->NewIterator(ReadOptions()));
   iterator->Seek("b");
-  Tell("behind b", iterator->key().ToString());
+  Print("behind b", iterator->key().ToString());
   iterator.reset();
-  Tell("separators asked for", odd.calls > 0);
+  Print("separators asked for", odd.calls > 0);
   db.reset();
   DB* other = reinterpret_cast<DB*>(1);
-  TellKind("opened in another order", DB::Open(Options(), "orders", &other));
-  Tell("null", other == nullptr);
+  PrintKind("opened in another order", DB::Open(Options(), "orders", &other));
+  Print("null", other == nullptr);
   std::string key = "abc1";
   BytewiseComparator()->FindShortestSeparator(&key, "abc9");
-  Tell("separator", key);
+  Print("separator", key);
   key = "\xff\xff" "b";
   BytewiseComparator()->FindShortSuccessor(&key);
-  Tell("successor", key == "\xff\xff" "c");
+  Print("successor", key == "\xff\xff" "c");
 }
 
-// The first byte of each key.
+// A filter of the first byte of each key.
 class FirstBytes : public FilterPolicy {
  public:
   const char* Name() const override { return "first bytes"; }
@@ -131,21 +131,21 @@ void Filters() {
   std::unique_ptr<DB> db = Open(options, "filters");
   for (const char* key : {"apple", "cherry", "melon"}) Put(db.get(), key, "fruit");
   db->CompactRange(nullptr, nullptr);
-  TellGet(db.get(), "cherry");
-  TellGet(db.get(), "banana");
-  Tell("asked", own.asked > 0);
+  PrintGet(db.get(), "cherry");
+  PrintGet(db.get(), "banana");
+  Print("asked", own.asked > 0);
   const std::unique_ptr<const FilterPolicy> bloom(NewBloomFilterPolicy(10));
-  Tell("name", bloom->Name());
+  Print("name", bloom->Name());
   const Slice keys[] = {"hello", "world"};
   std::string filter = "before";
   bloom->CreateFilter(keys, 2, &filter);
-  Tell("made", filter.size() == 6 + 8 + 1 && filter.compare(0, 6, "before") == 0);
+  Print("made", filter.size() == 6 + 8 + 1 && filter.compare(0, 6, "before") == 0);
   const Slice made(filter.data() + 6, filter.size() - 6);
-  Tell("hello", bloom->KeyMayMatch("hello", made));
-  Tell("x", bloom->KeyMayMatch("x", made));
+  Print("hello", bloom->KeyMayMatch("hello", made));
+  Print("x", bloom->KeyMayMatch("x", made));
 }
 
-// Counts, and lets another cache do the work.
+// Counts calls and forwards them to another cache.
 class Counting : public Cache {
  public:
   Handle* Insert(const Slice& key, void* value, size_t charge, void (*deleter)(const Slice&, void*)) override {
@@ -177,17 +177,17 @@ void Caches() {
   for (int i = 0; i < 1000; i++) Put(db.get(), std::to_string(i), std::string(100, 'v'));
   db->CompactRange(nullptr, nullptr);
   std::string used;
-  for (int round = 0; round < 3; round++) TellKind("read", db->Get(ReadOptions(), "500", &used));
-  Tell("inserted", counting.inserted > 0);
-  Tell("found", counting.found > 0);
-  Tell("charged", counting.TotalCharge() >= 4096);
+  for (int round = 0; round < 3; round++) PrintKind("read", db->Get(ReadOptions(), "500", &used));
+  Print("inserted", counting.inserted > 0);
+  Print("found", counting.found > 0);
+  Print("charged", counting.TotalCharge() >= 4096);
   ReadOptions passing;
   passing.fill_cache = false;
   const int inserted = counting.inserted;
   const std::unique_ptr<Iterator> iterator(db->NewIterator(passing));
   Keys(iterator.get());
-  Tell("not filled", counting.inserted == inserted);
-  Tell("property", db->GetProperty("leveldb.approximate-memory-usage", &used) && std::stoul(used) >= 4096);
+  Print("not filled", counting.inserted == inserted);
+  Print("property", db->GetProperty("leveldb.approximate-memory-usage", &used) && std::stoul(used) >= 4096);
 }
 
 class Lines : public Logger {
@@ -211,8 +211,8 @@ void Loggers() {
   Put(db.get(), "key", "100% %s %n value");
   db->CompactRange(nullptr, nullptr);
   db.reset();
-  Tell("told", !lines.lines.empty());
-  Tell("no file", !Env::Default()->FileExists("loggers/LOG"));
+  Print("told", !lines.lines.empty());
+  Print("no file", !Env::Default()->FileExists("loggers/LOG"));
 }
 
 void Cleanups() {
@@ -227,13 +227,13 @@ void Cleanups() {
       iterator->RegisterCleanup(note, &order, const_cast<char*>(what));
     }
     iterator->Seek("x");
-    Tell("valid", iterator->Valid());
+    Print("valid", iterator->Valid());
     delete iterator;
-    Tell("cleaned", order);
+    Print("cleaned", order);
   }
   const std::unique_ptr<Iterator> failed(NewErrorIterator(Status::Corruption("here", "there")));
   failed->SeekToFirst();
-  Tell("failed", failed->status());
+  Print("failed", failed->status());
 }
 
 void Moments() {
@@ -245,19 +245,19 @@ void Moments() {
   const std::unique_ptr<Iterator> iterator(db->NewIterator(ReadOptions()));
   Put(db.get(), "a", "2");
   Put(db.get(), "b", "2");
-  TellGet(db.get(), "a", then);
-  TellGet(db.get(), "b", then);
-  TellAll(db.get(), then);
-  Tell("before", Keys(iterator.get()));
+  PrintGet(db.get(), "a", then);
+  PrintGet(db.get(), "b", then);
+  PrintAll(db.get(), then);
+  Print("before", Keys(iterator.get()));
   db->ReleaseSnapshot(then.snapshot);
-  TellAll(db.get());
+  PrintAll(db.get());
   std::string text = "what was there";
-  Tell("known", db->GetProperty("leveldb.num-files-at-level0", &text));
-  Tell("unknown", db->GetProperty("leveldb.nothing", &text));
+  Print("known", db->GetProperty("leveldb.num-files-at-level0", &text));
+  Print("unknown", db->GetProperty("leveldb.nothing", &text));
   const Range ranges[] = {Range("a", "b"), Range("x", "y")};
   uint64_t sizes[] = {7, 7};
   db->GetApproximateSizes(ranges, 2, sizes);
-  Tell("nothing in files", sizes[0] == 0 && sizes[1] == 0);
+  Print("nothing in files", sizes[0] == 0 && sizes[1] == 0);
 }
 
 void Statuses() {
@@ -265,16 +265,16 @@ void Statuses() {
   Status one = Status::NotFound("one");
   Status two = one;
   one = Status::InvalidArgument("two", "three");
-  Tell("assigned", one);
-  Tell("copied", two);
+  Print("assigned", one);
+  Print("copied", two);
   const Status& same = one;
   one = same;
-  Tell("to itself", one);
+  Print("to itself", one);
   two = std::move(one);
-  Tell("moved", two);
+  Print("moved", two);
   two = Status::OK();
-  Tell("well", two);
-  Tell("long", Status::NotSupported(std::string(3000, 'x')).ToString().size() == 3017);
+  Print("well", two);
+  Print("long", Status::NotSupported(std::string(3000, 'x')).ToString().size() == 3017);
 }
 
 void Threads() {
@@ -297,7 +297,7 @@ void Threads() {
         const std::string key = std::to_string(t) + "-" + std::to_string(i);
         Put(db.get(), key, std::string(100, 'v'));
         std::string value;
-        if (!db->Get(ReadOptions(), key, &value).ok() || value.size() != 100) Tell("lost", key);
+        if (!db->Get(ReadOptions(), key, &value).ok() || value.size() != 100) Print("lost", key);
       }
     });
   }
@@ -305,7 +305,7 @@ void Threads() {
   int found = 0;
   const std::unique_ptr<Iterator> iterator(db->NewIterator(ReadOptions()));
   for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) found++;
-  Tell("found", std::to_string(found));
+  Print("found", std::to_string(found));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Environments that a program hands in: all traffic goes through them, and nothing of theirs is left when the database is
-// closed.
+// Environments of the program: all file accesses go through them, and a closed database holds none
+// of their objects.
 
 #include <atomic>
 #include <mutex>
@@ -10,24 +10,24 @@
 #include "leveldb/dumpfile.h"
 #include "leveldb/helpers/memenv.h"
 #include "leveldb/write_batch.h"
-#include "told.h"
+#include "print.h"
 
 using namespace leveldb;
 
 namespace {
 
-// What is open, and what was ever asked for.
-struct Books {
-  void Ask(const std::string& what) {
+// Counts open objects and records the kinds of calls.
+struct CallRecorder {
+  void Record(const std::string& call) {
     const std::lock_guard<std::mutex> guard(mutex);
-    asked.insert(what);
+    calls.insert(call);
   }
-  std::string Asked() {
+  std::string Calls() {
     std::string all;
-    for (const std::string& what : asked) all += what + " ";
+    for (const std::string& call : calls) all += call + " ";
     return all;
   }
-  // A job that has done its work for a database, which may be closed then, has yet to come back here.
+  // A job may still run for a moment after the database is closed.
   void AwaitJobs() const {
     while (jobs > 0) Env::Default()->SleepForMicroseconds(1000);
   }
@@ -36,32 +36,32 @@ struct Books {
   std::atomic<int> jobs{0};
   std::atomic<bool> broken{false};
   std::mutex mutex;
-  std::set<std::string> asked;
+  std::set<std::string> calls;
 };
 
-// A file of another environment, on the books while it is there.
+// A file of another environment, counted while it exists.
 template <typename Base>
-class Held : public Base {
+class CountedFile : public Base {
  public:
-  Held(Base* file, Books* books) : file_(file), books_(books) { books_->open++; }
-  ~Held() override { books_->open--; }
+  CountedFile(Base* file, CallRecorder* recorder) : file_(file), recorder_(recorder) { recorder_->open++; }
+  ~CountedFile() override { recorder_->open--; }
 
  protected:
   const std::unique_ptr<Base> file_;
-  Books* const books_;
+  CallRecorder* const recorder_;
 };
 
-class Front : public Held<SequentialFile> {
+class CountedSequentialFile : public CountedFile<SequentialFile> {
  public:
-  using Held::Held;
+  using CountedFile::CountedFile;
   Status Read(size_t n, Slice* result, char* scratch) override { return file_->Read(n, result, scratch); }
   Status Skip(uint64_t n) override { return file_->Skip(n); }
 };
 
-// Answers with bytes of its own, not in scratch.
-class Anywhere : public Held<RandomAccessFile> {
+// Returns bytes of its own instead of scratch.
+class CountedRandomAccessFile : public CountedFile<RandomAccessFile> {
  public:
-  using Held::Held;
+  using CountedFile::CountedFile;
   Status Read(uint64_t offset, size_t n, Slice* result, char* scratch) const override {
     const Status status = file_->Read(offset, n, result, scratch);
     thread_local std::string own;
@@ -71,93 +71,93 @@ class Anywhere : public Held<RandomAccessFile> {
   }
 };
 
-class End : public Held<WritableFile> {
+class CountedWritableFile : public CountedFile<WritableFile> {
  public:
-  using Held::Held;
+  using CountedFile::CountedFile;
   Status Append(const Slice& data) override {
-    return books_->broken ? Status::IOError("the end", "is broken") : file_->Append(data);
+    return recorder_->broken ? Status::IOError("the end", "is broken") : file_->Append(data);
   }
   Status Close() override { return file_->Close(); }
   Status Flush() override { return file_->Flush(); }
   Status Sync() override {
-    books_->Ask("sync");
+    recorder_->Record("sync");
     return file_->Sync();
   }
 };
 
-class Watching : public EnvWrapper {
+class RecordingEnv : public EnvWrapper {
  public:
-  Watching() : EnvWrapper(Env::Default()) {}
+  RecordingEnv() : EnvWrapper(Env::Default()) {}
 
   Status NewSequentialFile(const std::string& f, SequentialFile** r) override {
-    return Note("sequential", EnvWrapper::NewSequentialFile(f, r), r, &Watching::Wrap<Front, SequentialFile>);
+    return WrapFile("sequential", EnvWrapper::NewSequentialFile(f, r), r, &RecordingEnv::Wrap<CountedSequentialFile, SequentialFile>);
   }
   Status NewRandomAccessFile(const std::string& f, RandomAccessFile** r) override {
-    return Note("random", EnvWrapper::NewRandomAccessFile(f, r), r, &Watching::Wrap<Anywhere, RandomAccessFile>);
+    return WrapFile("random", EnvWrapper::NewRandomAccessFile(f, r), r, &RecordingEnv::Wrap<CountedRandomAccessFile, RandomAccessFile>);
   }
   Status NewWritableFile(const std::string& f, WritableFile** r) override {
-    return Note("writable", EnvWrapper::NewWritableFile(f, r), r, &Watching::Wrap<End, WritableFile>);
+    return WrapFile("writable", EnvWrapper::NewWritableFile(f, r), r, &RecordingEnv::Wrap<CountedWritableFile, WritableFile>);
   }
   Status NewAppendableFile(const std::string& f, WritableFile** r) override { return Env::NewAppendableFile(f, r); }
   Status RenameFile(const std::string& s, const std::string& t) override {
-    books.Ask("rename");
+    recorder.Record("rename");
     return EnvWrapper::RenameFile(s, t);
   }
   Status RemoveFile(const std::string& f) override {
-    books.Ask("remove");
+    recorder.Record("remove");
     return EnvWrapper::RemoveFile(f);
   }
   Status CreateDir(const std::string& d) override {
-    books.Ask("directory");
+    recorder.Record("directory");
     return EnvWrapper::CreateDir(d);
   }
   Status GetChildren(const std::string& d, std::vector<std::string>* r) override {
-    books.Ask("children");
+    recorder.Record("children");
     return EnvWrapper::GetChildren(d, r);
   }
   Status LockFile(const std::string& f, FileLock** l) override {
     const Status status = EnvWrapper::LockFile(f, l);
-    if (status.ok()) books.locks++;
+    if (status.ok()) recorder.locks++;
     return status;
   }
   Status UnlockFile(FileLock* l) override {
-    books.locks--;
+    recorder.locks--;
     return EnvWrapper::UnlockFile(l);
   }
   void Schedule(void (*function)(void*), void* arg) override {
-    books.Ask("schedule");
-    books.jobs++;
-    auto* call = new Call{function, arg, &books};
+    recorder.Record("schedule");
+    recorder.jobs++;
+    auto* call = new Call{function, arg, &recorder};
     EnvWrapper::Schedule(
         [](void* arg) {
           const std::unique_ptr<Call> call(static_cast<Call*>(arg));
           call->function(call->arg);
-          call->books->jobs--;
+          call->recorder->jobs--;
         },
         call);
   }
   Status NewLogger(const std::string& f, Logger** r) override {
-    books.Ask("logger");
+    recorder.Record("logger");
     return EnvWrapper::NewLogger(f, r);
   }
 
-  Books books;
+  CallRecorder recorder;
 
  private:
   struct Call {
     void (*function)(void*);
     void* arg;
-    Books* books;
+    CallRecorder* recorder;
   };
 
   template <typename Class, typename Base>
   void Wrap(Base** file) {
-    *file = new Class(*file, &books);
+    *file = new Class(*file, &recorder);
   }
 
   template <typename Base>
-  Status Note(const char* what, const Status& status, Base** file, void (Watching::*wrap)(Base**)) {
-    books.Ask(what);
+  Status WrapFile(const char* what, const Status& status, Base** file, void (RecordingEnv::*wrap)(Base**)) {
+    recorder.Record(what);
     if (status.ok()) (this->*wrap)(file);
     return status;
   }
@@ -167,65 +167,66 @@ void Fill(DB* db) {
   WriteOptions synced;
   synced.sync = true;
   for (int i = 0; i < 5000; i++) Put(db, std::to_string(i % 1000), std::string(100, 'v') + std::to_string(i));
-  TellKind("synced", db->Put(synced, "last", "one"));
+  PrintKind("synced", db->Put(synced, "last", "one"));
 }
 
-void Watched() {
+void UserEnv() {
   std::printf("-- watched\n");
-  std::unique_ptr<Watching> env(new Watching);
+  std::unique_ptr<RecordingEnv> env(new RecordingEnv);
   Options options;
   options.env = env.get();
   options.write_buffer_size = 64 << 10;
-  options.reuse_logs = true;  // which this environment can't do
+  options.reuse_logs = true; // not supported by this environment
   for (int round = 0; round < 2; round++) {
     std::unique_ptr<DB> db = Open(options, "watched");
     Fill(db.get());
     db->CompactRange(nullptr, nullptr);
-    TellGet(db.get(), "last");
-    Tell("locked", env->books.locks == 1);
+    PrintGet(db.get(), "last");
+    Print("locked", env->recorder.locks == 1);
   }
-  Tell("open files", std::to_string(env->books.open));
-  Tell("locks", std::to_string(env->books.locks));
-  Tell("asked for", env->books.Asked());
-  Tell("info log", Env::Default()->FileExists("watched/LOG"));
-  // Closed while work is under way: the environment may go at once. Its queue has run all when it has run this.
+  Print("open files", std::to_string(env->recorder.open));
+  Print("locks", std::to_string(env->recorder.locks));
+  Print("asked for", env->recorder.Calls());
+  Print("info log", Env::Default()->FileExists("watched/LOG"));
+  // Closed during background work, after which the environment may be deleted at once. Its queue
+  // runs jobs in order, so all jobs are done when this one is.
   std::unique_ptr<DB> db = Open(options, "watched");
   Fill(db.get());
   db.reset();
-  Tell("open files", std::to_string(env->books.open));
-  TellKind("repaired", RepairDB("watched", options));
-  TellKind("destroyed", DestroyDB("watched", options));
-  Tell("open files", std::to_string(env->books.open));
-  env->books.AwaitJobs();
+  Print("open files", std::to_string(env->recorder.open));
+  PrintKind("repaired", RepairDB("watched", options));
+  PrintKind("destroyed", DestroyDB("watched", options));
+  Print("open files", std::to_string(env->recorder.open));
+  env->recorder.AwaitJobs();
 }
 
-void Broken() {
+void BrokenFiles() {
   std::printf("-- broken\n");
-  Watching env;
+  RecordingEnv env;
   Options options;
   options.env = &env;
   std::unique_ptr<DB> db = Open(options, "broken");
   Put(db.get(), "before", "1");
-  env.books.broken = true;
-  Tell("while broken", db->Put(WriteOptions(), "while", "2"));
-  env.books.broken = false;
-  TellGet(db.get(), "before");
-  TellGet(db.get(), "while");
+  env.recorder.broken = true;
+  Print("while broken", db->Put(WriteOptions(), "while", "2"));
+  env.recorder.broken = false;
+  PrintGet(db.get(), "before");
+  PrintGet(db.get(), "while");
   db.reset();
-  env.books.broken = true;
+  env.recorder.broken = true;
   DB* none = nullptr;
   options.create_if_missing = true;
-  Tell("opened while broken", DB::Open(options, "broken", &none));
-  Tell("locks", std::to_string(env.books.locks));
-  Tell("open files", std::to_string(env.books.open));
-  env.books.broken = false;
+  Print("opened while broken", DB::Open(options, "broken", &none));
+  Print("locks", std::to_string(env.recorder.locks));
+  Print("open files", std::to_string(env.recorder.open));
+  env.recorder.broken = false;
   db = Open(options, "broken");
-  TellGet(db.get(), "before");
+  PrintGet(db.get(), "before");
   db.reset();
-  env.books.AwaitJobs();
+  env.recorder.AwaitJobs();
 }
 
-// From the time when there was only DeleteFile and DeleteDir.
+// Overrides only the old methods DeleteFile and DeleteDir.
 class Old : public EnvWrapper {
  public:
   Old() : EnvWrapper(Env::Default()) {}
@@ -239,19 +240,19 @@ class Old : public EnvWrapper {
   std::atomic<bool> deleted{false};
 };
 
-void Dated() {
+void OldMethodNames() {
   std::printf("-- dated\n");
   Old env;
   Options options;
   options.env = &env;
   Put(Open(options, "dated").get(), "key", "value");
-  TellGet(Open(options, "dated").get(), "key");
-  TellKind("destroyed", DestroyDB("dated", options));
-  Tell("deleted", env.deleted);
-  Tell("there", env.FileExists("dated"));
+  PrintGet(Open(options, "dated").get(), "key");
+  PrintKind("destroyed", DestroyDB("dated", options));
+  Print("deleted", env.deleted);
+  Print("there", env.FileExists("dated"));
 }
 
-void Memory() {
+void MemoryEnv() {
   std::printf("-- memory\n");
   const std::unique_ptr<Env> env(NewMemEnv(Env::Default()));
   Options options;
@@ -261,20 +262,20 @@ void Memory() {
   Fill(db.get());
   db.reset();
   db = Open(options, "/nowhere/memory");
-  TellGet(db.get(), "last");
-  Tell("on disk", Env::Default()->FileExists("/nowhere"));
+  PrintGet(db.get(), "last");
+  Print("on disk", Env::Default()->FileExists("/nowhere"));
   db.reset();
-  TellKind("written", WriteStringToFile(env.get(), "text", "/a/file"));
+  PrintKind("written", WriteStringToFile(env.get(), "text", "/a/file"));
   std::string text;
-  TellKind("read", ReadFileToString(env.get(), "/a/file", &text));
-  Tell("text", text);
-  TellKind("missing", ReadFileToString(env.get(), "/another", &text));
+  PrintKind("read", ReadFileToString(env.get(), "/a/file", &text));
+  Print("text", text);
+  PrintKind("missing", ReadFileToString(env.get(), "/another", &text));
   std::vector<std::string> names;
-  TellKind("listed", env->GetChildren("/a", &names));
-  Tell("names", std::to_string(names.size()) + names[0]);
+  PrintKind("listed", env->GetChildren("/a", &names));
+  Print("names", std::to_string(names.size()) + names[0]);
 }
 
-class Text : public WritableFile {
+class TextFile : public WritableFile {
  public:
   Status Append(const Slice& data) override {
     text += data.ToString();
@@ -286,7 +287,7 @@ class Text : public WritableFile {
   std::string text;
 };
 
-// The parts of a text that begin so, up to the end of the line.
+// Returns the parts of a text from each occurrence of begin to the end of the line.
 std::string Lines(const std::string& text, const std::string& begin) {
   std::string found;
   for (size_t at = text.find(begin); at != std::string::npos; at = text.find(begin, at + 1)) {
@@ -295,7 +296,7 @@ std::string Lines(const std::string& text, const std::string& begin) {
   return found;
 }
 
-void Dumped() {
+void DumpFiles() {
   std::printf("-- dumped\n");
   const std::unique_ptr<Env> env(NewMemEnv(Env::Default()));
   Options options;
@@ -306,34 +307,34 @@ void Dumped() {
   WriteBatch batch;
   batch.Put("in", "log");
   batch.Delete("key\n");
-  TellKind("written", db->Write(WriteOptions(), &batch));
+  PrintKind("written", db->Write(WriteOptions(), &batch));
   std::vector<std::string> names;
   env->GetChildren("/dumped", &names);
-  Text text;
+  TextFile text;
   for (const std::string& name : names) {
     const Status status = DumpFile(env.get(), "/dumped/" + name, &text);
     const bool known = name.find(".log") != std::string::npos || name.find(".ldb") != std::string::npos ||
                        name.find("MANIFEST") != std::string::npos;
-    if (status.ok() != known) Tell(name, status);
+    if (status.ok() != known) Print(name, status);
   }
-  Tell("table", Lines(text.text, "'key\\x0a' @ 1 : val => '\\x80value'"));
-  Tell("log", Lines(text.text, "  put ") + Lines(text.text, "  del "));
-  Tell("manifest", Lines(text.text, "  Comparator:"));
-  TellKind("unknown", DumpFile(env.get(), "/dumped/what", &text));
-  TellKind("missing", DumpFile(env.get(), "/dumped/000099.log", &text));
+  Print("table", Lines(text.text, "'key\\x0a' @ 1 : val => '\\x80value'"));
+  Print("log", Lines(text.text, "  put ") + Lines(text.text, "  del "));
+  Print("manifest", Lines(text.text, "  Comparator:"));
+  PrintKind("unknown", DumpFile(env.get(), "/dumped/what", &text));
+  PrintKind("missing", DumpFile(env.get(), "/dumped/000099.log", &text));
 }
 
-void TheMachine() {
+void SystemEnv() {
   std::printf("-- the machine\n");
   Env* const env = Env::Default();
   std::string directory;
-  TellKind("directory", env->GetTestDirectory(&directory));
-  Tell("there", env->FileExists(directory));
+  PrintKind("directory", env->GetTestDirectory(&directory));
+  Print("there", env->FileExists(directory));
   Logger* logger = nullptr;
-  TellKind("logger", env->NewLogger("messages", &logger));
+  PrintKind("logger", env->NewLogger("messages", &logger));
   const std::string longer(5000, 'x');
   for (const char* format : {"%s", "%s\n"}) {
-    // As a logger is called from elsewhere.
+    // Calls Logv from a variadic function, as programs do.
     struct Caller {
       static void Log(Logger* to, const char* format, ...) {
         va_list ap;
@@ -347,33 +348,33 @@ void TheMachine() {
   delete logger;
   std::string text;
   ReadFileToString(env, "messages", &text);
-  Tell("lines", std::to_string(std::count(text.begin(), text.end(), '\n')));
-  Tell("whole", text.find(longer) != std::string::npos);
+  Print("lines", std::to_string(std::count(text.begin(), text.end(), '\n')));
+  Print("whole", text.find(longer) != std::string::npos);
   FileLock* lock = nullptr;
   FileLock* second = nullptr;
-  TellKind("locked", env->LockFile("LOCK", &lock));
-  TellKind("again", env->LockFile("LOCK", &second));
-  TellKind("unlocked", env->UnlockFile(lock));
+  PrintKind("locked", env->LockFile("LOCK", &lock));
+  PrintKind("again", env->LockFile("LOCK", &second));
+  PrintKind("unlocked", env->UnlockFile(lock));
   WritableFile* file = nullptr;
-  TellKind("in no directory", env->NewWritableFile("no/directory/file", &file));
-  Tell("null", file == nullptr);
+  PrintKind("in no directory", env->NewWritableFile("no/directory/file", &file));
+  Print("null", file == nullptr);
   SequentialFile* sequential = nullptr;
-  TellKind("no file", env->NewSequentialFile("no file", &sequential));
-  TellKind("no file", env->RemoveFile("no file"));
+  PrintKind("no file", env->NewSequentialFile("no file", &sequential));
+  PrintKind("no file", env->RemoveFile("no file"));
   uint64_t size = 7;
-  TellKind("no file", env->GetFileSize("no file", &size));
+  PrintKind("no file", env->GetFileSize("no file", &size));
   const uint64_t now = env->NowMicros();
   env->SleepForMicroseconds(1000);
-  Tell("time passes", env->NowMicros() >= now + 1000);
+  Print("time passes", env->NowMicros() >= now + 1000);
 }
 
 }  // namespace
 
 int main() {
-  Watched();
-  Broken();
-  Dated();
-  Memory();
-  Dumped();
-  TheMachine();
+  UserEnv();
+  BrokenFiles();
+  OldMethodNames();
+  MemoryEnv();
+  DumpFiles();
+  SystemEnv();
 }

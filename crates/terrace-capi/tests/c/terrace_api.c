@@ -1,7 +1,7 @@
-/* Every function of terrace/terrace.h, and what it answers. */
+/* Every function of terrace/terrace.h, with its results. */
 
 #include "terrace/terrace.h"
-#include "told.h"
+#include "print.h"
 
 static char* error;
 
@@ -13,18 +13,18 @@ static void logger_gone(void* state) {
   printf("logger gone, had lines: %s\n", *(int*)state > 0 ? "yes" : "no");
 }
 
-static void tell_entries(const char* what, const terrace_entry* entries, size_t count) {
+static void print_entries(const char* what, const terrace_entry* entries, size_t count) {
   printf("%s: %zu", what, count);
   for (size_t i = 0; i < count; i++) {
     putchar(' ');
-    tell_bytes(entries[i].key, entries[i].key_len);
+    print_bytes(entries[i].key, entries[i].key_len);
     putchar('=');
-    tell_bytes(entries[i].value, entries[i].value_len);
+    print_bytes(entries[i].value, entries[i].value_len);
   }
   putchar('\n');
 }
 
-static void tell_bounds(leveldb_t* db, const char* lower, const char* upper, const char* prefix) {
+static void print_bounds(leveldb_t* db, const char* lower, const char* upper, const char* prefix) {
   terrace_entry entries[8];
   leveldb_readoptions_t* reading = leveldb_readoptions_create();
   terrace_readoptions_set_lower_bound(reading, lower, lower == NULL ? 0 : strlen(lower));
@@ -33,7 +33,7 @@ static void tell_bounds(leveldb_t* db, const char* lower, const char* upper, con
   leveldb_iterator_t* iter = leveldb_create_iterator(db, reading);
   leveldb_iter_seek_to_first(iter);
   printf("[%s, %s) %s* ", lower ? lower : "", upper ? upper : "", prefix ? prefix : "");
-  tell_entries("forward", entries, terrace_iter_next_entries(iter, 8, entries));
+  print_entries("forward", entries, terrace_iter_next_entries(iter, 8, entries));
   leveldb_iter_destroy(iter);
   leveldb_readoptions_destroy(reading);
 }
@@ -41,18 +41,18 @@ static void tell_bounds(leveldb_t* db, const char* lower, const char* upper, con
 static void arrays(leveldb_t* db) {
   terrace_entry entries[3];
   leveldb_iterator_t* iter = leveldb_create_iterator(db, NULL);
-  tell_entries("from nowhere", entries, terrace_iter_next_entries(iter, 3, entries));
+  print_entries("from nowhere", entries, terrace_iter_next_entries(iter, 3, entries));
   leveldb_iter_seek_to_first(iter);
-  tell_entries("next", entries, terrace_iter_next_entries(iter, 3, entries));
-  tell_at("then", iter);
-  tell_entries("next", entries, terrace_iter_next_entries(iter, 3, entries));
-  tell_at("then", iter);
-  tell_entries("next", entries, terrace_iter_next_entries(iter, 3, entries));
+  print_entries("next", entries, terrace_iter_next_entries(iter, 3, entries));
+  print_position("then", iter);
+  print_entries("next", entries, terrace_iter_next_entries(iter, 3, entries));
+  print_position("then", iter);
+  print_entries("next", entries, terrace_iter_next_entries(iter, 3, entries));
   leveldb_iter_seek_to_last(iter);
-  tell_entries("prev", entries, terrace_iter_prev_entries(iter, 2, entries));
-  tell_at("then", iter);
-  tell_entries("no room", entries, terrace_iter_prev_entries(iter, 0, NULL));
-  tell_at("then", iter);
+  print_entries("prev", entries, terrace_iter_prev_entries(iter, 2, entries));
+  print_position("then", iter);
+  print_entries("no room", entries, terrace_iter_prev_entries(iter, 0, NULL));
+  print_position("then", iter);
   leveldb_iter_destroy(iter);
 }
 
@@ -63,17 +63,17 @@ static void multi_get(leveldb_t* db) {
   size_t value_lens[4];
   put(db, "empty", "");
   terrace_multi_get(db, NULL, 4, keys, key_lens, values, value_lens, &error);
-  tell("multi-get", &error);
+  print_result("multi-get", &error);
   for (int i = 0; i < 4; i++) {
     printf("  %s: ", keys[i]);
-    tell_bytes(values[i], value_lens[i]);
+    print_bytes(values[i], value_lens[i]);
     printf(" of %zu bytes\n", value_lens[i]);
     leveldb_free(values[i]);
   }
   terrace_multi_get(db, NULL, 0, NULL, NULL, NULL, NULL, &error);
-  tell("multi-get of nothing", &error);
+  print_result("multi-get of nothing", &error);
   terrace_multi_get(NULL, NULL, 4, keys, key_lens, values, value_lens, &error);
-  tell("multi-get without a database", &error);
+  print_result("multi-get without a database", &error);
   printf("  %d %zu\n", values[3] == NULL, value_lens[3]);
 }
 
@@ -81,9 +81,9 @@ static void statistics(leveldb_t* db) {
   terrace_level levels[7];
   uint64_t number = 7;
   terrace_flush(db, &error);
-  tell("flush", &error);
+  print_result("flush", &error);
   terrace_compact_range(db, NULL, 0, NULL, 0, &error);
-  tell("merge all", &error);
+  print_result("merge all", &error);
   size_t count = terrace_levels(db, levels, 7);
   uint64_t files = 0, bytes = 0;
   for (size_t i = 0; i < count; i++) {
@@ -104,40 +104,40 @@ static void statistics(leveldb_t* db) {
 
 static void ranges(leveldb_t* db) {
   terrace_delete_range(db, "b", 1, "bb", 2, &error);
-  tell("delete a range", &error);
-  tell_bounds(db, NULL, NULL, NULL);
+  print_result("delete a range", &error);
+  print_bounds(db, NULL, NULL, NULL);
   terrace_delete_range(db, "z", 1, NULL, 0, &error);
-  tell("delete what is not there", &error);
+  print_result("delete what is not there", &error);
   terrace_delete_range(NULL, NULL, 0, NULL, 0, &error);
-  tell("delete a range without a database", &error);
+  print_result("delete a range without a database", &error);
   put(db, "b", "bb");
 }
 
 static void upkeep(leveldb_options_t* options) {
   size_t problems = 7;
   char* report = terrace_verify(options, "db", &problems, &error);
-  tell("verify", &error);
+  print_result("verify", &error);
   printf("problems %zu, report: %s\n", problems, strstr(report, "no problem") ? "no problem" : report);
   leveldb_free(report);
   report = terrace_verify(options, "nowhere", &problems, &error);
-  tell_kind("verify nothing", &error);
+  print_kind("verify nothing", &error);
   printf("problems %zu, report: %s\n", problems, report == NULL ? "NULL" : report);
   report = terrace_repair(options, "db", 1, &error);
-  tell("repair, dry", &error);
+  print_result("repair, dry", &error);
   printf("report: %s\n", report == NULL ? "NULL" : "some");
   leveldb_free(report);
 
   leveldb_t* one = terrace_open_read_only(options, "db", &error);
   leveldb_t* two = terrace_open_read_only(options, "db", &error);
-  tell("open twice to read", &error);
-  tell_get(one, NULL, "b");
+  print_result("open twice to read", &error);
+  print_get(one, NULL, "b");
   leveldb_put(two, NULL, "k", 1, "v", 1, &error);
-  tell_kind("write to what is read only", &error);
+  print_kind("write to what is read only", &error);
   leveldb_close(one);
   terrace_close(two, &error);
-  tell("close", &error);
+  print_result("close", &error);
   terrace_close(NULL, &error);
-  tell("close nothing", &error);
+  print_result("close nothing", &error);
 }
 
 int main(void) {
@@ -158,22 +158,22 @@ int main(void) {
     printf("codec %s: %d\n", codecs[i] ? codecs[i] : "NULL", terrace_options_set_codec(options, codecs[i]));
   }
   leveldb_t* db = leveldb_open(options, "db", &error);
-  tell("open", &error);
+  print_result("open", &error);
   const char* keys[] = {"a", "b", "ba", "bb", "e"};
   for (int i = 0; i < 5; i++) {
     put(db, keys[i], keys[4 - i]);
   }
-  tell_bounds(db, NULL, NULL, NULL);
-  tell_bounds(db, "b", NULL, NULL);
-  tell_bounds(db, NULL, "bb", NULL);
-  tell_bounds(db, "b", "bb", NULL);
-  tell_bounds(db, "ba", NULL, "b");
-  tell_bounds(db, "e", "b", NULL);
+  print_bounds(db, NULL, NULL, NULL);
+  print_bounds(db, "b", NULL, NULL);
+  print_bounds(db, NULL, "bb", NULL);
+  print_bounds(db, "b", "bb", NULL);
+  print_bounds(db, "ba", NULL, "b");
+  print_bounds(db, "e", "b", NULL);
   arrays(db);
   multi_get(db);
   statistics(db);
   ranges(db);
-  tell_get(db, NULL, "b");
+  print_get(db, NULL, "b");
   printf("cache in use: %d\n", terrace_cache_usage(cache) > 0);
   leveldb_close(db);
   upkeep(options);

@@ -1,7 +1,8 @@
-/* What the programs of this directory share: they tell what they see, and the test compares what was told. */
+/* Shared functions of these programs: they print their results, and the test compares the output.
+ */
 
-#ifndef TOLD_H_
-#define TOLD_H_
+#ifndef PRINT_H_
+#define PRINT_H_
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +10,8 @@
 
 #include "leveldb/c.h"
 
-/* Bytes as text; what can't be printed as \xx. */
-static inline void tell_bytes(const char* bytes, size_t len) {
+/* Prints bytes as text, non-printable ones as \xx. */
+static inline void print_bytes(const char* bytes, size_t len) {
   if (bytes == NULL) {
     printf("NULL");
     return;
@@ -27,19 +28,19 @@ static inline void tell_bytes(const char* bytes, size_t len) {
   putchar('\'');
 }
 
-/* A line: what was done, and the error, if there was one. Frees it. */
-static inline void tell(const char* what, char** error) {
+/* Prints an operation and its error, if any. Frees the error. */
+static inline void print_result(const char* what, char** error) {
   printf("%s: %s\n", what, *error == NULL ? "ok" : *error);
   leveldb_free(*error);
   *error = NULL;
 }
 
-/* The same with the first part of the error only: the text that programs look for. */
-static inline void tell_kind(const char* what, char** error) {
+/* As print_result, but only the first part of the error, which programs search for. */
+static inline void print_kind(const char* what, char** error) {
   if (*error != NULL && strchr(*error, ':') != NULL) {
     *strchr(*error, ':') = '\0';
   }
-  tell(what, error);
+  print_result(what, error);
 }
 
 static inline void put(leveldb_t* db, const char* key, const char* value) {
@@ -47,47 +48,47 @@ static inline void put(leveldb_t* db, const char* key, const char* value) {
   leveldb_writeoptions_t* options = leveldb_writeoptions_create();
   leveldb_put(db, options, key, strlen(key), value, strlen(value), &error);
   if (error != NULL) {
-    tell("put", &error);
+    print_result("put", &error);
   }
   leveldb_writeoptions_destroy(options);
 }
 
-static inline void tell_get(leveldb_t* db, const leveldb_readoptions_t* options, const char* key) {
+static inline void print_get(leveldb_t* db, const leveldb_readoptions_t* options, const char* key) {
   char* error = NULL;
   size_t len = 77;
   char* value = leveldb_get(db, options, key, strlen(key), &len, &error);
   printf("get %s: ", key);
-  tell_bytes(value, len);
+  print_bytes(value, len);
   printf(" of %zu bytes, error %s\n", len, error == NULL ? "none" : error);
   leveldb_free(value);
   leveldb_free(error);
 }
 
-/* Where the iterator stands. */
-static inline void tell_at(const char* what, const leveldb_iterator_t* iter) {
+/* Prints the current entry of the iterator. */
+static inline void print_position(const char* what, const leveldb_iterator_t* iter) {
   printf("%s: ", what);
   if (leveldb_iter_valid(iter)) {
     size_t key_len, value_len;
     const char* key = leveldb_iter_key(iter, &key_len);
     const char* value = leveldb_iter_value(iter, &value_len);
-    tell_bytes(key, key_len);
+    print_bytes(key, key_len);
     printf(" = ");
-    tell_bytes(value, value_len);
+    print_bytes(value, value_len);
     putchar('\n');
   } else {
     printf("nowhere\n");
   }
 }
 
-/* Everything in the database. */
-static inline void tell_all(leveldb_t* db, const leveldb_readoptions_t* options) {
+/* Prints all entries of the database. */
+static inline void print_all(leveldb_t* db, const leveldb_readoptions_t* options) {
   char* error = NULL;
   leveldb_iterator_t* iter = leveldb_create_iterator(db, options);
   for (leveldb_iter_seek_to_first(iter); leveldb_iter_valid(iter); leveldb_iter_next(iter)) {
-    tell_at("  entry", iter);
+    print_position("  entry", iter);
   }
   leveldb_iter_get_error(iter, &error);
-  tell("  end", &error);
+  print_result("  end", &error);
   leveldb_iter_destroy(iter);
 }
 

@@ -1,5 +1,5 @@
-// What a compiler makes of the headers: sizes, places of members and of virtual methods, defaults. Compiled once with ours
-// and once with the system's, it has to tell the same.
+// The ABI of the headers: sizes, offsets of members, virtual table slots, defaults. The output must
+// be the same for our headers and the system's.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +23,7 @@
 
 using namespace leveldb;
 
-// Of a virtual method: where its slot is in the table, in bytes, plus one.
+// Returns the offset in bytes of a virtual method's slot in the virtual table, plus one.
 template <typename Method>
 static size_t Slot(Method method) {
   size_t representation[2];

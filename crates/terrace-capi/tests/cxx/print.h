@@ -1,7 +1,7 @@
-// What the programs of this directory share: they tell what they see, and the test compares what was told.
+// Shared functions of these programs: they print their results, and the test compares the output.
 
-#ifndef TOLD_H_
-#define TOLD_H_
+#ifndef PRINT_H_
+#define PRINT_H_
 
 #include <cstdio>
 #include <cstdlib>
@@ -11,8 +11,8 @@
 #include "leveldb/db.h"
 #include "leveldb/env.h"
 
-// What can't be printed as \xx.
-inline void Tell(const std::string& what, const std::string& found) {
+// Prints non-printable bytes as \xx.
+inline void Print(const std::string& what, const std::string& found) {
   std::printf("%s: ", what.c_str());
   for (const char c : found) {
     c >= ' ' && c <= '~' ? std::putchar(c) : std::printf("\\%02x", static_cast<unsigned char>(c));
@@ -20,27 +20,27 @@ inline void Tell(const std::string& what, const std::string& found) {
   std::putchar('\n');
 }
 
-// A bool must not take what is no string object.
-inline void Tell(const std::string& what, const char* found) { Tell(what, std::string(found)); }
+// Keeps string literals from converting to bool.
+inline void Print(const std::string& what, const char* found) { Print(what, std::string(found)); }
 
-inline void Tell(const std::string& what, bool found) { Tell(what, found ? "yes" : "no"); }
+inline void Print(const std::string& what, bool found) { Print(what, found ? "yes" : "no"); }
 
-// Everything, where LevelDB's words are ours.
-inline void Tell(const std::string& what, const leveldb::Status& status) { Tell(what, status.ToString()); }
+// The whole text, where it is LevelDB's.
+inline void Print(const std::string& what, const leveldb::Status& status) { Print(what, status.ToString()); }
 
-// The kind only, where we say more.
-inline void TellKind(const std::string& what, const leveldb::Status& status) {
+// The kind only, where our message has more details.
+inline void PrintKind(const std::string& what, const leveldb::Status& status) {
   const std::string text = status.ToString();
-  Tell(what, text.substr(0, text.find(':')));
+  Print(what, text.substr(0, text.find(':')));
 }
 
-inline void TellGet(leveldb::DB* db, const std::string& key, const leveldb::ReadOptions& options = {}) {
+inline void PrintGet(leveldb::DB* db, const std::string& key, const leveldb::ReadOptions& options = {}) {
   std::string value = "untouched";
   const leveldb::Status status = db->Get(options, key, &value);
-  Tell("get " + key, status.ok() ? "'" + value + "'" : status.ToString() + value);
+  Print("get " + key, status.ok() ? "'" + value + "'" : status.ToString() + value);
 }
 
-// The keys forward, or backward.
+// Returns all entries, forward or backward.
 inline std::string Keys(leveldb::Iterator* iterator, bool backward = false) {
   std::string keys;
   backward ? iterator->SeekToLast() : iterator->SeekToFirst();
@@ -51,10 +51,10 @@ inline std::string Keys(leveldb::Iterator* iterator, bool backward = false) {
   return keys + iterator->status().ToString();
 }
 
-inline void TellAll(leveldb::DB* db, const leveldb::ReadOptions& options = {}) {
+inline void PrintAll(leveldb::DB* db, const leveldb::ReadOptions& options = {}) {
   const std::unique_ptr<leveldb::Iterator> iterator(db->NewIterator(options));
-  Tell("forward", Keys(iterator.get()));
-  Tell("backward", Keys(iterator.get(), true));
+  Print("forward", Keys(iterator.get()));
+  Print("backward", Keys(iterator.get(), true));
 }
 
 inline std::unique_ptr<leveldb::DB> Open(leveldb::Options options, const std::string& name) {
@@ -62,7 +62,7 @@ inline std::unique_ptr<leveldb::DB> Open(leveldb::Options options, const std::st
   leveldb::DB* db = nullptr;
   const leveldb::Status status = leveldb::DB::Open(options, name, &db);
   if (!status.ok()) {
-    Tell("open", status);
+    Print("open", status);
     std::exit(1);
   }
   return std::unique_ptr<leveldb::DB>(db);
@@ -70,7 +70,7 @@ inline std::unique_ptr<leveldb::DB> Open(leveldb::Options options, const std::st
 
 inline void Put(leveldb::DB* db, const std::string& key, const std::string& value) {
   const leveldb::Status status = db->Put(leveldb::WriteOptions(), key, value);
-  if (!status.ok()) Tell("put " + key, status);
+  if (!status.ok()) Print("put " + key, status);
 }
 
-#endif  // TOLD_H_
+#endif  // PRINT_H_

@@ -1,10 +1,10 @@
-#include "border.h"
+#include "convert.h"
 
 #include <cstring>
 
 namespace terrace {
 
-leveldb::Status Outcome::Failed(Code code) {
+leveldb::Status StatusResult::MakeError(StatusCode code) {
   const leveldb::Slice text(report_.text == nullptr ? "" : report_.text, report_.len);
   leveldb::Status status;
   switch (code) {
@@ -15,12 +15,12 @@ leveldb::Status Outcome::Failed(Code code) {
     default: status = leveldb::Status::IOError(text); break;
   }
   std::free(report_.text);
-  report_ = Report{nullptr, 0};
+  report_ = ErrorReport{nullptr, 0};
   return status;
 }
 
-// Reads the block that status.h draws: there is no method for code and message.
-Code Tell(const leveldb::Status& status, Report* report) {
+// Reads the representation that status.h documents: there are no methods for code and message.
+StatusCode FillReport(const leveldb::Status& status, ErrorReport* report) {
   static_assert(sizeof(status) == sizeof(const char*), "a status is its state");
   if (status.ok()) return 0;
   const char* state;
@@ -30,7 +30,7 @@ Code Tell(const leveldb::Status& status, Report* report) {
   report->text = static_cast<char*>(std::malloc(len + 1));
   report->len = report->text == nullptr ? 0 : len;
   if (report->text != nullptr) std::memcpy(report->text, state + 5, len);
-  return static_cast<Code>(state[4]);
+  return static_cast<StatusCode>(state[4]);
 }
 
 }  // namespace terrace

@@ -1,6 +1,6 @@
-/* Every function of leveldb/c.h, and what it answers. */
+/* Every function of leveldb/c.h, with its results. */
 
-#include "told.h"
+#include "print.h"
 
 static int reversed(void* state, const char* a, size_t a_len, const char* b, size_t b_len) {
   size_t len = a_len < b_len ? a_len : b_len;
@@ -21,7 +21,7 @@ static void reversed_gone(void* state) {
   printf("comparator gone, was used: %s\n", *(int*)state > 0 ? "yes" : "no");
 }
 
-/* A filter that is the first bytes of the keys. */
+/* A filter that consists of the first bytes of the keys. */
 static char* first_bytes(void* state, const char* const* keys, const size_t* lens, int count, size_t* filter_len) {
   (void)state;
   char* filter = malloc((size_t)count + 1);
@@ -48,15 +48,15 @@ static void first_bytes_gone(void* state) {
 
 static void on_put(void* state, const char* key, size_t key_len, const char* value, size_t value_len) {
   printf("  %s put ", (const char*)state);
-  tell_bytes(key, key_len);
+  print_bytes(key, key_len);
   printf(" = ");
-  tell_bytes(value, value_len);
+  print_bytes(value, value_len);
   putchar('\n');
 }
 
 static void on_delete(void* state, const char* key, size_t key_len) {
   printf("  %s delete ", (const char*)state);
-  tell_bytes(key, key_len);
+  print_bytes(key, key_len);
   putchar('\n');
 }
 
@@ -66,31 +66,31 @@ static void opening(void) {
   leveldb_options_t* options = leveldb_options_create();
   leveldb_t* db = leveldb_open(options, "db", &error);
   printf("opened: %s\n", db == NULL ? "no" : "yes");
-  tell("open what is not there", &error);
+  print_result("open what is not there", &error);
   leveldb_options_set_create_if_missing(options, 1);
   db = leveldb_open(options, "db", &error);
-  tell("create", &error);
+  print_result("create", &error);
   leveldb_t* second = leveldb_open(options, "db", &error);
   printf("opened: %s\n", second == NULL ? "no" : "yes");
-  tell("open twice", &error);
+  print_result("open twice", &error);
   leveldb_destroy_db(options, "db", &error);
-  tell("destroy what is open", &error);
+  print_result("destroy what is open", &error);
   leveldb_close(db);
   leveldb_options_set_error_if_exists(options, 1);
   leveldb_open(options, "db", &error);
-  tell("open what may not be there", &error);
-  /* An old error is freed and replaced; success leaves it. */
+  print_result("open what may not be there", &error);
+  /* A failure frees and replaces an old error; a success does not touch it. */
   error = strdup("an old error");
   leveldb_open(options, "db", &error);
   leveldb_options_set_error_if_exists(options, 0);
   leveldb_close(leveldb_open(options, "db", &error));
-  tell("still", &error);
+  print_result("still", &error);
   leveldb_destroy_db(options, "db", &error);
-  tell("destroy", &error);
+  print_result("destroy", &error);
   leveldb_destroy_db(options, "db", &error);
-  tell("destroy what is not there", &error);
+  print_result("destroy what is not there", &error);
   leveldb_open(options, "no/such/parent", &error);
-  tell_kind("open below nothing", &error);
+  print_kind("open below nothing", &error);
   leveldb_options_destroy(options);
 }
 
@@ -100,23 +100,23 @@ static void points(leveldb_t* db) {
   leveldb_readoptions_set_verify_checksums(reading, 1);
   leveldb_readoptions_set_fill_cache(reading, 0);
   put(db, "box", "c");
-  tell_get(db, reading, "box");
-  tell_get(db, reading, "foo");
+  print_get(db, reading, "box");
+  print_get(db, reading, "foo");
   leveldb_writeoptions_set_sync(writing, 1);
   leveldb_put(db, writing, "empty", 5, NULL, 0, &error);
-  tell("put nothing", &error);
-  tell_get(db, reading, "empty");
+  print_result("put nothing", &error);
+  print_get(db, reading, "empty");
   leveldb_put(db, writing, NULL, 0, "for the empty key", 17, &error);
-  tell("put under nothing", &error);
-  tell_get(db, reading, "");
+  print_result("put under nothing", &error);
+  print_get(db, reading, "");
   leveldb_put(db, writing, "\0\xff\n", 3, "\0", 1, &error);
-  tell("put zeros", &error);
-  tell_all(db, reading);
+  print_result("put zeros", &error);
+  print_all(db, reading);
   leveldb_delete(db, writing, "box", 3, &error);
-  tell("delete", &error);
+  print_result("delete", &error);
   leveldb_delete(db, writing, "never there", 11, &error);
-  tell("delete what is not there", &error);
-  tell_get(db, reading, "box");
+  print_result("delete what is not there", &error);
+  print_get(db, reading, "box");
   leveldb_delete(db, writing, "", 0, &error);
   leveldb_delete(db, writing, "\0\xff\n", 3, &error);
   leveldb_delete(db, writing, "empty", 5, &error);
@@ -129,7 +129,7 @@ static void batches(leveldb_t* db) {
   leveldb_writeoptions_t* writing = leveldb_writeoptions_create();
   leveldb_writebatch_t* batch = leveldb_writebatch_create();
   leveldb_write(db, writing, batch, &error);
-  tell("write nothing", &error);
+  print_result("write nothing", &error);
   leveldb_writebatch_put(batch, "foo", 3, "a", 1);
   leveldb_writebatch_clear(batch);
   leveldb_writebatch_put(batch, "bar", 3, "b", 1);
@@ -144,8 +144,8 @@ static void batches(leveldb_t* db) {
   printf("a batch twice\n");
   leveldb_writebatch_iterate(more, "two", on_put, on_delete);
   leveldb_write(db, writing, batch, &error);
-  tell("write", &error);
-  tell_all(db, reading);
+  print_result("write", &error);
+  print_all(db, reading);
   leveldb_delete(db, writing, "", 0, &error);
   leveldb_writebatch_destroy(batch);
   leveldb_writebatch_destroy(more);
@@ -157,28 +157,28 @@ static void iterators(leveldb_t* db) {
   leveldb_readoptions_t* reading = leveldb_readoptions_create();
   put(db, "foo", "hello");
   leveldb_iterator_t* iter = leveldb_create_iterator(db, reading);
-  tell_at("begins", iter);
+  print_position("begins", iter);
   leveldb_iter_seek_to_first(iter);
-  tell_at("first", iter);
+  print_position("first", iter);
   put(db, "cat", "written later");
   leveldb_iter_next(iter);
-  tell_at("next", iter);
+  print_position("next", iter);
   leveldb_iter_prev(iter);
-  tell_at("prev", iter);
+  print_position("prev", iter);
   leveldb_iter_prev(iter);
-  tell_at("before the first", iter);
+  print_position("before the first", iter);
   leveldb_iter_seek_to_last(iter);
-  tell_at("last", iter);
+  print_position("last", iter);
   leveldb_iter_next(iter);
-  tell_at("behind the last", iter);
+  print_position("behind the last", iter);
   leveldb_iter_seek(iter, "b", 1);
-  tell_at("seek b", iter);
+  print_position("seek b", iter);
   leveldb_iter_seek(iter, "box", 3);
-  tell_at("seek box", iter);
+  print_position("seek box", iter);
   leveldb_iter_seek(iter, "zebra", 5);
-  tell_at("seek zebra", iter);
+  print_position("seek zebra", iter);
   leveldb_iter_get_error(iter, &error);
-  tell("status", &error);
+  print_result("status", &error);
   leveldb_iter_destroy(iter);
   leveldb_readoptions_destroy(reading);
 }
@@ -190,18 +190,18 @@ static void snapshots(leveldb_t* db) {
   put(db, "foo", "changed");
   leveldb_delete(db, writing, "box", 3, &error);
   leveldb_readoptions_set_snapshot(reading, snapshot);
-  tell_get(db, reading, "foo");
-  tell_all(db, reading);
+  print_get(db, reading, "foo");
+  print_all(db, reading);
   leveldb_compact_range(db, NULL, 0, NULL, 0);
-  tell_all(db, reading);
+  print_all(db, reading);
   leveldb_readoptions_set_snapshot(reading, NULL);
-  tell_all(db, reading);
+  print_all(db, reading);
   leveldb_release_snapshot(db, snapshot);
   leveldb_readoptions_destroy(reading);
   leveldb_writeoptions_destroy(writing);
 }
 
-static void tell_property(leveldb_t* db, const char* name) {
+static void print_property(leveldb_t* db, const char* name) {
   char* value = leveldb_property_value(db, name);
   printf("%s: %s\n", name, value == NULL ? "NULL" : value);
   leveldb_free(value);
@@ -227,17 +227,17 @@ static void sizes_and_properties(leveldb_t* db) {
   uint64_t sizes[3] = {7, 7, 7};
   leveldb_approximate_sizes(db, 3, starts, start_lens, limits, limit_lens, sizes);
   for (int i = 0; i < 3; i++) {
-    /* In units in which both libraries agree. */
+    /* In units of 100,000 bytes, in which both libraries agree. */
     printf("size %d: %d hundred thousands\n", i, (int)((sizes[i] + 50000) / 100000));
   }
   leveldb_approximate_sizes(db, 0, NULL, NULL, NULL, NULL, NULL);
-  tell_property(db, "leveldb.num-files-at-level0");
-  tell_property(db, "leveldb.num-files-at-level7");
-  tell_property(db, "leveldb.num-files-at-level");
-  tell_property(db, "leveldb.num-files-at-levelx");
-  tell_property(db, "leveldb.nosuchprop");
-  tell_property(db, "nosuchprop");
-  tell_property(db, "");
+  print_property(db, "leveldb.num-files-at-level0");
+  print_property(db, "leveldb.num-files-at-level7");
+  print_property(db, "leveldb.num-files-at-level");
+  print_property(db, "leveldb.num-files-at-levelx");
+  print_property(db, "leveldb.nosuchprop");
+  print_property(db, "nosuchprop");
+  print_property(db, "");
   char* stats = leveldb_property_value(db, "leveldb.stats");
   printf("leveldb.stats begins:\n%.*s\n", 131, stats);
   leveldb_free(stats);
@@ -255,12 +255,12 @@ static void repairing(leveldb_options_t* options, leveldb_t* db) {
   leveldb_options_set_create_if_missing(options, 0);
   leveldb_options_set_error_if_exists(options, 0);
   leveldb_repair_db(options, "db", &error);
-  tell("repair", &error);
+  print_result("repair", &error);
   db = leveldb_open(options, "db", &error);
-  tell("open what was repaired", &error);
-  tell_get(db, reading, "foo");
-  tell_get(db, reading, "bar");
-  tell_get(db, reading, "k00000000000000012345x");
+  print_result("open what was repaired", &error);
+  print_get(db, reading, "foo");
+  print_get(db, reading, "bar");
+  print_get(db, reading, "k00000000000000012345x");
   leveldb_close(db);
   leveldb_readoptions_destroy(reading);
 }
@@ -270,18 +270,18 @@ static void own_filter(leveldb_options_t* options, leveldb_filterpolicy_t* polic
   leveldb_options_set_filter_policy(options, policy);
   leveldb_options_set_create_if_missing(options, 1);
   leveldb_t* db = leveldb_open(options, "filtered", &error);
-  tell("open with a filter", &error);
+  print_result("open with a filter", &error);
   put(db, "foo", "foovalue");
   put(db, "bar", "barvalue");
   leveldb_compact_range(db, NULL, 0, NULL, 0);
-  tell_get(db, reading, "foo");
-  tell_get(db, reading, "bar");
-  tell_get(db, reading, "baz");
-  tell_get(db, reading, "other");
+  print_get(db, reading, "foo");
+  print_get(db, reading, "bar");
+  print_get(db, reading, "baz");
+  print_get(db, reading, "other");
   leveldb_close(db);
   leveldb_options_set_filter_policy(options, NULL);
   leveldb_destroy_db(options, "filtered", &error);
-  tell("destroy", &error);
+  print_result("destroy", &error);
   leveldb_readoptions_destroy(reading);
 }
 
@@ -293,21 +293,21 @@ static void own_order(void) {
   leveldb_options_set_create_if_missing(options, 1);
   leveldb_options_set_comparator(options, order);
   leveldb_t* db = leveldb_open(options, "reversed", &error);
-  tell("open in another order", &error);
+  print_result("open in another order", &error);
   put(db, "a", "1");
   put(db, "b", "2");
   put(db, "bb", "3");
   leveldb_compact_range(db, NULL, 0, NULL, 0);
   put(db, "c", "4");
-  tell_all(db, reading);
+  print_all(db, reading);
   leveldb_iterator_t* iter = leveldb_create_iterator(db, reading);
   leveldb_iter_seek(iter, "bc", 2);
-  tell_at("seek bc", iter);
+  print_position("seek bc", iter);
   leveldb_iter_destroy(iter);
   leveldb_close(db);
   leveldb_options_t* plain = leveldb_options_create();
   leveldb_open(plain, "reversed", &error);
-  tell("open in the wrong order", &error);
+  print_result("open in the wrong order", &error);
   leveldb_options_destroy(plain);
   leveldb_destroy_db(options, "reversed", &error);
   leveldb_options_destroy(options);
@@ -339,7 +339,7 @@ int main(void) {
   leveldb_free(directory);
 
   leveldb_t* db = leveldb_open(options, "db", &error);
-  tell("open", &error);
+  print_result("open", &error);
   points(db);
   batches(db);
   iterators(db);
@@ -358,7 +358,7 @@ int main(void) {
   own_order();
 
   leveldb_destroy_db(options, "db", &error);
-  tell("destroy", &error);
+  print_result("destroy", &error);
   leveldb_options_destroy(options);
   leveldb_cache_destroy(cache);
   leveldb_env_destroy(env);
