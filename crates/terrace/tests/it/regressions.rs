@@ -82,7 +82,7 @@ fn writes_after_enospc_in_a_large_record() {
     let db = Db::open("db", &options(Arc::clone(&fault) as _)).unwrap();
     let sync = WriteOptions { sync: true };
     db.put_with(b"before", b"", &sync).unwrap();
-    fault.set_plan("store .log #2 once ENOSPC".parse().unwrap());
+    fault.set_plan("write-at .log #2 once ENOSPC".parse().unwrap());
     assert!(db.put_with(b"large", &[1; 100_000], &sync).unwrap_err().is_retryable());
     db.put_with(b"after", b"", &sync).unwrap();
     for paranoid_checks in [false, true] {
