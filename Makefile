@@ -1,7 +1,7 @@
 # Everything one does here. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build lib install run test bench doc
+.PHONY: help setup build lib install run test bench doc notices package
 
 TARGET := $${CARGO_TARGET_DIR:-target}
 PREFIX := /usr/local
@@ -33,7 +33,10 @@ test:  ## Check everything: format, lints, tidiness, tests, a share of every att
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets $(CI) --quiet -- --deny warnings
 	cargo xtask tidy
+	.ci/notices --check
 	cargo test --workspace $(CI) -- --quiet
+	cargo test --package terrace-format --no-default-features $(CI) -- --quiet
+	cargo check --package terrace --no-default-features $(CI) --quiet
 	cargo xtask check
 
 bench: build  ## Measure it beside LevelDB, RocksDB and LMDB, within five minutes
@@ -42,3 +45,12 @@ bench: build  ## Measure it beside LevelDB, RocksDB and LMDB, within five minute
 
 doc:  ## Make the documentation of the crates
 	@RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps
+
+notices:  ## Write the licences of the crates in the library and the program
+	@.ci/notices
+
+package:  ## Make the packages of all published crates, and build each from its package
+	@# Cargo takes packages of one version for the same, and would build with what it unpacked and built before.
+	@rm -rf "$(TARGET)/packages" "$${CARGO_HOME:-$$HOME/.cargo}"/registry/src/-*/terrace*
+	@cargo package --workspace --target-dir "$(TARGET)/packages" \
+		$(addprefix --exclude ,xtask terrace-testkit terrace-linearizability terrace-torture)

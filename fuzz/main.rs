@@ -1,7 +1,8 @@
-//! One program for every target of `terrace_torture::fuzz`, driven by libFuzzer.
+//! One program for all targets of `terrace_torture::fuzz`, driven by libFuzzer.
 //!
-//! The environment variable `TERRACE_FUZZ_TARGET` names the target. Inputs are changed by libFuzzer or by our own mutator, in
-//! turn, and then get right checksums, three times of four: else coverage would end where checksums are looked at.
+//! The environment variable `TERRACE_FUZZ_TARGET` names the target. Either libFuzzer or our own
+//! mutator changes an input. Three of four changed inputs then get valid checksums, because
+//! otherwise coverage would end at the first checksum comparison.
 
 #![no_main]
 
@@ -9,13 +10,13 @@ use std::sync::OnceLock;
 
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 use terrace_testkit::rng::Rng;
-use terrace_torture::fuzz::{Target, corpus, mutate, named};
+use terrace_torture::fuzz::{Target, by_name, corpus, mutate};
 
 fn target() -> &'static Target {
     static TARGET: OnceLock<&Target> = OnceLock::new();
     TARGET.get_or_init(|| {
         let name = std::env::var("TERRACE_FUZZ_TARGET").unwrap_or_default();
-        named(&name).unwrap_or_else(|| panic!("TERRACE_FUZZ_TARGET is {name:?}, which is no target"))
+        by_name(&name).unwrap_or_else(|| panic!("unknown fuzz target: TERRACE_FUZZ_TARGET is {name:?}"))
     })
 }
 
@@ -27,12 +28,12 @@ fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
         let size = fuzzer_mutate(data, size, max_size);
         let mut input = data[..size].to_vec();
         if !rng.one_in(4) {
-            target().form.mend(&mut input);
+            target().format.fix_checksums(&mut input);
         }
         input
     } else {
         let mut input = data[..size].to_vec();
-        mutate::mutate(target().form, &mut input, corpus::inputs(target()), &mut rng);
+        mutate::mutate(target().format, &mut input, corpus::all_inputs(target()), &mut rng);
         input
     };
     input.truncate(max_size);

@@ -1,5 +1,6 @@
 //! Tells the crate from which commit it is built.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 fn main() {
@@ -9,7 +10,18 @@ fn main() {
     if let Some(log) = git(&["rev-parse", "--path-format=absolute", "--git-path", "logs/HEAD"]) {
         println!("cargo:rerun-if-changed={log}");
     }
+    lock_file();
     println!("cargo:rerun-if-changed=build.rs");
+}
+
+/// Tells the crate where the versions of its dependencies are: a package has its own lock file, a clone one for all.
+fn lock_file() {
+    let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
+    let found =
+        [here.join("Cargo.lock"), here.join("../../Cargo.lock")].into_iter().find(|path| path.exists());
+    let path = found.unwrap_or_else(|| here.join("Cargo.toml"));
+    println!("cargo:rustc-env=TERRACE_CARGO_LOCK={}", path.display());
+    println!("cargo:rerun-if-changed={}", path.display());
 }
 
 /// What git says, if it is there and this is a clone.

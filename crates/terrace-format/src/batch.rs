@@ -288,7 +288,7 @@ impl<'a> IntoIterator for &'a WriteBatch {
 }
 
 /// Appends the stored form of a batch with one operation to `record`: a put if `value` is some,
-/// otherwise a delete.
+/// otherwise a tombstone.
 ///
 /// Key and value are not longer than [`MAX_KEY_OR_VALUE_LEN`].
 ///

@@ -5,7 +5,7 @@
 //!   0     none      yes                           every LevelDB
 //!   1     snappy    yes                           every LevelDB
 //!   2     zstd      no                            LevelDB's later sources
-//!   2     zlib      no                            forks of games; its first bytes differ from zstd's
+//!   2     zlib      no                            forks of games; zstd has other first bytes
 //!   4     deflate   no                            the same forks, newer files
 //! ```
 //!
@@ -13,8 +13,8 @@
 //! codec that is not compiled in gives [`DecodeErrorKind::MissingCodec`].
 //!
 //! Stored bytes may be hostile. No codec allocates more than its format can produce from its input.
-//! Formats with an extreme compression ratio stop at [`MAX_BLOCK_CONTENTS`]. The table builder decides
-//! whether the compressed form of a block saves enough.
+//! Formats with an extreme compression ratio stop at [`MAX_BLOCK_CONTENTS`]. The table builder
+//! decides whether the compressed form of a block saves enough.
 
 mod snappy;
 #[cfg(feature = "zlib")]

@@ -7,8 +7,8 @@
 //!   +-----------------+------------------------------+
 //! ```
 //!
-//! Internal keys are ordered by rising user key, and then by falling trailer. The newest version of a
-//! key thus comes first.
+//! Internal keys are ordered by rising user key, and then by falling trailer. The newest version of
+//! a key thus comes first.
 
 use std::cmp::Ordering;
 use std::sync::Arc;

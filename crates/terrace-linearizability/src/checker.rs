@@ -1,38 +1,39 @@
-//! Is there an order of these operations, one after the other, that explains what each of them saw?
+//! Linearizability checker: searches for a sequential order of operations that explains all reads.
 //!
 //! ```text
-//!   A   |--put x=1--|                          x=1, then B sees it, then x=2:  an order
-//!   B         |--see x=1--|
-//!   C               |--put x=2--|
+//!   A   |--put x=1--|                          x=1, then B reads it, then x=2:  a valid order
+//!   B         |--read x=1--|
+//!   C                |--put x=2--|
 //!        time -->
 //! ```
 //!
-//! An operation takes effect at one moment between its two times, and an operation that ended before another began
-//! comes first: linearizability, of all keys together, so that batches and snapshots are judged as the single operations
-//! that they claim to be. The search is that of Wing and Gong: at each step try every operation that may come next. Two
-//! things keep it short. What only looks, and fits, is taken at once, since that takes nothing from anybody. And a set
-//! of operations that once led to some contents and no further is not tried again (Lowe).
+//! An operation takes effect at one instant between its invocation and its return. An operation
+//! that returned before another one was invoked comes first. The checker treats all keys together,
+//! so batches and snapshots count as single operations. The search is that of Wing and Gong (1993):
+//! each step tries every operation that may come next. Two rules keep it short. A read that matches
+//! the state is taken at once, because it excludes no other order. A set of operations that led to
+//! a state without success is not tried again (Lowe 2017).
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Display};
 
-/// A key, by its number.
+/// Key, by its index.
 pub type Key = usize;
-/// The number that tells a value from all others, or none.
+/// Unique number of a value, or `None` for a missing key.
 pub type Value = Option<u32>;
 
-/// What an operation did to the contents, or saw of them, at one moment.
+/// Effect of an operation on the state, or its view of the state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// These keys got these values.
+    /// Write of these values.
     Write(Vec<(Key, Value)>),
-    /// These keys, one perhaps of a range that was deleted, lost their values. What is being written at that moment stays: unlike
-    /// other writes it may come before one that a power cut has left already.
+    /// Range delete of these keys. A concurrent write may survive it. Unlike other writes, it may
+    /// precede a write that a power cut has already kept.
     RangeDelete(Vec<(Key, Value)>),
-    /// These keys had these values.
+    /// Read of these values.
     Read(Vec<(Key, Value)>),
-    /// A power cut at time `to` would have left these values. A write that was being made may be among them before
-    /// anybody sees it; so what others see later may come before this, but no write that began later.
+    /// State after a power cut at time `returned_at`. It may contain a concurrent write before any
+    /// reader sees that write. It contains no write that was invoked later.
     PowerCutState(Vec<(Key, Value)>),
 }
 
@@ -41,30 +42,31 @@ pub enum Effect {
 pub struct Operation {
     /// In words, for a person.
     pub name: String,
-    /// It took effect after this time.
+    /// Time of the invocation.
     pub invoked_at: u64,
-    /// And before this one. No two times of a history are equal.
+    /// Time of the return. No two times of a history are equal.
     pub returned_at: u64,
-    /// What it did.
+    /// Effect on the state.
     pub effect: Effect,
-    /// What looks, and took effect behind the writes of these values, whatever the times say.
+    /// Values whose writes precede this read, whatever the times say.
     pub after_values: Vec<u32>,
 }
 
-/// What became of the search.
+/// Result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// There is such an order.
+    /// A valid order exists.
     Linearizable,
-    /// There is none: how far one comes, and what then does not fit.
+    /// No valid order exists. The text shows the longest valid prefix and the operations that do
+    /// not fit.
     NotLinearizable(String),
-    /// Nobody knows: there are too many orders to try.
+    /// The search exceeded its step budget.
     Undecided,
 }
 
-/// Judges a history of `keys` keys that began without any values, in at most `patience` steps.
-pub fn check_linearizable(operations: &[Operation], keys: usize, patience: usize) -> Verdict {
-    let mut search = Search::new(operations, keys, patience);
+/// Checks a history of `keys` keys, all missing at the start, in at most `patience` steps.
+pub fn check_linearizable(operations: &[Operation], keys: usize, step_budget: usize) -> Verdict {
+    let mut search = Search::new(operations, keys, step_budget);
     match search.search() {
         _ if search.step_budget == 0 => Verdict::Undecided,
         true => Verdict::Linearizable,
@@ -74,19 +76,24 @@ pub fn check_linearizable(operations: &[Operation], keys: usize, patience: usize
     }
 }
 
-/// The part of a history that concerns one key.
+/// Returns the part of a history that concerns one key.
 pub fn project_to_key(operations: &[Operation], key: Key) -> Vec<Operation> {
-    let part = |operation: &Operation| {
-        let only = |values: &[(Key, Value)]| values.iter().copied().filter(|(of, _)| *of == key).collect();
-        let what = match &operation.effect {
+    let projected = operations
+        .iter()
+        .map(|operation| Operation { effect: operation.effect.project_to_key(key), ..operation.clone() });
+    projected.filter(|operation| !operation.values().is_empty()).collect()
+}
+
+impl Effect {
+    fn project_to_key(&self, key: Key) -> Effect {
+        let only = |values: &[(Key, Value)]| values.iter().copied().filter(|(k, _)| *k == key).collect();
+        match self {
             Effect::Write(values) => Effect::Write(only(values)),
             Effect::RangeDelete(values) => Effect::RangeDelete(only(values)),
             Effect::Read(values) => Effect::Read(only(values)),
             Effect::PowerCutState(values) => Effect::PowerCutState(only(values)),
-        };
-        Operation { effect: what, ..operation.clone() }
-    };
-    operations.iter().map(part).filter(|operation| !operation.values().is_empty()).collect()
+        }
+    }
 }
 
 impl Operation {
@@ -101,21 +108,21 @@ impl Operation {
 }
 
 struct Search<'a> {
-    /// By the time they began.
+    /// Operations, ordered by invocation.
     operations: Vec<&'a Operation>,
-    /// Of each, the writes that it took effect behind.
+    /// Indexes of the writes that must precede each operation.
     required_writes: Vec<Vec<usize>>,
-    /// Those that stand in the order so far, a bit each.
+    /// Bit set of the operations that the current order contains.
     linearized: Vec<u64>,
     remaining: usize,
     state: Vec<Value>,
-    /// Sets of operations and the contents they led to, from where there was no way on.
+    /// Pairs of an operation set and a state that led to no valid order.
     visited: HashSet<(Vec<u64>, Vec<Value>)>,
     step_budget: usize,
     deepest_dead_end: Option<DeadEnd>,
 }
 
-/// A place where the search could not go on.
+/// Deepest point that the search reached without success.
 struct DeadEnd {
     remaining: usize,
     state: Vec<Value>,
@@ -123,29 +130,26 @@ struct DeadEnd {
 }
 
 impl<'a> Search<'a> {
-    fn new(operations: &'a [Operation], keys: usize, patience: usize) -> Search<'a> {
+    fn new(operations: &'a [Operation], keys: usize, step_budget: usize) -> Search<'a> {
         let mut operations: Vec<&Operation> = operations.iter().collect();
         operations.sort_by_key(|operation| operation.invoked_at);
-        let taken = vec![0; operations.len().div_ceil(64)];
-        let (left, contents) = (operations.len(), vec![None; keys]);
-        let behind = required_writes(&operations);
         Search {
+            required_writes: required_writes(&operations),
+            linearized: vec![0; operations.len().div_ceil(64)],
+            remaining: operations.len(),
             operations,
-            required_writes: behind,
-            linearized: taken,
-            remaining: left,
-            state: contents,
+            state: vec![None; keys],
             visited: HashSet::new(),
-            step_budget: patience,
+            step_budget,
             deepest_dead_end: None,
         }
     }
 
-    /// True if the operations that are left can be put in order.
+    /// Returns true if a valid order of the remaining operations exists.
     fn search(&mut self) -> bool {
-        let looked = self.linearize_matching_reads();
+        let reads = self.linearize_matching_reads();
         let fits = self.remaining == 0 || self.try_writes();
-        looked.into_iter().for_each(|at| self.undo(at));
+        reads.into_iter().for_each(|at| self.undo(at));
         fits
     }
 
@@ -174,17 +178,17 @@ impl<'a> Search<'a> {
         false
     }
 
-    /// Takes every operation that only looks, may come next, and fits, until there is none.
+    /// Appends every read that may come next and matches the state, until no such read remains.
     fn linearize_matching_reads(&mut self) -> Vec<usize> {
-        let mut looked = Vec::new();
+        let mut reads = Vec::new();
         loop {
             let mut fitting = self.candidates();
             fitting.retain(|&at| self.matches_state(self.operations[at]));
             if fitting.is_empty() {
-                return looked;
+                return reads;
             }
             fitting.iter().for_each(|&at| self.linearize(at));
-            looked.extend(fitting);
+            reads.extend(fitting);
         }
     }
 
@@ -197,13 +201,15 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The operations that may come next: no other that is left ended before they began.
+    /// Returns the operations that may come next: no other remaining one returned before they
+    /// began.
     fn candidates(&self) -> Vec<usize> {
-        let (mut end, mut end_of_writes) = (u64::MAX, u64::MAX);
+        let mut end = u64::MAX;
+        let mut end_of_writes = u64::MAX;
         let mut begun = Vec::new();
         for at in self.unlinearized() {
             let operation = self.operations[at];
-            // Nor did any behind it begin, or end, before that.
+            // Later operations in the list began even later.
             if operation.invoked_at >= end {
                 break;
             }
@@ -213,16 +219,18 @@ impl<'a> Search<'a> {
                 _ => end = end.min(operation.returned_at),
             }
         }
-        let may_be_next = |at: usize| match self.operations[at].effect {
-            Effect::Write(_) => self.operations[at].invoked_at < end_of_writes,
-            Effect::RangeDelete(_) => true,
-            _ => self.required_writes[at].iter().all(|&write| self.is_linearized(write)),
-        };
-        begun.retain(|&at| self.operations[at].invoked_at < end && may_be_next(at));
+        begun.retain(|&at| {
+            self.operations[at].invoked_at < end
+                && match self.operations[at].effect {
+                    Effect::Write(_) => self.operations[at].invoked_at < end_of_writes,
+                    Effect::RangeDelete(_) => true,
+                    _ => self.required_writes[at].iter().all(|&write| self.is_linearized(write)),
+                }
+        });
         begun
     }
 
-    /// Those that are not in the order yet.
+    /// Returns the operations that the current order does not contain.
     fn unlinearized(&self) -> impl Iterator<Item = usize> {
         let words = self.linearized.iter().enumerate().filter(|(_, taken)| **taken != u64::MAX);
         let places = words.flat_map(|(word, &taken)| {
@@ -247,14 +255,14 @@ impl<'a> Search<'a> {
 
     fn record_dead_end(&mut self, next: &[usize]) {
         if self.deepest_dead_end.as_ref().is_none_or(|point| self.remaining < point.remaining) {
-            let stuck = next.iter().map(|&at| self.operations[at].to_string()).collect();
+            let candidates = next.iter().map(|&at| self.operations[at].to_string()).collect();
             self.deepest_dead_end =
-                Some(DeadEnd { remaining: self.remaining, state: self.state.clone(), candidates: stuck });
+                Some(DeadEnd { remaining: self.remaining, state: self.state.clone(), candidates });
         }
     }
 }
 
-/// Of each operation, the places of the writes that it took effect behind.
+/// Returns, for each operation, the indexes of the writes that must precede it.
 fn required_writes(operations: &[&Operation]) -> Vec<Vec<usize>> {
     let mut writes = HashMap::<u32, Vec<usize>>::new();
     for (at, operation) in operations.iter().enumerate() {
@@ -265,15 +273,19 @@ fn required_writes(operations: &[&Operation]) -> Vec<Vec<usize>> {
                 .for_each(|value| writes.entry(value).or_default().push(at));
         }
     }
-    let of_value = |value: &u32| writes.get(value).into_iter().flatten().copied();
-    operations.iter().map(|operation| operation.after_values.iter().flat_map(of_value).collect()).collect()
+    let mut required = Vec::with_capacity(operations.len());
+    for operation in operations {
+        let indexes = operation.after_values.iter().filter_map(|value| writes.get(value)).flatten();
+        required.push(indexes.copied().collect());
+    }
+    required
 }
 
 impl Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = match self.effect {
-            Effect::Write(_) | Effect::RangeDelete(_) => "puts",
-            Effect::Read(_) => "sees",
+            Effect::Write(_) | Effect::RangeDelete(_) => "writes",
+            Effect::Read(_) => "reads",
             Effect::PowerCutState(_) => "leaves",
         };
         write!(f, "{:>4}..{:<4} {} {verb}", self.invoked_at, self.returned_at, self.name)?;
@@ -281,7 +293,7 @@ impl Display for Operation {
     }
 }
 
-/// A value as a person reads it.
+/// Displays a value.
 struct DisplayValue(Value);
 
 impl Display for DisplayValue {
@@ -297,13 +309,13 @@ impl Display for DeadEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "No order explains what was seen. The best leaves {} operations over, at contents",
+            "no order explains all results; the best one leaves {} operations, at state",
             self.remaining
         )?;
         for (key, value) in self.state.iter().enumerate() {
             write!(f, " {key}={}", DisplayValue(*value))?;
         }
-        write!(f, ", where one of these would have to be next:")?;
+        write!(f, ", where one of these operations must be next:")?;
         self.candidates.iter().try_for_each(|operation| write!(f, "\n  {operation}"))
     }
 }
@@ -314,7 +326,8 @@ mod tests {
 
     use super::*;
 
-    /// One operation a line: `FROM..TO put|erase|see|left KEY=MAX_VALUE_LEN ...`, with `-` for no value.
+    /// Parses one operation per line: `FROM..TO put|erase|see|left KEY=VALUE ...`, with `-` for a
+    /// missing value.
     fn history(text: &str) -> Vec<Operation> {
         text.lines().map(str::trim).filter(|line| !line.is_empty()).map(operation).collect()
     }
@@ -446,11 +459,11 @@ mod tests {
         let history = history("1..4 put 0=1 1=2\n5..6 see 0=1\n7..8 see 1=2 2=-");
         let part: Vec<String> =
             project_to_key(&history, 1).iter().map(|o| format!("{:?}", o.effect)).collect();
-        assert_eq!(part, ["Put([(1, Some(2))])", "Saw([(1, Some(2))])"]);
+        assert_eq!(part, ["Write([(1, Some(2))])", "Read([(1, Some(2))])"]);
     }
 
-    /// Few enough operations to try every order.
-    fn by_trying_all(operations: &mut Vec<Operation>, contents: &mut [Value; 2]) -> bool {
+    /// Reference implementation for short histories: tries every order.
+    fn brute_force(operations: &mut Vec<Operation>, state: &mut [Value; 2]) -> bool {
         if operations.is_empty() {
             return true;
         }
@@ -459,28 +472,30 @@ mod tests {
             if operations.iter().any(|other| other.returned_at < next.invoked_at) {
                 return false;
             }
-            let before = *contents;
+            let before = *state;
             let fits = match &next.effect {
                 Effect::Write(values) | Effect::RangeDelete(values) => values.iter().all(|(key, value)| {
-                    contents[*key] = *value;
+                    state[*key] = *value;
                     true
                 }),
                 Effect::Read(values) | Effect::PowerCutState(values) => {
-                    values.iter().all(|(key, value)| contents[*key] == *value)
+                    values.iter().all(|(key, value)| state[*key] == *value)
                 }
             };
             operations.remove(at);
-            let found = fits && by_trying_all(operations, contents);
+            let found = fits && brute_force(operations, state);
             operations.insert(at, next);
-            *contents = before;
+            *state = before;
             found
         })
     }
 
-    /// Random histories of random looks: some fit, most do not, and the slow way agrees on each.
+    /// Compares the search with the reference on random histories, of which some have a valid
+    /// order.
     #[test]
     fn agrees_with_brute_force() {
-        let (mut rng, mut fitting) = (Rng::new(1), 0);
+        let mut rng = Rng::new(1);
+        let mut fitting = 0;
         for _ in 0..20_000 {
             let mut times: Vec<u64> = (0..12).collect();
             (1..12).rev().for_each(|i| times.swap(i, rng.below(i as u64 + 1) as usize));
@@ -489,21 +504,20 @@ mod tests {
                 let one = |rng: &mut Rng| vec![(rng.below(2) as usize, value(rng))];
                 let both = |rng: &mut Rng| vec![(0, value(rng)), (1, value(rng))];
                 let values = if rng.one_in(3) { both(&mut rng) } else { one(&mut rng) };
-                let what = if rng.one_in(2) { Effect::Write(values) } else { Effect::Read(values) };
-                let (from, to) = (pair[0].min(pair[1]), pair[0].max(pair[1]));
+                let effect = if rng.one_in(2) { Effect::Write(values) } else { Effect::Read(values) };
                 Operation {
                     name: String::new(),
-                    invoked_at: from,
-                    returned_at: to,
-                    effect: what,
+                    invoked_at: pair[0].min(pair[1]),
+                    returned_at: pair[0].max(pair[1]),
+                    effect,
                     after_values: vec![],
                 }
             };
             let mut history: Vec<Operation> = times.chunks(2).map(draw).collect();
             let fits = check_linearizable(&history, 2, 100_000) == Verdict::Linearizable;
-            assert_eq!(fits, by_trying_all(&mut history, &mut [None; 2]), "{history:#?}");
+            assert_eq!(fits, brute_force(&mut history, &mut [None; 2]), "{history:#?}");
             fitting += usize::from(fits);
         }
-        assert!((1000..19_000).contains(&fitting), "{fitting} of 20,000 fit");
+        assert!((1000..19_000).contains(&fitting), "{fitting} of 20,000 are linearizable");
     }
 }

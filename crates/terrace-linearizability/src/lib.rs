@@ -1,14 +1,14 @@
-//! Threads that race on a database, what each of them saw, and a judge who says whether that can be.
+//! Linearizability checks of concurrent operations on a database.
 //!
 //! ```text
-//!   scenario   who does what: drawn from a seed
-//!   play       does it, on a database of its own, and records every operation with its times
-//!   judge      looks for an order of the operations, one after the other, that explains all that was seen
+//!   scenario   draws the operations of each thread from a seed
+//!   runner     executes them on a new database and records each operation with its times
+//!   checker    searches for a sequential order of the operations that explains all results
 //! ```
 //!
-//! The threads are those of `terrace_sync`: real ones, and then the system draws the schedule; or, in the program
-//! `schedules`, shuttle's, and then the seed does. The program `models` runs the small models of the engine's protocols
-//! under loom.
+//! The threads come from `terrace_sync`. Real threads leave the schedule to the operating system.
+//! In the program `schedules`, shuttle's threads follow a schedule that the seed fixes. The program
+//! `loom_models` runs the small models of the engine's protocols under loom.
 
 #![allow(
     clippy::disallowed_methods,

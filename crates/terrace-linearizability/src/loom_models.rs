@@ -1,7 +1,7 @@
-//! `models [NAME]`: explores the models of the engine's protocols under loom, or one of them, and prints for each its name
-//! and how many executions that took.
+//! `loom_models [NAME]`: explores the loom models of the engine's protocols, or one of them. Prints
+//! the name of each model and its number of executions.
 //!
-//! A violation is a panic of the model; it is printed, and the program exits with 1.
+//! A violation panics in the model. The program prints it and exits with 1.
 
 use std::panic::catch_unwind;
 use std::process::ExitCode;
@@ -10,17 +10,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use terrace::loom_models::{MODELS, Model};
 
 fn main() -> ExitCode {
-    let wanted = std::env::args().nth(1);
+    let filter = std::env::args().nth(1);
     let chosen: Vec<&Model> =
-        MODELS.iter().filter(|model| wanted.as_ref().is_none_or(|name| name == model.name)).collect();
-    let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        MODELS.iter().filter(|model| filter.as_ref().is_none_or(|name| name == model.name)).collect();
+    let next = AtomicUsize::new(0);
+    let failed = AtomicUsize::new(0);
     let explore = || {
         while let Some(model) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
             match catch_unwind(|| model.explore()) {
                 Ok(executions) => println!("{} {executions}", model.name),
                 Err(panic) => {
                     println!(
-                        "{}, which shows that {}: {}",
+                        "{}, which checks that {}: {}",
                         model.name,
                         model.invariant,
                         panic_message(&*panic)

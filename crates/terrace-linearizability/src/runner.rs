@@ -1,7 +1,8 @@
-//! Plays a scenario on a database of its own, and has what was seen judged.
+//! Executes a scenario on a new database and checks its history.
 //!
-//! Besides the judge's verdict: no call fails, a snapshot or an iterator shows the same whenever it is read, every
-//! operation has taken one sequence number and none is left out, and the database holds the same when it is opened again.
+//! The runner checks more than the order of operations. No call fails. A snapshot or an iterator
+//! shows the same entries at every read. Each operation takes one sequence number and skips none.
+//! The database has the same contents after it is reopened.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -19,24 +20,24 @@ use terrace_sync::{Arc, thread};
 use crate::checker::{self, Effect, Key, Operation, Value, Verdict};
 use crate::scenario::{Action, Scenario};
 
-/// Steps that the judge may take for a history.
+/// Maximum number of search steps per history.
 const CHECKER_STEP_BUDGET: usize = 200_000;
 
-/// What one play came to.
+/// Result of one scenario.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct ScenarioOutcome {
-    /// Operations that were judged.
+    /// Number of checked operations.
     pub operations: usize,
-    /// A number made of all they saw, and in which order: equal for equal schedules.
+    /// Hash of all results in their order. Equal schedules have equal digests.
     pub digest: u64,
-    /// True if the whole was too much for the judge, and he judged key by key.
+    /// Whether the whole history exceeded the step budget, so that each key was checked alone.
     pub checked_per_key: bool,
 }
 
-/// Plays `scenario`. The error says what was seen and can't be.
+/// Executes `scenario`. The error describes an impossible result.
 pub fn run_scenario(scenario: &Scenario) -> Result<ScenarioOutcome, String> {
-    let stage = ScenarioContext::new(scenario)?;
-    let mut history = stage.run_clients(scenario)?;
+    let context = ScenarioContext::new(scenario)?;
+    let mut history = context.run_clients(scenario)?;
     history.sort_by_key(|operation| operation.invoked_at);
     Ok(ScenarioOutcome {
         operations: history.len(),
@@ -45,22 +46,23 @@ pub fn run_scenario(scenario: &Scenario) -> Result<ScenarioOutcome, String> {
     })
 }
 
-/// Judges the whole history; if that is too much, each key by itself, and says false.
+/// Checks the whole history and returns true. If that exceeds the step budget, checks each key
+/// alone and returns false.
 fn check_history(history: &[Operation], keys: usize) -> Result<bool, String> {
-    let tell = |what: String, history: &[Operation]| {
+    let violation = |message: String, history: &[Operation]| {
         let lines = history.iter().map(Operation::to_string).collect::<Vec<_>>().join("\n");
-        Err(format!("{what}\nThe history:\n{lines}"))
+        Err(format!("{message}\nThe history:\n{lines}"))
     };
     match checker::check_linearizable(history, keys, CHECKER_STEP_BUDGET) {
         Verdict::Linearizable => return Ok(true),
-        Verdict::NotLinearizable(what) => return tell(what, history),
+        Verdict::NotLinearizable(message) => return violation(message, history),
         Verdict::Undecided => {}
     }
     for key in 0..keys {
         let part = checker::project_to_key(history, key);
-        if let Verdict::NotLinearizable(what) = checker::check_linearizable(&part, keys, CHECKER_STEP_BUDGET)
-        {
-            return tell(what, &part);
+        let verdict = checker::check_linearizable(&part, keys, CHECKER_STEP_BUDGET);
+        if let Verdict::NotLinearizable(message) = verdict {
+            return violation(message, &part);
         }
     }
     Ok(false)
@@ -73,30 +75,30 @@ fn history_digest(history: &[Operation]) -> u64 {
         .fold(0, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(5))
 }
 
-/// Where it is played: files, options, the clock of the record.
+/// Database directory, options, and the clock of the history.
 struct ScenarioContext {
     env: Env,
     mem: Arc<MemFs>,
     path: PathBuf,
     options: Options,
     key_count: usize,
-    /// Not the engine's, and no part of a schedule.
+    /// Clock of the history. The engine does not read it, and it is no part of a schedule.
     logical_clock: AtomicU64,
-    /// The first values of the writes that were acknowledged as synced.
+    /// First value of each acknowledged sync write.
     synced_values: Mutex<Vec<u32>>,
-    /// Operations of all writes that returned.
+    /// Number of operations in all writes that returned.
     operations_written: AtomicU64,
-    /// True once a range was deleted, which takes as many numbers as it needs.
+    /// Whether a client deleted a range, which takes an unknown number of sequence numbers.
     range_deleted: AtomicBool,
-    /// Removed when all is over.
+    /// Temporary directory, removed with this value.
     _directory: Option<tempfile::TempDir>,
 }
 
-/// What an actor has to show.
+/// Results of one client.
 #[derive(Default)]
 struct ClientRecord {
     history: Vec<Operation>,
-    /// What power cuts would have left, to be opened later.
+    /// Crash images of power cuts, opened after all clients.
     crash_images: Vec<(Operation, MemFs)>,
 }
 
@@ -107,7 +109,7 @@ impl ScenarioContext {
             scenario.on_real_files.then(tempfile::tempdir).transpose().map_err(|e| e.to_string())?;
         let fs: Arc<dyn FileSystem> = match &directory {
             Some(_) => Arc::new(PosixFs::new()),
-            // Under a model checker each call is a point at which another thread may go on.
+            // Under a model checker, each call is a point at which another thread may continue.
             None if cfg!(feature = "shuttle") => Arc::new(FaultFs::new(mem.clone(), FaultPlan::default())),
             None => mem.clone(),
         };
@@ -136,38 +138,38 @@ impl ScenarioContext {
         }))
     }
 
-    /// The history of all that happens, the next opening included.
+    /// Returns the history of all clients and of the reopened database.
     fn run_clients(self: &Arc<Self>, scenario: &Scenario) -> Result<Vec<Operation>, String> {
         let db = Db::open(&self.path, &self.options).map_err(error_context("open"))?;
         let mut first = Client::new(self, "before", db.clone());
         scenario.setup.iter().try_for_each(|action| first.execute(action))?;
         let mut records = vec![first.finish()?];
-        let actors = scenario.clients.iter().enumerate().map(|(number, actions)| {
-            let (mut actor, actions) =
-                (Client::new(self, &format!("actor {number}"), db.clone()), actions.clone());
+        let clients = scenario.clients.iter().enumerate().map(|(number, actions)| {
+            let mut client = Client::new(self, &format!("client {number}"), db.clone());
+            let actions = actions.clone();
             thread::spawn(move || {
-                actions.iter().try_for_each(|action| actor.execute(action))?;
-                actor.finish()
+                actions.iter().try_for_each(|action| client.execute(action))?;
+                client.finish()
             })
         });
-        let actors: Vec<_> = actors.collect();
+        let clients: Vec<_> = clients.collect();
         let db = (!scenario.last_client_closes).then_some(db);
-        for actor in actors {
-            records.push(actor.join().map_err(|_| "an actor panicked")??);
+        for client in clients {
+            records.push(client.join().map_err(|_| "a client panicked")??);
         }
         if let Some(db) = db {
-            self.check_sequence_number(&db, "before closing")?;
+            self.check_sequence_number(&db, "before the close")?;
             db.close().map_err(error_context("close"))?;
         }
         self.reopen_and_collect(records)
     }
 
-    /// Opens what there is now, and what power cuts would have left.
+    /// Reopens the database, opens the crash images, and appends their contents to the history.
     fn reopen_and_collect(&self, records: Vec<ClientRecord>) -> Result<Vec<Operation>, String> {
         let mut history = Vec::new();
-        for ClientRecord { history: part, crash_images: images } in records {
-            history.extend(part);
-            for (mut cut, image) in images {
+        for record in records {
+            history.extend(record.history);
+            for (mut cut, image) in record.crash_images {
                 let env = Env { fs: Arc::new(image), ..self.env.clone() };
                 let options = Options { env, ..self.options.clone() };
                 let db = Db::open(&self.path, &options).map_err(error_context("open after a power cut"))?;
@@ -176,18 +178,18 @@ impl ScenarioContext {
                 history.push(cut);
             }
         }
-        let from = self.next_timestamp();
-        let db = Db::open(&self.path, &self.options).map_err(error_context("open again"))?;
-        self.check_sequence_number(&db, "opened again")?;
-        let saw = Effect::Read(self.read_all(&db, &ReadOptions::default())?);
+        let invoked_at = self.next_timestamp();
+        let db = Db::open(&self.path, &self.options).map_err(error_context("reopen"))?;
+        self.check_sequence_number(&db, "reopened")?;
+        let effect = Effect::Read(self.read_all(&db, &ReadOptions::default())?);
         history.push(Operation {
-            name: "opened again".into(),
-            invoked_at: from,
+            name: "reopened".into(),
+            invoked_at,
             returned_at: self.next_timestamp(),
-            effect: saw,
+            effect,
             after_values: vec![],
         });
-        db.close().map_err(error_context("close again"))?;
+        db.close().map_err(error_context("close after the reopen"))?;
         Ok(history)
     }
 
@@ -195,31 +197,34 @@ impl ScenarioContext {
         self.logical_clock.fetch_add(1, Ordering::SeqCst)
     }
 
-    /// Every operation took one sequence number, and nothing else did.
+    /// Checks that every operation took one sequence number. A range delete may take more.
     fn check_sequence_number(&self, db: &Db, when: &str) -> Result<(), String> {
-        let (found, expect) = (db.snapshot().sequence(), self.operations_written.load(Ordering::SeqCst));
-        let wrong = || format!("{when}: the last sequence number is {found} after {expect} operations");
-        let more = self.range_deleted.load(Ordering::SeqCst) && found > expect;
-        (found == expect || more).then_some(()).ok_or_else(wrong)
+        let found = db.snapshot().sequence();
+        let expected = self.operations_written.load(Ordering::SeqCst);
+        let may_exceed = self.range_deleted.load(Ordering::SeqCst);
+        if found == expected || (may_exceed && found > expected) {
+            return Ok(());
+        }
+        Err(format!("{when}: the last sequence number is {found} after {expected} operations"))
     }
 
-    /// Every key and its value, by a look-up of each and by a walk, which must agree if they read the same moment.
+    /// Reads every key by a get and by a scan. Both must agree, because they read one snapshot.
     fn read_all(&self, db: &Db, options: &ReadOptions) -> Result<Vec<(Key, Value)>, String> {
-        let walked = scan(&mut db.iter_with(options), self.key_count, false)?;
-        for &(key, value) in &walked {
+        let scanned = scan(&mut db.iter_with(options), self.key_count, false)?;
+        for &(key, value) in &scanned {
             let got =
                 parse_value(db.get_with(&key_bytes(key), options).map_err(error_context("get"))?.as_deref())?;
             if got != value {
                 return Err(format!(
-                    "key {key}: a walk shows {value:?}, a look-up {got:?}, at the same moment"
+                    "key {key}: a scan shows {value:?}, a get {got:?}, at one sequence number"
                 ));
             }
         }
-        Ok(walked)
+        Ok(scanned)
     }
 }
 
-/// Files, a clock that stands still, and threads of its own, which end with it.
+/// Env with a stopped clock and threads of its own, which end with it.
 fn scenario_env(fs: Arc<dyn FileSystem>) -> Env {
     Env {
         fs,
@@ -229,7 +234,7 @@ fn scenario_env(fs: Arc<dyn FileSystem>) -> Env {
     }
 }
 
-/// One thread's part.
+/// State of one client thread.
 struct Client {
     context: Arc<ScenarioContext>,
     name: String,
@@ -239,19 +244,26 @@ struct Client {
     iterator: Option<HeldReader<DbIterator>>,
 }
 
-/// Something that shows one moment, and what it showed when it was first read.
+/// Snapshot or iterator, with the result of its first read.
 struct HeldReader<T> {
     reader: T,
-    /// Between these times the moment was.
+    /// Start of the call that created the reader. The observed state existed between this time and
+    /// `returned_at`.
     invoked_at: u64,
     returned_at: u64,
     first_read: Option<Vec<(Key, Value)>>,
 }
 
 impl Client {
-    fn new(stage: &Arc<ScenarioContext>, name: &str, db: Db) -> Client {
-        let (stage, name) = (Arc::clone(stage), name.to_owned());
-        Client { context: stage, name, db, record: ClientRecord::default(), snapshot: None, iterator: None }
+    fn new(context: &Arc<ScenarioContext>, name: &str, db: Db) -> Client {
+        Client {
+            context: Arc::clone(context),
+            name: name.to_owned(),
+            db,
+            record: ClientRecord::default(),
+            snapshot: None,
+            iterator: None,
+        }
     }
 
     fn execute(&mut self, action: &Action) -> Result<(), String> {
@@ -260,8 +272,9 @@ impl Client {
             Action::Get(key) => self.get(*key),
             Action::Scan { backward } => {
                 let mut held = self.acquire(|db| db.iter());
-                let saw = scan(&mut held.reader, self.context.key_count, *backward)?;
-                self.record_operation("walk", held.invoked_at, held.returned_at, Effect::Read(saw));
+                let values = scan(&mut held.reader, self.context.key_count, *backward)?;
+                let effect = Effect::Read(values);
+                self.record_operation("scan", held.invoked_at, held.returned_at, effect);
                 Ok(())
             }
             Action::TakeSnapshot => {
@@ -293,7 +306,7 @@ impl Client {
         }
     }
 
-    /// Reads what is still held, and gives up the database, which an iterator keeps a little longer.
+    /// Reads the kept snapshot and iterator once more, then drops the database handle.
     fn finish(mut self) -> Result<ClientRecord, String> {
         self.reread_snapshot()?;
         self.rescan_iterator(true)?;
@@ -301,25 +314,18 @@ impl Client {
     }
 
     fn acquire<T>(&self, make: impl FnOnce(&Db) -> T) -> HeldReader<T> {
-        let from = self.context.next_timestamp();
-        let what = make(&self.db);
+        let invoked_at = self.context.next_timestamp();
         HeldReader {
-            reader: what,
-            invoked_at: from,
+            reader: make(&self.db),
+            invoked_at,
             returned_at: self.context.next_timestamp(),
             first_read: None,
         }
     }
 
-    fn record_operation(&mut self, verb: &str, from: u64, to: u64, what: Effect) {
+    fn record_operation(&mut self, verb: &str, invoked_at: u64, returned_at: u64, effect: Effect) {
         let name = format!("{}: {verb}", self.name);
-        self.record.history.push(Operation {
-            name,
-            invoked_at: from,
-            returned_at: to,
-            effect: what,
-            after_values: vec![],
-        });
+        self.record.history.push(Operation { name, invoked_at, returned_at, effect, after_values: vec![] });
     }
 
     fn write(&mut self, values: &[(Key, Value)], length: usize, sync: bool) -> Result<(), String> {
@@ -346,19 +352,21 @@ impl Client {
         Ok(())
     }
 
-    /// Each key goes at a moment of its own. Where others write the same keys, each may go several times: key by key in
-    /// each of three attempts to take tables out, and once more in the end, by itself or with its table.
+    /// Records one delete per key, each with times of its own. With concurrent writers the engine
+    /// may delete a key several times: three attempts to drop tables, then once more by itself or
+    /// with its table.
     fn delete_range(&mut self, from: Key, to: Key) -> Result<(), String> {
-        const TIMES: usize = 4;
-        let keys: Vec<Key> = (from..to.min(self.context.key_count)).flat_map(|key| [key; TIMES]).collect();
+        const MAX_DELETES_PER_KEY: usize = 4;
+        let keys: Vec<Key> =
+            (from..to.min(self.context.key_count)).flat_map(|key| [key; MAX_DELETES_PER_KEY]).collect();
         let began: Vec<u64> = keys.iter().map(|_| self.context.next_timestamp()).collect();
         self.db
             .delete_range(Some(&key_bytes(from)), Some(&key_bytes(to)))
-            .map_err(error_context("delete a range"))?;
+            .map_err(error_context("delete_range"))?;
         self.context.range_deleted.store(true, Ordering::SeqCst);
         for (key, from) in keys.into_iter().zip(began) {
             let to = self.context.next_timestamp();
-            self.record_operation("delete of a range", from, to, Effect::RangeDelete(vec![(key, None)]));
+            self.record_operation("range delete", from, to, Effect::RangeDelete(vec![(key, None)]));
         }
         Ok(())
     }
@@ -406,16 +414,19 @@ impl Client {
         Ok(())
     }
 
-    /// It leaves a state behind every write that was acknowledged as synced.
+    /// Records the crash image of a power cut. Its state includes every acknowledged sync write.
     fn simulate_power_cut(&mut self, profile: &terrace_env::mem::PowerLossProfile, seed: u64) {
-        let behind = lock_ignoring_poison(&self.context.synced_values).clone();
+        let after_values = lock_ignoring_poison(&self.context.synced_values).clone();
         let image = self.context.mem.crash_clone(&profile.crash_with_seed(seed));
         let name = format!("{}: power cut, {}", self.name, profile.name);
-        let (from, to, what) = (0, self.context.next_timestamp(), Effect::PowerCutState(Vec::new()));
-        self.record.crash_images.push((
-            Operation { name, invoked_at: from, returned_at: to, effect: what, after_values: behind },
-            image,
-        ));
+        let operation = Operation {
+            name,
+            invoked_at: 0,
+            returned_at: self.context.next_timestamp(),
+            effect: Effect::PowerCutState(Vec::new()),
+            after_values,
+        };
+        self.record.crash_images.push((operation, image));
     }
 }
 
@@ -430,13 +441,13 @@ fn scan(iterator: &mut DbIterator, keys: usize, backward: bool) -> Result<Vec<(K
     while iterator.valid() {
         let key = parse_key(iterator.key())?;
         if last.is_some_and(|last| if backward { last <= key } else { last >= key }) {
-            return Err(format!("a walk came to key {key} behind key {last:?}"));
+            return Err(format!("a scan returned key {key} after key {last:?}"));
         }
         last = Some(key);
         shows[key].1 = parse_value(Some(iterator.value()))?;
         if backward { iterator.prev() } else { iterator.next() }
     }
-    iterator.status().map_err(error_context("walk"))?;
+    iterator.status().map_err(error_context("scan"))?;
     Ok(shows)
 }
 
@@ -447,7 +458,7 @@ fn key_bytes(key: Key) -> Vec<u8> {
 fn parse_key(name: &[u8]) -> Result<Key, String> {
     match name {
         [b'k', digit @ b'0'..=b'9'] => Ok(usize::from(digit - b'0')),
-        _ => Err(format!("a key that nobody wrote: {}", name.escape_ascii())),
+        _ => Err(format!("key that no client wrote: {}", name.escape_ascii())),
     }
 }
 
@@ -462,7 +473,7 @@ fn parse_value(bytes: Option<&[u8]>) -> Result<Value, String> {
     let number = bytes.first_chunk().map(|first| u32::from_le_bytes(*first));
     number.filter(|number| *bytes == value_bytes(*number, bytes.len())).map(Some).ok_or_else(|| {
         format!(
-            "a value that nobody wrote, of {} bytes: {}...",
+            "value of {} bytes that no client wrote: {}...",
             bytes.len(),
             bytes[..bytes.len().min(12)].escape_ascii()
         )

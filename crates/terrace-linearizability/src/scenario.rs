@@ -1,97 +1,98 @@
-//! Who does what: a few actors with a few actions each, drawn from a seed.
+//! Scenarios: a few clients with a few actions each, drawn from a seed.
 
 use terrace_env::mem::{POWER_LOSS_PROFILES, PowerLossProfile};
 use terrace_testkit::rng::Rng;
 
 use crate::checker::{Key, Value};
 
-/// How large a scenario is.
+/// Bounds of a scenario's size.
 #[derive(Debug, Clone, Copy)]
 pub struct ScenarioSize {
-    /// Actors, at least and at most.
+    /// Minimum and maximum number of clients.
     pub clients: (u64, u64),
-    /// Actions of each, at least and at most.
+    /// Minimum and maximum number of actions per client.
     pub actions_per_client: (u64, u64),
-    /// Keys, at most.
+    /// Maximum number of keys.
     pub keys: u64,
-    /// True if some scenarios are played on the machine's own files.
+    /// Whether some scenarios run on files of the operating system.
     pub may_use_real_files: bool,
 }
 
-/// Few enough steps that a schedule in a thousand is a rare one.
+/// Scenario with so few steps that a thousand schedules reach rare orders.
 pub const SMALL_SCENARIO: ScenarioSize =
     ScenarioSize { clients: (2, 4), actions_per_client: (2, 6), keys: 3, may_use_real_files: false };
-/// Long enough that real threads meet.
+/// Scenario that is long enough for real threads to run concurrently.
 pub const LARGE_SCENARIO: ScenarioSize =
     ScenarioSize { clients: (2, 8), actions_per_client: (10, 40), keys: 4, may_use_real_files: true };
 
-/// What is played.
+/// Operations of all clients, and the options of the database.
 #[derive(Debug)]
 pub struct Scenario {
-    /// How many keys there are.
+    /// Number of keys.
     pub key_count: usize,
-    /// What is done before the actors begin.
+    /// Actions before the clients start.
     pub setup: Vec<Action>,
-    /// The actions of each actor, in their order.
+    /// Actions of each client, in their order.
     pub clients: Vec<Vec<Action>>,
-    /// True if whoever ends last closes the database; otherwise it is closed when all have ended.
+    /// Whether the last client closes the database. Otherwise the runner closes it after all
+    /// clients.
     pub last_client_closes: bool,
-    /// Bits of a Bloom filter for each key; 0 for none.
+    /// Bloom filter bits per key; 0 for no filter.
     pub bloom_bits: usize,
-    /// Go on with the log of the last run.
+    /// Value of `Options::reuse_logs`.
     pub reuse_logs: bool,
-    /// The machine's own files, not those in memory.
+    /// Whether the database uses files of the operating system instead of files in memory.
     pub on_real_files: bool,
 }
 
-/// Something that an actor does.
+/// Action of a client.
 #[derive(Debug, Clone)]
 pub enum Action {
-    /// A batch: these keys get these values, or lose theirs.
+    /// Writes a batch that puts or deletes each of these keys.
     Write {
-        /// Each key once.
+        /// New value of each key; a key occurs once.
         values: Vec<(Key, Value)>,
-        /// The length of a value.
+        /// Length of a value, in bytes.
         length: usize,
-        /// On the medium when it returns.
+        /// Whether the write is durable when it returns.
         sync: bool,
     },
-    /// Look one key up.
+    /// Gets one key.
     Get(Key),
-    /// Walk over everything.
+    /// Scans all keys with a new iterator.
     Scan {
-        /// From the last key to the first.
+        /// Whether the scan goes from the last key to the first.
         backward: bool,
     },
-    /// Take a snapshot, and keep it until the next is taken.
+    /// Takes a snapshot and keeps it until the next one.
     TakeSnapshot,
-    /// Read the snapshot that is kept, key by key and by walking: it must be as it was.
+    /// Reads the kept snapshot by gets and by a scan. It must show the same as at its first read.
     ReadSnapshot,
-    /// Make an iterator, and keep it until the next is made.
+    /// Creates an iterator and keeps it until the next one.
     OpenIterator,
-    /// Walk with the iterator that is kept: it must show what it would have at first.
+    /// Scans with the kept iterator. It must show the same as at its first scan.
     RescanIterator {
-        /// From the last key to the first.
+        /// Whether the scan goes from the last key to the first.
         backward: bool,
     },
-    /// Turn what is in memory into a table.
+    /// Flushes the memtable.
     Flush,
-    /// Merge everything, or what lies from one key to another.
+    /// Compacts everything, or the range between two keys.
     CompactRange(Option<(Key, Key)>),
-    /// Remove what lies from one key up to another, which is not part of it.
+    /// Deletes the range from the first key up to, and without, the second.
     DeleteRange(Key, Key),
-    /// Ask for the database's properties.
+    /// Reads properties and approximate sizes.
     ReadProperties,
-    /// See what a power cut at this moment would leave.
+    /// Creates the crash image of a power cut at this moment.
     PowerCut {
-        /// What it would take.
+        /// Kinds of writes that the power cut may lose.
         profile: &'static PowerLossProfile,
-        /// Makes the choices that the profile leaves.
+        /// Seed of the choices that the profile leaves open.
         seed: u64,
     },
 }
 
-/// Two values of this length fill a memtable.
+/// Two values of this length, in bytes, fill a memtable.
 const LARGE_VALUE_LEN: usize = 40_000;
 
 struct ScenarioGenerator {
@@ -102,35 +103,38 @@ struct ScenarioGenerator {
 }
 
 impl Scenario {
-    /// The scenario that `seed` stands for.
-    pub fn draw(seed: u64, scale: &ScenarioSize) -> Scenario {
+    /// Returns the scenario of `seed`.
+    pub fn draw(seed: u64, size: &ScenarioSize) -> Scenario {
         let mut rng = Rng::new(seed);
-        let keys = 1 + rng.below(scale.keys);
-        let files = scale.may_use_real_files && rng.one_in(4);
-        let mut draw = ScenarioGenerator { rng, keys, next_value: 1, on_real_files: files };
-        let before = draw.setup_actions();
-        let actors = match draw.rng.below(3) {
-            0 => draw.snapshot_race(),
-            _ => (0..draw.in_range(scale.clients)).map(|_| draw.client_actions(scale)).collect(),
+        let keys = 1 + rng.below(size.keys);
+        let on_real_files = size.may_use_real_files && rng.one_in(4);
+        let mut generator = ScenarioGenerator { rng, keys, next_value: 1, on_real_files };
+        let setup = generator.setup_actions();
+        let clients = match generator.rng.below(3) {
+            0 => generator.snapshot_race(),
+            _ => {
+                let count = generator.in_range(size.clients);
+                (0..count).map(|_| generator.client_actions(size)).collect()
+            }
         };
         Scenario {
             key_count: keys as usize,
-            setup: before,
-            clients: actors,
-            last_client_closes: draw.rng.one_in(2),
-            bloom_bits: draw.rng.pick(&[0, 10]),
-            reuse_logs: draw.rng.one_in(4),
-            on_real_files: files,
+            setup,
+            clients,
+            last_client_closes: generator.rng.one_in(2),
+            bloom_bits: generator.rng.pick(&[0, 10]),
+            reuse_logs: generator.rng.one_in(4),
+            on_real_files,
         }
     }
 }
 
 impl ScenarioGenerator {
-    fn in_range(&mut self, (least, most): (u64, u64)) -> u64 {
-        least + self.rng.below(most - least + 1)
+    fn in_range(&mut self, (min, max): (u64, u64)) -> u64 {
+        min + self.rng.below(max - min + 1)
     }
 
-    /// Something in tables and memory that merges and snapshots can meet.
+    /// Returns writes and flushes, so that compactions and snapshots find tables and memtables.
     fn setup_actions(&mut self) -> Vec<Action> {
         let mut actions = Vec::new();
         for _ in 0..self.rng.below(3) {
@@ -142,9 +146,9 @@ impl ScenarioGenerator {
         actions
     }
 
-    fn client_actions(&mut self, scale: &ScenarioSize) -> Vec<Action> {
-        let count = self.in_range(scale.actions_per_client);
-        // Some only write, some only read, some see to tables, and most do anything.
+    fn client_actions(&mut self, size: &ScenarioSize) -> Vec<Action> {
+        let count = self.in_range(size.actions_per_client);
+        // Some clients only write, some only read, some only flush and compact; most do everything.
         let kinds: &[u64] = match self.rng.below(6) {
             0 => &[0, 1, 2],
             1 => &[3, 4, 5, 6, 7, 8],
@@ -154,20 +158,20 @@ impl ScenarioGenerator {
         (0..count).map(|_| self.random_action(kinds)).collect()
     }
 
-    /// Somebody takes a moment and looks at it later, while others write and merge: few steps, so that a schedule which
-    /// puts all of it into a narrow place is not too rare.
+    /// Returns three clients: one reads an older state while the others write and compact. Few
+    /// steps make a schedule with all of them in a narrow window likely enough.
     fn snapshot_race(&mut self) -> Vec<Vec<Action>> {
-        let holder = match self.rng.below(3) {
+        let reader = match self.rng.below(3) {
             0 => vec![Action::OpenIterator, Action::RescanIterator { backward: false }],
             _ => vec![Action::TakeSnapshot, Action::ReadSnapshot],
         };
         let writer = (0..self.in_range((1, 3))).map(|_| self.random_write()).collect();
-        let mut merger =
+        let mut compactor =
             vec![if self.rng.one_in(4) { self.random_range_delete() } else { self.random_compaction() }];
         if self.rng.one_in(2) {
-            merger.push(Action::Flush);
+            compactor.push(Action::Flush);
         }
-        vec![holder, writer, merger]
+        vec![reader, writer, compactor]
     }
 
     fn random_action(&mut self, kinds: &[u64]) -> Action {
@@ -181,7 +185,7 @@ impl ScenarioGenerator {
             8 => Action::RescanIterator { backward: self.rng.one_in(2) },
             9 => Action::Flush,
             10 => self.random_compaction(),
-            // Rarely: to the judge each is many writes.
+            // Rare, because the checker treats each one as many writes.
             11 if self.rng.one_in(4) => self.random_range_delete(),
             _ if self.on_real_files || self.rng.one_in(3) => Action::ReadProperties,
             _ => Action::PowerCut { profile: self.rng.pick(&POWER_CUT_PROFILES), seed: self.rng.next_u64() },
@@ -202,7 +206,8 @@ impl ScenarioGenerator {
     }
 
     fn random_compaction(&mut self) -> Action {
-        let (a, b) = (self.random_key(), self.random_key());
+        let a = self.random_key();
+        let b = self.random_key();
         Action::CompactRange(self.rng.one_in(3).then_some((a.min(b), a.max(b))))
     }
 
@@ -215,14 +220,14 @@ impl ScenarioGenerator {
         self.rng.below(self.keys) as usize
     }
 
-    /// A value that there was not yet, or none.
+    /// Returns a new value, or no value in one of five calls.
     fn fresh_value(&mut self) -> Value {
         self.next_value += 1;
         (!self.rng.one_in(5)).then_some(self.next_value)
     }
 }
 
-/// The cuts after which everything that was acknowledged as synced must be there.
+/// Power cuts that must keep every acknowledged sync write.
 static POWER_CUT_PROFILES: [&PowerLossProfile; 6] = [
     &POWER_LOSS_PROFILES[0],
     &POWER_LOSS_PROFILES[1],

@@ -1,10 +1,11 @@
-//! `schedules SEED COUNT`: plays the small scenario of a seed under as many schedules, which the seed draws, too.
+//! `schedules SEED COUNT`: runs the small scenario of a seed under COUNT schedules of the same
+//! seed.
 //!
-//! Half of them change the thread at random at every lock, atomic and call on a file; the other half keep to random
-//! priorities and change them at two random points, which finds every fault that needs three steps in a certain order
-//! with a probability that can be told (PCT, Burckhardt et al., ASPLOS 2010).
+//! Half of the schedules switch threads at random at every lock, atomic and file call. The others
+//! follow random priorities with two random change points. They find each fault that needs three
+//! ordered steps with a known probability (PCT, Burckhardt et al., ASPLOS 2010).
 //!
-//! Prints `SCHEDULES DIGEST`; or what went wrong, and then it exits with 1.
+//! Prints `SCHEDULES DIGEST`. After a violation, prints it and exits with 1.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -16,11 +17,11 @@ use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 use terrace_linearizability::runner::run_scenario;
 use terrace_linearizability::scenario::{SMALL_SCENARIO, Scenario};
 
-/// Steps in a certain order that a fault may need for PCT to find it.
+/// Ordered steps that a fault may need for PCT to find it with its known probability.
 const PCT_DEPTH: usize = 3;
-/// No schedule of a small scenario comes near: beyond it, threads run in circles.
+/// Bound far above the steps of a small scenario. More steps mean a livelock.
 const MAX_STEPS: usize = 200_000;
-/// The engine's frames are larger than shuttle expects.
+/// Stack of a thread in bytes. The engine's frames exceed shuttle's default.
 const STACK_SIZE: usize = 1 << 20;
 
 fn main() -> ExitCode {
@@ -39,14 +40,14 @@ fn main() -> ExitCode {
             println!("{schedules} {digest:016x}");
             ExitCode::SUCCESS
         }
-        Err(what) => {
-            println!("{what}\nThe scenario: {:#?}", Scenario::draw(seed, &SMALL_SCENARIO));
+        Err(violation) => {
+            println!("{violation}\nThe scenario: {:#?}", Scenario::draw(seed, &SMALL_SCENARIO));
             ExitCode::FAILURE
         }
     }
 }
 
-/// What was done: how many schedules, and a number made of all that was seen under them.
+/// Number of schedules, and a hash of all results.
 struct ScheduleTotals {
     schedules: u64,
     digest: u64,
@@ -65,16 +66,18 @@ fn explore(seed: u64, name: &str, scheduler: impl Scheduler + 'static) -> Result
     let mut config = Config::new();
     config.stack_size = STACK_SIZE;
     config.max_steps = MaxSteps::FailAfter(MAX_STEPS);
-    // The seed is enough to repeat it.
+    // The seed repeats the failure.
     config.failure_persistence = FailurePersistence::None;
     config.silence_warnings = true;
-    let (schedules, digest) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-    let (count, sum) = (Arc::clone(&schedules), Arc::clone(&digest));
+    let schedules = Arc::new(AtomicU64::new(0));
+    let digest = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&schedules);
+    let sum = Arc::clone(&digest);
     let body = move || {
         let number = count.fetch_add(1, Ordering::Relaxed) + 1;
         match run_scenario(&Scenario::draw(seed, &SMALL_SCENARIO)) {
-            Ok(played) => drop(sum.fetch_xor(played.digest.wrapping_mul(number | 1), Ordering::Relaxed)),
-            Err(what) => std::panic::panic_any(what),
+            Ok(outcome) => drop(sum.fetch_xor(outcome.digest.wrapping_mul(number | 1), Ordering::Relaxed)),
+            Err(violation) => std::panic::panic_any(violation),
         }
     };
     let ran = catch_unwind(AssertUnwindSafe(|| Runner::new(scheduler, config).run(body)));

@@ -1,9 +1,9 @@
-//! Counts the memory that each thread holds, so that an input which makes a decoder hoard is found.
+//! Counts the memory that each thread allocates, to find inputs that make a decoder exhaust memory.
 //!
-//! The counter stands around the system's allocator for the whole program. Memory that one thread takes and another
-//! gives back shifts between their counts: what is watched must run on one thread. Memory that C code takes (zstd's
-//! tables) is not seen.
-#![allow(unsafe_code, reason = "an allocator is called through unsafe methods")]
+//! The counter wraps the system allocator of the whole program. Memory that one thread allocates and
+//! another frees shifts between their counts, so measured work must stay on one thread. Allocations
+//! of C code, such as zstd's tables, are not counted.
+#![allow(unsafe_code, reason = "the methods of an allocator are unsafe")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -14,15 +14,17 @@ static GLOBAL_ALLOCATOR: CountingAllocator = CountingAllocator;
 struct CountingAllocator;
 
 thread_local! {
-    /// Bytes that this thread holds, and the most that it held since somebody asked.
+    /// Bytes that this thread holds.
     static ALLOCATED_BYTES: Cell<isize> = const { Cell::new(0) };
+    /// Maximum of `ALLOCATED_BYTES` since the last call of `measure_peak`.
     static PEAK_BYTES: Cell<isize> = const { Cell::new(0) };
-    /// Says on a refused allocation what asked for it: the program ends there.
+    /// Name of the measured work, for the message of a failed allocation, which ends the program.
     static MEASURED_TARGET: Cell<&'static str> = const { Cell::new("") };
 }
 
-/// Runs `work`; returns the most bytes that it held at any moment. `name` is printed if the system refuses to give
-/// what it asks for, which ends the program.
+/// Runs `work` and returns its result with the peak of its allocated bytes.
+///
+/// If an allocation fails, the program prints `name` and ends.
 pub fn measure_peak<T>(name: &'static str, work: impl FnOnce() -> T) -> (T, usize) {
     let before = ALLOCATED_BYTES.get();
     PEAK_BYTES.set(before);
@@ -32,45 +34,47 @@ pub fn measure_peak<T>(name: &'static str, work: impl FnOnce() -> T) -> (T, usiz
     (result, usize::try_from(PEAK_BYTES.get() - before).unwrap_or(0))
 }
 
-/// Layouts are below `isize::MAX` bytes.
-fn add_allocated(more: isize) {
-    let held = ALLOCATED_BYTES.get() + more;
-    ALLOCATED_BYTES.set(held);
-    PEAK_BYTES.set(PEAK_BYTES.get().max(held));
+/// Adds `change` bytes to the count of this thread. Layouts are smaller than `isize::MAX`, so the casts of callers fit.
+fn add_allocated(change: isize) {
+    let allocated = ALLOCATED_BYTES.get() + change;
+    ALLOCATED_BYTES.set(allocated);
+    PEAK_BYTES.set(PEAK_BYTES.get().max(allocated));
 }
 
-/// Passes on what the system gave for `layout`.
-fn check_allocated(pointer: *mut u8, size: usize, more: isize) -> *mut u8 {
+/// Counts `change` bytes if the allocation of `size` bytes succeeded, and returns its pointer.
+fn check_allocated(pointer: *mut u8, size: usize, change: isize) -> *mut u8 {
     if pointer.is_null() {
-        eprintln!("the system refused {size} bytes to {:?}", MEASURED_TARGET.get());
+        eprintln!("allocation of {size} bytes failed in {:?}", MEASURED_TARGET.get());
     } else {
-        add_allocated(more);
+        add_allocated(change);
     }
     pointer
 }
 
-// SAFETY: every method is the system allocator's; the counters beside it need no memory and can't panic.
+// SAFETY: every method forwards to the system allocator. The counters don't allocate and can't panic.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promises are those that the system's allocator asks for.
+        // SAFETY: the caller guarantees a layout of nonzero size, as `System.alloc` requires.
         let pointer = unsafe { System.alloc(layout) };
         check_allocated(pointer, layout.size(), layout.size() as isize)
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as in `alloc`.
+        // SAFETY: the caller guarantees a layout of nonzero size, as `System.alloc_zeroed` requires.
         let pointer = unsafe { System.alloc_zeroed(layout) };
         check_allocated(pointer, layout.size(), layout.size() as isize)
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: as in `alloc`.
+        // SAFETY: the caller guarantees that `pointer` came from this allocator, and thus from
+        // `System`, with `layout`, and that `size` is valid for its alignment.
         let moved = unsafe { System.realloc(pointer, layout, size) };
         check_allocated(moved, size, size as isize - layout.size() as isize)
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as in `alloc`.
+        // SAFETY: the caller guarantees that `pointer` came from this allocator, and thus from
+        // `System`, with `layout`.
         unsafe { System.dealloc(pointer, layout) };
         add_allocated(-(layout.size() as isize));
     }
@@ -104,6 +108,6 @@ mod tests {
     fn earlier_allocations_are_not_counted() {
         let before = std::hint::black_box(vec![1u8; 1 << 20]);
         let ((), peak) = measure_peak("little", || drop(std::hint::black_box(vec![1u8; 100])));
-        assert!(peak < 1000, "{peak} beside {}", before.len());
+        assert!(peak < 1000, "{peak} bytes, besides {} earlier ones", before.len());
     }
 }

@@ -1,4 +1,4 @@
-//! The commands: run the attacks, repeat a case.
+//! The command line: `check`, `torture`, `fuzz`, `mutants` and `replay`.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -18,7 +18,7 @@ use crate::runner::{self, StopCondition};
 use crate::scoreboard::Scoreboard;
 use crate::seed::{self, Seed};
 
-/// Attack Terrace and say what was found
+/// Test Terrace with crashes, faults, random operations and hostile files
 #[derive(Parser)]
 struct Arguments {
     #[command(subcommand)]
@@ -31,46 +31,46 @@ enum CliCommand {
     Check(HarnessSelection),
     /// Run every attack for a time and print a scoreboard
     Torture {
-        /// In all: 90s, 10m, 8h
+        /// Total time, such as 90s, 10m or 8h
         #[arg(long, value_parser = parse_duration, default_value = "10m")]
         budget: Duration,
-        /// Stop at the first violation, and show it as it came: for who only wants to know whether there is one
+        /// Stop at the first violation and do not shrink it
         #[arg(long)]
         fail_fast: bool,
         #[command(flatten)]
         selection: HarnessSelection,
     },
-    /// Run the targets of hostile bytes under libFuzzer, which is led by what code they reach
+    /// Run the fuzz targets under libFuzzer, which is guided by coverage
     Fuzz {
-        /// Only this one
+        /// Only this target
         #[arg(value_parser = parse_target)]
         target: Option<&'static Target>,
-        /// For each target
+        /// Seconds for each target
         #[arg(long, default_value_t = 60)]
         seconds: u64,
-        /// Then keep the smallest inputs that reach all that was reached, in corpora/
+        /// Then keep the smallest inputs with the same coverage in corpora/
         #[arg(long)]
         minimize_corpus: bool,
     },
-    /// See that every deliberate bug is found
+    /// Check that the attacks find each deliberate bug
     Mutants {
-        /// Only these
+        /// Only these mutants
         #[arg(value_parser = mutants::by_name)]
         names: Vec<&'static Mutant>,
     },
-    /// What a process does that will be killed
+    /// Writes until it is killed; `process-kill` runs this
     #[command(hide = true)]
     Write {
         #[arg(value_parser = parse_writer_job)]
         job: WriterJob,
         ledger: std::path::PathBuf,
     },
-    /// What a process does that races with another
+    /// Opens a database that another process also opens; `concurrent-open` runs this
     #[command(hide = true)]
     Open(OpenerArgs),
     /// Repeat one case
     Replay {
-        /// As it was printed
+        /// Seed that a violation printed
         #[arg(long)]
         seed: Seed,
     },
@@ -81,31 +81,33 @@ struct HarnessSelection {
     /// Only these attacks
     #[arg(value_parser = parse_harness)]
     attacks: Vec<&'static Harness>,
-    /// Draw the seeds from this number; if it is absent a check always draws the same, a torture others each time
+    /// Draw all seeds from this number (check: always 1; torture: the clock)
     #[arg(long)]
     base_seed: Option<u64>,
-    /// Write the scoreboard there as JSON, too
+    /// Also write the scoreboard to this file, as JSON
     #[arg(long)]
     json: Option<std::path::PathBuf>,
 }
 
-/// Does what the command line asks for.
+/// Runs the command of the command line.
 pub fn main() -> ExitCode {
     match Arguments::parse().command {
-        CliCommand::Check(mut which) => {
-            which.base_seed.get_or_insert(CHECK_BASE_SEED);
-            run_harnesses(&which, &Counters::default(), |harness, _| {
+        CliCommand::Check(mut selection) => {
+            selection.base_seed.get_or_insert(CHECK_BASE_SEED);
+            run_harnesses(&selection, &Counters::default(), |harness, _| {
                 StopCondition::Cases(harness.check_cases)
             })
         }
-        CliCommand::Torture { budget, fail_fast: brief, selection: which } => {
-            let tally = if brief { Counters::fail_fast() } else { Counters::default() };
-            run_harnesses(&which, &tally, |harness, shares| match harness.time_share {
+        CliCommand::Torture { budget, fail_fast, selection } => {
+            let counters = if fail_fast { Counters::fail_fast() } else { Counters::default() };
+            run_harnesses(&selection, &counters, |harness, shares| match harness.time_share {
                 0 => StopCondition::Cases(harness.check_cases),
                 share => StopCondition::Elapsed(budget * share / shares),
             })
         }
-        CliCommand::Fuzz { target, seconds, minimize_corpus: keep } => run_libfuzzer(target, seconds, keep),
+        CliCommand::Fuzz { target, seconds, minimize_corpus } => {
+            run_libfuzzer(target, seconds, minimize_corpus)
+        }
         CliCommand::Mutants { names } => mutants::run_mutants(&names),
         CliCommand::Write { job, ledger } => writer::run_writer(&job, &ledger),
         CliCommand::Open(opener) => concurrent_open::run_opener(&opener),
@@ -113,29 +115,31 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// A check is the same for the same code, but for the moments of kills and what threads do; new seeds are for a torture.
+/// Base seed of `check`. It is constant, so only thread schedules and kill times differ between runs.
 const CHECK_BASE_SEED: u64 = 1;
 
-/// Runs the attacks one after the other, each on all cores; `until` gets an attack and the sum of all shares.
+/// Runs the attacks in sequence, each on all cores. `until` receives an attack and the sum of all time shares.
 fn run_harnesses(
-    which: &HarnessSelection,
-    tally: &Counters,
+    selection: &HarnessSelection,
+    counters: &Counters,
     until: impl Fn(&Harness, u32) -> StopCondition,
 ) -> ExitCode {
-    let began = Instant::now();
-    let attacks = if which.attacks.is_empty() { default_harnesses(&until) } else { which.attacks.clone() };
+    let started = Instant::now();
+    let attacks =
+        if selection.attacks.is_empty() { default_harnesses(&until) } else { selection.attacks.clone() };
     let shares = attacks.iter().map(|harness| harness.time_share).sum::<u32>().max(1);
-    let start = which.base_seed.unwrap_or_else(seed::from_clock);
-    let mut board = Scoreboard::new(start, describe_commit());
+    let base_seed = selection.base_seed.unwrap_or_else(seed::from_clock);
+    let mut board = Scoreboard::new(base_seed, describe_commit());
     for harness in attacks {
-        eprint!("{:<14} ", harness.name);
-        let outcome = runner::run_harness(harness, start, until(harness, shares), thread_count(), tally);
+        eprint!("{:<24} ", harness.name);
+        let stop = until(harness, shares);
+        let outcome = runner::run_harness(harness, base_seed, stop, thread_count(), counters);
         eprintln!("{} cases, {:.1} s", outcome.cases, outcome.elapsed.as_secs_f64());
         board.add_outcome(harness, &outcome);
     }
-    board.finish(tally, began.elapsed());
+    board.finish(counters, started.elapsed());
     println!("{board}");
-    if let Some(path) = &which.json
+    if let Some(path) = &selection.json
         && let Err(error) = save_scoreboard(&board, path)
     {
         eprintln!("{}: {error}", path.display());
@@ -144,7 +148,7 @@ fn run_harnesses(
     if board.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Every attack that is wanted, and can be run here.
+/// Returns the attacks that have cases under `until` and can run on this machine.
 fn default_harnesses(until: impl Fn(&Harness, u32) -> StopCondition) -> Vec<&'static Harness> {
     let is_wanted = |harness: &&Harness| !matches!(until(harness, 1), StopCondition::Cases(0));
     let can_run = |harness: &&Harness| !harness::needs_libfuzzer(harness) || libfuzzer::program().is_some();
@@ -156,10 +160,10 @@ fn save_scoreboard(board: &Scoreboard, path: &std::path::Path) -> std::io::Resul
 }
 
 fn replay_case(seed: Seed) -> ExitCode {
-    // A seed that was parsed names an attack.
+    // A parsed seed always names an attack.
     let Some(harness) = seed.harness() else { return ExitCode::from(2) };
     match runner::run_case(harness, seed, &Counters::default()) {
-        None => println!("{}: seed {seed} shows nothing wrong", harness.name),
+        None => println!("{}: seed {seed} passes", harness.name),
         Some(violation) => {
             println!("VIOLATION in {}\n{}", harness.name, violation.message);
             return ExitCode::FAILURE;
@@ -172,36 +176,39 @@ fn parse_writer_job(text: &str) -> Result<WriterJob, String> {
     serde_json::from_str(text).map_err(|error| error.to_string())
 }
 
-/// Runs libFuzzer on one target after the other, on as many at once as there are cores.
-fn run_libfuzzer(only: Option<&'static Target>, seconds: u64, keep: bool) -> ExitCode {
+/// Runs libFuzzer on each target, with one target per core at a time.
+fn run_libfuzzer(only: Option<&'static Target>, seconds: u64, minimize: bool) -> ExitCode {
     let Some(program) = libfuzzer::program() else { return ExitCode::from(2) };
     let targets: Vec<&Target> =
         TARGETS.iter().filter(|target| only.is_none_or(|only| only.name == target.name)).collect();
-    let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let work = || {
+    let next = AtomicUsize::new(0);
+    let failed = AtomicUsize::new(0);
+    let worker = || {
         while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
-            match fuzz_target(program, target, seconds, keep) {
+            match fuzz_target(program, target, seconds, minimize) {
                 Ok(text) => println!("{:<12} {text}", target.name),
-                Err(what) => {
+                Err(message) => {
                     failed.fetch_add(1, Ordering::Relaxed);
-                    println!("VIOLATION in {}\n{what}", target.name);
+                    println!("VIOLATION in {}\n{message}", target.name);
                 }
             }
         }
     };
-    thread::scope(|scope| (0..thread_count().min(targets.len())).for_each(|_| drop(scope.spawn(work))));
+    thread::scope(|scope| {
+        for _ in 0..thread_count().min(targets.len()) {
+            scope.spawn(worker);
+        }
+    });
     if failed.into_inner() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn fuzz_target(program: &Path, target: &Target, seconds: u64, keep: bool) -> Result<String, String> {
+fn fuzz_target(program: &Path, target: &Target, seconds: u64, minimize: bool) -> Result<String, String> {
     let executed = libfuzzer::run(program, target, seconds, seed::from_clock() as u32 | 1)?;
-    let kept = if keep {
-        libfuzzer::minimize_corpus(program, target).map_err(|error| error.to_string())?
-    } else {
-        0
-    };
-    let keeping = if keep { format!(", {kept} inputs kept") } else { String::new() };
-    Ok(format!("{executed:>12} executions{keeping}"))
+    if !minimize {
+        return Ok(format!("{executed:>12} executions"));
+    }
+    let kept = libfuzzer::minimize_corpus(program, target).map_err(|error| error.to_string())?;
+    Ok(format!("{executed:>12} executions, {kept} inputs kept"))
 }
 
 fn thread_count() -> usize {
@@ -210,12 +217,12 @@ fn thread_count() -> usize {
 
 fn parse_target(name: &str) -> Result<&'static Target, String> {
     let names = || TARGETS.iter().map(|target| target.name).collect::<Vec<_>>().join(", ");
-    fuzz::by_name(name).ok_or_else(|| format!("no target has that name; there are: {}", names()))
+    fuzz::by_name(name).ok_or_else(|| format!("unknown fuzz target; known targets: {}", names()))
 }
 
 fn parse_harness(name: &str) -> Result<&'static Harness, String> {
     let names = || HARNESSES.iter().map(|harness| harness.name).collect::<Vec<_>>().join(", ");
-    harness::by_name(name).ok_or_else(|| format!("no attack has that name; there are: {}", names()))
+    harness::by_name(name).ok_or_else(|| format!("unknown attack; known attacks: {}", names()))
 }
 
 fn parse_duration(text: &str) -> Result<Duration, String> {
@@ -224,13 +231,13 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
         Some("s") => 1,
         Some("m") => 60,
         Some("h") => 3600,
-        _ => return Err("a time is a number and one of s, m, h".into()),
+        _ => return Err("expected a number followed by s, m or h".into()),
     };
     let count: u32 = text[..split].parse().map_err(|error| format!("{text}: {error}"))?;
     Ok(Duration::from_secs(u64::from(count) * unit))
 }
 
-/// The commit that was checked out, with a mark if it was changed since.
+/// Returns the checked-out commit, marked if the working tree differs from it.
 fn describe_commit() -> Option<String> {
     let output =
         Command::new("git").args(["describe", "--always", "--dirty", "--abbrev=12"]).output().ok()?;

@@ -1,73 +1,73 @@
-//! What was done, counted by all threads.
+//! Counters of a run, which all of its threads increment.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Something that is counted. A row: what the scoreboard calls it, and how many a recorded torture reaches at least.
-macro_rules! figures {
-    ($($(#[$doc:meta])* $figure:ident $name:literal $goal:literal,)*) => {
-        /// What is counted.
+/// Declares [`Counter`]. Each row gives the variant, its name on the scoreboard, and its goal.
+macro_rules! counters {
+    ($($(#[$doc:meta])* $counter:ident $name:literal $goal:literal,)*) => {
+        /// Kind of event that a run counts.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum Figure { $($(#[$doc])* $figure,)* }
+        pub enum Counter { $($(#[$doc])* $counter,)* }
 
-        /// Every figure, in the order in which a scoreboard shows them.
-        pub static FIGURES: &[Figure] = &[$(Figure::$figure,)*];
+        /// All counters, in the order of the scoreboard.
+        pub static COUNTERS: &[Counter] = &[$(Counter::$counter,)*];
 
-        impl Figure {
-            /// Its name in a scoreboard.
+        impl Counter {
+            /// Returns the name of the counter on the scoreboard.
             pub fn name(self) -> &'static str {
-                match self { $(Figure::$figure => $name,)* }
+                match self { $(Counter::$counter => $name,)* }
             }
 
-            /// How many a recorded torture reaches at least; 0 where none was set.
+            /// Returns the minimum count of a recorded run of two hours, or 0 if there is no goal.
             pub fn goal(self) -> u64 {
-                match self { $(Figure::$figure => $goal,)* }
+                match self { $(Counter::$counter => $goal,)* }
             }
         }
     };
 }
 
-figures! {
-    /// Calls at which a workload was cut off.
+counters! {
+    /// File system calls at which a workload was interrupted.
     CrashPoints "crash_points" 20_000,
-    /// Images that a crash might leave, opened and checked.
+    /// Crash images that were opened and checked.
     CrashImages "crash_images" 1_000_000,
-    /// Crashes in the recovery from a crash.
-    NestedCrashes "nested_crashes" 0,
-    /// Calls that were made to fail.
+    /// Crashes during the recovery from a crash.
+    RecoveryCrashes "recovery_crashes" 0,
+    /// File system calls that failed as planned.
     ErrorsInjected "errors_injected" 50_000,
-    /// Bits that were flipped in files at rest.
+    /// Flipped bits in the files of closed databases.
     BitFlips "bit_flips" 200_000,
-    /// Operations compared with the model's answer.
+    /// Operations whose answers were compared with the model.
     ModelOperations "model_ops" 50_000_000,
-    /// Operations whose answers were the same under other options.
-    SameAnswers "same_answers" 0,
-    /// Models of a protocol explored to their end.
+    /// Operations whose answers were compared between sets of options.
+    MetamorphicOperations "metamorphic_ops" 0,
+    /// Loom models that were explored completely.
     LoomModels "loom_models" 12,
-    /// Schedules and memory orders that this took.
+    /// Executions of all loom models.
     LoomExecutions "loom_executions" 0,
-    /// Schedules of the whole engine.
+    /// Seeded thread schedules of the whole engine.
     Schedules "schedules" 100_000,
-    /// Recorded histories found linearizable.
+    /// Recorded histories that were found linearizable.
     Histories "histories" 10_000,
-    /// Among them those that had too many orders, and were judged key by key.
-    HistoriesByKey "histories_by_key" 0,
-    /// Inputs given to decoders and to the directory reader.
-    FuzzRuns "fuzz_execs" 50_000_000,
-    /// Those of them, a sample of those that have checksums, that were looked at for them ...
-    FuzzSampled "fuzz_sampled" 0,
-    /// ... and whose checksums were right.
-    FuzzPassed "fuzz_passed" 0,
-    /// Processes killed while they wrote.
-    Kills "kills" 1_000,
-    /// Writes that they had acknowledged, all found again.
-    Acknowledged "acked" 5_000_000,
-    /// Databases handed from Terrace to stock LevelDB or back.
-    Relays "relays" 0,
+    /// Histories that were too large for the full search and were checked key by key.
+    HistoriesCheckedPerKey "histories_checked_per_key" 0,
+    /// Inputs that fuzz targets checked.
+    FuzzExecutions "fuzz_execs" 50_000_000,
+    /// Sampled fuzz inputs of formats with checksums.
+    FuzzChecksumsSampled "fuzz_checksums_sampled" 0,
+    /// Sampled fuzz inputs whose checksums were valid.
+    FuzzChecksumsValid "fuzz_checksums_valid" 0,
+    /// Writing processes that were killed.
+    ProcessKills "process_kills" 1_000,
+    /// Writes that killed processes had acknowledged and that were found again.
+    AcknowledgedWrites "acked_writes" 5_000_000,
+    /// Databases that one engine opened after the other had written them.
+    LevelDbHandovers "leveldb_handovers" 0,
     /// Damaged databases that both engines repaired.
     Repairs "repairs" 0,
 }
 
-/// Counters, and how much is to be made of a violation.
+/// Counts of one run, and its limit of violations.
 #[derive(Debug)]
 pub struct Counters {
     counts: Vec<AtomicU64>,
@@ -76,33 +76,33 @@ pub struct Counters {
 
 impl Default for Counters {
     fn default() -> Counters {
-        Counters { counts: FIGURES.iter().map(|_| AtomicU64::new(0)).collect(), fail_fast: false }
+        Counters { counts: COUNTERS.iter().map(|_| AtomicU64::new(0)).collect(), fail_fast: false }
     }
 }
 
 impl Counters {
-    /// For a run that ends with the first violation, shown as it came.
+    /// Returns counters for a run that stops at the first violation and does not shrink it.
     pub fn fail_fast() -> Counters {
         Counters { fail_fast: true, ..Counters::default() }
     }
 
-    /// Whether nobody looks for a shorter way to the same violation.
+    /// Returns true if violations are not shrunk.
     pub fn is_fail_fast(&self) -> bool {
         self.fail_fast
     }
 
-    /// So many violations are enough.
+    /// Returns the number of violations after which an attack stops.
     pub(crate) fn max_violations(&self) -> usize {
         if self.fail_fast { 1 } else { 3 }
     }
 
-    /// Counts `more`.
-    pub fn add(&self, figure: Figure, more: u64) {
-        self.counts[figure as usize].fetch_add(more, Ordering::Relaxed);
+    /// Adds `count` to a counter.
+    pub fn add(&self, counter: Counter, count: u64) {
+        self.counts[counter as usize].fetch_add(count, Ordering::Relaxed);
     }
 
-    /// How many there were.
-    pub fn get(&self, figure: Figure) -> u64 {
-        self.counts[figure as usize].load(Ordering::Relaxed)
+    /// Returns the value of a counter.
+    pub fn get(&self, counter: Counter) -> u64 {
+        self.counts[counter as usize].load(Ordering::Relaxed)
     }
 }

@@ -1,16 +1,17 @@
-//! The life of a store on files in memory, and what a crash in it may leave.
+//! Workloads on files in memory, and the check of the crash images that they may leave.
 //!
 //! ```text
-//!   script     what is done: writes, numbered; flushes, merges, reopenings, repairs; and the state after each write
-//!   contents   states as fingerprints, values that say which write they are of
-//!   store      what a store must be able to do; a Terrace database as one
-//!   guard      the file system between the two: no live file is removed, no number used twice, nothing left over
-//!   play       runs a script, and shows every point at which a crash can find it
-//!   judge      opens what a crash left, and compares
+//!   script               steps: numbered writes, flushes, compactions, reopens, repairs; state after each write
+//!   contents             fingerprints of states; values that name their write
+//!   store                interface of a store under test
+//!   terrace              a Terrace database as such a store
+//!   file_usage_checker   file system layer: no live file is removed, no file number is reused, no file is left over
+//!   script_runner        runs a script, and stops at every call at which a crash is possible
+//!   image_checker        opens a crash image and compares its contents with the expected states
 //! ```
 //!
-//! The promise that is judged: after a crash a store opens, holds exactly the state after some number of writes, none
-//! of those that had to be durable is missing, and it goes on working.
+//! The tested promise: after a crash the store opens and holds exactly the state after some number of
+//! writes. No durable write is missing, and later operations work.
 
 pub mod contents;
 pub mod file_usage_checker;

@@ -1,4 +1,4 @@
-//! Terrace as a [`DatabaseUnderTest`] of random operations, and its options from [`Settings`].
+//! Terrace as a [`DatabaseUnderTest`] for random operations, and its options from [`Settings`].
 
 mod external_cache;
 mod lifecycle;
@@ -22,7 +22,7 @@ use external_cache::ExternalCache;
 
 pub use simulated_env::{BackgroundThreads, SimulatedEnv};
 
-/// The options that `settings` stands for.
+/// Converts `settings` to options.
 pub fn options_from_settings(settings: &Settings, env: &Env) -> Options {
     let bloom = || Arc::new(BloomFilterPolicy::new(settings.bloom_bits)) as Arc<dyn FilterPolicy>;
     Options {
@@ -31,7 +31,7 @@ pub fn options_from_settings(settings: &Settings, env: &Env) -> Options {
         error_if_exists: settings.error_if_exists,
         paranoid_checks: settings.paranoid_checks,
         env: env.clone(),
-        // LevelDB's defaults stand for ours.
+        // LevelDB's default means Terrace's default.
         write_buffer_size: Some(settings.write_buffer_size).filter(|&size| size != 4 << 20),
         max_open_files: settings.max_open_files,
         block_cache: settings.cache_bytes.map(BlockCache::new),
@@ -53,7 +53,7 @@ fn codec(settings: &Settings) -> &'static Codec {
     }
 }
 
-/// The class that stock LevelDB has for an error.
+/// Returns stock LevelDB's status code for an error.
 pub fn status_code(kind: ErrorKind) -> StatusCode {
     match kind {
         ErrorKind::NotFound => StatusCode::NotFound,
@@ -64,38 +64,39 @@ pub fn status_code(kind: ErrorKind) -> StatusCode {
     }
 }
 
-/// A Terrace database and its slots.
+/// A Terrace database with numbered snapshots and iterators.
 pub struct TerraceUnderTest {
     path: PathBuf,
     env: Env,
-    /// What the env is made of, if things may happen to all of it.
+    /// Simulated parts of `env`, if lifecycle events may affect them.
     simulated: Option<SimulatedEnv>,
-    /// One of each size for all that is ever opened: no life may see blocks of another.
+    /// One block cache per size, shared by all databases, so that a confusion of their blocks shows.
     caches_by_size: HashMap<usize, Arc<BlockCache>>,
-    /// None only if opening it again failed.
+    /// None only after a failed reopen.
     db: Option<Db>,
     snapshots: HashMap<Slot, Snapshot>,
     iterators: HashMap<Slot, DbIterator>,
 }
 
-/// Bytes of a cache from which on it is not Terrace's own.
+/// Minimum size in bytes of a cache that is an [`ExternalCache`].
 const EXTERNAL_CACHE_MIN_BYTES: usize = 1 << 20;
 
 impl TerraceUnderTest {
     /// Opens the database at `path`.
     pub fn open(path: &Path, settings: &Settings, env: &Env) -> terrace::Result<TerraceUnderTest> {
-        let mut engine = TerraceUnderTest::new_closed(path, env);
-        engine.db = Some(Db::open(path, &engine.open_options(settings))?);
-        Ok(engine)
+        let mut database = TerraceUnderTest::new_closed(path, env);
+        database.db = Some(Db::open(path, &database.open_options(settings))?);
+        Ok(database)
     }
 
-    /// Opens the database of `world`, which will be part of all that happens.
-    pub fn in_memory(world: SimulatedEnv, settings: &Settings) -> terrace::Result<TerraceUnderTest> {
-        let engine = TerraceUnderTest::open(Path::new(SimulatedEnv::DB_PATH), settings, &world.env())?;
-        Ok(TerraceUnderTest { simulated: Some(world), ..engine })
+    /// Opens the database in `simulated`, whose parts the lifecycle events affect.
+    pub fn in_memory(simulated: SimulatedEnv, settings: &Settings) -> terrace::Result<TerraceUnderTest> {
+        let path = Path::new(SimulatedEnv::DB_PATH);
+        let database = TerraceUnderTest::open(path, settings, &simulated.env())?;
+        Ok(TerraceUnderTest { simulated: Some(simulated), ..database })
     }
 
-    /// Around a database that is open.
+    /// Wraps an open database.
     pub fn from_db(db: Db, env: &Env) -> TerraceUnderTest {
         TerraceUnderTest { db: Some(db.clone()), ..TerraceUnderTest::new_closed(db.path(), env) }
     }
@@ -113,16 +114,16 @@ impl TerraceUnderTest {
     }
 
     fn open_options(&mut self, settings: &Settings) -> Options {
-        // The large ones are somebody else's.
-        let made = |bytes| {
-            if bytes < EXTERNAL_CACHE_MIN_BYTES {
-                BlockCache::new(bytes)
-            } else {
-                ExternalCache::new_block_cache(bytes)
-            }
-        };
-        let mut cache = |bytes| Arc::clone(self.caches_by_size.entry(bytes).or_insert_with(|| made(bytes)));
-        let block_cache = settings.cache_bytes.map(&mut cache);
+        let block_cache = settings.cache_bytes.map(|bytes| {
+            let cache = self.caches_by_size.entry(bytes).or_insert_with(|| {
+                if bytes < EXTERNAL_CACHE_MIN_BYTES {
+                    BlockCache::new(bytes)
+                } else {
+                    ExternalCache::new_block_cache(bytes)
+                }
+            });
+            Arc::clone(cache)
+        });
         Options { block_cache, ..options_from_settings(settings, &self.env) }
     }
 
@@ -130,13 +131,13 @@ impl TerraceUnderTest {
         self.db.as_ref().ok_or_else(|| "the database is closed".to_owned())
     }
 
-    /// True if there is a cursor in the slot.
+    /// Returns true if an iterator is open in `slot`.
     pub fn has_iterator(&self, slot: Slot) -> bool {
         self.iterators.contains_key(&slot)
     }
 
-    fn read_options(&self, at: Option<Slot>) -> ReadOptions {
-        let snapshot = at.and_then(|slot| self.snapshots.get(&slot).cloned());
+    fn read_options(&self, snapshot: Option<Slot>) -> ReadOptions {
+        let snapshot = snapshot.and_then(|slot| self.snapshots.get(&slot).cloned());
         ReadOptions { snapshot, ..ReadOptions::default() }
     }
 
@@ -171,8 +172,8 @@ impl DatabaseUnderTest for TerraceUnderTest {
         self.db()?.write_with(&batch, &WriteOptions { sync }).map_err(error_text)
     }
 
-    fn get(&mut self, key: &[u8], at: Option<Slot>) -> OpResult<Option<Vec<u8>>> {
-        self.db()?.get_with(key, &self.read_options(at)).map_err(error_text)
+    fn get(&mut self, key: &[u8], snapshot: Option<Slot>) -> OpResult<Option<Vec<u8>>> {
+        self.db()?.get_with(key, &self.read_options(snapshot)).map_err(error_text)
     }
 
     fn take_snapshot(&mut self, slot: Slot) {
@@ -185,26 +186,27 @@ impl DatabaseUnderTest for TerraceUnderTest {
         self.snapshots.remove(&slot);
     }
 
-    fn open_iterator(&mut self, slot: Slot, at: Option<Slot>, range: &IteratorBounds) {
-        let IteratorBounds { lower, upper, prefix } = range.clone();
-        let options = ReadOptions { lower_bound: lower, upper_bound: upper, prefix, ..self.read_options(at) };
+    fn open_iterator(&mut self, slot: Slot, snapshot: Option<Slot>, bounds: &IteratorBounds) {
+        let IteratorBounds { lower, upper, prefix } = bounds.clone();
+        let options =
+            ReadOptions { lower_bound: lower, upper_bound: upper, prefix, ..self.read_options(snapshot) };
         if let Some(db) = &self.db {
             self.iterators.insert(slot, db.iter_with(&options));
         }
     }
 
-    fn move_iterator(&mut self, slot: Slot, step: &IteratorMove) -> OpResult<Option<Entry>> {
-        let cursor = self.iterators.get_mut(&slot).ok_or("no cursor")?;
-        match step {
-            IteratorMove::SeekToFirst => cursor.seek_to_first(),
-            IteratorMove::SeekToLast => cursor.seek_to_last(),
-            IteratorMove::Seek(key) => cursor.seek(key),
-            IteratorMove::Next | IteratorMove::Prev if !cursor.valid() => {}
-            IteratorMove::Next => cursor.next(),
-            IteratorMove::Prev => cursor.prev(),
+    fn move_iterator(&mut self, slot: Slot, movement: &IteratorMove) -> OpResult<Option<Entry>> {
+        let iterator = self.iterators.get_mut(&slot).ok_or("no iterator in this slot")?;
+        match movement {
+            IteratorMove::SeekToFirst => iterator.seek_to_first(),
+            IteratorMove::SeekToLast => iterator.seek_to_last(),
+            IteratorMove::Seek(key) => iterator.seek(key),
+            IteratorMove::Next | IteratorMove::Prev if !iterator.valid() => {}
+            IteratorMove::Next => iterator.next(),
+            IteratorMove::Prev => iterator.prev(),
         }
-        cursor.status().map_err(error_text)?;
-        Ok(cursor.valid().then(|| (cursor.key().to_vec(), cursor.value().to_vec())))
+        iterator.status().map_err(error_text)?;
+        Ok(iterator.valid().then(|| (iterator.key().to_vec(), iterator.value().to_vec())))
     }
 
     fn close_iterator(&mut self, slot: Slot) {
@@ -232,13 +234,14 @@ impl DatabaseUnderTest for TerraceUnderTest {
 
     fn approximate_size(&mut self, begin: &[u8], end: &[u8]) -> OpResult<u64> {
         let sizes = self.db()?.approximate_sizes(&[(begin, end)]).map_err(error_text)?;
-        sizes.first().copied().ok_or_else(|| "no size for the range".to_owned())
+        sizes.first().copied().ok_or_else(|| "approximate_sizes returned no size".to_owned())
     }
 
     fn property(&mut self, name: &str) -> Option<String> {
         self.db.as_ref()?.property(name)
     }
-    fn run_lifecycle_op(&mut self, what: LifecycleOp, settings: &Settings) -> OpResult<()> {
-        self.apply_lifecycle_op(what, settings)
+
+    fn run_lifecycle_op(&mut self, op: LifecycleOp, settings: &Settings) -> OpResult<()> {
+        self.apply_lifecycle_op(op, settings)
     }
 }

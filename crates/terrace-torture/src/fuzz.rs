@@ -1,18 +1,18 @@
-//! Hostile bytes: everything in Terrace that reads bytes from a file, as a plain function of those bytes.
+//! Fuzz targets: every reader of file bytes in Terrace, as a function of those bytes.
 //!
 //! ```text
-//!   target/*   one file a target: what must hold for any input
-//!   form       where the checksums are in an input, so that a changed one can be given right ones
-//!   mutate     changes inputs
-//!   pack       a directory of files as one input
-//!   corpus     where inputs come from: made by code, and kept in corpora/
-//!   finding    what an input does; one that breaks a target is made smaller, and told
-//!   libfuzzer  builds and runs the program in fuzz/
+//!   target/*       one file per target: the rules that hold for any input
+//!   input_format   positions of the checksums in an input, to correct them after a change
+//!   mutate         changes inputs
+//!   archive        a directory of files as one input
+//!   corpus         source of inputs: generated ones, and files in corpora/
+//!   minimize       checks an input, and minimizes and reports one that fails
+//!   libfuzzer      builds and runs the program in fuzz/
 //! ```
 //!
-//! The same table is run by a plain test over the corpora, by the attack `fuzz` (random changes, counted), and by
-//! libFuzzer (the crate in `fuzz/`, led by coverage). A target panics when something does not hold; and [`Target::check`]
-//! panics when it took more memory than its input may ask for.
+//! Three callers use the table of targets: a test over the corpora, the attack `fuzz` with random
+//! changes, and libFuzzer with coverage (the crate in `fuzz/`). A target panics when a rule is
+//! broken. [`Target::check`] also panics when a target allocates too much memory for its input.
 
 pub mod archive;
 pub mod corpus;
@@ -28,41 +28,41 @@ pub use target::TARGETS;
 use crate::allocation_counter;
 use input_format::InputFormat;
 
-/// Something that reads bytes which may be anything.
+/// Test of a reader of untrusted bytes.
 #[derive(Debug)]
 pub struct Target {
-    /// What a command line calls it, and the folder of its corpus.
+    /// Name on the command line, and of the folder of its corpus.
     pub name: &'static str,
-    /// What it shows, in one line.
+    /// Property that the target tests, in one line.
     pub property: &'static str,
-    /// What its inputs look like.
+    /// Format of its inputs.
     pub format: InputFormat,
-    /// Executions of one case of the attack `fuzz`: a tenth of a second or two.
+    /// Executions in one case of the attack `fuzz`, which take 0.1 to 0.2 seconds.
     pub executions_per_case: u32,
-    /// Inputs to begin with.
+    /// Returns the first inputs.
     pub seed_inputs: fn() -> Vec<Vec<u8>>,
-    /// Reads an input, and panics if something does not hold.
+    /// Reads an input and panics if a rule is broken.
     pub run: fn(&[u8]),
 }
 
-/// What any input may take.
+/// Memory in bytes that any input may use.
 const BASE_MEMORY_LIMIT: usize = 64 << 20;
-/// What it may take more for each of its bytes.
+/// Additional memory in bytes for each byte of the input.
 const MEMORY_LIMIT_PER_INPUT_BYTE: usize = 32;
 
-/// No input is longer: what a reader may take grows with it, and time does.
+/// Maximum length of an input in bytes. It bounds the memory and time of one execution.
 pub const MAX_INPUT_LEN: usize = 64 << 10;
 
 impl Target {
-    /// Runs it on `input`; panics if anything is wrong, be it the memory that it took.
+    /// Runs the target on `input`. Panics if a rule is broken or the memory limit is exceeded.
     pub fn check(&self, input: &[u8]) {
         let ((), peak) = allocation_counter::measure_peak(self.name, || (self.run)(input));
-        let most = BASE_MEMORY_LIMIT + MEMORY_LIMIT_PER_INPUT_BYTE * input.len();
-        assert!(peak <= most, "held {peak} bytes for an input of {}, expected at most {most}", input.len());
+        let limit = BASE_MEMORY_LIMIT + MEMORY_LIMIT_PER_INPUT_BYTE * input.len();
+        assert!(peak <= limit, "held {peak} bytes for an input of {}, expected at most {limit}", input.len());
     }
 }
 
-/// The target of that name.
+/// Returns the target with a name.
 pub fn by_name(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)
 }

@@ -1,4 +1,4 @@
-//! The attacks, a row each.
+//! The list of attacks.
 
 use crate::counters::Counters;
 
@@ -17,24 +17,24 @@ pub(crate) mod process_kill;
 mod recovery_crash;
 mod schedules;
 
-/// One attack. A case is whatever one seed stands for; cases know nothing of each other and run on several threads.
+/// One attack. Each seed determines one case. Cases are independent and run on several threads.
 #[derive(Debug)]
 pub struct Harness {
-    /// Names the attack in every seed of it: never given to another one.
+    /// First byte of each seed of the attack; never used for another attack.
     pub id: u8,
-    /// What a command line calls it.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it shows, in one line.
+    /// Property that the attack tests, in one line.
     pub property: &'static str,
-    /// Cases in `check`: a second or two of two cores for each attack, some tens for the great ones.
+    /// Cases in `check`: one or two seconds on two cores for most attacks, tens of seconds for a few.
     pub check_cases: u64,
-    /// Its part of a torture's time, relative to the others'; 0 where there are no more cases than those of `check`.
+    /// Share of the time of `torture`, relative to other attacks; 0 if only the cases of `check` exist.
     pub time_share: u32,
-    /// Runs a case, counting what it did. The error says what was violated, for a person to read. A panic is one, too.
+    /// Runs one case and updates the counters. An error describes a violation; a panic also counts as one.
     pub run: fn(u64, &Counters) -> Result<(), String>,
 }
 
-/// Every attack.
+/// All attacks.
 pub static HARNESSES: &[Harness] = &[
     model::MODEL,
     model::MODEL_ON_DISK,
@@ -59,12 +59,12 @@ pub static HARNESSES: &[Harness] = &[
     coverage_guided::COVERAGE_GUIDED,
 ];
 
-/// The attack of that name.
+/// Returns the attack with a name.
 pub fn by_name(name: &str) -> Option<&'static Harness> {
     HARNESSES.iter().find(|harness| harness.name == name)
 }
 
-/// True for the attack that needs libFuzzer, which not every machine can build.
+/// Returns true for the attack that needs libFuzzer, which some machines can't build.
 pub fn needs_libfuzzer(harness: &Harness) -> bool {
     harness.id == coverage_guided::COVERAGE_GUIDED.id
 }

@@ -1,26 +1,27 @@
-//! Attacks on Terrace, each of them a function of a seed.
+//! Attacks on Terrace. A seed determines each case of an attack.
 //!
 //! ```text
-//!   command      what `cargo xtask check`, `torture` and `replay` do
-//!   harness/*    one room an attack; `HARNESSES` is the list
-//!   seed         a seed names its attack, so that any seed that is printed can be replayed alone
-//!   fuzz/*       everything that reads bytes, as functions of bytes
-//!   memory       what a thread holds, counted
-//!   tally        what was done, counted; what went wrong, kept
-//!   mutants      deliberate bugs, and whether the attacks find them
-//!   runner       cases on every core until a count or a time is reached
-//!   scoreboard   the figures of a run, as JSON and as a table
-//!   life         lives of stores on files in memory, and what a crash may leave of them
-//!   subject      a Terrace database as the subject of random operations
+//!   command                 the command line: `cargo xtask check`, `torture`, `fuzz`, `mutants`, `replay`
+//!   harness/*               one module per attack; `HARNESSES` is the list
+//!   seed                    seeds; each one names its attack, so it can be replayed alone
+//!   runner                  runs cases on all cores, up to a number of cases or a time limit
+//!   counters                counters of a run
+//!   scoreboard              counters and violations of a run, as JSON and as a table
+//!   mutants                 deliberate bugs, and the check that the attacks find them
+//!   fuzz/*                  fuzz targets: every reader of bytes, as a function of bytes
+//!   allocation_counter      memory that each thread allocates
+//!   crash_workload/*        workloads on files in memory, and the check of their crash images
+//!   database_under_test/*   a Terrace database that executes random operations
 //! ```
 //!
-//! `cargo xtask check` runs a fixed share of every attack, `cargo xtask torture` runs them for a time,
-//! `cargo xtask replay --seed N` repeats one case. docs/trust.md tells what they are for.
+//! `cargo xtask check` runs a fixed number of cases of every attack. `cargo xtask torture` runs all
+//! attacks for a given time. `cargo xtask replay --seed N` repeats one case. docs/trust.md describes
+//! the attacks.
 
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
-    reason = "stands outside the database and watches it: real clocks, threads, processes and files"
+    reason = "tests the database from outside, with real clocks, threads, processes and files"
 )]
 
 pub mod allocation_counter;

@@ -1,4 +1,4 @@
-//! `terrace-torture`: the attacks as a program. `cargo xtask` is how one calls it.
+//! The program `terrace-torture`. `cargo xtask` builds and runs it.
 
 fn main() -> std::process::ExitCode {
     terrace_torture::command::main()

@@ -10,50 +10,51 @@ use std::time::Instant;
 pub use catalogue::{MUTANTS, Mutant};
 
 /// Environment variable that names the bug of a process; `terrace_sync::mutants` reads it.
-const VARIABLE: &str = "TERRACE_MUTANT";
+const MUTANT_ENV_VAR: &str = "TERRACE_MUTANT";
 
-/// The bug of that name.
+/// Returns the mutant with a name.
 pub fn by_name(name: &str) -> Result<&'static Mutant, String> {
     let names = || MUTANTS.iter().map(|mutant| mutant.name).collect::<Vec<_>>().join(", ");
     let found = MUTANTS.iter().find(|mutant| mutant.name == name);
-    found.ok_or_else(|| format!("no bug has that name; there are: {}", names()))
+    found.ok_or_else(|| format!("unknown mutant; known mutants: {}", names()))
 }
 
-/// Sees whether the attacks find the bugs `names`, or all, and prints what found each.
+/// Checks that attacks find the given mutants, or all mutants, and prints a table of the results.
 pub fn run_mutants(names: &[&'static Mutant]) -> ExitCode {
     if !cfg!(terrace_mutants) {
-        eprintln!("this program was built without the bugs; `cargo xtask mutants` builds it with them");
+        eprintln!("this program was built without mutants; use `cargo xtask mutants`");
         return ExitCode::from(2);
     }
     let wanted: Vec<&Mutant> = if names.is_empty() { MUTANTS.iter().collect() } else { names.to_vec() };
-    println!("{:<22} {:<12} {:>7}  {:<18}  bug", "mutant", "found by", "seconds", "seed");
-    let mut alive = 0;
+    println!("{:<32} {:<18} {:>7}  {:<18}  bug", "mutant", "found by", "seconds", "seed");
+    let mut survivors = 0;
     for mutant in &wanted {
         let began = Instant::now();
         let found =
-            mutant.attacks.iter().find_map(|attack| Some((attack, find_with_harness(attack, mutant)?)));
-        alive += usize::from(found.is_none());
+            mutant.harnesses.iter().find_map(|attack| Some((attack, find_with_harness(attack, mutant)?)));
+        survivors += usize::from(found.is_none());
         let (by, seed) = found.map_or(("NOTHING", String::new()), |(attack, seed)| (attack, seed));
         let seconds = began.elapsed().as_secs_f64();
-        println!("{:<22} {by:<12} {seconds:>7.1}  {seed:<18}  {}", mutant.name, mutant.bug);
+        println!("{:<32} {by:<18} {seconds:>7.1}  {seed:<18}  {}", mutant.name, mutant.description);
     }
-    println!("\n{} of {} found", wanted.len() - alive, wanted.len());
-    if alive == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    println!("\n{} of {} found", wanted.len() - survivors, wanted.len());
+    if survivors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The seed with which `attack` reports a violation in the time it has, if it does; empty where the bug took the process
-/// down, which is being found out, too.
+/// Returns the seed of the violation that `attack` reports within its time limit.
+///
+/// The seed is empty if the mutant killed the process, which also counts as found.
 fn find_with_harness(attack: &str, mutant: &Mutant) -> Option<String> {
     let program = std::env::current_exe().ok()?;
-    let budget = format!("{}s", mutant.seconds);
+    let budget = format!("{}s", mutant.time_limit_s);
     let run = Command::new(program)
-        .args(["torture", "--brief", "--budget", &budget, attack])
-        .env(VARIABLE, mutant.name)
+        .args(["torture", "--fail-fast", "--budget", &budget, attack])
+        .env(MUTANT_ENV_VAR, mutant.name)
         .output();
     match run {
         Ok(Output { status, stdout, stderr }) => {
-            let told = String::from_utf8_lossy(&stdout);
-            if let Some((_, seed)) = told.split_once("--seed ").filter(|_| told.contains("VIOLATION")) {
+            let output = String::from_utf8_lossy(&stdout);
+            if let Some((_, seed)) = output.split_once("--seed ").filter(|_| output.contains("VIOLATION")) {
                 return seed.split_whitespace().next().map(str::to_owned);
             }
             if !status.success() && status.code().is_some() {

@@ -1,4 +1,4 @@
-//! Runs cases on every core, until so many are done or so much time is gone.
+//! Runs the cases of an attack on several threads, up to a number of cases or a time limit.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -13,62 +13,64 @@ use crate::counters::Counters;
 use crate::harness::Harness;
 use crate::seed::Seed;
 
-/// When a run has had enough. A case that has begun is finished.
+/// Condition that ends a run. Started cases are always finished.
 #[derive(Debug, Clone, Copy)]
 pub enum StopCondition {
-    /// That many cases are done.
+    /// Stop after this number of cases.
     Cases(u64),
-    /// That much time is gone.
+    /// Start no case after this time.
     Elapsed(Duration),
 }
 
-/// A case that showed a fault.
+/// Case that failed.
 #[derive(Debug, Clone)]
 pub struct Violation {
-    /// The attack's name.
+    /// Name of the attack.
     pub harness: &'static str,
-    /// Repeats it.
+    /// Seed that repeats the case.
     pub seed: Seed,
-    /// What was found.
+    /// Description of the failure.
     pub message: String,
 }
 
-/// What came of running an attack.
+/// Outcome of an attack.
 #[derive(Debug, Default)]
 pub struct HarnessOutcome {
-    /// Cases that were run.
+    /// Number of cases that ran.
     pub cases: u64,
-    /// Those that showed a fault.
+    /// Cases that failed.
     pub violations: Vec<Violation>,
-    /// How long it took.
+    /// Duration of the run.
     pub elapsed: Duration,
 }
 
-/// Runs cases of `harness`, the first of them drawn from `start`, on `threads` threads. After [`Tally::max_violations`]
-/// violations it has made its point.
+/// Runs cases of `harness` on `threads` threads, with seeds drawn from `base_seed`.
+///
+/// The run also ends after [`Counters::max_violations`] violations.
 pub fn run_harness(
     harness: &'static Harness,
-    start: u64,
+    base_seed: u64,
     until: StopCondition,
     threads: usize,
-    tally: &Counters,
+    counters: &Counters,
 ) -> HarnessOutcome {
-    let began = Instant::now();
-    let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
+    let started = Instant::now();
+    let next = AtomicU64::new(0);
+    let done = AtomicU64::new(0);
     let violations = Mutex::new(Vec::new());
     let worker = || {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            let enough = match until {
+            let stop = match until {
                 StopCondition::Cases(cases) => index >= cases,
-                StopCondition::Elapsed(time) => began.elapsed() >= time,
+                StopCondition::Elapsed(time) => started.elapsed() >= time,
             };
-            if enough || violations.lock().len() >= tally.max_violations() {
+            if stop || violations.lock().len() >= counters.max_violations() {
                 return;
             }
-            let found = run_case(harness, Seed::nth(harness, start, index), tally);
+            let violation = run_case(harness, Seed::nth(harness, base_seed, index), counters);
             done.fetch_add(1, Ordering::Relaxed);
-            violations.lock().extend(found);
+            violations.lock().extend(violation);
         }
     };
     std::thread::scope(|scope| {
@@ -79,21 +81,21 @@ pub fn run_harness(
     HarnessOutcome {
         cases: done.load(Ordering::Relaxed),
         violations: violations.into_inner(),
-        elapsed: began.elapsed(),
+        elapsed: started.elapsed(),
     }
 }
 
-/// Runs one case.
-pub fn run_case(harness: &'static Harness, seed: Seed, tally: &Counters) -> Option<Violation> {
-    let what = match catch_unwind(AssertUnwindSafe(|| (harness.run)(seed.value(), tally))) {
+/// Runs one case and returns its violation, if it fails or panics.
+pub fn run_case(harness: &'static Harness, seed: Seed, counters: &Counters) -> Option<Violation> {
+    let message = match catch_unwind(AssertUnwindSafe(|| (harness.run)(seed.value(), counters))) {
         Ok(Ok(())) => return None,
-        Ok(Err(what)) => what,
+        Ok(Err(message)) => message,
         Err(panic) => format!("panic: {}", panic_message(panic.as_ref())),
     };
-    Some(Violation { harness: harness.name, seed, message: what })
+    Some(Violation { harness: harness.name, seed, message })
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
@@ -103,19 +105,19 @@ thread_local! {
     static PANICS_SILENCED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `work`; panics of this thread meanwhile are not printed, for they are caught and it repeats them many times.
+/// Runs `work` without printing panics of this thread, because the caller catches and repeats them.
 pub(crate) fn with_silenced_panics<T>(work: impl FnOnce() -> T) -> T {
     static INSTALL_HOOK: Once = Once::new();
     INSTALL_HOOK.call_once(|| {
-        let loud = std::panic::take_hook();
+        let default_hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             if !PANICS_SILENCED.get() {
-                loud(info);
+                default_hook(info);
             }
         }));
     });
     PANICS_SILENCED.set(true);
-    let done = work();
+    let result = work();
     PANICS_SILENCED.set(false);
-    done
+    result
 }

@@ -1,43 +1,43 @@
-//! The figures of a run: JSON for a machine, a table for a person.
+//! The scoreboard of a run: JSON for programs, a table for people.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::counters::{Counters, FIGURES};
+use crate::counters::{COUNTERS, Counters};
 use crate::harness::Harness;
 use crate::runner::{HarnessOutcome, Violation};
 
-/// What a run did, and what it found.
+/// Counters and violations of one run.
 #[derive(Debug, Serialize)]
 pub struct Scoreboard {
-    /// What the seeds were drawn from.
+    /// Number from which all seeds are drawn.
     pub base_seed: u64,
-    /// The commit that was attacked, if it is known.
+    /// Commit of the tested code, if git knows it.
     pub commit: Option<String>,
-    /// Seconds it took.
+    /// Duration of the run in seconds.
     pub seconds: f64,
-    /// Each figure and its count.
+    /// All counters.
     pub counters: Vec<CounterRow>,
-    /// Each attack: cases, seconds, violations.
+    /// All attacks of the run.
     pub attacks: Vec<HarnessRow>,
-    /// Everything that went wrong: attack, seed, text.
+    /// All violations, with the seeds that repeat them.
     pub violations: Vec<ViolationRow>,
 }
 
-/// A figure.
+/// Scoreboard row of a counter.
 #[derive(Debug, Serialize)]
-#[expect(missing_docs, reason = "named by what they hold")]
+#[expect(missing_docs, reason = "the field names describe the fields")]
 pub struct CounterRow {
     pub name: &'static str,
     pub count: u64,
     pub goal: u64,
 }
 
-/// An attack.
+/// Scoreboard row of an attack.
 #[derive(Debug, Serialize)]
-#[expect(missing_docs, reason = "named by what they hold")]
+#[expect(missing_docs, reason = "the field names describe the fields")]
 pub struct HarnessRow {
     pub name: &'static str,
     pub property: &'static str,
@@ -46,9 +46,9 @@ pub struct HarnessRow {
     pub violations: usize,
 }
 
-/// A violation.
+/// Scoreboard row of a violation.
 #[derive(Debug, Serialize)]
-#[expect(missing_docs, reason = "named by what they hold")]
+#[expect(missing_docs, reason = "the field names describe the fields")]
 pub struct ViolationRow {
     pub attack: &'static str,
     pub seed: String,
@@ -57,19 +57,25 @@ pub struct ViolationRow {
 
 impl From<&Violation> for ViolationRow {
     fn from(violation: &Violation) -> ViolationRow {
-        let Violation { harness, seed, message: what } = violation;
-        ViolationRow { attack: harness, seed: seed.to_string(), message: what.clone() }
+        let Violation { harness, seed, message } = violation;
+        ViolationRow { attack: harness, seed: seed.to_string(), message: message.clone() }
     }
 }
 
 impl Scoreboard {
-    /// Empty, for a run that begins with `start`.
-    pub fn new(start: u64, commit: Option<String>) -> Scoreboard {
-        let (figures, attacks, violations) = (Vec::new(), Vec::new(), Vec::new());
-        Scoreboard { base_seed: start, commit, seconds: 0.0, counters: figures, attacks, violations }
+    /// Creates an empty scoreboard.
+    pub fn new(base_seed: u64, commit: Option<String>) -> Scoreboard {
+        Scoreboard {
+            base_seed,
+            commit,
+            seconds: 0.0,
+            counters: Vec::new(),
+            attacks: Vec::new(),
+            violations: Vec::new(),
+        }
     }
 
-    /// Enters what came of an attack.
+    /// Adds the outcome of an attack.
     pub fn add_outcome(&mut self, harness: &Harness, outcome: &HarnessOutcome) {
         self.attacks.push(HarnessRow {
             name: harness.name,
@@ -81,42 +87,42 @@ impl Scoreboard {
         self.violations.extend(outcome.violations.iter().map(ViolationRow::from));
     }
 
-    /// Closes it with the counts.
-    pub fn finish(&mut self, tally: &Counters, took: Duration) {
-        self.seconds = took.as_secs_f64();
-        let row = |figure: &crate::counters::Figure| CounterRow {
-            name: figure.name(),
-            count: tally.get(*figure),
-            goal: figure.goal(),
-        };
-        self.counters = FIGURES.iter().map(row).collect();
+    /// Adds the counters and the duration at the end of the run.
+    pub fn finish(&mut self, counters: &Counters, elapsed: Duration) {
+        self.seconds = elapsed.as_secs_f64();
+        let rows = COUNTERS.iter().map(|&counter| CounterRow {
+            name: counter.name(),
+            count: counters.get(counter),
+            goal: counter.goal(),
+        });
+        self.counters = rows.collect();
     }
 }
 
 impl fmt::Display for Scoreboard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{:<14} {:>10} {:>9} {:>10}  shows that", "attack", "cases", "seconds", "violations")?;
-        for HarnessRow { name, property: shows, cases, seconds, violations } in &self.attacks {
-            writeln!(f, "{name:<14} {cases:>10} {seconds:>9.1} {violations:>10}  {shows}")?;
+        writeln!(f, "{:<24} {:>10} {:>9} {:>10}  property", "attack", "cases", "seconds", "violations")?;
+        for HarnessRow { name, property, cases, seconds, violations } in &self.attacks {
+            writeln!(f, "{name:<24} {cases:>10} {seconds:>9.1} {violations:>10}  {property}")?;
         }
-        writeln!(f, "\n{:<16} {:>14}", "figure", "count")?;
+        writeln!(f, "\n{:<26} {:>14}", "counter", "count")?;
         for CounterRow { name, count, .. } in self.counters.iter().filter(|row| row.count > 0) {
-            writeln!(f, "{name:<16} {:>14}", with_thousands_separators(*count))?;
+            writeln!(f, "{name:<26} {:>14}", with_thousands_separators(*count))?;
         }
-        for ViolationRow { attack, seed, message: what } in &self.violations {
-            writeln!(f, "\nVIOLATION in {attack}; repeat it: cargo xtask replay --seed {seed}\n{what}")?;
+        for ViolationRow { attack, seed, message } in &self.violations {
+            writeln!(f, "\nVIOLATION in {attack}; repeat it: cargo xtask replay --seed {seed}\n{message}")?;
         }
         let count = self.violations.len();
-        write!(f, "\n{count} violations in {:.0} s, seeds from {:#x}", self.seconds, self.base_seed)
+        write!(f, "\n{count} violations in {:.0} s, base seed {:#x}", self.seconds, self.base_seed)
     }
 }
 
-/// With a comma between thousands.
+/// Formats a count with commas between groups of three digits.
 fn with_thousands_separators(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);

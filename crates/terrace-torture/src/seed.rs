@@ -1,4 +1,4 @@
-//! Seeds that name their attack: the first byte is the attack's number, the rest is the case's.
+//! Seeds of cases: the first byte identifies the attack, the other bytes the case.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,18 +15,18 @@ const CASE_BITS: u32 = 56;
 pub struct Seed(u64);
 
 impl Seed {
-    /// The `index`th case of a run that began with `start`.
-    pub fn nth(harness: &Harness, start: u64, index: u64) -> Seed {
-        let mut state = start ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    /// Returns the seed of case number `index` of a run with `base_seed`.
+    pub fn nth(harness: &Harness, base_seed: u64, index: u64) -> Seed {
+        let mut state = base_seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Seed(u64::from(harness.id) << CASE_BITS | splitmix(&mut state) >> (u64::BITS - CASE_BITS))
     }
 
-    /// The attack.
+    /// Returns the attack, or None if no attack has this first byte.
     pub fn harness(self) -> Option<&'static Harness> {
         HARNESSES.iter().find(|harness| u64::from(harness.id) == self.0 >> CASE_BITS)
     }
 
-    /// What the attack gets.
+    /// Returns the number that [`Harness::run`] receives.
     pub fn value(self) -> u64 {
         self.0
     }
@@ -46,15 +46,17 @@ impl FromStr for Seed {
             Some(digits) => u64::from_str_radix(digits, 16),
             None => text.parse(),
         };
-        let seed = Seed(number.map_err(|error| format!("{text:?} is no seed: {error}"))?);
-        seed.harness().map(|_| seed).ok_or_else(|| format!("seed {text} names no attack by its first byte"))
+        let seed = Seed(number.map_err(|error| format!("{text:?} is not a seed: {error}"))?);
+        seed.harness()
+            .map(|_| seed)
+            .ok_or_else(|| format!("the first byte of seed {text} is not the number of an attack"))
     }
 }
 
-/// A number to draw seeds from that no other run will have: the clock's.
+/// Returns a base seed from the clock, so that each run has a new one.
 pub fn from_clock() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    // A clock before 1970 draws the seeds from 0.
+    // A clock before 1970 gives the base seed 0.
     now.map_or(0, |since| since.as_nanos() as u64)
 }
 
@@ -73,8 +75,10 @@ mod tests {
 
     #[test]
     fn harness_ids_are_unique() {
-        for (at, harness) in HARNESSES.iter().enumerate() {
-            assert!(HARNESSES[..at].iter().all(|other| (other.id, other.name) != (harness.id, harness.name)));
+        for (index, harness) in HARNESSES.iter().enumerate() {
+            assert!(
+                HARNESSES[..index].iter().all(|other| (other.id, other.name) != (harness.id, harness.name))
+            );
             assert_eq!(HARNESSES.iter().filter(|other| other.id == harness.id).count(), 1);
         }
     }

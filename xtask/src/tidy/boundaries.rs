@@ -3,12 +3,13 @@
 //! ```text
 //!   mod.rs        the handle `Db` and its documentation     may import all
 //!   operations    read.rs, write/, background/, ..          components, inner.rs, mod.rs
-//!   inner.rs      the shared state and all of its locks     components
+//!   inner.rs      the shared state and the lock order        components
 //!   components/   parts without access to the state         components
 //! ```
 //!
 //! An operation is a file of `db/`, or a folder with all of its files. An operation calls another
-//! one only through the methods of `DbInner`.
+//! one only through the methods of `DbInner`. The lock order in `inner.rs` mentions every struct of
+//! the crate that has a lock.
 
 use super::Problem;
 use super::code::Code;
@@ -28,9 +29,6 @@ static STATE_FILES: &[&str] = &[INNER, "panic_guard"];
 static STATE_TYPES: &[&str] = &["DbInner", "DbState"];
 /// Types that `db/mod.rs` may define.
 static HANDLE_TYPES: &[&str] = &["Db", "DbHandle"];
-/// Types of locks.
-static LOCKS: &[&str] = &["Mutex", "RwLock", "Condvar"];
-
 /// Part of `db/` that a file belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part<'a> {
@@ -85,11 +83,8 @@ pub(super) fn check(tree: &Tree) -> Vec<Problem> {
             .extend(modules.imports(module).iter().filter_map(|import| wrong_import(part, source, import)));
         problems.extend(match part {
             Part::Component => names_state(source),
-            Part::Handle => {
-                [types_beside_handle(source), names_locks(source)].into_iter().flatten().collect()
-            }
-            Part::Operation(_) => names_locks(source),
-            Part::Inner => Vec::new(),
+            Part::Handle => types_beside_handle(source),
+            Part::Inner | Part::Operation(_) => Vec::new(),
         });
     }
     problems.extend(undocumented_locks(&modules));
@@ -148,21 +143,6 @@ fn types_beside_handle(source: &Source) -> Vec<Problem> {
         }
     }
     problems
-}
-
-fn names_locks(source: &Source) -> Vec<Problem> {
-    let named = source.product_paths().filter_map(|path| {
-        let lock = LOCKS.iter().find(|lock| path.text.split("::").last() == Some(**lock))?;
-        let reason = "db/inner.rs declares all locks of the shared state, in lock order";
-        Some(problem(
-            source,
-            path.line,
-            format!("`{lock}` outside of db/inner.rs"),
-            reason,
-            "declare the lock in db/inner.rs",
-        ))
-    });
-    named.collect()
 }
 
 /// Structs of the crate that declare a lock, without a mention in the lock order of `db/inner.rs`.
@@ -274,17 +254,13 @@ mod tests {
     }
 
     #[test]
-    fn locks_of_operations() {
-        found(READ, "use crate::sync::Mutex;", &["`Mutex` outside of db/inner.rs"]);
-        found(READ, "fn f(state: MutexGuard<'_, DbState>) {}", &[]);
-    }
-
-    #[test]
     fn locks_without_a_place_in_the_order() {
         let wal = "struct Wal {\n    name: u8,\n    file: Mutex<File>,\n}";
         let problem = format!("{WAL}:3: `Wal` has a lock");
         expect(check, &[(STATE, "// DbState"), (WAL, wal)], &[&problem]);
         expect(check, &[(STATE, "// `Wal::file` is taken last."), (WAL, wal)], &[]);
+        let read = "struct Queue(\n    RwLock<u8>,\n);\nfn f() { Mutex::new(1); }";
+        expect(check, &[(STATE, ""), (READ, read)], &[&format!("{READ}:2: `Queue` has a lock")]);
         expect(check, &[(STATE, ""), (WAL, "fn f(a: &Mutex<u8>) {}")], &[]);
     }
 }

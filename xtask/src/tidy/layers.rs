@@ -1,10 +1,10 @@
 //! Layers: a crate, and a module of the crate `terrace`, imports only lower layers.
 //!
 //! ```text
-//!   10  terrace-cli  terrace-capi  terrace-server
-//!    9  terrace-bench, a command of the program
-//!    8  txn                                   .
-//!    7  db  destroy  verify  ...              .   modules of the crate `terrace`: a module may
+//!   11  terrace-cli  terrace-capi  terrace-server
+//!   10  terrace-bench, a command of the program
+//!    9  txn                                   .
+//!    8  db  destroy  verify  ...              .   modules of the crate `terrace`: a module may
 //!    :                                        .   also import its left neighbours in its layer
 //!    3  sync  error  ...                      .
 //!    2  terrace-format
@@ -35,27 +35,28 @@ static CRATES: &[Crate] = &[
     at(0, "terrace-sync"),
     at(1, "terrace-env"),
     at(2, "terrace-format"),
-    at(8, "terrace"),
-    at(9, "terrace-bench"),
-    at(10, "terrace-capi"),
-    at(10, "terrace-cli"),
-    at(10, "terrace-server"),
-    Crate { name: "terrace-testkit", layer: 9, dev_only: true },
-    Crate { name: "terrace-races", layer: 10, dev_only: true },
-    Crate { name: "terrace-torture", layer: 11, dev_only: true },
+    at(9, "terrace"),
+    at(10, "terrace-bench"),
+    at(11, "terrace-capi"),
+    at(11, "terrace-cli"),
+    at(11, "terrace-server"),
+    Crate { name: "terrace-testkit", layer: 10, dev_only: true },
+    Crate { name: "terrace-linearizability", layer: 11, dev_only: true },
+    Crate { name: "terrace-torture", layer: 12, dev_only: true },
 ];
 
 /// Modules of the crate `terrace` by layer. A module may import those to its left.
 static MODULES: &[(u8, &[&str])] = &[
     // Options contain a cache and a snapshot.
-    (2, &["sync", "error", "stream", "logger", "snapshot", "cache", "options"]),
-    (3, &["btree", "metrics"]),
-    (4, &["walk", "memtable", "tables", "iter"]),
-    (5, &["version"]),
-    (6, &["compaction"]),
-    (7, &["db", "destroy", "verify", "repair", "checkpoint"]),
-    (8, &["txn"]),
-    (9, &["models"]),
+    (3, &["sync", "error", "file_io", "info_log", "snapshot", "cache", "options"]),
+    (4, &["stats"]),
+    // Memtables and tables implement the trait of the internal iterator.
+    (5, &["internal_iterator", "iterator::internal_iterator", "memtable", "table", "iterator"]),
+    (6, &["version"]),
+    (7, &["compaction"]),
+    (8, &["db", "destroy", "verify", "repair", "checkpoint"]),
+    (9, &["txn"]),
+    (10, &["loom_models"]),
 ];
 
 const MODULES_ROOT: &str = "crates/terrace/src/";
@@ -226,6 +227,7 @@ mod tests {
     use super::*;
 
     const DB: &str = "crates/terrace/src/db/open.rs";
+    const PART: &str = "iterator::internal_iterator";
     const CACHE: &str = "crates/terrace/src/cache.rs";
 
     #[test]
@@ -279,13 +281,13 @@ mod tests {
 
     #[test]
     fn to_the_right_in_the_same_layer() {
-        let path = "crates/terrace/src/tables/open.rs";
+        let path = "crates/terrace/src/table/table_writer.rs";
         expect(
             modules,
-            &[(path, "use crate::iter::Merge;")],
-            &[&format!("{path}:1: `tables` imports `iter`")],
+            &[(path, "use crate::iterator::MergingIter;")],
+            &[&format!("{path}:1: `table` imports `iterator`")],
         );
-        expect(modules, &[("crates/terrace/src/iter/mod.rs", "use crate::tables::Tables;")], &[]);
+        expect(modules, &[("crates/terrace/src/iterator/mod.rs", "use crate::table::TableCache;")], &[]);
     }
 
     #[test]
@@ -297,6 +299,9 @@ mod tests {
     fn part_with_a_layer_of_its_own() {
         assert_eq!(listed("db::read::Reader"), "db");
         assert_eq!(listed("db"), "db");
+        assert_eq!(listed("iterator::MergingIter"), "iterator");
+        assert_eq!(listed(PART), PART);
+        assert_eq!(listed(&format!("{PART}::InternalIterator")), PART);
         assert_eq!(module_of("crates/terrace/src/db/read.rs").as_deref(), Some("db"));
         assert_eq!(module_of("crates/terrace/src/lib.rs"), None);
     }

@@ -45,7 +45,7 @@ impl<'a> Modules<'a> {
         let imports = source.product_paths().filter_map(|path| {
             let absolute = self.absolute(module, &path.text)?;
             let (used, names) = self.split(&absolute);
-            let used = self.origin(used, names);
+            let used = self.origin(used, names, &mut Vec::new());
             (used != module).then_some(Import { module: used, line: path.line })
         });
         imports.collect()
@@ -84,37 +84,45 @@ impl<'a> Modules<'a> {
         }
     }
 
-    /// The module that defines `names`, if `module` only re-exports them.
-    fn origin(&self, module: &str, names: &str) -> String {
+    /// The module that defines `names`, if `module` only imports or re-exports them. Child modules
+    /// may name its private imports too.
+    fn origin(&self, module: &str, names: &str, seen: &mut Vec<String>) -> String {
+        seen.push(module.to_owned());
         let name = names.split("::").next().unwrap_or_default();
         let Some(source) = self.files.get(module).filter(|_| !name.is_empty()) else {
             return module.to_owned();
         };
-        let re_exports = source.product_paths().filter(|path| is_re_export(source, path.line));
-        let found = re_exports.filter(|path| path.text.rsplit("::").next() == Some(name)).find_map(|path| {
-            let absolute = self.absolute(module, &path.text)?;
+        let imports = source.product_paths().filter(|path| path.text.rsplit("::").next() == Some(name));
+        let imports = imports.filter(|path| statement(source, path.line).contains("use "));
+        for absolute in imports.filter_map(|path| self.absolute(module, &path.text)) {
             let (origin, rest) = self.split(&absolute);
-            (origin != module).then(|| self.origin(origin, rest))
-        });
-        found.unwrap_or_else(|| module.to_owned())
+            if !seen.iter().any(|module| module == origin) {
+                return self.origin(origin, rest, seen);
+            }
+        }
+        module.to_owned()
     }
 }
 
 /// Whether the statement around `line` is `pub use ..` or `pub(crate) use ..`.
 pub(super) fn is_re_export(source: &Source, line: usize) -> bool {
-    let lines = source.lines[..line].iter().rev().map(|line| line.code.trim());
+    let start = statement(source, line);
+    start.starts_with("pub") && start.contains(" use ")
+}
+
+/// First line of the statement around `line`, or of its import.
+fn statement(source: &Source, line: usize) -> &str {
     let mut start = "";
-    for code in lines {
-        if start.is_empty() || !(code.ends_with(';') || code.ends_with('}')) {
-            start = if code.is_empty() { start } else { code };
-        } else {
+    for code in source.lines[..line].iter().rev().map(|line| line.code.trim()) {
+        if !start.is_empty() && code.ends_with([';', '}']) {
             break;
         }
+        start = if code.is_empty() { start } else { code };
         if start.contains("use ") {
             break;
         }
     }
-    start.starts_with("pub") && start.contains(" use ")
+    start
 }
 
 fn join(module: &str, rest: &str) -> String {
@@ -142,7 +150,7 @@ mod tests {
             ("crates/terrace/src/lib.rs", "pub use db::Db;"),
             (
                 "crates/terrace/src/db/mod.rs",
-                "pub(crate) use {\n    inner::DbInner,\n    read::Reader,\n};\nstruct Db;",
+                "pub(crate) use {\n    inner::DbInner,\n    read::Reader,\n};\nuse write::Commit;\nstruct Db;",
             ),
             ("crates/terrace/src/db/inner.rs", ""),
             ("crates/terrace/src/db/read.rs", text),
@@ -168,6 +176,7 @@ mod tests {
     fn re_exported_names() {
         check("use super::DbInner;", &["db::inner"]);
         check("use super::Db;", &["db"]);
+        check("use super::Commit;", &["db::write"]);
         check("use crate::Db;", &["db"]);
     }
 

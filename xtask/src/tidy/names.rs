@@ -21,6 +21,7 @@ pub(super) static ENGINE: &[&str] = &[
 static SHARED: &[(&str, &str)] = &[
     ("Error", "by Rust's convention, the error type of each crate"),
     ("Result", "by Rust's convention, the result type of each crate"),
+    ("LoomCells", "cfg alternatives: with a model checker, and without"),
 ];
 
 static KEYWORDS: &[&str] = &["struct", "enum", "union", "trait", "type", "const", "static"];

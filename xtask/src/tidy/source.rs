@@ -26,7 +26,7 @@ impl Source {
 
     /// Whether the file is part of the product: not of a tool or library of the repository's tests.
     pub(super) fn is_product(&self) -> bool {
-        !["xtask/", "crates/terrace-races/", "crates/terrace-testkit/", "crates/terrace-torture/"]
+        !["xtask/", "crates/terrace-linearizability/", "crates/terrace-testkit/", "crates/terrace-torture/"]
             .iter()
             .any(|tool| self.path.starts_with(tool))
     }
@@ -50,7 +50,7 @@ impl Source {
 
 /// Whether `path` is a test binary, a bench, a file of unit tests or a model for a model checker.
 fn is_test_file(path: &str) -> bool {
-    path.starts_with("crates/terrace/src/models/")
+    path.starts_with("crates/terrace/src/loom_models/")
         || path.split('/').any(|name| matches!(name, "tests" | "benches" | "tests.rs"))
 }
 

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A token is a lower-case word or one mark of punctuation. A code span is the single token
-//! `` ` ``. Blank lines, list items, headings and table cells end a paragraph. Fenced code is left out,
-//! except `text` fences: each of their lines is a paragraph.
+//! `` ` ``. Blank lines, list items, headings and table cells end a paragraph. Fenced code is left
+//! out, except `text` fences: each of their lines is a paragraph.
 
 use super::comments::Split;
 use super::tree::Tree;

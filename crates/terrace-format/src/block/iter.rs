@@ -7,20 +7,20 @@
 //!           keep these entries in the PrevCache, because the next steps back reach them
 //! ```
 //!
-//! [`BlockIter::next_visible_fast`] and [`BlockIter::prev_visible_fast`] step to the newest version of
-//! the neighbouring user key in a block of internal keys. They decide from the shared length of two
-//! neighbours, without a comparison of whole keys.
+//! [`BlockIter::next_visible_fast`] and [`BlockIter::prev_visible_fast`] step to the newest version
+//! of the neighbouring user key in a block of internal keys. They decide from the shared length of
+//! two neighbours, without a comparison of whole keys.
 //!
-//! The block may be hostile: every step moves by at least one entry, stops at an end, or stops with an
-//! error. The iterator does not check that the keys rise. If they do not, a seek finds an arbitrary
-//! entry.
+//! The block may be hostile: every step moves by at least one entry, stops at an end, or stops with
+//! an error. The iterator does not check that the keys rise. If they do not, a seek finds an
+//! arbitrary entry.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::Block;
 use super::entry::{EncodedEntry, decode_entry, entry_error};
-use super::prev_cache::{CachedEntry, KeyBuffer, PrevCache, trailer_if_new_user_key};
+use super::entry_cache::{CachedEntry, KeyBuffer, PrevCache, trailer_if_new_user_key};
 use super::seek::BlockSeekResult;
 use crate::decode_error::{DecodeError, DecodeErrorKind};
 use crate::internal_iterator::InternalIterator;

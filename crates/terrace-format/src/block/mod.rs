@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   block  +-------+-------+-- --+-------+----------+-- --+----------+-------+
-//!          | entry | entry | ... | entry | restart  | ... | restart  | count |   u32 each, little-endian
+//!          | entry | entry | ... | entry | restart  | ... | restart  | count |  u32, little-endian
 //!          +-------+-------+-- --+-------+----------+-- --+----------+-------+
 //!   entry  +--------+----------+-----------+----------------+-------+
-//!          | shared | unshared | value len | rest of key    | value |  the three lengths are varint32
+//!          | shared | unshared | value len | rest of key    | value |  the lengths are varint32
 //!          +--------+----------+-----------+----------------+-------+
 //! ```
 //!
@@ -15,8 +15,9 @@
 
 mod builder;
 mod entry;
+mod entry_cache;
 mod iter;
-mod prev_cache;
+
 mod search_index;
 mod seek;
 

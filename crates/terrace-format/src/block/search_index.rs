@@ -1,17 +1,17 @@
 //! Search index: the head and the offset of every entry, for blocks with many searches.
 //!
 //! ```text
-//!   entries   mail/1009 | 17 | 23 | mail/1108 | ...   of each key, its difference from the one before
-//!   heads     "009"  "017"  "023"  "108"              u64 each, after the common prefix of all keys
-//!   offsets   0      31     54     77                 u16 each
+//!   entries   mail/1009 | 17 | 23 | mail/1108 | ...   difference from the key before
+//!   heads     "009"  "017"  "023"  "108"              u64, after the common prefix
+//!   offsets   0      31     54     77                 u16
 //! ```
 //!
 //! The index precedes the contents in one allocation, so a search waits for memory once.
 //!
 //! A search looks among the heads and then checks the entries with the head of its target, nearly
-//! always one. It may start at that entry, in the middle of a restart interval: the entry before has a
-//! lesser head than the target and the entry. The bytes that these two share therefore lie within the
-//! common prefix and the head, and the target has the same bytes there.
+//! always one. It may start at that entry, in the middle of a restart interval: the entry before
+//! has a lesser head than the target and the entry. The bytes that these two share therefore lie
+//! within the common prefix and the head, and the target has the same bytes there.
 
 use super::BlockContents;
 use super::entry::decode_entry;

@@ -8,8 +8,8 @@
 //!              shares 7 or less   compare its suffix with the target from there on
 //! ```
 //!
-//! The bytes that the found entry shares with its predecessor are therefore a prefix of the target. Its
-//! key is this prefix and the suffix.
+//! The bytes that the found entry shares with its predecessor are therefore a prefix of the target.
+//! Its key is this prefix and the suffix.
 
 use std::hint::black_box;
 use std::ops::Range;

@@ -5,17 +5,18 @@
 //!             | length of the contents (varint32) | element | element | ...
 //!             +-----------------------------------+---------+---------+-- --
 //!   element   the two low bits of its first byte, the tag, give its kind
-//!      0      a literal   of (tag >> 2) + 1 bytes, which follow; if tag >> 2 is 60 to 63, the length
-//!                         minus one precedes them in 1 to 4 bytes (LE)
+//!      0      a literal   of (tag >> 2) + 1 bytes, which follow; if tag >> 2 is 60 to 63,
+//!                         1 to 4 bytes (LE) before them store the length minus one
 //!      1      a copy      of (tag >> 2 & 7) + 4 bytes from (tag >> 5) << 8 | next byte before
 //!      2      a copy      of (tag >> 2) + 1 bytes from u16 (LE) before
 //!      3      a copy      of (tag >> 2) + 1 bytes from u32 (LE) before
 //! ```
 //!
 //! Decompression takes half of the time of a get whose block is not cached. The `snap` crate, which
-//! compresses, takes twice as long. Most elements have a few bytes, so decoding their lengths costs more
-//! than copying. The decoder therefore copies 16 bytes at once, and the next element overwrites the
-//! excess. The output has slop bytes after the contents for that. design/0004-reads.md has the figures.
+//! compresses, takes twice as long. Most elements have a few bytes, so decoding their lengths costs
+//! more than copying. The decoder therefore copies 16 bytes at once, and the next element
+//! overwrites the excess. The output has slop bytes after the contents for that.
+//! design/0004-reads.md has the figures.
 
 /// Number of bytes after the contents that copies may overwrite. No copy of the format is longer.
 pub(super) const SLOP_BYTES: usize = 64;

@@ -17,7 +17,8 @@ const LEVEL: i32 = 1;
 const MAX_RATIO: usize = (128 << 10) / 4;
 
 thread_local! {
-    // Creating a context takes as long as compressing a block. `None` if there was no memory for one.
+    // Creating a context takes as long as compressing a block. `None` if there was no memory for
+    // one.
     static COMPRESSOR: RefCell<Option<Compressor<'static>>> = RefCell::new(Compressor::new(LEVEL).ok());
     static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = RefCell::new(Decompressor::new().ok());
 }
@@ -41,7 +42,8 @@ pub(super) fn decompress(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), DecodeE
     Ok(())
 }
 
-/// Calls `work` with the context of this thread. A thread that is about to end has no context; it gets a new one.
+/// Calls `work` with the context of this thread. A thread that is about to end has no context; it
+/// gets a new one.
 fn with_context<C, T>(
     context: &'static LocalKey<RefCell<Option<C>>>,
     new: fn() -> io::Result<C>,

@@ -1,11 +1,12 @@
-//! Log: a sequence of records whose torn end a reader recognises. The WAL and the MANIFEST are logs.
+//! Log: a sequence of records whose torn end a reader recognises. The WAL and the MANIFEST are
+//! logs.
 //!
 //! ```text
 //!   file    +----------------+----------------+--------
 //!           | block: 32 KiB  | block: 32 KiB  | ...       the last one may be shorter
 //!           +----------------+----------------+--------
 //!   block   +----------+----------+-- --+----------+-------+
-//!           | fragment | fragment | ... | fragment | zeros |   no fragment starts in the last 6 bytes
+//!           | fragment | fragment | ... | fragment | zeros |   none starts in the last 6 bytes
 //!           +----------+----------+-- --+----------+-------+
 //!           0          4          6      7
 //!   fragment+----------+----------+------+-----------+
@@ -13,12 +14,12 @@
 //!           +----------+----------+------+-----------+  the checksum covers type and payload
 //! ```
 //!
-//! A record is one `FULL` fragment, or a `FIRST` fragment, any number of `MIDDLE` fragments and a `LAST`
-//! fragment. A header of type 0 and length 0 marks preallocated, unused space: readers skip the rest of
-//! its block.
+//! A record is one `FULL` fragment, or a `FIRST` fragment, any number of `MIDDLE` fragments and a
+//! `LAST` fragment. A header of type 0 and length 0 marks preallocated, unused space: readers skip
+//! the rest of its block.
 //!
-//! [`RecordWriter`] computes the positions of a record's fragments, and [`LogReader`] reads the records.
-//! Neither opens a file.
+//! [`RecordWriter`] computes the positions of a record's fragments, and [`LogReader`] reads the
+//! records. Neither opens a file.
 
 mod fragment_reader;
 mod reader;

@@ -12,10 +12,10 @@
 //!      MIDDLE, LAST: corruption
 //! ```
 //!
-//! The reader reports corruption as an item, like a record, and continues after it. After a wrong length
-//! or checksum it skips the rest of the block, because the length may be the wrong part. A file that
-//! ends within a fragment or a record ends without an error: a crash leaves such files. The reader skips
-//! preallocated, unused space without a report.
+//! The reader reports corruption as an item, like a record, and continues after it. After a wrong
+//! length or checksum it skips the rest of the block, because the length may be the wrong part. A
+//! file that ends within a fragment or a record ends without an error: a crash leaves such files.
+//! The reader skips preallocated, unused space without a report.
 //!
 //! The memory use is at most the number of bytes read. The reader does not interpret records.
 

@@ -1,12 +1,12 @@
 //! Record writer: positions of a record's fragments in a log.
 //!
 //! ```text
-//!   whole = false   fills every block: [FIRST|..][LAST|....      as LevelDB writes
-//!   whole = true    [000000][FULL|......                         never splits a record that fits one block
+//!   whole = false   fills every block: [FIRST|..][LAST|....  as LevelDB writes
+//!   whole = true    [000000][FULL|......                     splits only records longer than a block
 //! ```
 //!
-//! It computes positions and checksums only. The caller owns the bytes of the file, and makes sure that
-//! skipped space holds zeros.
+//! It computes positions and checksums only. The caller owns the bytes of the file, and makes sure
+//! that skipped space holds zeros.
 
 use super::{FRAGMENT_HEADER_SIZE, LOG_BLOCK_SIZE, MAX_FRAGMENT_PAYLOAD, fragment_checksum, fragment_type};
 

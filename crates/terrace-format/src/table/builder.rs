@@ -9,8 +9,8 @@
 //! ```
 //!
 //! The index entry of a block waits for the first key of the next block, so that its key can be any
-//! short key between the two. Data, metaindex and index blocks are compressed if that saves more than
-//! an eighth of their size. The filter is never compressed.
+//! short key between the two. Data, metaindex and index blocks are compressed if that saves more
+//! than an eighth of their size. The filter is never compressed.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

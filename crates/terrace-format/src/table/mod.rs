@@ -2,21 +2,22 @@
 //!
 //! ```text
 //!   +------------+-- --+------------+--------+-----------+-------+--------+
-//!   | data block | ... | data block | filter | metaindex | index | footer |  the filter is optional
+//!   | data block | ... | data block | filter | metaindex | index | footer |  optional: filter
 //!   +------------+-- --+------------+--------+-----------+-------+--------+
 //! ```
 //!
-//! Every block has a five-byte [trailer](read_block), and a [`BlockHandle`] locates it. The [`Footer`]
-//! has the handles of metaindex and index.
+//! Every block has a five-byte [trailer](read_block), and a [`BlockHandle`] locates it. The
+//! [`Footer`] has the handles of metaindex and index.
 //!
 //! - The index has one entry for each data block: a separator key and the handle of the block. The
 //!   separator is not below any key of its block, and below every key of the next block.
 //! - The metaindex maps names to the handles of all other blocks. The filter block has the name
-//!   `filter.` and the name of its [policy](crate::filter::FilterPolicy). The [`TableProperties`] have
-//!   the name [`TableProperties::BLOCK_NAME`]. Readers ignore unknown names and bytes after a handle.
+//!   `filter.` and the name of its [policy](crate::filter::FilterPolicy). The [`TableProperties`]
+//!   have the name [`TableProperties::BLOCK_NAME`]. Readers ignore unknown names and bytes after a
+//!   handle.
 //!
-//! [`TableBuilder`] writes tables. Reading a table needs files and caches, so it is not part of this
-//! crate. The parts of a reader are [`Footer::decode`], [`read_block`] and
+//! [`TableBuilder`] writes tables. Reading a table needs files and caches, so it is not part of
+//! this crate. The parts of a reader are [`Footer::decode`], [`read_block`] and
 //! [`Block`](crate::block::Block).
 
 mod block_handle;

@@ -1,8 +1,8 @@
-//! Clocks that jump and stand still, and background work that never gets its turn.
+//! Clocks that jump or stand still, and starved background jobs.
 //!
-//! A life is lived and crashed as in the attack `crash`, here and there, in a world where the wall clock steps a day at
-//! every look, monotonic time stands still, and one of the two lanes of background work runs only when the other has
-//! nothing to do. Nothing may depend on either.
+//! A workload runs and crashes as in the attack `crash`, at sampled calls. The wall clock steps by
+//! a day at each read, monotonic time stands still, and one of the two job queues runs only when
+//! the other is empty. No result may depend on either.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use terrace_env::{Clock, FileSystem, Priority, ScheduledJob, Scheduler};
 use terrace_testkit::rng::Rng;
 
 use super::Harness;
-use crate::counters::{Counters, Figure};
+use crate::counters::{Counter, Counters};
 use crate::crash_workload::file_usage_checker::FileUsageChecker;
 use crate::crash_workload::image_checker::ImageChecker;
 use crate::crash_workload::script::{Script, ScriptParams};
@@ -25,35 +25,36 @@ use crate::crash_workload::terrace::{OpenConfig, TerraceStore};
 pub(super) const CLOCKS: Harness = Harness {
     id: 14,
     name: "clocks",
-    property: "no promise depends on a clock, or on when background work gets its turn",
+    property: "no promise depends on a clock or on when background jobs run",
     check_cases: 40,
     time_share: 1,
     run,
 };
 
-/// One point in so many is crashed.
+/// One call of this many is crashed.
 const CRASH_ONE_IN: u64 = 25;
 
-fn run(seed: u64, tally: &Counters) -> Result<(), String> {
+fn run(seed: u64, counters: &Counters) -> Result<(), String> {
     let mut rng = Rng::new(seed);
-    let shape =
+    let params =
         ScriptParams { max_value_len: rng.pick(&[12_000, 20_000, 40_000]), ..ScriptParams::draw(&mut rng) };
-    let first = rng.pick(&[Priority::Flush, Priority::Compaction]);
-    let mut how = OpenConfig::draw(&mut rng);
-    how.info_log = true;
-    how.clock = Some(Arc::new(FaultyClock { reads: AtomicU64::new(0), behavior: rng.pick(CLOCK_BEHAVIORS) }));
-    how.scheduler = Some(Arc::new(StarvingScheduler { preferred: first, jobs: Mutex::default() }));
-    let script = Script::draw(rng.next_u64(), shape);
+    let preferred = rng.pick(&[Priority::Flush, Priority::Compaction]);
+    let mut config = OpenConfig::draw(&mut rng);
+    config.info_log = true;
+    config.clock =
+        Some(Arc::new(FaultyClock { reads: AtomicU64::new(0), behavior: rng.pick(CLOCK_BEHAVIORS) }));
+    config.scheduler = Some(Arc::new(StarvingScheduler { preferred, jobs: Mutex::default() }));
+    let script = Script::draw(rng.next_u64(), params);
     let files = Arc::new(MemFs::new());
-    let guard = FileUsageChecker::new(Arc::clone(&files), true);
-    let mut judge = ImageChecker::<TerraceStore>::new(&script, &how, true);
-    let world = Arc::clone(&guard) as Arc<dyn FileSystem>;
-    run_script::<TerraceStore>(&script, &how, &files, &world, &mut |point| {
+    let usage_checker = FileUsageChecker::new(Arc::clone(&files), true);
+    let mut image_checker = ImageChecker::<TerraceStore>::new(&script, &config, true);
+    let fs = Arc::clone(&usage_checker) as Arc<dyn FileSystem>;
+    run_script::<TerraceStore>(&script, &config, &files, &fs, &mut |point| {
         let call = point.fs.mutation_count();
         if call % CRASH_ONE_IN != seed % CRASH_ONE_IN {
             return Ok(());
         }
-        tally.add(Figure::CrashPoints, 1);
+        counters.add(Counter::CrashPoints, 1);
         let progress = point.progress;
         let mut crashes = vec![("P0 kill", Crash::Kill, progress.acknowledged)];
         crashes.extend(
@@ -61,33 +62,36 @@ fn run(seed: u64, tally: &Counters) -> Result<(), String> {
                 .iter()
                 .map(|row| (row.name, row.crash_with_seed(seed ^ call), progress.durable)),
         );
-        for (name, crash, least) in crashes {
-            let judged = judge.check(point.fs.crash_clone(&crash), least, progress.started);
-            let judged = judged.map_err(|what| format!("call {call}, {name}, {progress:?}: {what}"))?;
-            tally.add(Figure::CrashImages, u64::from(judged.is_some()));
+        for (name, crash, min_writes) in crashes {
+            let recovered = image_checker
+                .check(point.fs.crash_clone(&crash), min_writes, progress.started)
+                .map_err(|message| format!("call {call}, {name}, {progress:?}: {message}"))?;
+            counters.add(Counter::CrashImages, u64::from(recovered.is_some()));
         }
         Ok(())
     })
-    .and_then(|()| guard.check_violations())
-    .map_err(|what| format!("{what}\nlife: {}; {:?} first; {}", script.summary(), first, how.settings))
+    .and_then(|()| usage_checker.check_violations())
+    .map_err(|message| {
+        format!("{message}\nworkload: {}; {preferred:?} first; {}", script.summary(), config.settings)
+    })
 }
 
 #[derive(Debug, Clone, Copy)]
 enum ClockBehavior {
-    /// A day back at every look.
+    /// Steps back by a day at each read.
     Backward,
-    /// A day forward.
+    /// Steps forward by a day at each read.
     Forward,
-    /// One and the other.
+    /// Alternates between two days.
     Alternating,
-    /// Always the same moment.
+    /// Stands still.
     Frozen,
 }
 
 const CLOCK_BEHAVIORS: &[ClockBehavior] =
     &[ClockBehavior::Backward, ClockBehavior::Forward, ClockBehavior::Alternating, ClockBehavior::Frozen];
 
-/// A clock that cannot be relied on. Its monotonic time stands still, which is all that it promises.
+/// An unreliable clock. Its monotonic time stands still, which the interface allows.
 #[derive(Debug)]
 struct FaultyClock {
     reads: AtomicU64,
@@ -102,11 +106,11 @@ impl Clock for FaultyClock {
     fn wall_us(&self) -> u64 {
         const DAY: u64 = 24 * 3600 * 1_000_000;
         const START: u64 = 20_000 * DAY;
-        let looks = self.reads.fetch_add(1, Ordering::Relaxed);
+        let reads = self.reads.fetch_add(1, Ordering::Relaxed);
         match self.behavior {
-            ClockBehavior::Backward => START.saturating_sub(looks.saturating_mul(DAY)),
-            ClockBehavior::Forward => START.saturating_add(looks.saturating_mul(DAY)),
-            ClockBehavior::Alternating => START - looks % 2 * DAY,
+            ClockBehavior::Backward => START.saturating_sub(reads.saturating_mul(DAY)),
+            ClockBehavior::Forward => START.saturating_add(reads.saturating_mul(DAY)),
+            ClockBehavior::Alternating => START - reads % 2 * DAY,
             ClockBehavior::Frozen => START,
         }
     }
@@ -114,7 +118,8 @@ impl Clock for FaultyClock {
     fn sleep(&self, _pause: Duration) {}
 }
 
-/// Runs a job only when somebody waits, and one lane only when the other is empty.
+/// Runs a job only when a thread waits for one, and a job of the other queue only when the
+/// preferred one is empty.
 struct StarvingScheduler {
     preferred: Priority,
     jobs: Mutex<Vec<(Priority, ScheduledJob)>>,
@@ -122,13 +127,13 @@ struct StarvingScheduler {
 
 impl fmt::Debug for StarvingScheduler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Starving").field("first", &self.preferred).finish_non_exhaustive()
+        f.debug_struct("StarvingScheduler").field("preferred", &self.preferred).finish_non_exhaustive()
     }
 }
 
 impl Scheduler for StarvingScheduler {
-    fn schedule(&self, lane: Priority, job: ScheduledJob) {
-        self.jobs.lock().push((lane, job));
+    fn schedule(&self, priority: Priority, job: ScheduledJob) {
+        self.jobs.lock().push((priority, job));
     }
 
     fn run_one_here(&self) -> bool {
@@ -136,7 +141,7 @@ impl Scheduler for StarvingScheduler {
         if jobs.is_empty() {
             return false;
         }
-        let next = jobs.iter().position(|(lane, _)| *lane == self.preferred).unwrap_or(0);
+        let next = jobs.iter().position(|(priority, _)| *priority == self.preferred).unwrap_or(0);
         let (_, job) = jobs.remove(next);
         drop(jobs);
         job();

@@ -1,30 +1,30 @@
-//! Hostile bytes that coverage leads to: the same targets under libFuzzer.
+//! The attack `coverage-guided`: the fuzz targets under libFuzzer.
 
 use terrace_testkit::rng::Rng;
 
 use super::Harness;
-use crate::counters::{Counters, Figure};
+use crate::counters::{Counter, Counters};
 use crate::fuzz::{TARGETS, libfuzzer};
 
 pub(super) const COVERAGE_GUIDED: Harness = Harness {
     id: 51,
-    name: "guided",
-    property: "nor do bytes that were led by what code they reach",
-    // It must be built with another compiler's flags, which takes minutes.
+    name: "coverage-guided",
+    property: "as fuzz, guided by coverage (libFuzzer)",
+    // The build needs other compiler flags and takes minutes.
     check_cases: 0,
     time_share: 11,
     run,
 };
 
-/// Of one case.
+/// Duration of one case in seconds.
 const SECONDS_PER_CASE: u64 = 20;
 
-fn run(seed: u64, tally: &Counters) -> Result<(), String> {
-    let program = libfuzzer::program().ok_or("libFuzzer is not to be had here")?;
+fn run(seed: u64, counters: &Counters) -> Result<(), String> {
+    let program = libfuzzer::program().ok_or("libFuzzer is not available")?;
     let mut rng = Rng::new(seed);
     let target = &TARGETS[rng.below(TARGETS.len() as u64) as usize];
-    // 0 would mean any.
+    // libFuzzer picks a random seed for 0.
     let executed = libfuzzer::run(program, target, SECONDS_PER_CASE, rng.next_u64() as u32 | 1)?;
-    tally.add(Figure::FuzzRuns, executed);
+    counters.add(Counter::FuzzExecutions, executed);
     Ok(())
 }

@@ -1,14 +1,15 @@
-//! Every call on a file fails: once, or from then on; and every sync fails and forgets.
+//! Failing file system calls: each call fails once or from then on, and each sync fails and loses data.
 //!
-//! A case is a life of a database. It is lived once to count its calls, and then again for each call, which fails. The
-//! database may refuse what was asked, open nothing, close with an error; but it must not answer wrongly, lose what it
-//! acknowledged, or keep failing once files work again. In the end its process is killed, and its power is cut: each time
-//! it must open with a state that the answers allow.
+//! A case is a workload on one database. It runs once to count its calls, and then once more for each
+//! call, which fails. The database may return errors from operations, from open and from close. It
+//! must not answer wrongly, lose acknowledged writes, or keep failing after files work again. At the
+//! end the process is killed and the power is cut. After each, the database must open in a state that
+//! the results of its operations allow.
 //!
 //! ```text
-//!   write acknowledged     it is there from now on
-//!   write failed           it is there, or not; never in part
-//!   write refused          it is not there
+//!   write acknowledged     present from now on
+//!   write failed           present or absent, never in part
+//!   write rejected         absent
 //! ```
 
 mod allowed_states;
@@ -21,7 +22,7 @@ use terrace_env::mem::{Crash, FailedSyncEffect, MemFs, POWER_LOSS_PROFILES};
 use terrace_testkit::rng::Rng;
 
 use super::Harness;
-use crate::counters::{Counters, Figure};
+use crate::counters::{Counter, Counters};
 use crate::crash_workload::contents::{State, describe_difference, parse_state};
 use crate::crash_workload::file_usage_checker::FileUsageChecker;
 use crate::crash_workload::script::{POST_CRASH_KEY, Script, ScriptParams, ScriptStep, apply_changes};
@@ -30,26 +31,26 @@ use allowed_states::AllowedStates;
 
 pub(super) const IO_ERRORS: Harness = Harness {
     id: 12,
-    name: "errors",
-    property: "whatever call fails, what was acknowledged stays and no answer is wrong",
+    name: "io-errors",
+    property: "whichever call fails, acknowledged writes survive and no answer is wrong",
     check_cases: 12,
     time_share: 11,
     run,
 };
 
-/// Faults that each call is tried with: one that passes, one that stays.
+/// Faults that each call is tried with: one temporary, one permanent.
 const ERROR_KINDS: &[&str] =
     &["EIO", "ENOSPC", "EMFILE", "EINTR", "EDQUOT", "EACCES", "short-read", "short-write"];
 
-/// Calls of a life that fail in a case; a longer life is sampled.
+/// Maximum number of calls that fail in a case. A longer workload is sampled.
 const MAX_FAILED_CALLS: u64 = 250;
 
-/// Reads from which on all are short, in a case.
+/// Number of runs of a case in which all reads from some call on are short.
 const SHORT_READ_RUNS: u64 = 12;
 
-fn run(seed: u64, tally: &Counters) -> Result<(), String> {
+fn run(seed: u64, counters: &Counters) -> Result<(), String> {
     let mut rng = Rng::new(seed);
-    let shape = ScriptParams {
+    let params = ScriptParams {
         writes: rng.pick(&[5, 10, 20]),
         non_write_one_in: rng.pick(&[3, 6]),
         ..ScriptParams::draw(&mut rng)
@@ -57,7 +58,7 @@ fn run(seed: u64, tally: &Counters) -> Result<(), String> {
     let case = FaultCase {
         config: OpenConfig::draw(&mut rng),
         mapped_logs: !rng.one_in(4),
-        script: Script::draw(rng.next_u64(), shape),
+        script: Script::draw(rng.next_u64(), params),
     };
     let calls = case.run_with_fault(Fault::FailCalls(String::new()), seed)?;
     let stride = calls.div_ceil(MAX_FAILED_CALLS).max(1);
@@ -66,34 +67,32 @@ fn run(seed: u64, tally: &Counters) -> Result<(), String> {
             Fault::FailCalls(format!("read * #{} forever short-read", rng.below(calls / 8 + 1) + read)),
             seed,
         )?;
-        tally.add(Figure::ErrorsInjected, 1);
+        counters.add(Counter::ErrorsInjected, 1);
     }
     for call in (1..=calls).step_by(stride as usize) {
         for times in ["once", "forever"] {
             let plan = format!("any * #{call} {times} {}", rng.pick(ERROR_KINDS));
             case.run_with_fault(Fault::FailCalls(plan), seed ^ call)?;
-            tally.add(Figure::ErrorsInjected, 1);
+            counters.add(Counter::ErrorsInjected, 1);
         }
     }
-    for before in 0.. {
-        for cache in [FailedSyncEffect::KeepsPages, FailedSyncEffect::DropsPages] {
-            if case
-                .run_with_fault(Fault::FailSync { syncs_before: before, page_cache: cache }, seed ^ before)?
-                == 0
-            {
+    for syncs_before in 0.. {
+        for page_cache in [FailedSyncEffect::KeepsPages, FailedSyncEffect::DropsPages] {
+            let fault = Fault::FailSync { syncs_before, page_cache };
+            if case.run_with_fault(fault, seed ^ syncs_before)? == 0 {
                 return Ok(());
             }
-            tally.add(Figure::ErrorsInjected, 1);
+            counters.add(Counter::ErrorsInjected, 1);
         }
     }
     Ok(())
 }
 
-/// What goes wrong in a life.
+/// Fault of one run.
 #[derive(Debug, Clone)]
 enum Fault {
     FailCalls(String),
-    /// A sync of a file, after `before` more: its pages count as clean afterwards.
+    /// A sync of a file fails after `syncs_before` syncs. Its pages count as clean afterwards.
     FailSync {
         syncs_before: u64,
         page_cache: FailedSyncEffect,
@@ -106,7 +105,7 @@ struct FaultCase {
     script: Script,
 }
 
-/// The world of one life.
+/// State of one run.
 struct FaultRun<'a> {
     case: &'a FaultCase,
     files: Arc<MemFs>,
@@ -116,49 +115,35 @@ struct FaultRun<'a> {
 }
 
 impl FaultCase {
-    /// Lives once with a fault, and judges. Gives the number of calls; 0 if the sync that should fail never came.
+    /// Runs the workload with a fault and checks the results. Returns the number of calls, or 0 if
+    /// the sync that should fail never happened.
     fn run_with_fault(&self, fault: Fault, seed: u64) -> Result<u64, String> {
         let files = Arc::new(MemFs::new());
-        let guard = FileUsageChecker::new(Arc::clone(&files), self.mapped_logs);
+        let checker = FileUsageChecker::new(Arc::clone(&files), self.mapped_logs);
         let plan = match &fault {
             Fault::FailCalls(plan) => plan.parse().map_err(|error| format!("{error}"))?,
             Fault::FailSync { .. } => FaultPlan::default(),
         };
-        let faults = Arc::new(FaultFs::new(Arc::clone(&guard) as _, plan));
-        if let Fault::FailSync { syncs_before: before, page_cache: cache } = fault {
-            files.inject_sync_failure(before, cache);
+        let fault_fs = Arc::new(FaultFs::new(Arc::clone(&checker) as _, plan));
+        if let Fault::FailSync { syncs_before, page_cache } = fault {
+            files.inject_sync_failure(syncs_before, page_cache);
         }
-        let mut life =
-            FaultRun { case: self, files, fault_fs: faults, db: None, allowed: AllowedStates::new() };
-        let lived = life.run(&fault, seed).and_then(|()| guard.check_violations());
-        if life.is_parent_dir_unsyncable(&fault) {
-            return Ok(life.fault_fs.total_call_count());
+        let mut run = FaultRun { case: self, files, fault_fs, db: None, allowed: AllowedStates::new() };
+        let result = run.run(&fault, seed).and_then(|()| checker.check_violations());
+        if run.is_parent_dir_unsyncable(&fault) {
+            return Ok(run.fault_fs.total_call_count());
         }
-        let context = |what| {
-            let failed = life
-                .fault_fs
-                .failed_calls()
-                .into_iter()
-                .map(|(op, path)| format!("{op:?} {}", path.display()));
-            let failed = failed.take(8).collect::<Vec<_>>().join(", ");
-            let script = self.script.summary();
-            let how = format!("mapped logs: {}; {}", self.mapped_logs, self.config.settings);
-            format!(
-                "{fault:?}\nfailed: {failed}\n{what}\n{}\nlife: {script}; {how}",
-                life.allowed.recent_outcomes()
-            )
-        };
-        lived.map_err(context)?;
-        let came = !matches!(fault, Fault::FailSync { .. }) || !life.files.has_injected_sync_failure();
-        Ok(if came { life.fault_fs.total_call_count() } else { 0 })
+        result.map_err(|message| run.describe_failure(&fault, &message))?;
+        let happened = !matches!(fault, Fault::FailSync { .. }) || !run.files.has_injected_sync_failure();
+        Ok(if happened { run.fault_fs.total_call_count() } else { 0 })
     }
 }
 
 impl FaultRun<'_> {
     fn run(&mut self, fault: &Fault, seed: u64) -> Result<(), String> {
-        // Pages that the cache dropped are gone for a process that starts anew, too.
-        let kept = !matches!(fault, Fault::FailSync { page_cache: FailedSyncEffect::DropsPages, .. });
-        self.allowed.restart_loses_unsynced = !kept;
+        // A restarted process does not find pages that the page cache dropped.
+        self.allowed.restart_loses_unsynced =
+            matches!(fault, Fault::FailSync { page_cache: FailedSyncEffect::DropsPages, .. });
         for step in &self.case.script.steps {
             if !self.allowed.has_too_many_states() {
                 self.execute(step)?;
@@ -173,8 +158,23 @@ impl FaultRun<'_> {
         self.check_crash_images(seed)
     }
 
-    /// True if the directory around the database may not be synced: then making its name durable was left to whoever
-    /// owns it, and power takes everything.
+    fn describe_failure(&self, fault: &Fault, message: &str) -> String {
+        let failed_calls = self.fault_fs.failed_calls().into_iter().take(8);
+        let failed_calls: Vec<String> =
+            failed_calls.map(|(op, path)| format!("{op:?} {}", path.display())).collect();
+        format!(
+            "{fault:?}\nfailed calls: {}\n{message}\n{}\nworkload: {}; mapped logs: {}; {}",
+            failed_calls.join(", "),
+            self.allowed.recent_outcomes(),
+            self.case.script.summary(),
+            self.case.mapped_logs,
+            self.case.config.settings
+        )
+    }
+
+    /// Returns true if a sync of the database's parent directory failed for lack of permission. The
+    /// owner of that directory must then make the database's name durable, and a power cut may take
+    /// everything.
     fn is_parent_dir_unsyncable(&self, fault: &Fault) -> bool {
         let parent = (FileOp::SyncDir, std::path::PathBuf::from("/"));
         matches!(fault, Fault::FailCalls(plan) if plan.ends_with("EACCES"))
@@ -203,12 +203,12 @@ impl FaultRun<'_> {
                 }
             }
             ScriptStep::Flush => {
-                let done = db.db().flush();
-                self.allowed.record_durable("flush", done.as_ref().err());
+                let result = db.db().flush();
+                self.allowed.record_durable("flush", result.as_ref().err());
             }
             ScriptStep::Compact => {
-                let done = db.db().compact_range(None, None);
-                self.allowed.record_durable("compaction", done.as_ref().err());
+                let result = db.db().compact_range(None, None);
+                self.allowed.record_durable("compaction", result.as_ref().err());
                 self.read_and_check()?;
             }
             ScriptStep::Reopen | ScriptStep::Repair => {
@@ -216,13 +216,13 @@ impl FaultRun<'_> {
                 self.close_and_record(db.db().clone(), db);
                 if matches!(step, ScriptStep::Repair) {
                     let options = self.case.config.options(&self.file_system());
-                    let done = terrace::repair(
+                    let result = terrace::repair(
                         crate::crash_workload::terrace::DB_DIR,
                         &options,
                         &terrace::RepairOptions::default(),
                     );
-                    self.allowed.record_outcome("repair", done.as_ref().err());
-                    if done.is_ok_and(|report| report.changed) {
+                    self.allowed.record_outcome("repair", result.as_ref().err());
+                    if result.is_ok_and(|report| report.changed) {
                         self.allowed.record_repair();
                     }
                 }
@@ -235,11 +235,11 @@ impl FaultRun<'_> {
 
     fn close_and_record(&mut self, clone: terrace::Db, db: TerraceStore) {
         drop(db);
-        let done = clone.close();
-        self.allowed.record_durable("close", done.as_ref().err());
+        let result = clone.close();
+        self.allowed.record_durable("close", result.as_ref().err());
     }
 
-    /// Tries to open, and reads everything if that works.
+    /// Tries to open the database, and reads all entries if that works.
     fn open(&mut self) -> Result<bool, String> {
         let opened = TerraceStore::try_open(&self.case.config.options(&self.file_system()));
         self.allowed.record_outcome("open", opened.as_ref().err());
@@ -249,7 +249,7 @@ impl FaultRun<'_> {
         self.read_and_check().map(|()| true)
     }
 
-    /// Reads everything: it must be a state that the answers allow, or an error.
+    /// Reads all entries. The result must be an allowed state or an error.
     fn read_and_check(&mut self) -> Result<(), String> {
         let Some(db) = &self.db else { return Ok(()) };
         match db.try_entries(None) {
@@ -258,16 +258,16 @@ impl FaultRun<'_> {
                 self.allowed.record_outcome("read", Some(&error));
                 Ok(())
             }
-            Err(error) => Err(format!("a failing file is taken for a damaged one: {error}")),
+            Err(error) => Err(format!("a failing read is reported as corruption: {error}")),
         }
     }
 
-    /// A read that gives less than there is looks like a file that was cut.
+    /// Returns true after a failed or short read, because a short read looks like a truncated file.
     fn may_report_corruption(&self) -> bool {
         self.fault_fs.failed_calls().iter().any(|(op, _)| *op == FileOp::Read)
     }
 
-    /// A process that is killed now, and power that is cut now, leave what was acknowledged.
+    /// Checks that a kill and a power cut at this point leave all acknowledged writes.
     fn check_crash_images(&mut self, seed: u64) -> Result<(), String> {
         let profile = &POWER_LOSS_PROFILES[seed as usize % POWER_LOSS_PROFILES.len()];
         for (name, crash) in [
@@ -281,50 +281,57 @@ impl FaultRun<'_> {
                 self.allowed.allowed_after_power_cut()
             };
             self.check_image(self.files.crash_clone(&crash), allowed)
-                .map_err(|what| format!("{name}: {what}"))?;
+                .map_err(|message| format!("{name}: {message}"))?;
         }
         Ok(())
     }
 
     fn check_image(&self, image: MemFs, allowed: &[State]) -> Result<(), String> {
         let case = self.case;
-        let world = FileUsageChecker::new(Arc::new(image), case.mapped_logs) as Arc<dyn FileSystem>;
-        let options = case.config.options(&world);
+        let fs = FileUsageChecker::new(Arc::new(image), case.mapped_logs) as Arc<dyn FileSystem>;
+        let options = case.config.options(&fs);
         let read = |db: &TerraceStore| -> Result<State, String> {
             parse_state(&db.try_entries(None).map_err(|error| error.to_string())??, &case.script.values)
         };
-        let db = TerraceStore::try_open(&options).map_err(|error| format!("does not open: {error}"))?;
+        let db = TerraceStore::try_open(&options).map_err(|error| format!("open failed: {error}"))?;
         let mut found = read(&db)?;
         if !allowed.contains(&found) {
-            let what = describe_difference(&allowed[allowed.len() - 1], &found);
-            return Err(format!("none of the {} states that the answers allow: {what}", allowed.len()));
+            let difference = describe_difference(&allowed[allowed.len() - 1], &found);
+            return Err(format!(
+                "the contents are none of the {} allowed states: {difference}",
+                allowed.len()
+            ));
         }
-        let after = (POST_CRASH_KEY, Some(case.script.values.bytes(case.script.post_crash_value)));
-        db.try_write(&[after], true).map_err(|error| format!("the first write: {error}"))?;
+        let post_crash_write = (POST_CRASH_KEY, Some(case.script.values.bytes(case.script.post_crash_value)));
+        db.try_write(&[post_crash_write], true)
+            .map_err(|error| format!("the first write failed: {error}"))?;
         drop(db);
         apply_changes(&mut found, &[(POST_CRASH_KEY.to_vec(), Some(case.script.post_crash_value))]);
-        let db = TerraceStore::try_open(&options).map_err(|error| format!("does not open again: {error}"))?;
-        let again = read(&db)?;
-        if again == found {
+        let db = TerraceStore::try_open(&options).map_err(|error| format!("second open failed: {error}"))?;
+        let reread = read(&db)?;
+        if reread == found {
             Ok(())
         } else {
-            Err(format!("opened again: {}", describe_difference(&found, &again)))
+            Err(format!("after the second open: {}", describe_difference(&found, &reread)))
         }
     }
 
-    /// Files work again: reads are right, and if the system was only out of something, so are writes.
+    /// Checks the database after all calls work again. Reads must be right. Writes must work if the
+    /// system had only run out of a resource.
     fn recover_without_reopen(&mut self, fault: &Fault) -> Result<(), String> {
         if self.db.is_none() && !self.open()? {
-            return Err("does not open although every file works again".into());
+            return Err("open failed although all calls work again".into());
         }
-        let failed = self.fault_fs.failed_calls();
+        let failed_calls = self.fault_fs.failed_calls();
         let Some(db) = &self.db else { return Ok(()) };
-        let found = db.try_entries(None).map_err(|error| format!("files work, reading does not: {error}"))?;
+        let found = db
+            .try_entries(None)
+            .map_err(|error| format!("a scan failed although all calls work again: {error}"))?;
         self.allowed.check_read(&parse_state(&found?, &self.case.script.values)?)?;
-        let exhausted =
+        let is_out_of_resources =
             |plan: &String| ["ENOSPC", "EDQUOT", "EMFILE"].iter().any(|errno| plan.ends_with(errno));
-        let unclear = failed.iter().any(|(op, _)| matches!(op, FileOp::Sync | FileOp::SyncDir));
-        if !matches!(fault, Fault::FailCalls(plan) if exhausted(plan)) || unclear {
+        let sync_failed = failed_calls.iter().any(|(op, _)| matches!(op, FileOp::Sync | FileOp::SyncDir));
+        if !matches!(fault, Fault::FailCalls(plan) if is_out_of_resources(plan)) || sync_failed {
             return Ok(());
         }
         let changes = [(POST_CRASH_KEY.to_vec(), Some(self.case.script.post_crash_value))];
@@ -335,9 +342,11 @@ impl FaultRun<'_> {
             self.allowed.record_write(&changes, true, written.as_ref().err());
             match written {
                 Ok(()) => break,
-                // One more, for work that failed meanwhile.
+                // A background job may have failed meanwhile, so the first failure is allowed.
                 Err(_) if attempt == 1 => {}
-                Err(error) => return Err(format!("there is room again, and no write succeeds: {error}")),
+                Err(error) => {
+                    return Err(format!("space is available again, but no write succeeds: {error}"));
+                }
             }
         }
         self.read_and_check()

@@ -1,13 +1,13 @@
-//! Beside the distribution's LevelDB, on the same directories.
+//! Terrace and the distribution's LevelDB on the same directories.
 //!
 //! ```text
-//!   relay       a life led in turns by the two engines: each finds what the other left
-//!   heirs       one writes and is killed, one looks                          (a kind of `kills`)
-//!   power-cuts  what a power cut leaves of a database is the same to both
-//!   repairs     of a damaged database ours recovers all that theirs does
+//!   alternate-with-leveldb    the engines run a workload in turns; each finds what the other wrote
+//!   leveldb-after-crash       one engine writes and is killed, the other reads (see `process_kill`)
+//!   leveldb-after-power-cut   both engines read the same contents after a power cut
+//!   repair-vs-leveldb         Terrace's repair recovers all that LevelDB's does
 //! ```
 //!
-//! Needs the library; without it nothing is done, and CI calls that an error.
+//! Without the library these attacks do nothing, which is an error in CI.
 
 mod alternate_with_leveldb;
 mod leveldb_after_power_cut;
@@ -27,7 +27,7 @@ pub(super) use alternate_with_leveldb::ALTERNATE_WITH_LEVELDB;
 pub(super) use leveldb_after_power_cut::LEVELDB_AFTER_POWER_CUT;
 pub(super) use repair_vs_leveldb::REPAIR_VS_LEVELDB;
 
-/// A cursor's slot that no operation names.
+/// Iterator slot that no operation uses.
 const SCAN_SLOT: Slot = Slot::MAX;
 
 /// One of the two engines.
@@ -64,30 +64,34 @@ impl EngineKind {
     }
 }
 
-/// Every entry.
-fn read_all(subject: &mut dyn DatabaseUnderTest) -> OpResult<Vec<Entry>> {
-    subject.open_iterator(SCAN_SLOT, None, &IteratorBounds::default());
-    let (mut entries, mut next) = (Vec::new(), subject.move_iterator(SCAN_SLOT, &IteratorMove::SeekToFirst)?);
+/// Reads all entries.
+fn read_all(database: &mut dyn DatabaseUnderTest) -> OpResult<Vec<Entry>> {
+    database.open_iterator(SCAN_SLOT, None, &IteratorBounds::default());
+    let mut entries = Vec::new();
+    let mut next = database.move_iterator(SCAN_SLOT, &IteratorMove::SeekToFirst)?;
     while let Some(entry) = next {
         entries.push(entry);
-        next = subject.move_iterator(SCAN_SLOT, &IteratorMove::Next)?;
+        next = database.move_iterator(SCAN_SLOT, &IteratorMove::Next)?;
     }
-    subject.close_iterator(SCAN_SLOT);
+    database.close_iterator(SCAN_SLOT);
     Ok(entries)
 }
 
-/// The first entry that only one of two databases has.
+/// Returns an error with the first entry that differs between two databases.
 fn check_equal(ours: &[Entry], theirs: &[Entry]) -> OpResult<()> {
     if ours == theirs {
         return Ok(());
     }
-    let at = ours.iter().zip(theirs).take_while(|(a, b)| a == b).count();
+    let index = ours.iter().zip(theirs).take_while(|(a, b)| a == b).count();
     let show = |entry: Option<&Entry>| {
-        entry.map_or("the end".into(), |(k, v)| format!("\"{}\" with {} bytes", k.escape_ascii(), v.len()))
+        entry.map_or("no entry".into(), |(k, v)| format!("\"{}\" with {} bytes", k.escape_ascii(), v.len()))
     };
-    let [our, their] = [ours, theirs].map(|entries| show(entries.get(at)));
-    let (count, other) = (ours.len(), theirs.len());
-    Err(format!("ours shows {count} entries, theirs {other}; at entry {at} ours has {our}, theirs {their}"))
+    let [our_entry, their_entry] = [ours, theirs].map(|entries| show(entries.get(index)));
+    Err(format!(
+        "Terrace has {} entries, LevelDB {}; at entry {index} Terrace has {our_entry}, LevelDB {their_entry}",
+        ours.len(),
+        theirs.len()
+    ))
 }
 
 fn error_text(error: impl std::fmt::Display) -> String {

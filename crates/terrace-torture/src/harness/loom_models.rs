@@ -1,14 +1,14 @@
-//! Small models of the engine's protocols, explored to their end by loom: every schedule, and every value that the memory
-//! orders allow a load to see.
+//! Small models of the engine's concurrency protocols. Loom explores every schedule, and every
+//! value that the memory orders allow a load to see.
 
 use super::Harness;
 use super::model_checker::ModelCheckerProgram;
-use crate::counters::{Counters, Figure};
+use crate::counters::{Counter, Counters};
 
 pub(super) const LOOM_MODELS: Harness = Harness {
     id: 22,
-    name: "protocols",
-    property: "each protocol between threads holds in every schedule of a small model",
+    name: "loom-models",
+    property: "each concurrency protocol is correct in every schedule of a small model",
     check_cases: 1,
     time_share: 0,
     run,
@@ -16,13 +16,17 @@ pub(super) const LOOM_MODELS: Harness = Harness {
 
 static PROGRAM: ModelCheckerProgram = ModelCheckerProgram::new("loom_models", "loom");
 
-/// All models in one case: each is explored whole, so that a second time would show nothing new.
-fn run(_seed: u64, tally: &Counters) -> Result<(), String> {
-    let told = PROGRAM.run(&[])?;
-    for line in told.lines() {
+/// Runs all models in one case. Each is explored completely, so a second run would find nothing
+/// new.
+fn run(_seed: u64, counters: &Counters) -> Result<(), String> {
+    let output = PROGRAM.run(&[])?;
+    for line in output.lines() {
         let executions = line.split_whitespace().nth(1).and_then(|count| count.parse().ok());
-        tally.add(Figure::LoomModels, 1);
-        tally.add(Figure::LoomExecutions, executions.ok_or("models: no count of executions")?);
+        counters.add(Counter::LoomModels, 1);
+        counters.add(
+            Counter::LoomExecutions,
+            executions.ok_or("loom_models: the output has no count of executions")?,
+        );
     }
     Ok(())
 }

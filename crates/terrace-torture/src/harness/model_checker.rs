@@ -1,13 +1,14 @@
-//! Programs of `terrace-linearizability` that are built with a model checker in the place of threads and locks.
+//! Programs of `terrace-linearizability` in which a model checker replaces threads and locks.
 //!
-//! One is built when its first case runs, beside this program and as this one was. It must be a program of its own: there
-//! is one set of locks in a process, the product's or a checker's.
+//! A program is built when its first case runs, with the profile and in the target directory of
+//! this program. It must be a separate program, because a process has only one set of locks: the
+//! product's or the checker's.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-/// A program, and the checker that it is built with.
+/// A program and the model checker that it is built with.
 pub(super) struct ModelCheckerProgram {
     program: &'static str,
     feature: &'static str,
@@ -19,25 +20,26 @@ impl ModelCheckerProgram {
         ModelCheckerProgram { program, feature, built: OnceLock::new() }
     }
 
-    /// What it prints; if it ends with anything but success, that is the error.
+    /// Returns the output of the program. A failed program returns its output as an error.
     pub(super) fn run(&self, arguments: &[u64]) -> Result<String, String> {
         let path = self.built.get_or_init(|| self.build()).as_ref().map_err(String::clone)?;
         let run = Command::new(path).args(arguments.iter().map(u64::to_string)).output();
         let Output { status, stdout, stderr } =
             run.map_err(|error| format!("{}: {error}", path.display()))?;
-        let told = String::from_utf8_lossy(&stdout).into_owned();
+        let output = String::from_utf8_lossy(&stdout).into_owned();
         match status.code() {
-            Some(0) => Ok(told),
-            Some(1) => Err(told),
-            _ => Err(format!("{}: {status}\n{told}{}", self.program, String::from_utf8_lossy(&stderr))),
+            Some(0) => Ok(output),
+            Some(1) => Err(output),
+            _ => Err(format!("{}: {status}\n{output}{}", self.program, String::from_utf8_lossy(&stderr))),
         }
     }
 
     fn build(&self) -> Result<PathBuf, String> {
-        let own = std::env::current_exe().map_err(|error| format!("this program's path: {error}"))?;
-        let folder = own.parent().ok_or("this program is in no folder")?;
-        let target = folder.parent().ok_or("this program's folder is in no other")?;
-        let profile = match folder.file_name().and_then(|name| name.to_str()) {
+        let this_program =
+            std::env::current_exe().map_err(|error| format!("path of this program: {error}"))?;
+        let dir = this_program.parent().ok_or("this program has no parent directory")?;
+        let target = dir.parent().ok_or("the directory of this program has no parent")?;
+        let profile = match dir.file_name().and_then(|name| name.to_str()) {
             Some("debug") | None => "dev",
             Some(profile) => profile,
         };
@@ -49,7 +51,10 @@ impl ModelCheckerProgram {
             cargo.env("RUSTFLAGS", "--cfg terrace_mutants");
         }
         let Output { status, stderr, .. } = cargo.output().map_err(|error| format!("cargo: {error}"))?;
-        let failed = || format!("building {}: {status}\n{}", self.program, String::from_utf8_lossy(&stderr));
-        status.success().then(|| folder.join(self.program)).ok_or_else(failed)
+        if status.success() {
+            Ok(dir.join(self.program))
+        } else {
+            Err(format!("building {}: {status}\n{}", self.program, String::from_utf8_lossy(&stderr)))
+        }
     }
 }

@@ -1,18 +1,19 @@
-//! Processes that are killed while they write: nothing that they had acknowledged may be missing.
+//! Processes that are killed while they write. No acknowledged write may be missing.
 //!
 //! ```text
 //!   this process                     a writer: this same program, for one database
-//!     start it ------------------->    open, then in each thread for ever:
-//!     wait 1 to 300 ms                   write, without sync or with
-//!     perhaps stop and go on             note it in the ledger
+//!     start it ------------------->    open, then in each thread, in a loop:
+//!     wait 1 to 300 ms                   write, with or without sync
+//!     sometimes suspend and resume       record it in the ledger
 //!     SIGKILL -------------------->
-//!     read the ledger; open the database; compare; start the next one on the same database
+//!     read the ledger, open the database, compare, start the next writer on the same database
 //! ```
 //!
-//! A thread's writes follow from the seed alone (`work`), so that the number of the last one that was acknowledged says
-//! what must be there: the state after that one or, as a whole, after the one that was under way.
+//! The seed determines the writes of each thread (`thread_writes`). So the number of the last
+//! acknowledged write gives the expected contents: the state after that write, or after the complete
+//! next one.
 //!
-//! How fast a machine is decides where a kill strikes: a seed repeats the writes, not the moment.
+//! The speed of the machine decides when a kill happens. A seed repeats the writes, not the time.
 
 pub(crate) mod concurrent_open;
 mod ledger;
@@ -32,55 +33,55 @@ use terrace_testkit::settings::{ComparatorKind, Settings};
 use terrace_testkit::stock_leveldb::{StockLevelDb, stock_leveldb_or_skip};
 
 use super::Harness;
-use crate::counters::{Counters, Figure};
+use crate::counters::{Counter, Counters};
 use ledger::Ledger;
 use small_disk::SmallDisk;
 use thread_writes::ExpectedState;
 use writer::WriterJob;
 use writer_process::WriterProcess;
 
-/// Kills in a case, all of one database.
+/// Number of kills in a case, all of one database.
 const KILLS_PER_CASE: u64 = 4;
 
-/// The longest life of a writer, in milliseconds.
+/// Maximum lifetime of a writer, in milliseconds.
 const MAX_WRITER_LIFETIME_MS: u64 = 300;
 
 pub(super) const PROCESS_KILL: Harness = Harness {
     id: 30,
-    name: "kills",
-    property: "no acknowledged write is lost when its process is killed, synced or not, and no batch is there in part",
+    name: "process-kill",
+    property: "no acknowledged write is lost to SIGKILL, and no batch is partial",
     check_cases: 12,
     time_share: 4,
-    run: |seed, tally| run_case(seed, tally, KillScenario::Plain),
+    run: |seed, counters| run_case(seed, counters, KillScenario::Plain),
 };
 
 pub(super) const FAILED_SYNCS: Harness = Harness {
     id: 31,
     name: "failed-syncs",
-    property: "the same, where syncs fail now and then and the database is opened again by its process",
+    property: "as process-kill, while syncs fail and the process reopens the database",
     check_cases: 6,
     time_share: 2,
-    run: |seed, tally| run_case(seed, tally, KillScenario::FailedSyncs),
+    run: |seed, counters| run_case(seed, counters, KillScenario::FailedSyncs),
 };
 
 pub(super) const FULL_DISK: Harness = Harness {
     id: 32,
     name: "full-disk",
-    property: "the same, where the disk is full for a while; writes go on when there is space, without a new open",
+    property: "as process-kill, while the disk is full; writes resume without a reopen",
     check_cases: 6,
     time_share: 2,
-    run: |seed, tally| run_case(seed, tally, KillScenario::FullDisk),
+    run: |seed, counters| run_case(seed, counters, KillScenario::FullDisk),
 };
 
 pub(super) const LEVELDB_AFTER_CRASH: Harness = Harness {
     id: 41,
-    name: "heirs",
-    property: "what Terrace or stock LevelDB had acknowledged when it was killed, the other finds",
+    name: "leveldb-after-crash",
+    property: "the other engine finds every write acknowledged before a kill",
     check_cases: 6,
     time_share: 2,
-    run: |seed, tally| {
+    run: |seed, counters| {
         if stock_leveldb_or_skip().is_some() {
-            run_case(seed, tally, KillScenario::AlternateWithLevelDb)
+            run_case(seed, counters, KillScenario::AlternateWithLevelDb)
         } else {
             Ok(())
         }
@@ -96,14 +97,14 @@ enum KillScenario {
     AlternateWithLevelDb,
 }
 
-/// A database and what is known of it between two kills.
+/// A database and its expected contents between two kills.
 struct KillCase {
     seed: u64,
     scenario: KillScenario,
     rng: Rng,
-    /// The ledger, and what a writer says.
+    /// Directory of the ledger and of the writer's output.
     ledger_dir: TempDir,
-    /// The database is in here.
+    /// Directory of the database.
     storage: Storage,
     expected: Vec<ExpectedState>,
 }
@@ -122,39 +123,34 @@ impl Storage {
     }
 }
 
-fn run_case(seed: u64, tally: &Counters, kind: KillScenario) -> Result<(), String> {
-    let mut case = KillCase::new(seed, kind).map_err(|error| format!("can't begin: {error}"))?;
-    (0..KILLS_PER_CASE).try_for_each(|round| {
-        case.kill_round(round, tally).map_err(|what| format!("{kind:?}, kill {round}: {what}"))
-    })
+fn run_case(seed: u64, counters: &Counters, scenario: KillScenario) -> Result<(), String> {
+    let mut case = KillCase::new(seed, scenario).map_err(|error| format!("setup failed: {error}"))?;
+    for round in 0..KILLS_PER_CASE {
+        case.kill_round(round, counters)
+            .map_err(|message| format!("{scenario:?}, kill {round}: {message}"))?;
+    }
+    Ok(())
 }
 
 impl KillCase {
-    fn new(seed: u64, kind: KillScenario) -> std::io::Result<KillCase> {
+    fn new(seed: u64, scenario: KillScenario) -> std::io::Result<KillCase> {
         let mut rng = Rng::new(seed);
-        let place = match kind {
-            // Without the right to mount, calls fail as on a full disk instead.
+        let storage = match scenario {
+            // Without permission to mount, calls fail as on a full disk instead.
             KillScenario::FullDisk => match SmallDisk::mount(4 + rng.below(12)) {
                 Some(disk) => Storage::SmallDisk(disk),
                 None => Storage::Directory(temp_dir(&mut rng)?),
             },
             _ => Storage::Directory(temp_dir(&mut rng)?),
         };
-        // The stock library's database is one thread's here.
-        let threads = if kind == KillScenario::AlternateWithLevelDb { 1 } else { 1 + rng.below(4) };
-        let tracks = (0..threads).map(|thread| ExpectedState::new(seed, thread)).collect();
-        Ok(KillCase {
-            seed,
-            scenario: kind,
-            rng,
-            ledger_dir: tempfile::tempdir()?,
-            storage: place,
-            expected: tracks,
-        })
+        // The binding of the stock library uses one thread.
+        let threads = if scenario == KillScenario::AlternateWithLevelDb { 1 } else { 1 + rng.below(4) };
+        let expected = (0..threads).map(|thread| ExpectedState::new(seed, thread)).collect();
+        Ok(KillCase { seed, scenario, rng, ledger_dir: tempfile::tempdir()?, storage, expected })
     }
 
-    /// One life of a writer, and a look at what it left.
-    fn kill_round(&mut self, round: u64, tally: &Counters) -> Result<(), String> {
+    /// Runs a writer, kills it, and checks the contents.
+    fn kill_round(&mut self, round: u64, counters: &Counters) -> Result<(), String> {
         let ledger = Ledger::create(&self.ledger_dir.path().join("ledger"), &self.acknowledged())?;
         if let Storage::SmallDisk(disk) = &self.storage {
             disk.fill(self.rng.below(1 << 20))?;
@@ -166,44 +162,48 @@ impl KillCase {
             disk.free_space();
         }
         let acknowledged = ledger.read()?;
-        let more = acknowledged.iter().sum::<u64>() - self.acknowledged().iter().sum::<u64>();
+        let new_writes = acknowledged.iter().sum::<u64>() - self.acknowledged().iter().sum::<u64>();
         self.check_contents(round, &acknowledged)?;
-        tally.add(Figure::Kills, 1);
-        tally.add(Figure::Acknowledged, more);
+        counters.add(Counter::ProcessKills, 1);
+        counters.add(Counter::AcknowledgedWrites, new_writes);
         Ok(())
     }
 
     fn start_writer(&mut self, round: u64) -> Result<WriterProcess, String> {
         let job = serde_json::to_string(&self.writer_job(round)).map_err(|error| error.to_string())?;
-        let (ledger, words) = (self.ledger_dir.path().join("ledger"), self.ledger_dir.path().join("words"));
-        WriterProcess::start(["write".as_ref(), job.as_ref(), ledger.as_os_str()], words)
+        let ledger = self.ledger_dir.path().join("ledger");
+        let stderr_path = self.ledger_dir.path().join("stderr");
+        WriterProcess::start(["write".as_ref(), job.as_ref(), ledger.as_os_str()], stderr_path)
     }
 
-    /// Lets the writer live for a while. Now and then it is stopped in between.
+    /// Lets the writer run for a random time. Sometimes it is suspended in between.
     fn let_writer_run(&mut self, writer: &WriterProcess, ledger: &Ledger) -> Result<(), String> {
-        let life = Duration::from_millis(1 + self.rng.below(MAX_WRITER_LIFETIME_MS));
+        let lifetime = Duration::from_millis(1 + self.rng.below(MAX_WRITER_LIFETIME_MS));
         if self.rng.one_in(4) {
-            std::thread::sleep(life / 2);
+            std::thread::sleep(lifetime / 2);
             writer.suspend()?;
-            let opened = self.check_lock_while_suspended(ledger);
+            let lock_check = self.check_lock_while_suspended(ledger);
             writer.resume()?;
-            opened?;
-            std::thread::sleep(life / 2);
+            lock_check?;
+            std::thread::sleep(lifetime / 2);
         } else {
-            std::thread::sleep(life);
+            std::thread::sleep(lifetime);
         }
         Ok(())
     }
 
-    /// A process that is stopped has its database all the same.
+    /// Checks that a suspended process still holds the lock of its database.
     fn check_lock_while_suspended(&self, ledger: &Ledger) -> Result<(), String> {
-        // One that has written nothing may not have opened it yet; one whose syncs fail closes it now and then.
+        // A writer that has written nothing may not have opened the database yet. A writer with
+        // failed syncs closes it now and then.
         if self.scenario == KillScenario::FailedSyncs || ledger.read()? == self.acknowledged() {
             return Ok(());
         }
         match Db::open(self.storage.database_path(), &Options::default()) {
             Err(error) if error.is_locked() => Ok(()),
-            outcome => Err(format!("opening a database that a stopped process has open gave {outcome:?}")),
+            outcome => {
+                Err(format!("an open while a suspended process has the database open returned {outcome:?}"))
+            }
         }
     }
 
@@ -212,7 +212,7 @@ impl KillCase {
     }
 
     fn writer_job(&mut self, round: u64) -> WriterJob {
-        let (fail, ballast) = match (self.scenario, &self.storage) {
+        let (fault_plan, ballast) = match (self.scenario, &self.storage) {
             (KillScenario::FailedSyncs, _) => (Some(draw_failed_sync_plan(&mut self.rng)), None),
             (KillScenario::FullDisk, Storage::SmallDisk(disk)) => (None, Some(disk.ballast_path())),
             (KillScenario::FullDisk, _) => (Some(draw_no_space_plan(&mut self.rng)), None),
@@ -228,7 +228,7 @@ impl KillCase {
             } else {
                 self.rng.pick(&[20, 200, 2_000, u64::MAX])
             },
-            fault_plan: fail,
+            fault_plan,
             ballast,
             by_leveldb: self.is_leveldb_round(round),
             leveldb_compatible: self.scenario == KillScenario::AlternateWithLevelDb,
@@ -239,12 +239,12 @@ impl KillCase {
         self.scenario == KillScenario::AlternateWithLevelDb && (self.seed ^ round).is_multiple_of(2)
     }
 
-    /// Other options each time.
+    /// Returns the seed of the options, which differ in each round.
     fn settings_seed(&self, round: u64) -> u64 {
         self.seed ^ round << 32
     }
 
-    /// Reads what is left, and compares it with what must be there.
+    /// Reads the database and compares it with the expected contents.
     fn check_contents(&mut self, round: u64, acknowledged: &[u64]) -> Result<(), String> {
         let settings =
             draw_settings(self.settings_seed(round), self.scenario == KillScenario::AlternateWithLevelDb);
@@ -256,43 +256,43 @@ impl KillCase {
         };
         let entries = entries.map_err(|error| format!("after the kill: {error}"))?;
         let mut rest = entries.as_slice();
-        for (track, &acknowledged) in self.expected.iter_mut().zip(acknowledged) {
-            let end = rest.partition_point(|(key, _)| track.owns(key));
+        for (expected, &acknowledged) in self.expected.iter_mut().zip(acknowledged) {
+            let end = rest.partition_point(|(key, _)| expected.owns(key));
             let (own, others) = rest.split_at(end);
-            track.advance_to_match(own, acknowledged)?;
+            expected.advance_to_match(own, acknowledged)?;
             rest = others;
         }
         match rest.first() {
-            Some((key, _)) => Err(format!("nobody wrote \"{}\"", key.escape_ascii())),
+            Some((key, _)) => Err(format!("found \"{}\", which was never written", key.escape_ascii())),
             None => Ok(()),
         }
     }
 
     fn read_with_terrace(&mut self, settings: &Settings) -> Result<Vec<Entry>, String> {
-        let (database, options) =
-            (self.storage.database_path(), writer::open_options(settings, terrace::Env::system()));
-        // Read-only, so that the next writer finds what this one left.
+        let database = self.storage.database_path();
+        let options = writer::open_options(settings, terrace::Env::system());
+        // A read-only open leaves the files of this writer to the next one.
         let read_only = self.rng.one_in(2) && database.join("CURRENT").exists();
         let open = if read_only { Db::open_read_only } else { Db::open };
-        let seen = open(&database, &options).and_then(|db| {
+        let entries = open(&database, &options).and_then(|db| {
             let entries = db.iter().into_forward().collect::<terrace::Result<Vec<_>>>()?;
             db.close().map(|()| entries)
         });
-        seen.map_err(|error| error.to_string())
+        entries.map_err(|error| error.to_string())
     }
 
     fn read_with_leveldb(&self, settings: &Settings) -> Result<Vec<Entry>, String> {
         let stock = StockLevelDb::load()?;
-        // With paranoid checks it refuses a log in which a kill broke off a record of several blocks, where zeros follow:
-        // in its own logs nothing follows.
+        // With paranoid checks LevelDB rejects a log with preallocated zeros after an incomplete
+        // record of several fragments. Its own logs have no such zeros.
         let settings = &Settings { paranoid_checks: false, ..settings.clone() };
-        let seen = stock.open(&self.storage.database_path(), settings).and_then(|db| db.scan());
-        seen.map_err(|error| error.text)
+        let entries = stock.open(&self.storage.database_path(), settings).and_then(|db| db.scan());
+        entries.map_err(|error| error.text)
     }
 }
 
 fn temp_dir(rng: &mut Rng) -> std::io::Result<TempDir> {
-    // Where syncs cost nothing there are more of them.
+    // Syncs are cheap there, so a case has more of them.
     let shared_memory = Path::new("/dev/shm");
     if shared_memory.is_dir() && rng.one_in(2) {
         tempfile::tempdir_in(shared_memory)
@@ -301,21 +301,21 @@ fn temp_dir(rng: &mut Rng) -> std::io::Result<TempDir> {
     }
 }
 
-/// The options of a seed; for both engines those that both have.
-fn draw_settings(seed: u64, for_both: bool) -> Settings {
-    let draw = if for_both { Settings::draw } else { Settings::draw_with_terrace_features };
+/// Draws the options of a seed. `leveldb_compatible` limits them to options of both engines.
+fn draw_settings(seed: u64, leveldb_compatible: bool) -> Settings {
+    let draw = if leveldb_compatible { Settings::draw } else { Settings::draw_with_terrace_features };
     draw(&mut Rng::new(seed), ComparatorKind::Bytewise)
 }
 
-/// A sync that fails, early or late.
+/// Draws a plan in which a sync fails, early or late.
 fn draw_failed_sync_plan(rng: &mut Rng) -> String {
     let file = rng.pick(&["sync .log", "sync .log", "sync .log", "sync .ldb", "sync MANIFEST", "sync-dir *"]);
-    let how = rng.pick(&["once EIO", "x3 EIO", "once sync-forgets"]);
-    let how = if file.starts_with("sync-dir") { "once EIO" } else { how };
-    format!("{file} #{} {how}", 1 + rng.skewed(100))
+    let error = rng.pick(&["once EIO", "x3 EIO", "once sync-loses-data"]);
+    let error = if file.starts_with("sync-dir") { "once EIO" } else { error };
+    format!("{file} #{} {error}", 1 + rng.skewed(100))
 }
 
-/// A disk that is full for some calls.
+/// Draws a plan in which the disk is full for some calls.
 fn draw_no_space_plan(rng: &mut Rng) -> String {
     let call = rng.pick(&["store .log", "create-log .log", "append .ldb", "create .ldb", "append MANIFEST"]);
     format!("{call} #{} x{} ENOSPC", 1 + rng.skewed(500), 1 + rng.below(20))

@@ -1,13 +1,13 @@
-//! The whole engine under schedules that a seed draws, in a program built with shuttle in the place of threads and locks.
+//! The whole engine under seeded schedules, in a program where shuttle replaces threads and locks.
 
 use super::Harness;
 use super::model_checker::ModelCheckerProgram;
-use crate::counters::{Counters, Figure};
+use crate::counters::{Counter, Counters};
 
 pub(super) const SCHEDULES: Harness = Harness {
     id: 20,
     name: "schedules",
-    property: "no schedule of threads, of flushes and merges makes anybody see what was not",
+    property: "histories are linearizable under seeded thread schedules",
     check_cases: 100,
     time_share: 10,
     run,
@@ -15,12 +15,12 @@ pub(super) const SCHEDULES: Harness = Harness {
 
 static PROGRAM: ModelCheckerProgram = ModelCheckerProgram::new("schedules", "shuttle");
 
-/// Of the scenario of one seed.
+/// Number of schedules for the scenario of one seed.
 const SCHEDULES_PER_CASE: u64 = 200;
 
-fn run(seed: u64, tally: &Counters) -> Result<(), String> {
-    let told = PROGRAM.run(&[seed, SCHEDULES_PER_CASE])?;
-    let played = told.split_whitespace().next().and_then(|count| count.parse().ok());
-    tally.add(Figure::Schedules, played.ok_or("schedules: no count of schedules")?);
+fn run(seed: u64, counters: &Counters) -> Result<(), String> {
+    let output = PROGRAM.run(&[seed, SCHEDULES_PER_CASE])?;
+    let schedules = output.split_whitespace().next().and_then(|count| count.parse().ok());
+    counters.add(Counter::Schedules, schedules.ok_or("schedules: the output has no count of schedules")?);
     Ok(())
 }

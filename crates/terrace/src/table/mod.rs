@@ -1,4 +1,4 @@
-//! Table files: opening them, keeping them open within a budget, reading them.
+//! Table files: readers, writers, and the cache of open tables.
 
 mod block_fetcher;
 mod block_pool;

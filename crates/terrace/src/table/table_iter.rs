@@ -1,4 +1,5 @@
-//! Iterator over one table: block after block, with readahead where the system sees no sequential read.
+//! Iterator over one table, block by block, with readahead where the system detects no sequential
+//! read.
 
 use std::ops::Range;
 
@@ -13,35 +14,35 @@ use crate::error::{Error, Result};
 use crate::internal_iterator::InternalIterator;
 use crate::sync::Arc;
 
-/// So much is fetched ahead of a walk that was just begun, in bytes: the next few entries, until the processor sees where it
-/// goes.
+/// Number of bytes that a seek prefetches from the first entry on. Then the processor detects the
+/// direction of the scan.
 const PREFETCH_SEEK_BYTES: usize = 512;
 
-/// A walk asks the system for so many bytes when it has come through two blocks that were not at hand, and for twice as many each
-/// time, up to so many. Where it goes back, or through a mapping of more than fits in memory, the system does not see by itself what
-/// comes next.
+/// Size of the first readahead, after two consecutive blocks that were not cached. Each further
+/// readahead doubles the size, up to [`MAX_READAHEAD_SIZE`]. The system does not detect a backward
+/// scan, nor a scan of a mapped file that is larger than memory.
 const INITIAL_READAHEAD_SIZE: u64 = 128 << 10;
 const MAX_READAHEAD_SIZE: u64 = 2 << 20;
 
-/// A walk over one table.
+/// Iterator over one table.
 pub(crate) struct TableIter {
     reader: Arc<TableReader>,
     read_options: BlockReadOptions,
-    /// The block that it is in, or was in last; their number behind the last.
+    /// Index of the current or the latest block. The number of blocks after the last one.
     block_index: usize,
-    /// Made with the first block, and taken along to the others.
+    /// Iterator over the current block. Created with the first block and reset for each other one.
     block_iter: Option<BlockIter>,
-    /// `block` is in block `at`.
+    /// True if `block_iter` is in block `block_index`.
     is_block_loaded: bool,
-    /// The block was not at hand.
+    /// True if the current block was not cached.
     cache_missed: bool,
-    /// It came into that block from the one before it.
+    /// True if the iterator came from the previous block.
     forward_run: bool,
-    /// It came into that block from the one behind it.
+    /// True if the iterator came from the next block.
     backward_run: bool,
-    /// What it has asked the system for, of the file, and not come through.
+    /// Range of the file that was requested from the system, from the current position on.
     readahead_range: Range<u64>,
-    /// How much of that it asked for last.
+    /// Size of the latest readahead request.
     readahead_size: u64,
     first_error: Option<Error>,
 }
@@ -64,18 +65,19 @@ impl TableIter {
         }
     }
 
-    /// The walk over the block that it is in or was in last, to step within that.
+    /// Returns the iterator over the current or the latest block, for steps within it.
     #[inline]
     pub(crate) fn block_iter(&mut self) -> Option<&mut BlockIter> {
         self.block_iter.as_mut()
     }
 
-    /// Has that fetched which a seek of `target` looks at first.
+    /// Prefetches the first step of a seek: heads of the index and cache slots.
     pub(crate) fn prefetch_index(&self, target: &[u8]) {
         self.reader.prefetch_approx_range(target);
     }
 
-    /// Has that fetched which a seek of `target` looks at when it has what [`TableIter::prefetch_index`] had fetched.
+    /// Prefetches the second step of a seek: the block. Call it after
+    /// [`TableIter::prefetch_index`].
     pub(crate) fn prefetch_block(&self, target: &[u8]) {
         self.reader.blocks.prefetch_block_start(self.reader.index.find(target));
     }
@@ -84,22 +86,22 @@ impl TableIter {
         self.first_error.get_or_insert(error);
     }
 
-    /// Goes to block `at`, and there where `seek` says.
-    fn load_block(&mut self, at: usize, seek: impl FnOnce(&mut BlockIter)) {
-        self.load_block_with(TableReader::read_block, at, seek);
+    /// Moves to block `index` and positions the block iterator with `seek`.
+    fn load_block(&mut self, index: usize, seek: impl FnOnce(&mut BlockIter)) {
+        self.load_block_with(TableReader::read_block, index, seek);
     }
 
-    /// As [`TableIter::load_block`], with the block that `find` gives.
+    /// Moves to block `index` like [`TableIter::load_block`]. `read_block` returns the block.
     #[inline]
     fn load_block_with(
         &mut self,
-        find: fn(&TableReader, usize, BlockReadOptions) -> Result<BlockRef>,
-        at: usize,
+        read_block: fn(&TableReader, usize, BlockReadOptions) -> Result<BlockRef>,
+        index: usize,
         seek: impl FnOnce(&mut BlockIter),
     ) {
         self.unload_block();
-        self.block_index = at;
-        if at >= self.reader.index.len() {
+        self.block_index = index;
+        if index >= self.reader.index.len() {
             return self
                 .reader
                 .index
@@ -107,41 +109,45 @@ impl TableIter {
                 .unwrap_or_else(|error| self.record_error(error));
         }
         let table = &self.reader;
-        match find(table, at, self.read_options) {
+        match read_block(table, index, self.read_options) {
             Ok(block) => {
                 self.cache_missed = matches!(block, BlockRef::Counted(_));
                 let block = block.into_arc();
-                let entries = match &mut self.block_iter {
-                    Some(entries) => {
-                        block_pool::recycle(entries.reset(block));
-                        entries
+                let block_iter = match &mut self.block_iter {
+                    Some(block_iter) => {
+                        block_pool::recycle(block_iter.reset(block));
+                        block_iter
                     }
                     none => none.insert(BlockIter::new(block, table.context.order.clone())),
                 };
                 self.is_block_loaded = true;
-                seek(entries);
+                seek(block_iter);
             }
             Err(error) => self.record_error(error),
         }
     }
 
-    /// Leaves the present block, keeping what was wrong with it.
+    /// Leaves the current block and keeps its error.
     fn unload_block(&mut self) {
         if let Err(error) = self.block_status() {
             self.record_error(error);
         }
-        self.block_iter.iter_mut().for_each(BlockIter::invalidate);
+        if let Some(block_iter) = &mut self.block_iter {
+            block_iter.invalidate();
+        }
         self.is_block_loaded = false;
     }
 
     fn block_status(&self) -> Result<()> {
         match self.block_iter.as_ref().map(BlockIter::status) {
-            Some(Err(flaw)) if self.is_block_loaded => Err(self.reader.block_error(self.block_index, &flaw)),
+            Some(Err(error)) if self.is_block_loaded => {
+                Err(self.reader.block_error(self.block_index, &error))
+            }
             _ => Ok(()),
         }
     }
 
-    /// Moves on to the following blocks until there is an entry.
+    /// Moves to the following blocks until there is an entry.
     fn skip_empty_blocks_forward(&mut self) {
         self.backward_run = false;
         while !self.valid() && self.block_index < self.reader.index.len() {
@@ -161,58 +167,64 @@ impl TableIter {
             let missed = self.cache_missed && std::mem::replace(&mut self.backward_run, true);
             self.load_block(self.block_index - 1, BlockIter::seek_to_last);
             match self.block_index.checked_sub(1) {
-                Some(before) if missed && self.cache_missed => self.readahead_backward(before),
-                Some(before) => self.reader.blocks.prefetch_block_end(before),
+                Some(previous) if missed && self.cache_missed => self.readahead_backward(previous),
+                Some(previous) => self.reader.blocks.prefetch_block_end(previous),
                 None => {}
             }
         }
     }
 
-    /// Has the system read block `at` and some behind it, unless it was asked for them. Where the file is read by calls, it sees by
-    /// itself what comes next.
-    fn readahead_forward(&mut self, at: usize) {
+    /// Requests block `index` and some after it from the system, unless an earlier request covers
+    /// them. A file that is read by system calls needs no request, because the system detects a
+    /// forward scan.
+    fn readahead_forward(&mut self, index: usize) {
         if self.reader.file.mapped_slice().is_none() {
             return;
         }
         let blocks_end = self.reader.metaindex_handle.offset;
-        let Some(handle) = self.block_handle(at) else { return };
-        let known = self.readahead_range.contains(&handle.offset);
-        // Before it comes to the end of what it has asked for, so that it need not wait there.
-        let left = self.readahead_range.end.saturating_sub(handle.offset);
-        if known && (left > self.readahead_size / 2 || self.readahead_range.end >= blocks_end) {
+        let Some(handle) = self.block_handle(index) else { return };
+        let is_requested = self.readahead_range.contains(&handle.offset);
+        // The next request is due before the scan reaches the end of the previous one, so that it
+        // does not wait there.
+        let remaining = self.readahead_range.end.saturating_sub(handle.offset);
+        if is_requested && (remaining > self.readahead_size / 2 || self.readahead_range.end >= blocks_end) {
             return;
         }
-        let from = if known { self.readahead_range.end } else { handle.offset };
-        let to = from.saturating_add(self.next_readahead_size(known)).min(blocks_end);
+        let from = if is_requested { self.readahead_range.end } else { handle.offset };
+        let to = from.saturating_add(self.next_readahead_size(is_requested)).min(blocks_end);
         self.reader.file.prefetch(from, to.saturating_sub(from));
         self.readahead_range = handle.offset..to;
     }
 
-    /// Has the system read block `at` and some before it, unless it was asked for them.
-    fn readahead_backward(&mut self, at: usize) {
-        let Some(handle) = self.block_handle(at) else { return };
-        let known = self.readahead_range.contains(&handle.offset);
-        let left = handle.offset.saturating_sub(self.readahead_range.start);
-        if known && (left > self.readahead_size / 2 || self.readahead_range.start == 0) {
+    /// Requests block `index` and some before it from the system, unless an earlier request covers
+    /// them.
+    fn readahead_backward(&mut self, index: usize) {
+        let Some(handle) = self.block_handle(index) else { return };
+        let is_requested = self.readahead_range.contains(&handle.offset);
+        let remaining = handle.offset.saturating_sub(self.readahead_range.start);
+        if is_requested && (remaining > self.readahead_size / 2 || self.readahead_range.start == 0) {
             return;
         }
         let end = handle.offset.saturating_add(handle.size);
-        let to = if known { self.readahead_range.start } else { end };
-        let from = to.saturating_sub(self.next_readahead_size(known));
+        let to = if is_requested { self.readahead_range.start } else { end };
+        let from = to.saturating_sub(self.next_readahead_size(is_requested));
         self.reader.file.prefetch(from, to - from);
         self.readahead_range = from..end;
     }
 
-    /// How much it asks for next, which goes on from what it has asked for or does not.
-    fn next_readahead_size(&mut self, goes_on: bool) -> u64 {
-        self.readahead_size =
-            if goes_on { (2 * self.readahead_size).min(MAX_READAHEAD_SIZE) } else { INITIAL_READAHEAD_SIZE };
+    /// Returns the size of the next readahead. A scan that continues doubles it.
+    fn next_readahead_size(&mut self, continues: bool) -> u64 {
+        self.readahead_size = if continues {
+            (2 * self.readahead_size).min(MAX_READAHEAD_SIZE)
+        } else {
+            INITIAL_READAHEAD_SIZE
+        };
         self.readahead_size
     }
 
-    fn block_handle(&self, at: usize) -> Option<BlockHandle> {
-        let there = at < self.reader.index.len();
-        there.then(|| self.reader.index.block_handle(at, &self.reader.path).ok()).flatten()
+    fn block_handle(&self, index: usize) -> Option<BlockHandle> {
+        let is_in_table = index < self.reader.index.len();
+        is_in_table.then(|| self.reader.index.block_handle(index, &self.reader.path).ok()).flatten()
     }
 }
 
@@ -232,19 +244,23 @@ impl InternalIterator for TableIter {
 
     fn seek_to_last(&mut self) {
         let count = self.reader.index.len();
-        (self.forward_run, self.backward_run) = (false, false);
-        // Behind a broken index there may be more.
+        self.forward_run = false;
+        self.backward_run = false;
+        // If the index is damaged, blocks after the last is_requested one may be missing. This
+        // records the error.
         self.load_block(count, |_| ());
         self.skip_empty_blocks_backward();
     }
 
     fn seek(&mut self, target: &[u8]) {
-        let near = self.reader.prefetch_approx_range(target);
-        let at = self.reader.index.find_in_range(target, near.as_ref());
-        if self.is_block_loaded && at == self.block_index {
-            self.block_iter.iter_mut().for_each(|block| block.seek(target));
+        let range = self.reader.prefetch_approx_range(target);
+        let index = self.reader.index.find_in_range(target, range.as_ref());
+        if let Some(block) =
+            self.block_iter.as_mut().filter(|_| self.is_block_loaded && index == self.block_index)
+        {
+            block.seek(target);
         } else {
-            self.load_block_with(TableReader::read_searchable_block, at, |block| block.seek(target));
+            self.load_block_with(TableReader::read_searchable_block, index, |block| block.seek(target));
         }
         if let Some(block) = self.block_iter.as_ref().filter(|block| block.valid()) {
             let rest = &block.block().contents()[block.value_range().start..];

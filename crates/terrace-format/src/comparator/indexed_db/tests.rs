@@ -34,7 +34,7 @@ fn binary(bytes: &[u8]) -> Vec<u8> {
     [&[6, bytes.len() as u8], bytes].concat()
 }
 
-/// Keys of one object store with these values.
+/// Returns keys of one object store with the given values.
 fn records(values: &[Vec<u8>]) -> Vec<Vec<u8>> {
     values.iter().map(|value| [ids(1, 1, 1), value.clone()].concat()).collect()
 }

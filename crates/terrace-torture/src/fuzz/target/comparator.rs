@@ -9,8 +9,8 @@ use crate::fuzz::Target;
 use crate::fuzz::input_format::InputFormat;
 
 pub(super) const TARGET: Target = Target {
-    name: "order",
-    property: "any three keys have one order, and what is made between two of them lies there",
+    name: "comparator",
+    property: "any three keys have one order, and a separator lies between its keys",
     format: InputFormat::NoChecksums,
     executions_per_case: 20_000,
     seed_inputs: seeds,

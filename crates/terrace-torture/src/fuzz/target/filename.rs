@@ -6,7 +6,7 @@ use crate::fuzz::Target;
 use crate::fuzz::input_format::InputFormat;
 
 pub(super) const TARGET: Target = Target {
-    name: "name",
+    name: "filename",
     property: "a name that is taken for a database's leads to no other directory, and parses as it is spelled",
     format: InputFormat::NoChecksums,
     executions_per_case: 20_000,

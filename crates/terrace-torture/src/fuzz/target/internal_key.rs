@@ -6,8 +6,8 @@ use crate::fuzz::Target;
 use crate::fuzz::input_format::InputFormat;
 
 pub(super) const TARGET: Target = Target {
-    name: "key",
-    property: "an internal key that parses is made of its parts again",
+    name: "internal-key",
+    property: "an internal key that parses is equal to the encoding of its parts",
     format: InputFormat::NoChecksums,
     executions_per_case: 20_000,
     seed_inputs: seeds,

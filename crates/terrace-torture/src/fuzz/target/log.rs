@@ -28,9 +28,9 @@ fn seeds() -> Vec<Vec<u8>> {
 }
 
 fn run(input: &[u8]) {
-    let (items, tail) = read(LogReader::new(input), input.len());
+    let (items, tail) = read_records(LogReader::new(input), input.len());
     let (trickled, trickled_tail) =
-        read(LogReader::new(TrickleReader { rest: input, reads: 0 }), input.len());
+        read_records(LogReader::new(TrickleReader { rest: input, reads: 0 }), input.len());
     assert!(items == trickled && tail == trickled_tail, "other records when the bytes come in slowly");
     assert!(tail.offset <= input.len() as u64, "ends at {} of {}", tail.offset, input.len());
     let records: Vec<&[u8]> = items.iter().filter_map(|item| item.as_deref()).collect();
@@ -42,7 +42,7 @@ fn run(input: &[u8]) {
 }
 
 /// Its records, None for damage.
-fn read(mut reader: LogReader<impl Read>, len: usize) -> (Vec<Option<Vec<u8>>>, LogEnd) {
+fn read_records(mut reader: LogReader<impl Read>, len: usize) -> (Vec<Option<Vec<u8>>>, LogEnd) {
     let (mut items, mut last) = (Vec::new(), None);
     loop {
         match reader.next() {
@@ -79,7 +79,7 @@ fn check_rewritten(records: &[&[u8]], whole: bool) {
         }
         assert_eq!(framer.end_offset(), bytes.len() as u64);
     }
-    let (items, tail) = read(LogReader::new(&bytes[..]), bytes.len());
+    let (items, tail) = read_records(LogReader::new(&bytes[..]), bytes.len());
     assert!(
         items.iter().map(Option::as_deref).eq(records.iter().copied().map(Some)),
         "other records in a new log"

@@ -43,7 +43,7 @@ fn run(input: &[u8]) {
     assert!(!sound || kept, "a sound database was changed: {report}");
     let after = db_checks::verify_report(&options).expect("a repaired database can be looked at");
     // A log may end in a record that was being written: the next open leaves it out, and a repair need not.
-    let torn = |problem: &Problem| problem.message.contains("no whole record");
+    let torn = |problem: &Problem| problem.message.contains("incomplete record");
     assert!(after.problems.iter().all(torn), "not sound when it was repaired: {after}\n{report}");
     let db = Db::open(db_checks::DB_DIR, &options)
         .unwrap_or_else(|error| panic!("does not open when it was repaired: {error}\n{report}"));

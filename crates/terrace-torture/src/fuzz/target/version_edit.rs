@@ -7,8 +7,8 @@ use crate::fuzz::Target;
 use crate::fuzz::input_format::InputFormat;
 
 pub(super) const TARGET: Target = Target {
-    name: "edit",
-    property: "an edit that decodes encodes to one that decodes to the same",
+    name: "version-edit",
+    property: "an edit that decodes survives another encoding and decoding",
     format: InputFormat::NoChecksums,
     executions_per_case: 20_000,
     seed_inputs: seeds,

@@ -1,4 +1,5 @@
-//! The attack itself is tried: stores that are wrong in a known way must fail, and one that is right must pass.
+//! Tests of the attack: stores with a known durability bug must fail, and a correct store must
+//! pass.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,18 +11,18 @@ use super::*;
 use crate::crash_workload::contents::{Entry, ValuePool};
 use crate::crash_workload::script::ScriptStep;
 
-/// What a store of one file does to replace it.
+/// Steps with which a store replaces its only file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ReplaceMode {
     /// Write, rename.
-    WithoutSync,
+    NoSync,
     /// Write, sync, rename, sync the directory.
-    WithSync,
-    /// As careful, but a failed sync is tried again, and then believed.
-    RetryingSync,
+    SyncOnce,
+    /// As `SyncOnce`, but a failed sync is repeated, and its second result is trusted.
+    RetryFailedSync,
 }
 
-/// A store that writes everything anew into one file.
+/// Store that rewrites its only file for each write.
 struct SingleFileStore {
     fs: Arc<dyn FileSystem>,
     mode: ReplaceMode,
@@ -41,12 +42,12 @@ impl SingleFileStore {
             }
         }
         match self.mode {
-            ReplaceMode::WithoutSync => file.flush()?,
-            ReplaceMode::WithSync => file.sync()?,
-            ReplaceMode::RetryingSync => file.sync().or_else(|_| file.sync())?,
+            ReplaceMode::NoSync => file.flush()?,
+            ReplaceMode::SyncOnce => file.sync()?,
+            ReplaceMode::RetryFailedSync => file.sync().or_else(|_| file.sync())?,
         }
         self.fs.rename(new, Path::new(DATA_PATH))?;
-        if self.mode == ReplaceMode::WithoutSync { Ok(()) } else { self.fs.sync_dir(Path::new("/")) }
+        if self.mode == ReplaceMode::NoSync { Ok(()) } else { self.fs.sync_dir(Path::new("/")) }
     }
 
     fn load(&mut self) -> Result<(), String> {
@@ -57,9 +58,9 @@ impl SingleFileStore {
         let file = self.fs.open_random_access(path, terrace_env::AccessMode::Mmap).unwrap();
         let mut rest = file.mapped_slice().unwrap();
         let mut part = || -> Option<Vec<u8>> {
-            let (len, behind) = rest.split_first_chunk()?;
-            let (part, behind) = behind.split_at_checked(u32::from_le_bytes(*len) as usize)?;
-            rest = behind;
+            let (len, after_len) = rest.split_first_chunk()?;
+            let (part, next) = after_len.split_at_checked(u32::from_le_bytes(*len) as usize)?;
+            rest = next;
             Some(part.to_vec())
         };
         while let Some(key) = part() {
@@ -72,8 +73,8 @@ impl SingleFileStore {
 impl CrashableStore for SingleFileStore {
     type Options = ReplaceMode;
 
-    fn open(fs: &Arc<dyn FileSystem>, way: &ReplaceMode) -> Result<SingleFileStore, String> {
-        let mut store = SingleFileStore { fs: Arc::clone(fs), mode: *way, entries: Default::default() };
+    fn open(fs: &Arc<dyn FileSystem>, mode: &ReplaceMode) -> Result<SingleFileStore, String> {
+        let mut store = SingleFileStore { fs: Arc::clone(fs), mode: *mode, entries: Default::default() };
         store.load()?;
         Ok(store)
     }
@@ -101,7 +102,7 @@ impl CrashableStore for SingleFileStore {
     }
 }
 
-/// Synced writes of values of some sectors.
+/// Returns a script of synced writes, each longer than a sector.
 fn script() -> Script {
     let mut rng = Rng::new(1);
     let mut values = ValuePool::default();
@@ -113,33 +114,37 @@ fn script() -> Script {
     Script::from_steps(steps, values)
 }
 
-/// What the profiles whose names begin so find wrong with a store.
-fn crash(way: ReplaceMode, profiles: &str) -> Result<(), String> {
+/// Runs the store under all profiles whose names start with `profiles`.
+fn crash(mode: ReplaceMode, profiles: &str) -> Result<(), String> {
     let script = script();
-    let mut judge = ImageChecker::<SingleFileStore>::new(&script, &way, true);
+    let mut checker = ImageChecker::<SingleFileStore>::new(&script, &mode, true);
     let files = Arc::new(MemFs::new());
-    let world = Arc::clone(&files) as Arc<dyn FileSystem>;
-    let named = |row: &&PowerLossProfile| row.name.starts_with(profiles);
-    run_script::<SingleFileStore>(&script, &way, &files, &world, &mut |point| {
-        for profile in POWER_LOSS_PROFILES.iter().filter(named) {
+    let fs = Arc::clone(&files) as Arc<dyn FileSystem>;
+    let is_selected = |row: &&PowerLossProfile| row.name.starts_with(profiles);
+    run_script::<SingleFileStore>(&script, &mode, &files, &fs, &mut |point| {
+        for profile in POWER_LOSS_PROFILES.iter().filter(is_selected) {
             for crash in point.fs.power_losses(profile, 8, point.fs.mutation_count()) {
-                judge.check(point.fs.crash_clone(&crash), point.progress.durable, point.progress.started)?;
+                checker.check(
+                    point.fs.crash_clone(&crash),
+                    point.progress.durable,
+                    point.progress.started,
+                )?;
             }
         }
         let killed = point.fs.crash_clone(&Crash::Kill);
-        judge.check(killed, point.progress.acknowledged, point.progress.started).map(|_| ())
+        checker.check(killed, point.progress.acknowledged, point.progress.started).map(|_| ())
     })
 }
 
-/// P8: one sync of a file fails, and what it should have written counts as written; later the power fails.
-fn fail_syncs(way: ReplaceMode) -> Result<(), String> {
+/// Profile P8: one sync fails although its data counts as written, and later the power fails.
+fn fail_syncs(mode: ReplaceMode) -> Result<(), String> {
     let script = script();
-    for before in 0..6 {
-        for cache in [FailedSyncEffect::KeepsPages, FailedSyncEffect::DropsPages] {
+    for syncs_before in 0..6 {
+        for page_cache in [FailedSyncEffect::KeepsPages, FailedSyncEffect::DropsPages] {
             let files = Arc::new(MemFs::new());
-            let world = Arc::clone(&files) as Arc<dyn FileSystem>;
-            let mut store = SingleFileStore::open(&world, &way)?;
-            files.inject_sync_failure(before, cache);
+            let fs = Arc::clone(&files) as Arc<dyn FileSystem>;
+            let mut store = SingleFileStore::open(&fs, &mode)?;
+            files.inject_sync_failure(syncs_before, page_cache);
             let mut acknowledged = 0;
             for step in &script.steps {
                 let ScriptStep::Write { changes, .. } = step else { continue };
@@ -152,12 +157,12 @@ fn fail_syncs(way: ReplaceMode) -> Result<(), String> {
                 }
                 acknowledged += 1;
             }
-            let most = (acknowledged + 1).min(script.states.len() - 1);
+            let max_writes = (acknowledged + 1).min(script.states.len() - 1);
             for crash in files.power_losses(&POWER_LOSS_PROFILES[0], 1, 0) {
-                ImageChecker::<SingleFileStore>::new(&script, &way, true).check(
+                ImageChecker::<SingleFileStore>::new(&script, &mode, true).check(
                     files.crash_clone(&crash),
                     acknowledged,
-                    most,
+                    max_writes,
                 )?;
             }
         }
@@ -167,35 +172,34 @@ fn fail_syncs(way: ReplaceMode) -> Result<(), String> {
 
 #[test]
 fn store_with_sync_passes_every_profile() {
-    assert_eq!(crash(ReplaceMode::WithSync, ""), Ok(()));
-    assert_eq!(fail_syncs(ReplaceMode::WithSync), Ok(()));
+    assert_eq!(crash(ReplaceMode::SyncOnce, ""), Ok(()));
+    assert_eq!(fail_syncs(ReplaceMode::SyncOnce), Ok(()));
 }
 
 #[test]
 fn store_without_sync_fails_every_profile() {
     for profile in POWER_LOSS_PROFILES.iter().filter(|row| !row.name.starts_with("LevelDB: new")) {
-        assert!(crash(ReplaceMode::WithoutSync, profile.name).is_err(), "{} lets it pass", profile.name);
+        assert!(crash(ReplaceMode::NoSync, profile.name).is_err(), "{} misses the bug", profile.name);
     }
-    assert!(fail_syncs(ReplaceMode::WithoutSync).is_err());
+    assert!(fail_syncs(ReplaceMode::NoSync).is_err());
 }
 
-/// Only a failing sync shows what is wrong with it.
+/// Only failed syncs reveal the bug of this store.
 #[test]
 fn retrying_store_fails_when_syncs_fail() {
-    assert_eq!(crash(ReplaceMode::RetryingSync, ""), Ok(()));
-    let what = fail_syncs(ReplaceMode::RetryingSync).unwrap_err();
-    assert!(what.starts_with("expected the state after"), "{what}");
+    assert_eq!(crash(ReplaceMode::RetryFailedSync, ""), Ok(()));
+    let message = fail_syncs(ReplaceMode::RetryFailedSync).unwrap_err();
+    assert!(message.starts_with("expected the state after"), "{message}");
 }
 
-/// A case is the same whenever it is run.
 #[test]
 fn case_is_deterministic() {
-    let figures = || {
-        let tally = Counters::default();
-        let found = run(42, &tally);
-        (found, tally.get(Figure::CrashPoints), tally.get(Figure::CrashImages))
+    let run_and_count = || {
+        let counters = Counters::default();
+        let result = run(42, &counters);
+        (result, counters.get(Counter::CrashPoints), counters.get(Counter::CrashImages))
     };
-    let first = figures();
-    assert_eq!(first, figures());
+    let first = run_and_count();
+    assert_eq!(first, run_and_count());
     assert!(first.1 > 10 && first.2 > 100, "{first:?}");
 }

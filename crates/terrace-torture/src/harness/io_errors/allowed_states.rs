@@ -1,30 +1,30 @@
-//! What a database may hold, given the answers it gave.
+//! The contents that a database may have, given the results of its operations.
 //!
-//! Of a failed write it is not known whether it counts, so there are several states: those that a reader may see now,
-//! those that a new process may find, and those that a power cut may leave.
+//! A failed write may be present or absent. So there are several sets of states: those that a
+//! reader may see now, those that a new process may find, and those that a power cut may leave.
 
 use terrace::Error;
 
 use crate::crash_workload::contents::{State, ValueId, describe_difference};
 use crate::crash_workload::script::apply_changes;
 
-/// The answers so far.
+/// States that the results so far allow.
 pub(super) struct AllowedStates {
-    /// What readers may see.
+    /// States that readers may see.
     visible: Vec<State>,
-    /// What a new process may find.
+    /// States that a new process may find.
     after_restart: Vec<State>,
-    /// What a power cut may leave: every state since the last that is durable.
+    /// States that a power cut may leave: all since the last durable one.
     durable: Vec<State>,
-    /// What a process finds that is started after the cache dropped pages: as after a power cut.
+    /// True if the page cache dropped unsynced pages, so that a new process finds one of `durable`.
     pub(super) restart_loses_unsynced: bool,
-    /// True from an error after which writes are refused, until it is opened again.
+    /// True after an error that blocks writes, until the next open.
     writes_refused: bool,
-    /// True from opening until something is written.
+    /// True after an open, until the next write.
     unmodified_since_open: bool,
-    /// True when a repair kept what it could read of logs with a hole: later writes, perhaps, without earlier ones.
+    /// True after a repair of logs with a gap. It may keep later writes without earlier ones.
     partially_salvaged: bool,
-    /// The answers in words, for messages.
+    /// Results in words, for messages.
     outcomes: Vec<String>,
 }
 
@@ -43,7 +43,7 @@ impl AllowedStates {
         }
     }
 
-    /// A write was acknowledged, or failed.
+    /// Records an acknowledged or failed write.
     pub(super) fn record_write(
         &mut self,
         changes: &[(Vec<u8>, Option<ValueId>)],
@@ -54,13 +54,12 @@ impl AllowedStates {
         self.unmodified_since_open = false;
         match error {
             None => {
-                self.visible
-                    .iter_mut()
-                    .chain(&mut self.after_restart)
-                    .for_each(|state| apply_changes(state, changes));
+                for state in self.visible.iter_mut().chain(&mut self.after_restart) {
+                    apply_changes(state, changes);
+                }
                 self.update_durable(sync);
             }
-            // Nothing is unclear.
+            // A retryable error means that nothing was written.
             Some(error) if error.is_retryable() => {}
             Some(Error::BackgroundError(_)) if self.writes_refused => {}
             Some(_) => {
@@ -72,17 +71,17 @@ impl AllowedStates {
         }
     }
 
-    /// Something was done that makes everything durable, or failed.
-    pub(super) fn record_durable(&mut self, what: &str, error: Option<&Error>) {
-        self.record_outcome(what, error);
+    /// Records the result of an operation that makes all writes durable.
+    pub(super) fn record_durable(&mut self, operation: &str, error: Option<&Error>) {
+        self.record_outcome(operation, error);
         self.update_durable(error.is_none());
     }
 
-    /// Notes the outcome of what changes no state.
-    pub(super) fn record_outcome(&mut self, what: &str, error: Option<&Error>) {
+    /// Records the result of an operation that changes no state.
+    pub(super) fn record_outcome(&mut self, operation: &str, error: Option<&Error>) {
         match error {
-            None => self.outcomes.push(what.to_owned()),
-            Some(error) => self.outcomes.push(format!("{what}: {error}")),
+            None => self.outcomes.push(operation.to_owned()),
+            Some(error) => self.outcomes.push(format!("{operation}: {error}")),
         }
     }
 
@@ -97,13 +96,13 @@ impl AllowedStates {
         }
     }
 
-    /// True when so much failed that there are too many states to tell them apart.
+    /// Returns true after so many failures that there are too many states to check.
     pub(super) fn has_too_many_states(&self) -> bool {
-        const MANY: usize = 32;
-        self.after_restart.len() > MANY || self.visible.len() > MANY
+        const LIMIT: usize = 32;
+        self.after_restart.len() > LIMIT || self.visible.len() > LIMIT
     }
 
-    /// A process opened what was stored.
+    /// Records that a process opened the stored files.
     pub(super) fn record_reopen(&mut self) {
         self.visible.clone_from(if self.restart_loses_unsynced {
             &self.durable
@@ -111,37 +110,38 @@ impl AllowedStates {
             &self.after_restart
         });
         self.after_restart.clone_from(&self.visible);
-        (self.unmodified_since_open, self.writes_refused) = (true, false);
+        self.unmodified_since_open = true;
+        self.writes_refused = false;
     }
 
-    /// A repair changed the database.
+    /// Records that a repair changed the database.
     pub(super) fn record_repair(&mut self) {
         self.partially_salvaged = self.restart_loses_unsynced;
     }
 
-    /// A reader saw `found`.
+    /// Checks the state that a reader found, and excludes all others.
     pub(super) fn check_read(&mut self, found: &State) -> Result<(), String> {
         if std::mem::take(&mut self.partially_salvaged) && self.is_mix_of_states(found) {
             self.visible = vec![found.clone()];
-            // A repair is durable.
+            // A repair makes its output durable.
             self.durable.clone_from(&self.visible);
         }
         if !self.visible.contains(found) {
-            let what = describe_difference(&self.visible[self.visible.len() - 1], found);
+            let difference = describe_difference(&self.visible[self.visible.len() - 1], found);
             return Err(format!(
-                "a reader sees none of the {} states that the answers allow: {what}",
+                "a reader found none of the {} allowed states: {difference}",
                 self.visible.len()
             ));
         }
         self.visible = vec![found.clone()];
         if self.unmodified_since_open {
-            // What was found once is found again.
+            // Each open without a later write finds the same state.
             self.after_restart.clone_from(&self.visible);
         }
         Ok(())
     }
 
-    /// True if each key is as it was in some state that a reader may see.
+    /// Returns true if each key has its value of some state that a reader may see.
     fn is_mix_of_states(&self, found: &State) -> bool {
         let mut keys = self.visible.iter().chain([found]).flat_map(State::keys);
         keys.all(|key| self.visible.iter().any(|state| state.get(key) == found.get(key)))
@@ -155,10 +155,10 @@ impl AllowedStates {
         &self.durable
     }
 
-    /// The last answers.
+    /// Returns the most recent results.
     pub(super) fn recent_outcomes(&self) -> String {
         let start = self.outcomes.len().saturating_sub(12);
-        format!("answers: {}", self.outcomes[start..].join(" | "))
+        format!("results: {}", self.outcomes[start..].join(" | "))
     }
 }
 

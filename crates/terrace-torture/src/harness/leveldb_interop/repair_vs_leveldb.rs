@@ -1,4 +1,5 @@
-//! Two repairs of one damaged database: ours recovers every value that theirs does, and invents none.
+//! Two repairs of one damaged database: Terrace's recovers every value that LevelDB's does, and
+//! invents none.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -15,22 +16,22 @@ use terrace_testkit::stock_leveldb::{StockLevelDb, stock_leveldb_or_skip};
 
 use super::leveldb_after_power_cut::copy_files;
 use super::{EngineKind, Harness, error_text, read_all};
-use crate::counters::{Counters, Figure};
+use crate::counters::{Counter, Counters};
 use crate::database_under_test::options_from_settings;
 
-/// Operations of a life.
+/// Number of operations of a case.
 const OPERATIONS_PER_CASE: usize = 1_500;
 
 pub(in super::super) const REPAIR_VS_LEVELDB: Harness = Harness {
     id: 43,
-    name: "repairs",
-    property: "repair recovers every value that stock LevelDB's does, and none that was never written",
+    name: "repair-vs-leveldb",
+    property: "repair recovers every value that LevelDB's does and invents none",
     check_cases: 40,
     time_share: 1,
     run,
 };
 
-/// What happens to the files of a closed database.
+/// Kind of damage to the files of a closed database.
 struct DamageCase {
     name: &'static str,
     inflict: fn(&Path, &mut Rng) -> std::io::Result<()>,
@@ -38,9 +39,9 @@ struct DamageCase {
 
 static DAMAGE_CASES: &[DamageCase] = &[
     DamageCase { name: "no CURRENT", inflict: |dir, _| std::fs::remove_file(dir.join("CURRENT")) },
-    DamageCase { name: "no manifest", inflict: |dir, _| remove_files(&files_matching(dir, "MANIFEST-")?) },
+    DamageCase { name: "no MANIFEST", inflict: |dir, _| remove_files(&files_matching(dir, "MANIFEST-")?) },
     DamageCase {
-        name: "no manifest, and a damaged table",
+        name: "no MANIFEST, and a damaged table",
         inflict: |dir, rng| {
             remove_files(&files_matching(dir, "MANIFEST-")?)?;
             flip_bits(&pick_one(files_matching(dir, ".ldb")?, rng), rng)
@@ -51,11 +52,11 @@ static DAMAGE_CASES: &[DamageCase] = &[
         inflict: |dir, rng| flip_bits(&pick_one(files_matching(dir, ".ldb")?, rng), rng),
     },
     DamageCase {
-        name: "half a table",
+        name: "a truncated table",
         inflict: |dir, rng| truncate_files(&pick_one(files_matching(dir, ".ldb")?, rng), rng),
     },
     DamageCase {
-        name: "a table gone",
+        name: "a missing table",
         inflict: |dir, rng| remove_files(&pick_one(files_matching(dir, ".ldb")?, rng)),
     },
     DamageCase {
@@ -63,16 +64,16 @@ static DAMAGE_CASES: &[DamageCase] = &[
         inflict: |dir, rng| flip_bits(&pick_one(files_matching(dir, ".log")?, rng), rng),
     },
     DamageCase {
-        name: "half a log",
+        name: "a truncated log",
         inflict: |dir, rng| truncate_files(&pick_one(files_matching(dir, ".log")?, rng), rng),
     },
     DamageCase {
-        name: "a damaged manifest",
+        name: "a damaged MANIFEST",
         inflict: |dir, rng| flip_bits(&files_matching(dir, "MANIFEST-")?, rng),
     },
 ];
 
-/// The files whose names begin or end so, in order.
+/// Returns the files whose names start or end with `part`, in order.
 pub(super) fn files_matching(dir: &Path, part: &str) -> std::io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(dir)? {
@@ -85,7 +86,7 @@ pub(super) fn files_matching(dir: &Path, part: &str) -> std::io::Result<Vec<Path
     Ok(files)
 }
 
-/// One of them, if there are any.
+/// Returns one of the files, or none if there are none.
 fn pick_one(files: Vec<PathBuf>, rng: &mut Rng) -> Vec<PathBuf> {
     if files.is_empty() { files } else { vec![files[rng.below(files.len() as u64) as usize].clone()] }
 }
@@ -98,8 +99,8 @@ fn flip_bits(files: &[PathBuf], rng: &mut Rng) -> std::io::Result<()> {
     for file in files {
         let mut bytes = std::fs::read(file)?;
         if !bytes.is_empty() {
-            let at = rng.below(bytes.len() as u64) as usize;
-            bytes[at] ^= 1 << rng.below(8);
+            let offset = rng.below(bytes.len() as u64) as usize;
+            bytes[offset] ^= 1 << rng.below(8);
         }
         std::fs::write(file, bytes)?;
     }
@@ -114,35 +115,40 @@ fn truncate_files(files: &[PathBuf], rng: &mut Rng) -> std::io::Result<()> {
     Ok(())
 }
 
-fn run(seed: u64, tally: &Counters) -> Result<(), String> {
+fn run(seed: u64, counters: &Counters) -> Result<(), String> {
     let Some(stock) = stock_leveldb_or_skip() else { return Ok(()) };
-    let plan = Workload::draw(seed, OPERATIONS_PER_CASE, |shape, _| {
-        (shape.terrace_only_features, shape.sync_one_in) = (false, 0)
+    let workload = Workload::draw(seed, OPERATIONS_PER_CASE, |params, _| {
+        params.terrace_only_features = false;
+        params.sync_one_in = 0;
     });
     let mut rng = Rng::new(!seed);
-    let (ours, theirs) = (tempfile::tempdir().map_err(error_text)?, tempfile::tempdir().map_err(error_text)?);
-    let owner = rng.pick(&[EngineKind::Terrace, EngineKind::LevelDb]);
-    let mut model = Model::new(plan.params.comparator);
-    let mut subject = owner.open(stock, ours.path(), &plan.settings)?;
-    plan.run(&mut *subject, &mut model).map_err(error_text)?;
-    drop(subject);
-    // Sweeps what an iterator held to the end: without a manifest nobody could tell that it is old.
-    drop(owner.open(stock, ours.path(), &plan.settings)?);
-    let accident = &DAMAGE_CASES[rng.below(DAMAGE_CASES.len() as u64) as usize];
-    let logs = read_files(&files_matching(ours.path(), ".log").map_err(error_text)?).map_err(error_text)?;
-    (accident.inflict)(ours.path(), &mut rng).map_err(error_text)?;
-    let doubtful = keys_in_damaged_records(&logs);
-    copy_files(ours.path(), theirs.path()).map_err(error_text)?;
-    let context =
-        |what: String| format!("written by {owner:?}, {}, [{}]: {what}", accident.name, plan.settings);
-    let our = repair_with_terrace(&plan, stock, ours.path()).map_err(context)?;
-    // Where theirs gives up, everything is more.
-    let their = repair_with_leveldb(&plan, stock, theirs.path()).unwrap_or_default();
-    let theirs = their.into_iter().filter(|(key, _)| !doubtful.contains(key)).collect::<Vec<_>>();
-    check_superset(&model, &our, &theirs)
-        .and_then(|()| check_nothing_invented(&plan, &our))
+    let our_dir = tempfile::tempdir().map_err(error_text)?;
+    let their_dir = tempfile::tempdir().map_err(error_text)?;
+    let writer = rng.pick(&[EngineKind::Terrace, EngineKind::LevelDb]);
+    let mut model = Model::new(workload.params.comparator);
+    let mut database = writer.open(stock, our_dir.path(), &workload.settings)?;
+    workload.run(&mut *database, &mut model).map_err(error_text)?;
+    drop(database);
+    // This open removes tables that an iterator kept until the close. Without a MANIFEST, a repair
+    // can't know that they are obsolete.
+    drop(writer.open(stock, our_dir.path(), &workload.settings)?);
+    let damage = &DAMAGE_CASES[rng.below(DAMAGE_CASES.len() as u64) as usize];
+    let logs =
+        read_files(&files_matching(our_dir.path(), ".log").map_err(error_text)?).map_err(error_text)?;
+    (damage.inflict)(our_dir.path(), &mut rng).map_err(error_text)?;
+    let damaged_keys = keys_in_damaged_records(&logs);
+    copy_files(our_dir.path(), their_dir.path()).map_err(error_text)?;
+    let context = |message: String| {
+        format!("written by {writer:?}, {}, [{}]: {message}", damage.name, workload.settings)
+    };
+    let ours = repair_with_terrace(&workload, stock, our_dir.path()).map_err(context)?;
+    // If LevelDB's repair fails, it recovers nothing.
+    let theirs = repair_with_leveldb(&workload, stock, their_dir.path()).unwrap_or_default();
+    let theirs = theirs.into_iter().filter(|(key, _)| !damaged_keys.contains(key)).collect::<Vec<_>>();
+    check_superset(&model, &ours, &theirs)
+        .and_then(|()| check_nothing_invented(&workload, &ours))
         .map_err(context)?;
-    tally.add(Figure::Repairs, 1);
+    counters.add(Counter::Repairs, 1);
     Ok(())
 }
 
@@ -150,17 +156,18 @@ fn read_files(files: &[PathBuf]) -> std::io::Result<Vec<(PathBuf, Vec<u8>)>> {
     files.iter().map(|file| Ok((file.clone(), std::fs::read(file)?))).collect()
 }
 
-/// The keys of records that were damaged since these were the logs. Theirs takes such a record as it is now, without a
-/// look at its checksum; ours knows better than to show what may be wrong.
+/// Returns the keys of log records that were damaged since `logs` were read. LevelDB uses such a
+/// record without a look at its checksum, and Terrace drops it.
 fn keys_in_damaged_records(logs: &[(PathBuf, Vec<u8>)]) -> HashSet<Vec<u8>> {
     let mut keys = HashSet::new();
     for (path, before) in logs {
         let after = std::fs::read(path).unwrap_or_default();
-        let Some(at) = before.iter().zip(&after).position(|(a, b)| a != b) else { continue };
-        let (mut reader, mut damaged) = (LogReader::new(before.as_slice()), Vec::new());
-        // From memory, and sound: neither fails.
+        let Some(first_change) = before.iter().zip(&after).position(|(a, b)| a != b) else { continue };
+        let mut reader = LogReader::new(before.as_slice());
+        let mut damaged = Vec::new();
+        // Neither the read nor the parse can fail, because the bytes are in memory and intact.
         while let Ok(Some(LogItem::Record { offset, data })) = reader.next() {
-            if offset > at as u64 {
+            if offset > first_change as u64 {
                 break;
             }
             damaged = data.to_vec();
@@ -174,20 +181,28 @@ fn keys_in_damaged_records(logs: &[(PathBuf, Vec<u8>)]) -> HashSet<Vec<u8>> {
     keys
 }
 
-fn repair_with_terrace(plan: &Workload, stock: &'static StockLevelDb, path: &Path) -> OpResult<Vec<Entry>> {
-    repair(path, &options_from_settings(&plan.settings, &Env::system()), &RepairOptions::default())
+fn repair_with_terrace(
+    workload: &Workload,
+    stock: &'static StockLevelDb,
+    path: &Path,
+) -> OpResult<Vec<Entry>> {
+    repair(path, &options_from_settings(&workload.settings, &Env::system()), &RepairOptions::default())
         .map_err(error_text)?;
-    read_all(&mut *EngineKind::Terrace.open(stock, path, &plan.settings)?)
+    read_all(&mut *EngineKind::Terrace.open(stock, path, &workload.settings)?)
 }
 
-fn repair_with_leveldb(plan: &Workload, stock: &'static StockLevelDb, path: &Path) -> OpResult<Vec<Entry>> {
-    // So that it looks at checksums: what it takes from blocks that fail them may be right, and nobody can know.
-    let careful = Settings { paranoid_checks: true, ..plan.settings.clone() };
-    stock.repair(path, &careful).map_err(|error| error.text)?;
-    read_all(&mut *EngineKind::LevelDb.open(stock, path, &plan.settings)?)
+fn repair_with_leveldb(
+    workload: &Workload,
+    stock: &'static StockLevelDb,
+    path: &Path,
+) -> OpResult<Vec<Entry>> {
+    // Paranoid checks make LevelDB verify checksums. Without them it may recover wrong values.
+    let settings = Settings { paranoid_checks: true, ..workload.settings.clone() };
+    stock.repair(path, &settings).map_err(|error| error.text)?;
+    read_all(&mut *EngineKind::LevelDb.open(stock, path, &workload.settings)?)
 }
 
-/// Every value that was right before the accident and is so in theirs is so in ours.
+/// Checks that each right value of LevelDB's repair is also in Terrace's.
 fn check_superset(model: &Model, ours: &[Entry], theirs: &[Entry]) -> OpResult<()> {
     let ours: HashMap<&[u8], &[u8]> =
         ours.iter().map(|(key, value)| (key.as_slice(), value.as_slice())).collect();
@@ -198,7 +213,7 @@ fn check_superset(model: &Model, ours: &[Entry], theirs: &[Entry]) -> OpResult<(
                 ours.get(key.as_slice()).map_or("nothing".into(), |value| format!("{} bytes", value.len()));
             let key = key.escape_ascii();
             return Err(format!(
-                "theirs recovers \"{key}\" with its {} bytes, ours has {found}",
+                "LevelDB's repair recovers \"{key}\" with {} bytes, Terrace's has {found}",
                 value.len()
             ));
         }
@@ -206,17 +221,19 @@ fn check_superset(model: &Model, ours: &[Entry], theirs: &[Entry]) -> OpResult<(
     Ok(())
 }
 
-/// Every value is one that its key had at some time.
-fn check_nothing_invented(plan: &Workload, ours: &[Entry]) -> OpResult<()> {
+/// Checks that each recovered value was written to its key at some time.
+fn check_nothing_invented(workload: &Workload, ours: &[Entry]) -> OpResult<()> {
     let mut written: BTreeMap<Vec<u8>, HashSet<ValueSpec>> = BTreeMap::new();
-    for write in plan.ops.iter().flat_map(Op::writes) {
+    for write in workload.ops.iter().flat_map(Op::writes) {
         written.entry(write.key().to_vec()).or_default().extend(write.value());
     }
-    let known = |key: &Vec<u8>, value: &[u8]| {
+    let was_written = |key: &Vec<u8>, value: &[u8]| {
         written.get(key).is_some_and(|values| values.iter().any(|written| written.matches(value)))
     };
-    match ours.iter().find(|(key, value)| !known(key, value)) {
-        Some((key, _)) => Err(format!("\"{}\" never had the value that ours shows", key.escape_ascii())),
+    match ours.iter().find(|(key, value)| !was_written(key, value)) {
+        Some((key, _)) => {
+            Err(format!("Terrace's repair shows a value that \"{}\" never had", key.escape_ascii()))
+        }
         None => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! A database in memory and everything that will happen to it, from one seed.
+//! A database in memory and all operations on it, from one seed.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,147 +15,153 @@ use terrace_testkit::settings::Settings;
 use crate::database_under_test::{BackgroundThreads, SimulatedEnv, TerraceUnderTest};
 use crate::runner::{panic_message, with_silenced_panics};
 
-/// Operations that a search for a shorter list may run in all: half a minute's worth.
+/// Total number of operations that shrinking may run, about half a minute.
 const SHRINK_BUDGET: usize = 1_000_000;
 
-/// How many numbers a list of operations may use up, with room to spare.
+/// Upper bound on the sequence numbers that one operation uses, with a margin.
 const SEQUENCES_PER_OPERATION: u64 = 64;
 
-/// Values of which a few fill a file, and some hundreds a level: merges then find versions of one key in several files.
+/// Range of value lengths in bytes, so that a few values fill a table and some hundreds a level.
+/// Compactions then find versions of one key in several tables.
 const LARGE_VALUE_LENS: [u64; 2] = [50_000, 200_000];
 
-/// Few enough keys for several versions of each, and enough bytes for several tables a level, when those are as small as
-/// they may be.
+/// Number of keys and range of value lengths in bytes. Few keys have several versions each, and the
+/// values fill several tables per level at the smallest table size.
 const MANY_VERSIONS_KEYS_AND_VALUE_LENS: (u64, [u64; 2]) = (100, [20_000, 60_000]);
 
-/// What a life holds at most, in bytes, unless it is one of the few that may be heavy: most of its time would go by with
-/// reading all of it after each upheaval.
+/// Maximum size in bytes of the contents of most cases. Larger contents spend most of the time on
+/// full scans after lifecycle events.
 const MAX_CONTENT_BYTES: u64 = 500_000;
 
 /// One case.
 pub(super) struct ModelCase {
     pub(super) workload: Workload,
     background: BackgroundThreads,
-    /// The number of the last write that was made before.
+    /// Sequence number of the last earlier write.
     initial_sequence: SequenceNumber,
 }
 
-/// What went wrong, and where.
+/// A failed operation and its message.
 pub(super) struct Failure {
     op_index: usize,
     message: String,
 }
 
 impl ModelCase {
-    /// The life of `count` operations, or of fewer with large values, that `seed` stands for.
+    /// Draws a case of `count` operations, or of fewer with large values.
     pub(super) fn draw(seed: u64, count: usize) -> ModelCase {
         let mut rng = Rng::new(!seed);
-        let (large, heavy) = (rng.one_in(20), rng.one_in(10));
-        let strata = rng.one_in(12);
-        let count = if large || strata { count / 8 } else { count };
-        let plan = Workload::draw(seed, count, |shape, settings| {
-            shape.lifecycle_ops = !strata;
-            if strata {
-                shape.many_versions = true;
-                (shape.keys, [shape.value_min, shape.value_max]) = MANY_VERSIONS_KEYS_AND_VALUE_LENS;
-                (settings.write_buffer_size, settings.max_file_size) = (64 << 10, 1 << 20);
-            } else if large {
-                (shape.keys, [shape.value_min, shape.value_max]) = (300, LARGE_VALUE_LENS);
-            } else if !heavy {
-                shape.value_max = shape.value_max.min(MAX_CONTENT_BYTES / shape.keys);
+        let large_values = rng.one_in(20);
+        let unlimited = rng.one_in(10);
+        let many_versions = rng.one_in(12);
+        let count = if large_values || many_versions { count / 8 } else { count };
+        let workload = Workload::draw(seed, count, |params, settings| {
+            params.lifecycle_ops = !many_versions;
+            if many_versions {
+                params.many_versions = true;
+                (params.keys, [params.value_min, params.value_max]) = MANY_VERSIONS_KEYS_AND_VALUE_LENS;
+                settings.write_buffer_size = 64 << 10;
+                settings.max_file_size = 1 << 20;
+            } else if large_values {
+                params.keys = 300;
+                [params.value_min, params.value_max] = LARGE_VALUE_LENS;
+            } else if !unlimited {
+                params.value_max = params.value_max.min(MAX_CONTENT_BYTES / params.keys);
             }
         });
-        let threads = rng.pick(&[
+        let background = rng.pick(&[
             BackgroundThreads::Inline,
             BackgroundThreads::Inline,
             BackgroundThreads::Inline,
             BackgroundThreads::Pool(1 + seed as usize % 3),
         ]);
         let last = MAX_SEQUENCE_NUMBER - count as u64 * SEQUENCES_PER_OPERATION;
-        ModelCase { workload: plan, background: threads, initial_sequence: rng.pick(&[0, 0, 0, last]) }
+        ModelCase { workload, background, initial_sequence: rng.pick(&[0, 0, 0, last]) }
     }
 
-    /// A world in which `sequence` writes were made, and all that they wrote was deleted.
+    /// Creates an environment in which `initial_sequence` earlier writes exist, all of them deleted
+    /// again.
     pub(super) fn initial_env(&self) -> Result<SimulatedEnv, String> {
-        let world = SimulatedEnv::new(self.background, self.workload.seed);
+        let simulated = SimulatedEnv::new(self.background, self.workload.seed);
         if self.initial_sequence == 0 {
-            return Ok(world);
+            return Ok(simulated);
         }
         let edit = VersionEdit { last_sequence: Some(self.initial_sequence), ..VersionEdit::default() };
         let mut record = Vec::new();
         edit.encode(&mut record);
-        let order = self.workload.params.comparator.build();
-        let old = CraftedDb::new().comparator(order.name()).manifest_record(&record);
-        world.with_files(&old).map_err(|error| error.to_string())
+        let comparator = self.workload.params.comparator.build();
+        let files = CraftedDb::new().comparator(comparator.name()).manifest_record(&record);
+        simulated.with_files(&files).map_err(|error| error.to_string())
     }
 
-    /// Leads it with these operations instead of its own.
+    /// Runs the given operations instead of the workload's.
     pub(super) fn run(&self, ops: &[Op]) -> Result<(), Failure> {
-        let fail = |what: String| Failure { op_index: ops.len(), message: what };
-        let plan = Workload { ops: ops.to_vec(), ..self.workload.clone() };
+        let fail = |message: String| Failure { op_index: ops.len(), message };
+        let workload = Workload { ops: ops.to_vec(), ..self.workload.clone() };
         let run = || {
-            let mut engine = TerraceUnderTest::in_memory(self.initial_env().map_err(fail)?, &plan.settings)
-                .map_err(|e| fail(e.to_string()))?;
-            plan.run(&mut engine, &mut Model::new(plan.params.comparator)).map_err(|report| Failure {
-                op_index: report.op_index(),
-                message: report.message().to_owned(),
+            let mut database =
+                TerraceUnderTest::in_memory(self.initial_env().map_err(fail)?, &workload.settings)
+                    .map_err(|e| fail(e.to_string()))?;
+            workload.run(&mut database, &mut Model::new(workload.params.comparator)).map_err(|report| {
+                Failure { op_index: report.op_index(), message: report.message().to_owned() }
             })
         };
         catch_unwind(AssertUnwindSafe(run))
             .unwrap_or_else(|panic| Err(fail(format!("panic: {}", panic_message(panic.as_ref())))))
     }
 
-    /// True if no threads take part.
+    /// Returns true if the case has no background threads.
     #[cfg(test)]
     pub(super) fn is_single_threaded(&self) -> bool {
         self.background == BackgroundThreads::Inline
     }
 
-    /// The files that are there after all operations, with their lengths.
+    /// Returns the names and lengths of the files after all operations.
     #[cfg(test)]
     pub(super) fn final_files(&self) -> Vec<(String, u64)> {
-        let mut engine =
+        let mut database =
             TerraceUnderTest::in_memory(self.initial_env().unwrap(), &self.workload.settings).unwrap();
-        self.workload.run(&mut engine, &mut Model::new(self.workload.params.comparator)).unwrap();
-        engine.files_and_lengths()
+        self.workload.run(&mut database, &mut Model::new(self.workload.params.comparator)).unwrap();
+        database.files_and_lengths()
     }
 
-    /// For a person: as few operations as it takes, unless it is to be `brief`, and what they find.
-    pub(super) fn explain(&self, failure: &Failure, brief: bool) -> String {
+    /// Describes a failure. Shrinks the operations first, unless `fail_fast` is set.
+    pub(super) fn explain(&self, failure: &Failure, fail_fast: bool) -> String {
         let until = (failure.op_index + 1).min(self.workload.ops.len());
         let ops = &self.workload.ops[..until];
-        if brief {
+        if fail_fast {
             return self.describe_last_ops(ops, failure);
         }
-        let alone = ModelCase {
+        let single_threaded = ModelCase {
             workload: self.workload.clone(),
             background: BackgroundThreads::Inline,
             initial_sequence: self.initial_sequence,
         };
         with_silenced_panics(|| {
-            let found = [self, &alone].into_iter().find(|life| life.run(ops).is_err());
-            found.map_or_else(
+            let failing = [self, &single_threaded].into_iter().find(|case| case.run(ops).is_err());
+            failing.map_or_else(
                 || self.describe_unrepeatable(ops, failure),
-                |life| life.shrink_and_describe(ops),
+                |case| case.shrink_and_describe(ops),
             )
         })
     }
 
-    /// What failed, and does not again.
+    /// Describes a failure that did not happen again.
     fn describe_unrepeatable(&self, ops: &[Op], failure: &Failure) -> String {
-        self.describe_last_ops(ops, failure) + "\nbut not when it was repeated"
+        self.describe_last_ops(ops, failure) + "\nbut a second run did not fail"
     }
 
     fn describe_last_ops(&self, ops: &[Op], failure: &Failure) -> String {
-        let from = ops.len().saturating_sub(20);
-        format!("{self}\n{}{}", format_ops(&ops[from..], from), failure.message)
+        let first = ops.len().saturating_sub(20);
+        format!("{self}\n{}{}", format_ops(&ops[first..], first), failure.message)
     }
 
     fn shrink_and_describe(&self, ops: &[Op]) -> String {
         let short = shrink(ops.to_vec(), SHRINK_BUDGET, &mut |ops| self.run(ops).is_err());
-        let found = self.run(&short).err().map_or("nothing, the last time".into(), |failure| failure.message);
+        let message =
+            self.run(&short).err().map_or("the last run did not fail".into(), |failure| failure.message);
         format!(
-            "{self}\n{} operations, of {} that were made:\n{}{found}",
+            "{self}\n{} operations, shrunk from {}:\n{}{message}",
             short.len(),
             ops.len(),
             format_ops(&short, 0)
@@ -163,14 +169,14 @@ impl ModelCase {
     }
 }
 
-fn format_ops(ops: &[Op], from: usize) -> String {
-    ops.iter().enumerate().map(|(at, op)| format!("{:6} {op}\n", from + at)).collect()
+fn format_ops(ops: &[Op], first: usize) -> String {
+    ops.iter().enumerate().map(|(index, op)| format!("{:6} {op}\n", first + index)).collect()
 }
 
 impl fmt::Display for ModelCase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ModelCase { workload: plan, background: threads, initial_sequence: sequence } = self;
-        let settings: &Settings = &plan.settings;
-        write!(f, "[{settings}], background threads: {threads:?}, {sequence} writes before")
+        let ModelCase { workload, background, initial_sequence } = self;
+        let settings: &Settings = &workload.settings;
+        write!(f, "[{settings}], background threads: {background:?}, {initial_sequence} earlier writes")
     }
 }

@@ -1,6 +1,6 @@
-//! What writers acknowledged: a number for each thread, in a file in shared memory, which outlives its writers.
+//! Acknowledged writes: one number per thread, in a file in shared memory that outlives the writer.
 //!
-//! A number is eight bytes, written by one call: a kill leaves the old one or the new one.
+//! One call writes the eight bytes of a number, so a kill leaves the old number or the new one.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -8,40 +8,40 @@ use std::path::Path;
 
 const ENTRY_SIZE: u64 = 8;
 
-/// The ledger of a process and those that watch it.
+/// Ledger, shared by a writer process and the process that checks it.
 pub(super) struct Ledger {
     file: File,
     threads: usize,
 }
 
 impl Ledger {
-    /// A new one in place of any that is there.
+    /// Creates a ledger with the given numbers, and replaces an existing file.
     pub(super) fn create(path: &Path, numbers: &[u64]) -> Result<Ledger, String> {
         let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
         std::fs::write(path, bytes).map_err(|error| format!("{}: {error}", path.display()))?;
         Ledger::open(path, numbers.len())
     }
 
-    /// One that is there.
+    /// Opens an existing ledger.
     pub(super) fn open(path: &Path, threads: usize) -> Result<Ledger, String> {
         let opened = File::options().read(true).write(true).open(path);
         Ok(Ledger { file: opened.map_err(|error| format!("{}: {error}", path.display()))?, threads })
     }
 
-    /// Notes that a thread's write of that number, and all before it, were acknowledged.
+    /// Records that the write `number` of a thread, and all earlier ones, were acknowledged.
     pub(super) fn record(&self, thread: u64, number: u64) -> Result<(), String> {
-        let noted = self.file.write_all_at(&number.to_le_bytes(), thread * ENTRY_SIZE);
-        noted.map_err(|error| format!("ledger: {error}"))
+        let written = self.file.write_all_at(&number.to_le_bytes(), thread * ENTRY_SIZE);
+        written.map_err(|error| format!("ledger: {error}"))
     }
 
-    /// The number of each thread.
+    /// Returns the number of each thread.
     pub(super) fn read(&self) -> Result<Vec<u64>, String> {
-        let word = |thread| {
-            let mut word = [0; ENTRY_SIZE as usize];
-            let read = self.file.read_exact_at(&mut word, thread as u64 * ENTRY_SIZE);
-            read.map(|()| u64::from_le_bytes(word)).map_err(|error| format!("ledger: {error}"))
+        let read_entry = |thread| {
+            let mut entry = [0; ENTRY_SIZE as usize];
+            let read = self.file.read_exact_at(&mut entry, thread as u64 * ENTRY_SIZE);
+            read.map(|()| u64::from_le_bytes(entry)).map_err(|error| format!("ledger: {error}"))
         };
-        (0..self.threads).map(word).collect()
+        (0..self.threads).map(read_entry).collect()
     }
 }
 
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_the_last_number_of_each_thread() {
+    fn ledger_returns_last_number_of_each_thread() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ledger");
         Ledger::create(&path, &[7, 8]).unwrap();

@@ -1,4 +1,4 @@
-//! A disk of a few megabytes that is full until somebody makes room.
+//! A disk of a few megabytes that is full until a process frees space.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -6,13 +6,13 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-/// A tmpfs of its own. Unmounted when it is dropped.
+/// A tmpfs mount. Dropping it unmounts it.
 pub(super) struct SmallDisk {
     dir: TempDir,
 }
 
 impl SmallDisk {
-    /// A disk of so many megabytes, if this process may mount one.
+    /// Mounts a disk of `megabytes` MiB. Returns None if this process may not mount.
     pub(super) fn mount(megabytes: u64) -> Option<SmallDisk> {
         let dir = tempfile::tempdir().ok()?;
         let size = format!("size={megabytes}m");
@@ -22,37 +22,37 @@ impl SmallDisk {
         mounted.then(|| SmallDisk { dir })
     }
 
-    /// Where it is.
+    /// Returns the mount point.
     pub(super) fn path(&self) -> &Path {
         self.dir.path()
     }
 
-    /// The file that takes the room.
+    /// Returns the path of the file that fills the disk.
     pub(super) fn ballast_path(&self) -> PathBuf {
         self.path().join("ballast")
     }
 
-    /// Takes all of its room but some bytes.
-    pub(super) fn fill(&self, but: u64) -> Result<(), String> {
-        let say = |error: std::io::Error| format!("ballast: {error}");
-        let mut file = std::fs::File::create(self.ballast_path()).map_err(say)?;
-        let (piece, mut len) = ([0; 16 << 10], 0_u64);
-        while let Ok(written) = file.write(&piece) {
+    /// Fills the disk up to `free_bytes` bytes.
+    pub(super) fn fill(&self, free_bytes: u64) -> Result<(), String> {
+        let describe = |error: std::io::Error| format!("ballast: {error}");
+        let mut file = std::fs::File::create(self.ballast_path()).map_err(describe)?;
+        let mut len = 0_u64;
+        while let Ok(written) = file.write(&[0; 16 << 10]) {
             len += written as u64;
         }
-        file.set_len(len.saturating_sub(but)).map_err(say)
+        file.set_len(len.saturating_sub(free_bytes)).map_err(describe)
     }
 
-    /// Gives it back.
+    /// Frees the space.
     pub(super) fn free_space(&self) {
-        // The writer may have done it.
+        // The writer may have removed the file already.
         let _ = std::fs::remove_file(self.ballast_path());
     }
 }
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // Should it fail, a temporary directory stays behind.
+        // After a failed unmount, a temporary directory is left over.
         let _ = Command::new("umount").arg(self.dir.path()).stderr(Stdio::null()).status();
     }
 }

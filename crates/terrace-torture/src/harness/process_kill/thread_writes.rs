@@ -1,4 +1,5 @@
-//! What a thread writes, and what must be there after some of it: both follow from the seed and the number of a write.
+//! The writes of a thread and the expected state after them. The seed and the number of a write
+//! determine both.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +7,16 @@ use terrace_testkit::differential::Entry;
 use terrace_testkit::op::{ValueSpec, Write};
 use terrace_testkit::rng::Rng;
 
-/// Keys of a thread.
+/// Number of keys of a thread.
 const KEYS_PER_THREAD: u64 = 400;
 
-/// The most writes of a batch.
+/// Maximum number of writes in a batch.
 const MAX_BATCH_LEN: u64 = 10;
 
-/// The longest value but for a few.
+/// Maximum length in bytes of most values.
 const MAX_VALUE_LEN: u64 = 500;
 
-/// The `number`th batch of a thread, counted from 1.
+/// Returns batch `number` of a thread, counted from 1.
 pub(super) fn nth_batch(seed: u64, thread: u64, number: u64) -> Vec<Write> {
     let mut rng = Rng::new(seed ^ thread << 56 ^ number);
     let count = if rng.one_in(4) { 2 + rng.below(MAX_BATCH_LEN - 1) } else { 1 };
@@ -35,7 +36,7 @@ fn key_prefix(thread: u64) -> String {
     format!("thread {thread}, key ")
 }
 
-/// What a thread has written.
+/// Expected contents of one thread's keys.
 pub(super) struct ExpectedState {
     seed: u64,
     thread: u64,
@@ -44,33 +45,35 @@ pub(super) struct ExpectedState {
 }
 
 impl ExpectedState {
-    /// Nothing yet.
+    /// Creates the state before the first batch.
     pub(super) fn new(seed: u64, thread: u64) -> ExpectedState {
         ExpectedState { seed, thread, batches_applied: 0, state: BTreeMap::new() }
     }
 
-    /// How many batches are in its state.
+    /// Returns the number of batches in the state.
     pub(super) fn batches_applied(&self) -> u64 {
         self.batches_applied
     }
 
-    /// True if the key is one of this thread's.
+    /// Returns true if the key belongs to this thread.
     pub(super) fn owns(&self, key: &[u8]) -> bool {
         key.starts_with(key_prefix(self.thread).as_bytes())
     }
 
-    /// Goes on to the state that `found` shows: that after the batches that were acknowledged, or after one more.
+    /// Advances to the state in `found`, which is the one after `acknowledged` batches or after one
+    /// more.
     pub(super) fn advance_to_match(&mut self, found: &[Entry], acknowledged: u64) -> Result<(), String> {
         while self.batches_applied < acknowledged {
             self.apply_next_batch();
         }
-        let Some(lost) = self.first_difference(found) else { return Ok(()) };
+        let Some(difference) = self.first_difference(found) else { return Ok(()) };
         self.apply_next_batch();
-        let Some(extra) = self.first_difference(found) else { return Ok(()) };
-        let (thread, next) = (self.thread, self.batches_applied);
+        let Some(next_difference) = self.first_difference(found) else { return Ok(()) };
+        let thread = self.thread;
+        let next = self.batches_applied;
         Err(format!(
-            "thread {thread} had {acknowledged} writes acknowledged. They give\n  {lost}\nand write {next} on top \
-             of them, {:?}, gives\n  {extra}",
+            "thread {thread} had {acknowledged} acknowledged writes. After them, expected\n  \
+             {difference}\nAfter write {next}, {:?}, expected\n  {next_difference}",
             nth_batch(self.seed, thread, next).iter().map(ToString::to_string).collect::<Vec<_>>()
         ))
     }
@@ -85,10 +88,11 @@ impl ExpectedState {
         }
     }
 
-    /// The first key that is not as it should be.
+    /// Describes the first key with an unexpected value.
     fn first_difference(&self, found: &[Entry]) -> Option<String> {
-        let there: BTreeMap<&[u8], &[u8]> = found.iter().map(|(k, v)| (k.as_slice(), v.as_slice())).collect();
-        let wrong = |key: &[u8]| match (self.state.get(key), there.get(key)) {
+        let actual: BTreeMap<&[u8], &[u8]> =
+            found.iter().map(|(k, v)| (k.as_slice(), v.as_slice())).collect();
+        let describe = |key: &[u8]| match (self.state.get(key), actual.get(key)) {
             (Some(value), Some(bytes)) if value.matches(bytes) => None,
             (None, None) => None,
             (expected, bytes) => Some(format!(
@@ -98,18 +102,18 @@ impl ExpectedState {
                 bytes.map_or("nothing".into(), |bytes| self.describe_origin(key, bytes))
             )),
         };
-        let keys = self.state.keys().map(Vec::as_slice).chain(there.keys().copied());
-        keys.into_iter().find_map(wrong)
+        let keys = self.state.keys().map(Vec::as_slice).chain(actual.keys().copied());
+        keys.into_iter().find_map(describe)
     }
 
-    /// Which batch wrote these bytes.
+    /// Describes which batch wrote these bytes.
     fn describe_origin(&self, key: &[u8], bytes: &[u8]) -> String {
-        let wrote =
+        let is_origin =
             |write: &Write| write.key() == key && write.value().is_some_and(|value| value.matches(bytes));
         let number = (1..=self.batches_applied)
             .rev()
-            .find(|&n| nth_batch(self.seed, self.thread, n).iter().any(wrote));
-        number.map_or("bytes that nobody wrote".into(), |number| format!("what write {number} gave it"))
+            .find(|&n| nth_batch(self.seed, self.thread, n).iter().any(is_origin));
+        number.map_or("bytes that were never written".into(), |number| format!("the value of write {number}"))
     }
 }
 
@@ -117,29 +121,31 @@ impl ExpectedState {
 mod tests {
     use super::*;
 
-    fn after(count: u64) -> Vec<Entry> {
-        let mut track = ExpectedState::new(5, 1);
-        (0..count).for_each(|_| track.apply_next_batch());
-        track.state.iter().map(|(key, value)| (key.clone(), value.bytes())).collect()
+    fn entries_after(count: u64) -> Vec<Entry> {
+        let mut expected = ExpectedState::new(5, 1);
+        for _ in 0..count {
+            expected.apply_next_batch();
+        }
+        expected.state.iter().map(|(key, value)| (key.clone(), value.bytes())).collect()
     }
 
     #[test]
     fn accepts_acknowledged_state_or_one_batch_more() {
-        // Writes around number n that change something each: a delete of nothing can't be told from its absence.
-        let n = (100..).find(|n| (n - 1..n + 2).all(|m| after(m) != after(m + 1))).unwrap();
+        // Finds a range of batches that each change the state, because the deletion of an absent
+        // key has no effect.
+        let n = (100..).find(|n| (n - 1..n + 2).all(|m| entries_after(m) != entries_after(m + 1))).unwrap();
         for (found, right) in [(n, true), (n + 1, true), (n - 1, false), (n + 2, false)] {
-            let outcome = ExpectedState::new(5, 1).advance_to_match(&after(found), n);
+            let outcome = ExpectedState::new(5, 1).advance_to_match(&entries_after(found), n);
             assert_eq!(outcome.is_ok(), right, "{found} of {n}, {outcome:?}");
         }
     }
 
-    /// A batch of several of which a part is missing.
     #[test]
     fn rejects_partial_batch() {
         let number = (1..)
             .find(|&n| nth_batch(5, 1, n).iter().filter(|write| write.value().is_some()).count() > 3)
             .unwrap();
-        let mut found = after(number);
+        let mut found = entries_after(number);
         let last = nth_batch(5, 1, number);
         let key = last.iter().find(|write| write.value().is_some()).unwrap().key();
         found.retain(|(other, _)| other != key);

@@ -1,8 +1,8 @@
 //! The process that writes until it is killed.
 //!
-//! It never ends by itself but to say that something went wrong. After an error that the database says can pass it makes
-//! room and tries again; after one that makes it refuse writes it opens the database anew. Both times it goes on with
-//! the same write: whether that had arrived, nobody knows, and it would change nothing.
+//! It ends by itself only to report an error. After a retryable error it frees disk space and tries
+//! again. After an error that blocks writes it reopens the database. In both cases it repeats the
+//! failed write, which is harmless if the first attempt was stored.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -24,50 +24,51 @@ use terrace_testkit::stock_leveldb::StockLevelDb;
 use super::ledger::Ledger;
 use super::{draw_settings, thread_writes};
 
-/// Attempts at one write, a millisecond apart, before it counts as an error for ever.
+/// Number of attempts at one write, a millisecond apart, before its error counts as permanent.
 const MAX_ATTEMPTS: u64 = 20_000;
 
-/// What to write.
+/// Work of a writer process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct WriterJob {
     pub(super) database: PathBuf,
     pub(super) seed: u64,
-    /// The seed of its options.
+    /// Seed of the options.
     pub(super) settings_seed: u64,
-    /// The number of writes that each thread has behind it.
+    /// Number of acknowledged writes of each thread.
     pub(super) acknowledged: Vec<u64>,
     pub(super) sync_one_in: u64,
-    /// Calls that fail, as a [`Plan`].
+    /// Calls that fail, as a [`FaultPlan`].
     pub(super) fault_plan: Option<String>,
-    /// A file to remove when the disk is full.
+    /// File to remove when the disk is full.
     pub(super) ballast: Option<PathBuf>,
-    /// By stock LevelDB, in one thread.
+    /// True if stock LevelDB writes, in one thread.
     pub(super) by_leveldb: bool,
-    /// With options that it has, too.
+    /// True if only options that LevelDB also has are used.
     pub(super) leveldb_compatible: bool,
 }
 
-/// Memtables of the least size: something is always under way in the background.
+/// Returns options with memtables of the smallest size, so that background jobs always run.
 pub(super) fn open_options(settings: &Settings, env: Env) -> Options {
-    let small = Settings { write_buffer_size: 0, create_if_missing: true, ..settings.clone() };
-    crate::database_under_test::options_from_settings(&small, &env)
+    let settings = Settings { write_buffer_size: 0, create_if_missing: true, ..settings.clone() };
+    crate::database_under_test::options_from_settings(&settings, &env)
 }
 
-/// Writes until it is killed, or something goes wrong, or nobody watches any more.
+/// Writes until the process is killed, an error occurs, or the parent ends.
 pub(crate) fn run_writer(job: &WriterJob, ledger: &Path) -> ExitCode {
     exit_with_parent();
-    let wrote = match job.by_leveldb {
+    let result = match job.by_leveldb {
         true => write_with_leveldb(job, ledger),
         false => TerraceWriter::open(job, ledger).map(|writer| writer.run_threads()),
     };
-    if let Err(error) = wrote {
+    if let Err(error) = result {
         eprintln!("{error}");
     }
     ExitCode::FAILURE
 }
 
 fn write_with_leveldb(job: &WriterJob, ledger: &Path) -> Result<(), String> {
-    let (ledger, mut rng) = (Ledger::open(ledger, 1)?, Rng::new(job.seed));
+    let ledger = Ledger::open(ledger, 1)?;
+    let mut rng = Rng::new(job.seed);
     let db = StockLevelDb::load()?
         .open(&job.database, &draw_settings(job.settings_seed, true))
         .map_err(|error| error.text)?;
@@ -83,7 +84,7 @@ fn write_with_leveldb(job: &WriterJob, ledger: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Ends this process with the one that started it.
+/// Ends this process when its parent ends.
 pub(super) fn exit_with_parent() {
     std::thread::spawn(|| {
         let _ = std::io::stdin().read(&mut [0]);
@@ -95,9 +96,9 @@ struct TerraceWriter<'a> {
     job: &'a WriterJob,
     options: Options,
     ledger: Ledger,
-    /// None only while it is opened anew.
+    /// None only during a reopen.
     db: RwLock<Option<Db>>,
-    /// How often it was.
+    /// Number of opens.
     open_count: AtomicU64,
 }
 
@@ -112,13 +113,14 @@ impl<'a> TerraceWriter<'a> {
         Ok(writer)
     }
 
-    /// One thread's error is all threads': the first of them opens the database anew.
-    fn reopen(&self, opened: u64) -> Result<(), String> {
+    /// Reopens the database after an error. Only the first thread that reports an error of one open
+    /// does so.
+    fn reopen(&self, open_count: u64) -> Result<(), String> {
         let mut db = self.db.write();
-        if self.open_count.load(Ordering::Relaxed) != opened {
+        if self.open_count.load(Ordering::Relaxed) != open_count {
             return Ok(());
         }
-        // What closing says of an error is what writing said.
+        // The close reports the same error as the failed write.
         *db = None;
         for attempt in 1.. {
             match Db::open(&self.job.database, &self.options) {
@@ -140,7 +142,7 @@ impl<'a> TerraceWriter<'a> {
         Ok(())
     }
 
-    /// One thread's error ends the process, whatever the others do.
+    /// Runs all threads. An error of one thread ends the process.
     fn run_threads(&self) {
         std::thread::scope(|scope| {
             for thread in 0..self.job.acknowledged.len() as u64 {
@@ -172,7 +174,7 @@ impl<'a> TerraceWriter<'a> {
 
     fn write_with_retry(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<(), String> {
         for attempt in 1.. {
-            let (opened, written) = {
+            let (open_count, written) = {
                 let db = self.db.read();
                 let db = db.as_ref().ok_or("the database is closed")?;
                 (self.open_count.load(Ordering::Relaxed), db.write_with(batch, options))
@@ -180,11 +182,11 @@ impl<'a> TerraceWriter<'a> {
             match written {
                 Ok(()) => break,
                 Err(error) if attempt == MAX_ATTEMPTS => {
-                    return Err(format!("a write failed for ever: {error}"));
+                    return Err(format!("a write failed {MAX_ATTEMPTS} times: {error}"));
                 }
                 Err(error) if error.is_retryable() => self.free_space(),
-                // Only where calls are made to fail: any other error is a find.
-                Err(_) if self.job.fault_plan.is_some() => self.reopen(opened)?,
+                // Only planned faults may cause such an error.
+                Err(_) if self.job.fault_plan.is_some() => self.reopen(open_count)?,
                 Err(error) => return Err(format!("a write failed: {error}")),
             }
         }
@@ -193,7 +195,7 @@ impl<'a> TerraceWriter<'a> {
 
     fn free_space(&self) {
         if let Some(ballast) = &self.job.ballast {
-            // Another thread may have done it.
+            // Another thread may have removed the file already.
             let _ = std::fs::remove_file(ballast);
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -201,7 +203,7 @@ impl<'a> TerraceWriter<'a> {
 }
 
 fn fault_env(job: &WriterJob) -> Result<Env, String> {
-    let Some(fail) = &job.fault_plan else { return Ok(Env::system()) };
-    let plan: FaultPlan = fail.parse().map_err(|error| format!("{fail}: {error:?}"))?;
+    let Some(text) = &job.fault_plan else { return Ok(Env::system()) };
+    let plan: FaultPlan = text.parse().map_err(|error| format!("{text}: {error:?}"))?;
     Ok(Env::with_file_system(Arc::new(FaultFs::new(Arc::new(PosixFs::new()), plan))))
 }

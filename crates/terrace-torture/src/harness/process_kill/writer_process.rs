@@ -1,4 +1,4 @@
-//! A writer from outside: started, stopped, killed.
+//! Starts, suspends and kills a writer process.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -7,37 +7,37 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A writer that lives. Killed when it is dropped.
+/// A running writer process. Dropping it kills the process.
 pub(super) struct WriterProcess {
     child: Child,
-    /// What it said before it ended by itself.
+    /// File with the standard error output of the process.
     stderr_path: PathBuf,
 }
 
 impl WriterProcess {
-    /// Starts this program with other arguments; what it says on standard error goes to the file `words`.
+    /// Starts this program with other arguments and redirects its standard error to `stderr_path`.
     pub(super) fn start<'a>(
         arguments: impl IntoIterator<Item = &'a OsStr>,
-        words: PathBuf,
+        stderr_path: PathBuf,
     ) -> Result<WriterProcess, String> {
-        let say = |error: std::io::Error| format!("can't start a writer: {error}");
-        let child = Command::new(std::env::current_exe().map_err(say)?)
+        let describe = |error: std::io::Error| format!("the writer did not start: {error}");
+        let child = Command::new(std::env::current_exe().map_err(describe)?)
             .args(arguments)
-            // It ends when nobody holds the other end.
+            // The process ends when this pipe is closed.
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
-            .stderr(File::create(&words).map_err(say)?)
+            .stderr(File::create(&stderr_path).map_err(describe)?)
             .spawn()
-            .map_err(say)?;
-        Ok(WriterProcess { child, stderr_path: words })
+            .map_err(describe)?;
+        Ok(WriterProcess { child, stderr_path })
     }
 
-    /// Stops it where it is.
+    /// Suspends the process.
     pub(super) fn suspend(&self) -> Result<(), String> {
         self.signal(Signal::STOP)
     }
 
-    /// Lets it go on.
+    /// Resumes the process.
     pub(super) fn resume(&self) -> Result<(), String> {
         self.signal(Signal::CONT)
     }
@@ -47,12 +47,12 @@ impl WriterProcess {
         sent.map_err(|error| format!("signal {signal:?}: {error}"))
     }
 
-    /// Kills it. An error if it had ended before.
+    /// Kills the process. Returns an error if it had ended before.
     pub(super) fn kill(mut self) -> Result<(), String> {
         let ended = self.child.try_wait().map_err(|error| error.to_string())?;
         if let Some(status) = ended {
-            let words = std::fs::read_to_string(&self.stderr_path).unwrap_or_default();
-            return Err(format!("the writer ended by itself, {status}: {words}"));
+            let output = std::fs::read_to_string(&self.stderr_path).unwrap_or_default();
+            return Err(format!("the writer ended by itself, {status}: {output}"));
         }
         self.child.kill().and_then(|()| self.child.wait()).map(drop).map_err(|error| error.to_string())
     }
@@ -60,7 +60,7 @@ impl WriterProcess {
 
 impl Drop for WriterProcess {
     fn drop(&mut self) {
-        // Both fail only if it has ended.
+        // Both calls fail only if the process has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,0 +1,50 @@
+//! Why writes are refused, if they are.
+
+use crate::error::{Error, Result};
+use crate::sync::{Arc, ArcSwapOption, AtomicBool, Ordering};
+
+/// Set once, by the failure after which what is on disk is unknown.
+pub(crate) struct BackgroundError {
+    cause: ArcSwapOption<Error>,
+    /// True behind the cause: with Release, Acquire by who looks. Each write asks, and a load of this is all that costs.
+    is_set: AtomicBool,
+}
+
+impl BackgroundError {
+    pub(crate) fn new() -> BackgroundError {
+        BackgroundError { cause: ArcSwapOption::empty(), is_set: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.is_set.load(Ordering::Acquire)
+    }
+
+    /// The error that refuses writes, if there is one.
+    pub(crate) fn check(&self) -> Result<()> {
+        if !self.is_set() {
+            return Ok(());
+        }
+        match &*self.cause.load() {
+            Some(cause) => Err(Error::BackgroundError(Arc::clone(cause))),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses writes from now on. The first cause stays.
+    pub(crate) fn set(&self, cause: &Error) {
+        let cause = Arc::new(cause.clone());
+        self.cause.rcu(|old| old.clone().or_else(|| Some(Arc::clone(&cause))));
+        self.is_set.store(true, Ordering::Release);
+    }
+}
+
+/// Error for the callers that wait for work that panicked.
+pub(crate) fn panic_error() -> Error {
+    Error::InvalidArgument("a comparator, filter policy or logger panicked".into())
+}
+
+/// Error for a write in a child process that was forked after the database was opened.
+#[cold]
+pub(crate) fn forked_process_error() -> Error {
+    Error::NotSupported("database was opened by the parent process, before fork".into())
+}

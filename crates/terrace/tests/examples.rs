@@ -1,0 +1,107 @@
+//! Each program in `examples/`, run on a directory of its own.
+//!
+//! `cargo test` builds them before this test, unless it is told which targets to build. A test without its program is
+//! skipped, and fails if `TERRACE_REQUIRE_EXAMPLES` is set.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use terrace::{Db, Options};
+
+/// The folder of examples beside the folder of this test's program.
+fn program(name: &str) -> PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    let profile = tests.parent().and_then(Path::parent).unwrap();
+    profile.join("examples").join(name).with_extension(std::env::consts::EXE_EXTENSION)
+}
+
+/// What the program prints, or `None` if it was not built.
+#[track_caller]
+fn output(name: &str, directory: &Path) -> Option<String> {
+    let program = program(name);
+    if !program.exists() {
+        let required = std::env::var_os("TERRACE_REQUIRE_EXAMPLES").is_some();
+        assert!(!required, "{} does not exist", program.display());
+        eprintln!("skipped: {} does not exist; `cargo build --examples` makes it", program.display());
+        return None;
+    }
+    let output = Command::new(program).arg(directory).output().unwrap();
+    assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+#[track_caller]
+fn check(name: &str, expect: &[&str]) {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(output) = output(name, &directory.path().join("db")) else { return };
+    assert_eq!(output.lines().collect::<Vec<_>>(), expect);
+}
+
+#[test]
+fn basic() {
+    check("basic", &["Bern is at 46.95,7.45", "Chur is absent", "AT/Wien 48.21,16.37", "CH/Bern 46.95,7.45"]);
+}
+
+#[test]
+fn batch_and_snapshot() {
+    check(
+        "batch_and_snapshot",
+        &["account/anna: 100 -> 70", "account/ben: 0 -> 30", "transfer/1: - -> anna ben 30"],
+    );
+}
+
+#[test]
+fn range_scan() {
+    check(
+        "range_scan",
+        &[
+            "2024-01-27",
+            "2024-01-28",
+            "2024-02-01",
+            "2024-02-02",
+            "February: 28 days",
+            "backwards: 2024-02-28",
+            "backwards: 2024-02-27",
+            "first key from 2024-01-30: 2024-02-01",
+        ],
+    );
+}
+
+#[test]
+fn inspect_leveldb() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), &Options { create_if_missing: true, ..Options::default() }).unwrap();
+    db.put(b"key", b"value").unwrap();
+    db.flush().unwrap();
+    db.put(b"in the log", b"").unwrap();
+    db.close().unwrap();
+    let names = || {
+        let entries = directory.path().read_dir().unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = names();
+    let Some(output) = output("inspect_leveldb", directory.path()) else { return };
+    assert!(output.contains("2 entries, 18 bytes of keys and values\n"), "{output}");
+    assert!(output.contains(": 1 tables, ") && output.contains("Compactions\n"), "{output}");
+    assert_eq!(names(), before);
+}
+
+#[test]
+fn tuning() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(output) = output("tuning", &directory.path().join("db")) else { return };
+    let lines: Vec<&str> = output.lines().collect();
+    let [tables, share, memory] = lines[..] else { panic!("{output}") };
+    let tables = tables.strip_prefix("tables: ").unwrap().split(' ');
+    let tables: Vec<usize> = tables.map(|tables| tables.parse().unwrap()).collect();
+    assert_eq!((tables.len(), tables[0]), (7, 0));
+    assert!(tables.iter().sum::<usize>() > 0);
+    let share: u64 = share.split(' ').find_map(|word| word.parse().ok()).unwrap();
+    assert!((40..=60).contains(&share), "{output}");
+    let memory: u64 = memory.split(' ').find_map(|word| word.parse().ok()).unwrap();
+    assert!(memory > 0);
+}
