@@ -1,11 +1,11 @@
 //! Input files: text, plain or compressed, line by line.
 //!
 //! ```text
-//!   FILE or -  -->  byte counter  -->  zstd | gzip | plain (by the first bytes)  -->  numbered lines
+//!   FILE or -  -->  byte counter  -->  zstd | gzip | plain (by first bytes)  -->  numbered lines
 //! ```
 //!
-//! A line has at most [`MAX_LINE_LEN`] bytes, so that a small compressed file cannot fill the memory.
-//! A compressed file that ends early is an error, never a short file.
+//! A line has at most [`MAX_LINE_LEN`] bytes, so that a small compressed file cannot fill the
+//! memory. A compressed file that ends early is an error, never a short file.
 #![allow(clippy::disallowed_types, reason = "reads files that do not belong to a database")]
 
 use std::fs::File;

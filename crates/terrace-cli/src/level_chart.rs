@@ -7,9 +7,9 @@
 //!       2     11  20.9 MiB  ##==##==##==##==##==##=   AD/Canillo/Canillo .. ZW/Midlands/Gweru
 //! ```
 //!
-//! All bars share one scale: the bar of the largest level fills its column. Shades alternate between
-//! files if each file has at least [`MIN_CELLS_PER_FILE`]. Levels below the last level that has a file
-//! are not drawn.
+//! All bars share one scale: the bar of the largest level fills its column. Shades alternate
+//! between files if each file has at least [`MIN_CELLS_PER_FILE`]. Levels below the last level that
+//! has a file are not drawn.
 
 use std::io::{self, Write};
 

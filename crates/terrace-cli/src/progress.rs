@@ -23,7 +23,8 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Of `total` bytes, or of bytes without a known end, which `what` is done to.
+    /// Bar for an operation on `total` bytes, or on an unknown number of bytes. `message` names
+    /// the operation.
     pub(crate) fn bytes(message: &'static str, total: Option<u64>) -> Progress {
         let narrow =
             terminal::columns(std::io::stderr()).is_some_and(|columns| columns < MIN_COLUMNS_FOR_DETAILS);

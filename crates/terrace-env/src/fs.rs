@@ -13,6 +13,9 @@ use parking_lot::Mutex;
 
 use crate::error::{FileError, Result};
 
+/// Unit of log capacities, in bytes: the block size of the log format.
+pub(crate) const LOG_CAPACITY_UNIT: u64 = 32 * 1024;
+
 /// Method of reading a random-access file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessMode {

@@ -10,11 +10,11 @@
 //!    +-- random     Random       system | seeded
 //! ```
 //!
-//! [`HugePages`] is memory directly from the system, and [`prefetch`] loads memory into the processor
-//! caches.
+//! [`HugePages`] is memory directly from the system, and [`prefetch`] loads memory into the
+//! processor caches.
 //!
-//! No other crate uses a file, a clock, a thread or randomness directly. Tests with crashes, faults and
-//! manual clocks are therefore complete.
+//! No other crate uses a file, a clock, a thread or randomness directly. Tests with crashes, faults
+//! and manual clocks are therefore complete.
 
 mod clock;
 mod env;

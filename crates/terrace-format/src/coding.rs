@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   fixed32, fixed64   little-endian
-//!   varint32, varint64 7 bits per byte, low bits first; the high bit is set in all but the last byte
+//!   varint32, varint64 7 bits per byte, low bits first; the high bit is clear in the last byte
 //!                      at most 5 / 10 bytes
 //!   slice              varint32 length, then the bytes
 //! ```

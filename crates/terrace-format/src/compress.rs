@@ -5,7 +5,7 @@
 //!   0     none      yes                           every LevelDB
 //!   1     snappy    yes                           every LevelDB
 //!   2     zstd      no                            LevelDB's later sources
-//!   2     zlib      no                            forks of games; its first bytes differ from zstd's
+//!   2     zlib      no                            forks of games; zstd has other first bytes
 //!   4     deflate   no                            the same forks, newer files
 //! ```
 //!

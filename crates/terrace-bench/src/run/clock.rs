@@ -100,7 +100,7 @@ fn is_tsc_clocksource() -> bool {
 }
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
-fn is_the_systems() -> bool {
+fn is_tsc_clocksource() -> bool {
     false
 }
 
@@ -113,7 +113,7 @@ fn read_tsc() -> u64 {
 
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
-fn ticks() -> u64 {
+fn read_tsc() -> u64 {
     0
 }
 

@@ -203,7 +203,7 @@ pub fn apply_overrides(phases: Vec<NamedPhase>, changes: &Overrides) -> Result<V
     let rows = phases.into_iter().enumerate().map(|(row, (name, mut workload))| {
         changes.apply(&mut workload);
         workload.seed += row as u64 * SEED_STEP;
-        check(&workload).map_err(|e| format!("{name}: {e}"))?;
+        check_phase(&workload).map_err(|e| format!("{name}: {e}"))?;
         Ok(PhaseInfo { row, name, workload })
     });
     rows.collect()
@@ -212,7 +212,7 @@ pub fn apply_overrides(phases: Vec<NamedPhase>, changes: &Overrides) -> Result<V
 /// The most of anything that a flag counts: enough for every machine, and sums of it do not overflow.
 const MAX_COUNT: u64 = 1 << 40;
 
-fn check(phase: &PhaseSpec) -> Result<(), String> {
+fn check_phase(phase: &PhaseSpec) -> Result<(), String> {
     let inserts = if phase.kind == Kind::Mixed { phase.num } else { 0 };
     for (what, value, least, most) in [
         ("keys", phase.keyspace, 1, MAX_COUNT),

@@ -1,13 +1,13 @@
 //! The C interface, directly over the crate `terrace`.
 //!
 //! ```text
-//!   leveldb_t               database, property, get_put_delete    leveldb_cache_t        cache
-//!   leveldb_iterator_t      iterator                              leveldb_comparator_t   comparator
-//!   leveldb_snapshot_t      snapshot                              leveldb_filterpolicy_t filter
-//!   leveldb_writebatch_t    batch                                 leveldb_env_t          env
-//!   leveldb_options_t       options                               leveldb_logger_t       logger
+//!   leveldb_t               database, property, get_put_delete   leveldb_cache_t        cache
+//!   leveldb_iterator_t      iterator                             leveldb_comparator_t   comparator
+//!   leveldb_snapshot_t      snapshot                             leveldb_filterpolicy_t filter
+//!   leveldb_writebatch_t    batch                                leveldb_env_t          env
+//!   leveldb_options_t       options                              leveldb_logger_t       logger
 //!   leveldb_readoptions_t,  read_write_options
-//!   leveldb_writeoptions_t                                        versions, free         library
+//!   leveldb_writeoptions_t                                       versions, free         library
 //! ```
 //!
 //! `include/leveldb/c.h` and `include/terrace/terrace.h` document the functions. Handles are boxes,

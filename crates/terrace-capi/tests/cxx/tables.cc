@@ -46,7 +46,7 @@ std::string Key(int i) {
   return key;
 }
 
-std::string Built(const Options& options, int count) {
+std::string BuildTable(const Options& options, int count) {
   Sink sink;
   TableBuilder builder(options, &sink);
   for (int i = 0; i < count; i++) builder.Add(Key(2 * i), std::string(100, 'v') + Key(i));
@@ -57,7 +57,7 @@ std::string Built(const Options& options, int count) {
   return sink.bytes;
 }
 
-void Read(const Options& options, const std::string& bytes, int count) {
+void ReadTable(const Options& options, const std::string& bytes, int count) {
   const Source source(bytes);
   Table* opened = nullptr;
   PrintKind("opened", Table::Open(options, const_cast<Source*>(&source), bytes.size(), &opened));
@@ -82,13 +82,13 @@ void Read(const Options& options, const std::string& bytes, int count) {
   Print("offset of the end", table->ApproximateOffsetOf("z") <= bytes.size());
 }
 
-void Made() {
+void BuildAndRead() {
   const std::unique_ptr<const FilterPolicy> bloom(NewBloomFilterPolicy(10));
   const std::unique_ptr<Cache> cache(NewLRUCache(1 << 20));
   Options options;
   for (int count : {0, 1, 3000}) {
     std::printf("-- a table of %d\n", count);
-    Read(options, Built(options, count), count);
+    ReadTable(options, BuildTable(options, count), count);
   }
   std::printf("-- with everything\n");
   options.filter_policy = bloom.get();
@@ -96,10 +96,10 @@ void Made() {
   options.compression = kNoCompression;
   options.block_size = 1024;
   options.block_restart_interval = 1;
-  Read(options, Built(options, 3000), 3000);
+  ReadTable(options, BuildTable(options, 3000), 3000);
 }
 
-void Changed() {
+void ChangeOptions() {
   std::printf("-- changed\n");
   Sink sink;
   Options options;
@@ -113,10 +113,10 @@ void Changed() {
   builder.Flush();
   Print("larger blocks", builder.FileSize() > before + 50 * 1000);
   PrintKind("finished", builder.Finish());
-  Read(options, sink.bytes, 1000);
+  ReadTable(options, sink.bytes, 1000);
 }
 
-void GivenUp() {
+void Abandon() {
   std::printf("-- given up\n");
   Sink sink;
   {
@@ -134,14 +134,14 @@ void GivenUp() {
   Print("finished", builder.Finish());
 }
 
-void Damaged() {
+void DamagedTables() {
   std::printf("-- damaged\n");
   Options options;
   options.compression = kNoCompression;
-  std::string bytes = Built(options, 3000);
-  Read(options, bytes.substr(0, 47), 0);
-  Read(options, bytes.substr(0, bytes.size() - 1), 0);
-  Read(options, std::string(100, 'x'), 0);
+  std::string bytes = BuildTable(options, 3000);
+  ReadTable(options, bytes.substr(0, 47), 0);
+  ReadTable(options, bytes.substr(0, bytes.size() - 1), 0);
+  ReadTable(options, std::string(100, 'x'), 0);
   // LevelDB verifies checksums only on request.
   bytes[5000] ^= 1;
   const Source source(bytes);
@@ -160,8 +160,8 @@ void Damaged() {
 }  // namespace
 
 int main() {
-  Made();
-  Changed();
-  GivenUp();
-  Damaged();
+  BuildAndRead();
+  ChangeOptions();
+  Abandon();
+  DamagedTables();
 }

@@ -41,27 +41,27 @@ struct CallRecorder {
 
 // A file of another environment, counted while it exists.
 template <typename Base>
-class Held : public Base {
+class CountedFile : public Base {
  public:
-  Held(Base* file, CallRecorder* recorder) : file_(file), recorder_(recorder) { recorder_->open++; }
-  ~Held() override { recorder_->open--; }
+  CountedFile(Base* file, CallRecorder* recorder) : file_(file), recorder_(recorder) { recorder_->open++; }
+  ~CountedFile() override { recorder_->open--; }
 
  protected:
   const std::unique_ptr<Base> file_;
   CallRecorder* const recorder_;
 };
 
-class Front : public Held<SequentialFile> {
+class CountedSequentialFile : public CountedFile<SequentialFile> {
  public:
-  using Held::Held;
+  using CountedFile::CountedFile;
   Status Read(size_t n, Slice* result, char* scratch) override { return file_->Read(n, result, scratch); }
   Status Skip(uint64_t n) override { return file_->Skip(n); }
 };
 
 // Returns bytes of its own instead of scratch.
-class Anywhere : public Held<RandomAccessFile> {
+class CountedRandomAccessFile : public CountedFile<RandomAccessFile> {
  public:
-  using Held::Held;
+  using CountedFile::CountedFile;
   Status Read(uint64_t offset, size_t n, Slice* result, char* scratch) const override {
     const Status status = file_->Read(offset, n, result, scratch);
     thread_local std::string own;
@@ -71,9 +71,9 @@ class Anywhere : public Held<RandomAccessFile> {
   }
 };
 
-class End : public Held<WritableFile> {
+class CountedWritableFile : public CountedFile<WritableFile> {
  public:
-  using Held::Held;
+  using CountedFile::CountedFile;
   Status Append(const Slice& data) override {
     return recorder_->broken ? Status::IOError("the end", "is broken") : file_->Append(data);
   }
@@ -85,18 +85,18 @@ class End : public Held<WritableFile> {
   }
 };
 
-class Watching : public EnvWrapper {
+class RecordingEnv : public EnvWrapper {
  public:
-  Watching() : EnvWrapper(Env::Default()) {}
+  RecordingEnv() : EnvWrapper(Env::Default()) {}
 
   Status NewSequentialFile(const std::string& f, SequentialFile** r) override {
-    return Note("sequential", EnvWrapper::NewSequentialFile(f, r), r, &Watching::Wrap<Front, SequentialFile>);
+    return WrapFile("sequential", EnvWrapper::NewSequentialFile(f, r), r, &RecordingEnv::Wrap<CountedSequentialFile, SequentialFile>);
   }
   Status NewRandomAccessFile(const std::string& f, RandomAccessFile** r) override {
-    return Note("random", EnvWrapper::NewRandomAccessFile(f, r), r, &Watching::Wrap<Anywhere, RandomAccessFile>);
+    return WrapFile("random", EnvWrapper::NewRandomAccessFile(f, r), r, &RecordingEnv::Wrap<CountedRandomAccessFile, RandomAccessFile>);
   }
   Status NewWritableFile(const std::string& f, WritableFile** r) override {
-    return Note("writable", EnvWrapper::NewWritableFile(f, r), r, &Watching::Wrap<End, WritableFile>);
+    return WrapFile("writable", EnvWrapper::NewWritableFile(f, r), r, &RecordingEnv::Wrap<CountedWritableFile, WritableFile>);
   }
   Status NewAppendableFile(const std::string& f, WritableFile** r) override { return Env::NewAppendableFile(f, r); }
   Status RenameFile(const std::string& s, const std::string& t) override {
@@ -156,7 +156,7 @@ class Watching : public EnvWrapper {
   }
 
   template <typename Base>
-  Status Note(const char* what, const Status& status, Base** file, void (Watching::*wrap)(Base**)) {
+  Status WrapFile(const char* what, const Status& status, Base** file, void (RecordingEnv::*wrap)(Base**)) {
     recorder.Record(what);
     if (status.ok()) (this->*wrap)(file);
     return status;
@@ -170,9 +170,9 @@ void Fill(DB* db) {
   PrintKind("synced", db->Put(synced, "last", "one"));
 }
 
-void Watched() {
+void UserEnv() {
   std::printf("-- watched\n");
-  std::unique_ptr<Watching> env(new Watching);
+  std::unique_ptr<RecordingEnv> env(new RecordingEnv);
   Options options;
   options.env = env.get();
   options.write_buffer_size = 64 << 10;
@@ -200,9 +200,9 @@ void Watched() {
   env->recorder.AwaitJobs();
 }
 
-void Broken() {
+void BrokenFiles() {
   std::printf("-- broken\n");
-  Watching env;
+  RecordingEnv env;
   Options options;
   options.env = &env;
   std::unique_ptr<DB> db = Open(options, "broken");
@@ -240,7 +240,7 @@ class Old : public EnvWrapper {
   std::atomic<bool> deleted{false};
 };
 
-void Dated() {
+void OldMethodNames() {
   std::printf("-- dated\n");
   Old env;
   Options options;
@@ -252,7 +252,7 @@ void Dated() {
   Print("there", env.FileExists("dated"));
 }
 
-void Memory() {
+void MemoryEnv() {
   std::printf("-- memory\n");
   const std::unique_ptr<Env> env(NewMemEnv(Env::Default()));
   Options options;
@@ -275,7 +275,7 @@ void Memory() {
   Print("names", std::to_string(names.size()) + names[0]);
 }
 
-class Text : public WritableFile {
+class TextFile : public WritableFile {
  public:
   Status Append(const Slice& data) override {
     text += data.ToString();
@@ -296,7 +296,7 @@ std::string Lines(const std::string& text, const std::string& begin) {
   return found;
 }
 
-void Dumped() {
+void DumpFiles() {
   std::printf("-- dumped\n");
   const std::unique_ptr<Env> env(NewMemEnv(Env::Default()));
   Options options;
@@ -310,7 +310,7 @@ void Dumped() {
   PrintKind("written", db->Write(WriteOptions(), &batch));
   std::vector<std::string> names;
   env->GetChildren("/dumped", &names);
-  Text text;
+  TextFile text;
   for (const std::string& name : names) {
     const Status status = DumpFile(env.get(), "/dumped/" + name, &text);
     const bool known = name.find(".log") != std::string::npos || name.find(".ldb") != std::string::npos ||
@@ -324,7 +324,7 @@ void Dumped() {
   PrintKind("missing", DumpFile(env.get(), "/dumped/000099.log", &text));
 }
 
-void TheMachine() {
+void SystemEnv() {
   std::printf("-- the machine\n");
   Env* const env = Env::Default();
   std::string directory;
@@ -371,10 +371,10 @@ void TheMachine() {
 }  // namespace
 
 int main() {
-  Watched();
-  Broken();
-  Dated();
-  Memory();
-  Dumped();
-  TheMachine();
+  UserEnv();
+  BrokenFiles();
+  OldMethodNames();
+  MemoryEnv();
+  DumpFiles();
+  SystemEnv();
 }

@@ -35,15 +35,16 @@ fn sanitized_classes() -> &'static [PathBuf] {
         let directory = tempfile::tempdir().unwrap().keep();
         let sources = std::fs::read_dir(crate_dir().join("shim")).unwrap().map(|entry| entry.unwrap().path());
         let sources = sources.filter(|path| path.extension().is_some_and(|ending| ending == "cc"));
-        let object = |source: PathBuf| {
-            let object = directory.join(source.with_extension("o").file_name().unwrap());
-            let mut cxx = compiler(&["-std=c++17", "-fsanitize=address", "-c"]);
-            cxx.arg("-I").arg(crate_dir().join("../../include")).arg("-I").arg(crate_dir().join("shim"));
-            run_command(cxx.arg(&source).arg("-o").arg(&object));
-            object
-        };
-        sources.map(object).collect()
+        sources.map(|source| compile_sanitized_class(&source, &directory)).collect()
     })
+}
+
+fn compile_sanitized_class(source: &Path, directory: &Path) -> PathBuf {
+    let object = directory.join(source.with_extension("o").file_name().unwrap());
+    let mut cxx = compiler(&["-std=c++17", "-fsanitize=address", "-c"]);
+    cxx.arg("-I").arg(crate_dir().join("../../include")).arg("-I").arg(crate_dir().join("shim"));
+    run_command(cxx.arg(source).arg("-o").arg(&object));
+    object
 }
 
 /// Compiles `tests/cxx/NAME.cc` together with the whole library, so that AddressSanitizer checks

@@ -31,8 +31,10 @@ fn built() -> PathBuf {
 /// sources creates a new one. Its name has a hash, except when cargo builds the crate by itself.
 pub(crate) fn archive() -> PathBuf {
     let files = std::fs::read_dir(built()).unwrap().map(|entry| entry.unwrap());
-    let is_ours = |name: &str| name.starts_with("libterrace_capi-") && name.ends_with(".a");
-    let archives = files.filter(|file| file.file_name().to_str().is_some_and(is_ours));
+    let archives = files.filter(|file| {
+        let name = file.file_name().into_string().unwrap();
+        name.starts_with("libterrace_capi-") && name.ends_with(".a")
+    });
     archives.max_by_key(|file| file.metadata().unwrap().modified().unwrap()).unwrap().path()
 }
 

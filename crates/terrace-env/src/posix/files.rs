@@ -79,8 +79,9 @@ impl PosixWritableFile {
     }
 
     fn open_file(&self) -> Result<&File> {
-        let closed = || FileError::new("write", &self.path, io::Error::other("the file was closed"));
-        self.file.as_ref().ok_or_else(closed)
+        self.file
+            .as_ref()
+            .ok_or_else(|| FileError::new("write", &self.path, io::Error::other("the file was closed")))
     }
 }
 

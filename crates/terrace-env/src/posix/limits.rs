@@ -6,8 +6,9 @@
 //!   then neither: the file is opened for each read
 //! ```
 //!
-//! The numbers are LevelDB's. They leave descriptors to the rest of the program, and keep a database of
-//! any size readable under any limit. The limit of bytes is Terrace's own, see [`MmapPressure`].
+//! The numbers are LevelDB's. They leave descriptors to the rest of the program, and keep a
+//! database of any size readable under any limit. The limit of bytes is Terrace's own, see
+//! [`MmapPressure`].
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -158,24 +159,25 @@ mod tests {
 
     #[test]
     fn dropped_permits_are_available_again() {
-        let budget = ResourceLimiter::new(2);
-        let (first, second) = (budget.acquire(), budget.acquire());
+        let files = ResourceLimiter::new(2);
+        let first = files.acquire();
+        let second = files.acquire();
         assert!(first.is_some() && second.is_some());
-        assert!(budget.acquire().is_none());
+        assert!(files.acquire().is_none());
         drop(first);
-        assert!(budget.acquire().is_some());
+        assert!(files.acquire().is_some());
         assert!(ResourceLimiter::new(0).acquire().is_none());
         let bytes = ResourceLimiter::new(10);
-        let most = bytes.acquire_many(7);
-        assert!(most.is_some() && bytes.acquire_many(4).is_none() && bytes.acquire_many(3).is_some());
-        drop(most);
+        let seven = bytes.acquire_many(7);
+        assert!(seven.is_some() && bytes.acquire_many(4).is_none() && bytes.acquire_many(3).is_some());
+        drop(seven);
         assert!(bytes.acquire_many(10).is_some());
     }
 
     #[test]
     fn process_wide_limits_are_not_zero() {
-        let budgets = ResourceLimits::process_wide();
-        assert!(budgets.open_files.acquire().is_some());
-        assert_eq!(budgets.mmaps.acquire().is_some(), cfg!(target_pointer_width = "64"));
+        let limits = ResourceLimits::process_wide();
+        assert!(limits.open_files.acquire().is_some());
+        assert_eq!(limits.mmaps.acquire().is_some(), cfg!(target_pointer_width = "64"));
     }
 }

@@ -6,17 +6,17 @@
 //!   Go LevelDB        flock
 //! ```
 //!
-//! An ordinary record lock belongs to the process, and the first close of *any* descriptor of the file
-//! releases it. A lock of an open file description lasts until its own close, and still conflicts with
-//! ordinary locks. Some systems have only ordinary locks. Therefore the set is checked before the file is
-//! opened, so that a refused opener closes nothing.
+//! An ordinary record lock belongs to the process, and the first close of *any* descriptor of the
+//! file releases it. A lock of an open file description lasts until its own close, and still
+//! conflicts with ordinary locks. Some systems have only ordinary locks. Therefore the set is
+//! checked before the file is opened, so that a refused opener closes nothing.
 //!
-//! A file name that is removed and created again could be locked twice. The thread that removes the lock
-//! file with the database therefore holds the lock meanwhile, and a new holder checks that its file
-//! still has the name.
+//! A file name that is removed and created again could be locked twice. The thread that removes the
+//! lock file with the database therefore holds the lock meanwhile, and a new holder checks that its
+//! file still has the name.
 //!
-//! A child that is forked while the lock is held shares it until it executes another program or exits.
-//! A lock is therefore released before its file is closed, which releases it for both.
+//! A child that is forked while the lock is held shares it until it executes another program or
+//! exits. A lock is therefore released before its file is closed, which releases it for both.
 // This module is one of those that may use the file system.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
@@ -143,10 +143,17 @@ fn map_lock_error(e: io::Error) -> io::Error {
     }
 }
 
-#[cfg(any(target_os = "linux", target_os = "android"))]
-const RECORD_LOCK_COMMAND: libc::c_int = libc::F_OFD_SETLK;
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-const RECORD_LOCK_COMMAND: libc::c_int = libc::F_SETLK;
+/// Command of `fcntl` that sets a record lock, of the open file description where the system has it.
+const RECORD_LOCK_COMMAND: libc::c_int = {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        libc::F_OFD_SETLK
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    {
+        libc::F_SETLK
+    }
+};
 
 fn lock_record(file: &File, mode: LockMode) -> io::Result<()> {
     let kind = match mode {

@@ -8,23 +8,24 @@
 //!            1. body   2. head without its last four bytes   3. those four, by one instruction
 //! ```
 //!
-//! Written bytes are in the page cache at once: they survive a crash of the process, and `fdatasync`
-//! makes them durable like bytes of `write`. A process that is killed between two instructions leaves
-//! zeros in the last four bytes of the head, or a complete record.
+//! Written bytes are in the page cache at once: they survive a crash of the process, and
+//! `fdatasync` makes them durable like bytes of `write`. A process that is killed between two
+//! instructions leaves zeros in the last four bytes of the head, or a complete record.
 //!
-//! During a fast fill, the log allocates pages in large pieces: it writes zeros with `pwrite` a little
-//! ahead of the records. A page fault for every 4 KiB would cost more than the rest of a record. But a
-//! sync writes such a piece as a whole, even if the mapping changed only a few bytes of it. After a
-//! sync, records are therefore written with `pwrite`, because the kernel then tracks changes by 4 KiB.
-//! This ends after as many records as cost the time of one piece.
+//! During a fast fill, the log allocates pages in large pieces: it writes zeros with `pwrite` a
+//! little ahead of the records. A page fault for every 4 KiB would cost more than the rest of a
+//! record. But a sync writes such a piece as a whole, even if the mapping changed only a few bytes
+//! of it. After a sync, records are therefore written with `pwrite`, because the kernel then tracks
+//! changes by 4 KiB. This ends after as many records as cost the time of one piece.
 //!
-//! Memory safety: the mapping lives as long as the log, writes are bounds-checked against it, and no
-//! reference into it ever exists, only raw pointers. Two threads that write into the same range violate
-//! the contract of the trait. That is a race of plain writes to bytes that this process never reads.
+//! Memory safety: the mapping lives as long as the log, writes are bounds-checked against it, and
+//! no reference into it ever exists, only raw pointers. Two threads that write into the same range
+//! violate the contract of the trait. That is a race of plain writes to bytes that this process
+//! never reads.
 //!
-//! SIGBUS: the space is allocated before it is mapped, so a full disk causes none. A failing disk, or
-//! another process that truncates the file, ends the process by SIGBUS, like a kill. Databases on such
-//! storage use [`AppendingLog`].
+//! SIGBUS: the space is allocated before it is mapped, so a full disk causes none. A failing disk,
+//! or another process that truncates the file, ends the process by SIGBUS, like a kill. Databases
+//! on such storage use [`AppendingLog`].
 #![allow(unsafe_code)] // Writes into the mapping.
 
 use std::fs::File;
@@ -41,10 +42,7 @@ use rustix::io::Errno;
 
 use super::files::PosixWritableFile;
 use crate::error::{FileError, Result};
-use crate::fs::{AppendingLog, LogFile};
-
-/// Unit of capacities, in bytes: the block size of the log format.
-const LOG_CAPACITY_UNIT: u64 = 32 * 1024;
+use crate::fs::{AppendingLog, LOG_CAPACITY_UNIT, LogFile};
 
 /// Size of one zero fill, in bytes, during a fast fill. Larger fills save hardly any time and cost
 /// more to sync.
@@ -83,9 +81,11 @@ fn rounded_capacity(capacity: u64) -> io::Result<u64> {
 /// error the file is unchanged.
 fn allocate_and_map(file: &File, capacity: u64, len: u64) -> io::Result<MmapRaw> {
     let allocated = rustix::io::retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, capacity));
-    let map = || MmapOptions::new().len(capacity as usize).map_raw(file);
+    let mapped = allocated
+        .map_err(io::Error::from)
+        .and_then(|()| MmapOptions::new().len(capacity as usize).map_raw(file));
     // A partial allocation uses disk space, so it is undone.
-    allocated.map_err(io::Error::from).and_then(|()| map()).or_else(|e| file.set_len(len).and(Err(e)))
+    mapped.or_else(|e| file.set_len(len).and(Err(e)))
 }
 
 /// Returns true for the errors of a file system without preallocation or without shared mappings.

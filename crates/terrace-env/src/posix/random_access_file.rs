@@ -1,8 +1,8 @@
 //! Random-access files, with the fastest access method within the limits.
 //!
 //! ```text
-//!   AccessMode::Mmap  -> PosixMmapReadableFile -> PosixRandomAccessFile -> ReopeningRandomAccessFile
-//!   AccessMode::Pread -------------------------> PosixRandomAccessFile -> ReopeningRandomAccessFile
+//!   Mmap  -> PosixMmapReadableFile -> PosixRandomAccessFile -> ReopeningRandomAccessFile
+//!   Pread --------------------------> PosixRandomAccessFile -> ReopeningRandomAccessFile
 //! ```
 #![allow(unsafe_code)] // Maps files.
 

@@ -89,7 +89,8 @@ impl Debug for DeterministicScheduler {
 mod tests {
     use super::*;
 
-    /// The order in which ten flushes (f) and ten compactions (c) run, the fifth compaction scheduling one more.
+    /// Returns the execution order of ten flushes (f) and eleven compactions (c). The last
+    /// compaction schedules one more.
     fn order(seed: u64) -> String {
         let scheduler = DeterministicScheduler::new(seed);
         let log = Arc::new(Mutex::new(String::new()));
@@ -101,9 +102,9 @@ mod tests {
             scheduler.schedule(Priority::Flush, note(format!("f{i} ")));
             scheduler.schedule(Priority::Compaction, note(format!("c{i} ")));
         }
-        let (again, more) = (Arc::clone(&scheduler), note("c+ ".into()));
-        scheduler
-            .schedule(Priority::Compaction, Box::new(move || again.schedule(Priority::Compaction, more)));
+        let own = Arc::clone(&scheduler);
+        let more = note("c+ ".into());
+        scheduler.schedule(Priority::Compaction, Box::new(move || own.schedule(Priority::Compaction, more)));
         assert_eq!(scheduler.pending_jobs(), 21);
         assert_eq!(scheduler.run_until_idle(), 22);
         log.lock().clone()
@@ -125,9 +126,9 @@ mod tests {
     #[test]
     fn each_priority_runs_in_order() {
         let order = order(7);
-        let lane = |name| order.split(' ').filter(|job| job.starts_with(name)).collect::<Vec<_>>().join(" ");
-        assert_eq!(lane("f"), "f0 f1 f2 f3 f4 f5 f6 f7 f8 f9");
-        assert_eq!(lane("c"), "c0 c1 c2 c3 c4 c5 c6 c7 c8 c9 c+");
+        let queue = |name| order.split(' ').filter(|job| job.starts_with(name)).collect::<Vec<_>>().join(" ");
+        assert_eq!(queue("f"), "f0 f1 f2 f3 f4 f5 f6 f7 f8 f9");
+        assert_eq!(queue("c"), "c0 c1 c2 c3 c4 c5 c6 c7 c8 c9 c+");
     }
 
     #[test]

@@ -5,9 +5,9 @@
 //!   schedule(Compaction)  -> queue -> terrace-compaction-1 .. n
 //! ```
 //!
-//! The pool starts a thread when a job finds no idle one, up to the limit of its priority. A process
-//! without an open database has no threads, and a process with little work has few. A panic ends only
-//! its job, and the thread continues.
+//! The pool starts a thread when a job finds no idle one, up to the limit of its priority. A
+//! process without an open database has no threads, and a process with little work has few. A panic
+//! ends only its job, and the thread continues.
 #![allow(clippy::disallowed_methods)] // This module implements the replacement that the lint names.
 
 use std::collections::VecDeque;

@@ -258,6 +258,12 @@ impl ManualCompaction {
     }
 }
 
+impl DbState {
+    pub(super) fn has_scheduled_job(&self) -> bool {
+        self.scheduled_flushes > 0 || self.is_compaction_scheduled
+    }
+}
+
 impl ReadState {
     pub(super) fn new(state: &DbState) -> ReadState {
         let newest_first = state.immutable_memtables.iter().rev();
@@ -285,6 +291,12 @@ impl DbInner {
         if self.owner_process.is_current() { Ok(()) } else { Err(forked_process_error()) }
     }
 
+    /// Error for a write to a database that is closed or read-only.
+    pub(super) fn closed_error(&self) -> Error {
+        let reason = if self.is_read_only { "database is read-only" } else { "database is closed" };
+        Error::NotSupported(reason.into())
+    }
+
     pub(super) fn join_background_jobs(&self) {
         // A forked child has no threads that run the jobs.
         if self.owner_process.is_current() {
@@ -297,7 +309,7 @@ impl DbInner {
         let is_first = !self.background_error.is_set();
         self.background_error.set(cause);
         if is_first {
-            self.logger.log(format_args!("Writes are refused from now on: {cause}"));
+            self.logger.log(format_args!("Background error, writes are disabled: {cause}"));
         }
         self.notify_state_changed(&mut self.state.lock());
     }

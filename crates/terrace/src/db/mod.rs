@@ -37,32 +37,40 @@ use crate::snapshot::Snapshot;
 use crate::sync::Arc;
 use inner::{DbInner, FlushTarget};
 
-/// An open database.
+/// Open database.
 ///
-/// Cheap to clone; clones share the database, from any thread. When the last clone and the last iterator are gone it
-/// closes: [`Db::close`] does the same and says whether all went well.
+/// A clone is cheap and shares the database with its original; threads may share clones. The
+/// database closes when the last clone and the last iterator are dropped. [`Db::close`] closes it,
+/// too, and reports errors.
 #[derive(Clone)]
 pub struct Db {
     handle: Arc<DbHandle>,
 }
 
-/// Closes the database when it goes. Background jobs hold the engine, not this.
+/// Closes the database when it is dropped. Clones of [`Db`] and iterators hold it; background jobs
+/// hold only the shared state.
 struct DbHandle {
     inner: Arc<DbInner>,
 }
 
 impl Db {
-    /// Opens the database in directory `path`, or creates it if [`Options::create_if_missing`].
+    /// Opens the database in directory `path`. Creates it if it is missing and
+    /// [`Options::create_if_missing`] is set.
     ///
-    /// Replays the logs, so that every write that survived is there when this returns. Takes the directory's lock:
-    /// one database is open once, in one process, by Terrace or by a LevelDB.
+    /// Replays the logs, so that every write that survived a crash is readable when this returns.
+    /// Locks the directory: only one process can open a database, with Terrace or with LevelDB, and
+    /// only once.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidArgument`] if it does not exist (or does, with [`Options::error_if_exists`]), or was
-    /// created with another comparator; [`ErrorKind::Corruption`] if the manifest is damaged or a table is missing
-    /// (then [`repair`](crate::repair) can help); [`ErrorKind::Io`] if it is open elsewhere
-    /// ([`ErrorOut::is_locked`]) or a file can't be read. What is stored stays as it was.
+    /// - [`ErrorKind::InvalidArgument`]: the database is missing and may not be created, it exists
+    ///   although [`Options::error_if_exists`] is set, or it was created with another comparator.
+    /// - [`ErrorKind::Corruption`]: the MANIFEST is damaged or a table is missing.
+    ///   [`repair`](crate::repair) can help.
+    /// - [`ErrorKind::Io`]: the database is open elsewhere
+    ///   ([`Error::is_locked`](crate::Error::is_locked)), or a file cannot be read.
+    ///
+    /// An error leaves the stored data unchanged.
     ///
     /// [`ErrorKind::InvalidArgument`]: crate::ErrorKind::InvalidArgument
     /// [`ErrorKind::Corruption`]: crate::ErrorKind::Corruption
@@ -70,7 +78,8 @@ impl Db {
     ///
     /// ```
     /// # use terrace::{Db, Env, Options};
-    /// let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
+    /// let env = Env::memory();
+    /// let options = Options { create_if_missing: true, env, ..Options::default() };
     /// let db = Db::open("cities", &options)?;
     /// assert!(Db::open("cities", &options).unwrap_err().is_locked());
     /// # Ok::<(), terrace::Error>(())
@@ -80,16 +89,18 @@ impl Db {
         Ok(Db { handle: Arc::new(DbHandle { inner }) })
     }
 
-    /// Opens the database in directory `path` for reading, and writes nothing at all: no file is created, changed or
-    /// removed, so it works on read-only media.
+    /// Opens the database in directory `path` for reads only. Creates, changes and removes no file,
+    /// so that it works on read-only media.
     ///
-    /// Logs are replayed in memory. Several read-only handles may be open at once, in any processes; an open writer
-    /// excludes them and they exclude a writer, if there is a lock file to lock. Writes fail with
-    /// [`ErrorOut::NotSupported`]. Errors are those of [`Db::open`].
+    /// Replays the logs in memory. Several processes may open a database read-only at the same
+    /// time. If the directory has a lock file, read-only handles and a writer exclude each other.
+    /// Writes fail with [`Error::NotSupported`](crate::Error::NotSupported). The errors are those
+    /// of [`Db::open`].
     ///
     /// ```
     /// # use terrace::{Db, Env, Options};
-    /// # let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
+    /// # let env = Env::memory();
+    /// # let options = Options { create_if_missing: true, env, ..Options::default() };
     /// # let db = Db::open("cities", &options)?;
     /// # db.put(b"CH/Bern", b"46.95,7.45")?;
     /// # db.close()?;
@@ -103,10 +114,11 @@ impl Db {
         Ok(Db { handle: Arc::new(DbHandle { inner }) })
     }
 
-    /// Gives `key` the value `value`. As [`Db::write`] of a batch with that one operation.
+    /// Sets the value of `key`. Same as [`Db::write`] of a batch with this one operation.
     ///
     /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// db.put(b"CH/Bern", b"46.948,7.447")?; // replaces
@@ -117,10 +129,11 @@ impl Db {
         self.put_with(key, value, &WriteOptions::default())
     }
 
-    /// As [`Db::put`], with options.
+    /// Same as [`Db::put`], with write options.
     ///
     /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put_with(b"CH/Bern", b"46.95,7.45", &terrace::WriteOptions { sync: true })?;
     /// # Ok::<(), terrace::Error>(())
@@ -129,10 +142,12 @@ impl Db {
         self.inner().write_one(key, Some(value), options)
     }
 
-    /// Removes `key`. It need not exist. As [`Db::write`] of a batch with that one operation.
+    /// Deletes `key`, which need not exist. Same as [`Db::write`] of a batch with this one
+    /// operation.
     ///
     /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// db.delete(b"CH/Bern")?;
@@ -144,10 +159,11 @@ impl Db {
         self.delete_with(key, &WriteOptions::default())
     }
 
-    /// As [`Db::delete`], with options.
+    /// Same as [`Db::delete`], with write options.
     ///
     /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.delete_with(b"CH/Bern", &terrace::WriteOptions { sync: true })?;
     /// # Ok::<(), terrace::Error>(())
@@ -156,22 +172,26 @@ impl Db {
         self.inner().write_one(key, None, options)
     }
 
-    /// Removes every key from `begin` up to, but without, `end`. An end that is None is open.
+    /// Deletes every key from `begin` up to, but not including, `end`. None means no bound.
     ///
-    /// Tables with no other keys are removed whole, and their space is free when no iterator reads them any more; what
-    /// else there is of the range is deleted key by key. Durable when this returns, with every write before it. Keys that
-    /// other threads write into the range meanwhile may stay or go. While a snapshot is held, every key is deleted by
-    /// itself and the space comes back with merges.
+    /// Drops tables whole if all of their keys are in the range; their space is free when no
+    /// iterator reads them. Deletes the other keys one by one. When this returns, the deletion and
+    /// all earlier writes are durable. Keys that other threads write into the range at the same
+    /// time may survive. While a snapshot is held, all keys are deleted one by one, and compactions
+    /// free the space later.
     ///
-    /// Not one step for readers: beside it a reader may see a part of the keys gone, but never an older value.
+    /// The deletion is not atomic. A concurrent reader may miss only some of the keys, but it never
+    /// sees an older value.
     ///
     /// # Errors
     ///
-    /// Of a table that can't be read, of the log or of the manifest: some of the keys may be gone then, and the others
-    /// have their values. It is the same if the process dies before this returns.
+    /// Errors of a table that cannot be read, of the log or of the MANIFEST. Some keys may be
+    /// deleted then, and the others keep their values. The same holds if the process ends before
+    /// this returns.
     ///
     /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// for name in ["AT/Wien", "CH/Bern", "CH/Chur", "FR/Lyon"] {
     ///     db.put(name.as_bytes(), b"")?;
@@ -184,38 +204,44 @@ impl Db {
         self.inner().delete_range(begin, end)
     }
 
-    /// Applies every operation of `batch`, in order, or none.
+    /// Applies all operations of `batch`, in order, or none of them.
     ///
-    /// Visible to reads that start after this returns, in every thread; a concurrent reader sees all of it or nothing.
-    /// It survives the death of the process when this returns.
+    /// Reads that start after this returns see the batch, in every thread. A concurrent read sees
+    /// all of it or nothing. The batch survives the end of the process when this returns.
     ///
     /// # Errors
     ///
-    /// If the log can't be written, nothing of `batch` is visible. No space, memory or descriptors: the same write
-    /// may succeed later ([`ErrorOut::is_retryable`]). Anything else: the database refuses writes until it is opened
-    /// again ([`ErrorOut::BackgroundError`]), because what reached the disk is unknown; reads go on.
+    /// If the log cannot be written, no read sees any part of `batch`. After an error for lack of
+    /// space, memory or file descriptors, a retry may succeed
+    /// ([`Error::is_retryable`](crate::Error::is_retryable)). After any other error, the state of
+    /// the disk is unknown. The database then refuses writes until it is opened again
+    /// ([`Error::BackgroundError`](crate::Error::BackgroundError)); reads still work.
     ///
     /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Berne", b"46.95,7.45")?;
     /// let mut rename = terrace::WriteBatch::new();
     /// rename.delete(b"CH/Berne");
     /// rename.put(b"CH/Bern", b"46.95,7.45");
-    /// db.write(&rename)?; // nobody ever sees both names, or none
+    /// db.write(&rename)?; // no reader sees both names or none
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn write(&self, batch: &WriteBatch) -> Result<()> {
         self.write_with(batch, &WriteOptions::default())
     }
 
-    /// As [`Db::write`]. With [`WriteOptions::sync`] the batch, and every write before it, is on the medium when this
-    /// returns; concurrent calls share one flush of the device. Other threads may read the batch a little before
-    /// that. If the sync fails, whether the batch survives a power cut is unknown, further writes are refused, and reads
-    /// that start after this returned do not see the batch.
+    /// Same as [`Db::write`], with write options.
+    ///
+    /// With [`WriteOptions::sync`], the batch and all earlier writes are durable when this returns.
+    /// Concurrent calls share one sync. Other threads may read the batch a little earlier. If the
+    /// sync fails, the batch may or may not survive a power cut. Reads that start after the failed
+    /// call do not see it, and the database refuses further writes.
     ///
     /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// let mut batch = terrace::WriteBatch::new();
     /// batch.put(b"CH/Bern", b"46.95,7.45");
@@ -227,16 +253,18 @@ impl Db {
         self.inner().write(batch, options)
     }
 
-    /// The value of `key` now, or None if it has none.
+    /// Returns the current value of `key`, or None if the key does not exist.
     ///
-    /// Sees every write that returned before this call. Takes no lock that a writer holds for long.
+    /// Sees every write that returned before this call. Waits for no lock that a writer holds for
+    /// long.
     ///
     /// # Errors
     ///
-    /// Damage in, or failure of, a table that the look-up needed.
+    /// Corruption or an I/O error of a table that the get needs.
     ///
     /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"")?;
     /// assert_eq!(db.get(b"CH/Bern")?, Some(vec![]), "an empty value is a value");
@@ -247,27 +275,30 @@ impl Db {
         self.get_with(key, &DEFAULT_READ_OPTIONS)
     }
 
-    /// As [`Db::get`], with options: a snapshot of this database, for one.
+    /// Same as [`Db::get`], with read options, for example a snapshot of this database.
     ///
     /// ```
-    /// # use terrace::ReadOptions;
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # use terrace::{Env, Options, ReadOptions};
+    /// # let env = Env::memory();
+    /// # let options = Options { create_if_missing: true, env, ..Options::default() };
     /// # let db = terrace::Db::open("cities", &options)?;
     /// let before = db.snapshot();
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// assert!(db.get(b"CH/Bern")?.is_some());
-    /// let then = ReadOptions { snapshot: Some(before), ..ReadOptions::default() };
-    /// assert!(db.get_with(b"CH/Bern", &then)?.is_none());
+    /// let earlier = ReadOptions { snapshot: Some(before), ..ReadOptions::default() };
+    /// assert!(db.get_with(b"CH/Bern", &earlier)?.is_none());
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn get_with(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Vec<u8>>> {
         self.inner().get(key, options)
     }
 
-    /// A handle on the state of this moment: on every write that has returned, and on none that starts later.
+    /// Creates a snapshot of the current state. It contains every write that has returned, and no
+    /// write that starts later.
     ///
     /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// let before = terrace::ReadOptions { snapshot: Some(db.snapshot()), ..Default::default() };
@@ -280,35 +311,38 @@ impl Db {
         self.inner().snapshots.new_snapshot(self.inner().read_state.visible_seqno())
     }
 
-    /// An iterator over the state of this moment.
+    /// Returns an iterator over the current state. It does not see later writes.
     ///
     /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Chur", b"46.85,9.53")?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// let all = db.iter();
     /// db.put(b"CH/Thun", b"46.76,7.63")?; // too late for this iterator
-    /// let names = all.into_forward().map(|entry| Ok(entry?.0)).collect::<terrace::Result<Vec<_>>>()?;
-    /// assert_eq!(names, [b"CH/Bern", b"CH/Chur"]);
+    /// let names: Result<Vec<_>, _> = all.into_forward().map(|entry| entry.map(|e| e.0)).collect();
+    /// assert_eq!(names?, [b"CH/Bern", b"CH/Chur"]);
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn iter(&self) -> DbIterator {
         self.iter_with(&DEFAULT_READ_OPTIONS)
     }
 
-    /// An iterator with options: snapshot, bounds, prefix. What is wrong with the options is in its status.
+    /// Returns an iterator with read options: snapshot, bounds or prefix. Its status reports
+    /// invalid options.
     ///
     /// ```
-    /// # use terrace::ReadOptions;
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # use terrace::{Env, Options, ReadOptions};
+    /// # let env = Env::memory();
+    /// # let options = Options { create_if_missing: true, env, ..Options::default() };
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"AT/Wien", b"48.21,16.37")?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// db.put(b"CH/Chur", b"46.85,9.53")?;
     /// let swiss = ReadOptions { prefix: Some(b"CH/".to_vec()), ..ReadOptions::default() };
-    /// let names: Vec<Vec<u8>> =
-    ///     db.iter_with(&swiss).into_backward().map(|e| e.map(|(key, _)| key)).collect::<Result<_, _>>()?;
+    /// let names = db.iter_with(&swiss).into_backward().map(|entry| entry.map(|e| e.0));
+    /// let names = names.collect::<Result<Vec<_>, _>>()?;
     /// assert_eq!(names, [b"CH/Chur", b"CH/Bern"]);
     /// # Ok::<(), terrace::Error>(())
     /// ```
@@ -316,15 +350,16 @@ impl Db {
         DbInner::new_iter(&self.handle, options)
     }
 
-    /// For each range, begin included and end not, about how many bytes its entries take in table files. What is
-    /// only in memory yet does not count.
+    /// Estimates for each range how many bytes its entries take in table files. A range includes
+    /// its begin, but not its end. Entries that are only in memory do not count.
     ///
     /// # Errors
     ///
-    /// Damage in, or failure of, a table at the edge of a range.
+    /// Corruption or an I/O error of a table at the edge of a range.
     ///
     /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", &[7; 5000])?;
     /// db.flush()?;
@@ -337,39 +372,42 @@ impl Db {
         ranges.iter().map(|(begin, end)| self.inner().approximate_size(begin, end)).collect()
     }
 
-    /// Merges everything in a range of keys, both ends included, down to the deepest level that has some of it:
-    /// what was overwritten or deleted on the way, and is in no snapshot, gives its space back. Tables that are on that
-    /// level already, and overlap nothing above, stay as they are. An end that is None is open.
+    /// Compacts a range of keys, both ends included, down to the deepest level that has keys of the
+    /// range. None means no bound.
     ///
-    /// Returns when that is done; reads and writes go on meanwhile.
+    /// Frees the space of overwritten and deleted entries that no snapshot needs. Tables on the
+    /// deepest level that overlap no other table of the range stay unchanged. Returns after the
+    /// compaction. Reads and writes continue meanwhile.
     ///
     /// # Errors
     ///
-    /// Of the flush or of a merge; what was stored is still stored.
+    /// Errors of the flush or of a compaction. No stored data is lost.
     ///
     /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// db.flush()?;
     /// db.delete(b"CH/Bern")?;
-    /// db.compact_range(Some(b"CH/"), Some(b"CI/"))?; // a part
+    /// db.compact_range(Some(b"CH/"), Some(b"CI/"))?; // one range
     /// db.compact_range(None, None)?; // everything
-    /// assert!(db.levels().iter().all(|level| level.files.is_empty()), "nothing is left to be stored");
+    /// assert!(db.levels().iter().all(|level| level.files.is_empty()), "no entry is left");
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn compact_range(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
         self.inner().compact_range(begin, end)
     }
 
-    /// Turns what is in memory into a table, and returns when that is done and durable.
+    /// Writes the memtables to tables. Returns when the tables are durable.
     ///
     /// # Errors
     ///
-    /// Of the log or the table; what was written is still in the old log.
+    /// Errors of the log or of the table. The writes are still in their log.
     ///
     /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// db.flush()?;
@@ -381,118 +419,48 @@ impl Db {
         self.inner().flush(FlushTarget::AnyLevel)
     }
 
-    /// A property by its LevelDB name, in LevelDB's own words, or by ours; None for any other name.
+    /// Closes the database if this is its last handle and no iterator exists. Otherwise only drops
+    /// the handle.
     ///
-    /// - `leveldb.num-files-at-level<N>`: the tables on level N, 0 to 6
-    /// - `leveldb.stats`: a table of what merges have done per level
-    /// - `leveldb.sstables`: every table with its range of keys
-    /// - `leveldb.approximate-memory-usage`: bytes of memtables and block cache
-    /// - `terrace.memory`: bytes of all that [`Options::memory_budget`] counts, whether there is one or not
-    /// - `terrace.stats`: how many blocks reads found in the cache and how many not; how many look-ups in tables the filters
-    ///   spared, and how many they let through in vain; how many writes slept because merges are behind, or waited for a
-    ///   flush or a merge, and for how long in all; for each thing that writes waited for, and for flushes and merges, how
-    ///   often, how long in all and at most, and how many by powers of two of microseconds; since the database was opened. And
-    ///   what its parts hold in memory now
-    ///
-    /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
-    /// # let db = terrace::Db::open("cities", &options)?;
-    /// assert_eq!(db.property("leveldb.num-files-at-level0").as_deref(), Some("0"));
-    /// assert!(db.property("leveldb.stats").is_some());
-    /// assert_eq!(db.property("no such property"), None);
-    /// # Ok::<(), terrace::Error>(())
-    /// ```
-    pub fn property(&self, name: &str) -> Option<String> {
-        self.inner().property(name)
-    }
-
-    /// The tables of each of the seven levels now, level 0 from the newest to the oldest, the others in key order.
-    ///
-    /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
-    /// # let db = terrace::Db::open("cities", &options)?;
-    /// db.put(b"CH/Bern", b"46.95,7.45")?;
-    /// db.flush()?;
-    /// for level in db.levels() {
-    ///     for file in level.files {
-    ///         println!("level {}: file {}, {} bytes", level.level, file.number, file.size);
-    ///     }
-    /// }
-    /// # Ok::<(), terrace::Error>(())
-    /// ```
-    pub fn levels(&self) -> Vec<LevelInfo> {
-        components::level_info::level_infos(&self.inner().read_state.current().version)
-    }
-
-    /// True if a stock LevelDB can open this database. False once it was opened with a compression that a stock LevelDB
-    /// can't read: such a database carries another comparator name, so that it is refused and left alone. The way back
-    /// is to copy the entries to a new database.
-    ///
-    /// ```
-    /// # use terrace::{Db, Env, Options, compress};
-    /// # let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
-    /// assert!(Db::open("plain", &options)?.is_portable());
-    /// # if cfg!(feature = "zstd") {
-    /// let packed = Options { compression: &compress::ZSTD, ..options };
-    /// assert!(!Db::open("packed", &packed)?.is_portable());
-    /// # }
-    /// # Ok::<(), terrace::Error>(())
-    /// ```
-    pub fn is_leveldb_compatible(&self) -> bool {
-        !self.inner().state.lock().version_set.is_incompatible
-    }
-
-    /// The directory, as it was given to [`Db::open`].
-    ///
-    /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
-    /// # let db = terrace::Db::open("cities", &options)?;
-    /// assert_eq!(db.path(), std::path::Path::new("cities"));
-    /// # Ok::<(), terrace::Error>(())
-    /// ```
-    pub fn path(&self) -> &Path {
-        &self.inner().directory
-    }
-
-    /// Closes the database, if this is its last handle and no iterator is left; otherwise only gives up the handle.
-    ///
-    /// What is in memory stays in the log, which is made durable and given its end; a running merge is given up. The
-    /// database can be opened elsewhere when this returns.
+    /// Makes the log durable; the next open replays it. Cancels a running compaction. When this
+    /// returns, another process can open the database.
     ///
     /// # Errors
     ///
-    /// If the log could not be made durable. Everything is closed all the same.
+    /// An I/O error if the log could not be made durable. The database is closed nevertheless.
     ///
     /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// let clone = db.clone();
-    /// db.close()?; // gives up one handle
+    /// db.close()?; // drops one handle
     /// clone.put(b"CH/Bern", b"46.95,7.45")?;
-    /// clone.close()?; // the last: closed, and whether all went well is known
+    /// clone.close()?; // the last one: closes the database
     /// assert!(terrace::Db::open("cities", &options)?.get(b"CH/Bern")?.is_some());
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn close(self) -> Result<()> {
-        // Not `try_unwrap`: of two clones that close at once, one is the last.
+        // `try_unwrap` could fail for two clones that close at the same time.
         Arc::into_inner(self.handle).map_or(Ok(()), |handle| handle.inner.close())
     }
 
-    /// Closes the database for every handle and iterator, as [`Db::close`] does for the last one.
+    /// Closes the database for all handles and iterators, as [`Db::close`] does for the last one.
     ///
-    /// Writes are refused from then on. Iterators and reads go on with the state that they have, unless another opener
-    /// removes a file that they have not opened yet: then they fail.
+    /// Later writes fail. Iterators and reads continue with their state. They fail if a later
+    /// opener removes a table that they have not opened yet.
     ///
     /// # Errors
     ///
-    /// If the log could not be made durable. Everything is closed all the same.
+    /// An I/O error if the log could not be made durable. The database is closed nevertheless.
     ///
     /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// let mut forgotten = db.iter();
-    /// db.shut()?;
+    /// db.shutdown()?;
     /// let again = terrace::Db::open("cities", &options)?;
     /// again.delete(b"CH/Bern")?;
     /// forgotten.seek_to_first();

@@ -10,20 +10,18 @@ use crate::sync::Ordering;
 use crate::version::FileMeta;
 
 impl DbInner {
-    /// Removes the table files that belong to no version that counts or is read. After closing they are the next
-    /// opener's to remove: a file of that name may be another by then.
+    /// Removes the tables that no live version and no reader needs. Does nothing after close: the
+    /// next opener removes the remaining ones, and its new files may have the same names.
     pub(super) fn remove_obsolete_files(&self) {
         if !self.owner_process.is_current() {
             return;
         }
-        let lock = self.db_lock.lock();
-        if lock.is_none() {
+        let db_lock = self.db_lock.lock();
+        if db_lock.is_none() {
             return;
         }
-        let mut state = self.state.lock();
-        let free = state.obsolete_tables.take_unreferenced();
-        drop(state);
-        for file in free {
+        let unreferenced = self.state.lock().obsolete_tables.take_unreferenced();
+        for file in unreferenced {
             self.remove_table_file(&file);
         }
     }
@@ -36,30 +34,31 @@ impl DbInner {
         }
     }
 
-    /// Removes the leftovers of earlier runs, if there are any among `files`, which were there before. Called before the
-    /// database is in use.
+    /// Removes leftover files of earlier runs if `files`, listed before recovery, contains any. The
+    /// caller calls this before the database is in use.
     pub(super) fn remove_leftovers(&self, files: &[FileName]) {
         let mut manifest = self.manifest.lock();
-        let number_of_manifest = manifest.number();
+        let manifest_number = manifest.number();
         let state = self.state.lock();
-        let live: BTreeSet<u64> =
-            state.version_set.version.levels.iter().flatten().map(|file| file.number).collect();
+        let live_tables = state.version_set.version.levels.iter().flatten();
+        let live_tables: BTreeSet<u64> = live_tables.map(|file| file.number).collect();
         let log_number = state.version_set.log_number;
         drop(state);
-        let is_needless = |file: &FileName| !match *file {
-            FileName::Log(number) => number >= log_number,
-            FileName::Manifest(number) => number == number_of_manifest,
-            FileName::Table(number) | FileName::OldTable(number) => live.contains(&number),
-            FileName::Temp(_) => false,
-            FileName::Current | FileName::Lock | FileName::InfoLog | FileName::OldInfoLog => true,
+        let is_leftover = |file: &FileName| match *file {
+            FileName::Log(number) => number < log_number,
+            FileName::Manifest(number) => number != manifest_number,
+            FileName::Table(number) | FileName::OldTable(number) => !live_tables.contains(&number),
+            FileName::Temp(_) => true,
+            FileName::Current | FileName::Lock | FileName::InfoLog | FileName::OldInfoLog => false,
         };
-        if !files.iter().any(is_needless) || manifest.confirm_durable().is_err() {
+        if !files.iter().any(is_leftover) || manifest.confirm_durable().is_err() {
             return;
         }
-        // Some are gone by now: the last manifest, logs that were set aside. Unreadable now, it will be swept another time.
+        // Recovery has removed some of `files`, such as the last MANIFEST. If the directory cannot
+        // be listed now, the next open removes the leftovers.
         let next_file = self.next_file_number.load(Ordering::Relaxed);
         let Ok(files) = list_db_files(&self.options.env, &self.directory, next_file) else { return };
-        for file in files.into_iter().filter(is_needless) {
+        for file in files.into_iter().filter(is_leftover) {
             self.logger.log(format_args!("Delete {file}"));
             let _ = self.options.env.fs.remove(&self.file_path(file));
         }

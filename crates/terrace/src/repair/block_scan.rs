@@ -1,4 +1,4 @@
-//! Search for the data blocks of a table whose index is lost.
+//! Search for the data blocks of a table without a readable index.
 //!
 //! ```text
 //!   | block | id | crc | block | id | crc | ... | filter | metaindex | index | footer
@@ -158,7 +158,7 @@ fn may_start_snappy_block(bytes: &[u8]) -> bool {
     })
 }
 
-/// Role of a block whose checksum is correct.
+/// Role of a block with a correct checksum.
 enum BlockRole {
     /// A data block; the iterator is at its first entry.
     Data(BlockIter),

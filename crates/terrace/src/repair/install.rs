@@ -1,7 +1,7 @@
 //! Installation of the repaired database.
 //!
 //! ```text
-//!   new tables, synced ──> manifest, synced ──> directory synced ──> CURRENT ──> old files to lost/
+//!   new tables, synced ──> manifest, synced ──> directory synced ──> CURRENT ──> files to lost/
 //!                                                                      ^
 //!                             crash before: unchanged, plus files that no manifest names
 //!                             crash after:  repaired, plus files that no manifest names
@@ -63,7 +63,7 @@ pub(super) fn write_manifest(
     manifest.rotate(number, set.snapshot_edit(), &numbers)
 }
 
-/// Creates a log without writes. A manifest whose log is missing would look truncated.
+/// Creates a log without writes. A manifest without its log would look truncated.
 fn create_empty_log(output: &mut TableOutput<'_>) -> Result<u64> {
     let number = output.new_file_number();
     let mut log = output.env().fs.create(&output.path(FileName::Log(number)))?;

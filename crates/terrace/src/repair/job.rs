@@ -149,7 +149,7 @@ impl RepairJob<'_> {
         let names: BTreeSet<String> = group.iter().map(|table| table.source.to_string()).collect();
         let names: Vec<String> = names.into_iter().collect();
         self.report_action(format!(
-            "merge into level {level} in order of sequence numbers: {}",
+            "merged into level {level} in order of sequence numbers: {}",
             names.join(", ")
         ));
         let merged = merge_tables(&mut self.output, group)?;

@@ -83,7 +83,7 @@ pub(super) fn group_by_age(
 /// Tables that become one sorted run with one age.
 struct AgeGroup {
     tables: Vec<RecoveredTable>,
-    /// File number; None for tables that will be merged, whose new number is above all others.
+    /// File number; None for tables that will be merged: their new number is above all others.
     number: Option<u64>,
     min_sequence: SequenceNumber,
     max_sequence: SequenceNumber,
@@ -128,7 +128,8 @@ impl AgeGroup {
     }
 }
 
-/// Returns two overlapping groups whose file numbers contradict their age, the smaller index first.
+/// Returns two overlapping groups with file numbers that contradict their age, the smaller index
+/// first.
 fn find_age_conflict(groups: &[AgeGroup], order: &InternalComparator) -> Option<(usize, usize)> {
     let pairs = (0..groups.len()).flat_map(|i| (i + 1..groups.len()).map(move |j| (i, j)));
     let mut pairs = pairs.map(|(i, j)| (i, j, &groups[i], &groups[j]));

@@ -24,7 +24,7 @@ pub struct RepairReport {
     pub changed: bool,
     /// Number of tables that stay unchanged.
     pub tables_kept: u64,
-    /// Number of damaged tables whose readable entries were written to new tables.
+    /// Number of damaged tables; their readable entries were written to new tables.
     pub tables_salvaged: u64,
     /// Number of intact tables that were merged with others, because their keys overlap and their
     /// file numbers do not tell which table is newer.
@@ -36,7 +36,7 @@ pub struct RepairReport {
     pub blocks_lost: u64,
     /// Number of logs that stay unchanged; the next open replays them.
     pub logs_kept: u64,
-    /// Number of logs whose writes were converted to tables.
+    /// Number of logs that were converted to tables.
     pub logs_salvaged: u64,
     /// Problems found.
     pub problems: Vec<Problem>,

@@ -191,7 +191,7 @@ impl<'a, 'b> SalvageWriter<'a, 'b> {
         self.add_operations(parsed.sequence, std::iter::once((parsed.user_key, value)))
     }
 
-    /// Adds operations, whose sequence numbers start at `sequence`.
+    /// Adds operations with sequence numbers from `sequence` on.
     fn add_operations<'k>(
         &mut self,
         sequence: SequenceNumber,

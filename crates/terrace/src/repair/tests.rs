@@ -83,7 +83,7 @@ impl TestDb {
         self.names().into_iter().filter(|name| name.contains(part)).collect()
     }
 
-    /// Flips a bit of the only file whose name contains `part`; a negative offset counts from the
+    /// Flips a bit of the only file with `part` in its name; a negative offset counts from the
     /// end.
     #[track_caller]
     fn flip(&self, part: &str, offset: i64) -> String {

@@ -43,7 +43,8 @@ impl VerifyReport {
     ///
     /// ```
     /// # use terrace::{Db, Env, Options, verify};
-    /// # let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
+    /// # let env = Env::memory();
+    /// # let options = Options { create_if_missing: true, env, ..Options::default() };
     /// # Db::open("cities", &options)?.close()?;
     /// let report = verify("cities", &options, &mut |_, _| {})?;
     /// if !report.is_clean() {

@@ -297,7 +297,7 @@ fn failed_manifest_sync_is_not_retried() {
     let manifest = fixture.names("MANIFEST");
     // A leftover file, which the open removes.
     fixture.memory.create("db/000001.dbtmp".as_ref()).unwrap().close().unwrap();
-    fixture.plan("sync MANIFEST #1 once sync-forgets");
+    fixture.plan("sync MANIFEST #1 once sync-loses-data");
     let db = Db::open("db", &reuse).unwrap();
     db.put(b"b", b"").unwrap();
     db.flush().unwrap();

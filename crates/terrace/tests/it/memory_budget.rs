@@ -91,8 +91,8 @@ fn table_memory_reduces_the_cache_limit() {
     assert!(tables > MB && tables <= parts["tables"].1.unwrap(), "{parts:?}");
     assert_eq!(limit, Some(4 * MB - tables), "{parts:?}");
     assert!(cache > MB && cache + tables <= 4 * MB, "{parts:?}");
-    let all: u64 = ["memtables", "kept", "cache", "tables"].iter().map(|part| parts[*part].0).sum();
-    assert_eq!((parts["all"].0, memory(&db)), (all, all));
+    let all: u64 = ["memtables", "pooled", "cache", "tables"].iter().map(|part| parts[*part].0).sum();
+    assert_eq!((parts["total"].0, memory(&db)), (all, all));
 }
 
 #[test]
@@ -143,12 +143,12 @@ fn pooled_memory_is_released_when_idle() {
     for n in scattered().chain(scattered()) {
         db.put(&key(n), &[n as u8; 100]).unwrap();
         if n.is_multiple_of(100) {
-            pooled = pooled.max(parts(&db)["kept"].0);
+            pooled = pooled.max(parts(&db)["pooled"].0);
         }
     }
     assert!(pooled >= 2 * MB, "{pooled} bytes: recycled memory is pooled for the next memtable");
     jobs.run_until_idle();
-    assert_eq!(parts(&db)["kept"].0, 0);
+    assert_eq!(parts(&db)["pooled"].0, 0);
 }
 
 #[cfg(target_os = "linux")]

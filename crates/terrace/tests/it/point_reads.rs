@@ -330,7 +330,7 @@ fn write_stalls_are_counted_in_stats() {
         Options { create_if_missing: true, write_buffer_size: Some(64 << 10), env, ..Options::default() };
     let db = Db::open("db", &options).unwrap();
     let stats_contain = |part: &str| db.property("terrace.stats").unwrap().contains(part);
-    assert!(stats_contain("writes  slowed 0 for 0 us, stopped 0 for 0 us"));
+    assert!(stats_contain("writes  delayed 0 for 0 us, stopped 0 for 0 us"));
     for n in 0..100 {
         db.put(&key(n), &[7; 10_000]).unwrap();
     }

@@ -104,7 +104,7 @@ fn stalls_are_counted() {
     assert_eq!(row(&db, "stall", "sync"), None);
     db.put_with(b"key", b"value", &WriteOptions { sync: true }).unwrap();
     assert_eq!(row(&db, "stall", "sync").unwrap()[..2], ["1", "us"]);
-    assert!(!lines.try_iter().any(|line| line.starts_with("Waited: ")), "no stall was long");
+    assert!(!lines.try_iter().any(|line| line.starts_with("Write stall: ")), "no stall was long");
     db.close().unwrap();
     assert!(lines.try_iter().any(|line| line.starts_with("Closing: stall   flush ")), "a closing summary");
 }
@@ -115,12 +115,12 @@ fn long_stall_is_logged() {
     let db = Db::open("db", &options).unwrap();
     put(&db, 0..200);
     let logged: Vec<String> = lines.try_iter().collect();
-    let stalls: Vec<&String> = logged.iter().filter(|line| line.starts_with("Waited: for=flush ")).collect();
+    let stalls: Vec<&String> = logged.iter().filter(|line| line.starts_with("Write stall: cause=flush ")).collect();
     assert!(stalls.len() > 3, "{logged:#?}");
     for line in stalls {
         assert!(figure(line, "us") >= Some(10_000), "{line}");
-        assert!(figure(line, "frozen") >= Some(1), "{line}");
-        assert!(figure(line, "level_0").is_some() && line.contains(" merge"), "{line}");
+        assert!(figure(line, "immutable_memtables") >= Some(1), "{line}");
+        assert!(figure(line, "level_0").is_some() && line.contains(" compaction"), "{line}");
     }
 }
 
@@ -135,14 +135,14 @@ fn flushes_and_compactions_are_logged() {
     db.compact_range(None, None).unwrap();
     let logged: Vec<String> = lines.try_iter().collect();
     let find = |start: &str| logged.iter().filter(|line| line.starts_with(start)).collect::<Vec<_>>();
-    let flushed = find("Memtable flushed: ");
+    let flushed = find("Level-0 table #");
     assert_eq!(flushed.len(), 2, "{logged:#?}");
     for line in flushed {
         assert_eq!(figure(line, "entries"), Some(10), "{line}");
         assert!(figure(line, "bytes_in") > Some(50_000) && figure(line, "bytes_out") > Some(100), "{line}");
         assert!(figure(line, "us") > Some(0), "{line}");
     }
-    let compactions = find("Merged: ");
+    let compactions = find("Compacted ");
     let last = compactions.last().unwrap();
     assert_eq!(
         (figure(last, "entries_in"), figure(last, "entries_out")),

@@ -1,15 +1,17 @@
-//! What happens beside the writers: flushes and merges, as jobs on the env's lanes.
+//! Background work: flush and compaction jobs on the env's scheduler.
 //!
-//! At most one merge runs at a time, which may have several threads, and two flushes beside it: while one waits for the device, the
-//! other has the processor. Their tables count in the order of their memtables.
+//! At most one compaction runs at a time, on one or more threads. Two flushes may run beside it:
+//! one of them uses the processor while the other waits for the disk. The tables are installed in
+//! the order of their memtables.
 //!
 //! ```text
-//!   flush 1    [ table of 1 ][ sync ][ 1 counts ][ table of 3 ][ sync ]              leaves 3 to the other, who is at 2
-//!   flush 2          [ table of 2, larger   ][ sync ][ 2 counts ][ 3 counts ]
+//!   flush 1   [ table of 1 ][ sync ][ install 1 ][ table of 3 ][ sync ]            flush 2 installs 3
+//!   flush 2        [ table of 2, larger   ][ sync ][ install 2 ][ install 3 ]
 //! ```
 //!
-//! A job does one piece of work, says so, and queues the next if there is more. Its failure is the database's: either it
-//! refuses writes from then on, or, where nothing became unclear, the next writer who needs the work done causes another attempt.
+//! A job does one piece of work, notifies the waiting threads, and schedules the next job if there
+//! is more work. A failed job either sets the background error, or is retried when the next writer
+//! needs its work.
 
 mod compaction_job;
 mod flush_job;
@@ -20,7 +22,6 @@ mod read_compaction;
 use terrace_env::Priority;
 use terrace_format::key::SequenceNumber;
 
-use super::components::background_error::closed_error;
 use super::components::background_jobs::BackgroundJobs;
 use super::inner::{DbInner, DbState};
 use crate::compaction::picker::{leveled, tombstones};
@@ -29,7 +30,7 @@ use crate::sync::{MutexGuard, Ordering, Weak};
 use crate::version::Version;
 
 impl DbInner {
-    /// Queues what there is to do and is not queued yet.
+    /// Schedules the flushes and the compaction that are needed and not scheduled yet.
     pub(super) fn maybe_schedule_flush_or_compaction(&self, state: &mut DbState) {
         if self.is_read_only
             || state.is_shut_down
@@ -52,16 +53,18 @@ impl DbInner {
         }
     }
 
-    fn schedule_job(&self, lane: Priority, job: fn(&DbInner)) -> bool {
-        // Gone only while the database is being dropped: then nothing is queued any more.
-        let Some(engine) = self.weak_self.upgrade() else { return false };
-        let hold = BackgroundJobs::register(&self.background_jobs);
-        let job = move || {
-            let _hold = hold; // Declared first, so that it goes last.
-            let engine = engine;
-            job(&engine);
-        };
-        self.options.env.scheduler.schedule(lane, Box::new(job));
+    /// Schedules `job`. Returns false if the database is being dropped.
+    fn schedule_job(&self, priority: Priority, job: fn(&DbInner)) -> bool {
+        let Some(inner) = self.weak_self.upgrade() else { return false };
+        let job_guard = BackgroundJobs::register(&self.background_jobs);
+        self.options.env.scheduler.schedule(
+            priority,
+            Box::new(move || {
+                let _job_guard = job_guard; // dropped after `inner`
+                let inner = inner;
+                job(&inner);
+            }),
+        );
         true
     }
 
@@ -73,48 +76,56 @@ impl DbInner {
             || self.needs_tombstone_compaction(version)
     }
 
-    /// If there is nothing to do for the space of deletes before a snapshot goes, its going has this asked again. Called with
-    /// the state locked, of a database that does not close.
+    /// Returns true if a compaction would remove enough tombstones. If only a snapshot prevents
+    /// that, registers a callback that asks again when the snapshot is dropped. The caller holds
+    /// `state`, and the database is not closing.
     fn needs_tombstone_compaction(&self, version: &Version) -> bool {
-        let readers = self.approx_oldest_reader();
-        if tombstones::needs_compaction(version, readers) {
+        let oldest_reader = self.approx_oldest_reader();
+        if tombstones::needs_compaction(version, oldest_reader) {
             return true;
         }
-        let Some(number) = tombstones::blocked_by_snapshot(version, readers) else { return false };
-        // Like a job: who closes waits until a call that was begun has let go of the engine.
-        let (hold, engine) = (BackgroundJobs::register(&self.background_jobs), Weak::clone(&self.weak_self));
-        let look = move || {
-            let _hold = hold; // Declared first, so that it goes last.
-            let engine = engine.upgrade();
-            engine.iter().for_each(|engine| engine.maybe_schedule_compaction());
-        };
-        let waits = self.snapshots.on_released_below(number, Box::new(look));
-        // If not, the snapshot went meanwhile.
-        !waits && tombstones::needs_compaction(version, self.approx_oldest_reader())
+        let Some(sequence) = tombstones::blocked_by_snapshot(version, oldest_reader) else { return false };
+        // A thread that closes the database waits for a running callback, as for a job.
+        let job_guard = BackgroundJobs::register(&self.background_jobs);
+        let inner = Weak::clone(&self.weak_self);
+        let is_waiting = self.snapshots.on_released_below(
+            sequence,
+            Box::new(move || {
+                let _job_guard = job_guard; // dropped after `inner`
+                if let Some(inner) = inner.upgrade() {
+                    inner.maybe_schedule_compaction();
+                }
+            }),
+        );
+        // Otherwise the snapshot was dropped in between.
+        !is_waiting && tombstones::needs_compaction(version, self.approx_oldest_reader())
     }
 
-    /// Has a job look whether there is a merge to do: who calls has something else to do.
+    /// Schedules a compaction job, which checks whether a compaction is needed. For callers that
+    /// cannot spend the time for the check.
     pub(super) fn maybe_schedule_compaction(&self) {
         let mut state = self.state.lock();
-        let can = !self.is_read_only
+        let can_schedule = !self.is_read_only
             && self.owner_process.is_current()
             && !self.background_error.is_set()
             && !self.is_shutting_down.load(Ordering::Relaxed);
-        if can && !state.is_compaction_scheduled && state.is_compaction_enabled {
+        if can_schedule && !state.is_compaction_scheduled && state.is_compaction_enabled {
             state.is_compaction_scheduled = self.schedule_job(Priority::Compaction, DbInner::compaction_job);
         }
     }
 
-    /// A number that no reader reads before. The state is locked, so this is no more than a good guess.
+    /// Returns an estimate of the oldest sequence number that a reader uses. Takes no lock, because
+    /// the callers hold `state`.
     fn approx_oldest_reader(&self) -> SequenceNumber {
         self.snapshots.approx_oldest(self.read_state.visible_seqno())
     }
 
+    /// Ends a job: schedules the next one, or records the failure.
     fn finish_job(&self, mut state: MutexGuard<'_, DbState>, outcome: Result<()>) {
         match outcome {
             Ok(()) => self.maybe_schedule_flush_or_compaction(&mut state),
             Err(error) if error.is_retryable() => {
-                self.logger.log(format_args!("Background work failed, to be tried again: {error}"));
+                self.logger.log(format_args!("Background error, will be retried: {error}"));
                 state.retryable_failures += 1;
                 state.last_retryable_error = Some(error);
                 state.is_compaction_enabled = false;
@@ -127,38 +138,39 @@ impl DbInner {
         self.notify_state_changed(&mut state);
     }
 
-    /// Gives the memory back that is kept for memtables to come, at the end of a job, if nothing is left to do and nothing was written
-    /// since the job began, at number `begun`. (Who writes again soon pays for some hundred microseconds of page faults.)
-    fn release_idle_memory(&self, begun: SequenceNumber) {
+    /// Frees the pooled chunks of flushed memtables if no background work is left and no write
+    /// became visible since `sequence_at_start`. A write that follows soon pays some hundred
+    /// microseconds for page faults.
+    fn release_idle_memory(&self, sequence_at_start: SequenceNumber) {
         let state = self.state.lock();
-        let works = state.scheduled_flushes > 0
+        let is_busy = state.scheduled_flushes > 0
             || state.is_compaction_scheduled
             || state.stalled_writers > 0
             || !state.immutable_memtables.is_empty();
         drop(state);
-        // Relaxed: any write that is not seen yet finds other memory.
-        if !works && self.read_state.visible_seqno().load(Ordering::Relaxed) == begun {
+        // Relaxed: a write that this load misses only allocates new memory.
+        if !is_busy && self.read_state.visible_seqno().load(Ordering::Relaxed) == sequence_at_start {
             self.chunk_pool.release_all();
         }
     }
 
-    /// Returns when `done`, while the background works; an error if the background failed meanwhile, or the database was closed, and
-    /// so can't bring it about.
+    /// Waits for background work until `done` returns true. Returns an error if a job failed
+    /// meanwhile or the database was closed.
     pub(super) fn wait_until(&self, done: impl Fn(&DbState) -> bool) -> Result<()> {
         let mut state = self.state.lock();
         let failures = state.retryable_failures;
         if !done(&state) {
-            // A merge or flush that failed gets another chance, for us.
+            // Retries a failed flush or compaction.
             state.is_compaction_enabled = true;
             self.maybe_schedule_flush_or_compaction(&mut state);
         }
         while !done(&state) {
             self.background_error.check()?;
             if state.is_shut_down {
-                return Err(closed_error());
+                return Err(self.closed_error());
             }
-            if let Some(error) =
-                state.last_retryable_error.as_ref().filter(|_| state.retryable_failures != failures)
+            if state.retryable_failures != failures
+                && let Some(error) = &state.last_retryable_error
             {
                 return Err(error.clone());
             }
@@ -167,23 +179,23 @@ impl DbInner {
         Ok(())
     }
 
-    /// If a flush or merge is queued or runs, returns true when one has ended.
+    /// Waits until a scheduled flush or compaction ends. Returns false if none is scheduled.
     pub(super) fn wait_for_background_job(&self) -> bool {
         let mut state = self.state.lock();
         let changes = state.change_count;
-        let works = state.scheduled_flushes > 0 || state.is_compaction_scheduled;
-        while (state.scheduled_flushes > 0 || state.is_compaction_scheduled) && state.change_count == changes
-        {
+        let is_scheduled = state.has_scheduled_job();
+        while state.has_scheduled_job() && state.change_count == changes {
             self.wait_for_state_change(&mut state);
         }
-        works
+        is_scheduled
     }
 
-    /// Waits for a change of `state`: by doing some background work here, where that is the way, else asleep.
+    /// Waits for a change of `state`. Runs a background job on this thread instead if the scheduler
+    /// allows it.
     pub(super) fn wait_for_state_change(&self, state: &mut MutexGuard<'_, DbState>) {
         let changes = state.change_count;
-        let worked = MutexGuard::unlocked(state, || self.options.env.scheduler.run_one_here());
-        if !worked && state.change_count == changes {
+        let has_run_job = MutexGuard::unlocked(state, || self.options.env.scheduler.run_one_here());
+        if !has_run_job && state.change_count == changes {
             self.state_changed.wait(state);
         }
     }

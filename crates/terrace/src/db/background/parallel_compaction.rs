@@ -1,14 +1,15 @@
-//! A merge in slices, some of them at once.
+//! Compaction in subcompactions, which several threads execute.
 //!
 //! ```text
-//!   the merge's job   [ slice 1 ][ slice 3 ][ wait ]──> edit        takes one slice after the other
-//!   a helper               [ slice 2     ]                          another job of the lane, if a thread is free
-//!   a late helper                                      (nothing)
+//!   compaction job   [ subcompaction 1 ][ subcompaction 3 ][ wait ]──> edit
+//!   helper job           [ subcompaction 2         ]                        if a thread is free
+//!   late helper job                                          (nothing)
 //! ```
 //!
-//! The merge waits for slices that helpers have begun, never for a helper that has not: the lane may be busy with other
-//! databases. A helper holds the database only while it has a slice, and has let go of it before the merge learns that the
-//! slice is done.
+//! The compaction job waits for subcompactions that a helper has claimed, but never for a helper
+//! that has not started: the scheduler's threads may be busy with other databases. A helper holds a
+//! reference to the database only while it executes a subcompaction. It drops the reference before
+//! the compaction job can see the end of the subcompaction.
 
 use terrace_env::Priority;
 use terrace_format::key::SequenceNumber;
@@ -76,7 +77,7 @@ impl DbInner {
     fn run_subcompactions(&self, threads: usize, context: SubcompactionContext) -> Result<CompactionOutput> {
         let count = context.subcompactions.len();
         let helpers = (threads - 1).min(count - 1);
-        self.logger.log(format_args!("Merging in slices: slices={count} threads={}", helpers + 1));
+        self.logger.log(format_args!("Subcompactions: subcompactions={count} threads={}", helpers + 1));
         let queue = SubcompactionQueue::new(context, count);
         let _guard = CancelOnPanic(&queue);
         for _ in 0..helpers {
@@ -108,20 +109,20 @@ impl DbInner {
         }
     }
 
-    /// How many threads may do `job`: all that there are if somebody waits for it, else all but one, which is left to the
-    /// writers.
-    fn compaction_threads(&self, job: &Compaction) -> usize {
-        let all = self.options.env.scheduler.parallelism(Priority::Compaction);
-        let is_asked_for = matches!(job.reason, CompactionReason::Manual(_));
-        all.saturating_sub(usize::from(!is_asked_for)).max(1)
+    /// Number of threads for `compaction`: all compaction threads if a caller waits for it.
+    /// Otherwise one of them is left to the writers.
+    fn compaction_threads(&self, compaction: &Compaction) -> usize {
+        let threads = self.options.env.scheduler.parallelism(Priority::Compaction);
+        let is_manual = matches!(compaction.reason, CompactionReason::Manual(_));
+        threads.saturating_sub(usize::from(!is_manual)).max(1)
     }
 
-    /// What a merge from `version` works with, that gives up when the database closes or `failed` is set.
+    /// Context of a compaction from `version`. A shutdown or `has_failed` cancels the compaction.
     fn compaction_context<'a>(
         &'a self,
         version: &Arc<Version>,
         oldest_reader: SequenceNumber,
-        failed: &'a AtomicBool,
+        has_failed: &'a AtomicBool,
     ) -> CompactionContext<'a> {
         CompactionContext {
             env: &self.options.env,
@@ -132,7 +133,7 @@ impl DbInner {
             smallest_snapshot: oldest_reader,
             next_file_number: Box::new(|| self.new_file_number()),
             is_cancelled: Box::new(|| {
-                self.is_shutting_down.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed)
+                self.is_shutting_down.load(Ordering::Relaxed) || has_failed.load(Ordering::Relaxed)
             }),
         }
     }

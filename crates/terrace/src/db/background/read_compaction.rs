@@ -1,69 +1,87 @@
-//! Flushes and merges that reads ask for, and what they may cost.
+//! Compactions and flushes that reads trigger, and the limits of their cost.
 //!
-//! A look-up that searched a block of a file in vain, on its way to another, had been spared that if the two were merged. So a
-//! file through which many pass in vain is merged into the next level, or level 0 into its base. It has a price, in look-ups:
+//! A get that searches a block of a table without success, on its way to a table further down,
+//! would not do so if the two tables were one. A table with many such wasted probes is compacted
+//! into the next level; for a table of level 0, level 0 is compacted into its base level. The cost
+//! in wasted probes:
 //!
-//! - at first as LevelDB reckons: one for each 16 KiB of the file, and a hundred;
-//! - when they are spent, one for each [`COMPACTION_BYTES_PER_SEEK`] that its merge would read now: a small file above a large level
-//!   waits for as many as are worth that. To move a file costs nothing;
-//! - and such merges take one part in eleven of the time: each is followed by a rest of [`REST`] times as long as it took.
+//! - At first the same as in LevelDB: one per 16 KiB of the table, and at least 100.
+//! - When these are used up, one per [`COMPACTION_BYTES_PER_SEEK`] that the compaction would read
+//!   now. A small table above a large level waits for more of them. A trivial move costs nothing.
+//! - Read-triggered compactions take at most one eleventh of the time: each of them is followed by
+//!   a pause of [`READ_COMPACTION_PAUSE_FACTOR`] times its own length.
 //!
-//! Reads alone so bring everything together and then nothing more: each merge takes a file a level down, and in a level that is
-//! asked last no file is in the way. In between they rewrite no more than that for each look-up in vain.
+//! A database that is only read reaches a state without further compactions. Each compaction moves
+//! a table one level down, and no table wastes probes on the level that gets search last.
 //!
-//! A walk has to pass over deletes, and over what they hide. Who takes from one end of a database and puts at the other, as queues
-//! do, comes by all deletes each time, and most of them are in the memtable: of that a table is made as soon as walks have passed
-//! over so much in it that it would have been cheaper. From tables deletes are merged away.
+//! A scan has to skip tombstones and the entries that they hide. A queue (push at one end, pop at
+//! the other) skips all tombstones on each scan, and most of them are in the memtable. When scans
+//! have skipped so many entries of a memtable that a flush would have been cheaper, they trigger a
+//! flush. Compactions remove the tombstones from the tables.
 
 use crate::compaction::picker::leveled;
 use crate::db::inner::{DbInner, FlushTarget};
 use crate::memtable::Memtable;
 use crate::version::{FileMeta, ReadCompactionHint, Version, total_size};
 
-/// A merge for the sake of reads may read so many bytes for each look-up in vain. LevelDB takes a file for worn by its own
-/// size, and expects its merge to read twelve times as much.
+/// Input bytes that a read-triggered compaction may have per wasted probe. LevelDB counts only the
+/// size of the table itself, and expects the compaction to read twelve times as much.
 const COMPACTION_BYTES_PER_SEEK: u64 = 12 * FileMeta::BYTES_PER_SEEK;
 
-/// They rest this many times as long as they take: one long scan would else have everything rewritten that it passes.
+/// Length of the pause after a read-triggered compaction, as a multiple of its time. Without it,
+/// one long scan would rewrite all tables that it reads.
 pub(super) const READ_COMPACTION_PAUSE_FACTOR: u32 = 10;
 
 impl DbInner {
-    /// Takes note that reads wore a file out. If it came at a bad time, it is named again after so many more.
+    /// Requests a compaction of a table whose allowed seeks are used up. If none can start now, the
+    /// table is named again after `retry_seeks` more wasted probes.
     #[cold]
-    pub(in crate::db) fn request_read_compaction(&self, worn: ReadCompactionHint, again: i64) {
+    pub(in crate::db) fn request_read_compaction(&self, hint: ReadCompactionHint, retry_seeks: i64) {
         let mut state = self.state.lock();
-        let resting = || self.options.env.clock.monotonic() < state.read_compactions_paused_until;
-        if self.is_read_only || state.is_compaction_scheduled || resting() {
-            worn.1.allowed_seeks.reset(again);
-        } else if !worn.1.allowed_seeks.raise_to(self.cost_in_seeks(&state.version_set.version, &worn)) {
-            state.read_compaction.get_or_insert(worn);
+        if self.is_read_only
+            || state.is_compaction_scheduled
+            || self.options.env.clock.monotonic() < state.read_compactions_paused_until
+        {
+            hint.1.allowed_seeks.reset(retry_seeks);
+            return;
+        }
+        let cost = self.cost_in_seeks(&state.version_set.version, &hint);
+        if !hint.1.allowed_seeks.raise_to(cost) {
+            state.read_compaction.get_or_insert(hint);
             self.maybe_schedule_flush_or_compaction(&mut state);
         }
     }
 
-    /// Freezes `memtable`, in which walks have passed over much, if it still takes writes. If there is something in the way, a walk
-    /// asks again.
+    /// Requests a flush of `memtable`, because scans skipped many entries of it. If the switch is
+    /// not possible now, a later scan requests it again.
     #[cold]
     pub(in crate::db) fn request_flush(&self, memtable: &Memtable) {
-        // Not waited for: who closes the database has it locked until nothing runs any more.
-        let frozen = self.commit.try_lock().is_some_and(|mut commit| {
-            let Some(tail) = commit.as_mut().filter(|tail| std::ptr::eq(&*tail.memtable, memtable)) else {
-                return true; // is on its way already
-            };
-            let may_write = self.check_owner_process().and_then(|()| self.background_error.check()).is_ok();
-            let has_room = || self.stall_cause(&self.state.lock()).is_none();
-            may_write && has_room() && self.switch_memtable(tail, FlushTarget::AnyLevel).is_ok()
-        });
-        if !frozen {
+        if !self.try_switch_memtable(memtable) {
             memtable.rearm_skip_trigger();
         }
     }
 
-    /// The look-ups in vain that a merge of a worn file is worth.
-    fn cost_in_seeks(&self, version: &Version, worn: &ReadCompactionHint) -> i64 {
-        let job = leveled::pick_read_triggered(version, worn, &self.compaction_limits)
-            .filter(|job| !job.is_trivial_move());
-        let read: u64 = job.iter().flat_map(|job| &job.inputs).map(|(_, files)| total_size(files)).sum();
-        (read / COMPACTION_BYTES_PER_SEEK) as i64
+    /// Switches to a new memtable if `memtable` is the current one. Returns false if that is not
+    /// possible now.
+    fn try_switch_memtable(&self, memtable: &Memtable) -> bool {
+        // Does not wait: a thread that closes the database holds `commit` until all jobs have
+        // ended.
+        let Some(mut commit) = self.commit.try_lock() else { return false };
+        let Some(writer) = commit.as_mut().filter(|writer| std::ptr::eq(&*writer.memtable, memtable)) else {
+            return true; // already immutable
+        };
+        let may_write = self.check_owner_process().and_then(|()| self.background_error.check()).is_ok();
+        may_write
+            && self.stall_cause(&self.state.lock()).is_none()
+            && self.switch_memtable(writer, FlushTarget::AnyLevel).is_ok()
+    }
+
+    /// Number of wasted probes that justify the compaction of a table.
+    fn cost_in_seeks(&self, version: &Version, hint: &ReadCompactionHint) -> i64 {
+        let compaction = leveled::pick_read_triggered(version, hint, &self.compaction_limits);
+        let rewrite = compaction.filter(|compaction| !compaction.is_trivial_move());
+        let inputs = rewrite.iter().flat_map(|compaction| &compaction.inputs);
+        let input_bytes: u64 = inputs.map(|(_, files)| total_size(files)).sum();
+        (input_bytes / COMPACTION_BYTES_PER_SEEK) as i64
     }
 }

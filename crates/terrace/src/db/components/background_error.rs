@@ -38,18 +38,13 @@ impl BackgroundError {
     }
 }
 
-/// Error for a write to a database that is closed or read-only.
-pub(crate) fn closed_error() -> Error {
-    Error::NotSupported("a write to a database that is closed, or open for reading only".into())
-}
-
 /// Error for the callers that wait for work that panicked.
 pub(crate) fn panic_error() -> Error {
-    Error::InvalidArgument("a comparator, filter or logger that panics".into())
+    Error::InvalidArgument("a comparator, filter policy or logger panicked".into())
 }
 
 /// Error for a write in a child process that was forked after the database was opened.
 #[cold]
 pub(crate) fn forked_process_error() -> Error {
-    Error::NotSupported("a write to a database that was opened before the process was forked".into())
+    Error::NotSupported("database was opened by the parent process, before fork".into())
 }

@@ -54,7 +54,8 @@ pub(crate) fn lock_directory_shared(
 ///
 /// ```
 /// # use terrace::{Db, Env, Options, destroy};
-/// let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
+/// let env = Env::memory();
+/// let options = Options { create_if_missing: true, env, ..Options::default() };
 /// let db = Db::open("cities", &options)?;
 /// assert!(destroy("cities", &options).is_err(), "it is open");
 /// db.close()?;

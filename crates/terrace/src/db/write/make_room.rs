@@ -1,9 +1,10 @@
-//! Space for the next write: switches to a new memtable, or waits for a flush or a compaction.
+//! Space for the next write: a switch to a new memtable, or a wait for a flush or a compaction.
+
+use std::time::Duration;
 
 use terrace_format::log::RecordWriter;
 
 use crate::compaction::picker::L0_STOP_WRITES_TRIGGER;
-use crate::db::components::background_error::closed_error;
 use crate::db::components::wal::{WalFile, WalWriter};
 use crate::db::inner::{DbInner, DbState, FlushState, FlushTarget, ImmutableMemtable};
 use crate::error::{Error, Result};
@@ -12,41 +13,51 @@ use crate::stats::Timer;
 use crate::sync::{Arc, MutexGuard, Ordering};
 
 impl DbInner {
-    /// Returns when the memtable has room for a write. The lock is given up while it waits.
+    /// Returns when the memtable has space for a write. Releases the lock while it waits.
     pub(super) fn make_room_for_write(&self, commit: &mut MutexGuard<'_, Option<WalWriter>>) -> Result<()> {
         loop {
             self.background_error.check()?;
-            let tail = commit.as_mut().ok_or_else(closed_error)?;
-            if !tail.is_torn && tail.memtable.memory_usage() < tail.memtable_full_at {
+            let writer = commit.as_mut().ok_or_else(|| self.closed_error())?;
+            if !writer.is_torn && writer.memtable.memory_usage() < writer.memtable_full_at {
                 return Ok(());
             }
             let mut state = self.state.lock();
-            if let Some(lack) = self.stall_cause(&state) {
-                let scene = self.stall_context(&state);
+            if let Some(cause) = self.stall_cause(&state) {
+                let context = self.stall_context(&state);
                 state.stalled_writers += 1;
                 drop(state);
-                let wait = || self.wait_until(|state| self.stall_cause(state).is_none());
-                let waited = MutexGuard::unlocked(commit, || self.timed_stall(lack, Some(scene), wait));
+                let waited = MutexGuard::unlocked(commit, || {
+                    self.timed_stall(cause, Some(context), || {
+                        self.wait_until(|state| self.stall_cause(state).is_none())
+                    })
+                });
                 self.state.lock().stalled_writers -= 1;
                 waited?;
                 continue;
             }
             drop(state);
-            match self.timed_stall(Timer::MemtableSwitch, None, || {
-                self.switch_memtable(tail, FlushTarget::AnyLevel)
-            }) {
-                // What a flush or merge is about to free may be enough.
-                Err(error)
-                    if error.is_retryable()
-                        && MutexGuard::unlocked(commit, || {
-                            self.timed_stall(Timer::NoSpaceStall, None, || self.wait_for_background_job())
-                        }) => {}
-                switched => switched?,
+            let switched = self.timed_stall(Timer::MemtableSwitch, None, || {
+                self.switch_memtable(writer, FlushTarget::AnyLevel)
+            });
+            if let Err(error) = switched {
+                // A flush or a compaction may be about to free enough space.
+                let may_retry = error.is_retryable() && self.wait_for_space(commit);
+                if !may_retry {
+                    return Err(error);
+                }
             }
         }
     }
 
-    /// What there is no room for: one more memtable on its way to a table, or that table.
+    /// Waits without `commit` until a background job ends. Returns false if none is scheduled.
+    fn wait_for_space(&self, commit: &mut MutexGuard<'_, Option<WalWriter>>) -> bool {
+        MutexGuard::unlocked(commit, || {
+            self.timed_stall(Timer::NoSpaceStall, None, || self.wait_for_background_job())
+        })
+    }
+
+    /// Returns the timer of the stall if a write has to wait before the next switch of the
+    /// memtable: for a flush or for a compaction of level 0.
     pub(in crate::db) fn stall_cause(&self, state: &DbState) -> Option<Timer> {
         if self.is_shutting_down.load(Ordering::Relaxed) {
             None
@@ -58,97 +69,112 @@ impl DbInner {
         }
     }
 
-    /// Freezes the memtable and begins a new log and a new memtable. On an error nothing has changed.
-    pub(in crate::db) fn switch_memtable(&self, tail: &mut WalWriter, target: FlushTarget) -> Result<()> {
-        if tail.is_reused {
-            // Behind the mark of a closed log that was gone on with: without what follows it, a replay would take the
-            // log for closed, and the next one for somebody else's.
-            tail.invalidate_close_marker()?;
-            tail.wal
-                .file
-                .sync()
-                .map_err(Error::from)
-                .inspect_err(|error| self.set_background_error(error))?;
+    /// Makes the memtable immutable and starts a new log and a new memtable. An error changes
+    /// nothing.
+    pub(in crate::db) fn switch_memtable(&self, writer: &mut WalWriter, target: FlushTarget) -> Result<()> {
+        if writer.is_reused {
+            self.end_reused_log(writer)?;
         }
         let now = self.options.env.clock.monotonic();
         self.memtable_sizer.record_switch(
-            tail.memtable.memory_usage() >= tail.memtable_full_at / 2,
-            now.saturating_sub(tail.memtable_created_at),
+            writer.memtable.memory_usage() >= writer.memtable_full_at / 2,
+            now.saturating_sub(writer.memtable_created_at),
         );
         let size = self.memtable_sizer.size();
-        let log = WalFile::create(&self.options, &self.directory, self.new_file_number(), size)?;
-        if self.memtable_sizer.fills_fast() {
-            log.file.expect_fast_fill(0);
+        let wal = WalFile::create(&self.options, &self.directory, self.new_file_number(), size)?;
+        let fills_fast = self.memtable_sizer.fills_fast();
+        if fills_fast {
+            wal.file.expect_fast_fill(0);
         }
-        let memtable = Memtable::with_pool(
-            self.comparator.clone(),
-            &self.chunk_pool,
-            size,
-            self.memtable_sizer.fills_fast(),
-        );
-        let old_log = std::mem::replace(&mut tail.wal, log.clone());
-        tail.record_writer = RecordWriter::resume_at(0);
-        (tail.is_torn, tail.is_reused, tail.preallocated_to) = (false, false, 0);
-        tail.fill_rate_checked_at = None;
-        (tail.memtable_full_at, tail.memtable_created_at) = (self.memtable_sizer.full_threshold(size), now);
-        let old = std::mem::replace(&mut tail.memtable, Arc::clone(&memtable));
+        let memtable = Memtable::with_pool(self.comparator.clone(), &self.chunk_pool, size, fills_fast);
+        let immutable = self.restart_writer(writer, wal, memtable, size, now);
         let mut state = self.state.lock();
-        // Logs from before the manifest's log number are in tables.
-        self.wal_sync.add_log(log, state.version_set.log_number);
-        state.memtable = memtable;
-        let (log, next_log, last_sequence) = (old_log.number, tail.wal.number, tail.last_sequence);
-        let before = state
-            .immutable_memtables
-            .back()
-            .map_or(state.version_set.last_sequence, |frozen| frozen.last_sequence);
-        self.memtable_sizer.record_freeze(old.memory_usage(), last_sequence.saturating_sub(before));
-        let (table, stage, put) =
-            (self.new_file_number(), FlushState::Pending, std::mem::take(&mut tail.user_bytes));
-        state.immutable_memtables.push_back(ImmutableMemtable {
-            memtable: old,
-            table_number: table,
-            flush_state: stage,
-            log_number: log,
-            next_log_number: next_log,
-            last_sequence,
-            user_bytes: put,
-            target,
-        });
+        // Tables hold the writes of all logs before the manifest's log number.
+        self.wal_sync.add_log(writer.wal.clone(), state.version_set.log_number);
+        state.memtable = Arc::clone(&writer.memtable);
+        let previous = state.immutable_memtables.back();
+        let sequence_before =
+            previous.map_or(state.version_set.last_sequence, |previous| previous.last_sequence);
+        let records = immutable.last_sequence.saturating_sub(sequence_before);
+        self.memtable_sizer.record_freeze(immutable.memtable.memory_usage(), records);
+        let table_number = self.new_file_number();
+        state.immutable_memtables.push_back(ImmutableMemtable { table_number, target, ..immutable });
         self.install_read_state(&state);
         self.maybe_schedule_flush_or_compaction(&mut state);
         Ok(())
+    }
+
+    /// Invalidates the close marker of a reused log and makes the log durable. Otherwise a power
+    /// cut could remove the records after the marker. A replay would take the log for closed, and
+    /// accept any sequence number at the start of the next one.
+    fn end_reused_log(&self, writer: &mut WalWriter) -> Result<()> {
+        writer.invalidate_close_marker()?;
+        let synced = writer.wal.file.sync().map_err(Error::from);
+        synced.inspect_err(|error| self.set_background_error(error))
+    }
+
+    /// Points `writer` to a new log and a new memtable of `size` bytes. Returns the old memtable,
+    /// without a table number.
+    fn restart_writer(
+        &self,
+        writer: &mut WalWriter,
+        wal: WalFile,
+        memtable: Arc<Memtable>,
+        size: usize,
+        now: Duration,
+    ) -> ImmutableMemtable {
+        let next_log_number = wal.number;
+        let old_wal = std::mem::replace(&mut writer.wal, wal);
+        let old_memtable = std::mem::replace(&mut writer.memtable, memtable);
+        writer.record_writer = RecordWriter::resume_at(0);
+        writer.is_torn = false;
+        writer.is_reused = false;
+        writer.preallocated_to = 0;
+        writer.fill_rate_checked_at = None;
+        writer.memtable_full_at = self.memtable_sizer.full_threshold(size);
+        writer.memtable_created_at = now;
+        ImmutableMemtable {
+            memtable: old_memtable,
+            table_number: 0,
+            flush_state: FlushState::Pending,
+            log_number: old_wal.number,
+            next_log_number,
+            last_sequence: writer.last_sequence,
+            user_bytes: std::mem::take(&mut writer.user_bytes),
+            target: FlushTarget::AnyLevel,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::{Db, Env, Options};
 
-    /// Memtables were full when they had the size of those to come. One that was begun before these became larger outgrew the
-    /// room of its log, and each of the rest of its writes cost two system calls.
+    /// A memtable was once full at the current size instead of the size at its creation. It outgrew
+    /// the preallocated log, and each further write needed two system calls.
     #[test]
-    fn a_memtable_does_not_outgrow_its_log() {
+    fn memtable_does_not_outgrow_its_log() {
         let options = Options { create_if_missing: true, env: Env::in_memory(), ..Options::default() };
         let db = Db::open("db", &options).unwrap();
-        let engine = db.inner();
-        let (size, now) = (engine.memtable_sizer.size(), engine.options.env.clock.monotonic());
-        let log = || {
-            let commit = engine.commit.lock();
-            let WalWriter { wal: log, record_writer: framer, .. } = commit.as_ref().unwrap();
-            (log.number, framer.end_offset(), log.file.capacity())
+        let inner = db.inner();
+        let size = inner.memtable_sizer.size();
+        let now = inner.options.env.clock.monotonic();
+        let current_log = || {
+            let commit = inner.commit.lock();
+            let writer = commit.as_ref().unwrap();
+            (writer.wal.number, writer.record_writer.end_offset(), writer.wal.file.capacity())
         };
-        let (first, _, room) = log();
-        engine.memtable_sizer.record_flush(size, u64::MAX, now);
-        assert_eq!(engine.memtable_sizer.size(), 2 * size);
+        let (first, _, capacity) = current_log();
+        inner.memtable_sizer.record_flush(size, u64::MAX, now);
+        assert_eq!(inner.memtable_sizer.size(), 2 * size);
         for key in 0u32.. {
             db.put(&key.to_be_bytes(), &[0; 100]).unwrap();
-            let (number, end, room_now) = log();
+            let (number, end, current_capacity) = current_log();
             if number > first {
-                assert!(room_now >= 2 * size as u64, "{room_now}");
+                assert!(current_capacity >= 2 * size as u64, "{current_capacity}");
                 break;
             }
-            assert!(end <= room, "{end} of {room}");
+            assert!(end <= capacity, "{end} of {capacity}");
         }
     }
 }

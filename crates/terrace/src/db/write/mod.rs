@@ -1,17 +1,21 @@
-//! Writing: room, log, memtable, visibility, and durability if asked for.
+//! Writes: memtable space, WAL, memtable, visibility, and durability if the caller asks for it.
 //!
 //! ```text
-//!   1. lock commit; see that there is room (else freeze the memtable, begin a new log, wait if need be)
-//!   2. number the write and store it in the log, unlock  -> survives the death of the process
-//!   3. insert it into the memtable
-//!   4. publish it behind those before it                 -> visible, all at once
-//!   5. with sync, wait until the device has it           -> survives a power cut
+//!   1. lock `commit`; ensure space, otherwise switch to a new log and memtable, or wait
+//!   2. take sequence numbers, append to the WAL, unlock   -> survives the end of the process
+//!   3. insert into the memtable
+//!   4. publish, after all earlier writes                  -> visible, atomically
+//!   5. with `sync`, wait until the WAL is durable         -> survives a power cut
 //! ```
 //!
-//! The lock is a barging one: a writer that runs need not hand over to one that sleeps. Writers insert side by side.
+//! `commit` is not fair: a running writer need not hand it over to a sleeping one. Writers insert
+//! concurrently.
 //!
-//! A writer who meets nobody keeps the lock until the end of step 4. As all writes before his are done, he is then the only
-//! one anywhere behind step 1, and needs none of the instructions that are there to meet others ([`Crowd`]).
+//! A writer without contention holds the lock until the end of step 4. All earlier writes have
+//! ended by then, so it is the only thread in steps 2 to 4, and needs no synchronisation with other
+//! writers ([`WriteContention`]).
+//!
+//! [`WriteContention`]: super::components::write_contention::WriteContention
 
 mod make_room;
 mod write_stall;
@@ -23,7 +27,6 @@ use terrace_format::key::{MAX_SEQUENCE_NUMBER, SequenceNumber};
 use terrace_format::log::LOG_BLOCK_SIZE;
 use terrace_sync::mutant;
 
-use super::components::background_error::closed_error;
 use super::components::wal::WalWriter;
 use super::inner::DbInner;
 use super::panic_guard::PoisonOnPanic;
@@ -33,10 +36,10 @@ use crate::options::WriteOptions;
 use crate::stats::Timer;
 use crate::sync::{Arc, Ordering};
 
-/// The largest record whose memory is kept for the next one.
+/// Maximum bytes of a record buffer that the next write reuses.
 const MAX_REUSED_RECORD_BUFFER: usize = 1 << 20;
 
-/// Bytes of a log that is not known to fill fast, between two looks at the clock.
+/// Bytes that a log grows between two measurements of its fill rate.
 const FILL_RATE_CHECK_BYTES: u64 = 128 << 10;
 
 impl DbInner {
@@ -51,36 +54,47 @@ impl DbInner {
             BatchOp::Put { key, value } => (key, Some(value)),
             BatchOp::Delete { key } => (key, None),
         });
-        let encode = |first: SequenceNumber, record: &mut Vec<u8>| {
-            record.extend_from_slice(&first.to_le_bytes());
-            record.extend_from_slice(&batch.as_bytes()[size_of::<SequenceNumber>()..]);
-        };
-        self.commit(batch.len() as u64, batch.as_bytes().len(), encode, operations, options)
+        self.commit(
+            batch.len() as u64,
+            batch.as_bytes().len(),
+            |first, record| {
+                record.extend_from_slice(&first.to_le_bytes());
+                record.extend_from_slice(&batch.as_bytes()[size_of::<SequenceNumber>()..]);
+            },
+            operations,
+            options,
+        )
     }
 
-    /// As `write` of one operation, but without a batch: None for a value removes the key.
+    /// Writes one operation without a batch. `value` is None for a deletion.
     pub(super) fn write_one(&self, key: &[u8], value: Option<&[u8]>, options: &WriteOptions) -> Result<()> {
-        if key.len().max(value.map_or(0, <[u8]>::len)) > MAX_KEY_OR_VALUE_LEN {
+        let value_len = value.map_or(0, <[u8]>::len);
+        if key.len().max(value_len) > MAX_KEY_OR_VALUE_LEN {
             return Err(oversized_error());
         }
-        let encode =
-            |first: SequenceNumber, record: &mut Vec<u8>| batch::encode_single_op(record, first, key, value);
-        let bytes = key.len() + value.map_or(0, <[u8]>::len);
-        self.commit(1, bytes, encode, std::iter::once((key, value)), options)
+        self.commit(
+            1,
+            key.len() + value_len,
+            |first, record| batch::encode_single_op(record, first, key, value),
+            std::iter::once((key, value)),
+            options,
+        )
     }
 
-    /// A log that ends with a batch of nothing counts as closed, so a user's is not written.
+    /// Executes a write without operations. It adds no record: an empty batch at the end of a log
+    /// is the close marker.
     pub(super) fn write_empty_batch(&self, options: &WriteOptions) -> Result<()> {
         self.check_owner_process()?;
         let commit = self.commit.lock();
-        commit.as_ref().ok_or_else(closed_error)?;
+        commit.as_ref().ok_or_else(|| self.closed_error())?;
         self.background_error.check()?;
         let write = self.wal_sync.last_write();
         drop(commit);
         if options.sync { self.sync_wal_to(write) } else { Ok(()) }
     }
 
-    /// Writes `count` operations of `bytes` in all, whose record `encode` makes once their first number is known.
+    /// Writes `count` operations of `bytes` bytes in total. `encode` creates the WAL record for
+    /// their first sequence number.
     fn commit<'a>(
         &self,
         count: u64,
@@ -96,224 +110,245 @@ impl DbInner {
         self.write_contention.arrive();
         let mut commit = self.commit.lock();
         self.make_room_for_write(&mut commit)?;
-        let tail = commit.as_mut().ok_or_else(closed_error)?;
-        let numbers = tail.last_sequence + 1..=tail.last_sequence + count;
-        self.append_to_wal(tail, &numbers, encode)?;
-        tail.user_bytes += bytes as u64;
+        let writer = commit.as_mut().ok_or_else(|| self.closed_error())?;
+        let sequences = writer.last_sequence + 1..=writer.last_sequence + count;
+        self.append_to_wal(writer, &sequences, encode)?;
+        writer.user_bytes += bytes as u64;
         let write = self.wal_sync.last_write();
-        if self.is_exclusive_writer(tail, &numbers) {
-            self.insert_exclusive(&tail.memtable, &numbers, operations);
+        if self.is_exclusive_writer(writer, &sequences) {
+            self.insert_exclusive(&writer.memtable, &sequences, operations);
             drop(commit);
         } else {
-            let memtable = Arc::clone(&tail.memtable);
+            let memtable = Arc::clone(&writer.memtable);
             drop(commit);
-            self.insert_concurrent(&memtable, &numbers, operations)?;
+            self.insert_concurrent(&memtable, &sequences, operations)?;
         }
         if !options.sync {
             return Ok(());
         }
         match self.sync_wal_to(write) {
-            Err(error) if self.retract(&numbers) => Err(error),
+            Err(error) if self.retract(&sequences) => Err(error),
             _ => Ok(()),
         }
     }
 
-    /// Step 2, of a write that takes the next `numbers`. On an error none was taken.
+    /// Executes step 2 for the next `sequences`. An error takes no sequence number.
     fn append_to_wal(
         &self,
-        tail: &mut WalWriter,
-        numbers: &RangeInclusive<SequenceNumber>,
+        writer: &mut WalWriter,
+        sequences: &RangeInclusive<SequenceNumber>,
         encode: impl FnOnce(SequenceNumber, &mut Vec<u8>),
     ) -> Result<()> {
-        let (first, last) = (*numbers.start(), *numbers.end());
+        let first = *sequences.start();
+        let last = *sequences.end();
         if last > MAX_SEQUENCE_NUMBER {
-            return Err(Error::NotSupported(format!("a write beyond sequence number {MAX_SEQUENCE_NUMBER}")));
+            let message = format!("sequence numbers are exhausted: the largest is {MAX_SEQUENCE_NUMBER}");
+            return Err(Error::NotSupported(message));
         }
         if !self.read_state.publisher().reserve_slot(first) {
             return Err(self.commit_poisoned());
         }
         let _guard = PoisonOnPanic::new(self, |_| ());
-        let mut record = std::mem::take(&mut tail.record_buffer);
+        let mut record = std::mem::take(&mut writer.record_buffer);
         record.clear();
         encode(first, &mut record);
-        let stored = self.preallocate_wal(tail, record.len()).and_then(|()| tail.append(&record));
+        let appended = self.preallocate_wal(writer, record.len()).and_then(|()| writer.append(&record));
         if record.capacity() <= MAX_REUSED_RECORD_BUFFER {
-            tail.record_buffer = record;
+            writer.record_buffer = record;
         }
-        // Not by `inspect_err`, which moves what there is mostly none of.
-        if let Err(error) = &stored {
-            self.handle_append_error(tail, error);
+        // `inspect_err` would move the result, which is rarely an error.
+        if let Err(error) = &appended {
+            self.handle_append_error(writer, error);
         }
-        stored?;
-        tail.last_sequence = last;
+        appended?;
+        writer.last_sequence = last;
         self.wal_sync.record_write();
         Ok(())
     }
 
-    /// True if the write that has these numbers is the only one behind step 1, and remains so while it keeps the lock. Not where
-    /// inserting it asks a comparator of somebody else's, who may take his time.
+    /// Returns true if the write with `sequences` is the only one in steps 2 to 4. It stays the
+    /// only one while it holds `commit`. Returns false for a custom comparator, which may be slow.
     #[inline]
-    fn is_exclusive_writer(&self, tail: &WalWriter, numbers: &RangeInclusive<SequenceNumber>) -> bool {
-        if !self.write_contention.try_exclusive() || !tail.memtable.is_bytewise() {
+    fn is_exclusive_writer(&self, writer: &WalWriter, sequences: &RangeInclusive<SequenceNumber>) -> bool {
+        if !self.write_contention.try_exclusive() || !writer.memtable.is_bytewise() {
             return false;
         }
-        let is_next = self.read_state.publisher().is_next(*numbers.start());
+        let is_next = self.read_state.publisher().is_next(*sequences.start());
         if !is_next {
             self.write_contention.record_contention();
         }
         is_next
     }
 
-    /// Steps 3 and 4 of a write that is alone, with the lock kept.
+    /// Executes steps 3 and 4 of an exclusive write. The caller holds `commit`.
     #[inline]
     fn insert_exclusive<'a>(
         &self,
         memtable: &Memtable,
-        numbers: &RangeInclusive<SequenceNumber>,
+        sequences: &RangeInclusive<SequenceNumber>,
         operations: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
     ) {
-        let _stop = PoisonPublisherOnPanic(self); // Declared first: writes are refused before it goes.
+        // Dropped after `_guard`, so that the database already refuses writes.
+        let _poison = PoisonPublisherOnPanic(self);
         let _guard = PoisonOnPanic::new(self, |_| ());
         self.write_contention.has_exclusive_writer.store(true, Ordering::Relaxed);
         if mutant!(BatchNotAtomic) {
-            self.read_state.publisher().publish_exclusive(*numbers.end());
+            self.read_state.publisher().publish_exclusive(*sequences.end());
         }
-        memtable.insert_with_mode(InsertMode::Exclusive, *numbers.start(), operations);
-        self.read_state.publisher().publish_exclusive(*numbers.end());
+        memtable.insert_with_mode(InsertMode::Exclusive, *sequences.start(), operations);
+        self.read_state.publisher().publish_exclusive(*sequences.end());
         self.write_contention.has_exclusive_writer.store(false, Ordering::Relaxed);
     }
 
-    /// Steps 3 and 4.
+    /// Executes steps 3 and 4 without `commit`, concurrently with other writers.
     fn insert_concurrent<'a>(
         &self,
         memtable: &Memtable,
-        numbers: &RangeInclusive<SequenceNumber>,
+        sequences: &RangeInclusive<SequenceNumber>,
         operations: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
     ) -> Result<()> {
-        let _stop = PoisonPublisherOnPanic(self); // Declared first: writes are refused before it goes.
+        // Dropped after `_guard`, so that the database already refuses writes.
+        let _poison = PoisonPublisherOnPanic(self);
         let _guard = PoisonOnPanic::new(self, |_| ());
-        let writes = self.read_state.publisher();
-        let (first, last) = (*numbers.start(), *numbers.end());
+        let publisher = self.read_state.publisher();
+        let first = *sequences.start();
+        let last = *sequences.end();
         if mutant!(BatchNotAtomic) {
-            writes.publish(first, last);
+            publisher.publish(first, last);
         }
         memtable.insert(first, operations);
         if !mutant!(BatchNotAtomic) {
-            writes.publish(first, last);
+            publisher.publish(first, last);
         }
-        let visible = writes.spin_until_visible(last)
-            || self.timed_stall(Timer::PublishWait, None, || writes.wait_until_visible(last));
-        if visible { Ok(()) } else { Err(self.commit_poisoned()) }
+        let is_visible = publisher.spin_until_visible(last)
+            || self.timed_stall(Timer::PublishWait, None, || publisher.wait_until_visible(last));
+        if is_visible { Ok(()) } else { Err(self.commit_poisoned()) }
     }
 
-    /// Why nothing becomes visible any more.
+    /// Error of a write that can never become visible, because an earlier write panicked.
     fn commit_poisoned(&self) -> Error {
-        self.background_error.check().err().unwrap_or_else(closed_error)
+        self.background_error.check().err().unwrap_or_else(|| self.closed_error())
     }
 
-    /// Returns when every write up to `number` is in its memtable; an error if one never will be.
-    pub(super) fn wait_until_applied(&self, number: SequenceNumber) -> Result<()> {
-        if self.read_state.publisher().wait_until_visible(number) {
+    /// Waits until all writes up to `sequence` are in their memtables. Returns an error if one of
+    /// them never will be.
+    pub(super) fn wait_until_applied(&self, sequence: SequenceNumber) -> Result<()> {
+        if self.read_state.publisher().wait_until_visible(sequence) {
             Ok(())
         } else {
             Err(self.commit_poisoned())
         }
     }
 
-    /// Hides a write whose sync failed from reads that start from now on: whoever made it is told that it failed. What
-    /// the device has of it is unknown, and writes are refused already. False if it is in a table meanwhile: with all before it, it is
-    /// durable there.
-    fn retract(&self, numbers: &RangeInclusive<SequenceNumber>) -> bool {
+    /// Hides a write whose sync failed from reads that start from now on, because its caller gets
+    /// an error. The write may or may not be on disk, and later writes are refused already. Returns
+    /// false if a flush has written it to a table meanwhile: there it is durable.
+    fn retract(&self, sequences: &RangeInclusive<SequenceNumber>) -> bool {
         let mut commit = self.commit.lock();
-        if let Some(tail) = commit.as_ref() {
-            // What is not in a memtable yet would be added to one that is replaced. If it never will be, no matter.
-            let _ = self.wait_until_applied(tail.last_sequence);
+        if let Some(writer) = commit.as_ref() {
+            // A later insert would go to a memtable that is replaced below. A write that never
+            // becomes visible does not matter.
+            let _ = self.wait_until_applied(writer.last_sequence);
         }
-        // What is at it is done, and no other table comes to count: see `Engine::log_and_apply`.
+        // Any install in progress has finished, and no other can start: see
+        // `DbInner::log_and_apply`.
         let _manifest = self.manifest.lock();
         let mut state = self.state.lock();
-        if state.version_set.last_sequence >= *numbers.end() {
+        if state.version_set.last_sequence >= *sequences.end() {
             return false;
         }
-        state.memtable = state.memtable.copy_excluding(numbers);
-        if let Some(tail) = commit.as_mut() {
-            tail.memtable = Arc::clone(&state.memtable);
+        state.memtable = state.memtable.copy_excluding(sequences);
+        if let Some(writer) = commit.as_mut() {
+            writer.memtable = Arc::clone(&state.memtable);
         }
-        for frozen in &mut state.immutable_memtables {
-            frozen.memtable = frozen.memtable.copy_excluding(numbers);
+        for immutable in &mut state.immutable_memtables {
+            immutable.memtable = immutable.memtable.copy_excluding(sequences);
         }
         self.install_read_state(&state);
         true
     }
 
-    /// Without space the failed record is not whole, and readers of the log leave it out; the next log goes on with the
-    /// same number, so that they miss nothing. After any other error nobody knows.
-    fn handle_append_error(&self, tail: &mut WalWriter, error: &Error) {
+    /// Handles a failed append. Without disk space, the record is incomplete, so log readers skip
+    /// it. The next log continues with the same sequence number, so no gap results. After any other
+    /// error, the content of the log is unknown.
+    fn handle_append_error(&self, writer: &mut WalWriter, error: &Error) {
         if error.is_retryable() {
-            tail.is_torn = !mutant!(TornRecordLeftAfterNoSpace);
+            writer.is_torn = !mutant!(TornRecordLeftAfterNoSpace);
         } else {
             self.set_background_error(error);
         }
     }
 
-    /// Has the log make room that is ready for a record of `len` bytes. [`WalWriter::append`] does not need it, and would
-    /// meet the same errors; so it is known how long it took.
+    /// Preallocates the log for a record of `len` bytes. [`WalWriter::append`] works without it and
+    /// reports the same errors; a separate call makes the time measurable.
     #[inline]
-    pub(super) fn preallocate_wal(&self, tail: &mut WalWriter, len: usize) -> Result<()> {
-        // The next block, and a header for each begun block of it: never less than what the record takes.
-        let end = tail.record_writer.end_offset() + (len + len / 1024) as u64 + LOG_BLOCK_SIZE as u64;
-        if end <= tail.preallocated_to {
+    fn preallocate_wal(&self, writer: &mut WalWriter, len: usize) -> Result<()> {
+        // Upper bound of the record with its fragment headers: one header per started block.
+        let end = writer.record_writer.end_offset() + (len + len / 1024) as u64 + LOG_BLOCK_SIZE as u64;
+        if end <= writer.preallocated_to {
             return Ok(());
         }
-        let ready = self.timed_stall(Timer::WalPreallocation, None, || tail.wal.file.preallocate(end))?;
-        tail.preallocated_to = if ready == u64::MAX { self.check_fill_rate(tail) } else { ready };
+        let preallocated_to =
+            self.timed_stall(Timer::WalPreallocation, None, || writer.wal.file.preallocate(end))?;
+        writer.preallocated_to = match preallocated_to {
+            u64::MAX => self.check_fill_rate(writer),
+            offset => offset,
+        };
         Ok(())
     }
 
-    /// Finds out whether a log that was begun at leisure fills fast by now. Says where to look next.
-    fn check_fill_rate(&self, tail: &mut WalWriter) -> u64 {
-        let here = tail.record_writer.end_offset();
-        if tail.wal.file.capacity().saturating_sub(here) < FILL_RATE_CHECK_BYTES {
+    /// Measures whether a log that started slowly is filled fast by now. Returns the offset of the
+    /// next measurement.
+    fn check_fill_rate(&self, writer: &mut WalWriter) -> u64 {
+        let offset = writer.record_writer.end_offset();
+        if writer.wal.file.capacity().saturating_sub(offset) < FILL_RATE_CHECK_BYTES {
             return u64::MAX;
         }
         let now = self.options.env.clock.monotonic();
-        if let Some(looked) = tail.fill_rate_checked_at.replace(now)
-            && self.memtable_sizer.is_fast_fill_rate(FILL_RATE_CHECK_BYTES, now.saturating_sub(looked))
+        if let Some(checked_at) = writer.fill_rate_checked_at.replace(now)
+            && self.memtable_sizer.is_fast_fill_rate(FILL_RATE_CHECK_BYTES, now.saturating_sub(checked_at))
         {
-            tail.wal.file.expect_fast_fill(here);
-            return here;
+            writer.wal.file.expect_fast_fill(offset);
+            return offset;
         }
-        here + FILL_RATE_CHECK_BYTES
+        offset + FILL_RATE_CHECK_BYTES
     }
 
-    /// Returns when write number `write` is durable.
+    /// Waits until write number `write` is durable, and syncs the logs if no other thread does.
     pub(super) fn sync_wal_to(&self, write: u64) -> Result<()> {
-        let flush = || {
-            let _guard = PoisonOnPanic::new(self, |_| ());
-            let synced = self.sync_wal();
-            let synced = if mutant!(FsyncErrorIgnored) { synced.or(Ok(write)) } else { synced };
-            // What the device has is unknown for good, so nobody may believe a later success; nor that an error for
-            // want of space had no effect.
-            synced.map_err(|error| {
-                self.set_background_error(&error);
-                Error::BackgroundError(Arc::new(error))
-            })
-        };
-        let wait = || self.wal_sync.wait_until_durable(write, || self.background_error.check(), flush);
-        self.timed_stall(Timer::SyncWait, None, wait)
+        self.timed_stall(Timer::SyncWait, None, || {
+            self.wal_sync.wait_until_durable(
+                write,
+                || self.background_error.check(),
+                || self.sync_wal_or_poison(write),
+            )
+        })
     }
 
-    /// Makes all that has been written durable, and says up to which write that is.
+    /// Syncs the logs. Sets the background error if that fails.
+    fn sync_wal_or_poison(&self, write: u64) -> Result<u64> {
+        let _guard = PoisonOnPanic::new(self, |_| ());
+        let synced = self.sync_wal();
+        let synced = if mutant!(FsyncErrorIgnored) { synced.or(Ok(write)) } else { synced };
+        // The durable content of the logs is unknown from now on. A later successful sync proves
+        // nothing, and even an error for lack of space may have lost writes.
+        synced.map_err(|error| {
+            self.set_background_error(&error);
+            Error::BackgroundError(Arc::new(error))
+        })
+    }
+
+    /// Makes all writes so far durable. Returns the number of the last of them.
     pub(super) fn sync_wal(&self) -> Result<u64> {
         self.wal_sync.sync_logs(|| Ok(self.options.env.fs.sync_dir(&self.directory)?))
     }
 }
 
 fn oversized_error() -> Error {
-    Error::InvalidArgument(format!("a key or value of more than {MAX_KEY_OR_VALUE_LEN} bytes"))
+    Error::InvalidArgument(format!("key or value is longer than {MAX_KEY_OR_VALUE_LEN} bytes"))
 }
 
-/// Tells those behind a write that panics that it will never be done.
+/// Poisons the commit publisher if a write panics, so that later writes do not wait for it.
 struct PoisonPublisherOnPanic<'a>(&'a DbInner);
 
 impl Drop for PoisonPublisherOnPanic<'_> {
