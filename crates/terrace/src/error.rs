@@ -99,7 +99,7 @@ impl Error {
     ///
     /// ```
     /// use terrace::{Db, Env, ErrorKind, Options};
-    /// let options = Options { env: Env::memory(), ..Options::default() };
+    /// let options = Options { env: Env::in_memory(), ..Options::default() };
     /// let error = Db::open("missing", &options).unwrap_err();
     /// assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     /// println!("{error}");
@@ -120,7 +120,7 @@ impl Error {
     ///
     /// ```
     /// # use terrace::{Env, Options};
-    /// # let env = Env::memory();
+    /// # let env = Env::in_memory();
     /// # let options = Options { create_if_missing: true, env, ..Options::default() };
     /// # let db = terrace::Db::open("cities", &options)?;
     /// let second = terrace::Db::open("cities", &options);

@@ -8,7 +8,7 @@
 //! ```
 //! use terrace::{Db, Env, Options, WriteBatch};
 //!
-//! let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
+//! let options = Options { create_if_missing: true, env: Env::in_memory(), ..Options::default() };
 //! let db = Db::open("cities", &options)?;
 //! db.put(b"CH/Bern", b"46.95,7.45")?;
 //!

@@ -27,7 +27,7 @@ use crate::sync::Arc;
 ///     create_if_missing: true,
 ///     block_cache: Some(BlockCache::new(64 << 20)),
 ///     filter_policy: Some(Arc::new(BloomFilterPolicy::new(10))),
-///     env: Env::memory(), // for a test; leave it out for files
+///     env: Env::in_memory(), // for a test; leave it out for files
 ///     ..Options::default()
 /// };
 /// let db = Db::open("cities", &options)?;
@@ -291,7 +291,8 @@ impl From<&Options> for TableOptions {
 ///
 /// ```
 /// # use terrace::{Env, Options};
-/// # let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
+/// # let env = Env::in_memory();
+/// # let options = Options { create_if_missing: true, env, ..Options::default() };
 /// # let db = terrace::Db::open("cities", &options)?;
 /// use terrace::ReadOptions;
 ///
@@ -350,7 +351,8 @@ impl Default for ReadOptions {
 ///
 /// ```
 /// # use terrace::{Env, Options};
-/// # let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
+/// # let env = Env::in_memory();
+/// # let options = Options { create_if_missing: true, env, ..Options::default() };
 /// # let db = terrace::Db::open("cities", &options)?;
 /// db.put(b"CH/Bern", b"46.95,7.45")?;
 /// // The sync makes both writes durable.

@@ -16,7 +16,8 @@ use crate::sync::{Arc, AtomicU64, Mutex, Ordering, Weak};
 ///
 /// ```
 /// # use terrace::{Env, Options};
-/// # let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
+/// # let env = Env::in_memory();
+/// # let options = Options { create_if_missing: true, env, ..Options::default() };
 /// # let db = terrace::Db::open("cities", &options)?;
 /// use terrace::ReadOptions;
 ///
@@ -43,7 +44,7 @@ impl Snapshot {
     ///
     /// ```
     /// # use terrace::{Env, Options};
-    /// # let env = Env::memory();
+    /// # let env = Env::in_memory();
     /// # let options = Options { create_if_missing: true, env, ..Options::default() };
     /// # let db = terrace::Db::open("cities", &options)?;
     /// let before = db.snapshot().sequence();
