@@ -73,10 +73,10 @@ pub fn parse_state(entries: &[Entry], values: &ValuePool) -> Result<State, Strin
         let name = key.escape_ascii();
         let id = values.identify(value).ok_or_else(|| {
             let start = value[..value.len().min(24)].escape_ascii();
-            format!("{name} has a value that nobody wrote: {} bytes, \"{start}\"...", value.len())
+            format!("{name} has a value that was never written: {} bytes, \"{start}\"...", value.len())
         })?;
         if state.last_key_value().is_some_and(|(last, _)| last >= key) {
-            return Err(format!("{name} does not follow the key before it"));
+            return Err(format!("{name} is not after the previous key"));
         }
         state.insert(key.clone(), id);
     }
@@ -85,11 +85,11 @@ pub fn parse_state(entries: &[Entry], values: &ValuePool) -> Result<State, Strin
 
 /// Returns a hash of a state, independent of the order of keys.
 pub fn fingerprint(state: &State) -> u64 {
-    let each = state.iter().map(|(key, &id)| {
+    let hashes = state.iter().map(|(key, &id)| {
         let mut mix = u64::from(id) ^ u64::from(terrace_format::crc::value(key)) << 32;
         splitmix(&mut mix)
     });
-    each.fold(0, u64::wrapping_add)
+    hashes.fold(0, u64::wrapping_add)
 }
 
 /// Describes the keys with different values in the two states.

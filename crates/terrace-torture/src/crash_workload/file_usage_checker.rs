@@ -46,14 +46,14 @@ struct FileUsage {
 
 impl FileUsageChecker {
     /// Wraps `fs`.
-    pub fn new(fs: Arc<MemFs>, mapped: bool) -> Arc<FileUsageChecker> {
-        Arc::new(FileUsageChecker { fs, mapped_logs: mapped, usage: Mutex::default() })
+    pub fn new(fs: Arc<MemFs>, mapped_logs: bool) -> Arc<FileUsageChecker> {
+        Arc::new(FileUsageChecker { fs, mapped_logs, usage: Mutex::default() })
     }
 
     /// Returns an error if the database violated a rule.
     pub fn check_violations(&self) -> std::result::Result<(), String> {
-        let problems = &self.usage.lock().violations;
-        if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
+        let violations = &self.usage.lock().violations;
+        if violations.is_empty() { Ok(()) } else { Err(violations.join("\n")) }
     }
 
     /// Returns an error if a closed database left files that it does not need.
@@ -62,22 +62,26 @@ impl FileUsageChecker {
         let Some(live) = read_live_files(&*self.fs, directory) else { return Ok(()) };
         let names = self.fs.list(directory).map_err(|error| error.to_string())?;
         let files = names.iter().filter_map(|name| FileName::parse(name.to_str()?));
-        let over: Vec<String> = files
+        let leftovers: Vec<String> = files
             .filter(|file| {
                 matches!(file, FileName::Temp(_)) || file.number().is_some() && !live.is_needed(*file)
             })
             .map(|file| file.to_string())
             .collect();
-        if over.is_empty() { Ok(()) } else { Err(format!("left over after closing: {}", over.join(" "))) }
+        if leftovers.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("leftover files after a close: {}", leftovers.join(" ")))
+        }
     }
 
     fn on_create(&self, path: &Path) {
         let Some((file, number)) = parse_numbered_file(path) else { return };
-        let mut seen = self.usage.lock();
+        let mut usage = self.usage.lock();
         if self.fs.exists(path).is_ok_and(|exists| exists) {
-            seen.violations.push(format!("{file} is created, and exists"));
-        } else if number < seen.min_new_number || !seen.used_numbers.insert(number) {
-            seen.violations.push(format!("{file} is created, and its number was used before"));
+            usage.violations.push(format!("{file} is created although it exists"));
+        } else if number < usage.min_new_number || !usage.used_numbers.insert(number) {
+            usage.violations.push(format!("{file} is created with a used number"));
         }
     }
 
@@ -87,32 +91,33 @@ impl FileUsageChecker {
             return;
         }
         let directory = Path::new(DB_DIR);
-        let everything = PowerLoss {
+        let loss = PowerLoss {
             data: DataLoss::Everything,
             dir_entries: DirEntryLoss::Everything,
             persisted: PersistedPieces::None,
             seed: 0,
         };
         let now = read_live_files(&*self.fs, directory);
-        let after_power_cut = read_live_files(&self.fs.crash_clone(&Crash::PowerLoss(everything)), directory);
+        let after_power_cut = read_live_files(&self.fs.crash_clone(&Crash::PowerLoss(loss)), directory);
         let needed = |live: &Option<LiveFiles>| live.as_ref().is_some_and(|live| live.is_needed(file));
-        let blank = matches!(file, FileName::Log(_)) && is_all_zeros(&self.fs, path);
-        let mut seen = self.usage.lock();
-        if !blank && needed(&now) {
-            seen.violations.push(format!("{file} is removed, and the manifest names it"));
-        } else if !blank && needed(&after_power_cut) {
-            seen.violations
-                .push(format!("{file} is removed, and the manifest after a power cut would name it"));
+        let is_blank_log = matches!(file, FileName::Log(_)) && is_all_zeros(&self.fs, path);
+        let mut usage = self.usage.lock();
+        if !is_blank_log && needed(&now) {
+            usage.violations.push(format!("{file} is removed although the MANIFEST needs it"));
+        } else if !is_blank_log && needed(&after_power_cut) {
+            usage
+                .violations
+                .push(format!("{file} is removed although the MANIFEST after a power cut needs it"));
         }
-        let never_counted = match file {
+        let was_never_live = match file {
             FileName::Table(number) | FileName::OldTable(number) => {
                 now.is_some_and(|live| !live.ever_added.contains(&number))
             }
             FileName::Manifest(number) => now.is_none_or(|live| number > live.manifest),
-            _ => blank,
+            _ => is_blank_log,
         };
-        if let Some(number) = file.number().filter(|_| never_counted) {
-            seen.used_numbers.remove(&number);
+        if let Some(number) = file.number().filter(|_| was_never_live) {
+            usage.used_numbers.remove(&number);
         }
     }
 }

@@ -43,7 +43,7 @@ pub(super) fn read_live_files(fs: &dyn FileSystem, directory: &Path) -> Option<L
     while let Ok(Some(item)) = records.next() {
         let LogItem::Record { data, .. } = item else { break };
         let edit = VersionEdit::decode(data).ok()?;
-        live.tables.retain(|number| edit.deleted_files.iter().all(|(_, gone)| gone != number));
+        live.tables.retain(|number| edit.deleted_files.iter().all(|(_, deleted)| deleted != number));
         live.tables.extend(edit.new_files.iter().map(|(_, file)| file.number));
         live.ever_added.extend(edit.new_files.iter().map(|(_, file)| file.number));
         live.log_number = edit.log_number.unwrap_or(live.log_number);

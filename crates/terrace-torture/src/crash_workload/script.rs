@@ -91,29 +91,31 @@ pub const POST_CRASH_KEY: &[u8] = b"~after the crash";
 
 impl Script {
     /// Draws the script of a seed.
-    pub fn draw(seed: u64, shape: ScriptParams) -> Script {
+    pub fn draw(seed: u64, params: ScriptParams) -> Script {
         let mut rng = Rng::new(seed);
-        let (mut steps, mut values) = (Vec::new(), ValuePool::default());
+        let mut steps = Vec::new();
+        let mut values = ValuePool::default();
         let mut writes = 0;
-        while writes < shape.writes {
-            if rng.one_in(shape.non_write_one_in) {
-                let others = [
+        while writes < params.writes {
+            if rng.one_in(params.non_write_one_in) {
+                let non_writes = [
                     ScriptStep::Flush,
                     ScriptStep::Compact,
                     ScriptStep::Reopen,
                     ScriptStep::Repair,
                     ScriptStep::TakeSnapshot,
                 ];
-                steps.extend(others.into_iter().nth(rng.pick(&[0, 0, 0, 1, 1, 2, 2, 3, 4, 4])));
+                steps.extend(non_writes.into_iter().nth(rng.pick(&[0, 0, 0, 1, 1, 2, 2, 3, 4, 4])));
                 continue;
             }
             let changes = (0..1 + rng.skewed(4)).map(|_| {
-                let key = format!("key{:02}", rng.below(shape.keys)).into_bytes();
+                let key = format!("key{:02}", rng.below(params.keys)).into_bytes();
                 let delete = rng.one_in(5);
-                let len = shape.min_value_len + rng.skewed(shape.max_value_len - shape.min_value_len);
+                let len = params.min_value_len + rng.skewed(params.max_value_len - params.min_value_len);
                 (key, (!delete).then(|| values.generate(len as usize, &mut rng)))
             });
-            steps.push(ScriptStep::Write { changes: changes.collect(), sync: rng.one_in(shape.sync_one_in) });
+            steps
+                .push(ScriptStep::Write { changes: changes.collect(), sync: rng.one_in(params.sync_one_in) });
             writes += 1;
         }
         Script::from_steps(steps, values)
@@ -121,7 +123,7 @@ impl Script {
 
     /// Creates a script from steps.
     pub fn from_steps(steps: Vec<ScriptStep>, mut values: ValuePool) -> Script {
-        let after = values.generate(20, &mut Rng::new(0));
+        let post_crash_value = values.generate(20, &mut Rng::new(0));
         let mut states = vec![State::new()];
         for step in &steps {
             if let ScriptStep::Write { changes, .. } = step {
@@ -130,8 +132,8 @@ impl Script {
                 states.push(next);
             }
         }
-        let prints = states.iter().map(fingerprint).collect();
-        Script { steps, values, states, fingerprints: prints, post_crash_value: after }
+        let fingerprints = states.iter().map(fingerprint).collect();
+        Script { steps, values, states, fingerprints, post_crash_value }
     }
 
     /// Returns the state after `count` writes and the post-crash write.
@@ -150,7 +152,9 @@ impl Script {
     /// Returns the number of steps of each kind, for messages.
     pub fn summary(&self) -> String {
         let mut kinds = BTreeMap::<String, usize>::new();
-        self.steps.iter().for_each(|step| *kinds.entry(step.to_string()).or_default() += 1);
+        for step in &self.steps {
+            *kinds.entry(step.to_string()).or_default() += 1;
+        }
         kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
     }
 }
@@ -172,7 +176,7 @@ impl fmt::Display for ScriptStep {
             ScriptStep::Write { sync: false, .. } => "write",
             ScriptStep::Flush => "flush",
             ScriptStep::Compact => "compaction",
-            ScriptStep::Reopen => "reopening",
+            ScriptStep::Reopen => "reopen",
             ScriptStep::Repair => "repair",
             ScriptStep::TakeSnapshot => "snapshot",
         })

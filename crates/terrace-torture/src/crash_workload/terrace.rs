@@ -98,14 +98,14 @@ impl TerraceStore {
     }
 
     /// Reads all entries with an iterator and compares each with a get.
-    pub fn try_entries(&self, at: Option<Snapshot>) -> terrace::Result<Result<Vec<Entry>, String>> {
-        let reading = ReadOptions { snapshot: at, ..ReadOptions::default() };
+    pub fn try_entries(&self, snapshot: Option<Snapshot>) -> terrace::Result<Result<Vec<Entry>, String>> {
+        let options = ReadOptions { snapshot, ..ReadOptions::default() };
         let entries: Vec<Entry> =
-            self.db.iter_with(&reading).into_forward().collect::<terrace::Result<_>>()?;
+            self.db.iter_with(&options).into_forward().collect::<terrace::Result<_>>()?;
         for (key, value) in &entries {
-            if self.db.get_with(key, &reading)?.as_ref() != Some(value) {
+            if self.db.get_with(key, &options)?.as_ref() != Some(value) {
                 let key = key.escape_ascii();
-                return Ok(Err(format!("{key}: get and the iterator give different values")));
+                return Ok(Err(format!("get and the iterator return different values of {key}")));
             }
         }
         Ok(Ok(entries))
@@ -119,8 +119,8 @@ fn error_text(error: terrace::Error) -> String {
 impl CrashableStore for TerraceStore {
     type Options = OpenConfig;
 
-    fn open(fs: &Arc<dyn FileSystem>, how: &OpenConfig) -> Result<TerraceStore, String> {
-        TerraceStore::try_open(&how.options(fs)).map_err(error_text)
+    fn open(fs: &Arc<dyn FileSystem>, config: &OpenConfig) -> Result<TerraceStore, String> {
+        TerraceStore::try_open(&config.options(fs)).map_err(error_text)
     }
 
     fn write(&mut self, changes: &[(&[u8], Option<&[u8]>)], sync: bool) -> Result<(), String> {
@@ -165,7 +165,7 @@ impl CrashableStore for TerraceStore {
         let read = self.try_entries(Some(snapshot)).map_err(error_text).and_then(|entries| entries);
         Some(iterated.and_then(|iterated| match read {
             Ok(read) if read == iterated => Ok(read),
-            Ok(_) => Err("an iterator and a snapshot of the same moment differ".into()),
+            Ok(_) => Err("an iterator and a snapshot of the same sequence number differ".into()),
             error => error,
         }))
     }

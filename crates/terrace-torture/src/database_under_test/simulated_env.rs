@@ -33,13 +33,14 @@ impl SimulatedEnv {
     pub const DB_PATH: &str = "/db";
 
     /// Creates an environment without files.
-    pub fn new(threads: BackgroundThreads, seed: u64) -> SimulatedEnv {
-        SimulatedEnv { files: Arc::new(MemFs::new()), background: threads, seed }
+    pub fn new(background: BackgroundThreads, seed: u64) -> SimulatedEnv {
+        SimulatedEnv { files: Arc::new(MemFs::new()), background, seed }
     }
 
     /// Adds the files of a database, all of them durable.
     pub fn with_files(self, database: &CraftedDb) -> terrace_env::Result<SimulatedEnv> {
-        let (path, files) = (Path::new(SimulatedEnv::DB_PATH), &self.files);
+        let path = Path::new(SimulatedEnv::DB_PATH);
+        let files = &self.files;
         files.create_dir(path)?;
         for (name, bytes) in database.files() {
             let mut file = files.create(&path.join(name))?;
@@ -68,16 +69,16 @@ impl SimulatedEnv {
                 scheduler: DeterministicScheduler::new(self.seed),
                 random,
             },
-            BackgroundThreads::Pool(merges) => {
-                let scheduler = Arc::new(ThreadPool::new(2, merges)) as Arc<dyn Scheduler>;
+            BackgroundThreads::Pool(compactions) => {
+                let scheduler = Arc::new(ThreadPool::new(2, compactions)) as Arc<dyn Scheduler>;
                 Env { fs, clock: Arc::new(SystemClock), scheduler, random }
             }
         }
     }
 
     /// Returns the environment after a crash at this point.
-    pub(super) fn crash(&self, how: &Crash) -> SimulatedEnv {
+    pub(super) fn crash(&self, crash: &Crash) -> SimulatedEnv {
         let seed = self.seed.wrapping_add(1);
-        SimulatedEnv { files: Arc::new(self.files.crash_clone(how)), background: self.background, seed }
+        SimulatedEnv { files: Arc::new(self.files.crash_clone(crash)), background: self.background, seed }
     }
 }
