@@ -14,7 +14,8 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
 }
 
-/// Tells the crate where the versions of its dependencies are: a package has its own lock file, a clone one for all.
+/// Tells the crate where the versions of its dependencies are: a package has its own lock file, a
+/// clone one for all.
 fn lock_file() {
     let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
     let found =

@@ -179,7 +179,7 @@ func (w *worker) getMissing(n uint64) error {
 	makeMissing(w.key)
 	_, found, err := w.store.Get(w.key, w.read[:0])
 	if found {
-		return fmt.Errorf("wrong answer: found %s, which nobody put", show(w.key))
+		return fmt.Errorf("wrong answer: found %s, which was never put", show(w.key))
 	}
 	return err
 }
@@ -214,7 +214,7 @@ func (w *worker) seek(n, steps uint64) (err error) {
 			return err
 		}
 		if at < least {
-			return fmt.Errorf("wrong order: found key %d where %d is the least possible", at, least)
+			return fmt.Errorf("wrong order: found key %d, expected at least %d", at, least)
 		}
 		if step == 0 && at == n {
 			w.tally.found++
@@ -230,7 +230,7 @@ func (w *worker) checkEntry(cursor Cursor) (uint64, error) {
 	key := cursor.Key()
 	n, ok := readKey(key)
 	if !ok || len(key) != w.phase.KeySize {
-		return 0, fmt.Errorf("wrong key: found %s, which nobody put", show(key))
+		return 0, fmt.Errorf("wrong key: found %s, which was never put", show(key))
 	}
 	value, err := cursor.Value()
 	if err != nil {
