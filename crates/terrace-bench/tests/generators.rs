@@ -1,5 +1,5 @@
-//! Keys, values and operations are what `generators.txt` says. Programs in other languages read the same file, so
-//! that every engine gets the same work (`go/generators_test.go`).
+//! Keys, values and operations are what `generators.txt` says. Programs in other languages read the
+//! same file, so that every engine gets the same work (`go/generators_test.go`).
 
 use terrace_bench::workload::keys::{self, SplitMix64, ValueGenerator, Zipf};
 use terrace_bench::workload::ops::{Op, Ops};

@@ -66,7 +66,8 @@ fn every_curve() {
     for path in ["<path class=\"peak e", "<path class=\"low e", "<path class=\"curve e"] {
         assert_eq!(count(&page, path), 6 * 4, "{path}");
     }
-    // Three rows write: write amplification is the fourth block of bars. Panels: three engines, six rows each.
+    // Three rows write: write amplification is the fourth block of bars. Panels: three engines, six
+    // rows each.
     let costs = (3 * 4 + 3 * 3) * 4;
     let ratios = 3 * 6;
     assert_eq!(count(&page, "<rect class=\"bar "), costs + ratios);

@@ -12,11 +12,11 @@
 //!
 //! Throughput over time is also available as a separate picture, for documents.
 //!
-//! The figures are rendered here as SVG, so that the page prints and needs no script. The script adds
-//! the tooltips, the selection of one row, and the button that saves the result file.
+//! The figures are rendered here as SVG, so that the page prints and needs no script. The script
+//! adds the tooltips, the selection of one row, and the button that saves the result file.
 //!
-//! Names come from command lines and libraries: every text is escaped by `text::escape`, the JSON by
-//! `text::json`, and the page's content security policy forbids it to load anything.
+//! Names come from command lines and libraries: every text is escaped by `text::escape`, the JSON
+//! by `text::json`, and the page's content security policy forbids it to load anything.
 
 mod headline;
 mod latency;

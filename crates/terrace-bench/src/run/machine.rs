@@ -56,8 +56,8 @@ fn format_utc(seconds: u64) -> String {
     format!("{year:04}-{month:02}-{date:02}T{hour:02}:{minute:02}:{:02}Z", second % 60)
 }
 
-/// Converts a day since 1970-01-01 to year, month and day. The calculation starts years in March, so
-/// that a leap day is the last day of its year.
+/// Converts a day since 1970-01-01 to year, month and day. The calculation starts years in March,
+/// so that a leap day is the last day of its year.
 fn civil_from_days(day: u64) -> (u64, u64, u64) {
     let since_year_0 = day + 719_468;
     let era = since_year_0 / 146_097;

@@ -100,8 +100,8 @@ pub struct ExternalProgram {
 }
 
 impl ExternalProgram {
-    /// Starts the program, sends it `request`, passes its messages to `on_message`, and waits for its
-    /// end. `memory` limits its memory in bytes, including the system's cache of its files.
+    /// Starts the program, sends it `request`, passes its messages to `on_message`, and waits for
+    /// its end. `memory` limits its memory in bytes, including the system's cache of its files.
     ///
     /// Returns the error that the program reported, or a description of its exit. When `stop` is
     /// set, kills the program and returns an error.
@@ -125,8 +125,8 @@ impl ExternalProgram {
         let stdin = child.stdin.take();
         let stdout = child.stdout.take();
         let stderr = child.stderr.take();
-        // Captures standard error, so that it does not disturb the progress bar. Its last line tells
-        // why the process died.
+        // Captures standard error, so that it does not disturb the progress bar. Its last line
+        // tells why the process died.
         let error_output = thread::spawn(move || {
             let mut text = Vec::new();
             if let Some(mut stderr) = stderr {

@@ -38,7 +38,8 @@ impl MemoryCgroup {
     fn create_under(root: &Path, file: &str, bytes: u64) -> Result<MemoryCgroup> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let next = NEXT.fetch_add(1, Ordering::Relaxed);
-        // Without the memory controller these files are missing, and a directory would not be a group.
+        // Without the memory controller these files are missing, and a directory would not be a
+        // group.
         let has_controller = ["cgroup.procs", "memory.stat"].iter().all(|name| root.join(name).exists());
         if !has_controller {
             return Err(format!("{}: no memory controller", root.display()));

@@ -86,7 +86,8 @@ impl<'a> PhaseRunner<'a> {
     }
 
     fn run_threads(&mut self, phase: &PhaseSpec, done: &AtomicU64) -> Result<WorkerStats> {
-        // Some orders need a pass over the keys first, so the operations are created before the clock.
+        // Some orders need a pass over the keys first, so the operations are created before the
+        // clock.
         let ops: Vec<Ops<'_>> = (0..phase.threads).map(|thread| Ops::new(phase, thread)).collect();
         let writers_phase = phase.writers_phase();
         let puts: Vec<Ops<'_>> = (0..phase.writers).map(|writer| Ops::new(&writers_phase, writer)).collect();
@@ -235,7 +236,13 @@ mod tests {
     fn threads_and_batches() {
         let results = run(
             &FaultyEngine::default(),
-            &[("fillseq", |d| (d.threads, d.batch) = (3, 7)), ("readseq", |d| d.threads = 2)],
+            &[
+                ("fillseq", |d| {
+                    d.threads = 3;
+                    d.batch = 7;
+                }),
+                ("readseq", |d| d.threads = 2),
+            ],
         );
         let results = results.expect("no fault is injected");
         assert_eq!((results[0].ops, results[1].ops, results[1].found), (NUM, NUM, NUM));
@@ -247,8 +254,21 @@ mod tests {
     fn sync_every_syncs_last_write() {
         for (change, expect) in [
             ((|d| d.sync_every = 1000) as fn(&mut PhaseSpec), vec![1000, 2000, 3000, 4000, 5000]),
-            (|d| (d.sync_every, d.num) = (1000, 999), vec![]),
-            (|d| (d.sync, d.sync_every, d.num) = (true, 2, 3), vec![1, 2, 3]),
+            (
+                |d| {
+                    d.sync_every = 1000;
+                    d.num = 999;
+                },
+                vec![],
+            ),
+            (
+                |d| {
+                    d.sync = true;
+                    d.sync_every = 2;
+                    d.num = 3;
+                },
+                vec![1, 2, 3],
+            ),
             (as_is, vec![]),
         ] {
             let engine = FaultyEngine::default();
@@ -270,7 +290,10 @@ mod tests {
     #[test]
     fn writers_respect_write_rate() {
         let engine = FaultyEngine::default();
-        let slow: fn(&mut PhaseSpec) = |d| (d.writers, d.write_rate) = (1, 50);
+        let slow: fn(&mut PhaseSpec) = |d| {
+            d.writers = 1;
+            d.write_rate = 50;
+        };
         let start = std::time::Instant::now();
         run(&engine, &[("fillseq", as_is), ("readwhilewriting", slow)]).expect("no fault is injected");
         let puts = engine.state.lock().expect("no thread panicked").put_count - NUM;

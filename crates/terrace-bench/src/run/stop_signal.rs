@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The handler only sets the number and wakes the reader. The run sees it when it reads from the
-//! measuring process, kills that process, and then takes the path of every failed run, which removes
-//! databases and control groups.
+//! measuring process, kills that process, and then takes the path of every failed run, which
+//! removes databases and control groups.
 
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -52,8 +52,9 @@ impl StopSignal {
         StopSignal { signal_number: Arc::default(), wake_pipe: None }
     }
 
-    /// Creates a flag that each of [`SIGNALS`] sets. The signals no longer end the process. A signal
-    /// that the process inherited as ignored stays ignored, as `nohup` and background jobs expect.
+    /// Creates a flag that each of [`SIGNALS`] sets. The signals no longer end the process. A
+    /// signal that the process inherited as ignored stays ignored, as `nohup` and background jobs
+    /// expect.
     pub fn on_signals() -> io::Result<StopSignal> {
         let ignored = ignored_signal_mask(&std::fs::read_to_string("/proc/self/status").unwrap_or_default());
         let (woken, waker) = UnixStream::pair()?;

@@ -153,9 +153,9 @@ fn value_words(n: u64) -> SplitMix64 {
     SplitMix64(n ^ 0x5bd1_e995)
 }
 
-/// A Zipfian distribution: few ranks are frequent. YCSB's generator, after Gray's "Quickly generating
-/// billion-record synthetic databases". With `items`, `theta` = 0.99, `zeta(k)` = sum of `i^-theta`
-/// for `i` in 1..=k, and a fraction `u`:
+/// A Zipfian distribution: few ranks are frequent. YCSB's generator, after Gray's "Quickly
+/// generating billion-record synthetic databases". With `items`, `theta` = 0.99, `zeta(k)` = sum of
+/// `i^-theta` for `i` in 1..=k, and a fraction `u`:
 ///
 /// ```text
 ///   alpha = 1 / (1 - theta)      eta = (1 - (2/items)^(1-theta)) / (1 - zeta(2)/zeta(items))

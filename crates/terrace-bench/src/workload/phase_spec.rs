@@ -28,7 +28,7 @@
 //! | kind      | operation |
 //! |-----------|-----------|
 //! | `put`     | puts a key; each atomic write has `batch` keys, and `num` counts keys. The last write of a thread may be smaller |
-//! | `delete`  | the same with deletes |
+//! | `delete`  | like `put`, but deletes the keys |
 //! | `get`     | gets a key |
 //! | `scan`    | one entry of a scan, forward from the first (`seq`) or backward from the last (`reverse`); a thread ends after its share of `num`, or at the end of the database |
 //! | `seek`    | creates an iterator, seeks to the key, then moves `seek_next` steps forward |
@@ -36,19 +36,19 @@
 //! | `compact` | compacts the whole database |
 //! | `mixed`   | one of the operations in `mix`, drawn *before* the key: `(splitmix64 >> 11) / 2^53` against the running sum of the shares in the order `get`, `put`, `insert`, `scan`, `rmw` |
 //!
-//! In `mix`, `insert` puts the next key after the key space: the `j`-th of thread `t` is
-//! `keyspace + j*T + t`, and draws no random number; `scan` is a seek and
-//! `splitmix64 % seek_next + 1` entries; `rmw` is a get, then a put of the same key.
-//! With `latest`, the key of rank `r` is the `r`-th last insert of this thread; if it has only `k`
-//! inserts and `r` is larger, the key is `keyspace - 1 - (r - k)`.
+//! In `mix`, `insert` puts the next key after the key space: the `j`-th of thread `t` is `keyspace
+//! + j*T + t`, and draws no random number; `scan` is a seek and `splitmix64 % seek_next + 1`
+//! entries; `rmw` is a get, then a put of the same key. With `latest`, the key of rank `r` is the
+//! `r`-th last insert of this thread; if it has only `k` inserts and `r` is larger, the key is
+//! `keyspace - 1 - (r - k)`.
 //!
 //! **Durability.** If `sync` is set, every write is synced. If `sync_every` is above 0, every
 //! `sync_every`-th write of a thread is synced; an atomic write of several keys counts as one.
 //!
 //! **Writers.** In addition to the threads, `writers` threads put keys in the order `random` until
 //! all operations are done; their puts do not count towards `num`. The splitmix64 of writer `w`
-//! begins at `seed + T + w`. If `write_rate` is above 0, each writer puts at most that many keys per
-//! second, in portions of 1/100 second.
+//! begins at `seed + T + w`. If `write_rate` is above 0, each writer puts at most that many keys
+//! per second, in portions of 1/100 second.
 //!
 //! **State.** A phase begins with an empty database if `fresh` is set, otherwise with the database
 //! of the previous phase. If `cache_bytes` is given, the database is reopened with a cache of that

@@ -28,7 +28,7 @@ const TERRACE: &str = "Terrace";
 /// All workloads.
 pub static WORKLOADS: &[Workload] = workloads! {
     "fillseq", "put the next key, in an empty database", DB_BENCH, |d| d.fresh = true;
-    "fillrandom", "put a random key, in an empty database", DB_BENCH, |d| (d.fresh, d.order) = (true, Order::Random);
+    "fillrandom", "put a random key, in an empty database", DB_BENCH, |d| { d.fresh = true; d.order = Order::Random; };
     "fillsync", "put a random key with sync, in an empty database; a thousandth of the keys", DB_BENCH, |d| {
         d.fresh = true;
         d.order = Order::Random;
@@ -53,21 +53,21 @@ pub static WORKLOADS: &[Workload] = workloads! {
     };
     "overwrite", "put a random key", DB_BENCH, |d| d.order = Order::Random;
     "readseq", "visit the next entry", DB_BENCH, |d| d.kind = Kind::Scan;
-    "readreverse", "visit the previous entry", DB_BENCH, |d| (d.kind, d.order) = (Kind::Scan, Order::Reverse);
-    "readrandom", "get a random key", DB_BENCH, |d| (d.kind, d.order) = (Kind::Get, Order::Random);
+    "readreverse", "visit the previous entry", DB_BENCH, |d| { d.kind = Kind::Scan; d.order = Order::Reverse; };
+    "readrandom", "get a random key", DB_BENCH, |d| { d.kind = Kind::Get; d.order = Order::Random; };
     "getseq", "get the next key", TERRACE, |d| d.kind = Kind::Get;
-    "readmissing", "get a key that does not exist", DB_BENCH, |d| (d.kind, d.order) = (Kind::Get, Order::Missing);
-    "readhot", "get a random key out of 1 % of the keys", DB_BENCH, |d| (d.kind, d.order) = (Kind::Get, Order::Hot);
-    "readzipf", "get a key; Zipfian", TERRACE, |d| (d.kind, d.order) = (Kind::Get, Order::Zipf);
+    "readmissing", "get a key that does not exist", DB_BENCH, |d| { d.kind = Kind::Get; d.order = Order::Missing; };
+    "readhot", "get a random key out of 1 % of the keys", DB_BENCH, |d| { d.kind = Kind::Get; d.order = Order::Hot; };
+    "readzipf", "get a key; Zipfian", TERRACE, |d| { d.kind = Kind::Get; d.order = Order::Zipf; };
     "readwhilewriting", "get a random key, while another thread puts random keys", DB_BENCH, |d| {
         d.kind = Kind::Get;
         d.order = Order::Random;
         d.writers = 1;
     };
-    "seekrandom", "seek to a random key, then 10 steps forward", DB_BENCH, |d| (d.kind, d.order) = (Kind::Seek, Order::Random);
+    "seekrandom", "seek to a random key, then 10 steps forward", DB_BENCH, |d| { d.kind = Kind::Seek; d.order = Order::Random; };
     "deleteseq", "delete the next key", DB_BENCH, |d| d.kind = Kind::Delete;
-    "deleterandom", "delete a random key", DB_BENCH, |d| (d.kind, d.order) = (Kind::Delete, Order::Random);
-    "compact", "compact the whole database", DB_BENCH, |d| (d.kind, d.num) = (Kind::Compact, 1);
+    "deleterandom", "delete a random key", DB_BENCH, |d| { d.kind = Kind::Delete; d.order = Order::Random; };
+    "compact", "compact the whole database", DB_BENCH, |d| { d.kind = Kind::Compact; d.num = 1; };
     "open", "close and reopen the database, once per 10,000 keys", GO_COMPARISON, |d| {
         d.kind = Kind::Open;
         d.num = fraction_of(d.num, 10_000);

@@ -8,9 +8,9 @@
 //!                    2x             1x       2x    5x
 //! ```
 //!
-//! The axis is logarithmic and the same in every panel, so twice as fast and half as fast are equally
-//! long. A bar has the colour of the winner; a bar within the noise is hollow. The whisker extends
-//! from the slowest to the fastest round.
+//! The axis is logarithmic and the same in every panel, so twice as fast and half as fast are
+//! equally long. A bar has the colour of the winner; a bar within the noise is hollow. The whisker
+//! extends from the slowest to the fastest round.
 
 use super::log_axis::LogAxis;
 use super::number_format::times;

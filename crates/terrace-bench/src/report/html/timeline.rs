@@ -9,9 +9,9 @@
 //!   0 s      1 s      2 s      3 s
 //! ```
 //!
-//! The strip shows the round with the median rate; the slowest window is that of all rounds. If a run
-//! has more windows than the figure has columns, each column shows its fastest window in a pale colour
-//! and its slowest in full, so that no stall is averaged away.
+//! The strip shows the round with the median rate; the slowest window is that of all rounds. If a
+//! run has more windows than the figure has columns, each column shows its fastest window in a pale
+//! colour and its slowest in full, so that no stall is averaged away.
 
 use super::log_axis::round_step;
 use super::number_format::{percent, rate, seconds};
