@@ -80,7 +80,7 @@ impl Db {
     ///
     /// ```
     /// # use terrace::{Db, Env, Options};
-    /// let env = Env::memory();
+    /// let env = Env::in_memory();
     /// let options = Options { create_if_missing: true, env, ..Options::default() };
     /// let db = Db::open("cities", &options)?;
     /// assert!(Db::open("cities", &options).unwrap_err().is_locked());
@@ -101,7 +101,7 @@ impl Db {
     ///
     /// ```
     /// # use terrace::{Db, Env, Options};
-    /// # let env = Env::memory();
+    /// # let env = Env::in_memory();
     /// # let options = Options { create_if_missing: true, env, ..Options::default() };
     /// # let db = Db::open("cities", &options)?;
     /// # db.put(b"CH/Bern", b"46.95,7.45")?;
@@ -120,7 +120,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// db.put(b"CH/Bern", b"46.948,7.447")?; // replaces
@@ -135,7 +135,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put_with(b"CH/Bern", b"46.95,7.45", &terrace::WriteOptions { sync: true })?;
     /// # Ok::<(), terrace::Error>(())
@@ -154,7 +154,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// db.delete(b"CH/Bern")?;
@@ -170,7 +170,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.delete_with(b"CH/Bern", &terrace::WriteOptions { sync: true })?;
     /// # Ok::<(), terrace::Error>(())
@@ -198,7 +198,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// for name in ["AT/Wien", "CH/Bern", "CH/Chur", "FR/Lyon"] {
     ///     db.put(name.as_bytes(), b"")?;
@@ -226,7 +226,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Berne", b"46.95,7.45")?;
     /// let mut rename = terrace::WriteBatch::new();
@@ -248,7 +248,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// let mut batch = terrace::WriteBatch::new();
     /// batch.put(b"CH/Bern", b"46.95,7.45");
@@ -271,7 +271,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"")?;
     /// assert_eq!(db.get(b"CH/Bern")?, Some(vec![]), "an empty value is a value");
@@ -286,7 +286,7 @@ impl Db {
     ///
     /// ```
     /// # use terrace::{Env, Options, ReadOptions};
-    /// # let env = Env::memory();
+    /// # let env = Env::in_memory();
     /// # let options = Options { create_if_missing: true, env, ..Options::default() };
     /// # let db = terrace::Db::open("cities", &options)?;
     /// let before = db.snapshot();
@@ -305,7 +305,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// let before = terrace::ReadOptions { snapshot: Some(db.snapshot()), ..Default::default() };
@@ -323,7 +323,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Chur", b"46.85,9.53")?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
@@ -342,7 +342,7 @@ impl Db {
     ///
     /// ```
     /// # use terrace::{Env, Options, ReadOptions};
-    /// # let env = Env::memory();
+    /// # let env = Env::in_memory();
     /// # let options = Options { create_if_missing: true, env, ..Options::default() };
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"AT/Wien", b"48.21,16.37")?;
@@ -405,7 +405,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", &[7; 5000])?;
     /// db.flush()?;
@@ -431,7 +431,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// db.flush()?;
@@ -453,7 +453,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// db.flush()?;
@@ -477,7 +477,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// let clone = db.clone();
     /// db.close()?; // drops one handle
@@ -502,7 +502,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// let mut forgotten = db.iter();

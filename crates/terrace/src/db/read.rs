@@ -194,7 +194,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// let mut place = Vec::new();
@@ -214,7 +214,7 @@ impl Db {
     /// ```
     /// # use terrace::ReadOptions;
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// let earlier = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
@@ -242,7 +242,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", &[7; 50_000])?;
     /// let map = db.get_pinned(b"CH/Bern")?.unwrap();
@@ -259,7 +259,7 @@ impl Db {
     /// ```
     /// # use terrace::ReadOptions;
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// let once = ReadOptions { fill_cache: false, ..ReadOptions::default() };
     /// assert!(db.get_pinned_with(b"CH/Bern", &once)?.is_none());
@@ -278,7 +278,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"")?;
     /// assert!(db.contains(b"CH/Bern")?);
@@ -294,7 +294,7 @@ impl Db {
     /// ```
     /// # use terrace::ReadOptions;
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// let empty = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
@@ -317,7 +317,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// let places = db.multi_get(&[b"CH/Chur", b"CH/Bern"])?;
@@ -333,7 +333,7 @@ impl Db {
     /// ```
     /// # use terrace::ReadOptions;
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// let empty = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
     /// db.put(b"CH/Bern", b"46.95,7.45")?;

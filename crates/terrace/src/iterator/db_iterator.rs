@@ -16,7 +16,7 @@ use crate::sync::Arc;
 /// the status after its end.
 ///
 /// ```
-/// # let env = terrace::Env::memory();
+/// # let env = terrace::Env::in_memory();
 /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
 /// # let db = terrace::Db::open("cities", &options)?;
 /// db.put(b"CH/Bern", b"46.95,7.45")?;
@@ -57,7 +57,7 @@ impl DbIterator {
         /// Returns true if the iterator is at an entry.
         ///
         /// ```
-        /// # let env = terrace::Env::memory();
+        /// # let env = terrace::Env::in_memory();
         /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
         /// # let db = terrace::Db::open("cities", &options)?;
         /// # db.put(b"CH/Bern", b"46.95,7.45")?;
@@ -75,7 +75,7 @@ impl DbIterator {
         /// Moves to the first key.
         ///
         /// ```
-        /// # let env = terrace::Env::memory();
+        /// # let env = terrace::Env::in_memory();
         /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
         /// # let db = terrace::Db::open("cities", &options)?;
         /// # db.put(b"CH/Bern", b"46.95,7.45")?;
@@ -91,7 +91,7 @@ impl DbIterator {
         /// Moves to the last key.
         ///
         /// ```
-        /// # let env = terrace::Env::memory();
+        /// # let env = terrace::Env::in_memory();
         /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
         /// # let db = terrace::Db::open("cities", &options)?;
         /// # db.put(b"CH/Bern", b"46.95,7.45")?;
@@ -107,7 +107,7 @@ impl DbIterator {
         /// Moves to the first key that is at or after `target`.
         ///
         /// ```
-        /// # let env = terrace::Env::memory();
+        /// # let env = terrace::Env::in_memory();
         /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
         /// # let db = terrace::Db::open("cities", &options)?;
         /// # db.put(b"CH/Bern", b"46.95,7.45")?;
@@ -125,7 +125,7 @@ impl DbIterator {
         /// Moves to the next key. Does nothing if the iterator is invalid.
         ///
         /// ```
-        /// # let env = terrace::Env::memory();
+        /// # let env = terrace::Env::in_memory();
         /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
         /// # let db = terrace::Db::open("cities", &options)?;
         /// # db.put(b"CH/Bern", b"46.95,7.45")?;
@@ -147,7 +147,7 @@ impl DbIterator {
         /// Moves to the key before. Does nothing if the iterator is invalid.
         ///
         /// ```
-        /// # let env = terrace::Env::memory();
+        /// # let env = terrace::Env::in_memory();
         /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
         /// # let db = terrace::Db::open("cities", &options)?;
         /// # db.put(b"CH/Bern", b"46.95,7.45")?;
@@ -165,7 +165,7 @@ impl DbIterator {
         /// Returns the current key, or an empty slice if the iterator is invalid.
         ///
         /// ```
-        /// # let env = terrace::Env::memory();
+        /// # let env = terrace::Env::in_memory();
         /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
         /// # let db = terrace::Db::open("cities", &options)?;
         /// # db.put(b"CH/Bern", b"46.95,7.45")?;
@@ -182,7 +182,7 @@ impl DbIterator {
         /// Returns the current value, or an empty slice if the iterator is invalid.
         ///
         /// ```
-        /// # let env = terrace::Env::memory();
+        /// # let env = terrace::Env::in_memory();
         /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
         /// # let db = terrace::Db::open("cities", &options)?;
         /// # db.put(b"CH/Bern", b"46.95,7.45")?;
@@ -199,7 +199,7 @@ impl DbIterator {
         /// Returns the first error since the iterator was created, damage included.
         ///
         /// ```
-        /// # let env = terrace::Env::memory();
+        /// # let env = terrace::Env::in_memory();
         /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
         /// # let db = terrace::Db::open("cities", &options)?;
         /// # db.put(b"CH/Bern", b"46.95,7.45")?;
@@ -219,7 +219,7 @@ impl DbIterator {
     /// Returns all entries in key order. An error is the last item.
     ///
     /// ```
-    /// # let env = terrace::Env::memory();
+    /// # let env = terrace::Env::in_memory();
     /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
@@ -237,7 +237,7 @@ impl DbIterator {
     /// Returns all entries in reverse key order. An error is the last item.
     ///
     /// ```
-    /// # let env = terrace::Env::memory();
+    /// # let env = terrace::Env::in_memory();
     /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
