@@ -17,7 +17,7 @@ fn every_line_of_the_file() {
 }
 
 fn generate(input: &str) -> String {
-    let (what, rest) = input.split_once(' ').expect("it says what to make, and of what");
+    let (what, rest) = input.split_once(' ').expect("a name and its arguments");
     let words: Vec<&str> = rest.split(' ').collect();
     let number = |at: usize| words[at].parse::<u64>().expect("a number");
     match what {

@@ -192,8 +192,8 @@ fn win_loss_count(rows: &[(&Row<'_>, &Ratio)]) -> String {
 }
 
 fn describe_panel(rows: &[(&Row<'_>, &Ratio)]) -> String {
-    let one = |(row, ratio): &(&Row<'_>, &Ratio)| {
-        format!("{} {}", row.info.name, SpeedFactor::from_ratio(ratio).describe())
-    };
-    rows.iter().map(one).collect::<Vec<_>>().join(", ")
+    let descriptions = rows
+        .iter()
+        .map(|(row, ratio)| format!("{} {}", row.info.name, SpeedFactor::from_ratio(ratio).describe()));
+    descriptions.collect::<Vec<_>>().join(", ")
 }

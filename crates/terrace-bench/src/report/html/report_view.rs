@@ -57,8 +57,7 @@ impl<'a> ReportView<'a> {
 
     /// Rows in which `engine` was compared with the first, and their ratios.
     pub(super) fn ratios_to_base(&self, engine: Engine<'_>) -> Vec<(&Row<'a>, &'a Ratio)> {
-        let of = |row: &Row<'a>| row.cell(engine)?.ratio();
-        self.rows.iter().filter_map(|row| Some((row, of(row)?))).collect()
+        self.rows.iter().filter_map(|row| Some((row, row.cell(engine)?.ratio()?))).collect()
     }
 }
 
