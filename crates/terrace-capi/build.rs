@@ -1,6 +1,6 @@
 //! Compiles the C++ classes of `shim/` into the crate.
 
-#![allow(clippy::disallowed_methods, reason = "runs beside the compiler, where no database is")]
+#![allow(clippy::disallowed_methods, reason = "a build script opens no database")]
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ fn main() {
         .compile("terrace_shim");
 }
 
-/// The C++ files of `folder`, in order.
+/// Returns the C++ files of `folder`, sorted.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut sources: Vec<PathBuf> = entries

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Puts the library and what builds against it below a prefix.
+# Installs the library and its development files below a prefix.
 #   install.sh DIRECTORY PREFIX     DIRECTORY holds libleveldb.so.1d, as link.sh leaves it
 set -eu
 here=$(dirname "$0")

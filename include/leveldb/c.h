@@ -1,23 +1,27 @@
-/* LevelDB's C interface, as Terrace's library answers it.
+/* LevelDB's C interface, as Terrace implements it.
  *
- * Errors. A function that can fail takes `errptr` last. Let `*errptr` be NULL before the first call. A failure puts a
- * text there, and frees the one that was there; success leaves it alone. Free the last text with leveldb_free. The text
- * begins with its kind: "NotFound: ", "Corruption: ", "Not implemented: ", "Invalid argument: " or "IO error: ".
- * `errptr` itself may be NULL.
+ * Errors. A function that can fail takes `errptr` as its last argument. Set `*errptr` to NULL
+ * before the first call. A failure stores a text there and frees the previous one; a success does
+ * not touch it. Free the last text with leveldb_free. The text begins with its kind: "NotFound: ",
+ * "Corruption: ", "Not implemented: ", "Invalid argument: " or "IO error: ". `errptr` itself may be
+ * NULL.
  *
- * Memory. Keys and values are bytes with a length, without a zero behind them. What a function copies for its caller is
- * from malloc; what it lends says until when.
+ * Memory. Keys and values are bytes with a length, without a terminating NUL. Copies for the caller
+ * come from malloc; for borrowed memory the function states how long it is valid.
  *
- * Threads. A database may be used by all threads at once, and so may snapshots, caches, comparators, filter policies
- * and environments. Iterators, batches and options belong to one thread at a time.
+ * Threads. Any number of threads may use a database at once, as well as snapshots, caches,
+ * comparators, filter policies and environments. One thread at a time may use an iterator, a batch
+ * or an options object.
  *
- * Lifetimes. Options copy what is set in them, and a database shares what its options name: caches, comparators, filter
- * policies and environments may be destroyed while a database uses them, and their destructors run when the last user
- * is gone. An iterator that outlives leveldb_close goes on with the state that it has.
+ * Lifetimes. Options copy their values, and a database shares the objects that its options name:
+ * caches, comparators, filter policies and environments may be destroyed while a database uses
+ * them. Their destructors run when their last user is destroyed. An iterator that outlives
+ * leveldb_close keeps its state of the database.
  *
- * NULL. Destroying NULL does nothing. NULL options are the defaults. A NULL database is an error, not a crash.
+ * NULL. Destroying NULL does nothing. NULL options mean the defaults. A NULL database is an error,
+ * not a crash.
  *
- * No function of this file throws, and callbacks must not. */
+ * No function of this file throws, and callbacks must not throw either. */
 
 #ifndef STORAGE_LEVELDB_INCLUDE_C_H_
 #define STORAGE_LEVELDB_INCLUDE_C_H_
@@ -51,88 +55,90 @@ typedef struct leveldb_writeoptions_t leveldb_writeoptions_t;
 
 /* ---- Databases ---- */
 
-/* Opens the database in directory `name`; NULL on an error. One opener at a time, of all processes. */
+/* Opens the database in directory `name`; returns NULL on an error. Only one opener of all
+ * processes can have a database open. */
 LEVELDB_EXPORT leveldb_t* leveldb_open(const leveldb_options_t* options, const char* name, char** errptr);
 
-/* Waits for work in the background, and closes. */
+/* Waits for running background work and closes the database. */
 LEVELDB_EXPORT void leveldb_close(leveldb_t* db);
 
-/* Gives a key a value. Survives the death of the process when it returns, and a power cut too if the options say
- * sync. */
+/* Sets the value of a key. When it returns, the write survives a crash of the process, and with the
+ * option sync also a power cut. */
 LEVELDB_EXPORT void leveldb_put(leveldb_t* db, const leveldb_writeoptions_t* options, const char* key,
                                 size_t keylen, const char* val, size_t vallen, char** errptr);
 
-/* Removes a key. One that is not there is no error. */
+/* Removes a key. A missing key is not an error. */
 LEVELDB_EXPORT void leveldb_delete(leveldb_t* db, const leveldb_writeoptions_t* options, const char* key,
                                    size_t keylen, char** errptr);
 
-/* Applies a batch: all of it, or on an error none. NULL instead of a batch turns what is in memory into a table. */
+/* Applies a batch, all of it or, on an error, none. NULL instead of a batch flushes the memtable.
+ */
 LEVELDB_EXPORT void leveldb_write(leveldb_t* db, const leveldb_writeoptions_t* options,
                                   leveldb_writebatch_t* batch, char** errptr);
 
-/* A copy of the value, and its length in `*vallen`; NULL and 0 if there is no such key, which is no error. An empty
- * value is not NULL. Free it with leveldb_free. */
+/* Returns a copy of the value, and its length in `*vallen`; NULL and 0 if there is no such key,
+ * which is not an error. An empty value is not NULL. Free the copy with leveldb_free. */
 LEVELDB_EXPORT char* leveldb_get(leveldb_t* db, const leveldb_readoptions_t* options, const char* key,
                                  size_t keylen, size_t* vallen, char** errptr);
 
-/* A walk over the state of this moment. It stands nowhere yet: seek first. */
+/* Creates an iterator over the current state. It is not valid yet: seek first. */
 LEVELDB_EXPORT leveldb_iterator_t* leveldb_create_iterator(leveldb_t* db,
                                                            const leveldb_readoptions_t* options);
 
-/* The state of this moment, for reads later. */
+/* Creates a snapshot of the current state, for later reads. */
 LEVELDB_EXPORT const leveldb_snapshot_t* leveldb_create_snapshot(leveldb_t* db);
 
 LEVELDB_EXPORT void leveldb_release_snapshot(leveldb_t* db, const leveldb_snapshot_t* snapshot);
 
-/* What the database says about itself, as a string; NULL if it knows no such property. Free it with leveldb_free.
- *   leveldb.num-files-at-level<N>    tables on level N, 0 to 6
- *   leveldb.stats                    levels, and what merging has cost
- *   leveldb.sstables                 every table with its range of keys
+/* Returns a property as a string; NULL if there is no such property. Free it with leveldb_free.
+ *   leveldb.num-files-at-level<N>    number of tables on level N, 0 to 6
+ *   leveldb.stats                    levels and compaction statistics
+ *   leveldb.sstables                 every table with its key range
  *   leveldb.approximate-memory-usage bytes in memory */
 LEVELDB_EXPORT char* leveldb_property_value(leveldb_t* db, const char* propname);
 
-/* About how many bytes of files hold the keys from each start up to, but without, its limit. What is in memory still
- * does not count. */
+/* Estimates the number of file bytes of the keys from each start, included, to its limit, excluded.
+ * Memtables do not count. */
 LEVELDB_EXPORT void leveldb_approximate_sizes(leveldb_t* db, int num_ranges,
                                               const char* const* range_start_key,
                                               const size_t* range_start_key_len,
                                               const char* const* range_limit_key,
                                               const size_t* range_limit_key_len, uint64_t* sizes);
 
-/* Merges all tables with keys in a range, so that deleted and replaced values give their room back. A NULL key stands
- * for no bound. */
+/* Compacts all tables with keys in a range, which reclaims the space of deleted and overwritten
+ * values. A NULL key means no bound. */
 LEVELDB_EXPORT void leveldb_compact_range(leveldb_t* db, const char* start_key, size_t start_key_len,
                                           const char* limit_key, size_t limit_key_len);
 
-/* ---- Directories of databases that nobody has open ---- */
+/* ---- Databases that are not open ---- */
 
-/* Removes the database in directory `name`, and the directory if nothing else is in it. */
+/* Removes the database in directory `name`, and the directory if it is then empty. */
 LEVELDB_EXPORT void leveldb_destroy_db(const leveldb_options_t* options, const char* name, char** errptr);
 
-/* Makes a damaged database open again, with what can still be read of it. A healthy one is left as it is. */
+/* Repairs a damaged database and keeps all readable entries. Does not change a healthy one. */
 LEVELDB_EXPORT void leveldb_repair_db(const leveldb_options_t* options, const char* name, char** errptr);
 
 /* ---- Iterators ---- */
 
 LEVELDB_EXPORT void leveldb_iter_destroy(leveldb_iterator_t*);
 
-/* 1 if it stands at an entry. */
+/* Returns 1 if the iterator is at an entry. */
 LEVELDB_EXPORT uint8_t leveldb_iter_valid(const leveldb_iterator_t*);
 LEVELDB_EXPORT void leveldb_iter_seek_to_first(leveldb_iterator_t*);
 LEVELDB_EXPORT void leveldb_iter_seek_to_last(leveldb_iterator_t*);
 
-/* To the first key that is not below `k`. */
+/* Moves to the first key that is not less than `k`. */
 LEVELDB_EXPORT void leveldb_iter_seek(leveldb_iterator_t*, const char* k, size_t klen);
 
-/* These two do nothing if it stands at no entry. */
+/* These two do nothing if the iterator is not valid. */
 LEVELDB_EXPORT void leveldb_iter_next(leveldb_iterator_t*);
 LEVELDB_EXPORT void leveldb_iter_prev(leveldb_iterator_t*);
 
-/* Lent until the iterator moves or goes. No bytes if it stands at no entry. */
+/* Borrowed until the iterator moves or is destroyed. Empty if the iterator is not valid. */
 LEVELDB_EXPORT const char* leveldb_iter_key(const leveldb_iterator_t*, size_t* klen);
 LEVELDB_EXPORT const char* leveldb_iter_value(const leveldb_iterator_t*, size_t* vlen);
 
-/* The first damage or failure met so far: a loop that must not miss anything asks when it has ended. */
+/* First corruption or I/O error so far. A loop that must not miss entries checks it at the end. */
 LEVELDB_EXPORT void leveldb_iter_get_error(const leveldb_iterator_t*, char** errptr);
 
 /* ---- Batches ---- */
@@ -141,7 +147,7 @@ LEVELDB_EXPORT leveldb_writebatch_t* leveldb_writebatch_create(void);
 LEVELDB_EXPORT void leveldb_writebatch_destroy(leveldb_writebatch_t*);
 LEVELDB_EXPORT void leveldb_writebatch_clear(leveldb_writebatch_t*);
 
-/* Of two writes to one key the later one wins. Keys and values are copied. */
+/* The later of two writes to one key wins. Keys and values are copied. */
 LEVELDB_EXPORT void leveldb_writebatch_put(leveldb_writebatch_t*, const char* key, size_t klen,
                                            const char* val, size_t vlen);
 LEVELDB_EXPORT void leveldb_writebatch_delete(leveldb_writebatch_t*, const char* key, size_t klen);
@@ -152,7 +158,7 @@ LEVELDB_EXPORT void leveldb_writebatch_iterate(const leveldb_writebatch_t*, void
                                                            const char* v, size_t vlen),
                                                void (*deleted)(void*, const char* k, size_t klen));
 
-/* Adds the writes of `source` behind those of `destination`. */
+/* Appends the writes of `source` to `destination`. */
 LEVELDB_EXPORT void leveldb_writebatch_append(leveldb_writebatch_t* destination,
                                               const leveldb_writebatch_t* source);
 
@@ -161,35 +167,35 @@ LEVELDB_EXPORT void leveldb_writebatch_append(leveldb_writebatch_t* destination,
 LEVELDB_EXPORT leveldb_options_t* leveldb_options_create(void);
 LEVELDB_EXPORT void leveldb_options_destroy(leveldb_options_t*);
 
-/* The order of keys: the one that the database was created with. Default: that of their bytes. */
+/* Comparator, which must be the one that the database was created with. Default: bytewise. */
 LEVELDB_EXPORT void leveldb_options_set_comparator(leveldb_options_t*, leveldb_comparator_t*);
 
-/* Lets look-ups skip tables that lack a key. Default: none, which NULL stands for. */
+/* Filter policy, which lets gets skip tables without the key. Default: none, like NULL. */
 LEVELDB_EXPORT void leveldb_options_set_filter_policy(leveldb_options_t*, leveldb_filterpolicy_t*);
 
 /* Default: 0. */
 LEVELDB_EXPORT void leveldb_options_set_create_if_missing(leveldb_options_t*, uint8_t);
 /* Default: 0. */
 LEVELDB_EXPORT void leveldb_options_set_error_if_exists(leveldb_options_t*, uint8_t);
-/* Fail at open on the first damaged record of a log, instead of leaving it out. Default: 0. */
+/* Fails an open at the first corrupt log record, instead of skipping it. Default: 0. */
 LEVELDB_EXPORT void leveldb_options_set_paranoid_checks(leveldb_options_t*, uint8_t);
 
-/* Default: the machine's, which NULL stands for. */
+/* Default: the environment of the operating system, like NULL. */
 LEVELDB_EXPORT void leveldb_options_set_env(leveldb_options_t*, leveldb_env_t*);
-/* Default: the file LOG in the database, which NULL stands for. */
+/* Default: the file LOG of the database, like NULL. */
 LEVELDB_EXPORT void leveldb_options_set_info_log(leveldb_options_t*, leveldb_logger_t*);
 
-/* Bytes in memory before they become a table: 64 KiB to 1 GiB, default 4 MiB. */
+/* Bytes of a memtable before its flush: 64 KiB to 1 GiB, default 4 MiB. */
 LEVELDB_EXPORT void leveldb_options_set_write_buffer_size(leveldb_options_t*, size_t);
-/* Open files that the database may keep: 74 to 50,000, default 1,000. */
+/* Maximum number of open files: 74 to 50,000, default 1,000. */
 LEVELDB_EXPORT void leveldb_options_set_max_open_files(leveldb_options_t*, int);
-/* Default: one of 8 MiB of the database's own, which NULL stands for. */
+/* Default: a cache of 8 MiB for this database only, like NULL. */
 LEVELDB_EXPORT void leveldb_options_set_cache(leveldb_options_t*, leveldb_cache_t*);
 /* Bytes of a block before compression: 1 KiB to 4 MiB, default 4 KiB. */
 LEVELDB_EXPORT void leveldb_options_set_block_size(leveldb_options_t*, size_t);
-/* Keys between two that are stored whole: default 16. */
+/* Number of keys between restart points: default 16. */
 LEVELDB_EXPORT void leveldb_options_set_block_restart_interval(leveldb_options_t*, int);
-/* Bytes of a table before a merge begins the next: 1 MiB to 1 GiB, default 2 MiB. */
+/* Bytes at which a compaction starts a new table: 1 MiB to 1 GiB, default 2 MiB. */
 LEVELDB_EXPORT void leveldb_options_set_max_file_size(leveldb_options_t*, size_t);
 
 enum { leveldb_no_compression = 0, leveldb_snappy_compression = 1 };
@@ -198,8 +204,8 @@ LEVELDB_EXPORT void leveldb_options_set_compression(leveldb_options_t*, int);
 
 /* ---- Comparators ---- */
 
-/* `compare` answers below 0, 0 or above 0, and always the same for the same keys. `name` is stored in the database: let
- * it change when the order does. Both may be called by any thread at any time. */
+/* `compare` returns a value below 0, 0 or above 0, always the same for the same keys. The database
+ * stores `name`, which must change if the order changes. Any thread may call both at any time. */
 LEVELDB_EXPORT leveldb_comparator_t* leveldb_comparator_create(
     void* state, void (*destructor)(void*),
     int (*compare)(void*, const char* a, size_t alen, const char* b, size_t blen),
@@ -208,9 +214,9 @@ LEVELDB_EXPORT void leveldb_comparator_destroy(leveldb_comparator_t*);
 
 /* ---- Filter policies ---- */
 
-/* `create_filter` returns bytes from malloc, and their length. `key_may_match` answers 0 only if the key was certainly
- * not among those of the filter. `name` is stored in tables: let it change when filters do. All may be called by any
- * thread at any time. */
+/* `create_filter` returns bytes from malloc, and their length. `key_may_match` returns 0 only if
+ * the key is certainly not in the filter. Tables store `name`, which must change if the filter
+ * format changes. Any thread may call all of them at any time. */
 LEVELDB_EXPORT leveldb_filterpolicy_t* leveldb_filterpolicy_create(
     void* state, void (*destructor)(void*),
     char* (*create_filter)(void*, const char* const* key_array, const size_t* key_length_array,
@@ -220,7 +226,7 @@ LEVELDB_EXPORT leveldb_filterpolicy_t* leveldb_filterpolicy_create(
     const char* (*name)(void*));
 LEVELDB_EXPORT void leveldb_filterpolicy_destroy(leveldb_filterpolicy_t*);
 
-/* The built-in one. 10 bits a key let 1 of 100 absent keys through. */
+/* Bloom filters. 10 bits per key give a false positive rate of about 1%. */
 LEVELDB_EXPORT leveldb_filterpolicy_t* leveldb_filterpolicy_create_bloom(int bits_per_key);
 
 /* ---- Options for reading ---- */
@@ -229,40 +235,41 @@ LEVELDB_EXPORT leveldb_readoptions_t* leveldb_readoptions_create(void);
 LEVELDB_EXPORT void leveldb_readoptions_destroy(leveldb_readoptions_t*);
 /* Without effect: the checksum of every block that is read from a file is verified. */
 LEVELDB_EXPORT void leveldb_readoptions_set_verify_checksums(leveldb_readoptions_t*, uint8_t);
-/* Keep in the cache what this read fetches. Default: 1. */
+/* Whether the blocks of this read are cached. Default: 1. */
 LEVELDB_EXPORT void leveldb_readoptions_set_fill_cache(leveldb_readoptions_t*, uint8_t);
-/* Read the state of a snapshot, which stays until these options are destroyed or get another. Default: the state when
- * the read is made, which NULL stands for. */
+/* Reads the state of a snapshot, which these options share until they are destroyed or get another.
+ * Default: the state at the time of the read, like NULL. */
 LEVELDB_EXPORT void leveldb_readoptions_set_snapshot(leveldb_readoptions_t*, const leveldb_snapshot_t*);
 
 /* ---- Options for writing ---- */
 
 LEVELDB_EXPORT leveldb_writeoptions_t* leveldb_writeoptions_create(void);
 LEVELDB_EXPORT void leveldb_writeoptions_destroy(leveldb_writeoptions_t*);
-/* Return only when the write is on the medium. Default: 0. */
+/* Whether the write is durable when it returns. Default: 0. */
 LEVELDB_EXPORT void leveldb_writeoptions_set_sync(leveldb_writeoptions_t*, uint8_t);
 
 /* ---- Caches ---- */
 
-/* A cache of `capacity` bytes of blocks, that databases may share. */
+/* Creates a block cache of `capacity` bytes, which databases may share. */
 LEVELDB_EXPORT leveldb_cache_t* leveldb_cache_create_lru(size_t capacity);
 LEVELDB_EXPORT void leveldb_cache_destroy(leveldb_cache_t* cache);
 
 /* ---- Environments ---- */
 
-/* The machine's files, clock and threads. */
+/* Files, clock and threads of the operating system. */
 LEVELDB_EXPORT leveldb_env_t* leveldb_create_default_env(void);
 LEVELDB_EXPORT void leveldb_env_destroy(leveldb_env_t*);
 
-/* A directory for tests, made if need be: $TEST_TMPDIR, or one of this user's. Free it with leveldb_free. */
+/* Returns a directory for tests, created if missing: $TEST_TMPDIR, or one of this user's. Free the
+ * name with leveldb_free. */
 LEVELDB_EXPORT char* leveldb_env_get_test_directory(leveldb_env_t*);
 
 /* ---- The library ---- */
 
-/* Frees what a function of this file copied for its caller. `free` does the same. */
+/* Frees a copy that a function of this file returned. `free` does the same. */
 LEVELDB_EXPORT void leveldb_free(void* ptr);
 
-/* The LevelDB whose interface this is: 1 and 23. */
+/* Version of the LevelDB interface: 1 and 23. */
 LEVELDB_EXPORT int leveldb_major_version(void);
 LEVELDB_EXPORT int leveldb_minor_version(void);
 

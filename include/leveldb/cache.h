@@ -1,4 +1,4 @@
-// What was fetched and may be wanted again: values by key, up to a sum of charges.
+// A cache: values by key, up to a total charge.
 
 #ifndef STORAGE_LEVELDB_INCLUDE_CACHE_H_
 #define STORAGE_LEVELDB_INCLUDE_CACHE_H_
@@ -12,11 +12,12 @@ namespace leveldb {
 
 class LEVELDB_EXPORT Cache;
 
-// A cache that gives up what was not used for longest when the charges exceed capacity. As Options::block_cache it
-// holds about capacity bytes of blocks, and may serve any number of databases. The caller deletes it, after all of them.
+// Creates a cache that evicts the least recently used entries when the charges exceed capacity. As
+// Options::block_cache it holds about capacity bytes of blocks, and any number of databases may
+// share it. The caller deletes it, after all of them.
 LEVELDB_EXPORT Cache* NewLRUCache(size_t capacity);
 
-// A cache, which a program may bring along. Every method may be called by any thread at any time.
+// Interface of a cache, which a program may implement. Any thread may call any method at any time.
 class LEVELDB_EXPORT Cache {
  public:
   Cache() = default;
@@ -24,36 +25,38 @@ class LEVELDB_EXPORT Cache {
   Cache(const Cache&) = delete;
   Cache& operator=(const Cache&) = delete;
 
-  // Calls the deleter of everything that is left. No handle is out any more.
+  // Calls the deleter of every remaining entry. All handles must have been released.
   virtual ~Cache();
 
-  // An entry that somebody uses; it stays until he is done, be it erased or pushed out meanwhile.
+  // A referenced entry, which stays until it is released, even if it is erased or evicted
+  // meanwhile.
   struct Handle {};
 
-  // Keeps value under key, in place of what was there, and returns a handle on it for the caller to Release. When the
-  // entry is in nobody's use any more, deleter is called, once, with its key and value.
+  // Inserts value under key, replacing an earlier entry, and returns a handle for the caller to
+  // Release. deleter is called once, with key and value, when the entry has left the cache and its
+  // last handle is released.
   virtual Handle* Insert(const Slice& key, void* value, size_t charge,
                          void (*deleter)(const Slice& key, void* value)) = 0;
 
-  // A handle on the entry of key for the caller to Release; null if there is none.
+  // Returns a handle of the entry of key, for the caller to Release; null if there is none.
   virtual Handle* Lookup(const Slice& key) = 0;
 
-  // Gives back a handle of this cache, which came from Insert or Lookup and was not given back.
+  // Releases a handle that came from Insert or Lookup of this cache.
   virtual void Release(Handle* handle) = 0;
 
-  // The value behind a handle that is out.
+  // Returns the value of an unreleased handle.
   virtual void* Value(Handle* handle) = 0;
 
-  // Forgets the entry of key, if there is one. Who uses it goes on.
+  // Removes the entry of key, if there is one. Its handles stay valid.
   virtual void Erase(const Slice& key) = 0;
 
-  // A number that this cache gives to nobody else: those who share it put it into their keys, and never meet.
+  // Returns a new number. Users who share the cache put it into their keys to keep them apart.
   virtual uint64_t NewId() = 0;
 
-  // Forgets every entry that nobody uses. The default keeps them all.
+  // Removes every entry without handles. The default does nothing.
   virtual void Prune() {}
 
-  // About the sum of the charges of all entries.
+  // Returns an estimate of the sum of all charges.
   virtual size_t TotalCharge() const = 0;
 
  private:
@@ -62,7 +65,7 @@ class LEVELDB_EXPORT Cache {
   void Unref(Handle* e);
 
   struct Rep;
-  Rep* rep_;  // never used, but every object is so much larger
+  Rep* rep_; // unused, but part of the layout
 };
 
 }  // namespace leveldb

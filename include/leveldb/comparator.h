@@ -1,4 +1,4 @@
-// An order of keys.
+// A comparator: a total order of keys.
 
 #ifndef STORAGE_LEVELDB_INCLUDE_COMPARATOR_H_
 #define STORAGE_LEVELDB_INCLUDE_COMPARATOR_H_
@@ -11,30 +11,32 @@ namespace leveldb {
 
 class Slice;
 
-// A total order over keys, which a program may bring along. Every method may be called by any thread at any time, always
-// with the same answers, and must not throw. It outlives every database and table that was opened with it.
+// A total order of keys, which a program may implement. Any thread may call any method at any time.
+// The methods must always give the same results and must not throw. The object must outlive every
+// database and table that was opened with it.
 class LEVELDB_EXPORT Comparator {
  public:
   virtual ~Comparator();
 
-  // Below 0, 0 or above 0, as a comes before b, is the same key, or comes behind.
+  // Returns a value below 0, 0 or above 0 if a is less than, equal to or greater than b.
   virtual int Compare(const Slice& a, const Slice& b) const = 0;
 
-  // The name that a database stores at its creation, and that every later opening must come with: change it when the
-  // order changes. Names that begin with "leveldb." are taken.
+  // Returns the name that the database stores at its creation and that every later open must match.
+  // Change it when the order changes. Names that begin with "leveldb." are reserved.
   virtual const char* Name() const = 0;
 
-  // The two calls below keep the index of a table small. Doing nothing is right, too.
+  // The two methods below keep table indexes small. An empty implementation is correct.
 
-  // May make *start a shorter key that is not below it and is below limit, which is above *start.
+  // May replace *start by a shorter key that is at least *start and less than limit, where *start
+  // is less than limit.
   virtual void FindShortestSeparator(std::string* start, const Slice& limit) const = 0;
 
-  // May make *key a shorter key that is not below it.
+  // May replace *key by a shorter key that is at least *key.
   virtual void FindShortSuccessor(std::string* key) const = 0;
 };
 
-// The order of the bytes, as of unsigned numbers: what a database has that was given no order. The library owns it; it
-// is never destroyed.
+// Returns the bytewise comparator, which compares bytes as unsigned numbers and is the default. The
+// library owns it and never destroys it.
 LEVELDB_EXPORT const Comparator* BytewiseComparator();
 
 }  // namespace leveldb

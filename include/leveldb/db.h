@@ -1,4 +1,4 @@
-// A database: a directory of files that maps keys to values, in the order of the keys.
+// A database: a directory of files that maps keys to values, in key order.
 
 #ifndef STORAGE_LEVELDB_INCLUDE_DB_H_
 #define STORAGE_LEVELDB_INCLUDE_DB_H_
@@ -12,7 +12,7 @@
 
 namespace leveldb {
 
-// The LevelDB whose interface and files these are.
+// Version of LevelDB's interface and files.
 static const int kMajorVersion = 1;
 static const int kMinorVersion = 23;
 
@@ -21,13 +21,14 @@ struct ReadOptions;
 struct WriteOptions;
 class WriteBatch;
 
-// The state of a database at one moment. Made and released by the database; any number of threads may use it.
+// The state of a database at one moment. The database creates and releases it; any number of
+// threads may use it.
 class LEVELDB_EXPORT Snapshot {
  protected:
   virtual ~Snapshot();
 };
 
-// The keys from start on, up to limit but without it.
+// A range of keys from start, included, to limit, excluded.
 struct LEVELDB_EXPORT Range {
   Range() = default;
   Range(const Slice& s, const Slice& l) : start(s), limit(l) {}
@@ -39,8 +40,8 @@ struct LEVELDB_EXPORT Range {
 // An open database. Any number of threads may call any method at any time.
 class LEVELDB_EXPORT DB {
  public:
-  // Opens the database in directory name. On success *dbptr is a new object for the caller to delete; on an error it is
-  // null. One database is open once, in one process.
+  // Opens the database in directory name. On success *dbptr is a new object for the caller to
+  // delete; on an error it is null. Only one process can have a database open, and only once.
   static Status Open(const Options& options, const std::string& name, DB** dbptr);
 
   DB() = default;
@@ -48,51 +49,53 @@ class LEVELDB_EXPORT DB {
   DB(const DB&) = delete;
   DB& operator=(const DB&) = delete;
 
-  // Closes it. Iterators are deleted and snapshots released before.
+  // Closes the database. All iterators must be deleted and all snapshots released before.
   virtual ~DB();
 
-  // Gives key this value.
+  // Sets the value of key.
   virtual Status Put(const WriteOptions& options, const Slice& key, const Slice& value) = 0;
 
-  // Removes key. It need not be there.
+  // Removes key. A missing key is not an error.
   virtual Status Delete(const WriteOptions& options, const Slice& key) = 0;
 
-  // Applies all writes of the batch, or none. A null batch writes nothing, and turns what is in memory into a table.
+  // Applies all writes of the batch, or none. A null batch flushes the memtable.
   virtual Status Write(const WriteOptions& options, WriteBatch* updates) = 0;
 
-  // Puts the value of key into *value. NotFound if it has none; *value is left alone then.
+  // Stores the value of key in *value. Returns NotFound, and does not touch *value, if there is no
+  // such key.
   virtual Status Get(const ReadOptions& options, const Slice& key, std::string* value) = 0;
 
-  // An iterator over the state of this moment, or of the options' snapshot; seek first. The caller deletes it, before
-  // the database.
+  // Returns an iterator over the current state, or over the options' snapshot; it is not valid
+  // before a seek. The caller deletes it, before the database.
   virtual Iterator* NewIterator(const ReadOptions& options) = 0;
 
-  // The state of this moment, for ReadOptions. The caller gives it to ReleaseSnapshot.
+  // Returns a snapshot of the current state, for ReadOptions. The caller releases it with
+  // ReleaseSnapshot.
   virtual const Snapshot* GetSnapshot() = 0;
 
-  // Gives up a snapshot of this database.
+  // Releases a snapshot of this database.
   virtual void ReleaseSnapshot(const Snapshot* snapshot) = 0;
 
-  // Puts what the database says of itself into *value; false if it knows nothing of that name:
-  //   leveldb.num-files-at-level<N>      tables on level N
-  //   leveldb.stats                      what merges have done, level by level
-  //   leveldb.sstables                   every table with its keys
+  // Stores a property of the database in *value; returns false if there is no such property:
+  //   leveldb.num-files-at-level<N>      number of tables on level N
+  //   leveldb.stats                      compaction statistics, level by level
+  //   leveldb.sstables                   every table with its key range
   //   leveldb.approximate-memory-usage   bytes in memory
   virtual bool GetProperty(const Slice& property, std::string* value) = 0;
 
-  // Puts into sizes[i] about how many bytes of files the keys of range[i] take, for i below n. Recent writes, which are
-  // only in memory and the log, do not count.
+  // Stores in sizes[i] an estimate of the file bytes of the keys in range[i], for i below n. Recent
+  // writes, which are only in memory and the log, do not count.
   virtual void GetApproximateSizes(const Range* range, int n, uint64_t* sizes) = 0;
 
-  // Merges what is stored of the keys from *begin to *end, both included: what was deleted or overwritten gives its
-  // space back. Null is before, or behind, all keys.
+  // Compacts the keys from *begin to *end, both included, which reclaims the space of deleted and
+  // overwritten values. Null means no bound.
   virtual void CompactRange(const Slice* begin, const Slice* end) = 0;
 };
 
-// Removes the database in directory name with all it holds. Files that are not a database's stay.
+// Removes all files of the database in directory name. Other files stay.
 LEVELDB_EXPORT Status DestroyDB(const std::string& name, const Options& options);
 
-// Makes a database that can't be opened one that can, with all that is still readable. It must not be open.
+// Repairs a database that cannot be opened, and keeps all readable entries. It must not be open.
 LEVELDB_EXPORT Status RepairDB(const std::string& dbname, const Options& options);
 
 }  // namespace leveldb

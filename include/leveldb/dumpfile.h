@@ -1,4 +1,4 @@
-// A file of a database as text.
+// Dump of a database file as text.
 
 #ifndef STORAGE_LEVELDB_INCLUDE_DUMPFILE_H_
 #define STORAGE_LEVELDB_INCLUDE_DUMPFILE_H_
@@ -11,8 +11,9 @@
 
 namespace leveldb {
 
-// Writes what is in the log, manifest or table fname to *dst, as lines for people; dst is neither synced nor closed.
-// An error if fname has the name of no such file, or can't be read. Damage inside is part of the text.
+// Writes the contents of the log, manifest or table fname to *dst as text lines; does not sync or
+// close dst. Fails if fname is not the name of such a file, or cannot be read. Corruption inside
+// the file becomes part of the text.
 LEVELDB_EXPORT Status DumpFile(Env* env, const std::string& fname, WritableFile* dst);
 
 }  // namespace leveldb

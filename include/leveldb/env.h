@@ -1,8 +1,9 @@
-// The world of a database: files, locks, threads, clock.
+// The environment of a database: files, locks, threads, clock.
 //
-// A program may bring its own: all that a database opened with it does with files goes through it. Every method may be
-// called by any thread at any time, and must not throw. Objects that a method makes are deleted by who asked for them,
-// but for locks, which are unlocked. An environment outlives every database that was opened with it.
+// A program may implement its own environment: the databases that are opened with it access all
+// files through it. Any thread may call any method at any time, and methods must not throw. Callers
+// delete the objects that a method creates, except locks, which they unlock. An environment must
+// outlive every database that was opened with it.
 
 #ifndef STORAGE_LEVELDB_INCLUDE_ENV_H_
 #define STORAGE_LEVELDB_INCLUDE_ENV_H_
@@ -15,7 +16,8 @@
 #include "leveldb/export.h"
 #include "leveldb/status.h"
 
-// A macro of Windows has the name of a method here, which callers compiled before it are to find.
+// Windows defines a macro with the name of a method here. Without it, callers that were compiled
+// before find the method.
 #if defined(_WIN32) && defined(DeleteFile)
 #undef DeleteFile
 #define LEVELDB_DELETEFILE_UNDEFINED
@@ -39,82 +41,85 @@ class LEVELDB_EXPORT Env {
 
   virtual ~Env();
 
-  // The machine's own files, threads and clock. Owned by the library, never destroyed.
+  // Returns the environment of the operating system. The library owns it and never destroys it.
   static Env* Default();
 
-  // ---- Files. On an error *result is null; a file that does not exist is NotFound.
+  // ---- Files. On an error *result is null. A missing file gives NotFound.
 
-  // Opens a file for reading from its start.
+  // Opens a file for sequential reads.
   virtual Status NewSequentialFile(const std::string& fname, SequentialFile** result) = 0;
 
-  // Opens a file for reading anywhere.
+  // Opens a file for reads at any offset.
   virtual Status NewRandomAccessFile(const std::string& fname, RandomAccessFile** result) = 0;
 
-  // Creates a file, or empties the one that has the name, for writing.
+  // Creates a file for writing, or truncates an existing one.
   virtual Status NewWritableFile(const std::string& fname, WritableFile** result) = 0;
 
-  // Opens a file for writing at its end, creating it if there is none. The default can't, which makes
-  // Options::reuse_logs useless and is no other harm.
+  // Opens a file for appending, and creates it if it is missing. The default implementation fails,
+  // which only disables Options::reuse_logs.
   virtual Status NewAppendableFile(const std::string& fname, WritableFile** result);
 
-  // True if there is something of that name.
+  // Returns true if a file or directory has this name.
   virtual bool FileExists(const std::string& fname) = 0;
 
-  // The names in directory dir, without dir itself, in no order. What *result held is dropped.
+  // Replaces *result by the names in directory dir, without dir itself, in any order.
   virtual Status GetChildren(const std::string& dir, std::vector<std::string>* result) = 0;
 
-  // Removes a file. Override this one; the default calls DeleteFile, for environments older than the name.
+  // Removes a file. Override this method; the default calls DeleteFile, for environments that
+  // predate the name.
   virtual Status RemoveFile(const std::string& fname);
 
-  // The old name of RemoveFile. The default calls RemoveFile.
+  // Old name of RemoveFile, which the default calls.
   virtual Status DeleteFile(const std::string& fname);
 
   // Creates a directory.
   virtual Status CreateDir(const std::string& dirname) = 0;
 
-  // Removes an empty directory. Override this one; the default calls DeleteDir, for environments older than the name.
+  // Removes an empty directory. Override this method; the default calls DeleteDir, for environments
+  // that predate the name.
   virtual Status RemoveDir(const std::string& dirname);
 
-  // The old name of RemoveDir. The default calls RemoveDir.
+  // Old name of RemoveDir, which the default calls.
   virtual Status DeleteDir(const std::string& dirname);
 
-  // The length of a file in bytes.
+  // Stores the size of a file in bytes.
   virtual Status GetFileSize(const std::string& fname, uint64_t* file_size) = 0;
 
-  // Renames a file; one that has the name target is replaced, at once.
+  // Renames a file and atomically replaces an existing target.
   virtual Status RenameFile(const std::string& src, const std::string& target) = 0;
 
-  // Locks a file, creating it if need be, against all other openers of the database, in this process or another. Does
-  // not wait: an error if it is locked already.
+  // Locks a file, created if missing, against all other openers of the database in all processes.
+  // Fails at once if it is already locked.
   virtual Status LockFile(const std::string& fname, FileLock** lock) = 0;
 
-  // Gives up a lock, which is destroyed.
+  // Releases and destroys a lock.
   virtual Status UnlockFile(FileLock* lock) = 0;
 
   // ---- Threads.
 
-  // Has function(arg) called once, on a background thread, not within this call. Calls may run one after the other.
+  // Calls function(arg) once, on a background thread, not within this call. The environment may run
+  // one call at a time.
   virtual void Schedule(void (*function)(void* arg), void* arg) = 0;
 
-  // Has function(arg) called on a thread of its own, which ends with it.
+  // Calls function(arg) on a new thread, which ends with the call.
   virtual void StartThread(void (*function)(void* arg), void* arg) = 0;
 
-  // ---- The rest.
+  // ---- Other services.
 
-  // A directory for tests, which exists afterwards.
+  // Stores the name of a directory for tests, which is created if missing.
   virtual Status GetTestDirectory(std::string* path) = 0;
 
-  // Creates a file for messages to people.
+  // Creates a log file for messages.
   virtual Status NewLogger(const std::string& fname, Logger** result) = 0;
 
-  // Microseconds since some moment; differences are what counts.
+  // Returns microseconds since an unspecified time; only differences are meaningful.
   virtual uint64_t NowMicros() = 0;
 
   // Pauses the calling thread.
   virtual void SleepForMicroseconds(int micros) = 0;
 };
 
-// A file read from front to back, by one thread at a time.
+// A file for sequential reads, used by one thread at a time.
 class LEVELDB_EXPORT SequentialFile {
  public:
   SequentialFile() = default;
@@ -124,14 +129,15 @@ class LEVELDB_EXPORT SequentialFile {
 
   virtual ~SequentialFile();
 
-  // Reads up to n bytes: *result refers to them, in scratch, which has room for n, or elsewhere. None at the end.
+  // Reads up to n bytes. *result refers to them, in scratch, which has n bytes, or in other memory.
+  // It is empty at the end of the file.
   virtual Status Read(size_t n, Slice* result, char* scratch) = 0;
 
-  // Passes over n bytes, or to the end if there are fewer.
+  // Skips n bytes, or fewer at the end of the file.
   virtual Status Skip(uint64_t n) = 0;
 };
 
-// A file read anywhere, by many threads at once.
+// A file for reads at any offset, used by many threads at once.
 class LEVELDB_EXPORT RandomAccessFile {
  public:
   RandomAccessFile() = default;
@@ -141,11 +147,12 @@ class LEVELDB_EXPORT RandomAccessFile {
 
   virtual ~RandomAccessFile();
 
-  // Reads up to n bytes from offset on: *result refers to them, in scratch, which has room for n, or elsewhere.
+  // Reads up to n bytes at offset. *result refers to them, in scratch, which has n bytes, or in
+  // other memory.
   virtual Status Read(uint64_t offset, size_t n, Slice* result, char* scratch) const = 0;
 };
 
-// A file written from front to back, by one thread at a time.
+// A file for sequential writes, used by one thread at a time.
 class LEVELDB_EXPORT WritableFile {
  public:
   WritableFile() = default;
@@ -155,20 +162,20 @@ class LEVELDB_EXPORT WritableFile {
 
   virtual ~WritableFile();
 
-  // Adds data at the end. It may stay in a buffer of this object.
+  // Appends data, which may stay in a buffer of this object.
   virtual Status Append(const Slice& data) = 0;
 
-  // Flushes and closes. Only the destructor may follow.
+  // Flushes and closes the file. Only the destructor may follow.
   virtual Status Close() = 0;
 
-  // Hands what was appended to the system: it survives the death of the process.
+  // Passes all appended data to the operating system, which keeps it if the process crashes.
   virtual Status Flush() = 0;
 
-  // Flushes, and makes what was appended survive that of the machine.
+  // Flushes, and makes all appended data survive a power cut.
   virtual Status Sync() = 0;
 };
 
-// Receives messages to people.
+// A receiver of log messages.
 class LEVELDB_EXPORT Logger {
  public:
   Logger() = default;
@@ -178,11 +185,11 @@ class LEVELDB_EXPORT Logger {
 
   virtual ~Logger();
 
-  // Takes a message, as vprintf would.
+  // Logs a message, with arguments as for vprintf.
   virtual void Logv(const char* format, std::va_list ap) = 0;
 };
 
-// A lock that is held, of Env::LockFile.
+// A held lock, from Env::LockFile.
 class LEVELDB_EXPORT FileLock {
  public:
   FileLock() = default;
@@ -193,27 +200,27 @@ class LEVELDB_EXPORT FileLock {
   virtual ~FileLock();
 };
 
-// Gives a message to info_log, as printf would; nothing happens if that is null.
+// Logs a message, with arguments as for printf; does nothing if info_log is null.
 void Log(Logger* info_log, const char* format, ...)
 #if defined(__GNUC__) || defined(__clang__)
     __attribute__((__format__(__printf__, 2, 3)))
 #endif
     ;
 
-// Makes data the contents of file fname. On an error there is no such file.
+// Replaces the contents of file fname by data. Removes the file on an error.
 LEVELDB_EXPORT Status WriteStringToFile(Env* env, const Slice& data, const std::string& fname);
 
-// Makes the contents of file fname those of *data.
+// Stores the contents of file fname in *data.
 LEVELDB_EXPORT Status ReadFileToString(Env* env, const std::string& fname, std::string* data);
 
-// Passes every call on to another environment: derive from it to change a few.
+// Forwards every call to another environment. Derive from it to change a few methods.
 class LEVELDB_EXPORT EnvWrapper : public Env {
  public:
-  // On t, which is not owned.
+  // Forwards to t, which is not owned.
   explicit EnvWrapper(Env* t) : target_(t) {}
   virtual ~EnvWrapper();
 
-  // The environment that the calls go to.
+  // Returns the environment that receives the calls.
   Env* target() const { return target_; }
 
   Status NewSequentialFile(const std::string& f, SequentialFile** r) override {

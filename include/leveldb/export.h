@@ -1,7 +1,8 @@
-// What other programs may see of the library.
+// Visibility of the library's symbols.
 //
-// On Windows a shared library's names are imported by declaration; elsewhere the library's list of names decides, and
-// LEVELDB_EXPORT only has to keep a compiler with hidden visibility from hiding a class that is shared.
+// On Windows symbols of a shared library are imported by declaration. Elsewhere the list of
+// exported symbols decides. There LEVELDB_EXPORT only keeps a compiler with hidden visibility from
+// hiding a class that the library and the program share.
 
 #ifndef STORAGE_LEVELDB_INCLUDE_EXPORT_H_
 #define STORAGE_LEVELDB_INCLUDE_EXPORT_H_

@@ -1,4 +1,4 @@
-// A few bits a key that tell most absent keys without reading their block.
+// Filters: a few bits per key that prove the absence of most absent keys without a block read.
 
 #ifndef STORAGE_LEVELDB_INCLUDE_FILTER_POLICY_H_
 #define STORAGE_LEVELDB_INCLUDE_FILTER_POLICY_H_
@@ -11,26 +11,29 @@ namespace leveldb {
 
 class Slice;
 
-// A way to make filters and to ask them, which a program may bring along. Every method may be called by any thread at
-// any time and must not throw. It outlives every database that was opened with it.
+// A kind of filter, which a program may implement. Any thread may call any method at any time, and
+// methods must not throw. The object must outlive every database that was opened with it.
 class LEVELDB_EXPORT FilterPolicy {
  public:
   virtual ~FilterPolicy();
 
-  // The name that is stored beside the filters: change it when the bits change their meaning, or old filters hide keys.
+  // Returns the name that tables store with their filters. Change it when the filter format
+  // changes; otherwise old filters would hide keys.
   virtual const char* Name() const = 0;
 
-  // Appends to *dst the filter of keys[0] to keys[n - 1], which are in order and may repeat. What *dst holds stays.
+  // Appends to *dst the filter of keys[0] to keys[n - 1], which are in order and may repeat.
   virtual void CreateFilter(const Slice* keys, int n, std::string* dst) const = 0;
 
-  // True if key was among the keys of filter. Of another key it may be true, and had better be false.
+  // Returns true if key is one of the keys of filter. For other keys it may return true, but should
+  // return false.
   virtual bool KeyMayMatch(const Slice& key, const Slice& filter) const = 0;
 };
 
-// Bloom filters of about bits_per_key bits for each key. 10 let one of a hundred absent keys through. The caller deletes
-// it, after every database that has it.
+// Creates a policy of Bloom filters with about bits_per_key bits per key. 10 bits give a false
+// positive rate of about 1%. The caller deletes it, after every database that uses it.
 //
-// With a comparator that takes different bytes for the same key it hides keys: such an order wants a policy of its own.
+// With a comparator that treats different bytes as the same key, Bloom filters hide keys. Such a
+// comparator needs a filter policy of its own.
 LEVELDB_EXPORT const FilterPolicy* NewBloomFilterPolicy(int bits_per_key);
 
 }  // namespace leveldb

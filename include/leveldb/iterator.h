@@ -1,4 +1,4 @@
-// A walk over keys and values in their order.
+// An iterator over keys and values in key order.
 
 #ifndef STORAGE_LEVELDB_INCLUDE_ITERATOR_H_
 #define STORAGE_LEVELDB_INCLUDE_ITERATOR_H_
@@ -9,8 +9,8 @@
 
 namespace leveldb {
 
-// Stands at an entry, or is not valid. Several threads may call const methods of one iterator at once; with any other
-// call it belongs to one thread.
+// Is at an entry, or not valid. Several threads may call const methods of one iterator at once; all
+// other calls require exclusive access.
 class LEVELDB_EXPORT Iterator {
  public:
   Iterator();
@@ -21,40 +21,42 @@ class LEVELDB_EXPORT Iterator {
   // Runs the registered cleanups.
   virtual ~Iterator();
 
-  // True at an entry. A new iterator is not valid: seek first.
+  // Returns true if the iterator is at an entry. A new iterator is not valid: seek first.
   virtual bool Valid() const = 0;
 
-  // To the first entry; not valid afterwards if there is none.
+  // Moves to the first entry; not valid afterwards if there is none.
   virtual void SeekToFirst() = 0;
 
-  // To the last entry; not valid afterwards if there is none.
+  // Moves to the last entry; not valid afterwards if there is none.
   virtual void SeekToLast() = 0;
 
-  // To the first entry whose key is target or behind it; not valid afterwards if there is none.
+  // Moves to the first entry with a key of at least target; not valid afterwards if there is none.
   virtual void Seek(const Slice& target) = 0;
 
-  // To the next entry; not valid behind the last one. Only at an entry.
+  // Moves to the next entry; not valid after the last one. Requires Valid().
   virtual void Next() = 0;
 
-  // To the entry before; not valid before the first one. Only at an entry.
+  // Moves to the previous entry; not valid before the first one. Requires Valid().
   virtual void Prev() = 0;
 
-  // The key here, which stays until the iterator moves or goes. Only at an entry.
+  // Returns the current key, borrowed until the iterator moves or is destroyed. Requires Valid().
   virtual Slice key() const = 0;
 
-  // The value here, which stays until the iterator moves or goes. Only at an entry.
+  // Returns the current value, borrowed until the iterator moves or is destroyed. Requires Valid().
   virtual Slice value() const = 0;
 
-  // The first damage or failure that was met, or OK. An iterator goes on behind damage, so look here at the end.
+  // Returns the first corruption or I/O error, or OK. An iterator continues after corruption, so
+  // check the status at the end.
   virtual Status status() const = 0;
 
-  // Has function(arg1, arg2) called when this iterator is destroyed. May be called more than once: each registration
-  // runs once.
+  // Registers a call of function(arg1, arg2) for the destruction of this iterator. Each
+  // registration runs once.
   using CleanupFunction = void (*)(void* arg1, void* arg2);
   void RegisterCleanup(CleanupFunction function, void* arg1, void* arg2);
 
  private:
-  // A list whose first node lies in the iterator, as nearly all have one cleanup at most.
+  // A list whose first node is part of the iterator, because most iterators have at most one
+  // cleanup.
   struct CleanupNode {
     bool IsEmpty() const { return function == nullptr; }
     void Run() {
@@ -70,10 +72,10 @@ class LEVELDB_EXPORT Iterator {
   CleanupNode cleanup_head_;
 };
 
-// An iterator over nothing, without error. The caller deletes it.
+// Returns an empty iterator without an error. The caller deletes it.
 LEVELDB_EXPORT Iterator* NewEmptyIterator();
 
-// An iterator over nothing that has this status. The caller deletes it.
+// Returns an empty iterator with this status. The caller deletes it.
 LEVELDB_EXPORT Iterator* NewErrorIterator(const Status& status);
 
 }  // namespace leveldb

@@ -1,12 +1,12 @@
-// Bytes of somebody else: a pointer and a length.
+// Borrowed bytes: a pointer and a length.
 //
 //    0        8
 //    +--------+--------+
 //    | data   | size   |   passed and returned in two registers
 //    +--------+--------+
 //
-// A Slice owns nothing: whoever makes one sees to it that the bytes live as long as it is used. Any number of threads
-// may read one.
+// A Slice owns nothing: its creator must keep the bytes alive as long as it is used. Any number of
+// threads may read one.
 
 #ifndef STORAGE_LEVELDB_INCLUDE_SLICE_H_
 #define STORAGE_LEVELDB_INCLUDE_SLICE_H_
@@ -22,16 +22,16 @@ namespace leveldb {
 
 class LEVELDB_EXPORT Slice {
  public:
-  // No bytes.
+  // Creates an empty slice.
   Slice() : data_(""), size_(0) {}
 
-  // The n bytes from d on.
+  // Refers to the n bytes at d.
   Slice(const char* d, size_t n) : data_(d), size_(n) {}
 
-  // The contents of s, while s stays as it is.
+  // Refers to the contents of s, until s changes.
   Slice(const std::string& s) : data_(s.data()), size_(s.size()) {}
 
-  // What stands before the zero that ends s.
+  // Refers to the NUL-terminated string s.
   Slice(const char* s) : data_(s), size_(strlen(s)) {}
 
   Slice(const Slice&) = default;
@@ -43,32 +43,33 @@ class LEVELDB_EXPORT Slice {
 
   bool empty() const { return size_ == 0; }
 
-  // Byte number n, which is below size().
+  // Returns byte n, which must be less than size().
   char operator[](size_t n) const {
     assert(n < size());
     return data_[n];
   }
 
-  // Refers to no bytes from now on.
+  // Makes the slice empty.
   void clear() {
     data_ = "";
     size_ = 0;
   }
 
-  // Gives up the first n bytes; there are that many.
+  // Drops the first n bytes, of which there must be as many.
   void remove_prefix(size_t n) {
     assert(n <= size());
     data_ += n;
     size_ -= n;
   }
 
-  // A copy of the bytes.
+  // Returns a copy of the bytes.
   std::string ToString() const { return std::string(data_, size_); }
 
-  // Below 0, 0 or above 0, as these bytes come before b's, are the same, or come behind. A prefix comes first.
+  // Returns a value below 0, 0 or above 0 if these bytes are less than, equal to or greater than
+  // those of b. A prefix is less than the longer bytes.
   int compare(const Slice& b) const;
 
-  // True if x is how these bytes begin.
+  // Returns true if x is a prefix of these bytes.
   bool starts_with(const Slice& x) const {
     return size_ >= x.size_ && memcmp(data_, x.data_, x.size_) == 0;
   }

@@ -1,11 +1,12 @@
-// How a call ended: well, or with an error of one of five kinds and a message.
+// Result of a call: success, or an error of one of five kinds with a message.
 //
 //    0        8                  0          4      5
 //    +--------+                  +----------+------+-----------+
 //    | state  | --- null or ---> | u32 size | code | message   |   one array of new char[]
 //    +--------+                  +----------+------+-----------+
 //
-// Success costs no memory. Any number of threads may read one Status; changing it is for one thread alone.
+// A success needs no allocation. Any number of threads may read one Status; changing it requires
+// exclusive access.
 
 #ifndef STORAGE_LEVELDB_INCLUDE_STATUS_H_
 #define STORAGE_LEVELDB_INCLUDE_STATUS_H_
@@ -20,7 +21,7 @@ namespace leveldb {
 
 class LEVELDB_EXPORT Status {
  public:
-  // Success.
+  // Creates a success.
   Status() noexcept : state_(nullptr) {}
   ~Status() { delete[] state_; }
 
@@ -32,7 +33,7 @@ class LEVELDB_EXPORT Status {
 
   static Status OK() { return Status(); }
 
-  // Errors. The message is msg, or "msg: msg2" if there is a second part.
+  // Create errors. The message is msg, or "msg: msg2" if there is a second part.
   static Status NotFound(const Slice& msg, const Slice& msg2 = Slice()) {
     return Status(kNotFound, msg, msg2);
   }
@@ -49,25 +50,25 @@ class LEVELDB_EXPORT Status {
     return Status(kIOError, msg, msg2);
   }
 
-  // True for success.
+  // Returns true for success.
   bool ok() const { return state_ == nullptr; }
 
-  // What was asked for is not there.
+  // The requested item does not exist.
   bool IsNotFound() const { return code() == kNotFound; }
 
-  // Stored bytes are damaged, or contradict each other.
+  // Stored bytes are corrupt or inconsistent.
   bool IsCorruption() const { return code() == kCorruption; }
 
-  // The system refused.
+  // The operating system returned an error.
   bool IsIOError() const { return code() == kIOError; }
 
-  // Not possible with this object.
+  // The object does not support the operation.
   bool IsNotSupportedError() const { return code() == kNotSupported; }
 
-  // The call or an option is wrong.
+  // An argument or an option is invalid.
   bool IsInvalidArgument() const { return code() == kInvalidArgument; }
 
-  // For people: "OK", or the kind and the message, as in "IO error: lock a/LOCK: already held".
+  // Returns "OK", or the kind and the message, as in "IO error: lock a/LOCK: already held".
   std::string ToString() const;
 
  private:
@@ -93,7 +94,7 @@ inline Status::Status(const Status& rhs) {
 }
 
 inline Status& Status::operator=(const Status& rhs) {
-  // Also true for an assignment to itself, which must not free what it is about to copy.
+  // Also prevents that a self-assignment frees the state before the copy.
   if (state_ != rhs.state_) {
     delete[] state_;
     state_ = rhs.state_ == nullptr ? nullptr : CopyState(rhs.state_);

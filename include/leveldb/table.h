@@ -18,13 +18,13 @@ class RandomAccessFile;
 struct ReadOptions;
 class TableCache;
 
-// An open table, without a database around it: keys are what TableBuilder::Add was given. Any number of threads may use
-// one at once.
+// An open table without a database: its keys are those passed to TableBuilder::Add. Any number of
+// threads may use it at once.
 class LEVELDB_EXPORT Table {
  public:
-  // Opens the table in the first file_size bytes of file. On success *table is a new object for the caller to delete,
-  // before file and what options point to; on an error it is null. Uses comparator, filter policy and block cache of
-  // the options. file is not owned.
+  // Opens the table in the first file_size bytes of file, which is not owned. On success *table is
+  // a new object for the caller to delete, before file and the objects of options; on an error it
+  // is null. Uses the comparator, filter policy and block cache of the options.
   static Status Open(const Options& options, RandomAccessFile* file, uint64_t file_size,
                      Table** table);
 
@@ -33,10 +33,10 @@ class LEVELDB_EXPORT Table {
 
   ~Table();
 
-  // An iterator over the entries, not yet valid. The caller deletes it, before the table.
+  // Returns an iterator over the entries, not yet valid. The caller deletes it, before the table.
   Iterator* NewIterator(const ReadOptions&) const;
 
-  // About where in the file the entry of key is, or would be. Counts bytes as stored, so compressed ones.
+  // Returns the approximate file offset of the entry of key, or of its place, in compressed bytes.
   uint64_t ApproximateOffsetOf(const Slice& key) const;
 
  private:

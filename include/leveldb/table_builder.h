@@ -1,4 +1,4 @@
-// Makes a table file.
+// Builder of a table file.
 
 #ifndef STORAGE_LEVELDB_INCLUDE_TABLE_BUILDER_H_
 #define STORAGE_LEVELDB_INCLUDE_TABLE_BUILDER_H_
@@ -15,41 +15,41 @@ class BlockBuilder;
 class BlockHandle;
 class WritableFile;
 
-// A table on its way to a file: Add in rising order, then Finish, or Abandon. Several threads may call const methods of
-// one builder at once; with any other call it belongs to one thread.
+// Writes a table: Add entries in increasing key order, then Finish, or Abandon. Several threads may
+// call const methods of one builder at once; all other calls require exclusive access.
 class LEVELDB_EXPORT TableBuilder {
  public:
-  // Appends the table to file, which is not owned and not closed.
+  // Appends the table to file, which is neither owned nor closed.
   TableBuilder(const Options& options, WritableFile* file);
 
   TableBuilder(const TableBuilder&) = delete;
   TableBuilder& operator=(const TableBuilder&) = delete;
 
-  // After Finish or Abandon.
+  // Requires Finish or Abandon.
   ~TableBuilder();
 
-  // Goes on with other options. The comparator must stay the same; others count from the next block on.
+  // Changes the options. The comparator must stay the same; others take effect with the next block.
   Status ChangeOptions(const Options& options);
 
-  // Adds an entry whose key is behind all keys so far. Does nothing after an error.
+  // Adds an entry whose key is greater than all previous ones. Does nothing after an error.
   void Add(const Slice& key, const Slice& value);
 
-  // Ends the block here, so that the next entry begins one. Rarely of use.
+  // Ends the current block, so the next entry starts a new one. Rarely useful.
   void Flush();
 
-  // The first error so far, or OK.
+  // Returns the first error, or OK.
   Status status() const;
 
-  // Writes the rest of the table. Nothing may be added afterwards.
+  // Writes the rest of the table. No entry may be added afterwards.
   Status Finish();
 
-  // Leaves the table unfinished; the file is of no use. Nothing may be added afterwards.
+  // Abandons the table, whose file is then unusable. No entry may be added afterwards.
   void Abandon();
 
-  // How many entries were added.
+  // Returns the number of entries.
   uint64_t NumEntries() const;
 
-  // The bytes given to the file so far; after Finish, the size of the table.
+  // Returns the number of bytes written so far; after Finish, the size of the table.
   uint64_t FileSize() const;
 
  private:

@@ -1,13 +1,13 @@
-// Writes that take effect together, or not at all.
+// A group of writes that take effect together or not at all.
 //
 //    0            8          12
 //    +------------+----------+----------------------------------------
 //    | sequence   | count    | 1 key value | 0 key | ...
 //    +------------+----------+----------------------------------------
-//     8 bytes      4 bytes    a tag, then lengths as varint32 and bytes
+//     8 bytes      4 bytes    a tag, then varint32 lengths and bytes
 //
-// They take effect in their order: of two writes of one key, the later counts. Several threads may call const methods of
-// one batch at once; with any other call it belongs to one thread.
+// Writes take effect in order: the later of two writes to one key wins. Several threads may call
+// const methods of one batch at once; all other calls require exclusive access.
 
 #ifndef STORAGE_LEVELDB_INCLUDE_WRITE_BATCH_H_
 #define STORAGE_LEVELDB_INCLUDE_WRITE_BATCH_H_
@@ -23,7 +23,7 @@ class Slice;
 
 class LEVELDB_EXPORT WriteBatch {
  public:
-  // Receives the writes of a batch, one call each.
+  // Receives the writes of a batch, one call per write.
   class LEVELDB_EXPORT Handler {
    public:
     virtual ~Handler();
@@ -31,7 +31,7 @@ class LEVELDB_EXPORT WriteBatch {
     virtual void Delete(const Slice& key) = 0;
   };
 
-  // Without writes.
+  // Creates an empty batch.
   WriteBatch();
 
   WriteBatch(const WriteBatch&) = default;
@@ -39,29 +39,29 @@ class LEVELDB_EXPORT WriteBatch {
 
   ~WriteBatch();
 
-  // Gives key this value.
+  // Adds a put of key.
   void Put(const Slice& key, const Slice& value);
 
-  // Removes key, be it there or not.
+  // Adds a removal of key, which need not exist.
   void Delete(const Slice& key);
 
-  // Forgets all writes.
+  // Removes all writes.
   void Clear();
 
-  // The bytes that the batch takes in the log.
+  // Returns the size of the batch in the log in bytes.
   size_t ApproximateSize() const;
 
-  // Adds the writes of source behind these; source may be this batch.
+  // Appends the writes of source, which may be this batch.
   void Append(const WriteBatch& source);
 
-  // Shows the writes to handler, in order. An error if the bytes are not those of a batch; handler has then seen what
-  // stands before the damage.
+  // Passes the writes to handler, in order. Fails if the bytes are not a valid batch; handler has
+  // then received the writes before the corruption.
   Status Iterate(Handler* handler) const;
 
  private:
   friend class WriteBatchInternal;
 
-  std::string rep_;  // the picture above
+  std::string rep_; // layout as above
 };
 
 }  // namespace leveldb

@@ -1,8 +1,8 @@
-/* What Terrace's library can beyond LevelDB's C interface.
+/* Extensions of Terrace to LevelDB's C interface.
  *
- * Everything here works on the objects of leveldb/c.h, and what is said there about errors, memory, threads and NULL
- * holds here. A program that also runs with LevelDB's own library looks these names up when it runs: dlsym(RTLD_DEFAULT,
- * "terrace_version") is NULL there. */
+ * All functions work on the objects of leveldb/c.h and follow its rules for errors, memory, threads
+ * and NULL. A program that also runs with LevelDB's own library looks these names up at run time:
+ * dlsym(RTLD_DEFAULT, "terrace_version") is NULL there. */
 
 #ifndef TERRACE_TERRACE_H_
 #define TERRACE_TERRACE_H_
@@ -13,64 +13,69 @@
 extern "C" {
 #endif
 
-/* The version of Terrace, such as "0.1.0". */
+/* Version of Terrace, such as "0.1.0". */
 const char* terrace_version(void);
 
-/* ---- Options that LevelDB's C interface can't set ---- */
+/* ---- Options without a setter in LevelDB's C interface ---- */
 
-/* Go on with the log and the manifest of the last run where they end in good order, which makes opening faster.
+/* Reuses the log and the manifest of a cleanly closed database, which makes opening faster.
  * Default: 0. */
 void terrace_options_set_reuse_logs(leveldb_options_t*, uint8_t);
 
-/* About the memory that the database may take, in bytes, 2 MiB or more: memtables, cached blocks, and what open tables hold.
- * The property "terrace.memory" is what it takes. Pages of mapped files are not counted, nor is a cache that is set. A write
- * buffer that is set to another size than LevelDB's default stays as it is. Default: 0, no budget; but where the process may have
- * less than 512 MiB, half of that. What it may have is looked up once, when it opens its first database. */
+/* Total memory budget in bytes, at least 2 MiB, for memtables, cached blocks and open tables. The
+ * property "terrace.memory" is the current use. Pages of mapped files do not count, nor does a
+ * cache that the program set. A write buffer size other than LevelDB's default is not changed.
+ * Default: 0, no budget; if the process may use less than 512 MiB, half of that. This limit is read
+ * once, when the process opens its first database. */
 void terrace_options_set_memory_budget(leveldb_options_t*, size_t bytes);
 
-/* How blocks are compressed, by name: "none", "snappy" or "zstd". 0 if there is no such codec. With zstd the database
- * can't be opened by LevelDB any more, which then says so and changes nothing. */
+/* Sets the compression of blocks by name: "none", "snappy" or "zstd". Returns 0 if there is no such
+ * codec. LevelDB refuses to open a database with zstd and does not change it. */
 uint8_t terrace_options_set_codec(leveldb_options_t*, const char* name);
 
-/* A receiver of the lines of the info log, for leveldb_options_set_info_log. `log` may be called by any thread, must
- * not call back into the database, and gets a line without its newline or a zero behind it. */
+/* Creates a logger for leveldb_options_set_info_log. Any thread may call `log`, which must not call
+ * back into the database. A line has no newline and no terminating NUL. */
 leveldb_logger_t* terrace_logger_create(void* state, void (*destructor)(void*),
                                         void (*log)(void*, const char* line, size_t len));
 void terrace_logger_destroy(leveldb_logger_t*);
 
-/* Files in memory, empty at first, gone with the last user. For tests. */
+/* Creates an environment with files in memory, which are freed with their last user. For tests. */
 leveldb_env_t* terrace_create_memory_env(void);
 
-/* Bytes in the cache now. */
+/* Current number of bytes in the cache. */
 size_t terrace_cache_usage(const leveldb_cache_t*);
 
 /* ---- Opening and closing ---- */
 
-/* Opens for reading only. Writes nothing, not even LOG; any number of readers may have it open at once, and no writer
- * meanwhile. */
+/* Opens a database read-only. Writes nothing, not even LOG. Any number of readers may have the
+ * database open at once, but no writer. */
 leveldb_t* terrace_open_read_only(const leveldb_options_t* options, const char* name, char** errptr);
 
-/* Closes, and says whether all that was written is on the medium. The handle is gone either way. */
+/* Closes a database, and reports whether all writes are durable. Frees the handle in either case.
+ */
 void terrace_close(leveldb_t* db, char** errptr);
 
-/* ---- Removing much at once ---- */
+/* ---- Range deletion ---- */
 
-/* Removes every key from `start_key` up to, but without, `limit_key`; NULL is an open end. Tables with no other keys are
- * removed whole. Durable when this returns, with every write before it. Keys that others write into the range meanwhile
- * may stay or go. If it fails, or the process dies meanwhile, some of the keys may be gone and the others are as they were. */
+/* Removes every key from `start_key`, included, to `limit_key`, excluded; NULL means no bound.
+ * Removes tables inside the range as whole files. Durable when it returns, with every earlier
+ * write. Keys that other threads write into the range meanwhile may be removed or not. After an
+ * error or a crash some of the keys may be removed; the others are unchanged. */
 void terrace_delete_range(leveldb_t* db, const char* start_key, size_t start_key_len, const char* limit_key,
                           size_t limit_key_len, char** errptr);
 
-/* ---- Reading much at once ---- */
+/* ---- Multiple reads ---- */
 
-/* The values of `count` keys, all of one moment: copies in `values`, to be freed each with leveldb_free, and their
- * lengths. NULL and 0 where there is no such key. After an error all are NULL. */
+/* Reads the values of `count` keys from one state of the database. Stores copies in `values`, to be
+ * freed each with leveldb_free, and their lengths; NULL and 0 for a missing key. After an error all
+ * values are NULL. */
 void terrace_multi_get(leveldb_t* db, const leveldb_readoptions_t* options, size_t count,
                        const char* const* keys, const size_t* key_lens, char** values, size_t* value_lens,
                        char** errptr);
 
-/* Iterators made with these options show no key below the lower bound, none at or above the upper bound, and only keys
- * that begin with the prefix (which needs the order of bytes). The key is copied; NULL takes the bound away. */
+/* Bounds of iterators that are created with these options: the lower bound is included, the upper
+ * bound is not, and all keys begin with the prefix. A prefix needs the bytewise comparator. The key
+ * is copied; NULL removes the bound. */
 void terrace_readoptions_set_lower_bound(leveldb_readoptions_t*, const char* key, size_t len);
 void terrace_readoptions_set_upper_bound(leveldb_readoptions_t*, const char* key, size_t len);
 void terrace_readoptions_set_prefix(leveldb_readoptions_t*, const char* prefix, size_t len);
@@ -82,15 +87,16 @@ typedef struct terrace_entry {
   size_t value_len;
 } terrace_entry;
 
-/* Fills `entries`, which has room for `count`, with the entry where the iterator stands and those behind it (next) or
- * before it (prev), and says how many there were. The iterator then stands behind (before) the last of them. Keys and
- * values are copies that the iterator lends until the next call of either function, or until it goes. */
+/* Fills up to `count` items of `entries` with the current entry of the iterator and those after it
+ * (next) or before it (prev). Returns their number. The iterator then is at the entry after
+ * (before) the last of them. The copies of keys and values are valid until the next call of either
+ * function or until the iterator is destroyed. */
 size_t terrace_iter_next_entries(leveldb_iterator_t*, size_t count, terrace_entry* entries);
 size_t terrace_iter_prev_entries(leveldb_iterator_t*, size_t count, terrace_entry* entries);
 
 /* ---- Statistics ---- */
 
-/* A property that is a number: 1, and the number in `*value`; or 0 if there is none of that name. */
+/* Stores a numeric property in `*value` and returns 1; returns 0 if there is no such property. */
 uint8_t terrace_property_number(leveldb_t* db, const char* name, uint64_t* value);
 
 typedef struct terrace_level {
@@ -98,25 +104,26 @@ typedef struct terrace_level {
   uint64_t bytes;
 } terrace_level;
 
-/* Tables and their bytes, level by level: fills `levels`, which has room for `count`, and says how many levels there
- * are. */
+/* Stores the number of tables and bytes of each level in `levels`, up to `count` items. Returns the
+ * number of levels. */
 size_t terrace_levels(leveldb_t* db, terrace_level* levels, size_t count);
 
-/* ---- Upkeep ---- */
+/* ---- Maintenance ---- */
 
-/* Turns what is in memory into a table, and returns when that is durable. */
+/* Flushes the memtable to a table, and returns when the table is durable. */
 void terrace_flush(leveldb_t* db, char** errptr);
 
-/* leveldb_compact_range, which says whether it succeeded. */
+/* Like leveldb_compact_range, but reports errors. */
 void terrace_compact_range(leveldb_t* db, const char* start_key, size_t start_key_len, const char* limit_key,
                            size_t limit_key_len, char** errptr);
 
-/* Reads every file of a database that nobody has open for writing, and changes nothing. The report is a line for every
- * problem and one that sums up; free it with leveldb_free. NULL if nothing could be checked. */
+/* Checks every file of a database that is not open for writing, and changes nothing. Returns a
+ * report with one line per problem and a summary line, to be freed with leveldb_free; NULL if the
+ * check was impossible. */
 char* terrace_verify(const leveldb_options_t* options, const char* name, size_t* problems, char** errptr);
 
-/* leveldb_repair_db, with a report of what was done, or with `dry_run` would be: then nothing is written. Free it with
- * leveldb_free. NULL on an error. */
+/* Like leveldb_repair_db, but returns a report of the actions, to be freed with leveldb_free; NULL
+ * on an error. With `dry_run` it only reports the planned actions and writes nothing. */
 char* terrace_repair(const leveldb_options_t* options, const char* name, uint8_t dry_run, char** errptr);
 
 #ifdef __cplusplus

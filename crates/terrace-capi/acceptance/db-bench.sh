@@ -1,7 +1,6 @@
 #!/bin/bash
 # LevelDB's own db_bench, unmodified, from the Debian source package: compiled against the installed development files,
-# run with the stock library and with the library under test. What it counts has to be equal, and what it measures may
-# be better.
+# run with the stock library and with the library under test. Its counts must be equal; its timings may differ.
 . "$(dirname "$0")/common.sh"
 need libleveldb-dev libgtest-dev libgmock-dev g++
 debsrc leveldb
@@ -13,14 +12,14 @@ cat >"$B/port/port_config.h" <<'E2'
 #define HAVE_CRC32C 0
 #define HAVE_SNAPPY 0
 E2
-# Its helpers are hidden, so that they can't take the place of the library's.
+# Its helpers are hidden, so that they cannot replace the library's.
 [ -x "$B/db_bench" ] || g++ -std=c++17 -O2 -DNDEBUG -w -fvisibility=hidden -DLEVELDB_PLATFORM_POSIX=1 -DLEVELDB_SHARED_LIBRARY \
   -I"$B" -I"$S" -I"$S/include" "$S/benchmarks/db_bench.cc" "$S"/util/{testutil,histogram,crc32c,coding,logging}.cc \
   -o "$B/db_bench" -lleveldb -lpthread >"$B/build.log" 2>&1 || die "build: $(grep -m1 -E 'error|undefined' "$B/build.log")"
 N=${NUM:-20000}
 BENCHMARKS=fillseq,fillsync,fillrandom,overwrite,readrandom,readseq,readreverse,compact,readrandom,readmissing,readhot,seekrandom,seekordered,deleteseq,deleterandom,readrandom,readwhilewriting,fill100K,open,crc32c
 run() { rm -rf "$B/db"; "$@" "$B/db_bench" --db="$B/db" --num=$N --benchmarks=$BENCHMARKS; }
-# what was done and found, without what it took; readwhilewriting finds what its writer has come to
+# operations and results without timings; readwhilewriting depends on the progress of its writer
 counts() { sed -nE '/^readwhilewriting/d; s/^([a-zA-Z0-9]+) +: +[0-9.]+ micros\/op;[^(]*/\1 /p; /^(Keys|Values|Entries|RawSize|FileSize)/p' "$1"; }
 LABEL=db_bench; t=$(now)
 run uselib_logged >"$B/ours.out" 2>"$B/ours.err"; rc=$?

@@ -1,7 +1,7 @@
 # Terrace's library as the package that users of LevelDB look for:
 #   find_package(leveldb REQUIRED)
 #   target_link_libraries(program leveldb::leveldb)
-# Everything is found from where this file lies: PREFIX/lib/cmake/leveldb.
+# All paths are relative to this file: PREFIX/lib/cmake/leveldb.
 
 get_filename_component(_terrace_lib "${CMAKE_CURRENT_LIST_DIR}/../.." ABSOLUTE)
 get_filename_component(_terrace_prefix "${_terrace_lib}" DIRECTORY)

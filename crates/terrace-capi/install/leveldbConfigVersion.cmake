@@ -1,5 +1,5 @@
-# The LevelDB whose interfaces these are. Newer ones have options that programs built for 1.23 don't know of, so
-# another major version, or a later minor one, is refused.
+# Version of the LevelDB interfaces. Newer versions have options that programs built for 1.23 do not know, so
+# another major version, or a later minor one, is rejected.
 
 set(PACKAGE_VERSION "1.23.0")
 

@@ -13,7 +13,7 @@ struct Call {
   void* arg;
 };
 
-// Lives as long as the process, as its thread does.
+// Lives as long as the process, like its thread.
 class Queue {
  public:
   void Add(Call call) {
@@ -50,11 +50,11 @@ class Queue {
 
 }  // namespace
 
-void RunInTurn(void (*function)(void*), void* arg) {
+void RunOnBackgroundThread(void (*function)(void*), void* arg) {
   static Queue* const queue = new Queue;
   queue->Add(Call{function, arg});
 }
 
-void RunAlone(void (*function)(void*), void* arg) { std::thread(function, arg).detach(); }
+void RunOnNewThread(void (*function)(void*), void* arg) { std::thread(function, arg).detach(); }
 
 }  // namespace terrace

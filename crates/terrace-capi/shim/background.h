@@ -1,15 +1,16 @@
-// Threads for a program's functions. The library's own background work does not run here.
+// Threads for functions of the program. The library's own background work does not run here.
 
 #ifndef TERRACE_SHIM_BACKGROUND_H_
 #define TERRACE_SHIM_BACKGROUND_H_
 
 namespace terrace {
 
-// Has function(arg) called on the one background thread of the process, behind all that was queued before.
-void RunInTurn(void (*function)(void*), void* arg);
+// Calls function(arg) on the single background thread of the process, after all functions queued
+// before.
+void RunOnBackgroundThread(void (*function)(void*), void* arg);
 
-// Has function(arg) called on a thread of its own.
-void RunAlone(void (*function)(void*), void* arg);
+// Calls function(arg) on a new thread.
+void RunOnNewThread(void (*function)(void*), void* arg);
 
 }  // namespace terrace
 

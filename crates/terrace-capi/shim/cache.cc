@@ -1,4 +1,5 @@
-// The cache that NewLRUCache makes: as a block cache it is Rust's, and what a program itself keeps in it is here.
+// The cache of NewLRUCache. Blocks of databases are in a Rust block cache; entries of the program
+// are in an LRU list here.
 
 #include "leveldb/cache.h"
 
@@ -8,8 +9,8 @@
 #include <string>
 #include <unordered_map>
 
-#include "border.h"
-#include "handed.h"
+#include "convert.h"
+#include "user_objects.h"
 
 namespace leveldb {
 
@@ -17,39 +18,39 @@ Cache::~Cache() = default;
 
 namespace {
 
-// An entry is in the map until it is erased, replaced or pushed out, and in the line of those to be pushed out while it is
-// in the map and nobody else uses it. It goes with its last user, of which the map is one.
+// An entry is in the map until it is erased, replaced or evicted. While the map holds its only
+// reference, it is also in the LRU list. It is deleted with its last reference.
 class LruCache final : public Cache {
  public:
   explicit LruCache(size_t capacity) : capacity_(capacity) {}
 
   ~LruCache() override {
-    for (auto& named : map_) {
-      assert(named.second->users == 1);  // no handle is out
-      Drop(named.second);
+    for (auto& item : map_) {
+      assert(item.second->refs == 1); // the program has released all handles
+      Delete(item.second);
     }
-    if (blocks_ != nullptr) terrace::terrace_cxx_cache_drop(blocks_);
+    if (block_cache_ != nullptr) terrace::terrace_cxx_cache_drop(block_cache_);
   }
 
-  // The blocks of databases; made when the first asks.
-  const terrace::BlockCache* blocks() {
+  // Returns the block cache for databases, created at the first call.
+  const terrace::BlockCache* block_cache() {
     std::lock_guard<std::mutex> guard(mutex_);
-    if (blocks_ == nullptr) blocks_ = terrace::terrace_cxx_cache(capacity_);
-    return blocks_;
+    if (block_cache_ == nullptr) block_cache_ = terrace::terrace_cxx_cache(capacity_);
+    return block_cache_;
   }
 
   Handle* Insert(const Slice& key, void* value, size_t charge,
                  void (*deleter)(const Slice& key, void* value)) override {
     auto* entry = new Entry{{}, key.ToString(), value, charge, deleter, 1, false, {}};
-    Dropping dropped;
+    DeferredDeletes deferred;
     std::lock_guard<std::mutex> guard(mutex_);
     if (capacity_ > 0) {
-      Leave(key, &dropped);
-      entry->users++;
-      entry->mapped = true;
+      RemoveFromMap(key, &deferred);
+      entry->refs++;
+      entry->in_cache = true;
       map_[entry->key] = entry;
       charge_ += charge;
-      while (charge_ > capacity_ && !line_.empty()) Leave(line_.front()->key, &dropped);
+      while (charge_ > capacity_ && !lru_.empty()) RemoveFromMap(lru_.front()->key, &deferred);
     }
     return entry;
   }
@@ -59,24 +60,24 @@ class LruCache final : public Cache {
     const auto found = map_.find(key.ToString());
     if (found == map_.end()) return nullptr;
     Entry* entry = found->second;
-    if (entry->users++ == 1) line_.erase(entry->place);
+    if (entry->refs++ == 1) lru_.erase(entry->lru_position);
     return entry;
   }
 
   void Release(Handle* handle) override {
-    Dropping dropped;
+    DeferredDeletes deferred;
     std::lock_guard<std::mutex> guard(mutex_);
     auto* entry = static_cast<Entry*>(handle);
-    GiveUp(entry, &dropped);
-    while (charge_ > capacity_ && !line_.empty()) Leave(line_.front()->key, &dropped);
+    Unref(entry, &deferred);
+    while (charge_ > capacity_ && !lru_.empty()) RemoveFromMap(lru_.front()->key, &deferred);
   }
 
   void* Value(Handle* handle) override { return static_cast<Entry*>(handle)->value; }
 
   void Erase(const Slice& key) override {
-    Dropping dropped;
+    DeferredDeletes deferred;
     std::lock_guard<std::mutex> guard(mutex_);
-    Leave(key, &dropped);
+    RemoveFromMap(key, &deferred);
   }
 
   uint64_t NewId() override {
@@ -85,36 +86,37 @@ class LruCache final : public Cache {
   }
 
   void Prune() override {
-    Dropping dropped;
+    DeferredDeletes deferred;
     std::lock_guard<std::mutex> guard(mutex_);
-    while (!line_.empty()) Leave(line_.front()->key, &dropped);
-    if (blocks_ != nullptr) terrace::terrace_cxx_cache_clear(blocks_);
+    while (!lru_.empty()) RemoveFromMap(lru_.front()->key, &deferred);
+    if (block_cache_ != nullptr) terrace::terrace_cxx_cache_clear(block_cache_);
   }
 
   size_t TotalCharge() const override {
     std::lock_guard<std::mutex> guard(mutex_);
-    return charge_ + (blocks_ == nullptr ? 0 : terrace::terrace_cxx_cache_usage(blocks_));
+    return charge_ + (block_cache_ == nullptr ? 0 : terrace::terrace_cxx_cache_usage(block_cache_));
   }
 
  private:
   struct Entry : Handle {
     Entry(const Handle& handle, std::string k, void* v, size_t c,
           void (*d)(const Slice&, void*), size_t u, bool m, std::list<Entry*>::iterator p)
-        : Handle(handle), key(std::move(k)), value(v), charge(c), deleter(d), users(u), mapped(m), place(p) {}
+        : Handle(handle), key(std::move(k)), value(v), charge(c), deleter(d), refs(u), in_cache(m), lru_position(p) {}
     const std::string key;
     void* const value;
     const size_t charge;
     void (*const deleter)(const Slice& key, void* value);
-    size_t users;  // the map, and handles
-    bool mapped;
-    std::list<Entry*>::iterator place;  // in the line, if the map is the only user
+    size_t refs; // references of the map and of handles
+    bool in_cache;
+    std::list<Entry*>::iterator lru_position; // position in lru_, if the map has the only reference
   };
 
-  // Entries without users. Destroyed after the lock is given back: a deleter may use the cache.
-  class Dropping {
+  // Entries without references. Deletes them after the lock is released, because a deleter may use
+  // the cache.
+  class DeferredDeletes {
    public:
-    ~Dropping() {
-      for (Entry* entry : entries_) Drop(entry);
+    ~DeferredDeletes() {
+      for (Entry* entry : entries_) Delete(entry);
     }
     void Add(Entry* entry) { entries_.push_back(entry); }
 
@@ -122,40 +124,40 @@ class LruCache final : public Cache {
     std::list<Entry*> entries_;
   };
 
-  static void Drop(Entry* entry) {
+  static void Delete(Entry* entry) {
     entry->deleter(entry->key, entry->value);
     delete entry;
   }
 
-  // One user less.
-  void GiveUp(Entry* entry, Dropping* dropped) {
-    entry->users--;
-    if (entry->users == 0) {
-      dropped->Add(entry);
-    } else if (entry->users == 1 && entry->mapped) {
-      entry->place = line_.insert(line_.end(), entry);
+  // Drops one reference.
+  void Unref(Entry* entry, DeferredDeletes* deferred) {
+    entry->refs--;
+    if (entry->refs == 0) {
+      deferred->Add(entry);
+    } else if (entry->refs == 1 && entry->in_cache) {
+      entry->lru_position = lru_.insert(lru_.end(), entry);
     }
   }
 
-  // Takes the entry of key out of the map.
-  void Leave(const Slice& key, Dropping* dropped) {
+  // Removes the entry of key from the map.
+  void RemoveFromMap(const Slice& key, DeferredDeletes* deferred) {
     const auto found = map_.find(key.ToString());
     if (found == map_.end()) return;
     Entry* entry = found->second;
     map_.erase(found);
     charge_ -= entry->charge;
-    if (entry->users == 1) line_.erase(entry->place);
-    entry->mapped = false;
-    GiveUp(entry, dropped);
+    if (entry->refs == 1) lru_.erase(entry->lru_position);
+    entry->in_cache = false;
+    Unref(entry, deferred);
   }
 
   const size_t capacity_;
   mutable std::mutex mutex_;
   std::unordered_map<std::string, Entry*> map_;
-  std::list<Entry*> line_;  // the first was not used for longest
-  size_t charge_ = 0;       // of the entries in the map
+  std::list<Entry*> lru_; // least recently used entry first
+  size_t charge_ = 0; // total charge of the entries in the map
   uint64_t last_id_ = 0;
-  const terrace::BlockCache* blocks_ = nullptr;
+  const terrace::BlockCache* block_cache_ = nullptr;
 };
 
 }  // namespace
@@ -167,40 +169,40 @@ Cache* NewLRUCache(size_t capacity) { return new LruCache(capacity); }
 namespace terrace {
 namespace {
 
-leveldb::Cache* Of(void* object) { return static_cast<leveldb::Cache*>(object); }
+leveldb::Cache* AsCache(void* object) { return static_cast<leveldb::Cache*>(object); }
 
-const CacheCalls kCalls = {
-    [](void* object, Bytes key, CachedBlock* block, size_t charge) {
+const CacheCallbacks kCallbacks = {
+    [](void* object, CxxSlice key, CachedBlock* block, size_t charge) {
       const auto drop = [](const leveldb::Slice&, void* value) {
         terrace_cxx_block_drop(static_cast<CachedBlock*>(value));
       };
-      Of(object)->Release(Of(object)->Insert(Sliced(key), block, charge, drop));
+      AsCache(object)->Release(AsCache(object)->Insert(ToSlice(key), block, charge, drop));
     },
-    [](void* object, Bytes key) -> CachedBlock* {
-      leveldb::Cache::Handle* handle = Of(object)->Lookup(Sliced(key));
+    [](void* object, CxxSlice key) -> CachedBlock* {
+      leveldb::Cache::Handle* handle = AsCache(object)->Lookup(ToSlice(key));
       if (handle == nullptr) return nullptr;
-      CachedBlock* block = terrace_cxx_block_share(static_cast<CachedBlock*>(Of(object)->Value(handle)));
-      Of(object)->Release(handle);
+      CachedBlock* block = terrace_cxx_block_share(static_cast<CachedBlock*>(AsCache(object)->Value(handle)));
+      AsCache(object)->Release(handle);
       return block;
     },
-    [](void* object) -> size_t { return Of(object)->TotalCharge(); },
+    [](void* object) -> size_t { return AsCache(object)->TotalCharge(); },
 };
 
-bool IsOwn(const leveldb::Cache* cache) {
+bool IsLruCache(const leveldb::Cache* cache) {
   static const leveldb::LruCache known(0);
-  return OfClass(cache, &known);
+  return HasSameVtable(cache, &known);
 }
 
 }  // namespace
 
-Handed<CacheCalls> Hand(leveldb::Cache* cache) {
-  if (cache == nullptr || IsOwn(cache)) return {nullptr, nullptr};
-  return {&kCalls, cache};
+NullableUserObject<CacheCallbacks> ToUserObject(leveldb::Cache* cache) {
+  if (cache == nullptr || IsLruCache(cache)) return {nullptr, nullptr};
+  return {&kCallbacks, cache};
 }
 
-const BlockCache* Blocks(leveldb::Cache* cache) {
-  if (cache == nullptr || !IsOwn(cache)) return nullptr;
-  return static_cast<leveldb::LruCache*>(cache)->blocks();
+const BlockCache* BuiltinBlockCache(leveldb::Cache* cache) {
+  if (cache == nullptr || !IsLruCache(cache)) return nullptr;
+  return static_cast<leveldb::LruCache*>(cache)->block_cache();
 }
 
 }  // namespace terrace

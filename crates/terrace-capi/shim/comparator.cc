@@ -1,7 +1,7 @@
 #include "leveldb/comparator.h"
 
-#include "border.h"
-#include "handed.h"
+#include "convert.h"
+#include "user_objects.h"
 
 namespace leveldb {
 
@@ -14,18 +14,18 @@ class Bytewise final : public Comparator {
   int Compare(const Slice& a, const Slice& b) const override { return a.compare(b); }
   const char* Name() const override { return "leveldb.BytewiseComparator"; }
   void FindShortestSeparator(std::string* start, const Slice& limit) const override {
-    terrace::terrace_cxx_bytewise_separator(terrace::Flat(*start), terrace::Flat(limit),
-                                            terrace::Fill(start));
+    terrace::terrace_cxx_bytewise_separator(terrace::ToCxxSlice(*start), terrace::ToCxxSlice(limit),
+                                            terrace::AssignTo(start));
   }
   void FindShortSuccessor(std::string* key) const override {
-    terrace::terrace_cxx_bytewise_successor(terrace::Flat(*key), terrace::Fill(key));
+    terrace::terrace_cxx_bytewise_successor(terrace::ToCxxSlice(*key), terrace::AssignTo(key));
   }
 };
 
 }  // namespace
 
 const Comparator* BytewiseComparator() {
-  // Never destroyed: other objects that are may still use it.
+  // Never destroyed, because other static objects may still use it.
   static const Comparator* const bytewise = new Bytewise;
   return bytewise;
 }
@@ -35,28 +35,28 @@ const Comparator* BytewiseComparator() {
 namespace terrace {
 namespace {
 
-const leveldb::Comparator* Of(void* object) { return static_cast<leveldb::Comparator*>(object); }
+const leveldb::Comparator* AsComparator(void* object) { return static_cast<leveldb::Comparator*>(object); }
 
-const ComparatorCalls kCalls = {
-    [](void* object) { return Flat(Of(object)->Name()); },
-    [](void* object, Bytes a, Bytes b) { return Of(object)->Compare(Sliced(a), Sliced(b)); },
-    [](void* object, Bytes start, Bytes limit, Bin* into) {
-      std::string key = String(start);
-      Of(object)->FindShortestSeparator(&key, Sliced(limit));
-      terrace_cxx_put_bytes(into, Flat(key));
+const ComparatorCallbacks kCallbacks = {
+    [](void* object) { return ToCxxSlice(AsComparator(object)->Name()); },
+    [](void* object, CxxSlice a, CxxSlice b) { return AsComparator(object)->Compare(ToSlice(a), ToSlice(b)); },
+    [](void* object, CxxSlice start, CxxSlice limit, ByteBuffer* into) {
+      std::string key = ToString(start);
+      AsComparator(object)->FindShortestSeparator(&key, ToSlice(limit));
+      terrace_cxx_put_bytes(into, ToCxxSlice(key));
     },
-    [](void* object, Bytes from, Bin* into) {
-      std::string key = String(from);
-      Of(object)->FindShortSuccessor(&key);
-      terrace_cxx_put_bytes(into, Flat(key));
+    [](void* object, CxxSlice from, ByteBuffer* into) {
+      std::string key = ToString(from);
+      AsComparator(object)->FindShortSuccessor(&key);
+      terrace_cxx_put_bytes(into, ToCxxSlice(key));
     },
 };
 
 }  // namespace
 
-Handed<ComparatorCalls> Hand(const leveldb::Comparator* comparator) {
+NullableUserObject<ComparatorCallbacks> ToUserObject(const leveldb::Comparator* comparator) {
   if (comparator == nullptr || comparator == leveldb::BytewiseComparator()) return {nullptr, nullptr};
-  return {&kCalls, const_cast<leveldb::Comparator*>(comparator)};
+  return {&kCallbacks, const_cast<leveldb::Comparator*>(comparator)};
 }
 
 }  // namespace terrace

@@ -1,6 +1,6 @@
 #include "leveldb/db.h"
 
-#include "flat_options.h"
+#include "cxx_options.h"
 #include "leveldb/write_batch.h"
 #include "rust_iterator.h"
 
@@ -22,7 +22,7 @@ Status DB::Delete(const WriteOptions& options, const Slice& key) {
   return Write(options, &batch);
 }
 
-// The one class that may see the bytes of a batch, in any LevelDB.
+// The only class with access to the representation of a batch, in every LevelDB.
 class WriteBatchInternal {
  public:
   static Slice Contents(const WriteBatch* batch) { return Slice(batch->rep_); }
@@ -49,9 +49,9 @@ class RustSnapshot final : public leveldb::Snapshot {
   terrace::Snapshot* const snapshot_;
 };
 
-FlatRead Reading(const ReadOptions& options) {
+CxxReadOptions ToCxxReadOptions(const ReadOptions& options) {
   const auto* snapshot = static_cast<const RustSnapshot*>(options.snapshot);
-  return FlatRead{snapshot == nullptr ? nullptr : snapshot->get(), options.verify_checksums,
+  return CxxReadOptions{snapshot == nullptr ? nullptr : snapshot->get(), options.verify_checksums,
                   options.fill_cache};
 }
 
@@ -61,31 +61,31 @@ class RustDB final : public leveldb::DB {
   ~RustDB() override { terrace_cxx_close(db_); }
 
   Status Put(const WriteOptions& options, const Slice& key, const Slice& value) override {
-    Outcome end;
-    return end.Of(terrace_cxx_put(db_, Flat(key), Flat(value), options.sync, end.report()));
+    StatusResult error;
+    return error.ToStatus(terrace_cxx_put(db_, ToCxxSlice(key), ToCxxSlice(value), options.sync, error.report()));
   }
 
   Status Delete(const WriteOptions& options, const Slice& key) override {
-    Outcome end;
-    return end.Of(terrace_cxx_delete(db_, Flat(key), options.sync, end.report()));
+    StatusResult error;
+    return error.ToStatus(terrace_cxx_delete(db_, ToCxxSlice(key), options.sync, error.report()));
   }
 
   Status Write(const WriteOptions& options, leveldb::WriteBatch* batch) override {
-    Outcome end;
-    if (batch == nullptr) return end.Of(terrace_cxx_flush(db_, end.report()));
+    StatusResult error;
+    if (batch == nullptr) return error.ToStatus(terrace_cxx_flush(db_, error.report()));
     const Slice bytes = leveldb::WriteBatchInternal::Contents(batch);
-    return end.Of(terrace_cxx_write(db_, Flat(bytes), options.sync, end.report()));
+    return error.ToStatus(terrace_cxx_write(db_, ToCxxSlice(bytes), options.sync, error.report()));
   }
 
   Status Get(const ReadOptions& options, const Slice& key, std::string* value) override {
-    Outcome end;
+    StatusResult error;
     bool found = false;
-    const Code code = terrace_cxx_get(db_, Flat(key), Reading(options), Fill(value), &found, end.report());
-    return code == 0 && !found ? Status::NotFound(Slice()) : end.Of(code);
+    const StatusCode code = terrace_cxx_get(db_, ToCxxSlice(key), ToCxxReadOptions(options), AssignTo(value), &found, error.report());
+    return code == 0 && !found ? Status::NotFound(Slice()) : error.ToStatus(code);
   }
 
   leveldb::Iterator* NewIterator(const ReadOptions& options) override {
-    return NewRustIterator(terrace_cxx_iterate(db_, Reading(options)));
+    return NewRustIterator(terrace_cxx_iterate(db_, ToCxxReadOptions(options)));
   }
 
   const leveldb::Snapshot* GetSnapshot() override {
@@ -98,17 +98,17 @@ class RustDB final : public leveldb::DB {
 
   bool GetProperty(const Slice& property, std::string* value) override {
     value->clear();
-    return terrace_cxx_property(db_, Flat(property), Fill(value));
+    return terrace_cxx_property(db_, ToCxxSlice(property), AssignTo(value));
   }
 
   void GetApproximateSizes(const leveldb::Range* range, int n, uint64_t* sizes) override {
-    static_assert(sizeof(leveldb::Range) == sizeof(Span), "a range is its span");
-    terrace_cxx_sizes(db_, reinterpret_cast<const Span*>(range), n, sizes);
+    static_assert(sizeof(leveldb::Range) == sizeof(CxxRange), "a range is its span");
+    terrace_cxx_sizes(db_, reinterpret_cast<const CxxRange*>(range), n, sizes);
   }
 
   void CompactRange(const Slice* begin, const Slice* end) override {
-    terrace_cxx_compact(db_, reinterpret_cast<const Bytes*>(begin),
-                        reinterpret_cast<const Bytes*>(end));
+    terrace_cxx_compact(db_, reinterpret_cast<const CxxSlice*>(begin),
+                        reinterpret_cast<const CxxSlice*>(end));
   }
 
  private:
@@ -120,29 +120,29 @@ class RustDB final : public leveldb::DB {
 
 namespace leveldb {
 
-using terrace::Outcome;
+using terrace::StatusResult;
 
 Status DB::Open(const Options& options, const std::string& name, DB** dbptr) {
   *dbptr = nullptr;
-  Outcome end;
+  StatusResult error;
   terrace::Db* db = nullptr;
-  const terrace::FlatOptions flat = terrace::Flat(options);
+  const terrace::CxxOptions cxx_options = terrace::ToCxxOptions(options);
   const Status status =
-      end.Of(terrace::terrace_cxx_open(&flat, terrace::Flat(name), &db, end.report()));
+      error.ToStatus(terrace::terrace_cxx_open(&cxx_options, terrace::ToCxxSlice(name), &db, error.report()));
   if (status.ok()) *dbptr = new terrace::RustDB(db);
   return status;
 }
 
 Status DestroyDB(const std::string& name, const Options& options) {
-  Outcome end;
-  const terrace::FlatOptions flat = terrace::Flat(options);
-  return end.Of(terrace::terrace_cxx_destroy(&flat, terrace::Flat(name), end.report()));
+  StatusResult error;
+  const terrace::CxxOptions cxx_options = terrace::ToCxxOptions(options);
+  return error.ToStatus(terrace::terrace_cxx_destroy(&cxx_options, terrace::ToCxxSlice(name), error.report()));
 }
 
 Status RepairDB(const std::string& dbname, const Options& options) {
-  Outcome end;
-  const terrace::FlatOptions flat = terrace::Flat(options);
-  return end.Of(terrace::terrace_cxx_repair(&flat, terrace::Flat(dbname), end.report()));
+  StatusResult error;
+  const terrace::CxxOptions cxx_options = terrace::ToCxxOptions(options);
+  return error.ToStatus(terrace::terrace_cxx_repair(&cxx_options, terrace::ToCxxSlice(dbname), error.report()));
 }
 
 }  // namespace leveldb

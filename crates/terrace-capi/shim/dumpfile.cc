@@ -1,14 +1,14 @@
 #include "leveldb/dumpfile.h"
 
-#include "border.h"
-#include "handed.h"
+#include "convert.h"
+#include "user_objects.h"
 
 namespace leveldb {
 
 Status DumpFile(Env* env, const std::string& fname, WritableFile* dst) {
-  terrace::Outcome end;
-  return end.Of(terrace::terrace_cxx_dump(terrace::Hand(env), terrace::Flat(fname),
-                                          terrace::Hand(dst), end.report()));
+  terrace::StatusResult error;
+  return error.ToStatus(terrace::terrace_cxx_dump(terrace::ToUserObject(env), terrace::ToCxxSlice(fname),
+                                          terrace::ToUserObject(dst), error.report()));
 }
 
 }  // namespace leveldb

@@ -1,4 +1,4 @@
-// The base classes of the world, and what is made of their public methods.
+// Base classes of the environment, and functions built on their public methods.
 
 #include "leveldb/env.h"
 
@@ -51,10 +51,10 @@ Status ReadFileToString(Env* env, const std::string& fname, std::string* data) {
   SequentialFile* file;
   Status status = env->NewSequentialFile(fname, &file);
   if (!status.ok()) return status;
-  std::string room(8192, '\0');
+  std::string buffer(8192, '\0');
   Slice read;
   do {
-    status = file->Read(room.size(), &read, &room[0]);
+    status = file->Read(buffer.size(), &read, &buffer[0]);
     if (status.ok()) data->append(read.data(), read.size());
   } while (status.ok() && !read.empty());
   delete file;

@@ -1,7 +1,7 @@
 #include "leveldb/filter_policy.h"
 
-#include "border.h"
-#include "handed.h"
+#include "convert.h"
+#include "user_objects.h"
 
 namespace leveldb {
 
@@ -17,12 +17,12 @@ class Bloom final : public FilterPolicy {
 
   const char* Name() const override { return "leveldb.BuiltinBloomFilter2"; }
   void CreateFilter(const Slice* keys, int n, std::string* dst) const override {
-    static_assert(sizeof(Slice) == sizeof(terrace::Bytes), "a slice is its bytes");
-    terrace::terrace_cxx_bloom_create(bits_, reinterpret_cast<const terrace::Bytes*>(keys), n,
-                                      terrace::Append(dst));
+    static_assert(sizeof(Slice) == sizeof(terrace::CxxSlice), "a slice is its bytes");
+    terrace::terrace_cxx_bloom_create(bits_, reinterpret_cast<const terrace::CxxSlice*>(keys), n,
+                                      terrace::AppendTo(dst));
   }
   bool KeyMayMatch(const Slice& key, const Slice& filter) const override {
-    return terrace::terrace_cxx_bloom_match(terrace::Flat(key), terrace::Flat(filter));
+    return terrace::terrace_cxx_bloom_match(terrace::ToCxxSlice(key), terrace::ToCxxSlice(filter));
   }
 
  private:
@@ -38,30 +38,30 @@ const FilterPolicy* NewBloomFilterPolicy(int bits_per_key) { return new Bloom(bi
 namespace terrace {
 namespace {
 
-const leveldb::FilterPolicy* Of(void* object) { return static_cast<leveldb::FilterPolicy*>(object); }
+const leveldb::FilterPolicy* AsFilterPolicy(void* object) { return static_cast<leveldb::FilterPolicy*>(object); }
 
-const FilterCalls kCalls = {
-    [](void* object) { return Flat(Of(object)->Name()); },
-    [](void* object, const Bytes* keys, int count, Bin* into) {
+const FilterCallbacks kCallbacks = {
+    [](void* object) { return ToCxxSlice(AsFilterPolicy(object)->Name()); },
+    [](void* object, const CxxSlice* keys, int count, ByteBuffer* into) {
       std::string filter;
-      Of(object)->CreateFilter(reinterpret_cast<const leveldb::Slice*>(keys), count, &filter);
-      terrace_cxx_put_bytes(into, Flat(filter));
+      AsFilterPolicy(object)->CreateFilter(reinterpret_cast<const leveldb::Slice*>(keys), count, &filter);
+      terrace_cxx_put_bytes(into, ToCxxSlice(filter));
     },
-    [](void* object, Bytes key, Bytes filter) {
-      return Of(object)->KeyMayMatch(Sliced(key), Sliced(filter));
+    [](void* object, CxxSlice key, CxxSlice filter) {
+      return AsFilterPolicy(object)->KeyMayMatch(ToSlice(key), ToSlice(filter));
     },
 };
 
 }  // namespace
 
-Handed<FilterCalls> Hand(const leveldb::FilterPolicy* policy) {
+NullableUserObject<FilterCallbacks> ToUserObject(const leveldb::FilterPolicy* policy) {
   if (policy == nullptr || BloomBits(policy) >= 0) return {nullptr, nullptr};
-  return {&kCalls, const_cast<leveldb::FilterPolicy*>(policy)};
+  return {&kCallbacks, const_cast<leveldb::FilterPolicy*>(policy)};
 }
 
 int BloomBits(const leveldb::FilterPolicy* policy) {
   static const leveldb::Bloom known(0);
-  if (policy == nullptr || !OfClass(policy, &known)) return -1;
+  if (policy == nullptr || !HasSameVtable(policy, &known)) return -1;
   return static_cast<const leveldb::Bloom*>(policy)->bits();
 }
 

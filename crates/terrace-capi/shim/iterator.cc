@@ -66,37 +66,37 @@ namespace {
 
 class RustIterator final : public leveldb::Iterator {
  public:
-  explicit RustIterator(Cursor* cursor) : cursor_(cursor), here_() {}
-  ~RustIterator() override { terrace_cxx_cursor_drop(cursor_); }
+  explicit RustIterator(CxxIterator* iterator) : iterator_(iterator), current_() {}
+  ~RustIterator() override { terrace_cxx_cursor_drop(iterator_); }
 
-  bool Valid() const override { return here_.valid; }
-  void SeekToFirst() override { here_ = terrace_cxx_first(cursor_); }
-  void SeekToLast() override { here_ = terrace_cxx_last(cursor_); }
+  bool Valid() const override { return current_.valid; }
+  void SeekToFirst() override { current_ = terrace_cxx_first(iterator_); }
+  void SeekToLast() override { current_ = terrace_cxx_last(iterator_); }
   void Seek(const leveldb::Slice& target) override {
-    here_ = terrace_cxx_seek(cursor_, Flat(target));
+    current_ = terrace_cxx_seek(iterator_, ToCxxSlice(target));
   }
-  void Next() override { here_ = terrace_cxx_next(cursor_); }
-  void Prev() override { here_ = terrace_cxx_prev(cursor_); }
-  leveldb::Slice key() const override { return Sliced(here_.key); }
-  leveldb::Slice value() const override { return Sliced(here_.value); }
+  void Next() override { current_ = terrace_cxx_next(iterator_); }
+  void Prev() override { current_ = terrace_cxx_prev(iterator_); }
+  leveldb::Slice key() const override { return ToSlice(current_.key); }
+  leveldb::Slice value() const override { return ToSlice(current_.value); }
   leveldb::Status status() const override {
-    Outcome end;
-    return end.Of(terrace_cxx_status(cursor_, end.report()));
+    StatusResult error;
+    return error.ToStatus(terrace_cxx_status(iterator_, error.report()));
   }
 
  private:
-  Cursor* const cursor_;
-  // What the last move found, so that an entry costs one call.
-  Entry here_;
+  CxxIterator* const iterator_;
+  // Result of the last move, cached so that each entry costs one call to Rust.
+  CurrentEntry current_;
 };
 
 }  // namespace
 
-leveldb::Iterator* NewRustIterator(Cursor* cursor) {
-  if (cursor == nullptr) {
-    return leveldb::NewErrorIterator(leveldb::Status::IOError("a fault inside"));
+leveldb::Iterator* NewRustIterator(CxxIterator* iterator) {
+  if (iterator == nullptr) {
+    return leveldb::NewErrorIterator(leveldb::Status::IOError("internal error"));
   }
-  return new RustIterator(cursor);
+  return new RustIterator(iterator);
 }
 
 }  // namespace terrace

@@ -1,4 +1,4 @@
-// NewMemEnv: files in memory, by their whole names.
+// NewMemEnv: files in memory, with their full paths as names.
 
 #include "leveldb/helpers/memenv.h"
 
@@ -17,7 +17,7 @@
 namespace leveldb {
 namespace {
 
-// The bytes of a file, which its name and its open handles share.
+// The bytes of a file, shared by its name and its open handles.
 class Contents {
  public:
   size_t size() const {
@@ -25,7 +25,7 @@ class Contents {
     return bytes_.size();
   }
 
-  void Empty() {
+  void Truncate() {
     std::lock_guard<std::mutex> guard(mutex_);
     bytes_.clear();
   }
@@ -35,11 +35,12 @@ class Contents {
     bytes_.append(data.data(), data.size());
   }
 
-  // Up to n bytes from offset on, into scratch: what a Slice refers to must not move when the file grows.
+  // Copies up to n bytes from offset to scratch: the bytes of a Slice must not move when the file
+  // grows.
   Status Read(uint64_t offset, size_t n, Slice* result, char* scratch) const {
     std::lock_guard<std::mutex> guard(mutex_);
     *result = Slice();
-    if (offset > bytes_.size()) return Status::IOError("a read behind the end of the file");
+    if (offset > bytes_.size()) return Status::IOError("read past the end of the file");
     n = std::min(n, bytes_.size() - static_cast<size_t>(offset));
     if (n > 0) std::memcpy(scratch, bytes_.data() + offset, n);
     *result = Slice(scratch, n);
@@ -51,46 +52,46 @@ class Contents {
   std::string bytes_;
 };
 
-using Shared = std::shared_ptr<Contents>;
+using SharedContents = std::shared_ptr<Contents>;
 
-class MemSequential final : public SequentialFile {
+class MemSequentialFile final : public SequentialFile {
  public:
-  explicit MemSequential(Shared contents) : contents_(std::move(contents)) {}
+  explicit MemSequentialFile(SharedContents contents) : contents_(std::move(contents)) {}
 
   Status Read(size_t n, Slice* result, char* scratch) override {
-    // The file may have been emptied meanwhile.
-    at_ = std::min<uint64_t>(at_, contents_->size());
-    const Status status = contents_->Read(at_, n, result, scratch);
-    if (status.ok()) at_ += result->size();
+    // The file may have been truncated meanwhile.
+    offset_ = std::min<uint64_t>(offset_, contents_->size());
+    const Status status = contents_->Read(offset_, n, result, scratch);
+    if (status.ok()) offset_ += result->size();
     return status;
   }
 
   Status Skip(uint64_t n) override {
     const uint64_t size = contents_->size();
-    at_ += std::min(n, size - std::min(at_, size));
+    offset_ += std::min(n, size - std::min(offset_, size));
     return Status::OK();
   }
 
  private:
-  const Shared contents_;
-  uint64_t at_ = 0;
+  const SharedContents contents_;
+  uint64_t offset_ = 0;
 };
 
-class MemRandom final : public RandomAccessFile {
+class MemRandomAccessFile final : public RandomAccessFile {
  public:
-  explicit MemRandom(Shared contents) : contents_(std::move(contents)) {}
+  explicit MemRandomAccessFile(SharedContents contents) : contents_(std::move(contents)) {}
 
   Status Read(uint64_t offset, size_t n, Slice* result, char* scratch) const override {
     return contents_->Read(offset, n, result, scratch);
   }
 
  private:
-  const Shared contents_;
+  const SharedContents contents_;
 };
 
-class MemWritable final : public WritableFile {
+class MemWritableFile final : public WritableFile {
  public:
-  explicit MemWritable(Shared contents) : contents_(std::move(contents)) {}
+  explicit MemWritableFile(SharedContents contents) : contents_(std::move(contents)) {}
 
   Status Append(const Slice& data) override {
     contents_->Append(data);
@@ -101,12 +102,12 @@ class MemWritable final : public WritableFile {
   Status Sync() override { return Status::OK(); }
 
  private:
-  const Shared contents_;
+  const SharedContents contents_;
 };
 
-class MemLock final : public FileLock {
+class MemFileLock final : public FileLock {
  public:
-  explicit MemLock(const std::string& fname) : fname_(fname) {}
+  explicit MemFileLock(const std::string& fname) : fname_(fname) {}
   const std::string& fname() const { return fname_; }
 
  private:
@@ -123,21 +124,21 @@ class MemEnv final : public EnvWrapper {
   explicit MemEnv(Env* base) : EnvWrapper(base) {}
 
   Status NewSequentialFile(const std::string& fname, SequentialFile** result) override {
-    return Open<MemSequential>(fname, result);
+    return Open<MemSequentialFile>(fname, result);
   }
   Status NewRandomAccessFile(const std::string& fname, RandomAccessFile** result) override {
-    return Open<MemRandom>(fname, result);
+    return Open<MemRandomAccessFile>(fname, result);
   }
 
   Status NewWritableFile(const std::string& fname, WritableFile** result) override {
-    Shared contents = FindOrCreate(fname);
-    contents->Empty();
-    *result = new MemWritable(contents);
+    SharedContents contents = FindOrCreate(fname);
+    contents->Truncate();
+    *result = new MemWritableFile(contents);
     return Status::OK();
   }
 
   Status NewAppendableFile(const std::string& fname, WritableFile** result) override {
-    *result = new MemWritable(FindOrCreate(fname));
+    *result = new MemWritableFile(FindOrCreate(fname));
     return Status::OK();
   }
 
@@ -166,7 +167,7 @@ class MemEnv final : public EnvWrapper {
   Status RemoveDir(const std::string&) override { return Status::OK(); }
 
   Status GetFileSize(const std::string& fname, uint64_t* size) override {
-    const Shared contents = Find(fname);
+    const SharedContents contents = Find(fname);
     if (contents == nullptr) return NoFile(fname);
     *size = contents->size();
     return Status::OK();
@@ -176,7 +177,7 @@ class MemEnv final : public EnvWrapper {
     std::lock_guard<std::mutex> guard(mutex_);
     const auto file = files_.find(src);
     if (file == files_.end()) return NoFile(src);
-    const Shared contents = file->second;
+    const SharedContents contents = file->second;
     files_.erase(file);
     files_[target] = contents;
     return Status::OK();
@@ -185,15 +186,15 @@ class MemEnv final : public EnvWrapper {
   Status LockFile(const std::string& fname, FileLock** lock) override {
     *lock = nullptr;
     std::lock_guard<std::mutex> guard(mutex_);
-    if (!locked_.insert(fname).second) return Status::IOError("lock " + fname, "already held");
-    *lock = new MemLock(fname);
+    if (!locked_.insert(fname).second) return Status::IOError("lock " + fname, "already mem_lock");
+    *lock = new MemFileLock(fname);
     return Status::OK();
   }
 
   Status UnlockFile(FileLock* lock) override {
-    const std::unique_ptr<MemLock> held(static_cast<MemLock*>(lock));
+    const std::unique_ptr<MemFileLock> mem_lock(static_cast<MemFileLock*>(lock));
     std::lock_guard<std::mutex> guard(mutex_);
-    locked_.erase(held->fname());
+    locked_.erase(mem_lock->fname());
     return Status::OK();
   }
 
@@ -205,28 +206,28 @@ class MemEnv final : public EnvWrapper {
  private:
   static Status NoFile(const std::string& fname) { return Status::IOError(fname, "File not found"); }
 
-  Shared Find(const std::string& fname) {
+  SharedContents Find(const std::string& fname) {
     std::lock_guard<std::mutex> guard(mutex_);
     const auto file = files_.find(fname);
     return file == files_.end() ? nullptr : file->second;
   }
 
-  Shared FindOrCreate(const std::string& fname) {
+  SharedContents FindOrCreate(const std::string& fname) {
     std::lock_guard<std::mutex> guard(mutex_);
-    Shared& contents = files_[fname];
+    SharedContents& contents = files_[fname];
     if (contents == nullptr) contents = std::make_shared<Contents>();
     return contents;
   }
 
   template <typename File, typename Base>
   Status Open(const std::string& fname, Base** result) {
-    Shared contents = Find(fname);
+    SharedContents contents = Find(fname);
     *result = contents == nullptr ? nullptr : new File(contents);
     return contents == nullptr ? NoFile(fname) : Status::OK();
   }
 
   std::mutex mutex_;
-  std::map<std::string, Shared> files_;
+  std::map<std::string, SharedContents> files_;
   std::set<std::string> locked_;
 };
 

@@ -1,6 +1,6 @@
 #include "leveldb/options.h"
 
-#include "flat_options.h"
+#include "cxx_options.h"
 
 namespace leveldb {
 
@@ -10,26 +10,26 @@ Options::Options() : comparator(BytewiseComparator()), env(Env::Default()) {}
 
 namespace terrace {
 
-FlatOptions Flat(const leveldb::Options& options) {
-  FlatOptions flat = {};
-  flat.comparator = Hand(options.comparator);
-  flat.env = Hand(options.env);
-  flat.logger = Hand(options.info_log);
-  flat.filter = Hand(options.filter_policy);
-  flat.cache = Hand(options.block_cache);
-  flat.block_cache = Blocks(options.block_cache);
-  flat.bloom_bits = BloomBits(options.filter_policy);
-  flat.compression = options.compression;
-  flat.write_buffer_size = options.write_buffer_size;
-  flat.block_size = options.block_size;
-  flat.max_file_size = options.max_file_size;
-  flat.max_open_files = options.max_open_files;
-  flat.block_restart_interval = options.block_restart_interval;
-  flat.create_if_missing = options.create_if_missing;
-  flat.error_if_exists = options.error_if_exists;
-  flat.paranoid_checks = options.paranoid_checks;
-  flat.reuse_logs = options.reuse_logs;
-  return flat;
+CxxOptions ToCxxOptions(const leveldb::Options& options) {
+  CxxOptions cxx_options = {};
+  cxx_options.comparator = ToUserObject(options.comparator);
+  cxx_options.env = ToUserObject(options.env);
+  cxx_options.logger = ToUserObject(options.info_log);
+  cxx_options.filter = ToUserObject(options.filter_policy);
+  cxx_options.cache = ToUserObject(options.block_cache);
+  cxx_options.block_cache = BuiltinBlockCache(options.block_cache);
+  cxx_options.bloom_bits = BloomBits(options.filter_policy);
+  cxx_options.compression = options.compression;
+  cxx_options.write_buffer_size = options.write_buffer_size;
+  cxx_options.block_size = options.block_size;
+  cxx_options.max_file_size = options.max_file_size;
+  cxx_options.max_open_files = options.max_open_files;
+  cxx_options.block_restart_interval = options.block_restart_interval;
+  cxx_options.create_if_missing = options.create_if_missing;
+  cxx_options.error_if_exists = options.error_if_exists;
+  cxx_options.paranoid_checks = options.paranoid_checks;
+  cxx_options.reuse_logs = options.reuse_logs;
+  return cxx_options;
 }
 
 }  // namespace terrace

@@ -1,15 +1,15 @@
-// Iterators over what Rust walks.
+// C++ iterators over Rust iterators.
 
 #ifndef TERRACE_SHIM_RUST_ITERATOR_H_
 #define TERRACE_SHIM_RUST_ITERATOR_H_
 
-#include "border.h"
+#include "convert.h"
 #include "leveldb/iterator.h"
 
 namespace terrace {
 
-// Takes the cursor over; null makes an iterator with an error.
-leveldb::Iterator* NewRustIterator(Cursor* cursor);
+// Takes ownership of iterator; null gives an iterator with an error.
+leveldb::Iterator* NewRustIterator(CxxIterator* iterator);
 
 }  // namespace terrace
 

@@ -5,7 +5,7 @@
 
 namespace leveldb {
 
-// Before the message: its length in four bytes, and the code in one.
+// Size of the header before the message: four bytes of length and one of code.
 static const size_t kHeader = 5;
 
 const char* Status::CopyState(const char* s) {
@@ -24,10 +24,10 @@ Status::Status(Code code, const Slice& msg, const Slice& msg2) {
   char* state = new char[kHeader + len];
   std::memcpy(state, &len, sizeof(len));
   state[4] = static_cast<char>(code);
-  char* at = state + kHeader;
-  std::memcpy(at, msg.data(), msg.size());
-  std::memcpy(at + msg.size(), kBetween, between);
-  std::memcpy(at + msg.size() + between, msg2.data(), msg2.size());
+  char* message = state + kHeader;
+  std::memcpy(message, msg.data(), msg.size());
+  std::memcpy(message + msg.size(), kBetween, between);
+  std::memcpy(message + msg.size() + between, msg2.data(), msg2.size());
   state_ = state;
 }
 

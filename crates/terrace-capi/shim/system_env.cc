@@ -1,11 +1,11 @@
-// Env::Default(): the machine's files through Rust, and threads of C++.
+// Env::Default(): files of the operating system through Rust, and C++ threads.
 
 #include <cstdio>
 #include <vector>
 
 #include "background.h"
-#include "border.h"
-#include "handed.h"
+#include "convert.h"
+#include "user_objects.h"
 
 namespace terrace {
 namespace {
@@ -13,124 +13,124 @@ namespace {
 using leveldb::Slice;
 using leveldb::Status;
 
-class SystemSequential final : public leveldb::SequentialFile {
+class SystemSequentialFile final : public leveldb::SequentialFile {
  public:
-  explicit SystemSequential(Sequential* file) : file_(file) {}
-  ~SystemSequential() override { terrace_cxx_sequential_drop(file_); }
+  explicit SystemSequentialFile(SequentialFileHandle* file) : file_(file) {}
+  ~SystemSequentialFile() override { terrace_cxx_sequential_drop(file_); }
 
   Status Read(size_t n, Slice* result, char* scratch) override {
-    Outcome end;
+    StatusResult error;
     size_t read = 0;
-    const Code code = terrace_cxx_sequential_read(file_, n, scratch, &read, end.report());
+    const StatusCode code = terrace_cxx_sequential_read(file_, n, scratch, &read, error.report());
     *result = Slice(scratch, read);
-    return end.Of(code);
+    return error.ToStatus(code);
   }
 
   Status Skip(uint64_t n) override {
-    Outcome end;
-    return end.Of(terrace_cxx_sequential_skip(file_, n, end.report()));
+    StatusResult error;
+    return error.ToStatus(terrace_cxx_sequential_skip(file_, n, error.report()));
   }
 
  private:
-  Sequential* const file_;
+  SequentialFileHandle* const file_;
 };
 
-class SystemRandom final : public leveldb::RandomAccessFile {
+class SystemRandomAccessFile final : public leveldb::RandomAccessFile {
  public:
-  explicit SystemRandom(Random* file) : file_(file) {}
-  ~SystemRandom() override { terrace_cxx_random_drop(file_); }
+  explicit SystemRandomAccessFile(RandomAccessFileHandle* file) : file_(file) {}
+  ~SystemRandomAccessFile() override { terrace_cxx_random_drop(file_); }
 
   Status Read(uint64_t offset, size_t n, Slice* result, char* scratch) const override {
-    Outcome end;
+    StatusResult error;
     size_t read = 0;
-    const Code code = terrace_cxx_random_read(file_, offset, n, scratch, &read, end.report());
+    const StatusCode code = terrace_cxx_random_read(file_, offset, n, scratch, &read, error.report());
     *result = Slice(scratch, read);
-    return end.Of(code);
+    return error.ToStatus(code);
   }
 
  private:
-  Random* const file_;
+  RandomAccessFileHandle* const file_;
 };
 
-class SystemWritable final : public leveldb::WritableFile {
+class SystemWritableFile final : public leveldb::WritableFile {
  public:
-  explicit SystemWritable(Writable* file) : file_(file) {}
-  ~SystemWritable() override { terrace_cxx_writable_drop(file_); }
+  explicit SystemWritableFile(WritableFileHandle* file) : file_(file) {}
+  ~SystemWritableFile() override { terrace_cxx_writable_drop(file_); }
 
   Status Append(const Slice& data) override {
-    Outcome end;
-    return end.Of(terrace_cxx_writable_append(file_, Flat(data), end.report()));
+    StatusResult error;
+    return error.ToStatus(terrace_cxx_writable_append(file_, ToCxxSlice(data), error.report()));
   }
   Status Close() override {
-    Outcome end;
-    return end.Of(terrace_cxx_writable_close(file_, end.report()));
+    StatusResult error;
+    return error.ToStatus(terrace_cxx_writable_close(file_, error.report()));
   }
   Status Flush() override {
-    Outcome end;
-    return end.Of(terrace_cxx_writable_flush(file_, end.report()));
+    StatusResult error;
+    return error.ToStatus(terrace_cxx_writable_flush(file_, error.report()));
   }
   Status Sync() override {
-    Outcome end;
-    return end.Of(terrace_cxx_writable_sync(file_, end.report()));
+    StatusResult error;
+    return error.ToStatus(terrace_cxx_writable_sync(file_, error.report()));
   }
 
  private:
-  Writable* const file_;
+  WritableFileHandle* const file_;
 };
 
-class SystemLock final : public leveldb::FileLock {
+class SystemFileLock final : public leveldb::FileLock {
  public:
-  explicit SystemLock(Lock* lock) : lock_(lock) {}
-  ~SystemLock() override { terrace_cxx_lock_drop(lock_); }
+  explicit SystemFileLock(FileLockHandle* lock) : lock_(lock) {}
+  ~SystemFileLock() override { terrace_cxx_lock_drop(lock_); }
 
  private:
-  Lock* const lock_;
+  FileLockHandle* const lock_;
 };
 
 class SystemLogger final : public leveldb::Logger {
  public:
-  explicit SystemLogger(LogFile* log) : log_(log) {}
+  explicit SystemLogger(LoggerHandle* log) : log_(log) {}
   ~SystemLogger() override { terrace_cxx_log_drop(log_); }
 
   void Logv(const char* format, std::va_list ap) override {
-    std::va_list again;
-    va_copy(again, ap);
+    std::va_list ap_copy;
+    va_copy(ap_copy, ap);
     std::vector<char> line(512);
     int len = std::vsnprintf(line.data(), line.size(), format, ap);
     if (len >= static_cast<int>(line.size())) {
       line.resize(static_cast<size_t>(len) + 1);
-      len = std::vsnprintf(line.data(), line.size(), format, again);
+      len = std::vsnprintf(line.data(), line.size(), format, ap_copy);
     }
-    va_end(again);
+    va_end(ap_copy);
     if (len < 0) return;
-    // The file ends each line itself.
+    // The log file adds the line end itself.
     if (len > 0 && line[static_cast<size_t>(len) - 1] == '\n') len--;
-    terrace_cxx_log_line(log_, Bytes{line.data(), static_cast<size_t>(len)});
+    terrace_cxx_log_line(log_, CxxSlice{line.data(), static_cast<size_t>(len)});
   }
 
  private:
-  LogFile* const log_;
+  LoggerHandle* const log_;
 };
 
 class SystemEnv final : public leveldb::Env {
  public:
   Status NewSequentialFile(const std::string& fname, leveldb::SequentialFile** result) override {
-    return Make<SystemSequential, Sequential>(terrace_cxx_file_sequential, fname, result);
+    return OpenHandle<SystemSequentialFile, SequentialFileHandle>(terrace_cxx_file_sequential, fname, result);
   }
   Status NewRandomAccessFile(const std::string& fname, leveldb::RandomAccessFile** result) override {
-    return Make<SystemRandom, Random>(terrace_cxx_file_random, fname, result);
+    return OpenHandle<SystemRandomAccessFile, RandomAccessFileHandle>(terrace_cxx_file_random, fname, result);
   }
   Status NewWritableFile(const std::string& fname, leveldb::WritableFile** result) override {
-    return Make<SystemWritable, Writable>(terrace_cxx_file_create, fname, result);
+    return OpenHandle<SystemWritableFile, WritableFileHandle>(terrace_cxx_file_create, fname, result);
   }
   Status NewAppendableFile(const std::string& fname, leveldb::WritableFile** result) override {
-    return Make<SystemWritable, Writable>(terrace_cxx_file_append, fname, result);
+    return OpenHandle<SystemWritableFile, WritableFileHandle>(terrace_cxx_file_append, fname, result);
   }
   Status LockFile(const std::string& fname, leveldb::FileLock** lock) override {
-    return Make<SystemLock, Lock>(terrace_cxx_file_lock, fname, lock);
+    return OpenHandle<SystemFileLock, FileLockHandle>(terrace_cxx_file_lock, fname, lock);
   }
   Status NewLogger(const std::string& fname, leveldb::Logger** result) override {
-    return Make<SystemLogger, LogFile>(terrace_cxx_log_create, fname, result);
+    return OpenHandle<SystemLogger, LoggerHandle>(terrace_cxx_log_create, fname, result);
   }
 
   Status UnlockFile(leveldb::FileLock* lock) override {
@@ -138,51 +138,51 @@ class SystemEnv final : public leveldb::Env {
     return Status::OK();
   }
 
-  bool FileExists(const std::string& fname) override { return terrace_cxx_file_exists(Flat(fname)); }
+  bool FileExists(const std::string& fname) override { return terrace_cxx_file_exists(ToCxxSlice(fname)); }
 
   Status GetChildren(const std::string& dir, std::vector<std::string>* result) override {
     result->clear();
-    const auto take = [](void* names, Bytes name) {
-      static_cast<std::vector<std::string>*>(names)->push_back(String(name));
+    const auto add = [](void* names, CxxSlice name) {
+      static_cast<std::vector<std::string>*>(names)->push_back(ToString(name));
     };
-    Outcome end;
-    const Status status = end.Of(terrace_cxx_file_list(Flat(dir), result, take, end.report()));
-    // Programs count on them: LevelDB passes on what the system tells.
+    StatusResult error;
+    const Status status = error.ToStatus(terrace_cxx_file_list(ToCxxSlice(dir), result, add, error.report()));
+    // Programs expect these names: LevelDB returns all names that the system lists.
     if (status.ok()) result->insert(result->begin(), {".", ".."});
     return status;
   }
 
   Status RemoveFile(const std::string& fname) override {
-    Outcome end;
-    return end.Of(terrace_cxx_file_remove(Flat(fname), end.report()));
+    StatusResult error;
+    return error.ToStatus(terrace_cxx_file_remove(ToCxxSlice(fname), error.report()));
   }
 
   Status CreateDir(const std::string& dirname) override {
-    Outcome end;
-    return end.Of(terrace_cxx_dir_create(Flat(dirname), end.report()));
+    StatusResult error;
+    return error.ToStatus(terrace_cxx_dir_create(ToCxxSlice(dirname), error.report()));
   }
 
   Status RemoveDir(const std::string& dirname) override {
-    Outcome end;
-    return end.Of(terrace_cxx_dir_remove(Flat(dirname), end.report()));
+    StatusResult error;
+    return error.ToStatus(terrace_cxx_dir_remove(ToCxxSlice(dirname), error.report()));
   }
 
   Status GetFileSize(const std::string& fname, uint64_t* size) override {
     *size = 0;
-    Outcome end;
-    return end.Of(terrace_cxx_file_size(Flat(fname), size, end.report()));
+    StatusResult error;
+    return error.ToStatus(terrace_cxx_file_size(ToCxxSlice(fname), size, error.report()));
   }
 
   Status RenameFile(const std::string& src, const std::string& target) override {
-    Outcome end;
-    return end.Of(terrace_cxx_file_rename(Flat(src), Flat(target), end.report()));
+    StatusResult error;
+    return error.ToStatus(terrace_cxx_file_rename(ToCxxSlice(src), ToCxxSlice(target), error.report()));
   }
 
-  void Schedule(void (*function)(void*), void* arg) override { RunInTurn(function, arg); }
-  void StartThread(void (*function)(void*), void* arg) override { RunAlone(function, arg); }
+  void Schedule(void (*function)(void*), void* arg) override { RunOnBackgroundThread(function, arg); }
+  void StartThread(void (*function)(void*), void* arg) override { RunOnNewThread(function, arg); }
 
   Status GetTestDirectory(std::string* path) override {
-    terrace_cxx_test_directory(Fill(path));
+    terrace_cxx_test_directory(AssignTo(path));
     return Status::OK();
   }
 
@@ -190,29 +190,29 @@ class SystemEnv final : public leveldb::Env {
   void SleepForMicroseconds(int micros) override { terrace_cxx_sleep_us(micros); }
 
  private:
-  // Opens something of Rust's and puts its class around it.
-  template <typename Class, typename Inside, typename Base>
-  static Status Make(Code (*open)(Bytes, Inside**, Report*) noexcept, const std::string& fname,
+  // Opens a Rust handle and wraps it in its class.
+  template <typename Class, typename Handle, typename Base>
+  static Status OpenHandle(StatusCode (*open)(CxxSlice, Handle**, ErrorReport*) noexcept, const std::string& fname,
                      Base** result) {
     *result = nullptr;
-    Outcome end;
-    Inside* inside = nullptr;
-    const Status status = end.Of(open(Flat(fname), &inside, end.report()));
-    if (status.ok()) *result = new Class(inside);
+    StatusResult error;
+    Handle* handle = nullptr;
+    const Status status = error.ToStatus(open(ToCxxSlice(fname), &handle, error.report()));
+    if (status.ok()) *result = new Class(handle);
     return status;
   }
 };
 
 }  // namespace
 
-bool IsSystem(const leveldb::Env* env) { return env == leveldb::Env::Default(); }
+bool IsDefaultEnv(const leveldb::Env* env) { return env == leveldb::Env::Default(); }
 
 }  // namespace terrace
 
 namespace leveldb {
 
 Env* Env::Default() {
-  // Never destroyed: databases of static storage may still use it.
+  // Never destroyed, because databases in static storage may still use it.
   static Env* const env = new terrace::SystemEnv;
   return env;
 }

@@ -1,25 +1,26 @@
 #include "leveldb/table.h"
 
-#include "flat_options.h"
+#include "cxx_options.h"
 #include "leveldb/table_builder.h"
 #include "rust_iterator.h"
 
 namespace leveldb {
 
-using terrace::Flat;
-using terrace::Outcome;
+using terrace::ToCxxOptions;
+using terrace::ToCxxSlice;
+using terrace::StatusResult;
 
 struct Table::Rep {
-  terrace::TableFile* table;
+  terrace::SstFileReader* table;
 };
 
 Status Table::Open(const Options& options, RandomAccessFile* file, uint64_t file_size, Table** table) {
   *table = nullptr;
-  Outcome end;
-  terrace::TableFile* opened = nullptr;
-  const terrace::FlatOptions flat = Flat(options);
-  const Status status = end.Of(
-      terrace::terrace_cxx_table_open(&flat, terrace::Hand(file), file_size, &opened, end.report()));
+  StatusResult error;
+  terrace::SstFileReader* opened = nullptr;
+  const terrace::CxxOptions cxx_options = ToCxxOptions(options);
+  const Status status = error.ToStatus(
+      terrace::terrace_cxx_table_open(&cxx_options, terrace::ToUserObject(file), file_size, &opened, error.report()));
   if (status.ok()) *table = new Table(new Rep{opened});
   return status;
 }
@@ -34,16 +35,16 @@ Iterator* Table::NewIterator(const ReadOptions& options) const {
 }
 
 uint64_t Table::ApproximateOffsetOf(const Slice& key) const {
-  return terrace::terrace_cxx_table_offset(rep_->table, Flat(key));
+  return terrace::terrace_cxx_table_offset(rep_->table, ToCxxSlice(key));
 }
 
 struct TableBuilder::Rep {
-  terrace::Builder* builder;
+  terrace::TableBuilderHandle* builder;
 };
 
 TableBuilder::TableBuilder(const Options& options, WritableFile* file) {
-  const terrace::FlatOptions flat = Flat(options);
-  rep_ = new Rep{terrace::terrace_cxx_builder(&flat, terrace::Hand(file))};
+  const terrace::CxxOptions cxx_options = ToCxxOptions(options);
+  rep_ = new Rep{terrace::terrace_cxx_builder(&cxx_options, terrace::ToUserObject(file))};
 }
 
 TableBuilder::~TableBuilder() {
@@ -52,25 +53,25 @@ TableBuilder::~TableBuilder() {
 }
 
 Status TableBuilder::ChangeOptions(const Options& options) {
-  Outcome end;
-  const terrace::FlatOptions flat = Flat(options);
-  return end.Of(terrace::terrace_cxx_builder_change(rep_->builder, &flat, end.report()));
+  StatusResult error;
+  const terrace::CxxOptions cxx_options = ToCxxOptions(options);
+  return error.ToStatus(terrace::terrace_cxx_builder_change(rep_->builder, &cxx_options, error.report()));
 }
 
 void TableBuilder::Add(const Slice& key, const Slice& value) {
-  terrace::terrace_cxx_builder_add(rep_->builder, Flat(key), Flat(value));
+  terrace::terrace_cxx_builder_add(rep_->builder, ToCxxSlice(key), ToCxxSlice(value));
 }
 
 void TableBuilder::Flush() { terrace::terrace_cxx_builder_flush(rep_->builder); }
 
 Status TableBuilder::status() const {
-  Outcome end;
-  return end.Of(terrace::terrace_cxx_builder_status(rep_->builder, end.report()));
+  StatusResult error;
+  return error.ToStatus(terrace::terrace_cxx_builder_status(rep_->builder, error.report()));
 }
 
 Status TableBuilder::Finish() {
-  Outcome end;
-  return end.Of(terrace::terrace_cxx_builder_finish(rep_->builder, end.report()));
+  StatusResult error;
+  return error.ToStatus(terrace::terrace_cxx_builder_finish(rep_->builder, error.report()));
 }
 
 void TableBuilder::Abandon() { terrace::terrace_cxx_builder_abandon(rep_->builder); }

@@ -1,5 +1,5 @@
-// The bytes of a batch are a std::string of the client's: its copies are compiled into him, so that it is made and read
-// here and not in Rust.
+// The bytes of a batch are a std::string of the program, whose copy operations are compiled into
+// the program. So C++ code builds and reads batches here, not Rust.
 
 #include "leveldb/write_batch.h"
 
@@ -13,31 +13,31 @@ namespace {
 
 enum Tag : char { kDelete = 0, kPut = 1 };
 
-// The sequence number, which the database gives, and the count.
+// Size of the header: the sequence number, which the database sets, and the count.
 const size_t kHeader = 12;
-const size_t kCountAt = 8;
+const size_t kCountOffset = 8;
 
 uint32_t Count(const std::string& rep) {
   uint32_t count = 0;
-  for (size_t i = 4; i-- > 0;) count = count << 8 | static_cast<unsigned char>(rep[kCountAt + i]);
+  for (size_t i = 4; i-- > 0;) count = count << 8 | static_cast<unsigned char>(rep[kCountOffset + i]);
   return count;
 }
 
-void AddToCount(std::string* rep, uint32_t more) {
-  uint32_t count = Count(*rep) + more;
-  for (size_t i = 0; i < 4; i++, count >>= 8) (*rep)[kCountAt + i] = static_cast<char>(count);
+void AddToCount(std::string* rep, uint32_t added) {
+  uint32_t count = Count(*rep) + added;
+  for (size_t i = 0; i < 4; i++, count >>= 8) (*rep)[kCountOffset + i] = static_cast<char>(count);
 }
 
-// A length in groups of seven bits, and the bytes.
-void AddBytes(std::string* rep, const Slice& bytes) {
+// Appends a varint length and the bytes.
+void AppendLengthPrefixed(std::string* rep, const Slice& bytes) {
   size_t len = bytes.size();
   for (; len >= 0x80; len >>= 7) rep->push_back(static_cast<char>(len | 0x80));
   rep->push_back(static_cast<char>(len));
   rep->append(bytes.data(), bytes.size());
 }
 
-// The bytes that begin *from, which moves behind them; false if they are not whole.
-bool TakeBytes(Slice* from, Slice* bytes) {
+// Reads length-prefixed bytes and advances *from; false if they are incomplete.
+bool ReadLengthPrefixed(Slice* from, Slice* bytes) {
   uint64_t len = 0;
   for (int shift = 0; shift <= 28; shift += 7) {
     if (from->empty()) return false;
@@ -65,14 +65,14 @@ WriteBatch::~WriteBatch() = default;
 void WriteBatch::Put(const Slice& key, const Slice& value) {
   AddToCount(&rep_, 1);
   rep_.push_back(kPut);
-  AddBytes(&rep_, key);
-  AddBytes(&rep_, value);
+  AppendLengthPrefixed(&rep_, key);
+  AppendLengthPrefixed(&rep_, value);
 }
 
 void WriteBatch::Delete(const Slice& key) {
   AddToCount(&rep_, 1);
   rep_.push_back(kDelete);
-  AddBytes(&rep_, key);
+  AppendLengthPrefixed(&rep_, key);
 }
 
 void WriteBatch::Clear() { rep_.assign(kHeader, '\0'); }
@@ -81,11 +81,11 @@ size_t WriteBatch::ApproximateSize() const { return rep_.size(); }
 
 void WriteBatch::Append(const WriteBatch& source) {
   assert(source.rep_.size() >= kHeader);
-  // Before the first change: source may be this batch.
-  const uint32_t more = Count(source.rep_);
+  // Read before the first change, because source may be this batch.
+  const uint32_t added = Count(source.rep_);
   const size_t len = source.rep_.size() - kHeader;
   rep_.append(source.rep_, kHeader, len);
-  AddToCount(&rep_, more);
+  AddToCount(&rep_, added);
 }
 
 Status WriteBatch::Iterate(Handler* handler) const {
@@ -99,13 +99,13 @@ Status WriteBatch::Iterate(Handler* handler) const {
     found++;
     switch (tag) {
       case kPut:
-        if (!TakeBytes(&rest, &key) || !TakeBytes(&rest, &value)) {
+        if (!ReadLengthPrefixed(&rest, &key) || !ReadLengthPrefixed(&rest, &value)) {
           return Status::Corruption("bad WriteBatch Put");
         }
         handler->Put(key, value);
         break;
       case kDelete:
-        if (!TakeBytes(&rest, &key)) return Status::Corruption("bad WriteBatch Delete");
+        if (!ReadLengthPrefixed(&rest, &key)) return Status::Corruption("bad WriteBatch Delete");
         handler->Delete(key);
         break;
       default:

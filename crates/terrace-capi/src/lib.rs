@@ -1,28 +1,29 @@
-//! Terrace behind LevelDB's two interfaces, for programs that are there already.
+//! LevelDB's C and C++ interfaces to Terrace, for existing programs.
 //!
 //! ```text
 //!   C program          C++ program
 //!       |                   |
 //!       |            shim/*.cc         classes with LevelDB's layouts and virtual tables
 //!       |                   |
-//!      c/                 flat/        the same database as plain functions: leveldb_*, terrace_* | terrace_cxx_*
+//!      c/               cxx_abi/       plain functions: leveldb_*, terrace_* | terrace_cxx_*
 //!       |                   |
-//!       +----- border/ -----+          panics stop here; malloc'ed results, LevelDB's error texts
+//!       +------- ffi/ ------+          stops panics; malloc'ed results, LevelDB's error texts
 //!                 |
 //!          crate `terrace`
 //! ```
 //!
-//! The crate becomes an archive, and `link.sh` makes `libleveldb.so.1d` of it, with the names of `symbols.txt` and no
-//! others: a Rust crate alone could not export the C++ ones.
+//! The crate is built as an archive. `link.sh` makes `libleveldb.so.1d` of it, which exports
+//! exactly the names of `symbols.txt`: a Rust crate alone could not export the C++ names.
 //!
-//! A door has no rule of its own. What is decided here is only how a thing is said: who frees it, what an error reads
-//! like, what a null pointer means.
+//! A binding has no logic of its own. It decides only how to express a result: who frees memory,
+//! how an error reads, and the meaning of a null pointer.
 //!
-//! # What every function of both interfaces asks of its caller
+//! # Contract of all functions
 //!
-//! Pointers are null where the header allows it, or point to what the header says and live through the call; handles
-//! came from the function that makes them and were not destroyed yet; one thread at a time uses an iterator, a batch or
-//! an options object. The safety notes call this *the contract*.
+//! Callers of both interfaces guarantee three rules. A pointer is null where the header allows it;
+//! otherwise it points to the data that the header describes, which lives through the call. A
+//! handle comes from its constructor and is not destroyed yet. An iterator, a batch or an options
+//! object is used by one thread at a time. Safety notes call these rules *the contract*.
 
 #![allow(unsafe_code, reason = "the border to C and C++")]
 

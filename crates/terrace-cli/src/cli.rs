@@ -1,6 +1,7 @@
-//! The table of commands, and the command line that is made from it.
+//! The table of commands, and the command line that is built from it.
 //!
-//! A new command is one file under `command/` and one row here: parsing, help, completions and man pages follow.
+//! A new command is one file under `command/` and one row of [`COMMANDS`]. Parsing, help,
+//! completions and man pages follow from the row.
 
 use std::ffi::OsString;
 
@@ -9,17 +10,17 @@ use clap::{ArgMatches, Command};
 use crate::command;
 use crate::failure::{CommandResult, EXIT_CODES, Failure};
 
-/// A command: its arguments are its fields, its help is its doc comment.
+/// A command. Its fields are its arguments and its doc comment is its help.
 pub(crate) trait Run: clap::Args {
-    /// Does it.
+    /// Executes the command.
     fn run(self) -> CommandResult;
 }
 
-/// A row of the table.
+/// Row of the command table.
 pub(crate) struct CommandEntry {
-    /// The word that calls it.
+    /// Name of the subcommand.
     pub(crate) name: &'static str,
-    /// A command line that shows it at work; part of its help.
+    /// Example command line, printed at the end of the command's help.
     pub(crate) example: &'static str,
     arguments: fn(Command) -> Command,
     run: fn(&ArgMatches) -> CommandResult,
@@ -33,7 +34,7 @@ fn parse_and_run<C: Run>(matches: &ArgMatches) -> CommandResult {
     C::from_arg_matches(matches).map_err(|e| Failure::Usage(e.to_string()))?.run()
 }
 
-/// Every command, in the order of the help.
+/// All commands, in the order of the help.
 pub(crate) static COMMANDS: &[CommandEntry] = &[
     command_entry::<command::get::Get>("get", r"terrace get cities 'CH/Zurich/Uster'"),
     command_entry::<command::put::Put>("put", r"terrace put cities 'CH/Zurich/Uster' 'two\tcolumns' --sync"),
@@ -58,15 +59,15 @@ pub(crate) static COMMANDS: &[CommandEntry] = &[
     command_entry::<command::man::Man>("man", "terrace man get | man -l -"),
 ];
 
-/// The command line as a whole.
+/// Builds the complete command line parser.
 pub(crate) fn command_line() -> Command {
     let root = Command::new("terrace")
         .version(env!("CARGO_PKG_VERSION"))
-        .about("Ordered key-value databases in LevelDB's files")
+        .about("Ordered key-value databases in LevelDB's file format")
         .long_about(
-            "Ordered key-value databases in LevelDB's files.\n\n\
+            "Ordered key-value databases in LevelDB's file format.\n\n\
              Keys and values are written as text: \\t, \\n, \\\\ and \\xNN stand for a tab, a line feed, a backslash \
-             and any other byte. Commands that only read write nothing at all.",
+             and any other byte. Commands that only read do not write to any file.",
         )
         .after_help(exit_codes_help())
         .subcommand_required(true)
@@ -77,7 +78,8 @@ pub(crate) fn command_line() -> Command {
 
 fn subcommand(row: &CommandEntry) -> Command {
     let command = (row.arguments)(Command::new(row.name)).after_help(format!("Example: {}", row.example));
-    // A number below zero is a key, or wrong for its flag, which then says so.
+    // A negative number may be a key. For another argument, the argument's own parser rejects it
+    // with a better message.
     command.mut_args(|arg| {
         let takes_value = arg.get_action().takes_values();
         arg.allow_negative_numbers(takes_value)
@@ -90,12 +92,12 @@ fn exit_codes_help() -> String {
         .fold(String::from("Exit codes:"), |text, (code, meaning)| format!("{text}\n  {code}  {meaning}"))
 }
 
-/// Parses `words`, the first of which is the program's name, and does what they say.
-pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> CommandResult {
-    let matches = match command_line().try_get_matches_from(words) {
+/// Parses `args`, the first of which is the program's name, and executes the command.
+pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> CommandResult {
+    let matches = match command_line().try_get_matches_from(args) {
         Ok(matches) => matches,
         Err(e) if e.use_stderr() => e.exit(),
-        // Help and version are output like any other.
+        // Help and version go to standard output, so a write error there is reported.
         Err(e) => return Ok(e.print()?),
     };
     match matches.subcommand() {
@@ -111,29 +113,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn command_line_is_consistent() {
         command_line().debug_assert();
     }
 
     #[test]
     fn every_example_parses() {
         for row in COMMANDS {
-            let words = row.example.split(['|', '>']).next().expect("a split has a first part");
-            let words = words.split_whitespace().map(|word| word.trim_matches('\''));
-            let parsed = command_line().try_get_matches_from(words);
-            assert!(parsed.is_ok(), "{}: {}", row.example, parsed.expect_err("it is an error"));
+            let command = row.example.split(['|', '>']).next().expect("a split has a first part");
+            let args = command.split_whitespace().map(|word| word.trim_matches('\''));
+            if let Err(error) = command_line().try_get_matches_from(args) {
+                panic!("{}: {error}", row.example);
+            }
         }
     }
 
     #[test]
-    fn every_argument_is_explained() {
+    fn every_argument_has_help() {
         for row in COMMANDS {
             let mut command = subcommand(row);
             command.build();
             let help = command.render_long_help().to_string();
-            assert!(command.get_about().is_some(), "{} says nothing about itself", row.name);
+            assert!(command.get_about().is_some(), "{} has no help", row.name);
             for arg in command.get_arguments().filter(|arg| arg.get_id() != "help" && !arg.is_hide_set()) {
-                assert!(arg.get_help().is_some(), "{} does not explain {}", row.name, arg.get_id());
+                assert!(arg.get_help().is_some(), "{}: argument {} has no help", row.name, arg.get_id());
                 let name =
                     arg.get_value_names().map_or(arg.get_id().to_string(), |names| names[0].to_string());
                 let shown = arg.get_long().map_or(name.to_uppercase(), |long| format!("--{long}"));

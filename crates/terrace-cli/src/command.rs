@@ -1,4 +1,4 @@
-//! The commands, one file each. The table of them is [`crate::cli::COMMANDS`].
+//! The commands, one file each. [`crate::cli::COMMANDS`] lists them.
 
 pub(crate) mod bench;
 pub(crate) mod compact;

@@ -1,4 +1,4 @@
-//! Flags that say which database is meant, how to open it, and how to write its files.
+//! Arguments that name a database, and the options to open it and to write its files.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::escape::unescape;
 use crate::failure::Failure;
 use crate::units::parse_size;
 
-/// An order of keys that can be named on the command line.
+/// Comparator that the command line can name.
 #[derive(Debug)]
 pub(crate) struct NamedComparator {
     name: &'static str,
@@ -28,7 +28,7 @@ static COMPARATORS: &[NamedComparator] = &[
     NamedComparator { name: "bytewise", about: "LevelDB's own", is_writable: true, comparator: bytewise },
     NamedComparator {
         name: "idb_cmp1",
-        about: "IndexedDB in Chromium; to read only",
+        about: "IndexedDB in Chromium; read-only",
         is_writable: false,
         comparator: || Arc::new(IndexedDb),
     },
@@ -36,12 +36,12 @@ static COMPARATORS: &[NamedComparator] = &[
 
 fn comparator_parser() -> impl TypedValueParser<Value = &'static NamedComparator> {
     PossibleValuesParser::new(
-        COMPARATORS.iter().map(|order| PossibleValue::new(order.name).help(order.about)),
+        COMPARATORS.iter().map(|comparator| PossibleValue::new(comparator.name).help(comparator.about)),
     )
-    .map(|name| COMPARATORS.iter().find(|order| order.name == name).unwrap_or(&COMPARATORS[0]))
+    .map(|name| COMPARATORS.iter().find(|comparator| comparator.name == name).unwrap_or(&COMPARATORS[0]))
 }
 
-/// Which database.
+/// Argument that names the database, and its comparator.
 #[derive(Args)]
 pub(crate) struct DatabaseArgs {
     /// Directory of the database
@@ -51,15 +51,15 @@ pub(crate) struct DatabaseArgs {
     pub(crate) comparator: ComparatorArg,
 }
 
-/// In which order its keys are.
+/// Argument that names the comparator.
 #[derive(Args)]
 pub(crate) struct ComparatorArg {
-    /// Order of the keys: the one that the database was made with
+    /// Comparator the database was created with
     #[arg(long, value_name = "NAME", default_value = "bytewise", value_parser = comparator_parser())]
     comparator: &'static NamedComparator,
 }
 
-/// LevelDB's own order.
+/// Selects LevelDB's comparator.
 impl Default for ComparatorArg {
     fn default() -> ComparatorArg {
         ComparatorArg { comparator: &COMPARATORS[0] }
@@ -67,7 +67,7 @@ impl Default for ComparatorArg {
 }
 
 impl ComparatorArg {
-    /// Options to read with.
+    /// Options for a command that only reads.
     pub(crate) fn options_for_reading(&self) -> Options {
         Options {
             comparator: (self.comparator.comparator)(),
@@ -76,22 +76,23 @@ impl ComparatorArg {
         }
     }
 
-    /// Options to write with.
-    pub(crate) fn options_for_writing(&self, tables: &FileFormatArgs) -> Result<Options, Failure> {
+    /// Options for a command that writes.
+    pub(crate) fn options_for_writing(&self, file_format: &FileFormatArgs) -> Result<Options, Failure> {
         if !self.comparator.is_writable {
-            return Err(Failure::Usage(format!("--comparator {}: to read only", self.comparator.name)));
+            return Err(Failure::Usage(format!("--comparator {}: read-only", self.comparator.name)));
         }
-        Ok(tables.apply_to(self.options_for_reading()))
+        Ok(file_format.apply_to(self.options_for_reading()))
     }
 }
 
-/// Any number of bits, but for 0, reads the filters of any other.
+/// Filter policy that reads filters with any number of bits per key and writes `bits_per_key`. With
+/// 0 bits it neither reads nor writes filters.
 fn bloom_filter_policy(bits_per_key: usize) -> Option<Arc<dyn FilterPolicy>> {
     Some(Arc::new(BloomFilterPolicy::new(bits_per_key)))
 }
 
 impl DatabaseArgs {
-    /// Opens it so that nothing at all is written.
+    /// Opens the database without writing to any file.
     pub(crate) fn open_read_only(&self) -> Result<Db, Failure> {
         let options = self.comparator.options_for_reading();
         match PathContents::inspect(&options, &self.dir)? {
@@ -100,43 +101,51 @@ impl DatabaseArgs {
         }
     }
 
-    /// Opens it to write, and makes it if `create` is true; none is for commands that never make one.
-    pub(crate) fn open_writable(&self, tables: &FileFormatArgs, create: Option<bool>) -> Result<Db, Failure> {
-        let advice = if create.is_some() { "; --create makes one" } else { "" };
+    /// Opens the database for writing, and creates it if `create` is `Some(true)`. `None` stands
+    /// for commands without the flag `--create`.
+    pub(crate) fn open_writable(
+        &self,
+        file_format: &FileFormatArgs,
+        create: Option<bool>,
+    ) -> Result<Db, Failure> {
+        let create_advice = if create.is_some() { "; --create creates one" } else { "" };
         let create = create.unwrap_or(false);
-        let options = Options { create_if_missing: create, ..self.comparator.options_for_writing(tables)? };
+        let options =
+            Options { create_if_missing: create, ..self.comparator.options_for_writing(file_format)? };
         match PathContents::inspect(&options, &self.dir)? {
             PathContents::Database => {}
-            // What was left of a creation is in nobody's way. Tables are: a new database would remove them.
+            // Files of an interrupted creation hold no entries, so a new database may replace them.
+            // Tables may hold entries, and a new database would remove them.
             PathContents::Missing
             | PathContents::Directory
             | PathContents::DatabaseWithoutCurrent { has_tables: false }
                 if create => {}
-            other => return other.not_a_database(&self.dir, advice),
+            other => return other.not_a_database(&self.dir, create_advice),
         }
         Ok(Db::open(&self.dir, &options)?)
     }
 }
 
-/// What is in the place of a database.
+/// Contents of the path at which a database is expected.
 pub(crate) enum PathContents {
-    /// A database: there is a CURRENT, whatever it says.
+    /// A database: a directory with a CURRENT file, which may be invalid.
     Database,
-    /// Files of a database without a CURRENT: one that lost it, or, if none of them is a table, perhaps one whose making
-    /// was cut off.
+    /// A directory with database files but without CURRENT. Either CURRENT was lost, or, if there
+    /// is no table, the creation may have been interrupted.
     DatabaseWithoutCurrent { has_tables: bool },
-    /// A database of RocksDB, whose files have the names of LevelDB's and other contents, and this one besides.
+    /// A database of RocksDB. Its files have the names of LevelDB's files and different contents,
+    /// and `file` exists in RocksDB databases only.
     RocksDb { file: String },
-    /// A directory with nothing of a database.
+    /// A directory without database files.
     Directory,
     /// A file.
     File,
-    /// Nothing.
+    /// No file or directory.
     Missing,
 }
 
 impl PathContents {
-    /// What is at `dir`.
+    /// Determines the contents of `dir`.
     pub(crate) fn inspect(options: &Options, dir: &Path) -> Result<PathContents, Failure> {
         let fs = &options.env.fs;
         if !fs.is_dir(dir)? {
@@ -151,20 +160,21 @@ impl PathContents {
                 },
             );
         }
-        let mut found = PathContents::Directory;
+        let mut contents = PathContents::Directory;
         for file in names.iter().filter_map(|name| FileName::parse(name.to_str()?)) {
             if file.is_table() {
                 return Ok(PathContents::DatabaseWithoutCurrent { has_tables: true });
             }
             if matches!(file, FileName::Log(_) | FileName::Manifest(_)) {
-                found = PathContents::DatabaseWithoutCurrent { has_tables: false };
+                contents = PathContents::DatabaseWithoutCurrent { has_tables: false };
             }
         }
-        Ok(found)
+        Ok(contents)
     }
 
-    /// Says that this, at `dir`, is no database; `advice` is for a place that is free.
-    pub(crate) fn not_a_database<T>(&self, dir: &Path, advice: &str) -> Result<T, Failure> {
+    /// Returns the error that `dir` is not a database. `create_advice` is added if a database could
+    /// be created there.
+    pub(crate) fn not_a_database<T>(&self, dir: &Path, create_advice: &str) -> Result<T, Failure> {
         let (found, advice) = match self {
             PathContents::RocksDb { file } => {
                 let path = dir.display();
@@ -173,25 +183,28 @@ impl PathContents {
                 )));
             }
             PathContents::Database | PathContents::DatabaseWithoutCurrent { .. } => {
-                ("files of a database without the file CURRENT", "; repair makes one of what can be read")
+                ("files of a database without the file CURRENT", "; repair recovers what can be read")
             }
-            PathContents::Directory => ("a directory without a database (it has no file CURRENT)", advice),
+            PathContents::Directory => {
+                ("a directory without a database (it has no file CURRENT)", create_advice)
+            }
             PathContents::File => ("a file, expected the directory of a database", ""),
-            PathContents::Missing => ("no such directory, expected a database", advice),
+            PathContents::Missing => ("no such directory, expected a database", create_advice),
         };
         Err(Failure::Database(format!("{}: {found}{advice}", dir.display())))
     }
 }
 
-/// True for names that RocksDB gives its files, and LevelDB never.
+/// Returns true for file names that RocksDB uses and LevelDB does not.
 fn is_rocksdb_file_name(name: &str) -> bool {
     let options = name.strip_prefix("OPTIONS-").unwrap_or_default();
     name == "IDENTITY" || (!options.is_empty() && options.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// How tables and logs are written. What is not given is the engine's to choose, which moves a size to the nearer bound.
+/// Options for new tables and logs. The engine chooses a default for a missing option and clamps a
+/// size outside its bounds.
 #[derive(Args)]
-#[command(next_help_heading = "Files; a number beyond its bounds is moved to the nearer one")]
+#[command(next_help_heading = "Files; values outside their bounds are clamped")]
 pub(crate) struct FileFormatArgs {
     /// Compression of blocks [default: snappy]
     #[arg(long, value_name = "CODEC", value_parser = codec_parser())]
@@ -199,19 +212,22 @@ pub(crate) struct FileFormatArgs {
     /// Size of blocks before compression, 1KiB to 4MiB [default: 4KiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     block_size: Option<u64>,
-    /// Entries between two whole keys in a block [default: 16]
+    /// Entries between two restart points of a block [default: 16]
     #[arg(long, value_name = "N")]
     block_restart_interval: Option<usize>,
-    /// Bits per key of the filters that spare look-ups for missing keys; 0 for no filters [default: 10]
+    /// Bits per key of the Bloom filters, which make gets of missing keys cheap; 0 for no filters
+    /// [default: 10]
     #[arg(long, value_name = "BITS")]
     filter_bits: Option<u8>,
-    /// Size of tables, 1MiB to 1GiB [default: 2MiB, up to 64MiB on a level with many]
+    /// Size of tables, 1MiB to 1GiB [default: 2MiB, up to 64MiB on a level with many tables]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_file_size: Option<u64>,
-    /// Bytes kept in memory before they become a table, 64KiB to 1GiB [default: 4MiB, up to 32MiB while writes come fast]
+    /// Size of a memtable before it is flushed to a table, 64KiB to 1GiB [default: 4MiB, up to
+    /// 32MiB under a high write rate]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     write_buffer: Option<u64>,
-    /// Memory for all of it, 2MiB or more: what is kept before it becomes a table, blocks, open tables [default: no limit; half of what the process may have, where that is less than 512MiB]
+    /// Memory budget for memtables, block cache and open tables together, 2MiB or more [default: no
+    /// limit; half of the process's memory limit if that is less than 512MiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
 }
@@ -222,7 +238,7 @@ fn codec_parser() -> impl TypedValueParser<Value = &'static Codec> {
         let about = if codec.leveldb_compatible {
             "LevelDB 1.23 reads it"
         } else {
-            "stock LevelDB 1.23 can't read it"
+            "stock LevelDB 1.23 cannot read it"
         };
         PossibleValue::new(codec.name).help(about)
     }))
@@ -246,10 +262,10 @@ impl FileFormatArgs {
     }
 }
 
-/// How to write.
+/// Options for writes.
 #[derive(Args)]
 pub(crate) struct WriteArgs {
-    /// Return only when the disk has it: it survives a power cut
+    /// Return only after the write is synced to disk, so that it survives a power cut
     #[arg(long)]
     sync: bool,
     #[command(flatten)]
@@ -257,24 +273,24 @@ pub(crate) struct WriteArgs {
 }
 
 impl WriteArgs {
-    /// For the engine.
+    /// Converts the arguments to the engine's options.
     pub(crate) fn write_options(&self) -> WriteOptions {
         WriteOptions { sync: self.sync }
     }
 }
 
-/// How keys and values are given as arguments.
+/// Encoding of keys and values on the command line.
 #[derive(Args)]
 pub(crate) struct KeyEncodingArgs {
-    /// Keys and values on the command line are hexadecimal; get answers in kind
+    /// Keys and values on the command line are hexadecimal; get prints hexadecimal too
     #[arg(long)]
     pub(crate) hex: bool,
 }
 
 impl KeyEncodingArgs {
-    /// The bytes that the argument `word` stands for.
-    pub(crate) fn decode(&self, word: &OsString) -> Result<Vec<u8>, Failure> {
-        let text = word.as_encoded_bytes();
+    /// Decodes the argument `arg`.
+    pub(crate) fn decode(&self, arg: &OsString) -> Result<Vec<u8>, Failure> {
+        let text = arg.as_encoded_bytes();
         let bytes = if self.hex {
             data_encoding::HEXLOWER_PERMISSIVE.decode(text).map_err(|e| format!("not hexadecimal: {e}"))
         } else {
@@ -283,8 +299,8 @@ impl KeyEncodingArgs {
         bytes.map_err(|reason| Failure::Usage(format!("'{}': {reason}", crate::escape::Escaped(text))))
     }
 
-    /// The bytes of an argument that may be missing.
-    pub(crate) fn decode_optional(&self, word: Option<&OsString>) -> Result<Option<Vec<u8>>, Failure> {
-        word.map(|word| self.decode(word)).transpose()
+    /// Decodes an optional argument.
+    pub(crate) fn decode_optional(&self, arg: Option<&OsString>) -> Result<Option<Vec<u8>>, Failure> {
+        arg.map(|arg| self.decode(arg)).transpose()
     }
 }

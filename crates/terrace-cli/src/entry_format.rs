@@ -1,12 +1,12 @@
 //! An entry of a database as one line of text.
 //!
 //! ```text
-//!   tsv     CH/Uster<tab>47.35,8.72             escaped as in `escape`; everything behind the first tab is the value
+//!   tsv     CH/Uster<tab>47.35,8.72             escaped as in `escape`; the value may contain tabs
 //!   jsonl   {"key":"CH/Uster","value":"47.35,8.72"}
 //!           {"key_base64":"/w==","value":""}    bytes that are not UTF-8
 //! ```
 //!
-//! Both forms hold every key and every value, and give the same bytes back.
+//! Both formats can store every key and value, and reading a line returns the same bytes.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::escape::{Escaped, is_unprintable, unescape};
 use crate::failure::Failure;
 use crate::input::Input;
 
-/// A form of lines.
+/// Format of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// Key, tab, value; \t \n \\ \xNN for bytes that are not readable text
@@ -29,7 +29,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// Writes a line for `key` and, if there is one, `value`.
+    /// Writes a line with `key` and, if present, `value`.
     pub(crate) fn write(self, out: &mut impl Write, key: &[u8], value: Option<&[u8]>) -> io::Result<()> {
         match self {
             Format::Tsv => write_tsv(out, key, value),
@@ -37,7 +37,7 @@ impl Format {
         }
     }
 
-    /// The key and the value that `line` says, or what is wrong with it.
+    /// Parses the key and the value of `line`, or returns the reason why it is malformed.
     pub(crate) fn read(self, line: &[u8]) -> Result<KeyValue, String> {
         match self {
             Format::Tsv => read_tsv(line),
@@ -45,7 +45,8 @@ impl Format {
         }
     }
 
-    /// The form that the file's name says, or else its first byte: only JSON Lines begin with a brace.
+    /// Detects the format from the file's name or, if that is not conclusive, from the first byte:
+    /// only JSON Lines begin with a brace.
     pub(crate) fn detect(input: &mut Input) -> Result<Format, Failure> {
         let by_name = format_of_file_name(input.path());
         Ok(by_name.unwrap_or(if input.peek()? == Some(b'{') { Format::Jsonl } else { Format::Tsv }))
@@ -56,8 +57,8 @@ impl Format {
 pub(crate) type KeyValue = (Vec<u8>, Vec<u8>);
 
 fn format_of_file_name(path: &Path) -> Option<Format> {
-    let packed = path.extension().is_some_and(|e| e == "gz" || e == "zst");
-    let name = if packed { Path::new(path.file_stem()?) } else { path };
+    let is_compressed = path.extension().is_some_and(|e| e == "gz" || e == "zst");
+    let name = if is_compressed { Path::new(path.file_stem()?) } else { path };
     match name.extension()?.to_str()? {
         "tsv" => Some(Format::Tsv),
         "jsonl" | "ndjson" => Some(Format::Jsonl),
@@ -85,7 +86,8 @@ fn write_jsonl(out: &mut impl Write, key: &[u8], value: Option<&[u8]>) -> io::Re
     writeln!(out, "{}", printable_json(&Value::Object(fields)))
 }
 
-/// `value` as JSON on one line, without anything that a terminal obeys. JSON itself asks that of ASCII alone.
+/// Formats `value` as JSON on one line without terminal control characters. JSON itself requires
+/// escapes only for ASCII controls.
 pub(crate) fn printable_json(value: &Value) -> String {
     let text = value.to_string();
     if !text.contains(is_unprintable) {
@@ -93,13 +95,14 @@ pub(crate) fn printable_json(value: &Value) -> String {
     }
     let mut safe = String::with_capacity(text.len() + 8);
     for c in text.chars() {
-        // Unprintable characters stand inside of strings only, and below U+FFFF, so that four digits are enough.
+        // Unprintable characters occur only inside strings and are at most U+FFFF, so four
+        // hexadecimal digits suffice.
         if is_unprintable(c) { safe.push_str(&format!("\\u{:04x}", c as u32)) } else { safe.push(c) }
     }
     safe
 }
 
-/// `bytes` as a field of a JSON object: its name, which says how the bytes are written, and its value.
+/// `bytes` as a field of a JSON object. The field's name tells whether the value is text or base64.
 pub(crate) fn json_field(name: &str, bytes: &[u8]) -> (String, Value) {
     match std::str::from_utf8(bytes) {
         Ok(text) => (name.to_owned(), text.into()),
@@ -121,7 +124,8 @@ fn read_jsonl(line: &[u8]) -> Result<KeyValue, String> {
     }
 }
 
-/// A parser that sees one line calls it line 1, which would contradict the number of the line in the file.
+/// The parser sees a single line and reports line 1, which would contradict the line number in the
+/// file.
 fn without_line_number(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let end = text.rfind(" at line").unwrap_or(text.len());
@@ -141,7 +145,7 @@ fn take_field(fields: &mut Map<String, Value>, name: &str) -> Result<Vec<u8>, St
     }
 }
 
-/// The entries of a file.
+/// Reader of the entries of a file.
 pub(crate) struct EntryReader {
     input: Input,
     format: Format,
@@ -149,7 +153,7 @@ pub(crate) struct EntryReader {
 }
 
 impl EntryReader {
-    /// Of the file `path`, in `format` or in the one that it seems to have.
+    /// Opens the file `path`, whose format is detected if `format` is `None`.
     pub(crate) fn open(path: &Path, format: Option<Format>) -> Result<EntryReader, Failure> {
         let mut input = Input::open(path)?;
         let format = match format {
@@ -159,7 +163,7 @@ impl EntryReader {
         Ok(EntryReader { input, format, line: Vec::new() })
     }
 
-    /// The next entry; `None` at the end.
+    /// Reads the next entry; `None` at the end of the file.
     pub(crate) fn next(&mut self) -> Result<Option<KeyValue>, Failure> {
         if !self.input.next_line(&mut self.line)? {
             return Ok(None);
@@ -167,7 +171,7 @@ impl EntryReader {
         self.format.read(&self.line).map(Some).map_err(|reason| self.input.error_at_line(reason))
     }
 
-    /// The file, for its progress.
+    /// The input file, for progress reports.
     pub(crate) fn input(&self) -> &Input {
         &self.input
     }
@@ -186,7 +190,7 @@ mod tests {
     }
 
     #[rustfmt::skip]
-    mod both_ways {
+    mod round_trip {
         use super::{Format::*, check};
         #[test] fn tsv_plain()       { check(Tsv, b"a", b"1", "a\t1"); }
         #[test] fn tsv_empty()       { check(Tsv, b"", b"", "\t"); }
@@ -198,22 +202,22 @@ mod tests {
     }
 
     #[track_caller]
-    fn refuses(format: Format, line: &str, reason: &str) {
+    fn rejects(format: Format, line: &str, reason: &str) {
         assert_eq!(format.read(line.as_bytes()), Err(reason.to_owned()));
     }
 
     #[rustfmt::skip]
-    mod refused {
-        use super::{Format::*, refuses};
-        #[test] fn no_tab()        { refuses(Tsv, "a", "no tab, expected key, tab, value"); }
-        #[test] fn bad_escape()    { refuses(Tsv, "a\t1\\q", r"value: a backslash at byte 1 that is not one of \t \n \\ \xNN"); }
-        #[test] fn not_json()      { refuses(Jsonl, "{\"key\":", "not JSON: EOF while parsing a value at byte 7"); }
-        #[test] fn no_object()     { refuses(Jsonl, "[]", r#"not a JSON object, expected {"key": ..., "value": ...}"#); }
-        #[test] fn no_value()      { refuses(Jsonl, r#"{"key":""}"#, r#"no field "value" or "value_base64""#); }
-        #[test] fn both()          { refuses(Jsonl, r#"{"key":"","key_base64":"","value":""}"#, r#"both "key" and "key_base64", expected one"#); }
-        #[test] fn number()        { refuses(Jsonl, r#"{"key":"","value":1}"#, r#""value" is not a string"#); }
-        #[test] fn another_field() { refuses(Jsonl, r#"{"key":"","value":"","ttl":"1"}"#, r#"field "ttl", expected key and value only"#); }
-        #[test] fn bad_base64()    { refuses(Jsonl, r#"{"key_base64":"/w=","value":""}"#, "key_base64: invalid length at 0"); }
+    mod rejected {
+        use super::{Format::*, rejects};
+        #[test] fn no_tab()        { rejects(Tsv, "a", "no tab, expected key, tab, value"); }
+        #[test] fn bad_escape()    { rejects(Tsv, "a\t1\\q", r"value: a backslash at byte 1 that is not one of \t \n \\ \xNN"); }
+        #[test] fn not_json()      { rejects(Jsonl, "{\"key\":", "not JSON: EOF while parsing a value at byte 7"); }
+        #[test] fn no_object()     { rejects(Jsonl, "[]", r#"not a JSON object, expected {"key": ..., "value": ...}"#); }
+        #[test] fn no_value()      { rejects(Jsonl, r#"{"key":""}"#, r#"no field "value" or "value_base64""#); }
+        #[test] fn both()          { rejects(Jsonl, r#"{"key":"","key_base64":"","value":""}"#, r#"both "key" and "key_base64", expected one"#); }
+        #[test] fn number()        { rejects(Jsonl, r#"{"key":"","value":1}"#, r#""value" is not a string"#); }
+        #[test] fn another_field() { rejects(Jsonl, r#"{"key":"","value":"","ttl":"1"}"#, r#"field "ttl", expected key and value only"#); }
+        #[test] fn bad_base64()    { rejects(Jsonl, r#"{"key_base64":"/w=","value":""}"#, "key_base64: invalid length at 0"); }
     }
 
     #[test]

@@ -4,11 +4,12 @@
 //!   bytes                                   text
 //!   a tab, a line feed, a backslash         \t  \n  \\
 //!   readable characters, in UTF-8           themselves
-//!   everything else, byte by byte           \xNN
+//!   all other bytes                         \xNN
 //! ```
 //!
-//! Promises: the text has no tab, no line feed and nothing that a terminal obeys or that turns a line's order
-//! around, and reading it gives the same bytes back. Arguments, TSV and messages share this form.
+//! The text has no tab, no line feed, no terminal control character and no character that changes
+//! the direction of the text. Unescaping returns the same bytes. Arguments, TSV and messages share
+//! this format.
 
 use std::fmt::{self, Display, Write};
 
@@ -25,36 +26,37 @@ impl Display for Escaped<'_> {
     }
 }
 
-/// Writes the runs between the characters that need an escape in one piece: most text needs none.
+/// Writes each run of characters without an escape with one call, because most text needs no
+/// escape.
 fn write_str(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
-    let mut plain = 0;
-    for (at, c) in text.char_indices().filter(|(_, c)| *c == '\\' || is_unprintable(*c)) {
-        f.write_str(&text[plain..at])?;
-        plain = at + c.len_utf8();
+    let mut plain_start = 0;
+    for (offset, c) in text.char_indices().filter(|(_, c)| *c == '\\' || is_unprintable(*c)) {
+        f.write_str(&text[plain_start..offset])?;
+        plain_start = offset + c.len_utf8();
         match c {
             '\t' => f.write_str("\\t")?,
             '\n' => f.write_str("\\n")?,
             '\\' => f.write_str("\\\\")?,
-            _ => write_hex(f, &text.as_bytes()[at..plain])?,
+            _ => write_hex(f, &text.as_bytes()[offset..plain_start])?,
         }
     }
-    f.write_str(&text[plain..])
+    f.write_str(&text[plain_start..])
 }
 
 fn write_hex(f: &mut impl Write, bytes: &[u8]) -> fmt::Result {
     bytes.iter().try_for_each(|byte| write!(f, "\\x{byte:02x}"))
 }
 
-/// True for characters that a terminal obeys (controls) or that reorder or split the line they stand in.
+/// Returns true for terminal control characters and for characters that reorder or split a line.
 pub(crate) fn is_unprintable(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A backslash that nothing sensible follows.
+/// A backslash that does not begin a valid escape.
 #[derive(Debug, PartialEq)]
 pub(crate) struct BadEscape {
-    /// The place of the backslash, in bytes from 0.
+    /// Offset of the backslash in bytes.
     pub(crate) offset: usize,
 }
 
@@ -64,23 +66,23 @@ impl Display for BadEscape {
     }
 }
 
-/// The bytes that `text` stands for. Bytes that are no part of an escape stand for themselves.
+/// Decodes `text`. Bytes outside an escape stand for themselves.
 pub(crate) fn unescape(text: &[u8]) -> Result<Vec<u8>, BadEscape> {
     let mut bytes = Vec::with_capacity(text.len());
-    let mut at = 0;
-    while let Some(&byte) = text.get(at) {
-        let (byte, used) = if byte == b'\\' {
-            decode_escape(&text[at..]).ok_or(BadEscape { offset: at })?
+    let mut offset = 0;
+    while let Some(&byte) = text.get(offset) {
+        let (byte, len) = if byte == b'\\' {
+            decode_escape(&text[offset..]).ok_or(BadEscape { offset })?
         } else {
             (byte, 1)
         };
         bytes.push(byte);
-        at += used;
+        offset += len;
     }
     Ok(bytes)
 }
 
-/// The byte that an escape stands for, and the length of the escape.
+/// Decodes the escape at the start of `text`, and returns its byte and its length.
 fn decode_escape(text: &[u8]) -> Option<(u8, usize)> {
     match text.get(1)? {
         b't' => Some((b'\t', 2)),
@@ -106,9 +108,9 @@ mod tests {
     }
 
     #[rustfmt::skip]
-    mod both_ways {
+    mod round_trip {
         use super::check;
-        #[test] fn nothing()            { check(b"", ""); }
+        #[test] fn empty()              { check(b"", ""); }
         #[test] fn plain()              { check(b"CH/Uster", "CH/Uster"); }
         #[test] fn tab_and_line_feed()  { check(b"a\tb\nc", r"a\tb\nc"); }
         #[test] fn backslash()          { check(b"\\x41", r"\\x41"); }
@@ -128,13 +130,13 @@ mod tests {
 
     #[test]
     fn bad_escapes_report_their_offset() {
-        for (text, at) in [(r"\", 0), (r"ab\q", 2), (r"\x4", 0), (r"a\xg0", 1), (r"\t\x+1", 2)] {
-            assert_eq!(unescape(text.as_bytes()), Err(BadEscape { offset: at }), "{text}");
+        for (text, offset) in [(r"\", 0), (r"ab\q", 2), (r"\x4", 0), (r"a\xg0", 1), (r"\t\x+1", 2)] {
+            assert_eq!(unescape(text.as_bytes()), Err(BadEscape { offset }), "{text}");
         }
     }
 
     #[test]
-    fn upper_case_digits_are_read() {
+    fn upper_case_hex_digits() {
         assert_eq!(unescape(br"\xFf"), Ok(vec![0xff]));
     }
 }

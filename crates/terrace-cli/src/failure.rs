@@ -1,4 +1,4 @@
-//! How a command ends when it does not end well: a sentence for people, an exit code for scripts.
+//! Failures of commands: a message for people and an exit code for scripts.
 
 use std::io;
 use std::path::Path;
@@ -7,62 +7,62 @@ use terrace::ErrorKind;
 use terrace_bench::run::stop_signal::Signal;
 use terrace_env::FileError;
 
-/// Every exit code with its meaning.
+/// All exit codes with their meanings.
 pub(crate) static EXIT_CODES: &[(u8, &str)] = &[
-    (0, "done"),
-    (1, "the answer is no: the key is not there, or a question was answered with no"),
-    (2, "the command line asks for something that can't be"),
-    (3, "the database: missing, locked, damaged, or its disk refuses"),
-    (4, "another file: missing, malformed, or its disk refuses"),
-    (129, "ended by SIGHUP: the terminal is gone"),
-    (130, "ended by SIGINT: Ctrl-C"),
-    (143, "ended by SIGTERM"),
+    (0, "success"),
+    (1, "key not found, or the user declined"),
+    (2, "invalid command line"),
+    (3, "database error: missing, locked, corrupt, or an I/O error"),
+    (4, "error in another file: missing, malformed, or an I/O error"),
+    (129, "terminated by SIGHUP: the terminal was closed"),
+    (130, "terminated by SIGINT: Ctrl-C"),
+    (143, "terminated by SIGTERM"),
 ];
 
-/// What helps against damage.
+/// Advice that is appended to the message of a corruption error.
 pub(crate) const CORRUPTION_ADVICE: &str =
-    "terrace verify finds all damage, terrace repair --dry-run says what can be saved";
+    "terrace verify lists all corruption, terrace repair --dry-run shows what can be recovered";
 
-/// What a command returns.
+/// Result of a command.
 pub(crate) type CommandResult = Result<(), Failure>;
 
-/// An end that is not "done".
+/// Reason for an exit code other than 0, or for a silent end.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Nothing went wrong; the answer is no.
+    /// The command worked and its answer is negative: the key is missing, or the user declined.
     NegativeAnswer(String),
-    /// The command line makes no sense.
+    /// The command line is invalid.
     Usage(String),
-    /// The database, or a file of one.
+    /// An operation on the database, or on one of its files, failed.
     Database(String),
-    /// Input and output that is not a database.
+    /// Reading or writing another file failed, or its contents are malformed.
     File(String),
-    /// A signal asked for the end, and all that was made for the time being is gone.
+    /// A signal stopped the program, which has removed its temporary files.
     Interrupted(Signal, String),
-    /// Whoever read our output has seen enough.
+    /// The reader of standard output closed the pipe.
     PipeClosed,
 }
 
 impl Failure {
-    /// `path` could not be read, or is not what it should be.
+    /// Failure to read `path`, or malformed contents of it.
     pub(crate) fn for_file(path: &Path, reason: impl std::fmt::Display) -> Failure {
         Failure::File(format!("{}: {reason}", path.display()))
     }
 
-    /// The same, and one thing more to know.
-    pub(crate) fn with_note(mut self, more: &str) -> Failure {
+    /// Appends `note` to the message.
+    pub(crate) fn with_note(mut self, note: &str) -> Failure {
         match &mut self {
             Failure::NegativeAnswer(s)
             | Failure::Usage(s)
             | Failure::Database(s)
             | Failure::File(s)
-            | Failure::Interrupted(_, s) => *s += &format!("; {more}"),
+            | Failure::Interrupted(_, s) => *s += &format!("; {note}"),
             Failure::PipeClosed => {}
         }
         self
     }
 
-    /// The exit code.
+    /// Exit code of the program.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Failure::PipeClosed => 0,
@@ -70,12 +70,12 @@ impl Failure {
             Failure::Usage(_) => 2,
             Failure::Database(_) => 3,
             Failure::File(_) => 4,
-            // What a shell says of a program that the signal ended.
+            // Shells report the same code for a program that the signal terminated.
             Failure::Interrupted(signal, _) => 128 + signal.number,
         }
     }
 
-    /// What to tell the user, if anything.
+    /// Message for the user, if there is one.
     pub(crate) fn message(&self) -> Option<&str> {
         match self {
             Failure::NegativeAnswer(s)
@@ -93,7 +93,7 @@ impl From<terrace::Error> for Failure {
         let failure = Failure::Database(error.to_string());
         match error.kind() {
             ErrorKind::Corruption => failure.with_note(CORRUPTION_ADVICE),
-            _ if error.is_locked() => failure.with_note("it has to be closed there first"),
+            _ if error.is_locked() => failure.with_note("close it there first"),
             _ => failure,
         }
     }
@@ -105,7 +105,8 @@ impl From<FileError> for Failure {
     }
 }
 
-/// A bare `io::ErrorOut` is always one of standard output: whoever reads a file says which ([`Failure::for_file`]).
+/// An `io::Error` without a path always comes from standard output: errors of other files are
+/// converted by [`Failure::for_file`].
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         match error.kind() {

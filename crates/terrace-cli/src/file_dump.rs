@@ -1,7 +1,8 @@
-//! Single files of a database, decoded: tables, logs and manifests, told apart by their names.
+//! Decodes single files of a database: tables, logs and MANIFESTs, distinguished by their names.
 //!
-//! Needs no database around the file, opens nothing else, and goes on after damage as far as the format allows. What
-//! is damaged is said in its place, and once more in the end.
+//! The file needs no database around it, and no other file is opened. After damage, decoding
+//! continues as far as the format allows. Each damaged place is reported where it occurs, and the
+//! total at the end.
 
 mod log;
 mod manifest;
@@ -19,7 +20,7 @@ use crate::terminal;
 /// Prints the contents of the file `path`.
 pub(crate) fn print(path: &Path, out: &mut impl Write) -> CommandResult {
     let name = path.file_name().and_then(|name| name.to_str()).and_then(FileName::parse);
-    let damages = match name {
+    let damaged_places = match name {
         Some(FileName::Table(_) | FileName::OldTable(_)) => table::print(path, out)?,
         Some(FileName::Log(_)) => log::print(path, out, log::format_batch)?,
         Some(FileName::Manifest(_)) => log::print(path, out, manifest::format_edit)?,
@@ -31,7 +32,7 @@ pub(crate) fn print(path: &Path, out: &mut impl Write) -> CommandResult {
         }
     };
     out.flush()?;
-    match damages {
+    match damaged_places {
         0 => Ok(()),
         n => Err(Failure::Database(format!(
             "corruption: {}: {}, marked 'damage' above",
@@ -41,7 +42,7 @@ pub(crate) fn print(path: &Path, out: &mut impl Write) -> CommandResult {
     }
 }
 
-/// Says what is damaged.
-fn print_damage(out: &mut impl Write, flaw: &DecodeError) -> std::io::Result<()> {
-    writeln!(out, "damage at {}: {}", flaw.offset, terminal::printable(flaw))
+/// Prints the position and the description of a damaged place.
+fn print_damage(out: &mut impl Write, error: &DecodeError) -> std::io::Result<()> {
+    writeln!(out, "damage at {}: {}", error.offset, terminal::printable(error))
 }

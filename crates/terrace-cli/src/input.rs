@@ -1,12 +1,12 @@
-//! Files that we read: text, plain or compressed, line by line.
+//! Input files: text, plain or compressed, line by line.
 //!
 //! ```text
-//!   FILE or -  -->  counted  -->  zstd | gzip | as it is (told by the first bytes)  -->  lines with numbers
+//!   FILE or -  -->  byte counter  -->  zstd | gzip | plain (by first bytes)  -->  numbered lines
 //! ```
 //!
-//! A line is at most [`MAX_LINE_LEN`] long, so that a small compressed file can't fill the memory. A compressed file that
-//! ends early is an error, never a short file.
-#![allow(clippy::disallowed_types, reason = "files that are no database are outside of the engine's world")]
+//! A line has at most [`MAX_LINE_LEN`] bytes, so that a small compressed file cannot fill the
+//! memory. A compressed file that ends early is an error, never a short file.
+#![allow(clippy::disallowed_types, reason = "reads files that do not belong to a database")]
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::failure::Failure;
 
-/// The longest line that is read, in bytes; a value of 256 MiB fits in every form.
+/// Maximum length of a line in bytes. A value of 256 MiB fits in every format.
 const MAX_LINE_LEN: u64 = 1 << 30;
 
 /// A text file, read from its start.
@@ -29,7 +29,7 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    /// Opens `path`, or standard input if that is `-`.
+    /// Opens `path`, or standard input if `path` is `-`.
     pub(crate) fn open(path: &Path) -> Result<Input, Failure> {
         if path == Path::new("-") {
             return Input::new(Path::new("standard input"), io::stdin(), None);
@@ -40,13 +40,14 @@ impl Input {
     }
 
     fn new(path: &Path, raw: impl Read + 'static, len: Option<u64>) -> Result<Input, Failure> {
-        let done = Arc::new(AtomicU64::new(0));
-        let raw = CountingReader { raw, bytes_read: Arc::clone(&done) };
+        let bytes_read = Arc::new(AtomicU64::new(0));
+        let raw = CountingReader { raw, bytes_read: Arc::clone(&bytes_read) };
         let text = decompressed(raw).map_err(|e| Failure::for_file(path, e))?;
-        Ok(Input { path: path.to_path_buf(), text, line: 0, bytes_read: done, len })
+        Ok(Input { path: path.to_path_buf(), text, line: 0, bytes_read, len })
     }
 
-    /// Puts the next line, without its line feed, into `line`. False at the end.
+    /// Reads the next line into `line`, without its line feed. Returns false at the end of the
+    /// file.
     pub(crate) fn next_line(&mut self, line: &mut Vec<u8>) -> Result<bool, Failure> {
         line.clear();
         self.line += 1;
@@ -62,34 +63,34 @@ impl Input {
         Ok(read > 0)
     }
 
-    /// The first byte of what was not read yet.
+    /// Returns the next byte without consuming it.
     pub(crate) fn peek(&mut self) -> Result<Option<u8>, Failure> {
         let first = self.text.fill_buf().map(|bytes| bytes.first().copied());
         first.map_err(|e| Failure::for_file(&self.path, e))
     }
 
-    /// What is wrong with the line that was read last.
+    /// Failure caused by the last line that was read.
     pub(crate) fn error_at_line(&self, reason: impl std::fmt::Display) -> Failure {
         Failure::File(format!("{}:{}: {reason}", self.path.display(), self.line))
     }
 
-    /// The bytes of the file read so far, before they were unpacked.
+    /// Bytes of the file read so far, before decompression.
     pub(crate) fn bytes_read(&self) -> u64 {
         self.bytes_read.load(Relaxed)
     }
 
-    /// The length of the file; unknown for standard input.
+    /// Length of the file; `None` for standard input.
     pub(crate) fn len(&self) -> Option<u64> {
         self.len
     }
 
-    /// The path that was opened.
+    /// Path that was opened.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// Opens a file, which must not be a directory, for reading.
+/// Opens a file for reading. A directory is an error.
 pub(crate) fn open_file(path: &Path) -> Result<File, Failure> {
     let failed = |e: io::Error| Failure::for_file(path, e);
     let file = File::open(path).map_err(failed)?;
@@ -99,7 +100,7 @@ pub(crate) fn open_file(path: &Path) -> Result<File, Failure> {
     Ok(file)
 }
 
-/// Counts the bytes that pass.
+/// Counts the bytes that are read.
 struct CountingReader<R> {
     raw: R,
     bytes_read: Arc<AtomicU64>,
@@ -117,21 +118,23 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 #[cfg(not(all(feature = "zlib", feature = "zstd")))]
-const MISSING: &str = "compressed with gzip or zstd; this program lacks the cargo feature `zlib` or `zstd`";
+const MISSING_DECOMPRESSOR: &str =
+    "compressed with gzip or zstd; this program lacks the cargo feature `zlib` or `zstd`";
 
-/// The text of a file that may be compressed.
+/// Returns a reader of the text of a file that may be compressed.
 fn decompressed(mut raw: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
     let mut start = Vec::with_capacity(ZSTD_MAGIC.len());
     (&mut raw).take(ZSTD_MAGIC.len() as u64).read_to_end(&mut start)?;
-    let (gzip, zstd) = (start.starts_with(&GZIP_MAGIC), start.starts_with(&ZSTD_MAGIC));
-    let whole = BufReader::new(io::Cursor::new(start).chain(raw));
-    Ok(match (gzip, zstd) {
+    let is_gzip = start.starts_with(&GZIP_MAGIC);
+    let is_zstd = start.starts_with(&ZSTD_MAGIC);
+    let file = BufReader::new(io::Cursor::new(start).chain(raw));
+    Ok(match (is_gzip, is_zstd) {
         #[cfg(feature = "zlib")]
-        (true, _) => Box::new(BufReader::new(flate2::bufread::MultiGzDecoder::new(whole))),
+        (true, _) => Box::new(BufReader::new(flate2::bufread::MultiGzDecoder::new(file))),
         #[cfg(feature = "zstd")]
-        (_, true) => Box::new(BufReader::new(zstd::Decoder::with_buffer(whole)?)),
-        (false, false) => Box::new(whole),
+        (_, true) => Box::new(BufReader::new(zstd::Decoder::with_buffer(file)?)),
+        (false, false) => Box::new(file),
         #[cfg(not(all(feature = "zlib", feature = "zstd")))]
-        _ => return Err(io::Error::new(io::ErrorKind::Unsupported, MISSING)),
+        _ => return Err(io::Error::new(io::ErrorKind::Unsupported, MISSING_DECOMPRESSOR)),
     })
 }

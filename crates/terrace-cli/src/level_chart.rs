@@ -1,4 +1,4 @@
-//! The levels of a database, drawn.
+//! Chart of the levels of a database.
 //!
 //! ```text
 //!   level  files      size
@@ -7,8 +7,9 @@
 //!       2     11  20.9 MiB  ##==##==##==##==##==##=   AD/Canillo/Canillo .. ZW/Midlands/Gweru
 //! ```
 //!
-//! Bars share one scale: the largest level fills its column. Shades change from file to file, as long as a file has
-//! a few cells to be seen in. Levels below the last that has a file are not drawn.
+//! All bars share one scale: the bar of the largest level fills its column. Shades alternate
+//! between files if each file has at least [`MIN_CELLS_PER_FILE`]. Levels below the last level that
+//! has a file are not drawn.
 
 use std::io::{self, Write};
 
@@ -18,20 +19,20 @@ use crate::escape::Escaped;
 use crate::terminal::{Colour, Style};
 use crate::units;
 
-/// What stands in front of the bars, in columns.
+/// Width of the columns before the bars.
 const LABEL_COLUMNS: usize = "  level  files       size  ".len();
 
-/// The fewest cells in which a file is seen as one.
+/// Minimum width of a file at which its shade is visible.
 const MIN_CELLS_PER_FILE: usize = 2;
 
-/// The fewest columns that say something about a key; where there are fewer, keys are left out.
+/// Minimum width of a useful key. If there is less space, keys are not printed.
 const MIN_KEY_COLUMNS: usize = 4;
 
-/// Draws `levels`, whose keys are in `order`.
+/// Draws `levels`, whose keys are ordered by `comparator`.
 pub(crate) fn draw(
     out: &mut impl Write,
     levels: &[LevelInfo],
-    order: &dyn Comparator,
+    comparator: &dyn Comparator,
     style: &Style,
 ) -> io::Result<()> {
     writeln!(out, "{}", style.paint(Colour::Dim, "  level  files       size"))?;
@@ -39,19 +40,19 @@ pub(crate) fn draw(
     let largest = levels.iter().map(level_bytes).max().unwrap_or(0);
     let width = style.width.saturating_sub(LABEL_COLUMNS) / 2;
     for level in levels.iter().take(drawn) {
-        writeln!(out, "{}", level_line(level, order, largest, width, style).trim_end())?;
+        writeln!(out, "{}", level_line(level, comparator, largest, width, style).trim_end())?;
     }
     Ok(())
 }
 
-/// The bytes of a level's files.
+/// Total size of the files of a level.
 pub(crate) fn level_bytes(level: &LevelInfo) -> u64 {
     level.files.iter().map(|file| file.size).sum()
 }
 
 fn level_line(
     level: &LevelInfo,
-    order: &dyn Comparator,
+    comparator: &dyn Comparator,
     largest: u64,
     width: usize,
     style: &Style,
@@ -61,61 +62,63 @@ fn level_line(
     }
     let cells = bar(level, largest, width, style.unicode);
     let empty = " ".repeat(width.saturating_sub(cells.chars().count()));
-    let room = style.width.saturating_sub(LABEL_COLUMNS + width + 2);
-    let figures = format!(
+    let key_columns = style.width.saturating_sub(LABEL_COLUMNS + width + 2);
+    let labels = format!(
         "  {:>5}  {:>5}  {:>9}",
         level.level,
         units::count(level.files.len() as u64),
         units::size(level_bytes(level))
     );
     format!(
-        "{figures}  {}{empty}  {}",
+        "{labels}  {}{empty}  {}",
         style.paint(Colour::Cyan, cells),
-        key_range(level, order, room, style.unicode)
+        key_range(level, comparator, key_columns, style.unicode)
     )
 }
 
-/// The bar of a level that has files: at least one cell.
+/// Bar of a level that has files; at least one cell.
 fn bar(level: &LevelInfo, largest: u64, width: usize, unicode: bool) -> String {
     let total = level_bytes(level);
     let cells = scale(total, largest, width).max(1);
     let shades = if unicode { ['█', '▓'] } else { ['#', '='] };
-    let visible = level.files.len() * MIN_CELLS_PER_FILE <= cells;
-    let (mut bar, mut drawn, mut end) = (String::new(), 0, 0);
+    let files_visible = level.files.len() * MIN_CELLS_PER_FILE <= cells;
+    let mut bar = String::new();
+    let mut drawn = 0;
+    let mut bytes = 0;
     for (i, file) in level.files.iter().enumerate() {
-        end += file.size;
-        let until = if visible { scale(end, total, cells) } else { cells };
-        bar.extend((drawn..until).map(|_| shades[i % 2]));
-        drawn = drawn.max(until);
+        bytes += file.size;
+        let end = if files_visible { scale(bytes, total, cells) } else { cells };
+        bar.extend((drawn..end).map(|_| shades[i % 2]));
+        drawn = drawn.max(end);
     }
     bar
 }
 
-/// `part` of `whole`, as cells of `width`, rounded.
+/// Converts `part` of `whole` to a number of cells out of `width`, rounded.
 fn scale(part: u64, whole: u64, width: usize) -> usize {
     (part as f64 / whole.max(1) as f64 * width as f64).round() as usize
 }
 
-/// The least and the greatest key of a level, in `room` columns. The files of level 0 come in no order of keys.
-fn key_range(level: &LevelInfo, order: &dyn Comparator, room: usize, unicode: bool) -> String {
-    let least = level.files.iter().map(|file| &file.smallest).min_by(|a, b| order.compare(a, b));
-    let greatest = level.files.iter().map(|file| &file.largest).max_by(|a, b| order.compare(a, b));
-    let (Some(least), Some(greatest)) = (least, greatest) else { return String::new() };
-    let each = room.saturating_sub(4) / 2;
+/// Smallest and largest key of a level, in `columns`. The files of level 0 are not in key order.
+fn key_range(level: &LevelInfo, comparator: &dyn Comparator, columns: usize, unicode: bool) -> String {
+    let smallest = level.files.iter().map(|file| &file.smallest).min_by(|a, b| comparator.compare(a, b));
+    let largest = level.files.iter().map(|file| &file.largest).max_by(|a, b| comparator.compare(a, b));
+    let (Some(smallest), Some(largest)) = (smallest, largest) else { return String::new() };
+    let each = columns.saturating_sub(4) / 2;
     if each < MIN_KEY_COLUMNS {
         return String::new();
     }
-    format!("{} .. {}", truncated_key(least, each, unicode), truncated_key(greatest, each, unicode))
+    format!("{} .. {}", truncated_key(smallest, each, unicode), truncated_key(largest, each, unicode))
 }
 
-/// A key in at most `room` columns.
-fn truncated_key(key: &[u8], room: usize, unicode: bool) -> String {
+/// A key in at most `columns`.
+fn truncated_key(key: &[u8], columns: usize, unicode: bool) -> String {
     let text = Escaped(key).to_string();
-    if text.chars().count() <= room {
+    if text.chars().count() <= columns {
         return text;
     }
-    let dots = if unicode { "…" } else { "~" };
-    text.chars().take(room.saturating_sub(1)).chain(dots.chars()).collect()
+    let ellipsis = if unicode { "…" } else { "~" };
+    text.chars().take(columns.saturating_sub(1)).chain(ellipsis.chars()).collect()
 }
 
 #[cfg(test)]
@@ -124,13 +127,13 @@ mod tests {
     use terrace::TableInfo;
 
     fn level(level: usize, files: &[(u64, &str, &str)]) -> LevelInfo {
-        let file = |(i, (size, smallest, largest)): (usize, &(u64, &str, &str))| TableInfo {
-            number: i as u64,
+        let files = files.iter().zip(0..).map(|((size, smallest, largest), number)| TableInfo {
+            number,
             size: *size,
             smallest: smallest.as_bytes().to_vec(),
             largest: largest.as_bytes().to_vec(),
-        };
-        LevelInfo { level, files: files.iter().enumerate().map(file).collect() }
+        });
+        LevelInfo { level, files: files.collect() }
     }
 
     #[track_caller]
@@ -159,13 +162,13 @@ mod tests {
     }
 
     #[test]
-    fn level_0_is_in_no_order() {
+    fn unordered_files_of_level_0() {
         let files = [(1, "m", "z"), (1, "a", "f")];
         check(&[level(0, &files)], &["      0      2        2 B  #############=============  a .. z"]);
     }
 
     #[test]
-    fn tiny_beside_large() {
+    fn tiny_and_large_level() {
         let lines = [
             "      0      1        1 B  #                           a .. b",
             "      1      1    1.0 MiB  ##########################  a .. b",
@@ -180,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn no_room_for_keys() {
+    fn terminal_too_narrow_for_keys() {
         let narrow = Style { width: 40, ..Style::PLAIN };
         let mut out = Vec::new();
         draw(&mut out, &[level(0, &[(100, "apple", "zebra")])], &terrace::Bytewise, &narrow).unwrap();
@@ -189,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn long_key_with_a_control() {
+    fn long_key_with_a_control_character() {
         let key = "\u{1b}[2J-and-more";
         check(
             &[level(0, &[(1, key, "b")])],

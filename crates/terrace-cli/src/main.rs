@@ -1,17 +1,23 @@
 //! The program `terrace`: LevelDB databases from a terminal.
 //!
 //! ```text
-//!   main       one command line in, one exit code out
-//!   cli        the table of commands; parsing, help, completions and man pages are made from it
-//!   command/   one file per command
-//!   database   flags that say which database, and how to open it       failure  how a command ends when not well
-//!   escape     keys and values as text                                 record   an entry as a line (TSV, JSON Lines)
-//!   input      files that we read        terminal  what we print on    progress bars for what takes long
-//!   units      numbers for people        picture   the levels, drawn   inspect/ single files, decoded
+//!   main          parses one command line and returns one exit code
+//!   cli           the table of commands; parsing, help, completions and man pages come from it
+//!   command/      one file per command
+//!   database      arguments that name a database, and the options to open it
+//!   failure       failures of commands: message and exit code
+//!   escape        keys and values as text
+//!   entry_format  an entry as a line (TSV, JSON Lines)
+//!   input         input files, plain or compressed
+//!   terminal      standard output: width, characters, colours
+//!   progress      progress bars for long commands
+//!   units         numbers, sizes and times for people
+//!   level_chart   drawing of the levels
+//!   file_dump/    decoded contents of single files
 //! ```
 //!
-//! Databases are touched through the crate `terrace` alone, single files are decoded by `terrace-format`. What a
-//! database *means* is decided in neither of the places here: commands translate.
+//! Commands use databases through the crate `terrace` only; `terrace-format` decodes single files.
+//! This crate translates between the command line and the engine and has no logic of its own.
 
 mod cli;
 mod command;
@@ -33,10 +39,11 @@ fn main() -> ExitCode {
     match cli::run(std::env::args_os()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            if let Some(sentence) = failure.message() {
-                // In one piece: others may be writing to the same terminal or file.
-                let line = format!("terrace: {}\n", terminal::printable(sentence));
-                // A terminal that is gone, or a full disk, changes nothing about how this ended.
+            if let Some(message) = failure.message() {
+                // One write call, so that the line is not mixed with output of other programs.
+                let line = format!("terrace: {}\n", terminal::printable(message));
+                // The message may not be writable (closed terminal, full disk). The exit code stays
+                // the same.
                 let _ = std::io::stderr().write_all(line.as_bytes());
             }
             ExitCode::from(failure.exit_code())

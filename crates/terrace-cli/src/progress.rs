@@ -1,7 +1,7 @@
-//! Bars with a rate and the time left, for what takes longer than a second.
+//! Progress bars with a rate and the remaining time, for commands that take longer than a second.
 //!
-//! Drawn on standard error, and only if that is a terminal. A bar is not drawn in the first second; a spinner is, for
-//! nobody comes by to draw it later.
+//! Bars are drawn on standard error if it is a terminal. A bar appears after one second. A spinner
+//! appears at once, because no later update would show it.
 
 use std::time::Duration;
 
@@ -9,21 +9,23 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::terminal;
 
-/// What stays quiet for this long gets a bar.
+/// Time after which a bar appears.
 const SHOW_AFTER: Duration = Duration::from_secs(1);
 
-/// The fewest columns in which a bar has room beside all its figures; in fewer it keeps the percentage and the time.
+/// Minimum width in columns for a bar with all details. Below it, only the percentage and the
+/// remaining time are shown.
 const MIN_COLUMNS_FOR_DETAILS: usize = 76;
 
-/// A bar.
+/// A progress bar or a spinner.
 pub(crate) struct Progress {
     bar: ProgressBar,
     hidden: bool,
 }
 
 impl Progress {
-    /// Of `total` bytes, or of bytes without a known end, which `what` is done to.
-    pub(crate) fn bytes(what: &'static str, total: Option<u64>) -> Progress {
+    /// Bar for an operation on `total` bytes, or on an unknown number of bytes. `message` names
+    /// the operation.
+    pub(crate) fn bytes(message: &'static str, total: Option<u64>) -> Progress {
         let narrow =
             terminal::columns(std::io::stderr()).is_some_and(|columns| columns < MIN_COLUMNS_FOR_DETAILS);
         let template = match total {
@@ -33,27 +35,27 @@ impl Progress {
             }
             None => "{msg} {spinner} {binary_bytes}  {binary_bytes_per_sec}",
         };
-        Progress::new(what, total, template)
+        Progress::new(message, total, template)
     }
 
-    /// Of work without a measure.
-    pub(crate) fn spinner(what: &'static str) -> Progress {
-        let progress = Progress::new(what, None, "{msg} {spinner} {elapsed}");
+    /// Spinner for an operation without a measure of progress.
+    pub(crate) fn spinner(message: &'static str) -> Progress {
+        let progress = Progress::new(message, None, "{msg} {spinner} {elapsed}");
         progress.bar.enable_steady_tick(Duration::from_millis(200));
         progress.bar.set_draw_target(ProgressDrawTarget::stderr());
         progress
     }
 
-    fn new(what: &'static str, total: Option<u64>, template: &str) -> Progress {
-        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden()).with_message(what);
-        // The templates are the constants above; one that does not parse leaves the default look.
+    fn new(message: &'static str, total: Option<u64>, template: &str) -> Progress {
+        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden()).with_message(message);
+        // An invalid template leaves the default style.
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
         Progress { bar, hidden: true }
     }
 
-    /// Work has come to `done`.
+    /// Sets the progress to `done`.
     pub(crate) fn set_position(&mut self, done: u64) {
         self.bar.set_position(done);
         if self.hidden && self.bar.elapsed() > SHOW_AFTER {
@@ -62,7 +64,7 @@ impl Progress {
         }
     }
 
-    /// Work has come to `done` of `total`, which may be news.
+    /// Sets the progress to `done` of `total`, which may have changed.
     pub(crate) fn set_position_and_total(&mut self, done: u64, total: u64) {
         self.bar.set_length(total);
         self.set_position(done);

@@ -1,6 +1,7 @@
-//! What we print on: its width, its characters, its colours.
+//! Standard output: its width, its characters and its colours.
 //!
-//! A file or a pipe gets plain ASCII drawings, 80 wide, without colour, so that what scripts read never changes.
+//! A file or a pipe gets plain ASCII drawings, 80 columns wide, without colours, so that scripts
+//! always read the same text.
 
 use std::env;
 use std::fmt::Display;
@@ -9,12 +10,13 @@ use std::os::fd::AsFd;
 
 use crate::escape::is_unprintable;
 
-/// Standard output, buffered. Flush it: dropping it hides errors.
+/// Standard output, buffered. The caller must flush it, because dropping it ignores errors.
 pub(crate) fn output() -> impl Write {
     BufWriter::with_capacity(64 << 10, io::stdout().lock())
 }
 
-/// `text` with its line feeds, and without anything else that a terminal obeys: names and messages may hold anything.
+/// Escapes control characters of `text` except line feeds, because names and messages may contain
+/// any bytes.
 pub(crate) fn printable(text: impl Display) -> String {
     let mut safe = String::new();
     for c in text.to_string().chars() {
@@ -23,35 +25,35 @@ pub(crate) fn printable(text: impl Display) -> String {
     safe
 }
 
-/// How to draw on standard output.
+/// Style of drawings on standard output.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Style {
-    /// Columns.
+    /// Width in columns.
     pub(crate) width: usize,
-    /// More than ASCII can be shown.
+    /// Whether characters other than ASCII can be displayed.
     pub(crate) unicode: bool,
-    /// Colours can be shown and are wanted.
+    /// Whether colours can be displayed and are wanted.
     pub(crate) colour: bool,
 }
 
-/// A colour, by its number in ANSI escapes.
+/// A text style, with its number in ANSI escape sequences.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Colour {
     /// Titles.
     Bold = 1,
-    /// What is less important.
+    /// Less important text.
     Dim = 2,
-    /// What is good.
+    /// Successful steps.
     Green = 32,
     /// Drawings.
     Cyan = 36,
 }
 
 impl Style {
-    /// For files and pipes.
+    /// Style for files and pipes.
     pub(crate) const PLAIN: Style = Style { width: 80, unicode: false, colour: false };
 
-    /// Of standard output.
+    /// Style for standard output.
     pub(crate) fn of_stdout() -> Style {
         if !io::stdout().is_terminal() {
             return Style::PLAIN;
@@ -63,29 +65,29 @@ impl Style {
         }
     }
 
-    /// `what` in `colour`, if there are colours.
-    pub(crate) fn paint(&self, colour: Colour, what: impl Display) -> String {
-        if self.colour { format!("\x1b[{}m{what}\x1b[0m", colour as u8) } else { what.to_string() }
+    /// Formats `text` in `colour`, if colours are enabled.
+    pub(crate) fn paint(&self, colour: Colour, text: impl Display) -> String {
+        if self.colour { format!("\x1b[{}m{text}\x1b[0m", colour as u8) } else { text.to_string() }
     }
 }
 
-/// The columns of a terminal that says how many it has.
+/// Width of a terminal in columns; `None` if it is unknown.
 pub(crate) fn columns(of: impl AsFd) -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(of).ok()?;
     (size.ws_col > 0).then(|| usize::from(size.ws_col))
 }
 
-/// The first of these variables that is set names the characters of the terminal.
+/// Whether the first locale variable that is set names UTF-8.
 fn is_utf8() -> bool {
-    let named =
+    let locale =
         ["LC_ALL", "LC_CTYPE", "LANG"].iter().filter_map(|name| env::var(name).ok()).find(|v| !v.is_empty());
-    named.is_some_and(|name| {
-        let name = name.to_ascii_lowercase();
-        name.contains("utf-8") || name.contains("utf8")
+    locale.is_some_and(|locale| {
+        let locale = locale.to_ascii_lowercase();
+        locale.contains("utf-8") || locale.contains("utf8")
     })
 }
 
 fn wants_colour() -> bool {
-    let set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
-    !set("NO_COLOR") && env::var_os("TERM").is_none_or(|term| term != "dumb")
+    let no_color = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    !no_color && env::var_os("TERM").is_none_or(|term| term != "dumb")
 }

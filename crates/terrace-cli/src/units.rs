@@ -1,8 +1,8 @@
-//! Numbers as people read and write them.
+//! Numbers, sizes and times for people.
 
 use std::time::Duration;
 
-/// `171075` as `171,075`.
+/// Formats `171075` as `171,075`.
 pub(crate) fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
@@ -15,21 +15,21 @@ pub(crate) fn count(n: u64) -> String {
     text
 }
 
-/// `n` things: `1 file`, `2 files`.
-pub(crate) fn plural(n: u64, thing: &str) -> String {
+/// Formats a count with its noun: `1 file`, `2 files`.
+pub(crate) fn plural(n: u64, noun: &str) -> String {
     let s = if n == 1 { "" } else { "s" };
-    format!("{} {thing}{s}", count(n))
+    format!("{} {noun}{s}", count(n))
 }
 
-/// `n` entries: `1 entry`, `2 entries`.
+/// Formats a number of entries: `1 entry`, `2 entries`.
 pub(crate) fn entries(n: u64) -> String {
     if n == 1 { "1 entry".into() } else { format!("{} entries", count(n)) }
 }
 
-/// The units of sizes, each 1,024 times the one before.
+/// Units of sizes, each 1,024 times the one before.
 const SIZES: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
 
-/// `8493465` as `8.1 MiB`.
+/// Formats `8493465` bytes as `8.1 MiB`.
 pub(crate) fn size(bytes: u64) -> String {
     let mut unit = 0;
     let mut scaled = bytes as f64;
@@ -40,7 +40,7 @@ pub(crate) fn size(bytes: u64) -> String {
     if unit == 0 { format!("{bytes} B") } else { format!("{scaled:.1} {}", SIZES[unit]) }
 }
 
-/// `4KiB`, `4k` or `4096` as 4096; units in powers of 1,024.
+/// Parses `4KiB`, `4k` or `4096` as 4096 bytes; units are powers of 1,024.
 pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -52,10 +52,10 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     let (Ok(number), Some(power)) = (number.parse::<u64>(), power) else {
         return Err("expected a size such as 4096, 4k or 4KiB".into());
     };
-    number.checked_mul(1 << (10 * power)).ok_or_else(|| "more bytes than 64 bits can count".into())
+    number.checked_mul(1 << (10 * power)).ok_or_else(|| "the size does not fit in 64 bits".into())
 }
 
-/// A time with three digits and the unit that suits it.
+/// Formats a time with three digits and a fitting unit.
 pub(crate) fn time(time: Duration) -> String {
     let ns = time.as_nanos() as f64;
     match time.as_nanos() {
@@ -71,7 +71,7 @@ fn three_digits(value: f64, unit: &str) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
-/// `n` in `time`, as a number per second.
+/// Formats `n` per `time` as a number per second.
 pub(crate) fn rate(n: u64, time: Duration) -> String {
     let per_second = n as f64 / time.as_secs_f64().max(1e-9);
     format!("{}/s", count(per_second as u64))
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_read() {
+    fn parsed_sizes() {
         for (text, bytes) in
             [("4096", 4096), ("4k", 4096), ("4KiB", 4096), ("2m", 2 << 20), ("1 GiB", 1 << 30)]
         {

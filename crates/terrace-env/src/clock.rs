@@ -1,5 +1,6 @@
-//! Time. Waits use the monotonic clock only; the wall clock is for what people read.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods)] // This is the room the lint points to.
+//! Clocks. Waits use the monotonic clock; the wall clock is only for display.
+// This module implements the replacement that the lint names.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use std::fmt::Debug;
 use std::sync::OnceLock;
@@ -8,19 +9,20 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
-/// A source of time. Callable from any thread.
+/// Source of time. Every thread may use it.
 pub trait Clock: Debug + Send + Sync {
-    /// Time since some fixed moment; never goes back.
+    /// Returns the time since a fixed moment. It never decreases.
     fn monotonic(&self) -> Duration;
 
-    /// Microseconds since 1970-01-01 UTC. May jump either way when somebody sets the clock.
+    /// Returns the microseconds since 1970-01-01 UTC. They may jump in both directions when the
+    /// clock is set.
     fn wall_us(&self) -> u64;
 
     /// Pauses the calling thread.
     fn sleep(&self, pause: Duration);
 }
 
-/// The machine's clocks.
+/// Clocks of the operating system.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
@@ -30,7 +32,7 @@ impl Clock for SystemClock {
         START.get_or_init(Instant::now).elapsed()
     }
 
-    /// A clock set before 1970 reads 0.
+    /// Returns 0 if the clock is set before 1970.
     fn wall_us(&self) -> u64 {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         micros(since_epoch)
@@ -41,7 +43,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that moves only when told to. `sleep` moves it and returns at once.
+/// Clock that advances only by calls. `sleep` advances it and returns at once.
 #[derive(Debug, Default)]
 pub struct ManualClock {
     now: Mutex<ManualTime>,
@@ -54,19 +56,19 @@ struct ManualTime {
 }
 
 impl ManualClock {
-    /// A clock whose wall time starts at `wall_us`; its monotonic time starts at zero.
+    /// Creates a clock with wall time `wall_us` and monotonic time zero.
     pub fn new(wall_us: u64) -> ManualClock {
         ManualClock { now: Mutex::new(ManualTime { monotonic: Duration::ZERO, wall_us }) }
     }
 
-    /// Moves both times forward by `step`.
+    /// Advances both times by `step`.
     pub fn advance(&self, step: Duration) {
         let mut now = self.now.lock();
         now.monotonic = now.monotonic.saturating_add(step);
         now.wall_us = now.wall_us.saturating_add(micros(step));
     }
 
-    /// Sets the wall time, forward or back. The monotonic time goes on as if nothing had happened.
+    /// Sets the wall time, forward or back. The monotonic time does not change.
     pub fn set_wall(&self, wall_us: u64) {
         self.now.lock().wall_us = wall_us;
     }
@@ -86,7 +88,7 @@ impl Clock for ManualClock {
     }
 }
 
-/// The whole microseconds of `span`, or the most a `u64` holds.
+/// Returns the whole microseconds of `span`, or the greatest `u64`.
 fn micros(span: Duration) -> u64 {
     u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! The four parts of the world, held together.
+//! Env: the four interfaces to the operating system.
 
 use std::sync::Arc;
 
@@ -10,32 +10,34 @@ use crate::posix::PosixFs;
 use crate::random::{Random, SystemRandom};
 use crate::scheduler::{Scheduler, ThreadPool};
 
-/// Everything a database may touch. Cloning shares the parts.
+/// Interfaces to the operating system. A clone shares them.
 #[derive(Debug, Clone)]
 pub struct Env {
     /// Files and directories.
     pub fs: Arc<dyn FileSystem>,
     /// Time.
     pub clock: Arc<dyn Clock>,
-    /// Background work.
+    /// Background jobs.
     pub scheduler: Arc<dyn Scheduler>,
-    /// Randomness.
+    /// Random numbers.
     pub random: Arc<dyn Random>,
 }
 
 impl Env {
-    /// The machine's own files, clock and threads. All databases of a process share one thread pool.
+    /// Returns the operating system's files, clock and threads. All databases of a process share
+    /// one thread pool.
     #[cfg(unix)]
     pub fn system() -> Env {
         Env::with_file_system(Arc::new(PosixFs::new()))
     }
 
-    /// Files in memory, empty at first; the machine's clock and threads. For tests and for data that need not last.
+    /// Returns an empty file system in memory, with the system's clock and threads. For tests and
+    /// temporary data.
     pub fn in_memory() -> Env {
         Env::with_file_system(Arc::new(MemFs::new()))
     }
 
-    /// A given file system with the machine's clock and threads.
+    /// Returns `fs` with the system's clock and threads.
     pub fn with_file_system(fs: Arc<dyn FileSystem>) -> Env {
         Env {
             fs,

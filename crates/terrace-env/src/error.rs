@@ -1,69 +1,70 @@
-//! What went wrong with a file: the call, the file, and the system's reason.
+//! File errors: the operation, the file, and the reason of the operating system.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a lock is refused: the source of an error with [`io::ErrorKind::WouldBlock`].
+/// Holder of a lock. It is the source of an error with [`io::ErrorKind::WouldBlock`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LockHolder {
-    /// This process has it.
+    /// This process holds the lock.
     #[error("the database is already open in this process")]
     ThisProcess,
-    /// Another process has it.
+    /// Another process holds the lock.
     #[error("the database is open in another process")]
     OtherProcess,
 }
 
 impl From<LockHolder> for io::Error {
-    fn from(held: LockHolder) -> io::Error {
-        io::Error::new(io::ErrorKind::WouldBlock, held)
+    fn from(holder: LockHolder) -> io::Error {
+        io::Error::new(io::ErrorKind::WouldBlock, holder)
     }
 }
 
-/// A result of this crate.
+/// Result of this crate.
 pub type Result<T> = std::result::Result<T, FileError>;
 
-/// A call on a file that failed.
+/// Failed operation on a file.
 ///
-/// Reads as a sentence: `fsync 000043.log: No space left on device (os error 28)`.
+/// The message is a sentence: `fsync 000043.log: No space left on device (os error 28)`.
 #[derive(Debug, thiserror::Error)]
 #[error("{op} {}: {source}", path.display())]
 pub struct FileError {
-    /// The call, as an operator knows it: `open`, `read`, `fsync`, `rename`.
+    /// Operation, as an operator knows it: `open`, `read`, `fsync`, `rename`.
     pub op: &'static str,
-    /// The file that the call named.
+    /// File of the operation.
     pub path: PathBuf,
-    /// The reason.
+    /// Reason of the failure.
     pub source: io::Error,
 }
 
 impl FileError {
-    /// An error of call `op` on `path`.
+    /// Creates an error of operation `op` on `path`.
     pub fn new(op: &'static str, path: impl AsRef<Path>, source: io::Error) -> FileError {
         FileError { op, path: path.as_ref().to_path_buf(), source }
     }
 
-    /// The kind of the reason.
+    /// Returns the kind of the reason.
     pub fn kind(&self) -> io::ErrorKind {
         self.source.kind()
     }
 
-    /// True if the file or directory does not exist.
+    /// Returns true if the file or directory does not exist.
     pub fn is_not_found(&self) -> bool {
         self.kind() == io::ErrorKind::NotFound
     }
 
-    /// Who holds the lock that was refused, if that is what happened.
+    /// Returns the holder of the lock, if the operation failed because of one.
     pub fn lock_holder(&self) -> Option<LockHolder> {
         self.source.get_ref()?.downcast_ref().copied()
     }
 
-    /// True if the file system can't do such a thing at all.
+    /// Returns true if the file system does not support the operation.
     pub fn is_unsupported(&self) -> bool {
         self.kind() == io::ErrorKind::Unsupported
     }
 
-    /// True if the medium, the quota or the file-size limit is full: the call may succeed once space is back.
+    /// Returns true if the disk, the quota or the file-size limit is full. The operation may
+    /// succeed after space is freed.
     pub fn is_no_space(&self) -> bool {
         matches!(
             self.kind(),
@@ -71,13 +72,13 @@ impl FileError {
         )
     }
 
-    /// True if the system is out of something: space, descriptors or memory. The call had no effect, and may succeed
-    /// once there is some again.
+    /// Returns true if the system has run out of space, file descriptors or memory. The operation
+    /// had no effect, and it may succeed later.
     pub fn is_resource_exhausted(&self) -> bool {
         #[cfg(unix)]
-        let descriptors = matches!(self.source.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
+        let no_descriptors = matches!(self.source.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
         #[cfg(not(unix))]
-        let descriptors = false;
-        descriptors || self.is_no_space() || self.kind() == io::ErrorKind::OutOfMemory
+        let no_descriptors = false;
+        no_descriptors || self.is_no_space() || self.kind() == io::ErrorKind::OutOfMemory
     }
 }

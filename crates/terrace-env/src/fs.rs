@@ -1,7 +1,7 @@
-//! Files and directories: the traits and what an implementation must promise.
+//! Files and directories: the traits, and the contract of their implementations.
 //!
-//! The promises are LevelDB's `Env` contract plus what it left unsaid: which call makes what durable, what a
-//! failed call leaves behind, and who may call at the same time.
+//! The contract is that of LevelDB's `Env`. It also defines durability, the effects of a failed
+//! call, and permitted concurrency.
 
 use std::ffi::OsString;
 use std::fmt::Debug;
@@ -13,226 +13,265 @@ use parking_lot::Mutex;
 
 use crate::error::{FileError, Result};
 
-/// How the bytes of a random-access file are fetched.
+/// Unit of log capacities, in bytes: the block size of the log format.
+pub(crate) const LOG_CAPACITY_UNIT: u64 = 32 * 1024;
+
+/// Method of reading a random-access file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessMode {
-    /// One positioned read per call. Safe against files that shrink while they are open.
+    /// One positioned read per call. Safe if a file shrinks while it is open.
     Pread,
-    /// Through a memory mapping where the system and the budget allow, else as [`AccessMode::Pread`].
-    /// A file that shrinks under a mapping kills the process, so this is for files only we touch.
+    /// Memory mapping, or [`AccessMode::Pread`] where the system or the limits do not permit one.
+    ///
+    /// A file that shrinks under a mapping kills the process, so this mode is only for files that
+    /// no other program changes.
     Mmap,
 }
 
-/// How much of the database a lock claims.
+/// Mode of a database lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockMode {
-    /// The only opener. Creates the lock file if there is none.
+    /// Excludes all other openers. Creates the lock file if it does not exist.
     Exclusive,
-    /// One of several readers; excludes [`LockMode::Exclusive`]. Writes nothing, so it needs the file to exist.
+    /// Admits other readers and excludes [`LockMode::Exclusive`]. It writes nothing, so the lock
+    /// file must exist.
     Shared,
 }
 
-/// A file system.
+/// File system.
 ///
-/// Every method may be called from any thread at any time. Paths are taken as given: absolute, or relative to the
-/// process's directory. Errors name the call and the path.
+/// Every method may be called from any thread at any time. A path is absolute, or relative to the
+/// current directory of the process. Errors name the operation and the path.
 pub trait FileSystem: Debug + Send + Sync {
-    /// Opens an existing file for reading from its start.
+    /// Opens an existing file for sequential reads from its start.
     fn open_sequential(&self, path: &Path) -> Result<Box<dyn SequentialFile>>;
 
-    /// Opens an existing file for reading anywhere. The file must not change while it is open.
+    /// Opens an existing file for random reads. The file must not change while it is open.
     fn open_random_access(&self, path: &Path, access: AccessMode) -> Result<Arc<dyn RandomAccessFile>>;
 
-    /// Creates an empty file for writing; an existing file of that name is emptied.
+    /// Creates an empty file for writing, or truncates an existing file.
     ///
     /// The name is durable only after [`FileSystem::sync_dir`] on its directory.
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
 
-    /// Opens a file for writing at its end, creating it if there is none. Where that can't be done, an error of kind
-    /// [`std::io::ErrorKind::Unsupported`]: a database then begins new files instead.
+    /// Opens a file for appending, and creates it if it does not exist.
+    ///
+    /// A file system that cannot append returns an error of kind
+    /// [`std::io::ErrorKind::Unsupported`]. The database then creates new files instead.
     fn open_append(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
 
-    /// Creates a log file with room for `capacity` bytes, which read as zeros until they are stored.
+    /// Creates a log file with a capacity of `capacity` bytes, which read as zeros until they are
+    /// written.
     ///
-    /// `capacity` is rounded up to a multiple of 32 KiB. An error, no space in particular, is reported here and
-    /// not by a later store into that room. An implementation that can't preallocate may start with a file of
-    /// length 0 and append; that is what the default does.
+    /// `capacity` is rounded up to a multiple of 32 KiB. This call reports errors of allocation,
+    /// such as a full disk; a later write within the capacity does not. An implementation without
+    /// preallocation may start with a file of length 0 and append. The default implementation does
+    /// that.
     fn create_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
         let _ = capacity;
         Ok(Box::new(AppendingLog::new(path, self.create(path)?)))
     }
 
-    /// Opens an existing log file to go on with it, with room for `capacity` bytes in all, rounded up as by
-    /// [`FileSystem::create_log`]; what it holds stays, and may be stored over. After an error it is as it was. The room
-    /// may be taken as late as by the first store behind what it holds, which then fails if there is none.
+    /// Opens an existing log file for writing, with a total capacity of `capacity` bytes, rounded
+    /// up like [`FileSystem::create_log`].
     ///
-    /// Where stores can't go over what is there, an error of kind [`std::io::ErrorKind::Unsupported`], which is what
-    /// the default gives: a database then begins a new log.
+    /// The old bytes stay, and may be overwritten. After an error the file is unchanged. The
+    /// implementation may allocate the space as late as the first write after the old bytes, which
+    /// then fails if there is none.
+    ///
+    /// A file system that cannot overwrite old bytes returns an error of kind
+    /// [`std::io::ErrorKind::Unsupported`], like the default implementation. The database then
+    /// creates a new log.
     fn reopen_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
         let _ = capacity;
         Err(FileError::new("open", path, io::ErrorKind::Unsupported.into()))
     }
 
-    /// True if `path` exists, whatever it is.
+    /// Returns true if `path` exists as a file, a directory, or anything else.
     fn exists(&self, path: &Path) -> Result<bool>;
 
-    /// True if `path` is a directory; false if it is anything else or does not exist.
+    /// Returns true if `path` is a directory, and false if it is anything else or does not exist.
     fn is_dir(&self, path: &Path) -> Result<bool>;
 
-    /// The length of a file in bytes.
+    /// Returns the size of a file, in bytes.
     fn file_size(&self, path: &Path) -> Result<u64>;
 
-    /// The names in a directory, without `.` and `..`, in no order.
+    /// Returns the names in a directory without `.` and `..`, in any order.
     fn list(&self, dir: &Path) -> Result<Vec<OsString>>;
 
-    /// Creates one directory. An error if it exists ([`std::io::ErrorKind::AlreadyExists`]) or its parent does not.
+    /// Creates one directory. Fails with [`std::io::ErrorKind::AlreadyExists`] if it exists, and
+    /// fails if its parent does not.
     fn create_dir(&self, dir: &Path) -> Result<()>;
 
     /// Removes an empty directory.
     fn remove_dir(&self, dir: &Path) -> Result<()>;
 
-    /// Removes a file. Durable only after [`FileSystem::sync_dir`].
+    /// Removes a file. The removal is durable only after [`FileSystem::sync_dir`].
     ///
-    /// Open handles keep working, but for one kind: files for random access that the process has no descriptors left
-    /// for are opened by name for each read, and their reads fail from here on.
+    /// Open handles keep working, with one exception. A random-access file over the limit of open
+    /// files is opened by name for each read, and its reads fail after the removal.
     fn remove(&self, path: &Path) -> Result<()>;
 
-    /// Renames a file, atomically replacing one that has the new name. Durable only after
-    /// [`FileSystem::sync_dir`].
+    /// Renames a file, and atomically replaces a file with the new name. The new name is durable
+    /// only after [`FileSystem::sync_dir`].
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
 
-    /// Makes the names in `dir` durable: every creation, removal and rename that returned before this call.
+    /// Makes the names in `dir` durable: every creation, removal and rename that returned before
+    /// this call.
     fn sync_dir(&self, dir: &Path) -> Result<()>;
 
-    /// Takes the lock of the database whose lock file is `path`, or fails at once with
-    /// [`std::io::ErrorKind::WouldBlock`] if another opener holds it: in this process, in another, by a C++
-    /// LevelDB (record lock) or by a Go LevelDB (`flock`).
+    /// Locks the database whose lock file is `path`.
     ///
-    /// Held until the returned value is dropped. Other opens and closes of the same file do not release it.
+    /// Fails at once with [`std::io::ErrorKind::WouldBlock`] if another opener holds the lock: in
+    /// this process, in another process, a C++ LevelDB (record lock) or a Go LevelDB (`flock`).
+    ///
+    /// The lock lasts until the returned value is dropped. Other opens and closes of the same file
+    /// do not release it.
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn FileLock>>;
 
-    /// The memory that this process and the system's cache of its files may take together, in bytes, as far as anybody says; may
-    /// be what that was when it was first asked for. A database that is told no sizes chooses them by it.
+    /// Returns the memory limit of this process, including the page cache of its files, in bytes,
+    /// if the limit is known.
+    ///
+    /// The result may be the limit at the first call. A database without configured sizes derives
+    /// them from it.
     fn memory_limit(&self) -> Option<u64> {
         None
     }
 }
 
-/// A file read from front to back. One user at a time.
+/// File that is read sequentially. One thread uses it at a time.
 pub trait SequentialFile: Send {
-    /// Reads up to `buf.len()` bytes into `buf` and says how many; 0 only at the end of the file.
+    /// Reads up to `buf.len()` bytes into `buf` and returns their number. Only 0 means the end of
+    /// the file.
     ///
-    /// Fewer bytes than asked for do not mean the end: only 0 does. After an error the position is undefined.
+    /// A short read does not mean the end of the file. After an error the position is undefined.
     fn read(&mut self, buf: &mut [u8]) -> Result<usize>;
 
-    /// Skips `n` bytes, or to the end of the file if there are fewer.
+    /// Skips `n` bytes, or all remaining bytes if there are fewer.
     fn skip(&mut self, n: u64) -> Result<()>;
 }
 
-/// A file read anywhere, by many threads at once.
+/// File that many threads read at any offset at once.
 pub trait RandomAccessFile: Debug + Send + Sync {
-    /// Reads up to `buf.len()` bytes from `offset` and says how many; fewer only at the end of the file.
+    /// Reads up to `buf.len()` bytes at `offset` and returns their number. A short read means the
+    /// end of the file.
     ///
-    /// Interrupted and short system calls are continued inside: a short count *is* the end of the file.
+    /// The implementation continues interrupted and short system calls.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize>;
 
-    /// The length when it was opened, in bytes.
+    /// Returns the size of the file when it was opened, in bytes.
     fn len(&self) -> u64;
 
-    /// True if the file held nothing when it was opened.
+    /// Returns true if the file was empty when it was opened.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The whole file, if it is mapped.
+    /// Returns the contents of the file if it is mapped.
     fn mapped_slice(&self) -> Option<&[u8]> {
         None
     }
 
-    /// Says that `len` bytes from `offset` on will be read soon, so that the system may begin to. A hint: by default it does
-    /// nothing. (That a file is read from front to back the system sees by itself.)
+    /// Announces a read of `len` bytes at `offset`, so that the system can start it.
+    ///
+    /// This is a hint, and the default implementation does nothing. The system detects sequential
+    /// reads without a hint.
     fn prefetch(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
 
-    /// True if a read may wait for the device, and [`RandomAccessFile::prefetch`] has that begin: then whoever knows more than one
-    /// place that he will read had better say so first.
+    /// Returns true if a read may wait for the disk and [`RandomAccessFile::prefetch`] can start it
+    /// earlier.
+    ///
+    /// A caller that knows several later reads should then prefetch them.
     fn may_block(&self) -> bool {
         false
     }
 
-    /// Says that the file will hardly be read again where it was read so far: what the process holds of it in memory may go, and
-    /// comes back when it is read all the same. A hint: by default it does nothing.
+    /// Announces that the bytes read so far are unlikely to be read again. The process may drop
+    /// them from memory, and later reads load them again.
+    ///
+    /// This is a hint, and the default implementation does nothing.
     fn advise_dontneed(&self) {}
 }
 
-/// A file written from front to back. One user at a time.
+/// File that is written sequentially. One thread uses it at a time.
 ///
-/// Dropping it closes it without a sync and without a word about errors: call [`WritableFile::close`].
+/// Dropping the file closes it without a sync and ignores errors: call [`WritableFile::close`].
 pub trait WritableFile: Send {
-    /// Adds `data` at the end. May stay in a buffer of this object until [`WritableFile::flush`].
+    /// Appends `data`. It may stay in a buffer of this object until [`WritableFile::flush`].
     ///
-    /// After an error an unknown prefix of `data` may have been written.
+    /// After an error, an unknown prefix of `data` may have been written.
     fn append(&mut self, data: &[u8]) -> Result<()>;
 
-    /// Hands everything appended so far to the system: it survives the death of the process.
+    /// Passes all appended data to the system, so that it survives a crash of the process.
     ///
-    /// After an error an unknown prefix was handed over, and the rest never will be: a later call writes nothing of it.
+    /// After an error, an unknown prefix of the data was passed. The rest is lost: no later call
+    /// writes it.
     fn flush(&mut self) -> Result<()>;
 
-    /// Flushes, then makes everything appended so far durable: it survives a power cut, if the file's name does.
+    /// Flushes, and makes all appended data durable. It then survives a power cut if the file's
+    /// name does.
     ///
-    /// After an error the state of the data is unknown for good; a second call proves nothing.
+    /// After an error, the state of the data stays unknown. A successful second call proves
+    /// nothing.
     fn sync(&mut self) -> Result<()>;
 
-    /// Flushes and closes. Nothing may be called afterwards.
+    /// Flushes and closes the file. No other call may follow.
     fn close(&mut self) -> Result<()>;
 }
 
-/// A log file: preallocated room that is filled by positioned stores.
+/// Log file: preallocated space, and positioned writes into it.
 ///
-/// Many threads may store at once, each into a range of its own.
+/// Several threads may write at once, each into its own range.
 pub trait LogFile: Debug + Send + Sync {
-    /// The bytes that can be stored without growing the file; 0 if the file grows with every store.
+    /// Returns the number of bytes that fit without growth of the file, or 0 if every write grows
+    /// the file.
     fn capacity(&self) -> u64;
 
-    /// Says that the room from `from` on, where nothing is stored yet, will likely be filled soon, and seldom be synced on the
-    /// way. Nobody stores at the same time. A hint: what is promised stays the same. By default, and if it was said before,
-    /// it does nothing.
+    /// Announces that the unwritten space after `from` will be filled soon, with few syncs.
+    ///
+    /// No thread writes at the same time. This is a hint that changes no guarantee. The default
+    /// implementation does nothing, and so does a second call.
     fn expect_fast_fill(&self, from: u64) {
         let _ = from;
     }
 
-    /// Makes what can be made ahead for stores up to `end`, and says up to where that is done now; [`u64::MAX`] if there is
-    /// nothing more to be made. A store that was not prepared does it itself, and meets the same errors: this is for who
-    /// wants it done by another thread, or wants to know how long it takes. By default there is nothing.
+    /// Prepares the space up to `end` for writes, and returns the end of the prepared space.
+    ///
+    /// The result is [`u64::MAX`] if no preparation is left. A write prepares its own range if
+    /// necessary and reports the same errors. This method is for a caller that prepares in another
+    /// thread, or measures the time. The default implementation has nothing to prepare.
     fn preallocate(&self, end: u64) -> Result<u64> {
         let _ = end;
         Ok(u64::MAX)
     }
 
-    /// Stores `head` at `offset` and `body` right behind it, so that they survive the death of the process when
-    /// this returns.
+    /// Writes `head` at `offset` and `body` directly after it. Both survive a crash of the process
+    /// when this method returns.
     ///
-    /// A reader of the file, or of what a killed process left, that sees the last four bytes of `head` sees the
-    /// rest too: they are stored last. (A power cut gives no such order.) `head` has at least four bytes.
-    /// Stores beyond the capacity grow the file. After an error the range may hold anything.
+    /// A reader that sees the last four bytes of `head`, in the file or after a crash, sees the
+    /// rest too: these bytes are written last. A power cut does not keep this order. `head` has at
+    /// least four bytes. Writes beyond the capacity grow the file. After an error the range may
+    /// hold anything.
     fn write_at(&self, offset: u64, head: &[u8], body: &[u8]) -> Result<()>;
 
-    /// Makes every store that returned before this call durable. After an error the state of the data is
-    /// unknown for good; a second call proves nothing.
+    /// Makes every write that returned before this call durable.
+    ///
+    /// After an error, the state of the data stays unknown. A successful second call proves
+    /// nothing.
     fn sync(&self) -> Result<()>;
 
-    /// Cuts the file to `len` bytes and gives up its room. Nothing may be stored afterwards.
+    /// Truncates the file to `len` bytes and releases its preallocated space. No write may follow.
     fn truncate_and_close(&self, len: u64) -> Result<()>;
 }
 
-/// A lock that is held. Dropping it releases it.
+/// Held lock. Dropping it releases the lock.
 pub trait FileLock: Debug + Send + Sync {}
 
-/// A [`LoggerHandle`] on any [`WritableFile`]: for file systems that can't preallocate, and for a caller's own.
+/// [`LogFile`] on any [`WritableFile`], for file systems without preallocation and for custom ones.
 ///
-/// Stores must come in the order of their offsets, without overlap; a gap is filled with zeros.
+/// Writes must come in the order of their offsets and must not overlap. Gaps are filled with zeros.
 pub struct AppendingLog {
     path: PathBuf,
     state: Mutex<AppendingLogState>,
@@ -241,12 +280,12 @@ pub struct AppendingLog {
 struct AppendingLogState {
     file: Box<dyn WritableFile>,
     end: u64,
-    /// Set by a failed append: where the file ends is unknown then, and nothing may follow.
+    /// True after a failed append: the end of the file is then unknown, so nothing may follow.
     failed: bool,
 }
 
 impl AppendingLog {
-    /// A log on an empty `file`; `path` is for error messages.
+    /// Creates a log on an empty `file`. Errors show `path`.
     pub fn new(path: &Path, file: Box<dyn WritableFile>) -> AppendingLog {
         AppendingLog {
             path: path.to_path_buf(),
@@ -268,21 +307,21 @@ impl LogFile for AppendingLog {
 
     fn write_at(&self, offset: u64, head: &[u8], body: &[u8]) -> Result<()> {
         let mut state = self.state.lock();
-        let fail = |reason: String| Err(FileError::new("store", &self.path, io::Error::other(reason)));
+        let fail = |reason: String| Err(FileError::new("write", &self.path, io::Error::other(reason)));
         if state.failed {
-            return fail("an earlier store failed".to_owned());
+            return fail("an earlier write failed".to_owned());
         }
         let Some(gap) = offset.checked_sub(state.end) else {
-            return fail(format!("store at {offset}, before the end {}", state.end));
+            return fail(format!("write at {offset}, expected {} or above", state.end));
         };
-        // One append, so that a file without a buffer of its own makes one system call.
+        // One append, so that a file without a buffer makes one system call.
         let mut bytes = vec![0; gap as usize];
         bytes.extend_from_slice(head);
         bytes.extend_from_slice(body);
-        let stored = state.file.append(&bytes).and_then(|()| state.file.flush());
+        let written = state.file.append(&bytes).and_then(|()| state.file.flush());
         state.end += bytes.len() as u64;
-        state.failed = stored.is_err();
-        stored
+        state.failed = written.is_err();
+        written
     }
 
     fn sync(&self) -> Result<()> {

@@ -1,23 +1,25 @@
-//! Memory straight from the system, for pieces of a mebibyte or more.
+//! Memory directly from the system, for blocks of a mebibyte or more.
 
 use std::io;
 
 use memmap2::MmapMut;
 
-/// Memory of its own, zeroed at first, and given back to the system as soon as it is dropped, which memory of an allocator
-/// need not be. It stays where it is when this is moved.
+/// Memory mapping, zeroed at first.
+///
+/// Dropping it returns the memory to the system at once, unlike memory of an allocator. Moving the
+/// value does not move the memory.
 #[derive(Debug)]
 pub struct HugePages {
     map: MmapMut,
 }
 
 impl HugePages {
-    /// `len` bytes. An error if the system has no more.
+    /// Maps `len` bytes. Fails if the system has no more memory.
     pub fn new(len: usize) -> io::Result<HugePages> {
         Ok(HugePages { map: MmapMut::map_anon(len)? })
     }
 
-    /// All of it, aligned as a page is.
+    /// Returns all bytes. They are aligned to a page.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         &mut self.map
     }

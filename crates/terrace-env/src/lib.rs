@@ -1,19 +1,20 @@
-//! The world as Terrace sees it: files, clocks, threads, randomness.
+//! Interface to the operating system: files, clocks, threads, randomness.
 //!
-//! An [`Env`] is four parts that can be replaced one by one:
+//! An [`Env`] has four parts, and each part is replaceable:
 //!
 //! ```text
 //!   Env
-//!    +-- fs         FileSystem   posix | mem (crash images) | fault (written plan) | a caller's own
+//!    +-- fs         FileSystem   posix | mem (crash images) | fault (fault plan) | custom
 //!    +-- clock      Clock        system | manual
 //!    +-- scheduler  Scheduler    thread pool | deterministic, single-threaded
 //!    +-- random     Random       system | seeded
 //! ```
 //!
-//! [`HugePages`] is memory straight from the system; [`fetch_ahead`] tells the processor what will be read.
+//! [`HugePages`] is memory directly from the system, and [`prefetch`] loads memory into the
+//! processor caches.
 //!
-//! Nothing outside this crate touches a file, a clock, a thread or randomness. That is what makes crash,
-//! fault and fake-clock tests honest: there is no other door.
+//! No other crate uses a file, a clock, a thread or randomness directly. Tests with crashes, faults
+//! and manual clocks are therefore complete.
 
 mod clock;
 mod env;

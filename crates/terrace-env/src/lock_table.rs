@@ -1,10 +1,11 @@
-//! Who holds which lock within this process: one exclusive holder, or any number of shared ones.
+//! Lock table: the file locks of this process. A file has one exclusive holder or any number of
+//! shared holders.
 
 use std::collections::BTreeMap;
 
 use crate::fs::LockMode;
 
-/// The locks that are held, by the identity of the locked file.
+/// Held locks, by the identity of the locked file.
 #[derive(Debug)]
 pub(crate) struct LockTable<Id> {
     locks: BTreeMap<Id, LockState>,
@@ -21,7 +22,7 @@ impl<Id: Ord> LockTable<Id> {
         LockTable { locks: BTreeMap::new() }
     }
 
-    /// True if nobody stands in the way of a claim on `id`.
+    /// Returns true if no held lock on `id` conflicts with `mode`.
     pub(crate) fn can_lock(&self, id: &Id, mode: LockMode) -> bool {
         match self.locks.get(id) {
             None => true,
@@ -30,7 +31,7 @@ impl<Id: Ord> LockTable<Id> {
         }
     }
 
-    /// Notes a claim that was admitted.
+    /// Inserts a lock that [`LockTable::can_lock`] permits.
     pub(crate) fn insert(&mut self, id: Id, mode: LockMode) {
         debug_assert!(self.can_lock(&id, mode));
         match (mode, self.locks.get_mut(&id)) {
@@ -40,7 +41,7 @@ impl<Id: Ord> LockTable<Id> {
         }
     }
 
-    /// Takes one claim on `id` back.
+    /// Removes one lock on `id`.
     pub(crate) fn remove(&mut self, id: &Id) {
         match self.locks.get_mut(id) {
             Some(LockState::Shared(count)) if *count > 1 => *count -= 1,
@@ -55,21 +56,21 @@ mod tests {
 
     #[test]
     fn exclusive_and_shared_locks() {
-        let mut claims = LockTable::new();
-        let admitted = |claims: &LockTable<u8>| {
-            (claims.can_lock(&1, LockMode::Exclusive), claims.can_lock(&1, LockMode::Shared))
+        let mut table = LockTable::new();
+        let can_lock = |table: &LockTable<u8>| {
+            (table.can_lock(&1, LockMode::Exclusive), table.can_lock(&1, LockMode::Shared))
         };
-        assert_eq!(admitted(&claims), (true, true));
-        claims.insert(1, LockMode::Exclusive);
-        assert_eq!(admitted(&claims), (false, false));
-        assert!(claims.can_lock(&2, LockMode::Exclusive));
-        claims.remove(&1);
-        claims.insert(1, LockMode::Shared);
-        claims.insert(1, LockMode::Shared);
-        assert_eq!(admitted(&claims), (false, true));
-        claims.remove(&1);
-        assert_eq!(admitted(&claims), (false, true));
-        claims.remove(&1);
-        assert_eq!(admitted(&claims), (true, true));
+        assert_eq!(can_lock(&table), (true, true));
+        table.insert(1, LockMode::Exclusive);
+        assert_eq!(can_lock(&table), (false, false));
+        assert!(table.can_lock(&2, LockMode::Exclusive));
+        table.remove(&1);
+        table.insert(1, LockMode::Shared);
+        table.insert(1, LockMode::Shared);
+        assert_eq!(can_lock(&table), (false, true));
+        table.remove(&1);
+        assert_eq!(can_lock(&table), (false, true));
+        table.remove(&1);
+        assert_eq!(can_lock(&table), (true, true));
     }
 }

@@ -1,22 +1,25 @@
-//! A hint to the processor.
-#![allow(unsafe_code)] // an instruction that has no safe name
+//! Prefetch hints for the processor.
+#![allow(unsafe_code)] // The prefetch instruction has no safe wrapper.
 
-/// The bytes that a processor fetches at once.
+/// Size of a cache line, in bytes.
 const CACHE_LINE_SIZE: usize = 64;
 
-/// Has the processor fetch about `bytes` bytes at `at`, which will be read soon: several misses at once take hardly longer than
-/// one. Nothing is read, so any address does. Does nothing where there is no such instruction.
+/// Loads about `bytes` bytes at `address` into the processor caches.
+///
+/// Several misses at once take hardly longer than one. Nothing is read, so any address is valid.
+/// Without such an instruction, the function does nothing.
 #[inline]
-pub fn prefetch<T>(at: *const T, bytes: usize) {
+pub fn prefetch<T>(address: *const T, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
     for line in 0..bytes.div_ceil(CACHE_LINE_SIZE) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let place = at.cast::<i8>().wrapping_add(line * CACHE_LINE_SIZE);
-        // SAFETY: a hint, for any address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(place) };
+        let line_address = address.cast::<i8>().wrapping_add(line * CACHE_LINE_SIZE);
+        // SAFETY: `_mm_prefetch` reads no memory and cannot fault, so every address is valid. SSE
+        // is part of x86-64.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line_address) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (at, bytes);
+    let _ = (address, bytes);
 }
 
 #[cfg(test)]
@@ -25,10 +28,10 @@ mod tests {
 
     #[test]
     fn accepts_any_address() {
-        let there = [1u8; 100];
-        prefetch(there.as_ptr(), 1000);
+        let memory = [1u8; 100];
+        prefetch(memory.as_ptr(), 1000);
         prefetch(std::ptr::null::<u64>(), 64);
         prefetch(usize::MAX as *const u8, 200);
-        assert_eq!(there, [1; 100]);
+        assert_eq!(memory, [1; 100]);
     }
 }

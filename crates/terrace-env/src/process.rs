@@ -1,32 +1,34 @@
-//! Which process this is, for less than a system call.
+//! Identity of the current process, without a system call.
 
 #[cfg(unix)]
 use crate::posix::fork_count;
 
 #[cfg(not(unix))]
-fn forks() -> usize {
+fn fork_count() -> usize {
     0
 }
 
-/// The process in which it was made. A child that is forked has a copy, which tells that it is another one: with open files and
-/// mappings that are its parent's too, and with none of its threads.
+/// Token of the process that created it.
+///
+/// A forked child has a copy, which reports that the process is another one. The child shares the
+/// open files and mappings of its parent, and has none of its threads.
 ///
 /// ```
-/// let birth = terrace_env::Birth::here();
-/// assert!(birth.is_here());
+/// let token = terrace_env::ProcessToken::current();
+/// assert!(token.is_current());
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessToken(usize);
 
 impl ProcessToken {
-    /// Of this process.
+    /// Returns the token of this process.
     pub fn current() -> ProcessToken {
         #[cfg(unix)]
         crate::posix::start_counting_forks();
         ProcessToken(fork_count())
     }
 
-    /// True in the process in which it was made.
+    /// Returns true in the process that created the token.
     #[inline]
     pub fn is_current(self) -> bool {
         fork_count() == self.0

@@ -1,35 +1,35 @@
-//! Randomness, seeded or the system's.
+//! Random numbers, from a seed or from the system.
 //!
-//! Both sources are SplitMix64: a counter that steps by an odd constant, and a mix of its value. One atomic
-//! addition is all the state there is, so threads share a source without a lock, and every seed is a good one.
+//! Both generators are SplitMix64: a counter with an odd step, and a mixing function. The state is
+//! one atomic counter, so threads share a generator without a lock, and every seed is equally good.
 
 use std::collections::hash_map::RandomState;
 use std::fmt::Debug;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A source of random numbers. Callable from any thread. Not for secrets.
+/// Source of random numbers. Every thread may use it. Not for secrets.
 pub trait Random: Debug + Send + Sync {
-    /// The next number, uniform over all `u64`.
+    /// Returns the next number, uniform over all `u64`.
     fn next_u64(&self) -> u64;
 
-    /// A number below `bound`; 0 if `bound` is 0.
+    /// Returns a number below `bound`, or 0 if `bound` is 0.
     fn uniform(&self, bound: u64) -> u64 {
         if bound == 0 { 0 } else { self.next_u64() % bound }
     }
 }
 
-/// The step of the counter: 2^64 divided by the golden ratio, made odd.
+/// Step of the counter: 2^64 divided by the golden ratio, made odd.
 const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A source that gives the same numbers for the same seed. With several callers they share one sequence.
+/// Generator with the same numbers for the same seed. Several callers share one sequence.
 #[derive(Debug)]
 pub struct SeededRandom {
     counter: AtomicU64,
 }
 
 impl SeededRandom {
-    /// The source of `seed`.
+    /// Creates a generator from `seed`.
     pub const fn new(seed: u64) -> SeededRandom {
         SeededRandom { counter: AtomicU64::new(seed) }
     }
@@ -37,7 +37,7 @@ impl SeededRandom {
 
 impl Random for SeededRandom {
     fn next_u64(&self) -> u64 {
-        // Relaxed: the numbers order nothing else.
+        // Relaxed: no other memory access depends on the numbers.
         mix64(self.counter.fetch_add(GOLDEN_GAMMA, Ordering::Relaxed).wrapping_add(GOLDEN_GAMMA))
     }
 }
@@ -48,17 +48,17 @@ fn mix64(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A source that starts somewhere else in every process and every instance.
+/// Generator with a random seed for every instance.
 #[derive(Debug)]
 pub struct SystemRandom {
     generator: SeededRandom,
 }
 
 impl SystemRandom {
-    /// A source seeded by the system.
+    /// Creates a generator that the system seeds.
     pub fn new() -> SystemRandom {
-        // The standard library keys its hash maps with the system's randomness: an empty hash under such keys
-        // is a seed, without a dependency for it.
+        // The standard library seeds its hash maps from the system. An empty hash with such keys is
+        // a seed that needs no dependency.
         SystemRandom { generator: SeededRandom::new(RandomState::new().build_hasher().finish()) }
     }
 }

@@ -1,49 +1,43 @@
-//! A batch of writes, in memory as in the log.
-//!
-//! ```text
-//!   0            8          12
-//!   +------------+----------+---------------------------------------
-//!   | sequence   | count    | 1 key value | 0 key | ..
-//!   +------------+----------+---------------------------------------
-//!    fixed64      fixed32    tag, slices (varint32 length, bytes); 1 puts, 0 deletes
-//! ```
-//!
-//! The first operation has the sequence number in front, each next one the number behind it. Operations keep their
-//! order, and of two on the same key the later one wins. There is no room for other tags.
+//! The first operation has the sequence number of the header, and each later operation has the
+//! number after its predecessor's. Operations keep their order: of two operations on the same key,
+//! the later one wins. The format has no other tags.
+
+use std::fmt;
 
 use crate::coding::{MAX_VARINT32_LEN, SliceDecoder, get_fixed32, get_fixed64, put_length_prefixed_slice};
 use crate::decode_error::{DecodeError, DecodeErrorKind};
 use crate::key::{MAX_SEQUENCE_NUMBER, SequenceNumber, ValueType};
 
 const COUNT_OFFSET: usize = 8;
-/// Bytes before the first operation.
+/// Size of the batch header, in bytes: the first operation follows it.
 pub const BATCH_HEADER_SIZE: usize = 12;
 
 /// Operations that take effect together.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct WriteBatch {
-    /// Always the whole form of the picture above, with a count that is right.
+    /// Stored form of the batch, as in the picture of the module. The count is always correct.
     rep: Vec<u8>,
-    /// True if an operation was too long, or one too many.
+    /// True if an operation was too long, or if the count does not fit 32 bits.
     oversized: bool,
 }
 
-/// The longest key or value, in bytes: a little less than 4 GiB, so that an internal key has a 32-bit length too.
+/// Maximum length of a key or value, in bytes. It is a little below 4 GiB, so that the length of an
+/// internal key fits 32 bits too.
 pub const MAX_KEY_OR_VALUE_LEN: usize = u32::MAX as usize - 64;
 
 /// One operation of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchOp<'a> {
-    /// Give `key` this value.
+    /// Sets the value of `key`.
     Put {
-        /// The key.
+        /// User key.
         key: &'a [u8],
-        /// Its value.
+        /// New value of the key.
         value: &'a [u8],
     },
-    /// Remove `key`.
+    /// Deletes `key`.
     Delete {
-        /// The key.
+        /// User key.
         key: &'a [u8],
     },
 }
@@ -55,7 +49,7 @@ impl Default for WriteBatch {
 }
 
 impl WriteBatch {
-    /// Without operations.
+    /// Creates an empty batch.
     ///
     /// ```
     /// use terrace_format::batch::WriteBatch;
@@ -66,7 +60,7 @@ impl WriteBatch {
         WriteBatch::default()
     }
 
-    /// From stored bytes, checked to the last one.
+    /// Creates a batch from its stored form and checks every byte.
     ///
     /// ```
     /// use terrace_format::batch::WriteBatch;
@@ -76,14 +70,14 @@ impl WriteBatch {
     /// let stored = batch.as_bytes().to_vec();
     /// assert_eq!(WriteBatch::from_bytes(stored)?, batch);
     /// assert!(WriteBatch::from_bytes(vec![0; 11]).is_err());
-    /// # Ok::<(), terrace_format::Flaw>(())
+    /// # Ok::<(), terrace_format::DecodeError>(())
     /// ```
     pub fn from_bytes(rep: Vec<u8>) -> Result<WriteBatch, DecodeError> {
         validate(&rep)?;
         Ok(WriteBatch { rep, oversized: false })
     }
 
-    /// The stored form.
+    /// Returns the stored form.
     ///
     /// ```
     /// use terrace_format::batch::WriteBatch;
@@ -96,7 +90,10 @@ impl WriteBatch {
         &self.rep
     }
 
-    /// Gives `key` a value. If either is longer than [`MAX_KEY_OR_VALUE_LEN`] the batch becomes one that no database takes.
+    /// Sets the value of `key` and returns the batch, for chains of calls.
+    ///
+    /// A key or value longer than [`MAX_KEY_OR_VALUE_LEN`] makes the batch oversized: the database
+    /// refuses it.
     ///
     /// ```
     /// use terrace_format::batch::WriteBatch;
@@ -105,44 +102,52 @@ impl WriteBatch {
     /// batch.put(b"CH/Bern", b"46.95,7.45");
     /// assert_eq!(batch.len(), 1);
     /// ```
-    pub fn put(&mut self, key: &[u8], value: &[u8]) {
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut WriteBatch {
+        let key = key.as_ref();
+        let value = value.as_ref();
         if key.len().max(value.len()) > MAX_KEY_OR_VALUE_LEN {
             self.oversized = true;
-            return;
+            return self;
         }
         self.rep.push(ValueType::Value as u8);
         put_length_prefixed_slice(&mut self.rep, key);
         put_length_prefixed_slice(&mut self.rep, value);
         self.add_count(1);
+        self
     }
 
-    /// Removes `key`, be it there or not. If it is longer than [`MAX_KEY_OR_VALUE_LEN`] the batch becomes one that no database
-    /// takes.
+    /// Deletes `key`, whether it exists or not, and returns the batch, for chains of calls.
+    ///
+    /// A key longer than [`MAX_KEY_OR_VALUE_LEN`] makes the batch oversized: the database refuses
+    /// it.
     ///
     /// ```
     /// use terrace_format::batch::WriteBatch;
     ///
     /// let mut batch = WriteBatch::new();
     /// batch.put(b"CH/Bern", b"46.95,7.45");
-    /// batch.delete(b"CH/Bern"); // behind the put, so that it wins
+    /// batch.delete(b"CH/Bern"); // wins, because it follows the put
     /// assert_eq!(batch.len(), 2);
     /// ```
-    pub fn delete(&mut self, key: &[u8]) {
+    pub fn delete(&mut self, key: impl AsRef<[u8]>) -> &mut WriteBatch {
+        let key = key.as_ref();
         if key.len() > MAX_KEY_OR_VALUE_LEN {
             self.oversized = true;
-            return;
+            return self;
         }
         self.rep.push(ValueType::Deletion as u8);
         put_length_prefixed_slice(&mut self.rep, key);
         self.add_count(1);
+        self
     }
 
-    /// Adds the operations of `other` behind these.
+    /// Appends the operations of `other`.
     ///
     /// ```
     /// use terrace_format::batch::WriteBatch;
     ///
-    /// let (mut all, mut more) = (WriteBatch::new(), WriteBatch::new());
+    /// let mut all = WriteBatch::new();
+    /// let mut more = WriteBatch::new();
     /// all.put(b"CH/Bern", b"46.95,7.45");
     /// more.put(b"CH/Chur", b"46.85,9.53");
     /// all.append(&more);
@@ -154,7 +159,8 @@ impl WriteBatch {
         self.add_count(other.len());
     }
 
-    /// True if a key or a value was too long, or there were 2^32 operations: no database takes such a batch.
+    /// Returns true if a key or value was too long, or if the batch has 2^32 operations or more.
+    /// The database refuses such a batch.
     ///
     /// ```
     /// use terrace_format::batch::WriteBatch;
@@ -167,7 +173,7 @@ impl WriteBatch {
         self.oversized
     }
 
-    /// Drops all operations, keeps the memory.
+    /// Removes all operations and keeps the allocated memory.
     ///
     /// ```
     /// use terrace_format::batch::WriteBatch;
@@ -183,7 +189,7 @@ impl WriteBatch {
         self.oversized = false;
     }
 
-    /// How many operations.
+    /// Returns the number of operations.
     ///
     /// ```
     /// use terrace_format::batch::WriteBatch;
@@ -197,7 +203,7 @@ impl WriteBatch {
         self.as_batch_ref().len()
     }
 
-    /// True without operations.
+    /// Returns true if the batch has no operations.
     ///
     /// ```
     /// use terrace_format::batch::WriteBatch;
@@ -211,7 +217,7 @@ impl WriteBatch {
         self.len() == 0
     }
 
-    /// The bytes that the batch takes in the log.
+    /// Returns the size of the batch in the log, in bytes.
     ///
     /// ```
     /// use terrace_format::batch::WriteBatch;
@@ -226,7 +232,7 @@ impl WriteBatch {
         self.rep.len()
     }
 
-    /// The operations in order.
+    /// Returns an iterator over the operations, in their order.
     ///
     /// ```
     /// use terrace_format::batch::{BatchOp, WriteBatch};
@@ -243,7 +249,7 @@ impl WriteBatch {
         self.as_batch_ref().iter()
     }
 
-    /// The sequence number of the first operation: 0 until the engine gave one.
+    /// Returns the sequence number of the first operation. It is 0 until the database assigns one.
     ///
     /// ```
     /// use terrace_format::batch::WriteBatch;
@@ -279,6 +285,42 @@ impl WriteBatch {
     }
 }
 
+impl fmt::Debug for WriteBatch {
+    /// Lists the operations with escaped keys, and the lengths of the values.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(self.iter().map(|operation| match operation {
+                BatchOp::Put { key, value } => format!("put {} ({} bytes)", key.escape_ascii(), value.len()),
+                BatchOp::Delete { key } => format!("delete {}", key.escape_ascii()),
+            }))
+            .finish()
+    }
+}
+
+/// Appends a put of each pair of a key and a value.
+///
+/// ```
+/// use terrace_format::batch::WriteBatch;
+///
+/// let batch: WriteBatch = [("CH/Bern", "46.95,7.45"), ("CH/Chur", "46.85,9.53")].into_iter().collect();
+/// assert_eq!(format!("{batch:?}"), r#"["put CH/Bern (10 bytes)", "put CH/Chur (10 bytes)"]"#);
+/// ```
+impl<K: AsRef<[u8]>, V: AsRef<[u8]>> Extend<(K, V)> for WriteBatch {
+    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
+        for (key, value) in entries {
+            self.put(key, value);
+        }
+    }
+}
+
+impl<K: AsRef<[u8]>, V: AsRef<[u8]>> FromIterator<(K, V)> for WriteBatch {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> WriteBatch {
+        let mut batch = WriteBatch::new();
+        batch.extend(entries);
+        batch
+    }
+}
+
 impl<'a> IntoIterator for &'a WriteBatch {
     type Item = BatchOp<'a>;
     type IntoIter = BatchOps<'a>;
@@ -288,16 +330,19 @@ impl<'a> IntoIterator for &'a WriteBatch {
     }
 }
 
-/// Appends the stored form of a batch of one operation to `record`: gives `key` a value, or removes it. Neither is longer
-/// than [`MAX_KEY_OR_VALUE_LEN`].
+/// Appends the stored form of a batch with one operation to `record`: a put if `value` is some,
+/// otherwise a tombstone.
+///
+/// Key and value are not longer than [`MAX_KEY_OR_VALUE_LEN`].
 ///
 /// ```
-/// use terrace_format::batch::{WriteBatch, put_single};
+/// use terrace_format::batch::{WriteBatch, encode_single_op};
 ///
-/// let (mut batch, mut record) = (WriteBatch::new(), Vec::new());
+/// let mut batch = WriteBatch::new();
 /// batch.put(b"CH/Bern", b"46.95,7.45");
 /// batch.set_sequence(7);
-/// put_single(&mut record, 7, b"CH/Bern", Some(b"46.95,7.45"));
+/// let mut record = Vec::new();
+/// encode_single_op(&mut record, 7, b"CH/Bern", Some(b"46.95,7.45"));
 /// assert_eq!(record, batch.as_bytes());
 /// ```
 pub fn encode_single_op(record: &mut Vec<u8>, sequence: SequenceNumber, key: &[u8], value: Option<&[u8]>) {
@@ -315,13 +360,14 @@ pub fn encode_single_op(record: &mut Vec<u8>, sequence: SequenceNumber, key: &[u
     }
 }
 
-/// A batch in memory of somebody else, checked.
+/// Borrowed stored form of a batch, already checked.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchRef<'a> {
     rep: &'a [u8],
 }
 
-/// Takes `rep` for a batch if it is one: every operation whole, as many as it says, with sequence numbers in range.
+/// Checks the stored form of a batch: every operation is complete, the count is correct, and all
+/// sequence numbers are in range.
 pub fn validate(rep: &[u8]) -> Result<BatchRef<'_>, DecodeError> {
     if rep.len() < BATCH_HEADER_SIZE {
         return Err(DecodeError::truncated(0, "a batch", rep.len() as u64, BATCH_HEADER_SIZE as u64));
@@ -330,7 +376,7 @@ pub fn validate(rep: &[u8]) -> Result<BatchRef<'_>, DecodeError> {
     let mut ops = batch.iter().decoder;
     let mut count = 0;
     while !ops.is_empty() {
-        decode_op(&mut ops).map_err(|flaw| flaw.offset_by(BATCH_HEADER_SIZE as u64))?;
+        decode_op(&mut ops).map_err(|error| error.offset_by(BATCH_HEADER_SIZE as u64))?;
         count += 1;
     }
     if count != batch.len() {
@@ -355,33 +401,33 @@ pub fn validate(rep: &[u8]) -> Result<BatchRef<'_>, DecodeError> {
 }
 
 impl<'a> BatchRef<'a> {
-    /// The sequence number of the first operation.
+    /// Returns the sequence number of the first operation.
     pub fn sequence(&self) -> SequenceNumber {
         get_fixed64(self.rep).unwrap_or_default()
     }
 
-    /// How many operations.
+    /// Returns the number of operations.
     pub fn len(&self) -> usize {
         self.rep.get(COUNT_OFFSET..).and_then(get_fixed32).unwrap_or_default() as usize
     }
 
-    /// True without operations.
+    /// Returns true if the batch has no operations.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The operations in order.
+    /// Returns an iterator over the operations, in their order.
     pub fn iter(&self) -> BatchOps<'a> {
         BatchOps { decoder: SliceDecoder::new(&self.rep[BATCH_HEADER_SIZE..]) }
     }
 
-    /// The stored form.
+    /// Returns the stored form.
     pub fn rep(&self) -> &'a [u8] {
         self.rep
     }
 }
 
-/// The operations of a batch, in order.
+/// Iterator over the operations of a batch, in their order.
 #[derive(Clone, Debug)]
 pub struct BatchOps<'a> {
     decoder: SliceDecoder<'a>,
@@ -391,162 +437,25 @@ impl<'a> Iterator for BatchOps<'a> {
     type Item = BatchOp<'a>;
 
     fn next(&mut self) -> Option<BatchOp<'a>> {
-        // Checked when the batch was made, so the only flaw left is the end.
+        // `validate` checked the operations, so the only possible error is the end of the input.
         decode_op(&mut self.decoder).ok()
     }
 }
 
-fn decode_op<'a>(from: &mut SliceDecoder<'a>) -> Result<BatchOp<'a>, DecodeError> {
-    let at = from.offset();
-    let tag = from.byte("a tag")?;
+fn decode_op<'a>(decoder: &mut SliceDecoder<'a>) -> Result<BatchOp<'a>, DecodeError> {
+    let offset = decoder.offset();
+    let tag = decoder.byte("a tag")?;
     match ValueType::from_byte(tag) {
         Some(ValueType::Value) => Ok(BatchOp::Put {
-            key: from.length_prefixed_slice("a put's key")?,
-            value: from.length_prefixed_slice("a put's value")?,
+            key: decoder.length_prefixed_slice("a put's key")?,
+            value: decoder.length_prefixed_slice("a put's value")?,
         }),
         Some(ValueType::Deletion) => {
-            Ok(BatchOp::Delete { key: from.length_prefixed_slice("a delete's key")? })
+            Ok(BatchOp::Delete { key: decoder.length_prefixed_slice("a delete's key")? })
         }
-        None => Err(DecodeError::new(DecodeErrorKind::Unknown, at, format!("batch tag {tag}"), "0 or 1")),
+        None => Err(DecodeError::new(DecodeErrorKind::Unknown, offset, format!("batch tag {tag}"), "0 or 1")),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const PUT: BatchOp<'_> = BatchOp::Put { key: b"apple", value: b"red" };
-    const DELETE: BatchOp<'_> = BatchOp::Delete { key: b"banana" };
-
-    /// The bytes that LevelDB 1.23 has for the two.
-    const REP: &[u8] = b"\0\0\0\0\0\0\0\0\x02\0\0\0\x01\x05apple\x03red\x00\x06banana";
-
-    fn batch(ops: &[BatchOp<'_>]) -> WriteBatch {
-        let mut batch = WriteBatch::new();
-        for op in ops {
-            match op {
-                BatchOp::Put { key, value } => batch.put(key, value),
-                BatchOp::Delete { key } => batch.delete(key),
-            }
-        }
-        batch
-    }
-
-    /// `REP` with these bytes at `at`.
-    fn changed(at: usize, bytes: &[u8]) -> Vec<u8> {
-        let mut rep = REP.to_vec();
-        rep[at..at + bytes.len()].copy_from_slice(bytes);
-        rep
-    }
-
-    #[test]
-    fn leveldb_encoding() {
-        let batch = batch(&[PUT, DELETE]);
-        assert_eq!(batch.as_bytes(), REP);
-        assert_eq!((batch.len(), batch.is_empty(), batch.approximate_size()), (2, false, REP.len()));
-        assert_eq!(batch.iter().collect::<Vec<_>>(), [PUT, DELETE]);
-    }
-
-    #[test]
-    fn empty() {
-        for batch in [WriteBatch::new(), WriteBatch::default(), WriteBatch::from_bytes(vec![0; 12]).unwrap()]
-        {
-            assert_eq!(batch.as_bytes(), [0; 12]);
-            assert!(batch.is_empty() && batch.iter().next().is_none());
-        }
-    }
-
-    #[test]
-    fn cleared() {
-        let mut batch = batch(&[PUT, DELETE]);
-        batch.set_sequence(9);
-        batch.clear();
-        assert_eq!(batch, WriteBatch::new());
-    }
-
-    #[test]
-    fn appended() {
-        let mut whole = batch(&[PUT]);
-        whole.set_sequence(7);
-        let mut other = batch(&[DELETE, PUT]);
-        other.set_sequence(100);
-        whole.append(&other);
-        whole.append(&WriteBatch::new());
-        assert_eq!(whole.iter().collect::<Vec<_>>(), [PUT, DELETE, PUT]);
-        assert_eq!((whole.len(), whole.sequence()), (3, 7));
-    }
-
-    #[test]
-    fn borrowed() {
-        let rep = changed(0, &[9]);
-        let batch = validate(&rep).unwrap();
-        assert_eq!((batch.sequence(), batch.len(), batch.is_empty()), (9, 2, false));
-        assert_eq!(batch.iter().collect::<Vec<_>>(), [PUT, DELETE]);
-        assert_eq!(batch.rep(), rep);
-    }
-
-    #[track_caller]
-    fn check_flaw(rep: &[u8], at: u64, expect: &str) {
-        let flaw = validate(rep).unwrap_err();
-        assert_eq!((flaw.offset, flaw.to_string().as_str()), (at, expect));
-        assert_eq!(WriteBatch::from_bytes(rep.to_vec()), Err(flaw));
-    }
-
-    #[test]
-    fn hostile_batches() {
-        check_flaw(&REP[..11], 0, "11 bytes, expected 12 for a batch");
-        check_flaw(&changed(8, &[1]), 8, "2 operations, expected 1 as stored");
-        check_flaw(&changed(8, &[255, 255, 255, 255]), 8, "2 operations, expected 4294967295 as stored");
-        check_flaw(&changed(12, &[2]), 12, "batch tag 2, expected 0 or 1");
-        check_flaw(&changed(13, &[200, 1]), 15, "16 bytes, expected 200 for a put's key");
-        check_flaw(&changed(13, &[0xff; 5]), 13, "an integer of more than 5 bytes, expected a put's key");
-        check_flaw(&changed(24, &[7]), 25, "6 bytes, expected 7 for a delete's key");
-        check_flaw(&changed(24, &[5]), 30, "batch tag 97, expected 0 or 1");
-    }
-
-    #[test]
-    fn sequence_numbers_at_the_end_of_their_range() {
-        let starting = |sequence: u64| changed(0, &sequence.to_le_bytes());
-        assert!(validate(&starting(MAX_SEQUENCE_NUMBER - 1)).is_ok());
-        let expect = "sequence number 72057594037927935 for 2 operations, expected at most 72057594037927935";
-        check_flaw(&starting(MAX_SEQUENCE_NUMBER), 0, expect);
-        assert!(validate(&starting(u64::MAX)).is_err());
-    }
-
-    #[test]
-    fn truncated_at_every_byte() {
-        for cut in 0..REP.len() {
-            assert!(validate(&REP[..cut]).is_err(), "{cut} bytes");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn round_trips(
-            ops in proptest::collection::vec(any::<(Vec<u8>, Option<Vec<u8>>)>(), 0..20),
-            sequence in 0..MAX_SEQUENCE_NUMBER / 2,
-        ) {
-            let ops: Vec<BatchOp<'_>> = ops.iter().map(|(key, value)| match value {
-                Some(value) => BatchOp::Put { key, value },
-                None => BatchOp::Delete { key },
-            }).collect();
-            let mut batch = batch(&ops);
-            batch.set_sequence(sequence);
-            let back = WriteBatch::from_bytes(batch.as_bytes().to_vec()).unwrap();
-            prop_assert_eq!(back.iter().collect::<Vec<_>>(), ops);
-            prop_assert_eq!(back.sequence(), sequence);
-        }
-
-        #[test]
-        fn arbitrary_bytes_are_survived(
-            count in 0u8..4,
-            records in proptest::collection::vec(prop_oneof![0u8..4, any::<u8>()], 0..20),
-        ) {
-            let rep = [&[0, 0, 0, 0, 0, 0, 0, 0, count, 0, 0, 0], &records[..]].concat();
-            if let Ok(batch) = validate(&rep) {
-                prop_assert_eq!(batch.iter().count(), batch.len());
-            }
-        }
-    }
-}
+mod tests;

@@ -1,15 +1,17 @@
-//! Integers and length-prefixed slices, as LevelDB writes them.
+//! Integers and length-prefixed slices in LevelDB's encoding.
 //!
 //! ```text
 //!   fixed32, fixed64   little-endian
-//!   varint32, varint64 7 bits a byte, low bits first, high bit set on all but the last; at most 5 / 10 bytes
+//!   varint32, varint64 7 bits per byte, low bits first; the high bit is clear in the last byte
+//!                      at most 5 / 10 bytes
 //!   slice              varint32 length, then the bytes
 //! ```
 
 use crate::decode_error::{DecodeError, DecodeErrorKind};
 
-/// The most bytes of a varint32 and of a varint64.
+/// Maximum size of a varint32, in bytes.
 pub(crate) const MAX_VARINT32_LEN: usize = 5;
+/// Maximum size of a varint64, in bytes.
 const MAX_VARINT64_LEN: usize = 10;
 
 /// Appends a little-endian `u32`.
@@ -37,34 +39,36 @@ pub fn put_varint64(dst: &mut Vec<u8>, mut value: u64) {
     dst.push(value as u8);
 }
 
-/// Appends a slice behind its length. Panics if it is 4 GiB or longer: a length cut to 32 bits would be damage.
+/// Appends the length of a slice, and then the slice. Panics if it has 4 GiB or more, because a
+/// length cut to 32 bits would be corruption.
 #[inline]
 pub fn put_length_prefixed_slice(dst: &mut Vec<u8>, slice: &[u8]) {
-    // Slices come from batches and blocks, which take none that long.
-    put_varint32(dst, u32::try_from(slice.len()).expect("the caller keeps slices below 4 GiB"));
+    // Slices come from batches and blocks, which accept only shorter ones.
+    put_varint32(dst, u32::try_from(slice.len()).expect("slices are shorter than 4 GiB"));
     dst.extend_from_slice(slice);
 }
 
-/// The bytes that `value` takes as a varint.
+/// Returns the size of `value` as a varint, in bytes.
 pub fn varint_len(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
-/// The little-endian `u32` at the start of `bytes`, if there are four.
+/// Returns the little-endian `u32` at the start of `bytes`, if there are four.
 pub fn get_fixed32(bytes: &[u8]) -> Option<u32> {
     bytes.first_chunk().map(|b| u32::from_le_bytes(*b))
 }
 
-/// The little-endian `u64` at the start of `bytes`, if there are eight.
+/// Returns the little-endian `u64` at the start of `bytes`, if there are eight.
 pub fn get_fixed64(bytes: &[u8]) -> Option<u64> {
     bytes.first_chunk().map(|b| u64::from_le_bytes(*b))
 }
 
-/// The varint32 at the start of `bytes` and its length. None if it is cut off or longer than five bytes.
+/// Returns the varint32 at the start of `bytes` and its size. Returns `None` if it is truncated or
+/// longer than five bytes.
 pub fn get_varint32(bytes: &[u8]) -> Option<(u32, usize)> {
     let mut value = 0u32;
     for (i, &byte) in bytes.iter().take(MAX_VARINT32_LEN).enumerate() {
-        // Bits beyond the 32nd are dropped, as LevelDB's own decoder does.
+        // LevelDB's decoder drops bits beyond the 32nd, too.
         value |= u32::from(byte & 0x7f) << (7 * i);
         if byte < 0x80 {
             return Some((value, i + 1));
@@ -73,7 +77,8 @@ pub fn get_varint32(bytes: &[u8]) -> Option<(u32, usize)> {
     None
 }
 
-/// The varint64 at the start of `bytes` and its length. None if it is cut off or longer than ten bytes.
+/// Returns the varint64 at the start of `bytes` and its size. Returns `None` if it is truncated or
+/// longer than ten bytes.
 pub fn get_varint64(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut value = 0u64;
     for (i, &byte) in bytes.iter().take(MAX_VARINT64_LEN).enumerate() {
@@ -85,7 +90,8 @@ pub fn get_varint64(bytes: &[u8]) -> Option<(u64, usize)> {
     None
 }
 
-/// A place in some bytes, moving forward. Each method reads one thing or says what is wrong and where.
+/// Cursor over encoded bytes. Each method decodes one item, or describes the error with its offset.
+/// The parameter `field` names the item in errors.
 #[derive(Debug, Clone)]
 pub struct SliceDecoder<'a> {
     bytes: &'a [u8],
@@ -93,86 +99,86 @@ pub struct SliceDecoder<'a> {
 }
 
 impl<'a> SliceDecoder<'a> {
-    /// At the start of `bytes`.
+    /// Creates a decoder at the start of `bytes`.
     pub fn new(bytes: &'a [u8]) -> SliceDecoder<'a> {
         SliceDecoder { bytes, offset: 0 }
     }
 
-    /// Where it stands, in bytes from the start.
+    /// Returns the position, in bytes from the start.
     pub fn offset(&self) -> u64 {
         self.offset as u64
     }
 
-    /// What is left.
+    /// Returns the remaining bytes.
     pub fn remaining(&self) -> &'a [u8] {
         &self.bytes[self.offset..]
     }
 
-    /// True at the end.
+    /// Returns true if no bytes remain.
     pub fn is_empty(&self) -> bool {
         self.offset == self.bytes.len()
     }
 
-    /// One byte.
-    pub fn byte(&mut self, what: &str) -> Result<u8, DecodeError> {
-        let byte = *self.remaining().first().ok_or_else(|| self.truncated(what, 1))?;
+    /// Decodes one byte.
+    pub fn byte(&mut self, field: &str) -> Result<u8, DecodeError> {
+        let byte = *self.remaining().first().ok_or_else(|| self.truncated(field, 1))?;
         self.offset += 1;
         Ok(byte)
     }
 
-    /// A little-endian `u32`.
-    pub fn fixed32(&mut self, what: &str) -> Result<u32, DecodeError> {
-        let value = get_fixed32(self.remaining()).ok_or_else(|| self.truncated(what, 4))?;
+    /// Decodes a little-endian `u32`.
+    pub fn fixed32(&mut self, field: &str) -> Result<u32, DecodeError> {
+        let value = get_fixed32(self.remaining()).ok_or_else(|| self.truncated(field, 4))?;
         self.offset += 4;
         Ok(value)
     }
 
-    /// A little-endian `u64`.
-    pub fn fixed64(&mut self, what: &str) -> Result<u64, DecodeError> {
-        let value = get_fixed64(self.remaining()).ok_or_else(|| self.truncated(what, 8))?;
+    /// Decodes a little-endian `u64`.
+    pub fn fixed64(&mut self, field: &str) -> Result<u64, DecodeError> {
+        let value = get_fixed64(self.remaining()).ok_or_else(|| self.truncated(field, 8))?;
         self.offset += 8;
         Ok(value)
     }
 
-    /// A varint32.
-    pub fn varint32(&mut self, what: &str) -> Result<u32, DecodeError> {
+    /// Decodes a varint32.
+    pub fn varint32(&mut self, field: &str) -> Result<u32, DecodeError> {
         let (value, len) =
-            get_varint32(self.remaining()).ok_or_else(|| self.bad_varint(what, MAX_VARINT32_LEN))?;
+            get_varint32(self.remaining()).ok_or_else(|| self.bad_varint(field, MAX_VARINT32_LEN))?;
         self.offset += len;
         Ok(value)
     }
 
-    /// A varint64.
-    pub fn varint64(&mut self, what: &str) -> Result<u64, DecodeError> {
+    /// Decodes a varint64.
+    pub fn varint64(&mut self, field: &str) -> Result<u64, DecodeError> {
         let (value, len) =
-            get_varint64(self.remaining()).ok_or_else(|| self.bad_varint(what, MAX_VARINT64_LEN))?;
+            get_varint64(self.remaining()).ok_or_else(|| self.bad_varint(field, MAX_VARINT64_LEN))?;
         self.offset += len;
         Ok(value)
     }
 
-    /// Exactly `len` bytes.
-    pub fn take_bytes(&mut self, len: usize, what: &str) -> Result<&'a [u8], DecodeError> {
-        let taken = self.remaining().get(..len).ok_or_else(|| self.truncated(what, len as u64))?;
+    /// Returns the next `len` bytes.
+    pub fn take_bytes(&mut self, len: usize, field: &str) -> Result<&'a [u8], DecodeError> {
+        let taken = self.remaining().get(..len).ok_or_else(|| self.truncated(field, len as u64))?;
         self.offset += len;
         Ok(taken)
     }
 
-    /// A slice behind its varint32 length.
-    pub fn length_prefixed_slice(&mut self, what: &str) -> Result<&'a [u8], DecodeError> {
-        let len = self.varint32(what)?;
-        self.take_bytes(len as usize, what)
+    /// Decodes a slice with a varint32 length.
+    pub fn length_prefixed_slice(&mut self, field: &str) -> Result<&'a [u8], DecodeError> {
+        let len = self.varint32(field)?;
+        self.take_bytes(len as usize, field)
     }
 
-    fn truncated(&self, what: &str, need: u64) -> DecodeError {
-        DecodeError::truncated(self.offset(), what, self.remaining().len() as u64, need)
+    fn truncated(&self, field: &str, need: u64) -> DecodeError {
+        DecodeError::truncated(self.offset(), field, self.remaining().len() as u64, need)
     }
 
-    fn bad_varint(&self, what: &str, longest: usize) -> DecodeError {
-        if self.remaining().len() < longest {
-            return DecodeError::new(DecodeErrorKind::Truncated, self.offset(), "the end of the data", what);
+    fn bad_varint(&self, field: &str, max_len: usize) -> DecodeError {
+        if self.remaining().len() < max_len {
+            return DecodeError::new(DecodeErrorKind::Truncated, self.offset(), "the end of the data", field);
         }
-        let found = format!("an integer of more than {longest} bytes");
-        DecodeError::new(DecodeErrorKind::Malformed, self.offset(), found, what)
+        let found = format!("an integer of more than {max_len} bytes");
+        DecodeError::new(DecodeErrorKind::Malformed, self.offset(), found, field)
     }
 }
 
@@ -228,7 +234,7 @@ mod tests {
         }
     }
 
-    // What LevelDB takes and what it refuses.
+    // Same results as LevelDB's decoder.
     #[test]
     fn overlong_varints() {
         assert_eq!(get_varint32(&[0x80, 0x00]), Some((0, 2)), "a zero in two bytes");
@@ -249,17 +255,17 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(read: Result<impl std::fmt::Debug, DecodeError>, at: u64, expect: &str) {
-        let flaw = read.expect_err("a flaw");
-        assert_eq!((flaw.offset, flaw.to_string().as_str()), (at, expect));
+    fn check(read: Result<impl std::fmt::Debug, DecodeError>, offset: u64, expect: &str) {
+        let error = read.expect_err("an error");
+        assert_eq!((error.offset, error.to_string().as_str()), (offset, expect));
     }
 
     #[test]
     fn decoder_errors_name_the_field_and_offset() {
         let after_one = |bytes: &'static [u8]| {
-            let mut cursor = SliceDecoder::new(bytes);
-            cursor.byte("the first byte").unwrap();
-            cursor
+            let mut decoder = SliceDecoder::new(bytes);
+            decoder.byte("the first byte").unwrap();
+            decoder
         };
         check(SliceDecoder::new(b"").byte("a tag"), 0, "0 bytes, expected 1 for a tag");
         check(after_one(b"\0\x01").fixed32("a count"), 1, "1 bytes, expected 4 for a count");
@@ -295,12 +301,12 @@ mod tests {
 
     #[test]
     fn decoder_reads_to_the_end() {
-        let mut cursor = SliceDecoder::new(b"\x02hi\x07!");
-        assert_eq!(cursor.length_prefixed_slice("a slice"), Ok(&b"hi"[..]));
-        assert_eq!((cursor.byte("a byte"), cursor.offset(), cursor.remaining()), (Ok(7), 4, &b"!"[..]));
-        assert!(!cursor.is_empty());
-        assert_eq!(cursor.take_bytes(1, "the rest"), Ok(&b"!"[..]));
-        assert!(cursor.is_empty());
+        let mut decoder = SliceDecoder::new(b"\x02hi\x07!");
+        assert_eq!(decoder.length_prefixed_slice("a slice"), Ok(&b"hi"[..]));
+        assert_eq!((decoder.byte("a byte"), decoder.offset(), decoder.remaining()), (Ok(7), 4, &b"!"[..]));
+        assert!(!decoder.is_empty());
+        assert_eq!(decoder.take_bytes(1, "the rest"), Ok(&b"!"[..]));
+        assert!(decoder.is_empty());
     }
 
     proptest! {
@@ -312,11 +318,11 @@ mod tests {
             put_varint64(&mut bytes, value);
             put_length_prefixed_slice(&mut bytes, &slice);
             prop_assert_eq!(bytes.len(), varint_len(small.into()) + varint_len(value) + varint_len(slice.len() as u64) + slice.len());
-            let mut cursor = SliceDecoder::new(&bytes);
-            prop_assert_eq!(cursor.varint32("a"), Ok(small));
-            prop_assert_eq!(cursor.varint64("b"), Ok(value));
-            prop_assert_eq!(cursor.length_prefixed_slice("c"), Ok(&slice[..]));
-            prop_assert!(cursor.is_empty());
+            let mut decoder = SliceDecoder::new(&bytes);
+            prop_assert_eq!(decoder.varint32("a"), Ok(small));
+            prop_assert_eq!(decoder.varint64("b"), Ok(value));
+            prop_assert_eq!(decoder.length_prefixed_slice("c"), Ok(&slice[..]));
+            prop_assert!(decoder.is_empty());
         }
     }
 }

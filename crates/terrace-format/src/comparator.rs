@@ -1,4 +1,4 @@
-//! Orders of keys: LevelDB's bytewise order, the browser's, and a caller's own.
+//! Comparators: LevelDB's bytewise order, IndexedDB's order, and the orders of callers.
 
 use std::any::Any;
 use std::cmp::Ordering;
@@ -9,25 +9,29 @@ mod indexed_db;
 
 pub use indexed_db::IndexedDb;
 
-/// A total order of user keys, with a name that is stored in the database.
+/// Total order of user keys. The database stores its name.
 ///
-/// Every method may be called from any thread at any time, always with the same answers: a database built under
-/// one order is unreadable under another, which is why the name is checked at open. Change the name when the order
-/// changes.
+/// Every method may be called from any thread at any time, and always returns the same result. A
+/// database in one order is unreadable in another, so the database checks the name at open. A
+/// changed order needs a new name.
 pub trait Comparator: Any + Send + Sync {
-    /// The name stored in the manifest. Names that begin with `leveldb.` are LevelDB's own.
+    /// Returns the name that the MANIFEST stores. The prefix `leveldb.` is reserved for LevelDB.
     fn name(&self) -> &str;
 
-    /// The order of `a` and `b`. Keys that compare equal are the same key, whatever their bytes.
+    /// Compares two user keys. Keys that compare equal are the same key, even if their bytes
+    /// differ.
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering;
 
-    /// May shorten `start`, which is below `limit`, to a key that is at least `start` and below `limit`.
-    /// Doing nothing is correct; it makes index blocks larger.
+    /// Shortens `start`, which is below `limit`, to a key that is at least `start` and below
+    /// `limit`.
+    ///
+    /// An implementation that does nothing is correct, but makes index blocks larger.
     fn shortest_separator(&self, start: &mut Vec<u8>, limit: &[u8]) {
         let _ = (start, limit);
     }
 
-    /// May change `key` to a shorter key that is not below it. Doing nothing is correct.
+    /// Changes `key` to a shorter key that is not below it. An implementation that does nothing is
+    /// correct.
     fn short_successor(&self, key: &mut Vec<u8>) {
         let _ = key;
     }
@@ -39,11 +43,11 @@ impl fmt::Debug for dyn Comparator {
     }
 }
 
-/// LevelDB's default: the order of the bytes, and a prefix before what it begins.
+/// LevelDB's default order: bytewise, with a prefix before longer keys.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Bytewise;
 
-/// [`Bytewise`], ready to be given away.
+/// Returns a shared [`Bytewise`].
 pub fn bytewise() -> Arc<dyn Comparator> {
     Arc::new(Bytewise)
 }
@@ -57,23 +61,26 @@ impl Comparator for Bytewise {
         a.cmp(b)
     }
 
-    /// Cuts behind the first byte that differs, raised by one, if that stays below `limit`. LevelDB does no more than
-    /// this, and tables are the same byte for byte only if we don't either.
+    /// Increments the first byte that differs, if the result stays below `limit`, and cuts the key
+    /// after it.
+    ///
+    /// LevelDB does the same; a better separator would make the tables differ from LevelDB's.
     fn shortest_separator(&self, start: &mut Vec<u8>, limit: &[u8]) {
-        let Some(at) = start.iter().zip(limit).position(|(a, b)| a != b) else {
-            return; // one is a prefix of the other
+        let Some(pos) = start.iter().zip(limit).position(|(a, b)| a != b) else {
+            return; // One key is a prefix of the other.
         };
-        if let Some(raised) = start[at].checked_add(1).filter(|raised| *raised < limit[at]) {
-            start[at] = raised;
-            start.truncate(at + 1);
+        if let Some(next) = start[pos].checked_add(1).filter(|next| *next < limit[pos]) {
+            start[pos] = next;
+            start.truncate(pos + 1);
         }
     }
 
-    /// Cuts behind the first byte that can be raised by one. A run of 0xff stays as it is.
+    /// Increments the first byte that is not 0xff, and cuts the key after it. A key of 0xff bytes
+    /// does not change.
     fn short_successor(&self, key: &mut Vec<u8>) {
-        if let Some(at) = key.iter().position(|byte| *byte != 0xff) {
-            key[at] += 1;
-            key.truncate(at + 1);
+        if let Some(pos) = key.iter().position(|byte| *byte != 0xff) {
+            key[pos] += 1;
+            key.truncate(pos + 1);
         }
     }
 }
@@ -97,7 +104,7 @@ mod tests {
         assert_eq!(found.escape_ascii().to_string(), expect.escape_ascii().to_string());
     }
 
-    // The expected keys come from LevelDB 1.23 itself.
+    // The expected keys come from LevelDB 1.23.
     #[test]
     #[rustfmt::skip]
     fn separators_of_leveldb() {
@@ -137,7 +144,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn separators_and_successors_keep_the_promise(
+        fn separators_and_successors_stay_in_bounds(
             a in proptest::collection::vec(prop_oneof![Just(0u8), Just(0xfe), Just(0xff), any::<u8>()], 0..5),
             b in proptest::collection::vec(prop_oneof![Just(0u8), Just(0xfe), Just(0xff), any::<u8>()], 0..5),
         ) {

@@ -1,29 +1,29 @@
-//! CRC-32C, and the mask that LevelDB puts over a stored one.
+//! CRC-32C, and the mask that LevelDB applies to a stored checksum.
 //!
 //! ```text
 //!   masked = rotate_right(crc, 15) + 0xa282ead8        (wrapping)
 //! ```
 //!
-//! A checksum over bytes that hold checksums of their own says little; the mask makes the stored number no checksum.
+//! A checksum over bytes that contain their own checksums is weak, so the stored number is masked.
 
 const MASK_DELTA: u32 = 0xa282_ead8;
 
-/// The checksum of `bytes`.
+/// Returns the checksum of `bytes`.
 pub fn value(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes)
 }
 
-/// The checksum of the bytes behind `crc`, followed by `bytes`.
+/// Returns the checksum of the bytes of `crc` followed by `bytes`.
 pub fn extend(crc: u32, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc, bytes)
 }
 
-/// What is stored for `crc`.
+/// Returns the stored form of `crc`.
 pub fn mask(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(MASK_DELTA)
 }
 
-/// The checksum that was stored as `masked`.
+/// Returns the checksum with the stored form `masked`.
 pub fn unmask(masked: u32) -> u32 {
     masked.wrapping_sub(MASK_DELTA).rotate_left(15)
 }

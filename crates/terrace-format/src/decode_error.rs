@@ -1,74 +1,74 @@
-//! What is wrong with some bytes, and where.
+//! Decode error: a description of invalid bytes with their offset.
 
 use std::fmt;
 
-/// The kind of a flaw, for code that must tell them apart.
+/// Kind of a decode error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DecodeErrorKind {
-    /// The bytes end before the thing they announce does.
+    /// The bytes end before the announced end.
     Truncated,
-    /// A stored checksum is not that of the bytes.
+    /// The stored checksum differs from the computed one.
     ChecksumMismatch,
-    /// A tag, type or name that this format does not have.
+    /// The format does not have this tag, type or name.
     Unknown,
-    /// A length, offset, level or number outside of what is possible there.
+    /// A length, offset, level or number is outside its bounds.
     OutOfBounds,
-    /// Things that must rise do not.
+    /// Values that must rise do not.
     OutOfOrder,
-    /// Compressed bytes that do not decompress.
+    /// Compressed bytes do not decompress.
     Decompression,
-    /// A compressed block, and the build lacks the cargo feature of its codec. The bytes may be intact.
+    /// The build lacks the cargo feature of the block's codec. The bytes may be intact.
     MissingCodec,
-    /// Anything else: bytes that contradict each other.
+    /// Bytes contradict each other in another way.
     Malformed,
 }
 
-/// A place in some bytes where something else was expected. The caller knows which file the bytes came from.
+/// Unexpected bytes at some offset. The caller knows the file that they come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecodeError {
-    /// The kind.
+    /// Kind of the error.
     pub kind: DecodeErrorKind,
-    /// Where, in bytes from the start of what was given to the decoder.
+    /// Offset from the start of the decoded bytes.
     pub offset: u64,
-    /// What was found there, as a noun phrase.
+    /// Noun phrase for the bytes that were found.
     pub found: String,
-    /// What should have been there, as a noun phrase; empty if `found` says it all.
+    /// Noun phrase for the expected bytes. It is empty if `found` says enough.
     pub expected: String,
 }
 
 impl DecodeError {
-    /// A flaw of `kind` at `at`.
+    /// Creates an error of `kind` at `offset`.
     pub fn new(
         kind: DecodeErrorKind,
-        at: u64,
+        offset: u64,
         found: impl Into<String>,
         expected: impl Into<String>,
     ) -> DecodeError {
-        DecodeError { kind, offset: at, found: found.into(), expected: expected.into() }
+        DecodeError { kind, offset, found: found.into(), expected: expected.into() }
     }
 
-    /// A checksum that does not match.
-    pub fn checksum_mismatch(at: u64, computed: u32, stored: u32) -> DecodeError {
+    /// Creates the error of a checksum that does not match.
+    pub fn checksum_mismatch(offset: u64, computed: u32, stored: u32) -> DecodeError {
         DecodeError::new(
             DecodeErrorKind::ChecksumMismatch,
-            at,
+            offset,
             format!("checksum {computed:#010x}"),
             format!("{stored:#010x} as stored"),
         )
     }
 
-    /// `have` bytes where `need` are needed for `what`.
-    pub fn truncated(at: u64, what: &str, have: u64, need: u64) -> DecodeError {
+    /// Creates the error of `have` bytes where `subject` needs `need` bytes.
+    pub fn truncated(offset: u64, subject: &str, have: u64, need: u64) -> DecodeError {
         DecodeError::new(
             DecodeErrorKind::Truncated,
-            at,
+            offset,
             format!("{have} bytes"),
-            format!("{need} for {what}"),
+            format!("{need} for {subject}"),
         )
     }
 
-    /// The same flaw, seen from bytes that begin `base` earlier.
+    /// Adds `base` to the offset, for a caller that decoded a part of its bytes.
     pub fn offset_by(mut self, base: u64) -> DecodeError {
         self.offset = self.offset.saturating_add(base);
         self
@@ -92,8 +92,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(flaw: DecodeError, expect: &str) {
-        assert_eq!(flaw.to_string(), expect);
+    fn check(error: DecodeError, expect: &str) {
+        assert_eq!(error.to_string(), expect);
     }
 
     #[test]
@@ -115,8 +115,8 @@ mod tests {
 
     #[test]
     fn offset_by_base() {
-        let flaw = DecodeError::truncated(5, "a tag", 0, 1);
-        assert_eq!(flaw.clone().offset_by(100).offset, 105);
-        assert_eq!(flaw.offset_by(u64::MAX).offset, u64::MAX);
+        let error = DecodeError::truncated(5, "a tag", 0, 1);
+        assert_eq!(error.clone().offset_by(100).offset, 105);
+        assert_eq!(error.offset_by(u64::MAX).offset, u64::MAX);
     }
 }

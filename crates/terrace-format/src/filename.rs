@@ -1,44 +1,45 @@
-//! The names of a database's files, and the file CURRENT that names the manifest.
+//! File names of a database, and the contents of CURRENT.
 //!
 //! ```text
-//!   <n>.log        log                     CURRENT    the name of the manifest and a newline
-//!   <n>.ldb        table                   LOCK       held while the database is open
-//!   <n>.sst        table, old name         LOG        messages for people
-//!   <n>.dbtmp      unfinished file         LOG.old    those of the run before
-//!   MANIFEST-<n>   which files are live               n: at least six digits, zeros in front
+//!   <n>.log        WAL                     CURRENT    the name of the live MANIFEST and a newline
+//!   <n>.ldb        table                   LOCK       locked while the database is open
+//!   <n>.sst        table, old name         LOG        info log
+//!   <n>.dbtmp      unfinished file         LOG.old    info log of the run before
+//!   MANIFEST-<n>   log of version edits               n: at least six digits, with leading zeros
 //! ```
 //!
-//! A name that does not parse is somebody else's file, and nobody here touches it.
+//! Terrace ignores and keeps files whose names do not parse.
 
 use std::fmt;
 
-/// A file of a database.
+/// Name of a database file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileName {
-    /// A log of writes.
+    /// WAL.
     Log(u64),
-    /// A table.
+    /// Table.
     Table(u64),
-    /// A table under the name of LevelDB before 1.14.
+    /// Table with the file extension of LevelDB before 1.14.
     OldTable(u64),
-    /// A manifest.
+    /// MANIFEST.
     Manifest(u64),
-    /// A file in the making, to be renamed.
+    /// Unfinished file that is renamed at the end.
     Temp(u64),
-    /// The file that names the manifest.
+    /// File that names the live MANIFEST.
     Current,
-    /// The file whose lock is the database's.
+    /// File whose lock marks an open database.
     Lock,
-    /// The messages of this run.
+    /// Info log of this run.
     InfoLog,
-    /// The messages of the run before.
+    /// Info log of the run before.
     OldInfoLog,
 }
 
 const MANIFEST_PREFIX: &str = "MANIFEST-";
 
 impl FileName {
-    /// The file called `name`, by LevelDB's grammar: any number of digits that fits 64 bits.
+    /// Parses `name` by LevelDB's grammar, which permits any number of digits if the number fits 64
+    /// bits.
     pub fn parse(name: &str) -> Option<FileName> {
         match name {
             "CURRENT" => return Some(FileName::Current),
@@ -61,12 +62,12 @@ impl FileName {
         parse_number(digits).map(kind)
     }
 
-    /// True for a table file, under its present or its former ending.
+    /// Returns true for a table, with the current or the old file extension.
     pub fn is_table(&self) -> bool {
         matches!(self, FileName::Table(_) | FileName::OldTable(_))
     }
 
-    /// The number in the name.
+    /// Returns the file number.
     pub fn number(&self) -> Option<u64> {
         match *self {
             FileName::Log(n)
@@ -79,7 +80,7 @@ impl FileName {
     }
 }
 
-/// Digits and nothing else: `u64::from_str` alone would take a sign.
+/// Parses digits only: `u64::from_str` alone would accept a sign.
 fn parse_number(digits: &str) -> Option<u64> {
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
 }
@@ -100,18 +101,20 @@ impl fmt::Display for FileName {
     }
 }
 
-/// The contents of CURRENT.
+/// Contents of CURRENT.
 pub mod current {
     use super::FileName;
     use crate::decode_error::{DecodeError, DecodeErrorKind};
 
-    /// What CURRENT holds when `manifest` is the number of the live manifest.
+    /// Returns the contents of CURRENT for the MANIFEST with number `manifest`.
     pub fn encode(manifest: u64) -> Vec<u8> {
         format!("{}\n", FileName::Manifest(manifest)).into_bytes()
     }
 
-    /// The number of the live manifest. Contents that name anything else, be it a path, are refused, as is a
-    /// manifest's name spelled otherwise than it would be written: it would be another file.
+    /// Returns the number of the live MANIFEST.
+    ///
+    /// All other contents are refused, such as a path. A MANIFEST name with another count of digits
+    /// is refused too, because it names another file.
     pub fn decode(contents: &[u8]) -> Result<u64, DecodeError> {
         let Some((b'\n', name)) = contents.split_last() else {
             return Err(current_error(contents.len(), contents, "a newline at its end"));
@@ -122,13 +125,13 @@ pub mod current {
         }
     }
 
-    fn current_error(at: usize, found: &[u8], expected: &str) -> DecodeError {
-        const SHOWN: usize = 40;
-        let shown = &found[..found.len().min(SHOWN)];
-        let dots = if found.len() > SHOWN { ".." } else { "" };
+    fn current_error(offset: usize, found: &[u8], expected: &str) -> DecodeError {
+        const MAX_SHOWN: usize = 40;
+        let shown = &found[..found.len().min(MAX_SHOWN)];
+        let dots = if found.len() > MAX_SHOWN { ".." } else { "" };
         DecodeError::new(
             DecodeErrorKind::Malformed,
-            at as u64,
+            offset as u64,
             format!("\"{}\"{dots}", shown.escape_ascii()),
             expected,
         )

@@ -1,16 +1,18 @@
-//! Filters: a few bits a key that tell most absent keys without reading their block.
+//! Filters: a few bits per key that rule out most absent keys without a read of their block.
 //!
 //! ```text
 //!   Bloom filter of n keys
 //!   0                                          bytes
 //!   +------------------------------------------+----+
-//!   | bit array, bit i = byte i/8, bit i%8     | k  |   bytes = max(64, n * bits_per_key) / 8, rounded up
+//!   | bit array, bit i = byte i/8, bit i%8     | k  |
 //!   +------------------------------------------+----+
-//!   h = hash(key), d = rotate_right(h, 17): the key's bits are h, h+d, .. h+(k-1)d, each modulo the array's bits
+//!   bytes = max(64, n * bits_per_key) / 8, rounded up
+//!   h = hash(key), d = rotate_right(h, 17)
+//!   the key's bits are h, h+d, .. h+(k-1)d, each modulo the number of bits in the array
 //! ```
 //!
-//! A filter may say "perhaps" of an absent key and never "no" of a present one. Frozen: LevelDB's built-in policy
-//! makes the same bits of the same keys.
+//! A filter may match an absent key, but never rejects a present one. The format is frozen:
+//! LevelDB's built-in policy computes the same bits for the same keys.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -19,17 +21,19 @@ use terrace_sync::mutant;
 
 use crate::key;
 
-/// A way to build and to ask filters. Its name is stored with them: change it when the bits change meaning.
+/// Algorithm that builds and probes filters.
 ///
-/// Every method may be called from any thread at any time.
+/// The database stores its name with the filters: if the bits change their meaning, the name must
+/// change. Every method may be called from any thread at any time.
 pub trait FilterPolicy: Any + Send + Sync {
-    /// The name stored in the table.
+    /// Returns the name that the table stores.
     fn name(&self) -> &str;
 
-    /// Appends the filter of `keys`, which are in order and may repeat.
+    /// Appends the filter of `keys`, which are sorted and may repeat.
     fn create(&self, keys: &[&[u8]], dst: &mut Vec<u8>);
 
-    /// False only if `key` was certainly not among the keys of `filter`, whose bytes may be damaged.
+    /// Returns false only if `key` is certainly not among the keys of `filter`. The bytes of
+    /// `filter` may be damaged.
     fn may_match(&self, key: &[u8], filter: &[u8]) -> bool;
 }
 
@@ -39,30 +43,32 @@ impl std::fmt::Debug for dyn FilterPolicy {
     }
 }
 
-/// LevelDB's built-in policy.
+/// LevelDB's built-in Bloom filter policy.
 #[derive(Debug, Clone)]
 pub struct BloomFilterPolicy {
     bits_per_key: usize,
 }
 
-/// Filters with more probes than this are of a kind yet to be invented, and match everything.
+/// Maximum number of probes. LevelDB reserves larger numbers for future encodings, which match
+/// every key.
 const MAX_PROBES: usize = 30;
 
-/// The least size of the bit array: tiny filters would match nearly everything.
+/// Minimum size of the bit array, in bits. Smaller filters would match nearly every key.
 const MIN_FILTER_BITS: usize = 64;
 
 impl BloomFilterPolicy {
-    /// With about `bits_per_key` bits for each key, at most 255. 10 lets 1 of 100 absent keys through.
+    /// Creates a policy with about `bits_per_key` bits for each key, at most 255. With 10 bits, 1
+    /// of 100 absent keys matches.
     pub fn new(bits_per_key: usize) -> BloomFilterPolicy {
         BloomFilterPolicy { bits_per_key: bits_per_key.min(255) }
     }
 
-    /// About how many bits each key has.
+    /// Returns the approximate number of bits per key.
     pub fn bits_per_key(&self) -> usize {
         self.bits_per_key
     }
 
-    /// ln 2 bits a key give the fewest false answers; rounded down to save probes.
+    /// A factor of ln 2 gives the fewest false positives. Rounding down saves probes.
     fn num_probes(&self) -> usize {
         ((self.bits_per_key as f64 * 0.69) as usize).clamp(1, MAX_PROBES)
     }
@@ -83,31 +89,33 @@ impl FilterPolicy for BloomFilterPolicy {
 }
 
 impl BloomFilterPolicy {
-    /// All that a filter knows of a key.
+    /// Returns the hash of a key. A filter depends on nothing else of the key.
     pub fn hash(key: &[u8]) -> u32 {
         hash(key, 0xbc9f_1d34)
     }
 
-    /// Appends the filter of keys with these hashes.
+    /// Appends the filter of keys with the given hashes.
     pub fn create_from_hashes(&self, hashes: impl ExactSizeIterator<Item = u32>, dst: &mut Vec<u8>) {
         let bytes = hashes.len().saturating_mul(self.bits_per_key).max(MIN_FILTER_BITS).div_ceil(8);
         let probes = self.num_probes();
         let start = dst.len();
         dst.resize(start + bytes, 0);
-        let (array, bits) = (&mut dst[start..], FastModulo::new(bytes * 8));
+        let array = &mut dst[start..];
+        let bits = FastModulo::new(bytes * 8);
         for hash in hashes {
             let step = hash.rotate_right(17);
-            let mut place = hash;
+            let mut probe = hash;
             for _ in 0..probes {
-                let bit = bits.map_or(place, |bits| bits.modulo(place)) as usize;
+                let bit = bits.map_or(probe, |bits| bits.modulo(probe)) as usize;
                 array[bit / 8] |= 1 << (bit % 8);
-                place = place.wrapping_add(step);
+                probe = probe.wrapping_add(step);
             }
         }
         dst.push(probes as u8);
     }
 
-    /// False only if no key with this hash was among those of `filter`, whose bytes may be damaged.
+    /// Returns false only if no key with this hash is among the keys of `filter`. The bytes of
+    /// `filter` may be damaged.
     pub fn may_match_hash(hash: u32, filter: &[u8]) -> bool {
         let Some((&probes, array)) = filter.split_last().filter(|(_, array)| !array.is_empty()) else {
             return false;
@@ -118,16 +126,17 @@ impl BloomFilterPolicy {
     }
 }
 
-/// The places of a key with this hash in an array of `bits` bits.
+/// Returns the bit positions of a key with this hash in an array of `bits` bits.
 fn bit_positions(hash: u32, probes: usize, bits: usize) -> impl Iterator<Item = usize> {
     let step = hash.rotate_right(17);
-    let place = move |i| hash.wrapping_add(step.wrapping_mul(i));
-    // The same remainder; a division of 32 bits is the faster one.
+    let probe = move |i| hash.wrapping_add(step.wrapping_mul(i));
+    // The remainder is the same, and 32-bit division is faster.
     let bits = u32::try_from(bits).ok();
-    (0..probes as u32).map(move |i| bits.map_or(place(i), |bits| place(i) % bits) as usize)
+    (0..probes as u32).map(move |i| bits.map_or(probe(i), |bits| probe(i) % bits) as usize)
 }
 
-/// A filter of the built-in policy that is asked often. Of the bytes that it was made of it knows only how many they are.
+/// Precomputed parameters of a Bloom filter with many probes. It does not hold the bytes of the
+/// filter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BloomProbes {
     num_probes: u8,
@@ -135,14 +144,15 @@ pub(crate) struct BloomProbes {
 }
 
 impl BloomProbes {
-    /// Of `filter`, whose bytes may be damaged. None if it has no bits, too many, or is of another kind.
+    /// Creates the parameters of `filter`, whose bytes may be damaged. Returns `None` if it has no
+    /// bits, too many bits, or an unknown encoding.
     pub(crate) fn new(filter: &[u8]) -> Option<BloomProbes> {
-        let (&count, array) = filter.split_last()?;
+        let (&num_probes, array) = filter.split_last()?;
         let bits = Some(array.len() * 8).filter(|bits| *bits > 0).and_then(FastModulo::new)?;
-        (usize::from(count) <= MAX_PROBES).then_some(BloomProbes { num_probes: count, bits })
+        (usize::from(num_probes) <= MAX_PROBES).then_some(BloomProbes { num_probes, bits })
     }
 
-    /// The places of the bits of a key with this hash.
+    /// Returns the bit positions of a key with this hash.
     #[inline]
     fn bit_positions(self, hash: u32) -> impl Iterator<Item = usize> {
         let step = hash.rotate_right(17);
@@ -150,23 +160,23 @@ impl BloomProbes {
             .map(move |i| self.bits.modulo(hash.wrapping_add(step.wrapping_mul(i))) as usize)
     }
 
-    /// The bytes of `filter`, which it was made of, that [`BloomProbes::may_match`] looks at.
+    /// Returns the bytes that [`BloomProbes::may_match`] reads. `filter` is the one of `new`.
     #[inline]
     pub(crate) fn probed_bytes(self, hash: u32, filter: &[u8]) -> impl Iterator<Item = &u8> {
         self.bit_positions(hash).filter_map(|bit| filter.get(bit / 8))
     }
 
-    /// As [`BloomFilterPolicy::may_match_hash`], of `filter`, which it was made of.
+    /// Probes `filter`, the one of `new`, like [`BloomFilterPolicy::may_match_hash`].
     #[inline]
     pub(crate) fn may_match(self, hash: u32, filter: &[u8]) -> bool {
         self.bit_positions(hash).all(|bit| filter.get(bit / 8).is_some_and(|byte| byte & 1 << (bit % 8) != 0))
     }
 }
 
-/// The remainder of many numbers by one, for two multiplications each instead of a division.
+/// Remainder of many numbers by one divisor, with two multiplications each instead of a division.
 ///
-/// Exact: the fraction of n/d has 64 bits, and n and d have 32 (Lemire, Kaser and Kurz, "Faster remainder by direct
-/// computation", 2019).
+/// The result is exact: the fraction of n/d has 64 bits, and n and d have 32 (Lemire, Kaser and
+/// Kurz, "Faster remainder by direct computation", 2019).
 #[derive(Debug, Clone, Copy)]
 struct FastModulo {
     divisor: u32,
@@ -175,7 +185,8 @@ struct FastModulo {
 }
 
 impl FastModulo {
-    /// By `divisor`, 1 or more. None if that has more than 32 bits: then no number reaches it.
+    /// Prepares the remainder by `divisor`, which is 1 or more. Returns `None` if it does not fit
+    /// 32 bits: every remainder is then the number itself.
     fn new(divisor: usize) -> Option<FastModulo> {
         let divisor = u32::try_from(divisor).ok()?;
         Some(FastModulo { divisor, inverse: (u64::MAX / u64::from(divisor)).wrapping_add(1) })
@@ -188,7 +199,8 @@ impl FastModulo {
     }
 }
 
-/// A policy over the user keys of internal keys. It has the name of the policy inside: the stored bits are the same.
+/// Policy over the user keys of internal keys. It has the name of the wrapped policy, because the
+/// stored bits are the same.
 pub struct InternalFilterPolicy(pub Arc<dyn FilterPolicy>);
 
 impl FilterPolicy for InternalFilterPolicy {
@@ -210,14 +222,14 @@ impl FilterPolicy for InternalFilterPolicy {
 }
 
 impl InternalFilterPolicy {
-    /// True if the policy inside is LevelDB's built-in one.
+    /// Returns true if the wrapped policy is LevelDB's built-in one.
     pub(crate) fn is_bloom(policy: &dyn FilterPolicy) -> bool {
-        let of_user_keys = (policy as &dyn Any).downcast_ref::<InternalFilterPolicy>();
-        of_user_keys.is_some_and(|inside| (&*inside.0 as &dyn Any).is::<BloomFilterPolicy>())
+        let internal = (policy as &dyn Any).downcast_ref::<InternalFilterPolicy>();
+        internal.is_some_and(|policy| (&*policy.0 as &dyn Any).is::<BloomFilterPolicy>())
     }
 }
 
-/// LevelDB's hash: four bytes at a time, then the rest.
+/// LevelDB's hash function.
 pub fn hash(data: &[u8], seed: u32) -> u32 {
     const FACTOR: u32 = 0xc6a4_a793;
     let mut hash = seed ^ (data.len() as u32).wrapping_mul(FACTOR);
@@ -251,7 +263,7 @@ mod tests {
         assert_eq!(hex, expect);
     }
 
-    // The expected bytes come from LevelDB 1.23 itself.
+    // The expected bytes come from LevelDB 1.23.
     #[test]
     #[rustfmt::skip]
     fn same_bits_as_leveldb() {
@@ -300,8 +312,8 @@ mod tests {
             let filter = filter_of(10, &keys);
             assert!(keys.iter().all(|key| policy.may_match(key, &filter)), "{count} keys");
             let absent = (0..10_000u32).map(|i| (i + 1_000_000_000).to_le_bytes());
-            let let_through = absent.filter(|key| policy.may_match(key, &filter)).count();
-            assert!(let_through < 200, "{let_through} of 10000 absent keys, filter of {count}");
+            let matches = absent.filter(|key| policy.may_match(key, &filter)).count();
+            assert!(matches < 200, "{matches} of 10000 absent keys, filter of {count}");
         }
     }
 
@@ -313,10 +325,10 @@ mod tests {
                 let keys: Vec<&[u8]> = keys.iter().map(<[u8; 4]>::as_slice).collect();
                 let filter = filter_of(bits_per_key, &keys);
                 let probes = BloomProbes::new(&filter).unwrap();
-                for asked in 0..2000u32 {
-                    let hash = BloomFilterPolicy::hash(&asked.to_le_bytes());
+                for key in 0..2000u32 {
+                    let hash = BloomFilterPolicy::hash(&key.to_le_bytes());
                     let expect = BloomFilterPolicy::may_match_hash(hash, &filter);
-                    assert_eq!(probes.may_match(hash, &filter), expect, "{asked} of {count}");
+                    assert_eq!(probes.may_match(hash, &filter), expect, "{key} of {count}");
                     assert_eq!(
                         probes.probed_bytes(hash, &filter).count(),
                         usize::from(*filter.last().unwrap())
@@ -324,8 +336,8 @@ mod tests {
                 }
             }
         }
-        for odd in [&b""[..], b"\x06", b"\x00\x1f", b"\x00\xff"] {
-            assert!(BloomProbes::new(odd).is_none());
+        for invalid in [&b""[..], b"\x06", b"\x00\x1f", b"\x00\xff"] {
+            assert!(BloomProbes::new(invalid).is_none());
         }
         assert!(BloomProbes::new(b"\x00\x00").unwrap().may_match(7, b"\x00\x00"), "no probes reject nothing");
     }
@@ -345,15 +357,15 @@ mod tests {
     fn internal_keys_match_by_user_key() {
         let policy = InternalFilterPolicy(Arc::new(BloomFilterPolicy::new(10)));
         let stored = InternalKey::new(b"hello", 7, ValueType::Value);
-        let asked = InternalKey::new(b"hello", 99, ValueType::Deletion);
+        let target = InternalKey::new(b"hello", 99, ValueType::Deletion);
         let mut filter = Vec::new();
         policy.create(&[stored.as_bytes()], &mut filter);
         assert_eq!(filter, filter_of(10, &[b"hello"]));
-        assert!(policy.may_match(asked.as_bytes(), &filter));
+        assert!(policy.may_match(target.as_bytes(), &filter));
         assert_eq!(policy.name(), "leveldb.BuiltinBloomFilter2");
     }
 
-    // Vectors of LevelDB's own test of its hash.
+    // Vectors of LevelDB's test of its hash function.
     #[test]
     #[rustfmt::skip]
     fn hash_of_every_tail_length() {

@@ -1,16 +1,17 @@
-//! The filter block of a table: one filter for each 2 KiB of the file, or one for all of it.
+//! Filter block of a table: one filter for each 2 KiB of the file, or one for the whole file.
 //!
 //! ```text
 //!   0                        offsets                           n-5          n-1    n
 //!   +----------+-------------+---------------------------------+------------+------+
-//!   | filter 0 | filter 1 .. | start of filter 0, 1, .. (u32)  | offsets    | 11   |   2^11 = 2 KiB
+//!   | filter 0 | filter 1 .. | start of filter 0, 1, .. (u32)  | offsets    | 11   |  2^11 = 2 KiB
 //!   +----------+-------------+---------------------------------+------------+------+
 //! ```
 //!
-//! Filter i holds the keys of the data blocks that begin in bytes [i * 2^11, (i+1) * 2^11) of the file. The last byte
-//! is free to be another power of two, and readers follow it: a table with one filter for all of it, or for each GiB,
-//! says 30.
-//! The block has no order of keys and does not know what a key is.
+//! Filter i holds the keys of the data blocks that start in bytes [i * 2^11, (i+1) * 2^11) of the
+//! file. The last byte may be another power of two, and readers follow it. A table with one filter
+//! for all of it, or for each GiB, stores 30.
+//!
+//! The module knows neither the order nor the form of keys.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,24 +22,25 @@ use crate::coding::{get_fixed32, put_fixed32};
 use crate::filter::{BloomFilterPolicy, BloomProbes, FilterPolicy, InternalFilterPolicy};
 use crate::key;
 
-/// 2 KiB, as LevelDB has it.
+/// Binary logarithm of the file range of a filter, in bytes: 2 KiB, as in LevelDB.
 const FILTER_BASE_LG: u8 = 11;
 
-/// 1 GiB. A filter's start is stored in 32 bits: those of a table that is larger need several anyway.
+/// Binary logarithm of the file range of a full filter, in bytes: 1 GiB. Filter offsets have 32
+/// bits, so a larger table needs several filters anyway.
 const FULL_FILTER_BASE_LG: u8 = 30;
 
-/// What makes the filters of a table.
+/// Filter of a table.
 #[derive(Clone)]
 pub enum TableFilter {
-    /// A policy's, one for each 2 KiB, as every LevelDB makes them.
+    /// One filter for each 2 KiB, by any policy, as every LevelDB builds them.
     BlockBased(Arc<dyn FilterPolicy>),
-    /// The built-in policy's, one for the whole table, of the user keys of internal keys. It can be asked before the
-    /// index is, and every LevelDB that has the policy asks it, too.
+    /// One filter of the built-in policy for the whole table, over the user keys of internal keys.
+    /// A reader can probe it before the index, and every LevelDB with this policy can read it.
     Full(BloomFilterPolicy),
 }
 
 impl TableFilter {
-    /// The name of the policy.
+    /// Returns the name of the policy.
     pub fn name(&self) -> &str {
         match self {
             TableFilter::BlockBased(policy) => policy.name(),
@@ -46,7 +48,7 @@ impl TableFilter {
         }
     }
 
-    /// What answers for keys as they are stored in the table.
+    /// Returns the policy that probes the filter with keys as the table stores them.
     pub fn policy(&self) -> Arc<dyn FilterPolicy> {
         match self {
             TableFilter::BlockBased(policy) => Arc::clone(policy),
@@ -55,7 +57,7 @@ impl TableFilter {
     }
 }
 
-/// Builds a filter block. Called as (start_block add*)* finish, with block offsets that rise.
+/// Builder of a filter block. The calls are (start_block add*)* finish, with rising block offsets.
 pub struct FilterBlockBuilder {
     pending_keys: FilterKeys,
     base_lg: u8,
@@ -63,9 +65,9 @@ pub struct FilterBlockBuilder {
     filter_offsets: Vec<u32>,
 }
 
-/// The keys of the filter that comes next.
+/// Keys of the current filter.
 enum FilterKeys {
-    /// One behind the other, and where each ends.
+    /// Concatenated keys, and the end of each.
     Raw {
         policy: Arc<dyn FilterPolicy>,
         keys: Vec<u8>,
@@ -78,9 +80,9 @@ enum FilterKeys {
 }
 
 impl FilterBlockBuilder {
-    /// With the filters of `filters`.
-    pub fn new(filters: TableFilter) -> FilterBlockBuilder {
-        let (keys, base_log2) = match filters {
+    /// Creates a builder for the filters of `filter`.
+    pub fn new(filter: TableFilter) -> FilterBlockBuilder {
+        let (pending_keys, base_lg) = match filter {
             TableFilter::BlockBased(policy) => {
                 (FilterKeys::Raw { policy, keys: Vec::new(), ends: Vec::new() }, FILTER_BASE_LG)
             }
@@ -88,24 +90,19 @@ impl FilterBlockBuilder {
                 (FilterKeys::Hashed { bloom, hashes: Vec::new() }, FULL_FILTER_BASE_LG)
             }
         };
-        FilterBlockBuilder {
-            pending_keys: keys,
-            base_lg: base_log2,
-            filters: Vec::new(),
-            filter_offsets: Vec::new(),
-        }
+        FilterBlockBuilder { pending_keys, base_lg, filters: Vec::new(), filter_offsets: Vec::new() }
     }
 
-    /// The keys that follow are those of the data block at `offset`.
+    /// Starts the data block at `offset`. Later keys belong to it.
     pub fn start_block(&mut self, offset: u64) {
         let index = offset >> self.base_lg;
-        debug_assert!(index >= self.filter_offsets.len() as u64, "data blocks rise in the file");
+        debug_assert!(index >= self.filter_offsets.len() as u64, "the offsets of data blocks rise");
         while (self.filter_offsets.len() as u64) < index {
             self.generate_filter();
         }
     }
 
-    /// One more key of the current data block.
+    /// Adds a key of the current data block.
     pub fn add(&mut self, key: &[u8]) {
         match &mut self.pending_keys {
             FilterKeys::Raw { keys, ends, .. } => {
@@ -115,7 +112,7 @@ impl FilterBlockBuilder {
             FilterKeys::Hashed { hashes, .. } => {
                 let key = if mutant!(FilterBuiltFromInternalKeys) { key } else { key::user_key(key) };
                 let hash = BloomFilterPolicy::hash(key);
-                // The versions of a key follow each other.
+                // The versions of a user key are neighbours.
                 if hashes.last() != Some(&hash) {
                     hashes.push(hash);
                 }
@@ -123,7 +120,7 @@ impl FilterBlockBuilder {
         }
     }
 
-    /// The contents of the block.
+    /// Returns the contents of the block.
     pub fn finish(mut self) -> Vec<u8> {
         if !self.pending_keys.is_empty() {
             self.generate_filter();
@@ -137,7 +134,7 @@ impl FilterBlockBuilder {
         self.filters
     }
 
-    /// Without keys the filter is empty: no bytes, whatever the policy.
+    /// Appends the filter of the current keys. A filter without keys is empty, for every policy.
     fn generate_filter(&mut self) {
         self.filter_offsets.push(self.filters_len());
         if !self.pending_keys.is_empty() {
@@ -159,38 +156,39 @@ impl FilterKeys {
         }
     }
 
-    /// Appends their filter, and forgets them.
+    /// Appends the filter of the keys and removes them.
     fn drain_to_filter(&mut self, filters: &mut Vec<u8>) {
-        let forgotten = usize::from(mutant!(FilterBlockOmitsFirstKey));
+        let omitted = usize::from(mutant!(FilterBlockOmitsFirstKey));
         match self {
             FilterKeys::Raw { policy, keys, ends } => {
                 let starts = std::iter::once(0).chain(ends.iter().copied());
                 let slices: Vec<&[u8]> = starts.zip(&*ends).map(|(start, &end)| &keys[start..end]).collect();
-                policy.create(&slices[forgotten..], filters);
+                policy.create(&slices[omitted..], filters);
                 keys.clear();
                 ends.clear();
             }
             FilterKeys::Hashed { bloom, hashes } => {
-                bloom.create_from_hashes(hashes[forgotten..].iter().copied(), filters);
+                bloom.create_from_hashes(hashes[omitted..].iter().copied(), filters);
                 hashes.clear();
             }
         }
     }
 }
 
-/// A filter block as read from a table.
+/// Reader of the filter block of a table.
 pub struct FilterBlockReader {
     policy: Arc<dyn FilterPolicy>,
     contents: Vec<u8>,
-    /// Where the offsets begin, and how many there are: 0 if the block is malformed.
+    /// Position of the offsets in `contents`.
     offsets_start: usize,
+    /// Number of filters: 0 if the block is malformed.
     num_filters: u64,
     base_lg: u8,
-    /// Of the first filter, where it is, if it is one of the built-in policy.
+    /// Range and parameters of the first filter, if the built-in policy built it.
     first_bloom: Option<(Range<usize>, BloomProbes)>,
 }
 
-/// What is asked of a filter of the built-in policy that stands for a whole table.
+/// Probe of a full filter of the built-in policy for one key.
 #[derive(Clone, Copy)]
 pub struct BloomQuery<'a> {
     filter: &'a [u8],
@@ -199,13 +197,13 @@ pub struct BloomQuery<'a> {
 }
 
 impl<'a> BloomQuery<'a> {
-    /// The bytes that the answer depends on.
+    /// Returns the bytes that the result depends on, for prefetching.
     #[inline]
     pub fn probed_bytes(self) -> impl Iterator<Item = &'a u8> {
         self.probes.probed_bytes(self.hash, self.filter)
     }
 
-    /// As [`FilterBlockReader::may_match`].
+    /// Returns false only if the key is certainly not in the table.
     #[inline]
     pub fn may_match(self) -> bool {
         self.probes.may_match(self.hash, self.filter)
@@ -213,27 +211,24 @@ impl<'a> BloomQuery<'a> {
 }
 
 impl FilterBlockReader {
-    /// From stored bytes. Of malformed ones comes a filter that matches everything: a table can be read without.
+    /// Creates a reader of stored bytes. Malformed bytes give a filter that matches every key: the
+    /// table is readable without a filter.
     pub fn new(policy: Arc<dyn FilterPolicy>, contents: Vec<u8>) -> FilterBlockReader {
-        let (offsets, count, base_log2) = parse_trailer(&contents).unwrap_or_default();
-        let mut block = FilterBlockReader {
-            policy,
-            contents,
-            offsets_start: offsets,
-            num_filters: count,
-            base_lg: base_log2,
-            first_bloom: None,
-        };
-        if InternalFilterPolicy::is_bloom(&*block.policy) {
-            let filter = block.filter_range(0);
-            let probes = filter.clone().and_then(|range| BloomProbes::new(block.contents.get(range)?));
-            block.first_bloom = filter.zip(probes);
+        let (offsets_start, num_filters, base_lg) = parse_trailer(&contents).unwrap_or_default();
+        let mut reader =
+            FilterBlockReader { policy, contents, offsets_start, num_filters, base_lg, first_bloom: None };
+        if InternalFilterPolicy::is_bloom(&*reader.policy) {
+            let filter = reader.filter_range(0);
+            let probes = filter.clone().and_then(|range| BloomProbes::new(reader.contents.get(range)?));
+            reader.first_bloom = filter.zip(probes);
         }
-        block
+        reader
     }
 
-    /// What [`FilterBlockReader::may_match`] asks about an internal key in the data block at 0, of whose user key this is
-    /// [`BloomFilterPolicy::hash`], so that it can be asked when the bytes are at hand; None if the filter has to be asked as it is.
+    /// Prepares the probe of the first filter for a user key with this [`BloomFilterPolicy::hash`].
+    ///
+    /// The caller can prefetch the bytes of the filter before it probes. Returns `None` if only
+    /// [`FilterBlockReader::may_match`] can probe the filter.
     #[inline]
     pub fn bloom_query(&self, hash: u32) -> Option<BloomQuery<'_>> {
         let (range, probes) = self.first_bloom.as_ref()?;
@@ -241,42 +236,43 @@ impl FilterBlockReader {
         Some(BloomQuery { filter, probes: *probes, hash })
     }
 
-    /// The bytes of memory that it takes.
+    /// Returns the memory use of the block, in bytes.
     pub fn memory_usage(&self) -> usize {
         self.contents.capacity()
     }
 
-    /// True if what it says of the data block at 0 it says of all blocks before `end`.
+    /// Returns true if the first filter covers all data blocks before offset `end`.
     pub fn is_full_filter(&self, end: u64) -> bool {
         self.num_filters > 0 && end.checked_shr(u32::from(self.base_lg)).unwrap_or(0) == 0
     }
 
-    /// False only if `key` is certainly not in the data block at `block_offset`.
+    /// Returns false only if `key` is certainly not in the data block at `block_offset`.
     pub fn may_match(&self, block_offset: u64, key: &[u8]) -> bool {
         let index = block_offset.checked_shr(u32::from(self.base_lg)).unwrap_or(0);
         self.filter_range(index).is_none_or(|range| self.policy.may_match(key, &self.contents[range]))
     }
 
-    /// Where filter `index` is, if it is anywhere.
+    /// Returns the range of filter `index`, if it exists.
     fn filter_range(&self, index: u64) -> Option<Range<usize>> {
-        let at = self.offsets_start + Some(index).filter(|index| *index < self.num_filters)? as usize * 4;
-        let range = self.offset_at(at)..self.offset_at(at + 4);
+        let pos = self.offsets_start + Some(index).filter(|index| *index < self.num_filters)? as usize * 4;
+        let range = self.offset_at(pos)..self.offset_at(pos + 4);
         self.contents[..self.offsets_start].get(range.clone()).map(|_| range)
     }
 
-    /// The offset stored at `at`. The one behind the last filter's is where the offsets begin.
-    fn offset_at(&self, at: usize) -> usize {
-        self.contents.get(at..).and_then(get_fixed32).map_or(usize::MAX, |offset| offset as usize)
+    /// Returns the offset stored at `pos`. After the offset of the last filter follows the start of
+    /// the offsets.
+    fn offset_at(&self, pos: usize) -> usize {
+        self.contents.get(pos..).and_then(get_fixed32).map_or(usize::MAX, |offset| offset as usize)
     }
 }
 
-/// Where the offsets begin, their count, and the power of two.
+/// Returns the position of the offsets, their number, and the binary logarithm of a filter's range.
 fn parse_trailer(contents: &[u8]) -> Option<(usize, u64, u8)> {
-    let (&base_log2, rest) = contents.split_last()?;
+    let (&base_lg, rest) = contents.split_last()?;
     let (before, last) = rest.split_last_chunk::<4>()?;
     let offsets = u32::from_le_bytes(*last) as usize;
-    let room = before.len().checked_sub(offsets)?;
-    Some((offsets, (room / 4) as u64, base_log2))
+    let offsets_size = before.len().checked_sub(offsets)?;
+    Some((offsets, (offsets_size / 4) as u64, base_lg))
 }
 
 #[cfg(test)]
@@ -285,7 +281,8 @@ mod tests {
     use crate::filter::hash;
     use crate::key::{InternalKey, ValueType};
 
-    /// Keeps the four bytes of each key's hash, so that the bytes of a block can be told by eye.
+    /// Policy that stores the four bytes of each key's hash, so that a reader can recognise the
+    /// bytes of a block.
     struct Hashes;
 
     impl FilterPolicy for Hashes {
@@ -294,7 +291,9 @@ mod tests {
         }
 
         fn create(&self, keys: &[&[u8]], dst: &mut Vec<u8>) {
-            keys.iter().for_each(|key| put_fixed32(dst, hash(key, 1)));
+            for key in keys {
+                put_fixed32(dst, hash(key, 1));
+            }
         }
 
         fn may_match(&self, key: &[u8], filter: &[u8]) -> bool {
@@ -302,17 +301,19 @@ mod tests {
         }
     }
 
-    /// The block of data blocks at these offsets with these keys.
+    /// Builds the filter block of data blocks at the given offsets with the given keys.
     fn build(blocks: &[(u64, &[&str])]) -> Vec<u8> {
         let mut builder = FilterBlockBuilder::new(TableFilter::BlockBased(Arc::new(Hashes)));
         for (offset, keys) in blocks {
             builder.start_block(*offset);
-            keys.iter().for_each(|key| builder.add(key.as_bytes()));
+            for key in *keys {
+                builder.add(key.as_bytes());
+            }
         }
         builder.finish()
     }
 
-    /// Which of `keys` the block lets through for the data block at `offset`.
+    /// Returns the `keys` that match the filter of the data block at `offset`.
     fn matching(contents: &[u8], offset: u64, keys: &[&'static str]) -> Vec<&'static str> {
         let block = FilterBlockReader::new(Arc::new(Hashes), contents.to_vec());
         keys.iter().copied().filter(|key| block.may_match(offset, key.as_bytes())).collect()
@@ -330,9 +331,9 @@ mod tests {
     fn data_blocks_that_share_a_filter() {
         let contents = build(&[(100, &["foo", "bar", "box"]), (200, &["box"]), (300, &["hello"])]);
         assert_eq!(contents.len(), 5 * 4 + 4 + 4 + 1);
-        let asked = ["foo", "bar", "box", "hello", "missing", "other"];
-        assert_eq!(matching(&contents, 100, &asked), ["foo", "bar", "box", "hello"]);
-        assert_eq!(matching(&contents, 2047, &asked), ["foo", "bar", "box", "hello"]);
+        let targets = ["foo", "bar", "box", "hello", "missing", "other"];
+        assert_eq!(matching(&contents, 100, &targets), ["foo", "bar", "box", "hello"]);
+        assert_eq!(matching(&contents, 2047, &targets), ["foo", "bar", "box", "hello"]);
     }
 
     #[test]
@@ -340,12 +341,12 @@ mod tests {
         let blocks: &[(u64, &[&str])] =
             &[(0, &["foo"]), (2000, &["bar"]), (3100, &["box"]), (9000, &["box", "hello"])];
         let contents = build(blocks);
-        let asked = ["foo", "bar", "box", "hello"];
-        assert_eq!(matching(&contents, 0, &asked), ["foo", "bar"]);
-        assert_eq!(matching(&contents, 3100, &asked), ["box"]);
-        assert_eq!(matching(&contents, 4100, &asked), [""; 0], "an empty filter");
-        assert_eq!(matching(&contents, 9000, &asked), ["box", "hello"]);
-        assert_eq!(matching(&contents, 10_240, &asked), asked, "behind the last filter");
+        let targets = ["foo", "bar", "box", "hello"];
+        assert_eq!(matching(&contents, 0, &targets), ["foo", "bar"]);
+        assert_eq!(matching(&contents, 3100, &targets), ["box"]);
+        assert_eq!(matching(&contents, 4100, &targets), [""; 0], "an empty filter");
+        assert_eq!(matching(&contents, 9000, &targets), ["box", "hello"]);
+        assert_eq!(matching(&contents, 10_240, &targets), targets, "after the last filter");
     }
 
     #[test]
@@ -401,8 +402,8 @@ mod tests {
         }
         let block =
             FilterBlockReader::new(TableFilter::Full(BloomFilterPolicy::new(10)).policy(), builder.finish());
-        let asked = [(0, b"near".as_slice()), (0, b"far"), (3 << 30, b"near"), (3 << 30, b"far")];
-        let answers = asked.map(|(offset, user_key)| block.may_match(offset, key(user_key).as_bytes()));
+        let targets = [(0, b"near".as_slice()), (0, b"far"), (3 << 30, b"near"), (3 << 30, b"far")];
+        let answers = targets.map(|(offset, user_key)| block.may_match(offset, key(user_key).as_bytes()));
         assert_eq!(answers, [true, false, false, true]);
     }
 
@@ -415,7 +416,8 @@ mod tests {
         let offsets_outside = [0, 0, 0, 0, 9, 0, 0, 0, 11];
         let start_above_limit = [1, 2, 3, 4, 3, 0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0, 11];
         let limit_in_the_offsets = [0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 11];
-        let (zeros, huge) = ([0; 8], [0xff; 9]);
+        let zeros = [0; 8];
+        let huge = [0xff; 9];
         for contents in [&offsets_outside[..], &start_above_limit, &limit_in_the_offsets, &zeros, &huge] {
             assert_eq!(matching(contents, 0, &["x"]), ["x"], "{contents:?}");
         }
@@ -430,10 +432,10 @@ mod tests {
             builder.add(*key);
         }
         let good = builder.finish();
-        for at in 0..good.len() {
+        for pos in 0..good.len() {
             for flip in [1, 0x80, 0xff] {
                 let mut bad = good.clone();
-                bad[at] ^= flip;
+                bad[pos] ^= flip;
                 let block = FilterBlockReader::new(Arc::new(BloomFilterPolicy::new(10)), bad);
                 for offset in [0, 3000, 6000, u64::MAX] {
                     block.may_match(offset, b"a");

@@ -1,4 +1,4 @@
-//! Internal keys: a user key and which write it came from.
+//! Internal key: a user key and the sequence number and kind of a write.
 //!
 //! ```text
 //!   0                 n                             n+8
@@ -7,7 +7,8 @@
 //!   +-----------------+------------------------------+
 //! ```
 //!
-//! Ordered by user key rising, then by that number falling: the newest version of a key comes first.
+//! Internal keys are ordered by rising user key, and then by falling trailer. The newest version of
+//! a key thus comes first.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -15,30 +16,31 @@ use std::sync::Arc;
 use crate::comparator::{Bytewise, Comparator};
 use crate::decode_error::{DecodeError, DecodeErrorKind};
 
-/// The number of a write, rising by one with each operation. At most [`MAX_SEQUENCE_NUMBER`].
+/// Sequence number of a write. It rises by one with each operation, up to [`MAX_SEQUENCE_NUMBER`].
 pub type SequenceNumber = u64;
 
-/// The largest sequence number: the kind takes the low byte of the stored number.
+/// Largest sequence number. The kind takes the low byte of the trailer.
 pub const MAX_SEQUENCE_NUMBER: SequenceNumber = (1 << 56) - 1;
 
-/// The bytes behind the user key.
+/// Size of the trailer after the user key, in bytes.
 pub const KEY_TRAILER_SIZE: usize = 8;
 
-/// What a write did to its key.
+/// Kind of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum ValueType {
-    /// Removed it.
+    /// Tombstone.
     Deletion = 0,
-    /// Gave it a value.
+    /// Put.
     Value = 1,
 }
 
 impl ValueType {
-    /// The kind with the greatest number. Seeks use it: it sorts first among the versions of one sequence.
+    /// Kind with the greatest number, for seek keys: it sorts first among the versions with one
+    /// sequence number.
     pub const FOR_SEEK: ValueType = ValueType::Value;
 
-    /// The kind stored as `byte`.
+    /// Returns the kind with the stored form `byte`.
     pub fn from_byte(byte: u8) -> Option<ValueType> {
         match byte {
             0 => Some(ValueType::Deletion),
@@ -48,33 +50,33 @@ impl ValueType {
     }
 }
 
-/// The number behind the user key.
+/// Returns the trailer of an internal key.
 pub fn pack_sequence_and_type(sequence: SequenceNumber, kind: ValueType) -> u64 {
     debug_assert!(sequence <= MAX_SEQUENCE_NUMBER);
     sequence << 8 | kind as u64
 }
 
-/// An internal key in its parts.
+/// Internal key, split into its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParsedInternalKey<'a> {
-    /// The key that the user gave.
+    /// User key.
     pub user_key: &'a [u8],
-    /// Which write.
+    /// Sequence number of the write.
     pub sequence: SequenceNumber,
-    /// What it did.
+    /// Kind of the write.
     pub value_type: ValueType,
 }
 
-/// Takes an internal key apart.
+/// Splits an internal key into its parts.
 #[inline]
 pub fn parse(internal: &[u8]) -> Result<ParsedInternalKey<'_>, DecodeError> {
     let Some((user_key, trailer)) = internal.split_last_chunk::<KEY_TRAILER_SIZE>() else {
         return Err(too_short(internal));
     };
-    let number = u64::from_le_bytes(*trailer);
-    match ValueType::from_byte(number as u8) {
-        Some(kind) => Ok(ParsedInternalKey { user_key, sequence: number >> 8, value_type: kind }),
-        None => Err(bad_value_type(user_key, number as u8)),
+    let trailer = u64::from_le_bytes(*trailer);
+    match ValueType::from_byte(trailer as u8) {
+        Some(value_type) => Ok(ParsedInternalKey { user_key, sequence: trailer >> 8, value_type }),
+        None => Err(bad_value_type(user_key, trailer as u8)),
     }
 }
 
@@ -88,36 +90,37 @@ fn bad_value_type(user_key: &[u8], byte: u8) -> DecodeError {
     DecodeError::new(DecodeErrorKind::Unknown, user_key.len() as u64, format!("value type {byte}"), "0 or 1")
 }
 
-/// The user key of an internal key; of something shorter than eight bytes, nothing.
+/// Returns the user key of an internal key. It is empty if `internal` has fewer than eight bytes.
 #[inline]
 pub fn user_key(internal: &[u8]) -> &[u8] {
     &internal[..internal.len().saturating_sub(KEY_TRAILER_SIZE)]
 }
 
-/// The number behind the user key; 0 for something shorter than eight bytes.
+/// Returns the trailer of an internal key, or 0 if it has fewer than eight bytes.
 #[inline]
 pub fn trailer(internal: &[u8]) -> u64 {
     internal.last_chunk().map_or(0, |b| u64::from_le_bytes(*b))
 }
 
-/// Appends an internal key.
+/// Appends an internal key to `dst`.
 pub fn append(dst: &mut Vec<u8>, user_key: &[u8], sequence: SequenceNumber, kind: ValueType) {
     dst.reserve(user_key.len() + KEY_TRAILER_SIZE);
     dst.extend_from_slice(user_key);
     dst.extend_from_slice(&pack_sequence_and_type(sequence, kind).to_le_bytes());
 }
 
-/// Most keys have some tens of bytes.
+/// Maximum size of a seek key on the stack, in bytes. Most keys have some tens of bytes.
 const INLINE_SEEK_KEY_SIZE: usize = 64;
 
-/// What `search` makes of the internal key at, or in front of, all versions of `user_key` with a number up to `sequence`.
+/// Calls `search` with the internal key that sorts first among the versions of `user_key` up to
+/// `sequence`.
 ///
-/// The key is made in place unless it is long. Handed up, it would be copied as soon as it was written, piece by piece, and
-/// wait for that.
+/// A short key is built on the stack. A returned key would be copied right after it was written in
+/// pieces, and the copy would wait for these writes.
 #[inline]
 pub fn with_seek_key<T>(user_key: &[u8], sequence: SequenceNumber, search: impl FnOnce(&[u8]) -> T) -> T {
-    let mut place = [0; INLINE_SEEK_KEY_SIZE];
-    if let Some(short) = place.get_mut(..user_key.len() + KEY_TRAILER_SIZE) {
+    let mut buffer = [0; INLINE_SEEK_KEY_SIZE];
+    if let Some(short) = buffer.get_mut(..user_key.len() + KEY_TRAILER_SIZE) {
         short[..user_key.len()].copy_from_slice(user_key);
         short[user_key.len()..]
             .copy_from_slice(&pack_sequence_and_type(sequence, ValueType::FOR_SEEK).to_le_bytes());
@@ -126,34 +129,34 @@ pub fn with_seek_key<T>(user_key: &[u8], sequence: SequenceNumber, search: impl 
     search(InternalKey::new(user_key, sequence, ValueType::FOR_SEEK).as_bytes())
 }
 
-/// An internal key of its own memory, at least eight bytes.
+/// Owned internal key of at least eight bytes.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct InternalKey(Vec<u8>);
 
 impl InternalKey {
-    /// From its parts.
+    /// Creates an internal key from its parts.
     pub fn new(user_key: &[u8], sequence: SequenceNumber, kind: ValueType) -> InternalKey {
         let mut bytes = Vec::with_capacity(user_key.len() + KEY_TRAILER_SIZE);
         append(&mut bytes, user_key, sequence, kind);
         InternalKey(bytes)
     }
 
-    /// From stored bytes, which must be a well-formed internal key.
+    /// Creates an internal key from its stored form, after a check.
     pub fn decode(bytes: &[u8]) -> Result<InternalKey, DecodeError> {
         parse(bytes).map(|_| InternalKey(bytes.to_vec()))
     }
 
-    /// The stored bytes.
+    /// Returns the stored form.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The key that the user gave.
+    /// Returns the user key.
     pub fn user_key(&self) -> &[u8] {
         user_key(&self.0)
     }
 
-    /// Which write.
+    /// Returns the sequence number.
     pub fn sequence(&self) -> SequenceNumber {
         trailer(&self.0) >> 8
     }
@@ -165,27 +168,27 @@ impl std::fmt::Debug for InternalKey {
     }
 }
 
-/// The order of internal keys over a given order of user keys.
+/// Order of internal keys, derived from an order of user keys.
 #[derive(Debug, Clone)]
 pub struct InternalComparator {
     user_comparator: Arc<dyn Comparator>,
-    /// Then no comparator need be called.
+    /// True if `user_comparator` is bytewise, so that no call of it is necessary.
     bytewise: bool,
 }
 
 impl InternalComparator {
-    /// Over `user`.
+    /// Creates the order of internal keys over the order `user` of user keys.
     pub fn new(user: Arc<dyn Comparator>) -> InternalComparator {
         let bytewise = user.name() == Bytewise.name();
         InternalComparator { user_comparator: user, bytewise }
     }
 
-    /// True if user keys are in the order of their bytes.
+    /// Returns true if user keys are in bytewise order.
     pub fn is_bytewise(&self) -> bool {
         self.bytewise
     }
 
-    /// The order of user keys.
+    /// Returns the order of user keys.
     pub fn user_comparator(&self) -> &Arc<dyn Comparator> {
         &self.user_comparator
     }
@@ -214,13 +217,14 @@ impl Comparator for InternalComparator {
 }
 
 impl InternalComparator {
-    /// The order of two user keys.
+    /// Compares two user keys.
     #[inline]
     pub fn compare_user_keys(&self, a: &[u8], b: &[u8]) -> Ordering {
         if self.bytewise { a.cmp(b) } else { self.user_comparator.compare(a, b) }
     }
 
-    /// A user key that became shorter and greater gets the greatest number: it sorts before all its own versions.
+    /// Replaces the user key by `short` if that is shorter and greater. The maximum trailer makes
+    /// the result sort before all versions of `short`.
     fn replace_if_shorter(&self, key: &mut Vec<u8>, short: Vec<u8>) {
         let long = user_key(key);
         if short.len() < long.len() && self.user_comparator.compare(long, &short).is_lt() {
@@ -263,8 +267,8 @@ mod tests {
             [0, 1, INLINE_SEEK_KEY_SIZE - KEY_TRAILER_SIZE, INLINE_SEEK_KEY_SIZE - KEY_TRAILER_SIZE + 1, 1000]
         {
             let user_key = vec![b'k'; len];
-            let made = with_seek_key(&user_key, 77, <[u8]>::to_vec);
-            assert_eq!(made, key(&user_key, 77, ValueType::FOR_SEEK), "{len} bytes");
+            let seek_key = with_seek_key(&user_key, 77, <[u8]>::to_vec);
+            assert_eq!(seek_key, key(&user_key, 77, ValueType::FOR_SEEK), "{len} bytes");
         }
     }
 
@@ -275,8 +279,8 @@ mod tests {
             assert_eq!(parse(&short).unwrap_err().kind, DecodeErrorKind::Truncated);
             assert_eq!((user_key(&short), trailer(&short)), (&b""[..], 0));
         }
-        let flaw = InternalKey::decode(b"key\x02\0\0\0\0\0\0\0").unwrap_err();
-        assert_eq!((flaw.offset, flaw.to_string().as_str()), (3, "value type 2, expected 0 or 1"));
+        let error = InternalKey::decode(b"key\x02\0\0\0\0\0\0\0").unwrap_err();
+        assert_eq!((error.offset, error.to_string().as_str()), (3, "value type 2, expected 0 or 1"));
     }
 
     #[test]
@@ -327,7 +331,7 @@ mod tests {
         check_separator(&put(b"f", 100), &put(b"h", 1), &put(b"f", 100));
     }
 
-    /// Breaks the promise of a separator: cuts keys to less than they were.
+    /// Comparator that violates the contract of separators: it cuts keys below their start.
     struct Cutter;
 
     impl Comparator for Cutter {

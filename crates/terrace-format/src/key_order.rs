@@ -1,12 +1,13 @@
-//! Orders that the code can see through, and searches that use it.
+//! Key orders that need no comparator call, and searches with key heads.
 //!
-//! Nearly every database has bytewise keys. Then no comparator need be called, and of sorted keys a few bytes each
-//! decide nearly every search:
+//! Nearly every database has bytewise keys. Comparisons then need no call of a comparator, and a
+//! few bytes of each key decide nearly every search. The *head* of a key is its first eight bytes,
+//! or the first eight bytes after a common prefix, as an integer (the term of Umbra and LeanStore):
 //!
 //! ```text
 //!   keys     user/0017/mail    user/0017/name    user/0042/mail    user/1093/mail
 //!   prefix   user/
-//!   heads    "0017/mai"        "0017/nam"        "0042/mai"        "1093/mai"       u64 each, big-endian
+//!   heads    "0017/mai"        "0017/nam"        "0042/mai"        "1093/mai"   u64, big-endian
 //! ```
 
 use std::any::Any;
@@ -18,19 +19,19 @@ use std::sync::Arc;
 use crate::comparator::{Bytewise, Comparator};
 use crate::key::{self, InternalComparator};
 
-/// An order of keys.
+/// Order of keys.
 #[derive(Clone)]
 pub enum KeyOrder {
-    /// Of the keys' bytes.
+    /// Bytewise order.
     Bytewise,
-    /// Of internal keys: the bytes of their user keys, and then the newer one first.
+    /// Internal keys: bytewise order of user keys, then newer versions first.
     Internal,
-    /// What a comparator says.
+    /// Order of a comparator.
     Custom(Arc<dyn Comparator>),
 }
 
 impl KeyOrder {
-    /// The order of `a` and `b`.
+    /// Compares `a` and `b`.
     #[inline]
     pub fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
         match self {
@@ -42,26 +43,28 @@ impl KeyOrder {
         }
     }
 
-    /// True if neither of `a` and `b` is before the other.
+    /// Returns true if neither of `a` and `b` precedes the other.
     #[inline]
     pub fn is_equal(&self, a: &[u8], b: &[u8]) -> bool {
         match self {
-            // Keys that differ mostly do so at their ends, in lengths that are the same: no call for that.
+            // Different keys usually have the same length and differ at the end, so `memcmp` would
+            // not pay.
             KeyOrder::Bytewise => a.len() == b.len() && common_prefix_len(a, b) == a.len(),
             order => order.compare(a, b).is_eq(),
         }
     }
 
-    /// As [`Order::compare`], for who knows already how many bytes `a` and `b` have in common from the start: `same`, as
-    /// [`common_prefix`] counts them.
+    /// Like [`KeyOrder::compare`], for a caller that already knows the [`common_prefix_len`] of `a`
+    /// and `b`: `same`.
     #[inline]
     pub fn compare_after_prefix(&self, same: usize, a: &[u8], b: &[u8]) -> Ordering {
         debug_assert_eq!(same, common_prefix_len(a, b));
         match self {
             KeyOrder::Bytewise => a.get(same).cmp(&b.get(same)),
             KeyOrder::Internal => {
-                let (x, y) = (key::user_key(a), key::user_key(b));
-                // What is the same may reach into the numbers behind the user keys.
+                let x = key::user_key(a);
+                let y = key::user_key(b);
+                // The common bytes may include bytes of the trailers.
                 let same = same.min(x.len()).min(y.len());
                 x.get(same).cmp(&y.get(same)).then_with(|| key::trailer(b).cmp(&key::trailer(a)))
             }
@@ -69,7 +72,7 @@ impl KeyOrder {
         }
     }
 
-    /// The bytes of `key` that come first in the order, if bytes do.
+    /// Returns the bytes of `key` that decide the order, if the order is bytewise.
     fn sort_bytes<'a>(&self, key: &'a [u8]) -> Option<&'a [u8]> {
         match self {
             KeyOrder::Bytewise => Some(key),
@@ -82,7 +85,7 @@ impl KeyOrder {
 impl fmt::Debug for KeyOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            KeyOrder::Bytewise => "Bytes",
+            KeyOrder::Bytewise => "Bytewise",
             KeyOrder::Internal => "Internal",
             KeyOrder::Custom(comparator) => comparator.name(),
         })
@@ -90,7 +93,8 @@ impl fmt::Debug for KeyOrder {
 }
 
 impl From<Arc<dyn Comparator>> for KeyOrder {
-    /// Only the bytewise order goes by its name; that of internal keys over it, by its type.
+    /// Recognises the bytewise order by its name, and the order of internal keys over it by its
+    /// type.
     fn from(comparator: Arc<dyn Comparator>) -> KeyOrder {
         if comparator.name() == Bytewise.name() {
             return KeyOrder::Bytewise;
@@ -112,61 +116,63 @@ impl From<&InternalComparator> for KeyOrder {
     }
 }
 
-/// The heads of sorted keys: what a search looks at before it looks at a key.
+/// Heads of sorted keys. A search compares heads before it reads any key.
 #[derive(Debug, Default)]
 pub struct KeyHeads {
-    /// What every key begins with.
+    /// Common prefix of all keys.
     prefix: InlineVec<u8, 23>,
     heads: InlineVec<u64, 4>,
-    /// Of many, the first of each group: so few that they stay in the processor's caches where the others do not.
+    /// First head of each group, if there are many heads. They are few enough to stay in the
+    /// processor caches.
     group_heads: Box<[u64]>,
 }
 
-/// So many heads are in a group: a line of memory.
+/// Number of heads in a group: a cache line.
 pub const HEADS_PER_GROUP: usize = 8;
 
-/// About where in [`KeyHeads`] a key is.
+/// Approximate position of a key in [`KeyHeads`].
 #[derive(Debug, Clone)]
 pub struct ApproxRange {
-    /// All keys before are below it, and all behind are not.
+    /// All keys before the range are below the target, and all keys after it are not.
     range: Range<usize>,
     head: u64,
 }
 
 impl ApproxRange {
-    /// All keys before it are below the key that was asked for, and all behind it are not.
+    /// Returns the range: all keys before it are below the target, and all keys after it are not.
     #[inline]
     pub fn range(&self) -> Range<usize> {
         self.range.clone()
     }
 }
 
-/// So many heads are looked at one and all.
+/// Maximum number of heads for a linear search.
 const LINEAR_SEARCH_MAX: usize = 64;
 
-/// Some values: up to `N` in place, so that who has this at hand has them, or more in memory of their own.
+/// Immutable sequence with up to `N` values inline, or with more values on the heap. Inline values
+/// save a cache miss.
 #[derive(Debug)]
 pub(crate) enum InlineVec<T, const N: usize> {
-    /// How many of the array count.
+    /// Number of valid values in the array.
     Inline(u8, [T; N]),
     Heap(Box<[T]>),
 }
 
 impl<T: Copy + Default, const N: usize> InlineVec<T, N> {
     pub(crate) fn new(values: impl Iterator<Item = T> + Clone) -> InlineVec<T, N> {
-        let mut here = [T::default(); N];
+        let mut array = [T::default(); N];
         let mut len = 0;
         for value in values.clone() {
-            let Some(place) = here.get_mut(usize::from(len)) else {
+            let Some(slot) = array.get_mut(usize::from(len)) else {
                 return InlineVec::Heap(values.collect());
             };
-            *place = value;
+            *slot = value;
             len += 1;
         }
-        InlineVec::Inline(len, here)
+        InlineVec::Inline(len, array)
     }
 
-    /// Those beside itself.
+    /// Returns the heap use, in bytes.
     fn heap_bytes(&self) -> usize {
         match self {
             InlineVec::Inline(..) => 0,
@@ -193,8 +199,11 @@ impl<T, const N: usize> Deref for InlineVec<T, N> {
     }
 }
 
-/// Of sorted keys that begin with `prefix`, of which `heads` are the [`head`]s of what follows it, little-endian: the first
-/// that is not below `target`, as far as heads tell; their number if there is none.
+/// Returns the index of the first key at or after `target`, as far as heads can decide; the number
+/// of keys if there is none.
+///
+/// The sorted keys have the common prefix `prefix`. `heads` are the [`head`]s of their remaining
+/// bytes, little-endian.
 #[inline]
 pub(crate) fn lower_bound_by_head(prefix: &[u8], heads: &[[u8; 8]], target: &[u8]) -> usize {
     let shared = target.len().min(prefix.len());
@@ -206,20 +215,20 @@ pub(crate) fn lower_bound_by_head(prefix: &[u8], heads: &[[u8; 8]], target: &[u8
             if heads.len() > LINEAR_SEARCH_MAX {
                 return heads.partition_point(|&h| u64::from_le_bytes(h) < head);
             }
-            // Loads that do not wait for one another: of a block that is not in the processor's caches a binary search
-            // would miss one line after the other.
+            // These loads are independent. In an uncached block, a binary search would miss one
+            // cache line after the other.
             heads.iter().map(|&h| usize::from(u64::from_le_bytes(h) < head)).sum()
         }
     }
 }
 
 impl KeyHeads {
-    /// The bytes of memory that they take beside themselves.
+    /// Returns the heap use, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.prefix.heap_bytes() + self.heads.heap_bytes() + size_of_val(&*self.group_heads)
     }
 
-    /// Of `keys`. None if bytes say nothing in `order`.
+    /// Collects the heads of `keys`. Returns `None` if bytes do not decide `order`.
     pub fn new<'a>(order: &KeyOrder, keys: impl Iterator<Item = &'a [u8]> + Clone) -> Option<KeyHeads> {
         let mut bytes = keys.clone().map_while(|key| order.sort_bytes(key));
         let Some(first) = bytes.next() else {
@@ -228,12 +237,12 @@ impl KeyHeads {
         let shared = bytes.fold(first.len(), |shared, key| common_prefix_len(&first[..shared], key));
         let heads =
             InlineVec::new(keys.filter_map(|key| order.sort_bytes(key)).map(|key| head(&key[shared..])));
-        let groups = if heads.len() > LINEAR_SEARCH_MAX { heads.len() } else { 0 };
-        let tops = heads[..groups].iter().step_by(HEADS_PER_GROUP).copied().collect();
-        Some(KeyHeads { prefix: InlineVec::new(first[..shared].iter().copied()), heads, group_heads: tops })
+        let grouped = if heads.len() > LINEAR_SEARCH_MAX { heads.len() } else { 0 };
+        let group_heads = heads[..grouped].iter().step_by(HEADS_PER_GROUP).copied().collect();
+        Some(KeyHeads { prefix: InlineVec::new(first[..shared].iter().copied()), heads, group_heads })
     }
 
-    /// About where `target` is, for [`KeyHeads::candidates_in`].
+    /// Returns the approximate position of `target`, for [`KeyHeads::candidates_in`].
     #[inline]
     pub fn approx_range(&self, order: &KeyOrder, target: &[u8]) -> ApproxRange {
         let len = self.heads.len();
@@ -244,7 +253,7 @@ impl KeyHeads {
             Ordering::Greater => ApproxRange { range: len..len, head: u64::MAX },
             Ordering::Equal => {
                 let head = head(&bytes[shared..]);
-                let range = match self.group_heads.partition_point(|&top| top < head) {
+                let range = match self.group_heads.partition_point(|&first| first < head) {
                     _ if self.group_heads.is_empty() => 0..len,
                     0 => 0..0,
                     groups => (groups - 1) * HEADS_PER_GROUP..len.min(groups * HEADS_PER_GROUP),
@@ -254,40 +263,43 @@ impl KeyHeads {
         }
     }
 
-    /// The heads that [`KeyHeads::candidates_in`] looks at.
-    pub fn heads_in(&self, near: &ApproxRange) -> &[u64] {
-        &self.heads[near.range()]
+    /// Returns the heads that [`KeyHeads::candidates_in`] reads.
+    pub fn heads_in(&self, approx: &ApproxRange) -> &[u64] {
+        &self.heads[approx.range()]
     }
 
-    /// The keys that heads can't tell from `target`, of the order that they were made with: those before are below it,
-    /// those behind are above. If the keys do not rise, any range of them.
+    /// Returns the keys whose heads equal the head of `target`. Keys before them are below it, and
+    /// keys after them are above.
+    ///
+    /// `order` is the order of `new`. If the keys do not rise, the range is arbitrary.
     #[inline]
     pub fn candidates(&self, order: &KeyOrder, target: &[u8]) -> Range<usize> {
         self.candidates_in(order, &self.approx_range(order, target))
     }
 
-    /// [`KeyHeads::candidates`], of a target that is `near`.
+    /// Returns the [`KeyHeads::candidates`] of a target with the approximate position `approx`.
     #[inline]
-    pub fn candidates_in(&self, order: &KeyOrder, near: &ApproxRange) -> Range<usize> {
+    pub fn candidates_in(&self, order: &KeyOrder, approx: &ApproxRange) -> Range<usize> {
         if let KeyOrder::Custom(_) = order {
-            return near.range();
+            return approx.range();
         }
-        let (group, head) = (self.heads_in(near), near.head);
+        let group = self.heads_in(approx);
+        let head = approx.head;
         let below = if group.len() > HEADS_PER_GROUP {
             group.partition_point(|&h| h < head)
         } else {
             group.iter().map(|&h| usize::from(h < head)).sum()
         };
-        let start = near.range.start + below;
-        let same = match self.heads.get(start) {
+        let start = approx.range.start + below;
+        let equal = match self.heads.get(start) {
             Some(&h) if h == head => self.heads[start..].partition_point(|&h| h == head),
             _ => 0,
         };
-        start..start + same
+        start..start + equal
     }
 }
 
-/// The first eight bytes as a number that sorts as they do; zeros stand for what is missing.
+/// Returns the first eight bytes as an integer in the same order. Missing bytes count as zeros.
 #[inline]
 pub fn head(bytes: &[u8]) -> u64 {
     match bytes.first_chunk() {
@@ -296,13 +308,14 @@ pub fn head(bytes: &[u8]) -> u64 {
     }
 }
 
-/// The [`head`] of `key` behind its first `skip` bytes; 0 if it has no more.
+/// Returns the [`head`] of `key` after its first `skip` bytes, or 0 if there are no more.
 #[inline]
 pub fn head_after(skip: usize, key: &[u8]) -> u64 {
     let Some(rest) = key.get(skip..) else { return 0 };
     match (rest.first_chunk(), key.last_chunk()) {
         (Some(first), _) => u64::from_be_bytes(*first),
-        // Mostly there are bytes enough before the few: one load, where a copy of the few would have to be waited for.
+        // Usually the key has eight bytes in total. One load of them avoids the wait for a copy of
+        // the last few bytes.
         (None, Some(last)) => {
             let missing = 8 * (size_of::<u64>() - rest.len()) as u32;
             u64::from_be_bytes(*last).checked_shl(missing).unwrap_or(0)
@@ -311,14 +324,14 @@ pub fn head_after(skip: usize, key: &[u8]) -> u64 {
     }
 }
 
-/// How many bytes `a` and `b` have in common from the start.
+/// Returns the length of the common prefix of `a` and `b`.
 #[inline]
 pub fn common_prefix_len(a: &[u8], b: &[u8]) -> usize {
     let mut same = 0;
     for (x, y) in a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0) {
-        let differ = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
-        if differ != 0 {
-            return same + (differ.trailing_zeros() / 8) as usize;
+        let difference = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
+        if difference != 0 {
+            return same + (difference.trailing_zeros() / 8) as usize;
         }
         same += 8;
     }
@@ -342,28 +355,30 @@ mod tests {
         fn heads_agree_with_the_order(mut keys in proptest::collection::vec(few_bytes(), 0..200), target in few_bytes()) {
             keys.sort();
             let heads = KeyHeads::new(&KeyOrder::Bytewise, keys.iter().map(Vec::as_slice)).unwrap();
-            let like = heads.candidates(&KeyOrder::Bytewise, &target);
-            prop_assert!(keys[..like.start].iter().all(|key| *key < target));
-            prop_assert!(keys[like.end..].iter().all(|key| *key > target));
+            let candidates = heads.candidates(&KeyOrder::Bytewise, &target);
+            prop_assert!(keys[..candidates.start].iter().all(|key| *key < target));
+            prop_assert!(keys[candidates.end..].iter().all(|key| *key > target));
         }
 
         #[test]
-        fn heads_behind_a_beginning(key in proptest::collection::vec(any::<u8>(), 0..24), skip in 0usize..26) {
+        fn heads_after_a_prefix(key in proptest::collection::vec(any::<u8>(), 0..24), skip in 0usize..26) {
             prop_assert_eq!(head_after(skip, &key), head(key.get(skip..).unwrap_or_default()));
         }
 
         #[test]
-        fn prefixes(a in few_bytes(), b in few_bytes()) {
+        fn common_prefix_lengths(a in few_bytes(), b in few_bytes()) {
             prop_assert_eq!(common_prefix_len(&a, &b), a.iter().zip(&b).take_while(|(a, b)| a == b).count());
         }
 
         #[test]
-        fn internal_keys_compare_as_their_comparator_says(
-            a in few_bytes(), b in few_bytes(), older in 0u64..3, newer in 0u64..3,
+        fn internal_order_equals_internal_comparator(
+            a in few_bytes(), b in few_bytes(), a_sequence in 0u64..3, b_sequence in 0u64..3,
         ) {
             let comparator = InternalComparator::new(bytewise());
-            let (a, b) = (InternalKey::new(&a, older, ValueType::Value), InternalKey::new(&b, newer, ValueType::Deletion));
-            let (a, b) = (a.as_bytes(), b.as_bytes());
+            let a = InternalKey::new(&a, a_sequence, ValueType::Value);
+            let b = InternalKey::new(&b, b_sequence, ValueType::Deletion);
+            let a = a.as_bytes();
+            let b = b.as_bytes();
             prop_assert_eq!(KeyOrder::from(&comparator).compare(a, b), comparator.compare(a, b));
             for order in [KeyOrder::Bytewise, KeyOrder::from(&comparator), KeyOrder::Custom(Arc::new(comparator))] {
                 prop_assert_eq!(order.is_equal(a, b), order.compare(a, b).is_eq(), "{:?}", order);
@@ -372,11 +387,12 @@ mod tests {
         }
 
         #[test]
-        fn what_is_the_same_need_not_be_compared(
-            a in few_bytes(), b in few_bytes(), older in 0u64..3, newer in 0u64..3,
+        fn compare_after_prefix_equals_compare(
+            a in few_bytes(), b in few_bytes(), a_sequence in 0u64..3, b_sequence in 0u64..3,
         ) {
             let internal = InternalComparator::new(bytewise());
-            let (x, y) = (InternalKey::new(&a, older, ValueType::Value), InternalKey::new(&b, newer, ValueType::Deletion));
+            let x = InternalKey::new(&a, a_sequence, ValueType::Value);
+            let y = InternalKey::new(&b, b_sequence, ValueType::Deletion);
             for (a, b) in [(&a[..], &b[..]), (x.as_bytes(), y.as_bytes()), (&a[..], y.as_bytes())] {
                 let same = common_prefix_len(a, b);
                 for order in [KeyOrder::Bytewise, KeyOrder::from(&internal), KeyOrder::Custom(Arc::new(internal.clone()))] {
@@ -388,19 +404,19 @@ mod tests {
 
     #[test]
     fn recognized_comparators() {
-        let of = |comparator: Arc<dyn Comparator>| format!("{:?}", KeyOrder::from(comparator));
-        assert_eq!(of(bytewise()), "Bytes");
-        assert_eq!(of(Arc::new(InternalComparator::new(bytewise()))), "Internal");
-        let browser = InternalComparator::new(Arc::new(crate::comparator::IndexedDb));
-        assert_eq!(of(Arc::new(browser)), "leveldb.InternalKeyComparator");
+        let debug = |comparator: Arc<dyn Comparator>| format!("{:?}", KeyOrder::from(comparator));
+        assert_eq!(debug(bytewise()), "Bytewise");
+        assert_eq!(debug(Arc::new(InternalComparator::new(bytewise()))), "Internal");
+        let indexed_db = InternalComparator::new(Arc::new(crate::comparator::IndexedDb));
+        assert_eq!(debug(Arc::new(indexed_db)), "leveldb.InternalKeyComparator");
     }
 
     #[test]
     fn inline_and_heap_values() {
         for count in 0..10u64 {
-            let few = InlineVec::<u64, 4>::new(0..count);
-            assert_eq!(*few, Vec::from_iter(0..count));
-            assert_eq!(matches!(few, InlineVec::Inline(..)), count <= 4);
+            let values = InlineVec::<u64, 4>::new(0..count);
+            assert_eq!(*values, Vec::from_iter(0..count));
+            assert_eq!(matches!(values, InlineVec::Inline(..)), count <= 4);
         }
     }
 

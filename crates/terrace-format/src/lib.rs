@@ -1,7 +1,8 @@
-//! The bytes of a LevelDB database, in both directions.
+//! Encoding and decoding of LevelDB's file formats.
 //!
-//! Bytes in, values or a [`DecodeError`] out. Nothing here knows a file, a thread, a lock or a policy, and nothing
-//! allocates more than its input can justify. The formats are frozen; `docs/format/` has the byte tables.
+//! Decoders take bytes and return values or a [`DecodeError`]. The crate knows no file, thread,
+//! lock or policy, and allocates no more than its input justifies. The formats are frozen;
+//! `docs/format/` has the byte tables.
 
 #![forbid(unsafe_code)]
 
@@ -15,6 +16,7 @@ mod decode_error;
 pub mod filename;
 pub mod filter;
 pub mod filter_block;
+mod internal_iterator;
 pub mod key;
 pub mod key_order;
 pub mod log;
@@ -22,3 +24,4 @@ pub mod table;
 pub mod version_edit;
 
 pub use decode_error::{DecodeError, DecodeErrorKind};
+pub use internal_iterator::InternalIterator;

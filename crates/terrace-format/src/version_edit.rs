@@ -1,26 +1,26 @@
-//! A version edit: one record of a manifest, which says how the set of live files changed.
+//! Version edit: one record of the MANIFEST, a change of the set of live files.
 //!
 //! ```text
-//!   tag                 then
+//!   tag                 content
 //!   1 comparator        slice                                      slice: varint32 length, bytes
-//!   2 log number        varint64                                   key:   slice that is an internal key
+//!   2 log number        varint64                                   key:   slice, an internal key
 //!   3 next file         varint64                                   level: varint32, 0 to 6
 //!   4 last sequence     varint64
 //!   5 compact pointer   level, key
 //!   6 deleted file      level, varint64 number
 //!   7 new file          level, varint64 number, varint64 size, key smallest, key largest
-//!   9 previous log      varint64                                   8 was once used, and is not again
+//!   9 previous log      varint64                                   8 was used once and is reserved
 //! ```
 //!
-//! Written in the order of LevelDB: 1, 2, 9, 3, 4, 5.., 6.., 7... Read in any order; of a number that stands twice the
-//! last one counts. There is no room for tags of our own: every LevelDB refuses a manifest with a tag it does not
-//! know. Whether the files exist and fit together is the version's question.
+//! LevelDB writes the fields in the order 1, 2, 9, 3, 4, 5.., 6.., 7... A reader accepts any order,
+//! and the last value of a repeated number wins. Terrace cannot add tags: every LevelDB refuses a
+//! MANIFEST with an unknown tag. The version builder checks that the files exist and fit together.
 
 use crate::coding::{SliceDecoder, put_length_prefixed_slice, put_varint32, put_varint64};
 use crate::decode_error::{DecodeError, DecodeErrorKind};
 use crate::key::{InternalKey, MAX_SEQUENCE_NUMBER};
 
-/// How many levels a database has.
+/// Number of levels.
 pub const NUM_LEVELS: usize = 7;
 
 const TAG_COMPARATOR: u32 = 1;
@@ -32,42 +32,42 @@ const TAG_DELETED_FILE: u32 = 6;
 const TAG_NEW_FILE: u32 = 7;
 const TAG_PREV_LOG_NUMBER: u32 = 9;
 
-/// One step from a version to the next. What is absent stays as it was.
+/// Change from one version to the next. Absent fields keep their values.
 #[derive(Default, Clone, Debug, PartialEq)]
 pub struct VersionEdit {
-    /// The name of the comparator of all keys.
+    /// Name of the comparator of user keys.
     pub comparator: Option<Vec<u8>>,
-    /// Logs below this number are in tables, and needed no more.
+    /// Number of the oldest needed WAL. Tables hold the writes of all earlier ones.
     pub log_number: Option<u64>,
-    /// A second log that is needed nevertheless, 0 for none. Only very old databases have one.
+    /// Number of a second needed WAL, or 0. Only very old databases have one.
     pub prev_log_number: Option<u64>,
-    /// The next number that no file has had.
+    /// Lowest unused file number.
     pub next_file_number: Option<u64>,
-    /// The greatest sequence number in the tables.
+    /// Greatest sequence number in the tables.
     pub last_sequence: Option<u64>,
-    /// Where the next compaction of a level begins.
+    /// Start keys of the next compactions, by level.
     pub compact_pointers: Vec<(usize, InternalKey)>,
-    /// Files, by level and number, that are gone. Takes effect before `added`.
+    /// Deleted files, by level and number. They take effect before `new_files`.
     pub deleted_files: Vec<(usize, u64)>,
-    /// Files that came, with their level.
+    /// Added files, with their levels.
     pub new_files: Vec<(usize, NewFile)>,
 }
 
-/// A table as the manifest tells of it.
+/// Added table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewFile {
-    /// The number in its name.
+    /// File number.
     pub number: u64,
-    /// Its size in bytes.
+    /// File size, in bytes.
     pub size: u64,
-    /// Its first key.
+    /// First key.
     pub smallest: InternalKey,
-    /// Its last key.
+    /// Last key.
     pub largest: InternalKey,
 }
 
 impl VersionEdit {
-    /// Appends the record. Deleted files are written as the set they are: sorted, each once.
+    /// Appends the record. Deleted files are written as a sorted set.
     pub fn encode(&self, dst: &mut Vec<u8>) {
         if let Some(name) = &self.comparator {
             put_varint32(dst, TAG_COMPARATOR);
@@ -105,35 +105,37 @@ impl VersionEdit {
         }
     }
 
-    /// The edit stored as `record`.
+    /// Decodes the edit stored as `record`.
     pub fn decode(record: &[u8]) -> Result<VersionEdit, DecodeError> {
         let mut edit = VersionEdit::default();
-        let mut from = SliceDecoder::new(record);
-        while !from.is_empty() {
-            edit.decode_field(&mut from)?;
+        let mut decoder = SliceDecoder::new(record);
+        while !decoder.is_empty() {
+            edit.decode_field(&mut decoder)?;
         }
         Ok(edit)
     }
 
-    fn decode_field(&mut self, from: &mut SliceDecoder<'_>) -> Result<(), DecodeError> {
-        let at = from.offset();
-        match from.varint32("a tag")? {
+    fn decode_field(&mut self, decoder: &mut SliceDecoder<'_>) -> Result<(), DecodeError> {
+        let offset = decoder.offset();
+        match decoder.varint32("a tag")? {
             TAG_COMPARATOR => {
-                self.comparator = Some(from.length_prefixed_slice("the comparator's name")?.to_vec())
+                self.comparator = Some(decoder.length_prefixed_slice("the comparator's name")?.to_vec())
             }
-            TAG_LOG_NUMBER => self.log_number = Some(from.varint64("the log number")?),
-            TAG_PREV_LOG_NUMBER => self.prev_log_number = Some(from.varint64("the previous log number")?),
-            TAG_NEXT_FILE_NUMBER => self.next_file_number = Some(from.varint64("the next file number")?),
-            TAG_LAST_SEQUENCE => self.last_sequence = Some(get_sequence(from)?),
+            TAG_LOG_NUMBER => self.log_number = Some(decoder.varint64("the log number")?),
+            TAG_PREV_LOG_NUMBER => self.prev_log_number = Some(decoder.varint64("the previous log number")?),
+            TAG_NEXT_FILE_NUMBER => self.next_file_number = Some(decoder.varint64("the next file number")?),
+            TAG_LAST_SEQUENCE => self.last_sequence = Some(get_sequence(decoder)?),
             TAG_COMPACT_POINTER => {
-                self.compact_pointers.push((get_level(from)?, get_key(from, "a compaction pointer")?))
+                self.compact_pointers.push((get_level(decoder)?, get_key(decoder, "a compaction pointer")?))
             }
-            TAG_DELETED_FILE => self.deleted_files.push((get_level(from)?, from.varint64("a deleted file")?)),
-            TAG_NEW_FILE => self.new_files.push((get_level(from)?, NewFile::decode(from)?)),
+            TAG_DELETED_FILE => {
+                self.deleted_files.push((get_level(decoder)?, decoder.varint64("a deleted file")?))
+            }
+            TAG_NEW_FILE => self.new_files.push((get_level(decoder)?, NewFile::decode(decoder)?)),
             tag => {
                 return Err(DecodeError::new(
                     DecodeErrorKind::Unknown,
-                    at,
+                    offset,
                     format!("tag {tag}"),
                     "1 to 7 or 9",
                 ));
@@ -144,12 +146,12 @@ impl VersionEdit {
 }
 
 impl NewFile {
-    fn decode(from: &mut SliceDecoder<'_>) -> Result<NewFile, DecodeError> {
+    fn decode(decoder: &mut SliceDecoder<'_>) -> Result<NewFile, DecodeError> {
         Ok(NewFile {
-            number: from.varint64("a new file's number")?,
-            size: from.varint64("a new file's size")?,
-            smallest: get_key(from, "a new file's smallest key")?,
-            largest: get_key(from, "a new file's largest key")?,
+            number: decoder.varint64("a new file's number")?,
+            size: decoder.varint64("a new file's size")?,
+            smallest: get_key(decoder, "a new file's smallest key")?,
+            largest: get_key(decoder, "a new file's largest key")?,
         })
     }
 }
@@ -160,24 +162,30 @@ fn put_level(dst: &mut Vec<u8>, tag: u32, level: usize) {
     put_varint64(dst, level as u64);
 }
 
-fn get_level(from: &mut SliceDecoder<'_>) -> Result<usize, DecodeError> {
-    let at = from.offset();
-    let level = from.varint32("a level")? as usize;
+fn get_level(decoder: &mut SliceDecoder<'_>) -> Result<usize, DecodeError> {
+    let offset = decoder.offset();
+    let level = decoder.varint32("a level")? as usize;
     if level >= NUM_LEVELS {
-        return Err(DecodeError::new(DecodeErrorKind::OutOfBounds, at, format!("level {level}"), "0 to 6"));
+        return Err(DecodeError::new(
+            DecodeErrorKind::OutOfBounds,
+            offset,
+            format!("level {level}"),
+            "0 to 6",
+        ));
     }
     Ok(level)
 }
 
-/// LevelDB takes any number here; but above the greatest sequence number no key could follow.
-fn get_sequence(from: &mut SliceDecoder<'_>) -> Result<u64, DecodeError> {
-    let at = from.offset();
-    let sequence = from.varint64("the last sequence number")?;
+/// Decodes the last sequence number. LevelDB accepts any number, but no write could follow the
+/// greatest sequence number.
+fn get_sequence(decoder: &mut SliceDecoder<'_>) -> Result<u64, DecodeError> {
+    let offset = decoder.offset();
+    let sequence = decoder.varint64("the last sequence number")?;
     if sequence > MAX_SEQUENCE_NUMBER {
         let found = format!("last sequence number {sequence}");
         return Err(DecodeError::new(
             DecodeErrorKind::OutOfBounds,
-            at,
+            offset,
             found,
             format!("at most {MAX_SEQUENCE_NUMBER}"),
         ));
@@ -185,10 +193,10 @@ fn get_sequence(from: &mut SliceDecoder<'_>) -> Result<u64, DecodeError> {
     Ok(sequence)
 }
 
-fn get_key(from: &mut SliceDecoder<'_>, what: &str) -> Result<InternalKey, DecodeError> {
-    let bytes = from.length_prefixed_slice(what)?;
-    let start = from.offset() - bytes.len() as u64;
-    InternalKey::decode(bytes).map_err(|flaw| flaw.offset_by(start))
+fn get_key(decoder: &mut SliceDecoder<'_>, field: &str) -> Result<InternalKey, DecodeError> {
+    let bytes = decoder.length_prefixed_slice(field)?;
+    let start = decoder.offset() - bytes.len() as u64;
+    InternalKey::decode(bytes).map_err(|error| error.offset_by(start))
 }
 
 #[cfg(test)]
@@ -207,7 +215,7 @@ mod tests {
         InternalKey::new(user_key, sequence, ValueType::Value)
     }
 
-    /// One field of each kind.
+    /// Returns an edit with one field of each kind.
     fn full() -> VersionEdit {
         VersionEdit {
             comparator: Some(b"foo".to_vec()),
@@ -224,7 +232,7 @@ mod tests {
         }
     }
 
-    // From the manifest of a new database of LevelDB 1.23.
+    // From the MANIFEST of a new database of LevelDB 1.23.
     #[test]
     fn first_edits_of_leveldb() {
         let first =
@@ -262,44 +270,44 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_flaw(record: &[u8], at: u64, expect: &str) {
-        let flaw = VersionEdit::decode(record).unwrap_err();
-        assert_eq!((flaw.offset, flaw.to_string().as_str()), (at, expect));
+    fn check_error(record: &[u8], offset: u64, expect: &str) {
+        let error = VersionEdit::decode(record).unwrap_err();
+        assert_eq!((error.offset, error.to_string().as_str()), (offset, expect));
     }
 
     #[test]
     fn hostile_records() {
-        check_flaw(&[0, 1], 0, "tag 0, expected 1 to 7 or 9");
-        check_flaw(&[2, 1, 8, 1], 2, "tag 8, expected 1 to 7 or 9");
-        check_flaw(&[10, 1], 0, "tag 10, expected 1 to 7 or 9");
-        check_flaw(&[0xff, 0xff, 0xff, 0xff, 0x0f], 0, "tag 4294967295, expected 1 to 7 or 9");
-        check_flaw(&[0x80; 6], 0, "an integer of more than 5 bytes, expected a tag");
-        check_flaw(&[6, 7, 1], 1, "level 7, expected 0 to 6");
-        check_flaw(&[7, 0xff, 0xff, 0xff, 0xff, 0x0f], 1, "level 4294967295, expected 0 to 6");
-        check_flaw(&[5, 0, 3, 1, 2, 3], 3, "3 bytes, expected 8 for an internal key");
-        check_flaw(&[5, 0, 9, b'k', 9, 0, 0, 0, 0, 0, 0, 0], 4, "value type 9, expected 0 or 1");
-        check_flaw(
+        check_error(&[0, 1], 0, "tag 0, expected 1 to 7 or 9");
+        check_error(&[2, 1, 8, 1], 2, "tag 8, expected 1 to 7 or 9");
+        check_error(&[10, 1], 0, "tag 10, expected 1 to 7 or 9");
+        check_error(&[0xff, 0xff, 0xff, 0xff, 0x0f], 0, "tag 4294967295, expected 1 to 7 or 9");
+        check_error(&[0x80; 6], 0, "an integer of more than 5 bytes, expected a tag");
+        check_error(&[6, 7, 1], 1, "level 7, expected 0 to 6");
+        check_error(&[7, 0xff, 0xff, 0xff, 0xff, 0x0f], 1, "level 4294967295, expected 0 to 6");
+        check_error(&[5, 0, 3, 1, 2, 3], 3, "3 bytes, expected 8 for an internal key");
+        check_error(&[5, 0, 9, b'k', 9, 0, 0, 0, 0, 0, 0, 0], 4, "value type 9, expected 0 or 1");
+        check_error(
             &[1, 0xff, 0xff, 0xff, 0xff, 0x0f],
             6,
             "0 bytes, expected 4294967295 for the comparator's name",
         );
         let beyond = [4, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01];
         let expect = "last sequence number 72057594037927936, expected at most 72057594037927935";
-        check_flaw(&beyond, 1, expect);
+        check_error(&beyond, 1, expect);
     }
 
-    /// A record cut between two fields is a whole record of fewer fields; cut anywhere else it is refused.
+    /// A record that ends between two fields is a valid record of fewer fields.
     #[test]
     fn truncated_at_every_byte() {
         let record = encoded(&full());
-        let mut whole = 0;
+        let mut valid = 0;
         for cut in 0..record.len() {
             if let Ok(edit) = VersionEdit::decode(&record[..cut]) {
                 assert_eq!(encoded(&edit), record[..cut]);
-                whole += 1;
+                valid += 1;
             }
         }
-        assert_eq!(whole, 10, "one for each field but the last, and none");
+        assert_eq!(valid, 10, "one for each field but the last, and the empty record");
     }
 
     fn file_numbers() -> impl Strategy<Value = Vec<(usize, u64)>> {
@@ -319,21 +327,21 @@ mod tests {
             last_sequence in proptest::option::of(0..=MAX_SEQUENCE_NUMBER),
             compact_pointers in proptest::collection::vec((0..NUM_LEVELS, keys()), 0..3),
             deleted_files in file_numbers(),
-            added in proptest::collection::vec((0..NUM_LEVELS, any::<(u64, u64)>(), keys(), keys()), 0..4),
+            new_files in proptest::collection::vec((0..NUM_LEVELS, any::<(u64, u64)>(), keys(), keys()), 0..4),
         ) {
             let [log_number, prev_log_number, next_file_number] = numbers;
-            let added = added.into_iter().map(|(level, (number, size), smallest, largest)| {
+            let new_files = new_files.into_iter().map(|(level, (number, size), smallest, largest)| {
                 (level, NewFile { number, size, smallest, largest })
             });
             let edit = VersionEdit {
                 comparator, log_number, prev_log_number, next_file_number, last_sequence, compact_pointers, deleted_files,
-                new_files: added.collect(),
+                new_files: new_files.collect(),
             };
             prop_assert_eq!(VersionEdit::decode(&encoded(&edit)), Ok(edit));
         }
 
         #[test]
-        fn arbitrary_bytes_are_survived(record in proptest::collection::vec(prop_oneof![0u8..10, any::<u8>()], 0..80)) {
+        fn arbitrary_bytes_never_panic(record in proptest::collection::vec(prop_oneof![0u8..10, any::<u8>()], 0..80)) {
             if let Ok(edit) = VersionEdit::decode(&record) {
                 prop_assert!(VersionEdit::decode(&encoded(&edit)).is_ok());
             }

@@ -1,4 +1,4 @@
-//! Each format document ends with a worked example; here its bytes are made by the code, and read back.
+//! Worked examples of the format documents: the code writes the same bytes and reads them back.
 
 mod common;
 
@@ -26,13 +26,13 @@ fn integers() {
     put_length_prefixed_slice(&mut bytes, b"key");
     assert_eq!(bytes, example("integers.md"));
 
-    let mut from = SliceDecoder::new(&bytes);
-    assert_eq!(from.fixed32("a fixed32"), Ok(300));
-    assert_eq!(from.fixed64("a fixed64"), Ok(300));
-    assert_eq!(from.varint64("a varint64"), Ok(300));
-    assert_eq!(from.varint32("a varint32"), Ok(u32::MAX));
-    assert_eq!(from.length_prefixed_slice("a slice"), Ok(&b"key"[..]));
-    assert!(from.is_empty());
+    let mut decoder = SliceDecoder::new(&bytes);
+    assert_eq!(decoder.fixed32("a fixed32"), Ok(300));
+    assert_eq!(decoder.fixed64("a fixed64"), Ok(300));
+    assert_eq!(decoder.varint64("a varint64"), Ok(300));
+    assert_eq!(decoder.varint32("a varint32"), Ok(u32::MAX));
+    assert_eq!(decoder.length_prefixed_slice("a slice"), Ok(&b"key"[..]));
+    assert!(decoder.is_empty());
 }
 
 #[test]

@@ -1,10 +1,11 @@
-//! The worked examples of blocks, tables and logs: made by the code, and read back.
+//! Worked examples of blocks, tables and logs: the code writes the same bytes and reads them back.
 
 mod common;
 
 use std::sync::Arc;
 
 use common::example;
+use terrace_format::InternalIterator;
 use terrace_format::block::{Block, BlockBuilder, BlockIter};
 use terrace_format::comparator::bytewise;
 use terrace_format::compress;
@@ -69,22 +70,24 @@ fn table() {
 
 #[test]
 fn table_properties() {
-    let counts = TableProperties { num_entries: 300, num_deletions: 2 };
-    assert_eq!(counts.encode(), example("table-properties.md"));
-    assert_eq!(TableProperties::decode(&example("table-properties.md")), Some(counts));
+    let properties = TableProperties { num_entries: 300, num_deletions: 2 };
+    assert_eq!(properties.encode(), example("table-properties.md"));
+    assert_eq!(TableProperties::decode(&example("table-properties.md")), Some(properties));
 }
 
 #[test]
 fn log() {
-    let (start, record) = (LOG_BLOCK_SIZE - 12, b"Hello, log");
-    let mut framer = RecordWriter::resume_at(start as u64);
-    let bytes: Vec<u8> =
-        framer.add_record(record, false).flat_map(|part| [&part.header[..], part.payload].concat()).collect();
+    let start = LOG_BLOCK_SIZE - 12;
+    let record = b"Hello, log";
+    let bytes: Vec<u8> = RecordWriter::resume_at(start as u64)
+        .add_record(record, false)
+        .flat_map(|fragment| [&fragment.header[..], fragment.payload].concat())
+        .collect();
     assert_eq!(bytes, example("log.md"));
 
     let before = [1; LOG_BLOCK_SIZE - 12 - FRAGMENT_HEADER_SIZE];
-    let before_framed = RecordWriter::resume_at(0).add_record(&before, false).next().unwrap();
-    let file = [&before_framed.header[..], &before, &bytes].concat();
+    let fragment = RecordWriter::resume_at(0).add_record(&before, false).next().unwrap();
+    let file = [&fragment.header[..], &before, &bytes].concat();
     let mut reader = LogReader::new(&file[..]);
     assert_eq!(reader.next().unwrap(), Some(LogItem::Record { offset: 0, data: &before }));
     assert_eq!(reader.next().unwrap(), Some(LogItem::Record { offset: start as u64, data: record }));

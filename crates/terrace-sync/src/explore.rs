@@ -1,15 +1,17 @@
-//! Running a model under loom.
+//! Runs models under loom.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use loom::model::Builder;
 
-/// Steps of one execution, at most: beyond it, threads run in circles.
+/// Maximum number of steps of one execution. Beyond it, the threads are in an endless loop.
 const MAX_BRANCHES: usize = 100_000;
 
-/// Runs `model` in every schedule there is, and says how many that were; or in every one with at most so many
-/// `preemptions`, places where a thread that could go on is held up for another. A panic of the model is a panic here.
+/// Runs `model` in every schedule and returns the number of schedules.
+///
+/// `preemptions` limits the number of preemptions of a schedule: points at which a runnable thread
+/// is paused for another one. A panic of the model is a panic of this function.
 pub fn explore(preemptions: Option<usize>, model: fn()) -> u64 {
     let mut builder = Builder::new();
     builder.preemption_bound = preemptions;

@@ -1,20 +1,25 @@
-//! Spots that many threads read and few change, with hazard pointers (Michael, 2004): who reads a value counts nothing.
+//! Hazard pointers (Michael, 2004): cells that many threads read and few change. A read changes no
+//! reference count.
 //!
 //! ```text
-//!   reader:   its slot = pointer (SeqCst) ── the spot still has it (SeqCst)? ── reads ── slot = null (Release)
-//!   writer:   takes it out of the spot (SeqCst) ── limbo ── all slots (SeqCst): no one names it? ── free
+//!   reader:  slot = pointer (SeqCst) -> cell unchanged (SeqCst)? -> read -> slot = null (Release)
+//!   writer:  swap the cell (SeqCst) -> retire list -> scan all slots (SeqCst): not found? -> free
 //! ```
 //!
-//! Of a reader that names a value and a writer that takes it out, one sees the other: the four accesses have one order. So
-//! either the reader finds that the spot has something else, or the writer finds the name. What a writer finds
-//! free was read before a name was taken back, and the reading is over when the slot says so.
+//! A reader announces a value, and a writer removes it from the cell. The four SeqCst accesses have
+//! one total order. Therefore the reader finds that the cell has changed, or the writer finds the
+//! announcement. A slot without the value means that the reads before the slot's Release store are
+//! over.
 //!
-//! Each thread has a record of slots on cache lines of its own, so to hold a value is one locked operation on a line that
-//! is at hand, and to let it go is a plain store. To ask all threads is dear. So that is done for many values at once, which wait in a
-//! [`RetireList`] for it: what is in one is at most what was put there since it was last sifted, and one value for each slot.
+//! Each thread has a record of slots on its own cache lines. To protect a value costs one locked
+//! operation on a cached line, and to release it costs a plain store. A scan of all threads is
+//! expensive, so a [`RetireList`] collects retired values and scans once for many. It holds at most
+//! the values that were pushed since the last scan, and one value for each slot.
 //!
-//! A spot owns a count of its value, and limbo takes that over. To put a value there touches neither it nor its counts.
-#![allow(unsafe_code)] // a reader's reference is counted nowhere, which is the point
+//! A cell owns one reference count of its value, which the retire list takes over. Pushing a value
+//! accesses neither the value nor its counts.
+// Guards do not count their references, which is the purpose of hazard pointers.
+#![allow(unsafe_code)]
 
 use std::cell::Cell;
 use std::fmt;
@@ -25,85 +30,93 @@ use std::sync::Arc;
 
 use crate::{AtomicBool, AtomicPtr, Mutex, Ordering};
 
-/// What threads share by spots: readers of one may be anywhere, and the last of them may be who frees it.
+/// Value that threads share through cells. Any thread may read it, and the last reader may free it.
 pub trait HazardValue: Send + Sync + 'static {}
 
 impl<T: Send + Sync + 'static> HazardValue for T {}
 
-/// A place for a shared value, or for none.
+/// Shared cell that holds a value or none.
 pub struct HazardCell<T: HazardValue> {
-    /// Null, or of `Arc::into_raw`, with a count that is the spot's.
+    /// Null, or a pointer of `Arc::into_raw` with one reference count, which the cell owns.
     value: AtomicPtr<T>,
     owns: PhantomData<Arc<T>>,
 }
 
-/// A value that is held: it stays until this is dropped, whatever happens to its spot.
+/// Guard of a protected value. The value stays alive until the guard is dropped, even if its cell
+/// changes.
 ///
-/// Meant for a moment: a thread has few slots, and what it holds beyond them, is counted like any other [`Arc`]. Stays in its thread.
+/// Guards are for short reads: a thread has few slots, and guards beyond them use a reference count
+/// like [`Arc`]. A guard stays in its thread.
 pub struct HazardGuard<T: HazardValue> {
-    /// Alive: named by `slot`, or with a count that is this one's if there is none.
+    /// Pointer to a live value: `slot` announces it, or the guard owns a reference count if there
+    /// is no slot.
     value: NonNull<T>,
     slot: Option<&'static HazardSlot>,
 }
 
-/// A value that was taken out of its spot. Readers may still hold it.
+/// Value that was removed from its cell. Readers may still hold it.
 ///
-/// Dropped, it asks all threads at once; a [`RetireList`] does so for many.
+/// Dropping it scans all threads. A [`RetireList`] scans once for many values.
 #[derive(Debug)]
-#[must_use = "to drop it asks every thread"]
+#[must_use = "dropping it scans every thread"]
 pub struct Retired<T: HazardValue> {
-    /// None only while it is dropped, or made free.
+    /// None only during the drop, or after the value was freed.
     value: Option<Arc<T>>,
 }
 
-/// Values that were taken out of their spots, until it is known that nobody holds them.
+/// Retired values that readers may still hold.
 #[derive(Debug)]
 pub struct RetireList<T: HazardValue> {
     retired: Vec<Retired<T>>,
-    /// What slots name; kept for its memory.
+    /// Addresses in slots at the last scan. The field keeps the memory.
     hazards: Vec<*const ()>,
 }
 
-// SAFETY: the addresses in `named` are compared, not followed; the values go from thread to thread as an `Arc` does.
+// SAFETY: `hazards` holds addresses that are only compared, never dereferenced. The values in
+// `retired` are `Arc<T>`, and `T` is Send and Sync.
 unsafe impl<T: HazardValue> Send for RetireList<T> {}
-// SAFETY: as above; and a shared limbo only says how many it has.
+// SAFETY: a shared reference only gives access to the number of values. `hazards` is never
+// dereferenced, and `T` is Send and Sync.
 unsafe impl<T: HazardValue> Sync for RetireList<T> {}
 
-/// Names what its thread holds, or nothing. Written by that thread alone.
+/// Announcement of a value that a thread reads, or null. Only that thread writes it.
 type HazardSlot = AtomicPtr<()>;
 
-/// Of a thread; few under loom, which tries them all.
+/// Slots of a thread. Loom explores all of them, so it has fewer.
 const SLOTS_PER_THREAD: usize = if cfg!(feature = "loom") { 2 } else { 8 };
 
-/// The slots of a thread. Never freed: a thread that comes takes over that of one that went.
+/// Slots of a thread. A record is never freed: a new thread reuses the record of an ended one.
 #[repr(align(128))]
 struct HazardRecord {
-    /// The last one names a value only while that is counted.
+    /// The last slot is for values that get a reference count: it announces one only until the
+    /// count is taken.
     slots: [HazardSlot; SLOTS_PER_THREAD],
-    /// Set under the lock of the registry (Acquire), cleared by the thread that goes (Release): its slots are the next one's then.
+    /// Set with the registry locked (Acquire load before), cleared by the ending thread (Release
+    /// store). The pair passes the slots to the next thread.
     in_use: AtomicBool,
     /// Its place in the registry.
+    /// Index of the record in the registry.
     thread_slot: usize,
 }
 
-/// All records.
+/// Registry of all records.
 ///
-/// A record that is not in it yet when a writer asks has a thread that locked behind the writer, and so finds the
-/// spot without what the writer took out.
+/// A scan may miss a new record. The thread of that record then locked the registry after the scan,
+/// so it finds the cell without the removed value.
 struct HazardRegistry {
     records: Mutex<Vec<&'static HazardRecord>>,
-    /// What was held when nobody was left to sift it: at most one for each slot. Whoever drops a [`Retired`] or a [`RetireList`] looks at
-    /// it.
+    /// Values that readers held when their retire list was dropped: at most one for each slot.
+    /// Every drop of a [`Retired`] or a [`RetireList`] scans for them.
     orphans: Mutex<Vec<OrphanedValue>>,
 }
 
-/// A value of any type.
+/// Value of any type.
 struct OrphanedValue {
     address: *const (),
     _value: Box<dyn Send>,
 }
 
-// SAFETY: the address is compared, not followed.
+// SAFETY: `address` is only compared, never dereferenced, and `_value` is Send.
 unsafe impl Send for OrphanedValue {}
 
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
@@ -111,13 +124,15 @@ static REGISTRY: HazardRegistry =
     HazardRegistry { records: Mutex::new(Vec::new()), orphans: Mutex::new(Vec::new()) };
 #[cfg(any(feature = "loom", feature = "shuttle"))]
 crate::lazy_static! {
-    static ref REGISTRY: HazardRegistry = HazardRegistry { records: Mutex::new(Vec::new()), orphans: Mutex::new(Vec::new()) };
+    static ref REGISTRY: HazardRegistry =
+        HazardRegistry { records: Mutex::new(Vec::new()), orphans: Mutex::new(Vec::new()) };
 }
 
 crate::thread_local! {
-    /// Of this thread, if it has one. Without a destructor, so that nothing need be checked to look at it.
+    /// Record of this thread, if it has one. The cell has no destructor, so an access needs no
+    /// check.
     static THREAD_RECORD: Cell<Option<&'static HazardRecord>> = const { Cell::new(None) };
-    /// Gives it back.
+    /// Returns the record at the end of the thread.
     static EXIT_GUARD: ThreadExitGuard = const { ThreadExitGuard };
 }
 
@@ -132,22 +147,24 @@ impl Drop for ThreadExitGuard {
 }
 
 impl HazardRecord {
-    /// One that no thread has.
+    /// Claims a record that no thread uses.
     fn claim() -> &'static HazardRecord {
         let mut records = REGISTRY.records.lock();
         if let Some(record) = records.iter().find(|record| !record.in_use.load(Ordering::Acquire)) {
             record.in_use.store(true, Ordering::Relaxed);
             return record;
         }
-        let number = records.len();
-        let record =
-            HazardRecord { slots: Default::default(), in_use: AtomicBool::new(true), thread_slot: number };
-        let record: &'static HazardRecord = Box::leak(Box::new(record));
+        let record: &'static HazardRecord = Box::leak(Box::new(HazardRecord {
+            slots: Default::default(),
+            in_use: AtomicBool::new(true),
+            thread_slot: records.len(),
+        }));
         records.push(record);
         record
     }
 
-    /// This thread's. None when the thread is so near its end that it can't give one back.
+    /// Claims a record for this thread. Returns `None` if the thread is about to end and cannot
+    /// return a record.
     #[cold]
     fn for_new_thread() -> Option<&'static HazardRecord> {
         EXIT_GUARD.try_with(|_| ()).ok()?;
@@ -156,17 +173,20 @@ impl HazardRecord {
         Some(record)
     }
 
-    /// A slot that names nothing, if there is one.
+    /// Returns a slot that announces nothing, if there is one.
     #[inline]
     fn free_slot(&'static self) -> Option<&'static HazardSlot> {
-        // Only this thread writes to them; but the one before may have let go behind its keeper, in another destructor (Release
-        // there, Acquire here).
+        // Only this thread writes its slots. The previous owner may have released one in a
+        // destructor after its `ThreadExitGuard`: the Acquire load pairs with the Release store in
+        // `HazardGuard::drop`.
         self.slots[..SLOTS_PER_THREAD - 1].iter().find(|slot| slot.load(Ordering::Acquire).is_null())
     }
 }
 
-/// A small number that no other thread has as long as this one lives; what a thread before it did under that number happened
-/// before. None to a thread that is nearly gone, and to those of a model checker.
+/// Returns a small number that no other live thread has.
+///
+/// Everything that an earlier thread did with the same number happened before. Returns `None` to a
+/// thread that is about to end, and to threads of a model checker.
 #[inline]
 pub fn thread_slot() -> Option<usize> {
     if cfg!(any(feature = "loom", feature = "shuttle")) {
@@ -177,18 +197,19 @@ pub fn thread_slot() -> Option<usize> {
 }
 
 impl<T: HazardValue> HazardCell<T> {
-    /// With nothing in it.
+    /// Creates an empty cell.
     pub fn empty() -> HazardCell<T> {
         HazardCell { value: AtomicPtr::new(ptr::null_mut()), owns: PhantomData }
     }
 
-    /// Where its value is or just was, null if there was none: for who wants to know whether there is any, or have it fetched.
+    /// Returns the current or a recent address of the value, or null, for a check of presence or a
+    /// prefetch.
     #[inline]
     pub fn as_ptr(&self) -> *const T {
         self.value.load(Ordering::Relaxed)
     }
 
-    /// Holds its value, if it has one.
+    /// Protects the value and returns its guard, if there is a value.
     #[inline]
     pub fn protect(&self) -> Option<HazardGuard<T>> {
         if self.as_ptr().is_null() {
@@ -203,59 +224,65 @@ impl<T: HazardValue> HazardCell<T> {
 
     #[cold]
     fn protect_slow(&self, record: Option<&'static HazardRecord>) -> Option<HazardGuard<T>> {
-        let own = record.or_else(HazardRecord::for_new_thread);
-        match own.and_then(HazardRecord::free_slot) {
+        let record = record.or_else(HazardRecord::for_new_thread);
+        match record.and_then(HazardRecord::free_slot) {
             Some(slot) => self.announce(slot).map(|value| HazardGuard { value, slot: Some(slot) }),
-            None => self.protect_by_count(own),
+            None => self.protect_by_count(record),
         }
     }
 
-    /// Has `slot` name the value, if there is one.
+    /// Announces the value in `slot`, if there is a value.
     #[inline]
     fn announce(&self, slot: &'static HazardSlot) -> Option<NonNull<T>> {
-        let mut seen = self.value.load(Ordering::Relaxed);
+        let mut announced = self.value.load(Ordering::Relaxed);
         loop {
-            // Before the second look at the spot, for every thread: pairs with `Spot::swap` and `HazardRegistry::snapshot_hazards`, as the head of
-            // this file says.
-            slot.store(seen.cast(), Ordering::SeqCst);
+            // Precedes the second load of the cell in the total order of SeqCst accesses. Pairs
+            // with `HazardCell::swap` and `HazardRegistry::snapshot_hazards`, as the module comment
+            // explains.
+            slot.store(announced.cast(), Ordering::SeqCst);
             crate::fence_for_checker();
-            // Also pairs with the store in `put`, which comes behind all that made the value.
-            let now = self.value.load(Ordering::SeqCst);
-            if now == seen {
-                let named = NonNull::new(now);
-                if named.is_none() {
+            // Also pairs with the SeqCst store of `HazardCell::swap`, which follows the
+            // initialisation of the value.
+            let current = self.value.load(Ordering::SeqCst);
+            if current == announced {
+                let value = NonNull::new(current);
+                if value.is_none() {
                     slot.store(ptr::null_mut(), Ordering::Release);
                 }
-                return named;
+                return value;
             }
-            seen = now;
+            announced = current;
         }
     }
 
-    /// Holds the value by a count: the thread has no slot to spare, or can have no record of its own.
+    /// Protects the value by a reference count, because the thread has no free slot, or cannot have
+    /// a record.
     fn protect_by_count(&self, own: Option<&'static HazardRecord>) -> Option<HazardGuard<T>> {
         let record = own.unwrap_or_else(HazardRecord::claim);
         let slot = &record.slots[SLOTS_PER_THREAD - 1];
-        let held = self.announce(slot).map(|value| {
-            // SAFETY: of `Arc::into_raw`, as the field says; and while the slot names it the count that was the spot's is not given up.
+        let guard = self.announce(slot).map(|value| {
+            // SAFETY: the pointer comes from `Arc::into_raw`, as the field `value` of the cell
+            // documents. While the slot announces it, no writer releases the reference count that
+            // the cell had.
             unsafe { Arc::increment_strong_count(value.as_ptr()) };
             HazardGuard { value, slot: None }
         });
-        // Pairs with the SeqCst load in `HazardRegistry::snapshot_hazards`: who sees it sees the new count.
+        // Pairs with the SeqCst load in `HazardRegistry::snapshot_hazards`: a scan that sees null
+        // also sees the new count.
         slot.store(ptr::null_mut(), Ordering::Release);
         if own.is_none() {
             record.in_use.store(false, Ordering::Release);
         }
-        held
+        guard
     }
 
-    /// Puts `value` there, and gives what was there.
+    /// Replaces the value and returns the old one.
     pub fn swap(&self, value: Option<Arc<T>>) -> Option<Retired<T>> {
         let new = value.map_or(ptr::null(), Arc::into_raw);
-        // Pairs with both looks of a reader at the spot, as the head of this file says.
+        // Pairs with both loads of the cell in `announce`, as the module comment explains.
         let old = self.value.swap(new.cast_mut(), Ordering::SeqCst);
-        // SAFETY: of `Arc::into_raw`, with the count that was the spot's: who takes a pointer out takes that too, and
-        // each is taken out once.
+        // SAFETY: the pointer comes from `Arc::into_raw` with one reference count of the cell. A
+        // swap takes over this count, and each pointer is swapped out once.
         let old = (!old.is_null()).then(|| unsafe { Arc::from_raw(old) });
         old.map(|old| Retired { value: Some(old) })
     }
@@ -277,16 +304,17 @@ impl<T: HazardValue> Default for HazardCell<T> {
 
 impl<T: HazardValue> fmt::Debug for HazardCell<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Spot({:?})", self.as_ptr())
+        write!(f, "HazardCell({:?})", self.as_ptr())
     }
 }
 
 impl<T: HazardValue> HazardGuard<T> {
-    /// To be kept, or to go to another thread.
+    /// Returns a counted reference, which may outlive the guard or move to another thread.
     pub fn to_arc(&self) -> Arc<T> {
-        // SAFETY: of `Arc::into_raw`, and alive, as the field says.
+        // SAFETY: `value` comes from `Arc::into_raw` and is alive, because the slot or the guard's
+        // own count keeps it.
         unsafe { Arc::increment_strong_count(self.value.as_ptr()) };
-        // SAFETY: with the count that was just made for it.
+        // SAFETY: the increment above created the reference count that this `Arc` owns.
         unsafe { Arc::from_raw(self.value.as_ptr()) }
     }
 }
@@ -296,7 +324,8 @@ impl<T: HazardValue> Deref for HazardGuard<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: alive, as the field says, and shared, so that nobody writes to it.
+        // SAFETY: the slot or the guard's own count keeps the value alive. It is shared, so no
+        // thread writes it.
         unsafe { self.value.as_ref() }
     }
 }
@@ -305,9 +334,11 @@ impl<T: HazardValue> Drop for HazardGuard<T> {
     #[inline]
     fn drop(&mut self) {
         match self.slot {
-            // Pairs with the SeqCst load in `HazardRegistry::snapshot_hazards`: all reading is over for who sees it.
+            // Pairs with the SeqCst load in `HazardRegistry::snapshot_hazards`: a scan that sees
+            // null comes after all reads.
             Some(slot) => slot.store(ptr::null_mut(), Ordering::Release),
-            // SAFETY: without a slot it has a count of its own, made by `Spot::protect_by_count`.
+            // SAFETY: a guard without a slot owns one reference count, which
+            // `HazardCell::protect_by_count` created.
             None => unsafe { Arc::decrement_strong_count(self.value.as_ptr()) },
         }
     }
@@ -320,39 +351,40 @@ impl<T: HazardValue + fmt::Debug> fmt::Debug for HazardGuard<T> {
 }
 
 impl<T: HazardValue> RetireList<T> {
-    /// With nothing in it.
+    /// Creates an empty list.
     pub const fn new() -> RetireList<T> {
         RetireList { retired: Vec::new(), hazards: Vec::new() }
     }
 
-    /// Adds a value, which is not touched.
+    /// Adds a retired value without an access to it.
     pub fn push(&mut self, retired: Retired<T>) {
         self.retired.push(retired);
     }
 
-    /// How many values it has.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.retired.len()
     }
 
-    /// True if it has none.
+    /// Returns true if the list is empty.
     pub fn is_empty(&self) -> bool {
         self.retired.is_empty()
     }
 
-    /// Asks every thread once, and moves to `free` what nobody holds, in the order in which it came.
+    /// Scans all threads once, and moves the values that no reader holds to `free`, in the order of
+    /// their retirement.
     pub fn reclaim(&mut self, free: &mut Vec<Arc<T>>) {
         if self.retired.is_empty() {
             return;
         }
         REGISTRY.snapshot_hazards(&mut self.hazards);
-        let named = &self.hazards;
+        let hazards = &self.hazards;
         self.retired.retain_mut(|retired| {
-            let is_named = named.binary_search(&retired.address()).is_ok();
-            if !is_named {
+            let is_announced = hazards.binary_search(&retired.address()).is_ok();
+            if !is_announced {
                 free.extend(retired.value.take());
             }
-            is_named
+            is_announced
         });
     }
 }
@@ -365,7 +397,7 @@ impl<T: HazardValue> Default for RetireList<T> {
 
 impl<T: HazardValue> Drop for RetireList<T> {
     fn drop(&mut self) {
-        // What is left then asks once more, and is an orphan.
+        // Each remaining value scans again when it is dropped, and may become an orphan.
         self.reclaim(&mut Vec::new());
     }
 }
@@ -386,126 +418,38 @@ impl<T: HazardValue> Drop for Retired<T> {
 }
 
 impl HazardRegistry {
-    /// Puts into `named` what slots name now, in order. What was taken out of its spot before that, and is not among them, nobody
-    /// holds nor will.
-    fn snapshot_hazards(&self, named: &mut Vec<*const ()>) {
-        named.clear();
+    /// Fills `hazards` with the sorted addresses in all slots. No reader holds or will hold a value
+    /// that was removed from its cell before, unless its address is among them.
+    fn snapshot_hazards(&self, hazards: &mut Vec<*const ()>) {
+        hazards.clear();
         let records = self.records.lock();
         crate::fence_for_checker();
         for slot in records.iter().flat_map(|record| &record.slots) {
-            // Pairs with the stores to slots: in `name_in`, which is in one order with this and with `Spot::swap`, and
-            // in `Held::drop` and `count`.
-            let name = slot.load(Ordering::SeqCst).cast_const();
-            named.extend(Some(name).filter(|name| !name.is_null()));
+            // Pairs with the SeqCst store in `HazardCell::announce`, which is in one total order
+            // with this load and with `HazardCell::swap`. Also pairs with the Release stores in
+            // `HazardGuard::drop` and `HazardCell::protect_by_count`.
+            let address = slot.load(Ordering::SeqCst).cast_const();
+            if !address.is_null() {
+                hazards.push(address);
+            }
         }
         drop(records);
-        named.sort_unstable();
+        hazards.sort_unstable();
     }
 
-    /// Drops `new` and all orphans that nobody holds.
+    /// Drops `new` and all orphans that no reader holds.
     fn reclaim_orphans(&self, new: OrphanedValue) {
-        let mut named = Vec::new();
+        let mut hazards = Vec::new();
         let mut orphans = self.orphans.lock();
         orphans.push(new);
-        self.snapshot_hazards(&mut named);
+        self.snapshot_hazards(&mut hazards);
         let free: Vec<_> =
-            orphans.extract_if(.., |orphan| named.binary_search(&orphan.address).is_err()).collect();
+            orphans.extract_if(.., |orphan| hazards.binary_search(&orphan.address).is_err()).collect();
         drop(orphans);
-        // Outside of the lock: what goes may take others along.
+        // Outside the lock, because the drop of a value may drop other guards and cells.
         drop(free);
     }
 }
 
 #[cfg(all(test, not(any(feature = "loom", feature = "shuttle"))))]
-mod tests {
-    use std::collections::HashSet;
-    use std::sync::Barrier;
-
-    use super::*;
-
-    #[test]
-    fn live_threads_have_distinct_slots() {
-        let all = Barrier::new(10);
-        let numbers = || {
-            crate::thread::scope(|scope| {
-                let number = || {
-                    let number = thread_slot();
-                    all.wait();
-                    assert_eq!(thread_slot(), number);
-                    number.unwrap()
-                };
-                let threads: Vec<_> = (0..10).map(|_| scope.spawn(number)).collect();
-                threads.into_iter().map(|thread| thread.join().unwrap()).collect::<HashSet<_>>()
-            })
-        };
-        let turns: Vec<_> = (0..20).map(|_| numbers()).collect();
-        assert!(turns.iter().all(|numbers| numbers.len() == 10), "{turns:?}");
-        assert!(turns.iter().flatten().all(|number| *number < 100), "they come again: {turns:?}");
-    }
-
-    /// A spot, and how often its value is counted.
-    fn spot() -> (HazardCell<u32>, impl Fn() -> usize) {
-        let (spot, value) = (HazardCell::empty(), Arc::new(7));
-        assert!(spot.swap(Some(Arc::clone(&value))).is_none());
-        (spot, move || Arc::strong_count(&value) - 1)
-    }
-
-    #[test]
-    fn protects_more_values_than_slots() {
-        let (spot, counts) = spot();
-        let held: Vec<_> = (0..2 * SLOTS_PER_THREAD).filter_map(|_| spot.protect()).collect();
-        assert_eq!(counts(), 1 + SLOTS_PER_THREAD + 1, "the last slot is for counting");
-        let (mut limbo, mut free) = (RetireList::new(), Vec::new());
-        limbo.push(spot.swap(None).unwrap());
-        limbo.reclaim(&mut free);
-        assert!(free.is_empty() && spot.protect().is_none() && held.iter().all(|held| **held == 7));
-        drop(held);
-        limbo.reclaim(&mut free);
-        assert_eq!((limbo.len(), free.len(), counts()), (0, 1, 1));
-    }
-
-    #[test]
-    fn guard_outlives_its_cell() {
-        let (spot, counts) = spot();
-        let held = spot.protect().unwrap();
-        drop(spot);
-        assert_eq!((*held, counts()), (7, 1));
-        drop(held);
-        drop(super::tests::spot());
-        assert_eq!(counts(), 0);
-    }
-
-    #[test]
-    fn swap_under_concurrent_readers() {
-        let spot = HazardCell::empty();
-        let gone = AtomicBool::new(false);
-        crate::thread::scope(|scope| {
-            for _ in 0..3 {
-                scope.spawn(|| {
-                    let mut last = 0;
-                    while !gone.load(Ordering::Relaxed) {
-                        let held: [Option<HazardGuard<[u64; 2]>>; 10] =
-                            std::array::from_fn(|_| spot.protect());
-                        for [one, other] in held.iter().flatten().map(|held| **held) {
-                            assert_eq!(one, !other);
-                            assert!(one >= last);
-                            last = one;
-                        }
-                    }
-                });
-            }
-            let (mut limbo, mut free) = (RetireList::new(), Vec::new());
-            for n in 1..20_000u64 {
-                spot.swap(Some(Arc::new([n, !n]))).into_iter().for_each(|retired| limbo.push(retired));
-                if limbo.len() >= 10 {
-                    limbo.reclaim(&mut free);
-                    free.clear();
-                }
-                assert!(limbo.len() <= 10 + 4 * SLOTS_PER_THREAD, "{}", limbo.len());
-            }
-            gone.store(true, Ordering::Relaxed);
-        });
-        // Not by its end, which would take care of what another test left.
-        spot.swap(None).into_iter().for_each(|retired| RetireList::new().push(retired));
-    }
-}
+mod tests;

@@ -1,19 +1,20 @@
-//! Locks, atomics and threads, from one room, so that a model checker can take their place.
+//! Locks, atomics and threads in one module, so that a model checker can replace them.
 //!
 //! ```text
-//!   built with            Mutex, Condvar           atomics   ArcSwap       Spot       threads
-//!   nothing               parking_lot              std       arc_swap      `hazard`   std
-//!   the feature loom      loom, by `checked`       loom      `swap`        `hazard`   loom
-//!   the feature shuttle   shuttle, by `checked`    shuttle   `swap`        `hazard`   shuttle
+//!   feature    Mutex, Condvar                  atomics   ArcSwap            HazardCell   threads
+//!   none       parking_lot                     std       arc_swap           `hazard`     std
+//!   loom       loom, through `model_locks`     loom      `model_arc_swap`   `hazard`     loom
+//!   shuttle    shuttle, through `model_locks`  shuttle   `model_arc_swap`   `hazard`     shuttle
 //! ```
 //!
-//! One vocabulary, that of parking_lot and arc_swap, in three worlds. The first is the product: re-exports, and `hazard`, which
-//! is the same in all three. The other two work only inside of a run of their checker, where every lock, atomic and swap is a point at
-//! which another thread may go on: loom tries all such schedules of a small model, memory orderings included; shuttle
-//! draws schedules of the whole engine. Only `cargo xtask` asks for them, package by package, so that no other build
-//! has them.
+//! The interface is that of parking_lot and arc_swap. The product uses the first row: re-exports,
+//! and `hazard`, which all three rows share. The other two rows work only within a run of their
+//! checker. Every lock, atomic and swap is then a point at which the checker may switch threads.
+//! Loom tries all schedules of a small model, including weak memory orders. Shuttle samples
+//! schedules of the whole engine. Only `cargo xtask` enables these features, one package at a time,
+//! so no other build has them.
 //!
-//! [`Arc`] is the standard one in all three: what its counts order among threads is taken for granted.
+//! [`Arc`] is the standard one in all three rows: the models trust its memory ordering.
 
 #[cfg(all(feature = "loom", feature = "shuttle"))]
 compile_error!("one model checker at a time: the features `loom` and `shuttle` exclude each other");
@@ -54,14 +55,18 @@ mod native {
     pub use std::thread;
     pub(crate) use std::thread_local;
 
-    /// What a wait for another thread does meanwhile; `turn` counts its calls, from 0. That thread is at work on another
-    /// core and done in an instant, or it was put aside: then it gets this core.
+    /// Pauses while another thread completes its work. `turn` counts the calls of one wait, from 0.
+    ///
+    /// The other thread is running on another core and done soon, or it is not running and gets
+    /// this core.
     pub fn spin_or_yield(turn: &mut u32) {
+        /// Number of calls that spin, before the wait yields the core.
+        const MAX_SPINS: u32 = 64;
         *turn += 1;
-        if *turn < 64 { std::hint::spin_loop() } else { thread::yield_now() }
+        if *turn < MAX_SPINS { std::hint::spin_loop() } else { thread::yield_now() }
     }
 
-    /// Nothing: SeqCst accesses have one order by themselves.
+    /// Does nothing: SeqCst accesses have a total order without a fence.
     #[inline(always)]
     pub(crate) fn fence_for_checker() {}
 }

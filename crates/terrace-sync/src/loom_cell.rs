@@ -1,10 +1,10 @@
-//! Sees to it, under loom, that plain memory is read only by who knows of its writing.
+//! Checks, under loom, that every read of plain memory happens after its write.
 //!
-//! Loom follows atomics, not memory. So each place that is written once and read ever after gets a cell of loom's beside
-//! it, which loom does follow: a reading that no chain of Release and Acquire puts behind the writing ends the model, and
-//! so does one that none puts before the freeing.
-#![allow(clippy::disallowed_types, reason = "below what a model checker sees")]
-#![allow(unsafe_code)] // a cell that threads share, which is its point
+//! Loom checks atomics, not plain memory. Therefore each address that is written once and then only
+//! read gets a cell of loom, which loom checks. A read without a Release-Acquire chain from the
+//! write fails the model, and so does a free without such a chain from the last read.
+#![allow(clippy::disallowed_types, reason = "the checks themselves need no model checker")]
+#![allow(unsafe_code)] // Threads share a cell, so that loom can detect races.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,52 +12,53 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use loom::cell::UnsafeCell;
 
-/// The cell of a place.
+/// Cell of one address.
 struct LoomCell(UnsafeCell<()>);
 
-// SAFETY: there is nothing in it, and loom lets one thread run at a time.
+// SAFETY: the cell holds no data, and loom runs one thread at a time.
 unsafe impl Send for LoomCell {}
-// SAFETY: as above.
+// SAFETY: the cell holds no data that threads could race on, and loom detects concurrent accesses
+// itself.
 unsafe impl Sync for LoomCell {}
 
-/// The places of one memory.
+/// Cells of the addresses of one memory.
 #[derive(Default)]
 pub struct LoomCells {
     cells: Mutex<HashMap<usize, Arc<LoomCell>>>,
 }
 
 impl LoomCells {
-    /// Of no place.
+    /// Creates an empty set of cells.
     pub fn new() -> LoomCells {
         LoomCells::default()
     }
 
-    /// What is at `place` was written.
-    pub fn record_write(&self, place: *const u8) {
+    /// Records a write at `address`.
+    pub fn record_write(&self, address: *const u8) {
         let cell = Arc::new(LoomCell(UnsafeCell::new(())));
         cell.0.with_mut(|_| ());
-        self.cells.lock().unwrap_or_else(PoisonError::into_inner).insert(place.addr(), cell);
+        self.cells.lock().unwrap_or_else(PoisonError::into_inner).insert(address.addr(), cell);
     }
 
-    /// What is at `place` is about to be freed: nobody reads it any more.
-    pub fn check_free(&self, place: *const u8) {
-        let cell = self.cells.lock().unwrap_or_else(PoisonError::into_inner).remove(&place.addr());
-        // Whoever frees it has it from who wrote there.
-        cell.expect("a place that was written").0.with_mut(|_| ());
+    /// Checks that the memory at `address` can be freed, because no thread reads it any more.
+    pub fn check_free(&self, address: *const u8) {
+        let cell = self.cells.lock().unwrap_or_else(PoisonError::into_inner).remove(&address.addr());
+        // The freeing thread received the address from the writer.
+        cell.expect("the address was written").0.with_mut(|_| ());
     }
 
-    /// What is at `place` is about to be read.
-    pub fn check_read(&self, place: *const u8) {
-        let places = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whoever asks has the place from who wrote there.
-        let cell = Arc::clone(places.get(&place.addr()).expect("a place that was written"));
-        drop(places);
+    /// Checks a read at `address`.
+    pub fn check_read(&self, address: *const u8) {
+        let cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
+        // The reader received the address from the writer.
+        let cell = Arc::clone(cells.get(&address.addr()).expect("the address was written"));
+        drop(cells);
         cell.0.with(|_| ());
     }
 }
 
 impl fmt::Debug for LoomCells {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Witness")
+        f.write_str("LoomCells")
     }
 }

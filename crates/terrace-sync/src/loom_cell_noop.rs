@@ -1,24 +1,24 @@
-//! In the place of `witness`, where nobody looks.
+//! Replacement of `loom_cell` for builds without loom.
 
-/// Checks nothing: only loom can.
+/// Cells without checks, because only loom can check.
 #[derive(Debug, Default)]
 pub struct LoomCells;
 
 impl LoomCells {
-    /// Of no place.
+    /// Creates an empty set of cells.
     pub fn new() -> LoomCells {
         LoomCells
     }
 
-    /// What is at `place` was written.
+    /// Records a write at the address. Without loom, it does nothing.
     #[inline(always)]
-    pub fn record_write(&self, _place: *const u8) {}
+    pub fn record_write(&self, _address: *const u8) {}
 
-    /// What is at `place` is about to be freed.
+    /// Checks that the memory can be freed. Without loom, it does nothing.
     #[inline(always)]
-    pub fn check_free(&self, _place: *const u8) {}
+    pub fn check_free(&self, _address: *const u8) {}
 
-    /// What is at `place` is about to be read.
+    /// Checks a read at the address. Without loom, it does nothing.
     #[inline(always)]
-    pub fn check_read(&self, _place: *const u8) {}
+    pub fn check_read(&self, _address: *const u8) {}
 }

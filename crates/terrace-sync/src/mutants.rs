@@ -1,11 +1,12 @@
-//! Deliberate bugs: the attacks on Terrace must find each of them.
+//! Mutants: deliberate bugs that the attacks on Terrace must find.
 //!
-//! The code calls `mutant!` with a name where a bug begins. An ordinary build replaces the call with `false`. A build
-//! with `--cfg terrace_mutants` replaces it with a call of `is_active`, which compares the name with the environment
-//! variable `TERRACE_MUTANT`. Crate `terrace-torture` has the table of all bugs and of the attacks that must find
-//! them.
+//! The code calls `mutant!` with a name at each deliberate bug. An ordinary build replaces the call
+//! with `false`. A build with `--cfg terrace_mutants` replaces it with a call of `is_active`, which
+//! compares the name with the environment variable `TERRACE_MUTANT`. The crate `terrace-torture`
+//! has the table of all bugs and of the attacks that must find them.
 
-/// True in a process that has the named deliberate bug; the constant `false` in an ordinary build.
+/// Returns true in a process with the named deliberate bug. In an ordinary build, it is the
+/// constant `false`.
 #[cfg(not(terrace_mutants))]
 #[macro_export]
 macro_rules! mutant {
@@ -14,7 +15,7 @@ macro_rules! mutant {
     };
 }
 
-/// True in a process that has the named deliberate bug.
+/// Returns true in a process with the named deliberate bug.
 #[cfg(terrace_mutants)]
 #[macro_export]
 macro_rules! mutant {
@@ -23,7 +24,7 @@ macro_rules! mutant {
     };
 }
 
-/// True if the environment variable `TERRACE_MUTANT` of this process is `name`.
+/// Returns true if the environment variable `TERRACE_MUTANT` of this process is `name`.
 #[cfg(terrace_mutants)]
 pub fn is_active(name: &str) -> bool {
     use std::sync::OnceLock;

@@ -168,7 +168,7 @@ impl DatabaseUnderTest for TerraceUnderTest {
             match write {
                 Write::Put { key, value } => batch.put(key, &value.bytes()),
                 Write::Delete { key } => batch.delete(key),
-            }
+            };
         }
         self.db()?.write_with(&batch, &WriteOptions { sync }).map_err(error_text)
     }

@@ -1,4 +1,4 @@
-//! What can go wrong, in the five kinds that LevelDB's users know.
+//! Errors of this crate, in the five kinds of LevelDB.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,25 +7,25 @@ use terrace_env::FileError;
 use terrace_format::{DecodeError, DecodeErrorKind};
 use terrace_sync::mutant;
 
-/// A result of this crate.
+/// Result with an [`Error`] of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The kinds, one to one with LevelDB's status codes.
+/// Kind of an error. The kinds correspond one to one to LevelDB's status codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// What was asked for does not exist.
+    /// The requested item does not exist.
     NotFound,
-    /// Stored bytes are damaged, or contradict each other.
+    /// Stored bytes are damaged or contradict each other.
     Corruption,
-    /// Not possible with these files, options or handle.
+    /// The files, the options or the handle do not allow this operation.
     NotSupported,
-    /// The call or an option is wrong.
+    /// An argument or an option is wrong.
     InvalidArgument,
-    /// The system refused.
+    /// The operating system returned an error.
     Io,
 }
 
-/// An error. Cheap to clone: one failure may be reported to many callers.
+/// Error of this crate. It is cheap to clone, because one failure may be reported to many callers.
 ///
 /// ```text
 /// corruption: 000042.ldb at 81920: checksum 0x0000000e, expected 0x0000000f as stored
@@ -35,35 +35,35 @@ pub enum ErrorKind {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file that should exist does not.
+    /// A file is missing.
     #[error("not found: {0}")]
     NotFound(String),
-    /// A damaged file.
+    /// A file is damaged.
     #[error("corruption: {0}")]
     Corruption(Corruption),
-    /// Not possible here.
+    /// The files, the options or the handle do not allow this operation.
     #[error("not supported: {0}")]
     NotSupported(String),
-    /// The caller's mistake.
+    /// An argument or an option is wrong.
     #[error("invalid argument: {0}")]
     InvalidArgument(String),
-    /// The system's answer to a call on a file.
+    /// The operating system returned an error for a file.
     #[error("io: {0}")]
     Io(Arc<FileError>),
-    /// An earlier failure after which what is on disk is not known for sure. Writes are refused until the database
-    /// is opened again; reads go on.
-    #[error("writes are refused since an earlier error: {0}")]
+    /// An earlier error left the content of the disk unknown. The database refuses writes until it
+    /// is opened again. Reads continue.
+    #[error("background error, writes are disabled: {0}")]
     BackgroundError(Arc<Error>),
 }
 
-/// Where a file is damaged, and how.
+/// Place and description of the damage in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Corruption {
-    /// The file, or the directory if the damage is that a file is missing.
+    /// Path of the file, or of the directory if a file is missing.
     pub path: PathBuf,
-    /// The offset in bytes, if there is one.
+    /// Offset in bytes, if it is known.
     pub offset: Option<u64>,
-    /// What was found and what was expected.
+    /// Found value and expected value.
     pub message: String,
 }
 
@@ -71,34 +71,36 @@ impl std::fmt::Display for Corruption {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = self.path.file_name().unwrap_or(self.path.as_os_str());
         write!(f, "{}", name.to_string_lossy())?;
-        if let Some(at) = self.offset {
-            write!(f, " at {at}")?;
+        if let Some(offset) = self.offset {
+            write!(f, " at {offset}")?;
         }
         write!(f, ": {}", self.message)
     }
 }
 
 impl Error {
-    /// Damage in the file at `path`, as a decoder found it. A block of a codec that is not compiled in is no damage.
-    pub(crate) fn from_decode_error(path: &Path, flaw: &DecodeError) -> Error {
-        let error =
-            Corruption { path: path.to_path_buf(), offset: Some(flaw.offset), message: flaw.to_string() };
-        match flaw.kind {
-            DecodeErrorKind::MissingCodec => Error::NotSupported(error.to_string()),
-            _ => Error::Corruption(error),
+    /// Returns the error for a decode error in the file at `path`. A block of a codec that this
+    /// build lacks is not damaged, but not supported.
+    pub(crate) fn from_decode_error(path: &Path, error: &DecodeError) -> Error {
+        let corruption =
+            Corruption { path: path.to_path_buf(), offset: Some(error.offset), message: error.to_string() };
+        match error.kind {
+            DecodeErrorKind::MissingCodec => Error::NotSupported(corruption.to_string()),
+            _ => Error::Corruption(corruption),
         }
     }
 
-    /// Damage in the file at `path`.
-    pub(crate) fn corruption(path: &Path, at: Option<u64>, what: impl Into<String>) -> Error {
-        Error::Corruption(Corruption { path: path.to_path_buf(), offset: at, message: what.into() })
+    /// Returns a corruption error for the file at `path`.
+    pub(crate) fn corruption(path: &Path, offset: Option<u64>, message: impl Into<String>) -> Error {
+        Error::Corruption(Corruption { path: path.to_path_buf(), offset, message: message.into() })
     }
 
-    /// The kind.
+    /// Returns the kind of the error.
     ///
     /// ```
     /// use terrace::{Db, Env, ErrorKind, Options};
-    /// let error = Db::open("nothing here", &Options { env: Env::memory(), ..Options::default() }).unwrap_err();
+    /// let options = Options { env: Env::in_memory(), ..Options::default() };
+    /// let error = Db::open("missing", &options).unwrap_err();
     /// assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     /// println!("{error}");
     /// ```
@@ -114,10 +116,12 @@ impl Error {
         }
     }
 
-    /// True if another opener holds the database.
+    /// Returns true if another process or handle has the database open.
     ///
     /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # use terrace::{Env, Options};
+    /// # let env = Env::in_memory();
+    /// # let options = Options { create_if_missing: true, env, ..Options::default() };
     /// # let db = terrace::Db::open("cities", &options)?;
     /// let second = terrace::Db::open("cities", &options);
     /// assert!(second.is_err_and(|error| error.is_locked()));
@@ -127,21 +131,35 @@ impl Error {
         matches!(self, Error::Io(error) if error.kind() == std::io::ErrorKind::WouldBlock)
     }
 
-    /// True if nothing became unclear and the same call may succeed once there is space, memory or a free
-    /// descriptor.
+    /// Returns true if the failed call had no effect and may succeed later, after the system has
+    /// more disk space, memory or file descriptors.
     ///
     /// ```
-    /// /// Whether it is worth while to make room and to try again.
+    /// /// Returns false if the caller should free disk space and try again.
     /// fn put(db: &terrace::Db, key: &[u8], value: &[u8]) -> terrace::Result<bool> {
     ///     match db.put(key, value) {
     ///         Ok(()) => Ok(true),
-    ///         Err(error) if error.is_resumable() => Ok(false),
+    ///         Err(error) if error.is_retryable() => Ok(false),
     ///         Err(error) => Err(error),
     ///     }
     /// }
     /// ```
     pub fn is_retryable(&self) -> bool {
         matches!(self, Error::Io(error) if error.is_resource_exhausted()) && !mutant!(NoSpaceNeverRecovers)
+    }
+}
+
+impl From<Error> for std::io::Error {
+    /// Converts to the kind that fits best. The error of Terrace is the source.
+    fn from(error: Error) -> std::io::Error {
+        use std::io::ErrorKind as IoKind;
+        let kind = match error.kind() {
+            ErrorKind::Corruption => IoKind::InvalidData,
+            ErrorKind::InvalidArgument => IoKind::InvalidInput,
+            ErrorKind::NotSupported => IoKind::Unsupported,
+            _ => IoKind::Other,
+        };
+        std::io::Error::new(kind, error)
     }
 }
 

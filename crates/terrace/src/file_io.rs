@@ -1,4 +1,5 @@
-//! Files of the env crate as the standard library's readers and writers, for the format crate, which knows no file.
+//! Adapters from the files of `terrace-env` to the standard library's `Read` and `Write`, which
+//! `terrace-format` uses.
 
 use std::io;
 use std::path::Path;
@@ -7,7 +8,7 @@ use terrace_env::{FileError, SequentialFile, WritableFile};
 
 use crate::error::Error;
 
-/// A sequential file as a reader.
+/// [`io::Read`] for a sequential file.
 pub(crate) struct FileReader(pub(crate) Box<dyn SequentialFile>);
 
 impl io::Read for FileReader {
@@ -16,7 +17,7 @@ impl io::Read for FileReader {
     }
 }
 
-/// A writable file as a writer.
+/// [`io::Write`] for a writable file.
 pub(crate) struct FileWriter(pub(crate) Box<dyn WritableFile>);
 
 impl io::Write for FileWriter {
@@ -30,7 +31,7 @@ impl io::Write for FileWriter {
     }
 }
 
-/// The error behind what a [`Reading`] or [`Writing`] of the file at `path` reported.
+/// Returns the error that a [`FileReader`] or [`FileWriter`] of the file at `path` wrapped.
 pub(crate) fn file_error(path: &Path, error: io::Error) -> Error {
     match error.downcast::<FileError>() {
         Ok(error) => Error::from(error),

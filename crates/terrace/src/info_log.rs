@@ -1,4 +1,4 @@
-//! The info log: what the database did and why, for people.
+//! Info log: events of the database, one line each, for operators.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use terrace_format::filename::FileName;
 use crate::error::Result;
 use crate::sync::{Arc, Mutex};
 
-/// Receives one line per event. Called from any thread, sometimes with the database's locks held: it must not call
-/// back into the database, and should return soon.
+/// Receiver of the info log, one call per event. Any thread may call it, sometimes while it holds
+/// locks of the database. An implementation must not call the database, and it should return soon.
 pub trait Logger: Send + Sync {
-    /// Takes a line, without its newline.
+    /// Receives a line without its newline.
     fn log(&self, line: fmt::Arguments<'_>);
 }
 
@@ -22,13 +22,14 @@ impl fmt::Debug for dyn Logger {
     }
 }
 
-/// A logger into a fresh file at `path`: each line behind its time, `2026/11/21-20:44:03.000251 Recovering log #3`.
+/// Creates a file at `path` and returns a logger that writes to it. Each line begins with the time:
+/// `2026/11/21-20:44:03.000251 Recovering log #3`.
 ///
 /// ```
 /// use terrace::{Env, Options, file_logger};
 ///
-/// let env = Env::memory();
-/// let logger = file_logger(&env, "what happened".as_ref())?;
+/// let env = Env::in_memory();
+/// let logger = file_logger(&env, "cities.log".as_ref())?;
 /// logger.log(format_args!("opened {} times", 3));
 /// let options = Options { logger: Some(logger), env, ..Options::default() };
 /// # Ok::<(), terrace::Error>(())
@@ -37,42 +38,47 @@ pub fn file_logger(env: &Env, path: &Path) -> Result<Arc<dyn Logger>> {
     FileLogger::create(env, path)
 }
 
-/// Drops every line.
+/// Logger that drops every line.
 pub(crate) struct NoLogger;
 
 impl Logger for NoLogger {
     fn log(&self, _line: fmt::Arguments<'_>) {}
 }
 
-/// Lines in a file, each behind its time: `2026/11/21-20:44:03.000251 Recovering log #3`.
+/// Logger that writes to a file. Each line begins with the time: `2026/11/21-20:44:03.000251
+/// Recovering log #3`.
 pub(crate) struct FileLogger {
     env: Env,
     file: Mutex<InfoLogFile>,
 }
 
 enum InfoLogFile {
-    /// The first line makes the file `LOG` in this directory, and keeps the one before as `LOG.old`.
+    /// The first line creates the file `LOG` in this directory and renames an existing one to
+    /// `LOG.old`.
     NotCreated(PathBuf),
     Open(Box<dyn WritableFile>),
-    /// Lines go nowhere.
+    /// The logger drops lines: the file could not be created, or the database was closed before the
+    /// first line.
     Disabled,
 }
 
 impl FileLogger {
-    /// Starts a fresh file at `path`.
+    /// Creates a file at `path`.
     fn create(env: &Env, path: &Path) -> Result<Arc<dyn Logger>> {
         let file = Mutex::new(InfoLogFile::Open(env.fs.create(path)?));
         Ok(Arc::new(FileLogger { env: env.clone(), file }))
     }
 
-    /// The file `LOG` of the database in `directory`, made by the first line, so that who has nothing to tell changes
-    /// nothing. Who opens it holds the lock and hands it to [`FileLogger::bind_to_lock`].
+    /// Returns a logger to the file `LOG` of the database in `directory`. Its first line creates
+    /// the file, so that an open without events changes no file. The caller passes the database
+    /// lock to [`FileLogger::bind_to_lock`].
     pub(crate) fn for_database(env: &Env, directory: &Path) -> Arc<FileLogger> {
         let file = Mutex::new(InfoLogFile::NotCreated(directory.to_path_buf()));
         Arc::new(FileLogger { env: env.clone(), file })
     }
 
-    /// The database's lock, before whose release this stops to make a file: the next opener's must not be taken away.
+    /// Returns a lock that disables the creation of `LOG` before it releases `lock`. A later
+    /// creation would rename the `LOG` of the next process that opens the database.
     pub(crate) fn bind_to_lock(self: &Arc<Self>, lock: Box<dyn FileLock>) -> Box<dyn FileLock> {
         Box::new(InfoLogLock { logger: Arc::clone(self), _lock: lock })
     }
@@ -83,10 +89,11 @@ impl InfoLogFile {
         if let InfoLogFile::NotCreated(directory) = self {
             let [path, old] =
                 [FileName::InfoLog, FileName::OldInfoLog].map(|name| directory.join(name.to_string()));
-            // Some file systems write out what is renamed onto another file, at once.
+            // Some file systems write the data of a renamed file at once if the rename replaces
+            // another file.
             let _ = env.fs.remove(&old);
             let _ = env.fs.rename(&path, &old);
-            // A database works without.
+            // The database works without an info log.
             *self = env.fs.create(&path).map_or(InfoLogFile::Disabled, InfoLogFile::Open);
         }
         match self {
@@ -100,13 +107,13 @@ impl Logger for FileLogger {
     fn log(&self, line: fmt::Arguments<'_>) {
         let text = format!("{} {line}\n", Timestamp(self.env.clock.wall_us()));
         if let Some(file) = self.file.lock().get_or_create(&self.env) {
-            // A full disk must not stop the database from saying so elsewhere.
+            // The database must not fail because its info log does, for example on a full disk.
             let _ = file.append(text.as_bytes()).and_then(|()| file.flush());
         }
     }
 }
 
-/// A lock with the log that may be made while it is held.
+/// Database lock, bound to the logger that may create `LOG` while the lock is held.
 #[derive(Debug)]
 struct InfoLogLock {
     logger: Arc<FileLogger>,
@@ -116,7 +123,7 @@ struct InfoLogLock {
 impl FileLock for InfoLogLock {}
 
 impl Drop for InfoLogLock {
-    /// The lock goes after this.
+    /// Disables the creation of `LOG`. The field `_lock` is dropped afterwards.
     fn drop(&mut self) {
         let mut file = self.logger.file.lock();
         if matches!(*file, InfoLogFile::NotCreated(_)) {
@@ -131,22 +138,25 @@ impl fmt::Debug for FileLogger {
     }
 }
 
-/// Microseconds since 1970 as LevelDB's info log writes them, in UTC.
+/// Microseconds since 1970, displayed in UTC in the format of LevelDB's info log.
 struct Timestamp(u64);
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (seconds, micros) = (self.0 / 1_000_000, self.0 % 1_000_000);
+        let seconds = self.0 / 1_000_000;
+        let micros = self.0 % 1_000_000;
         let (year, month, day) = civil_from_days(seconds / 86_400);
-        let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+        let hour = seconds / 3600 % 24;
+        let minute = seconds / 60 % 60;
+        let second = seconds % 60;
         write!(f, "{year:04}/{month:02}/{day:02}-{hour:02}:{minute:02}:{second:02}.{micros:06}")
     }
 }
 
-/// Year, month and day of the day number `days` since 1970-01-01.
+/// Returns year, month and day of the day number `days` since 1970-01-01.
 ///
-/// Counts from 0000-03-01, so that the leap day is the last of its year (Hinnant, "chrono-Compatible Low-Level
-/// Date Algorithms").
+/// Years begin on March 1 here, so that the leap day is the last day of its year (Hinnant,
+/// "chrono-Compatible Low-Level Date Algorithms").
 fn civil_from_days(days: u64) -> (u64, u64, u64) {
     let shifted = days + 719_468;
     let era = shifted / 146_097;
@@ -164,22 +174,22 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(micros: u64, expect: &str) {
-        assert_eq!(Timestamp(micros).to_string(), expect);
+    fn check(micros: u64, expected: &str) {
+        assert_eq!(Timestamp(micros).to_string(), expected);
     }
 
     #[test]
-    fn the_epoch() {
+    fn unix_epoch() {
         check(0, "1970/01/01-00:00:00.000000");
     }
 
     #[test]
-    fn a_leap_day() {
+    fn leap_day() {
         check(1_709_210_096_000_007, "2024/02/29-12:34:56.000007");
     }
 
     #[test]
-    fn the_day_after_a_century_without_leap_day() {
+    fn march_first_of_a_century_without_leap_day() {
         check(4_107_542_400_000_000, "2100/03/01-00:00:00.000000");
     }
 }

@@ -1,29 +1,38 @@
-//! What every iterator over internal keys promises.
+//! Iterator interface of the engine, and a macro that forwards it.
 
-use crate::error::Result;
+pub(crate) use terrace_format::InternalIterator;
 
-/// A walk over internal keys in their order. Begins nowhere: seek first.
-pub(crate) trait InternalIterator {
-    /// True if it stands at an entry.
-    fn valid(&self) -> bool;
-    /// To the least entry.
-    fn seek_to_first(&mut self);
-    /// To the greatest entry.
-    fn seek_to_last(&mut self);
-    /// To the first entry that is not below `target`.
-    fn seek(&mut self, target: &[u8]);
-    /// To the entry behind. Needs a valid place.
-    fn next(&mut self);
-    /// To the entry before. Needs a valid place.
-    fn prev(&mut self);
-    /// The internal key here. Needs a valid place.
-    fn key(&self) -> &[u8];
-    /// The value here. Needs a valid place.
-    fn value(&self) -> &[u8];
-    /// The internal key and the value here, if there is a here.
-    fn entry(&self) -> Option<(&[u8], &[u8])> {
-        self.valid().then(|| (self.key(), self.value()))
-    }
-    /// The first damage met so far. The walk goes on behind it.
-    fn status(&self) -> Result<()>;
+/// Defines iterator methods that call the same methods of an inner iterator.
+///
+/// `inner in [pattern | ..]` destructures `self`; every pattern binds `inner`. Each method has its
+/// signature from [`InternalIterator`] and the attributes of its line. The calls are static.
+macro_rules! delegate_iterator {
+    ($inner:ident in $patterns:tt; $($(#[$attr:meta])* $vis:vis fn $method:ident;)+) => {
+        $(delegate_iterator!(@$method [$(#[$attr])* $vis] $inner $patterns);)+
+    };
+    (@valid $($rest:tt)+) => { delegate_iterator!(@read valid bool, $($rest)+); };
+    (@key $($rest:tt)+) => { delegate_iterator!(@read key &[u8], $($rest)+); };
+    (@value $($rest:tt)+) => { delegate_iterator!(@read value &[u8], $($rest)+); };
+    (@entry $($rest:tt)+) => { delegate_iterator!(@read entry Option<(&[u8], &[u8])>, $($rest)+); };
+    (@status $($rest:tt)+) => { delegate_iterator!(@read status crate::error::Result<()>, $($rest)+); };
+    (@seek $($rest:tt)+) => { delegate_iterator!(@move seek [, target: &[u8]] (target), $($rest)+); };
+    (@$method:ident [$(#[$attr:meta])* $vis:vis] $($rest:tt)+) => {
+        delegate_iterator!(@move $method [] (), [$(#[$attr])* $vis] $($rest)+);
+    };
+    (@read $method:ident $result:ty,
+        [$(#[$attr:meta])* $vis:vis] $inner:ident [$($pattern:pat_param)|+]) => {
+        $(#[$attr])*
+        $vis fn $method(&self) -> $result {
+            match self { $($pattern => $inner.$method(),)+ }
+        }
+    };
+    (@move $method:ident [$($parameter:tt)*] $arguments:tt,
+        [$(#[$attr:meta])* $vis:vis] $inner:ident [$($pattern:pat_param)|+]) => {
+        $(#[$attr])*
+        $vis fn $method(&mut self $($parameter)*) {
+            match self { $($pattern => $inner.$method $arguments,)+ }
+        }
+    };
 }
+
+pub(crate) use delegate_iterator;

@@ -1,13 +1,14 @@
-//! Terrace: an embedded, ordered key-value store on LevelDB's files.
+//! Terrace: an embedded, ordered key-value store that reads and writes LevelDB's files.
 //!
-//! Keys and values are byte strings; keys are kept in order. A [`Db`] is a directory that one process has open, and
-//! that any number of its threads share. Every operation is atomic, batches included; a snapshot or an iterator sees
-//! one moment. Databases written by LevelDB 1.23 open as they are, and LevelDB opens what Terrace wrote.
+//! Keys and values are byte strings, and keys are ordered. A [`Db`] is a directory that one process
+//! has open and that all of its threads may use. Every write is atomic, also a batch. A snapshot or
+//! an iterator sees the state at one moment. Terrace opens databases of LevelDB 1.23 without
+//! conversion, and LevelDB opens databases of Terrace.
 //!
 //! ```
 //! use terrace::{Db, Env, Options, WriteBatch};
 //!
-//! let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
+//! let options = Options { create_if_missing: true, env: Env::in_memory(), ..Options::default() };
 //! let db = Db::open("cities", &options)?;
 //! db.put(b"CH/Bern", b"46.95,7.45")?;
 //!
@@ -23,9 +24,9 @@
 //!
 //! # Durability
 //!
-//! A write that returned survives the death of the process. It survives a power cut if it was made with
-//! [`WriteOptions::sync`], or if a later write was. After a power cut the database holds a prefix of the writes, in
-//! their order, never with a hole.
+//! A write survives a process crash as soon as its call returns. It survives a power cut if its own
+//! [`WriteOptions::sync`] or that of a later write was set. After a power cut, the database holds a
+//! prefix of the writes in their order, without gaps.
 
 mod cache;
 mod compaction;
@@ -52,7 +53,7 @@ pub use cache::{BlockCache, CachedBlock, ExternalBlockCache};
 pub use db::{Db, LevelInfo, PinnedValue, TableInfo, destroy};
 pub use error::{Corruption, Error, ErrorKind, Result};
 pub use info_log::{Logger, file_logger};
-pub use iterator::{Backward, DbIterator, Forward};
+pub use iterator::{Backward, DbIterator, Forward, Iter};
 pub use options::{Options, ReadOptions, WriteOptions};
 pub use repair::{RepairOptions, RepairReport, repair};
 pub use snapshot::Snapshot;

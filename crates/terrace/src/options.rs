@@ -1,4 +1,4 @@
-//! Options of a database, a read and a write, with LevelDB's names and defaults.
+//! Options of a database, of a read and of a write, with LevelDB's names and defaults.
 
 use std::any::Any;
 
@@ -16,17 +16,18 @@ use crate::info_log::Logger;
 use crate::snapshot::Snapshot;
 use crate::sync::Arc;
 
-/// How to open a database. Sizes are in bytes; values outside of the stated bounds are moved to the nearer one.
+/// Options for [`Db::open`](crate::Db::open). Sizes are in bytes. Values outside the stated bounds
+/// are clipped to the nearest bound.
 ///
 /// ```
 /// use std::sync::Arc;
-/// use terrace::{BlockCache, Bloom, Db, Env, Options};
+/// use terrace::{BlockCache, BloomFilterPolicy, Db, Env, Options};
 ///
 /// let options = Options {
 ///     create_if_missing: true,
 ///     block_cache: Some(BlockCache::new(64 << 20)),
-///     filter_policy: Some(Arc::new(Bloom::new(10))),
-///     env: Env::memory(), // for a test; leave it out for files
+///     filter_policy: Some(Arc::new(BloomFilterPolicy::new(10))),
+///     env: Env::in_memory(), // for a test; leave it out for files
 ///     ..Options::default()
 /// };
 /// let db = Db::open("cities", &options)?;
@@ -34,74 +35,143 @@ use crate::sync::Arc;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The order of keys. Must have the name, and the order, that the database was created with.
+    /// Order of the keys. Its name and its order must be those that the database was created with.
     pub comparator: Arc<dyn Comparator>,
-    /// Create the database if it does not exist. Default: false.
+    /// Creates the database if it does not exist. Default: false.
     pub create_if_missing: bool,
-    /// Fail if the database exists. Default: false.
+    /// Returns an error if the database exists. Default: false.
     pub error_if_exists: bool,
-    /// Fail at open on the first damaged log record, where LevelDB by default reports it to the info log and goes on.
-    /// Checksums are verified either way. Also read tables by calls, which can fail, where LevelDB maps up to a thousand of
-    /// them into memory: a medium that fails under a mapping, or a file that somebody cuts short, ends the process. And a
-    /// table of up to 4 KiB whose first or last key is not the one that the manifest has is damage, where otherwise it is
-    /// so only if they lie outside of what the manifest has, and else a line in the info log. Default: false.
+    /// Reports damage early. Checksums are verified with and without this option. Default: false.
+    ///
+    /// If set, three things differ:
+    /// - Open fails on the first damaged log record. LevelDB's default, and the default here, is to
+    ///   report the record to the info log and to continue.
+    /// - Tables are read by system calls, which return errors. Otherwise up to a thousand tables
+    ///   are mapped into memory, as in LevelDB. A storage error under a mapping, or a file that
+    ///   another process truncates, ends the process.
+    /// - A table of up to 4 KiB is damaged if its smallest or largest key differs from the
+    ///   MANIFEST. Otherwise it is damaged only if a key lies outside the range in the MANIFEST. A
+    ///   smaller range is a line in the info log.
     pub paranoid_checks: bool,
-    /// Files, clock, threads, randomness. Default: the machine's.
+    /// Files, clock, threads and randomness. Default: those of the operating system.
     pub env: Env,
-    /// Receives what the database did. Default: none, and then it goes to the file `LOG` in the database.
+    /// Receiver of the info log. Default: None, which writes the file `LOG` in the database
+    /// directory.
     pub logger: Option<Arc<dyn Logger>>,
-    /// About the memory that the database may take, in bytes: one number for what would else take a few. 2 MiB or more.
+    /// Total memory budget in bytes for memtables, block cache and open tables. 2 MiB or more.
     ///
-    /// *Counted* are memtables with their filters, memory kept for the next ones, cached blocks, and what every open table
-    /// holds: its index, its filter, its places in the cache (about 100 bytes a block, and with the usual filter 1.25 a
-    /// key). An eighth is left for what flushes, merges and iterators hold while they are at work; as a merge may take ten to
-    /// twenty MiB, less than 64 MiB does not hold while one runs. Three eighths, up to 105 MiB, are for memtables; the rest is for blocks and open tables. The more tables hold, the less is left for blocks; where they
-    /// hold three quarters of that rest, those used least are closed, and read anew when they are wanted. So a budget that is
-    /// small for what is stored makes look-ups slow, and changes nothing else: 1 GiB is enough to have the tables of 16 GiB or
-    /// more at hand.
+    /// *Counted* are memtables with their filters, the pool of recycled chunks, cached blocks, and
+    /// the memory of open tables: index, filter and cache slots. Cache slots take about 100 bytes
+    /// per block. The default filter takes 1.25 bytes per key. One eighth is reserved for running
+    /// flushes, compactions and iterators. A compaction may take 10 to 20 MiB, so a budget below 64
+    /// MiB is exceeded while one runs. Three eighths, up to 105 MiB, are for memtables. The rest is
+    /// for blocks and open tables. When open tables take three quarters of the rest, the least
+    /// recently used ones are closed, and reopened on demand. A budget too small for the database
+    /// only makes reads slower. 1 GiB keeps the tables of 16 GiB or more open.
     ///
-    /// *Not counted* are mapped pages of tables and logs, which the system takes back when it needs them; values and iterators
-    /// that the caller keeps, with the memtables and blocks that they hold on to; a single batch that is larger than a memtable; what a
-    /// read-only opening replays; and the list of tables, about 300 bytes each.
+    /// *Not counted* are mapped pages of tables and logs, which the system reclaims under memory
+    /// pressure; values and iterators of the caller, with their memtables and blocks; a single
+    /// batch that is larger than a memtable; the replayed log of a read-only open; and the list of
+    /// tables, about 300 bytes each.
     ///
-    /// A `write_buffer_size` that is given stays as it is, and the cache gets what that leaves, an eighth at least. A
-    /// `block_cache` that is given stays as it is, and is not counted: it may serve several databases. `max_open_files` holds
-    /// beside this.
+    /// An explicit `write_buffer_size` stays as it is, and the cache gets the remaining bytes, at
+    /// least one eighth. An explicit `block_cache` stays as it is and is not counted, because
+    /// several databases may share it. `max_open_files` applies in addition.
     ///
-    /// Default: none. Then memtables take up to 112 MiB, the cache takes 128 MiB (so 256 MiB is much the same), and nothing but
-    /// `max_open_files` limits what open tables hold: about four hundredths of their size, where values are small. But where the
-    /// process may have less than 512 MiB, as in a small container, the default is half of that. What it may have is the machine's
-    /// memory, or the limit of its control groups if that is less, and is looked up once, when the process opens its first database:
-    /// a limit that is set or moved later changes nothing until the process begins anew.
+    /// Default: None. Memtables then take up to 112 MiB and the block cache takes 128 MiB, as with
+    /// a budget of 256 MiB. Only `max_open_files` limits the memory of open tables, about 4 % of
+    /// their size for small values. If the process may use less than 512 MiB, as in a small
+    /// container, the default is half of that limit. The limit is the memory of the machine, or of
+    /// the control group if that is less. It is read once, when the process opens its first
+    /// database; a later change has no effect.
     pub memory_budget: Option<usize>,
-    /// The size at which a memtable becomes a table. 64 KiB to 1 GiB. Up to three live in memory; of more than 64 MiB,
-    /// two. Default: none, and then it is 4 MiB, and grows up to 32 MiB while writes come fast and more than 64 MiB
-    /// are stored; or what a [`memory_budget`](Options::memory_budget) allows.
-    pub write_buffer_size: Option<usize>,
-    /// The open files that the database may keep. 74 to 50,000, default 1,000.
-    pub max_open_files: usize,
-    /// Decompressed blocks. Default: none, and then the database makes one of 128 MiB, or of what a
-    /// [`memory_budget`](Options::memory_budget) allows.
-    pub block_cache: Option<Arc<BlockCache>>,
-    /// The size of a block before compression. 1 KiB to 4 MiB, default 4 KiB.
-    pub block_size: usize,
-    /// Keys between restart points of a block: 1 or more, default 16.
-    pub block_restart_interval: usize,
-    /// The size at which a merge begins a new table. 1 MiB to 1 GiB. Default: none, and then it is 2 MiB, and up to 64 MiB
-    /// on a level that holds more than 64 such tables.
-    pub max_file_size: Option<u64>,
-    /// How blocks are compressed. Default: snappy.
+    /// Size at which a memtable is flushed. 64 KiB to 1 GiB. Beside it, immutable memtables of up
+    /// to 64 MiB in total wait for their flush: at least one, at most four, or eight with large
+    /// records. A small [`memory_budget`](Options::memory_budget) allows fewer.
     ///
-    /// A codec that is not [`portable`](Codec::leveldb_compatible) makes the database unreadable for a stock LevelDB, which
-    /// will refuse it by its comparator name and change nothing.
+    /// Default: None, which begins with 4 MiB. The size grows up to 32 MiB while writes come fast
+    /// and the database holds more than 64 MiB, within the memory budget.
+    pub write_buffer_size: Option<usize>,
+    /// Maximum number of open files. 74 to 50,000, default 1,000.
+    pub max_open_files: usize,
+    /// Cache of decompressed blocks. Default: None, which creates a cache of 128 MiB, or of the
+    /// size that the [`memory_budget`](Options::memory_budget) allows.
+    pub block_cache: Option<Arc<BlockCache>>,
+    /// Size of a block before compression. 1 KiB to 4 MiB, default 4 KiB.
+    pub block_size: usize,
+    /// Number of keys between restart points of a block. 1 or more, default 16.
+    pub block_restart_interval: usize,
+    /// Size at which a compaction begins a new table. 1 MiB to 1 GiB. Default: None, which means 2
+    /// MiB, and up to 64 MiB on a level that holds more than 64 such tables.
+    pub max_file_size: Option<u64>,
+    /// Compression of blocks. Default: snappy.
+    ///
+    /// A codec that is not [`leveldb_compatible`](Codec::leveldb_compatible) makes the database
+    /// unreadable for stock LevelDB. Stock LevelDB then refuses to open it because of its
+    /// comparator name, and changes nothing.
     pub compression: &'static Codec,
-    /// Go on with the log and the manifest of the last run, if it closed the database, instead of writing new ones at
-    /// open; and write, when the database is closed, what is in memory as a table, if it is much (from 256 KiB on, and an
-    /// eighth of the write buffer), so that the next open need not. Default: true.
+    /// Reuses the WAL and the MANIFEST of a cleanly closed database at open, instead of writing new
+    /// files. At close, writes the memtable to a table if it holds at least 256 KiB and an eighth
+    /// of the write buffer, so that the next open replays less. Default: true.
     pub reuse_logs: bool,
-    /// Lets look-ups skip tables that lack a key. [`BloomFilterPolicy`] with 0 bits is no filter. Default: none, and then
-    /// [`BloomFilterPolicy`] with 10 bits if the order is the bytewise one.
+    /// Filter policy that lets gets skip tables without the key. [`BloomFilterPolicy`] with 0 bits
+    /// disables filters. Default: None, which means [`BloomFilterPolicy`] with 10 bits per key for
+    /// the bytewise comparator, and no filter for another comparator.
     pub filter_policy: Option<Arc<dyn FilterPolicy>>,
+}
+
+/// Declares a builder method for each listed field of an options type: it sets the field, in
+/// `Some` if the list says so, and returns the options.
+macro_rules! builder_methods {
+    ($options:ident: $($field:ident: $type:ty $(as $some:ident)?),+ $(,)?) => {
+        impl $options {
+            $(
+                #[doc = concat!("Sets [`", stringify!($options), "::", stringify!($field), "`](#structfield.", stringify!($field), ") and returns the options.")]
+                #[must_use]
+                pub fn $field(mut self, $field: $type) -> $options {
+                    self.$field = builder_methods!(@value $field $($some)?);
+                    self
+                }
+            )+
+        }
+    };
+    (@value $field:ident Some) => { Some($field) };
+    (@value $field:ident) => { $field };
+}
+
+builder_methods! {
+    Options:
+    comparator: Arc<dyn Comparator>,
+    create_if_missing: bool,
+    error_if_exists: bool,
+    paranoid_checks: bool,
+    env: Env,
+    logger: Arc<dyn Logger> as Some,
+    memory_budget: usize as Some,
+    write_buffer_size: usize as Some,
+    max_open_files: usize,
+    block_cache: Arc<BlockCache> as Some,
+    block_size: usize,
+    block_restart_interval: usize,
+    max_file_size: u64 as Some,
+    compression: &'static Codec,
+    reuse_logs: bool,
+    filter_policy: Arc<dyn FilterPolicy> as Some,
+}
+
+builder_methods! {
+    ReadOptions:
+    verify_checksums: bool,
+    fill_cache: bool,
+    snapshot: Snapshot as Some,
+    lower_bound: Vec<u8> as Some,
+    upper_bound: Vec<u8> as Some,
+    prefix: Vec<u8> as Some,
+}
+
+builder_methods! {
+    WriteOptions:
+    sync: bool,
 }
 
 impl Default for Options {
@@ -127,19 +197,19 @@ impl Default for Options {
     }
 }
 
-/// The least memory for a database, in bytes: three small memtables, and a few blocks.
+/// Minimum memory budget in bytes: three small memtables and a few blocks.
 const MIN_MEMORY_BUDGET: usize = 2 << 20;
-/// What a database takes that has no budget is much the same as with this one, in bytes.
+/// Budget in bytes that corresponds to the memory use of a database without a budget.
 const UNBUDGETED_MEMORY_USE: usize = 256 << 20;
 
-/// The budget of a process that may have so much memory, if nobody asked for one: none, or half of it where that is little. The rest
-/// is for the process itself and for the system's cache of its files.
+/// Returns the default budget of a process that may use `memory` bytes: half of them if that is
+/// little, otherwise none. The other half is for the process itself and for the page cache.
 fn default_memory_budget(memory: u64) -> Option<usize> {
     usize::try_from(memory / 2).ok().filter(|half| *half < UNBUDGETED_MEMORY_USE)
 }
 
 impl Options {
-    /// Moves each size to the nearer bound of what LevelDB allows.
+    /// Returns a copy with each size clipped to its bounds.
     pub(crate) fn sanitized(&self) -> Options {
         let mut options = self.clone();
         options.max_open_files = options.max_open_files.clamp(74, 50_000);
@@ -152,28 +222,29 @@ impl Options {
         options
     }
 
-    /// Fails if this build cannot write blocks of [`Options::compression`].
+    /// Returns an error if this build cannot write blocks with [`Options::compression`].
     pub(crate) fn check_codec(&self) -> Result<()> {
         let Codec { name, missing_feature: Some(feature), .. } = self.compression else { return Ok(()) };
-        let what = format!("compression {name}: this build lacks the cargo feature `{feature}`");
-        Err(Error::InvalidArgument(what))
+        let message = format!("compression {name}: this build lacks the cargo feature `{feature}`");
+        Err(Error::InvalidArgument(message))
     }
 
-    /// The size of a memtable, in bytes: all of them, or the first.
+    /// Returns the size of the first memtable in bytes, which is the size of all memtables if the
+    /// caller set it.
     pub(crate) fn initial_memtable_size(&self) -> usize {
         self.write_buffer_size.unwrap_or(4 << 20)
     }
 
-    /// The size of a table that a merge writes, in bytes: the largest, or that of small levels.
+    /// Returns the target size in bytes of the tables that a compaction writes on small levels.
     pub(crate) fn base_file_size(&self) -> u64 {
         self.max_file_size.unwrap_or(2 << 20)
     }
 
-    /// How tables are written whose internal keys are in `order`.
-    pub(crate) fn table_options(&self, order: &InternalComparator) -> TableOptions {
+    /// Returns the table options for internal keys in the order of `comparator`.
+    pub(crate) fn table_options(&self, comparator: &InternalComparator) -> TableOptions {
         TableOptions {
-            comparator: Arc::new(order.clone()),
-            filter: self.table_filters(order.is_bytewise()),
+            comparator: Arc::new(comparator.clone()),
+            filter: self.table_filters(comparator.is_bytewise()),
             block_size: self.block_size,
             restart_interval: self.block_restart_interval,
             codec: self.compression,
@@ -181,16 +252,19 @@ impl Options {
     }
 }
 
-/// Of the filters that nobody asked for.
+/// Size of the default Bloom filter in bits per key.
 const DEFAULT_BLOOM_BITS_PER_KEY: usize = 10;
 
 impl Options {
-    /// What makes the filters of a database. A policy that is not ours may make of many keys what its author did not
-    /// think of, and gets them 2 KiB by 2 KiB, as LevelDB would give them. Keys that are the same with other bytes have
-    /// no filter that nobody asked for.
-    fn table_filters(&self, bytewise: bool) -> Option<TableFilter> {
+    /// Returns the filter of new tables.
+    ///
+    /// A user policy gets the keys of 2 KiB of file offset at a time, as in LevelDB, because its
+    /// author may not expect more. Without a policy, only the bytewise comparator gets a filter:
+    /// another comparator may treat keys with different bytes as equal.
+    fn table_filters(&self, is_bytewise: bool) -> Option<TableFilter> {
         let Some(policy) = &self.filter_policy else {
-            return bytewise.then(|| TableFilter::Full(BloomFilterPolicy::new(DEFAULT_BLOOM_BITS_PER_KEY)));
+            return is_bytewise
+                .then(|| TableFilter::Full(BloomFilterPolicy::new(DEFAULT_BLOOM_BITS_PER_KEY)));
         };
         match (&**policy as &dyn Any).downcast_ref::<BloomFilterPolicy>() {
             Some(bloom) => (bloom.bits_per_key() > 0).then(|| TableFilter::Full(bloom.clone())),
@@ -199,7 +273,7 @@ impl Options {
     }
 }
 
-/// How tables without a database around them are written: their keys are no internal ones.
+/// Table options for tables outside a database, whose keys are user keys.
 impl From<&Options> for TableOptions {
     fn from(options: &Options) -> TableOptions {
         let options = options.sanitized();
@@ -213,10 +287,12 @@ impl From<&Options> for TableOptions {
     }
 }
 
-/// How to read.
+/// Options of a read.
 ///
 /// ```
-/// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+/// # use terrace::{Env, Options};
+/// # let env = Env::in_memory();
+/// # let options = Options { create_if_missing: true, env, ..Options::default() };
 /// # let db = terrace::Db::open("cities", &options)?;
 /// use terrace::ReadOptions;
 ///
@@ -234,22 +310,24 @@ impl From<&Options> for TableOptions {
 /// ```
 #[derive(Debug, Clone)]
 pub struct ReadOptions {
-    /// Kept for LevelDB's users: Terrace verifies the checksum of every block that it reads from a file.
+    /// Ignored: Terrace verifies the checksum of every block that it reads from a file. The
+    /// field exists for LevelDB's users.
     pub verify_checksums: bool,
-    /// Keep the blocks that this read fetches in the cache. Turn it off for bulk scans. Default: true.
+    /// Adds the blocks that this read fetches to the block cache. Set it to false for bulk scans.
+    /// Default: true.
     pub fill_cache: bool,
-    /// Read the state of that moment. Default: the state when the call is made.
+    /// Snapshot to read. Default: None, which reads the state at the time of the call.
     pub snapshot: Option<Snapshot>,
-    /// Iterators show no key below this one.
+    /// Lower bound of iterators, included.
     pub lower_bound: Option<Vec<u8>>,
-    /// Iterators show no key at or above this one.
+    /// Upper bound of iterators, not included.
     pub upper_bound: Option<Vec<u8>>,
-    /// Iterators show only keys that begin so. For the bytewise order only.
+    /// Prefix of all keys that an iterator shows. Needs the bytewise comparator.
     pub prefix: Option<Vec<u8>>,
 }
 
 impl ReadOptions {
-    /// The default, where a constant is wanted.
+    /// Default options as a constant.
     pub const DEFAULT: ReadOptions = ReadOptions {
         verify_checksums: false,
         fill_cache: true,
@@ -260,7 +338,7 @@ impl ReadOptions {
     };
 }
 
-/// The default, for who reads by it.
+/// Default options with a static lifetime, for reads without options.
 pub(crate) static DEFAULT_READ_OPTIONS: ReadOptions = ReadOptions::DEFAULT;
 
 impl Default for ReadOptions {
@@ -269,19 +347,22 @@ impl Default for ReadOptions {
     }
 }
 
-/// How to write.
+/// Options of a write.
 ///
 /// ```
-/// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+/// # use terrace::{Env, Options};
+/// # let env = Env::in_memory();
+/// # let options = Options { create_if_missing: true, env, ..Options::default() };
 /// # let db = terrace::Db::open("cities", &options)?;
 /// db.put(b"CH/Bern", b"46.95,7.45")?;
-/// db.put_with(b"CH/Chur", b"46.85,9.53", &terrace::WriteOptions { sync: true })?; // both are on the medium now
+/// // The sync makes both writes durable.
+/// db.put_with(b"CH/Chur", b"46.85,9.53", &terrace::WriteOptions { sync: true })?;
 /// # Ok::<(), terrace::Error>(())
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct WriteOptions {
-    /// Return only when the write is on the medium. Without it a write survives the death of the process, but not
-    /// of the machine. Default: false.
+    /// Returns only after the write is durable. Otherwise the write survives a process crash, and a
+    /// power cut may lose it. Default: false.
     pub sync: bool,
 }
 

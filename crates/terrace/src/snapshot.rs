@@ -1,32 +1,37 @@
-//! Snapshots: sequence numbers that somebody still reads at.
+//! Snapshots: sequence numbers that the database keeps readable.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 
 use terrace_format::key::SequenceNumber;
 use terrace_sync::mutant;
 
-use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
+use crate::sync::{Arc, AtomicU64, Mutex, Ordering, Weak};
 
-/// The state of a database at one moment. Reads through it see neither later writes nor later deletes.
+/// State of a database at one moment. Reads with the snapshot see no later write.
 ///
-/// Held, it keeps the versions that it sees from being merged away; dropping the last clone releases it. It may
-/// outlive the database handle, and then keeps nothing.
+/// Compactions keep the versions that a live snapshot sees. The drop of the last clone releases the
+/// snapshot. A snapshot may outlive the handle of its database; it then has no effect.
 ///
 /// ```
-/// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+/// # use terrace::{Env, Options};
+/// # let env = Env::in_memory();
+/// # let options = Options { create_if_missing: true, env, ..Options::default() };
 /// # let db = terrace::Db::open("cities", &options)?;
 /// use terrace::ReadOptions;
 ///
 /// let empty = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
 /// db.put(b"CH/Bern", b"46.95,7.45")?;
 /// assert_eq!(db.get_with(b"CH/Bern", &empty)?, None);
-/// drop(empty); // from now on merges need not keep that moment
+/// drop(empty); // releases the snapshot
 /// # Ok::<(), terrace::Error>(())
 /// ```
 #[derive(Clone)]
 pub struct Snapshot {
     inner: Arc<SnapshotInner>,
+    /// Handle of the database, for reads of the snapshot. Its type belongs to a higher layer.
+    database: Weak<dyn Any + Send + Sync>,
 }
 
 struct SnapshotInner {
@@ -35,10 +40,12 @@ struct SnapshotInner {
 }
 
 impl Snapshot {
-    /// The number of the last write that it sees.
+    /// Returns the sequence number of the last write that the snapshot sees.
     ///
     /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # use terrace::{Env, Options};
+    /// # let env = Env::in_memory();
+    /// # let options = Options { create_if_missing: true, env, ..Options::default() };
     /// # let db = terrace::Db::open("cities", &options)?;
     /// let before = db.snapshot().sequence();
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
@@ -49,7 +56,19 @@ impl Snapshot {
         self.inner.sequence
     }
 
-    /// True if it was taken of the database that owns `list`.
+    /// Returns this snapshot with `handle` as its database.
+    pub(crate) fn attach<H: Any + Send + Sync>(mut self, handle: &Arc<H>) -> Snapshot {
+        let handle: Weak<H> = Arc::downgrade(handle);
+        self.database = handle;
+        self
+    }
+
+    /// Returns the handle of the database, unless the last one is dropped.
+    pub(crate) fn database(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.database.upgrade()
+    }
+
+    /// Returns true if the snapshot belongs to the database that owns `list`.
     pub(crate) fn belongs_to(&self, list: &Arc<SnapshotList>) -> bool {
         Arc::ptr_eq(&self.inner.list, list)
     }
@@ -67,16 +86,18 @@ impl Drop for SnapshotInner {
     }
 }
 
-/// The snapshots of one database, and how often each is held.
+/// Live snapshots of one database, with the number of snapshots per sequence number.
 pub(crate) struct SnapshotList {
     counts_by_sequence: Mutex<BTreeMap<SequenceNumber, usize>>,
-    /// The first of them, or the greatest number there is. Relaxed: a figure that nothing else depends on.
+    /// Sequence number of the oldest snapshot, or the maximum number if there is none. Relaxed:
+    /// only estimates and the waiter use it, and the lock of the waiter orders its accesses.
     approx_oldest: AtomicU64,
-    /// Who waits until nobody reads below a number. A lock under which no other is taken.
+    /// Callback of a compaction that waits for the release of old snapshots. A thread that holds
+    /// this lock takes no other lock.
     waiter: Mutex<Option<SnapshotWaiter>>,
 }
 
-/// Called with no lock held.
+/// Callback that runs without any lock of the database.
 type ReleaseCallback = Box<dyn FnOnce() + Send>;
 
 struct SnapshotWaiter {
@@ -86,91 +107,99 @@ struct SnapshotWaiter {
 
 impl Default for SnapshotList {
     fn default() -> SnapshotList {
-        let first = AtomicU64::new(SequenceNumber::MAX);
-        SnapshotList { counts_by_sequence: Mutex::default(), approx_oldest: first, waiter: Mutex::default() }
+        SnapshotList {
+            counts_by_sequence: Mutex::default(),
+            approx_oldest: AtomicU64::new(SequenceNumber::MAX),
+            waiter: Mutex::default(),
+        }
     }
 }
 
 impl SnapshotList {
-    /// Takes a snapshot of everything that `visible` covers.
+    /// Creates a snapshot of the current state, whose last sequence number `visible` holds.
     pub(crate) fn new_snapshot(self: &Arc<Self>, visible: &AtomicU64) -> Snapshot {
         let early =
             if mutant!(SnapshotSequenceReadTooEarly) { Some(visible.load(Ordering::Acquire)) } else { None };
-        let mut held = self.counts_by_sequence.lock();
-        // Read under the lock: `oldest` can't slip between the reading and the registration, and so
-        // never answers more than a snapshot that is about to appear.
+        let mut counts = self.counts_by_sequence.lock();
+        // The load happens under the lock, so that `oldest` cannot run between the load and the
+        // registration. It never returns more than the sequence number of a snapshot that is being
+        // created.
         let sequence = early.unwrap_or_else(|| visible.load(Ordering::Acquire));
-        *held.entry(sequence).or_default() += 1;
-        self.update_approx_oldest(&held);
-        Snapshot { inner: Arc::new(SnapshotInner { sequence, list: Arc::clone(self) }) }
+        *counts.entry(sequence).or_default() += 1;
+        self.update_approx_oldest(&counts);
+        Snapshot {
+            inner: Arc::new(SnapshotInner { sequence, list: Arc::clone(self) }),
+            database: Weak::<()>::new(),
+        }
     }
 
-    /// The oldest sequence number that anybody may still read at, now or later.
+    /// Returns the oldest sequence number that a reader may use, now or later.
     pub(crate) fn oldest(&self, visible: &AtomicU64) -> SequenceNumber {
-        let held = self.counts_by_sequence.lock();
-        held.keys().next().copied().unwrap_or_else(|| visible.load(Ordering::Acquire))
+        let counts = self.counts_by_sequence.lock();
+        counts.keys().next().copied().unwrap_or_else(|| visible.load(Ordering::Acquire))
     }
 
-    /// What `oldest` says, or said a moment ago: without a lock, for a choice that need not be right.
+    /// Returns a recent result of [`SnapshotList::oldest`] without a lock, for estimates.
     pub(crate) fn approx_oldest(&self, visible: &AtomicU64) -> SequenceNumber {
         self.approx_oldest.load(Ordering::Relaxed).min(visible.load(Ordering::Relaxed))
     }
 
-    /// Calls `wake` when a snapshot goes that was the last below `number`. Whoever waited before does so no longer. False if
-    /// there is no such snapshot any more: then nobody is called.
-    pub(crate) fn on_released_below(&self, number: SequenceNumber, wake: ReleaseCallback) -> bool {
-        let mut waiting = self.waiter.lock();
-        // A snapshot that goes is noted first, and then this lock is taken: either this sees it, or it sees this.
-        let waits = self.approx_oldest.load(Ordering::Relaxed) < number;
-        let before = std::mem::replace(
-            &mut *waiting,
-            waits.then_some(SnapshotWaiter { sequence: number, callback: wake }),
-        );
-        drop(waiting);
-        // What it holds goes when the lock is free.
-        drop(before);
-        waits
+    /// Registers `callback`, which runs at the release of the last snapshot below `sequence`. It
+    /// replaces an earlier callback. Returns false, and registers nothing, if there is no such
+    /// snapshot.
+    pub(crate) fn on_released_below(&self, sequence: SequenceNumber, callback: ReleaseCallback) -> bool {
+        let mut waiter = self.waiter.lock();
+        // A release first stores `approx_oldest` and then takes this lock. Either this load sees
+        // the release, or the release sees the callback.
+        let is_registered = self.approx_oldest.load(Ordering::Relaxed) < sequence;
+        let new_waiter = is_registered.then_some(SnapshotWaiter { sequence, callback });
+        let old_waiter = std::mem::replace(&mut *waiter, new_waiter);
+        drop(waiter);
+        // The callback is dropped without the lock, because its drop may run user code.
+        drop(old_waiter);
+        is_registered
     }
 
-    /// Forgets who waits. A call that was begun goes on.
+    /// Removes the registered callback. A callback that already runs continues.
     pub(crate) fn clear_waiter(&self) {
-        let before = self.waiter.lock().take();
-        drop(before);
+        let old_waiter = self.waiter.lock().take();
+        drop(old_waiter);
     }
 
-    fn update_approx_oldest(&self, held: &BTreeMap<SequenceNumber, usize>) {
+    fn update_approx_oldest(&self, counts: &BTreeMap<SequenceNumber, usize>) {
         self.approx_oldest
-            .store(held.keys().next().copied().unwrap_or(SequenceNumber::MAX), Ordering::Relaxed);
+            .store(counts.keys().next().copied().unwrap_or(SequenceNumber::MAX), Ordering::Relaxed);
     }
 
-    /// Does `work`, during which nobody takes a snapshot; None if somebody holds one.
+    /// Runs `work` if there is no snapshot, and returns its result. No thread can create a snapshot
+    /// meanwhile.
     pub(crate) fn if_empty<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
-        let held = self.counts_by_sequence.lock();
-        held.is_empty().then(work)
+        let counts = self.counts_by_sequence.lock();
+        counts.is_empty().then(work)
     }
 
     fn release(&self, sequence: SequenceNumber) {
-        let mut held = self.counts_by_sequence.lock();
-        if let Some(count) = held.get_mut(&sequence) {
+        let mut counts = self.counts_by_sequence.lock();
+        if let Some(count) = counts.get_mut(&sequence) {
             *count -= 1;
             if *count == 0 {
-                held.remove(&sequence);
-                self.update_approx_oldest(&held);
-                drop(held);
+                counts.remove(&sequence);
+                self.update_approx_oldest(&counts);
+                drop(counts);
                 self.notify_waiter();
             }
         }
     }
 
-    /// Calls who waits, if that has come.
+    /// Runs the registered callback if no older snapshot is left.
     fn notify_waiter(&self) {
         let due = {
-            let mut waiting = self.waiter.lock();
-            let first = self.approx_oldest.load(Ordering::Relaxed);
-            waiting.take_if(|waiting| waiting.sequence <= first)
+            let mut waiter = self.waiter.lock();
+            let oldest = self.approx_oldest.load(Ordering::Relaxed);
+            waiter.take_if(|waiter| waiter.sequence <= oldest)
         };
-        if let Some(SnapshotWaiter { callback: wake, .. }) = due {
-            wake();
+        if let Some(SnapshotWaiter { callback, .. }) = due {
+            callback();
         }
     }
 }
@@ -180,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn oldest_is_the_first_held_snapshot() {
+    fn oldest_is_the_first_live_snapshot() {
         let list = Arc::new(SnapshotList::default());
         let visible = AtomicU64::new(5);
         assert_eq!(list.oldest(&visible), 5);
@@ -190,7 +219,7 @@ mod tests {
         let nine = list.new_snapshot(&visible);
         assert_eq!((five.sequence(), nine.sequence(), list.oldest(&visible)), (5, 9, 5));
         drop(five);
-        assert_eq!(list.oldest(&visible), 5, "a clone still holds it");
+        assert_eq!(list.oldest(&visible), 5, "a clone keeps the snapshot alive");
         drop(clone);
         visible.store(12, Ordering::Release);
         assert_eq!(list.oldest(&visible), 9);
@@ -203,22 +232,22 @@ mod tests {
     fn waiter_is_called_once_when_no_older_snapshot_is_left() {
         let list = Arc::new(SnapshotList::default());
         let called = Arc::new(AtomicU64::new(0));
-        let wake = || {
+        let callback = || {
             let called = Arc::clone(&called);
             Box::new(move || {
                 called.fetch_add(1, Ordering::Relaxed);
             })
         };
         let calls = || called.load(Ordering::Relaxed);
-        assert!(!list.on_released_below(7, wake()), "nobody reads");
-        let [three, five, nine] = [3, 5, 9].map(|number| list.new_snapshot(&AtomicU64::new(number)));
-        assert!(list.on_released_below(7, wake()));
+        assert!(!list.on_released_below(7, callback()), "there is no snapshot");
+        let [three, five, nine] = [3, 5, 9].map(|sequence| list.new_snapshot(&AtomicU64::new(sequence)));
+        assert!(list.on_released_below(7, callback()));
         drop(five);
-        assert_eq!(calls(), 0, "somebody reads at three");
+        assert_eq!(calls(), 0, "snapshot 3 is live");
         drop(three);
         assert_eq!(calls(), 1);
-        assert!(!list.on_released_below(9, wake()), "nobody reads below nine");
-        assert!(list.on_released_below(10, wake()));
+        assert!(!list.on_released_below(9, callback()), "there is no snapshot below 9");
+        assert!(list.on_released_below(10, callback()));
         list.clear_waiter();
         drop(nine);
         assert_eq!((calls(), Arc::strong_count(&called)), (1, 1));

@@ -1,7 +1,7 @@
-//! Locks and atomics, from one room, so that a model checker can take their place.
+//! Locks and atomics of this crate. A model checker can replace them all at once.
 //!
-//! Lock order of the engine: `commit` before `manifest` before `state`. No lock is held across a user's callback
-//! other than a comparator or filter, and `state` is never held across a read, a write or a sync.
+//! `db/inner.rs` documents the lock order. A thread that calls user code, except for a comparator
+//! or a filter policy, holds no lock.
 
 pub(crate) use terrace_sync::{Arc, ArcSwap, ArcSwapOption, Condvar, Mutex, MutexGuard, Weak};
 pub(crate) use terrace_sync::{

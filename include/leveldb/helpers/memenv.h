@@ -1,4 +1,4 @@
-// Files in memory.
+// An environment with files in memory.
 
 #ifndef STORAGE_LEVELDB_HELPERS_MEMENV_MEMENV_H_
 #define STORAGE_LEVELDB_HELPERS_MEMENV_MEMENV_H_
@@ -9,9 +9,10 @@ namespace leveldb {
 
 class Env;
 
-// An environment whose files are in memory and go with it. Threads, clock and the name of a test directory are those of
-// base_env, which lives on while it is used. There are no directories: every name is a file's whole path, and whatever
-// stands before its last slash counts as there. The caller deletes it, after every database in it.
+// Creates an environment whose files are in memory and are freed with it. Threads, clock and the
+// name of the test directory come from base_env, which must outlive it. There are no directories: a
+// file name is a full path, and every directory is taken to exist. The caller deletes it, after
+// every database in it.
 LEVELDB_EXPORT Env* NewMemEnv(Env* base_env);
 
 }  // namespace leveldb

@@ -1,8 +1,8 @@
-//! What LevelDB's C interface and RocksDB's have in common, which is all but the options: one set of functions under
-//! two prefixes.
+//! Functions that LevelDB's C interface and RocksDB's have in common, under two prefixes. Only the
+//! options differ.
 //!
-//! Every pointer here comes from the library, is given back to it exactly once, and never leaves this room. An
-//! adapter makes the options and hands over a database.
+//! Every pointer in this module comes from the library, is returned to it exactly once, and never
+//! leaves this module. An adapter creates the options and opens a [`CStore`] with them.
 
 #![allow(unsafe_code, reason = "calls C libraries")]
 
@@ -13,13 +13,14 @@ use std::sync::Arc;
 
 use super::{Change, Cursor, Result, Store};
 
-/// An object of the library; each kind of it is only ever a pointer.
+/// Pointer to an object of the library, of any type.
 pub(super) type Object = *mut c_void;
 type CBytes = *const c_char;
 type ErrorOut = *mut *mut c_char;
 
-/// Declares a table of functions: their names in the library are the prefix and the name here.
-macro_rules! functions {
+/// Declares a table of functions. The name of a function in the library is the prefix and the name
+/// in the table.
+macro_rules! c_functions {
     ($(#[$doc:meta])* $table:ident { $(fn $name:ident($($arg:ty),*) $(-> $ret:ty)?;)* }) => {
         $(#[$doc])*
         pub(super) struct $table {
@@ -27,27 +28,27 @@ macro_rules! functions {
         }
 
         impl $table {
-            /// Looks every function up. The pointers hold as long as the library is loaded.
-            pub(super) fn of(library: &libloading::Library, prefix: &str) -> $crate::engine::Result<$table> {
+            /// Looks up every function. The pointers are valid while the library is loaded.
+            pub(super) fn load(library: &libloading::Library, prefix: &str) -> $crate::engine::Result<$table> {
                 Ok($table {
                     $($name: {
                         let symbol = format!("{prefix}_{}", stringify!($name));
-                        // SAFETY: the type is the one that the library's header gives the name.
+                        // SAFETY: the function type is the one in the library's header.
                         let found = unsafe {
                             library.get::<unsafe extern "C" fn($($arg),*) $(-> $ret)?>(symbol.as_bytes())
                         };
-                        *found.map_err(|_| format!("it lacks the function {symbol}"))?
+                        *found.map_err(|_| format!("the library lacks the function {symbol}"))?
                     },)*
                 })
             }
         }
     };
 }
-pub(super) use functions;
+pub(super) use c_functions;
 
-functions! {
-    /// The functions in common.
-    Core {
+c_functions! {
+    /// Functions that LevelDB and RocksDB have in common.
+    CommonFunctions {
         fn open(Object, *const c_char, ErrorOut) -> Object;
         fn close(Object);
         fn put(Object, Object, CBytes, usize, CBytes, usize, ErrorOut);
@@ -81,36 +82,39 @@ functions! {
 
 /// A loaded library.
 pub(super) struct Library {
-    pub(super) functions: Core,
+    pub(super) functions: CommonFunctions,
     pub(super) handle: libloading::Library,
 }
 
 impl Library {
-    /// The library at `path`, whose functions begin with `prefix`.
+    /// Loads the library at `path`, whose function names begin with `prefix`.
     pub(super) fn load(path: &Path, prefix: &str) -> Result<Library> {
         let loaded = load_library(path)?;
         Ok(Library {
-            functions: Core::of(&loaded, prefix).map_err(|e| format!("{}: {e}", path.display()))?,
+            functions: CommonFunctions::load(&loaded, prefix)
+                .map_err(|e| format!("{}: {e}", path.display()))?,
             handle: loaded,
         })
     }
 }
 
-/// Loads the library at `path`, or of that name in the system.
+/// Loads the library at `path`, or the system's library of that name.
 pub(super) fn load_library(path: &Path) -> Result<libloading::Library> {
-    // SAFETY: storage libraries only construct their own globals when they are loaded.
+    // SAFETY: loading a storage library only runs the constructors of its own globals.
     unsafe { libloading::Library::new(path) }.map_err(|e| match std::error::Error::source(&e) {
         Some(source) => source.to_string(),
         None => e.to_string(),
     })
 }
 
-/// The file that a library of this name or path was loaded from, links followed; `name` itself if nobody tells.
+/// Path of the file that was loaded for `name`, with links resolved; `name` itself if it is
+/// unknown.
 pub(super) fn loaded_from(name: &Path) -> String {
     if let Ok(real) = std::fs::canonicalize(name) {
         return real.display().to_string();
     }
-    // The system's links have other ends than the files: `libleveldb.so.1d` leads to `libleveldb.so.1.23.0`.
+    // A system link and its file have different suffixes: `libleveldb.so.1d` points to
+    // `libleveldb.so.1.23.0`.
     let file = name.file_name().unwrap_or_default().to_string_lossy();
     let stem = file.split_once(".so").map_or(&*file, |(stem, _)| stem);
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
@@ -122,7 +126,7 @@ pub(super) fn loaded_from(name: &Path) -> String {
     paths.find(loaded).map_or_else(|| name.display().to_string(), str::to_owned)
 }
 
-/// Objects that were made for a database and go after it, each with the function that lets it go.
+/// Objects that must outlive the database, each with its destructor.
 pub(super) type OwnedObjects = Vec<(Object, unsafe extern "C" fn(Object))>;
 
 /// An open database.
@@ -130,33 +134,36 @@ pub(super) struct CStore {
     library: Arc<Library>,
     raw: Object,
     read_options: Object,
-    /// Without and with sync.
+    /// Write options without sync and with sync.
     write_options: [Object; 2],
     owned_objects: OwnedObjects,
 }
 
-// SAFETY: the interfaces document that a database may be shared by threads without locks; the options are only read.
+// SAFETY: LevelDB and RocksDB document that threads may share a database without locks; the options
+// are only read.
 unsafe impl Send for CStore {}
-// SAFETY: the same.
+// SAFETY: as for `Send`, all calls through a shared reference are documented as safe from several
+// threads.
 unsafe impl Sync for CStore {}
 
 impl CStore {
-    /// Opens the database in `dir`. `options` is among `owned` and alive, and so is all that it refers to.
+    /// Opens the database in `dir`. `options` is in `owned`, and `owned` holds everything that the
+    /// options refer to.
     pub(super) fn open(
         library: &Arc<Library>,
         dir: &Path,
         options: Object,
         owned: OwnedObjects,
     ) -> Result<CStore> {
-        let core = &library.functions;
+        let api = &library.functions;
         let path = CString::new(dir.as_os_str().as_encoded_bytes()).map_err(|e| e.to_string())?;
-        // SAFETY: makes a fresh object.
-        let reading = unsafe { (core.readoptions_create)() };
+        // SAFETY: has no preconditions and returns a new object.
+        let reading = unsafe { (api.readoptions_create)() };
         let writing = [0, 1].map(|sync| {
-            // SAFETY: makes a fresh object.
-            let raw = unsafe { (core.writeoptions_create)() };
-            // SAFETY: the fresh object.
-            unsafe { (core.writeoptions_set_sync)(raw, sync) };
+            // SAFETY: has no preconditions and returns a new object.
+            let raw = unsafe { (api.writeoptions_create)() };
+            // SAFETY: `raw` is the new object.
+            unsafe { (api.writeoptions_set_sync)(raw, sync) };
             raw
         });
         let library = Arc::clone(library);
@@ -167,24 +174,25 @@ impl CStore {
             write_options: writing,
             owned_objects: owned,
         };
-        database.raw = database.call_checked(|core, error| {
-            // SAFETY: live options, a string that ends in zero, room for an error.
-            unsafe { (core.open)(options, path.as_ptr(), error) }
+        database.raw = database.call_checked(|api, error| {
+            // SAFETY: the options are live, the path ends in zero, and `error` points to a pointer
+            // for the error.
+            unsafe { (api.open)(options, path.as_ptr(), error) }
         })?;
         Ok(database)
     }
 
-    /// Calls a function that may leave an error.
+    /// Calls a function that may return an error text.
     #[inline]
-    fn call_checked<T>(&self, function: impl FnOnce(&Core, ErrorOut) -> T) -> Result<T> {
+    fn call_checked<T>(&self, function: impl FnOnce(&CommonFunctions, ErrorOut) -> T) -> Result<T> {
         let mut error = ptr::null_mut();
         let returned = function(&self.library.functions, &mut error);
         if error.is_null() {
             return Ok(returned);
         }
-        // SAFETY: an error is a string that ends in zero.
+        // SAFETY: an error that is not null is a string that ends in zero.
         let text = unsafe { CStr::from_ptr(error) }.to_string_lossy().into_owned();
-        // SAFETY: the library made it, and this is the only time that it is freed.
+        // SAFETY: the library allocated the error, and it is freed only here.
         unsafe { (self.library.functions.free)(error.cast()) };
         Err(text)
     }
@@ -196,18 +204,20 @@ impl CStore {
 
 impl Drop for CStore {
     fn drop(&mut self) {
-        let core = &self.library.functions;
+        let api = &self.library.functions;
         if !self.raw.is_null() {
-            // SAFETY: open until here; cursors borrow the store, so none is left.
-            unsafe { (core.close)(self.raw) };
+            // SAFETY: the database is open until this call; cursors borrow the store, so none is
+            // left.
+            unsafe { (api.close)(self.raw) };
         }
         let own = [
-            (self.read_options, core.readoptions_destroy),
-            (self.write_options[0], core.writeoptions_destroy),
-            (self.write_options[1], core.writeoptions_destroy),
+            (self.read_options, api.readoptions_destroy),
+            (self.write_options[0], api.writeoptions_destroy),
+            (self.write_options[1], api.writeoptions_destroy),
         ];
         for (object, destroy) in own.into_iter().chain(self.owned_objects.drain(..)) {
-            // SAFETY: made by the constructor that belongs to `destroy`; the database that used it is closed.
+            // SAFETY: the matching constructor created `object`, and the database that used it is
+            // closed.
             unsafe { destroy(object) };
         }
     }
@@ -216,69 +226,73 @@ impl Drop for CStore {
 impl Store for CStore {
     #[inline]
     fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
-        let ((k, k_len), (v, v_len)) = (ptr_and_len(key), ptr_and_len(value));
-        // SAFETY: live objects; key and value with their lengths.
-        self.call_checked(|core, error| unsafe {
-            (core.put)(self.raw, self.write_options(sync), k, k_len, v, v_len, error)
+        let (k, k_len) = ptr_and_len(key);
+        let (v, v_len) = ptr_and_len(value);
+        // SAFETY: the objects are live, and key and value are passed with their lengths.
+        self.call_checked(|api, error| unsafe {
+            (api.put)(self.raw, self.write_options(sync), k, k_len, v, v_len, error)
         })
     }
 
     fn delete(&self, key: &[u8], sync: bool) -> Result<()> {
         let (k, k_len) = ptr_and_len(key);
-        // SAFETY: live objects; a key with its length.
-        self.call_checked(|core, error| unsafe {
-            (core.delete)(self.raw, self.write_options(sync), k, k_len, error)
+        // SAFETY: the objects are live, and the key is passed with its length.
+        self.call_checked(|api, error| unsafe {
+            (api.delete)(self.raw, self.write_options(sync), k, k_len, error)
         })
     }
 
     fn write(&self, changes: &[Change], sync: bool) -> Result<()> {
-        let core = &self.library.functions;
-        // SAFETY: makes a fresh object.
-        let batch = unsafe { (core.writebatch_create)() };
+        let api = &self.library.functions;
+        // SAFETY: has no preconditions and returns a new object.
+        let batch = unsafe { (api.writebatch_create)() };
         for Change { key, value } in changes {
             let (k, k_len) = ptr_and_len(key);
             match value.as_deref().map(ptr_and_len) {
-                // SAFETY: the fresh batch; key and value with their lengths, which are copied.
-                Some((v, v_len)) => unsafe { (core.writebatch_put)(batch, k, k_len, v, v_len) },
-                // SAFETY: the fresh batch; a key with its length, which is copied.
-                None => unsafe { (core.writebatch_delete)(batch, k, k_len) },
+                // SAFETY: the batch is live; it copies the key and the value, which are passed with
+                // their lengths.
+                Some((v, v_len)) => unsafe { (api.writebatch_put)(batch, k, k_len, v, v_len) },
+                // SAFETY: the batch is live; it copies the key, which is passed with its length.
+                None => unsafe { (api.writebatch_delete)(batch, k, k_len) },
             }
         }
-        // SAFETY: live objects.
-        let written = self.call_checked(|core, error| unsafe {
-            (core.write)(self.raw, self.write_options(sync), batch, error)
+        // SAFETY: all objects are live.
+        let written = self.call_checked(|api, error| unsafe {
+            (api.write)(self.raw, self.write_options(sync), batch, error)
         });
-        // SAFETY: made above, and used no more.
-        unsafe { (core.writebatch_destroy)(batch) };
+        // SAFETY: the batch was created above and is not used afterwards.
+        unsafe { (api.writebatch_destroy)(batch) };
         written
     }
 
     #[inline]
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let ((k, k_len), mut len) = (ptr_and_len(key), 0);
-        let found = self.call_checked(|core, error| {
-            // SAFETY: live objects; a key with its length; room for a length and an error.
-            unsafe { (core.get)(self.raw, self.read_options, k, k_len, &mut len, error) }
+        let (k, k_len) = ptr_and_len(key);
+        let mut len = 0;
+        let found = self.call_checked(|api, error| {
+            // SAFETY: the objects are live, the key is passed with its length, and the pointers for
+            // length and error are valid.
+            unsafe { (api.get)(self.raw, self.read_options, k, k_len, &mut len, error) }
         })?;
         if found.is_null() {
             return Ok(false);
         }
         value.clear();
-        // SAFETY: the library says how many bytes there are, and nobody else has them.
+        // SAFETY: the library returned `len` bytes, which belong to this call until they are freed.
         value.extend_from_slice(unsafe { bytes_from_c(found, len) });
-        // SAFETY: the library made it, and this is the only time that it is freed.
+        // SAFETY: the library allocated the value, and it is freed only here.
         unsafe { (self.library.functions.free)(found.cast()) };
         Ok(true)
     }
 
     fn cursor(&self) -> Result<Box<dyn Cursor + '_>> {
-        // SAFETY: live objects; the cursor borrows the store, so it goes first.
+        // SAFETY: the objects are live; the cursor borrows the store, so it is dropped first.
         let raw = unsafe { (self.library.functions.create_iterator)(self.raw, self.read_options) };
         Ok(Box::new(CCursor { store: self, raw }))
     }
 
     fn compact(&self) -> Result<()> {
-        // SAFETY: a live database; null stands for no bound.
+        // SAFETY: the database is live; null means no bound.
         unsafe { (self.library.functions.compact_range)(self.raw, ptr::null(), 0, ptr::null(), 0) };
         Ok(())
     }
@@ -290,35 +304,34 @@ struct CCursor<'a> {
 }
 
 impl CCursor<'_> {
-    fn functions(&self) -> &Core {
+    fn functions(&self) -> &CommonFunctions {
         &self.store.library.functions
     }
 
     #[inline]
     fn advance(&mut self, step: unsafe extern "C" fn(Object)) -> Result<bool> {
-        // SAFETY: a live iterator; a step of it from an entry is the caller's duty by `Cursor`.
+        // SAFETY: the iterator is live; `Cursor` requires that the caller steps only from an entry.
         unsafe { step(self.raw) };
         self.is_valid()
     }
 
     #[inline]
     fn is_valid(&self) -> Result<bool> {
-        // SAFETY: a live iterator.
+        // SAFETY: the iterator is live.
         if unsafe { (self.functions().iter_valid)(self.raw) } != 0 {
             return Ok(true);
         }
-        // SAFETY: a live iterator, room for an error.
-        self.store
-            .call_checked(|core, error| unsafe { (core.iter_get_error)(self.raw, error) })
-            .map(|()| false)
+        // SAFETY: the iterator is live, and `error` points to a pointer for the error.
+        self.store.call_checked(|api, error| unsafe { (api.iter_get_error)(self.raw, error) }).map(|()| false)
     }
 
     #[inline]
     fn slice(&self, part: unsafe extern "C" fn(Object, *mut usize) -> CBytes) -> &[u8] {
         let mut len = 0;
-        // SAFETY: a live iterator at an entry, by `Cursor`; room for a length.
+        // SAFETY: the iterator is live and, as `Cursor` requires, at an entry; `len` is valid for
+        // the length.
         let start = unsafe { part(self.raw, &mut len) };
-        // SAFETY: the bytes stay until the iterator moves, which needs it exclusively.
+        // SAFETY: the bytes stay valid until the iterator moves, which needs exclusive access.
         unsafe { bytes_from_c(start, len) }
     }
 }
@@ -334,7 +347,7 @@ impl Cursor for CCursor<'_> {
 
     fn seek(&mut self, key: &[u8]) -> Result<bool> {
         let (k, k_len) = ptr_and_len(key);
-        // SAFETY: a live iterator; a key with its length.
+        // SAFETY: the iterator is live, and the key is passed with its length.
         unsafe { (self.functions().iter_seek)(self.raw, k, k_len) };
         self.is_valid()
     }
@@ -354,7 +367,7 @@ impl Cursor for CCursor<'_> {
 
 impl Drop for CCursor<'_> {
     fn drop(&mut self) {
-        // SAFETY: live until here.
+        // SAFETY: the iterator is live until this call.
         unsafe { (self.functions().iter_destroy)(self.raw) };
     }
 }
@@ -371,6 +384,6 @@ pub(super) unsafe fn bytes_from_c<'a>(start: *const c_char, len: usize) -> &'a [
     if len == 0 {
         return &[];
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `len` is not 0, so the caller guarantees `len` live and unchanged bytes for `'a`.
     unsafe { std::slice::from_raw_parts(start.cast(), len) }
 }

@@ -1,4 +1,4 @@
-//! fjall, a log-structured tree in Rust. With the cargo feature `fjall`.
+//! fjall, a log-structured merge tree in Rust. Requires the cargo feature `fjall`.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -13,12 +13,12 @@ use super::lockfile_versions;
 use super::range_cursor::{RangeCursor, RangeSource};
 use super::{Change, Cursor, Engine, EngineRunner, FoundEngine, Result, Settings, Store};
 
-/// It is part of this program; only its peculiarities are to be told.
+/// Describes fjall, which is compiled into this program.
 pub(super) fn find(_: Option<&Path>) -> Result<FoundEngine> {
     Ok(FoundEngine {
         version: lockfile_versions::crate_version("fjall"),
         location: String::new(),
-        note: "no Snappy: LZ4 in its place".to_owned(),
+        note: "no Snappy: uses LZ4 instead".to_owned(),
         runner: EngineRunner::InProcess(Box::new(Fjall)),
     })
 }
@@ -31,8 +31,8 @@ impl Engine for Fjall {
         if let Some(bytes) = settings.cache_bytes {
             builder = builder.cache_size(bytes);
         }
-        let database = builder.open().map_err(told)?;
-        let entries = database.keyspace("entries", || options(settings)).map_err(told)?;
+        let database = builder.open().map_err(error_text)?;
+        let entries = database.keyspace("entries", || options(settings)).map_err(error_text)?;
         Ok(Box::new(FjallStore { database, entries }))
     }
 }
@@ -67,18 +67,18 @@ struct FjallStore {
 
 impl FjallStore {
     fn persist(&self, sync: bool) -> Result<()> {
-        if sync { self.database.persist(PersistMode::SyncData).map_err(told) } else { Ok(()) }
+        if sync { self.database.persist(PersistMode::SyncData).map_err(error_text) } else { Ok(()) }
     }
 }
 
 impl Store for FjallStore {
     fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
-        self.entries.insert(key, value).map_err(told)?;
+        self.entries.insert(key, value).map_err(error_text)?;
         self.persist(sync)
     }
 
     fn delete(&self, key: &[u8], sync: bool) -> Result<()> {
-        self.entries.remove(key).map_err(told)?;
+        self.entries.remove(key).map_err(error_text)?;
         self.persist(sync)
     }
 
@@ -90,11 +90,11 @@ impl Store for FjallStore {
                 None => batch.remove(&self.entries, &change.key[..]),
             }
         }
-        batch.commit().map_err(told)
+        batch.commit().map_err(error_text)
     }
 
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let Some(found) = self.entries.get(key).map_err(told)? else { return Ok(false) };
+        let Some(found) = self.entries.get(key).map_err(error_text)? else { return Ok(false) };
         value.clear();
         value.extend_from_slice(&found);
         Ok(true)
@@ -106,12 +106,12 @@ impl Store for FjallStore {
     }
 
     fn compact(&self) -> Result<()> {
-        self.entries.rotate_memtable_and_wait().map_err(told)?;
-        self.entries.major_compact().map_err(told)
+        self.entries.rotate_memtable_and_wait().map_err(error_text)?;
+        self.entries.major_compact().map_err(error_text)
     }
 }
 
-/// The entries at one moment.
+/// Entries of a snapshot.
 struct FjallSnapshot<'a> {
     snapshot: Snapshot,
     entries: &'a Keyspace,
@@ -124,7 +124,7 @@ impl RangeSource for FjallSnapshot<'_> {
     type Range = PairIter;
 
     fn range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<PairIter> {
-        let pair: fn(Guard) -> Result<KvPair> = |guard| guard.into_inner().map_err(told);
+        let pair: fn(Guard) -> Result<KvPair> = |guard| guard.into_inner().map_err(error_text);
         Ok(self.snapshot.range::<&[u8], _>(self.entries, (from, to)).map(pair))
     }
 

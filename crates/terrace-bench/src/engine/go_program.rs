@@ -1,7 +1,8 @@
-//! Engines that another program measures, by the protocol of [`crate::run::protocol`].
+//! Engines in another program, which uses the protocol of [`crate::run::protocol`].
 //!
-//! goleveldb and Pebble are in one Go program, whose sources are in the folder `go` of this crate. It is built when
-//! it is asked for, beside the running program, and kept there; Go itself knows whether it is up to date.
+//! goleveldb and Pebble are in one Go program, whose sources are in the directory `go` of this
+//! crate. It is built on demand into the directory of the running program. `go build` decides
+//! whether it is up to date.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -10,18 +11,18 @@ use std::sync::OnceLock;
 
 use super::{EngineRunner, FoundEngine, Result, lockfile_versions};
 
-/// Where the sources are.
+/// Directory of the sources.
 const GO_SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/go");
 
-/// What is built of them.
+/// File name of the built program.
 const GO_PROGRAM: &str = "terrace-bench-go";
 
-/// The last lines of what `go build` says that are told.
+/// Maximum number of lines of an error of `go build` that are reported.
 const MAX_ERROR_LINES: usize = 3;
 
-/// goleveldb, the LevelDB of Go.
+/// goleveldb, a LevelDB in Go.
 pub(super) fn goleveldb(program: Option<&Path>) -> Result<FoundEngine> {
-    find_go_engine(program, "github.com/syndtr/goleveldb", "no zstd: Snappy in its place")
+    find_go_engine(program, "github.com/syndtr/goleveldb", "no zstd: uses Snappy instead")
 }
 
 /// Pebble, the engine of CockroachDB.
@@ -31,7 +32,7 @@ pub(super) fn pebble(program: Option<&Path>) -> Result<FoundEngine> {
 
 fn find_go_engine(program: Option<&Path>, module: &str, note: &str) -> Result<FoundEngine> {
     let (program, version) = match program {
-        // Nobody knows what is in it.
+        // The version of an existing program is unknown.
         Some(program) => (existing_program(program)?, String::new()),
         None => (built_program()?, lockfile_versions::go_module_version(module)),
     };
@@ -51,7 +52,7 @@ fn existing_program(program: &Path) -> Result<PathBuf> {
     }
 }
 
-/// The program, built once however many engines ask for it.
+/// Path of the program, which is built at most once in this process.
 fn built_program() -> Result<PathBuf> {
     static BUILT: OnceLock<Result<PathBuf>> = OnceLock::new();
     BUILT.get_or_init(|| go_build(Path::new("go"), Path::new(GO_SOURCES))).clone()
@@ -64,8 +65,8 @@ fn go_build(go: &Path, sources: &Path) -> Result<PathBuf> {
             sources.display()
         ));
     }
-    let own = env::current_exe().map_err(|e| format!("the path of this program: {e}"))?;
-    let program = own.with_file_name(GO_PROGRAM);
+    let this_program = env::current_exe().map_err(|e| format!("path of this program: {e}"))?;
+    let program = this_program.with_file_name(GO_PROGRAM);
     if !program.exists() {
         eprintln!("building {} with go; the first time takes a minute", program.display());
     }
@@ -81,12 +82,12 @@ fn go_build(go: &Path, sources: &Path) -> Result<PathBuf> {
     }
 }
 
-/// The end of what a failed command said: its last lines tell why.
+/// Last lines of the output of a failed command, which contain the reason.
 fn last_error_lines(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let told = lines[lines.len().saturating_sub(MAX_ERROR_LINES)..].join("; ");
-    if told.is_empty() { output.status.to_string() } else { told }
+    let last_lines = lines[lines.len().saturating_sub(MAX_ERROR_LINES)..].join("; ");
+    if last_lines.is_empty() { output.status.to_string() } else { last_lines }
 }
 
 #[cfg(test)]
@@ -94,28 +95,28 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn refused(found: Result<PathBuf>, expect: &str) {
-        let error = found.expect_err("there is nothing to find");
+    fn assert_error(found: Result<PathBuf>, expect: &str) {
+        let error = found.expect_err("the program is missing");
         assert!(error.contains(expect), "{error}");
     }
 
     #[test]
     fn missing_go_is_reported() {
-        refused(go_build(Path::new("/nowhere/go"), Path::new(GO_SOURCES)), "/nowhere/go: No such file");
+        assert_error(go_build(Path::new("/nowhere/go"), Path::new(GO_SOURCES)), "/nowhere/go: No such file");
     }
 
     #[test]
     fn missing_sources_are_reported() {
-        refused(go_build(Path::new("go"), Path::new("/nowhere")), "/nowhere has no go.mod");
+        assert_error(go_build(Path::new("go"), Path::new("/nowhere")), "/nowhere has no go.mod");
     }
 
     #[test]
     fn failed_build_is_reported() {
-        refused(go_build(Path::new("false"), Path::new(GO_SOURCES)), "go build: exit status: 1");
+        assert_error(go_build(Path::new("false"), Path::new(GO_SOURCES)), "go build: exit status: 1");
     }
 
     #[test]
     fn missing_program_is_reported() {
-        refused(existing_program(Path::new("/nowhere/peers")), "/nowhere/peers: no such program");
+        assert_error(existing_program(Path::new("/nowhere/peers")), "/nowhere/peers: no such program");
     }
 }

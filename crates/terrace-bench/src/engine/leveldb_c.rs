@@ -1,4 +1,4 @@
-//! LevelDB, and every library with its C interface: the system's, one given by path, Terrace's own.
+//! LevelDB, and every library with its C interface: the system's, one given by path, and Terrace's.
 
 #![allow(unsafe_code, reason = "calls a C library")]
 
@@ -7,12 +7,12 @@ use std::ffi::{CString, c_char, c_int};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::c_api::{CStore, Library, Object, OwnedObjects, functions, loaded_from};
+use super::c_api::{CStore, Library, Object, OwnedObjects, c_functions, loaded_from};
 use super::{Engine, EngineRunner, FoundEngine, Result, Store};
 use crate::report::model::Settings;
 
-functions! {
-    /// What only LevelDB has.
+c_functions! {
+    /// Functions that only LevelDB has.
     Options {
         fn options_create() -> Object;
         fn options_destroy(Object);
@@ -30,8 +30,8 @@ functions! {
     }
 }
 
-functions! {
-    /// What only Terrace's library has, and what tells it from LevelDB's.
+c_functions! {
+    /// Functions that only Terrace's library has. They distinguish it from LevelDB's.
     Terrace {
         fn options_set_codec(Object, *const c_char) -> u8;
     }
@@ -39,7 +39,7 @@ functions! {
 
 static NAMES: &[&str] = &["libleveldb.so.1d", "libleveldb.so.1", "libleveldb.so"];
 
-/// The library at `path`, or the system's.
+/// Finds the library at `path`, or the system's.
 pub(super) fn find(path: Option<&Path>) -> Result<FoundEngine> {
     match path {
         Some(path) => load_engine(path),
@@ -50,23 +50,24 @@ pub(super) fn find(path: Option<&Path>) -> Result<FoundEngine> {
     }
 }
 
-/// Terrace's library: at `path`, or where `make lib` puts it, seen from this program.
+/// Finds Terrace's library: at `path`, or where `make lib` puts it, relative to this program.
 pub(super) fn find_terrace(path: Option<&Path>) -> Result<FoundEngine> {
     let built = env::current_exe().ok().and_then(|program| {
         let candidates = ["libleveldb.so.1d", "../dropin/libleveldb.so.1d"];
         candidates.iter().map(|name| program.with_file_name(name)).find(|candidate| candidate.exists())
     });
-    let missing = "not built: make lib, or name it with terrace-c=PATH";
+    let missing = "not built: run make lib, or give its path with terrace-c=PATH";
     load_engine(&path.map(Path::to_owned).or(built).ok_or(missing)?)
 }
 
 fn load_engine(path: &Path) -> Result<FoundEngine> {
     let library = Library::load(path, "leveldb")?;
-    let options = Options::of(&library.handle, "leveldb").map_err(|e| format!("{}: {e}", path.display()))?;
-    let terrace = Terrace::of(&library.handle, "terrace").ok();
-    // SAFETY: takes nothing and returns a number.
+    let options =
+        Options::load(&library.handle, "leveldb").map_err(|e| format!("{}: {e}", path.display()))?;
+    let terrace = Terrace::load(&library.handle, "terrace").ok();
+    // SAFETY: takes no argument and returns a number.
     let major = unsafe { (options.major_version)() };
-    // SAFETY: the same.
+    // SAFETY: takes no argument and returns a number.
     let minor = unsafe { (options.minor_version)() };
     Ok(FoundEngine {
         version: format!("{major}.{minor}"),
@@ -83,31 +84,32 @@ struct LevelDb {
 }
 
 impl LevelDb {
-    /// The options, first of the objects that go after the database.
+    /// Creates the options. They are the first of the objects that must outlive the database.
     fn options(&self, settings: &Settings) -> OwnedObjects {
         let api = &self.options;
-        // SAFETY: makes a fresh object.
+        // SAFETY: has no preconditions and returns a new object.
         let raw = unsafe { (api.options_create)() };
         let mut owned: OwnedObjects = vec![(raw, api.options_destroy)];
-        // SAFETY: the fresh object.
+        // SAFETY: `raw` is the new object.
         unsafe { (api.options_set_create_if_missing)(raw, 1) };
         if let Some(bytes) = settings.write_buffer_bytes {
-            // SAFETY: the fresh object.
+            // SAFETY: `raw` is the new object.
             unsafe { (api.options_set_write_buffer_size)(raw, bytes as usize) };
         }
         if let Some(bytes) = settings.cache_bytes {
-            // SAFETY: makes a fresh object.
+            // SAFETY: has no preconditions and returns a new object.
             let cache = unsafe { (api.cache_create_lru)(bytes as usize) };
             owned.push((cache, api.cache_destroy));
-            // SAFETY: two fresh objects; the cache outlives the database.
+            // SAFETY: both objects are new, and the cache outlives the database.
             unsafe { (api.options_set_cache)(raw, cache) };
         }
-        // No policy is no filter to LevelDB, and its own choice to Terrace, where one of 0 bits is no filter.
+        // Without a policy, LevelDB writes no filters and Terrace chooses one itself. A policy with
+        // 0 bits disables Terrace's filters.
         if let Some(bits) = settings.filter_bits.filter(|bits| *bits > 0 || self.terrace.is_some()) {
-            // SAFETY: makes a fresh object.
+            // SAFETY: has no preconditions and returns a new object.
             let filter = unsafe { (api.filterpolicy_create_bloom)(bits as c_int) };
             owned.push((filter, api.filterpolicy_destroy));
-            // SAFETY: two fresh objects; the filter outlives the database.
+            // SAFETY: both objects are new, and the filter outlives the database.
             unsafe { (api.options_set_filter_policy)(raw, filter) };
         }
         if let Some(name) = &settings.compression {
@@ -116,21 +118,21 @@ impl LevelDb {
         owned
     }
 
-    /// Has `options` compress with the codec `name`.
+    /// Sets the codec `name` in `options`.
     fn set_compression(&self, options: Object, name: &str) {
         let by_name = self.terrace.as_ref().zip(CString::new(name).ok());
         let known = by_name.is_some_and(|(terrace, name)| {
-            // SAFETY: a live object, and a string that ends in zero.
+            // SAFETY: the options are live, and the name ends in zero.
             unsafe { (terrace.options_set_codec)(options, name.as_ptr()) != 0 }
         });
         if !known {
-            // SAFETY: a live object.
+            // SAFETY: the options are live.
             unsafe { (self.options.options_set_compression)(options, compression_number(name)) };
         }
     }
 }
 
-/// A codec's number; 2 is zstd where the library knows it, and no compression elsewhere.
+/// Number of a codec. 2 is zstd where the library knows it, and no compression elsewhere.
 fn compression_number(name: &str) -> c_int {
     match name {
         "none" => 0,

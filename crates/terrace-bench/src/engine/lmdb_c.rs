@@ -1,8 +1,9 @@
-//! LMDB, through its C interface. Every put is a transaction of its own, as every put of the others is.
+//! LMDB, through its C interface. Every put is a transaction of its own, as with the other engines.
 //!
-//! Without sync it runs with `MDB_NOSYNC`: like the others' logs, a write then survives the process and may be lost
-//! with the power. A durable write is followed by `mdb_env_sync`. Compression, filter, cache and write buffer do not
-//! exist here: pages are in the system's cache, and settings for them are passed over.
+//! Without sync, LMDB runs with `MDB_NOSYNC`: as with the logs of the other engines, a write
+//! survives a crash of the process but may be lost in a power cut. A durable write is followed by
+//! `mdb_env_sync`. LMDB has no compression, filter, cache or write buffer: its pages are in the
+//! system's page cache, and settings for these features are ignored.
 
 #![allow(unsafe_code, reason = "calls a C library")]
 
@@ -11,7 +12,7 @@ use std::path::Path;
 use std::ptr;
 use std::sync::Arc;
 
-use super::c_api::{Object, bytes_from_c, functions, load_library, loaded_from};
+use super::c_api::{Object, bytes_from_c, c_functions, load_library, loaded_from};
 use super::{Change, Cursor, Engine, EngineRunner, FoundEngine, Result, Store};
 use crate::report::model::Settings;
 
@@ -31,8 +32,8 @@ impl MdbVal {
     }
 }
 
-functions! {
-    /// What is used of LMDB.
+c_functions! {
+    /// Functions of LMDB that the adapter uses.
     Api {
         fn version(*mut c_int, *mut c_int, *mut c_int) -> *const c_char;
         fn strerror(c_int) -> *const c_char;
@@ -58,21 +59,22 @@ const NOT_FOUND: c_int = -30798;
 const NOSYNC: c_uint = 0x10000;
 const RDONLY: c_uint = 0x20000;
 
-/// Room in the address space, not on the device; no benchmark outgrows it.
+/// Size of the memory map: address space, not storage. It exceeds the size of every benchmark
+/// database.
 const MAP_SIZE: usize = 1 << 39;
 
 const LIBRARY_NAME: &str = "liblmdb.so.0";
 
-/// The library at `path`, or the system's.
+/// Finds the library at `path`, or the system's.
 pub(super) fn find(path: Option<&Path>) -> Result<FoundEngine> {
     let name = path.unwrap_or(Path::new(LIBRARY_NAME));
     let missing =
         |e| if path.is_some() { e } else { format!("{LIBRARY_NAME} not found: apt-get install liblmdb0") };
     let library = load_library(name).map_err(missing)?;
-    let api = Api::of(&library, "mdb").map_err(|e| format!("{}: {e}", name.display()))?;
+    let api = Api::load(&library, "mdb").map_err(|e| format!("{}: {e}", name.display()))?;
     let mut parts = [0; 3];
     let [major, minor, patch] = &mut parts;
-    // SAFETY: room for three numbers; the text that it returns is not used.
+    // SAFETY: the three pointers are valid; the returned text is not used.
     unsafe { (api.version)(major, minor, patch) };
     Ok(FoundEngine {
         version: parts.map(|part| part.to_string()).join("."),
@@ -85,7 +87,7 @@ pub(super) fn find(path: Option<&Path>) -> Result<FoundEngine> {
 
 struct LmdbLibrary {
     api: Api,
-    /// Keeps the functions where they are.
+    /// Keeps the library loaded, so that the function pointers stay valid.
     _library: libloading::Library,
 }
 
@@ -95,14 +97,14 @@ impl LmdbLibrary {
         if code == 0 {
             return Ok(());
         }
-        // SAFETY: takes any number.
+        // SAFETY: accepts any number.
         let text = unsafe { (self.api.strerror)(code) };
-        // SAFETY: a text that ends in zero, and that nobody changes before it is copied below.
+        // SAFETY: the text ends in zero, and it is copied below before it could change.
         let text = unsafe { CStr::from_ptr(text) };
         Err(text.to_string_lossy().into_owned())
     }
 
-    /// Whether something was found.
+    /// Returns whether the key or an entry was found.
     #[inline]
     fn check_found(&self, code: c_int) -> Result<bool> {
         if code == NOT_FOUND { Ok(false) } else { self.check(code).map(|()| true) }
@@ -114,56 +116,59 @@ struct Lmdb(Arc<LmdbLibrary>);
 impl Engine for Lmdb {
     fn open(&self, dir: &Path, _: &Settings) -> Result<Box<dyn Store>> {
         let path = CString::new(dir.as_os_str().as_encoded_bytes()).map_err(|e| e.to_string())?;
-        let (lib, mut env) = (Arc::clone(&self.0), ptr::null_mut());
-        // SAFETY: room for the new object.
+        let lib = Arc::clone(&self.0);
+        let mut env = ptr::null_mut();
+        // SAFETY: the pointer for the new object is valid.
         lib.check(unsafe { (lib.api.env_create)(&mut env) })?;
-        let mut open = LmdbStore { lib, env, dbi: 0 };
-        let api = &open.lib.api;
-        // SAFETY: the fresh environment.
-        open.lib.check(unsafe { (api.env_set_mapsize)(env, MAP_SIZE) })?;
-        // SAFETY: the fresh environment; a string that ends in zero.
-        open.lib.check(unsafe { (api.env_open)(env, path.as_ptr(), NOSYNC, 0o644) })?;
+        let mut store = LmdbStore { lib, env, dbi: 0 };
+        let api = &store.lib.api;
+        // SAFETY: the environment is new and not yet open.
+        store.lib.check(unsafe { (api.env_set_mapsize)(env, MAP_SIZE) })?;
+        // SAFETY: the environment is new, and the path ends in zero.
+        store.lib.check(unsafe { (api.env_open)(env, path.as_ptr(), NOSYNC, 0o644) })?;
         let mut dbi = 0;
-        open.with_write_txn(|txn| {
-            // SAFETY: a live transaction; null names the one database; room for its number.
-            open.lib.check(unsafe { (api.dbi_open)(txn, ptr::null(), 0, &mut dbi) })
+        store.with_write_txn(|txn| {
+            // SAFETY: the transaction is live, null selects the only database, and the pointer for
+            // its number is valid.
+            store.lib.check(unsafe { (api.dbi_open)(txn, ptr::null(), 0, &mut dbi) })
         })?;
-        open.dbi = dbi;
-        Ok(Box::new(open))
+        store.dbi = dbi;
+        Ok(Box::new(store))
     }
 }
 
-/// An open environment with its one database.
+/// An open environment with its only database.
 struct LmdbStore {
     lib: Arc<LmdbLibrary>,
     env: Object,
     dbi: c_uint,
 }
 
-// SAFETY: an environment may be shared by threads; transactions do not leave the thread that began them.
+// SAFETY: LMDB documents that threads may share an environment; a transaction stays on the thread
+// that began it.
 unsafe impl Send for LmdbStore {}
-// SAFETY: the same.
+// SAFETY: as for `Send`, threads may use a shared environment at the same time.
 unsafe impl Sync for LmdbStore {}
 
 impl LmdbStore {
     #[inline]
     fn begin_txn(&self, flags: c_uint) -> Result<Object> {
         let mut txn = ptr::null_mut();
-        // SAFETY: a live environment; room for the new object.
+        // SAFETY: the environment is live, and the pointer for the new object is valid.
         self.lib.check(unsafe { (self.lib.api.txn_begin)(self.env, ptr::null_mut(), flags, &mut txn) })?;
         Ok(txn)
     }
 
-    /// Does `work` in a transaction.
+    /// Runs `work` in a write transaction.
     #[inline]
     fn with_write_txn(&self, work: impl FnOnce(Object) -> Result<()>) -> Result<()> {
         let txn = self.begin_txn(0)?;
         if let Err(error) = work(txn) {
-            // SAFETY: live until here.
+            // SAFETY: the transaction is live until this call.
             unsafe { (self.lib.api.txn_abort)(txn) };
             return Err(error);
         }
-        // SAFETY: live until here.
+        // SAFETY: the transaction is live until this call.
         self.lib.check(unsafe { (self.lib.api.txn_commit)(txn) })
     }
 
@@ -171,19 +176,20 @@ impl LmdbStore {
         if !sync {
             return Ok(());
         }
-        // SAFETY: a live environment.
+        // SAFETY: the environment is live.
         self.lib.check(unsafe { (self.lib.api.env_sync)(self.env, 1) })
     }
 
     #[inline]
     fn put_in_txn(&self, txn: Object, key: &[u8], value: &[u8]) -> Result<()> {
-        let (mut key, mut value) = (MdbVal::from_slice(key), MdbVal::from_slice(value));
-        // SAFETY: a live transaction that writes; both values are copied.
+        let mut key = MdbVal::from_slice(key);
+        let mut value = MdbVal::from_slice(value);
+        // SAFETY: the write transaction is live; LMDB copies key and value.
         self.lib.check(unsafe { (self.lib.api.put)(txn, self.dbi, &mut key, &mut value, 0) })
     }
 
     fn delete_in_txn(&self, txn: Object, key: &[u8]) -> Result<()> {
-        // SAFETY: a live transaction that writes; null stands for whatever the value is.
+        // SAFETY: the write transaction is live; null matches any value.
         let code =
             unsafe { (self.lib.api.del)(txn, self.dbi, &mut MdbVal::from_slice(key), ptr::null_mut()) };
         self.lib.check_found(code).map(|_| ())
@@ -192,7 +198,8 @@ impl LmdbStore {
 
 impl Drop for LmdbStore {
     fn drop(&mut self) {
-        // SAFETY: live until here; transactions borrow the store, so none is left.
+        // SAFETY: the environment is live until this call; cursors borrow the store, so no
+        // transaction is left.
         unsafe { (self.lib.api.env_close)(self.env) };
     }
 }
@@ -220,26 +227,28 @@ impl Store for LmdbStore {
 
     #[inline]
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let (txn, mut found) = (self.begin_txn(RDONLY)?, MdbVal::NONE);
-        // SAFETY: a live transaction; a key with its length; room for a value.
+        let txn = self.begin_txn(RDONLY)?;
+        let mut found = MdbVal::NONE;
+        // SAFETY: the transaction is live, the key has its length, and the pointer for the value is
+        // valid.
         let code = unsafe { (self.lib.api.get)(txn, self.dbi, &mut MdbVal::from_slice(key), &mut found) };
         if code == 0 {
             value.clear();
-            // SAFETY: the bytes stay in the map until the transaction ends.
+            // SAFETY: the bytes stay in the map until the transaction ends below.
             value.extend_from_slice(unsafe { bytes_from_c(found.start.cast(), found.len) });
         }
-        // SAFETY: live until here.
+        // SAFETY: the transaction is live until this call.
         unsafe { (self.lib.api.txn_abort)(txn) };
         self.lib.check_found(code)
     }
 
     fn cursor(&self) -> Result<Box<dyn Cursor + '_>> {
         let txn = self.begin_txn(RDONLY)?;
-        let mut walk =
+        let mut cursor =
             LmdbCursor { store: self, txn, raw: ptr::null_mut(), key: MdbVal::NONE, value: MdbVal::NONE };
-        // SAFETY: a live transaction; room for the new object.
-        self.lib.check(unsafe { (self.lib.api.cursor_open)(txn, self.dbi, &mut walk.raw) })?;
-        Ok(Box::new(walk))
+        // SAFETY: the transaction is live, and the pointer for the new object is valid.
+        self.lib.check(unsafe { (self.lib.api.cursor_open)(txn, self.dbi, &mut cursor.raw) })?;
+        Ok(Box::new(cursor))
     }
 
     fn compact(&self) -> Result<()> {
@@ -250,13 +259,13 @@ impl Store for LmdbStore {
 struct LmdbCursor<'a> {
     store: &'a LmdbStore,
     txn: Object,
-    /// Null until it is open.
+    /// Null until the cursor is open.
     raw: Object,
     key: MdbVal,
     value: MdbVal,
 }
 
-/// `MDB_cursor_op`, as far as used.
+/// The used values of `MDB_cursor_op`.
 mod op {
     use std::ffi::c_int;
 
@@ -271,7 +280,7 @@ impl LmdbCursor<'_> {
     #[inline]
     fn cursor_get(&mut self, op: c_int) -> Result<bool> {
         let lib = &self.store.lib;
-        // SAFETY: a live cursor; room for key and value.
+        // SAFETY: the cursor is live, and the pointers for key and value are valid.
         let code = unsafe { (lib.api.cursor_get)(self.raw, &mut self.key, &mut self.value, op) };
         lib.check_found(code)
     }
@@ -300,9 +309,10 @@ impl Cursor for LmdbCursor<'_> {
     }
 
     fn entry(&self) -> (&[u8], &[u8]) {
-        // SAFETY: at an entry, by `Cursor`; its bytes stay in the map until the transaction ends.
+        // SAFETY: the cursor is at an entry, as `Cursor` requires; its bytes stay in the map until
+        // the transaction ends.
         let key = unsafe { bytes_from_c(self.key.start.cast(), self.key.len) };
-        // SAFETY: the same.
+        // SAFETY: the value belongs to the same entry as the key above, so its bytes live as long.
         let value = unsafe { bytes_from_c(self.value.start.cast(), self.value.len) };
         (key, value)
     }
@@ -311,10 +321,10 @@ impl Cursor for LmdbCursor<'_> {
 impl Drop for LmdbCursor<'_> {
     fn drop(&mut self) {
         if !self.raw.is_null() {
-            // SAFETY: live until here.
+            // SAFETY: the cursor is live until this call.
             unsafe { (self.store.lib.api.cursor_close)(self.raw) };
         }
-        // SAFETY: live until here; its cursor is closed.
+        // SAFETY: the transaction is live until this call, and its cursor is closed.
         unsafe { (self.store.lib.api.txn_abort)(self.txn) };
     }
 }

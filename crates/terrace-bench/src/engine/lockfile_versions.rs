@@ -1,18 +1,18 @@
-//! Versions of engines that do not tell them: what the lock files say that they were built from.
+//! Versions, from the lock files, of engines that do not report their own.
 
 #[cfg(any(feature = "fjall", feature = "redb"))]
 const CARGO_LOCK: &str = include_str!(env!("TERRACE_CARGO_LOCK"));
 const GO_MOD: &str = include_str!("../../go/go.mod");
 
-/// The version of a crate, or empty.
+/// Version of a crate, or empty.
 #[cfg(any(feature = "fjall", feature = "redb"))]
 pub(super) fn crate_version(name: &str) -> String {
-    let head = format!("\nname = \"{name}\"\nversion = \"");
-    let after = CARGO_LOCK.split_once(&head).map_or("", |(_, after)| after);
+    let header = format!("\nname = \"{name}\"\nversion = \"");
+    let after = CARGO_LOCK.split_once(&header).map_or("", |(_, after)| after);
     after.split('"').next().unwrap_or_default().to_owned()
 }
 
-/// The version of a Go module, or empty.
+/// Version of a Go module, or empty.
 pub(super) fn go_module_version(path: &str) -> String {
     let mut lines = GO_MOD.lines().map(str::trim);
     let version = lines.find_map(|line| line.strip_prefix(path)?.strip_prefix(" v")?.split(' ').next());

@@ -1,7 +1,7 @@
-//! Engines by adapter. A new one is one file here and one row in [`ENGINES`].
+//! Engines and their adapters. A new engine is one file here and one row in [`ENGINES`].
 //!
-//! An adapter translates and decides nothing: it owns no cache, no batch and no thread of its own, so that what is
-//! measured is the engine. Errors are sentences in the engine's own words.
+//! An adapter only translates calls. It has no cache, batch or thread of its own, so that the
+//! benchmark measures the engine. Errors are the engine's own messages.
 
 mod c_api;
 #[cfg(test)]
@@ -23,72 +23,74 @@ use std::path::{Path, PathBuf};
 
 use crate::report::model::Settings;
 
-/// What went wrong, in the engine's words.
+/// Result whose error is the engine's message.
 pub type Result<T> = std::result::Result<T, String>;
 
-/// A row of the table.
+/// Row of the engine table.
 pub struct EngineEntry {
-    /// The word that asks for it.
+    /// Name on the command line.
     pub id: &'static str,
-    /// Its name for people.
+    /// Name for people.
     pub name: &'static str,
-    /// How it is called: `Rust API`, `C API`, `Go program`.
+    /// Interface of the engine: `Rust API`, `C API`, `Go program`.
     pub interface: &'static str,
-    /// Whether `id=PATH` may name the library or program to use.
+    /// Whether `id=PATH` may select a library or program.
     pub accepts_path: bool,
-    /// Finds it. The error says what is missing, and what helps.
+    /// Finds the engine. The error names the missing part and the command that installs it.
     pub find: FindFn,
 }
 
-/// An engine that is there.
+/// An engine that is available.
 pub struct FoundEngine {
-    /// What it says itself, or empty.
+    /// Version that the engine reports, or empty.
     pub version: String,
-    /// Where it was found: a library's path; empty if it is part of this program.
+    /// Path of the library or program; empty if the engine is compiled into this program.
     pub location: String,
-    /// What is peculiar to it: codecs that it lacks, settings that it ignores.
+    /// Differences from other engines: missing codecs, ignored settings.
     pub note: String,
-    /// Who does the work.
+    /// How the engine's operations are executed.
     pub runner: EngineRunner,
 }
 
-/// Who does the work.
+/// How an engine's operations are executed.
 pub enum EngineRunner {
-    /// This program, in a process of its own.
+    /// By this program, in a new process.
     InProcess(Box<dyn Engine>),
-    /// Another program that speaks the protocol of `run::child`.
+    /// By another program, which uses the protocol of [`crate::run::protocol`].
     External {
-        /// Its path.
+        /// Path of the program.
         program: PathBuf,
-        /// Its arguments.
+        /// Arguments of the program.
         arguments: Vec<String>,
     },
 }
 
-/// Opens databases.
+/// An engine that opens databases.
 pub trait Engine: Send + Sync {
-    /// Opens the database in `dir`, which exists; makes it if there is none.
+    /// Opens the database in the existing directory `dir`, and creates it if it does not exist.
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Store>>;
 }
 
-/// An open database; dropping it closes it. Threads share it.
+/// An open database that threads share. Dropping it closes the database.
 pub trait Store: Send + Sync {
     /// Puts one entry.
     fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()>;
 
-    /// Deletes one key, there or not.
+    /// Deletes one key, which may be missing.
     fn delete(&self, key: &[u8], sync: bool) -> Result<()>;
 
-    /// Does all of `changes`, or none.
+    /// Applies all of `changes` atomically.
     fn write(&self, changes: &[Change], sync: bool) -> Result<()>;
 
-    /// Looks `key` up. If it is there, `value` is replaced by its value.
+    /// Gets the value of `key` into `value`. Returns false if the key is missing.
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool>;
 
-    /// A cursor over the entries as they are now, at none of them. It ends before the store does.
+    /// Returns a cursor over the current entries, not yet at an entry. It must be dropped before
+    /// the store.
     fn cursor(&self) -> Result<Box<dyn Cursor + '_>>;
 
-    /// Compacts everything, and returns when that is done. An engine without such a thing does nothing.
+    /// Compacts the whole database and waits for the end. An engine without compactions does
+    /// nothing.
     fn compact(&self) -> Result<()>;
 }
 
@@ -96,32 +98,32 @@ pub trait Store: Send + Sync {
 pub struct Change {
     /// The key.
     pub key: Vec<u8>,
-    /// Its new value; none deletes it.
+    /// New value; `None` deletes the key.
     pub value: Option<Vec<u8>>,
 }
 
-/// A place among the entries. Every move tells whether there is an entry.
+/// Position among the entries. Every move returns whether the cursor is at an entry.
 pub trait Cursor {
-    /// To the first entry.
+    /// Moves to the first entry.
     fn first(&mut self) -> Result<bool>;
 
-    /// To the last entry.
+    /// Moves to the last entry.
     fn last(&mut self) -> Result<bool>;
 
-    /// To the first entry whose key is `key` or greater.
+    /// Moves to the first entry with a key not less than `key`.
     fn seek(&mut self, key: &[u8]) -> Result<bool>;
 
-    /// To the entry after. Only from an entry.
+    /// Moves to the next entry. The cursor must be at an entry.
     fn next(&mut self) -> Result<bool>;
 
-    /// To the entry before. Only from an entry.
+    /// Moves to the previous entry. The cursor must be at an entry.
     fn prev(&mut self) -> Result<bool>;
 
-    /// The entry's key and value. Only at an entry; valid until the next move.
+    /// Key and value of the entry, valid until the next move. The cursor must be at an entry.
     fn entry(&self) -> (&[u8], &[u8]);
 }
 
-/// Every engine, in the order of `--list`.
+/// All engines, in the order of `--list`.
 pub static ENGINES: &[EngineEntry] = &[
     EngineEntry {
         id: "terrace",
@@ -170,12 +172,12 @@ pub static ENGINES: &[EngineEntry] = &[
     },
 ];
 
-/// The engine that `id` asks for.
+/// Returns the engine called `id`.
 pub fn by_id(id: &str) -> Option<&'static EngineEntry> {
     ENGINES.iter().find(|row| row.id == id)
 }
 
-/// What finds an engine.
+/// Function that finds an engine.
 type FindFn = fn(Option<&Path>) -> Result<FoundEngine>;
 
 #[cfg(feature = "fjall")]

@@ -1,32 +1,33 @@
-//! A [`Cursor`] for engines that have ranges, read from either end, in its place.
+//! A [`Cursor`] for engines that offer double-ended range iterators instead.
 //!
 //! ```text
 //!   next, next, next   one range, from its front      |--> --> -->
 //!   ... then prev      a new range, up to the entry   <--|
 //! ```
 //!
-//! A walk that keeps its direction is one range of the engine's; each turn and each seek makes a new one.
+//! A scan in one direction uses one range of the engine. Each change of direction and each seek
+//! creates a new one.
 
 use std::ops::Bound::{self, Excluded, Included, Unbounded};
 
 use super::{Cursor, Result};
 
-/// What can make ranges of the entries as they were at one moment.
+/// Creates ranges of the entries at one moment.
 pub(super) trait RangeSource {
-    /// An entry, held while the cursor stands on it.
+    /// An entry, kept while the cursor is at it.
     type Entry;
 
-    /// Entries in order, from either end.
+    /// Iterator over entries in order, from either end.
     type Range: DoubleEndedIterator<Item = Result<Self::Entry>>;
 
-    /// The entries between two keys.
+    /// Entries between two keys.
     fn range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<Self::Range>;
 
-    /// The key and the value of `entry`.
+    /// Key and value of `entry`.
     fn bytes(entry: &Self::Entry) -> (&[u8], &[u8]);
 }
 
-/// The cursor.
+/// Cursor over a [`RangeSource`].
 pub(super) struct RangeCursor<R: RangeSource> {
     source: R,
     range: Option<R::Range>,
@@ -35,39 +36,40 @@ pub(super) struct RangeCursor<R: RangeSource> {
 }
 
 impl<R: RangeSource> RangeCursor<R> {
-    pub(super) fn new(ranges: R) -> RangeCursor<R> {
-        RangeCursor { source: ranges, range: None, forward: true, entry: None }
+    pub(super) fn new(source: R) -> RangeCursor<R> {
+        RangeCursor { source, range: None, forward: true, entry: None }
     }
 
-    fn set_range(&mut self, range: R::Range, upwards: bool) -> Result<bool> {
+    fn set_range(&mut self, range: R::Range, forward: bool) -> Result<bool> {
         self.range = Some(range);
-        self.forward = upwards;
+        self.forward = forward;
         self.step()
     }
 
-    /// One entry further in the direction of the range.
+    /// Moves one entry further in the direction of the range.
     fn step(&mut self) -> Result<bool> {
-        let upwards = self.forward;
+        let forward = self.forward;
         let item =
-            self.range.as_mut().and_then(|range| if upwards { range.next() } else { range.next_back() });
+            self.range.as_mut().and_then(|range| if forward { range.next() } else { range.next_back() });
         self.entry = item.transpose()?;
         Ok(self.entry.is_some())
     }
 
-    /// A range on the other side of the entry. None if the walk stands at no entry.
-    fn range_from_entry(&self, upwards: bool) -> Result<Option<R::Range>> {
+    /// Range from the entry in the given direction, without the entry; `None` if the cursor is at
+    /// no entry.
+    fn range_from_entry(&self, forward: bool) -> Result<Option<R::Range>> {
         let Some(entry) = &self.entry else { return Ok(None) };
-        let here = Excluded(R::bytes(entry).0);
-        let (from, to) = if upwards { (here, Unbounded) } else { (Unbounded, here) };
+        let current = Excluded(R::bytes(entry).0);
+        let (from, to) = if forward { (current, Unbounded) } else { (Unbounded, current) };
         self.source.range(from, to).map(Some)
     }
 
-    fn step_toward(&mut self, upwards: bool) -> Result<bool> {
-        if self.forward == upwards {
+    fn step_toward(&mut self, forward: bool) -> Result<bool> {
+        if self.forward == forward {
             return self.step();
         }
-        match self.range_from_entry(upwards)? {
-            Some(range) => self.set_range(range, upwards),
+        match self.range_from_entry(forward)? {
+            Some(range) => self.set_range(range, forward),
             None => Ok(false),
         }
     }
@@ -124,21 +126,22 @@ mod tests {
         }
     }
 
-    /// Walks over the keys b, d, f: `<` first, `>` last, `+` next, `-` prev, a letter seeks. `.` is no entry.
+    /// Moves a cursor over the keys b, d, f: `<` first, `>` last, `+` next, `-` prev, a letter
+    /// seeks. `.` means no entry.
     #[track_caller]
     fn check(moves: &str, expect: &str) {
         let entries = ["b", "d", "f"].map(|key| (key.into(), key.to_uppercase().into()));
-        let mut walk = RangeCursor::new(Map::from(entries));
+        let mut cursor = RangeCursor::new(Map::from(entries));
         let stops = moves.chars().map(|step| {
-            let there = match step {
-                '<' => walk.first(),
-                '>' => walk.last(),
-                '+' => walk.next(),
-                '-' => walk.prev(),
-                key => walk.seek(&[key as u8]),
+            let at_entry = match step {
+                '<' => cursor.first(),
+                '>' => cursor.last(),
+                '+' => cursor.next(),
+                '-' => cursor.prev(),
+                key => cursor.seek(&[key as u8]),
             };
-            let (key, value) = walk.entry();
-            assert_eq!((key.to_ascii_uppercase(), key.is_empty()), (value.to_vec(), there == Ok(false)));
+            let (key, value) = cursor.entry();
+            assert_eq!((key.to_ascii_uppercase(), key.is_empty()), (value.to_vec(), at_entry == Ok(false)));
             key.first().map_or('.', |byte| char::from(*byte))
         });
         assert_eq!(stops.collect::<String>(), expect);

@@ -1,8 +1,8 @@
-//! redb, a copy-on-write B-tree in Rust. With the cargo feature `redb`.
+//! redb, a copy-on-write B-tree in Rust. Requires the cargo feature `redb`.
 //!
-//! Whatever one does there is a transaction. Each put, each batch and each get is one of its own here, so that it
-//! means what it means with the others: done for everybody, and of the newest state. Without `sync` a commit has no
-//! durability; closing brings it to the disk.
+//! redb executes every operation in a transaction. Each put, batch and get gets its own transaction
+//! here, so that it has the same meaning as with the other engines: visible to all threads, and of
+//! the newest state. Without `sync`, a commit is not durable; closing the database syncs it.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -19,12 +19,12 @@ use super::{Change, Cursor, Engine, EngineRunner, FoundEngine, Result, Settings,
 type Bytes = &'static [u8];
 const ENTRIES_TABLE: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("entries");
 
-/// It is part of this program, so it is there; only its peculiarities are to be told.
+/// Describes redb, which is compiled into this program.
 pub(super) fn find(_: Option<&Path>) -> Result<FoundEngine> {
     Ok(FoundEngine {
         version: lockfile_versions::crate_version("redb"),
         location: String::new(),
-        note: "a transaction for each put and each get, of which a crash of the process may lose those without sync; no write buffer, filter or compression".to_owned(),
+        note: "every put and get is a transaction, and a crash may lose puts without sync; no write buffer, filter or compression".to_owned(),
         runner: EngineRunner::InProcess(Box::new(Redb)),
     })
 }
@@ -35,15 +35,16 @@ impl Engine for Redb {
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Store>> {
         let mut builder = Database::builder();
         if let Some(bytes) = settings.cache_bytes {
-            builder.set_cache_size(usize::try_from(bytes).map_err(told)?);
+            builder.set_cache_size(usize::try_from(bytes).map_err(error_text)?);
         }
-        let open = RedbStore(RwLock::new(builder.create(dir.join("entries.redb")).map_err(told)?));
-        open.with_write_txn(true, |_| Ok(()))?; // makes the table, which readers must find
-        Ok(Box::new(open))
+        let store = RedbStore(RwLock::new(builder.create(dir.join("entries.redb")).map_err(error_text)?));
+        store.with_write_txn(true, |_| Ok(()))?; // creates the table, which readers require
+        Ok(Box::new(store))
     }
 }
 
-/// Locked for writing only while it compacts, because redb wants the database for itself then.
+/// The lock is held exclusively only during a compaction, for which redb needs exclusive access to
+/// the database.
 struct RedbStore(RwLock<Database>);
 
 impl RedbStore {
@@ -56,40 +57,40 @@ impl RedbStore {
         sync: bool,
         change: impl FnOnce(&mut Table<'_, Bytes, Bytes>) -> Result<()>,
     ) -> Result<()> {
-        let mut transaction = self.database().begin_write().map_err(told)?;
+        let mut transaction = self.database().begin_write().map_err(error_text)?;
         let durability = if sync { Durability::Immediate } else { Durability::None };
-        transaction.set_durability(durability).map_err(told)?;
-        change(&mut transaction.open_table(ENTRIES_TABLE).map_err(told)?)?;
-        transaction.commit().map_err(told)
+        transaction.set_durability(durability).map_err(error_text)?;
+        change(&mut transaction.open_table(ENTRIES_TABLE).map_err(error_text)?)?;
+        transaction.commit().map_err(error_text)
     }
 
     fn open_for_read(&self) -> Result<ReadOnlyTable<Bytes, Bytes>> {
-        let transaction = self.database().begin_read().map_err(told)?;
-        transaction.open_table(ENTRIES_TABLE).map_err(told)
+        let transaction = self.database().begin_read().map_err(error_text)?;
+        transaction.open_table(ENTRIES_TABLE).map_err(error_text)
     }
 }
 
 impl Store for RedbStore {
     fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
-        self.with_write_txn(sync, |entries| put(entries, key, value))
+        self.with_write_txn(sync, |entries| insert_entry(entries, key, value))
     }
 
     fn delete(&self, key: &[u8], sync: bool) -> Result<()> {
-        self.with_write_txn(sync, |entries| delete(entries, key))
+        self.with_write_txn(sync, |entries| remove_entry(entries, key))
     }
 
     fn write(&self, changes: &[Change], sync: bool) -> Result<()> {
         self.with_write_txn(sync, |entries| {
             changes.iter().try_for_each(|change| match &change.value {
-                Some(value) => put(entries, &change.key, value),
-                None => delete(entries, &change.key),
+                Some(value) => insert_entry(entries, &change.key, value),
+                None => remove_entry(entries, &change.key),
             })
         })
     }
 
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         let entries = self.open_for_read()?;
-        let Some(found) = entries.get(key).map_err(told)? else { return Ok(false) };
+        let Some(found) = entries.get(key).map_err(error_text)? else { return Ok(false) };
         value.clear();
         value.extend_from_slice(found.value());
         Ok(true)
@@ -101,24 +102,24 @@ impl Store for RedbStore {
 
     fn compact(&self) -> Result<()> {
         let mut database = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        database.compact().map(drop).map_err(told)
+        database.compact().map(drop).map_err(error_text)
     }
 }
 
-fn put(entries: &mut Table<'_, Bytes, Bytes>, key: &[u8], value: &[u8]) -> Result<()> {
-    entries.insert(key, value).map(drop).map_err(told)
+fn insert_entry(entries: &mut Table<'_, Bytes, Bytes>, key: &[u8], value: &[u8]) -> Result<()> {
+    entries.insert(key, value).map(drop).map_err(error_text)
 }
 
-fn delete(entries: &mut Table<'_, Bytes, Bytes>, key: &[u8]) -> Result<()> {
-    entries.remove(key).map(drop).map_err(told)
+fn remove_entry(entries: &mut Table<'_, Bytes, Bytes>, key: &[u8]) -> Result<()> {
+    entries.remove(key).map(drop).map_err(error_text)
 }
 
 type Pair = (AccessGuard<'static, Bytes>, AccessGuard<'static, Bytes>);
 
-/// Ends of a range, as redb wants them.
+/// Bounds of a range in redb's form.
 type RangeBoundsPair<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
-/// A table opened for reading stays as it was when its transaction began.
+/// A table that is open for reading shows the state at the start of its transaction.
 impl RangeSource for ReadOnlyTable<Bytes, Bytes> {
     type Entry = Pair;
     type Range = std::iter::Map<
@@ -127,9 +128,9 @@ impl RangeSource for ReadOnlyTable<Bytes, Bytes> {
     >;
 
     fn range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<Self::Range> {
-        let ends: RangeBoundsPair<'_> = (from, to);
-        let range = ReadOnlyTable::range::<&[u8]>(self, ends).map_err(told)?;
-        Ok(range.map(|pair| pair.map_err(told)))
+        let bounds: RangeBoundsPair<'_> = (from, to);
+        let range = ReadOnlyTable::range::<&[u8]>(self, bounds).map_err(error_text)?;
+        Ok(range.map(|pair| pair.map_err(error_text)))
     }
 
     fn bytes(entry: &Pair) -> (&[u8], &[u8]) {

@@ -6,12 +6,12 @@ use std::ffi::c_int;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::c_api::{CStore, Library, Object, OwnedObjects, functions, loaded_from};
+use super::c_api::{CStore, Library, Object, OwnedObjects, c_functions, loaded_from};
 use super::{Engine, EngineRunner, FoundEngine, Result, Store};
 use crate::report::model::Settings;
 
-functions! {
-    /// What only RocksDB has, or has otherwise.
+c_functions! {
+    /// Functions that only RocksDB has, or that differ from LevelDB's.
     Options {
         fn options_create() -> Object;
         fn options_destroy(Object);
@@ -32,7 +32,7 @@ functions! {
 static NAMES: &[&str] =
     &["librocksdb.so.7.8", "librocksdb.so.8.9", "librocksdb.so.9.10", "librocksdb.so.6.11", "librocksdb.so"];
 
-/// The library at `path`, or the system's.
+/// Finds the library at `path`, or the system's.
 pub(super) fn find(path: Option<&Path>) -> Result<FoundEngine> {
     match path {
         Some(path) => load_engine(path),
@@ -45,12 +45,13 @@ pub(super) fn find(path: Option<&Path>) -> Result<FoundEngine> {
 
 fn load_engine(path: &Path) -> Result<FoundEngine> {
     let library = Library::load(path, "rocksdb")?;
-    let options = Options::of(&library.handle, "rocksdb").map_err(|e| format!("{}: {e}", path.display()))?;
-    let place = loaded_from(path);
+    let options =
+        Options::load(&library.handle, "rocksdb").map_err(|e| format!("{}: {e}", path.display()))?;
+    let location = loaded_from(path);
     Ok(FoundEngine {
-        // The interface does not tell; the file's name does.
-        version: place.rsplit_once(".so.").map_or_else(String::new, |(_, version)| version.to_owned()),
-        location: place,
+        // The C interface has no version function, but the file's name contains the version.
+        version: location.rsplit_once(".so.").map_or_else(String::new, |(_, version)| version.to_owned()),
+        location,
         note: String::new(),
         runner: EngineRunner::InProcess(Box::new(RocksDb { library: Arc::new(library), options })),
     })
@@ -62,46 +63,46 @@ struct RocksDb {
 }
 
 impl RocksDb {
-    /// The options, first of the objects that go after the database.
+    /// Creates the options. They are the first of the objects that must outlive the database.
     fn options(&self, settings: &Settings) -> OwnedObjects {
         let api = &self.options;
-        // SAFETY: makes a fresh object.
+        // SAFETY: has no preconditions and returns a new object.
         let raw = unsafe { (api.options_create)() };
         let mut owned: OwnedObjects = vec![(raw, api.options_destroy)];
-        // SAFETY: the fresh object.
+        // SAFETY: `raw` is the new object.
         unsafe { (api.options_set_create_if_missing)(raw, 1) };
         if let Some(bytes) = settings.write_buffer_bytes {
-            // SAFETY: the fresh object.
+            // SAFETY: `raw` is the new object.
             unsafe { (api.options_set_write_buffer_size)(raw, bytes as usize) };
         }
         if let Some(name) = &settings.compression {
-            // SAFETY: the fresh object.
+            // SAFETY: `raw` is the new object.
             unsafe { (api.options_set_compression)(raw, compression_number(name)) };
         }
         self.set_table_options(raw, settings, &mut owned);
         owned
     }
 
-    /// Cache and filter, which RocksDB keeps with the form of its tables.
+    /// Sets cache and filter, which are part of RocksDB's table options.
     fn set_table_options(&self, options: Object, settings: &Settings, owned: &mut OwnedObjects) {
         let api = &self.options;
-        // SAFETY: makes a fresh object.
+        // SAFETY: has no preconditions and returns a new object.
         let tables = unsafe { (api.block_based_options_create)() };
         owned.push((tables, api.block_based_options_destroy));
         if let Some(bytes) = settings.cache_bytes {
-            // SAFETY: makes a fresh object.
+            // SAFETY: has no preconditions and returns a new object.
             let cache = unsafe { (api.cache_create_lru)(bytes as usize) };
             owned.push((cache, api.cache_destroy));
-            // SAFETY: two fresh objects; the table options share the cache.
+            // SAFETY: both objects are new; the table options share the cache.
             unsafe { (api.block_based_options_set_block_cache)(tables, cache) };
         }
         if let Some(bits) = settings.filter_bits.filter(|bits| *bits > 0) {
-            // SAFETY: makes a fresh object.
+            // SAFETY: has no preconditions and returns a new object.
             let filter = unsafe { (api.filterpolicy_create_bloom)(f64::from(bits)) };
-            // SAFETY: two fresh objects; the table options take the filter over.
+            // SAFETY: both objects are new; the table options take ownership of the filter.
             unsafe { (api.block_based_options_set_filter_policy)(tables, filter) };
         }
-        // SAFETY: two fresh objects; the table options are copied.
+        // SAFETY: both objects are live; the options copy the table options.
         unsafe { (api.options_set_block_based_table_factory)(options, tables) };
     }
 }

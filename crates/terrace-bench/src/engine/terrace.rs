@@ -24,7 +24,7 @@ fn error_text(error: terrace::Error) -> String {
 
 fn options(settings: &Settings) -> Result<Options> {
     let mut options = Options { create_if_missing: true, ..Options::default() };
-    let size = |bytes: u64| usize::try_from(bytes).map_err(|_| format!("{bytes} bytes are too many"));
+    let size = |bytes: u64| usize::try_from(bytes).map_err(|_| format!("{bytes} bytes do not fit in memory"));
     if let Some(bytes) = settings.write_buffer_bytes {
         options.write_buffer_size = Some(size(bytes)?);
     }
@@ -63,7 +63,7 @@ impl Store for TerraceStore {
             match value {
                 Some(value) => batch.put(key, value),
                 None => batch.delete(key),
-            }
+            };
         }
         self.0.write_with(&batch, &WriteOptions { sync }).map_err(error_text)
     }
@@ -84,7 +84,7 @@ impl Store for TerraceStore {
 struct TerraceCursor(DbIterator);
 
 impl TerraceCursor {
-    /// At an entry; or not, and then perhaps for a reason.
+    /// Returns whether the iterator is at an entry, or its error.
     fn is_valid(&self) -> Result<bool> {
         if self.0.valid() {
             return Ok(true);

@@ -1,9 +1,9 @@
-//! What every adapter must do, as a test that each of them runs.
+//! Test of the adapters' contract, which every adapter runs.
 
 use super::{Change, Cursor, EngineRunner, Store};
 use crate::report::model::Settings;
 
-fn told() -> Settings {
+fn explicit_settings() -> Settings {
     Settings {
         write_buffer_bytes: Some(4 << 20),
         cache_bytes: Some(8 << 20),
@@ -15,10 +15,10 @@ fn told() -> Settings {
 fn content(store: &dyn Store) -> String {
     let mut cursor = store.cursor().expect("the store can be read");
     let mut text = String::new();
-    let mut there = cursor.first().expect("the store can be read");
-    while there {
+    let mut at_entry = cursor.first().expect("the store can be read");
+    while at_entry {
         text += &entry(&*cursor);
-        there = cursor.next().expect("the store can be read");
+        at_entry = cursor.next().expect("the store can be read");
     }
     text
 }
@@ -32,18 +32,18 @@ fn change(key: &str, value: Option<&str>) -> Change {
     Change { key: key.into(), value: value.map(Into::into) }
 }
 
-/// Checks what `found` says that it is.
+/// Checks that the engine in `found` satisfies the contract of an adapter.
 #[track_caller]
 pub(super) fn check_adapter(found: super::Result<super::FoundEngine>) {
     let found = found.expect("the engine is part of this program");
     assert!(!found.version.is_empty());
     let EngineRunner::InProcess(engine) = found.runner else { panic!("an adapter is expected") };
-    for settings in [Settings::default(), told()] {
+    for settings in [Settings::default(), explicit_settings()] {
         let dir = tempfile::tempdir().expect("a directory for the test");
         let store = engine.open(dir.path(), &settings).expect("an empty directory becomes a database");
         changes(&*store);
         moves(&*store);
-        cursor_of_a_moment(&*store);
+        cursor_ignores_later_puts(&*store);
         let before = content(&*store);
         store.compact().expect("compacting succeeds");
         assert_eq!(content(&*store), before, "after compacting");
@@ -54,7 +54,7 @@ pub(super) fn check_adapter(found: super::Result<super::FoundEngine>) {
 }
 
 fn changes(store: &dyn Store) {
-    let done = [
+    let results = [
         store.put(b"a", b"1", false),
         store.put(b"b", b"2", true),
         store.put(b"a", b"3", false),
@@ -63,9 +63,9 @@ fn changes(store: &dyn Store) {
         store.write(&[change("c", Some("4")), change("d", Some("5")), change("a", None)], false),
         store.write(&[change("e", Some("")), change("f", Some("6")), change("f", None)], true),
     ];
-    assert_eq!(done, [const { Ok(()) }; 7]);
+    assert_eq!(results, [const { Ok(()) }; 7]);
     assert_eq!(content(store), "c=4 d=5 e= ");
-    let mut value = b"left over".to_vec();
+    let mut value = b"old value".to_vec();
     assert_eq!((store.get(b"a", &mut value), store.get(b"cc", &mut value)), (Ok(false), Ok(false)));
     assert_eq!((store.get(b"d", &mut value), &value[..]), (Ok(true), &b"5"[..]));
 }
@@ -82,13 +82,14 @@ fn moves(store: &dyn Store) {
     assert_eq!(cursor.seek(b"f"), Ok(false));
 }
 
-fn cursor_of_a_moment(store: &dyn Store) {
+fn cursor_ignores_later_puts(store: &dyn Store) {
     let mut cursor = store.cursor().expect("the store can be read");
     assert_eq!(store.put(b"later", b"7", false), Ok(()));
     assert_eq!((cursor.last(), entry(&*cursor)), (Ok(true), "e= ".to_owned()));
 }
 
-/// Every engine that is there and works in this process; one that is not there must say what helps.
+/// Every available engine that runs in this process. The error of a missing engine must name the
+/// remedy.
 #[test]
 fn every_adapter() {
     for row in super::ENGINES.iter().filter(|row| row.interface != "Go program") {

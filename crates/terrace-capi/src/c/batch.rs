@@ -39,30 +39,39 @@ extern "C" fn leveldb_writebatch_put(
     value: *const c_char,
     value_len: usize,
 ) {
-    // SAFETY: the contract.
+    // SAFETY: the caller passes null, or a pointer `key` to `key_len` bytes that live through the
+    // call.
     let key = unsafe { bytes_from_c(key, key_len) };
-    // SAFETY: the contract.
+    // SAFETY: the caller passes null, or a pointer `value` to `value_len` bytes that live through
+    // the call.
     let value = unsafe { bytes_from_c(value, value_len) };
-    update_batch(batch, |batch| batch.put(key, value));
+    update_batch(batch, |batch| {
+        batch.put(key, value);
+    });
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_writebatch_delete(batch: Option<&mut BatchHandle>, key: *const c_char, key_len: usize) {
-    // SAFETY: the contract.
+    // SAFETY: the caller passes null, or a pointer `key` to `key_len` bytes that live through the
+    // call.
     let key = unsafe { bytes_from_c(key, key_len) };
-    update_batch(batch, |batch| batch.delete(key));
+    update_batch(batch, |batch| {
+        batch.delete(key);
+    });
 }
 
-/// Raw pointers, since a batch may be appended to itself.
+/// Takes raw pointers, because a batch may be appended to itself.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_writebatch_append(to: *mut BatchHandle, from: *const BatchHandle) {
-    // SAFETY: the contract; the copy is taken before anything changes.
-    let more = unsafe { from.as_ref() }.map(|from| from.0.clone());
-    // SAFETY: the contract; nothing else refers to it now.
+    // SAFETY: `from` is null or a live batch. The reference ends with the copy, before `to` is
+    // borrowed.
+    let source = unsafe { from.as_ref() }.map(|from| from.0.clone());
+    // SAFETY: `to` is null or a live batch that only this thread uses, and no other reference to it
+    // exists here.
     let to = unsafe { to.as_mut() };
     update_batch(to, |batch| {
-        if let Some(more) = more {
-            batch.append(&more);
+        if let Some(source) = source {
+            batch.append(&source);
         }
     });
 }
@@ -78,12 +87,13 @@ extern "C" fn leveldb_writebatch_iterate(
         for operation in batch.into_iter().flat_map(|batch| batch.0.iter()) {
             match (operation, put, deleted) {
                 (BatchOp::Put { key, value }, Some(put), _) => {
-                    let (key_at, value_at) = (key.as_ptr().cast(), value.as_ptr().cast());
-                    // SAFETY: the contract; key and value with their lengths.
-                    unsafe { put(state, key_at, key.len(), value_at, value.len()) };
+                    // SAFETY: the callback takes `state` and two byte ranges, which live through
+                    // the call.
+                    unsafe { put(state, key.as_ptr().cast(), key.len(), value.as_ptr().cast(), value.len()) };
                 }
                 (BatchOp::Delete { key }, _, Some(deleted)) => {
-                    // SAFETY: the contract; a key with its length.
+                    // SAFETY: the callback takes `state` and one byte range, which lives through
+                    // the call.
                     unsafe { deleted(state, key.as_ptr().cast(), key.len()) };
                 }
                 _ => {}

@@ -1,4 +1,4 @@
-//! `leveldb_cache_t`: a block cache that databases may share.
+//! `leveldb_cache_t`: a block cache, which several databases may share.
 
 use std::sync::Arc;
 

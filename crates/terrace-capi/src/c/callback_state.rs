@@ -1,16 +1,19 @@
-//! A pointer that a program gives with its callbacks, and takes back through a destructor.
+//! The state pointer of a program's callbacks, with its destructor.
 
 use std::ffi::c_void;
 
-/// The state behind a caller's comparator, filter policy or logger. Calls the destructor when the last user is gone.
+/// State of a program's comparator, filter policy or logger. Calls the destructor when its last
+/// user drops it.
 pub(super) struct CallbackState {
     pointer: *mut c_void,
     destructor: Option<unsafe extern "C" fn(*mut c_void)>,
 }
 
-// SAFETY: the headers ask for callbacks that any thread may call at any time.
+// SAFETY: the headers require that any thread may call the callbacks, and thus use the state, at
+// any time.
 unsafe impl Send for CallbackState {}
-// SAFETY: the same.
+// SAFETY: the headers require that several threads may call the callbacks with the same state at
+// once.
 unsafe impl Sync for CallbackState {}
 
 impl CallbackState {
@@ -21,7 +24,7 @@ impl CallbackState {
         CallbackState { pointer, destructor }
     }
 
-    /// What every callback takes first.
+    /// First argument of every callback.
     #[inline]
     pub(super) fn pointer(&self) -> *mut c_void {
         self.pointer
@@ -31,7 +34,8 @@ impl CallbackState {
 impl Drop for CallbackState {
     fn drop(&mut self) {
         if let Some(destructor) = self.destructor {
-            // SAFETY: the contract; this is the only time.
+            // SAFETY: the destructor takes the state pointer, and `drop` runs once, after the last
+            // callback.
             unsafe { destructor(self.pointer) };
         }
     }

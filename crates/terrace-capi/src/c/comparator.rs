@@ -1,4 +1,4 @@
-//! `leveldb_comparator_t`: an order of keys that a program brings.
+//! `leveldb_comparator_t`: a comparator of the program.
 
 use std::cmp::Ordering;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -20,25 +20,25 @@ pub(super) struct CallbackComparator {
     name: LazyName,
 }
 
-/// A name that is asked for when it is needed first, as LevelDB would: the state may not be ready before.
+/// A name that is read at its first use, as in LevelDB: the state may not be ready earlier.
 pub(super) struct LazyName {
     name_fn: NameFn,
     name: OnceLock<String>,
 }
 
 impl LazyName {
-    pub(super) fn new(ask: NameFn) -> LazyName {
-        LazyName { name_fn: ask, name: OnceLock::new() }
+    pub(super) fn new(name_fn: NameFn) -> LazyName {
+        LazyName { name_fn, name: OnceLock::new() }
     }
 
     pub(super) fn get(&self, state: &CallbackState) -> &str {
         self.name.get_or_init(|| {
-            // SAFETY: the contract.
+            // SAFETY: the callback takes `state`, which is alive until the destructor runs.
             let name = unsafe { (self.name_fn)(state.pointer()) };
             if name.is_null() {
                 return String::new();
             }
-            // SAFETY: the contract: a string that ends in zero.
+            // SAFETY: the callback returns a NUL-terminated string that lives through this copy.
             unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
         })
     }
@@ -51,13 +51,14 @@ impl Comparator for CallbackComparator {
 
     #[inline]
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        let (at, to) = (a.as_ptr().cast(), b.as_ptr().cast());
-        // SAFETY: the contract; two keys with their lengths.
-        unsafe { (self.compare)(self.state.pointer(), at, a.len(), to, b.len()) }.cmp(&0)
+        let a_start = a.as_ptr().cast();
+        let b_start = b.as_ptr().cast();
+        // SAFETY: the callback takes `state` and two byte ranges, which live through the call.
+        unsafe { (self.compare)(self.state.pointer(), a_start, a.len(), b_start, b.len()) }.cmp(&0)
     }
 }
 
-/// Null if a callback is missing: an open with it then fails.
+/// Returns null if a callback is missing; an open with it fails.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_comparator_create(
     state: *mut c_void,

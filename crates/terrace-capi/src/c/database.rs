@@ -1,4 +1,4 @@
-//! `leveldb_t`: opening, closing, and what is done to a database that nobody has open.
+//! `leveldb_t`: open and close; repair, verification and removal of closed databases.
 
 use std::ffi::c_char;
 use std::ptr;
@@ -10,8 +10,8 @@ use crate::ffi::{
     ErrPtr, OutParam, destroy, malloc_c_string, open, path_from_c, run_with_errptr, write_out_param,
 };
 
-/// An open database. Its iterators and snapshots share it, so one that is destroyed later still has all it needs; but it
-/// is closed when its handle is.
+/// An open database. Its iterators and snapshots share it, so they may be destroyed later than
+/// their database. The database closes when its handle is destroyed.
 pub(super) struct DatabaseHandle(pub(super) Db);
 
 #[unsafe(no_mangle)]
@@ -20,7 +20,8 @@ extern "C" fn leveldb_open(
     name: *const c_char,
     errptr: ErrPtr<'_>,
 ) -> Option<Box<DatabaseHandle>> {
-    // SAFETY: the contract.
+    // SAFETY: the caller passes null, or a NUL-terminated string `name` that lives through the
+    // call.
     let name = unsafe { path_from_c(name) };
     run_with_errptr(errptr, || Ok(Box::new(DatabaseHandle(open(name, checked_options(options)?)?))))
 }
@@ -31,7 +32,8 @@ extern "C" fn terrace_open_read_only(
     name: *const c_char,
     errptr: ErrPtr<'_>,
 ) -> Option<Box<DatabaseHandle>> {
-    // SAFETY: the contract.
+    // SAFETY: the caller passes null, or a NUL-terminated string `name` that lives through the
+    // call.
     let name = unsafe { path_from_c(name) };
     run_with_errptr(errptr, || {
         Ok(Box::new(DatabaseHandle(Db::open_read_only(name, checked_options(options)?)?)))
@@ -50,21 +52,23 @@ extern "C" fn terrace_close(database: Option<Box<DatabaseHandle>>, errptr: ErrPt
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_destroy_db(options: Option<&OptionsHandle>, name: *const c_char, errptr: ErrPtr<'_>) {
-    // SAFETY: the contract.
+    // SAFETY: the caller passes null, or a NUL-terminated string `name` that lives through the
+    // call.
     let name = unsafe { path_from_c(name) };
     run_with_errptr(errptr, || destroy(name, checked_options(options)?));
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_repair_db(options: Option<&OptionsHandle>, name: *const c_char, errptr: ErrPtr<'_>) {
-    // SAFETY: the contract.
+    // SAFETY: the caller passes null, or a NUL-terminated string `name` that lives through the
+    // call.
     let name = unsafe { path_from_c(name) };
     run_with_errptr(errptr, || {
         Ok(terrace::repair(name, checked_options(options)?, &RepairOptions::default())?)
     });
 }
 
-/// What a repair did or, dry, would do: a text for `leveldb_free`.
+/// Repairs a database. Returns the report as a text for `leveldb_free`.
 #[unsafe(no_mangle)]
 extern "C" fn terrace_repair(
     options: Option<&OptionsHandle>,
@@ -72,14 +76,17 @@ extern "C" fn terrace_repair(
     dry_run: u8,
     errptr: ErrPtr<'_>,
 ) -> *mut c_char {
-    // SAFETY: the contract.
+    // SAFETY: the caller passes null, or a NUL-terminated string `name` that lives through the
+    // call.
     let name = unsafe { path_from_c(name) };
-    let how = RepairOptions { dry_run: dry_run != 0 };
-    let report = run_with_errptr(errptr, || Ok(terrace::repair(name, checked_options(options)?, &how)?));
+    let repair_options = RepairOptions { dry_run: dry_run != 0 };
+    let report =
+        run_with_errptr(errptr, || Ok(terrace::repair(name, checked_options(options)?, &repair_options)?));
     report.map_or(ptr::null_mut(), |report| malloc_c_string(report.to_string()))
 }
 
-/// What a check of every file found: a text for `leveldb_free`, and how many problems it tells.
+/// Checks every file of a database. Returns the report as a text for `leveldb_free`, and the number
+/// of problems in `problems`.
 #[unsafe(no_mangle)]
 extern "C" fn terrace_verify(
     options: Option<&OptionsHandle>,
@@ -87,7 +94,8 @@ extern "C" fn terrace_verify(
     problems: OutParam<'_, usize>,
     errptr: ErrPtr<'_>,
 ) -> *mut c_char {
-    // SAFETY: the contract.
+    // SAFETY: the caller passes null, or a NUL-terminated string `name` that lives through the
+    // call.
     let name = unsafe { path_from_c(name) };
     let report =
         run_with_errptr(errptr, || Ok(terrace::verify(name, checked_options(options)?, &mut |_, _| {})?));
@@ -102,29 +110,31 @@ mod tests {
 
     use super::*;
 
-    /// What `work` answers in a child that is forked; 20 seconds are too long for it.
+    /// Returns the result of `work` in a forked child, which is killed after 20 seconds.
     fn in_child(work: impl FnOnce() -> bool) -> bool {
-        // Threads that have just done something hold no lock by then.
+        // Background threads of a new database hold no lock after this time.
         std::thread::sleep(std::time::Duration::from_millis(200));
-        // SAFETY: the child takes no lock that another thread may have, but those of databases of the test, and ends by itself.
+        // SAFETY: the child takes only locks of this test's databases, which no other thread holds
+        // now, and ends without returning.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            // SAFETY: ends the child, should it wait for anybody.
+            // SAFETY: `alarm` has no preconditions; it ends a child that waits for a lock.
             unsafe { libc::alarm(20) };
-            let well = work();
-            // SAFETY: as it says.
-            unsafe { libc::_exit(i32::from(!well)) };
+            let succeeded = work();
+            // SAFETY: `_exit` ends the child without running destructors of the parent's state.
+            unsafe { libc::_exit(i32::from(!succeeded)) };
         }
         let mut status = 0;
-        // SAFETY: our child, and room for its answer.
+        // SAFETY: `child` is a child of this process, and `status` a valid output pointer.
         unsafe { libc::waitpid(child, &mut status, 0) };
         status == 0
     }
 
-    /// A child that was forked, and ended in good order, closed the database of its parent: it gave the log an end, and cut off what the
-    /// parent wrote from then on, which that died of. (A LevelDB that is deleted there does no harm.)
+    /// Regression test. A forked child that ended normally closed the database of its parent: it
+    /// wrote the close marker and truncated the log under the parent, whose later writes were lost.
+    /// A forked child must not change the database.
     #[test]
-    fn a_forked_child_leaves_the_database_to_its_parent() {
+    fn forked_child_does_not_change_the_database() {
         let dir = tempfile::tempdir().unwrap();
         let options = Options { create_if_missing: true, ..Options::default() };
         let db = Db::open(dir.path().join("db"), &options).unwrap();
@@ -137,7 +147,9 @@ mod tests {
                 reads && db.put(b"child", b"").is_err() && db.flush().is_err()
             }) && db.take().is_some_and(|db| db.shutdown().is_ok())
         }));
-        (0..1000u32).for_each(|n| db.put(&n.to_be_bytes(), &[7; 1000]).unwrap());
+        for n in 0..1000u32 {
+            db.put(&n.to_be_bytes(), &[7; 1000]).unwrap();
+        }
         db.put_with(b"after", b"2", &WriteOptions { sync: true }).unwrap();
         assert!(db.get(b"child").unwrap().is_none());
         db.close().unwrap();

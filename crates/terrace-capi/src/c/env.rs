@@ -1,4 +1,4 @@
-//! `leveldb_env_t`: the machine, or files in memory.
+//! `leveldb_env_t`: the default environment, or files in memory.
 
 use std::ffi::c_char;
 use std::os::unix::ffi::OsStrExt;
@@ -24,14 +24,15 @@ extern "C" fn leveldb_env_destroy(env: Option<Box<EnvHandle>>) {
     run_or_default(|| drop(env));
 }
 
-/// Made if need be.
+/// Returns the directory for tests, and creates it if it is missing.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_env_get_test_directory(env: Option<&EnvHandle>) -> *mut c_char {
-    let made = run_or_default(|| {
+    let directory = run_or_default(|| {
         let directory = test_directory();
-        // It may be there already; if it can't be made, its user will see.
+        // Ignores errors: the directory may exist already, and the first use of a missing one
+        // reports it.
         let _ = env?.0.fs.create_dir(&directory);
         Some(directory)
     });
-    made.map_or(std::ptr::null_mut(), |directory| malloc_c_string(directory.as_os_str().as_bytes()))
+    directory.map_or(std::ptr::null_mut(), |directory| malloc_c_string(directory.as_os_str().as_bytes()))
 }

@@ -1,4 +1,4 @@
-//! `leveldb_filterpolicy_t`: the built-in filter, or one that a program brings.
+//! `leveldb_filterpolicy_t`: the built-in filter policy, or one of the program.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
@@ -30,28 +30,31 @@ impl FilterPolicy for CallbackFilter {
     fn create(&self, keys: &[&[u8]], dst: &mut Vec<u8>) {
         let starts: Vec<*const c_char> = keys.iter().map(|key| key.as_ptr().cast()).collect();
         let lens: Vec<usize> = keys.iter().map(|key| key.len()).collect();
-        // A filter is for the keys of some KiB.
+        // A filter covers the keys of a few KiB, so the count fits.
         let count = c_int::try_from(keys.len()).unwrap_or(c_int::MAX);
         let mut len = 0;
-        // SAFETY: the contract; as many keys as said, each with its length, and room for a length.
+        // SAFETY: `starts` and `lens` have `count` items each, which describe live keys, and `len`
+        // is a valid output pointer.
         let filter =
             unsafe { (self.create)(self.state.pointer(), starts.as_ptr(), lens.as_ptr(), count, &mut len) };
-        // SAFETY: the contract: null, or that many bytes.
+        // SAFETY: the callback returns null, or a block of `len` bytes.
         dst.extend_from_slice(unsafe { bytes_from_c(filter, len) });
-        // SAFETY: the contract: null, or from malloc and now ours.
+        // SAFETY: the callback returns null, or a `malloc`ed block that it hands over.
         unsafe { libc::free(filter.cast()) };
     }
 
     fn may_match(&self, key: &[u8], filter: &[u8]) -> bool {
-        let (key_at, filter_at) = (key.as_ptr().cast(), filter.as_ptr().cast());
-        // SAFETY: the contract; a key and a filter with their lengths.
-        let answer =
-            unsafe { (self.may_match)(self.state.pointer(), key_at, key.len(), filter_at, filter.len()) };
-        answer != 0
+        let key_start = key.as_ptr().cast();
+        let filter_start = filter.as_ptr().cast();
+        // SAFETY: the callback takes `state` and two byte ranges, which live through the call.
+        let may_match = unsafe {
+            (self.may_match)(self.state.pointer(), key_start, key.len(), filter_start, filter.len())
+        };
+        may_match != 0
     }
 }
 
-/// Null if a callback is missing, which stands for no filter.
+/// Returns null, which means no filter, if a callback is missing.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_filterpolicy_create(
     state: *mut c_void,

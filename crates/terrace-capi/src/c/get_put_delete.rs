@@ -23,9 +23,11 @@ extern "C" fn leveldb_put(
     value_len: usize,
     errptr: ErrPtr<'_>,
 ) {
-    // SAFETY: the contract.
+    // SAFETY: the caller passes null, or a pointer `key` to `key_len` bytes that live through the
+    // call.
     let key = unsafe { bytes_from_c(key, key_len) };
-    // SAFETY: the contract.
+    // SAFETY: the caller passes null, or a pointer `value` to `value_len` bytes that live through
+    // the call.
     let value = unsafe { bytes_from_c(value, value_len) };
     run_with_errptr(errptr, || {
         Ok(require_non_null(database)?.0.put_with(key, value, write_options(options))?)
@@ -40,12 +42,13 @@ extern "C" fn leveldb_delete(
     key_len: usize,
     errptr: ErrPtr<'_>,
 ) {
-    // SAFETY: the contract.
+    // SAFETY: the caller passes null, or a pointer `key` to `key_len` bytes that live through the
+    // call.
     let key = unsafe { bytes_from_c(key, key_len) };
     run_with_errptr(errptr, || Ok(require_non_null(database)?.0.delete_with(key, write_options(options))?));
 }
 
-/// A null batch turns what is in memory into a table.
+/// A null batch flushes the memtable.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_write(
     database: Option<&DatabaseHandle>,
@@ -63,7 +66,8 @@ extern "C" fn leveldb_write(
     });
 }
 
-/// Null with length 0 if there is no such key; an empty value is a block of its own, with length 0.
+/// Returns null, with length 0, if there is no such key. An empty value is a block of its own, with
+/// length 0.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_get(
     database: Option<&DatabaseHandle>,
@@ -73,7 +77,8 @@ extern "C" fn leveldb_get(
     value_len: OutParam<'_, usize>,
     errptr: ErrPtr<'_>,
 ) -> *mut c_char {
-    // SAFETY: the contract.
+    // SAFETY: the caller passes null, or a pointer `key` to `key_len` bytes that live through the
+    // call.
     let key = unsafe { bytes_from_c(key, key_len) };
     let value = run_with_errptr(errptr, || {
         Ok(into_malloced_value(require_non_null(database)?.0.get_with(key, read_options(options))?))
@@ -83,7 +88,7 @@ extern "C" fn leveldb_get(
     value
 }
 
-/// A value in a block from `malloc`, and its length.
+/// A value in a `malloc`ed block, and its length.
 type MallocedValue = (*mut c_char, usize);
 
 const NO_VALUE: MallocedValue = (ptr::null_mut(), 0);
@@ -96,7 +101,8 @@ fn into_malloced_value(value: Option<Vec<u8>>) -> MallocedValue {
     })
 }
 
-/// As many values as keys, all of one moment. After an error every one is null.
+/// Stores one value for each key, all read from one state of the database. After an error every
+/// value is null.
 #[unsafe(no_mangle)]
 extern "C" fn terrace_multi_get(
     database: Option<&DatabaseHandle>,
@@ -108,23 +114,27 @@ extern "C" fn terrace_multi_get(
     value_lens: *mut usize,
     errptr: ErrPtr<'_>,
 ) {
-    // SAFETY: the contract.
+    // SAFETY: the caller passes null, or arrays `keys` and `key_lens` of `count` items each that
+    // live through the call.
     let keys = unsafe { array_from_c(keys, count) }.iter().zip(unsafe { array_from_c(key_lens, count) });
-    // SAFETY: the contract: each pointer has the length beside it.
+    // SAFETY: each key is null, or has as many bytes as the length at the same index, which live
+    // through the call.
     let keys = keys.map(|(key, len)| unsafe { bytes_from_c(*key, *len) });
-    let read =
+    let results =
         run_with_errptr(errptr, || multi_get(&require_non_null(database)?.0, keys, read_options(options)));
-    let read = read.unwrap_or_else(|| vec![NO_VALUE; count]);
-    // SAFETY: the contract.
-    let (values, lens) =
-        (unsafe { output_array_from_c(values, count) }, unsafe { output_array_from_c(value_lens, count) });
-    for ((value, len), (values, lens)) in read.into_iter().zip(values.iter_mut().zip(lens)) {
-        values.write(value);
-        lens.write(len);
+    let results = results.unwrap_or_else(|| vec![NO_VALUE; count]);
+    // SAFETY: the caller passes null, or an array `values` with room for `count` items.
+    let values = unsafe { output_array_from_c(values, count) };
+    // SAFETY: the caller passes null, or an array `value_lens` with room for `count` items.
+    let value_lens = unsafe { output_array_from_c(value_lens, count) };
+    for ((value, len), (value_out, len_out)) in results.into_iter().zip(values.iter_mut().zip(value_lens)) {
+        value_out.write(value);
+        len_out.write(len);
     }
 }
 
-/// The values of `keys`; nothing is handed out before all are read.
+/// Returns the values of `keys`. The results become pointers only after all reads succeeded, so an
+/// error leaks no value.
 fn multi_get<'a>(
     database: &Db,
     keys: impl Iterator<Item = &'a [u8]>,

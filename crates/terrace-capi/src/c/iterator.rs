@@ -1,4 +1,5 @@
-//! `leveldb_iterator_t`: a walk in key order. Keys and values are lent out of the walk; nothing is copied.
+//! `leveldb_iterator_t`: an iterator in key order. Keys and values are borrowed from it without a
+//! copy.
 
 use std::ffi::c_char;
 
@@ -13,7 +14,7 @@ use crate::ffi::{
 
 pub(super) struct IteratorHandle {
     iterator: DbIterator,
-    /// What [`entries`] lends out.
+    /// Entries that [`copy_entries`] lends to the caller.
     copied_entries: Vec<u8>,
 }
 
@@ -31,78 +32,82 @@ extern "C" fn leveldb_create_iterator(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_iter_destroy(walk: Option<Box<IteratorHandle>>) {
-    run_or_default(|| drop(walk));
+extern "C" fn leveldb_iter_destroy(iterator: Option<Box<IteratorHandle>>) {
+    run_or_default(|| drop(iterator));
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_iter_valid(walk: Option<&IteratorHandle>) -> u8 {
-    u8::from(walk.is_some_and(|walk| walk.iterator.valid()))
+extern "C" fn leveldb_iter_valid(iterator: Option<&IteratorHandle>) -> u8 {
+    u8::from(iterator.is_some_and(|iterator| iterator.iterator.valid()))
 }
 
 #[inline]
-fn move_iterator(walk: Option<&mut IteratorHandle>, step: impl FnOnce(&mut DbIterator)) {
-    if let Some(walk) = walk {
-        run_or_default(|| step(&mut walk.iterator));
+fn move_iterator(iterator: Option<&mut IteratorHandle>, step: impl FnOnce(&mut DbIterator)) {
+    if let Some(iterator) = iterator {
+        run_or_default(|| step(&mut iterator.iterator));
     }
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_iter_seek_to_first(walk: Option<&mut IteratorHandle>) {
-    move_iterator(walk, DbIterator::seek_to_first);
+extern "C" fn leveldb_iter_seek_to_first(iterator: Option<&mut IteratorHandle>) {
+    move_iterator(iterator, DbIterator::seek_to_first);
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_iter_seek_to_last(walk: Option<&mut IteratorHandle>) {
-    move_iterator(walk, DbIterator::seek_to_last);
+extern "C" fn leveldb_iter_seek_to_last(iterator: Option<&mut IteratorHandle>) {
+    move_iterator(iterator, DbIterator::seek_to_last);
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_iter_seek(walk: Option<&mut IteratorHandle>, key: *const c_char, len: usize) {
-    // SAFETY: the contract.
+extern "C" fn leveldb_iter_seek(iterator: Option<&mut IteratorHandle>, key: *const c_char, len: usize) {
+    // SAFETY: the caller passes null, or a pointer `key` to `len` bytes that live through the call.
     let key = unsafe { bytes_from_c(key, len) };
-    move_iterator(walk, |walk| walk.seek(key));
+    move_iterator(iterator, |iterator| iterator.seek(key));
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_iter_next(walk: Option<&mut IteratorHandle>) {
-    move_iterator(walk, DbIterator::next);
+extern "C" fn leveldb_iter_next(iterator: Option<&mut IteratorHandle>) {
+    move_iterator(iterator, DbIterator::next);
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_iter_prev(walk: Option<&mut IteratorHandle>) {
-    move_iterator(walk, DbIterator::prev);
+extern "C" fn leveldb_iter_prev(iterator: Option<&mut IteratorHandle>) {
+    move_iterator(iterator, DbIterator::prev);
 }
 
-/// Lends bytes; they stay until the walk moves. What lends them only looks at what the last step found, and is called
-/// once for each entry of a scan: it goes without the guard.
+/// Returns bytes of the current entry, valid until the iterator moves. `part` reads only the result
+/// of the last step and cannot panic, and a scan calls it for each entry, so it runs without
+/// `catch_panic`.
 #[inline]
 fn borrow_part(
-    walk: Option<&IteratorHandle>,
+    iterator: Option<&IteratorHandle>,
     part: fn(&DbIterator) -> &[u8],
     len: OutParam<'_, usize>,
 ) -> *const c_char {
-    let bytes = walk.map_or(&[][..], |walk| part(&walk.iterator));
+    let bytes = iterator.map_or(&[][..], |iterator| part(&iterator.iterator));
     write_out_param(len, bytes.len());
     bytes.as_ptr().cast()
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_iter_key(walk: Option<&IteratorHandle>, len: OutParam<'_, usize>) -> *const c_char {
-    borrow_part(walk, DbIterator::key, len)
+extern "C" fn leveldb_iter_key(iterator: Option<&IteratorHandle>, len: OutParam<'_, usize>) -> *const c_char {
+    borrow_part(iterator, DbIterator::key, len)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_iter_value(walk: Option<&IteratorHandle>, len: OutParam<'_, usize>) -> *const c_char {
-    borrow_part(walk, DbIterator::value, len)
+extern "C" fn leveldb_iter_value(
+    iterator: Option<&IteratorHandle>,
+    len: OutParam<'_, usize>,
+) -> *const c_char {
+    borrow_part(iterator, DbIterator::value, len)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_iter_get_error(walk: Option<&IteratorHandle>, errptr: ErrPtr<'_>) {
-    run_with_errptr(errptr, || Ok(require_non_null(walk)?.iterator.status()?));
+extern "C" fn leveldb_iter_get_error(iterator: Option<&IteratorHandle>, errptr: ErrPtr<'_>) {
+    run_with_errptr(errptr, || Ok(require_non_null(iterator)?.iterator.status()?));
 }
 
-/// A key and its value, as `include/terrace/terrace.h` lays it out.
+/// Key and value of one entry, with the layout of `include/terrace/terrace.h`.
 #[repr(C)]
 pub(super) struct EntryPointers {
     key: *const c_char,
@@ -113,49 +118,51 @@ pub(super) struct EntryPointers {
 
 #[unsafe(no_mangle)]
 extern "C" fn terrace_iter_next_entries(
-    walk: Option<&mut IteratorHandle>,
+    iterator: Option<&mut IteratorHandle>,
     count: usize,
     entries: *mut EntryPointers,
 ) -> usize {
-    copy_entries(walk, count, entries, DbIterator::next)
+    copy_entries(iterator, count, entries, DbIterator::next)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn terrace_iter_prev_entries(
-    walk: Option<&mut IteratorHandle>,
+    iterator: Option<&mut IteratorHandle>,
     count: usize,
     entries: *mut EntryPointers,
 ) -> usize {
-    copy_entries(walk, count, entries, DbIterator::prev)
+    copy_entries(iterator, count, entries, DbIterator::prev)
 }
 
-/// Copies entries from where the walk stands on into memory of the walk's, and lends them out together.
+/// Copies entries, starting with the current one, into memory of the iterator, and stores pointers
+/// to them in `entries`. Returns their number.
 fn copy_entries(
-    walk: Option<&mut IteratorHandle>,
+    iterator: Option<&mut IteratorHandle>,
     count: usize,
     entries: *mut EntryPointers,
     step: fn(&mut DbIterator),
 ) -> usize {
-    let Some(IteratorHandle { iterator: at, copied_entries: taken }) = walk else { return 0 };
-    // SAFETY: the contract.
+    let Some(IteratorHandle { iterator, copied_entries }) = iterator else { return 0 };
+    // SAFETY: the caller passes null, or an array `entries` with room for `count` items.
     let entries = unsafe { output_array_from_c(entries, count) };
     let mut lens = Vec::new();
-    taken.clear();
+    copied_entries.clear();
     run_or_default(|| {
-        while lens.len() < entries.len() && at.valid() {
-            taken.extend_from_slice(at.key());
-            taken.extend_from_slice(at.value());
-            lens.push((at.key().len(), at.value().len()));
-            step(at);
+        while lens.len() < entries.len() && iterator.valid() {
+            copied_entries.extend_from_slice(iterator.key());
+            copied_entries.extend_from_slice(iterator.value());
+            lens.push((iterator.key().len(), iterator.value().len()));
+            step(iterator);
         }
     });
-    // Only now do they stay where they are.
-    let mut rest = &taken[..];
+    // Pointers are copied_entries only now, because `copied_entries` no longer grows.
+    let mut rest = &copied_entries[..];
     for (&(key_len, value_len), entry) in lens.iter().zip(entries) {
-        let (key, behind) = rest.split_at(key_len);
-        let (value, behind) = behind.split_at(value_len);
-        rest = behind;
-        let (key, value) = (key.as_ptr().cast(), value.as_ptr().cast());
+        let (key, after_key) = rest.split_at(key_len);
+        let (value, after_value) = after_key.split_at(value_len);
+        rest = after_value;
+        let key = key.as_ptr().cast();
+        let value = value.as_ptr().cast();
         entry.write(EntryPointers { key, key_len, value, value_len });
     }
     lens.len()

@@ -1,4 +1,4 @@
-//! `leveldb_logger_t`: where a program wants the lines of the info log. LevelDB's C interface can't make one.
+//! `leveldb_logger_t`: receiver of the info log lines. LevelDB's C interface cannot create one.
 
 use std::ffi::{c_char, c_void};
 use std::fmt;
@@ -21,12 +21,12 @@ pub(super) struct CallbackLogger {
 impl Logger for CallbackLogger {
     fn log(&self, line: fmt::Arguments<'_>) {
         let line = line.to_string();
-        // SAFETY: the contract; a line with its length.
+        // SAFETY: the callback takes `state` and one byte range, which lives through the call.
         unsafe { (self.log)(self.state.pointer(), line.as_ptr().cast(), line.len()) };
     }
 }
 
-/// Null without a callback, which stands for the database's own file.
+/// Returns null, which means the file `LOG`, if there is no callback.
 #[unsafe(no_mangle)]
 extern "C" fn terrace_logger_create(
     state: *mut c_void,

@@ -1,4 +1,4 @@
-//! `leveldb_options_t`: how to open. Values outside of LevelDB's bounds are moved inside when they are used.
+//! `leveldb_options_t`. Values outside LevelDB's bounds are clipped when they are used.
 
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
@@ -14,11 +14,12 @@ use crate::ffi::{StatusError, path_from_c, require_non_null, run_or_default};
 
 pub(super) struct OptionsHandle {
     options: Options,
-    /// True after a null comparator was set: another order than the program meant would damage its database.
+    /// Whether a null comparator was set. An open must then fail: a wrong comparator would corrupt
+    /// the database.
     null_comparator: bool,
 }
 
-/// The options of a caller, if one can open with them.
+/// Returns the options of the caller; an error if the handle or its comparator is null.
 pub(super) fn checked_options(handle: Option<&OptionsHandle>) -> Result<&Options, StatusError> {
     match require_non_null(handle)? {
         OptionsHandle { null_comparator: true, .. } => {
@@ -38,7 +39,7 @@ extern "C" fn leveldb_options_destroy(options: Option<Box<OptionsHandle>>) {
     run_or_default(|| drop(options));
 }
 
-/// Changes options that are there.
+/// Changes the options, unless the handle is null.
 fn update_options(handle: Option<&mut OptionsHandle>, change: impl FnOnce(&mut Options)) {
     run_or_default(|| {
         if let Some(handle) = handle {
@@ -47,7 +48,7 @@ fn update_options(handle: Option<&mut OptionsHandle>, change: impl FnOnce(&mut O
     });
 }
 
-/// Negative numbers count as 0, and so become the least that is allowed.
+/// Converts a number; negative ones become 0, which is later clipped to the minimum.
 fn clamp_negative_to_0(number: c_int) -> usize {
     usize::try_from(number).unwrap_or(0)
 }
@@ -86,13 +87,13 @@ extern "C" fn leveldb_options_set_paranoid_checks(options: Option<&mut OptionsHa
     update_options(options, |options| options.paranoid_checks = yes != 0);
 }
 
-/// Null stands for the machine's.
+/// Null means the default environment.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_env(options: Option<&mut OptionsHandle>, env: Option<&EnvHandle>) {
     update_options(options, |options| options.env = env.map_or_else(Env::system, |env| env.0.clone()));
 }
 
-/// Null stands for the file `LOG` of the database.
+/// Null means the file `LOG` of the database.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_info_log(
     options: Option<&mut OptionsHandle>,
@@ -111,7 +112,7 @@ extern "C" fn leveldb_options_set_max_open_files(options: Option<&mut OptionsHan
     update_options(options, |options| options.max_open_files = clamp_negative_to_0(files));
 }
 
-/// Null stands for a cache of the database's own.
+/// Null means a cache of the database's own.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_cache(options: Option<&mut OptionsHandle>, cache: Option<&CacheHandle>) {
     update_options(options, |options| options.block_cache = cache.map(|cache| Arc::clone(&cache.0)));
@@ -132,7 +133,7 @@ extern "C" fn leveldb_options_set_max_file_size(options: Option<&mut OptionsHand
     update_options(options, |options| options.max_file_size = Some(bytes as u64));
 }
 
-/// 0 is none; everything else is snappy, which every LevelDB reads.
+/// 0 means no compression; every other value means snappy, which every LevelDB reads.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_compression(options: Option<&mut OptionsHandle>, kind: c_int) {
     update_options(options, |options| {
@@ -140,10 +141,12 @@ extern "C" fn leveldb_options_set_compression(options: Option<&mut OptionsHandle
     });
 }
 
-/// By name, `zstd` too; 0 if there is no such codec, or none that writes.
+/// Sets the codec by name, including `zstd`. Returns 0 if there is no such codec, or none that can
+/// write.
 #[unsafe(no_mangle)]
 extern "C" fn terrace_options_set_codec(options: Option<&mut OptionsHandle>, name: *const c_char) -> u8 {
-    // SAFETY: the contract.
+    // SAFETY: the caller passes null, or a NUL-terminated string `name` that lives through the
+    // call.
     let name = unsafe { path_from_c(name) }.to_str();
     let codec = name.and_then(compress::codec_by_name).filter(|codec| codec.writable);
     if let Some(codec) = codec {

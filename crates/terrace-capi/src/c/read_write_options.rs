@@ -1,4 +1,4 @@
-//! `leveldb_readoptions_t` and `leveldb_writeoptions_t`: how to read, how to write. Null stands for the defaults.
+//! `leveldb_readoptions_t` and `leveldb_writeoptions_t`. Null means the defaults.
 
 use std::ffi::c_char;
 
@@ -53,7 +53,7 @@ extern "C" fn leveldb_readoptions_set_fill_cache(options: Option<&mut ReadOption
     update_options(options, |options| options.fill_cache = yes != 0);
 }
 
-/// Null stands for the state when the read is made.
+/// Null means that each read uses the state at its time.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_readoptions_set_snapshot(
     options: Option<&mut ReadOptionsHandle>,
@@ -62,9 +62,10 @@ extern "C" fn leveldb_readoptions_set_snapshot(
     update_options(options, |options| options.snapshot = snapshot.map(|snapshot| snapshot.0.clone()));
 }
 
-/// A bound from a caller; null stands for none.
+/// Copies a bound of the caller; None if `start` is null.
 fn bound_from_c(start: *const c_char, len: usize) -> Option<Vec<u8>> {
-    // SAFETY: the contract.
+    // SAFETY: the caller passes null, or a pointer `start` to `len` bytes that live through the
+    // call.
     (!start.is_null()).then(|| unsafe { bytes_from_c(start, len) }.to_vec())
 }
 

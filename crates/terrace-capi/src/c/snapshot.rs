@@ -1,4 +1,4 @@
-//! `leveldb_snapshot_t`: the state of a database at one moment.
+//! `leveldb_snapshot_t`: a snapshot of a database.
 
 use terrace::Snapshot;
 
@@ -12,7 +12,7 @@ extern "C" fn leveldb_create_snapshot(database: Option<&DatabaseHandle>) -> Opti
     run_or_default(|| Some(Box::new(SnapshotHandle(database?.0.snapshot()))))
 }
 
-/// The database is not looked at: it may be closed already.
+/// Ignores the database, which may be closed already.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_release_snapshot(_: *const DatabaseHandle, snapshot: Option<Box<SnapshotHandle>>) {
     run_or_default(|| drop(snapshot));

@@ -1,4 +1,4 @@
-//! What the library's own classes do: the bytewise order, Bloom filters, the block cache.
+//! Built-in objects: the bytewise comparator, the Bloom filter policy, the block cache.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use crate::ffi::array_from_c;
 
 #[unsafe(no_mangle)]
 extern "C" fn terrace_cxx_bytewise_separator(start: CxxSlice<'_>, limit: CxxSlice<'_>, into: CxxString) {
-    let (mut key, limit) = (start.as_slice().to_vec(), limit.as_slice());
-    bytewise().shortest_separator(&mut key, limit);
+    let mut key = start.as_slice().to_vec();
+    bytewise().shortest_separator(&mut key, limit.as_slice());
     into.assign(&key);
 }
 
@@ -24,7 +24,7 @@ extern "C" fn terrace_cxx_bytewise_successor(key: CxxSlice<'_>, into: CxxString)
 
 /// # Safety
 ///
-/// The contract; there are `count` keys.
+/// The contract; `keys` points to `count` keys.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn terrace_cxx_bloom_create(
     bits: c_int,
@@ -32,7 +32,7 @@ unsafe extern "C" fn terrace_cxx_bloom_create(
     count: c_int,
     into: CxxString,
 ) {
-    // SAFETY: the contract.
+    // SAFETY: the caller passes null, or an array of `count` keys, which live through the call.
     let keys = unsafe { array_from_c(keys, usize::try_from(count).unwrap_or(0)) };
     let keys: Vec<&[u8]> = keys.iter().map(|key| key.as_slice()).collect();
     let mut filter = Vec::new();
@@ -42,8 +42,9 @@ unsafe extern "C" fn terrace_cxx_bloom_create(
 
 #[unsafe(no_mangle)]
 extern "C" fn terrace_cxx_bloom_match(key: CxxSlice<'_>, filter: CxxSlice<'_>) -> bool {
-    let (key, filter) = (key.as_slice(), filter.as_slice());
-    // How many probes there are stands in the filter.
+    let key = key.as_slice();
+    let filter = filter.as_slice();
+    // The filter itself stores the number of probes.
     run_or(true, || BloomFilterPolicy::new(0).may_match(key, filter))
 }
 
@@ -52,14 +53,15 @@ extern "C" fn terrace_cxx_cache(capacity: usize) -> *const BlockCache {
     Arc::into_raw(BlockCache::new(capacity))
 }
 
-/// Databases that have the cache keep it.
+/// Drops the reference of the C++ object. Databases keep theirs.
 ///
 /// # Safety
 ///
 /// The contract; `cache` is not used again.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn terrace_cxx_cache_drop(cache: *const BlockCache) {
-    // SAFETY: the contract: of `terrace_cxx_cache`.
+    // SAFETY: `cache` comes from `Arc::into_raw` in `terrace_cxx_cache`, and the caller gives up
+    // its only reference.
     run_or((), || drop(unsafe { Arc::from_raw(cache) }));
 }
 

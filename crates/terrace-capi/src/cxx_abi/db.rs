@@ -1,4 +1,4 @@
-//! A database, opened and used; destroyed and repaired.
+//! Open, reads, writes, destroy and repair of a database.
 
 use std::ffi::c_int;
 
@@ -14,17 +14,17 @@ use crate::ffi::{StatusError, array_from_c, destroy, open, output_array_from_c};
 extern "C" fn terrace_cxx_open(
     options: &CxxOptions,
     path: CxxSlice<'_>,
-    made: &mut Option<Box<Db>>,
+    opened: &mut Option<Box<Db>>,
     report: &mut ErrorReport,
 ) -> StatusCode {
     let path = path.as_path();
     run_with_report(report, || {
-        *made = Some(Box::new(open(path, &options.to_options_for(path))?));
+        *opened = Some(Box::new(open(path, &options.to_options_for(path))?));
         Ok(())
     })
 }
 
-/// Closes the database, whatever iterators are left.
+/// Closes the database, even if iterators still exist.
 ///
 /// # Safety
 ///
@@ -32,7 +32,7 @@ extern "C" fn terrace_cxx_open(
 #[unsafe(no_mangle)]
 extern "C" fn terrace_cxx_close(db: Box<Db>) {
     run_or((), move || {
-        // Nobody is left to be told.
+        // A C++ destructor cannot report an error.
         let _ = db.shutdown();
     });
 }
@@ -45,7 +45,8 @@ extern "C" fn terrace_cxx_put(
     sync: bool,
     report: &mut ErrorReport,
 ) -> StatusCode {
-    let (key, value) = (key.as_slice(), value.as_slice());
+    let key = key.as_slice();
+    let value = value.as_slice();
     run_with_report(report, || Ok(db.put_with(key, value, &WriteOptions { sync })?))
 }
 
@@ -60,7 +61,7 @@ extern "C" fn terrace_cxx_delete(
     run_with_report(report, || Ok(db.delete_with(key, &WriteOptions { sync })?))
 }
 
-/// Applies a batch in the form that C++ keeps it in, which is the one of the log.
+/// Applies a batch in its stored form, which C++ keeps and the WAL uses.
 #[unsafe(no_mangle)]
 extern "C" fn terrace_cxx_write(
     db: &Db,
@@ -75,17 +76,17 @@ extern "C" fn terrace_cxx_write(
     })
 }
 
-fn batch_corruption(flaw: DecodeError) -> StatusError {
-    StatusError { kind: terrace::ErrorKind::Corruption, message: format!("a write batch: {flaw}") }
+fn batch_corruption(error: DecodeError) -> StatusError {
+    StatusError { kind: terrace::ErrorKind::Corruption, message: format!("write batch: {error}") }
 }
 
-/// Turns what is in memory into a table.
+/// Flushes the memtable.
 #[unsafe(no_mangle)]
 extern "C" fn terrace_cxx_flush(db: &Db, report: &mut ErrorReport) -> StatusCode {
     run_with_report(report, || Ok(db.flush()?))
 }
 
-/// False, with code 0, if the key has no value.
+/// Sets `found` to false, with code 0, if the key has no value.
 #[unsafe(no_mangle)]
 extern "C" fn terrace_cxx_get(
     db: &Db,
@@ -97,9 +98,9 @@ extern "C" fn terrace_cxx_get(
 ) -> StatusCode {
     let key = key.as_slice();
     run_with_report(report, || {
-        let answer = db.get_pinned_with(key, &read.to_read_options())?;
-        *found = answer.is_some();
-        if let Some(bytes) = answer {
+        let pinned = db.get_pinned_with(key, &read.to_read_options())?;
+        *found = pinned.is_some();
+        if let Some(bytes) = pinned {
             value.assign(&bytes);
         }
         Ok(())
@@ -136,7 +137,7 @@ extern "C" fn terrace_cxx_property(db: &Db, name: CxxSlice<'_>, value: CxxString
     })
 }
 
-/// The layout of a C++ `IteratorBounds`.
+/// A key range with the layout of a C++ `Range`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct CxxRange<'a> {
@@ -144,28 +145,29 @@ struct CxxRange<'a> {
     limit: CxxSlice<'a>,
 }
 
-/// Sizes that can't be told are 0.
+/// Stores the approximate sizes of key ranges; 0 after an error.
 ///
 /// # Safety
 ///
-/// The contract; there are `n` spans and room for `n` sizes.
+/// The contract; there are `n` ranges and memory for `n` sizes.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn terrace_cxx_sizes(db: &Db, spans: *const CxxRange<'_>, n: c_int, sizes: *mut u64) {
+unsafe extern "C" fn terrace_cxx_sizes(db: &Db, ranges: *const CxxRange<'_>, n: c_int, sizes: *mut u64) {
     let n = usize::try_from(n).unwrap_or(0);
-    // SAFETY: the contract.
-    let spans = unsafe { array_from_c(spans, n) };
-    // SAFETY: the contract.
+    // SAFETY: the caller passes `n` ranges, which live through the call.
+    let ranges = unsafe { array_from_c(ranges, n) };
+    // SAFETY: the caller passes memory for `n` sizes.
     let sizes = unsafe { output_array_from_c(sizes, n) };
-    for (span, size) in spans.iter().zip(sizes) {
-        let range = (span.start.as_slice(), span.limit.as_slice());
-        size.write(run_or(0, || db.approximate_sizes(&[range]).map_or(0, |sizes| sizes[0])));
+    for (range, size) in ranges.iter().zip(sizes) {
+        let bounds = (range.start.as_slice(), range.limit.as_slice());
+        size.write(run_or(0, || db.approximate_sizes(&[bounds]).map_or(0, |sizes| sizes[0])));
     }
 }
 
-/// Says nothing of a failure: nor does LevelDB's method. What was stored is still stored.
+/// Ignores errors, as LevelDB's method does. A failed compaction loses no data.
 #[unsafe(no_mangle)]
 extern "C" fn terrace_cxx_compact(db: &Db, begin: Option<&CxxSlice<'_>>, end: Option<&CxxSlice<'_>>) {
-    let (begin, end) = (begin.map(|key| key.as_slice()), end.map(|key| key.as_slice()));
+    let begin = begin.map(|key| key.as_slice());
+    let end = end.map(|key| key.as_slice());
     run_or((), || {
         let _ = db.compact_range(begin, end);
     });

@@ -1,4 +1,4 @@
-//! A file of a database as lines for people, in LevelDB's words: tools read them.
+//! Dump of a database file as text, in LevelDB's format, which tools parse.
 //!
 //! ```text
 //!   log        --- offset 0; sequence 7          then a line for each put and each delete
@@ -24,7 +24,8 @@ use super::callbacks::{EnvCallbacks, UserEnv, WritableFileCallbacks};
 use super::types::{CxxSlice, ErrorReport, NullableUserObject, StatusCode, UserObject, run_with_report};
 use crate::ffi::StatusError;
 
-/// Writes what is in the file at `path` of an environment (none: the machine's) to `to`.
+/// Writes the contents of the file at `path` to `to`. Without `env` it reads from the default
+/// environment.
 #[unsafe(no_mangle)]
 extern "C" fn terrace_cxx_dump(
     env: NullableUserObject<EnvCallbacks>,
@@ -61,29 +62,31 @@ fn dump_log(
     env: &Env,
     path: &Path,
     to: &UserObject<WritableFileCallbacks>,
-    show: fn(&[u8]) -> String,
+    format_record: fn(&[u8]) -> String,
 ) -> Result<(), StatusError> {
     let mut reader = LogReader::new(SequentialFileReader(env.fs.open_sequential(path).map_err(Error::from)?));
-    let unreadable =
-        |error: io::Error| StatusError { kind: terrace::ErrorKind::Io, message: error.to_string() };
-    while let Some(item) = reader.next().map_err(unreadable)? {
+    while let Some(item) = reader.next().map_err(read_error)? {
         let text = match item {
-            LogItem::Record { offset, data } => format!("--- offset {offset}; {}", show(data)),
-            LogItem::Corruption { error: flaw, dropped } => format!("corruption: {dropped} bytes; {flaw}\n"),
+            LogItem::Record { offset, data } => format!("--- offset {offset}; {}", format_record(data)),
+            LogItem::Corruption { error, dropped } => format!("corruption: {dropped} bytes; {error}\n"),
         };
         to.append(text.as_bytes())?;
     }
     Ok(())
 }
 
+fn read_error(error: io::Error) -> StatusError {
+    StatusError { kind: terrace::ErrorKind::Io, message: error.to_string() }
+}
+
 fn format_batch(record: &[u8]) -> String {
     let batch = match batch::validate(record) {
         Ok(batch) => batch,
-        Err(flaw) => return format!("not a batch: {flaw}\n"),
+        Err(error) => return format!("not a batch: {error}\n"),
     };
     let mut text = format!("sequence {}\n", batch.sequence());
     for write in batch.iter() {
-        // Writing to a String does not fail.
+        // Writing to a `String` cannot fail.
         let _ = match write {
             BatchOp::Put { key, value } => writeln!(text, "  put '{}' '{}'", Escaped(key), Escaped(value)),
             BatchOp::Delete { key } => writeln!(text, "  del '{}'", Escaped(key)),
@@ -95,7 +98,7 @@ fn format_batch(record: &[u8]) -> String {
 fn format_version_edit(record: &[u8]) -> String {
     let edit = match VersionEdit::decode(record) {
         Ok(edit) => edit,
-        Err(flaw) => return format!("not an edit: {flaw}\n"),
+        Err(error) => return format!("not an edit: {error}\n"),
     };
     let mut lines = vec!["VersionEdit {".to_owned()];
     lines.extend(edit.comparator.map(|name| format!("  Comparator: {}", String::from_utf8_lossy(&name))));
@@ -109,12 +112,13 @@ fn format_version_edit(record: &[u8]) -> String {
     lines.extend(
         edit.compact_pointers
             .iter()
-            .map(|(level, at)| format!("  CompactPointer: {level} {}", format_internal_key(at))),
+            .map(|(level, key)| format!("  CompactPointer: {level} {}", format_internal_key(key))),
     );
     lines.extend(edit.deleted_files.iter().map(|(level, number)| format!("  RemoveFile: {level} {number}")));
     lines.extend(edit.new_files.iter().map(|(level, file)| {
-        let (first, last) = (format_internal_key(&file.smallest), format_internal_key(&file.largest));
-        format!("  AddFile: {level} {} {} {first} .. {last}", file.number, file.size)
+        let smallest = format_internal_key(&file.smallest);
+        let largest = format_internal_key(&file.largest);
+        format!("  AddFile: {level} {} {} {smallest} .. {largest}", file.number, file.size)
     }));
     lines.push("}\n".to_owned());
     lines.join("\n")
@@ -129,15 +133,15 @@ fn format_internal_key(key: &InternalKey) -> String {
 
 fn dump_table(env: Env, path: &Path, to: &UserObject<WritableFileCallbacks>) -> Result<(), StatusError> {
     let file = env.fs.open_random_access(path, AccessMode::Pread).map_err(Error::from)?;
-    // A walk from the first entry on asks for no order, so that of the database need not be known.
+    // A scan in file order compares no keys, so the comparator of the database is not needed.
     let options = Options { env, ..Options::default() };
-    let mut cursor = SstFileReader::open(Arc::clone(&file), path, &options)?.iter(false);
-    cursor.seek_to_first();
-    while cursor.valid() {
-        to.append(format_entry(cursor.key(), cursor.value()).as_bytes())?;
-        cursor.next();
+    let mut iterator = SstFileReader::open(Arc::clone(&file), path, &options)?.iter(false);
+    iterator.seek_to_first();
+    while iterator.valid() {
+        to.append(format_entry(iterator.key(), iterator.value()).as_bytes())?;
+        iterator.next();
     }
-    if let Err(error) = cursor.status() {
+    if let Err(error) = iterator.status() {
         to.append(format!("iterator error: {}\n", StatusError::from(error)).as_bytes())?;
     }
     Ok(())
@@ -154,7 +158,7 @@ fn format_entry(internal: &[u8], value: &[u8]) -> String {
     }
 }
 
-/// Bytes as text: what ASCII can't print is `\x` and two digits.
+/// Formats bytes as text: non-printable bytes as `\x` and two hexadecimal digits.
 struct Escaped<'a>(&'a [u8]);
 
 impl std::fmt::Display for Escaped<'_> {

@@ -1,13 +1,13 @@
-//! Iterators, over a database or over a table.
+//! Iterators over a database or over a table.
 //!
-//! Each move answers with all there is to know about the new place, so that the C++ class asks once an entry.
+//! Each move returns the complete new position, so the C++ class makes one call per entry.
 
 use terrace::DbIterator;
 use terrace::table::SstIterator;
 
 use super::types::{CxxSlice, ErrorReport, StatusCode, run_or, run_with_report};
 
-/// A place among entries.
+/// An iterator over a database or over a table.
 #[allow(clippy::large_enum_variant, reason = "one at a time, in a box of its own")]
 pub(super) enum CxxIterator {
     Db(DbIterator),
@@ -21,21 +21,21 @@ impl From<DbIterator> for CxxIterator {
 }
 
 impl From<SstIterator> for CxxIterator {
-    fn from(cursor: SstIterator) -> CxxIterator {
-        CxxIterator::Table(cursor)
+    fn from(iterator: SstIterator) -> CxxIterator {
+        CxxIterator::Table(iterator)
     }
 }
 
 macro_rules! with_iterator {
-    ($cursor:expr, $at:ident => $call:expr) => {
-        match $cursor {
-            CxxIterator::Db($at) => $call,
-            CxxIterator::Table($at) => $call,
+    ($iterator:expr, $inner:ident => $call:expr) => {
+        match $iterator {
+            CxxIterator::Db($inner) => $call,
+            CxxIterator::Table($inner) => $call,
         }
     };
 }
 
-/// Where a cursor stands. The bytes stay until it moves or goes.
+/// Current entry of an iterator. The bytes are valid until the iterator moves or is destroyed.
 #[repr(C)]
 pub(super) struct CurrentEntry<'a> {
     key: CxxSlice<'a>,
@@ -48,61 +48,61 @@ impl<'a> CurrentEntry<'a> {
         CurrentEntry { key: CxxSlice::EMPTY, value: CxxSlice::EMPTY, valid: false };
 
     #[inline]
-    fn read(cursor: &'a CxxIterator) -> CurrentEntry<'a> {
-        with_iterator!(cursor, at => if at.valid() {
-            CurrentEntry { key: at.key().into(), value: at.value().into(), valid: true }
+    fn read(iterator: &'a CxxIterator) -> CurrentEntry<'a> {
+        with_iterator!(iterator, inner => if inner.valid() {
+            CurrentEntry { key: inner.key().into(), value: inner.value().into(), valid: true }
         } else {
             CurrentEntry::INVALID
         })
     }
 }
 
-/// Moves, and says where to. A panic ends the walk.
+/// Moves the iterator and returns the new position. A panic makes the position invalid.
 #[inline]
-fn move_iterator(cursor: &mut CxxIterator, to: impl FnOnce(&mut CxxIterator)) -> CurrentEntry<'_> {
+fn move_iterator(iterator: &mut CxxIterator, step: impl FnOnce(&mut CxxIterator)) -> CurrentEntry<'_> {
     run_or(CurrentEntry::INVALID, move || {
-        to(cursor);
-        CurrentEntry::read(cursor)
+        step(iterator);
+        CurrentEntry::read(iterator)
     })
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn terrace_cxx_first(cursor: &mut CxxIterator) -> CurrentEntry<'_> {
-    move_iterator(cursor, |cursor| with_iterator!(cursor, at => at.seek_to_first()))
+extern "C" fn terrace_cxx_first(iterator: &mut CxxIterator) -> CurrentEntry<'_> {
+    move_iterator(iterator, |iterator| with_iterator!(iterator, inner => inner.seek_to_first()))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn terrace_cxx_last(cursor: &mut CxxIterator) -> CurrentEntry<'_> {
-    move_iterator(cursor, |cursor| with_iterator!(cursor, at => at.seek_to_last()))
+extern "C" fn terrace_cxx_last(iterator: &mut CxxIterator) -> CurrentEntry<'_> {
+    move_iterator(iterator, |iterator| with_iterator!(iterator, inner => inner.seek_to_last()))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn terrace_cxx_seek<'a>(cursor: &'a mut CxxIterator, target: CxxSlice<'_>) -> CurrentEntry<'a> {
+extern "C" fn terrace_cxx_seek<'a>(iterator: &'a mut CxxIterator, target: CxxSlice<'_>) -> CurrentEntry<'a> {
     let target = target.as_slice();
-    move_iterator(cursor, |cursor| with_iterator!(cursor, at => at.seek(target)))
+    move_iterator(iterator, |iterator| with_iterator!(iterator, inner => inner.seek(target)))
 }
 
-/// Does nothing where there is no entry.
+/// Does nothing if the iterator is not valid.
 #[unsafe(no_mangle)]
-extern "C" fn terrace_cxx_next(cursor: &mut CxxIterator) -> CurrentEntry<'_> {
-    move_iterator(cursor, |cursor| with_iterator!(cursor, at => if at.valid() { at.next() }))
+extern "C" fn terrace_cxx_next(iterator: &mut CxxIterator) -> CurrentEntry<'_> {
+    move_iterator(iterator, |iterator| with_iterator!(iterator, inner => if inner.valid() { inner.next() }))
 }
 
-/// Does nothing where there is no entry.
+/// Does nothing if the iterator is not valid.
 #[unsafe(no_mangle)]
-extern "C" fn terrace_cxx_prev(cursor: &mut CxxIterator) -> CurrentEntry<'_> {
-    move_iterator(cursor, |cursor| with_iterator!(cursor, at => if at.valid() { at.prev() }))
+extern "C" fn terrace_cxx_prev(iterator: &mut CxxIterator) -> CurrentEntry<'_> {
+    move_iterator(iterator, |iterator| with_iterator!(iterator, inner => if inner.valid() { inner.prev() }))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn terrace_cxx_status(cursor: &CxxIterator, report: &mut ErrorReport) -> StatusCode {
-    run_with_report(report, || Ok(with_iterator!(cursor, at => at.status())?))
+extern "C" fn terrace_cxx_status(iterator: &CxxIterator, report: &mut ErrorReport) -> StatusCode {
+    run_with_report(report, || Ok(with_iterator!(iterator, inner => inner.status())?))
 }
 
 /// # Safety
 ///
-/// The contract; `cursor` is not used again.
+/// The contract; `iterator` is not used again.
 #[unsafe(no_mangle)]
-extern "C" fn terrace_cxx_cursor_drop(cursor: Box<CxxIterator>) {
-    run_or((), || drop(cursor));
+extern "C" fn terrace_cxx_cursor_drop(iterator: Box<CxxIterator>) {
+    run_or((), || drop(iterator));
 }

@@ -1,15 +1,17 @@
-//! Plain functions for the C++ classes of `shim/`, all called `terrace_cxx_*`. None is visible outside of the library.
+//! Plain functions, all named `terrace_cxx_*`, for the C++ classes of `shim/`. The library does not
+//! export them.
 //!
 //! ```text
-//!   shim: class that the library hands out    -->  terrace_cxx_*  (db, cursor, table, system, builtin, dump)
-//!   shim: class that a program hands in       <--  a table of calls and an object  (foreign)
+//!   shim: class of the library   -->  terrace_cxx_*   (db, iterator, table, system_env, ...)
+//!   shim: class of the program   <--  callback table and object   (callbacks)
 //! ```
 //!
-//! `shim/flat.h` declares the same functions for the other side: the two change together. Rust calls C++ only through
-//! the tables that come with each foreign object, so this crate links without the classes.
+//! `shim/cxx_abi.h` declares the same functions; the two files must change together. Rust calls C++
+//! only through the callback tables of user objects, so this crate links without the classes.
 //!
-//! Errors are a code, and a malloc'ed text for the caller to free; both are LevelDB's. Strings of C++ are filled by the
-//! `take` that comes with them: Rust never knows their layout.
+//! An error is a LevelDB status code and a `malloc`ed text that the caller frees. Rust does not
+//! know the layout of `std::string`: it fills strings through the `assign` callback that comes with
+//! them.
 
 mod builtin;
 mod callbacks;

@@ -1,4 +1,4 @@
-//! Options as the C++ classes have them, as options of the engine.
+//! Conversion of the C++ options to the engine's.
 
 use std::ffi::c_int;
 use std::path::Path;
@@ -11,12 +11,13 @@ use super::callbacks::{
 };
 use super::types::NullableUserObject;
 
-/// LevelDB's defaults. What a program left so is the engine's to choose.
+/// LevelDB's defaults in bytes. A value that equals its default is left to the engine to choose.
 const LEVELDB_WRITE_BUFFER_SIZE: usize = 4 << 20;
 const LEVELDB_MAX_FILE_SIZE: usize = 2 << 20;
 
-/// Classes of the library's own come as what they are, so that no call leaves Rust for them: an absent comparator is
-/// the bytewise one, an absent environment the machine's.
+/// Options as the C++ classes pass them. The library's own objects have no callbacks, so the engine
+/// does not call C++ for them: no comparator means the bytewise one, no environment the default
+/// one.
 #[repr(C)]
 pub(super) struct CxxOptions {
     comparator: NullableUserObject<ComparatorCallbacks>,
@@ -24,9 +25,9 @@ pub(super) struct CxxOptions {
     logger: NullableUserObject<LoggerCallbacks>,
     filter: NullableUserObject<FilterCallbacks>,
     cache: NullableUserObject<CacheCallbacks>,
-    /// The library's own cache, or null.
+    /// The built-in block cache, or null.
     block_cache: *const BlockCache,
-    /// The library's own filter, or -1.
+    /// Bits per key of the built-in filter policy, or -1.
     bloom_bits: c_int,
     compression: c_int,
     write_buffer_size: usize,
@@ -41,17 +42,18 @@ pub(super) struct CxxOptions {
 }
 
 impl CxxOptions {
-    /// For the engine.
+    /// Converts the options.
     pub(super) fn to_options(&self) -> Options {
         self.to_options_with_env(self.user_env().as_ref())
     }
 
-    /// For the engine, with the info log in `directory` if the program brought a world.
+    /// Converts the options. If the program passed an environment and no logger, that environment
+    /// creates the info log in `directory`.
     pub(super) fn to_options_for(&self, directory: &Path) -> Options {
-        let world = self.user_env();
-        let mut options = self.to_options_with_env(world.as_ref());
-        if let (None, Some(world)) = (&options.logger, &world) {
-            options.logger = Some(world.info_log(directory));
+        let user_env = self.user_env();
+        let mut options = self.to_options_with_env(user_env.as_ref());
+        if let (None, Some(user_env)) = (&options.logger, &user_env) {
+            options.logger = Some(user_env.info_log(directory));
         }
         options
     }
@@ -60,7 +62,7 @@ impl CxxOptions {
         self.env.non_null().map(UserEnv::new)
     }
 
-    fn to_options_with_env(&self, world: Option<&UserEnv>) -> Options {
+    fn to_options_with_env(&self, user_env: Option<&UserEnv>) -> Options {
         let mut options = Options {
             create_if_missing: self.create_if_missing,
             error_if_exists: self.error_if_exists,
@@ -70,11 +72,11 @@ impl CxxOptions {
                 .then_some(self.write_buffer_size),
             block_size: self.block_size,
             max_file_size: (self.max_file_size != LEVELDB_MAX_FILE_SIZE).then_some(self.max_file_size as u64),
-            // Negative numbers go the way of 0: to the least that is allowed.
+            // Negative numbers become 0, which is later clipped to the minimum.
             max_open_files: usize::try_from(self.max_open_files).unwrap_or(0),
             block_restart_interval: usize::try_from(self.block_restart_interval).unwrap_or(0),
             compression: if self.compression == 0 { &compress::NO_COMPRESSION } else { &compress::SNAPPY },
-            env: world.map_or_else(Env::system, UserEnv::to_env),
+            env: user_env.map_or_else(Env::system, UserEnv::to_env),
             ..Options::default()
         };
         if let Some(comparator) = self.comparator.non_null() {
@@ -95,18 +97,19 @@ impl CxxOptions {
         if self.block_cache.is_null() {
             return None;
         }
-        // SAFETY: of `terrace_cxx_cache_new`, so of an `Arc` that its class holds through this call.
+        // SAFETY: the pointer comes from `Arc::into_raw` in `terrace_cxx_cache`, and its C++ object
+        // keeps a reference through this call.
         unsafe { Arc::increment_strong_count(self.block_cache) };
-        // SAFETY: the count that was just added.
+        // SAFETY: the reference was added by the previous statement.
         Some(unsafe { Arc::from_raw(self.block_cache) })
     }
 }
 
-/// Read options as the C++ classes have them.
+/// Read options as the C++ classes pass them.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct CxxReadOptions {
-    /// Of `terrace_cxx_snapshot`, or null.
+    /// A snapshot from `terrace_cxx_snapshot`, or null.
     snapshot: *const Snapshot,
     verify_checksums: bool,
     fill_cache: bool,
@@ -114,9 +117,13 @@ pub(super) struct CxxReadOptions {
 
 impl CxxReadOptions {
     pub(super) fn to_read_options(self) -> ReadOptions {
-        // SAFETY: null, or a snapshot that was not released: the program's promise.
+        // SAFETY: the program passes null, or a snapshot that it has not released.
         let snapshot = unsafe { self.snapshot.as_ref() }.cloned();
-        let (verify_checksums, fill_cache) = (self.verify_checksums, self.fill_cache);
-        ReadOptions { verify_checksums, fill_cache, snapshot, ..ReadOptions::default() }
+        ReadOptions {
+            verify_checksums: self.verify_checksums,
+            fill_cache: self.fill_cache,
+            snapshot,
+            ..ReadOptions::default()
+        }
     }
 }

@@ -1,7 +1,8 @@
-//! The machine's files and clock, for the class behind `Env::Default()`.
+//! Files and clock of the operating system, for the class of `Env::Default()`.
 //!
-//! LevelDB's interface has no call to sync a directory. So that a program's wrapper around this environment loses nothing
-//! by it, the name of a new file becomes durable with the first sync of its bytes, and a rename at once.
+//! LevelDB's interface cannot sync a directory. A program that wraps this environment must not lose
+//! files by that. So the first sync of a new file makes its name durable too, and a rename is
+//! durable at once.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -26,7 +27,7 @@ fn to_status_error(error: FileError) -> StatusError {
     StatusError::from(Error::from(error))
 }
 
-/// Does `call` with the machine's files and `path`.
+/// Runs `call` with the system's files and `path`.
 fn with_file_system<T>(
     path: CxxSlice<'_>,
     report: &mut ErrorReport,
@@ -50,15 +51,15 @@ type SequentialFileHandle = Box<dyn SequentialFile>;
 #[unsafe(no_mangle)]
 extern "C" fn terrace_cxx_file_sequential(
     path: CxxSlice<'_>,
-    made: &mut Option<Box<SequentialFileHandle>>,
+    opened: &mut Option<Box<SequentialFileHandle>>,
     report: &mut ErrorReport,
 ) -> StatusCode {
-    with_file_system(path, report, made, |fs, path| fs.open_sequential(path).map(boxed))
+    with_file_system(path, report, opened, |fs, path| fs.open_sequential(path).map(boxed))
 }
 
 /// # Safety
 ///
-/// The contract; there is room for `n` bytes at `into`.
+/// The contract; there is buffer for `n` bytes at `into`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn terrace_cxx_sequential_read(
     file: &mut SequentialFileHandle,
@@ -72,13 +73,14 @@ unsafe extern "C" fn terrace_cxx_sequential_read(
         if n == 0 {
             return Ok(());
         }
-        // SAFETY: the contract. The bytes need no meaning: they are only written to.
-        let room = unsafe { std::slice::from_raw_parts_mut(into.cast::<u8>(), n) };
-        // A short answer is the end of the file for LevelDB's readers.
+        // SAFETY: the caller passes memory for `n` bytes. It may be uninitialized, but is only
+        // written to.
+        let buffer = unsafe { std::slice::from_raw_parts_mut(into.cast::<u8>(), n) };
+        // LevelDB's readers take a short read for the end of the file.
         while *read < n {
-            match file.read(&mut room[*read..]).map_err(to_status_error)? {
+            match file.read(&mut buffer[*read..]).map_err(to_status_error)? {
                 0 => break,
-                more => *read += more,
+                len => *read += len,
             }
         }
         Ok(())
@@ -108,15 +110,17 @@ type RandomAccessFileHandle = Arc<dyn RandomAccessFile>;
 #[unsafe(no_mangle)]
 extern "C" fn terrace_cxx_file_random(
     path: CxxSlice<'_>,
-    made: &mut Option<Box<RandomAccessFileHandle>>,
+    opened: &mut Option<Box<RandomAccessFileHandle>>,
     report: &mut ErrorReport,
 ) -> StatusCode {
-    with_file_system(path, report, made, |fs, path| fs.open_random_access(path, AccessMode::Pread).map(boxed))
+    with_file_system(path, report, opened, |fs, path| {
+        fs.open_random_access(path, AccessMode::Pread).map(boxed)
+    })
 }
 
 /// # Safety
 ///
-/// The contract; there is room for `n` bytes at `into`.
+/// The contract; there is buffer for `n` bytes at `into`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn terrace_cxx_random_read(
     file: &RandomAccessFileHandle,
@@ -128,9 +132,10 @@ unsafe extern "C" fn terrace_cxx_random_read(
 ) -> StatusCode {
     run_with_report(report, || {
         if n > 0 {
-            // SAFETY: the contract. The bytes need no meaning: they are only written to.
-            let room = unsafe { std::slice::from_raw_parts_mut(into.cast::<u8>(), n) };
-            *read = file.read_at(offset, room).map_err(to_status_error)?;
+            // SAFETY: the caller passes memory for `n` bytes. It may be uninitialized, but is only
+            // written to.
+            let buffer = unsafe { std::slice::from_raw_parts_mut(into.cast::<u8>(), n) };
+            *read = file.read_at(offset, buffer).map_err(to_status_error)?;
         }
         Ok(())
     })
@@ -147,7 +152,7 @@ extern "C" fn terrace_cxx_random_drop(file: Box<RandomAccessFileHandle>) {
 /// A file for writing.
 struct WritableFileHandle {
     file: Box<dyn WritableFile>,
-    /// The directory whose names have to be made durable with the next sync.
+    /// Directory to sync with the next sync of the file.
     unsynced_directory: Option<PathBuf>,
 }
 
@@ -173,21 +178,22 @@ fn parent_directory(path: &Path) -> PathBuf {
     }
 }
 
-/// A directory that may be used but not read can't be synced: then its owner sees to it.
+/// Syncs a directory. Without permission to read the directory it can't be result; its owner must
+/// then do that.
 fn sync_directory(fs: &dyn FileSystem, directory: &Path) -> Result<(), FileError> {
     match fs.sync_dir(directory) {
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
-        synced => synced,
+        result => result,
     }
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn terrace_cxx_file_create(
     path: CxxSlice<'_>,
-    made: &mut Option<Box<WritableFileHandle>>,
+    opened: &mut Option<Box<WritableFileHandle>>,
     report: &mut ErrorReport,
 ) -> StatusCode {
-    with_file_system(path, report, made, |fs, path| {
+    with_file_system(path, report, opened, |fs, path| {
         fs.create(path).map(|file| WritableFileHandle::new(file, path))
     })
 }
@@ -195,10 +201,10 @@ extern "C" fn terrace_cxx_file_create(
 #[unsafe(no_mangle)]
 extern "C" fn terrace_cxx_file_append(
     path: CxxSlice<'_>,
-    made: &mut Option<Box<WritableFileHandle>>,
+    opened: &mut Option<Box<WritableFileHandle>>,
     report: &mut ErrorReport,
 ) -> StatusCode {
-    with_file_system(path, report, made, |fs, path| {
+    with_file_system(path, report, opened, |fs, path| {
         fs.open_append(path).map(|file| WritableFileHandle::new(file, path))
     })
 }
@@ -251,23 +257,24 @@ extern "C" fn terrace_cxx_file_exists(path: CxxSlice<'_>) -> bool {
     run_or(false, || system_env().fs.exists(path).unwrap_or(false))
 }
 
-/// Calls `take` with `names` and each name in the directory.
+/// Calls `add` with `names` and each name in the directory.
 ///
 /// # Safety
 ///
-/// The contract; `take` knows what to do with `names`.
+/// The contract; `add` accepts `names`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn terrace_cxx_file_list(
     path: CxxSlice<'_>,
     names: *mut c_void,
-    take: unsafe extern "C" fn(*mut c_void, CxxSlice<'_>),
+    add: unsafe extern "C" fn(*mut c_void, CxxSlice<'_>),
     report: &mut ErrorReport,
 ) -> StatusCode {
     let mut found = Vec::new();
     let code = with_file_system(path, report, &mut found, |fs, path| fs.list(path));
     for name in &found {
-        // SAFETY: the contract.
-        unsafe { take(names, name.as_bytes().into()) };
+        // SAFETY: the caller passes an `add` that accepts `names`, and the name lives through the
+        // call.
+        unsafe { add(names, name.as_bytes().into()) };
     }
     code
 }
@@ -303,23 +310,22 @@ extern "C" fn terrace_cxx_file_rename(
     report: &mut ErrorReport,
 ) -> StatusCode {
     let to = to.as_path();
-    let rename = |fs: &dyn FileSystem, from: &Path| {
+    with_file_system(from, report, &mut (), |fs, from| {
         fs.rename(from, to)?;
         sync_directory(fs, &parent_directory(to))
-    };
-    with_file_system(from, report, &mut (), rename)
+    })
 }
 
-/// A lock that is held.
+/// A held file lock.
 type FileLockHandle = Box<dyn FileLock>;
 
 #[unsafe(no_mangle)]
 extern "C" fn terrace_cxx_file_lock(
     path: CxxSlice<'_>,
-    made: &mut Option<Box<FileLockHandle>>,
+    opened: &mut Option<Box<FileLockHandle>>,
     report: &mut ErrorReport,
 ) -> StatusCode {
-    with_file_system(path, report, made, |fs, path| fs.lock(path, LockMode::Exclusive).map(boxed))
+    with_file_system(path, report, opened, |fs, path| fs.lock(path, LockMode::Exclusive).map(boxed))
 }
 
 /// # Safety
@@ -330,18 +336,18 @@ extern "C" fn terrace_cxx_lock_drop(lock: Box<FileLockHandle>) {
     run_or((), || drop(lock));
 }
 
-/// A file for messages to people.
+/// An info log file.
 type LoggerHandle = Arc<dyn Logger>;
 
 #[unsafe(no_mangle)]
 extern "C" fn terrace_cxx_log_create(
     path: CxxSlice<'_>,
-    made: &mut Option<Box<LoggerHandle>>,
+    opened: &mut Option<Box<LoggerHandle>>,
     report: &mut ErrorReport,
 ) -> StatusCode {
     let path = path.as_path();
     run_with_report(report, || {
-        *made = boxed(file_logger(system_env(), path)?);
+        *opened = boxed(file_logger(system_env(), path)?);
         Ok(())
     })
 }
@@ -360,12 +366,13 @@ extern "C" fn terrace_cxx_log_drop(log: Box<LoggerHandle>) {
     run_or((), || drop(log));
 }
 
-/// The name of a directory for tests, made if need be.
+/// Stores the name of the directory for tests, and creates the directory if it is missing.
 #[unsafe(no_mangle)]
 extern "C" fn terrace_cxx_test_directory(name: CxxString) {
     run_or((), || {
         let directory = test_directory();
-        // It may be there already; if it can't be made, its user will see.
+        // Ignores errors: the directory may exist already, and the first use of a missing one
+        // reports it.
         let _ = system_env().fs.create_dir(&directory);
         name.assign(directory.as_os_str().as_bytes());
     });

@@ -1,4 +1,4 @@
-//! Tables without a database: read and made.
+//! Reading and building of tables without a database.
 
 use std::io;
 use std::path::Path;
@@ -15,22 +15,22 @@ use super::types::{
 };
 use crate::ffi::{StatusError, catch_panic};
 
-/// Opens the table in the first `len` bytes of `file`, which stays the program's.
+/// Opens the table in the first `len` bytes of `file`, which the program keeps and deletes.
 #[unsafe(no_mangle)]
 extern "C" fn terrace_cxx_table_open(
     options: &CxxOptions,
     file: NullableUserObject<RandomAccessFileCallbacks>,
     len: u64,
-    made: &mut Option<Box<SstFileReader>>,
+    opened: &mut Option<Box<SstFileReader>>,
     report: &mut ErrorReport,
 ) -> StatusCode {
     run_with_report(report, || {
-        // The class does not know the name of its file.
+        // The C++ class does not know the name of its file.
         let path = Path::new("table");
         let file = file.non_null().ok_or_else(|| StatusError::invalid_argument("no file"))?;
         let file = UserRandomAccessFile { file, path: path.to_path_buf(), len, is_owned: false };
         let table = SstFileReader::open(Arc::new(file), path, &options.to_options())?;
-        *made = Some(Box::new(table));
+        *opened = Some(Box::new(table));
         Ok(())
     })
 }
@@ -54,7 +54,7 @@ extern "C" fn terrace_cxx_table_offset(table: &SstFileReader, key: CxxSlice<'_>)
     run_or(0, || table.approximate_offset(key))
 }
 
-/// The program's file as a writer.
+/// Adapter of the program's file to [`io::Write`].
 struct UserFileWriter(UserObject<WritableFileCallbacks>);
 
 impl io::Write for UserFileWriter {
@@ -68,21 +68,21 @@ impl io::Write for UserFileWriter {
     }
 }
 
-/// A table on its way to a file.
+/// A table that is being written.
 pub(super) struct TableBuilderHandle {
     builder: TableBuilder<UserFileWriter>,
     comparator: String,
-    /// The first thing that went wrong; nothing is done after it.
+    /// First error; later steps do nothing.
     error: Option<StatusError>,
     is_finished: bool,
 }
 
 impl TableBuilderHandle {
-    /// Does `step`, unless an earlier one failed.
+    /// Runs `step`, unless an earlier one failed.
     fn run_step(&mut self, step: impl FnOnce(&mut TableBuilder<UserFileWriter>) -> io::Result<()>) {
         if self.error.is_none() && !self.is_finished {
-            let done = catch_panic(|| step(&mut self.builder).map_err(to_status_error));
-            self.error = done.err();
+            let result = catch_panic(|| step(&mut self.builder).map_err(to_status_error));
+            self.error = result.err();
         }
     }
 
@@ -91,15 +91,15 @@ impl TableBuilderHandle {
     }
 }
 
-/// The failure inside an error that a [`UserFileWriter`] made.
+/// Returns the error that a [`UserFileWriter`] put into `error`.
 fn to_status_error(error: io::Error) -> StatusError {
     match error.downcast::<StatusError>() {
-        Ok(failure) => failure,
+        Ok(error) => error,
         Err(error) => StatusError { kind: ErrorKind::Io, message: error.to_string() },
     }
 }
 
-/// Null if there is no file.
+/// Returns null if there is no file.
 #[unsafe(no_mangle)]
 extern "C" fn terrace_cxx_builder(
     options: &CxxOptions,
@@ -109,8 +109,8 @@ extern "C" fn terrace_cxx_builder(
         let file = file.non_null()?;
         let options = TableOptions::from(&options.to_options());
         let comparator = options.comparator.name().to_owned();
-        let table = TableBuilder::new(options, UserFileWriter(file));
-        Some(Box::new(TableBuilderHandle { builder: table, comparator, error: None, is_finished: false }))
+        let builder = TableBuilder::new(options, UserFileWriter(file));
+        Some(Box::new(TableBuilderHandle { builder, comparator, error: None, is_finished: false }))
     })
 }
 
@@ -144,7 +144,8 @@ extern "C" fn terrace_cxx_builder_add(
     key: CxxSlice<'_>,
     value: CxxSlice<'_>,
 ) {
-    let (key, value) = (key.as_slice(), value.as_slice());
+    let key = key.as_slice();
+    let value = value.as_slice();
     builder.run_step(|table| table.add(key, value));
 }
 

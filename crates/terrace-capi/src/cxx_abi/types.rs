@@ -1,4 +1,4 @@
-//! What crosses between the flat functions and the C++ classes: bytes, errors, strings to fill, foreign objects.
+//! Types of the plain functions: bytes, errors, output strings, user objects.
 
 use std::ffi::{OsStr, c_char, c_void};
 use std::marker::PhantomData;
@@ -9,10 +9,10 @@ use terrace::ErrorKind;
 
 use crate::ffi::{StatusError, bytes_from_c, catch_panic, malloc_bytes};
 
-/// Bytes of somebody else, with the layout of a C++ `Subcompaction`.
+/// Borrowed bytes with the layout of a C++ `Slice`.
 ///
-/// Invariant: they live and stay as they are for `'a`. C++ promises it for what it passes, as the contract asks, for as
-/// long as the call.
+/// Invariant: the bytes live and do not change during `'a`. C++ guarantees this for its arguments,
+/// for the duration of the call.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct CxxSlice<'a> {
@@ -22,16 +22,17 @@ pub(super) struct CxxSlice<'a> {
 }
 
 impl<'a> CxxSlice<'a> {
-    /// None at all.
+    /// An empty slice.
     pub(super) const EMPTY: CxxSlice<'static> = CxxSlice { start: c"".as_ptr(), len: 0, bytes: PhantomData };
 
     #[inline]
     pub(super) fn as_slice(self) -> &'a [u8] {
-        // SAFETY: the invariant.
+        // SAFETY: by the invariant of the type, `start` points to `len` bytes that live and do not
+        // change during `'a`.
         unsafe { bytes_from_c(self.start, self.len) }
     }
 
-    /// Where they are, and how many. For bytes that may lie in memory that is borrowed for writing.
+    /// Returns address and length, for bytes that may lie in memory that is mutably borrowed.
     pub(super) fn as_raw_parts(self) -> (*const u8, usize) {
         (self.start.cast(), self.len)
     }
@@ -54,10 +55,10 @@ impl<'a> From<&'a Path> for CxxSlice<'a> {
     }
 }
 
-/// LevelDB's number for how a call ended; 0 is well.
+/// LevelDB's status code; 0 means success.
 pub(super) type StatusCode = u8;
 
-/// Where the text of an error goes: malloc'ed bytes, for who asked to free.
+/// Receives the text of an error: `malloc`ed bytes that the C++ side frees.
 #[repr(C)]
 pub(super) struct ErrorReport {
     text: *mut c_char,
@@ -65,19 +66,21 @@ pub(super) struct ErrorReport {
 }
 
 impl ErrorReport {
-    /// For a call of a foreign object.
+    /// Returns an empty report, for a callback of a user object.
     pub(super) fn empty() -> ErrorReport {
         ErrorReport { text: std::ptr::null_mut(), len: 0 }
     }
 
-    /// What a foreign object answered with `code`, having filled this report if the code is not 0.
+    /// Returns the result of a callback that returned `code` and, if that is not 0, filled this
+    /// report.
     pub(super) fn into_result(self, code: StatusCode) -> Result<(), StatusError> {
         if code == 0 {
             return Ok(());
         }
-        // SAFETY: the shim's promise: `text` is null or a block of `len` bytes.
-        let what = String::from_utf8_lossy(unsafe { bytes_from_c(self.text, self.len) }).into_owned();
-        // SAFETY: from malloc, by the shim's promise, or null; not used again.
+        // SAFETY: the shim sets `text` to null, or to a block of `len` bytes.
+        let message = String::from_utf8_lossy(unsafe { bytes_from_c(self.text, self.len) }).into_owned();
+        // SAFETY: the shim allocates `text` with `malloc`, or it is null. The report is consumed,
+        // so the block is freed once.
         unsafe { libc::free(self.text.cast()) };
         let kind = match code {
             1 => ErrorKind::NotFound,
@@ -86,32 +89,33 @@ impl ErrorReport {
             4 => ErrorKind::InvalidArgument,
             _ => ErrorKind::Io,
         };
-        Err(StatusError { kind, message: what })
+        Err(StatusError { kind, message })
     }
 }
 
-/// The code of what `call` returns, its text in `report`; panics are errors.
+/// Runs `call` and returns its status code; stores the text of an error or a panic in `report`.
 #[inline]
 pub(super) fn run_with_report(
     report: &mut ErrorReport,
     call: impl FnOnce() -> Result<(), StatusError>,
 ) -> StatusCode {
-    catch_panic(call).map_or_else(|failure| fill_report(report, &failure), |()| 0)
+    catch_panic(call).map_or_else(|error| fill_report(report, &error), |()| 0)
 }
 
 #[cold]
-fn fill_report(report: &mut ErrorReport, failure: &StatusError) -> StatusCode {
-    report.text = malloc_bytes(failure.message.as_bytes());
-    report.len = if report.text.is_null() { 0 } else { failure.message.len() };
-    failure.status_code()
+fn fill_report(report: &mut ErrorReport, error: &StatusError) -> StatusCode {
+    report.text = malloc_bytes(error.message.as_bytes());
+    report.len = if report.text.is_null() { 0 } else { error.message.len() };
+    error.status_code()
 }
 
-/// What `call` returns, or `otherwise` if it fails or panics: for calls that can't say so.
+/// Returns the result of `call`, or `otherwise` if it panics. For functions that cannot report an
+/// error.
 pub(super) fn run_or<T>(otherwise: T, call: impl FnOnce() -> T) -> T {
     catch_panic(|| Ok(call())).unwrap_or(otherwise)
 }
 
-/// A C++ string to fill, and how.
+/// A C++ output string, and the callback that assigns it.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct CxxString {
@@ -122,41 +126,42 @@ pub(super) struct CxxString {
 impl CxxString {
     #[inline]
     pub(super) fn assign(self, bytes: &[u8]) {
-        // SAFETY: the shim's promise: `take` knows what to do with its string, which lives through the call.
+        // SAFETY: the shim passes the callback that matches `string`, which lives through the call.
         unsafe { (self.assign_fn)(self.string, bytes.into()) };
     }
 }
 
-/// An object of the program's, and the table of calls for its kind. Without calls there is no object.
+/// An object of the program with the callbacks of its kind; without callbacks there is no object.
 #[repr(C)]
-pub(super) struct NullableUserObject<Calls: 'static> {
-    pub(super) callbacks: Option<&'static Calls>,
+pub(super) struct NullableUserObject<Callbacks: 'static> {
+    pub(super) callbacks: Option<&'static Callbacks>,
     pub(super) object: *mut c_void,
 }
 
-impl<Calls> Clone for NullableUserObject<Calls> {
+impl<Callbacks> Clone for NullableUserObject<Callbacks> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<Calls> Copy for NullableUserObject<Calls> {}
+impl<Callbacks> Copy for NullableUserObject<Callbacks> {}
 
-impl<Calls> NullableUserObject<Calls> {
-    /// The object with its calls, if there is one.
-    pub(super) fn non_null(self) -> Option<UserObject<Calls>> {
-        self.callbacks.map(|calls| UserObject { callbacks: calls, object: self.object })
+impl<Callbacks> NullableUserObject<Callbacks> {
+    /// Returns the object, if there is one.
+    pub(super) fn non_null(self) -> Option<UserObject<Callbacks>> {
+        self.callbacks.map(|callbacks| UserObject { callbacks, object: self.object })
     }
 }
 
-/// An object of the program's that is there.
-pub(super) struct UserObject<Calls: 'static> {
-    pub(super) callbacks: &'static Calls,
+/// An object of the program.
+pub(super) struct UserObject<Callbacks: 'static> {
+    pub(super) callbacks: &'static Callbacks,
     pub(super) object: *mut c_void,
 }
 
-// SAFETY: LevelDB asks of every class that a program hands in that it may be called, and of files that they may be
-// closed, from any thread; where it asks for one thread at a time, the trait behind which it stands does so too.
-unsafe impl<Calls> Send for UserObject<Calls> {}
-// SAFETY: as above.
-unsafe impl<Calls> Sync for UserObject<Calls> {}
+// SAFETY: LevelDB requires that any thread may call the user's classes and close files. Where it
+// allows one thread at a time only, the Rust trait takes `&mut self`.
+unsafe impl<Callbacks> Send for UserObject<Callbacks> {}
+// SAFETY: LevelDB requires that several threads may call the user's classes at once, except the
+// methods that the Rust traits declare with `&mut self`.
+unsafe impl<Callbacks> Sync for UserObject<Callbacks> {}

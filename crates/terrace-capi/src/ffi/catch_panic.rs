@@ -1,8 +1,8 @@
-//! Panics stop here.
+//! Conversion of panics to errors.
 //!
-//! Unwinding into a caller that is not Rust is undefined. The engine promises not to panic on what files say; a
-//! caller's comparator, logger or filter that is Rust itself may, and so may a fault that nobody knows yet. The caller
-//! then sees an error, as of a file that failed, and goes on.
+//! Unwinding into C or C++ code is undefined behaviour. The engine does not panic because of file
+//! contents. A Rust comparator, logger or filter may panic, and so may an unknown bug. The caller
+//! then gets an I/O error and can continue.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -10,15 +10,16 @@ use terrace::ErrorKind;
 
 use super::StatusError;
 
-/// What `call` returns; a failure if it panics.
+/// Returns the result of `call`; an error if it panics.
 ///
-/// The engine refuses writes after a panic that left a database in doubt, so nothing torn is seen through this.
+/// After a panic that leaves a database in doubt the engine rejects all writes, so no later call
+/// sees a half-made change.
 #[inline]
 pub fn catch_panic<T>(call: impl FnOnce() -> Result<T, StatusError>) -> Result<T, StatusError> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
-        let what = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-        let what = what.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-        Err(StatusError { kind: ErrorKind::Io, message: format!("a fault inside: {what}") })
+        let message = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let message = message.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        Err(StatusError { kind: ErrorKind::Io, message: format!("internal error: {message}") })
     })
 }
 
@@ -28,8 +29,8 @@ mod tests {
 
     #[test]
     fn a_panic_becomes_an_error() {
-        let failure = catch_panic(|| -> Result<(), StatusError> { panic!("at entry {}", 7) }).unwrap_err();
-        assert_eq!(failure.to_string(), "IO error: a fault inside: at entry 7");
+        let error = catch_panic(|| -> Result<(), StatusError> { panic!("at entry {}", 7) }).unwrap_err();
+        assert_eq!(error.to_string(), "IO error: internal error: at entry 7");
     }
 
     #[test]

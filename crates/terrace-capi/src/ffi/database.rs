@@ -1,4 +1,4 @@
-//! Opening and destroying as LevelDB's users know it, where the engine would touch less.
+//! Open and destroy with LevelDB's behaviour, where the engine touches fewer files.
 
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use super::StatusError;
 
 /// Opens the database in directory `path`.
 ///
-/// LevelDB takes the lock before it looks whether there is a database. So a directory without one that may not be
-/// written to is refused for that, and programs expect it.
+/// LevelDB takes the lock before it checks for a database. A read-only directory without a database
+/// therefore gives a lock error, and programs expect it.
 pub fn open(path: &Path, options: &Options) -> Result<Db, StatusError> {
     Db::open(path, options).map_err(|error| match error {
         Error::InvalidArgument(_) => lock_error(path, options).unwrap_or_else(|| error.into()),
@@ -18,18 +18,20 @@ pub fn open(path: &Path, options: &Options) -> Result<Db, StatusError> {
     })
 }
 
-/// Why the lock of a directory without a database can't be taken, if so.
+/// Returns the error of locking a directory without a database, if the lock fails.
 fn lock_error(path: &Path, options: &Options) -> Option<StatusError> {
     let fs = &options.env.fs;
-    let here = fs.is_dir(path).unwrap_or(false) && !fs.exists(&path.join("CURRENT")).unwrap_or(true);
-    let refused = here.then(|| fs.lock(&path.join("LOCK"), LockMode::Exclusive).err())?;
-    refused.map(|error| Error::from(error).into())
+    let lacks_database =
+        fs.is_dir(path).unwrap_or(false) && !fs.exists(&path.join("CURRENT")).unwrap_or(true);
+    let error = lacks_database.then(|| fs.lock(&path.join("LOCK"), LockMode::Exclusive).err())?;
+    error.map(|error| Error::from(error).into())
 }
 
-/// Removes the database in directory `path`, and the directory if nothing else is in it, be there a database or not.
+/// Removes the database in directory `path`, if there is one, and then the directory, if it is
+/// empty.
 pub fn destroy(path: &Path, options: &Options) -> Result<(), StatusError> {
     terrace::destroy(path, options)?;
-    // Not there, or in use for something else.
+    // The directory may be missing or not empty.
     let _ = options.env.fs.remove_dir(path);
     Ok(())
 }

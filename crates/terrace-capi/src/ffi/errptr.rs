@@ -1,44 +1,47 @@
-//! The last argument of a C function that can fail.
+//! The `errptr` argument of C functions that can fail.
 //!
-//! `*errptr` is null or a text from `malloc` that an earlier call left; a failure replaces it, success leaves it alone.
-//! A null `errptr` asks for no text.
+//! `*errptr` is null or a `malloc`ed text that an earlier call left. A failure frees and replaces
+//! it; a success does not touch it. With a null `errptr` no text is stored.
 
 use std::ffi::c_char;
 
 use super::{StatusError, catch_panic, malloc_c_string};
 
-/// Where the text of a failure goes.
+/// Receives the text of a error.
 pub type ErrPtr<'a> = Option<&'a mut *mut c_char>;
 
-/// What `call` returns; if it fails or panics, the text goes to `errptr`.
+/// Returns the result of `call`. If `call` fails or panics, stores the text in `errptr` and returns
+/// None.
 #[inline]
 pub fn run_with_errptr<T>(errptr: ErrPtr<'_>, call: impl FnOnce() -> Result<T, StatusError>) -> Option<T> {
     match catch_panic(call) {
         Ok(value) => Some(value),
-        Err(failure) => {
-            set_errptr(errptr, &failure);
+        Err(error) => {
+            set_errptr(errptr, &error);
             None
         }
     }
 }
 
-/// What `call` returns, where nobody can be told of a failure or a panic: then nothing, or zero.
+/// Returns the result of `call`, or the default value if it panics. For functions that cannot
+/// report an error.
 #[inline]
 pub fn run_or_default<T: Default>(call: impl FnOnce() -> T) -> T {
     catch_panic(|| Ok(call())).unwrap_or_default()
 }
 
-/// What a null pointer stood for is an error wherever there is room for one.
+/// Returns the object of `handle`; an error if the caller passed a null pointer.
 #[inline]
 pub fn require_non_null<T>(handle: Option<T>) -> Result<T, StatusError> {
-    handle.ok_or_else(|| StatusError::invalid_argument("a null pointer where an object is needed"))
+    handle.ok_or_else(|| StatusError::invalid_argument("null pointer passed for a required object"))
 }
 
 #[cold]
-fn set_errptr(errptr: ErrPtr<'_>, failure: &StatusError) {
+fn set_errptr(errptr: ErrPtr<'_>, error: &StatusError) {
     if let Some(text) = errptr {
-        // SAFETY: null, or a text from an earlier call, which malloc made.
+        // SAFETY: by the contract, `*errptr` is null or a text that an earlier call stored, and
+        // those come from `malloc`.
         unsafe { libc::free(text.cast()) };
-        *text = malloc_c_string(failure.to_string());
+        *text = malloc_c_string(error.to_string());
     }
 }

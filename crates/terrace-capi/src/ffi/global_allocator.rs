@@ -1,7 +1,8 @@
-//! The library's own memory is `malloc`'s.
+//! Global allocator that uses `malloc`.
 //!
-//! Rust's default is so too on this platform, but does not promise it. With the promise, a value that the engine
-//! allocated goes to a C program as it is, which calls `free` on it: no second block, no copy.
+//! Rust's default allocator does so on this platform too, but does not promise it. With the
+//! promise, a value that the engine allocated goes to a C program without a copy, and the program
+//! frees it with `free`.
 
 use std::alloc::{GlobalAlloc, Layout};
 
@@ -10,40 +11,42 @@ struct Malloc;
 #[global_allocator]
 static MALLOC: Malloc = Malloc;
 
-/// What every block of `malloc` is aligned to.
+/// Alignment of every `malloc` block in bytes.
 const MALLOC_ALIGN: usize = 16;
 
-// SAFETY: each method is the C function that does what is asked; what they can't align goes to one that can, and `free`
-// takes blocks of both.
+// SAFETY: each method calls the C function with the required behaviour. Alignments above
+// `MALLOC_ALIGN` use `posix_memalign`, and `free` accepts blocks of both functions.
 unsafe impl GlobalAlloc for Malloc {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.align() <= MALLOC_ALIGN {
-            // SAFETY: malloc takes every size.
+            // SAFETY: `malloc` accepts every size.
             return unsafe { libc::malloc(layout.size()) }.cast();
         }
         let mut block = std::ptr::null_mut();
-        // SAFETY: room for the block; a power of two, and a multiple of a pointer's size.
+        // SAFETY: `block` is a valid output pointer. The alignment is a power of two above 16, so
+        // also a multiple of the pointer size.
         let failed = unsafe { libc::posix_memalign(&mut block, layout.align(), layout.size()) };
         if failed == 0 { block.cast() } else { std::ptr::null_mut() }
     }
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, _: Layout) {
-        // SAFETY: by the trait, a block from above.
+        // SAFETY: by the contract of `GlobalAlloc`, this allocator returned `block` and it is not
+        // used again.
         unsafe { libc::free(block.cast()) };
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         if layout.align() <= MALLOC_ALIGN {
-            // SAFETY: calloc takes every size.
+            // SAFETY: `calloc` accepts every size.
             return unsafe { libc::calloc(1, layout.size()) }.cast();
         }
-        // SAFETY: the caller's promise is that of `alloc`.
+        // SAFETY: `alloc` has the same requirements as `alloc_zeroed`, and the caller fulfils them.
         let block = unsafe { self.alloc(layout) };
         if !block.is_null() {
-            // SAFETY: a fresh block of that size.
+            // SAFETY: `block` is a new block of `layout.size()` bytes.
             unsafe { block.write_bytes(0, layout.size()) };
         }
         block
@@ -52,20 +55,23 @@ unsafe impl GlobalAlloc for Malloc {
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         if layout.align() <= MALLOC_ALIGN {
-            // SAFETY: by the trait, a block from above, and a size that is not 0.
+            // SAFETY: by the contract of `GlobalAlloc`, this allocator returned `block`, and `size`
+            // is not 0. The block comes from `malloc`, because the alignment is small.
             return unsafe { libc::realloc(block.cast(), size) }.cast();
         }
-        let wanted = Layout::from_size_align(size, layout.align());
-        let Ok(wanted) = wanted else { return std::ptr::null_mut() };
-        // SAFETY: a size that is not 0, by the trait.
-        let moved = unsafe { self.alloc(wanted) };
-        if !moved.is_null() {
-            // SAFETY: two blocks, each as large as what is copied.
-            unsafe { moved.copy_from_nonoverlapping(block, layout.size().min(size)) };
-            // SAFETY: by the trait, a block from above.
+        let new_layout = Layout::from_size_align(size, layout.align());
+        let Ok(new_layout) = new_layout else { return std::ptr::null_mut() };
+        // SAFETY: by the contract of `GlobalAlloc`, `size` is not 0.
+        let new_block = unsafe { self.alloc(new_layout) };
+        if !new_block.is_null() {
+            // SAFETY: the old block has `layout.size()` bytes and the new one `size`; the copy
+            // takes the smaller number. The blocks are distinct.
+            unsafe { new_block.copy_from_nonoverlapping(block, layout.size().min(size)) };
+            // SAFETY: by the contract of `GlobalAlloc`, this allocator returned `block` and it is
+            // not used again.
             unsafe { libc::free(block.cast()) };
         }
-        moved
+        new_block
     }
 }
 
@@ -76,24 +82,26 @@ mod tests {
     #[track_caller]
     fn check(align: usize) {
         let layout = Layout::from_size_align(100, align).unwrap();
-        // SAFETY: a size that is not 0.
+        // SAFETY: the size of `layout` is 100, not 0.
         let block = unsafe { MALLOC.alloc_zeroed(layout) };
         assert!(block.addr().is_multiple_of(align));
-        // SAFETY: the block's bytes.
+        // SAFETY: `block` has 100 initialized bytes, and nothing else refers to it.
         assert!(unsafe { std::slice::from_raw_parts(block, 100) }.iter().all(|byte| *byte == 0));
-        // SAFETY: the block's bytes.
+        // SAFETY: `block` has 100 initialized bytes, and nothing else refers to it.
         unsafe { block.write_bytes(7, 100) };
-        // SAFETY: the block, as it was allocated.
+        // SAFETY: `block` was allocated with `layout`, and is not used again.
         let larger = unsafe { MALLOC.realloc(block, layout, 5000) };
         assert!(larger.addr().is_multiple_of(align));
-        // SAFETY: the first bytes of the block.
+        // SAFETY: `larger` has 5000 bytes, of which `realloc` copied the first 100.
         assert!(unsafe { std::slice::from_raw_parts(larger, 100) }.iter().all(|byte| *byte == 7));
-        // SAFETY: the block, as it is now.
+        // SAFETY: `larger` was reallocated to this layout, and is not used again.
         unsafe { MALLOC.dealloc(larger, Layout::from_size_align(5000, align).unwrap()) };
     }
 
     #[test]
     fn every_alignment() {
-        [1, 8, 16, 32, 64, 4096].into_iter().for_each(check);
+        for align in [1, 8, 16, 32, 64, 4096] {
+            check(align);
+        }
     }
 }

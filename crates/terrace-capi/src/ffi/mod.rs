@@ -1,4 +1,4 @@
-//! What both interfaces share: the border between Rust and a program that knows nothing of it.
+//! Code that both interfaces share: conversions between Rust and C.
 
 mod c_memory;
 mod catch_panic;

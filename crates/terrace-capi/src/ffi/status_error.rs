@@ -2,37 +2,38 @@
 //!
 //! ```text
 //!   kind              text
-//!   NotFound          NotFound: what
-//!   Corruption        Corruption: what
-//!   NotSupported      Not implemented: what
-//!   InvalidArgument   Invalid argument: what
-//!   Io                IO error: what
+//!   NotFound          NotFound: message
+//!   Corruption        Corruption: message
+//!   NotSupported      Not implemented: message
+//!   InvalidArgument   Invalid argument: message
+//!   Io                IO error: message
 //! ```
 //!
-//! Programs compare kinds, and some search the text: for the word in front, and for the two sentences about a database
-//! that is locked or missing. Those are LevelDB's; what else stands behind the word says more than LevelDB would.
+//! Programs compare kinds. Some search the text for the prefix, or for LevelDB's sentences about a
+//! locked or missing database, so those are LevelDB's own. The rest of a message is more specific
+//! than LevelDB's.
 
 use std::fmt;
 
 use terrace::env::{FileError, LockHolder};
 use terrace::{Error, ErrorKind};
 
-/// An error on its way out: a kind, and the text without the kind's word.
+/// An error to return: its kind, and its text without the prefix of the kind.
 #[derive(Debug, Clone)]
 pub struct StatusError {
-    /// One to one with LevelDB's status codes.
+    /// Kind; each corresponds to one LevelDB status code.
     pub kind: ErrorKind,
-    /// What went wrong.
+    /// Message without the prefix.
     pub message: String,
 }
 
 impl StatusError {
-    /// The caller's mistake.
-    pub fn invalid_argument(what: impl Into<String>) -> StatusError {
-        StatusError { kind: ErrorKind::InvalidArgument, message: what.into() }
+    /// Creates an error of kind `InvalidArgument`.
+    pub fn invalid_argument(message: impl Into<String>) -> StatusError {
+        StatusError { kind: ErrorKind::InvalidArgument, message: message.into() }
     }
 
-    /// LevelDB's number for the kind.
+    /// Returns LevelDB's status code of the kind.
     pub fn status_code(&self) -> u8 {
         match self.kind {
             ErrorKind::NotFound => 1,
@@ -47,8 +48,10 @@ impl StatusError {
 impl From<&Error> for StatusError {
     fn from(error: &Error) -> StatusError {
         let kind = error.kind();
-        let what = match error {
-            Error::NotFound(what) | Error::NotSupported(what) | Error::InvalidArgument(what) => what.clone(),
+        let message = match error {
+            Error::NotFound(message) | Error::NotSupported(message) | Error::InvalidArgument(message) => {
+                message.clone()
+            }
             Error::Corruption(corruption) => corruption.to_string(),
             Error::Io(error) => {
                 return user_env_status(error)
@@ -57,7 +60,7 @@ impl From<&Error> for StatusError {
             Error::BackgroundError(cause) => StatusError::from(&**cause).message,
             other => other.to_string(),
         };
-        StatusError { kind, message: what }
+        StatusError { kind, message }
     }
 }
 
@@ -67,38 +70,39 @@ impl From<Error> for StatusError {
     }
 }
 
-/// What a program's own environment said, in its own words.
+/// Returns the error of a program's own environment, unchanged.
 fn user_env_status(error: &FileError) -> Option<StatusError> {
     error.source.get_ref()?.downcast_ref::<StatusError>().cloned()
 }
 
-/// `dir/000005.ldb: No such file or directory`, and with the call in front where it is a lock.
+/// Formats an I/O error as LevelDB does: `dir/000005.ldb: No such file or directory`, with the
+/// prefix `lock` for locks.
 fn io_error_message(error: &FileError) -> String {
     let FileError { op, path, source } = error;
-    let (call, path) = (if *op == "lock" { "lock " } else { "" }, path.display());
+    let prefix = if *op == "lock" { "lock " } else { "" };
     let reason = match error.lock_holder() {
         Some(LockHolder::ThisProcess) => "already held by process".to_owned(),
         Some(LockHolder::OtherProcess) => "Resource temporarily unavailable".to_owned(),
         None => source.to_string(),
     };
-    // The number is Rust's addition.
+    // Rust appends the error number; LevelDB does not.
     let reason = reason.split_once(" (os error").map_or(&*reason, |(reason, _)| reason);
-    format!("{call}{path}: {reason}")
+    format!("{prefix}{}: {reason}", path.display())
 }
 
-/// So that it can travel through the engine, inside the error of the file that failed.
+/// Allows the engine to carry the error inside the [`FileError`] of the failed file.
 impl std::error::Error for StatusError {}
 
 impl fmt::Display for StatusError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = match self.kind {
+        let prefix = match self.kind {
             ErrorKind::NotFound => "NotFound",
             ErrorKind::Corruption => "Corruption",
             ErrorKind::NotSupported => "Not implemented",
             ErrorKind::InvalidArgument => "Invalid argument",
             ErrorKind::Io => "IO error",
         };
-        write!(f, "{word}: {}", self.message)
+        write!(f, "{prefix}: {}", self.message)
     }
 }
 
@@ -109,8 +113,8 @@ mod tests {
 
     #[track_caller]
     fn check(error: Error, code: u8, text: &str) {
-        let failure = StatusError::from(error);
-        assert_eq!((failure.status_code(), failure.to_string().as_str()), (code, text));
+        let error = StatusError::from(error);
+        assert_eq!((error.status_code(), error.to_string().as_str()), (code, text));
     }
 
     fn file(op: &'static str, source: impl Into<io::Error>) -> Error {
@@ -129,11 +133,11 @@ mod tests {
 
     #[test]
     fn io_errors() {
-        let answer = io::Error::from_raw_os_error;
-        check(file("open", answer(libc::ENOENT)), 1, "NotFound: db/LOCK: No such file or directory");
-        check(file("fsync", answer(libc::ENOSPC)), 5, "IO error: db/LOCK: No space left on device");
-        let refused = Error::BackgroundError(std::sync::Arc::new(file("fsync", answer(libc::EIO))));
-        check(refused, 5, "IO error: db/LOCK: Input/output error");
+        let os_error = io::Error::from_raw_os_error;
+        check(file("open", os_error(libc::ENOENT)), 1, "NotFound: db/LOCK: No such file or directory");
+        check(file("fsync", os_error(libc::ENOSPC)), 5, "IO error: db/LOCK: No space left on device");
+        let error = Error::BackgroundError(std::sync::Arc::new(file("fsync", os_error(libc::EIO))));
+        check(error, 5, "IO error: db/LOCK: Input/output error");
     }
 
     #[test]

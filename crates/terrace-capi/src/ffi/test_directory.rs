@@ -1,15 +1,16 @@
-//! Where tests may write.
+//! Directory for the files of tests.
 
 use std::path::PathBuf;
 
-/// `$TEST_TMPDIR`, else a directory of this user's below `/tmp`. It need not exist.
+/// Returns `$TEST_TMPDIR`, or else a directory below `/tmp` that is specific to this user. It need
+/// not exist.
 pub fn test_directory() -> PathBuf {
-    let given = std::env::var_os("TEST_TMPDIR").filter(|given| !given.is_empty());
-    given.map_or_else(default_test_directory, PathBuf::from)
+    let configured = std::env::var_os("TEST_TMPDIR").filter(|configured| !configured.is_empty());
+    configured.map_or_else(default_test_directory, PathBuf::from)
 }
 
 fn default_test_directory() -> PathBuf {
-    // SAFETY: asks, and never fails.
+    // SAFETY: `geteuid` has no preconditions and cannot fail.
     let user = unsafe { libc::geteuid() };
     PathBuf::from(format!("/tmp/leveldbtest-{user}"))
 }

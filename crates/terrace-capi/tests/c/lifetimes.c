@@ -1,6 +1,7 @@
-/* What LevelDB leaves undefined: things destroyed in another order, used after a close, or never there. */
+/* Cases that LevelDB leaves undefined: unusual destruction orders, use after close, null handles.
+ */
 
-#include "told.h"
+#include "print.h"
 
 static char* error;
 
@@ -26,7 +27,7 @@ static uint8_t perhaps(void* state, const char* key, size_t len, const char* fil
   return 1;
 }
 
-/* All that a database needs is destroyed before it. */
+/* All objects that a database uses are destroyed before it. */
 static void destroyed_first(void) {
   leveldb_options_t* options = leveldb_options_create();
   leveldb_comparator_t* order = leveldb_comparator_create("order", gone, bytewise, name);
@@ -39,7 +40,7 @@ static void destroyed_first(void) {
   leveldb_options_set_env(options, env);
   leveldb_options_set_create_if_missing(options, 1);
   leveldb_t* db = leveldb_open(options, "ordered", &error);
-  tell("open", &error);
+  print_result("open", &error);
   leveldb_comparator_destroy(order);
   leveldb_filterpolicy_destroy(filter);
   leveldb_cache_destroy(cache);
@@ -47,7 +48,7 @@ static void destroyed_first(void) {
   leveldb_options_destroy(options);
   put(db, "key", "value");
   leveldb_compact_range(db, NULL, 0, NULL, 0);
-  tell_get(db, NULL, "key");
+  print_get(db, NULL, "key");
   printf("closing\n");
   leveldb_close(db);
   printf("closed\n");
@@ -55,7 +56,7 @@ static void destroyed_first(void) {
 
 static leveldb_t* open_db(leveldb_options_t* options) {
   leveldb_t* db = leveldb_open(options, "db", &error);
-  tell_kind("open", &error);
+  print_kind("open", &error);
   return db;
 }
 
@@ -69,20 +70,20 @@ static void outlived(leveldb_options_t* options) {
   const leveldb_snapshot_t* snapshot = leveldb_create_snapshot(db);
   leveldb_close(db);
   leveldb_iter_seek_to_first(iter);
-  tell_at("still there", iter);
+  print_position("still there", iter);
   leveldb_iter_next(iter);
-  tell_at("and there", iter);
+  print_position("and there", iter);
   leveldb_t* again = open_db(options);
   put(again, "b", "changed");
   leveldb_iter_seek(iter, "b", 1);
-  tell_at("as it was", iter);
+  print_position("as it was", iter);
   leveldb_iter_destroy(iter);
   leveldb_release_snapshot(db, snapshot);
-  tell_get(again, NULL, "b");
+  print_get(again, NULL, "b");
   leveldb_close(again);
 }
 
-/* A snapshot is read after it was released, by options that still name it. */
+/* A snapshot is read after its release, through options that still name it. */
 static void released(leveldb_options_t* options) {
   leveldb_t* db = open_db(options);
   leveldb_readoptions_t* reading = leveldb_readoptions_create();
@@ -91,21 +92,21 @@ static void released(leveldb_options_t* options) {
   leveldb_release_snapshot(db, snapshot);
   put(db, "a", "changed");
   leveldb_compact_range(db, NULL, 0, NULL, 0);
-  tell_get(db, reading, "a");
+  print_get(db, reading, "a");
   leveldb_readoptions_destroy(reading);
-  tell_get(db, NULL, "a");
+  print_get(db, NULL, "a");
   leveldb_close(db);
 }
 
-/* A snapshot of one database is given to another. */
+/* A snapshot of one database is used with another. */
 static void of_another(leveldb_options_t* options) {
   leveldb_t* db = open_db(options);
   leveldb_t* other = leveldb_open(options, "other", &error);
   leveldb_readoptions_t* reading = leveldb_readoptions_create();
   const leveldb_snapshot_t* snapshot = leveldb_create_snapshot(other);
   leveldb_readoptions_set_snapshot(reading, snapshot);
-  tell_get(db, reading, "a");
-  tell_all(db, reading);
+  print_get(db, reading, "a");
+  print_all(db, reading);
   leveldb_release_snapshot(other, snapshot);
   leveldb_readoptions_destroy(reading);
   leveldb_close(db);
@@ -115,19 +116,19 @@ static void of_another(leveldb_options_t* options) {
 static void nothing(leveldb_options_t* options) {
   size_t len = 7;
   leveldb_open(NULL, "db", &error);
-  tell("open without options", &error);
+  print_result("open without options", &error);
   leveldb_open(options, NULL, &error);
-  tell_kind("open without a name", &error);
+  print_kind("open without a name", &error);
   leveldb_open(NULL, NULL, NULL);
   leveldb_put(NULL, NULL, "k", 1, "v", 1, &error);
-  tell("put", &error);
+  print_result("put", &error);
   leveldb_delete(NULL, NULL, "k", 1, &error);
-  tell("delete", &error);
+  print_result("delete", &error);
   leveldb_write(NULL, NULL, NULL, &error);
-  tell("write", &error);
+  print_result("write", &error);
   printf("get: %d", leveldb_get(NULL, NULL, "k", 1, &len, &error) == NULL);
   printf(" %zu\n", len);
-  tell("get", &error);
+  print_result("get", &error);
   printf("iterator: %d\n", leveldb_create_iterator(NULL, NULL) == NULL);
   printf("snapshot: %d\n", leveldb_create_snapshot(NULL) == NULL);
   printf("property: %d\n", leveldb_property_value(NULL, "leveldb.stats") == NULL);
@@ -138,14 +139,14 @@ static void nothing(leveldb_options_t* options) {
   leveldb_iter_key(NULL, &len);
   printf("key: %zu bytes\n", len);
   leveldb_iter_get_error(NULL, &error);
-  tell("status", &error);
+  print_result("status", &error);
   leveldb_writebatch_put(NULL, "k", 1, "v", 1);
   leveldb_writebatch_append(NULL, NULL);
   leveldb_writebatch_iterate(NULL, NULL, NULL, NULL);
   printf("comparator: %d\n", leveldb_comparator_create("half a comparator", gone, NULL, name) == NULL);
   leveldb_options_set_comparator(options, NULL);
   leveldb_open(options, "db", &error);
-  tell("open without an order", &error);
+  print_result("open without an order", &error);
   printf("test directory: %d\n", leveldb_env_get_test_directory(NULL) == NULL);
   leveldb_close(NULL);
   leveldb_release_snapshot(NULL, NULL);
@@ -160,7 +161,7 @@ static void nothing(leveldb_options_t* options) {
   leveldb_env_destroy(NULL);
 }
 
-/* A key and an iterator where there is nothing to show. */
+/* Key and value of an iterator without a current entry. */
 static void at_nothing(leveldb_options_t* options) {
   size_t len = 7;
   leveldb_t* db = open_db(options);
@@ -171,7 +172,7 @@ static void at_nothing(leveldb_options_t* options) {
   printf("value: %zu bytes\n", len);
   leveldb_iter_next(iter);
   leveldb_iter_prev(iter);
-  tell_at("moved", iter);
+  print_position("moved", iter);
   leveldb_iter_destroy(iter);
   leveldb_close(db);
 }

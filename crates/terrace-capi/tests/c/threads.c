@@ -1,15 +1,15 @@
-/* Eight threads on one database, in an order of the program's own: every thread finds what it wrote, and what it reads
- * through a snapshot is of one moment. */
+/* Eight threads on one database with a comparator of the program: each thread reads its own writes,
+ * and reads through a snapshot are consistent. */
 
 #include <pthread.h>
 
-#include "told.h"
+#include "print.h"
 
 enum { THREADS = 8, ROUNDS = 300 };
 
 static leveldb_t* db;
 
-/* As long as both: a pair of keys is always written together. */
+/* Writes pairs of keys together, so both values must always be equal. */
 static void* work(void* which) {
   int thread = *(int*)which, wrong = 0;
   char* error = NULL;
@@ -76,7 +76,7 @@ int main(void) {
   leveldb_options_set_create_if_missing(options, 1);
   leveldb_options_set_write_buffer_size(options, 64 << 10);
   db = leveldb_open(options, "db", &error);
-  tell("open", &error);
+  print_result("open", &error);
   for (int i = 0; i < THREADS; i++) {
     which[i] = i;
     pthread_create(&threads[i], NULL, work, &which[i]);

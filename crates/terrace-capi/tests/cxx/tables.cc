@@ -7,7 +7,7 @@
 #include "leveldb/filter_policy.h"
 #include "leveldb/table.h"
 #include "leveldb/table_builder.h"
-#include "told.h"
+#include "print.h"
 
 using namespace leveldb;
 
@@ -46,49 +46,49 @@ std::string Key(int i) {
   return key;
 }
 
-std::string Built(const Options& options, int count) {
+std::string BuildTable(const Options& options, int count) {
   Sink sink;
   TableBuilder builder(options, &sink);
   for (int i = 0; i < count; i++) builder.Add(Key(2 * i), std::string(100, 'v') + Key(i));
-  Tell("entries", std::to_string(builder.NumEntries()));
-  TellKind("finished", builder.Finish());
-  Tell("size is told", builder.FileSize() == sink.bytes.size());
-  TellKind("status", builder.status());
+  Print("entries", std::to_string(builder.NumEntries()));
+  PrintKind("finished", builder.Finish());
+  Print("size is told", builder.FileSize() == sink.bytes.size());
+  PrintKind("status", builder.status());
   return sink.bytes;
 }
 
-void Read(const Options& options, const std::string& bytes, int count) {
+void ReadTable(const Options& options, const std::string& bytes, int count) {
   const Source source(bytes);
   Table* opened = nullptr;
-  TellKind("opened", Table::Open(options, const_cast<Source*>(&source), bytes.size(), &opened));
+  PrintKind("opened", Table::Open(options, const_cast<Source*>(&source), bytes.size(), &opened));
   const std::unique_ptr<Table> table(opened);
   if (table == nullptr) return;
   const std::unique_ptr<Iterator> iterator(table->NewIterator(ReadOptions()));
-  Tell("valid at once", iterator->Valid());
+  Print("valid at once", iterator->Valid());
   int forward = 0;
   for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
-    if (iterator->key() != Slice(Key(2 * forward++))) Tell("wrong", iterator->key().ToString());
+    if (iterator->key() != Slice(Key(2 * forward++))) Print("wrong", iterator->key().ToString());
   }
   int backward = 0;
   for (iterator->SeekToLast(); iterator->Valid(); iterator->Prev()) backward++;
-  Tell("forward and backward", std::to_string(forward) + " " + std::to_string(backward));
+  Print("forward and backward", std::to_string(forward) + " " + std::to_string(backward));
   iterator->Seek(Key(1));
-  Tell("behind 1", iterator->Valid() ? iterator->key().ToString() : "nothing");
+  Print("behind 1", iterator->Valid() ? iterator->key().ToString() : "nothing");
   iterator->Seek(Key(2 * count));
-  Tell("behind all", iterator->Valid());
-  TellKind("status", iterator->status());
+  Print("behind all", iterator->Valid());
+  PrintKind("status", iterator->status());
   const uint64_t middle = table->ApproximateOffsetOf(Key(count));
-  Tell("offsets rise", table->ApproximateOffsetOf("a") <= middle && middle <= table->ApproximateOffsetOf("z"));
-  Tell("offset of the end", table->ApproximateOffsetOf("z") <= bytes.size());
+  Print("offsets rise", table->ApproximateOffsetOf("a") <= middle && middle <= table->ApproximateOffsetOf("z"));
+  Print("offset of the end", table->ApproximateOffsetOf("z") <= bytes.size());
 }
 
-void Made() {
+void BuildAndRead() {
   const std::unique_ptr<const FilterPolicy> bloom(NewBloomFilterPolicy(10));
   const std::unique_ptr<Cache> cache(NewLRUCache(1 << 20));
   Options options;
   for (int count : {0, 1, 3000}) {
     std::printf("-- a table of %d\n", count);
-    Read(options, Built(options, count), count);
+    ReadTable(options, BuildTable(options, count), count);
   }
   std::printf("-- with everything\n");
   options.filter_policy = bloom.get();
@@ -96,10 +96,10 @@ void Made() {
   options.compression = kNoCompression;
   options.block_size = 1024;
   options.block_restart_interval = 1;
-  Read(options, Built(options, 3000), 3000);
+  ReadTable(options, BuildTable(options, 3000), 3000);
 }
 
-void Changed() {
+void ChangeOptions() {
   std::printf("-- changed\n");
   Sink sink;
   Options options;
@@ -107,16 +107,16 @@ void Changed() {
   for (int i = 0; i < 500; i++) builder.Add(Key(2 * i), std::string(100, 'v') + Key(i));
   options.compression = kNoCompression;
   options.block_size = 64 << 10;
-  TellKind("changed", builder.ChangeOptions(options));
+  PrintKind("changed", builder.ChangeOptions(options));
   const uint64_t before = builder.FileSize();
   for (int i = 500; i < 1000; i++) builder.Add(Key(2 * i), std::string(100, 'v') + Key(i));
   builder.Flush();
-  Tell("larger blocks", builder.FileSize() > before + 50 * 1000);
-  TellKind("finished", builder.Finish());
-  Read(options, sink.bytes, 1000);
+  Print("larger blocks", builder.FileSize() > before + 50 * 1000);
+  PrintKind("finished", builder.Finish());
+  ReadTable(options, sink.bytes, 1000);
 }
 
-void GivenUp() {
+void Abandon() {
   std::printf("-- given up\n");
   Sink sink;
   {
@@ -124,44 +124,44 @@ void GivenUp() {
     builder.Add("a", "1");
     builder.Abandon();
   }
-  Tell("nothing written", sink.bytes.empty());
+  Print("nothing written", sink.bytes.empty());
   TableBuilder builder(Options(), &sink);
   builder.Add("a", "1");
   sink.broken = true;
   builder.Flush();
-  Tell("broken", builder.status());
+  Print("broken", builder.status());
   builder.Add("b", "2");
-  Tell("finished", builder.Finish());
+  Print("finished", builder.Finish());
 }
 
-void Damaged() {
+void DamagedTables() {
   std::printf("-- damaged\n");
   Options options;
   options.compression = kNoCompression;
-  std::string bytes = Built(options, 3000);
-  Read(options, bytes.substr(0, 47), 0);
-  Read(options, bytes.substr(0, bytes.size() - 1), 0);
-  Read(options, std::string(100, 'x'), 0);
-  // LevelDB looks at checksums when it is asked to.
+  std::string bytes = BuildTable(options, 3000);
+  ReadTable(options, bytes.substr(0, 47), 0);
+  ReadTable(options, bytes.substr(0, bytes.size() - 1), 0);
+  ReadTable(options, std::string(100, 'x'), 0);
+  // LevelDB verifies checksums only on request.
   bytes[5000] ^= 1;
   const Source source(bytes);
   Table* opened = nullptr;
-  TellKind("opened", Table::Open(options, const_cast<Source*>(&source), bytes.size(), &opened));
+  PrintKind("opened", Table::Open(options, const_cast<Source*>(&source), bytes.size(), &opened));
   const std::unique_ptr<Table> table(opened);
   ReadOptions checked;
   checked.verify_checksums = true;
   const std::unique_ptr<Iterator> iterator(table->NewIterator(checked));
   int found = 0;
   for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) found++;
-  Tell("one block is missing", found < 3000 && found > 2900);
-  TellKind("status", iterator->status());
+  Print("one block is missing", found < 3000 && found > 2900);
+  PrintKind("status", iterator->status());
 }
 
 }  // namespace
 
 int main() {
-  Made();
-  Changed();
-  GivenUp();
-  Damaged();
+  BuildAndRead();
+  ChangeOptions();
+  Abandon();
+  DamagedTables();
 }

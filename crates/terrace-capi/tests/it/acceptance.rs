@@ -1,44 +1,45 @@
-//! Other people's programs and tests, compiled for LevelDB's library and run with this one: `acceptance/*.sh`.
+//! Third-party programs and tests, compiled for LevelDB's library and run with this one:
+//! `acceptance/*.sh`.
 //!
-//! They come from the package archives of their languages, and are kept below `target/acceptance` once they are built.
-//! Where an archive can't be reached, that is said and nothing is tested.
+//! The scripts fetch them from the package archives of their languages and keep the builds below
+//! `target/acceptance`. Without access to an archive a test reports that and checks nothing.
 
 use std::process::Command;
 
 use crate::library::{crate_dir, library_dir, print_to_stderr};
 
-/// Runs a script; what it tells is a line for each case: `PASS`, `FAIL` or `SKIP`, and a name.
+/// Runs a script. Its output has one line per case: `PASS`, `FAIL` or `SKIP`, and a name.
 #[track_caller]
 fn check(script: &str) {
     let scratch = library_dir().with_file_name("acceptance");
     let mut run = Command::new(crate_dir().join("acceptance").join(script));
-    let output = run.arg(library_dir()).arg(scratch.join(script)).output().unwrap();
-    let told = [output.stdout, output.stderr].concat();
-    let told = String::from_utf8_lossy(&told);
-    let failed: Vec<&str> = told.lines().filter(|line| line.starts_with("FAIL")).collect();
+    let result = run.arg(library_dir()).arg(scratch.join(script)).output().unwrap();
+    let output = [result.stdout, result.stderr].concat();
+    let output = String::from_utf8_lossy(&output);
+    let failed: Vec<&str> = output.lines().filter(|line| line.starts_with("FAIL")).collect();
     if let Some(unreachable) =
-        told.lines().find(|line| line.starts_with("SETUP FAILED")).filter(|_| failed.is_empty())
+        output.lines().find(|line| line.starts_with("SETUP FAILED")).filter(|_| failed.is_empty())
     {
         print_to_stderr(&format!("NOT TESTED: {script}: {unreachable}"));
         return;
     }
-    assert!(output.status.success() && failed.is_empty(), "{script}: {}\n{told}", output.status);
-    print_to_stderr(&format!("{script}: {}", told.lines().last().unwrap_or_default()));
+    assert!(result.status.success() && failed.is_empty(), "{script}: {}\n{output}", result.status);
+    print_to_stderr(&format!("{script}: {}", output.lines().last().unwrap_or_default()));
 }
 
-/// A Go binding, with its own tests.
+/// levigo, a Go binding, with its own tests.
 #[test]
 fn levigo() {
     check("levigo.sh");
 }
 
-/// LevelDB's benchmark, whose counts have to be those of the stock library.
+/// LevelDB's benchmark, whose counts must equal those of the stock library.
 #[test]
 fn db_bench() {
     check("db-bench.sh");
 }
 
-/// Python's binding as Debian ships it, a subclass of Comparator inside, with its own tests.
+/// plyvel, the Python binding of Debian with its own Comparator subclass, with its own tests.
 #[test]
 fn plyvel() {
     check("plyvel.sh");

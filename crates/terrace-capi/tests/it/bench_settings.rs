@@ -1,6 +1,7 @@
-//! `terrace bench` and the library: what the bench asks for is what it gets, as from Rust.
+//! Settings of `terrace bench` have the same effect through the library as from Rust.
 //!
-//! A row with the same settings for all had filters, because no filter policy in C is Terrace's choice of one.
+//! Regression test: a benchmark row with equal settings for all engines used filters in Terrace
+//! only. In C, no filter policy means no filter, but the Rust default is a Bloom filter.
 
 use std::path::Path;
 
@@ -9,7 +10,7 @@ use terrace_bench::report::model::Settings;
 
 use crate::library::{library_dir, stock_library};
 
-/// The tables of a small database that `engine` makes, one behind the other.
+/// Returns the concatenated tables of a small database that `engine` writes.
 fn tables(id: &str, library: Option<&Path>, settings: &Settings) -> Vec<u8> {
     let row = engine::by_id(id).unwrap();
     let EngineRunner::InProcess(engine) = (row.find)(library).unwrap().runner else {

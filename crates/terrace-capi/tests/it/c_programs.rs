@@ -1,8 +1,9 @@
-//! C programs, compiled against our headers and run with our library: what they tell is in a file beside each. Those
-//! that stay within what LevelDB defines run with the stock library too, which has to tell the same.
+//! C programs that are compiled against our headers and run with our library. A file beside each
+//! holds its expected output. Programs that stay within LevelDB's interface also run with the stock
+//! library, which must produce the same output.
 //!
-//! Each is compiled with AddressSanitizer: it watches what crosses the border, in both directions, and that nothing
-//! stays behind.
+//! Each program is compiled with AddressSanitizer, which checks the memory that crosses the
+//! interface in both directions, and leaks.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +11,7 @@ use std::process::Command;
 use crate::library::{crate_dir, library_dir, run_command, stock_library};
 
 /// Compiles `tests/c/NAME.c` in `directory`.
-fn compiled(name: &str, directory: &Path, flags: &[&str]) -> PathBuf {
+fn compile(name: &str, directory: &Path, flags: &[&str]) -> PathBuf {
     let program = directory.join(name);
     let mut cc = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
     cc.args(["-std=c11", "-D_DEFAULT_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-g"]).args(flags);
@@ -20,11 +21,11 @@ fn compiled(name: &str, directory: &Path, flags: &[&str]) -> PathBuf {
     program
 }
 
-/// What `program` tells when it runs with the library of `libraries`.
+/// Returns the output of `program` with the library in `libraries`.
 pub(crate) fn program_output(program: &Path, libraries: &Path) -> String {
     let empty = tempfile::tempdir().unwrap();
     let mut run = Command::new(program);
-    // Bound at once, so that a missing name shows.
+    // Binds all symbols at the start, so that a missing one is found.
     run.env("LD_LIBRARY_PATH", libraries).env("LD_BIND_NOW", "1").env("TEST_TMPDIR", "test");
     String::from_utf8(run_command(run.current_dir(&empty)).stdout).unwrap()
 }
@@ -32,13 +33,13 @@ pub(crate) fn program_output(program: &Path, libraries: &Path) -> String {
 #[track_caller]
 fn check(name: &str) {
     let directory = tempfile::tempdir().unwrap();
-    let program = compiled(name, directory.path(), &["-fsanitize=address"]);
+    let program = compile(name, directory.path(), &["-fsanitize=address"]);
     let expected = crate_dir().join(format!("tests/c/{name}.txt"));
-    let told = program_output(&program, library_dir());
-    if std::env::var_os("TERRACE_TELL").is_some() {
-        std::fs::write(&expected, &told).unwrap();
+    let output = program_output(&program, library_dir());
+    if std::env::var_os("TERRACE_UPDATE_EXPECTED").is_some() {
+        std::fs::write(&expected, &output).unwrap();
     }
-    assert_eq!(told, std::fs::read_to_string(expected).unwrap());
+    assert_eq!(output, std::fs::read_to_string(expected).unwrap());
 }
 
 #[track_caller]
@@ -46,19 +47,19 @@ fn check_with_stock(name: &str) {
     check(name);
     let Some(stock) = stock_library() else { return };
     let directory = tempfile::tempdir().unwrap();
-    let program = compiled(name, directory.path(), &[]);
+    let program = compile(name, directory.path(), &[]);
     let expected = std::fs::read_to_string(crate_dir().join(format!("tests/c/{name}.txt"))).unwrap();
-    assert_eq!(program_output(&program, stock.parent().unwrap()), expected, "LevelDB tells something else");
+    assert_eq!(program_output(&program, stock.parent().unwrap()), expected, "LevelDB prints something else");
 }
 
 #[test]
 fn every_function_of_leveldb() {
-    check_with_stock("tour");
+    check_with_stock("leveldb_api");
 }
 
 #[test]
 fn every_function_of_terrace() {
-    check("beyond");
+    check("terrace_api");
 }
 
 #[test]

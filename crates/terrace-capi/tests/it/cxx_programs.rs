@@ -1,8 +1,9 @@
-//! C++ programs, compiled against our headers: what they tell is in a file beside each. Each runs with our library, and
-//! with the stock one, which has to tell the same.
+//! C++ programs that are compiled against our headers. A file beside each holds its expected
+//! output. Each program runs with our library and with the stock one, which must produce the same
+//! output.
 //!
-//! A third time each is linked with the classes themselves, and all of that compiled with AddressSanitizer: it watches
-//! what crosses the border, what the classes do, and that nothing stays behind.
+//! Each program is also linked with the classes of the shim, all compiled with AddressSanitizer. It
+//! checks the memory that crosses the interface, the classes themselves, and leaks.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,50 +18,52 @@ fn compiler(flags: &[&str]) -> Command {
     cxx
 }
 
-/// `tests/cxx/NAME.cc`, compiled against the headers in `include`.
-fn compiled(name: &str, directory: &Path, include: &Path) -> PathBuf {
+/// Compiles `tests/cxx/NAME.cc` with the headers in `include`.
+fn compile(name: &str, directory: &Path, include: &Path) -> PathBuf {
     let program = directory.join(name);
-    // The oldest language that LevelDB's headers are for.
+    // The oldest C++ standard that LevelDB's headers support.
     let mut cxx = compiler(&["-std=c++11", "-Wno-unused-parameter"]);
     cxx.arg("-I").arg(include).arg(crate_dir().join(format!("tests/cxx/{name}.cc")));
     run_command(cxx.arg("-o").arg(&program).arg("-L").arg(library_dir()).args(["-lleveldb", "-lpthread"]));
     program
 }
 
-/// The classes, compiled to be watched.
-fn watched_classes() -> &'static [PathBuf] {
+/// Compiles the classes of the shim with AddressSanitizer.
+fn sanitized_classes() -> &'static [PathBuf] {
     static OBJECTS: OnceLock<Vec<PathBuf>> = OnceLock::new();
     OBJECTS.get_or_init(|| {
         let directory = tempfile::tempdir().unwrap().keep();
         let sources = std::fs::read_dir(crate_dir().join("shim")).unwrap().map(|entry| entry.unwrap().path());
         let sources = sources.filter(|path| path.extension().is_some_and(|ending| ending == "cc"));
-        let object = |source: PathBuf| {
-            let object = directory.join(source.with_extension("o").file_name().unwrap());
-            let mut cxx = compiler(&["-std=c++17", "-fsanitize=address", "-c"]);
-            cxx.arg("-I").arg(crate_dir().join("../../include")).arg("-I").arg(crate_dir().join("shim"));
-            run_command(cxx.arg(&source).arg("-o").arg(&object));
-            object
-        };
-        sources.map(object).collect()
+        sources.map(|source| compile_sanitized_class(&source, &directory)).collect()
     })
 }
 
-/// `tests/cxx/NAME.cc` with all of the library in the program, so that everything in C++ is watched.
-fn watched(name: &str, directory: &Path) -> PathBuf {
-    let program = directory.join(format!("{name}-watched"));
+fn compile_sanitized_class(source: &Path, directory: &Path) -> PathBuf {
+    let object = directory.join(source.with_extension("o").file_name().unwrap());
+    let mut cxx = compiler(&["-std=c++17", "-fsanitize=address", "-c"]);
+    cxx.arg("-I").arg(crate_dir().join("../../include")).arg("-I").arg(crate_dir().join("shim"));
+    run_command(cxx.arg(source).arg("-o").arg(&object));
+    object
+}
+
+/// Compiles `tests/cxx/NAME.cc` together with the whole library, so that AddressSanitizer checks
+/// all C++ code.
+fn compile_sanitized(name: &str, directory: &Path) -> PathBuf {
+    let program = directory.join(format!("{name}-sanitized"));
     let mut cxx = compiler(&["-std=c++11", "-fsanitize=address"]);
     cxx.arg("-I")
         .arg(crate_dir().join("../../include"))
         .arg(crate_dir().join(format!("tests/cxx/{name}.cc")));
-    cxx.args(watched_classes()).arg(archive()).args(["-lpthread", "-ldl", "-lm"]);
+    cxx.args(sanitized_classes()).arg(archive()).args(["-lpthread", "-ldl", "-lm"]);
     run_command(cxx.arg("-o").arg(&program));
     program
 }
 
-fn expected(name: &str, told: &str) -> String {
+fn expected(name: &str, output: &str) -> String {
     let file = crate_dir().join(format!("tests/cxx/{name}.txt"));
-    if std::env::var_os("TERRACE_TELL").is_some() {
-        std::fs::write(&file, told).unwrap();
+    if std::env::var_os("TERRACE_UPDATE_EXPECTED").is_some() {
+        std::fs::write(&file, output).unwrap();
     }
     std::fs::read_to_string(file).unwrap()
 }
@@ -68,29 +71,29 @@ fn expected(name: &str, told: &str) -> String {
 #[track_caller]
 fn check(name: &str) {
     let directory = tempfile::tempdir().unwrap();
-    let program = compiled(name, directory.path(), &crate_dir().join("../../include"));
+    let program = compile(name, directory.path(), &crate_dir().join("../../include"));
     let found = program_output(&program, library_dir());
     let expected = expected(name, &found);
     assert_eq!(found, expected);
-    let watched = watched(name, directory.path());
-    assert_eq!(program_output(&watched, library_dir()), expected, "with everything watched");
+    let sanitized = compile_sanitized(name, directory.path());
+    assert_eq!(program_output(&sanitized, library_dir()), expected, "with AddressSanitizer");
     if let Some(stock) = stock_library() {
         assert_eq!(
             program_output(&program, stock.parent().unwrap()),
             expected,
-            "LevelDB tells something else"
+            "LevelDB prints something else"
         );
     }
 }
 
 #[test]
 fn user_supplied_objects() {
-    check("objects");
+    check("user_objects");
 }
 
 #[test]
 fn user_supplied_env() {
-    check("world");
+    check("user_env");
 }
 
 #[test]
@@ -98,15 +101,16 @@ fn tables_without_a_database() {
     check("tables");
 }
 
-/// Sizes, places and slots, as the compiler sees them in our headers and in the system's.
+/// Sizes, offsets and virtual table slots, as the compiler sees them in our headers and in the
+/// system's.
 #[test]
 fn abi_layout() {
-    check("probe");
+    check("abi_layout");
     let system = Path::new("/usr/include");
     if stock_library().is_some() && system.join("leveldb/db.h").exists() {
         let directory = tempfile::tempdir().unwrap();
-        let program = compiled("probe", directory.path(), system);
+        let program = compile("abi_layout", directory.path(), system);
         let found = program_output(&program, library_dir());
-        assert_eq!(found, expected("probe", &found), "the system's headers say something else");
+        assert_eq!(found, expected("abi_layout", &found), "the system's headers give another layout");
     }
 }

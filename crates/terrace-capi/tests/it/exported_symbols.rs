@@ -1,4 +1,4 @@
-//! The names that the library shows.
+//! Exported symbols of the library.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -6,16 +6,16 @@ use std::process::Command;
 
 use crate::library::{crate_dir, library_dir, run_command, stock_library};
 
-/// What a library defines for others to see.
-fn shown(library: &Path) -> BTreeSet<String> {
+/// Returns the exported symbols of a library.
+fn exported_symbols(library: &Path) -> BTreeSet<String> {
     let listed =
         run_command(Command::new("nm").args(["-D", "--defined-only", "--format=posix"]).arg(library)).stdout;
     let listed = String::from_utf8(listed).unwrap();
     listed.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
 }
 
-/// The names of `symbols.txt`.
-fn promised() -> BTreeSet<String> {
+/// Returns the names of `symbols.txt`.
+fn listed_symbols() -> BTreeSet<String> {
     let text = std::fs::read_to_string(crate_dir().join("symbols.txt")).unwrap();
     let names = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     names.map(str::to_owned).collect()
@@ -23,13 +23,14 @@ fn promised() -> BTreeSet<String> {
 
 #[test]
 fn exported_symbols_match_symbols_txt() {
-    let (shown, promised) = (shown(&library_dir().join("libleveldb.so.1d")), promised());
-    let missing: Vec<_> = promised.difference(&shown).collect();
-    let more: Vec<_> = shown.difference(&promised).collect();
-    assert!(missing.is_empty() && more.is_empty(), "missing: {missing:#?}, too many: {more:#?}");
+    let exported = exported_symbols(&library_dir().join("libleveldb.so.1d"));
+    let listed = listed_symbols();
+    let missing: Vec<_> = listed.difference(&exported).collect();
+    let unlisted: Vec<_> = exported.difference(&listed).collect();
+    assert!(missing.is_empty() && unlisted.is_empty(), "missing: {missing:#?}, unlisted: {unlisted:#?}");
 }
 
-/// Members that LevelDB declares private: no client can call them.
+/// Private members of LevelDB's classes, which no program can call.
 const PRIVATE_MEMBERS: &[&str] = &[
     "_ZN7leveldb12TableBuilder10WriteBlockEPNS_12BlockBuilderEPNS_11BlockHandleE",
     "_ZN7leveldb12TableBuilder13WriteRawBlockERKNS_5SliceENS_15CompressionTypeEPNS_11BlockHandleE",
@@ -39,8 +40,9 @@ const PRIVATE_MEMBERS: &[&str] = &[
     "_ZN7leveldb5Table8ReadMetaERKNS_6FooterE",
 ];
 
-/// Templates of the C++ library, which every program that needs them has itself, and classes within functions.
-fn is_an_accident(name: &str) -> bool {
+/// Returns whether a symbol is a template of the C++ library, which programs instantiate
+/// themselves, or a class inside a function.
+fn is_incidental(name: &str) -> bool {
     ["_ZNSt", "_ZSt", "_ZTINSt", "_ZTSNSt", "_ZTVNSt", "_ZTIZ", "_ZTSZ", "_ZTVZ"]
         .iter()
         .any(|start| name.starts_with(start))
@@ -49,14 +51,14 @@ fn is_an_accident(name: &str) -> bool {
 #[test]
 fn symbols_txt_matches_the_stock_library() {
     let Some(stock) = stock_library() else { return };
-    let public = |name: &String| !is_an_accident(name) && !PRIVATE_MEMBERS.contains(&name.as_str());
-    let public: BTreeSet<String> = shown(&stock).into_iter().filter(public).collect();
+    let public = |name: &String| !is_incidental(name) && !PRIVATE_MEMBERS.contains(&name.as_str());
+    let public: BTreeSet<String> = exported_symbols(&stock).into_iter().filter(public).collect();
     let ours: BTreeSet<String> =
-        promised().into_iter().filter(|name| !name.starts_with("terrace_")).collect();
+        listed_symbols().into_iter().filter(|name| !name.starts_with("terrace_")).collect();
     assert_eq!(ours, public);
 }
 
-/// What the system must have for a program to start, and under which name programs ask for us.
+/// The needed libraries, and the soname under which programs load the library.
 #[test]
 fn soname_and_needed_libraries() {
     let library = library_dir().join("libleveldb.so.1d");

@@ -1,19 +1,21 @@
-//! What `make install` leaves, used as a project would: by CMake, by pkg-config, from a place that was moved.
+//! The result of `make install`, used by projects with CMake and pkg-config after the prefix was
+//! moved.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::library::{crate_dir, has_program, library_dir, run_command};
 
-/// A prefix that was filled in one place and stands in another.
+/// Installs to a prefix and moves it.
 fn prefix(directory: &Path) -> PathBuf {
-    let (first, moved) = (directory.join("first"), directory.join("moved"));
+    let first = directory.join("first");
+    let moved = directory.join("moved");
     run_command(Command::new(crate_dir().join("install.sh")).arg(library_dir()).arg(&first));
     std::fs::rename(first, &moved).unwrap();
     moved
 }
 
-fn told(command: &mut Command) -> String {
+fn stdout_of(command: &mut Command) -> String {
     String::from_utf8(run_command(command).stdout).unwrap()
 }
 
@@ -37,13 +39,13 @@ fn build_with_cmake() {
             .arg(found),
     );
     run_command(Command::new("cmake").arg("--build").arg(&build));
-    assert_eq!(told(&mut Command::new(build.join("in_c"))), IN_C);
-    assert_eq!(told(Command::new(build.join("in_cxx")).current_dir(&directory)), IN_CXX);
+    assert_eq!(stdout_of(&mut Command::new(build.join("in_c"))), IN_C);
+    assert_eq!(stdout_of(Command::new(build.join("in_cxx")).current_dir(&directory)), IN_CXX);
 }
 
 /// A user of the binary library needs the licences of all that it contains.
 #[test]
-fn with_the_licences() {
+fn licences_are_installed() {
     let directory = tempfile::tempdir().unwrap();
     let documents = prefix(directory.path()).join("share/doc/terrace");
     let notices = std::fs::read_to_string(documents.join("THIRD-PARTY-NOTICES.md")).unwrap();
@@ -53,7 +55,7 @@ fn with_the_licences() {
     assert!(documents.join("LICENSE-MIT").exists() && documents.join("LICENSE-APACHE").exists());
 }
 
-/// Newer ones have options that the headers don't.
+/// The config file rejects newer versions, whose options the headers lack.
 #[test]
 fn cmake_version_check() {
     if !has_program("cmake") {
@@ -61,16 +63,16 @@ fn cmake_version_check() {
     }
     let directory = tempfile::tempdir().unwrap();
     let found = format!("-Dleveldb_DIR={}/lib/cmake/leveldb", prefix(directory.path()).display());
-    for (asked, fits) in [("1.20", true), ("1.23", true), ("1.24", false), ("2.0", false)] {
-        let project = directory.path().join(asked);
+    for (requested, compatible) in [("1.20", true), ("1.23", true), ("1.24", false), ("2.0", false)] {
+        let project = directory.path().join(requested);
         std::fs::create_dir(&project).unwrap();
         let lines = ["cmake_minimum_required(VERSION 3.9)", "project(asks NONE)"].join("\n");
-        let text = format!("{lines}\nfind_package(leveldb {asked} REQUIRED)\n");
+        let text = format!("{lines}\nfind_package(leveldb {requested} REQUIRED)\n");
         std::fs::write(project.join("CMakeLists.txt"), text).unwrap();
         let mut cmake = Command::new("cmake");
-        let told = cmake.arg(&found).arg("-S").arg(&project).arg("-B").arg(project.join("build")).output();
-        let text = String::from_utf8_lossy(&told.as_ref().unwrap().stderr).into_owned();
-        assert_eq!(told.unwrap().status.success(), fits, "{asked}: {text}");
+        let result = cmake.arg(&found).arg("-S").arg(&project).arg("-B").arg(project.join("build")).output();
+        let text = String::from_utf8_lossy(&result.as_ref().unwrap().stderr).into_owned();
+        assert_eq!(result.unwrap().status.success(), compatible, "{requested}: {text}");
     }
 }
 
@@ -81,17 +83,19 @@ fn build_with_pkg_config() {
     }
     let directory = tempfile::tempdir().unwrap();
     let prefix = prefix(directory.path());
-    let mut asked = Command::new("pkg-config");
-    let flags = told(
-        asked.args(["--cflags", "--libs", "leveldb"]).env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")),
+    let mut requested = Command::new("pkg-config");
+    let flags = stdout_of(
+        requested
+            .args(["--cflags", "--libs", "leveldb"])
+            .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")),
     );
-    for (compiler, source, expect) in [("cc", "in_c.c", IN_C), ("c++", "in_cxx.cc", IN_CXX)] {
+    for (compiler, source, expected) in [("cc", "in_c.c", IN_C), ("c++", "in_cxx.cc", IN_CXX)] {
         let program = directory.path().join(source).with_extension("");
         let mut compile = Command::new(compiler);
         compile.arg(crate_dir().join("tests/consumer").join(source)).args(flags.split_whitespace());
         run_command(compile.arg("-o").arg(&program));
         let mut run = Command::new(program);
         run.env("LD_LIBRARY_PATH", prefix.join("lib")).current_dir(&directory);
-        assert_eq!(told(&mut run), expect);
+        assert_eq!(stdout_of(&mut run), expected);
     }
 }

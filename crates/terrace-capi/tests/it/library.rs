@@ -1,16 +1,17 @@
-//! The library under test, made of the archive that was built with these tests, and the stock one beside it.
+//! The library under test, linked from the archive that was built with these tests, and the stock
+//! library.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-/// The crate's own directory.
+/// Directory of the crate.
 pub(crate) fn crate_dir() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The directory with our `libleveldb.so.1d`, linked when it is asked for first.
+/// Directory with our `libleveldb.so.1d`, which is linked at the first call.
 pub(crate) fn library_dir() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
@@ -20,22 +21,24 @@ pub(crate) fn library_dir() -> &'static Path {
     })
 }
 
-/// Where this test was built.
+/// Directory in which this test was built.
 fn built() -> PathBuf {
     let test = std::env::current_exe().unwrap(); // target/PROFILE/deps/it-0123
     test.parent().unwrap().to_path_buf()
 }
 
-/// The archive that was built with this test: the newest, since each change of the sources makes a new one. Cargo
-/// gives it a plain name only when it builds the crate for itself.
+/// Returns the archive that was built with this test: the newest, because each change of the
+/// sources creates a new one. Its name has a hash, except when cargo builds the crate by itself.
 pub(crate) fn archive() -> PathBuf {
     let files = std::fs::read_dir(built()).unwrap().map(|entry| entry.unwrap());
-    let is_ours = |name: &str| name.starts_with("libterrace_capi-") && name.ends_with(".a");
-    let archives = files.filter(|file| file.file_name().to_str().is_some_and(is_ours));
+    let archives = files.filter(|file| {
+        let name = file.file_name().into_string().unwrap();
+        name.starts_with("libterrace_capi-") && name.ends_with(".a")
+    });
     archives.max_by_key(|file| file.metadata().unwrap().modified().unwrap()).unwrap().path()
 }
 
-/// The system's LevelDB, if it is installed.
+/// Returns the system's LevelDB, if it is installed.
 pub(crate) fn stock_library() -> Option<PathBuf> {
     let known = Command::new("sh").args(["-c", "PATH=$PATH:/sbin:/usr/sbin ldconfig -p"]).output().unwrap();
     let known = String::from_utf8_lossy(&known.stdout).into_owned();
@@ -47,7 +50,7 @@ pub(crate) fn stock_library() -> Option<PathBuf> {
     found
 }
 
-/// True if the system has `program`.
+/// Returns whether the system has `program`.
 pub(crate) fn has_program(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok();
     if !found {
@@ -56,19 +59,19 @@ pub(crate) fn has_program(program: &str) -> bool {
     found
 }
 
-/// Says that something can't be tested here; fails where `make setup` has seen to it that all can.
+/// Reports a missing dependency of a test. Fails if `make setup` has installed all dependencies.
 fn missing(what: &str) {
     assert!(std::env::var_os("TERRACE_REQUIRE_STOCK").is_none(), "{what} is missing");
     print_to_stderr(&format!("NOT TESTED: {what} is missing"));
 }
 
-/// Says it to whoever runs the tests, also when the test passes: `eprintln!` would be kept from them.
+/// Prints a message even if the test passes: the test harness captures `eprintln!`.
 pub(crate) fn print_to_stderr(what: &str) {
-    // If nobody hears it, the test is none the worse.
+    // An error is ignored, because the message is not part of the test.
     let _ = writeln!(std::io::stderr(), "{what}");
 }
 
-/// Runs `command`, which has to succeed.
+/// Runs `command`, which must succeed.
 #[track_caller]
 pub(crate) fn run_command(command: &mut Command) -> Output {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));

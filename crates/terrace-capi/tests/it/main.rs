@@ -1,4 +1,4 @@
-//! The library as a program meets it: the names that it shows, C programs, and what they find there.
+//! Tests of the library as programs use it: exported symbols, and C and C++ programs.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "builds and runs programs")]
 #![allow(clippy::unwrap_used, reason = "a test")]

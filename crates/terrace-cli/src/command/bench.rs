@@ -1,8 +1,8 @@
-//! `terrace bench`: Terrace and its peers, measured side by side.
+//! `terrace bench`: measures Terrace and other engines side by side.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
-    reason = "measures the world itself, and saves what came of it where the user says"
+    reason = "measures the real system, and saves results where the user asks"
 )]
 
 mod progress;
@@ -32,28 +32,29 @@ use crate::terminal;
 use crate::units::parse_size;
 use progress::BenchProgress;
 
-/// Measure Terrace and its peers side by side, in rounds, every value checked
+/// Measure Terrace and other engines side by side, in rounds, and check every value
 ///
-/// Takes the names of workloads, or a suite. Each engine takes its turn in a process and a directory of its own, round
-/// after round. The table tells medians; a difference that lies within the spread of the rounds is called noise.
+/// Takes the names of workloads, or a suite. In every round, each engine runs in a new process and
+/// an empty directory. The table shows medians. A difference within the spread of the rounds is
+/// reported as noise.
 #[derive(Args)]
 pub(crate) struct Bench {
-    /// Workloads by name, in this order; --list tells them
+    /// Workloads by name, run in this order; --list prints the names
     #[arg(value_name = "WORKLOAD", conflicts_with = "suite")]
     workloads: Vec<String>,
-    /// A suite: leveldb, bangdb, go or ycsb [default: leveldb]
+    /// Suite of workloads: leveldb, bangdb, go or ycsb [default: leveldb]
     #[arg(long, value_name = "NAME")]
     suite: Option<String>,
-    /// Engines, the first of which the others are compared with; ID=PATH names a library
+    /// Engines to measure, compared with the first of them; ID=PATH selects a library file
     #[arg(long, value_name = "IDS", value_delimiter = ',', default_value = "terrace,leveldb,rocksdb,lmdb")]
     engines: Vec<String>,
-    /// Turns of each engine
+    /// Number of rounds, in each of which every engine runs once
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// The same settings for all engines, or each one's own: same, defaults
+    /// Engine settings: the same for all engines, or each engine's own defaults: same, defaults
     #[arg(long, value_name = "WHICH", default_value = "same")]
     settings: String,
-    /// Where to make the databases [default: a new directory for temporary files]
+    /// Parent directory of the databases [default: a new directory for temporary files]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     #[command(flatten)]
@@ -64,103 +65,104 @@ pub(crate) struct Bench {
     engine_settings: EngineSettingsArgs,
     #[command(flatten)]
     output: OutputArgs,
-    /// Take one turn as standard input says; how this program measures
+    /// Measure one run that standard input describes; `terrace bench` starts itself with this flag.
     #[arg(long, hide = true)]
     child: bool,
 }
 
-/// How much to do.
+/// Arguments that set the size of a run.
 #[derive(Args)]
 #[command(next_help_heading = "Size")]
 struct SizeArgs {
-    /// Keys [default: 1000000 for workloads]
+    /// Number of keys [default: 1000000 for workloads]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
     num: Option<u64>,
-    /// Share of a suite's published size [default: 1, bangdb 0.1]
+    /// Fraction of the suite's published size [default: 1, bangdb 0.1]
     #[arg(long, value_name = "X", conflicts_with_all = ["num", "workloads"])]
     scale: Option<f64>,
-    /// Seconds after which a phase ends, done or not
+    /// Maximum duration of a phase in seconds
     #[arg(long, value_name = "S")]
     seconds: Option<u64>,
-    /// Memory that each process may have, the system's cache of its files included; needs the right to make a control group
+    /// Memory limit of each measured process, including the system's cache of its files; needs
+    /// permission to create a control group
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
 }
 
-/// What to do otherwise than the workloads say.
+/// Arguments that override the workloads.
 #[derive(Args)]
-#[command(next_help_heading = "Work, for every phase")]
+#[command(next_help_heading = "Workload, for every phase")]
 struct WorkloadArgs {
-    /// Threads
+    /// Number of threads
     #[arg(long, value_name = "N")]
     threads: Option<u32>,
-    /// Size of keys
+    /// Size of a key
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     key_size: Option<u64>,
-    /// Size of values
+    /// Size of a value
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     value_size: Option<u64>,
-    /// Order of keys: seq, random, reverse, zipf, hot, missing
+    /// Key order: seq, random, reverse, zipf, hot, missing
     #[arg(long, value_name = "ORDER")]
     order: Option<String>,
-    /// Keys in one atomic write
+    /// Number of keys in one atomic write
     #[arg(long, value_name = "N")]
     batch: Option<u64>,
-    /// Return from a write only when the disk has it
+    /// Sync every write to disk
     #[arg(long)]
     sync: bool,
-    /// Puts a second of a thread that writes beside reads [default: as many as it can]
+    /// Puts per second of the thread that writes while others read [default: no limit]
     #[arg(long, value_name = "N")]
     write_rate: Option<u64>,
 }
 
-/// What to tell the engines.
+/// Arguments that override the settings of the engines.
 #[derive(Args)]
-#[command(next_help_heading = "Settings, over --settings")]
+#[command(next_help_heading = "Engine settings, override --settings")]
 struct EngineSettingsArgs {
-    /// Size of the cache of blocks
+    /// Size of the block cache
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     cache: Option<u64>,
-    /// Bytes kept in memory before they become a table
+    /// Size of a memtable before it is flushed to a table
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     write_buffer: Option<u64>,
-    /// Bits per key of Bloom filters; 0 for no filters
+    /// Bits per key of the Bloom filters; 0 for no filters
     #[arg(long, value_name = "BITS")]
     filter_bits: Option<u32>,
-    /// Compression: none, snappy, zstd
+    /// Compression codec: none, snappy, zstd
     #[arg(long, value_name = "CODEC")]
     compression: Option<String>,
 }
 
-/// What to make of it.
+/// Arguments that choose the output.
 #[derive(Args)]
 #[command(next_help_heading = "Output")]
 struct OutputArgs {
-    /// Save everything measured; brought up to date after each phase
+    /// Save all results as JSON; the file is updated after each phase
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Save a page with plots
+    /// Save an HTML page with plots
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Save a picture of throughput over time, as SVG
+    /// Save a plot of throughput over time, as SVG
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
-    /// Compare two saved runs, and measure nothing; exit code 1 if a row became slower
+    /// Compare two saved runs without measuring; exit code 1 if a row became slower
     #[arg(long, value_names = ["BEFORE", "AFTER"], num_args = 2)]
     compare: Option<Vec<PathBuf>>,
-    /// List workloads, suites and engines, and measure nothing
+    /// List workloads, suites and engines without measuring
     #[arg(long)]
     list: bool,
 }
 
 impl OutputArgs {
-    /// Where the pictures are, for whoever has others call this program.
+    /// One line for each saved page or plot, so that a caller of this program finds the file.
     fn saved_files(&self) -> String {
-        let pictures = [("page with plots", &self.report), ("picture of throughput", &self.picture)];
-        let saved = pictures.into_iter().filter_map(|(what, path)| Some((what, path.as_ref()?)));
-        saved.fold(String::new(), |text, (what, path)| {
+        let files = [("page with plots", &self.report), ("plot of throughput", &self.picture)];
+        let saved = files.into_iter().filter_map(|(description, path)| Some((description, path.as_ref()?)));
+        saved.fold(String::new(), |text, (description, path)| {
             let gap = if text.is_empty() { "\n" } else { "" };
-            format!("{text}{gap}{}: {what}\n", path.display())
+            format!("{text}{gap}{}: {description}\n", path.display())
         })
     }
 }
@@ -181,13 +183,13 @@ impl Run for Bench {
 }
 
 fn run_child() -> CommandResult {
-    // Whoever started this can't end it where it is killed itself, and would leave it to fill the disk. Where the system
-    // does not do that, the next result meets a closed pipe.
+    // The kernel ends this process when its parent is killed; otherwise the run would continue and
+    // fill the disk. On other systems, the next result meets a closed pipe.
     #[cfg(target_os = "linux")]
     let _ = set_parent_process_death_signal(Some(KillSignal::KILL));
     match measuring_process::serve(io::stdin().lock(), io::stdout()) {
         true => Ok(()),
-        false => Err(Failure::Database("this turn ended early".into())),
+        false => Err(Failure::Database("this run ended early".into())),
     }
 }
 
@@ -209,13 +211,13 @@ fn list_text() -> String {
     text += "\nEngines\n";
     for row in ENGINES {
         let info = plan::find_engine(row, None, &Settings::default()).info;
-        let found = if info.present {
+        let description = if info.present {
             format!("{} {}, {}", info.name, info.version, info.how)
         } else {
-            "not there".into()
+            "not available".into()
         };
         let note = if info.note.is_empty() { String::new() } else { format!(": {}", info.note) };
-        text += &format!("  {:<16} {found}{note}\n", info.id);
+        text += &format!("  {:<16} {description}{note}\n", info.id);
     }
     text
 }
@@ -227,7 +229,7 @@ fn compare(files: &[PathBuf]) -> CommandResult {
     let comparison = compare::compare(&load(files.first())?, &load(files.get(1))?);
     print(&comparison.render())?;
     if comparison.has_slower_row() {
-        Err(Failure::NegativeAnswer("slower, beyond the noise".into()))
+        Err(Failure::NegativeAnswer("a row is slower by more than the noise".into()))
     } else {
         Ok(())
     }
@@ -239,30 +241,32 @@ impl Bench {
         let settings = self.settings().map_err(Failure::Usage)?;
         let engines = plan::select_engines(&self.engines, &settings).map_err(Failure::Usage)?;
         let expected = expected_results(phases.iter().map(|phase| &phase.workload));
-        // Not while that is worked out, which hears nothing; but before anything is made that a signal would leave behind.
+        // After the expected values, whose computation does not check for signals, and before
+        // anything is created that a signal would leave on disk.
         let stop =
             StopSignal::on_signals().map_err(|e| Failure::File(format!("listening to signals: {e}")))?;
         let dir = DatabaseDir::new(self.dir.as_deref())?;
         let plan = Plan { engines, phases, expected, rounds: self.rounds, dir: dir.path.clone() };
         let mut result = self.new_result(&plan, scale);
         self.save(&result)?;
-        let myself =
+        let this_program =
             ExternalProgram { path: env::current_exe()?, arguments: vec!["bench".into(), "--child".into()] };
-        let mut watch = BenchProgress::new(&plan, |result: &ResultFile| self.save(result));
+        let mut progress = BenchProgress::new(&plan, |result: &ResultFile| self.save(result));
         rounds::run(
             &plan,
             &mut result,
-            &mut |contender, turn, heard| {
-                contender.program.as_ref().unwrap_or(&myself).run(turn, self.size.memory, &stop, heard)
+            &mut |engine, request, on_message| {
+                let program = engine.program.as_ref().unwrap_or(&this_program);
+                program.run(request, self.size.memory, &stop, on_message)
             },
             &stop,
-            &mut watch,
+            &mut progress,
         );
-        let watched = watch.finish();
+        let saved = progress.finish();
         if let Some(signal) = stop.signal() {
             return Err(interrupted(signal, &result));
         }
-        watched?;
+        saved?;
         print(&format!("{}{}", table::render(&result), self.output.saved_files()))?;
         check_result(&plan, &result)
     }
@@ -278,14 +282,14 @@ impl Bench {
         } else {
             (plan::workloads_by_name(&self.workloads, self.size.num.unwrap_or(1_000_000))?, 1.0)
         };
-        Ok((plan::apply_overrides(phases, &self.changes()?)?, scale))
+        Ok((plan::apply_overrides(phases, &self.overrides()?)?, scale))
     }
 
     fn suite(&self) -> &str {
         self.suite.as_deref().unwrap_or("leveldb")
     }
 
-    fn changes(&self) -> Result<Overrides, String> {
+    fn overrides(&self) -> Result<Overrides, String> {
         let bytes = |size: Option<u64>| size.map(|size| usize::try_from(size).unwrap_or(usize::MAX));
         Ok(Overrides {
             threads: self.workload.threads,
@@ -311,22 +315,21 @@ impl Bench {
         })
     }
 
-    /// The result before anything is measured.
+    /// Returns a result file without measurements.
     fn new_result(&self, plan: &Plan, scale: f64) -> ResultFile {
-        let words =
-            env::args().skip(1).map(|word| if word.contains(' ') { format!("'{word}'") } else { word });
+        let args = env::args().skip(1).map(|arg| if arg.contains(' ') { format!("'{arg}'") } else { arg });
         ResultFile {
             format: FORMAT,
             terrace_commit: machine::COMMIT.into(),
             started: machine::utc_now(),
             suite: if self.workloads.is_empty() { self.suite() } else { "workloads" }.into(),
             settings: self.settings.clone(),
-            command: format!("terrace {}", words.collect::<Vec<_>>().join(" ")),
+            command: format!("terrace {}", args.collect::<Vec<_>>().join(" ")),
             scale,
             rounds: plan.rounds,
             memory_bytes: self.size.memory,
             machine: machine::describe(&plan.dir),
-            engines: plan.engines.iter().map(|contender| contender.info.clone()).collect(),
+            engines: plan.engines.iter().map(|engine| engine.info.clone()).collect(),
             phases: plan.phases.clone(),
             ..ResultFile::default()
         }
@@ -346,52 +349,52 @@ impl Bench {
     }
 }
 
-/// The end of a run that was asked to stop. What was measured until then is shown.
+/// Failure of a run that a signal stopped. Prints the results until then.
 fn interrupted(signal: Signal, result: &ResultFile) -> Failure {
-    let mut sentence = format!("interrupted by {}; its databases are removed", signal.name);
-    // A terminal that is gone is no reason to end otherwise.
+    let mut message = format!("interrupted by {}; its databases are removed", signal.name);
+    // Output may fail because the terminal is closed. The signal remains the reason for the end.
     if !result.results.is_empty() && print(&table::render(result)).is_ok() {
-        sentence += ", and what was measured until then is above";
+        message += ", and the results until then are above";
     }
-    Failure::Interrupted(signal, sentence)
+    Failure::Interrupted(signal, message)
 }
 
-/// What a run as a whole comes to.
+/// Returns an error if a phase failed or an engine that the user requires is missing.
 fn check_result(plan: &Plan, result: &ResultFile) -> CommandResult {
     let failed = result.results.iter().filter(|result| !result.error.is_empty()).count();
     if failed > 0 {
-        return Err(Failure::Database(format!("failures: {failed}; what was measured is above")));
+        return Err(Failure::Database(format!("failures: {failed}; the other results are above")));
     }
-    // One that was named by path was meant; others may be there or not.
+    // An engine that was given with a path is required. Other engines may be missing.
     match plan.engines.iter().find(|engine| engine.path.is_some() && !engine.info.present) {
         Some(engine) => Err(Failure::File(format!("{}: {}", engine.info.id, engine.info.note))),
         None if plan.engines.iter().all(|engine| !engine.info.present) => {
-            Err(Failure::File("none of the engines is there".into()))
+            Err(Failure::File("none of the engines is available".into()))
         }
         None => Ok(()),
     }
 }
 
-/// The databases' parent. One that was made here goes when this is dropped.
+/// Parent directory of the databases. Dropping it removes a directory that it created.
 struct DatabaseDir {
     path: PathBuf,
     is_created: bool,
 }
 
 impl DatabaseDir {
-    fn new(asked: Option<&Path>) -> Result<DatabaseDir, Failure> {
-        let path = asked
+    fn new(requested: Option<&Path>) -> Result<DatabaseDir, Failure> {
+        let path = requested
             .map_or_else(|| env::temp_dir().join(format!("terrace-bench-{}", process::id())), Path::to_owned);
-        let made = !path.exists();
+        let is_created = !path.exists();
         std::fs::create_dir_all(&path).map_err(|e| Failure::for_file(&path, e))?;
-        Ok(DatabaseDir { path, is_created: made })
+        Ok(DatabaseDir { path, is_created })
     }
 }
 
 impl Drop for DatabaseDir {
     fn drop(&mut self) {
         if self.is_created {
-            // Only if it is empty: whoever put something there wants it.
+            // Removes the directory only if it is empty: other files in it belong to the user.
             let _ = std::fs::remove_dir(&self.path);
         }
     }

@@ -1,4 +1,5 @@
-//! `terrace compact`: deleted and replaced entries gone from the disk, levels merged.
+//! `terrace compact`: compacts a key range, which drops deleted and replaced entries from the
+//! tables.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -13,15 +14,15 @@ use crate::failure::CommandResult;
 use crate::progress::Progress;
 use crate::{level_chart, terminal, units};
 
-/// Merge the tables of a range of keys and drop what was deleted or replaced
+/// Compact the tables of a key range and drop deleted and replaced entries
 #[derive(Args)]
 pub(crate) struct Compact {
     #[command(flatten)]
     database: DatabaseArgs,
-    /// First key of the range [default: the first of all]
+    /// First key of the range [default: the first key of the database]
     #[arg(long, value_name = "KEY")]
     from: Option<OsString>,
-    /// Last key of the range [default: the last of all]
+    /// Last key of the range [default: the last key of the database]
     #[arg(long, value_name = "KEY")]
     to: Option<OsString>,
     #[command(flatten)]

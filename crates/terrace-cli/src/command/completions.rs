@@ -1,4 +1,4 @@
-//! `terrace completions`: what makes a shell complete our command lines.
+//! `terrace completions`: scripts with which a shell completes command lines of `terrace`.
 
 use std::io::Write;
 
@@ -9,16 +9,16 @@ use crate::cli::{self, Run};
 use crate::failure::CommandResult;
 use crate::terminal;
 
-/// Print the completions of a shell
+/// Print the completion script for a shell
 #[derive(Args)]
 pub(crate) struct Completions {
-    /// Shell that will read them
+    /// Shell that will read the script
     shell: Shell,
 }
 
 impl Run for Completions {
     fn run(self) -> CommandResult {
-        // Made in memory, because the generator does not survive a closed pipe.
+        // The generator panics on a closed pipe, so it writes to memory.
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut cli::command_line(), "terrace", &mut script);
         let mut out = terminal::output();

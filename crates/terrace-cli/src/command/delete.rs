@@ -1,4 +1,4 @@
-//! `terrace delete`: one key gone, or all of a range.
+//! `terrace delete`: deletes one key, or all keys of a range.
 
 use std::ffi::OsString;
 
@@ -8,22 +8,22 @@ use crate::cli::Run;
 use crate::database::{DatabaseArgs, KeyEncodingArgs, WriteArgs};
 use crate::failure::CommandResult;
 
-/// Remove a key, or every key of a range; it is no error if there is none
+/// Delete a key, or every key of a range; a missing key is not an error
 #[derive(Args)]
-#[command(group(ArgGroup::new("what").required(true).multiple(true).args(["key", "from", "to", "all"])))]
+#[command(group(ArgGroup::new("keys").required(true).multiple(true).args(["key", "from", "to", "all"])))]
 pub(crate) struct Delete {
     #[command(flatten)]
     database: DatabaseArgs,
     /// Key, with \t \n \\ \xNN for bytes that are hard to type
     #[arg(conflicts_with_all = ["from", "to", "all"])]
     key: Option<OsString>,
-    /// This key and those behind it
+    /// First key of the range
     #[arg(long, value_name = "KEY")]
     from: Option<OsString>,
-    /// Keys before this one
+    /// Key at which the range ends; this key is kept
     #[arg(long, value_name = "KEY")]
     to: Option<OsString>,
-    /// Every key
+    /// Delete every key
     #[arg(long, conflicts_with_all = ["from", "to"])]
     all: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `terrace destroy`: a database gone, after a question.
+//! `terrace destroy`: removes a database, after a confirmation.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -9,12 +9,12 @@ use crate::database::{DatabaseArgs, PathContents};
 use crate::failure::{CommandResult, Failure};
 use crate::terminal;
 
-/// Remove a database with everything in it; other files in its directory stay
+/// Remove a database and all its entries; other files in its directory are kept
 #[derive(Args)]
 pub(crate) struct Destroy {
     #[command(flatten)]
     database: DatabaseArgs,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
 }
@@ -36,10 +36,10 @@ impl Run for Destroy {
 impl Destroy {
     fn confirm(&self) -> CommandResult {
         if !io::stdin().is_terminal() {
-            return Err(Failure::Usage("destroy needs --yes where nobody can be asked".into()));
+            return Err(Failure::Usage("destroy needs --yes when standard input is not a terminal".into()));
         }
         eprint!(
-            "Remove the database {} for ever? Type yes: ",
+            "Permanently remove the database {}? Type yes: ",
             terminal::printable(self.database.dir.display())
         );
         io::stderr().flush()?;

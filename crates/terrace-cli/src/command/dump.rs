@@ -1,4 +1,5 @@
-//! `terrace dump`: a whole database as text that `terrace load` reads, or one of its files, decoded.
+//! `terrace dump`: prints a database as text that `terrace load` reads, or decodes one of its
+//! files.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -13,16 +14,17 @@ use crate::failure::CommandResult;
 use crate::progress::Progress;
 use crate::{file_dump, level_chart, terminal};
 
-/// Print every entry of a database, or what is in one of its files
+/// Print every entry of a database, or the contents of one of its files
 #[derive(Args)]
 pub(crate) struct Dump {
     /// Directory of the database
     #[arg(value_name = "DB", value_hint = ValueHint::DirPath, required_unless_present = "file", conflicts_with = "file")]
     dir: Option<PathBuf>,
-    /// Decode this table (.ldb, .sst), log or MANIFEST instead: internal keys, records, edits, with their places
+    /// Decode this table (.ldb, .sst), log or MANIFEST instead: internal keys, records or version
+    /// edits, with their offsets
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
-    /// Form of the lines
+    /// Format of the lines
     #[arg(long, value_name = "FORMAT", default_value = "tsv")]
     format: Format,
     #[command(flatten)]
@@ -35,13 +37,13 @@ impl Run for Dump {
         if let Some(file) = &self.file {
             return file_dump::print(file, &mut out);
         }
-        // The parser saw to it that there is a directory if there is no file.
+        // The parser requires a directory if there is no file.
         let database = DatabaseArgs { dir: self.dir.unwrap_or_default(), comparator: self.comparator };
         dump_entries(&database.open_read_only()?, self.format, &mut out)
     }
 }
 
-/// Entries between two looks at how far the dump has come.
+/// Entries between two updates of the progress bar.
 const ENTRIES_PER_PROGRESS_UPDATE: u64 = 20_000;
 
 fn dump_entries(db: &Db, format: Format, out: &mut impl Write) -> CommandResult {
@@ -64,7 +66,8 @@ fn dump_entries(db: &Db, format: Format, out: &mut impl Write) -> CommandResult 
     Ok(entries.status()?)
 }
 
-/// The bytes of tables between the first key and this one: how far the dump has come, on the scale of file sizes.
+/// Table bytes between the first key and the current one. This is the progress of the dump in the
+/// unit of its total.
 fn dumped_bytes(db: &Db, first: &[u8], entries: &DbIterator) -> terrace::Result<u64> {
     Ok(db.approximate_sizes(&[(first, entries.key())])?.into_iter().sum())
 }

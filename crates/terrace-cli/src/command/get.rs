@@ -1,4 +1,4 @@
-//! `terrace get`: one value.
+//! `terrace get`: prints one value.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -12,7 +12,7 @@ use crate::escape::Escaped;
 use crate::failure::{CommandResult, Failure};
 use crate::terminal;
 
-/// Print the value of a key; exit code 1 if there is none
+/// Print the value of a key; exit code 1 if the key is not found
 #[derive(Args)]
 pub(crate) struct Get {
     #[command(flatten)]
@@ -21,7 +21,7 @@ pub(crate) struct Get {
     key: OsString,
     #[command(flatten)]
     encoding: KeyEncodingArgs,
-    /// Print the value's bytes as they are, without a line feed behind them
+    /// Print the unmodified bytes of the value, without a line feed at the end
     #[arg(long, conflicts_with = "hex")]
     raw: bool,
 }

@@ -1,7 +1,8 @@
-//! `terrace load`: the lines of a file into a database.
+//! `terrace load`: puts the lines of a file into a database.
 //!
-//! Lines are written in batches, each as a whole. A malformed line stops the load: the batches before it stay, so that
-//! loading the corrected file again gives the same database as loading it at once. So does a full disk, once there is room.
+//! Lines are written in atomic batches. A malformed line stops the load, and the batches before it
+//! are kept. Loading the corrected file afterwards gives the same database as if it had been loaded
+//! at once. The same holds for a full disk after space was freed.
 
 use std::path::PathBuf;
 
@@ -16,9 +17,9 @@ use crate::failure::{CommandResult, Failure};
 use crate::progress::Progress;
 use crate::units;
 
-/// A batch is written when it has this many entries ...
+/// Maximum number of entries in a batch.
 const BATCH_ENTRIES: usize = 1000;
-/// ... or this many bytes.
+/// Size in bytes at which a batch is written before it has [`BATCH_ENTRIES`].
 const BATCH_BYTES: usize = 1 << 20;
 
 /// Put every line of a file into a database
@@ -29,20 +30,20 @@ pub(crate) struct Load {
     /// File of entries, - for standard input; may be compressed with gzip or zstd
     #[arg(value_hint = ValueHint::FilePath)]
     file: PathBuf,
-    /// Form of the lines
+    /// Format of the lines
     #[arg(long, value_name = "FORMAT", default_value = "auto")]
     format: InputFormat,
-    /// Make the database if there is none
+    /// Create the database if it does not exist
     #[arg(long)]
     create: bool,
     #[command(flatten)]
     write_args: WriteArgs,
 }
 
-/// A form of lines, or the wish to have it found out.
+/// Format of the input, or automatic detection.
 #[derive(Clone, Copy, ValueEnum)]
 enum InputFormat {
-    /// The one that the file's name says, else JSON Lines if it begins with a brace, else TSV
+    /// Detected from the file's name; otherwise JSON Lines if the file begins with a brace, or TSV
     Auto,
     /// Key, tab, value; \t \n \\ \xNN for bytes that are not readable text
     Tsv,
@@ -51,8 +52,8 @@ enum InputFormat {
 }
 
 impl From<InputFormat> for Option<Format> {
-    fn from(guess: InputFormat) -> Option<Format> {
-        match guess {
+    fn from(format: InputFormat) -> Option<Format> {
+        match format {
             InputFormat::Auto => None,
             InputFormat::Tsv => Some(Format::Tsv),
             InputFormat::Jsonl => Some(Format::Jsonl),
@@ -62,13 +63,14 @@ impl From<InputFormat> for Option<Format> {
 
 impl Run for Load {
     fn run(self) -> CommandResult {
-        // The file first: a database is not made for a file that is not there.
+        // Opens the file first, so that a missing file does not leave a new database.
         let entries = EntryReader::open(&self.file, self.format.into())?;
         let db = self.database.open_writable(&self.write_args.file_format, Some(self.create))?;
         let started = terrace_env::SystemClock.monotonic();
         let mut loaded = 0;
-        load(&db, entries, &self.write_args.write_options(), &mut loaded)
-            .map_err(|failure| failure.with_note(&format!("loaded before: {}", units::entries(loaded))))?;
+        load(&db, entries, &self.write_args.write_options(), &mut loaded).map_err(|failure| {
+            failure.with_note(&format!("loaded before the error: {}", units::entries(loaded)))
+        })?;
         db.close()?;
         let took = terrace_env::SystemClock.monotonic().saturating_sub(started);
         eprintln!("{} in {}, {}", units::entries(loaded), units::time(took), units::rate(loaded, took));
@@ -76,7 +78,7 @@ impl Run for Load {
     }
 }
 
-/// Puts every entry into `db`; `loaded` is how many are in it, also when this fails.
+/// Puts every entry into `db`. `loaded` counts the written entries, also if an error is returned.
 fn load(db: &Db, mut entries: EntryReader, options: &WriteOptions, loaded: &mut u64) -> CommandResult {
     let mut progress = Progress::bytes("loading", entries.input().len());
     let mut batch = WriteBatch::new();

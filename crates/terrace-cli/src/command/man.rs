@@ -12,7 +12,7 @@ use crate::terminal;
 /// Print the manual page of the program or of a command
 #[derive(Args)]
 pub(crate) struct Man {
-    /// Command that the page is about
+    /// Command that the page describes
     #[arg(value_parser = PossibleValuesParser::new(COMMANDS.iter().map(|row| row.name)))]
     command: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! `terrace put`: one entry.
+//! `terrace put`: writes one entry.
 
 use std::ffi::OsString;
 
@@ -8,18 +8,18 @@ use crate::cli::Run;
 use crate::database::{DatabaseArgs, KeyEncodingArgs, WriteArgs};
 use crate::failure::CommandResult;
 
-/// Give a key a value, replacing what it had
+/// Set the value of a key, replacing the old value
 #[derive(Args)]
 pub(crate) struct Put {
     #[command(flatten)]
     database: DatabaseArgs,
     /// Key, with \t \n \\ \xNN for bytes that are hard to type
     key: OsString,
-    /// Value, in the same form
+    /// Value, with the same escapes
     value: OsString,
     #[command(flatten)]
     encoding: KeyEncodingArgs,
-    /// Make the database if there is none
+    /// Create the database if it does not exist
     #[arg(long)]
     create: bool,
     #[command(flatten)]
@@ -28,7 +28,8 @@ pub(crate) struct Put {
 
 impl Run for Put {
     fn run(self) -> CommandResult {
-        let (key, value) = (self.encoding.decode(&self.key)?, self.encoding.decode(&self.value)?);
+        let key = self.encoding.decode(&self.key)?;
+        let value = self.encoding.decode(&self.value)?;
         let db = self.database.open_writable(&self.write_args.file_format, Some(self.create))?;
         db.put_with(&key, &value, &self.write_args.write_options())?;
         Ok(db.close()?)

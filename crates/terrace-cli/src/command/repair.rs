@@ -1,4 +1,4 @@
-//! `terrace repair`: a database that opens again, from whatever files are left.
+//! `terrace repair`: reconstructs a database from its readable files.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -12,16 +12,16 @@ use crate::failure::CommandResult;
 use crate::progress::Progress;
 use crate::terminal;
 
-/// Rebuild a damaged database from the files that can be read
+/// Rebuild a corrupt database from the files that can be read
 ///
-/// Nothing is thrown away: files that are not used any more go to the folder lost inside of the database. Try
-/// --dry-run first, and keep a copy of what matters.
+/// No file is deleted: files that are no longer used are moved to the directory lost inside the
+/// database. Try --dry-run first, and keep a copy of important data.
 #[derive(Args)]
 pub(crate) struct Repair {
     /// Directory of the database
     #[arg(value_name = "DB", value_hint = ValueHint::DirPath)]
     dir: PathBuf,
-    /// Only say what would be done
+    /// Print the changes that repair would make, and make none
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `terrace scan`: the entries of a range, in order or in reverse.
+//! `terrace scan`: prints the entries of a range, in order or in reverse.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -12,32 +12,32 @@ use crate::entry_format::Format;
 use crate::failure::{CommandResult, Failure};
 use crate::terminal;
 
-/// Print the entries of a range, one a line
+/// Print the entries of a range, one per line
 #[derive(Args)]
 pub(crate) struct Scan {
     #[command(flatten)]
     database: DatabaseArgs,
-    /// Only keys that begin with this
+    /// Print only keys that begin with this prefix
     #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"])]
     prefix: Option<OsString>,
-    /// Only this key and those behind it
+    /// First key of the range
     #[arg(long, value_name = "KEY")]
     from: Option<OsString>,
-    /// Only keys before this one
+    /// Key at which the range ends; this key is not printed
     #[arg(long, value_name = "KEY")]
     to: Option<OsString>,
     #[command(flatten)]
     encoding: KeyEncodingArgs,
-    /// Last key first
+    /// Print the last key first
     #[arg(long)]
     reverse: bool,
-    /// Stop after this many
+    /// Maximum number of entries to print
     #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
     limit: u64,
-    /// Leave the values out
+    /// Print keys without their values
     #[arg(long)]
     keys_only: bool,
-    /// Form of the lines
+    /// Format of the lines
     #[arg(long, value_name = "FORMAT", default_value = "tsv")]
     format: Format,
 }
@@ -54,10 +54,10 @@ impl Run for Scan {
         }
 
         let mut out = terminal::output();
-        let mut left = self.limit;
-        while left > 0 && entries.valid() {
+        let mut remaining = self.limit;
+        while remaining > 0 && entries.valid() {
             self.format.write(&mut out, entries.key(), (!self.keys_only).then(|| entries.value()))?;
-            left -= 1;
+            remaining -= 1;
             if self.reverse { entries.prev() } else { entries.next() }
         }
         out.flush()?;

@@ -1,4 +1,4 @@
-//! `terrace stat`: the levels of a database, drawn, and its figures.
+//! `terrace stat`: a chart of the levels of a database, and its sizes.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -17,12 +17,12 @@ use crate::failure::{CommandResult, Failure};
 use crate::terminal::{self, Colour, Style};
 use crate::{level_chart, units};
 
-/// Draw the levels of a database, with their sizes and ranges of keys
+/// Draw the levels of a database, with their sizes and key ranges
 #[derive(Args)]
 pub(crate) struct Stat {
     #[command(flatten)]
     database: DatabaseArgs,
-    /// Print everything about every file as one line of JSON
+    /// Print all properties of all files as one line of JSON
     #[arg(long)]
     json: bool,
 }
@@ -30,32 +30,32 @@ pub(crate) struct Stat {
 impl Run for Stat {
     fn run(self) -> CommandResult {
         let db = self.database.open_read_only()?;
-        let figures = DatabaseSummary::collect(&db, &self.database.comparator.options_for_reading())?;
+        let summary = DatabaseSummary::collect(&db, &self.database.comparator.options_for_reading())?;
         let mut out = terminal::output();
         if self.json {
-            writeln!(out, "{}", entry_format::printable_json(&figures.to_json()))?;
+            writeln!(out, "{}", entry_format::printable_json(&summary.to_json()))?;
         } else {
-            figures.draw(&mut out, &Style::of_stdout())?;
+            summary.draw(&mut out, &Style::of_stdout())?;
         }
         Ok(out.flush()?)
     }
 }
 
-/// What there is to say about a database.
+/// Properties of a database that `terrace stat` prints.
 pub(crate) struct DatabaseSummary {
     path: String,
     comparator: Arc<dyn Comparator>,
-    /// Whether a stock LevelDB can open it.
+    /// Whether stock LevelDB can open the database.
     leveldb_compatible: bool,
     sequence: u64,
     log_bytes: u64,
-    /// Bytes that it takes now, as it was opened: mostly what the logs hold.
+    /// Bytes of memory in use right after the open: mostly memtables replayed from the logs.
     memory: u64,
     levels: Vec<LevelInfo>,
 }
 
 impl DatabaseSummary {
-    /// Of `db`, which was opened with `options`.
+    /// Collects the summary of `db`, which was opened with `options`.
     pub(crate) fn collect(db: &Db, options: &Options) -> Result<DatabaseSummary, Failure> {
         Ok(DatabaseSummary {
             path: db.path().display().to_string(),
@@ -76,7 +76,7 @@ impl DatabaseSummary {
         self.levels.iter().map(level_chart::level_bytes).sum()
     }
 
-    /// For people.
+    /// Draws the summary for people.
     pub(crate) fn draw(&self, out: &mut impl Write, style: &Style) -> io::Result<()> {
         writeln!(out, "{}", style.paint(Colour::Bold, Escaped(self.path.as_bytes())))?;
         writeln!(
@@ -92,14 +92,14 @@ impl DatabaseSummary {
         if !self.leveldb_compatible {
             writeln!(
                 out,
-                "a stock LevelDB can't open it: it has blocks, or may have, that only Terrace reads"
+                "not readable by LevelDB: some blocks may use zstd or another codec that it lacks"
             )?;
         }
         writeln!(out)?;
         level_chart::draw(out, &self.levels, &*self.comparator, style)
     }
 
-    /// For programs.
+    /// Returns the summary for programs.
     fn to_json(&self) -> Value {
         json!({
             "path": self.path,
@@ -124,15 +124,16 @@ fn level_to_json(level: &LevelInfo) -> Value {
 }
 
 fn file_to_json(file: &TableInfo) -> Value {
-    let numbers = [("number".to_owned(), file.number.into()), ("size".to_owned(), file.size.into())];
-    let keys = [
+    let fields = [
+        ("number".to_owned(), file.number.into()),
+        ("size".to_owned(), file.size.into()),
         entry_format::json_field("smallest", &file.smallest),
         entry_format::json_field("largest", &file.largest),
     ];
-    Value::Object(numbers.into_iter().chain(keys).collect::<Map<_, _>>())
+    Value::Object(fields.into_iter().collect::<Map<_, _>>())
 }
 
-/// The bytes of all logs in `dir`. A file that goes away meanwhile counts nothing.
+/// Total size of the logs in `dir`. A log that is removed meanwhile counts as empty.
 fn log_bytes(options: &Options, dir: &Path) -> terrace_env::Result<u64> {
     let fs = &options.env.fs;
     let mut bytes = 0;

@@ -1,12 +1,12 @@
-//! `terrace tour`: what the engine does, shown on real data in a few seconds.
+//! `terrace tour`: shows the main operations of the engine on real data, in a few seconds.
 //!
 //! ```text
-//!   file --> memory (an ordered map, the judge)
-//!        \-> database: load, reads, ranges, batch, snapshot, reopen, each compared with the judge
+//!   file --> model (an ordered map in memory)
+//!        \-> database: load, reads, ranges, batch, snapshot, reopen, each compared with the model
 //! ```
 //!
-//! Every number on the screen was measured in this run, and every claim checked: the first that does not hold ends the
-//! tour with exit code 3. The database stays, for the reader to go on with.
+//! The tour measures every number that it prints and checks every answer. The first wrong answer
+//! ends the tour with exit code 3. The database is kept for further commands.
 
 mod steps;
 
@@ -26,25 +26,27 @@ use crate::failure::{CommandResult, Failure};
 use crate::terminal::{self, Colour, Style};
 use crate::units;
 
-/// Load a file into a new database and show what can be done with it
+/// Load a file into a new database and show the main operations on it
 ///
-/// The database stays afterwards. The next tour replaces it, but never a directory that no tour has made.
+/// The database is kept afterwards. The next tour replaces it, but never a directory that no tour
+/// has created.
 #[derive(Args)]
 pub(crate) struct Tour {
-    /// File of entries, as for load; small enough for the memory
+    /// File of entries, in a format of load; it must fit into memory
     #[arg(value_hint = ValueHint::FilePath)]
     file: PathBuf,
-    /// Directory of the database [default: target/tour, or in the system's temporary directory]
+    /// Directory of the database [default: target/tour, or terrace-tour in the system's temporary
+    /// directory]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     dir: Option<PathBuf>,
 }
 
-/// The file that tells a tour's directory from any other. The engine leaves names alone that it does not know.
+/// File that marks the directory of a tour. The engine ignores files with unknown names.
 const TOUR_MARKER_FILE: &str = "TOUR";
 
-/// What the mark says to people.
+/// Contents of the marker file, for people.
 const TOUR_MARKER_TEXT: &[u8] =
-    b"Made by `terrace tour`, which replaces this database each time it is run.\n";
+    b"Created by `terrace tour`, which replaces this database each time it runs.\n";
 
 impl Run for Tour {
     fn run(self) -> CommandResult {
@@ -57,13 +59,13 @@ impl Run for Tour {
         out.flush()?;
         let (model, took) = read_entries(&self.file)?;
         prepare_directory(&options, &dir)?;
-        let mut guide = TourRunner::new(out, style, options, dir, model)?;
-        guide.print_step(
+        let mut runner = TourRunner::new(out, style, options, dir, model)?;
+        runner.print_step(
             "read",
-            "the file, into an ordered map that will judge every answer",
+            "the file, into an ordered map that checks every answer",
             &units::time(took),
         )?;
-        guide.run_all()
+        runner.run_all()
     }
 }
 
@@ -75,7 +77,7 @@ fn default_dir(options: &Options) -> PathBuf {
     }
 }
 
-/// The entries of the file, and how long it took to read them.
+/// Reads all entries of the file, and returns them with the time that it took.
 fn read_entries(file: &Path) -> Result<(Model, Duration), Failure> {
     let started = SystemClock.monotonic();
     let mut entries = EntryReader::open(file, None)?;
@@ -86,7 +88,8 @@ fn read_entries(file: &Path) -> Result<(Model, Duration), Failure> {
     Ok((model, SystemClock.monotonic().saturating_sub(started)))
 }
 
-/// Makes `dir` an empty directory with the mark. Only what a tour has made before is removed.
+/// Makes `dir` an empty directory with the marker file. Removes only a database that a tour
+/// created.
 fn prepare_directory(options: &Options, dir: &Path) -> CommandResult {
     let fs = &options.env.fs;
     if !fs.exists(dir)? {
@@ -94,9 +97,9 @@ fn prepare_directory(options: &Options, dir: &Path) -> CommandResult {
     } else if fs.exists(&dir.join(TOUR_MARKER_FILE))? {
         terrace::destroy(dir, options)?;
     } else if !fs.list(dir)?.is_empty() {
-        let what = "not empty and not made by a tour; --dir names another directory";
-        return Err(Failure::Database(format!("{}: {what}", dir.display())));
+        let reason = "not empty and not created by a tour; choose another directory with --dir";
+        return Err(Failure::Database(format!("{}: {reason}", dir.display())));
     }
-    let mut mark = fs.create(&dir.join(TOUR_MARKER_FILE))?;
-    Ok(mark.append(TOUR_MARKER_TEXT).and_then(|()| mark.close())?)
+    let mut marker = fs.create(&dir.join(TOUR_MARKER_FILE))?;
+    Ok(marker.append(TOUR_MARKER_TEXT).and_then(|()| marker.close())?)
 }

@@ -1,4 +1,4 @@
-//! `terrace verify`: every byte of a database read and checked.
+//! `terrace verify`: reads and checks every byte of a database.
 
 use std::io::Write;
 
@@ -25,8 +25,8 @@ impl Run for Verify {
             other => return other.not_a_database(&self.database.dir, ""),
         }
         let mut progress = Progress::bytes("verifying", Some(0));
-        let report = terrace::verify(&self.database.dir, &options, &mut |done, all| {
-            progress.set_position_and_total(done, all)
+        let report = terrace::verify(&self.database.dir, &options, &mut |done, total| {
+            progress.set_position_and_total(done, total)
         })?;
         drop(progress);
 
@@ -36,7 +36,7 @@ impl Run for Verify {
         match report.problems.len() as u64 {
             0 => Ok(()),
             n => Err(Failure::Database(format!(
-                "{}: {}; terrace repair --dry-run says what can be saved",
+                "{}: {}; terrace repair --dry-run shows what can be recovered",
                 self.database.dir.display(),
                 units::plural(n, "problem")
             ))),

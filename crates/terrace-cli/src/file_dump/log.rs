@@ -1,4 +1,5 @@
-//! Logs: records with their offsets, each a batch of writes. A manifest is a log too, of other records.
+//! Logs: records with their offsets, each a batch of writes. A MANIFEST is a log too, with version
+//! edits as records.
 //!
 //! ```text
 //! record at 0: sequence 1, 2 operations, 37 bytes
@@ -18,41 +19,47 @@ use crate::escape::Escaped;
 use crate::failure::Failure;
 use crate::input::open_file;
 
-/// Prints every record of the file `path` as `describe` puts it, and says how many places are damaged.
+/// Prints every record of the file `path` with `format_record`, and returns the number of damaged
+/// places.
 pub(super) fn print(
     path: &Path,
     out: &mut impl Write,
-    describe: fn(&[u8]) -> Result<String, DecodeError>,
+    format_record: fn(&[u8]) -> Result<String, DecodeError>,
 ) -> Result<u64, Failure> {
     let mut log = LogReader::new(BufReader::new(open_file(path)?));
-    let mut damages = 0;
+    let mut damaged_places = 0;
     while let Some(item) = log.next().map_err(|e| Failure::for_file(path, e))? {
-        damages += u64::from(!print_item(out, &item, describe)?);
+        damaged_places += u64::from(!print_item(out, &item, format_record)?);
     }
-    let tail = log.log_end();
-    if damages == 0 && !tail.is_clean {
-        writeln!(out, "the file ends inside of a record: the last whole one ends at {}", tail.offset)?;
+    let end = log.log_end();
+    if damaged_places == 0 && !end.is_clean {
+        writeln!(
+            out,
+            "the file ends with an incomplete record; the last complete record ends at {}",
+            end.offset
+        )?;
     }
-    Ok(damages)
+    Ok(damaged_places)
 }
 
-/// False if the item is damaged. A record that is whole but makes no sense is placed by its start.
+/// Prints one item, and returns false if it is damaged. The damage of an intact record with invalid
+/// contents is reported with the record's offset.
 fn print_item(
     out: &mut impl Write,
     item: &LogItem<'_>,
-    describe: fn(&[u8]) -> Result<String, DecodeError>,
+    format_record: fn(&[u8]) -> Result<String, DecodeError>,
 ) -> std::io::Result<bool> {
     match item {
-        LogItem::Record { offset, data } => match describe(data) {
+        LogItem::Record { offset, data } => match format_record(data) {
             Ok(text) => write!(out, "record at {offset}: {text}")?,
-            Err(flaw) => {
+            Err(error) => {
                 write!(out, "record at {offset}, {} bytes: ", data.len())?;
-                super::print_damage(out, &flaw)?;
+                super::print_damage(out, &error)?;
                 return Ok(false);
             }
         },
-        LogItem::Corruption { error: flaw, dropped } => {
-            super::print_damage(out, flaw)?;
+        LogItem::Corruption { error, dropped } => {
+            super::print_damage(out, error)?;
             writeln!(out, "  {dropped} bytes dropped")?;
             return Ok(false);
         }
@@ -60,7 +67,7 @@ fn print_item(
     Ok(true)
 }
 
-/// A batch in words.
+/// Describes a batch.
 pub(super) fn format_batch(data: &[u8]) -> Result<String, DecodeError> {
     let batch = batch::validate(data)?;
     let first = batch.sequence();
@@ -68,7 +75,7 @@ pub(super) fn format_batch(data: &[u8]) -> Result<String, DecodeError> {
     let mut text = format!("sequence {first}, {operations}, {} bytes\n", data.len());
     for (i, op) in batch.iter().enumerate() {
         let sequence = first.wrapping_add(i as u64);
-        // Writing to a String can't fail.
+        // Writing to a String never fails.
         let _ = match op {
             BatchOp::Put { key, value } => {
                 writeln!(text, "  {sequence}  put  {} => {}", Escaped(key), Escaped(value))

@@ -1,4 +1,4 @@
-//! Manifests: every record is an edit, which says how the set of files changed.
+//! MANIFESTs: every record is a version edit, a change to the set of tables.
 //!
 //! ```text
 //! record at 0: edit
@@ -16,16 +16,16 @@ use terrace_format::version_edit::VersionEdit;
 use super::table::DisplayInternalKey;
 use crate::escape::Escaped;
 
-/// An edit in words.
+/// Describes a version edit.
 pub(super) fn format_edit(data: &[u8]) -> Result<String, DecodeError> {
     let edit = VersionEdit::decode(data)?;
     let mut text = String::from("edit\n");
-    let mut say = |what: &str, value: &dyn Display| {
-        // Writing to a String can't fail.
-        let _ = writeln!(text, "  {what:<12}  {value}");
+    let mut add_line = |field: &str, value: &dyn Display| {
+        // Writing to a String never fails.
+        let _ = writeln!(text, "  {field:<12}  {value}");
     };
     if let Some(name) = &edit.comparator {
-        say("comparator", &Escaped(name));
+        add_line("comparator", &Escaped(name));
     }
     let numbers = [
         ("log", edit.log_number),
@@ -33,20 +33,21 @@ pub(super) fn format_edit(data: &[u8]) -> Result<String, DecodeError> {
         ("next file", edit.next_file_number),
         ("sequence", edit.last_sequence),
     ];
-    for (what, number) in numbers {
+    for (field, number) in numbers {
         if let Some(number) = number {
-            say(what, &number);
+            add_line(field, &number);
         }
     }
     for (level, key) in &edit.compact_pointers {
-        say("compact next", &format_args!("level {level}, behind {}", displayed_key(key)));
+        add_line("compact from", &format_args!("level {level}, after {}", displayed_key(key)));
     }
     for (level, number) in &edit.deleted_files {
-        say("remove", &format_args!("level {level}, file {number}"));
+        add_line("remove", &format_args!("level {level}, file {number}"));
     }
     for (level, file) in &edit.new_files {
-        let (smallest, largest) = (displayed_key(&file.smallest), displayed_key(&file.largest));
-        say(
+        let smallest = displayed_key(&file.smallest);
+        let largest = displayed_key(&file.largest);
+        add_line(
             "add",
             &format_args!(
                 "level {level}, file {}, {} bytes, {smallest} .. {largest}",

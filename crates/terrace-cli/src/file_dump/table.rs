@@ -2,15 +2,16 @@
 //!
 //! ```text
 //! footer at 2082
-//! metaindex at 1984: 41 bytes stored, 41 unpacked, none
+//! metaindex at 1984: 41 bytes stored, 41 uncompressed, none
 //!   filter.leveldb.BuiltinBloomFilter2 at 1892, 87 bytes
-//! index at 2030: 47 bytes stored, 47 unpacked, none
-//! block at 0: 1887 bytes stored, 4087 unpacked, snappy
+//! index at 2030: 47 bytes stored, 47 uncompressed, none
+//! block at 0: 1887 bytes stored, 4087 uncompressed, snappy
 //!   AD/Canillo/Canillo @ 1 put => 42.56,1.59
 //! ```
 //!
-//! Checksums are verified. A damaged block is skipped; without footer or index there is no way to the blocks.
-#![allow(clippy::disallowed_types, reason = "a file on its own is no database: it is read like any input")]
+//! Checksums are verified. A damaged block is skipped. If the footer or the index block is damaged,
+//! the blocks cannot be found.
+#![allow(clippy::disallowed_types, reason = "reads a single file outside the database engine")]
 
 use std::fmt;
 use std::fs::File;
@@ -22,14 +23,14 @@ use terrace_format::block::{Block, BlockIter};
 use terrace_format::comparator::bytewise;
 use terrace_format::key::{self, ValueType};
 use terrace_format::table::{BLOCK_TRAILER_SIZE, BlockHandle, FOOTER_SIZE, Footer, read_block};
-use terrace_format::{DecodeError, compress};
+use terrace_format::{DecodeError, InternalIterator, compress};
 
 use crate::escape::Escaped;
 use crate::failure::Failure;
 use crate::input::open_file;
 use crate::terminal::printable;
 
-/// An internal key in words.
+/// Displays an internal key.
 pub(super) struct DisplayInternalKey<'a>(pub(super) &'a [u8]);
 
 impl fmt::Display for DisplayInternalKey<'_> {
@@ -39,18 +40,18 @@ impl fmt::Display for DisplayInternalKey<'_> {
                 let kind = if key.value_type == ValueType::Value { "put" } else { "del" };
                 write!(f, "{} @ {} {kind}", Escaped(key.user_key), key.sequence)
             }
-            Err(flaw) => write!(f, "{} (not an internal key: {flaw})", Escaped(self.0)),
+            Err(error) => write!(f, "{} (not an internal key: {error})", Escaped(self.0)),
         }
     }
 }
 
-/// Prints the table `path`, and says how many places are damaged.
+/// Prints the table `path`, and returns the number of damaged places.
 pub(super) fn print(path: &Path, out: &mut impl Write) -> Result<u64, Failure> {
     let mut table = TableDumper::open(path)?;
     let footer = match table.footer()? {
         Ok(footer) => footer,
-        Err(flaw) => {
-            super::print_damage(out, &flaw)?;
+        Err(error) => {
+            super::print_damage(out, &error)?;
             return Ok(1);
         }
     };
@@ -63,15 +64,18 @@ fn print_meta(
     metaindex: &BlockHandle,
     out: &mut impl Write,
 ) -> Result<u64, Failure> {
-    let Some(mut metas) = table.print_block_header("metaindex", metaindex, out)? else { return Ok(1) };
-    while metas.valid() {
-        match BlockHandle::decode(metas.value()) {
-            Ok((at, _)) => writeln!(out, "  {} at {}, {} bytes", Escaped(metas.key()), at.offset, at.size)?,
-            Err(flaw) => super::print_damage(out, &flaw.offset_by(metaindex.offset))?,
+    let Some(mut meta_entries) = table.print_block_header("metaindex", metaindex, out)? else { return Ok(1) };
+    while meta_entries.valid() {
+        match BlockHandle::decode(meta_entries.value()) {
+            Ok((handle, _)) => {
+                let name = Escaped(meta_entries.key());
+                writeln!(out, "  {name} at {}, {} bytes", handle.offset, handle.size)?;
+            }
+            Err(error) => super::print_damage(out, &error.offset_by(metaindex.offset))?,
         }
-        metas.next();
+        meta_entries.next();
     }
-    count_entry_damage(&metas, metaindex, out)
+    count_entry_damage(&meta_entries, metaindex, out)
 }
 
 fn print_blocks(
@@ -80,18 +84,18 @@ fn print_blocks(
     out: &mut impl Write,
 ) -> Result<u64, Failure> {
     let Some(mut handles) = table.print_block_header("index", index, out)? else { return Ok(1) };
-    let mut damages = 0;
+    let mut damaged_places = 0;
     while handles.valid() {
-        damages += match BlockHandle::decode(handles.value()) {
+        damaged_places += match BlockHandle::decode(handles.value()) {
             Ok((handle, _)) => print_block(table, &handle, out)?,
-            Err(flaw) => {
-                super::print_damage(out, &flaw.offset_by(index.offset))?;
+            Err(error) => {
+                super::print_damage(out, &error.offset_by(index.offset))?;
                 1
             }
         };
         handles.next();
     }
-    Ok(damages + count_entry_damage(&handles, index, out)?)
+    Ok(damaged_places + count_entry_damage(&handles, index, out)?)
 }
 
 fn print_block(
@@ -107,14 +111,15 @@ fn print_block(
     count_entry_damage(&entries, handle, out)
 }
 
-/// 0 if `entries` came to the end of their block, 1 if damage stopped them.
+/// Returns 0 if `entries` reached the end of its block, or prints the damage that stopped it and
+/// returns 1.
 fn count_entry_damage(
     entries: &BlockIter,
     handle: &BlockHandle,
     out: &mut impl Write,
 ) -> Result<u64, Failure> {
-    let Some(flaw) = entries.error() else { return Ok(0) };
-    writeln!(out, "damage at {} in the block at {}: {}", flaw.offset, handle.offset, printable(flaw))?;
+    let Err(error) = entries.status() else { return Ok(0) };
+    writeln!(out, "damage at {} in the block at {}: {}", error.offset, handle.offset, printable(&error))?;
     Ok(1)
 }
 
@@ -123,7 +128,7 @@ struct TableDumper<'a> {
     path: &'a Path,
     file: File,
     len: u64,
-    /// Where the footer begins: no block reaches beyond.
+    /// Offset of the footer, at which the last block ends at the latest.
     footer_offset: u64,
 }
 
@@ -134,7 +139,7 @@ impl<'a> TableDumper<'a> {
         Ok(TableDumper { path, file, len, footer_offset: len.saturating_sub(FOOTER_SIZE as u64) })
     }
 
-    /// The outer result is about reading, the inner one about what was read.
+    /// Reads the footer. The outer error is a failed read, the inner one an invalid footer.
     fn footer(&mut self) -> Result<Result<Footer, DecodeError>, Failure> {
         let bytes = self.read(self.footer_offset, self.len - self.footer_offset)?;
         Ok(Footer::decode(&bytes, self.len))
@@ -150,45 +155,46 @@ impl<'a> TableDumper<'a> {
         Ok(bytes)
     }
 
-    /// Tells about a block in one line and returns its entries; `None` after a word about damage.
+    /// Prints one line about a block and returns an iterator over its entries, or reports damage
+    /// and returns `None`.
     fn print_block_header(
         &mut self,
-        what: &str,
+        name: &str,
         handle: &BlockHandle,
         out: &mut impl Write,
     ) -> Result<Option<BlockIter>, Failure> {
-        write!(out, "{what} at {}: {} bytes stored", handle.offset, handle.size)?;
+        write!(out, "{name} at {}: {} bytes stored", handle.offset, handle.size)?;
         let contents = self.read_stored_block(handle)?.and_then(|stored| {
             let codec = codec_names(&stored);
             read_block(&stored, true).map(|contents| (contents, codec))
         });
         let entries = match contents {
             Ok((contents, codec)) => {
-                write!(out, ", {} unpacked, {codec}", contents.len())?;
+                write!(out, ", {} uncompressed, {codec}", contents.len())?;
                 block_entries(contents)
             }
-            Err(flaw) => Err(flaw),
+            Err(error) => Err(error),
         };
         writeln!(out)?;
         match entries {
             Ok(entries) => Ok(Some(entries)),
-            Err(flaw) => {
-                super::print_damage(out, &flaw.offset_by(handle.offset))?;
+            Err(error) => {
+                super::print_damage(out, &error.offset_by(handle.offset))?;
                 Ok(None)
             }
         }
     }
 
-    /// A block as it is stored, with its trailer.
+    /// Reads a block in its stored form, with its trailer.
     fn read_stored_block(&mut self, handle: &BlockHandle) -> Result<Result<Vec<u8>, DecodeError>, Failure> {
         match handle.check(self.footer_offset) {
             Ok(()) => self.read(handle.offset, handle.size + BLOCK_TRAILER_SIZE as u64).map(Ok),
-            Err(flaw) => Ok(Err(flaw)),
+            Err(error) => Ok(Err(error)),
         }
     }
 }
 
-/// The name of the codec that the trailer says; two if dialects share a number.
+/// Names the codec in the block trailer. Two names are returned if two variants share an id.
 fn codec_names(stored: &[u8]) -> String {
     let Some(id) = stored.iter().nth_back(BLOCK_TRAILER_SIZE - 1) else { return "no trailer".into() };
     let names: Vec<_> =
@@ -197,7 +203,7 @@ fn codec_names(stored: &[u8]) -> String {
 }
 
 fn block_entries(contents: Vec<u8>) -> Result<BlockIter, DecodeError> {
-    // Front to back, so that the order of the keys is never asked.
+    // The iterator only moves forward, so the comparator is never called.
     let mut entries = BlockIter::new(Arc::new(Block::new(contents)?), bytewise());
     entries.seek_to_first();
     Ok(entries)

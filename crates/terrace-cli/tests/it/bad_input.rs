@@ -1,5 +1,5 @@
-//! What the program says when it is given something that can't be.
-#![allow(clippy::disallowed_methods, reason = "tests make the files that the program reads")]
+//! Messages and exit codes for invalid input.
+#![allow(clippy::disallowed_methods, reason = "tests create the files that the program reads")]
 
 use std::fs;
 use std::io::Read;
@@ -10,8 +10,8 @@ use crate::cli_test::CliTest;
 fn no_database() {
     let trial = CliTest::new();
     trial.file("file", "");
-    let advice = "; --create makes one";
-    for (line, sentence) in [
+    let advice = "; --create creates one";
+    for (line, message) in [
         ("get missing k", "missing: no such directory, expected a database".to_owned()),
         ("get file k", "file: a file, expected the directory of a database".to_owned()),
         ("get . k", ".: a directory without a database (it has no file CURRENT)".to_owned()),
@@ -27,9 +27,9 @@ fn no_database() {
         ("delete missing k", "missing: no such directory, expected a database".to_owned()),
         ("compact missing", "missing: no such directory, expected a database".to_owned()),
     ] {
-        trial.run(line).assert_error(3, &sentence);
+        trial.run(line).assert_error(3, &message);
     }
-    assert_eq!(trial.list(""), ["file"], "nothing was made");
+    assert_eq!(trial.list(""), ["file"], "a file was created");
 }
 
 #[test]
@@ -45,19 +45,19 @@ fn malformed_lines() {
         trial.file(name, text);
         trial
             .run(&format!("load db {name} --create"))
-            .assert_error(4, &format!("{name}:{line}: {reason}; loaded before: 0 entries"));
+            .assert_error(4, &format!("{name}:{line}: {reason}; loaded before the error: 0 entries"));
     }
 }
 
 #[test]
-fn entries_before_a_malformed_batch_stay() {
+fn entries_before_a_malformed_batch_are_kept() {
     let trial = CliTest::new();
     let mut lines: String = (0..1500).map(|i| format!("{i:04}\t\n")).collect();
     lines.push_str("oops\n");
     trial.file("f.tsv", &lines);
     trial
         .run("load db f.tsv --create")
-        .assert_contains(4, &["f.tsv:1501: no tab", "; loaded before: 1,000 entries\n"]);
+        .assert_contains(4, &["f.tsv:1501: no tab", "; loaded before the error: 1,000 entries\n"]);
     assert_eq!(trial.run("dump db").out.lines().count(), 1000);
 }
 
@@ -84,7 +84,7 @@ fn input_is_not_a_file() {
         .run("load db missing.tsv --create")
         .assert_error(4, "missing.tsv: No such file or directory (os error 2)");
     trial.run("load db . --create").assert_error(4, ".: a directory, expected a file");
-    assert!(trial.list("").is_empty(), "no database was made");
+    assert!(trial.list("").is_empty(), "a database was created");
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn terminal_escapes_in_names() {
         .assert_error(3, r"\u{1b}[2J: no such directory, expected a database");
 }
 
-/// `-5` was taken for a flag.
+/// Regression: `-5` was parsed as a flag.
 #[test]
 fn negative_number_as_key() {
     let trial = CliTest::with_entries("-5\tcold\n");
@@ -108,7 +108,7 @@ fn usage_errors() {
     let trial = CliTest::with_entries("a\t1\n");
     trial.run(r"get db \q").assert_error(2, r"'\\q': a backslash at byte 0 that is not one of \t \n \\ \xNN");
     trial.run("get db --hex 6").assert_contains(2, &["terrace: '6': not hexadecimal: invalid length"]);
-    trial.run("destroy db").assert_error(2, "destroy needs --yes where nobody can be asked");
+    trial.run("destroy db").assert_error(2, "destroy needs --yes when standard input is not a terminal");
     for (line, word) in [
         ("frobnicate", "frobnicate"),
         ("get db", "<KEY>"),
@@ -125,16 +125,17 @@ fn usage_errors() {
     }
 }
 
-/// A user restored a backup without CURRENT and loaded into it with --create: the new database swept the old tables.
+/// Regression: a user restored a backup without CURRENT and loaded into it with --create, and the
+/// new database removed the old tables.
 #[test]
 fn database_without_current() {
     let trial = CliTest::with_entries("a\t1\nb\t2\n");
     trial.run("compact db").assert_contains(0, &[]);
     fs::remove_file(trial.path("db/CURRENT")).unwrap();
     let files = trial.list("db");
-    let sentence = "db: files of a database without the file CURRENT; repair makes one of what can be read";
+    let message = "db: files of a database without the file CURRENT; repair recovers what can be read";
     for line in ["put db k v --create", "load db - --create", "get db a", "stat db", "compact db"] {
-        trial.run(line).assert_error(3, sentence);
+        trial.run(line).assert_error(3, message);
         assert_eq!(trial.list("db"), files, "{line}");
     }
     trial.run("verify db").assert_contains(3, &["CURRENT: ", "2 entries: 1 problem"]);
@@ -142,14 +143,15 @@ fn database_without_current() {
     trial.run("scan db").assert_output(0, "a\t1\nb\t2\n");
 }
 
-/// `destroy` removed a database of RocksDB, and `repair` was ready to move all of its tables away: their names are LevelDB's.
+/// Regression: `destroy` removed a database of RocksDB, and `repair` would have moved all its
+/// tables, because their names are LevelDB's.
 #[test]
-fn a_database_of_rocksdb() {
+fn rocksdb_database() {
     for file in ["IDENTITY", "OPTIONS-000007"] {
         let trial = CliTest::with_entries("a\t1\n");
         trial.file(&format!("db/{file}"), "").file("db/OPTIONS-", "").file("db/identity", "");
         let files = trial.list("db");
-        let sentence = format!("db: a database of RocksDB (it has a file {file})");
+        let message = format!("db: a database of RocksDB (it has a file {file})");
         for line in [
             "get db a",
             "put db k v --create",
@@ -160,7 +162,7 @@ fn a_database_of_rocksdb() {
             "compact db",
             "destroy db --yes",
         ] {
-            trial.run(line).assert_error(3, &sentence);
+            trial.run(line).assert_error(3, &message);
             assert_eq!(trial.list("db"), files, "{line}");
         }
         fs::remove_file(trial.path(&format!("db/{file}"))).unwrap();
@@ -179,7 +181,7 @@ fn interrupted_creation() {
     }
 }
 
-/// Messages of programs that ran side by side came out mixed: "terrace: terrace: io: ..".
+/// Regression: messages of concurrent programs were mixed: "terrace: terrace: io: ..".
 #[cfg(target_os = "linux")]
 #[test]
 fn message_is_written_with_one_call() {
@@ -193,6 +195,6 @@ fn message_is_written_with_one_call() {
     assert_eq!(command.status().unwrap().code(), Some(3));
     let mut first = [0; 1000];
     let len = ours.recv(&mut first).unwrap();
-    let sentence = "terrace: missing: no such directory, expected a database\n";
-    assert_eq!(String::from_utf8_lossy(&first[..len]), sentence);
+    let message = "terrace: missing: no such directory, expected a database\n";
+    assert_eq!(String::from_utf8_lossy(&first[..len]), message);
 }

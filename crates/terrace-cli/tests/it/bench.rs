@@ -1,8 +1,8 @@
-//! `terrace bench`, whole: processes, rounds, table, files.
+//! `terrace bench` as a whole: processes, rounds, table, files.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
-    reason = "waits for what another process does, and says where it talks to"
+    reason = "waits for another process, and redirects its output"
 )]
 
 use std::thread;
@@ -15,7 +15,7 @@ use crate::cli_test::{CliTest, ProgramResult};
 const SMALL: &str = "--num 500 --engines terrace --rounds 2 --dir .";
 
 #[test]
-fn a_suite_from_end_to_end() {
+fn suite_end_to_end() {
     let trial = CliTest::new();
     let ended =
         trial.run("bench --suite go --num 300 --engines terrace --rounds 1 --json r.json --report r.html");
@@ -31,17 +31,17 @@ fn a_suite_from_end_to_end() {
         ],
     );
     let text = String::from_utf8(trial.read("r.json")).expect("JSON is UTF-8");
-    let json: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    let json: serde_json::Value = serde_json::from_str(&text).expect("the file is JSON");
     assert_eq!(json["results"].as_array().map(Vec::len), Some(11));
     assert_eq!(json["phases"][1]["name"], "WriteRandom");
     assert!(json["results"][1]["ops_per_second"].as_f64() > Some(0.0), "{}", json["results"][1]);
     assert!(json["machine"]["cores"].as_u64() > Some(0));
     assert!(String::from_utf8_lossy(&trial.read("r.html")).contains("WriteRandom"));
-    assert_eq!(trial.list(""), ["r.html", "r.json"], "something is left behind");
+    assert_eq!(trial.list(""), ["r.html", "r.json"], "other files were left");
 }
 
 #[test]
-fn the_same_engine_twice_is_compared_with_itself() {
+fn same_engine_twice() {
     let trial = CliTest::new();
     let line = "bench fillrandom readrandom --num 500 --engines terrace,terrace --rounds 2 --json a.json";
     trial.run(line).assert_contains(0, &["terrace-2", "readrandom"]);
@@ -57,7 +57,7 @@ fn flags_change_the_workload() {
         .run(&format!("bench fillseq {SMALL} {flags} --json r.json"))
         .assert_contains(0, &["cache 1.00 MiB", "compression none"]);
     let text = String::from_utf8(trial.read("r.json")).expect("JSON is UTF-8");
-    let json: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    let json: serde_json::Value = serde_json::from_str(&text).expect("the file is JSON");
     let work = &json["phases"][0]["workload"];
     for (name, value) in [("threads", 2), ("key_size", 20), ("value_size", 10), ("batch", 5), ("num", 500)] {
         assert_eq!(work[name], value, "{name}");
@@ -74,21 +74,24 @@ fn list_names_workloads_and_engines() {
 #[test]
 fn unknown_names_are_usage_errors() {
     let trial = CliTest::new();
-    for (line, sentence) in [
+    for (line, message) in [
         ("bench moon", "no workload is called \"moon\"; there are: fillseq, "),
         ("bench --suite moon", "no suite is called \"moon\"; there are: leveldb, bangdb, go, ycsb"),
         ("bench --engines moon", "no engine is called \"moon\"; there are: terrace, terrace-c, leveldb, "),
         ("bench --order moon", "no order of keys is called \"moon\"; there are: seq, "),
         ("bench --settings moon", "no kind of settings is called \"moon\"; there are: same, defaults"),
         ("bench --compression moon", "no codec is called \"moon\"; there are: none, snappy, zstd"),
-        ("bench fillseq --key-size 2", "fillseq: keys of 2 bytes, expected at least 7 for so many"),
+        (
+            "bench fillseq --key-size 2",
+            "fillseq: keys of 2 bytes, expected at least 7 for this number of keys",
+        ),
         ("bench --scale 0", "scale 0, expected above 0"),
         ("bench fillseq --suite go", "cannot be used with"),
         ("bench --rounds 0", "0 is not in 1..=1000"),
     ] {
-        trial.run(line).assert_contains(2, &[sentence]);
+        trial.run(line).assert_contains(2, &[message]);
     }
-    assert!(trial.list("").is_empty(), "something was made");
+    assert!(trial.list("").is_empty(), "a file was created");
 }
 
 #[test]
@@ -96,19 +99,19 @@ fn file_that_is_no_leveldb_library() {
     let trial = CliTest::new();
     trial.file("bad.so", "no library");
     let line = "bench fillseq --num 500 --rounds 1 --engines leveldb=./bad.so,terrace --json r.json";
-    trial.run(line).assert_contains(3 + 1, &["leveldb     not there: ", "bad.so", "fillseq  terrace"]);
+    trial.run(line).assert_contains(3 + 1, &["leveldb     not available: ", "bad.so", "fillseq  terrace"]);
     assert!(trial.list("").contains(&"r.json".to_owned()));
 }
 
 #[test]
 fn failing_engine_does_not_stop_the_others() {
     let trial = CliTest::new();
-    // The directory of its first turn can't be made: a file has the name.
+    // The directory of the first run cannot be created, because a file has its name.
     trial.file("terrace-0", "").file("terrace-2-0.txt", "");
     let line = "bench fillseq --num 500 --rounds 1 --engines terrace,terrace --dir . --json r.json";
     trial.run(line).assert_contains(
         3,
-        &["FAILED  terrace in fillseq, round 1: ", "terrace-2", "terrace: failures: 1; what was"],
+        &["FAILED  terrace in fillseq, round 1: ", "terrace-2", "terrace: failures: 1; the other results"],
     );
     let text = String::from_utf8(trial.read("r.json")).expect("JSON is UTF-8");
     assert!(text.contains("\"engine\":\"terrace-2\",\"round\":0,\"ops\":500"), "{text}");
@@ -122,10 +125,10 @@ fn unwritable_paths() {
     trial
         .run(&format!("bench fillseq {SMALL} --json none/r.json"))
         .assert_contains(4, &["terrace: none/r.json: "]);
-    trial.run("bench --compare file file").assert_contains(4, &["terrace: file: no result file: "]);
+    trial.run("bench --compare file file").assert_contains(4, &["terrace: file: not a result file: "]);
 }
 
-/// Starts `line`, and sends it `signal` as soon as `ready`.
+/// Starts `line`, and sends it `signal` as soon as `ready` returns true.
 #[track_caller]
 fn interrupt(trial: &CliTest, line: &str, signal: Signal, ready: impl Fn() -> bool) -> ProgramResult {
     let child = trial.start(line);
@@ -133,13 +136,14 @@ fn interrupt(trial: &CliTest, line: &str, signal: Signal, ready: impl Fn() -> bo
         thread::sleep(Duration::from_millis(10));
         ready()
     });
-    kill_process(Pid::from_child(&child), signal).expect("it runs");
+    kill_process(Pid::from_child(&child), signal).expect("the process runs");
     let ended = CliTest::wait(child);
-    assert!(waited, "it never came so far: {ended:?}");
+    assert!(waited, "the process never became ready: {ended:?}");
     ended
 }
 
-/// A user pressed Ctrl-C, and the directory for temporary files kept gigabytes of the databases that were measured.
+/// Regression: after Ctrl-C, the directory for temporary files kept gigabytes of measured
+/// databases.
 #[test]
 fn interrupted_bench_removes_its_databases() {
     for (signal, code, name) in
@@ -163,36 +167,39 @@ fn interrupted_bench_keeps_results_and_other_files() {
     let ended = interrupt(&trial, line, Signal::INT, || saved().contains("\"round\":2,"));
     ended.assert_contains(
         130,
-        &["fillseq  terrace", "interrupted by SIGINT; its databases are removed, and what was measured"],
+        &["fillseq  terrace", "interrupted by SIGINT; its databases are removed, and the results"],
     );
     assert_eq!(trial.list(""), ["db", "r.json"]);
     trial.run("dump db").assert_output(0, "a\t1\n");
-    assert!(!saved().contains("died"), "the phase it was in is nobody's failure: {}", saved());
+    assert!(!saved().contains("died"), "the interrupted phase is reported as a failure: {}", saved());
 }
 
-/// The process that measured went on for as long as its phase lasted.
+/// Regression: the measuring process continued until the end of its phase.
 #[cfg(target_os = "linux")]
 #[test]
 fn killed_bench_ends_its_child() {
     let trial = CliTest::new();
     let line = "bench fillrandom --sync --num 1000000000 --seconds 3600 --engines terrace --dir new";
     let mut child = trial.start(line);
-    let soon = |done: &dyn Fn() -> bool| {
+    let wait_until = |done: &dyn Fn() -> bool| {
         (0..6000).any(|_| {
             thread::sleep(Duration::from_millis(10));
             done()
         })
     };
-    assert!(soon(&|| trial.run("stat new/terrace-0").err.contains("open in another process")), "it began");
-    child.kill().expect("it runs");
-    child.wait().expect("it was started here");
-    assert!(soon(&|| trial.run("stat new/terrace-0").code == 0), "nobody has the database");
+    assert!(
+        wait_until(&|| trial.run("stat new/terrace-0").err.contains("open in another process")),
+        "the child did not open the database"
+    );
+    child.kill().expect("the process runs");
+    child.wait().expect("the process is a child of this one");
+    assert!(wait_until(&|| trial.run("stat new/terrace-0").code == 0), "no process has the database open");
 }
 
 #[test]
 fn full_stderr_keeps_the_exit_code() {
-    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has /dev/full");
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_terrace"));
-    let status = command.args(["get", "/nowhere", "key"]).stderr(full).status().expect("it starts");
+    let status = command.args(["get", "/nowhere", "key"]).stderr(full).status().expect("the program starts");
     assert_eq!(status.code(), Some(3));
 }

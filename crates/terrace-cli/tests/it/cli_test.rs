@@ -1,9 +1,9 @@
-//! One place that runs the program: in a directory of its own, without a terminal.
+//! Runs the program in a new directory and without a terminal.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
     clippy::unwrap_used,
-    reason = "tests make the files that the program reads, and fail where that fails"
+    reason = "tests create the files that the program reads, and fail if that fails"
 )]
 
 use std::fs;
@@ -13,12 +13,12 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-/// A directory in which the program runs; gone when dropped.
+/// A directory in which the program runs; removed on drop.
 pub(crate) struct CliTest {
     dir: TempDir,
 }
 
-/// How a run ended.
+/// Exit code and output of a run.
 #[derive(Debug)]
 pub(crate) struct ProgramResult {
     pub(crate) code: i32,
@@ -31,7 +31,7 @@ impl CliTest {
         CliTest { dir: tempfile::tempdir().unwrap() }
     }
 
-    /// With a database `db` of these entries.
+    /// Creates a test directory with a database `db` that holds `entries`.
     pub(crate) fn with_entries(entries: &str) -> CliTest {
         let trial = CliTest::new();
         trial.run_with_input("load db - --create --format tsv", entries.as_bytes()).assert_output(0, "");
@@ -51,7 +51,7 @@ impl CliTest {
         fs::read(self.path(name)).unwrap()
     }
 
-    /// The files in the folder `name`, sorted.
+    /// Names of the files in the directory `name`, sorted.
     pub(crate) fn list(&self, name: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path(name)).unwrap();
         let mut names: Vec<_> =
@@ -60,38 +60,39 @@ impl CliTest {
         names
     }
 
-    /// The one file in the database `db` whose name ends with `end` or begins with it.
+    /// The last file of the database `db` whose name begins or ends with `part`.
     pub(crate) fn find_file(&self, part: &str) -> String {
         let names = self.list("db");
-        let mut fitting = names.iter().filter(|name| name.starts_with(part) || name.ends_with(part));
-        format!("db/{}", fitting.next_back().unwrap_or_else(|| panic!("no {part} among {names:?}")))
+        let mut matching = names.iter().filter(|name| name.starts_with(part) || name.ends_with(part));
+        format!("db/{}", matching.next_back().unwrap_or_else(|| panic!("no {part} among {names:?}")))
     }
 
-    /// Runs `terrace` with the words of `line`.
+    /// Runs `terrace` with the words of `line` as arguments.
     #[track_caller]
     pub(crate) fn run(&self, line: &str) -> ProgramResult {
         self.run_with_input(line, b"")
     }
 
-    /// The same, with standard input.
+    /// Runs `terrace` with `input` as its standard input.
     #[track_caller]
     pub(crate) fn run_with_input(&self, line: &str, input: &[u8]) -> ProgramResult {
         let mut child = self.start(line);
-        // A program that does not want its input may be gone before it is written.
+        // A program that does not read its input may exit before the input is written.
         let _ = child.stdin.take().unwrap().write_all(input);
         CliTest::wait(child)
     }
 
-    /// Starts it, and does not wait for its end.
+    /// Starts `terrace` without waiting for its end.
     pub(crate) fn start(&self, line: &str) -> Child {
-        // Whoever runs the tests may ignore a signal, as `nohup` does, and hands that down.
+        // The caller of the tests may ignore a signal, as `nohup` does, and child processes inherit
+        // that.
         let mut command = Command::new("env");
         command.args(["--default-signal=HUP,INT,TERM", env!("CARGO_BIN_EXE_terrace")]);
         command.args(line.split_whitespace()).current_dir(self.dir.path()).env("TMPDIR", self.dir.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// How it ends.
+    /// Waits for the end of `child`.
     #[track_caller]
     pub(crate) fn wait(child: Child) -> ProgramResult {
         let output = child.wait_with_output().unwrap();
@@ -104,25 +105,25 @@ impl CliTest {
 }
 
 impl ProgramResult {
-    /// Ended with `code`, having printed `out`.
+    /// Asserts the exit code and standard output.
     #[track_caller]
     pub(crate) fn assert_output(&self, code: i32, out: &str) {
         assert_eq!((self.code, self.out.as_str()), (code, out), "{}", self.err);
     }
 
-    /// Failed with `code`, saying exactly `sentence`.
+    /// Asserts the exit code and the exact message.
     #[track_caller]
-    pub(crate) fn assert_error(&self, code: i32, sentence: &str) {
-        assert_eq!((self.code, self.err.as_str()), (code, format!("terrace: {sentence}\n").as_str()));
+    pub(crate) fn assert_error(&self, code: i32, message: &str) {
+        assert_eq!((self.code, self.err.as_str()), (code, format!("terrace: {message}\n").as_str()));
     }
 
-    /// Ended with `code`; every one of `parts` is in the output or the messages.
+    /// Asserts the exit code, and that output and messages contain every one of `parts`.
     #[track_caller]
     pub(crate) fn assert_contains(&self, code: i32, parts: &[&str]) {
         assert_eq!(self.code, code, "{self:?}");
-        let said = format!("{}{}", self.out, self.err);
+        let output = format!("{}{}", self.out, self.err);
         for part in parts {
-            assert!(said.contains(part), "no {part:?} in\n{said}");
+            assert!(output.contains(part), "no {part:?} in\n{output}");
         }
     }
 }

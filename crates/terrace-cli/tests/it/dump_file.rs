@@ -1,4 +1,4 @@
-//! `dump --file`: tables, logs and manifests, whole and damaged.
+//! `dump --file`: tables, logs and MANIFESTs, intact and damaged.
 
 use crate::cli_test::CliTest;
 
@@ -46,12 +46,12 @@ fn log() {
 }
 
 #[test]
-fn log_with_a_torn_record() {
+fn log_with_an_incomplete_record() {
     let trial = CliTest::new();
     trial.file("000007.log", [LOG, &LOG[..20]].concat());
     trial
         .run("dump --file 000007.log")
-        .assert_contains(0, &["  10  del  k\n", "the last whole one ends at 27\n"]);
+        .assert_contains(0, &["  10  del  k\n", "the last complete record ends at 27\n"]);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn other_files() {
     trial.run("dump --file 1.ldb").assert_error(4, "1.ldb: No such file or directory (os error 2)");
 }
 
-/// One record: at sequence 9, put k v, delete k.
+/// One record: at sequence number 9, put k v, delete k.
 const LOG: &[u8] = b"\
     \x28\x95\x2d\x65\x14\x00\x01\
     \x09\0\0\0\0\0\0\0\x02\0\0\0\

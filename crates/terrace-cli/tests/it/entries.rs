@@ -1,4 +1,4 @@
-//! Entries in and out: get, put, delete, scan, load, dump.
+//! Reading and writing entries: get, put, delete, scan, load, dump.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
@@ -7,7 +7,8 @@ use crate::cli_test::CliTest;
 
 const FEW: &str = "a\t1\nb\t2\nba\t3\nc\t4\n";
 
-/// Every byte as a key, a long key, an empty key, an empty value, and things that are special in some format.
+/// Lines with every byte as a key, a long key, an empty key, an empty value, and characters that
+/// are special in some format.
 fn awkward() -> String {
     let mut lines = vec![String::from("\t"), String::from("empty\t"), format!("{}\tlong", "k".repeat(5000))];
     lines.extend((0..=255).map(|byte| format!("every-\\x{byte:02x}\t\\x{byte:02x}")));
@@ -29,7 +30,7 @@ fn put_get_delete() {
 
 #[test]
 fn delete_ranges() {
-    for (flags, left) in [
+    for (flags, remaining) in [
         ("--from b --to c", "a\t1\nc\t4\n"),
         ("--from ba", "a\t1\nb\t2\n"),
         ("--to b", "b\t2\nba\t3\nc\t4\n"),
@@ -39,7 +40,7 @@ fn delete_ranges() {
     ] {
         let trial = CliTest::with_entries(FEW);
         trial.run(&format!("delete db {flags}")).assert_output(0, "");
-        trial.run("scan db").assert_output(0, left);
+        trial.run("scan db").assert_output(0, remaining);
     }
     let trial = CliTest::with_entries(FEW);
     trial.run("delete db").assert_contains(2, &["required", "--all"]);
@@ -99,7 +100,7 @@ fn dump_and_load_give_the_same_database() {
 }
 
 #[test]
-fn load_replaces_and_keeps() {
+fn load_into_an_existing_database() {
     let trial = CliTest::with_entries(FEW);
     trial.run_with_input("load db -", b"b\tnew\nz\t26\n").assert_contains(0, &["2 entries in "]);
     trial.run("scan db").assert_output(0, "a\t1\nb\tnew\nba\t3\nc\t4\nz\t26\n");
@@ -152,7 +153,7 @@ fn compression_reaches_the_tables() {
         let table = trial.find_file(".ldb");
         let dumped = trial.run(&format!("dump --file {table}"));
         let block = dumped.out.lines().find(|line| line.starts_with("block at 0: ")).unwrap();
-        assert!(block.contains(&format!(" unpacked, {codec}")), "{block}");
+        assert!(block.contains(&format!(" uncompressed, {codec}")), "{block}");
         trial.run("destroy db --yes").assert_output(0, "");
     }
 }
@@ -196,6 +197,6 @@ fn closed_pipe_ends_a_scan() {
 #[test]
 fn read_only_comparator() {
     let trial = CliTest::with_entries(FEW);
-    trial.run("put db a b --comparator idb_cmp1").assert_error(2, "--comparator idb_cmp1: to read only");
+    trial.run("put db a b --comparator idb_cmp1").assert_error(2, "--comparator idb_cmp1: read-only");
     trial.run("get db a --comparator nonsense").assert_contains(2, &["nonsense", "bytewise", "idb_cmp1"]);
 }

@@ -1,5 +1,5 @@
 //! Help, completions, manual pages.
-#![allow(clippy::disallowed_types, reason = "a device that is always full stands for a disk")]
+#![allow(clippy::disallowed_types, reason = "writes to a device that is always full")]
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! The program as its users see it: command lines in; output, messages and exit codes out.
+//! Tests of the program as its users see it: command lines in; output, messages and exit codes out.
 
 mod bad_input;
 mod bench;

@@ -1,4 +1,4 @@
-//! stat, verify, repair, compact, destroy.
+//! Tests of stat, verify, repair, compact and destroy.
 
 use crate::cli_test::CliTest;
 
@@ -21,7 +21,7 @@ fn stat_draws_levels() {
             "leveldb.BytewiseComparator",
         ],
     );
-    assert!(stat.out.is_ascii(), "no drawing characters and no colours in a pipe: {}", stat.out);
+    assert!(stat.out.is_ascii(), "drawing characters or colours in a pipe: {}", stat.out);
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn stat_as_json() {
 }
 
 #[test]
-fn verify_whole_and_damaged() {
+fn verify_intact_and_damaged() {
     let trial = CliTest::with_entries(FEW);
     trial.run("compact db").assert_contains(0, &[]);
     trial.run("verify db").assert_contains(0, &[]);
@@ -49,9 +49,10 @@ fn verify_whole_and_damaged() {
     trial
         .run("verify db")
         .assert_contains(3, &["terrace: db: ", " problem", &table["db/".len()..], "checksum"]);
-    trial
-        .run("dump db")
-        .assert_contains(3, &["terrace: corruption: ", "checksum 0x", "; terrace verify finds all damage, "]);
+    trial.run("dump db").assert_contains(
+        3,
+        &["terrace: corruption: ", "checksum 0x", "; terrace verify lists all corruption, "],
+    );
 }
 
 #[test]
@@ -59,7 +60,7 @@ fn repair_reports() {
     let trial = CliTest::with_entries(FEW);
     let before = trial.list("db");
     trial.run("repair db --dry-run").assert_contains(0, &[]);
-    assert_eq!(trial.list("db"), before, "a dry run changes nothing");
+    assert_eq!(trial.list("db"), before, "the dry run changed files");
     trial.run("repair db").assert_contains(0, &[]);
     trial.run("scan db").assert_output(0, FEW);
 }

@@ -16,17 +16,17 @@ fn all_steps() {
         0,
         &[
             "load        6 entries in ",
-            "get         10,000 keys",
+            "get         10,000 random keys",
             "prefix      3 entries begin with \"CH/\"",
             "reverse     1 entry of a range",
             "batch ",
             "snapshot ",
-            "all 6 entries there",
+            "all 6 entries found",
             "level  files",
             "terrace scan here --prefix CH/ --reverse --limit 5",
         ],
     );
-    assert!(ended.out.lines().count() <= 48, "two screens");
+    assert!(ended.out.lines().count() <= 48, "the output is longer than two screens");
     trial.run("get here CH/Uster").assert_output(0, "1,2\n");
 }
 
@@ -35,13 +35,13 @@ fn suggested_commands_work() {
     let trial = CliTest::new();
     trial.file("cities.tsv", cities());
     let ended = trial.run("tour cities.tsv --dir here");
-    let named: Vec<_> = ended
+    let commands: Vec<_> = ended
         .out
         .lines()
         .filter_map(|line| line.strip_prefix(concat!("  ", env!("CARGO_BIN_EXE_terrace"), " ")))
         .collect();
-    assert!(named.len() >= 4, "{named:?}");
-    for line in named {
+    assert!(commands.len() >= 4, "{commands:?}");
+    for line in commands {
         let line = line.split('|').next().unwrap();
         trial.run(line).assert_contains(0, &[]);
     }
@@ -57,11 +57,11 @@ fn second_tour_replaces_the_first() {
 }
 
 #[test]
-fn foreign_directory_is_refused() {
+fn existing_directory_is_refused() {
     let trial = CliTest::with_entries("a\t1\n");
     trial.file("cities.tsv", cities());
-    let sentence = "db: not empty and not made by a tour; --dir names another directory";
-    trial.run("tour cities.tsv --dir db").assert_error(3, sentence);
+    let message = "db: not empty and not created by a tour; choose another directory with --dir";
+    trial.run("tour cities.tsv --dir db").assert_error(3, message);
     trial.run("dump db").assert_output(0, "a\t1\n");
 }
 

@@ -1,4 +1,4 @@
-//! Open files whose calls are shown to the plan.
+//! Open files with injected faults.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ impl SequentialFile for FaultySequentialFile {
     fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
         match self.injector.fault_for_call(FileOp::Read) {
             None => self.file.read(buf),
-            // At least one byte: none would be the end of the file, which the trait rules out.
+            // At least one byte: 0 bytes would mean the end of the file, which the trait rules out.
             Some(Fault::ShortRead) => {
                 let half = buf.len().div_ceil(2);
                 self.file.read(&mut buf[..half])
@@ -37,7 +37,7 @@ pub(super) struct FaultyRandomAccessFile {
 }
 
 impl RandomAccessFile for FaultyRandomAccessFile {
-    /// A short read here looks like a file that was cut.
+    /// A short read looks like a truncated file.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         match self.injector.fault_for_call(FileOp::Read) {
             None => self.file.read_at(offset, buf),
@@ -54,7 +54,8 @@ impl RandomAccessFile for FaultyRandomAccessFile {
     }
 }
 
-/// Has the buffer, so that a flush that fails loses what was in it: nothing of it may be written later.
+/// Writable file with its own buffer. A failed flush loses the buffer, because no later call may
+/// write any of it.
 pub(super) struct FaultyWritableFile {
     file: Box<dyn WritableFile>,
     injector: FaultInjector,
@@ -62,12 +63,12 @@ pub(super) struct FaultyWritableFile {
     closed: bool,
 }
 
-/// More than this is not kept back.
+/// Size of the buffer, in bytes.
 const FAULTY_FILE_BUFFER_SIZE: usize = 64 * 1024;
 
 impl FaultyWritableFile {
-    pub(super) fn new(file: Box<dyn WritableFile>, site: FaultInjector) -> FaultyWritableFile {
-        FaultyWritableFile { file, injector: site, buffer: Vec::new(), closed: false }
+    pub(super) fn new(file: Box<dyn WritableFile>, injector: FaultInjector) -> FaultyWritableFile {
+        FaultyWritableFile { file, injector, buffer: Vec::new(), closed: false }
     }
 
     fn flush_buffer(&mut self) -> Result<()> {
@@ -80,7 +81,7 @@ impl FaultyWritableFile {
 impl WritableFile for FaultyWritableFile {
     fn append(&mut self, data: &[u8]) -> Result<()> {
         match self.injector.fault_for_call(FileOp::Append) {
-            // It knows how to refuse that.
+            // The inner file returns the error.
             None if self.closed => self.file.append(data),
             None => {
                 self.buffer.extend_from_slice(data);
@@ -119,7 +120,7 @@ impl Drop for FaultyWritableFile {
         if self.closed {
             return;
         }
-        let _ = self.flush_buffer(); // without a word about errors, as the trait says
+        let _ = self.flush_buffer(); // Ignores errors, as the trait documents.
     }
 }
 
@@ -142,7 +143,8 @@ impl LogFile for FaultyLogFile {
         self.file.preallocate(end)
     }
 
-    /// Half a store is the head with the first half of the body: the worst half, since a reader takes it for whole.
+    /// A short write has the head and the first half of the body. This is the worst half, because a
+    /// reader takes it for complete.
     fn write_at(&self, offset: u64, head: &[u8], body: &[u8]) -> Result<()> {
         let Some(fault) = self.injector.fault_for_call(FileOp::WriteAt) else {
             return self.file.write_at(offset, head, body);
@@ -150,7 +152,7 @@ impl LogFile for FaultyLogFile {
         if fault == Fault::ShortWrite {
             self.file.write_at(offset, head, &body[..body.len() / 2])?;
         }
-        Err(self.injector.injected_error(fault, "store"))
+        Err(self.injector.injected_error(fault, "write"))
     }
 
     fn sync(&self) -> Result<()> {

@@ -1,10 +1,10 @@
-//! Files that fail by a written plan.
+//! Fault injection: a file system whose calls fail by a plan.
 //!
-//! A [`FaultFs`] stands in front of another file system. Every call through it, on files that it opened included, is
-//! counted and shown to the [`Plan`]; most pass through, some fail as the plan says. The plan can be changed at
-//! any time, also for files that are open.
+//! [`FaultFs`] wraps another file system. It counts every call, including calls on the files that
+//! it opened, and the [`FaultPlan`] decides which calls fail. The plan can change at any time, also
+//! for open files.
 //!
-//! Files are never mapped here: each read is a call that can fail.
+//! Files are never mapped: each read is a call that can fail.
 
 mod faulty_files;
 mod plan;
@@ -24,7 +24,7 @@ use faulty_files::{FaultyLogFile, FaultyRandomAccessFile, FaultySequentialFile, 
 
 pub use plan::{Errno, Fault, FaultPlan, FaultPlanError, FaultRule, FileOp};
 
-/// A file system some of whose calls fail.
+/// File system with injected faults.
 #[derive(Debug)]
 pub struct FaultFs {
     inner: Arc<dyn FileSystem>,
@@ -32,35 +32,36 @@ pub struct FaultFs {
 }
 
 impl FaultFs {
-    /// `behind`, with calls that fail by `plan`.
-    pub fn new(behind: Arc<dyn FileSystem>, plan: FaultPlan) -> FaultFs {
-        let faults = FaultState { match_counts: vec![0; plan.rules.len()], plan, ..FaultState::default() };
-        FaultFs { inner: behind, state: Arc::new(Mutex::new(faults)) }
+    /// Wraps `inner` with faults by `plan`.
+    pub fn new(inner: Arc<dyn FileSystem>, plan: FaultPlan) -> FaultFs {
+        let state = FaultState { match_counts: vec![0; plan.rules.len()], plan, ..FaultState::default() };
+        FaultFs { inner, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Replaces the plan. Its rules begin to count here; the counts of [`FaultFs::call_count`] go on.
+    /// Replaces the plan. Its rules start to count now, and the counts of [`FaultFs::call_count`]
+    /// continue.
     pub fn set_plan(&self, plan: FaultPlan) {
-        let mut faults = self.state.lock();
-        faults.match_counts = vec![0; plan.rules.len()];
-        faults.plan = plan;
+        let mut state = self.state.lock();
+        state.match_counts = vec![0; plan.rules.len()];
+        state.plan = plan;
     }
 
-    /// How many calls of this kind there were, those that failed included.
+    /// Returns the number of calls of kind `op`, including failed ones.
     pub fn call_count(&self, op: FileOp) -> u64 {
         self.state.lock().call_counts.get(&op).copied().unwrap_or(0)
     }
 
-    /// The kinds of calls that failed so far, and on which files; each pair once.
+    /// Returns the kinds of failed calls with their files, each pair once.
     pub fn failed_calls(&self) -> Vec<(FileOp, PathBuf)> {
         self.state.lock().failed_calls.iter().cloned().collect()
     }
 
-    /// How many calls there were of any kind.
+    /// Returns the number of calls of all kinds.
     pub fn total_call_count(&self) -> u64 {
         self.state.lock().call_counts.values().sum()
     }
 
-    /// Counts a call on `path` that can only fail as a whole.
+    /// Counts a call on `path` that has no partial effect when it fails.
     fn check_call(&self, op: FileOp, call: &'static str, path: &Path) -> Result<()> {
         self.injector(path).check_call(op, call)
     }
@@ -70,38 +71,38 @@ impl FaultFs {
     }
 }
 
-/// The plan and how far it has come.
+/// Plan and counters.
 #[derive(Debug, Default)]
 struct FaultState {
     plan: FaultPlan,
-    /// How many calls each rule of the plan has matched.
+    /// Number of calls that each rule of the plan has matched.
     match_counts: Vec<u64>,
     call_counts: BTreeMap<FileOp, u64>,
-    /// What failed.
+    /// Failed calls.
     failed_calls: BTreeSet<(FileOp, PathBuf)>,
-    /// Files whose syncs do nothing any more.
+    /// Files whose syncs have no effect any more.
     ignored_syncs: BTreeSet<PathBuf>,
 }
 
 impl FaultState {
-    /// Counts a call that goes by one of these names, and decides about it.
+    /// Counts a call with one of these paths, and returns its fault.
     fn fault_for_call(&mut self, op: FileOp, paths: &[&Path]) -> Option<Fault> {
         *self.call_counts.entry(op).or_default() += 1;
-        let mut decision = None;
-        for (rule, hits) in self.plan.rules.iter().zip(&mut self.match_counts) {
+        let mut fault = None;
+        for (rule, matches) in self.plan.rules.iter().zip(&mut self.match_counts) {
             if paths.iter().any(|path| rule.matches(op, path)) {
-                *hits += 1;
-                decision = decision.or_else(|| rule.applies_to_call(*hits).then_some(rule.fault));
+                *matches += 1;
+                fault = fault.or_else(|| rule.applies_to_call(*matches).then_some(rule.fault));
             }
         }
-        if let (Some(_), Some(path)) = (decision, paths.first()) {
+        if let (Some(_), Some(path)) = (fault, paths.first()) {
             self.failed_calls.insert((op, path.to_path_buf()));
         }
-        decision
+        fault
     }
 }
 
-/// A file, and the plan that decides about calls on it.
+/// File, and the plan for calls on it.
 #[derive(Debug)]
 struct FaultInjector {
     state: Arc<Mutex<FaultState>>,
@@ -113,7 +114,7 @@ impl FaultInjector {
         self.state.lock().fault_for_call(op, &[&self.path])
     }
 
-    /// Counts a call that can only fail as a whole.
+    /// Counts a call that has no partial effect when it fails.
     fn check_call(&self, op: FileOp, call: &'static str) -> Result<()> {
         self.fault_for_call(op).map_or(Ok(()), |fault| Err(self.injected_error(fault, call)))
     }
@@ -122,21 +123,21 @@ impl FaultInjector {
         FileError::new(call, &self.path, errno_of(fault).to_io_error())
     }
 
-    /// Counts a sync, and says whether it does anything.
+    /// Counts a sync, and returns true if it should have an effect.
     fn should_sync(&self) -> Result<bool> {
-        let decision = self.fault_for_call(FileOp::Sync);
-        let forgotten = &mut self.state.lock().ignored_syncs;
-        if decision == Some(Fault::SyncLosesData) {
-            forgotten.insert(self.path.clone());
+        let fault = self.fault_for_call(FileOp::Sync);
+        let ignored_syncs = &mut self.state.lock().ignored_syncs;
+        if fault == Some(Fault::SyncLosesData) {
+            ignored_syncs.insert(self.path.clone());
         }
-        match decision {
+        match fault {
             Some(fault) => Err(self.injected_error(fault, "fdatasync")),
-            None => Ok(!forgotten.contains(&self.path)),
+            None => Ok(!ignored_syncs.contains(&self.path)),
         }
     }
 }
 
-/// The reason that goes with a fault.
+/// Returns the error number of a fault.
 fn errno_of(fault: Fault) -> Errno {
     match fault {
         Fault::Error(errno) => errno,
@@ -224,15 +225,15 @@ impl FileSystem for FaultFs {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        let decision = self.state.lock().fault_for_call(FileOp::Rename, &[from, to]);
-        if let Some(fault) = decision {
+        let fault = self.state.lock().fault_for_call(FileOp::Rename, &[from, to]);
+        if let Some(fault) = fault {
             return Err(self.injector(from).injected_error(fault, "rename"));
         }
         self.inner.rename(from, to)?;
-        let mut faults = self.state.lock();
-        faults.ignored_syncs.remove(to);
-        if faults.ignored_syncs.remove(from) {
-            faults.ignored_syncs.insert(to.to_path_buf());
+        let mut state = self.state.lock();
+        state.ignored_syncs.remove(to);
+        if state.ignored_syncs.remove(from) {
+            state.ignored_syncs.insert(to.to_path_buf());
         }
         Ok(())
     }

@@ -1,53 +1,54 @@
-//! Which calls fail, and how: a plan that can be written down.
+//! Fault plan in text form: the calls that fail, and their faults.
 //!
 //! ```text
-//!   sync .log #2 once EIO            the second sync of a file whose name ends in .log (or begins so)
+//!   sync .log #2 once EIO            the second sync of a file that ends (or starts) with .log
 //!   create * #1 forever ENOSPC       every creation
-//!   read MANIFEST #3 x4 short-read   reads 3 to 6 of a manifest
-//!   any * #70 once EINTR             the seventieth call
+//!   read MANIFEST #3 x4 short-read   reads 3 to 6 of a MANIFEST
+//!   any * #70 once EINTR             call number 70
 //!   |    |        |  |  |
-//!   call file  from  for what
+//!   op   file  first repeat fault
 //! ```
 //!
-//! Rules stand on lines of their own or are separated by semicolons. Each counts the calls that it matches; the first
-//! rule whose turn it is decides. A plan prints as the text it is parsed from, so a failing test can name it.
+//! Rules are separated by newlines or semicolons. Each rule counts the calls that it matches, and
+//! the first rule that applies decides. A plan prints as the text that it is parsed from, so that
+//! the output of a failing test can repeat it.
 
 use std::fmt::{self, Display};
 use std::io;
 use std::path::Path;
 use std::str::FromStr;
 
-/// A call that can fail.
+/// Operation that can fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs)] // The names are the trait's; those that are not are explained.
+#[allow(missing_docs)] // The variants are methods of the traits, or have comments.
 pub enum FileOp {
-    /// Opening for reading, either way.
+    /// Open for sequential or random reads.
     Open,
     Create,
-    /// Opening for writing at the end.
+    /// Open for appending.
     OpenAppend,
     CreateLog,
     Read,
     Skip,
-    /// Appending data to a file.
+    /// Append of data to a file.
     Append,
     Flush,
     Close,
     WriteAt,
-    /// Syncing a file, of either kind.
+    /// Sync of a file or a log.
     Sync,
     TruncateAndClose,
-    /// Asking whether something exists, what it is, or how long.
+    /// Query of existence, type or size.
     Stat,
     List,
     CreateDir,
     RemoveDir,
     Remove,
-    /// Matched by the old or the new name.
+    /// Matches the old or the new name.
     Rename,
     SyncDir,
     Lock,
-    /// In a rule: every call, whatever it is.
+    /// Matches every operation, in a rule.
     Any,
 }
 
@@ -61,9 +62,9 @@ static OP_NAMES: &[(FileOp, &str)] = &[
     (FileOp::Append, "append"),
     (FileOp::Flush, "flush"),
     (FileOp::Close, "close"),
-    (FileOp::WriteAt, "store"),
+    (FileOp::WriteAt, "write-at"),
     (FileOp::Sync, "sync"),
-    (FileOp::TruncateAndClose, "finish"),
+    (FileOp::TruncateAndClose, "truncate-and-close"),
     (FileOp::Stat, "stat"),
     (FileOp::List, "list"),
     (FileOp::CreateDir, "create-dir"),
@@ -75,23 +76,23 @@ static OP_NAMES: &[(FileOp, &str)] = &[
     (FileOp::Any, "any"),
 ];
 
-/// What a call does instead of its work.
+/// Effect of a failed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing, and fails with this.
+    /// The call has no effect and fails with this error.
     Error(Errno),
-    /// A read gives half of what it found.
+    /// A read returns half of its bytes.
     ShortRead,
-    /// An append or a store leaves half of its data, then fails with `EIO`.
+    /// An append or a log write writes half of its data and fails with `EIO`.
     ShortWrite,
-    /// A sync fails with `EIO`, and every later one of the file succeeds without doing anything: what a system does
-    /// that takes the pages it could not write for clean.
+    /// A sync fails with `EIO`, and every later sync of the file succeeds without an effect. A
+    /// system that marks unwritten pages clean behaves so.
     SyncLosesData,
 }
 
-/// The system's reason for a failure.
+/// Error number of the operating system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)] // The names are the system's.
+#[allow(missing_docs)] // The names are those of the operating system.
 pub enum Errno {
     Eio,
     Enospc,
@@ -112,11 +113,11 @@ static FAULT_NAMES: &[(Fault, &str)] = &[
     (Fault::Error(Errno::Erofs), "EROFS"),
     (Fault::ShortRead, "short-read"),
     (Fault::ShortWrite, "short-write"),
-    (Fault::SyncLosesData, "sync-forgets"),
+    (Fault::SyncLosesData, "sync-loses-data"),
 ];
 
 impl Errno {
-    /// The error as the system would give it.
+    /// Returns the error as the operating system would report it.
     pub(super) fn to_io_error(self) -> io::Error {
         #[cfg(unix)]
         let number = match self {
@@ -135,18 +136,18 @@ impl Errno {
     }
 }
 
-/// A row of a plan.
+/// Rule of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FaultRule {
-    /// The call.
+    /// Operation.
     pub op: FileOp,
-    /// How the file's name begins or ends; any name if empty.
+    /// Prefix or suffix of the file name. An empty one matches every name.
     pub file_name: String,
-    /// The first matching call that is hit, counted from 1.
+    /// First matching call that fails, counted from 1.
     pub first_call: u64,
-    /// How many matching calls are hit from there on; `None` for all.
+    /// Number of matching calls that fail from there on, or `None` for all.
     pub repeat: Option<u64>,
-    /// What happens. A fault that makes no sense for the call is an `EIO`.
+    /// Fault. One that does not fit the operation is an `EIO`.
     pub fault: Fault,
 }
 
@@ -157,20 +158,20 @@ impl FaultRule {
             && (name.starts_with(&self.file_name) || name.ends_with(&self.file_name))
     }
 
-    /// True if the `n`-th matching call, counted from 1, is hit.
+    /// Returns true if the rule applies to the `n`-th matching call, counted from 1.
     pub(super) fn applies_to_call(&self, n: u64) -> bool {
         n >= self.first_call && self.repeat.is_none_or(|times| n - self.first_call < times)
     }
 }
 
-/// Rules, the first of which has the first word.
+/// Fault plan. Earlier rules take precedence.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FaultPlan {
-    /// The rules.
+    /// Rules, in order of precedence.
     pub rules: Vec<FaultRule>,
 }
 
-/// A plan that can't be read.
+/// Syntax error of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("fault plan: {found:?} where {expected} is expected, in {rule:?}")]
 pub struct FaultPlanError {
@@ -195,7 +196,7 @@ impl FromStr for FaultRule {
         let mut words = text.split_whitespace();
         let mut field = |expected| RuleWord { rule: text, word: words.next().unwrap_or_default(), expected };
         let rule = FaultRule {
-            op: field("a call").lookup(OP_NAMES)?,
+            op: field("an operation").lookup(OP_NAMES)?,
             file_name: field("a name or *")
                 .parse(|word| Some(word.strip_prefix('*').unwrap_or(word).to_owned()))?,
             first_call: field("#1 or more")
@@ -210,7 +211,7 @@ impl FromStr for FaultRule {
     }
 }
 
-/// A word of a rule, and what it should be.
+/// Word of a rule, and its expected form.
 struct RuleWord<'a> {
     rule: &'a str,
     word: &'a str,
@@ -301,7 +302,7 @@ mod tests {
         let wrong = |rule: &str, found: &str, expected: &str| {
             check(rule, &format!("fault plan: {found:?} where {expected} is expected, in {rule:?}"));
         };
-        wrong("fly * #1 once EIO", "fly", "a call");
+        wrong("fly * #1 once EIO", "fly", "an operation");
         wrong("sync * 1 once EIO", "1", "#1 or more");
         wrong("sync * #0 once EIO", "#0", "#1 or more");
         wrong("sync * #1 twice EIO", "twice", "once, forever or x2");

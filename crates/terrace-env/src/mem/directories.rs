@@ -1,25 +1,26 @@
-//! All directories: as a look-up sees them, and as a power cut would leave them.
+//! Directories: the live names, and the names that a power cut may leave.
 //!
-//! Like a file, the tree has a live and a durable state and the changes between them. A change belongs to the
-//! directory it happened in; syncing a directory makes its changes durable and nobody else's. A rename between two
-//! directories belongs to both: whichever is synced first makes all of it durable, with what came before it in either.
+//! Like a file, the directory tree has a live state, a durable state and pending changes. A change
+//! belongs to its parent directory, and a sync of a directory makes only its own changes durable. A
+//! rename between two directories belongs to both. The first sync of either makes the rename
+//! durable, together with the earlier changes of both.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 
-/// The number of a file or directory; never used twice.
+/// Number of a file or directory. It is never used twice.
 pub(super) type Inode = u64;
 
-/// The root directory, which has no name.
+/// Root directory, which has no name.
 pub(super) const ROOT_INODE: Inode = 0;
 
-/// A place for a name: the directory, and the name in it.
+/// Key of a directory entry: the directory and the name.
 pub(super) type DirEntryKey = (Inode, OsString);
 
-/// What every name stands for.
+/// Inode of every name.
 pub(super) type DirTree = BTreeMap<DirEntryKey, Inode>;
 
-/// A change of a directory since its last sync.
+/// Change of a directory since its last sync.
 #[derive(Debug, Clone)]
 pub(super) enum DirChange {
     Link { entry: DirEntryKey, inode: Inode },
@@ -28,11 +29,11 @@ pub(super) enum DirChange {
 }
 
 impl DirChange {
-    /// The change of `tree`; also of one in which the changes before this one never happened.
+    /// Applies the change to `tree`, which may lack earlier changes.
     pub(super) fn apply(&self, tree: &mut DirTree) {
         match self {
-            DirChange::Link { entry: at, inode } => drop(tree.insert(at.clone(), *inode)),
-            DirChange::Unlink { entry: at, .. } => drop(tree.remove(at)),
+            DirChange::Link { entry, inode } => drop(tree.insert(entry.clone(), *inode)),
+            DirChange::Unlink { entry, .. } => drop(tree.remove(entry)),
             DirChange::Rename { from, to, inode } => {
                 tree.remove(from);
                 tree.insert(to.clone(), *inode);
@@ -48,23 +49,23 @@ impl DirChange {
         }
     }
 
-    /// The directory it happened in, twice, or the two of a rename.
+    /// Returns the parent directory twice, or both parent directories of a rename.
     fn parent_dirs(&self) -> [Inode; 2] {
         match self {
-            DirChange::Link { entry: at, .. } | DirChange::Unlink { entry: at, .. } => [at.0, at.0],
+            DirChange::Link { entry, .. } | DirChange::Unlink { entry, .. } => [entry.0, entry.0],
             DirChange::Rename { from, to, .. } => [from.0, to.0],
         }
     }
 }
 
-/// A change and the number of the call that made it.
+/// Change and the number of its call.
 #[derive(Debug, Clone)]
 pub(super) struct PendingDirChange {
     pub(super) call: u64,
     pub(super) change: DirChange,
 }
 
-/// The directories.
+/// All directories.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Directories {
     pub(super) live: DirTree,
@@ -73,7 +74,7 @@ pub(super) struct Directories {
 }
 
 impl Directories {
-    /// Directories all of whose names are durable.
+    /// Creates directories whose names are all durable.
     pub(super) fn all_durable(tree: DirTree) -> Directories {
         Directories { live: tree.clone(), durable: tree, pending: Vec::new() }
     }
@@ -83,9 +84,10 @@ impl Directories {
         self.pending.push(PendingDirChange { call, change });
     }
 
-    /// Makes every change in `dir` so far durable.
+    /// Makes all changes in `dir` durable.
     pub(super) fn sync_dir(&mut self, dir: Inode) {
-        // From the last change to the first: a rename out of another directory brings in what came before it there.
+        // Backward, because a rename from another directory also requires the earlier changes of
+        // that directory.
         let mut dirs = BTreeSet::from([dir]);
         let mut synced = Vec::new();
         for i in (0..self.pending.len()).rev() {
@@ -95,16 +97,18 @@ impl Directories {
                 synced.push(self.pending.remove(i).change);
             }
         }
-        synced.iter().rev().for_each(|change| change.apply(&mut self.durable));
+        for change in synced.iter().rev() {
+            change.apply(&mut self.durable);
+        }
     }
 
-    /// The names in `dir`.
+    /// Returns the names in `dir`.
     pub(super) fn names_in(&self, dir: Inode) -> impl Iterator<Item = &OsString> {
-        let from = (dir, OsString::new());
-        self.live.range(from..).take_while(move |((parent, _), _)| *parent == dir).map(|((_, name), _)| name)
+        let first = (dir, OsString::new());
+        self.live.range(first..).take_while(move |((parent, _), _)| *parent == dir).map(|((_, name), _)| name)
     }
 
-    /// Every inode that has a name, or would have one again after some power cut.
+    /// Returns every inode that has a name, or has one again after some power cut.
     pub(super) fn referenced_inodes(&self) -> impl Iterator<Item = Inode> {
         let trees = self.live.values().chain(self.durable.values()).copied();
         trees.chain(self.pending.iter().map(|pending| pending.change.inode()))

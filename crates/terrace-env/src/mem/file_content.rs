@@ -1,14 +1,14 @@
-//! The bytes of one file: as a reader sees them, and as a power cut would leave them.
+//! Bytes of one file: the live bytes, and the bytes that a power cut may leave.
 //!
 //! ```text
-//!   live    = what every read sees
-//!   durable = what was there at the last sync
-//!   pending = what happened since, in order:   live = durable + pending
+//!   live    = bytes that every read sees
+//!   durable = bytes of the last sync
+//!   pending = changes since then, in order:   live = durable + pending
 //! ```
 
 use std::sync::Arc;
 
-/// A change of a file since its last sync.
+/// Change of a file since its last sync.
 #[derive(Debug, Clone)]
 pub(super) enum FileChange {
     Write { offset: usize, data: Arc<[u8]> },
@@ -23,7 +23,7 @@ impl FileChange {
         }
     }
 
-    /// What it does to `page`, the bytes of the file from `start` on.
+    /// Applies the change to `page`, the bytes of the file from `start` on.
     pub(super) fn apply_to_page(&self, start: usize, page: &mut [u8]) {
         match self {
             FileChange::Write { offset, data } => {
@@ -40,7 +40,8 @@ impl FileChange {
         }
     }
 
-    /// How many sectors of `size` bytes it touches; a change of length counts as one.
+    /// Returns the number of sectors of `size` bytes that the change touches. A change of length
+    /// counts as one.
     pub(super) fn sector_count(&self, size: usize) -> usize {
         match self {
             FileChange::Write { data, .. } if data.is_empty() => 0,
@@ -50,7 +51,7 @@ impl FileChange {
     }
 }
 
-/// Puts `data` at `offset`; a gap behind the end is filled with zeros.
+/// Writes `data` at `offset`, and fills a gap after the old end with zeros.
 pub(super) fn write_into(bytes: &mut Vec<u8>, offset: usize, data: &[u8]) {
     let end = offset + data.len();
     if bytes.len() < end {
@@ -59,27 +60,27 @@ pub(super) fn write_into(bytes: &mut Vec<u8>, offset: usize, data: &[u8]) {
     bytes[offset..end].copy_from_slice(data);
 }
 
-/// What readers see of changes that a failed sync could not write and took for written.
+/// Effect of a failed sync on the live bytes. The sync treated unwritten changes as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailedSyncEffect {
-    /// The changes: the cache holds them until the power fails.
+    /// The page cache keeps the changes until a power cut.
     KeepsPages,
-    /// What was there before them: the cache dropped its pages.
+    /// The page cache drops the changes, so reads see the bytes before them.
     DropsPages,
 }
 
-/// A file. Copies share their bytes until one of them changes.
+/// Contents of a file. Copies share their bytes until one of them changes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FileContent {
     pub(super) live: Arc<Vec<u8>>,
     pub(super) durable: Arc<Vec<u8>>,
     pub(super) pending: Vec<FileChange>,
-    /// True after a failed sync that took changes for written: readers see them, the medium never will.
+    /// True after a failed sync: readers see changes that will never be durable.
     pub(super) has_lost_writes: bool,
 }
 
 impl FileContent {
-    /// A file all of whose bytes are durable.
+    /// Creates a file whose bytes are all durable.
     pub(super) fn all_durable(bytes: Arc<Vec<u8>>) -> FileContent {
         FileContent { live: Arc::clone(&bytes), durable: bytes, pending: Vec::new(), has_lost_writes: false }
     }
@@ -89,7 +90,7 @@ impl FileContent {
         self.pending.push(change);
     }
 
-    /// Makes every change so far durable.
+    /// Makes all changes durable.
     pub(super) fn sync(&mut self) {
         if self.pending.is_empty() {
             return;
@@ -100,16 +101,17 @@ impl FileContent {
         }
     }
 
-    /// Fails to make the changes so far durable, and takes them for written all the same.
-    pub(super) fn fail_sync(&mut self, cache: FailedSyncEffect) {
+    /// Drops the pending changes as a failed sync does, although they are not durable.
+    pub(super) fn fail_sync(&mut self, effect: FailedSyncEffect) {
         self.pending.clear();
-        match cache {
+        match effect {
             FailedSyncEffect::KeepsPages => self.has_lost_writes = true,
             FailedSyncEffect::DropsPages => self.live = Arc::clone(&self.durable),
         }
     }
 
-    /// Keeps one copy of the bytes instead of two, if all of them are durable. For when writing is over.
+    /// Keeps one copy of the bytes instead of two if all of them are durable. Called at the end of
+    /// writing.
     pub(super) fn share_durable_bytes(&mut self) {
         if self.pending.is_empty() && !self.has_lost_writes {
             self.durable = Arc::clone(&self.live);

@@ -13,10 +13,11 @@ use super::state::MemFsState;
 use crate::error::{FileError, Result};
 use crate::fs::{FileLock, LogFile, RandomAccessFile, SequentialFile, WritableFile};
 
-/// Bytes that a writer keeps to itself, and that a kill loses: as for the machine's own files.
+/// Size of the write buffer, in bytes. A kill loses its contents, as with files of the operating
+/// system.
 const MEM_FILE_BUFFER_SIZE: usize = 64 * 1024;
 
-/// An open file. It stays readable when its name is gone.
+/// Open file. It stays readable after its name is removed.
 #[derive(Debug)]
 pub(super) struct MemFileHandle {
     fs_state: Arc<Mutex<MemFsState>>,
@@ -25,15 +26,15 @@ pub(super) struct MemFileHandle {
 }
 
 impl MemFileHandle {
-    /// A handle of `inode`; `guard` holds the lock of `world`.
+    /// Creates a handle of `inode`. `state` is the locked contents of `fs_state`.
     pub(super) fn new(
-        world: &Arc<Mutex<MemFsState>>,
-        guard: &mut MemFsState,
+        fs_state: &Arc<Mutex<MemFsState>>,
+        state: &mut MemFsState,
         inode: Inode,
         path: &Path,
     ) -> MemFileHandle {
-        guard.add_handle(inode);
-        MemFileHandle { fs_state: Arc::clone(world), inode, path: path.to_path_buf() }
+        state.add_handle(inode);
+        MemFileHandle { fs_state: Arc::clone(fs_state), inode, path: path.to_path_buf() }
     }
 
     fn lock_state(&self) -> MutexGuard<'_, MemFsState> {
@@ -44,7 +45,7 @@ impl MemFileHandle {
         move |e| FileError::new(op, &self.path, e)
     }
 
-    /// Makes the bytes of the file durable: one mutating call.
+    /// Makes the bytes of the file durable with one mutating call.
     fn sync(&self) -> io::Result<()> {
         self.lock_state().sync_file(self.inode)
     }
@@ -56,7 +57,7 @@ impl Drop for MemFileHandle {
     }
 }
 
-/// A file read from its start.
+/// File that is read from its start.
 pub(super) struct MemSequentialFile {
     handle: MemFileHandle,
     offset: usize,
@@ -70,18 +71,18 @@ impl MemSequentialFile {
 
 impl SequentialFile for MemSequentialFile {
     fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
-        let mut world = self.handle.lock_state();
-        let content = world.file_content(self.handle.inode).map_err(self.handle.file_error("read"))?;
+        let mut state = self.handle.lock_state();
+        let content = state.file_content(self.handle.inode).map_err(self.handle.file_error("read"))?;
         let n = read_at(&content.live, self.offset, buf);
-        drop(world);
+        drop(state);
         self.offset += n;
         Ok(n)
     }
 
     fn skip(&mut self, n: u64) -> Result<()> {
-        let mut world = self.handle.lock_state();
-        let end = world.file_content(self.handle.inode).map_err(self.handle.file_error("skip"))?.live.len();
-        drop(world);
+        let mut state = self.handle.lock_state();
+        let end = state.file_content(self.handle.inode).map_err(self.handle.file_error("skip"))?.live.len();
+        drop(state);
         let wanted = self.offset.saturating_add(usize::try_from(n).unwrap_or(usize::MAX));
         self.offset = wanted.min(end.max(self.offset));
         Ok(())
@@ -95,7 +96,7 @@ fn read_at(bytes: &[u8], offset: usize, buf: &mut [u8]) -> usize {
     n
 }
 
-/// The bytes of a file when it was opened: the trait forbids that they change.
+/// Bytes of a file when it was opened. The trait forbids later changes.
 #[derive(Debug)]
 pub(super) struct MemRandomAccessFile {
     pub(super) bytes: Arc<Vec<u8>>,
@@ -116,7 +117,7 @@ impl RandomAccessFile for MemRandomAccessFile {
     }
 }
 
-/// A file written at its end, through a buffer.
+/// File that is appended to through a buffer.
 pub(super) struct MemWritableFile {
     handle: MemFileHandle,
     buffer: Vec<u8>,
@@ -137,9 +138,9 @@ impl MemWritableFile {
     }
 
     fn write(&self, data: &[u8]) -> io::Result<()> {
-        let mut world = self.handle.lock_state();
-        let offset = world.file_content(self.handle.inode)?.live.len();
-        world.change_file(self.handle.inode, FileChange::Write { offset, data: data.into() })
+        let mut state = self.handle.lock_state();
+        let offset = state.file_content(self.handle.inode)?.live.len();
+        state.change_file(self.handle.inode, FileChange::Write { offset, data: data.into() })
     }
 }
 
@@ -179,19 +180,19 @@ impl WritableFile for MemWritableFile {
 
 impl Drop for MemWritableFile {
     fn drop(&mut self) {
-        let _ = self.flush(); // without a word about errors, as the trait says
+        let _ = self.flush(); // Ignores errors, as the trait documents.
     }
 }
 
-/// A log filled by stores.
+/// Log file with positioned writes.
 ///
-/// A store is several mutating calls in the order of the trait, so that a crash between two of them is one of the
-/// crash points: a process can be killed there.
+/// One write is several mutating calls in the order of the trait, because a process can be killed
+/// between two of them. Each of these moments is a crash point.
 #[derive(Debug)]
 pub(super) struct MemLogFile {
     handle: MemFileHandle,
     capacity: u64,
-    closed: AtomicBool, // changed and asked under the lock of the world
+    closed: AtomicBool, // Accessed with the state locked.
 }
 
 impl MemLogFile {
@@ -199,16 +200,16 @@ impl MemLogFile {
         MemLogFile { handle, capacity, closed: AtomicBool::new(false) }
     }
 
-    fn write_range(&self, world: &mut MemFsState, offset: u64, data: &[u8]) -> Result<()> {
+    fn write_range(&self, state: &mut MemFsState, offset: u64, data: &[u8]) -> Result<()> {
         if data.is_empty() {
             return Ok(());
         }
         let end = offset.checked_add(data.len() as u64).and_then(|end| usize::try_from(end).ok());
         let Some(end) = end else {
-            return Err(self.handle.file_error("store")(io::ErrorKind::FileTooLarge.into()));
+            return Err(self.handle.file_error("write")(io::ErrorKind::FileTooLarge.into()));
         };
         let change = FileChange::Write { offset: end - data.len(), data: data.into() };
-        world.change_file(self.handle.inode, change).map_err(self.handle.file_error("store"))
+        state.change_file(self.handle.inode, change).map_err(self.handle.file_error("write"))
     }
 }
 
@@ -219,16 +220,16 @@ impl LogFile for MemLogFile {
 
     fn write_at(&self, offset: u64, head: &[u8], body: &[u8]) -> Result<()> {
         let Some((front, last)) = head.split_last_chunk::<4>() else {
-            let reason = format!("a head of {} bytes, where 4 are the least", head.len());
-            return Err(self.handle.file_error("store")(io::Error::new(io::ErrorKind::InvalidInput, reason)));
+            let reason = format!("a head of {} bytes, expected at least 4", head.len());
+            return Err(self.handle.file_error("write")(io::Error::new(io::ErrorKind::InvalidInput, reason)));
         };
-        let mut world = self.handle.lock_state();
+        let mut state = self.handle.lock_state();
         if self.closed.load(Ordering::Relaxed) {
-            return Err(self.handle.file_error("store")(io::Error::other("the log was finished")));
+            return Err(self.handle.file_error("write")(io::Error::other("the log file is closed")));
         }
-        self.write_range(&mut world, offset.saturating_add(head.len() as u64), body)?;
-        self.write_range(&mut world, offset, front)?;
-        self.write_range(&mut world, offset.saturating_add(front.len() as u64), last)
+        self.write_range(&mut state, offset.saturating_add(head.len() as u64), body)?;
+        self.write_range(&mut state, offset, front)?;
+        self.write_range(&mut state, offset.saturating_add(front.len() as u64), last)
     }
 
     fn sync(&self) -> Result<()> {
@@ -238,13 +239,13 @@ impl LogFile for MemLogFile {
     fn truncate_and_close(&self, len: u64) -> Result<()> {
         let fail = self.handle.file_error("truncate");
         let len = usize::try_from(len).map_err(|_| fail(io::ErrorKind::FileTooLarge.into()))?;
-        let mut world = self.handle.lock_state();
+        let mut state = self.handle.lock_state();
         self.closed.store(true, Ordering::Relaxed);
-        world.change_file(self.handle.inode, FileChange::SetLen(len)).map_err(fail)
+        state.change_file(self.handle.inode, FileChange::SetLen(len)).map_err(fail)
     }
 }
 
-/// A lock that is held.
+/// Held lock.
 #[derive(Debug)]
 pub(super) struct MemFileLock(pub(super) MemFileHandle);
 

@@ -1,51 +1,52 @@
-//! Which of many pending pieces arrive: one decision after the other, in an order that a seed repeats.
+//! Loss sampler: decides which of many pending pieces persist, in an order that a seed repeats.
 
 use super::profiles::PersistedPieces;
 use crate::random::{Random, SeededRandom};
 
-/// Decides about pieces as they are asked about.
+/// Sampler of pieces. Each call decides the next piece.
 pub(super) struct LossSampler {
     persisted: PersistedPieces,
     random: SeededRandom,
-    /// The pieces asked about so far.
+    /// Number of decided pieces.
     decided: usize,
 }
 
 impl LossSampler {
-    pub(super) fn new(arrives: PersistedPieces, seed: u64) -> LossSampler {
-        LossSampler { persisted: arrives, random: SeededRandom::new(seed), decided: 0 }
+    pub(super) fn new(persisted: PersistedPieces, seed: u64) -> LossSampler {
+        LossSampler { persisted, random: SeededRandom::new(seed), decided: 0 }
     }
 
-    /// True if the seed decides: then order is free, too.
+    /// Returns true if the seed decides. The order of changes is then random, too.
     pub(super) fn is_random(&self) -> bool {
         self.persisted == PersistedPieces::Random
     }
 
-    /// Whether the next piece arrives.
+    /// Returns true if the next piece persists.
     pub(super) fn next_persists(&mut self) -> bool {
         let piece = self.decided;
         self.decided += 1;
         match self.persisted {
             PersistedPieces::None => false,
             PersistedPieces::All => true,
-            PersistedPieces::AllBut(missing) => piece != missing,
-            PersistedPieces::Only(there) => piece == there,
+            PersistedPieces::AllBut(lost) => piece != lost,
+            PersistedPieces::Only(persisted) => piece == persisted,
             PersistedPieces::First(count) => piece < count,
             PersistedPieces::Random => self.uniform(2) == 0,
         }
     }
 
-    /// How many of the next `count` pieces, which come in order, arrive: up to the first that does not.
+    /// Returns how many of the next `count` ordered pieces persist before the first one that does
+    /// not.
     pub(super) fn persisted_prefix_len(&mut self, count: usize) -> usize {
         if self.is_random() {
             return self.uniform(count + 1);
         }
-        let taken = (0..count).take_while(|_| self.next_persists()).count();
-        self.decided += (count - taken).saturating_sub(1);
-        taken
+        let persisted = (0..count).take_while(|_| self.next_persists()).count();
+        self.decided += (count - persisted).saturating_sub(1);
+        persisted
     }
 
-    /// Which of the `last + 1` moments of the next piece arrives.
+    /// Returns which of the `last + 1` versions of the next page persists.
     pub(super) fn persisted_page_version(&mut self, last: usize) -> usize {
         if self.is_random() {
             return self.uniform(last + 1);
@@ -57,7 +58,7 @@ impl LossSampler {
         self.random.uniform(bound as u64) as usize
     }
 
-    /// Any order, each as likely as every other.
+    /// Shuffles `items` with equal probability of every order.
     pub(super) fn shuffle<T>(&self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             items.swap(i, self.uniform(i + 1));

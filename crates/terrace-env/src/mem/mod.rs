@@ -1,4 +1,4 @@
-//! Files in memory, which know what a crash would leave of them.
+//! File system in memory, with crash images.
 //!
 //! ```text
 //!   calls      0    1    2    3   ...            each mutating call has a number
@@ -6,14 +6,15 @@
 //!                   write     sync_dir
 //!                        sync
 //!                           ^
-//!   freeze_at(3) -----------'  calls from 3 on fail; then crash(..) gives what a restart finds
+//!   freeze_at(3) -----------'  calls from 3 on fail; crash_clone(..) then gives a restart's files
 //! ```
 //!
-//! The model: a file is its durable bytes and the changes since its last sync; a directory is its durable names and the
-//! changes since *its* last sync. Nothing else makes anything durable: syncing a file does not save its name, and
-//! renaming a file does not save its bytes. [`MemFs::crash_clone`] decides what becomes of what is pending.
+//! The model: a file is its durable bytes and the changes since its last sync. A directory is its
+//! durable names and the changes since its last sync. Only syncs make changes durable: a sync of a
+//! file does not save its name, and a rename does not save the bytes of the file.
+//! [`MemFs::crash_clone`] decides which pending changes survive.
 //!
-//! Relative paths begin at the root. There are no links and no permissions.
+//! Relative paths start at the root. There are no links and no permissions.
 
 mod crash;
 mod directories;
@@ -32,7 +33,8 @@ use parking_lot::Mutex;
 
 use crate::error::{FileError, LockHolder, Result};
 use crate::fs::{
-    AccessMode, FileLock, FileSystem, LockMode, LogFile, RandomAccessFile, SequentialFile, WritableFile,
+    AccessMode, FileLock, FileSystem, LOG_CAPACITY_UNIT, LockMode, LogFile, RandomAccessFile, SequentialFile,
+    WritableFile,
 };
 use directories::DirChange;
 use file_content::FileChange;
@@ -45,58 +47,63 @@ pub use profiles::{
     PowerLossProfile,
 };
 
-/// Capacities of logs are multiples of the log format's block.
-const LOG_CAPACITY_UNIT: u64 = 32 * 1024;
-
-/// A file system in memory.
+/// File system in memory.
 ///
-/// Not `Clone`: [`MemFs::fork`] copies the state, an [`Arc`] shares it.
+/// It is not `Clone`: [`MemFs::fork`] copies the state, and an [`Arc`] shares it.
 #[derive(Debug)]
 pub struct MemFs {
     state: Arc<Mutex<MemFsState>>,
 }
 
 impl MemFs {
-    /// A file system with an empty root directory.
+    /// Creates a file system with an empty root directory.
     pub fn new() -> MemFs {
         MemFs::from_state(MemFsState::empty())
     }
 
-    fn from_state(world: MemFsState) -> MemFs {
-        MemFs { state: Arc::new(Mutex::new(world)) }
+    fn from_state(state: MemFsState) -> MemFs {
+        MemFs { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// How many mutating calls took effect: creations, writes that reached the system, stores (three calls each:
-    /// body, head, the head's last four bytes), syncs, renames, removals. A call that fails has no number.
+    /// Returns the number of mutating calls that took effect.
+    ///
+    /// These are creations, writes that reached the system, syncs, renames and removals. A log
+    /// write counts as three calls: the body, the head, and the last four bytes of the head. A
+    /// failed call does not count.
     pub fn mutation_count(&self) -> u64 {
         self.state.lock().mutation_count
     }
 
-    /// Lets mutating calls with numbers below `call` take effect, and fails all later ones: the state stays as
-    /// a crash at that call would find it. Reads go on.
+    /// Fails all mutating calls with numbers from `call` on, so that the state stays as a crash at
+    /// that call would find it. Reads still succeed.
     pub fn freeze_at(&self, call: u64) {
         self.state.lock().frozen_at = Some(call);
     }
 
-    /// A copy that is independent from now on: what is pending is pending there too, nothing is open, locked or
-    /// frozen. Cheap: the bytes are shared until one side changes them.
+    /// Returns an independent copy. Pending changes are pending in the copy too, and it has no open
+    /// handles, no locks and no freeze. The bytes are shared until one side changes them.
     pub fn fork(&self) -> MemFs {
         MemFs::from_state(self.state.lock().fork())
     }
 
-    /// What a restart finds after a crash at this moment, all of it durable. Call numbers begin at 0 again.
-    /// This file system and its handles are untouched.
-    pub fn crash_clone(&self, how: &Crash) -> MemFs {
-        MemFs::from_state(crash::crash_image(&self.state.lock(), how))
+    /// Returns the files that a restart finds after a crash at this moment. All of them are
+    /// durable, and call numbers start at
+    /// 0. This file system and its handles do not change.
+    pub fn crash_clone(&self, crash: &Crash) -> MemFs {
+        MemFs::from_state(crash::crash_image(&self.state.lock(), crash))
     }
 
-    /// The state before each mutating call since the last call of this, each as [`MemFs::fork`] makes it: every point
-    /// at which a crash can find what ran in between. The first call begins to keep them, and gives none.
+    /// Returns the states before each mutating call since the last call of this method, each like
+    /// [`MemFs::fork`].
+    ///
+    /// These are all points at which a crash can happen meanwhile. The first call starts the
+    /// recording and returns none.
     pub fn take_crash_points(&self) -> Vec<MemFs> {
         self.state.lock().take_crash_points().into_iter().map(MemFs::from_state).collect()
     }
 
-    /// Every power cut of `profile` at this moment that [`PowerLossProfile::crashes`] knows.
+    /// Returns the power cuts of `profile` at this moment, as [`PowerLossProfile::crashes`] selects
+    /// them.
     pub fn power_losses(&self, profile: &PowerLossProfile, few: usize, seed: u64) -> Vec<Crash> {
         profile.crashes(
             crash::pending_piece_count(&self.state.lock(), profile.data, profile.dir_entries),
@@ -105,22 +112,24 @@ impl MemFs {
         )
     }
 
-    /// Fails one sync of a file, after `before` more have succeeded, and takes what it could not write for written:
-    /// later syncs succeed, without those changes. So do systems whose pages are clean after the attempt.
-    pub fn inject_sync_failure(&self, before: u64, cache: FailedSyncEffect) {
-        self.state.lock().inject_sync_failure(before, cache);
+    /// Makes one file sync fail after `before` successful ones.
+    ///
+    /// The failed sync treats the unwritten changes as written: later syncs succeed without these
+    /// changes. Operating systems that mark pages clean after a failed write do the same.
+    pub fn inject_sync_failure(&self, before: u64, effect: FailedSyncEffect) {
+        self.state.lock().inject_sync_failure(before, effect);
     }
 
-    /// True until the sync that [`MemFs::inject_sync_failure`] is about was asked for.
+    /// Returns true until the sync of [`MemFs::inject_sync_failure`] has failed.
     pub fn has_injected_sync_failure(&self) -> bool {
         self.state.lock().has_injected_sync_failure()
     }
 
-    /// Changes the bytes of a file at rest, durably and behind everybody's back.
+    /// Changes the stored bytes of a file durably, without a mutating call, like bit rot.
     pub fn corrupt(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
-        let mut world = self.state.lock();
-        let inode = world.resolve_file(path).map_err(file_error("rot", path))?;
-        let content = world.file_content(inode).map_err(file_error("rot", path))?;
+        let mut state = self.state.lock();
+        let inode = state.resolve_file(path).map_err(file_error("corrupt", path))?;
+        let content = state.file_content(inode).map_err(file_error("corrupt", path))?;
         let mut bytes = content.live.to_vec();
         change(&mut bytes);
         *content = file_content::FileContent::all_durable(Arc::new(bytes));
@@ -129,22 +138,22 @@ impl MemFs {
 
     fn new_writable_file(
         &self,
-        world: &mut MemFsState,
+        state: &mut MemFsState,
         path: &Path,
         inode: directories::Inode,
     ) -> Box<dyn WritableFile> {
-        Box::new(handles::MemWritableFile::new(MemFileHandle::new(&self.state, world, inode, path)))
+        Box::new(handles::MemWritableFile::new(MemFileHandle::new(&self.state, state, inode, path)))
     }
 
     fn new_log_file(
         &self,
-        world: &mut MemFsState,
+        state: &mut MemFsState,
         path: &Path,
         inode: directories::Inode,
         len: usize,
     ) -> Result<Box<dyn LogFile>> {
-        world.change_file(inode, FileChange::SetLen(len)).map_err(file_error("allocate", path))?;
-        let handle = MemFileHandle::new(&self.state, world, inode, path);
+        state.change_file(inode, FileChange::SetLen(len)).map_err(file_error("allocate", path))?;
+        let handle = MemFileHandle::new(&self.state, state, inode, path);
         Ok(Box::new(handles::MemLogFile::new(handle, len as u64)))
     }
 }
@@ -157,44 +166,44 @@ impl Default for MemFs {
 
 impl FileSystem for MemFs {
     fn open_sequential(&self, path: &Path) -> Result<Box<dyn SequentialFile>> {
-        let mut world = self.state.lock();
-        let inode = world.resolve_file(path).map_err(file_error("open", path))?;
-        let handle = MemFileHandle::new(&self.state, &mut world, inode, path);
+        let mut state = self.state.lock();
+        let inode = state.resolve_file(path).map_err(file_error("open", path))?;
+        let handle = MemFileHandle::new(&self.state, &mut state, inode, path);
         Ok(Box::new(handles::MemSequentialFile::new(handle)))
     }
 
     fn open_random_access(&self, path: &Path, access: AccessMode) -> Result<Arc<dyn RandomAccessFile>> {
-        let mut world = self.state.lock();
-        let inode = world.resolve_file(path).map_err(file_error("open", path))?;
-        let bytes = Arc::clone(&world.file_content(inode).map_err(file_error("open", path))?.live);
+        let mut state = self.state.lock();
+        let inode = state.resolve_file(path).map_err(file_error("open", path))?;
+        let bytes = Arc::clone(&state.file_content(inode).map_err(file_error("open", path))?.live);
         Ok(Arc::new(handles::MemRandomAccessFile { bytes, is_mapped: access == AccessMode::Mmap }))
     }
 
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        let mut world = self.state.lock();
-        let inode = create_or_truncate(&mut world, path).map_err(file_error("open", path))?;
-        Ok(self.new_writable_file(&mut world, path, inode))
+        let mut state = self.state.lock();
+        let inode = create_or_truncate(&mut state, path).map_err(file_error("open", path))?;
+        Ok(self.new_writable_file(&mut state, path, inode))
     }
 
     fn open_append(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        let mut world = self.state.lock();
-        let inode = world.resolve_or_create_file(path).map_err(file_error("open", path))?;
-        Ok(self.new_writable_file(&mut world, path, inode))
+        let mut state = self.state.lock();
+        let inode = state.resolve_or_create_file(path).map_err(file_error("open", path))?;
+        Ok(self.new_writable_file(&mut state, path, inode))
     }
 
     fn create_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
-        let mut world = self.state.lock();
+        let mut state = self.state.lock();
         let len = rounded_log_capacity(capacity).map_err(file_error("allocate", path))?;
-        let inode = create_or_truncate(&mut world, path).map_err(file_error("open", path))?;
-        self.new_log_file(&mut world, path, inode, len)
+        let inode = create_or_truncate(&mut state, path).map_err(file_error("open", path))?;
+        self.new_log_file(&mut state, path, inode, len)
     }
 
     fn reopen_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
-        let mut world = self.state.lock();
-        let inode = world.resolve_file(path).map_err(file_error("open", path))?;
-        let held = world.file_content(inode).map_err(file_error("open", path))?.live.len();
-        let len = rounded_log_capacity(capacity.max(held as u64)).map_err(file_error("allocate", path))?;
-        self.new_log_file(&mut world, path, inode, len)
+        let mut state = self.state.lock();
+        let inode = state.resolve_file(path).map_err(file_error("open", path))?;
+        let old_len = state.file_content(inode).map_err(file_error("open", path))?.live.len();
+        let len = rounded_log_capacity(capacity.max(old_len as u64)).map_err(file_error("allocate", path))?;
+        self.new_log_file(&mut state, path, inode, len)
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {
@@ -206,25 +215,25 @@ impl FileSystem for MemFs {
     }
 
     fn is_dir(&self, path: &Path) -> Result<bool> {
-        let world = self.state.lock();
-        match world.resolve(path) {
-            Ok(inode) => Ok(world.is_dir(inode)),
+        let state = self.state.lock();
+        match state.resolve(path) {
+            Ok(inode) => Ok(state.is_dir(inode)),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(e) => Err(file_error("stat", path)(e)),
         }
     }
 
     fn file_size(&self, path: &Path) -> Result<u64> {
-        let mut world = self.state.lock();
-        let inode = world.resolve_file(path).map_err(file_error("stat", path))?;
-        let content = world.file_content(inode).map_err(file_error("stat", path))?;
+        let mut state = self.state.lock();
+        let inode = state.resolve_file(path).map_err(file_error("stat", path))?;
+        let content = state.file_content(inode).map_err(file_error("stat", path))?;
         Ok(content.live.len() as u64)
     }
 
     fn list(&self, dir: &Path) -> Result<Vec<OsString>> {
-        let world = self.state.lock();
-        let inode = world.resolve_dir(dir).map_err(file_error("list", dir))?;
-        Ok(world.directories.names_in(inode).cloned().collect())
+        let state = self.state.lock();
+        let inode = state.resolve_dir(dir).map_err(file_error("list", dir))?;
+        Ok(state.directories.names_in(inode).cloned().collect())
     }
 
     fn create_dir(&self, dir: &Path) -> Result<()> {
@@ -248,17 +257,17 @@ impl FileSystem for MemFs {
     }
 
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn FileLock>> {
-        let mut world = self.state.lock();
-        let found = match mode {
-            LockMode::Exclusive => world.resolve_or_create_file(path),
-            LockMode::Shared => world.resolve_file(path),
+        let mut state = self.state.lock();
+        let resolved = match mode {
+            LockMode::Exclusive => state.resolve_or_create_file(path),
+            LockMode::Shared => state.resolve_file(path),
         };
-        let inode = found.map_err(file_error("lock", path))?;
-        if !world.locks.can_lock(&inode, mode) {
+        let inode = resolved.map_err(file_error("lock", path))?;
+        if !state.locks.can_lock(&inode, mode) {
             return Err(file_error("lock", path)(LockHolder::ThisProcess.into()));
         }
-        world.locks.insert(inode, mode);
-        Ok(Box::new(handles::MemFileLock(MemFileHandle::new(&self.state, &mut world, inode, path))))
+        state.locks.insert(inode, mode);
+        Ok(Box::new(handles::MemFileLock(MemFileHandle::new(&self.state, &mut state, inode, path))))
     }
 }
 
@@ -272,70 +281,70 @@ fn file_error(op: &'static str, path: &Path) -> impl Fn(io::Error) -> FileError 
     move |e| FileError::new(op, path, e)
 }
 
-/// The file of that name without contents.
-fn create_or_truncate(world: &mut MemFsState, path: &Path) -> io::Result<directories::Inode> {
-    let before = world.mutation_count;
-    let inode = world.resolve_or_create_file(path)?;
-    if world.mutation_count == before {
-        world.change_file(inode, FileChange::SetLen(0))?;
+/// Creates the file, or truncates it to 0 bytes.
+fn create_or_truncate(state: &mut MemFsState, path: &Path) -> io::Result<directories::Inode> {
+    let before = state.mutation_count;
+    let inode = state.resolve_or_create_file(path)?;
+    if state.mutation_count == before {
+        state.change_file(inode, FileChange::SetLen(0))?;
     }
     Ok(inode)
 }
 
-fn create_dir(world: &mut MemFsState, path: &Path) -> io::Result<()> {
-    let at = world.resolve_entry(path)?.ok_or(io::ErrorKind::AlreadyExists)?;
-    if world.directories.live.contains_key(&at) {
+fn create_dir(state: &mut MemFsState, path: &Path) -> io::Result<()> {
+    let entry = state.resolve_entry(path)?.ok_or(io::ErrorKind::AlreadyExists)?;
+    if state.directories.live.contains_key(&entry) {
         return Err(io::ErrorKind::AlreadyExists.into());
     }
-    let call = world.begin_mutation()?;
-    let inode = world.link_new_inode(call, at);
-    world.dir_inodes.insert(inode);
+    let call = state.begin_mutation()?;
+    let inode = state.link_new_inode(call, entry);
+    state.dir_inodes.insert(inode);
     Ok(())
 }
 
-fn remove_dir(world: &mut MemFsState, path: &Path) -> io::Result<()> {
-    let inode = world.resolve_dir(path)?;
-    let at = world.resolve_entry(path)?.ok_or(io::ErrorKind::ResourceBusy)?;
-    if world.directories.names_in(inode).next().is_some() {
+fn remove_dir(state: &mut MemFsState, path: &Path) -> io::Result<()> {
+    let inode = state.resolve_dir(path)?;
+    let entry = state.resolve_entry(path)?.ok_or(io::ErrorKind::ResourceBusy)?;
+    if state.directories.names_in(inode).next().is_some() {
         return Err(io::ErrorKind::DirectoryNotEmpty.into());
     }
-    let call = world.begin_mutation()?;
-    world.directories.apply_change(call, DirChange::Unlink { entry: at, inode });
+    let call = state.begin_mutation()?;
+    state.directories.apply_change(call, DirChange::Unlink { entry, inode });
     Ok(())
 }
 
-fn remove(world: &mut MemFsState, path: &Path) -> io::Result<()> {
-    let inode = world.resolve_file(path)?;
-    let at = world.resolve_entry(path)?.ok_or(io::ErrorKind::IsADirectory)?;
-    let call = world.begin_mutation()?;
-    world.directories.apply_change(call, DirChange::Unlink { entry: at, inode });
+fn remove(state: &mut MemFsState, path: &Path) -> io::Result<()> {
+    let inode = state.resolve_file(path)?;
+    let entry = state.resolve_entry(path)?.ok_or(io::ErrorKind::IsADirectory)?;
+    let call = state.begin_mutation()?;
+    state.directories.apply_change(call, DirChange::Unlink { entry, inode });
     Ok(())
 }
 
-fn rename(world: &mut MemFsState, from: &Path, to: &Path) -> io::Result<()> {
-    let inode = world.resolve(from)?;
-    let (Some(from), Some(to)) = (world.resolve_entry(from)?, world.resolve_entry(to)?) else {
+fn rename(state: &mut MemFsState, from: &Path, to: &Path) -> io::Result<()> {
+    let inode = state.resolve(from)?;
+    let (Some(from), Some(to)) = (state.resolve_entry(from)?, state.resolve_entry(to)?) else {
         return Err(io::ErrorKind::ResourceBusy.into());
     };
-    let replaced = world.directories.live.get(&to).copied();
+    let replaced = state.directories.live.get(&to).copied();
     if replaced == Some(inode) {
         return Ok(());
     }
-    if world.is_dir(inode) && replaced.is_some() {
+    if state.is_dir(inode) && replaced.is_some() {
         return Err(io::ErrorKind::AlreadyExists.into());
     }
-    if replaced.is_some_and(|replaced| world.is_dir(replaced)) {
+    if replaced.is_some_and(|replaced| state.is_dir(replaced)) {
         return Err(io::ErrorKind::IsADirectory.into());
     }
-    let call = world.begin_mutation()?;
-    world.directories.apply_change(call, DirChange::Rename { from, to, inode });
+    let call = state.begin_mutation()?;
+    state.directories.apply_change(call, DirChange::Rename { from, to, inode });
     Ok(())
 }
 
-fn sync_dir(world: &mut MemFsState, path: &Path) -> io::Result<()> {
-    let dir = world.resolve_dir(path)?;
-    world.begin_mutation()?;
-    world.directories.sync_dir(dir);
-    world.drop_unreferenced();
+fn sync_dir(state: &mut MemFsState, path: &Path) -> io::Result<()> {
+    let dir = state.resolve_dir(path)?;
+    state.begin_mutation()?;
+    state.directories.sync_dir(dir);
+    state.drop_unreferenced();
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The state of a file system in memory: files, names, and the numbers of the calls that changed them.
+//! State of a file system in memory: files, names, and the numbers of the mutating calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -9,40 +9,40 @@ use super::directories::{DirChange, DirEntryKey, Directories, Inode, ROOT_INODE}
 use super::file_content::{FailedSyncEffect, FileChange, FileContent};
 use crate::lock_table::LockTable;
 
-/// Everything behind the lock of a [`super::MemFs`].
+/// State of a [`super::MemFs`], protected by its mutex.
 #[derive(Debug)]
 pub(super) struct MemFsState {
     pub(super) directories: Directories,
     pub(super) files: BTreeMap<Inode, FileContent>,
     pub(super) dir_inodes: BTreeSet<Inode>,
     next_inode: Inode,
-    /// How many mutating calls took effect; also the number of the next one.
+    /// Number of mutating calls that took effect, which is also the number of the next one.
     pub(super) mutation_count: u64,
-    /// The first call that must fail.
+    /// Number of the first call that must fail.
     pub(super) frozen_at: Option<u64>,
-    /// The number of the last sync of any file.
+    /// Number of the last sync of any file.
     pub(super) last_file_sync: Option<u64>,
-    /// The state before each mutating call, if somebody wants it.
+    /// State before each mutating call, if crash points are recorded.
     crash_points: Option<Vec<MemFsState>>,
-    /// The file sync that is to fail: how many come before it, and what it leaves.
+    /// Number of successful file syncs before the injected failure, and its effect.
     injected_sync_failure: Option<(u64, FailedSyncEffect)>,
-    /// How many handles each file has.
+    /// Number of handles of each file.
     open_handles: BTreeMap<Inode, usize>,
     pub(super) locks: LockTable<Inode>,
 }
 
 impl MemFsState {
-    /// A state after `next_inode` inodes were given out, without handles and locks.
+    /// Creates a state without handles and locks.
     pub(super) fn new(
-        names: Directories,
+        directories: Directories,
         files: BTreeMap<Inode, FileContent>,
-        dirs: BTreeSet<Inode>,
+        dir_inodes: BTreeSet<Inode>,
         next_inode: Inode,
     ) -> MemFsState {
         MemFsState {
-            directories: names,
+            directories,
             files,
-            dir_inodes: dirs,
+            dir_inodes,
             next_inode,
             mutation_count: 0,
             frozen_at: None,
@@ -54,12 +54,12 @@ impl MemFsState {
         }
     }
 
-    /// A root directory and nothing in it.
+    /// Creates a state with an empty root directory.
     pub(super) fn empty() -> MemFsState {
         MemFsState::new(Directories::default(), BTreeMap::new(), BTreeSet::from([ROOT_INODE]), ROOT_INODE + 1)
     }
 
-    /// The same state, what is pending included, without handles and locks.
+    /// Returns the same state with its pending changes, without handles and locks.
     pub(super) fn fork(&self) -> MemFsState {
         let mut copy = MemFsState::new(
             self.directories.clone(),
@@ -73,17 +73,23 @@ impl MemFsState {
         copy
     }
 
-    /// The state after a crash that left these names and contents: all of it durable, nothing open.
-    pub(super) fn crash_image(&self, names: Directories, files: BTreeMap<Inode, FileContent>) -> MemFsState {
-        let mut image = MemFsState::new(names, files, self.dir_inodes.clone(), self.next_inode);
+    /// Returns the state after a crash that left these names and contents. Everything in it is
+    /// durable, and nothing is open.
+    pub(super) fn crash_image(
+        &self,
+        directories: Directories,
+        files: BTreeMap<Inode, FileContent>,
+    ) -> MemFsState {
+        let mut image = MemFsState::new(directories, files, self.dir_inodes.clone(), self.next_inode);
         image.drop_unreferenced();
         image
     }
 
-    /// Counts a mutating call that is about to take effect, and gives its number. Nothing has changed on an error.
+    /// Counts a mutating call that is about to take effect, and returns its number. An error has no
+    /// effect.
     pub(super) fn begin_mutation(&mut self) -> io::Result<u64> {
         let call = self.mutation_count;
-        if self.frozen_at.is_some_and(|at| call >= at) {
+        if self.frozen_at.is_some_and(|frozen_at| call >= frozen_at) {
             return Err(io::Error::other(format!("the file system is frozen at call {call}")));
         }
         if self.crash_points.is_some() {
@@ -94,29 +100,30 @@ impl MemFsState {
         Ok(call)
     }
 
-    /// What `path` stands for.
+    /// Returns the inode of `path`.
     pub(super) fn resolve(&self, path: &Path) -> io::Result<Inode> {
         match self.resolve_entry(path)? {
             None => Ok(ROOT_INODE),
-            Some(place) => {
-                self.directories.live.get(&place).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
+            Some(entry) => {
+                self.directories.live.get(&entry).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
             }
         }
     }
 
-    /// The file that `path` stands for.
+    /// Returns the inode of the file `path`.
     pub(super) fn resolve_file(&self, path: &Path) -> io::Result<Inode> {
         let inode = self.resolve(path)?;
         if self.is_dir(inode) { Err(io::ErrorKind::IsADirectory.into()) } else { Ok(inode) }
     }
 
-    /// The directory that `path` stands for.
+    /// Returns the inode of the directory `path`.
     pub(super) fn resolve_dir(&self, path: &Path) -> io::Result<Inode> {
         let inode = self.resolve(path)?;
         if self.is_dir(inode) { Ok(inode) } else { Err(io::ErrorKind::NotADirectory.into()) }
     }
 
-    /// Where the name of `path` is or would be; `None` for the root. Relative paths begin at the root.
+    /// Returns the directory entry of `path`, which need not exist, or `None` for the root.
+    /// Relative paths start at the root.
     pub(super) fn resolve_entry(&self, path: &Path) -> io::Result<Option<DirEntryKey>> {
         let mut names: Vec<OsString> = Vec::new();
         for component in path.components() {
@@ -141,28 +148,28 @@ impl MemFsState {
         self.dir_inodes.contains(&inode)
     }
 
-    /// An inode for a new name. The caller adds it to the files or the directories.
-    pub(super) fn link_new_inode(&mut self, call: u64, at: DirEntryKey) -> Inode {
+    /// Links a new inode at `entry`. The caller adds it to the files or the directories.
+    pub(super) fn link_new_inode(&mut self, call: u64, entry: DirEntryKey) -> Inode {
         let inode = self.next_inode;
         self.next_inode += 1;
-        self.directories.apply_change(call, DirChange::Link { entry: at, inode });
+        self.directories.apply_change(call, DirChange::Link { entry, inode });
         inode
     }
 
-    /// The file of that name, created if there is none.
+    /// Returns the file `path`, and creates it if it does not exist.
     pub(super) fn resolve_or_create_file(&mut self, path: &Path) -> io::Result<Inode> {
         match self.resolve_file(path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             other => return other,
         }
-        let at = self.resolve_entry(path)?.ok_or(io::ErrorKind::IsADirectory)?;
+        let entry = self.resolve_entry(path)?.ok_or(io::ErrorKind::IsADirectory)?;
         let call = self.begin_mutation()?;
-        let inode = self.link_new_inode(call, at);
+        let inode = self.link_new_inode(call, entry);
         self.files.insert(inode, FileContent::default());
         Ok(inode)
     }
 
-    /// Changes the bytes of a file: one mutating call.
+    /// Changes the bytes of a file with one mutating call.
     pub(super) fn change_file(&mut self, inode: Inode, change: FileChange) -> io::Result<()> {
         self.begin_mutation()?;
         self.file_content(inode)?.apply_change(change);
@@ -173,16 +180,16 @@ impl MemFsState {
         self.files.get_mut(&inode).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Makes the bytes of a file durable: one mutating call, also if it fails.
+    /// Makes the bytes of a file durable with one mutating call. A failed sync counts too.
     pub(super) fn sync_file(&mut self, inode: Inode) -> io::Result<()> {
         let call = self.begin_mutation()?;
         self.last_file_sync = Some(call);
         match &mut self.injected_sync_failure {
-            Some((0, cache)) => {
-                let cache = *cache;
+            Some((0, effect)) => {
+                let effect = *effect;
                 self.injected_sync_failure = None;
-                self.file_content(inode)?.fail_sync(cache);
-                Err(io::Error::other("planned failure of a sync"))
+                self.file_content(inode)?.fail_sync(effect);
+                Err(io::Error::other("injected sync failure"))
             }
             Some((before, _)) => {
                 *before -= 1;
@@ -196,21 +203,21 @@ impl MemFsState {
         }
     }
 
-    /// Fails a sync of a file, after `before` more of them.
-    pub(super) fn inject_sync_failure(&mut self, before: u64, cache: FailedSyncEffect) {
-        self.injected_sync_failure = Some((before, cache));
+    /// Makes one file sync fail after `before` more.
+    pub(super) fn inject_sync_failure(&mut self, before: u64, effect: FailedSyncEffect) {
+        self.injected_sync_failure = Some((before, effect));
     }
 
     pub(super) fn has_injected_sync_failure(&self) -> bool {
         self.injected_sync_failure.is_some()
     }
 
-    /// Begins to keep the state before each mutating call, and gives what was kept so far.
+    /// Starts the recording of crash points, and returns the recorded ones.
     pub(super) fn take_crash_points(&mut self) -> Vec<MemFsState> {
         self.crash_points.replace(Vec::new()).unwrap_or_default()
     }
 
-    /// Notes a handle, which keeps the file alive without a name.
+    /// Counts a handle, which keeps the file alive without a name.
     pub(super) fn add_handle(&mut self, inode: Inode) {
         *self.open_handles.entry(inode).or_default() += 1;
     }
@@ -225,7 +232,7 @@ impl MemFsState {
                 self.open_handles.remove(&inode);
             }
         }
-        // A file that has a name stays; to see that of the others takes a look at everything.
+        // A linked file stays. Only for an unlinked one is a search of all directories necessary.
         if !self.open_handles.contains_key(&inode)
             && !self.directories.live.values().any(|&named| named == inode)
         {
@@ -233,12 +240,12 @@ impl MemFsState {
         }
     }
 
-    /// Forgets files and directories that no name, no handle and no possible crash leads to.
+    /// Drops files and directories that no name, no handle and no possible crash image refers to.
     pub(super) fn drop_unreferenced(&mut self) {
-        let mut kept: BTreeSet<Inode> = self.directories.referenced_inodes().collect();
-        kept.extend(self.open_handles.keys());
-        kept.insert(ROOT_INODE);
-        self.files.retain(|inode, _| kept.contains(inode));
-        self.dir_inodes.retain(|inode| kept.contains(inode));
+        let mut referenced: BTreeSet<Inode> = self.directories.referenced_inodes().collect();
+        referenced.extend(self.open_handles.keys());
+        referenced.insert(ROOT_INODE);
+        self.files.retain(|inode, _| referenced.contains(inode));
+        self.dir_inodes.retain(|inode| referenced.contains(inode));
     }
 }

@@ -1,13 +1,14 @@
-//! How many files the process may keep mapped or open for random access.
+//! Maximum numbers of mapped and open random-access files of the process.
 //!
 //! ```text
-//!   1,000 mappings (none where addresses have 32 bits), of half of the memory in all
-//!   then descriptors, a fifth of what the system allows the process
+//!   1,000 mappings (none with 32-bit addresses), with half of the memory in total
+//!   then open files, a fifth of the descriptors that the system allows the process
 //!   then neither: the file is opened for each read
 //! ```
 //!
-//! The numbers are LevelDB's. They leave descriptors to the program around us, and keep a database of any size readable under
-//! any limit. The bytes are not, see [`Crowd`].
+//! The numbers are LevelDB's. They leave descriptors to the rest of the program, and keep a
+//! database of any size readable under any limit. The limit of bytes is Terrace's own, see
+//! [`MmapPressure`].
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -18,9 +19,10 @@ use rustix::process::{Resource, getrlimit};
 
 use super::memory_limit;
 
+/// Maximum number of mapped files. 32-bit addresses leave no space for mappings.
 const MAX_MMAPS: usize = if cfg!(target_pointer_width = "64") { 1000 } else { 0 };
 
-/// What is left of each kind.
+/// Available permits of each kind.
 #[derive(Debug)]
 pub(super) struct ResourceLimits {
     pub(super) mmaps: Arc<ResourceLimiter>,
@@ -30,24 +32,25 @@ pub(super) struct ResourceLimits {
 }
 
 impl ResourceLimits {
-    pub(super) fn new(maps: usize, mapped_bytes: usize, descriptors: usize) -> ResourceLimits {
+    pub(super) fn new(mmaps: usize, mmap_bytes: usize, open_files: usize) -> ResourceLimits {
         ResourceLimits {
-            mmaps: ResourceLimiter::new(maps),
-            mmap_bytes: ResourceLimiter::new(mapped_bytes),
-            open_files: ResourceLimiter::new(descriptors),
+            mmaps: ResourceLimiter::new(mmaps),
+            mmap_bytes: ResourceLimiter::new(mmap_bytes),
+            open_files: ResourceLimiter::new(open_files),
             mmap_pressure: MmapPressure::default(),
         }
     }
 
-    /// The budget that everything in the process shares. The limit is read once.
+    /// Returns the limits that all handles of the process share. The system's limit is read once.
     pub(super) fn process_wide() -> Arc<ResourceLimits> {
         static PROCESS: OnceLock<Arc<ResourceLimits>> = OnceLock::new();
-        let all = || ResourceLimits::new(MAX_MMAPS, max_mmap_bytes(), max_open_files());
-        Arc::clone(PROCESS.get_or_init(|| Arc::new(all())))
+        let limits = PROCESS
+            .get_or_init(|| Arc::new(ResourceLimits::new(MAX_MMAPS, max_mmap_bytes(), max_open_files())));
+        Arc::clone(limits)
     }
 }
 
-/// The memory that the process may use, as it was when this was first asked for.
+/// Returns the memory limit of the process at the time of the first call, in bytes.
 pub(super) fn memory_limit() -> u64 {
     static LIMIT: OnceLock<u64> = OnceLock::new();
     *LIMIT.get_or_init(memory_limit::detect)
@@ -62,26 +65,27 @@ fn max_open_files() -> usize {
     usize::try_from(limit / 5).unwrap_or(usize::MAX)
 }
 
-/// The mapped files, and whether there are more than memory has room for.
+/// Mapped files, and whether they exceed the memory.
 ///
-/// Where a mapping is touched that is not in memory, the system reads around that place, up to megabytes. That is right for
-/// what will lie in memory as a whole soon. Of more than that each look-up would push out what the next one needs; so from the first file
-/// on that finds no room, all are told to be read anywhere.
+/// On a page fault in a mapping, the system reads megabytes around the address. That is good for
+/// data that soon fits memory as a whole. With more data, each get would evict the pages that the
+/// next get needs. From the first file over the limit on, all mappings therefore get the advice of
+/// random access.
 #[derive(Debug, Default)]
 pub(super) struct MmapPressure {
-    /// Written with the lock. Relaxed: a hint.
+    /// Written with `maps` locked. Relaxed: it is a hint.
     over_limit: AtomicBool,
     maps: Mutex<Vec<Weak<Mmap>>>,
 }
 
 impl MmapPressure {
-    /// One more is mapped.
+    /// Adds a mapping.
     pub(super) fn add(&self, map: &Arc<Mmap>) {
         let mut maps = self.maps.lock();
         if self.over_limit.load(Ordering::Relaxed) {
             advise_random(map);
         } else {
-            // As many as are mapped at a time, at most twice over.
+            // The list has at most twice as many entries as there are mappings.
             if maps.len() == maps.capacity() {
                 maps.retain(|map| map.strong_count() > 0);
             }
@@ -89,14 +93,16 @@ impl MmapPressure {
         }
     }
 
-    /// One found no room.
+    /// Records that a file found no permit, and advises random access for all mappings.
     pub(super) fn record_rejection(&self) {
         let mut maps = self.maps.lock();
         self.over_limit.store(true, Ordering::Relaxed);
-        std::mem::take(&mut *maps).iter().filter_map(Weak::upgrade).for_each(|map| advise_random(&map));
+        for map in std::mem::take(&mut *maps).iter().filter_map(Weak::upgrade) {
+            advise_random(&map);
+        }
     }
 
-    /// True if what is wanted of a mapping has to be asked for.
+    /// Returns true if mappings have random access, so that readers should prefetch.
     #[inline]
     pub(super) fn is_over_limit(&self) -> bool {
         self.over_limit.load(Ordering::Relaxed)
@@ -104,11 +110,11 @@ impl MmapPressure {
 }
 
 fn advise_random(map: &Mmap) {
-    // Refused, it is read around as before.
+    // If the system refuses, it continues to read around faults.
     let _ = map.advise(Advice::Random);
 }
 
-/// A number of permits.
+/// Counter of available permits.
 #[derive(Debug)]
 pub(super) struct ResourceLimiter {
     available: AtomicUsize,
@@ -119,22 +125,22 @@ impl ResourceLimiter {
         Arc::new(ResourceLimiter { available: AtomicUsize::new(permits) })
     }
 
-    /// One permit, if any is left.
+    /// Acquires one permit, if one is available.
     pub(super) fn acquire(self: &Arc<ResourceLimiter>) -> Option<ResourcePermit> {
         self.acquire_many(1)
     }
 
-    /// So many permits as one, if they are left.
+    /// Acquires `count` permits as one, if they are available.
     pub(super) fn acquire_many(self: &Arc<ResourceLimiter>, count: usize) -> Option<ResourcePermit> {
-        // Relaxed: the count guards a number of things, not their contents.
+        // Relaxed: the counter protects no other data.
         self.available
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(count))
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |available| available.checked_sub(count))
             .ok()?;
         Some(ResourcePermit { limiter: Arc::clone(self), count })
     }
 }
 
-/// The right to keep a file mapped or open, until it is dropped.
+/// Permission to keep a file mapped or open, until it is dropped.
 #[derive(Debug)]
 pub(super) struct ResourcePermit {
     limiter: Arc<ResourceLimiter>,
@@ -153,24 +159,25 @@ mod tests {
 
     #[test]
     fn dropped_permits_are_available_again() {
-        let budget = ResourceLimiter::new(2);
-        let (first, second) = (budget.acquire(), budget.acquire());
+        let files = ResourceLimiter::new(2);
+        let first = files.acquire();
+        let second = files.acquire();
         assert!(first.is_some() && second.is_some());
-        assert!(budget.acquire().is_none());
+        assert!(files.acquire().is_none());
         drop(first);
-        assert!(budget.acquire().is_some());
+        assert!(files.acquire().is_some());
         assert!(ResourceLimiter::new(0).acquire().is_none());
         let bytes = ResourceLimiter::new(10);
-        let most = bytes.acquire_many(7);
-        assert!(most.is_some() && bytes.acquire_many(4).is_none() && bytes.acquire_many(3).is_some());
-        drop(most);
+        let seven = bytes.acquire_many(7);
+        assert!(seven.is_some() && bytes.acquire_many(4).is_none() && bytes.acquire_many(3).is_some());
+        drop(seven);
         assert!(bytes.acquire_many(10).is_some());
     }
 
     #[test]
     fn process_wide_limits_are_not_zero() {
-        let budgets = ResourceLimits::process_wide();
-        assert!(budgets.open_files.acquire().is_some());
-        assert_eq!(budgets.mmaps.acquire().is_some(), cfg!(target_pointer_width = "64"));
+        let limits = ResourceLimits::process_wide();
+        assert!(limits.open_files.acquire().is_some());
+        assert_eq!(limits.mmaps.acquire().is_some(), cfg!(target_pointer_width = "64"));
     }
 }

@@ -1,20 +1,24 @@
-//! The lock of a database: one file, three ways to be excluded.
+//! Database lock: one lock file, and three mechanisms of exclusion.
 //!
 //! ```text
-//!   this process      a set of (device, inode)   also under another path or through a link
-//!   C++ LevelDB       a record lock              ours belongs to the open file description
+//!   this process      a set of (device, inode)   also for another path or a link
+//!   C++ LevelDB       a record lock              Terrace's belongs to the open file description
 //!   Go LevelDB        flock
 //! ```
 //!
-//! An ordinary record lock belongs to the process and falls with the first close of *any* descriptor of the file;
-//! one of an open file description falls with ours alone, and still excludes the ordinary kind. Where the system
-//! has only the ordinary kind, the set is asked before the file is opened, so that a refused opener closes nothing.
+//! An ordinary record lock belongs to the process, and the first close of *any* descriptor of the
+//! file releases it. A lock of an open file description lasts until its own close, and still
+//! conflicts with ordinary locks. Some systems have only ordinary locks. Therefore the set is
+//! checked before the file is opened, so that a refused opener closes nothing.
 //!
-//! A name that comes and goes could be locked twice. So who removes the lock file, with the database, holds the lock
-//! meanwhile, and who has locked a file looks whether it still has the name. A child that is forked while
-//! the lock is held shares it, until it executes another program or ends; so a lock is taken off before its file is
-//! closed, and falls for both.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods)] // This is the room the lint points to.
+//! A file name that is removed and created again could be locked twice. The thread that removes the
+//! lock file with the database therefore holds the lock meanwhile, and a new holder checks that its
+//! file still has the name.
+//!
+//! A child that is forked while the lock is held shares it until it executes another program or
+//! exits. A lock is therefore released before its file is closed, which releases it for both.
+// This module is one of those that may use the file system.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
@@ -30,21 +34,22 @@ use crate::error::{FileError, LockHolder, Result};
 use crate::fs::{FileLock, LockMode};
 use crate::lock_table::LockTable;
 
-/// A file, whatever its path.
+/// Identity of a file, independent of its path: device and inode.
 type FileId = (u64, u64);
 
-/// The locks of this process. Held while a lock is taken or released, so that the set and the system agree.
+/// Locks of this process. The mutex is held while a lock is taken or released, so that the table
+/// agrees with the system.
 static LOCK_TABLE: Mutex<LockTable<FileId>> = Mutex::new(LockTable::new());
 
-/// A lock that is held.
+/// Held lock.
 #[derive(Debug)]
 pub(super) struct PosixFileLock {
-    file: Option<LockedFile>, // None only while it is dropped
+    file: Option<LockedFile>, // None only during the drop.
     file_id: FileId,
 }
 
-/// A file that may be locked, in either way, and the process that did it. Dropping it takes the locks off; a forked child
-/// that drops its copy leaves them to its parent.
+/// Possibly locked file, and the id of the process that locked it. Dropping it releases the locks.
+/// A forked child that drops its copy leaves them to its parent.
 #[derive(Debug)]
 struct LockedFile(File, u32);
 
@@ -53,62 +58,63 @@ impl Drop for LockedFile {
         if self.1 != std::process::id() {
             return;
         }
-        // Should this fail, closing the file does the same, unless a child that was forked still has it open.
+        // If this fails, closing the file releases the lock, unless a forked child still has it
+        // open.
         let _ = flock(&self.0, FlockOperation::NonBlockingUnlock);
         let _ = set_record_lock(&self.0, libc::F_UNLCK as libc::c_short);
     }
 }
 
-/// Takes the lock, or fails at once.
+/// Takes the lock or fails at once.
 pub(super) fn lock_file(path: &Path, mode: LockMode) -> Result<PosixFileLock> {
     let fail = |e| FileError::new("lock", path, e);
-    let mut held = LOCK_TABLE.lock();
-    if let Ok(found) = fs::metadata(path)
+    let mut lock_table = LOCK_TABLE.lock();
+    if let Ok(metadata) = fs::metadata(path)
         && !mutant!(LockReleasedByFailedOpen)
     {
-        check_lock_table(&held, file_id(&found), mode).map_err(fail)?;
+        check_lock_table(&lock_table, file_id(&metadata), mode).map_err(fail)?;
     }
     let file = open_lock_file(path, mode).map_err(fail)?;
-    lock_opened_file(&mut held, path, file, mode).map_err(fail)
+    lock_opened_file(&mut lock_table, path, file, mode).map_err(fail)
 }
 
 fn lock_opened_file(
-    held: &mut LockTable<FileId>,
+    lock_table: &mut LockTable<FileId>,
     path: &Path,
     file: File,
     mode: LockMode,
 ) -> io::Result<PosixFileLock> {
-    let identity = file_id(&file.metadata()?);
-    check_lock_table(held, identity, mode)?;
+    let file_id = self::file_id(&file.metadata()?);
+    check_lock_table(lock_table, file_id, mode)?;
     let file = LockedFile(file, std::process::id());
     lock_record(&file.0, mode).map_err(map_lock_error)?;
     if !mutant!(LockReleasedByFailedOpen) {
         lock_flock(&file.0, mode).map_err(map_lock_error)?;
     }
-    if !fs::metadata(path).is_ok_and(|named| self::file_id(&named) == identity) {
-        // It was removed since it was opened, with a database that somebody destroyed.
+    if !fs::metadata(path).is_ok_and(|metadata| self::file_id(&metadata) == file_id) {
+        // Another process has destroyed the database and removed the file since it was opened.
         return Err(LockHolder::OtherProcess.into());
     }
-    held.insert(identity, mode);
-    Ok(PosixFileLock { file: Some(file), file_id: identity })
+    lock_table.insert(file_id, mode);
+    Ok(PosixFileLock { file: Some(file), file_id })
 }
 
 impl Drop for PosixFileLock {
     fn drop(&mut self) {
-        let mut held = LOCK_TABLE.lock();
+        let mut lock_table = LOCK_TABLE.lock();
         self.file = None;
-        held.remove(&self.file_id);
+        lock_table.remove(&self.file_id);
     }
 }
 
 impl FileLock for PosixFileLock {}
 
-fn file_id(found: &Metadata) -> FileId {
-    (found.dev(), found.ino())
+fn file_id(metadata: &Metadata) -> FileId {
+    (metadata.dev(), metadata.ino())
 }
 
-fn check_lock_table(held: &LockTable<FileId>, identity: FileId, mode: LockMode) -> io::Result<()> {
-    if held.can_lock(&identity, mode) {
+fn check_lock_table(lock_table: &LockTable<FileId>, file_id: FileId, mode: LockMode) -> io::Result<()> {
+    if lock_table.can_lock(&file_id, mode) {
         return Ok(());
     }
     Err(LockHolder::ThisProcess.into())
@@ -129,7 +135,7 @@ fn lock_flock(file: &File, mode: LockMode) -> io::Result<()> {
     Ok(flock(file, operation)?)
 }
 
-/// Two answers of the system mean "somebody else has it".
+/// Maps the two system errors that mean a conflicting lock.
 fn map_lock_error(e: io::Error) -> io::Error {
     match e.raw_os_error() {
         Some(libc::EAGAIN | libc::EACCES) => LockHolder::OtherProcess.into(),
@@ -137,10 +143,17 @@ fn map_lock_error(e: io::Error) -> io::Error {
     }
 }
 
-#[cfg(any(target_os = "linux", target_os = "android"))]
-const RECORD_LOCK_COMMAND: libc::c_int = libc::F_OFD_SETLK;
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-const SET_RECORD_LOCK: libc::c_int = libc::F_SETLK;
+/// Command of `fcntl` that sets a record lock, if possible of the open file description.
+const RECORD_LOCK_COMMAND: libc::c_int = {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        libc::F_OFD_SETLK
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    {
+        libc::F_SETLK
+    }
+};
 
 fn lock_record(file: &File, mode: LockMode) -> io::Result<()> {
     let kind = match mode {
@@ -150,33 +163,34 @@ fn lock_record(file: &File, mode: LockMode) -> io::Result<()> {
     set_record_lock(file, kind as libc::c_short)
 }
 
-/// A record lock over the whole file, or none any more.
-#[allow(unsafe_code)] // No safe wrapper knows the locks of open file descriptions.
+/// Sets or removes a record lock on the whole file.
+#[allow(unsafe_code)] // No safe wrapper supports locks of open file descriptions.
 fn set_record_lock(file: &File, kind: libc::c_short) -> io::Result<()> {
-    // SAFETY: `flock` is a C struct of integers, for which zero is a value. It asks for the range from 0 to the
-    // end; the process id must be 0 for the lock of a file description.
+    // SAFETY: `flock` is a C struct of integers, and zero is a valid value of every integer. Zeros
+    // request the range from 0 to the end, and a lock of a file description requires process id 0.
     let mut request: libc::flock = unsafe { std::mem::zeroed() };
     request.l_whence = libc::SEEK_SET as libc::c_short;
     request.l_type = kind;
     let command = if mutant!(LockReleasedByFailedOpen) { libc::F_SETLK } else { RECORD_LOCK_COMMAND };
-    // SAFETY: the descriptor is open as long as `file` lives, and the call only reads `request`.
-    let answer = unsafe { libc::fcntl(file.as_raw_fd(), command, &request) };
-    if answer == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    // SAFETY: `file` keeps the descriptor open during the call. For these commands, `fcntl` only
+    // reads `request`, which lives until the call returns.
+    let result = unsafe { libc::fcntl(file.as_raw_fd(), command, &request) };
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A program that starts others closed its database and could not open it again: for a moment a child that had been
-    /// forked, and had not executed its own program yet, still held the lock.
+    /// Regression test: a program with child processes closed its database and could not open it
+    /// again. A forked child that had not yet executed its own program still held the lock.
     #[test]
     fn forked_child_does_not_keep_the_lock() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("LOCK");
         for mode in [LockMode::Exclusive, LockMode::Shared] {
             let lock = lock_file(&path, mode).unwrap();
-            // The same file description, as a child has it.
+            // Shares the file description, like a forked child.
             let forked = lock.file.as_ref().unwrap().0.try_clone().unwrap();
             drop(lock);
             lock_file(&path, LockMode::Exclusive).unwrap();
@@ -184,19 +198,20 @@ mod tests {
         }
     }
 
-    /// Who had opened the lock file of a database that was being destroyed got a lock on a file without a name, beside who made the
-    /// next one.
+    /// Regression test: an opener had opened the lock file of a database that was being destroyed.
+    /// It got a lock on an unlinked file, while another process locked the next lock file.
     #[test]
     fn unlinked_lock_file_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("LOCK");
-        for makes_another in [false, true] {
-            let late = open_lock_file(&path, LockMode::Exclusive).unwrap();
+        for creates_another in [false, true] {
+            let unlinked = open_lock_file(&path, LockMode::Exclusive).unwrap();
             fs::remove_file(&path).unwrap();
-            let other = makes_another.then(|| lock_file(&path, LockMode::Exclusive).unwrap());
+            let other = creates_another.then(|| lock_file(&path, LockMode::Exclusive).unwrap());
             for mode in [LockMode::Exclusive, LockMode::Shared] {
-                let taken = lock_opened_file(&mut LOCK_TABLE.lock(), &path, late.try_clone().unwrap(), mode);
-                assert_eq!(taken.unwrap_err().kind(), io::ErrorKind::WouldBlock);
+                let file = unlinked.try_clone().unwrap();
+                let result = lock_opened_file(&mut LOCK_TABLE.lock(), &path, file, mode);
+                assert_eq!(result.unwrap_err().kind(), io::ErrorKind::WouldBlock);
             }
             drop(other);
             drop(lock_file(&path, LockMode::Exclusive).unwrap());

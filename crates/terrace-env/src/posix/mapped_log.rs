@@ -1,4 +1,4 @@
-//! A log file filled by stores into a shared mapping: no system call for a record.
+//! Log file with writes through a shared mapping: a record needs no system call.
 //!
 //! ```text
 //!   0                                          capacity
@@ -8,23 +8,25 @@
 //!            1. body   2. head without its last four bytes   3. those four, by one instruction
 //! ```
 //!
-//! What is stored is in the page cache at once: it survives the death of the process, and `fdatasync` makes it
-//! durable as if it had been written. A process killed between two instructions leaves either zeros in those four
-//! bytes, or a whole record.
+//! Written bytes are in the page cache at once: they survive a crash of the process, and
+//! `fdatasync` makes them durable like bytes of `write`. A process that is killed between two
+//! instructions leaves zeros in the last four bytes of the head, or a complete record.
 //!
-//! In a hurry the pages come in large pieces, by `pwrite`s of zeros a little ahead of the stores: a fault for every four
-//! kilobytes costs more than all else about a record. But a sync writes such a piece whole, however little was stored
-//! into it through the mapping. So after a sync stores are `pwrite`s, which the kernel keeps account of by the four
-//! kilobytes, until so many went by as take the time of writing a piece.
+//! During a fast fill, the log allocates pages in large pieces: it writes zeros with `pwrite` a
+//! little ahead of the records. A page fault for every 4 KiB would cost more than the rest of a
+//! record. But a sync writes such a piece as a whole, even if the mapping changed only a few bytes
+//! of it. After a sync, records are therefore written with `pwrite`, because the kernel then tracks
+//! changes by 4 KiB. This ends after as many records as cost the time of one piece.
 //!
-//! Memory safety: the mapping lives as long as the log, stores are bounds-checked against it, and no reference into
-//! it is ever made, only raw stores. Two threads that store into the same range break the trait's rule; that is a
-//! race of plain stores on bytes that nothing in this process reads.
+//! Memory safety: the mapping lives as long as the log, writes are bounds-checked against it, and
+//! no reference into it ever exists, only raw pointers. Two threads that write into the same range
+//! violate the contract of the trait. That is a race of plain writes to bytes that this process
+//! never reads.
 //!
-//! SIGBUS: the room is allocated before it is mapped, so a full disk can't strike here. A failing medium, or
-//! another process that cuts the file short, ends the process by SIGBUS, as a kill would. Databases on such
-//! media are written through [`AppendingLog`].
-#![allow(unsafe_code)] // stores into the mapping
+//! SIGBUS: the space is allocated before it is mapped, so a full disk causes none. A failing disk,
+//! or another process that truncates the file, ends the process by SIGBUS, like a kill. Databases
+//! on such storage use [`AppendingLog`].
+#![allow(unsafe_code)] // Writes into the mapping.
 
 use std::fs::File;
 use std::io;
@@ -40,19 +42,18 @@ use rustix::io::Errno;
 
 use super::files::PosixWritableFile;
 use crate::error::{FileError, Result};
-use crate::fs::{AppendingLog, LogFile};
+use crate::fs::{AppendingLog, LOG_CAPACITY_UNIT, LogFile};
 
-/// Capacities are multiples of the log format's block.
-const LOG_CAPACITY_UNIT: u64 = 32 * 1024;
-
-/// What is zeroed at a time, in a hurry. Larger pieces are hardly cheaper, and dearer to sync.
+/// Size of one zero fill, in bytes, during a fast fill. Larger fills save hardly any time and cost
+/// more to sync.
 const ZERO_FILL_SIZE: u64 = 256 * 1024;
 
-/// Stores after a sync that go by system calls, of a microsecond or two each, in a hurry: a piece takes some hundred
-/// microseconds to be written.
+/// Number of writes with `pwrite` after a sync during a fast fill. Each takes one or two
+/// microseconds, and the storage takes some hundred microseconds to write one zero-filled piece.
 const PWRITES_AFTER_SYNC: usize = 200;
 
-/// A mapped log on an empty `file`, or an appending one where the file system can't preallocate or map.
+/// Creates a mapped log on an empty `file`, or an appending log where the file system supports no
+/// preallocation or mapping.
 pub(super) fn create(path: &Path, file: File, capacity: u64) -> Result<Box<dyn LogFile>> {
     match rounded_capacity(capacity).and_then(|capacity| allocate_and_map(&file, capacity, 0)) {
         Ok(map) => Ok(Box::new(MappedLogFile::new(path, file, map.len() as u64, Some(map)))),
@@ -63,8 +64,8 @@ pub(super) fn create(path: &Path, file: File, capacity: u64) -> Result<Box<dyn L
     }
 }
 
-/// A mapped log on a `file` that holds something. It gets its room when something is stored behind that: many databases
-/// are opened to be read.
+/// Reopens a mapped log on a `file` with contents. It allocates space only at the first write after
+/// the contents, because many databases are opened only for reading.
 pub(super) fn reopen(path: &Path, file: File, capacity: u64) -> Result<Box<dyn LogFile>> {
     let len = file.metadata().map_err(|e| FileError::new("stat", path, e))?.len();
     let capacity = rounded_capacity(capacity.max(len)).map_err(|e| FileError::new("allocate", path, e))?;
@@ -76,15 +77,18 @@ fn rounded_capacity(capacity: u64) -> io::Result<u64> {
     usize::try_from(rounded).map(|_| rounded).map_err(|_| Errno::FBIG.into())
 }
 
-/// Gives `file`, which holds `len` bytes, its room, which is rounded, and maps it. After an error it is as it was.
+/// Allocates `capacity` bytes, which is rounded, for a file of `len` bytes and maps them. After an
+/// error the file is unchanged.
 fn allocate_and_map(file: &File, capacity: u64, len: u64) -> io::Result<MmapRaw> {
     let allocated = rustix::io::retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, capacity));
-    let map = || MmapOptions::new().len(capacity as usize).map_raw(file);
-    // A half-done allocation takes room.
-    allocated.map_err(io::Error::from).and_then(|()| map()).or_else(|e| file.set_len(len).and(Err(e)))
+    let mapped = allocated
+        .map_err(io::Error::from)
+        .and_then(|()| MmapOptions::new().len(capacity as usize).map_raw(file));
+    // A partial allocation uses disk space, so it is undone.
+    mapped.or_else(|e| file.set_len(len).and(Err(e)))
 }
 
-/// True for the answers of a file system that knows no preallocation or no shared mappings.
+/// Returns true for the errors of a file system without preallocation or without shared mappings.
 fn is_unsupported(e: &io::Error) -> bool {
     let unsupported = [Errno::OPNOTSUPP, Errno::NOSYS, Errno::NODEV, Errno::INVAL];
     Errno::from_io_error(e).is_some_and(|e| unsupported.contains(&e))
@@ -95,19 +99,24 @@ struct MappedLogFile {
     path: PathBuf,
     file: File,
     capacity: u64,
-    /// What the file held when it was reopened.
+    /// Size of the file when it was reopened, in bytes.
     reopened_len: u64,
-    /// The room, mapped; None where the file system can't. Made under `making`.
+    /// Mapped space, or `None` inside if the file system supports no mapping. Initialised under
+    /// `grow_lock`.
     mapping: OnceLock<Option<MmapRaw>>,
     closed: AtomicBool,
-    /// In a hurry, up to where there are pages; else [`NO_FAST_FILL`]. Raised under `making`, with Release; who loads it with
-    /// Acquire stores behind the zeros.
+    /// End of the zero-filled pages during a fast fill, otherwise [`NO_FAST_FILL`].
+    ///
+    /// It rises under `grow_lock`. The Release store in `zero_fill_to` pairs with the Acquire loads
+    /// of writers, so that they write after the zeros.
     zero_filled_to: AtomicU64,
     grow_lock: Mutex<()>,
-    /// The next so many stores, about, go by system calls. Relaxed: either way of storing is right at any time.
+    /// Approximate number of writes that still use `pwrite`. Relaxed: both ways of writing are
+    /// correct at any time.
     pwrites_left: AtomicUsize,
 }
 
+/// Value of `zero_filled_to` without a fast fill.
 const NO_FAST_FILL: u64 = u64::MAX;
 
 impl MappedLogFile {
@@ -125,50 +134,52 @@ impl MappedLogFile {
         }
     }
 
-    /// The mapped room for a store up to `end`, which is within the capacity. None if it should go by system calls.
+    /// Returns the mapping for a write up to `end`, which is within the capacity. Returns `None` if
+    /// the write should use `pwrite`.
     fn mapping_for(&self, end: u64) -> io::Result<Option<&MmapRaw>> {
-        if let Some(room) = self.mapping.get() {
-            return Ok(room.as_ref());
+        if let Some(mapping) = self.mapping.get() {
+            return Ok(mapping.as_ref());
         } else if end <= self.reopened_len {
             return Ok(None);
         }
-        let _making = self.grow_lock.lock();
+        let _growing = self.grow_lock.lock();
         if self.mapping.get().is_none() {
-            let room = match allocate_and_map(&self.file, self.capacity, self.reopened_len) {
+            let mapping = match allocate_and_map(&self.file, self.capacity, self.reopened_len) {
                 Ok(map) => Some(map),
                 Err(e) if is_unsupported(&e) => None,
                 Err(e) => return Err(e),
             };
-            self.mapping.get_or_init(|| room);
+            self.mapping.get_or_init(|| mapping);
         }
         Ok(self.mapping.get().and_then(Option::as_ref))
     }
 
-    /// Sees to it, in a hurry, that there are pages up to `end`, which is within the capacity. No store is beyond them,
-    /// so that the zeros go over none.
+    /// Fills pages with zeros up to `end`, which is within the capacity, during a fast fill. No
+    /// record is beyond the filled pages, so the zeros overwrite none.
     fn zero_fill_to(&self, end: u64) -> io::Result<()> {
         static ZEROS: [u8; ZERO_FILL_SIZE as usize] = [0; ZERO_FILL_SIZE as usize];
         if end <= self.zero_filled_to.load(Ordering::Acquire) {
             return Ok(());
         }
-        let _making = self.grow_lock.lock();
-        let mut pages = self.zero_filled_to.load(Ordering::Acquire);
-        while pages < end {
-            let len = (ZERO_FILL_SIZE - pages % ZERO_FILL_SIZE).min(self.capacity - pages);
-            self.file.write_all_at(&ZEROS[..len as usize], pages)?;
-            pages += len;
-            self.zero_filled_to.store(pages, Ordering::Release);
+        let _growing = self.grow_lock.lock();
+        let mut filled = self.zero_filled_to.load(Ordering::Acquire);
+        while filled < end {
+            let len = (ZERO_FILL_SIZE - filled % ZERO_FILL_SIZE).min(self.capacity - filled);
+            self.file.write_all_at(&ZEROS[..len as usize], filled)?;
+            filled += len;
+            // Pairs with the Acquire load at the start of this function.
+            self.zero_filled_to.store(filled, Ordering::Release);
         }
         Ok(())
     }
 
-    /// True if the next store should go by system calls.
+    /// Returns true if the next write should use `pwrite`.
     fn should_pwrite(&self) -> bool {
-        let left = self.pwrites_left.load(Ordering::Relaxed);
-        if left > 0 {
-            self.pwrites_left.store(left - 1, Ordering::Relaxed);
+        let pwrites_left = self.pwrites_left.load(Ordering::Relaxed);
+        if pwrites_left > 0 {
+            self.pwrites_left.store(pwrites_left - 1, Ordering::Relaxed);
         }
-        left > 0
+        pwrites_left > 0
     }
 }
 
@@ -178,39 +189,39 @@ impl LogFile for MappedLogFile {
     }
 
     fn expect_fast_fill(&self, from: u64) {
-        let _making = self.grow_lock.lock();
+        let _growing = self.grow_lock.lock();
         if self.zero_filled_to.load(Ordering::Acquire) == NO_FAST_FILL {
-            // Never over what the file held.
+            // Never overwrite the old contents.
             self.zero_filled_to.store(from.max(self.reopened_len), Ordering::Release);
         }
     }
 
     fn preallocate(&self, end: u64) -> Result<u64> {
-        let end = end.min(self.capacity); // what lies beyond grows the file
-        self.zero_fill_to(end).map_err(|e| FileError::new("store", &self.path, e))?;
+        let end = end.min(self.capacity); // Bytes beyond the capacity grow the file.
+        self.zero_fill_to(end).map_err(|e| FileError::new("write", &self.path, e))?;
         self.mapping_for(end).map_err(|e| FileError::new("allocate", &self.path, e))?;
-        let made = match self.mapping.get() {
+        let prepared = match self.mapping.get() {
             Some(_) => self.zero_filled_to.load(Ordering::Acquire),
             None => self.reopened_len,
         };
-        Ok(if made < self.capacity { made } else { u64::MAX })
+        Ok(if prepared < self.capacity { prepared } else { u64::MAX })
     }
 
     fn write_at(&self, offset: u64, head: &[u8], body: &[u8]) -> Result<()> {
-        let fail = |e| FileError::new("store", &self.path, e);
+        let fail = |e| FileError::new("write", &self.path, e);
         let Some((front, last)) = head.split_last_chunk::<4>() else {
-            let reason = format!("a head of {} bytes, where 4 are the least", head.len());
+            let reason = format!("a head of {} bytes, expected at least 4", head.len());
             return Err(fail(io::Error::new(io::ErrorKind::InvalidInput, reason)));
         };
         if self.closed.load(Ordering::Relaxed) {
-            return Err(fail(io::Error::other("the log was finished")));
+            return Err(fail(io::Error::other("the log file is closed")));
         }
         let len = head.len() as u64 + body.len() as u64;
         if let Some(end) = offset.checked_add(len).filter(|&end| end <= self.capacity) {
             self.zero_fill_to(end).map_err(fail)?;
-            let room = self.mapping_for(end).map_err(|e| FileError::new("allocate", &self.path, e))?;
-            if let Some(room) = room.filter(|_| !self.should_pwrite()) {
-                copy_to_mapping(room, offset as usize, front, *last, body);
+            let mapping = self.mapping_for(end).map_err(|e| FileError::new("allocate", &self.path, e))?;
+            if let Some(mapping) = mapping.filter(|_| !self.should_pwrite()) {
+                copy_to_mapping(mapping, offset as usize, front, *last, body);
                 return Ok(());
             }
         }
@@ -219,10 +230,10 @@ impl LogFile for MappedLogFile {
 
     fn sync(&self) -> Result<()> {
         let fail = |e| FileError::new("fdatasync", &self.path, e);
-        // Only Linux promises that syncing the descriptor covers what was stored through a mapping.
+        // Only Linux guarantees that a sync of the descriptor covers writes through a mapping.
         #[cfg(not(target_os = "linux"))]
-        if let Some(Some(room)) = self.room.get() {
-            room.flush().map_err(fail)?;
+        if let Some(Some(mapping)) = self.mapping.get() {
+            mapping.flush().map_err(fail)?;
         }
         if self.zero_filled_to.load(Ordering::Relaxed) != NO_FAST_FILL {
             self.pwrites_left.store(PWRITES_AFTER_SYNC, Ordering::Relaxed);
@@ -230,45 +241,50 @@ impl LogFile for MappedLogFile {
         self.file.sync_data().map_err(fail)
     }
 
-    /// The mapping itself goes when the log is dropped: a store that breaks the rule and comes late fails, or in a
-    /// race ends the process, but never touches memory that is somebody else's.
+    /// Keeps the mapping until the log is dropped. A write that comes too late fails, or in a race
+    /// ends the process, but never touches foreign memory.
     fn truncate_and_close(&self, len: u64) -> Result<()> {
         self.closed.store(true, Ordering::Relaxed);
         if self.mapping.get().is_none() && len == self.reopened_len {
-            return Ok(()); // as it was
+            return Ok(()); // The file is unchanged.
         }
         self.file.set_len(len).map_err(|e| FileError::new("truncate", &self.path, e))
     }
 }
 
 impl MappedLogFile {
-    /// Also beyond the capacity, where that grows the file; in the same order, so that a kill between two calls leaves no
-    /// head without body.
+    /// Writes with system calls, also beyond the capacity, where it grows the file. The body is
+    /// written first, so that a kill between the two calls leaves no head without a body.
     fn pwrite(&self, offset: u64, head: &[u8], body: &[u8]) -> io::Result<()> {
-        let behind = offset.checked_add(head.len() as u64).ok_or(Errno::FBIG)?;
-        self.file.write_all_at(body, behind)?;
+        let body_offset = offset.checked_add(head.len() as u64).ok_or(Errno::FBIG)?;
+        self.file.write_all_at(body, body_offset)?;
         self.file.write_all_at(head, offset)
     }
 }
 
-/// Stores `body`, then `front`, then `last`; the caller has checked that all of it lies in the mapping.
-fn copy_to_mapping(room: &MmapRaw, offset: usize, front: &[u8], last: [u8; 4], body: &[u8]) {
-    debug_assert!(offset + front.len() + last.len() + body.len() <= room.len());
-    // SAFETY: offset + front + last + body end within the mapping, so all three places do.
-    let at_front = unsafe { room.as_mut_ptr().add(offset) };
-    // SAFETY: as above.
-    let at_last = unsafe { at_front.add(front.len()) };
-    // SAFETY: as above.
-    let at_body = unsafe { at_last.add(last.len()) };
-    // SAFETY: the room is ours to write as shown, and a caller's slice can't overlap it: no reference into the
-    // mapping exists.
-    unsafe { at_body.copy_from_nonoverlapping(body.as_ptr(), body.len()) };
-    // SAFETY: as for the body.
-    unsafe { at_front.copy_from_nonoverlapping(front.as_ptr(), front.len()) };
-    // What a killed process leaves behind is decided by the order of its instructions, and another process may
-    // read on another core: neither the compiler nor the processor may move the stores above below this.
+/// Copies `body`, then `front`, then `last` into the mapping. The caller has checked that all of
+/// them lie within it.
+fn copy_to_mapping(mapping: &MmapRaw, offset: usize, front: &[u8], last: [u8; 4], body: &[u8]) {
+    debug_assert!(offset + front.len() + last.len() + body.len() <= mapping.len());
+    // SAFETY: `offset` is at most the length of the mapping, because all bytes from there on end
+    // within it.
+    let to_front = unsafe { mapping.as_mut_ptr().add(offset) };
+    // SAFETY: `front` ends within the mapping, so the pointer after it is in bounds too.
+    let to_last = unsafe { to_front.add(front.len()) };
+    // SAFETY: `last` ends within the mapping, so the pointer after it is in bounds too.
+    let to_body = unsafe { to_last.add(last.len()) };
+    // SAFETY: the destination has `body.len()` bytes, because the body ends within the mapping,
+    // which is writable. It cannot overlap `body`, because no reference into the mapping exists.
+    unsafe { to_body.copy_from_nonoverlapping(body.as_ptr(), body.len()) };
+    // SAFETY: the destination has `front.len()` bytes before `to_last`, in the writable mapping. It
+    // cannot overlap `front`, because no reference into the mapping exists.
+    unsafe { to_front.copy_from_nonoverlapping(front.as_ptr(), front.len()) };
+    // The order of instructions decides the bytes that a killed process leaves, and another process
+    // may read them on another core. Neither the compiler nor the processor may move the copies
+    // above after the write below.
     fence(Ordering::Release);
-    // SAFETY: as for the body. An array of bytes may stand anywhere; a volatile store of four bytes is one
-    // instruction where the processor stores to unaligned addresses (x86-64, AArch64), else four in an order.
-    unsafe { at_last.cast::<[u8; 4]>().write_volatile(last) };
+    // SAFETY: `to_last` has four bytes before the body, in the writable mapping, and an array of
+    // bytes needs no alignment. A volatile write of four bytes is one instruction on processors
+    // with unaligned writes (x86-64, AArch64). Other processors write the four bytes in some order.
+    unsafe { to_last.cast::<[u8; 4]>().write_volatile(last) };
 }

@@ -1,10 +1,10 @@
-//! How much memory the process may use.
+//! Memory limit of the process.
 
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
-/// The memory of the machine, or less if the control group of the process, or one above it, is given less. In bytes; the greatest
-/// number if nobody says.
+/// Returns the memory of the machine, or the smallest limit of the process's control group and its
+/// ancestors, in bytes. Returns the greatest number if both are unknown.
 pub(super) fn detect() -> u64 {
     let groups = read_to_string("/proc/self/cgroup").unwrap_or_default();
     groups
@@ -23,15 +23,17 @@ fn physical_memory() -> u64 {
     units.saturating_mul(u64::from(info.mem_unit.max(1)))
 }
 
-/// The files that may limit a group, which is given as in `/proc/self/cgroup`: `0::/path` in the second version of control
-/// groups, `4:memory:/path` in the first. Where only a part of the groups is to be seen, as in a container, the path ends
-/// nowhere and the root is the container's own.
+/// Returns the files that may limit a control group.
+///
+/// `group` is a line of `/proc/self/cgroup`: `0::/path` for version 2 of control groups,
+/// `4:memory:/path` for version 1. In a container, the path may not exist, and the root is the
+/// container's group.
 fn cgroup_limit_files(group: &str) -> Vec<PathBuf> {
     let mut fields = group.splitn(3, ':').skip(1);
     let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { return Vec::new() };
     let (root, name) = match controllers {
         "" => ("/sys/fs/cgroup", "memory.max"),
-        _ if controllers.split(',').any(|one| one == "memory") => {
+        _ if controllers.split(',').any(|controller| controller == "memory") => {
             ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
         }
         _ => return Vec::new(),
@@ -40,7 +42,7 @@ fn cgroup_limit_files(group: &str) -> Vec<PathBuf> {
     path.ancestors().map(|group| Path::new(root).join(group).join(name)).collect()
 }
 
-/// The number in a file. Nothing limits where it says "max".
+/// Reads the limit of a file, or `None` if it says "max".
 fn read_limit(file: &Path) -> Option<u64> {
     read_to_string(file).ok()?.trim().parse().ok()
 }
@@ -51,14 +53,14 @@ mod tests {
 
     #[test]
     fn limit_files_of_a_cgroup_and_its_ancestors() {
-        let of = |group| {
+        let files = |group| {
             cgroup_limit_files(group).iter().map(|file| file.display().to_string()).collect::<Vec<_>>()
         };
-        let second =
+        let version_2 =
             ["a/b/memory.max", "a/memory.max", "memory.max"].map(|file| format!("/sys/fs/cgroup/{file}"));
-        assert_eq!(of("0::/a/b"), second);
-        assert_eq!(of("4:memory:/"), ["/sys/fs/cgroup/memory/memory.limit_in_bytes"]);
-        assert_eq!(of("4:memory:/a")[0], "/sys/fs/cgroup/memory/a/memory.limit_in_bytes");
+        assert_eq!(files("0::/a/b"), version_2);
+        assert_eq!(files("4:memory:/"), ["/sys/fs/cgroup/memory/memory.limit_in_bytes"]);
+        assert_eq!(files("4:memory:/a")[0], "/sys/fs/cgroup/memory/a/memory.limit_in_bytes");
         for other in ["3:cpu,cpuacct:/a", "", "nonsense", "1:"] {
             assert!(cgroup_limit_files(other).is_empty(), "{other}");
         }

@@ -1,19 +1,21 @@
-//! The machine's own files.
+//! File system of the operating system.
 //!
 //! ```text
-//!   PosixFs --+-- files        sequential reads, buffered writes
-//!             +-- random       positioned reads: mapped | descriptor | opened per read
-//!             +-- budget       how many of the first two kinds the process may have
-//!             +-- mapped_log   preallocated logs filled by stores
-//!             +-- lock         the database lock, against every kind of LevelDB
-//!             +-- fork         whether this is a child of the process that opened something
+//!   PosixFs --+-- files               sequential reads, buffered writes
+//!             +-- random_access_file  positioned reads: mapped | open | reopened for each read
+//!             +-- limits              maximum numbers of mapped and open files
+//!             +-- memory_limit        memory of the machine or the control group
+//!             +-- mapped_log          preallocated logs, written through a mapping
+//!             +-- lock                database lock against every kind of LevelDB
+//!             +-- fork                detection of forked children
 //! ```
 //!
-//! Durability is `fdatasync` for files and `fsync` for directories (`F_FULLFSYNC` on Apple systems, through the
-//! standard library). Interrupted calls are continued inside.
+//! Durability is `fdatasync` for files and `fsync` for directories (`F_FULLFSYNC` on Apple systems,
+//! through the standard library). Interrupted calls are continued.
 //!
-//! Not promised: that a removed file stays readable through a handle that opens it per read, when the budget is used up.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods)] // This is the room the lint points to.
+//! A removed file does not stay readable through a handle that reopens it for each read.
+// This module implements the replacement that the lint names.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod files;
 mod fork;
@@ -37,23 +39,26 @@ use crate::fs::{
 pub(crate) use fork::{fork_count, start_counting_forks};
 use limits::ResourceLimits;
 
-/// The machine's file system.
+/// File system of the operating system.
 #[derive(Debug, Clone)]
 pub struct PosixFs {
     limits: Arc<ResourceLimits>,
 }
 
 impl PosixFs {
-    /// The file system; all values made by this function share the process's budget of mappings and descriptors: 1,000 mapped
-    /// files, of half of the machine's memory in all, or of that of the process's control group.
+    /// Creates a handle to the file system. All these handles share the limits of the process:
+    /// 1,000 mapped files, with half of the memory of the machine or of the process's control group
+    /// in total.
     pub fn new() -> PosixFs {
         PosixFs { limits: ResourceLimits::process_wide() }
     }
 
-    /// The file system with a budget of its own: at most so many mapped files, of so many bytes in all, and so many open
-    /// descriptors for random access. Files beyond both are opened for each read.
-    pub fn with_limits(maps: usize, mapped_bytes: usize, descriptors: usize) -> PosixFs {
-        PosixFs { limits: Arc::new(ResourceLimits::new(maps, mapped_bytes, descriptors)) }
+    /// Creates a handle with its own limits on the number of mapped files, their total bytes, and
+    /// the number of open files.
+    ///
+    /// Random-access files beyond these limits are opened for each read.
+    pub fn with_limits(mmaps: usize, mmap_bytes: usize, open_files: usize) -> PosixFs {
+        PosixFs { limits: Arc::new(ResourceLimits::new(mmaps, mmap_bytes, open_files)) }
     }
 }
 
@@ -104,14 +109,14 @@ impl FileSystem for PosixFs {
 
     fn is_dir(&self, path: &Path) -> Result<bool> {
         match fs::metadata(path) {
-            Ok(found) => Ok(found.is_dir()),
+            Ok(metadata) => Ok(metadata.is_dir()),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(e) => Err(FileError::new("stat", path, e)),
         }
     }
 
     fn file_size(&self, path: &Path) -> Result<u64> {
-        fs::metadata(path).map(|found| found.len()).map_err(|e| FileError::new("stat", path, e))
+        fs::metadata(path).map(|metadata| metadata.len()).map_err(|e| FileError::new("stat", path, e))
     }
 
     fn list(&self, dir: &Path) -> Result<Vec<OsString>> {
@@ -140,7 +145,8 @@ impl FileSystem for PosixFs {
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         let opened = open_with(dir, OpenOptions::new().read(true))?;
         match opened.sync_all() {
-            // How a file system says that its directories can't be synced: they are as durable as they get.
+            // Some file systems report in this way that they cannot sync directories. Nothing more
+            // durable is possible.
             Err(e) if e.kind() == io::ErrorKind::InvalidInput => Ok(()),
             other => other.map_err(|e| FileError::new("fsync", dir, e)),
         }
@@ -151,7 +157,8 @@ impl FileSystem for PosixFs {
     }
 }
 
-/// Opens a file for reading. Anything but a regular file is refused, and not waited for: a pipe has no end.
+/// Opens a regular file for reading. Other files are refused without a wait, because a pipe may
+/// have no end.
 fn open_regular(path: &Path) -> Result<File> {
     let fail = |e| FileError::new("open", path, e);
     let options = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).clone();
@@ -166,7 +173,7 @@ fn open_with(path: &Path, options: &OpenOptions) -> Result<File> {
     options.open(path).map_err(|e| FileError::new("open", path, e))
 }
 
-/// Options to create a file, readable by everybody unless the process's mask says otherwise.
+/// Returns the options to create a file that every user may read, subject to the umask.
 fn create_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true).create(true).mode(0o644);

@@ -1,10 +1,10 @@
-//! Files read anywhere, in the dearest form that the budget allows.
+//! Random-access files, with the fastest access method within the limits.
 //!
 //! ```text
-//!   Access::Map  -> Mapped -> Opened -> PerRead
-//!   Access::Read ----------> Opened -> PerRead
+//!   Mmap  -> PosixMmapReadableFile -> PosixRandomAccessFile -> ReopeningRandomAccessFile
+//!   Pread --------------------------> PosixRandomAccessFile -> ReopeningRandomAccessFile
 //! ```
-#![allow(unsafe_code)] // a mapping of a file
+#![allow(unsafe_code)] // Maps files.
 
 use std::fs::File;
 use std::num::NonZeroU64;
@@ -19,49 +19,50 @@ use super::limits::{ResourceLimits, ResourcePermit};
 use crate::error::{FileError, Result};
 use crate::fs::{AccessMode, RandomAccessFile};
 
-/// `file` as the best form there is a permit for.
+/// Opens `file` with the fastest access method that has a permit.
 pub(super) fn open_with_limits(
-    budgets: &Arc<ResourceLimits>,
+    limits: &Arc<ResourceLimits>,
     path: &Path,
     file: File,
     access: AccessMode,
 ) -> Result<Arc<dyn RandomAccessFile>> {
     let len = file.metadata().map_err(|e| FileError::new("stat", path, e))?.len();
     if access == AccessMode::Mmap
-        && let Some(one) = budgets.mmaps.acquire()
+        && let Some(mmap) = limits.mmaps.acquire()
     {
-        let bytes = budgets.mmap_bytes.acquire_many(usize::try_from(len).unwrap_or(usize::MAX));
+        let bytes = limits.mmap_bytes.acquire_many(usize::try_from(len).unwrap_or(usize::MAX));
         if bytes.is_none() {
-            budgets.mmap_pressure.record_rejection();
+            limits.mmap_pressure.record_rejection();
         }
         if let Some(bytes) = bytes
             && let Some(map) = mmap_file(&file)
         {
             let map = Arc::new(map);
-            budgets.mmap_pressure.add(&map);
+            limits.mmap_pressure.add(&map);
             return Ok(Arc::new(PosixMmapReadableFile {
                 map,
-                limits: Arc::clone(budgets),
-                _permits: [one, bytes],
+                limits: Arc::clone(limits),
+                _permits: [mmap, bytes],
             }));
         }
     }
     let path = path.to_path_buf();
-    if let Some(permit) = budgets.open_files.acquire() {
+    if let Some(permit) = limits.open_files.acquire() {
         return Ok(Arc::new(PosixRandomAccessFile { path, len, file, _permit: permit }));
     }
     Ok(Arc::new(ReopeningRandomAccessFile { path, len }))
 }
 
-/// The file's contents in memory, or nothing where the system refuses.
+/// Maps a file, or returns `None` if the system refuses.
 fn mmap_file(file: &File) -> Option<Mmap> {
-    // SAFETY: the bytes of a shared mapping may change if somebody writes to the file. `AccessMode::Mmap` is for files
-    // that are complete and that nobody but us touches, and we never write to a file that we have opened for
-    // random access. A file cut short by somebody else ends the process by SIGBUS; it does not misread memory.
+    // SAFETY: the bytes of a shared mapping may change if the file is written. `AccessMode::Mmap`
+    // is only for complete files that no other program changes, and Terrace never writes to a file
+    // that is open for random access. If another program truncates the file, the process receives
+    // SIGBUS and does not misread memory.
     unsafe { Mmap::map(file) }.ok()
 }
 
-/// A file in memory.
+/// Mapped file.
 #[derive(Debug)]
 struct PosixMmapReadableFile {
     map: Arc<Mmap>,
@@ -89,8 +90,8 @@ impl RandomAccessFile for PosixMmapReadableFile {
     fn prefetch(&self, offset: u64, len: u64) {
         if self.limits.mmap_pressure.is_over_limit() {
             let end = offset.saturating_add(len).min(self.len());
-            let [start, end] = [offset, end].map(|at| usize::try_from(at).unwrap_or(usize::MAX));
-            // Outside of the file there is nothing to be had.
+            let [start, end] = [offset, end].map(|pos| usize::try_from(pos).unwrap_or(usize::MAX));
+            // A range outside the file is an error, which has no effect.
             let _ = self.map.advise_range(memmap2::Advice::WillNeed, start, end.saturating_sub(start));
         }
     }
@@ -100,13 +101,13 @@ impl RandomAccessFile for PosixMmapReadableFile {
     }
 
     fn advise_dontneed(&self) {
-        // SAFETY: the mapping is shared and nobody stores to it, so what is looked at again comes from the file again, and is the
-        // same: slices of it stay what they were.
+        // SAFETY: the mapping is shared and read-only, and its file does not change. A later access
+        // loads the same bytes from the file, so existing slices keep their contents.
         let _ = unsafe { self.map.unchecked_advise(UncheckedAdvice::DontNeed) };
     }
 }
 
-/// A file behind a descriptor.
+/// Open file.
 #[derive(Debug)]
 struct PosixRandomAccessFile {
     path: PathBuf,
@@ -133,7 +134,7 @@ impl RandomAccessFile for PosixRandomAccessFile {
     }
 }
 
-/// A file that is opened for each read.
+/// File that is opened for each read.
 #[derive(Debug)]
 struct ReopeningRandomAccessFile {
     path: PathBuf,
@@ -155,14 +156,14 @@ impl RandomAccessFile for ReopeningRandomAccessFile {
 mod tests {
     use super::*;
 
-    /// What the system says of a mapping, in the row that begins with `name`.
-    fn said(mapped: &[u8], name: &str) -> String {
-        // Linux has it.
-        let maps = std::fs::read_to_string("/proc/self/smaps").expect("a list of mappings");
+    /// Returns the value of the attribute `name` of the mapping `mapped`, as the system reports it.
+    fn smaps_attribute(mapped: &[u8], name: &str) -> String {
+        // Linux provides this file.
+        let maps = std::fs::read_to_string("/proc/self/smaps").expect("the list of mappings");
         let start = format!("{:x}-", mapped.as_ptr().addr());
         let mut rows = maps.lines().skip_while(|row| !row.starts_with(&start));
-        // The slice is of a mapping.
-        rows.find_map(|row| row.strip_prefix(name)).expect("it is mapped").trim().to_owned()
+        // The slice is within a mapping.
+        rows.find_map(|row| row.strip_prefix(name)).expect("the slice is mapped").trim().to_owned()
     }
 
     #[test]
@@ -170,20 +171,19 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("table");
         std::fs::write(&path, vec![7; 600 << 10]).unwrap();
-        let budgets = Arc::new(ResourceLimits::new(10, 1 << 20, 10));
-        let open =
-            || open_with_limits(&budgets, &path, File::open(&path).unwrap(), AccessMode::Mmap).unwrap();
-        // "rr": advised to be read anywhere.
-        let anywhere = |file: &Arc<dyn RandomAccessFile>| {
-            said(file.mapped_slice().unwrap(), "VmFlags:").split(' ').any(|flag| flag == "rr")
+        let limits = Arc::new(ResourceLimits::new(10, 1 << 20, 10));
+        let open = || open_with_limits(&limits, &path, File::open(&path).unwrap(), AccessMode::Mmap).unwrap();
+        // The flag "rr" marks a mapping with random access.
+        let is_random = |file: &Arc<dyn RandomAccessFile>| {
+            smaps_attribute(file.mapped_slice().unwrap(), "VmFlags:").split(' ').any(|flag| flag == "rr")
         };
         let first = open();
-        assert!(!anywhere(&first));
+        assert!(!is_random(&first));
         assert!(open().mapped_slice().is_none(), "600 and 600 KiB are more than 1 MiB");
-        assert!(anywhere(&first));
+        assert!(is_random(&first));
         drop(first);
         let second = open();
-        assert!(anywhere(&second), "there may be more again");
+        assert!(is_random(&second), "the pressure lasts");
         second.prefetch(599 << 10, 1 << 20);
         second.prefetch(700 << 10, u64::MAX);
         assert!(second.mapped_slice().unwrap().iter().all(|byte| *byte == 7));
@@ -203,8 +203,8 @@ mod tests {
         )
         .unwrap();
         let mapped = file.mapped_slice().unwrap();
-        // What the process holds of the mapping.
-        let resident = || said(mapped, "Rss:");
+        // Resident memory of the mapping.
+        let resident = || smaps_attribute(mapped, "Rss:");
         assert!(mapped == bytes && resident() == "1024 kB");
         file.advise_dontneed();
         assert_eq!(resident(), "0 kB");

@@ -1,7 +1,8 @@
-//! Background work without threads, for tests: a seed decides which lane goes next.
+//! Deterministic scheduler for tests, without threads: a seed chooses the queue of the next job.
 //!
-//! Jobs run only inside [`Scheduler::run_one_here`] and [`DeterministicScheduler::run_until_idle`], on the caller's thread. With one
-//! calling thread the same seed gives the same order, whatever the machine is busy with.
+//! Jobs run only within [`Scheduler::run_one_here`] and [`DeterministicScheduler::run_until_idle`],
+//! on the caller's thread. With one calling thread, the same seed gives the same order on every
+//! machine.
 
 use std::collections::VecDeque;
 use std::fmt::{self, Debug};
@@ -12,9 +13,9 @@ use parking_lot::Mutex;
 use super::{Priority, ScheduledJob, Scheduler};
 use crate::random::{Random, SeededRandom};
 
-/// A scheduler that runs a job when somebody asks for it.
+/// Scheduler that runs a job only on request.
 ///
-/// A job's panic reaches whoever asked.
+/// The panic of a job reaches the caller that requested it.
 pub struct DeterministicScheduler {
     rng: SeededRandom,
     queues: Mutex<PendingJobs>,
@@ -27,23 +28,23 @@ struct PendingJobs {
 }
 
 impl DeterministicScheduler {
-    /// A scheduler with empty lanes that chooses by `seed`.
+    /// Creates a scheduler with empty queues that chooses by `seed`.
     pub fn new(seed: u64) -> Arc<DeterministicScheduler> {
         Arc::new(DeterministicScheduler { rng: SeededRandom::new(seed), queues: Mutex::default() })
     }
 
-    /// Runs jobs, those that they schedule included, until none is left; says how many.
+    /// Runs jobs until no job is left, including the jobs that they schedule. Returns their number.
     pub fn run_until_idle(&self) -> usize {
         std::iter::from_fn(|| self.run_one_here().then_some(())).count()
     }
 
-    /// How many jobs wait.
+    /// Returns the number of queued jobs.
     pub fn pending_jobs(&self) -> usize {
         let queues = self.queues.lock();
         queues.flush.len() + queues.compaction.len()
     }
 
-    /// The head of one of the lanes that have one.
+    /// Removes the first job of a random non-empty queue.
     fn pop_random(&self) -> Option<ScheduledJob> {
         let mut queues = self.queues.lock();
         let flush = match (queues.flush.is_empty(), queues.compaction.is_empty()) {
@@ -56,21 +57,21 @@ impl DeterministicScheduler {
 }
 
 impl Scheduler for DeterministicScheduler {
-    fn schedule(&self, lane: Priority, job: ScheduledJob) {
+    fn schedule(&self, priority: Priority, job: ScheduledJob) {
         let mut queues = self.queues.lock();
-        match lane {
+        match priority {
             Priority::Flush => queues.flush.push_back(job),
             Priority::Compaction => queues.compaction.push_back(job),
         }
     }
 
-    /// Three, whoever they may be: so that work is shared out, and taken by whoever comes.
-    fn parallelism(&self, _lane: Priority) -> usize {
+    /// Returns 3, so that operations split their work into several jobs.
+    fn parallelism(&self, _priority: Priority) -> usize {
         3
     }
 
     fn run_one_here(&self) -> bool {
-        // The lanes are unlocked while the job runs: it may schedule more.
+        // The queues are unlocked while the job runs, because it may schedule more jobs.
         let job = self.pop_random();
         job.map(|job| job()).is_some()
     }
@@ -78,7 +79,9 @@ impl Scheduler for DeterministicScheduler {
 
 impl Debug for DeterministicScheduler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Deterministic").field("pending", &self.pending_jobs()).finish_non_exhaustive()
+        f.debug_struct("DeterministicScheduler")
+            .field("pending", &self.pending_jobs())
+            .finish_non_exhaustive()
     }
 }
 
@@ -86,7 +89,8 @@ impl Debug for DeterministicScheduler {
 mod tests {
     use super::*;
 
-    /// The order in which ten flushes (f) and ten compactions (c) run, the fifth compaction scheduling one more.
+    /// Returns the execution order of ten flushes (f) and eleven compactions (c). The last
+    /// compaction schedules one more.
     fn order(seed: u64) -> String {
         let scheduler = DeterministicScheduler::new(seed);
         let log = Arc::new(Mutex::new(String::new()));
@@ -98,9 +102,9 @@ mod tests {
             scheduler.schedule(Priority::Flush, note(format!("f{i} ")));
             scheduler.schedule(Priority::Compaction, note(format!("c{i} ")));
         }
-        let (again, more) = (Arc::clone(&scheduler), note("c+ ".into()));
-        scheduler
-            .schedule(Priority::Compaction, Box::new(move || again.schedule(Priority::Compaction, more)));
+        let own = Arc::clone(&scheduler);
+        let more = note("c+ ".into());
+        scheduler.schedule(Priority::Compaction, Box::new(move || own.schedule(Priority::Compaction, more)));
         assert_eq!(scheduler.pending_jobs(), 21);
         assert_eq!(scheduler.run_until_idle(), 22);
         log.lock().clone()
@@ -122,9 +126,9 @@ mod tests {
     #[test]
     fn each_priority_runs_in_order() {
         let order = order(7);
-        let lane = |name| order.split(' ').filter(|job| job.starts_with(name)).collect::<Vec<_>>().join(" ");
-        assert_eq!(lane("f"), "f0 f1 f2 f3 f4 f5 f6 f7 f8 f9");
-        assert_eq!(lane("c"), "c0 c1 c2 c3 c4 c5 c6 c7 c8 c9 c+");
+        let queue = |name| order.split(' ').filter(|job| job.starts_with(name)).collect::<Vec<_>>().join(" ");
+        assert_eq!(queue("f"), "f0 f1 f2 f3 f4 f5 f6 f7 f8 f9");
+        assert_eq!(queue("c"), "c0 c1 c2 c3 c4 c5 c6 c7 c8 c9 c+");
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! Background work: jobs on lanes, never threads that the engine owns.
+//! Background jobs in two priorities. The engine owns no threads.
 //!
-//! The engine never blocks a job on another job, unless that one runs already. A thread that must wait for background work first offers to
-//! do some itself ([`Scheduler::run_one_here`]): on the deterministic scheduler that is the only way anything runs,
-//! which is why a seed replays exactly.
+//! No job of the engine blocks on a job that has not started. A thread that waits for background
+//! work first offers to run a job itself ([`Scheduler::run_one_here`]). On the deterministic
+//! scheduler, jobs run in no other way, so a seed replays exactly.
 
 mod deterministic;
 mod thread_pool;
@@ -12,30 +12,32 @@ use std::fmt::Debug;
 pub use deterministic::DeterministicScheduler;
 pub use thread_pool::ThreadPool;
 
-/// A piece of background work. It must not block on another job, but on one that runs already.
+/// Background job. It must not block on another job that has not started.
 pub type ScheduledJob = Box<dyn FnOnce() + Send + 'static>;
 
-/// Which queue a job waits in. A job waits only behind jobs of its own lane.
+/// Queue of a job. A job waits only for jobs of its own queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Priority {
-    /// Memtables to tables: writers wait for these.
+    /// Flushes of memtables. Writers wait for them.
     Flush,
-    /// Merges.
+    /// Compactions.
     Compaction,
 }
 
-/// Runs jobs, in the order in which a lane received them, possibly several at once.
+/// Scheduler of background jobs. It starts the jobs of a queue in their order, and may run several
+/// at once.
 pub trait Scheduler: Debug + Send + Sync {
-    /// Queues `job`. It runs once, on any thread, never inside this call.
-    fn schedule(&self, lane: Priority, job: ScheduledJob);
+    /// Queues `job`. It runs once, on any thread, and never within this call.
+    fn schedule(&self, priority: Priority, job: ScheduledJob);
 
-    /// About how many jobs of `lane` can run at once. Default: 1.
-    fn parallelism(&self, lane: Priority) -> usize {
-        let _ = lane;
+    /// Returns the approximate number of jobs of `priority` that can run at once. The default is 1.
+    fn parallelism(&self, priority: Priority) -> usize {
+        let _ = priority;
         1
     }
 
-    /// Runs one queued job on the calling thread, if this scheduler has no threads of its own.
-    /// False if there was nothing to run, or if threads take care of it.
+    /// Runs one queued job on the calling thread, if this scheduler has no threads.
+    ///
+    /// Returns false if no job is queued, or if threads run them.
     fn run_one_here(&self) -> bool;
 }

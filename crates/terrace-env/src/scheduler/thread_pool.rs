@@ -1,13 +1,14 @@
-//! Threads for background work, some for each lane.
+//! Thread pool for background jobs, with separate threads for each priority.
 //!
 //! ```text
 //!   schedule(Flush)       -> queue -> terrace-flush-1
 //!   schedule(Compaction)  -> queue -> terrace-compaction-1 .. n
 //! ```
 //!
-//! A thread is started when a job finds no idle one, up to the lane's number: a process that opens no database
-//! has none, and one with little to do has few. A job that panics ends alone; its thread goes on.
-#![allow(clippy::disallowed_methods)] // This is the room the lint points to.
+//! The pool starts a thread when a job finds no idle one, up to the limit of its priority. A
+//! process without an open database has no threads, and a process with little work has few. A panic
+//! ends only its job, and the thread continues.
+#![allow(clippy::disallowed_methods)] // This module implements the replacement that the lint names.
 
 use std::collections::VecDeque;
 use std::fmt::{self, Debug};
@@ -19,25 +20,26 @@ use terrace_sync::{Condvar, Mutex};
 
 use super::{Priority, ScheduledJob, Scheduler};
 
-/// The flush threads of the shared pool: while one waits for the device, the other has the processor.
+/// Flush threads of the shared pool: one can use the processor while the other waits for the disk.
 const SHARED_FLUSH_THREADS: usize = 2;
 
-/// The most compaction threads of the shared pool: beyond this the disk is the bottleneck.
+/// Maximum number of compaction threads of the shared pool. With more threads, the disk is the
+/// bottleneck.
 const MAX_SHARED_COMPACTION_THREADS: usize = 4;
 
-/// A fixed number of threads for each lane.
+/// Thread pool with a maximum number of threads for each priority.
 ///
-/// Dropping it runs what is queued, then ends the threads.
+/// Dropping it runs all queued jobs and then ends the threads.
 pub struct ThreadPool {
     flush: Workers,
     compaction: Workers,
 }
 
 impl ThreadPool {
-    /// The pool that all databases of the process share: two flush threads, and a compaction thread for each core, at
-    /// most 4.
+    /// Returns the pool that all databases of the process share: two flush threads, and one
+    /// compaction thread per core, at most 4.
     pub fn shared() -> Arc<dyn Scheduler> {
-        // Not of the facade: a model has a pool of its own.
+        // The standard `OnceLock`, because each model has a pool of its own.
         static SHARED: OnceLock<Arc<ThreadPool>> = OnceLock::new();
         let pool = SHARED.get_or_init(|| {
             let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
@@ -46,13 +48,13 @@ impl ThreadPool {
         Arc::clone(pool) as Arc<dyn Scheduler>
     }
 
-    /// A pool of its own with that many threads for each lane; 0 is taken as 1.
+    /// Creates a pool with at most the given numbers of threads. 0 counts as 1.
     pub fn new(flush: usize, compaction: usize) -> ThreadPool {
         ThreadPool { flush: Workers::new("flush", flush), compaction: Workers::new("compaction", compaction) }
     }
 
-    fn workers(&self, lane: Priority) -> &Workers {
-        match lane {
+    fn workers(&self, priority: Priority) -> &Workers {
+        match priority {
             Priority::Flush => &self.flush,
             Priority::Compaction => &self.compaction,
         }
@@ -60,15 +62,16 @@ impl ThreadPool {
 }
 
 impl Scheduler for ThreadPool {
-    fn schedule(&self, lane: Priority, job: ScheduledJob) {
-        self.workers(lane).push(job);
+    fn schedule(&self, priority: Priority, job: ScheduledJob) {
+        self.workers(priority).push(job);
     }
 
-    fn parallelism(&self, lane: Priority) -> usize {
-        self.workers(lane).max_threads
+    fn parallelism(&self, priority: Priority) -> usize {
+        self.workers(priority).max_threads
     }
 
-    /// True only where the system gave a lane no thread at all: then nobody else would run its jobs.
+    /// Returns true only if the system refused to start any thread of a priority. No other thread
+    /// would then run its jobs.
     fn run_one_here(&self) -> bool {
         self.flush.run_one_here() || self.compaction.run_one_here()
     }
@@ -76,21 +79,21 @@ impl Scheduler for ThreadPool {
 
 impl Debug for ThreadPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pool")
+        f.debug_struct("ThreadPool")
             .field("flush", &self.flush.max_threads)
             .field("compaction", &self.compaction.max_threads)
             .finish_non_exhaustive()
     }
 }
 
-/// The threads of one lane.
+/// Threads of one priority.
 struct Workers {
     name: &'static str,
     max_threads: usize,
     queue: Arc<WorkerQueue>,
 }
 
-/// Where the threads of a lane wait for jobs.
+/// Job queue of the threads of one priority.
 struct WorkerQueue {
     state: Mutex<WorkerQueueState>,
     job_available: Condvar,
@@ -104,15 +107,15 @@ struct WorkerQueueState {
 }
 
 impl Workers {
-    fn new(lane: &'static str, size: usize) -> Workers {
+    fn new(name: &'static str, max_threads: usize) -> Workers {
         let state = WorkerQueueState {
             jobs: VecDeque::new(),
             threads: Vec::new(),
             idle_threads: 0,
             shutting_down: false,
         };
-        let post = WorkerQueue { state: Mutex::new(state), job_available: Condvar::new() };
-        Workers { name: lane, max_threads: size.max(1), queue: Arc::new(post) }
+        let queue = WorkerQueue { state: Mutex::new(state), job_available: Condvar::new() };
+        Workers { name, max_threads: max_threads.max(1), queue: Arc::new(queue) }
     }
 
     fn push(&self, job: ScheduledJob) {
@@ -125,11 +128,12 @@ impl Workers {
         self.queue.job_available.notify_one();
     }
 
-    /// Starts a thread. Where the system refuses, the threads there are take the job, or `assist` if there is none.
+    /// Starts a thread. If the system refuses, an existing thread runs the job, or a caller of
+    /// `run_one_here` if there is none.
     fn spawn_worker(&self, state: &mut WorkerQueueState) {
         let name = format!("terrace-{}-{}", self.name, state.threads.len() + 1);
-        let post = Arc::clone(&self.queue);
-        if let Ok(thread) = thread::Builder::new().name(name).spawn(move || post.run_worker()) {
+        let queue = Arc::clone(&self.queue);
+        if let Ok(thread) = thread::Builder::new().name(name).spawn(move || queue.run_worker()) {
             state.threads.push(thread);
         }
     }
@@ -151,9 +155,9 @@ impl Drop for Workers {
         drop(state);
         self.queue.job_available.notify_all();
         for thread in threads {
-            // A job may hold the last handle of its own pool; a thread can't wait for itself.
+            // A job may drop the last handle of its own pool, and a thread cannot join itself.
             if thread.thread().id() != thread::current().id() {
-                let _ = thread.join(); // jobs' panics were caught: there is nothing to report
+                let _ = thread.join(); // `run_job` catches panics, so there is nothing to report.
             }
         }
     }
@@ -166,7 +170,7 @@ impl WorkerQueue {
         }
     }
 
-    /// The next job, as soon as there is one; `None` when the crew is sent home and nothing is left.
+    /// Waits for the next job. Returns `None` when the pool shuts down and no job is left.
     fn next_job(&self) -> Option<ScheduledJob> {
         let mut state = self.state.lock();
         while state.jobs.is_empty() && !state.shutting_down {
@@ -178,9 +182,9 @@ impl WorkerQueue {
     }
 }
 
-/// Runs a job; a panic ends the job and nothing else (the panic hook has printed it).
+/// Runs a job and catches its panic. The panic hook has already printed it.
 fn run_job(job: ScheduledJob) {
-    // Unwind safety: whatever the job shared sees the panic as a guard that was dropped.
+    // Unwind safety: other threads see the panic only as dropped guards.
     let _ = catch_unwind(AssertUnwindSafe(job));
 }
 
@@ -209,13 +213,14 @@ mod tests {
         let (open, gate) = mpsc::channel::<()>();
         pool.schedule(Priority::Compaction, Box::new(move || gate.recv().unwrap()));
         pool.schedule(Priority::Flush, Box::new(move || open.send(()).unwrap()));
-        drop(pool); // would hang if the flush waited behind the compaction
+        drop(pool); // Would hang if the flush waited for the compaction.
     }
 
     #[test]
     fn two_compaction_threads_run_in_parallel() {
         let pool = ThreadPool::new(1, 2);
-        let (left, right) = (mpsc::channel::<()>(), mpsc::channel::<()>());
+        let left = mpsc::channel::<()>();
+        let right = mpsc::channel::<()>();
         pool.schedule(
             Priority::Compaction,
             Box::new(move || {
@@ -230,7 +235,7 @@ mod tests {
                 left.1.recv().unwrap();
             }),
         );
-        drop(pool); // would hang if one had to end before the other
+        drop(pool); // Would hang if one job had to end before the other starts.
     }
 
     #[test]
@@ -267,8 +272,10 @@ mod tests {
     fn threads_are_named_and_run_one_here_is_idle() {
         let pool = ThreadPool::new(1, 1);
         let (send, receive) = mpsc::channel();
-        let name = move || send.send(thread::current().name().map(str::to_owned)).unwrap();
-        pool.schedule(Priority::Compaction, Box::new(name));
+        pool.schedule(
+            Priority::Compaction,
+            Box::new(move || send.send(thread::current().name().map(str::to_owned)).unwrap()),
+        );
         assert_eq!(receive.recv().unwrap().as_deref(), Some("terrace-compaction-1"));
         assert!(!pool.run_one_here());
     }

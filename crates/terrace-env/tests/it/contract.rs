@@ -1,4 +1,4 @@
-//! What [`FileSystem`] promises: a table of situations, run over every implementation.
+//! Contract of [`FileSystem`]: a table of cases that every implementation runs.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -15,31 +15,31 @@ type ContractCase = fn(&dyn FileSystem, &Path);
 static CONTRACT_CASES: &[(&str, ContractCase)] = &[
     ("written bytes are read back", written_bytes),
     ("appends of every size around the buffer", appends_around_the_buffer),
-    ("append goes on where the file ended", append_goes_on),
-    ("create empties an existing file", create_empties),
-    ("nothing may follow a close", nothing_after_close),
+    ("append continues at the end of the file", append_continues),
+    ("create truncates an existing file", create_truncates),
+    ("no call may follow a close", no_call_after_close),
     ("dropped without close", dropped_without_close),
-    ("skipping, also past the end", skipping),
-    ("random reads, also past the end", random_reads),
-    ("removed while it is open", removed_while_open),
+    ("skip within the file and past its end", skip),
+    ("random reads within the file and past its end", random_reads),
+    ("removed while open", removed_while_open),
     ("rename replaces the target", rename_replaces),
     ("names of a directory", directory_names),
-    ("directories come and go", directories),
+    ("created and removed directories", directories),
     ("missing files", missing_files),
     ("locks within the process", locks),
-    ("log: stores in any order", log_stores),
-    ("log: room reads as zeros until it is cut", log_room),
-    ("log: stores past the room", log_past_the_room),
+    ("log: writes in any order", log_writes),
+    ("log: preallocated space reads as zeros until it is truncated", log_preallocated_space),
+    ("log: writes past the capacity", log_past_the_capacity),
     ("log: reopened for appending", log_reopened),
     ("log: head too short", log_head_too_short),
 ];
 
 fn run(kind: &str, fs: &dyn FileSystem, root: &Path) {
-    for (i, (name, situation)) in CONTRACT_CASES.iter().enumerate() {
+    for (i, (name, case)) in CONTRACT_CASES.iter().enumerate() {
         println!("{kind}: {name}");
         let dir = root.join(i.to_string());
         fs.create_dir(&dir).unwrap();
-        situation(fs, &dir);
+        case(fs, &dir);
     }
 }
 
@@ -94,7 +94,7 @@ fn appends_around_the_buffer(fs: &dyn FileSystem, dir: &Path) {
     assert!(read(fs, &dir.join("file")) == expected);
 }
 
-fn append_goes_on(fs: &dyn FileSystem, dir: &Path) {
+fn append_continues(fs: &dyn FileSystem, dir: &Path) {
     let path = dir.join("file");
     for piece in ["a", "bc", "d"] {
         let mut file = fs.open_append(&path).unwrap();
@@ -104,13 +104,13 @@ fn append_goes_on(fs: &dyn FileSystem, dir: &Path) {
     assert_eq!(read(fs, &path), b"abcd");
 }
 
-fn create_empties(fs: &dyn FileSystem, dir: &Path) {
+fn create_truncates(fs: &dyn FileSystem, dir: &Path) {
     write(fs, &dir.join("file"), b"old and long");
     write(fs, &dir.join("file"), b"new");
     assert_eq!(read(fs, &dir.join("file")), b"new");
 }
 
-fn nothing_after_close(fs: &dyn FileSystem, dir: &Path) {
+fn no_call_after_close(fs: &dyn FileSystem, dir: &Path) {
     let mut file = fs.create(&dir.join("file")).unwrap();
     file.append(b"kept").unwrap();
     file.close().unwrap();
@@ -125,7 +125,7 @@ fn dropped_without_close(fs: &dyn FileSystem, dir: &Path) {
     assert_eq!(read(fs, &dir.join("file")), b"kept");
 }
 
-fn skipping(fs: &dyn FileSystem, dir: &Path) {
+fn skip(fs: &dyn FileSystem, dir: &Path) {
     write(fs, &dir.join("file"), b"0123456789");
     let mut file = fs.open_sequential(&dir.join("file")).unwrap();
     let mut buf = [0; 2];
@@ -254,7 +254,7 @@ fn locks(fs: &dyn FileSystem, dir: &Path) {
     assert!(fs.exists(&path).unwrap());
 }
 
-fn log_stores(fs: &dyn FileSystem, dir: &Path) {
+fn log_writes(fs: &dyn FileSystem, dir: &Path) {
     let path = dir.join("log");
     let log = fs.create_log(&path, 100).unwrap();
     assert_eq!(log.capacity(), 32 * 1024);
@@ -267,7 +267,7 @@ fn log_stores(fs: &dyn FileSystem, dir: &Path) {
     assert!(log.write_at(0, b"late", b"").is_err());
 }
 
-fn log_room(fs: &dyn FileSystem, dir: &Path) {
+fn log_preallocated_space(fs: &dyn FileSystem, dir: &Path) {
     let path = dir.join("log");
     let log = fs.create_log(&path, 32 * 1024 + 1).unwrap();
     log.write_at(0, b"head", b"body").unwrap();
@@ -280,17 +280,17 @@ fn log_room(fs: &dyn FileSystem, dir: &Path) {
     assert_eq!(read(fs, &path), b"headbody");
 }
 
-fn log_past_the_room(fs: &dyn FileSystem, dir: &Path) {
+fn log_past_the_capacity(fs: &dyn FileSystem, dir: &Path) {
     let path = dir.join("log");
     let log = fs.create_log(&path, 1).unwrap();
-    let room = log.capacity();
-    log.write_at(room - 6, b"head", b"across").unwrap();
-    log.write_at(room + 10, b"head", b"behind").unwrap();
+    let capacity = log.capacity();
+    log.write_at(capacity - 6, b"head", b"across").unwrap();
+    log.write_at(capacity + 10, b"head", b"beyond").unwrap();
     log.sync().unwrap();
     assert!(log.write_at(u64::MAX - 2, b"head", b"body").is_err());
-    log.truncate_and_close(room + 20).unwrap();
+    log.truncate_and_close(capacity + 20).unwrap();
     let bytes = read(fs, &path);
-    assert_eq!(&bytes[room as usize - 6..], b"headacross\0\0\0\0\0\0headbehind");
+    assert_eq!(&bytes[capacity as usize - 6..], b"headacross\0\0\0\0\0\0headbeyond");
 }
 
 fn log_reopened(fs: &dyn FileSystem, dir: &Path) {
@@ -303,7 +303,7 @@ fn log_reopened(fs: &dyn FileSystem, dir: &Path) {
     log.sync().unwrap();
     log.truncate_and_close(14).unwrap();
     assert_eq!(read(fs, &path), b"first headbody");
-    // Never with less room than what it holds.
+    // The capacity is never less than the old contents.
     let log = fs.reopen_log(&path, 0).unwrap();
     log.truncate_and_close(14).unwrap();
     assert_eq!(read(fs, &path), b"first headbody");
@@ -312,5 +312,5 @@ fn log_reopened(fs: &dyn FileSystem, dir: &Path) {
 fn log_head_too_short(fs: &dyn FileSystem, dir: &Path) {
     let log = fs.create_log(&dir.join("log"), 1).unwrap();
     let message = log.write_at(0, b"abc", b"body").unwrap_err().to_string();
-    assert!(message.ends_with("a head of 3 bytes, where 4 are the least"), "{message}");
+    assert!(message.ends_with("a head of 3 bytes, expected at least 4"), "{message}");
 }

@@ -1,11 +1,11 @@
-//! What a crash leaves of files in memory: writes, syncs, a loss, and what a restart finds.
+//! Crash images of the file system in memory: writes, syncs, a loss, and the files of a restart.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use terrace_env::mem::{
     Crash, DataLoss, DirEntryLoss, FailedSyncEffect, LostSector, MemFs, POWER_LOSS_PROFILES, PersistedPieces,
-    PowerLoss, PowerLossProfile,
+    PowerLoss,
 };
 use terrace_env::{FileSystem, LockMode};
 
@@ -15,19 +15,20 @@ fn power(data: DataLoss, names: DirEntryLoss, seed: u64) -> Crash {
     Crash::PowerLoss(PowerLoss { data, dir_entries: names, persisted: PersistedPieces::Random, seed })
 }
 
-/// The root directory as text: `name=contents`, in the order of the names.
+/// Returns the root directory as text: `name=contents`, sorted by name.
 fn show(fs: &MemFs) -> String {
     let root = Path::new("/");
-    let show_file = |name: &str| {
+    let mut files = Vec::new();
+    for name in names(fs, root).split_whitespace() {
         let path = root.join(name);
-        let found = if fs.is_dir(&path).unwrap() { b"/".to_vec() } else { read(fs, &path) };
-        format!("{name}={}", found.escape_ascii())
-    };
-    names(fs, root).split_whitespace().map(show_file).collect::<Vec<_>>().join(" ")
+        let contents = if fs.is_dir(&path).unwrap() { b"/".to_vec() } else { read(fs, &path) };
+        files.push(format!("{name}={}", contents.escape_ascii()));
+    }
+    files.join(" ")
 }
 
-/// Runs a script on an empty file system. `a+xy` appends xy to a and flushes; `a!` syncs a; `/!` syncs the
-/// directory; `a>b` renames; `-a` removes.
+/// Runs a script on an empty file system. `a+xy` appends xy to a and flushes, `a!` syncs a, `/!`
+/// syncs the directory, `a>b` renames, and `-a` removes.
 fn script(text: &str) -> MemFs {
     let fs = MemFs::new();
     for step in text.split(' ').filter(|step| !step.is_empty()) {
@@ -48,7 +49,7 @@ fn script(text: &str) -> MemFs {
     fs
 }
 
-/// Every outcome that a loss can have, over many seeds.
+/// Returns the crash images of a loss for many seeds.
 fn outcomes(fs: &MemFs, data: DataLoss, names: DirEntryLoss) -> BTreeSet<String> {
     (0..300).map(|seed| show(&fs.crash_clone(&power(data, names, seed)))).collect()
 }
@@ -66,8 +67,8 @@ const NO_NAME_LOSS: DirEntryLoss = DirEntryLoss::Nothing;
 fn everything_unsynced_is_lost() {
     let check = |steps, expect| check(steps, DataLoss::Everything, DirEntryLoss::Everything, &[expect]);
     check("a+1", "");
-    check("a+1 a!", ""); // a file's sync does not save its name
-    check("a+1 /!", "a="); // a directory's sync does not save bytes
+    check("a+1 a!", ""); // A sync of a file does not save its name.
+    check("a+1 /!", "a="); // A sync of a directory does not save bytes.
     check("a+1 a! /!", "a=1");
     check("a+1 a! /! a+2", "a=1");
     check("a+1 a! /! a>b", "a=1");
@@ -103,13 +104,13 @@ fn any_sectors_are_lost() {
     log.write_at(0, b"head", &[b'x'; 1024]).unwrap();
     let mut kinds = BTreeSet::new();
     for seed in 0..1000 {
-        let missing = [LostSector::OldBytes, LostSector::Zeros, LostSector::Garbage][seed as usize % 3];
-        let loss = DataLoss::Sectors { size: 512, lost: missing };
+        let lost = [LostSector::OldBytes, LostSector::Zeros, LostSector::Garbage][seed as usize % 3];
+        let loss = DataLoss::Sectors { size: 512, lost };
         let image = fs.crash_clone(&power(loss, NO_NAME_LOSS, seed));
         assert_eq!(read(&image, path), [b'o'; 1024], "synced bytes, seed {seed}");
         let bytes = read(&image, Path::new("log"));
         assert_eq!(bytes.len(), 32 * 1024);
-        assert!(bytes[1028..].iter().all(|&byte| byte == 0), "past the store, seed {seed}");
+        assert!(bytes[1028..].iter().all(|&byte| byte == 0), "after the record, seed {seed}");
         let kind = |piece: &[u8]| match piece {
             [b'x', b'x', b'x', ..] => 'x',
             [b'o', b'o', b'o', ..] => 'o',
@@ -118,16 +119,21 @@ fn any_sectors_are_lost() {
         };
         kinds.insert([kind(&bytes[4..512]), kind(&bytes[512..1024])]);
     }
-    let all = |missing| ['x', missing].into_iter().flat_map(move |a| ['x', missing].map(|b| [a, b]));
-    assert_eq!(kinds, ['o', '0', '?'].into_iter().flat_map(all).collect());
+    let mut expect = BTreeSet::new();
+    for lost in ['o', '0', '?'] {
+        expect.extend([['x', 'x'], ['x', lost], [lost, 'x'], [lost, lost]]);
+    }
+    assert_eq!(kinds, expect);
 }
 
 #[test]
 fn length_arrives_before_data() {
     let fs = script("a+1 a! a+22 a+333");
-    let loss = |seed| power(DataLoss::LengthBeforeData { garbage: seed % 2 == 0 }, NO_NAME_LOSS, seed);
-    let found: Vec<Vec<u8>> =
-        (0..300).map(|seed| read(&fs.crash_clone(&loss(seed)), Path::new("a"))).collect();
+    let mut found = Vec::new();
+    for seed in 0..300 {
+        let loss = power(DataLoss::LengthBeforeData { garbage: seed % 2 == 0 }, NO_NAME_LOSS, seed);
+        found.push(read(&fs.crash_clone(&loss), Path::new("a")));
+    }
     assert!(found.iter().all(|bytes| bytes.len() == 6 && bytes[0] == b'1'));
     for expect in [&b"1\0\0\0\0\0"[..], b"122\0\0\0", b"122333"] {
         assert!(found.iter().any(|bytes| bytes == expect), "{}", expect.escape_ascii());
@@ -143,7 +149,7 @@ fn last_sector_is_torn_at_a_byte() {
     for seed in 0..500 {
         let bytes =
             read(&fs.crash_clone(&power(DataLoss::TornLastSector, NO_NAME_LOSS, seed)), Path::new("a"));
-        assert!(bytes.len() <= 600 && bytes[..512] == [b'x'; 512], "whole sectors, seed {seed}");
+        assert!(bytes.len() <= 600 && bytes[..512] == [b'x'; 512], "complete sectors, seed {seed}");
         cuts.insert(bytes.iter().position(|&byte| byte != b'x').unwrap_or(bytes.len()));
     }
     assert!(cuts.len() > 60 && cuts.iter().all(|cut| (512..600).contains(cut)), "{cuts:?}");
@@ -153,18 +159,21 @@ fn last_sector_is_torn_at_a_byte() {
 fn dir_entries_are_lost_in_any_order() {
     let check = |steps, expect: &[&str]| check(steps, NO_DATA_LOSS, DirEntryLoss::AnySubset, expect);
     check("a+1 b+2", &["", "a=1", "b=2", "a=1 b=2"]);
-    check("a+1 /! b+2 -a", &["", "a=1", "b=2", "a=1 b=2"]); // the removal may arrive before the creation
-    check("a+1 /! a>b", &["a=1", "b=1"]); // never both, never neither
+    // The removal may persist without the earlier creation.
+    check("a+1 /! b+2 -a", &["", "a=1", "b=2", "a=1 b=2"]);
+    // A rename never leaves both names or neither.
+    check("a+1 /! a>b", &["a=1", "b=1"]);
     check("c+old t+new /! t>c", &["c=old t=new", "c=new"]);
-    let all = ["a=1 b=2", "b=2 c=1", "a=1 c=2", "c=2", "c=1"]; // the last: both renames, the second one first
-    check("a+1 b+2 /! a>c b>c", &all);
+    // The last image has both renames, with the second one first.
+    check("a+1 b+2 /! a>c b>c", &["a=1 b=2", "b=2 c=1", "a=1 c=2", "c=2", "c=1"]);
 }
 
-/// A rename between directories is durable with the sync of either, and the old name does not come back when the
-/// other is synced later.
+/// A rename between directories is durable after a sync of either. A later sync of the other
+/// directory does not restore the old name.
 #[test]
 fn rename_between_directories() {
-    let (root, sub) = (Path::new("/"), Path::new("/sub"));
+    let root = Path::new("/");
+    let sub = Path::new("/sub");
     for (first, second) in [(root, sub), (sub, root)] {
         let fs = MemFs::new();
         fs.create_dir(sub).unwrap();
@@ -187,7 +196,7 @@ fn rename_between_directories() {
 fn leveldbs_own_model() {
     let check = |steps, expect| check(steps, NO_DATA_LOSS, DirEntryLoss::NewFiles, &[expect]);
     check("a+1 b+2", "");
-    check("a+1 a! b+2", "a=1"); // any sync counts as one of the directory
+    check("a+1 a! b+2", "a=1"); // Any file sync counts as a sync of the directory.
     check("a+1 /! b+2", "a=1");
     check("a+1 a! -a b+2", "");
 }
@@ -203,7 +212,7 @@ fn kill_loses_only_buffers_and_locks() {
     let image = fs.crash_clone(&Crash::Kill);
     assert_eq!(show(&image), "LOCK= a=12");
     image.lock(Path::new("LOCK"), LockMode::Exclusive).unwrap();
-    // All that a restart found is durable.
+    // Everything in a crash image is durable.
     assert_eq!(
         show(&image.crash_clone(&power(DataLoss::Everything, DirEntryLoss::Everything, 0))),
         "LOCK= a=12"
@@ -225,16 +234,16 @@ fn synced_state_survives_every_profile() {
     }
 }
 
-/// A store that forgets to sync must fail every profile that is about what it forgot: else the model proves nothing.
+/// Every profile must find a database that omits a sync. Otherwise the model would prove nothing.
 #[test]
 fn naive_store_fails() {
     let fs = script("CURRENT+old CURRENT! /! t+new t>CURRENT");
-    let none_of_it = |row: &&PowerLossProfile| {
-        row.dir_entries != DirEntryLoss::Everything && !row.name.starts_with("LevelDB")
-    };
-    for profile in POWER_LOSS_PROFILES.iter().filter(none_of_it) {
+    for profile in POWER_LOSS_PROFILES {
+        if profile.dir_entries == DirEntryLoss::Everything || profile.name.starts_with("LevelDB") {
+            continue;
+        }
         let bad = (0..100).any(|seed| show(&fs.crash_clone(&profile.crash_with_seed(seed))) != "CURRENT=new");
-        assert!(bad, "{} lets it pass", profile.name);
+        assert!(bad, "{} does not find it", profile.name);
     }
 }
 
@@ -282,8 +291,8 @@ fn frozen_at_every_call() {
     assert_eq!(found, expect);
 }
 
-/// A process can be killed between the stores of a record: each is a crash point, and none shows a head without
-/// its body.
+/// A process can be killed between the writes of a record. Each of them is a crash point, and none
+/// shows a head without its body.
 #[test]
 fn killed_within_a_log_write() {
     let stages: Vec<String> = (0..4)
@@ -307,23 +316,24 @@ fn killed_within_a_log_write() {
     );
 }
 
-/// The choices of a profile: none, all, all but one, only one, the first few, any.
+/// The persisted sets of a profile are: none, all, all but one, only one, the first few, random.
 #[test]
 fn every_crash_of_a_profile() {
     let fs = script("a+1 b+2 c+3 /! -a -b -c");
-    let names = POWER_LOSS_PROFILES.iter().find(|row| row.name == "P5 names").unwrap();
+    let names = POWER_LOSS_PROFILES.iter().find(|row| row.name == "P5 directory entries").unwrap();
     let choices = fs.power_losses(names, 3, 0);
     let shown: Vec<String> = choices.iter().map(|crash| show(&fs.crash_clone(crash))).collect();
     assert_eq!(shown[..2], ["a=1 b=2 c=3", ""]);
-    assert_eq!(shown.len(), 2 + 3 * 3 + 6, "none and all; three of each kind; six of any");
+    assert_eq!(shown.len(), 2 + 3 * 3 + 6, "none, all, three of each kind, and six random ones");
     for expected in ["a=1", "b=2", "c=3", "a=1 b=2", "a=1 c=3", "b=2 c=3"] {
         assert!(shown.iter().any(|found| found == expected), "{expected}");
     }
-    // Nothing pending leaves nothing open.
+    // Without pending changes, the profile has no crashes.
     assert_eq!(script("a+1 a! /!").power_losses(names, 3, 0), []);
 }
 
-/// Each page as it was at some moment: never half a write within a page, any mixture of moments between pages.
+/// Each page persists in its state of some moment: a page never has half a write, and the moments
+/// of two pages are independent.
 #[test]
 fn pages_persisted_at_different_times() {
     let fs = MemFs::new();
@@ -343,7 +353,7 @@ fn pages_persisted_at_different_times() {
     assert_eq!(kinds.len(), 16, "{kinds:?}");
 }
 
-/// The state before every mutating call, kept while they happen, is the one that stopping there leaves.
+/// A crash point equals the state of a file system that is frozen at the same call.
 #[test]
 fn crash_points_equal_frozen_states() {
     let run = |fs: &MemFs| -> terrace_env::Result<()> {
@@ -353,11 +363,11 @@ fn crash_points_equal_frozen_states() {
         fs.rename(Path::new("t"), Path::new("u"))?;
         fs.sync_dir(Path::new("/"))
     };
-    let whole = MemFs::new();
-    assert!(whole.take_crash_points().is_empty());
-    run(&whole).unwrap();
-    let points = whole.take_crash_points();
-    assert_eq!(points.len() as u64, whole.mutation_count());
+    let recorded = MemFs::new();
+    assert!(recorded.take_crash_points().is_empty());
+    run(&recorded).unwrap();
+    let points = recorded.take_crash_points();
+    assert_eq!(points.len() as u64, recorded.mutation_count());
     for (call, point) in points.iter().enumerate() {
         let frozen = MemFs::new();
         frozen.freeze_at(call as u64);
@@ -366,18 +376,18 @@ fn crash_points_equal_frozen_states() {
         let lost = power(DataLoss::Everything, DirEntryLoss::Everything, 0);
         assert_eq!(show(&point.crash_clone(&lost)), show(&frozen.crash_clone(&lost)));
     }
-    assert!(whole.take_crash_points().is_empty());
+    assert!(recorded.take_crash_points().is_empty());
 }
 
-/// A sync fails and its pages count as clean: the cache shows them or not, a power cut loses them for good, and what is
-/// written and synced afterwards is durable without them.
+/// A sync fails and marks its pages clean. The page cache keeps or drops them, and a power cut
+/// loses them. Later synced writes are durable without them.
 #[test]
 fn failed_sync_loses_writes() {
-    let check = |cache, live: &str, lost: &str| {
+    let check = |effect, live: &str, lost: &str| {
         let fs = script("a+1 a! /!");
         let mut file = fs.open_append(Path::new("a")).unwrap();
         file.append(b"2").unwrap();
-        fs.inject_sync_failure(0, cache);
+        fs.inject_sync_failure(0, effect);
         assert!(file.sync().is_err());
         file.append(b"3").unwrap();
         file.sync().unwrap();

@@ -1,4 +1,4 @@
-//! Planned faults: which call fails, what it leaves, and when it stops.
+//! Fault plans: the failing calls, their partial effects, and the end of a fault.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ fn faulty(plan: &str) -> (Arc<MemFs>, FaultFs) {
     (mem, fs)
 }
 
-/// What a series of calls gives: a dot for each that works, a cross for each that fails.
+/// Returns a dot for each successful call, and a cross for each failed one.
 fn outcomes(n: usize, mut call: impl FnMut() -> bool) -> String {
     (0..n).map(|_| if call() { '.' } else { 'x' }).collect()
 }
@@ -43,7 +43,7 @@ fn first_call_and_repeat() {
     check("create * #1 once EIO; create .log #3 once EIO", "x.x...");
 }
 
-/// The errors are the system's own, so that nobody can tell a planned one from a real one.
+/// The errors are the system's, so that injected errors equal real ones.
 #[test]
 fn errors_carry_the_errno() {
     for (name, reason) in [
@@ -103,8 +103,8 @@ fn every_call_can_fail() {
         }
         match fs.create_log(Path::new("log"), 1) {
             Ok(log) => {
-                note("store", log.write_at(0, b"head", b"body").is_ok());
-                note("finish", log.truncate_and_close(8).is_ok());
+                note("write-at", log.write_at(0, b"head", b"body").is_ok());
+                note("truncate-and-close", log.truncate_and_close(8).is_ok());
             }
             Err(_) => note("create-log", false),
         }
@@ -117,9 +117,10 @@ fn every_call_can_fail() {
         failed.join(" ")
     };
     assert_eq!(run(""), "");
-    for op in "open create open-append create-log read skip append flush close store sync finish stat list create-dir \
-               remove-dir remove rename sync-dir lock"
-        .split_whitespace()
+    for op in
+        "open create open-append create-log read skip append flush close write-at sync truncate-and-close \
+               stat list create-dir remove-dir remove rename sync-dir lock"
+            .split_whitespace()
     {
         let failed = run(&format!("{op} * #1 once EIO"));
         assert_eq!(failed, op);
@@ -139,7 +140,7 @@ fn short_read_is_not_the_end() {
 
 #[test]
 fn short_write_leaves_half() {
-    let (mem, fs) = faulty("append * #2 once short-write; store * #1 once short-write");
+    let (mem, fs) = faulty("append * #2 once short-write; write-at * #1 once short-write");
     let mut file = fs.create(Path::new("a")).unwrap();
     file.append(b"whole,").unwrap();
     assert!(file.append(b"halfLOST").is_err());
@@ -149,23 +150,24 @@ fn short_write_leaves_half() {
     assert_eq!(&read(&*mem, Path::new("log"))[..12], b"headhalf\0\0\0\0");
 }
 
-/// After a failed append nobody knows where the file ends: a later store would land in the wrong place.
+/// After a failed append the end of the file is unknown, so a later write could have a wrong
+/// offset.
 #[test]
 fn appending_log_stops_at_a_failed_write() {
     let (mem, fs) = faulty("append * #2 once short-write");
     let log = AppendingLog::new(Path::new("log"), fs.create(Path::new("log")).unwrap());
     log.write_at(0, b"head", b"one.").unwrap();
     assert!(log.write_at(8, b"head", b"two.").is_err());
-    let refused = log.write_at(16, b"head", b"more").unwrap_err();
-    assert_eq!(refused.to_string(), "store log: an earlier store failed");
+    let error = log.write_at(16, b"head", b"more").unwrap_err();
+    assert_eq!(error.to_string(), "write log: an earlier write failed");
     assert_eq!(read(&*mem, Path::new("log")), b"headone.head");
 }
 
-/// A system that could not write pages takes them for clean: the second sync succeeds, and the data is gone with
-/// the power. A store that retries the sync and believes it is caught here.
+/// A system may mark unwritten pages clean: the second sync succeeds, and a power cut loses the
+/// data. This fault finds a database that retries the sync and trusts it.
 #[test]
 fn sync_loses_data() {
-    let (mem, fs) = faulty("sync * #1 once sync-forgets");
+    let (mem, fs) = faulty("sync * #1 once sync-loses-data");
     let mut file = fs.create(Path::new("a")).unwrap();
     let log = fs.create_log(Path::new("log"), 1).unwrap();
     fs.sync_dir(Path::new("/")).unwrap();
@@ -183,7 +185,7 @@ fn sync_loses_data() {
     let image = mem.crash_clone(&Crash::PowerLoss(cut));
     assert_eq!(read(&image, Path::new("a")), b"");
     assert_eq!(&read(&image, Path::new("log"))[..8], b"headkept");
-    // A new file of that name starts afresh.
+    // A new file with the same name has no fault.
     let mut file = fs.create(Path::new("a")).unwrap();
     file.append(b"new").unwrap();
     file.sync().unwrap();

@@ -1,6 +1,7 @@
-//! The lock of the machine's files, against other programs.
+//! File locks against other programs.
 //!
-//! Python stands for them: `fcntl.lockf` is the record lock that C++ LevelDB takes, `fcntl.flock` is Go LevelDB's.
+//! Python replaces them: `fcntl.lockf` takes the record lock of C++ LevelDB, and `fcntl.flock`
+//! takes the lock of Go LevelDB.
 
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::path::Path;
@@ -20,34 +21,35 @@ except OSError:
     print('refused', flush=True)
 "#;
 
-/// Another process that tried to take the lock, and holds it while it lives if it got it.
-struct Other {
+/// Another process that tried to take the lock. If it succeeded, it holds the lock until it ends.
+struct OtherProcess {
     child: Child,
     answer: String,
 }
 
-impl Other {
-    /// `call` is lockf or flock; `mode` is a+ for an exclusive lock, r for a shared one.
-    fn tries(path: &Path, call: &str, mode: &str) -> Other {
+impl OtherProcess {
+    /// Starts a process that tries to take the lock. `call` is lockf or flock. `mode` is a+ for an
+    /// exclusive lock, r for a shared one.
+    fn try_lock(path: &Path, call: &str, mode: &str) -> OtherProcess {
         let mut python = Command::new("python3");
         python.args(["-c", LOCK_HOLDER_SCRIPT]).arg(path).args([call, mode]);
         let mut child = python.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut answer = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut answer).unwrap();
-        Other { child, answer: answer.trim().to_owned() }
+        OtherProcess { child, answer: answer.trim().to_owned() }
     }
 
-    fn ends(mut self) {
+    fn end(mut self) {
         self.child.stdin.take().unwrap().write_all(b"\n").unwrap_or_default();
         self.child.wait().unwrap();
     }
 }
 
-/// What another process's attempt gives: held or refused.
-fn other(path: &Path, call: &str, mode: &str) -> String {
-    let other = Other::tries(path, call, mode);
+/// Returns the result of an attempt by another process: held or refused.
+fn lock_in_other_process(path: &Path, call: &str, mode: &str) -> String {
+    let other = OtherProcess::try_lock(path, call, mode);
     let answer = other.answer.clone();
-    other.ends();
+    other.end();
     answer
 }
 
@@ -57,12 +59,12 @@ fn our_lock_excludes_leveldb_and_goleveldb() {
     let path = dir.path().join("LOCK");
     let lock = PosixFs::new().lock(&path, LockMode::Exclusive).unwrap();
     for call in ["lockf", "flock"] {
-        assert_eq!((call, other(&path, call, "a+").as_str()), (call, "refused"));
-        assert_eq!((call, other(&path, call, "r").as_str()), (call, "refused"));
+        assert_eq!((call, lock_in_other_process(&path, call, "a+").as_str()), (call, "refused"));
+        assert_eq!((call, lock_in_other_process(&path, call, "r").as_str()), (call, "refused"));
     }
     drop(lock);
     for call in ["lockf", "flock"] {
-        assert_eq!((call, other(&path, call, "a+").as_str()), (call, "held"));
+        assert_eq!((call, lock_in_other_process(&path, call, "a+").as_str()), (call, "held"));
     }
 }
 
@@ -73,8 +75,8 @@ fn shared_lock_excludes_writers_only() {
     std::fs::write(&path, "").unwrap();
     let _lock = PosixFs::new().lock(&path, LockMode::Shared).unwrap();
     for call in ["lockf", "flock"] {
-        assert_eq!((call, other(&path, call, "a+").as_str()), (call, "refused"));
-        assert_eq!((call, other(&path, call, "r").as_str()), (call, "held"));
+        assert_eq!((call, lock_in_other_process(&path, call, "a+").as_str()), (call, "refused"));
+        assert_eq!((call, lock_in_other_process(&path, call, "r").as_str()), (call, "held"));
     }
 }
 
@@ -83,7 +85,7 @@ fn leveldb_and_goleveldb_locks_exclude_us() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("LOCK");
     for call in ["lockf", "flock"] {
-        let other = Other::tries(&path, call, "a+");
+        let other = OtherProcess::try_lock(&path, call, "a+");
         assert_eq!(other.answer, "held");
         for mode in [LockMode::Exclusive, LockMode::Shared] {
             let refused = PosixFs::new().lock(&path, mode).unwrap_err();
@@ -91,13 +93,13 @@ fn leveldb_and_goleveldb_locks_exclude_us() {
             let expect = format!("lock {}: the database is open in another process", path.display());
             assert_eq!(refused.to_string(), expect);
         }
-        other.ends();
+        other.end();
         drop(PosixFs::new().lock(&path, LockMode::Exclusive).unwrap());
     }
 }
 
-/// A second open in one process used to end with a close of the lock file, and the close dropped the first one's
-/// lock without a word: another process could then open the database too. The lock now survives both.
+/// Regression test: a second open in one process closed the lock file, which silently released the
+/// lock of the first one. Another process could then open the database too.
 #[test]
 fn refused_second_open_leaves_the_lock_held() {
     let dir = tempfile::tempdir().unwrap();
@@ -105,14 +107,15 @@ fn refused_second_open_leaves_the_lock_held() {
     let _lock = PosixFs::new().lock(&path, LockMode::Exclusive).unwrap();
     assert!(PosixFs::new().lock(&path, LockMode::Exclusive).is_err());
     drop(std::fs::File::open(&path).unwrap());
-    assert_eq!(other(&path, "lockf", "a+"), "refused");
-    assert_eq!(other(&path, "flock", "a+"), "refused");
+    assert_eq!(lock_in_other_process(&path, "lockf", "a+"), "refused");
+    assert_eq!(lock_in_other_process(&path, "flock", "a+"), "refused");
 }
 
 #[test]
 fn same_directory_through_a_link() {
     let dir = tempfile::tempdir().unwrap();
-    let (real, link) = (dir.path().join("real"), dir.path().join("link"));
+    let real = dir.path().join("real");
+    let link = dir.path().join("link");
     std::fs::create_dir(&real).unwrap();
     std::os::unix::fs::symlink(&real, &link).unwrap();
     let fs = PosixFs::new();
@@ -126,7 +129,7 @@ fn same_directory_through_a_link() {
 fn lock_file_contents_are_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("LOCK");
-    std::fs::write(&path, "somebody's note").unwrap();
+    std::fs::write(&path, "a note").unwrap();
     drop(PosixFs::new().lock(&path, LockMode::Exclusive).unwrap());
-    assert_eq!(std::fs::read(&path).unwrap(), b"somebody's note");
+    assert_eq!(std::fs::read(&path).unwrap(), b"a note");
 }

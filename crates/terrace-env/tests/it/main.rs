@@ -1,6 +1,6 @@
-//! The contracts of the traits, held against every implementation; crash images; fault plans.
-#![allow(missing_docs, clippy::unwrap_used)] // Clippy knows test functions, not their helpers.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods)] // Tests look at the machine from outside.
+//! Contract tests of the traits for every implementation, crash images, and fault plans.
+#![allow(missing_docs, clippy::unwrap_used)] // Clippy exempts tests, but not their helpers.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)] // Tests check the real system.
 
 mod contract;
 mod crash;
@@ -14,11 +14,12 @@ use std::path::Path;
 
 use terrace_env::FileSystem;
 
-/// A whole file.
+/// Reads a file to its end.
 #[track_caller]
 fn read(fs: &dyn FileSystem, path: &Path) -> Vec<u8> {
     let mut file = fs.open_sequential(path).unwrap();
-    let (mut bytes, mut buf) = (Vec::new(), [0; 1000]);
+    let mut bytes = Vec::new();
+    let mut buf = [0; 1000];
     loop {
         match file.read(&mut buf).unwrap() {
             0 => return bytes,
@@ -27,7 +28,7 @@ fn read(fs: &dyn FileSystem, path: &Path) -> Vec<u8> {
     }
 }
 
-/// A file with these bytes, closed but not synced.
+/// Writes a file and closes it without a sync.
 #[track_caller]
 fn write(fs: &dyn FileSystem, path: &Path, bytes: &[u8]) {
     let mut file = fs.create(path).unwrap();
@@ -35,7 +36,7 @@ fn write(fs: &dyn FileSystem, path: &Path, bytes: &[u8]) {
     file.close().unwrap();
 }
 
-/// The names in a directory, in order.
+/// Returns the sorted names in a directory.
 #[track_caller]
 fn names(fs: &dyn FileSystem, dir: &Path) -> String {
     let mut names: Vec<_> =

@@ -1,4 +1,4 @@
-//! Logs and random-access files of the machine, where they differ from the contract that all share.
+//! Logs and random-access files of the operating system, beyond the common contract.
 
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ fn capacity_larger_than_any_disk() {
     }
 }
 
-/// Eight threads, each with every eighth record; the records lie across every alignment.
+/// Eight threads write every eighth record each. The records have every alignment.
 #[test]
 fn threads_write_concurrently() {
     const RECORDS: u64 = 8_000;
@@ -53,39 +53,39 @@ fn threads_write_concurrently() {
     assert!(std::fs::read(&path).unwrap() == expected.as_bytes());
 }
 
-/// Stores through the mapping and by system calls take turns, over the ends of pages and of large pieces.
-/// What is stored before and behind what was prepared is there, and preparing changes none of it.
+/// Writes through the mapping and by system calls alternate across the ends of pages and of large
+/// pieces. Preparation changes no record before or after the prepared space.
 #[test]
 fn log_preallocated_now_and_then() {
     const RECORDS: u64 = 6000;
-    // From the beginning, from somewhere on, never.
-    for hurries in [0, 1234, RECORDS] {
+    // The fast fill starts at the first record, at a later one, or never.
+    for fast_fill_start in [0, 1234, RECORDS] {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         let log = PosixFs::new().create_log(&path, RECORDS * 107).unwrap();
         let mut ready = 0;
         for i in 0..RECORDS {
-            if i == hurries || i == hurries + 500 {
+            if i == fast_fill_start || i == fast_fill_start + 500 {
                 log.expect_fast_fill(i * 107);
                 ready = 0;
             }
             let end = (i + 1) * 107;
             if i % 3000 > 1000 && end > ready {
                 ready = log.preallocate(end).unwrap();
-                assert!(ready >= end, "{ready}, asked for {end}");
+                assert!(ready >= end, "{ready}, expected {end}");
             }
             log.write_at(i * 107, format!("{i:07}").as_bytes(), format!("{i:0100}").as_bytes()).unwrap();
         }
-        assert_eq!(log.preallocate(u64::MAX).unwrap(), u64::MAX, "there is nothing more to be made");
+        assert_eq!(log.preallocate(u64::MAX).unwrap(), u64::MAX, "no preparation is left");
         log.truncate_and_close(RECORDS * 107).unwrap();
         let expected: String = (0..RECORDS).map(|i| format!("{i:07}{i:0100}")).collect();
         assert!(std::fs::read(&path).unwrap() == expected.as_bytes());
 
-        let again = PosixFs::new().reopen_log(&path, RECORDS * 214).unwrap();
-        assert!(again.preallocate(10).unwrap() >= 10);
-        assert!(again.preallocate(RECORDS * 107 + 10).unwrap() >= RECORDS * 107 + 10);
-        again.write_at(RECORDS * 107, b"head", b"body").unwrap();
-        again.truncate_and_close(RECORDS * 107 + 8).unwrap();
+        let reopened = PosixFs::new().reopen_log(&path, RECORDS * 214).unwrap();
+        assert!(reopened.preallocate(10).unwrap() >= 10);
+        assert!(reopened.preallocate(RECORDS * 107 + 10).unwrap() >= RECORDS * 107 + 10);
+        reopened.write_at(RECORDS * 107, b"head", b"body").unwrap();
+        reopened.truncate_and_close(RECORDS * 107 + 8).unwrap();
         assert!(std::fs::read(&path).unwrap() == (expected + "headbody").as_bytes());
     }
 }
@@ -113,14 +113,14 @@ fn every_alignment_of_the_last_four_bytes() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
     let log = PosixFs::new().create_log(&path, 1).unwrap();
-    for at in 0..64 {
-        log.write_at(4096 - 32 + at, b"1234567", b"").unwrap();
-        let stored = &std::fs::read(&path).unwrap()[(4096 - 32 + at) as usize..][..7];
+    for offset in 4096 - 32..4096 + 32 {
+        log.write_at(offset, b"1234567", b"").unwrap();
+        let stored = &std::fs::read(&path).unwrap()[offset as usize..][..7];
         assert_eq!(stored, b"1234567");
     }
 }
 
-/// The database was opened with more tables than the process may have descriptors: reads must go on.
+/// Reads must succeed even if a database has more tables than the process may have descriptors.
 #[test]
 fn more_files_than_the_limits() {
     let dir = tempfile::tempdir().unwrap();
@@ -134,20 +134,27 @@ fn more_files_than_the_limits() {
         let mut buf = [0; 1];
         assert_eq!(file.read_at(0, &mut buf).unwrap(), 1);
         let debug = format!("{file:?}");
-        format!("{}:{}", buf[0] as char, debug.split(' ').next().unwrap())
+        let kind = match debug.split(' ').next().unwrap() {
+            "PosixMmapReadableFile" => "mapped",
+            "PosixRandomAccessFile" => "open",
+            "ReopeningRandomAccessFile" => "reopening",
+            other => other,
+        };
+        format!("{}:{kind}", buf[0] as char)
     };
     let mut files: Vec<_> = ["a", "b", "c", "d", "e"].map(open).into();
     let forms = |files: &[_]| files.iter().map(form).collect::<Vec<_>>().join(" ");
-    assert_eq!(forms(&files), "a:Mapped b:Opened c:Opened d:PerRead e:PerRead");
+    assert_eq!(forms(&files), "a:mapped b:open c:open d:reopening e:reopening");
     files.drain(..2);
     files.extend(["f", "g", "h"].map(open));
-    assert_eq!(forms(&files), "c:Opened d:PerRead e:PerRead f:Mapped g:Opened h:PerRead");
+    assert_eq!(forms(&files), "c:open d:reopening e:reopening f:mapped g:open h:reopening");
     let plain =
         PosixFs::with_limits(1, 10, 1).open_random_access(&dir.path().join("a"), AccessMode::Pread).unwrap();
-    assert_eq!(form(&plain), "a:Opened");
+    assert_eq!(form(&plain), "a:open");
 }
 
-/// Where a mapping is read the system reads ahead around it: of more than lies in memory, each look-up cost megabytes.
+/// Regression test: on a page fault, the system reads megabytes around the address. If the mappings
+/// exceeded the memory, every get paid for that.
 #[test]
 fn more_bytes_than_the_mmap_limit() {
     let dir = tempfile::tempdir().unwrap();
@@ -157,7 +164,8 @@ fn more_bytes_than_the_mmap_limit() {
         std::fs::write(&path, bytes).unwrap();
         fs.open_random_access(&path, AccessMode::Mmap).unwrap()
     };
-    let (six, five) = (open("six", b"123456"), open("five", b"12345"));
+    let six = open("six", b"123456");
+    let five = open("five", b"12345");
     assert!(six.mapped_slice().is_some() && five.mapped_slice().is_none());
     assert!(open("four", b"1234").mapped_slice().is_some());
     drop(six);

@@ -1,19 +1,23 @@
-//! A block: sorted keys and values, each key stored as what it adds to the one before.
+//! Block: sorted keys and values. Each key is stored as its difference from the key before.
 //!
 //! ```text
 //!   block  +-------+-------+-- --+-------+----------+-- --+----------+-------+
-//!          | entry | entry | ... | entry | restart  | ... | restart  | count |   u32 each, little-endian
+//!          | entry | entry | ... | entry | restart  | ... | restart  | count |  u32, little-endian
 //!          +-------+-------+-- --+-------+----------+-- --+----------+-------+
 //!   entry  +--------+----------+-----------+----------------+-------+
-//!          | shared | unshared | value len | rest of key    | value |             the three lengths are varint32
+//!          | shared | unshared | value len | rest of key    | value |  the lengths are varint32
 //!          +--------+----------+-----------+----------------+-------+
 //! ```
 //!
-//! A restart is the offset of an entry that shares nothing, so that a search can begin there. Data, index and metaindex
-//! blocks of tables look like this. What is around a block in a file (compression, checksum) is [`crate::table`]'s.
+//! A restart point is the offset of an entry that shares no bytes with the key before, so that a
+//! search can begin there. Data, index and metaindex blocks of tables have this form. The module
+//! [`crate::table`] adds compression and checksum.
 
 mod builder;
+mod entry;
+mod entry_cache;
 mod iter;
+
 mod search_index;
 mod seek;
 
@@ -21,8 +25,8 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 pub use builder::BlockBuilder;
+use entry::{decode_entry, entry_error};
 pub use iter::BlockIter;
-use iter::{decode_entry, entry_error};
 use search_index::{SearchIndex, SearchIndexBuilder};
 pub use seek::BlockLookup;
 
@@ -30,103 +34,102 @@ use crate::coding::get_fixed32;
 use crate::decode_error::{DecodeError, DecodeErrorKind};
 use crate::key_order::KeyOrder;
 
-/// Largest contents that a block copies, in bytes. It takes larger contents over where the caller owns them, and the memory
-/// of a larger block is not reused.
+/// Maximum size of contents that [`Block`] copies, in bytes. It takes ownership of larger contents,
+/// and does not reuse the memory of a larger block.
 pub const COPIED_MAX: usize = 64 << 10;
 
-/// Memory is reused for a block that needs up to an eighth and this many bytes less.
+/// Excess capacity that a reused buffer may have, in bytes, in addition to an eighth of the needed
+/// size.
 const SLACK: usize = 256;
 
-/// The bytes of a restart point, and of their count.
+/// Size of a restart point, and of the count of restart points, in bytes.
 const RESTART_SIZE: usize = 4;
 
-/// The contents of a block, its restart points checked. Entries are checked as they are met.
+/// Contents of a block with checked restart points. Iterators and searches check the entries when
+/// they reach them.
 ///
-/// What a search has to know of it stands in one line of memory, and all else in one piece, so that who finds it waits twice.
-/// The default is an empty one.
+/// The fields that a search needs fill one cache line, and all other bytes are in one allocation. A
+/// search of a block thus waits for memory twice. The default is an empty block.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct Block {
-    /// The directory, if it has one, and behind that the contents.
+    /// Search index, if the block has one, and then the contents.
     bytes: Vec<u8>,
-    /// Where in the contents the entries end and the restart points begin.
+    /// Offset within the contents at which the entries end and the restart points begin.
     entries_end: usize,
-    /// How many restart points there are. Without any no entry can be reached: the block is empty.
+    /// Number of restart points. Without restart points no entry is reachable, so the block is
+    /// empty.
     num_restarts: usize,
     search_index: SearchIndex,
     has_search_index: bool,
 }
 
 impl Block {
-    /// Checks the restart points: they rise, and each is the place of an entry.
+    /// Creates a block and checks that the restart points rise and lie within the entries.
     pub fn new(contents: Vec<u8>) -> Result<Block, DecodeError> {
-        let BlockContents { entries_end, num_restarts: restarts, .. } = BlockContents::new(&contents)?;
-        let directory = SearchIndex::default();
+        let BlockContents { entries_end, num_restarts, .. } = BlockContents::new(&contents)?;
         Ok(Block {
-            bytes: fitted(contents),
+            bytes: without_excess_capacity(contents),
             entries_end,
-            num_restarts: restarts,
-            search_index: directory,
+            num_restarts,
+            search_index: SearchIndex::default(),
             has_search_index: false,
         })
     }
 
-    /// As [`Block::new`], of a copy of `contents` unless they are large, in `memory` if that suffices.
+    /// Creates a block from a copy of `contents`, or from `contents` itself if they are large.
+    ///
+    /// The copy uses `memory` if its capacity suffices. The checks are those of [`Block::new`].
     pub fn copy_of(contents: Cow<'_, [u8]>, memory: Vec<u8>) -> Result<Block, DecodeError> {
-        let BlockContents { entries_end, num_restarts: restarts, .. } = BlockContents::new(&contents)?;
-        Ok(Block::build(contents, (entries_end, restarts), None, memory))
+        let BlockContents { entries_end, num_restarts, .. } = BlockContents::new(&contents)?;
+        Ok(Block::build(contents, (entries_end, num_restarts), None, memory))
     }
 
-    /// As [`Block::copy_of`], ready for many searches in `order`, the one order that its keys are in: with a directory of about
-    /// ten bytes an entry, if it can have one, for as much time as a search or two take.
+    /// Creates a block like [`Block::copy_of`], with a search index for many searches in `order`.
+    ///
+    /// All keys of the block are in `order`. The index takes about ten bytes per entry and as much
+    /// time as one or two searches. A block whose keys do not permit an index gets none.
     pub fn copy_with_search_index(
         contents: Cow<'_, [u8]>,
         order: &KeyOrder,
         memory: Vec<u8>,
     ) -> Result<Block, DecodeError> {
-        let BlockContents { entries_end, num_restarts: restarts, .. } = BlockContents::new(&contents)?;
-        Ok(Block::build(contents, (entries_end, restarts), Some(order), memory))
+        let BlockContents { entries_end, num_restarts, .. } = BlockContents::new(&contents)?;
+        Ok(Block::build(contents, (entries_end, num_restarts), Some(order), memory))
     }
 
-    /// The same block, as [`Block::copy_with_search_index`] makes it.
+    /// Returns the same block with a search index, as [`Block::copy_with_search_index`] creates it.
     pub fn with_search_index(&self, order: &KeyOrder, memory: Vec<u8>) -> Block {
         Block::build(self.contents().into(), (self.entries_end, self.num_restarts), Some(order), memory)
     }
 
-    /// `prepared_for` an order or for none. The restart points were checked.
+    /// Creates a block with a search index for `index_order`, or without one. The caller has
+    /// checked the restart points.
     fn build(
         contents: Cow<'_, [u8]>,
-        (entries_end, restarts): (usize, usize),
-        prepared_for: Option<&KeyOrder>,
+        (entries_end, num_restarts): (usize, usize),
+        index_order: Option<&KeyOrder>,
         memory: Vec<u8>,
     ) -> Block {
-        let survey = match prepared_for {
-            Some(KeyOrder::Internal) => SearchIndexBuilder::new(BlockContents {
-                bytes: &contents,
-                entries_end,
-                num_restarts: restarts,
-            }),
+        let builder = match index_order {
+            Some(KeyOrder::Internal) => {
+                SearchIndexBuilder::new(BlockContents { bytes: &contents, entries_end, num_restarts })
+            }
             _ => None,
         };
-        let directory = survey.as_ref().map_or_else(SearchIndex::default, SearchIndexBuilder::index);
-        let bytes = if survey.is_none() && contents.len() > COPIED_MAX {
-            fitted(contents.into_owned())
+        let search_index = builder.as_ref().map_or_else(SearchIndex::default, SearchIndexBuilder::index);
+        let bytes = if builder.is_none() && contents.len() > COPIED_MAX {
+            without_excess_capacity(contents.into_owned())
         } else {
-            let mut bytes = reuse(memory, directory.size() + contents.len());
-            bytes.resize(directory.size(), 0);
-            if let Some(survey) = &survey {
-                survey.write(&mut bytes);
+            let mut bytes = reuse(memory, search_index.size() + contents.len());
+            bytes.resize(search_index.size(), 0);
+            if let Some(builder) = &builder {
+                builder.write(&mut bytes);
             }
             bytes.extend_from_slice(&contents);
             bytes
         };
-        Block {
-            bytes,
-            entries_end,
-            num_restarts: restarts,
-            search_index: directory,
-            has_search_index: prepared_for.is_some(),
-        }
+        Block { bytes, entries_end, num_restarts, search_index, has_search_index: index_order.is_some() }
     }
 
     fn block_contents(&self) -> BlockContents<'_> {
@@ -137,35 +140,37 @@ impl Block {
         }
     }
 
-    /// True if it was made with a directory, or can't have one.
+    /// Returns true if the block was built with a search index, or can have none.
     #[inline]
     pub fn has_search_index(&self) -> bool {
         self.has_search_index
     }
 
-    /// All its bytes.
+    /// Returns the contents of the block.
     #[inline]
     pub fn contents(&self) -> &[u8] {
         &self.bytes[self.search_index.size()..]
     }
 
-    /// What the first thing is that a search or a walk looks at.
+    /// Returns the address of the first byte that a search or an iterator reads.
     pub fn as_ptr(&self) -> *const u8 {
         self.bytes.as_ptr()
     }
 
-    /// The memory that it was made in.
+    /// Returns the memory of the block.
     pub fn into_buffer(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// The bytes of memory that it takes.
+    /// Returns the memory use of the block, in bytes.
     pub fn memory_usage(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// Fails unless each restart point is the place of an entry that shares nothing. It is searches that begin there: a
-    /// walk over the entries does not see it. Nothing is said of what comes behind a broken entry, which a walk sees.
+    /// Checks that each restart point is the offset of an entry with a complete key.
+    ///
+    /// Only searches start at restart points: iteration from the first entry does not notice a
+    /// wrong one. The check stops at a damaged entry, which iteration reports.
     pub fn verify_restart_points(&self) -> Result<(), DecodeError> {
         if self.entries_end == 0 {
             return Ok(());
@@ -174,64 +179,66 @@ impl Block {
             let found = format!("{} bytes of entries without a restart point", self.entries_end);
             return Err(DecodeError::new(DecodeErrorKind::Malformed, self.entries_end as u64, found, "one"));
         }
-        let mut at = self.restart_point(0);
+        let mut offset = self.restart_point(0);
         for (i, point) in (0..self.num_restarts).map(|i| (i, self.restart_point(i))) {
-            while at < point {
-                let Some(entry) = decode_entry(self.entries(), at) else { return Ok(()) };
-                at = entry.value_end;
+            while offset < point {
+                let Some(entry) = decode_entry(self.entries(), offset) else { return Ok(()) };
+                offset = entry.value_end;
             }
-            let is_whole = match decode_entry(self.entries(), at) {
-                _ if at > point => false,
+            let has_complete_key = match decode_entry(self.entries(), offset) {
+                _ if offset > point => false,
                 Some(entry) => entry.shared == 0,
                 None => return Ok(()),
             };
-            if !is_whole {
-                let place = (self.entries_end + i * RESTART_SIZE) as u64;
-                let found = format!("restart point {i} at {point}");
+            if !has_complete_key {
                 return Err(DecodeError::new(
                     DecodeErrorKind::Malformed,
-                    place,
-                    found,
-                    "the place of an entry with a whole key",
+                    (self.entries_end + i * RESTART_SIZE) as u64,
+                    format!("restart point {i} at {point}"),
+                    "the offset of an entry with a complete key",
                 ));
             }
         }
         Ok(())
     }
 
-    /// Where the last restart point is whose key is below `target`; or the first, whose key need not be looked at.
+    /// Returns the offset of the last restart point whose key is below `target`. If there is none,
+    /// returns the first restart point without a look at its key.
     fn last_restart_below(&self, order: &KeyOrder, target: &[u8]) -> Result<usize, DecodeError> {
-        // Counts the points behind the first.
-        let open = 0..self.num_restarts.saturating_sub(1);
-        let below = partition_point(open, |i| Ok(order.compare(self.restart_key(i + 1)?, target).is_lt()))?;
+        // The result counts the restart points after the first.
+        let later_restarts = 0..self.num_restarts.saturating_sub(1);
+        let below =
+            partition_point(later_restarts, |i| Ok(order.compare(self.restart_key(i + 1)?, target).is_lt()))?;
         Ok(self.restart_point(below))
     }
 
-    /// The key at restart point `i`.
+    /// Returns the key at restart point `i`.
     fn restart_key(&self, i: usize) -> Result<&[u8], DecodeError> {
         self.block_contents().restart_key(i)
     }
 
-    /// The encoded entries.
+    /// Returns the encoded entries.
     #[inline]
     fn entries(&self) -> &[u8] {
         let start = self.search_index.size();
         &self.bytes[start..start + self.entries_end]
     }
 
-    /// The offset of the entry at restart point `i`; the end of the entries if there is no such point.
+    /// Returns the offset of the entry at restart point `i`, or the end of the entries if there is
+    /// no such point.
     fn restart_point(&self, i: usize) -> usize {
         self.block_contents().restart_point(i)
     }
 }
 
-/// `bytes` without spare capacity.
-fn fitted(mut bytes: Vec<u8>) -> Vec<u8> {
+/// Returns `bytes` without excess capacity.
+fn without_excess_capacity(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.shrink_to_fit();
     bytes
 }
 
-/// Empty memory for `len` bytes: that of `old` if it suffices and is not much larger than needed.
+/// Returns an empty buffer for `len` bytes: `old` if its capacity suffices and is not much larger
+/// than needed.
 fn reuse(mut old: Vec<u8>, len: usize) -> Vec<u8> {
     if (len..=len + len / 8 + SLACK).contains(&old.capacity()) {
         old.clear();
@@ -241,7 +248,7 @@ fn reuse(mut old: Vec<u8>, len: usize) -> Vec<u8> {
     Vec::with_capacity(len)
 }
 
-/// The contents of a block, wherever they are, and what they are made of.
+/// Contents of a block in any memory, with the sizes of its parts.
 #[derive(Clone, Copy)]
 struct BlockContents<'a> {
     bytes: &'a [u8],
@@ -253,7 +260,7 @@ impl<'a> BlockContents<'a> {
     /// Checks the restart points.
     fn new(bytes: &'a [u8]) -> Result<BlockContents<'a>, DecodeError> {
         let len = bytes.len();
-        let Some(count_at) = len.checked_sub(RESTART_SIZE) else {
+        let Some(count_offset) = len.checked_sub(RESTART_SIZE) else {
             return Err(DecodeError::truncated(
                 0,
                 "the restart count of a block",
@@ -261,33 +268,33 @@ impl<'a> BlockContents<'a> {
                 RESTART_SIZE as u64,
             ));
         };
-        let restarts = fixed32_at(bytes, count_at);
+        let num_restarts = fixed32_at(bytes, count_offset);
         let Some(entries_end) =
-            restarts.checked_mul(RESTART_SIZE).and_then(|size| count_at.checked_sub(size))
+            num_restarts.checked_mul(RESTART_SIZE).and_then(|size| count_offset.checked_sub(size))
         else {
-            let (found, most) = (format!("{restarts} restart points"), count_at / RESTART_SIZE);
             return Err(DecodeError::new(
                 DecodeErrorKind::OutOfBounds,
-                count_at as u64,
-                found,
-                format!("at most {most}"),
+                count_offset as u64,
+                format!("{num_restarts} restart points"),
+                format!("at most {}", count_offset / RESTART_SIZE),
             ));
         };
-        let contents = BlockContents { bytes, entries_end, num_restarts: restarts };
+        let contents = BlockContents { bytes, entries_end, num_restarts };
         contents.check_restart_offsets()?;
         Ok(contents)
     }
 
     fn check_restart_offsets(self) -> Result<(), DecodeError> {
         if self.entries_end == 0 && self.num_restarts <= 1 && self.restart_point(0) == 0 {
-            return Ok(()); // no entries: a lone restart point has none to point to
+            // A block without entries may have one restart point, as LevelDB writes it.
+            return Ok(());
         }
-        let mut least = 0;
+        let mut min = 0;
         for i in 0..self.num_restarts {
             let point = self.restart_point(i);
-            if point < least || point >= self.entries_end {
+            if point < min || point >= self.entries_end {
                 let found = format!("restart point {i} at {point}");
-                let expected = format!("{least} or more and below {}", self.entries_end);
+                let expected = format!("{min} or more and below {}", self.entries_end);
                 return Err(DecodeError::new(
                     DecodeErrorKind::OutOfOrder,
                     (self.entries_end + i * RESTART_SIZE) as u64,
@@ -295,7 +302,7 @@ impl<'a> BlockContents<'a> {
                     expected,
                 ));
             }
-            least = point + 1;
+            min = point + 1;
         }
         Ok(())
     }
@@ -313,13 +320,15 @@ impl<'a> BlockContents<'a> {
     }
 
     fn restart_key(self, i: usize) -> Result<&'a [u8], DecodeError> {
-        let (entries, at) = (self.entries(), self.restart_point(i));
-        let entry = decode_entry(entries, at).filter(|entry| entry.shared == 0);
-        entry.map(|entry| &entries[entry.key_delta]).ok_or_else(|| entry_error(entries, at, 0))
+        let entries = self.entries();
+        let offset = self.restart_point(i);
+        let entry = decode_entry(entries, offset).filter(|entry| entry.shared == 0);
+        entry.map(|entry| &entries[entry.key_delta]).ok_or_else(|| entry_error(entries, offset, 0))
     }
 }
 
-/// The first of `range` for which `below` is false, or the end. Stops at an error.
+/// Returns the first index of `range` for which `below` is false, or the end of `range`. Stops at
+/// an error.
 fn partition_point(
     range: Range<usize>,
     below: impl Fn(usize) -> Result<bool, DecodeError>,
@@ -336,9 +345,9 @@ fn partition_point(
     Ok(low)
 }
 
-/// The number at `at`, which is at least four bytes before the end.
-fn fixed32_at(contents: &[u8], at: usize) -> usize {
-    get_fixed32(&contents[at..]).map_or(0, |value| value as usize)
+/// Returns the fixed32 at `offset`, which is at least four bytes before the end.
+fn fixed32_at(contents: &[u8], offset: usize) -> usize {
+    get_fixed32(&contents[offset..]).map_or(0, |value| value as usize)
 }
 
 #[cfg(test)]

@@ -1,157 +1,173 @@
-//! A head and a place for every entry of a block that is searched often.
+//! Search index: the head and the offset of every entry, for blocks with many searches.
 //!
 //! ```text
-//!   entries   mail/1009 | 17 | 23 | mail/1108 | ...       of each what it adds to the one before
-//!   heads     "009"  "017"  "023"  "108"                  u64 each, behind the prefix of all keys
-//!   places    0      31     54     77                     u16 each
+//!   entries   mail/1009 | 17 | 23 | mail/1108 | ...   difference from the key before
+//!   heads     "009"  "017"  "023"  "108"              u64, after the common prefix
+//!   offsets   0      31     54     77                 u16
 //! ```
 //!
-//! They stand in front of the contents, in one piece of memory, so that who waits for the one waits for the other.
+//! The index precedes the contents in one allocation, so a search waits for memory once.
 //!
-//! A search goes over the heads, and then looks at the entries that have the head of its target: one of them, nearly
-//! always. It may begin there in the middle of an interval, because the entry before has a lesser head than the target
-//! and than the entry: what these two share then stands within the prefix and the bytes of a head, and the target, which
-//! is between them, has it too.
+//! A search looks among the heads and then checks the entries with the head of its target, nearly
+//! always one. It may start at that entry, in the middle of a restart interval: the entry before
+//! has a lesser head than the target and the entry. The bytes that these two share therefore lie
+//! within the common prefix and the head, and the target has the same bytes there.
 
 use super::BlockContents;
-use super::iter::decode_entry;
+use super::entry::decode_entry;
 use crate::key;
 use crate::key_order::{common_prefix_len, head, lower_bound_by_head};
 
-/// Where what is, of a block of internal keys in the order of their bytes. No entries if there is no directory.
+/// Layout of the search index of a block of internal keys in bytewise order. Without an index, the
+/// number of entries is 0.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SearchIndex {
     num_entries: u16,
-    /// Where in the contents a key begins, and with how many bytes, that all keys begin with.
+    /// Offset within the contents, and length, of the common prefix of all keys.
     prefix_offset: u16,
     prefix_len: u16,
-    /// In bytes.
+    /// Size of the heads and the offsets, in bytes.
     size: u32,
 }
 
-/// Bytes of a head, and of a place.
+/// Size of a head, in bytes.
 const HEAD_SIZE: usize = 8;
+/// Size of an offset, in bytes.
 const ENTRY_OFFSET_SIZE: usize = 2;
 
 impl SearchIndex {
-    /// True if there is none.
+    /// Returns true if the block has no index.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.num_entries == 0
     }
 
-    /// The bytes of memory that it takes.
+    /// Returns the size of the index, in bytes.
     #[inline]
     pub(super) fn size(&self) -> usize {
         self.size as usize
     }
 
-    /// The first entry that may not be below `target`, if there is one: where it begins. `bytes` are those of the directory and
-    /// behind them the contents.
+    /// Returns the offset of the first entry that may be at or after `target`. `bytes` are the
+    /// index and, after it, the contents.
     #[inline]
     pub(super) fn lower_bound(&self, bytes: &[u8], target: &[u8]) -> Option<usize> {
         let entries = usize::from(self.num_entries);
         let (heads, rest) = bytes.split_at_checked(entries * HEAD_SIZE)?;
-        let (places, contents) = rest.split_at_checked(entries * ENTRY_OFFSET_SIZE)?;
+        let (offsets, contents) = rest.split_at_checked(entries * ENTRY_OFFSET_SIZE)?;
         let prefix = contents.get(usize::from(self.prefix_offset)..)?.get(..usize::from(self.prefix_len))?;
         let first = lower_bound_by_head(prefix, heads.as_chunks().0, key::user_key(target));
-        places.as_chunks().0.get(first).map(|&place| usize::from(u16::from_le_bytes(place)))
+        offsets.as_chunks().0.get(first).map(|&offset| usize::from(u16::from_le_bytes(offset)))
     }
 }
 
-/// What a directory says, before it has its place.
+/// Search index under construction, before the block has memory for it.
 pub(super) struct SearchIndexBuilder {
-    /// Where the first key is, and how much of it all keys begin with.
+    /// Offset within the contents, and length, of the common prefix of all keys.
     prefix_offset: u16,
     prefix_len: u16,
     entries: HeadsAndOffsets,
 }
 
-/// The heads and the places of the entries of a block.
+/// Heads and offsets of the entries of a block.
 struct HeadsAndOffsets {
     heads: Vec<u64>,
     offsets: Vec<u16>,
 }
 
 impl SearchIndexBuilder {
-    /// Of a block of internal keys. None if it is damaged, odd, or larger than places can tell, or has no entries.
+    /// Collects the heads of a block of internal keys. Returns `None` if the block is damaged,
+    /// empty, too large for u16 offsets, or has unusual keys.
     pub(super) fn new(contents: BlockContents<'_>) -> Option<SearchIndexBuilder> {
         u16::try_from(contents.entries_end).ok()?;
-        let first = decode_entry(contents.entries(), contents.restart_point(0))?.key_delta.start as u16;
-        let key = key::user_key(contents.restart_key(0).ok()?);
+        let prefix_offset =
+            decode_entry(contents.entries(), contents.restart_point(0))?.key_delta.start as u16;
+        let first = key::user_key(contents.restart_key(0).ok()?);
         let last = key::user_key(contents.restart_key(contents.num_restarts.checked_sub(1)?).ok()?);
-        let shared = common_prefix_len(key, last);
-        let (shared, entries) = match HeadsAndOffsets::after_prefix(contents, &key[..shared])? {
+        let shared = common_prefix_len(first, last);
+        let (prefix_len, entries) = match HeadsAndOffsets::after_prefix(contents, &first[..shared])? {
             Ok(entries) => (shared, entries),
-            // Those behind the last restart point have less in common.
-            Err(fewer) => (fewer, HeadsAndOffsets::after_prefix(contents, &key[..fewer])?.ok()?),
+            // The keys after the last restart point have a shorter common prefix.
+            Err(shorter) => (shorter, HeadsAndOffsets::after_prefix(contents, &first[..shorter])?.ok()?),
         };
-        Some(SearchIndexBuilder { prefix_offset: first, prefix_len: shared as u16, entries })
+        Some(SearchIndexBuilder { prefix_offset, prefix_len: prefix_len as u16, entries })
     }
 
-    /// The directory that says so.
+    /// Returns the layout of the index.
     pub(super) fn index(&self) -> SearchIndex {
         let entries = self.entries.heads.len();
-        // Each entry takes three bytes at least, and each of them is at a place.
-        let (count, size) = (entries as u16, (entries * (HEAD_SIZE + ENTRY_OFFSET_SIZE)) as u32);
+        // An entry has at least three bytes, and its offset fits 16 bits, so the count fits too.
+        let num_entries = entries as u16;
         SearchIndex {
-            num_entries: count,
+            num_entries,
             prefix_offset: self.prefix_offset,
             prefix_len: self.prefix_len,
-            size,
+            size: (entries * (HEAD_SIZE + ENTRY_OFFSET_SIZE)) as u32,
         }
     }
 
-    /// Puts what is to stand before the contents into `bytes`, which are so many.
+    /// Writes heads and offsets into `bytes`, whose length is [`SearchIndex::size`].
     pub(super) fn write(&self, bytes: &mut [u8]) {
-        let HeadsAndOffsets { heads, offsets: places } = &self.entries;
-        let (to_heads, to_places) = bytes.split_at_mut(heads.len() * HEAD_SIZE);
-        to_heads.as_chunks_mut().0.iter_mut().zip(heads).for_each(|(to, head)| *to = head.to_le_bytes());
-        to_places.as_chunks_mut().0.iter_mut().zip(places).for_each(|(to, place)| *to = place.to_le_bytes());
+        let HeadsAndOffsets { heads, offsets } = &self.entries;
+        let (to_heads, to_offsets) = bytes.split_at_mut(heads.len() * HEAD_SIZE);
+        for (to, head) in to_heads.as_chunks_mut().0.iter_mut().zip(heads) {
+            *to = head.to_le_bytes();
+        }
+        for (to, offset) in to_offsets.as_chunks_mut().0.iter_mut().zip(offsets) {
+            *to = offset.to_le_bytes();
+        }
     }
 }
 
 impl HeadsAndOffsets {
-    /// With the heads behind `prefix`; or how many bytes of that all keys begin with, if it is not all of it.
+    /// Collects the heads after `prefix`. Returns the length of the common prefix as an error if it
+    /// is shorter than `prefix`.
     fn after_prefix(contents: BlockContents<'_>, prefix: &[u8]) -> Option<Result<HeadsAndOffsets, usize>> {
         let entries = contents.entries();
-        // By the usual interval, and entries of some bytes.
-        let guess = (contents.num_restarts * 16 * 5 / 4).min(entries.len() / 16);
-        let (mut heads, mut places) = (Vec::with_capacity(guess), Vec::with_capacity(guess));
-        let (mut at, mut before, mut newest, mut fewest) = (contents.restart_point(0), 0, 0, prefix.len());
-        while at < entries.len() {
-            let entry = decode_entry(entries, at)?;
-            let rest = &entries[entry.key_delta.clone()];
-            let length = (entry.shared + rest.len()).checked_sub(key::KEY_TRAILER_SIZE)?;
-            if entry.shared > before || entry.shared > length {
-                return None; // it shares bytes of a number
+        // Estimate for the default restart interval, 16, and entries of at least 16 bytes.
+        let capacity = (contents.num_restarts * 16 * 5 / 4).min(entries.len() / 16);
+        let mut heads = Vec::with_capacity(capacity);
+        let mut offsets = Vec::with_capacity(capacity);
+        let mut offset = contents.restart_point(0);
+        let mut previous_len = 0;
+        let mut last_head = 0;
+        let mut common = prefix.len();
+        while offset < entries.len() {
+            let entry = decode_entry(entries, offset)?;
+            let suffix = &entries[entry.key_delta.clone()];
+            let user_key_len = (entry.shared + suffix.len()).checked_sub(key::KEY_TRAILER_SIZE)?;
+            if entry.shared > previous_len || entry.shared > user_key_len {
+                return None; // The entry shares bytes of a trailer.
             }
-            let more = &rest[..length - entry.shared];
-            newest = match entry.shared.checked_sub(prefix.len()) {
+            let user_suffix = &suffix[..user_key_len - entry.shared];
+            last_head = match entry.shared.checked_sub(prefix.len()) {
                 Some(kept @ 0..8) => {
-                    newest & !(u64::MAX >> (8 * kept)) | truncated_head(more.len(), rest) >> (8 * kept)
+                    let new = truncated_head(user_suffix.len(), suffix);
+                    last_head & !(u64::MAX >> (8 * kept)) | new >> (8 * kept)
                 }
-                Some(_) => newest,
+                Some(_) => last_head,
                 None => {
                     let wanted = &prefix[entry.shared..];
-                    more.strip_prefix(wanted).map(head).unwrap_or_else(|| {
-                        fewest = fewest.min(entry.shared + common_prefix_len(more, wanted));
+                    user_suffix.strip_prefix(wanted).map(head).unwrap_or_else(|| {
+                        common = common.min(entry.shared + common_prefix_len(user_suffix, wanted));
                         0
                     })
                 }
             };
-            heads.push(newest);
-            places.push(at as u16);
-            (before, at) = (length, entry.value_end);
+            heads.push(last_head);
+            offsets.push(offset as u16);
+            previous_len = user_key_len;
+            offset = entry.value_end;
         }
-        Some(if fewest < prefix.len() { Err(fewest) } else { Ok(HeadsAndOffsets { heads, offsets: places }) })
+        Some(if common < prefix.len() { Err(common) } else { Ok(HeadsAndOffsets { heads, offsets }) })
     }
 }
 
-/// The [`head`] of the first `len` bytes of `rest`, behind which a number stands: so there are eight to load at once.
+/// Returns the [`head`] of the first `len` bytes of `suffix`. A trailer follows them, so one load
+/// of eight bytes is possible.
 #[inline]
-fn truncated_head(len: usize, rest: &[u8]) -> u64 {
-    let head = rest.first_chunk().map_or(0, |chunk| u64::from_be_bytes(*chunk));
+fn truncated_head(len: usize, suffix: &[u8]) -> u64 {
+    let head = suffix.first_chunk().map_or(0, |chunk| u64::from_be_bytes(*chunk));
     let unwanted = 8 * (8 - len.min(8)) as u32;
     head.checked_shr(unwanted).map_or(0, |head| head << unwanted)
 }

@@ -1,58 +1,60 @@
-//! Finds one key in a block, without making any key whole.
+//! Search for one key in a block. It builds no key.
 //!
 //! ```text
 //!   target     mail/1017
-//!   before     mail/1009          has 7 bytes in common with the target, and is below it
+//!   previous   mail/1009          shares 7 bytes with the target and is below it
 //!
-//!   next key   shares 8 or more   it differs from the target where the one before did: below it
-//!              shares 7 or less   its own bytes are compared with the target's from there on
+//!   next key   shares 8 or more   it differs from the target where the previous key did: below it
+//!              shares 7 or less   compare its suffix with the target from there on
 //! ```
 //!
-//! So what the entry shares that a search comes to, the target has too, and its key is made of that and the rest.
+//! The bytes that the found entry shares with its predecessor are therefore a prefix of the target.
+//! Its key is this prefix and the suffix.
 
 use std::hint::black_box;
 use std::ops::Range;
 
 use super::Block;
-use super::iter::{EncodedEntry, decode_entry, entry_error};
+use super::entry::{EncodedEntry, decode_entry, entry_error};
 use crate::decode_error::DecodeError;
 use crate::key;
 use crate::key_order::{KeyOrder, common_prefix_len};
 
-/// The bytes that a processor fetches at once.
-const CACHE_LINE_SIZE: usize = 64;
+/// Cache line size of current processors, in bytes.
+const CPU_LINE_SIZE: usize = 64;
 
-/// What a look-up came to.
+/// Result of a lookup in a block.
 #[derive(Debug, PartialEq, Eq)]
 pub enum BlockLookup {
-    /// The newest version at or behind the target: the number behind its user key, and where in the block's contents its
-    /// value is.
+    /// The newest visible version: the trailer of its key, and the range of its value within the
+    /// block contents.
     Found {
         #[expect(missing_docs)]
         trailer: u64,
         #[expect(missing_docs)]
         value: Range<usize>,
     },
-    /// There is no version of the user key at or behind the target.
+    /// The block has no visible version of the user key.
     NotFound,
-    /// Versions of one user key stand here side by side, or the keys are odd: seek it with an iterator.
+    /// Neighbouring entries have the same user key, or a key has an unusual form. The caller must
+    /// use an iterator.
     NeedsIterator,
 }
 
-/// What a search for a place came to.
+/// Result of a search for a position.
 pub(super) enum BlockSeekResult {
-    /// The first entry that is not below the target, where it begins, and the number behind its user key if that is the
-    /// target's. It shares with the one before what the target begins with.
+    /// First entry at or after the target: its offset, and its trailer if its user key is that of
+    /// the target. The bytes that it shares with the entry before are a prefix of the target.
     AtEntry(usize, EncodedEntry, Option<u64>),
-    /// Behind the last entry.
+    /// Every entry is below the target.
     PastEnd,
-    /// As [`BlockLookup::NeedsIterator`].
+    /// Like [`BlockLookup::NeedsIterator`].
     NeedsIterator,
 }
 
 impl Block {
-    /// Looks up the newest version, at or behind the internal key `target`, of its user key, in a block in the order
-    /// [`Order::DisplayInternalKey`].
+    /// Looks up the newest version of a user key that is visible to the internal key `target`. The
+    /// order of the block is [`KeyOrder::Internal`].
     pub fn seek_for_get(&self, target: &[u8]) -> Result<BlockLookup, DecodeError> {
         Ok(match self.seek_position(target)? {
             BlockSeekResult::AtEntry(_, entry, Some(trailer)) => {
@@ -63,59 +65,70 @@ impl Block {
         })
     }
 
-    /// The place of the internal key `target` in a block in the order [`Order::DisplayInternalKey`].
+    /// Finds the position of the internal key `target`. The order of the block is
+    /// [`KeyOrder::Internal`].
     #[inline]
     pub(super) fn seek_position(&self, target: &[u8]) -> Result<BlockSeekResult, DecodeError> {
-        let (entries, user_key) = (self.entries(), key::user_key(target));
-        // How much of the key before is user key, and how much of that is the target's: no less than the entry shares.
-        let (mut at, mut known, mut before, mut same);
+        let entries = self.entries();
+        let user_key = key::user_key(target);
+        // `same` bytes of the previous user key, which has `previous_len` bytes, equal the
+        // target's: at least as many as the entry shares.
+        let (mut offset, mut known, mut previous_len, mut same);
         if !self.search_index.is_empty() {
             let Some(first) = self.search_index.lower_bound(&self.bytes, target) else {
                 return Ok(BlockSeekResult::PastEnd);
             };
-            (at, known, before, same) = (first, usize::MAX, usize::MAX, usize::MAX);
-            // Loads that nobody waits for: the lines of the entry come together, not one when the other says that it is needed.
-            for line in [first + CACHE_LINE_SIZE, first + 2 * CACHE_LINE_SIZE] {
+            offset = first;
+            known = usize::MAX;
+            previous_len = usize::MAX;
+            same = usize::MAX;
+            // Start the loads of all cache lines of the entry at once, instead of one after the
+            // other.
+            for line in [first + CPU_LINE_SIZE, first + 2 * CPU_LINE_SIZE] {
                 black_box(entries.get(line).copied());
             }
         } else {
-            (at, known, before, same) = (self.last_restart_below(&KeyOrder::Internal, target)?, 0, 0, 0);
+            offset = self.last_restart_below(&KeyOrder::Internal, target)?;
+            known = 0;
+            previous_len = 0;
+            same = 0;
         }
-        while at < entries.len() {
-            let entry = decode_entry(entries, at).filter(|entry| entry.shared <= known);
-            let entry = entry.ok_or_else(|| entry_error(entries, at, known))?;
-            let rest = &entries[entry.key_delta.clone()];
-            known = entry.shared + rest.len();
-            let Some(length) = known.checked_sub(key::KEY_TRAILER_SIZE) else {
+        while offset < entries.len() {
+            let entry = decode_entry(entries, offset).filter(|entry| entry.shared <= known);
+            let entry = entry.ok_or_else(|| entry_error(entries, offset, known))?;
+            let suffix = &entries[entry.key_delta.clone()];
+            known = entry.shared + suffix.len();
+            let Some(user_key_len) = known.checked_sub(key::KEY_TRAILER_SIZE) else {
                 return Ok(BlockSeekResult::NeedsIterator);
             };
             if entry.shared > same {
-                if same >= before || same >= length {
-                    // It shares bytes of a number, which say nothing of the user key.
+                if same >= previous_len || same >= user_key_len {
+                    // The entry shares bytes of a trailer, which say nothing about the user key.
                     return Ok(BlockSeekResult::NeedsIterator);
                 }
             } else {
-                let Some((rest, trailer)) = rest.split_last_chunk() else {
+                let Some((suffix, trailer)) = suffix.split_last_chunk() else {
                     return Ok(BlockSeekResult::NeedsIterator);
                 };
                 let Some(wanted) = user_key.get(entry.shared..) else {
                     return Ok(BlockSeekResult::NeedsIterator);
                 };
-                let more = common_prefix_len(rest, wanted);
-                same = entry.shared + more;
-                match (rest.get(more), wanted.get(more)) {
+                let common = common_prefix_len(suffix, wanted);
+                same = entry.shared + common;
+                match (suffix.get(common), wanted.get(common)) {
                     (None, None) => {
                         let trailer = u64::from_le_bytes(*trailer);
                         if trailer <= key::trailer(target) {
-                            return Ok(BlockSeekResult::AtEntry(at, entry, Some(trailer)));
+                            return Ok(BlockSeekResult::AtEntry(offset, entry, Some(trailer)));
                         }
                     }
-                    (Some(_), None) => return Ok(BlockSeekResult::AtEntry(at, entry, None)),
-                    (Some(a), Some(b)) if a > b => return Ok(BlockSeekResult::AtEntry(at, entry, None)),
+                    (Some(_), None) => return Ok(BlockSeekResult::AtEntry(offset, entry, None)),
+                    (Some(a), Some(b)) if a > b => return Ok(BlockSeekResult::AtEntry(offset, entry, None)),
                     _ => {}
                 }
             }
-            (before, at) = (length, entry.value_end);
+            previous_len = user_key_len;
+            offset = entry.value_end;
         }
         Ok(BlockSeekResult::PastEnd)
     }

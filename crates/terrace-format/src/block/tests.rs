@@ -1,4 +1,4 @@
-//! Blocks as text, against an ordered list, and broken in every way.
+//! Blocks, compared with an ordered map, and damaged blocks.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::comparator::bytewise;
+use crate::internal_iterator::InternalIterator;
 use crate::key::{self, InternalKey, ValueType};
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
@@ -28,11 +29,12 @@ fn iter(contents: &[u8]) -> Result<BlockIter, DecodeError> {
     Ok(BlockIter::new(Arc::new(Block::new(contents.to_vec())?), bytewise()))
 }
 
-/// "key=value ..." forward, and what stopped it.
+/// Scans a block forward. Returns its entries as "key=value ...", and the error that stopped the
+/// scan.
 fn scan(contents: &[u8]) -> String {
     let mut iter = match iter(contents) {
         Ok(iter) => iter,
-        Err(flaw) => return format!("{}! {flaw}", flaw.offset),
+        Err(error) => return format!("{}! {error}", error.offset),
     };
     let mut entries = Vec::new();
     iter.seek_to_first();
@@ -40,7 +42,7 @@ fn scan(contents: &[u8]) -> String {
         entries.push(format!("{}={}", iter.key().escape_ascii(), iter.value().escape_ascii()));
         iter.next();
     }
-    entries.extend(iter.error().map(|flaw| format!("{}! {flaw}", flaw.offset)));
+    entries.extend(iter.status().err().map(|error| format!("{}! {error}", error.offset)));
     entries.join(" ")
 }
 
@@ -49,7 +51,7 @@ fn check(contents: &[u8], expect: &str) {
     assert_eq!(scan(contents), expect);
 }
 
-/// The entries, and one restart point at each of `restarts`.
+/// Returns a block of encoded entries with the given restart points.
 fn block(entries: &[u8], restarts: &[u32]) -> Vec<u8> {
     let mut bytes = entries.to_vec();
     bytes.extend(restarts.iter().chain(&[restarts.len() as u32]).flat_map(|n| n.to_le_bytes()));
@@ -104,7 +106,7 @@ fn empty_blocks() {
         iter.seek_to_last();
         assert!(!iter.valid());
         iter.seek(b"a");
-        assert!(!iter.valid() && iter.error().is_none());
+        assert!(!iter.valid() && iter.status().is_ok());
     }
 }
 
@@ -119,7 +121,7 @@ fn lengths_of_more_than_one_byte() {
         assert_eq!((iter.key(), iter.value()), (&key[..], &value[..]));
         iter.next();
     }
-    assert!(!iter.valid() && iter.error().is_none());
+    assert!(!iter.valid() && iter.status().is_ok());
 }
 
 #[test]
@@ -155,15 +157,16 @@ fn seek_over_a_broken_restart_point() {
     let mut iter = iter(&contents).unwrap();
     iter.seek(b"a");
     assert!(!iter.valid());
-    assert_eq!(iter.error().unwrap().to_string(), "a key that shares 1 bytes, expected at most 0");
+    assert_eq!(iter.status().unwrap_err().to_string(), "a key that shares 1 bytes, expected at most 0");
     iter.seek_to_last();
-    assert_eq!(iter.key(), b"c", "what is whole can still be read");
-    assert!(iter.error().is_some());
+    assert_eq!(iter.key(), b"c", "undamaged entries are readable");
+    assert!(iter.status().is_err());
 }
 
 #[test]
 fn prev_over_a_restart_point_within_an_entry() {
-    // The second restart point is the value of the first entry, which is itself an entry that is too long.
+    // The second restart point is the value of the first entry. It is itself an entry that is too
+    // long.
     let contents = block(b"\0\x01\x04a\0\x01\x04x\0\x01\0b", &[0, 4]);
     let mut iter = iter(&contents).unwrap();
     iter.seek_to_first();
@@ -172,7 +175,7 @@ fn prev_over_a_restart_point_within_an_entry() {
     iter.prev();
     assert!(!iter.valid());
     assert_eq!(
-        iter.error().unwrap().to_string(),
+        iter.status().unwrap_err().to_string(),
         "an entry that ends at 12, expected an end at 8, where the next one begins"
     );
 }
@@ -185,10 +188,11 @@ fn entries_before_the_first_restart_are_hidden() {
     iter.seek(b"apple");
     assert_eq!(iter.key(), b"cherry");
     iter.prev();
-    assert!(!iter.valid() && iter.error().is_none());
+    assert!(!iter.valid() && iter.status().is_ok());
 }
 
-/// Every way through a block, however broken: ends, and never goes further than there are bytes.
+/// Iterates over a damaged block in every way. Each iteration ends, after no more steps than there
+/// are bytes.
 fn exercise(contents: &[u8]) {
     let Ok(mut iter) = iter(contents) else { return };
     let bounded = |iter: &mut BlockIter, step: fn(&mut BlockIter)| {
@@ -214,9 +218,9 @@ fn exercise(contents: &[u8]) {
         iter.seek(target);
         bounded(&mut iter, BlockIter::next);
     }
-    for prepared in [false, true] {
+    for with_index in [false, true] {
         let Ok(mut block) = Block::new(contents.to_vec()) else { return };
-        if prepared {
+        if with_index {
             block = block.with_search_index(&KeyOrder::Internal, Vec::new());
         }
         let mut iter = BlockIter::new(Arc::new(block), KeyOrder::Internal);
@@ -231,13 +235,13 @@ fn exercise(contents: &[u8]) {
             }
         };
         for target in [&b""[..], b"apple\0\0\0\0\0\0\0\0", b"\0\0\0\0\0\0\0\0\0", b"zzz"] {
-            for turns in 0..3 {
+            for steps in 0..3 {
                 iter.seek(target);
-                (0..turns).for_each(|_| {
+                for _ in 0..steps {
                     if iter.valid() {
                         forward(&mut iter)
                     }
-                });
+                }
                 bounded(&mut iter, backward);
                 iter.seek(target);
                 bounded(&mut iter, forward);
@@ -251,18 +255,18 @@ fn exercise(contents: &[u8]) {
 #[test]
 fn any_bit_flipped_or_byte_missing() {
     let whole = built(2, &owned(&FRUIT));
-    for at in 0..whole.len() {
-        exercise(&whole[..at]);
-        exercise(&[&whole[..at], &whole[at + 1..]].concat());
+    for pos in 0..whole.len() {
+        exercise(&whole[..pos]);
+        exercise(&[&whole[..pos], &whole[pos + 1..]].concat());
         for bit in 0..8 {
             let mut flipped = whole.clone();
-            flipped[at] ^= 1 << bit;
+            flipped[pos] ^= 1 << bit;
             exercise(&flipped);
         }
     }
 }
 
-/// A step of a walk through a block.
+/// Step of an iterator.
 #[derive(Debug, Clone)]
 enum Step {
     First,
@@ -288,36 +292,37 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn walks_like_an_ordered_list(
+    fn iterates_like_an_ordered_map(
         map in prop::collection::btree_map(key(), prop::collection::vec(any::<u8>(), 0..4), 0..60),
         restart_interval in 1usize..20,
         steps in prop::collection::vec(step(), 0..100),
     ) {
         let entries: Entries = map.clone().into_iter().collect();
         let mut iter = iter(&built(restart_interval, &entries)).unwrap();
-        let mut at: Option<&Vec<u8>> = None;
+        let mut current: Option<&Vec<u8>> = None;
         for step in steps {
-            match (step, at) {
-                (Step::First, _) => { iter.seek_to_first(); at = map.keys().next(); }
-                (Step::Last, _) => { iter.seek_to_last(); at = map.keys().next_back(); }
-                (Step::Seek(key), _) => { iter.seek(&key); at = map.range(key..).next().map(|(key, _)| key); }
+            match (step, current) {
+                (Step::First, _) => { iter.seek_to_first(); current = map.keys().next(); }
+                (Step::Last, _) => { iter.seek_to_last(); current = map.keys().next_back(); }
+                (Step::Seek(key), _) => { iter.seek(&key); current = map.range(key..).next().map(|(key, _)| key); }
                 (Step::Next, Some(key)) => {
                     iter.next();
-                    at = map.range::<Vec<u8>, _>((Bound::Excluded(key), Bound::Unbounded)).next().map(|(key, _)| key);
+                    current = map.range::<Vec<u8>, _>((Bound::Excluded(key), Bound::Unbounded)).next().map(|(key, _)| key);
                 }
                 (Step::Prev, Some(key)) => {
                     iter.prev();
-                    at = map.range::<Vec<u8>, _>(..key).next_back().map(|(key, _)| key);
+                    current = map.range::<Vec<u8>, _>(..key).next_back().map(|(key, _)| key);
                 }
                 (Step::Next | Step::Prev, None) => continue,
             }
-            prop_assert_eq!(iter.valid().then(|| (iter.key(), iter.value())), at.map(|key| (&key[..], &map[key][..])));
+            let found = iter.valid().then(|| (iter.key(), iter.value()));
+            prop_assert_eq!(found, current.map(|key| (&key[..], &map[key][..])));
         }
-        prop_assert_eq!(iter.error(), None);
+        prop_assert_eq!(iter.status(), Ok(()));
     }
 
     #[test]
-    fn survives_anything(
+    fn arbitrary_bytes_never_panic(
         entries in prop::collection::vec(prop_oneof![3 => 0u8..6, 1 => any::<u8>()], 0..60),
         restarts in prop::collection::btree_set(0u32..60, 0..5),
     ) {
@@ -325,9 +330,9 @@ proptest! {
         exercise(&block(&entries, &restarts.into_iter().collect::<Vec<_>>()));
     }
 
-    /// Entries that are whole, with keys in any order, whose restart points lead astray.
+    /// The entries are complete, their keys have any order, and the restart points are wrong.
     #[test]
-    fn survives_misleading_restart_points(
+    fn misleading_restart_points_never_panic(
         entries in prop::collection::vec((0u8..12, prop::collection::vec(0u8..4, 0..20), 0u8..3), 0..12),
         restarts in prop::collection::btree_set(0u32..120, 0..5),
     ) {
@@ -341,56 +346,65 @@ proptest! {
     }
 }
 
-/// User keys that begin with each other and with bytes of numbers, in several versions.
+/// Generates versions of user keys that are prefixes of each other, or that contain bytes of
+/// trailers.
 fn versions() -> impl Strategy<Value = std::collections::BTreeSet<(Vec<u8>, std::cmp::Reverse<u64>)>> {
     let byte = prop_oneof![4 => Just(b'a'), 1 => Just(b'b'), 1 => Just(1), 1 => Just(0)];
     let user_key = prop::collection::vec(byte, 0..6);
     let version = (user_key, prop_oneof![0u64..4, Just(0x6161)]);
-    prop::collection::btree_set(version.prop_map(|(key, number)| (key, std::cmp::Reverse(number))), 0..60)
+    prop::collection::btree_set(version.prop_map(|(key, sequence)| (key, std::cmp::Reverse(sequence))), 0..60)
+}
+
+/// Returns the internal key of a put.
+fn internal_key(user_key: &[u8], sequence: u64) -> Vec<u8> {
+    InternalKey::new(user_key, sequence, ValueType::Value).as_bytes().to_vec()
+}
+
+/// Returns the internal key of a version of [`versions`].
+fn version_key(version: &(Vec<u8>, std::cmp::Reverse<u64>)) -> Vec<u8> {
+    internal_key(&version.0, version.1.0)
 }
 
 proptest! {
     #[test]
-    fn finds_what_an_ordered_list_does(
-        versions in versions(), asked in versions(), restart_interval in 1usize..20, prepared in any::<bool>(),
+    fn gets_like_an_ordered_map(
+        versions in versions(), targets in versions(), restart_interval in 1usize..20, with_index in any::<bool>(),
     ) {
-        let internal = |(user_key, number): &(Vec<u8>, std::cmp::Reverse<u64>)| {
-            InternalKey::new(user_key, number.0, ValueType::Value).as_bytes().to_vec()
-        };
-        let entries: Entries = versions.iter().map(|v| (internal(v), internal(v))).collect();
+        let entries: Entries = versions.iter().map(|v| (version_key(v), version_key(v))).collect();
         let mut block = Block::new(built(restart_interval, &entries)).unwrap();
-        if prepared {
+        if with_index {
             block = block.with_search_index(&KeyOrder::Internal, Vec::new());
         }
         let mut iter = BlockIter::new(Arc::new(block), KeyOrder::Internal);
-        for asked in versions.iter().chain(&asked) {
-            let (target, expect) = (internal(asked), versions.range(asked..).next());
+        for target_version in versions.iter().chain(&targets) {
+            let target = version_key(target_version);
+            let expect = versions.range(target_version..).next();
             iter.seek(&target);
-            prop_assert_eq!(iter.entry().map(|(key, _)| key.to_vec()), expect.map(internal));
-            prop_assert_eq!(iter.error(), None);
+            prop_assert_eq!(iter.entry().map(|(key, _)| key.to_vec()), expect.map(version_key));
+            prop_assert_eq!(iter.status(), Ok(()));
             let found = match expect {
-                Some(version) if version.0 == asked.0 => {
+                Some(version) if version.0 == target_version.0 => {
                     BlockLookup::Found { trailer: key::trailer(iter.key()), value: iter.value_range() }
                 }
                 _ => BlockLookup::NotFound,
             };
-            let answer = iter.block().seek_for_get(&target).unwrap();
-            prop_assert!(answer == found || answer == BlockLookup::NeedsIterator, "{:?}, expected {:?}", answer, found);
+            let lookup = iter.block().seek_for_get(&target).unwrap();
+            prop_assert!(lookup == found || lookup == BlockLookup::NeedsIterator, "{:?}, expected {:?}", lookup, found);
             if iter.valid() {
                 iter.prev();
-                let before = versions.range(..asked).next_back();
-                prop_assert_eq!(iter.entry().map(|(key, _)| key.to_vec()), before.map(internal));
+                let before = versions.range(..target_version).next_back();
+                prop_assert_eq!(iter.entry().map(|(key, _)| key.to_vec()), before.map(version_key));
             }
         }
     }
 
-    /// Keys of one version and one length are what it is made for.
+    /// Keys with one version and one length are the common case.
     #[test]
-    fn is_never_unclear_about_plain_keys(numbers in prop::collection::btree_set(0u32..5000, 1..100), asked in 0u32..5000) {
-        let internal = |n: &u32| InternalKey::new(format!("{n:06}").as_bytes(), 7, ValueType::Value).as_bytes().to_vec();
+    fn plain_keys_need_no_iterator(numbers in prop::collection::btree_set(0u32..5000, 1..100), target in 0u32..5000) {
+        let internal = |n: &u32| internal_key(format!("{n:06}").as_bytes(), 7);
         let entries: Entries = numbers.iter().map(|n| (internal(n), n.to_le_bytes().to_vec())).collect();
         let block = Block::new(built(16, &entries)).unwrap().with_search_index(&KeyOrder::Internal, Vec::new());
-        for n in numbers.iter().chain([&asked]) {
+        for n in numbers.iter().chain([&target]) {
             let found = match block.seek_for_get(&internal(n)).unwrap() {
                 BlockLookup::Found { trailer, value } => Some((trailer, &block.contents()[value])),
                 other => {
@@ -404,10 +418,10 @@ proptest! {
     }
 }
 
-/// What the heads of a directory can't tell from each other, and what stands before and behind all of it.
+/// The targets include keys with equal heads, and keys before and after all entries.
 #[test]
 fn seeks_with_a_search_index() {
-    let internal = |key: &[u8]| InternalKey::new(key, 7, ValueType::Value).as_bytes().to_vec();
+    let internal = |key: &[u8]| internal_key(key, 7);
     let keys: [&[u8]; 8] = [
         b"mail/",
         b"mail/1",
@@ -443,121 +457,114 @@ fn seeks_with_a_search_index() {
 
 #[test]
 fn blocks_without_a_search_index() {
-    let internal = |n: u8| InternalKey::new(&[n], 7, ValueType::Value).as_bytes().to_vec();
-    let entries: Entries = (0..4).map(|n| (internal(n), vec![n; 20_000])).collect();
+    let entries: Entries = (0..4).map(|n| (internal_key(&[n], 7), vec![n; 20_000])).collect();
     let large = Block::new(built(16, &entries)).unwrap();
     let broken = Block::new(block(FRUIT_BY_TWO, &[0, 26])).unwrap();
     let short_keys = Block::new(block(FRUIT_BY_TWO, &[0, 25])).unwrap();
     for block in [large, broken, short_keys] {
         assert!(!block.has_search_index());
-        let prepared = block.with_search_index(&KeyOrder::Internal, b"anything".to_vec());
-        assert!(prepared.has_search_index() && prepared.search_index.is_empty());
-        assert_eq!(prepared.contents(), block.contents());
+        let indexed = block.with_search_index(&KeyOrder::Internal, b"anything".to_vec());
+        assert!(indexed.has_search_index() && indexed.search_index.is_empty());
+        assert_eq!(indexed.contents(), block.contents());
     }
-    let of_a_comparator = Block::new(built(16, &entries[..1])).unwrap();
-    assert!(
-        of_a_comparator.with_search_index(&KeyOrder::Custom(bytewise()), Vec::new()).search_index.is_empty()
-    );
+    let custom_order = Block::new(built(16, &entries[..1])).unwrap();
+    let custom_order = custom_order.with_search_index(&KeyOrder::Custom(bytewise()), Vec::new());
+    assert!(custom_order.search_index.is_empty());
 }
 
 #[test]
 fn a_copy_is_the_same_block() {
-    let internal = |n: u8| InternalKey::new(&[n], 7, ValueType::Value).as_bytes().to_vec();
-    for (value, is_copied) in [(100, true), (20_000, false)] {
-        let entries: Entries = (0..4).map(|n| (internal(n), vec![n; value])).collect();
+    for (value_len, is_copied) in [(100, true), (20_000, false)] {
+        let entries: Entries = (0..4).map(|n| (internal_key(&[n], 7), vec![n; value_len])).collect();
         let contents = built(16, &entries);
-        let place = contents.as_ptr();
+        let address = contents.as_ptr();
         let copy = Block::copy_of(contents.as_slice().into(), Vec::new()).unwrap();
-        let prepared =
+        let indexed =
             Block::copy_with_search_index(contents.as_slice().into(), &KeyOrder::Internal, Vec::new());
-        let prepared = prepared.unwrap();
-        assert!(!copy.has_search_index() && prepared.has_search_index());
-        assert_eq!((copy.contents(), prepared.contents()), (&contents[..], &contents[..]));
-        assert_eq!(prepared.search_index.is_empty(), !is_copied);
-        let handed_over =
-            Block::copy_with_search_index(contents.into(), &KeyOrder::Internal, Vec::new()).unwrap();
-        assert_eq!(handed_over.contents().as_ptr() == place, !is_copied);
-        assert_eq!(handed_over.contents(), copy.contents());
+        let indexed = indexed.unwrap();
+        assert!(!copy.has_search_index() && indexed.has_search_index());
+        assert_eq!((copy.contents(), indexed.contents()), (&contents[..], &contents[..]));
+        assert_eq!(indexed.search_index.is_empty(), !is_copied);
+        let owned = Block::copy_with_search_index(contents.into(), &KeyOrder::Internal, Vec::new()).unwrap();
+        assert_eq!(owned.contents().as_ptr() == address, !is_copied);
+        assert_eq!(owned.contents(), copy.contents());
     }
     let broken = block(FRUIT_BY_TWO, &[25, 0]);
-    let flaw = Block::new(broken.clone()).unwrap_err();
-    assert_eq!(Block::copy_of(broken.as_slice().into(), Vec::new()).unwrap_err(), flaw);
-    let prepared = Block::copy_with_search_index(broken.into(), &KeyOrder::Internal, Vec::new());
-    assert_eq!(prepared.unwrap_err(), flaw);
+    let error = Block::new(broken.clone()).unwrap_err();
+    assert_eq!(Block::copy_of(broken.as_slice().into(), Vec::new()).unwrap_err(), error);
+    let indexed = Block::copy_with_search_index(broken.into(), &KeyOrder::Internal, Vec::new());
+    assert_eq!(indexed.unwrap_err(), error);
 }
 
-/// A step of a walk through a block of versions.
+/// Step of an iterator over a block of versions.
 #[derive(Debug, Clone)]
-enum Stride {
+enum VersionStep {
     Seek(usize),
     Last,
     Next,
     Prev,
-    NextNewest(u64),
-    PrevNewest(u64),
+    NextVisible(u64),
+    PrevVisible(u64),
     IsNewest(u64),
 }
 
-fn stride() -> impl Strategy<Value = Stride> {
+fn version_step() -> impl Strategy<Value = VersionStep> {
     prop_oneof![
-        1 => Just(Stride::Last),
-        2 => (0usize..60).prop_map(Stride::Seek),
-        2 => Just(Stride::Next),
-        2 => Just(Stride::Prev),
-        4 => (0u64..4).prop_map(Stride::NextNewest),
-        8 => (0u64..4).prop_map(Stride::PrevNewest),
-        4 => (0u64..4).prop_map(Stride::IsNewest),
+        1 => Just(VersionStep::Last),
+        2 => (0usize..60).prop_map(VersionStep::Seek),
+        2 => Just(VersionStep::Next),
+        2 => Just(VersionStep::Prev),
+        4 => (0u64..4).prop_map(VersionStep::NextVisible),
+        8 => (0u64..4).prop_map(VersionStep::PrevVisible),
+        4 => (0u64..4).prop_map(VersionStep::IsNewest),
     ]
 }
 
 proptest! {
-    /// A step to the newest version of a key comes to the entry beside, if it is that; and may always stay.
+    /// A fast step either moves to the adjacent entry, which is then the newest version of its key,
+    /// or does not move.
     #[test]
-    fn strides_like_an_ordered_list(
-        versions in versions(), restart_interval in 1usize..20, strides in prop::collection::vec(stride(), 0..100),
+    fn fast_steps_like_an_ordered_map(
+        versions in versions(), restart_interval in 1usize..20, steps in prop::collection::vec(version_step(), 0..100),
     ) {
         let versions = Vec::from_iter(versions);
-        let internal = |(user_key, number): &(Vec<u8>, std::cmp::Reverse<u64>)| {
-            InternalKey::new(user_key, number.0, ValueType::Value).as_bytes().to_vec()
-        };
-        let entries: Entries = versions.iter().map(|v| (internal(v), v.0.clone())).collect();
+        let entries: Entries = versions.iter().map(|v| (version_key(v), v.0.clone())).collect();
         let mut iter = BlockIter::new(Arc::new(Block::new(built(restart_interval, &entries)).unwrap()), KeyOrder::Internal);
-        let is_newest = |at: usize| at == 0 || versions[at - 1].0 != versions[at].0;
-        let shown = |most: u64| move |number: u64| number >> 8 <= most;
-        let mut at = None;
-        for stride in strides {
-            match (stride, at) {
-                (Stride::Last, _) => { iter.seek_to_last(); at = entries.len().checked_sub(1); }
-                (Stride::Seek(to), _) if to < entries.len() => { iter.seek(&entries[to].0); at = Some(to); }
-                (Stride::Next, Some(here)) => { iter.next(); at = Some(here + 1).filter(|&at| at < entries.len()); }
-                (Stride::Prev, Some(here)) => { iter.prev(); at = here.checked_sub(1); }
-                (Stride::NextNewest(most), at_before) => if iter.next_visible_fast(shown(most)) {
-                    let next = at_before.unwrap() + 1;
-                    prop_assert!(is_newest(next) && versions[next].1.0 <= most);
-                    at = Some(next);
+        let is_newest = |i: usize| i == 0 || versions[i - 1].0 != versions[i].0;
+        let is_visible = |max: u64| move |trailer: u64| trailer >> 8 <= max;
+        let mut pos = None;
+        for step in steps {
+            match (step, pos) {
+                (VersionStep::Last, _) => { iter.seek_to_last(); pos = entries.len().checked_sub(1); }
+                (VersionStep::Seek(to), _) if to < entries.len() => { iter.seek(&entries[to].0); pos = Some(to); }
+                (VersionStep::Next, Some(i)) => { iter.next(); pos = Some(i + 1).filter(|&i| i < entries.len()); }
+                (VersionStep::Prev, Some(i)) => { iter.prev(); pos = i.checked_sub(1); }
+                (VersionStep::NextVisible(max), old_pos) => if iter.next_visible_fast(is_visible(max)) {
+                    let next = old_pos.unwrap() + 1;
+                    prop_assert!(is_newest(next) && versions[next].1.0 <= max);
+                    pos = Some(next);
                 },
-                (Stride::PrevNewest(most), at_before) => if iter.prev_visible_fast(shown(most)) {
-                    let before = at_before.unwrap() - 1;
-                    prop_assert!(is_newest(before) && is_newest(before + 1) && versions[before].1.0 <= most);
-                    at = Some(before);
+                (VersionStep::PrevVisible(max), old_pos) => if iter.prev_visible_fast(is_visible(max)) {
+                    let before = old_pos.unwrap() - 1;
+                    prop_assert!(is_newest(before) && is_newest(before + 1) && versions[before].1.0 <= max);
+                    pos = Some(before);
                 },
-                (Stride::IsNewest(most), _) => if iter.is_newest_visible(shown(most)) {
-                    prop_assert!(is_newest(at.unwrap()) && versions[at.unwrap()].1.0 <= most);
+                (VersionStep::IsNewest(max), _) => if iter.is_newest_visible(is_visible(max)) {
+                    prop_assert!(is_newest(pos.unwrap()) && versions[pos.unwrap()].1.0 <= max);
                 },
                 _ => continue,
             }
-            prop_assert_eq!(iter.entry(), at.map(|at| (&entries[at].0[..], &entries[at].1[..])));
+            prop_assert_eq!(iter.entry(), pos.map(|i| (&entries[i].0[..], &entries[i].1[..])));
         }
-        prop_assert_eq!(iter.error(), None);
+        prop_assert_eq!(iter.status(), Ok(()));
     }
 }
 
-/// Keys of one version each are what those steps are made for: only at the ends of a block they stay.
+/// Fast steps over keys with one version fail only at the ends of a block.
 #[test]
 fn fast_steps_over_plain_keys_succeed() {
-    let internal =
-        |n: u32| InternalKey::new(format!("{n:06}").as_bytes(), 7, ValueType::Value).as_bytes().to_vec();
-    let entries: Entries = (0..50).map(|n| (internal(90 + n), vec![1; 100])).collect();
+    let entries: Entries =
+        (90..140).map(|n| (internal_key(format!("{n:06}").as_bytes(), 7), vec![1; 100])).collect();
     let mut iter = BlockIter::new(Arc::new(Block::new(built(16, &entries)).unwrap()), KeyOrder::Internal);
     iter.seek_to_first();
     let forward = (0..).take_while(|_| iter.next_visible_fast(|_| true)).count();
@@ -567,11 +574,11 @@ fn fast_steps_over_plain_keys_succeed() {
             && iter.is_newest_visible(|_| true)
     );
     let backward = (0..).take_while(|_| iter.prev_visible_fast(|_| true)).count();
-    // What comes before the first entry, another block knows.
+    // The entry before the first one is in another block.
     assert_eq!((forward, backward, iter.key()), (49, 48, &entries[1].0[..]));
 }
 
-/// Keys of more bytes than are remembered.
+/// The keys are larger than the cache of decoded entries.
 #[test]
 fn backward_over_large_keys() {
     let entries: Entries = (0..20u8).map(|n| ([&vec![n / 2; 30_000][..], &[n]].concat(), vec![n])).collect();
@@ -582,10 +589,10 @@ fn backward_over_large_keys() {
         assert_eq!((iter.key(), iter.value()), (&key[..], &value[..]));
         iter.prev();
     }
-    assert!(!iter.valid() && iter.error().is_none());
+    assert!(!iter.valid() && iter.status().is_ok());
 }
 
-/// What a search may rely on, which no walk shows.
+/// Searches depend on correct restart points. Iteration does not notice wrong ones.
 #[test]
 fn restart_points_at_entries_without_a_whole_key() {
     // Three entries of 5 bytes: a=1, ab=2 (which shares the a), b=3.
@@ -596,7 +603,7 @@ fn restart_points_at_entries_without_a_whole_key() {
         assert_eq!(
             block
                 .verify_restart_points()
-                .map_or_else(|flaw| format!("{}! {flaw}", flaw.offset), |()| "right".into()),
+                .map_or_else(|error| format!("{}! {error}", error.offset), |()| "right".into()),
             expect
         );
     }
@@ -606,9 +613,13 @@ fn restart_points_at_entries_without_a_whole_key() {
     check(b"", &[0], "right");
     check(b"", &[], "right");
     check(entries, &[], "15! 15 bytes of entries without a restart point, expected one");
-    check(entries, &[0, 5], "19! restart point 1 at 5, expected the place of an entry with a whole key");
-    check(entries, &[0, 7], "19! restart point 1 at 7, expected the place of an entry with a whole key");
-    check(entries, &[0, 12], "19! restart point 1 at 12, expected the place of an entry with a whole key");
-    check(entries, &[5, 10], "15! restart point 0 at 5, expected the place of an entry with a whole key");
+    check(entries, &[0, 5], "19! restart point 1 at 5, expected the offset of an entry with a complete key");
+    check(entries, &[0, 7], "19! restart point 1 at 7, expected the offset of an entry with a complete key");
+    check(
+        entries,
+        &[0, 12],
+        "19! restart point 1 at 12, expected the offset of an entry with a complete key",
+    );
+    check(entries, &[5, 10], "15! restart point 0 at 5, expected the offset of an entry with a complete key");
     check(b"\x00\x01\x01a1\x00\x7f", &[0, 6], "right");
 }

@@ -1,12 +1,12 @@
-//! The order of keys in the databases that Chromium keeps for web pages (IndexedDB).
+//! Key order of Chromium's IndexedDB databases.
 //!
 //! ```text
-//!   sizes            : 3 bits, 3 bits, 2 bits: bytes of each id, less one
+//!   sizes            : 3 bits, 3 bits, 2 bits: bytes of each id, minus one
 //!   ids              : database, object store, index (little-endian)
-//!   then, by the ids : 0 * *     type byte, fields        about everything
-//!                      d 0 *     type byte, fields        about a database
-//!                      d s 1..3  value                    a record, its mark of existence, its blobs
-//!                      d s 30..  value, sequence, value   an entry of an index, its record
+//!   then, by the ids : 0 * *     type byte, fields        global metadata
+//!                      d 0 *     type byte, fields        metadata of a database
+//!                      d s 1..3  value                    a record, its existence entry, its blobs
+//!                      d s 30..  value, sequence, value   an index entry with its record
 //!
 //!   value:  0          above all values       int:  varint64
 //!           1 text     int units, UTF-16BE
@@ -17,12 +17,13 @@
 //!           6 binary   int bytes, bytes
 //! ```
 //!
-//! A key is read as a row of tokens, and rows are compared token by token; so any bytes have a place in one total
-//! order. Where a key stops making sense the rest of it is one token, above all others. Keys that Chromium itself
-//! compares as equal, such as those that differ only behind their last field, are equal here.
+//! The comparator splits keys into tokens and compares token by token, so it orders arbitrary bytes
+//! totally. From the first invalid token on, the rest of a key is one token above all others. Keys
+//! that Chromium compares as equal are equal here too, such as keys that differ only after their
+//! last field.
 //!
-//! For reading: it makes no keys and shortens none. Source: `indexed_db_leveldb_coding.cc` and
-//! `leveldb_coding_scheme.md` in `content/browser/indexed_db` of Chromium.
+//! It is for reading: it builds no keys and shortens none. Sources: `indexed_db_leveldb_coding.cc`
+//! and `leveldb_coding_scheme.md` in `content/browser/indexed_db` of Chromium.
 
 use std::cmp::Ordering;
 
@@ -43,8 +44,8 @@ impl Comparator for IndexedDb {
     }
 }
 
-/// A part of a key that is compared at once. The order of the kinds is that of the values in IndexedDB; the end of an
-/// array is below them, since a shorter array is below a longer one that it begins.
+/// Unit of comparison. The order of the variants is the order of values in IndexedDB. The end of an
+/// array sorts before all elements, since a prefix of an array is below the array.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum KeyToken<'a> {
     ArrayEnd,
@@ -60,7 +61,7 @@ enum KeyToken<'a> {
     Invalid(&'a [u8]),
 }
 
-/// What a key of some type has next.
+/// Next field of a key.
 #[derive(Clone, Copy)]
 enum KeyField {
     Ids,
@@ -70,10 +71,11 @@ enum KeyField {
     Int,
     Text,
     Value,
-    /// The sequence number of an index entry counts only behind the value that follows it: read here, told there.
+    /// Sequence number of an index entry. It is stored before the primary key and compared after
+    /// it.
     Sequence,
     DeferredSequence,
-    /// All that is left, as it is.
+    /// All remaining bytes.
     Rest,
 }
 
@@ -91,31 +93,31 @@ fn fields_by_ids(database: u64, store: u64, index: u64) -> &'static [KeyField] {
 
 fn fields_by_global_type(kind: u8) -> &'static [KeyField] {
     match kind {
-        0..=6 => &[],         // schema version, last database id, data version, journals, times
-        100 => &[Int],        // free database id
-        201 => &[Text, Text], // origin, database name
-        _ => &[Rest],         // 50, scopes, is compared as bytes by Chromium too
+        0..=6 => &[],         // Schema version, last database id, data version, journals, times.
+        100 => &[Int],        // Free database id.
+        201 => &[Text, Text], // Origin, database name.
+        _ => &[Rest],         // Chromium compares 50, scopes, bytewise, too.
     }
 }
 
 fn fields_by_database_type(kind: u8) -> &'static [KeyField] {
     match kind {
-        0..=5 => &[],             // names, versions, last ids
-        50 => &[Int, Byte],       // object store, property
-        100 => &[Int, Int, Byte], // object store, index, property
-        150 => &[Int],            // free object store id
-        151 => &[Int, Int],       // object store, free index id
-        200 => &[Text],           // object store's name
-        201 => &[Int, Text],      // object store, index's name
+        0..=5 => &[],             // Names, versions, last ids.
+        50 => &[Int, Byte],       // Object store, property.
+        100 => &[Int, Int, Byte], // Object store, index, property.
+        150 => &[Int],            // Free object store id.
+        151 => &[Int, Int],       // Object store, free index id.
+        200 => &[Text],           // Name of an object store.
+        201 => &[Int, Text],      // Object store, name of an index.
         _ => &[Rest],
     }
 }
 
-/// The tokens of a key. Ends early if the key does: a bare prefix is below all that it begins.
+/// Iterator over the tokens of a key. It ends with the key: a prefix sorts before longer keys.
 struct KeyTokens<'a> {
     rest: &'a [u8],
     fields: &'static [KeyField],
-    /// The elements that are still to come, of each array that is open.
+    /// Number of remaining elements of each open array.
     arrays: Vec<u64>,
     sequence: u64,
 }
@@ -124,12 +126,12 @@ impl<'a> Iterator for KeyTokens<'a> {
     type Item = KeyToken<'a>;
 
     fn next(&mut self) -> Option<KeyToken<'a>> {
-        if let Some(left) = self.arrays.last_mut() {
-            let Some(fewer) = left.checked_sub(1) else {
+        if let Some(remaining) = self.arrays.last_mut() {
+            let Some(fewer) = remaining.checked_sub(1) else {
                 self.arrays.pop();
                 return Some(KeyToken::ArrayEnd);
             };
-            *left = fewer;
+            *remaining = fewer;
             return Some(self.token_or_invalid(Value));
         }
         let (&field, later) = self.fields.split_first()?;
@@ -193,7 +195,7 @@ impl<'a> KeyTokens<'a> {
         Some(KeyToken::Ids(database, store, index))
     }
 
-    /// `size` is at most 8.
+    /// Decodes an id of `size` bytes, at most 8.
     fn id(&mut self, size: u8) -> Option<u64> {
         let bytes = self.take_bytes(size.into())?;
         Some(bytes.iter().rev().fold(0, |id, byte| id << 8 | u64::from(*byte)))
@@ -219,14 +221,14 @@ impl<'a> KeyTokens<'a> {
         }
     }
 
-    /// Big-endian units of UTF-16 have the order of their bytes.
+    /// Decodes a string. Big-endian UTF-16 units are in bytewise order.
     fn text(&mut self) -> Option<KeyToken<'a>> {
         let units = self.varint()?;
         self.take_bytes(units.checked_mul(2)?).map(KeyToken::Text)
     }
 
-    /// A number whose order is that of the double: negative ones turned over, positive ones above them, both zeros
-    /// the same. NaN, which no page can store, gets a place at the ends.
+    /// Decodes a double into an integer with the same order. Negative values are inverted, and both
+    /// zeros are equal. NaN, which no page can store, sorts first or last.
     fn double(&mut self) -> Option<u64> {
         let value = f64::from_le_bytes(self.take_bytes(8)?.try_into().ok()?);
         let bits = if value == 0.0 { 0 } else { value.to_bits() };

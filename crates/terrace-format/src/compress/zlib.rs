@@ -14,8 +14,8 @@ const MIN_READ_SIZE: usize = 4 << 10;
 
 pub(super) fn compress(contents: &[u8], dst: &mut Vec<u8>) {
     let mut encoder = ZlibEncoder::new(dst, Compression::default());
-    // A Vec takes every write.
-    encoder.write_all(contents).and_then(|()| encoder.try_finish()).expect("a Vec takes every write");
+    // Infallible: the sink is a Vec.
+    encoder.write_all(contents).and_then(|()| encoder.try_finish()).expect("a Vec accepts every write");
 }
 
 pub(super) fn decompress(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), DecodeError> {
@@ -24,16 +24,16 @@ pub(super) fn decompress(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), DecodeE
 
 pub(super) fn compress_raw(contents: &[u8], dst: &mut Vec<u8>) {
     let mut encoder = DeflateEncoder::new(dst, Compression::default());
-    // A Vec takes every write.
-    encoder.write_all(contents).and_then(|()| encoder.try_finish()).expect("a Vec takes every write");
+    // Infallible: the sink is a Vec.
+    encoder.write_all(contents).and_then(|()| encoder.try_finish()).expect("a Vec accepts every write");
 }
 
 pub(super) fn decompress_raw(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), DecodeError> {
     read_bounded("deflate", DeflateDecoder::new(stored), dst)
 }
 
-/// Reads a stream, which does not state the size of its contents. The memory grows with the bytes that the stream
-/// yields, up to [`MAX_BLOCK_CONTENTS`].
+/// Reads a stream, which does not state the size of its contents. The memory grows with the bytes
+/// that the stream yields, up to [`MAX_BLOCK_CONTENTS`].
 fn read_bounded(codec: &str, mut stream: impl Read, dst: &mut Vec<u8>) -> Result<(), DecodeError> {
     let mut len = 0;
     dst.clear();

@@ -12,18 +12,19 @@ use crate::decode_error::DecodeError;
 /// Compression level: LevelDB's default.
 const LEVEL: i32 = 1;
 
-/// Maximum ratio of a block's size to its stored size. A frame consists of blocks of at most 128 KiB, and the smallest of them takes four bytes.
+/// Maximum ratio of a block's size to its stored size. A frame consists of blocks of at most 128
+/// KiB, and the smallest of them takes four bytes.
 const MAX_RATIO: usize = (128 << 10) / 4;
 
 thread_local! {
-    // Creating a context takes as long as compressing a block. `None` if there was no memory for one.
+    // Creating a context takes as long as compressing a block. `None` if there was no memory for
+    // one.
     static COMPRESSOR: RefCell<Option<Compressor<'static>>> = RefCell::new(Compressor::new(LEVEL).ok());
     static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = RefCell::new(Decompressor::new().ok());
 }
 
 pub(super) fn compress(contents: &[u8], dst: &mut Vec<u8>) {
-    let new = || Compressor::new(LEVEL);
-    match with_context(&COMPRESSOR, new, |compressor| compressor.compress(contents)) {
+    match with_context(&COMPRESSOR, || Compressor::new(LEVEL), |compressor| compressor.compress(contents)) {
         Ok(mut frame) if contents.len() <= MAX_BLOCK_CONTENTS => dst.append(&mut frame),
         _ => store_uncompressed(contents, dst),
     }
@@ -41,7 +42,8 @@ pub(super) fn decompress(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), DecodeE
     Ok(())
 }
 
-/// Calls `work` with the context of this thread. A thread that is about to end has no context; it gets a new one.
+/// Calls `work` with the context of this thread. A thread that is about to end has no context; it
+/// gets a new one.
 fn with_context<C, T>(
     context: &'static LocalKey<RefCell<Option<C>>>,
     new: fn() -> io::Result<C>,

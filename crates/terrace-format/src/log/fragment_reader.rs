@@ -1,6 +1,7 @@
-//! Reads a log block by block and cuts it into fragments. What they mean for records is the reader's question.
+//! Fragment reader: reads a log block by block and splits it into fragments. The log reader joins
+//! them into records.
 //!
-//! Holds one block, and never more memory than was read.
+//! It holds one block, and never more memory than it has read.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -13,47 +14,48 @@ use crate::decode_error::{DecodeError, DecodeErrorKind};
 #[derive(Debug)]
 pub(super) struct FragmentReader<R> {
     source: R,
-    /// What was read of the current block.
+    /// Bytes of the current block that were read.
     block: Vec<u8>,
-    /// The place in it of the next header.
+    /// Position of the next header within the block.
     block_pos: usize,
-    /// Where it begins in the file.
+    /// Offset of the block in the file.
     block_start: u64,
-    /// It is whole, or it is the last of the file and shorter.
+    /// True if the block is complete, or is the shorter last one of the file.
     block_complete: bool,
-    /// A damaged fragment costs only itself where its length leads to a sound one.
+    /// True if the reader drops only a corrupt fragment, as long as its length leads to a valid
+    /// one.
     resyncs: bool,
     pub(super) skipped: SkippedBytes,
 }
 
-/// What was passed over without being read as a fragment.
+/// Kinds of bytes that the reader skipped instead of reading them as a fragment.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SkippedBytes {
     pub(super) saw_zeros: bool,
     pub(super) saw_other: bool,
 }
 
-/// Bytes that are given up, with the reason.
+/// Dropped bytes and the reason.
 #[derive(Debug)]
 pub(super) struct DroppedBytes {
     pub(super) error: DecodeError,
     pub(super) len: usize,
 }
 
-/// What stood at one place of the file.
+/// Result of reading at one position.
 pub(super) enum FragmentRead {
-    /// A fragment whose checksum is right.
+    /// Fragment with a correct checksum.
     Fragment(FragmentPos),
-    /// Room that was set aside.
+    /// Preallocated, unused space.
     Unused,
     Damaged(DroppedBytes),
     End,
 }
 
-/// A fragment in the current block.
+/// Position of a fragment in the current block.
 pub(super) struct FragmentPos {
     pub(super) fragment_type: u8,
-    /// Of its header in the file.
+    /// Offset of the header in the file.
     pub(super) offset: u64,
     payload: Range<usize>,
 }
@@ -76,7 +78,7 @@ impl<R: Read> FragmentReader<R> {
         FragmentReader { resyncs: true, ..FragmentReader::new(source) }
     }
 
-    /// Reads one fragment, or passes over what is not one.
+    /// Reads one fragment, or skips bytes that are none.
     pub(super) fn read_fragment(&mut self) -> io::Result<FragmentRead> {
         loop {
             self.fill_block()?;
@@ -95,27 +97,27 @@ impl<R: Read> FragmentReader<R> {
         }
     }
 
-    /// The payload of the fragment that was read last.
-    pub(super) fn payload(&self, place: &FragmentPos) -> &[u8] {
-        &self.block[place.payload.clone()]
+    /// Returns the payload of the last fragment.
+    pub(super) fn payload(&self, fragment: &FragmentPos) -> &[u8] {
+        &self.block[fragment.payload.clone()]
     }
 
-    /// Makes the fragment that was read last the next one again.
-    pub(super) fn unread(&mut self, place: &FragmentPos) {
-        self.block_pos = place.payload.start - FRAGMENT_HEADER_SIZE;
+    /// Moves back to the start of the last fragment.
+    pub(super) fn unread(&mut self, fragment: &FragmentPos) {
+        self.block_pos = fragment.payload.start - FRAGMENT_HEADER_SIZE;
     }
 
-    /// The place in the file of what comes next.
+    /// Returns the offset of the next fragment in the file.
     pub(super) fn offset(&self) -> u64 {
         self.block_start + self.block_pos as u64
     }
 
-    /// How much of the file was read.
+    /// Returns the number of bytes read from the file.
     pub(super) fn bytes_read(&self) -> u64 {
         self.block_start + self.block.len() as u64
     }
 
-    /// Judges the fragment at the current place by its header.
+    /// Checks the fragment at the current position.
     fn parse_fragment(&mut self, header: [u8; FRAGMENT_HEADER_SIZE]) -> FragmentRead {
         let [c0, c1, c2, c3, l0, l1, kind] = header;
         let offset = self.offset();
@@ -128,7 +130,8 @@ impl<R: Read> FragmentReader<R> {
             self.skip_rest();
             return FragmentRead::Unused;
         }
-        let (computed, stored) = (fragment_checksum(kind, payload), u32::from_le_bytes([c0, c1, c2, c3]));
+        let computed = fragment_checksum(kind, payload);
+        let stored = u32::from_le_bytes([c0, c1, c2, c3]);
         if computed != stored {
             let dropped = match self.find_valid_fragment(start + len).filter(|_| self.resyncs) {
                 Some(next) => self.skip_to(next),
@@ -143,40 +146,43 @@ impl<R: Read> FragmentReader<R> {
         FragmentRead::Fragment(FragmentPos { fragment_type: kind, offset, payload: start..self.block_pos })
     }
 
-    /// The first place, from `at` on and from one length to the next, where a fragment's checksum is right.
-    fn find_valid_fragment(&self, mut at: usize) -> Option<usize> {
+    /// Returns the position of the first valid fragment at or after `pos`. The search follows the
+    /// stored lengths.
+    fn find_valid_fragment(&self, mut pos: usize) -> Option<usize> {
         loop {
-            let [c0, c1, c2, c3, l0, l1, kind] = *self.block.get(at..)?.first_chunk()?;
-            let start = at + FRAGMENT_HEADER_SIZE;
+            let [c0, c1, c2, c3, l0, l1, kind] = *self.block.get(pos..)?.first_chunk()?;
+            let start = pos + FRAGMENT_HEADER_SIZE;
             let payload = self.block.get(start..start + usize::from(u16::from_le_bytes([l0, l1])))?;
             if fragment_checksum(kind, payload) == u32::from_le_bytes([c0, c1, c2, c3])
                 && kind != fragment_type::ZERO
             {
-                return Some(at);
+                return Some(pos);
             }
-            at = start + payload.len();
+            pos = start + payload.len();
         }
     }
 
-    /// A fragment that is longer than what is left: damage, or the end of the file before its writer was done.
-    fn truncated_fragment(&mut self, offset: u64, len: usize, room: usize) -> FragmentRead {
+    /// Handles a fragment that is longer than its block: corruption, or the end of a file that its
+    /// writer did not complete.
+    fn truncated_fragment(&mut self, offset: u64, len: usize, available: usize) -> FragmentRead {
         let dropped = self.skip_rest();
         if self.is_last_block() {
             return FragmentRead::End;
         }
         let found = format!("a fragment of {len} bytes");
-        let flaw = DecodeError::new(DecodeErrorKind::OutOfBounds, offset, found, format!("at most {room}"));
-        FragmentRead::Damaged(DroppedBytes { error: flaw, len: dropped })
+        let error =
+            DecodeError::new(DecodeErrorKind::OutOfBounds, offset, found, format!("at most {available}"));
+        FragmentRead::Damaged(DroppedBytes { error, len: dropped })
     }
 
-    /// Reads until the block is whole or the file ends; a short read is neither.
+    /// Reads until the block is complete or the file ends. A short read is neither.
     fn fill_block(&mut self) -> io::Result<()> {
         if !self.block_complete {
             let mut end = self.block.len();
-            // Whole blocks at a time: `read_to_end` would begin with small ones.
+            // Read whole blocks: `read_to_end` would start with small reads.
             self.block.reserve_exact(LOG_BLOCK_SIZE - end);
             self.block.resize(LOG_BLOCK_SIZE, 0);
-            let mut outcome = Ok(());
+            let mut result = Ok(());
             while end < LOG_BLOCK_SIZE {
                 match self.source.read(&mut self.block[end..]) {
                     Ok(0) => break,
@@ -188,20 +194,20 @@ impl<R: Read> FragmentReader<R> {
                     }
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     Err(error) => {
-                        outcome = Err(error);
+                        result = Err(error);
                         break;
                     }
                 }
             }
-            // What came before an error stays.
+            // Keep the bytes that were read before an error.
             self.block.truncate(end);
-            outcome?;
+            result?;
             self.block_complete = true;
         }
         Ok(())
     }
 
-    /// The block that was read is shorter than a block: the file ends here.
+    /// Returns true if the current block is short, so the file ends with it.
     fn is_last_block(&self) -> bool {
         self.block.len() < LOG_BLOCK_SIZE
     }
@@ -213,7 +219,7 @@ impl<R: Read> FragmentReader<R> {
         skipped
     }
 
-    /// Passes over the rest of the block and says how much that was.
+    /// Skips the rest of the block and returns its length.
     fn skip_rest(&mut self) -> usize {
         let rest = &self.block[self.block_pos..];
         let skipped = rest.len();

@@ -1,22 +1,25 @@
-//! The log: records in order, made so that a torn end is recognised. Write-ahead logs and manifests are logs.
+//! Log: a sequence of records whose torn end a reader recognises. The WAL and the MANIFEST are
+//! logs.
 //!
 //! ```text
 //!   file    +----------------+----------------+--------
 //!           | block: 32 KiB  | block: 32 KiB  | ...       the last one may be shorter
 //!           +----------------+----------------+--------
 //!   block   +----------+----------+-- --+----------+-------+
-//!           | fragment | fragment | ... | fragment | zeros |   fewer than 7 bytes never hold a fragment
+//!           | fragment | fragment | ... | fragment | zeros |   none starts in the last 6 bytes
 //!           +----------+----------+-- --+----------+-------+
 //!           0          4          6      7
 //!   fragment+----------+----------+------+-----------+
-//!           | checksum | length   | type | payload   |   integers little-endian; checksum over type and payload
-//!           +----------+----------+------+-----------+
+//!           | checksum | length   | type | payload   |  integers are little-endian
+//!           +----------+----------+------+-----------+  the checksum covers type and payload
 //! ```
 //!
-//! A record is one `LEVEL_0_NO_HEADROOM` fragment, or a `FIRST`, any number of `MIDDLE` and a `LAST`. A header of type 0 and length 0
-//! is room that was set aside and not used: the rest of its block is skipped.
+//! A record is one `FULL` fragment, or a `FIRST` fragment, any number of `MIDDLE` fragments and a
+//! `LAST` fragment. A header of type 0 and length 0 marks preallocated, unused space: readers skip
+//! the rest of its block.
 //!
-//! [`RecordWriter`] says where the fragments of a record go, [`LogReader`] finds the records again. Neither opens a file.
+//! [`RecordWriter`] computes the positions of a record's fragments, and [`LogReader`] reads the
+//! records. Neither opens a file.
 
 mod fragment_reader;
 mod reader;
@@ -27,16 +30,16 @@ pub use writer::{Fragment, RecordWriter};
 
 use crate::crc;
 
-/// The bytes of a block. A fragment never crosses from one block into the next.
+/// Size of a block, in bytes. A fragment never crosses a block boundary.
 pub const LOG_BLOCK_SIZE: usize = 32768;
 
-/// The bytes before the payload of a fragment.
+/// Size of a fragment header, in bytes.
 pub const FRAGMENT_HEADER_SIZE: usize = 7;
 
-/// The longest payload that one block can hold.
+/// Maximum payload of a fragment, in bytes.
 const MAX_FRAGMENT_PAYLOAD: usize = LOG_BLOCK_SIZE - FRAGMENT_HEADER_SIZE;
 
-/// The type bytes of fragments.
+/// Type bytes of fragments.
 mod fragment_type {
     pub(super) const ZERO: u8 = 0;
     pub(super) const FULL: u8 = 1;
@@ -45,13 +48,13 @@ mod fragment_type {
     pub(super) const LAST: u8 = 4;
 }
 
-/// The checksums of the type bytes alone, which each fragment's begins with.
+/// Checksums of the type bytes alone. The checksum of a fragment continues one of them.
 const TYPE_CHECKSUMS: [u32; 5] = [0x527d_5351, 0xa016_d052, 0xb346_23a6, 0x412d_a0a5, 0x95e7_c44e];
 
-/// The checksum of a fragment as it is stored.
+/// Returns the stored checksum of a fragment.
 fn fragment_checksum(kind: u8, payload: &[u8]) -> u32 {
-    let of_kind = TYPE_CHECKSUMS.get(kind as usize).copied().unwrap_or_else(|| crc::value(&[kind]));
-    crc::mask(crc::extend(of_kind, payload))
+    let type_checksum = TYPE_CHECKSUMS.get(kind as usize).copied().unwrap_or_else(|| crc::value(&[kind]));
+    crc::mask(crc::extend(type_checksum, payload))
 }
 
 #[cfg(test)]

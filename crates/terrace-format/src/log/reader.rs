@@ -1,4 +1,4 @@
-//! Finds the records of a log again, by the rules that every LevelDB follows.
+//! Log reader. It follows the rules of LevelDB's reader.
 //!
 //! ```text
 //!                       FIRST
@@ -7,16 +7,17 @@
 //!   | records | <--------------------- | record   |   | MIDDLE
 //!   +---------+   LAST: a record       +----------+ <-+
 //!     |     ^       anything but MIDDLE and LAST:
-//!     +-----+       damage, and what was joined is dropped
+//!     +-----+       corruption, and the partial record is dropped
 //!      FULL: a record
-//!      MIDDLE, LAST: damage
+//!      MIDDLE, LAST: corruption
 //! ```
 //!
-//! Damage in the file is an item like a record, and reading goes on behind it: a header whose length or checksum is
-//! wrong costs the rest of its block, since the length may be the wrong part. A file that ends inside a fragment or a
-//! record simply ends: that is how a crash looks. Room that was set aside and not used is passed over in silence.
+//! The reader reports corruption as an item, like a record, and continues after it. After a wrong
+//! length or checksum it skips the rest of the block, because the length may be the wrong part. A
+//! file that ends within a fragment or a record ends without an error: a crash leaves such files.
+//! The reader skips preallocated, unused space without a report.
 //!
-//! Memory is bounded by what was read. What a record says is not looked at.
+//! The memory use is at most the number of bytes read. The reader does not interpret records.
 
 use std::io::{self, Read};
 
@@ -24,52 +25,53 @@ use super::fragment_reader::{DroppedBytes, FragmentPos, FragmentRead, FragmentRe
 use super::fragment_type;
 use crate::decode_error::{DecodeError, DecodeErrorKind};
 
-/// What a log holds at one place.
+/// Item of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogItem<'a> {
-    /// A whole record, its checksums verified.
+    /// Complete record with correct checksums.
     Record {
-        /// Where its first fragment begins, in bytes from the start of the file.
+        /// Offset of its first fragment from the start of the file, in bytes.
         offset: u64,
-        /// Its bytes.
+        /// Content of the record.
         data: &'a [u8],
     },
-    /// Bytes that are not part of any record.
+    /// Bytes that belong to no record.
     Corruption {
-        /// What is wrong, and where in the file.
+        /// Description of the corruption, with its offset in the file.
         error: DecodeError,
-        /// The bytes given up for it, counted as LevelDB counts them.
+        /// Number of dropped bytes, as LevelDB counts them.
         dropped: u64,
     },
 }
 
-/// How a log ends.
+/// End of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEnd {
-    /// Behind the last record there is nothing, or nothing but zeros.
+    /// True if nothing or only zeros follow the last record.
     pub is_clean: bool,
-    /// Where the last whole record ends.
+    /// Offset of the end of the last complete record.
     pub offset: u64,
-    /// There are zeros behind the last record: room that was set aside, or the end of a block.
+    /// True if zeros follow the last record: preallocated space, or the end of a block.
     pub saw_zeros: bool,
 }
 
-/// A reader of the records of one log, from its start.
+/// Reader of the records of one log, from its start.
 #[derive(Debug)]
 pub struct LogReader<R> {
     fragment_reader: FragmentReader<R>,
-    /// The record being joined, or the one returned last if it had to be.
+    /// Fragments of the current record, or the last returned record if it had several fragments.
     partial_record: Vec<u8>,
-    /// Where the record being joined begins; None between records.
+    /// Offset of the record in `partial_record`, or `None` between records.
     partial_start: Option<u64>,
-    /// Damage that was found together with the one returned last.
+    /// Second corruption that the last read found. The next call returns it.
     pending_corruption: Option<DroppedBytes>,
-    /// Where the last record ends, and whether there was damage behind it.
+    /// End of the last record.
     record_end: u64,
+    /// True if corruption follows the last record.
     corruption_after_end: bool,
 }
 
-/// What to return; the bytes are still in the reader.
+/// Next item. Its bytes are still in the reader.
 enum NextItem {
     WholeRecord(FragmentPos),
     JoinedRecord(u64),
@@ -78,20 +80,22 @@ enum NextItem {
 }
 
 impl<R: Read> LogReader<R> {
-    /// Reads from `source`, which stands at the start of the log.
+    /// Creates a reader of `source`, which is at the start of the log.
     pub fn new(source: R) -> LogReader<R> {
         LogReader::with_fragments(FragmentReader::new(source))
     }
 
-    /// As [`LogReader::new`], for whoever wants every record that can be had: where the length of a damaged fragment
-    /// leads to one whose checksum is right, only the damaged one is given up, and not the rest of its block.
+    /// Creates a reader that salvages as many records as possible.
+    ///
+    /// If the length of a corrupt fragment leads to a fragment with a correct checksum, the reader
+    /// drops only the corrupt one, not the rest of the block.
     pub fn salvaging(source: R) -> LogReader<R> {
         LogReader::with_fragments(FragmentReader::salvaging(source))
     }
 
-    fn with_fragments(fragments: FragmentReader<R>) -> LogReader<R> {
+    fn with_fragments(fragment_reader: FragmentReader<R>) -> LogReader<R> {
         LogReader {
-            fragment_reader: fragments,
+            fragment_reader,
             partial_record: Vec::new(),
             partial_start: None,
             pending_corruption: None,
@@ -100,53 +104,56 @@ impl<R: Read> LogReader<R> {
         }
     }
 
-    /// The next record or damage; None at the end of the file, and ever after.
+    /// Returns the next record or corruption, or `None` at the end of the file and ever after.
     ///
-    /// An error of `source` says nothing about the log: nothing is lost by it, and the next call goes on where this
-    /// one stopped. Interrupted reads are repeated.
+    /// An error of `source` says nothing about the log. The reader loses no data by it, and the
+    /// next call continues at the same position. Interrupted reads are repeated.
     #[allow(clippy::should_implement_trait, reason = "an item borrows from the reader")]
     pub fn next(&mut self) -> io::Result<Option<LogItem<'_>>> {
         Ok(match self.next_item()? {
-            NextItem::WholeRecord(place) => {
-                Some(LogItem::Record { offset: place.offset, data: self.fragment_reader.payload(&place) })
+            NextItem::WholeRecord(fragment) => {
+                let data = self.fragment_reader.payload(&fragment);
+                Some(LogItem::Record { offset: fragment.offset, data })
             }
             NextItem::JoinedRecord(offset) => Some(LogItem::Record { offset, data: &self.partial_record }),
-            NextItem::Corruption(DroppedBytes { error: flaw, len: dropped }) => {
+            NextItem::Corruption(DroppedBytes { error, len: dropped }) => {
                 self.corruption_after_end = true;
-                Some(LogItem::Corruption { error: flaw, dropped: dropped as u64 })
+                Some(LogItem::Corruption { error, dropped: dropped as u64 })
             }
             NextItem::End => None,
         })
     }
 
-    /// Where the last record that was returned ends.
+    /// Returns the end of the last returned record.
     pub fn end_offset(&self) -> u64 {
         self.record_end
     }
 
-    /// The bytes that were read of the file so far: once [`next`](LogReader::next) has returned None, its length.
+    /// Returns the number of bytes read so far. After [`next`](LogReader::next) has returned
+    /// `None`, it is the file length.
     pub fn bytes_read(&self) -> u64 {
         self.fragment_reader.bytes_read()
     }
 
-    /// How the log ends. Meaningful once [`next`](LogReader::next) has returned None.
+    /// Returns the end of the log. The result is valid after [`next`](LogReader::next) has returned
+    /// `None`.
     pub fn log_end(&self) -> LogEnd {
-        let SkippedBytes { saw_zeros: zeros, saw_other: other } = self.fragment_reader.skipped;
-        let clean = !self.corruption_after_end && !other && self.partial_start.is_none();
-        LogEnd { is_clean: clean, offset: self.record_end, saw_zeros: zeros }
+        let SkippedBytes { saw_zeros, saw_other } = self.fragment_reader.skipped;
+        let is_clean = !self.corruption_after_end && !saw_other && self.partial_start.is_none();
+        LogEnd { is_clean, offset: self.record_end, saw_zeros }
     }
 
     fn next_item(&mut self) -> io::Result<NextItem> {
-        if let Some(damage) = self.pending_corruption.take() {
-            return Ok(NextItem::Corruption(damage));
+        if let Some(dropped) = self.pending_corruption.take() {
+            return Ok(NextItem::Corruption(dropped));
         }
         loop {
             let next = match self.fragment_reader.read_fragment()? {
-                FragmentRead::Fragment(place) => self.add_fragment(place),
+                FragmentRead::Fragment(fragment) => self.add_fragment(fragment),
                 FragmentRead::Unused => self.drop_partial_record().map(NextItem::Corruption),
-                FragmentRead::Damaged(damage) => {
+                FragmentRead::Damaged(dropped) => {
                     self.pending_corruption = self.drop_partial_record();
-                    Some(NextItem::Corruption(damage))
+                    Some(NextItem::Corruption(dropped))
                 }
                 FragmentRead::End => Some(NextItem::End),
             };
@@ -156,42 +163,43 @@ impl<R: Read> LogReader<R> {
         }
     }
 
-    /// Takes in one fragment; None if that completes nothing.
-    fn add_fragment(&mut self, place: FragmentPos) -> Option<NextItem> {
-        match (place.fragment_type, self.partial_start) {
-            // Early writers left an empty FIRST at the end of a block and began anew: then nothing is lost.
+    /// Processes one fragment. Returns `None` if it completes neither a record nor a corruption.
+    fn add_fragment(&mut self, fragment: FragmentPos) -> Option<NextItem> {
+        match (fragment.fragment_type, self.partial_start) {
+            // Early writers left an empty FIRST at the end of a block and started the record again:
+            // this loses no data.
             (fragment_type::FULL | fragment_type::FIRST, Some(_)) if !self.partial_record.is_empty() => {
-                self.fragment_reader.unread(&place); // it comes again after the report
+                self.fragment_reader.unread(&fragment); // Processed again after the report.
                 self.drop_partial_record().map(NextItem::Corruption)
             }
             (fragment_type::FULL, _) => {
                 self.end_record();
-                Some(NextItem::WholeRecord(place))
+                Some(NextItem::WholeRecord(fragment))
             }
             (fragment_type::FIRST, _) => {
-                self.partial_start = Some(place.offset);
+                self.partial_start = Some(fragment.offset);
                 self.partial_record.clear();
-                self.append_payload(&place);
+                self.append_payload(&fragment);
                 None
             }
             (fragment_type::MIDDLE, Some(_)) => {
-                self.append_payload(&place);
+                self.append_payload(&fragment);
                 None
             }
-            (fragment_type::LAST, Some(begun)) => {
-                self.append_payload(&place);
+            (fragment_type::LAST, Some(start)) => {
+                self.append_payload(&fragment);
                 self.end_record();
-                Some(NextItem::JoinedRecord(begun))
+                Some(NextItem::JoinedRecord(start))
             }
-            _ => Some(NextItem::Corruption(self.unexpected_fragment(place))),
+            _ => Some(NextItem::Corruption(self.unexpected_fragment(fragment))),
         }
     }
 
-    fn append_payload(&mut self, place: &FragmentPos) {
-        self.partial_record.extend_from_slice(self.fragment_reader.payload(place));
+    fn append_payload(&mut self, fragment: &FragmentPos) {
+        self.partial_record.extend_from_slice(self.fragment_reader.payload(fragment));
     }
 
-    /// A record ends at the current place.
+    /// Ends the record at the current position.
     fn end_record(&mut self) {
         self.partial_start = None;
         self.record_end = self.fragment_reader.offset();
@@ -199,27 +207,29 @@ impl<R: Read> LogReader<R> {
         self.fragment_reader.skipped = SkippedBytes::default();
     }
 
-    /// Gives up the record being joined, if there is one.
+    /// Drops the partial record, if there is one.
     fn drop_partial_record(&mut self) -> Option<DroppedBytes> {
-        let begun = self.partial_start.take()?;
+        let start = self.partial_start.take()?;
         let dropped = self.partial_record.len();
         let found = format!("a record that breaks off after {dropped} bytes");
         Some(DroppedBytes {
-            error: DecodeError::new(DecodeErrorKind::Truncated, begun, found, "its next fragment"),
+            error: DecodeError::new(DecodeErrorKind::Truncated, start, found, "its next fragment"),
             len: dropped,
         })
     }
 
-    /// A fragment that continues no record, or of a type that there is not; such a one ends the record being joined.
-    fn unexpected_fragment(&mut self, place: FragmentPos) -> DroppedBytes {
-        let joined = self.drop_partial_record().map_or(0, |damage| damage.len);
-        let (kind, found, expected) = match place.fragment_type {
+    /// Describes a fragment that continues no record, or whose type is unknown. It also drops the
+    /// partial record.
+    fn unexpected_fragment(&mut self, fragment: FragmentPos) -> DroppedBytes {
+        let partial_len = self.drop_partial_record().map_or(0, |dropped| dropped.len);
+        let (kind, found, expected) = match fragment.fragment_type {
             fragment_type::MIDDLE | fragment_type::LAST => {
                 (DecodeErrorKind::Malformed, "a fragment of type", "1 or 2 between records")
             }
             _ => (DecodeErrorKind::Unknown, "record type", "1 to 4"),
         };
-        let flaw = DecodeError::new(kind, place.offset, format!("{found} {}", place.fragment_type), expected);
-        DroppedBytes { error: flaw, len: self.fragment_reader.payload(&place).len() + joined }
+        let error =
+            DecodeError::new(kind, fragment.offset, format!("{found} {}", fragment.fragment_type), expected);
+        DroppedBytes { error, len: self.fragment_reader.payload(&fragment).len() + partial_len }
     }
 }

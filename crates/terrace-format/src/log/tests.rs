@@ -1,4 +1,4 @@
-//! Logs as text: what is in the file, and what a reader says of it.
+//! Logs, with the items that a reader returns as text.
 
 use std::io::{self, ErrorKind, Read};
 
@@ -6,26 +6,26 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The file of `records`. Room that is skipped stays zero.
+/// Returns the log file of `records`. Skipped bytes are zero.
 fn written(records: &[&[u8]], whole: bool) -> Vec<u8> {
-    let mut framer = RecordWriter::resume_at(0);
+    let mut writer = RecordWriter::resume_at(0);
     let mut file = Vec::new();
     for record in records {
-        append(&mut file, &mut framer, record, whole);
+        append(&mut file, &mut writer, record, whole);
     }
     file
 }
 
-fn append(file: &mut Vec<u8>, framer: &mut RecordWriter, record: &[u8], whole: bool) {
-    for fragment in framer.add_record(record, whole) {
+fn append(file: &mut Vec<u8>, writer: &mut RecordWriter, record: &[u8], whole: bool) {
+    for fragment in writer.add_record(record, whole) {
         file.resize(fragment.offset as usize, 0);
         file.extend_from_slice(&fragment.header);
         file.extend_from_slice(fragment.payload);
     }
-    assert_eq!(file.len() as u64, framer.end_offset());
+    assert_eq!(file.len() as u64, writer.end_offset());
 }
 
-/// One fragment with a right checksum, whatever its type.
+/// Returns a fragment of any type with a correct checksum.
 fn fragment(kind: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = fragment_checksum(kind, payload).to_le_bytes().to_vec();
     bytes.extend_from_slice(&(payload.len() as u16).to_le_bytes());
@@ -34,7 +34,7 @@ fn fragment(kind: u8, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What a reader finds, a line each, and the tail.
+/// Returns one line for each item that a reader finds, and one for the end.
 fn read(source: impl Read) -> Vec<String> {
     let mut reader = LogReader::new(source);
     let mut lines = Vec::new();
@@ -44,16 +44,17 @@ fn read(source: impl Read) -> Vec<String> {
                 format!("{offset}: {}", data.escape_ascii())
             }
             LogItem::Record { offset, data } => format!("{offset}: {} bytes", data.len()),
-            LogItem::Corruption { error: flaw, dropped } => {
-                format!("{}! {flaw} ({dropped} dropped)", flaw.offset)
+            LogItem::Corruption { error, dropped } => {
+                format!("{}! {error} ({dropped} dropped)", error.offset)
             }
         });
     }
     assert_eq!(reader.next().unwrap(), None, "the end is final");
-    let LogEnd { is_clean: clean, offset: end, saw_zeros } = reader.log_end();
-    assert_eq!(end, reader.end_offset());
-    let (clean, zeros) = (if clean { "clean" } else { "torn" }, if saw_zeros { ", zeros" } else { "" });
-    lines.push(format!("end {end}, {clean}{zeros}"));
+    let LogEnd { is_clean, offset, saw_zeros } = reader.log_end();
+    assert_eq!(offset, reader.end_offset());
+    let state = if is_clean { "clean" } else { "torn" };
+    let zeros = if saw_zeros { ", zeros" } else { "" };
+    lines.push(format!("end {offset}, {state}{zeros}"));
     lines
 }
 
@@ -62,16 +63,16 @@ fn check(file: &[u8], expect: &[&str]) {
     assert_eq!(read(file), expect);
 }
 
-/// The headers that a framer makes at `offset`: places, types and lengths.
+/// Compares offset, type and length of each fragment of a record that starts at `offset`.
 #[track_caller]
 fn check_frames(offset: u64, len: usize, whole: bool, expect: &[(u64, u8, usize)]) {
     let record = vec![7; len];
-    let mut framer = RecordWriter::resume_at(offset);
-    let frames: Vec<_> =
-        framer.add_record(&record, whole).map(|f| (f.offset, f.header[6], f.payload.len())).collect();
-    assert_eq!(frames, expect);
+    let mut writer = RecordWriter::resume_at(offset);
+    let fragments: Vec<_> =
+        writer.add_record(&record, whole).map(|f| (f.offset, f.header[6], f.payload.len())).collect();
+    assert_eq!(fragments, expect);
     let (start, _, len) = *expect.last().unwrap();
-    assert_eq!(framer.end_offset(), start + (FRAGMENT_HEADER_SIZE + len) as u64);
+    assert_eq!(writer.end_offset(), start + (FRAGMENT_HEADER_SIZE + len) as u64);
 }
 
 const BLOCK: u64 = LOG_BLOCK_SIZE as u64;
@@ -173,7 +174,7 @@ fn any_bit_flipped() {
             let found = read(&file[..]);
             let records = found.iter().filter(|line| !line.contains("! ") && !line.starts_with("end"));
             assert!(records.clone().all(|line| whole.contains(line)), "bit {bit} of {byte}: {found:?}");
-            assert!(records.count() < 4, "bit {bit} of {byte} does not matter");
+            assert!(records.count() < 4, "bit {bit} of {byte} has no effect");
             file[byte] ^= 1 << bit;
         }
     }
@@ -294,7 +295,7 @@ fn damage_does_not_join_two_records() {
     assert_eq!(found[3..], ["65564: correct", "end 65578, clean"]);
 }
 
-/// Gives a byte at a time, and every other time nothing for the reason it is given.
+/// Source that returns one byte at a time. Every other read fails with the given error.
 struct Halting<'a>(&'a [u8], ErrorKind, bool);
 
 impl Read for Halting<'_> {
@@ -315,11 +316,12 @@ fn short_and_interrupted_reads() {
 fn read_error_loses_nothing() {
     let file = written(&[b"foo", &[1; 33_000], b"bar"], false);
     let mut reader = LogReader::new(Halting(&file, ErrorKind::Other, false));
-    let (mut offsets, mut errors) = (Vec::new(), 0);
+    let mut offsets = Vec::new();
+    let mut errors = 0;
     loop {
         match reader.next() {
             Ok(Some(LogItem::Record { offset, .. })) => offsets.push(offset),
-            Ok(Some(damage)) => panic!("{damage:?}"),
+            Ok(Some(corruption)) => panic!("{corruption:?}"),
             Ok(None) => break,
             Err(_) => errors += 1,
         }
@@ -339,14 +341,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn reads_what_was_framed(
+    fn reads_what_was_written(
         records in prop::collection::vec((prop_oneof![0usize..50, 32_700usize..32_800, 0usize..100_000], any::<bool>()), 0..12),
     ) {
-        let mut framer = RecordWriter::resume_at(0);
+        let mut writer = RecordWriter::resume_at(0);
         let mut file = Vec::new();
         let records: Vec<_> = records.iter().zip(1..).map(|(&(len, whole), n)| (vec![n; len], whole)).collect();
         for (record, whole) in &records {
-            append(&mut file, &mut framer, record, *whole);
+            append(&mut file, &mut writer, record, *whole);
         }
         let mut reader = LogReader::new(&file[..]);
         for (record, _) in &records {
@@ -360,7 +362,7 @@ proptest! {
     }
 
     #[test]
-    fn survives_anything(mut file in prop::collection::vec(any::<u8>(), 0..200), kinds in prop::collection::vec(0u8..7, 0..9)) {
+    fn arbitrary_bytes_never_panic(mut file in prop::collection::vec(any::<u8>(), 0..200), kinds in prop::collection::vec(0u8..7, 0..9)) {
         let fragments: Vec<u8> = kinds.iter().flat_map(|kind| fragment(*kind, &[*kind; 3])).collect();
         read(&file[..]);
         file.extend_from_slice(&fragments);

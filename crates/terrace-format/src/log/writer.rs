@@ -1,59 +1,64 @@
-//! Where the fragments of a record go in a log.
+//! Record writer: positions of a record's fragments in a log.
 //!
 //! ```text
-//!   whole = false   fills every block: [FIRST|..][LAST|....      as LevelDB writes
-//!   whole = true    [000000][FULL|......                         a record that fits one block is never split
+//!   whole = false   fills every block: [FIRST|..][LAST|....  as LevelDB writes
+//!   whole = true    [000000][FULL|......                     splits only records over a block
 //! ```
 //!
-//! Arithmetic and checksums only: the caller owns the bytes of the file, and sees to it that the room that is skipped
-//! holds zeros.
+//! It computes positions and checksums only. The caller owns the bytes of the file, and makes sure
+//! that skipped space holds zeros.
 
 use super::{FRAGMENT_HEADER_SIZE, LOG_BLOCK_SIZE, MAX_FRAGMENT_PAYLOAD, fragment_checksum, fragment_type};
 
-/// A piece of a record and its place in the file. The payload follows the header at once.
+/// Part of a record and its position in the file. The payload follows the header directly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fragment<'a> {
-    /// Where the header goes, in bytes from the start of the file.
+    /// Offset of the header from the start of the file, in bytes.
     pub offset: u64,
     /// Checksum, length and type.
     pub header: [u8; FRAGMENT_HEADER_SIZE],
-    /// The bytes behind the header.
+    /// Bytes after the header.
     pub payload: &'a [u8],
 }
 
-/// The end of a log, moving forward as records are framed.
+/// End of a log. It moves forward with each record.
 #[derive(Debug, Clone)]
 pub struct RecordWriter {
     end: u64,
 }
 
 impl RecordWriter {
-    /// A log whose last record ends at `offset`; 0 for a new one.
+    /// Creates a writer for a log whose last record ends at `offset`, or at 0 in a new log.
     pub fn resume_at(offset: u64) -> RecordWriter {
         RecordWriter { end: offset }
     }
 
-    /// Where the last record ends.
+    /// Returns the end of the last record.
     pub fn end_offset(&self) -> u64 {
         self.end
     }
 
-    /// Takes the room for `record` and gives its fragments in order: at least one, even for an empty record.
+    /// Reserves space for `record` and returns its fragments in order: at least one, even for an
+    /// empty record.
     ///
-    /// The room is taken when this returns, whether or not the fragments are then asked for, so that the checksums
-    /// can be computed outside of the lock that guards the framer. Bytes between the old end and the first fragment,
-    /// fewer than seven unless `whole`, must be zero in the file. With `whole`, a record that fits one block is not
-    /// split: a crash can then leave no part of it that a reader would take for damage. Longer records start at the
-    /// end in any case.
+    /// The space is reserved on return, even before the caller takes the fragments. It can
+    /// therefore compute the checksums after it releases the lock of the writer.
+    ///
+    /// The bytes between the old end and the first fragment must be zero in the file: fewer than
+    /// seven unless `whole`.
+    ///
+    /// With `whole`, a record that fits one block is not split, so a crash leaves no part of it
+    /// that a reader takes for corruption. Longer records start at the end in any case.
     pub fn add_record<'a>(
         &mut self,
         record: &'a [u8],
         whole: bool,
     ) -> impl Iterator<Item = Fragment<'a>> + use<'a> {
         let left = LOG_BLOCK_SIZE - offset_in_block(self.end);
-        let moves =
+        let skips_block =
             whole && record.len() <= MAX_FRAGMENT_PAYLOAD && left < FRAGMENT_HEADER_SIZE + record.len();
-        let start = if moves || left < FRAGMENT_HEADER_SIZE { self.end + left as u64 } else { self.end };
+        let start =
+            if skips_block || left < FRAGMENT_HEADER_SIZE { self.end + left as u64 } else { self.end };
         self.end = record_end(start, record.len());
         RecordFragments { offset: start, rest: Some(record), first: true }
     }
@@ -63,22 +68,25 @@ fn offset_in_block(offset: u64) -> usize {
     (offset % LOG_BLOCK_SIZE as u64) as usize
 }
 
-/// Where a record of `len` bytes ends whose first fragment is at `start`.
+/// Returns the end of a record of `len` bytes whose first fragment is at `start`.
 fn record_end(start: u64, len: usize) -> u64 {
-    let room = LOG_BLOCK_SIZE - offset_in_block(start) - FRAGMENT_HEADER_SIZE;
-    if len <= room {
+    let available = LOG_BLOCK_SIZE - offset_in_block(start) - FRAGMENT_HEADER_SIZE;
+    if len <= available {
         return start + (FRAGMENT_HEADER_SIZE + len) as u64;
     }
-    let rest = len - room;
-    let (blocks, last) = (rest / MAX_FRAGMENT_PAYLOAD, rest % MAX_FRAGMENT_PAYLOAD);
-    let last = if last == 0 { 0 } else { FRAGMENT_HEADER_SIZE + last };
-    start + (FRAGMENT_HEADER_SIZE + room + blocks * LOG_BLOCK_SIZE + last) as u64
+    let rest = len - available;
+    let full_blocks = rest / MAX_FRAGMENT_PAYLOAD;
+    let last = match rest % MAX_FRAGMENT_PAYLOAD {
+        0 => 0,
+        payload => FRAGMENT_HEADER_SIZE + payload,
+    };
+    start + (FRAGMENT_HEADER_SIZE + available + full_blocks * LOG_BLOCK_SIZE + last) as u64
 }
 
 struct RecordFragments<'a> {
-    /// Of the next fragment; at least a header is left in its block.
+    /// Offset of the next fragment. Its block has space for at least a header.
     offset: u64,
-    /// What is not framed yet. None behind the last fragment.
+    /// Remaining bytes of the record, or `None` after the last fragment.
     rest: Option<&'a [u8]>,
     first: bool,
 }
@@ -88,8 +96,8 @@ impl<'a> Iterator for RecordFragments<'a> {
 
     fn next(&mut self) -> Option<Fragment<'a>> {
         let rest = self.rest?;
-        let room = LOG_BLOCK_SIZE - offset_in_block(self.offset) - FRAGMENT_HEADER_SIZE;
-        let (payload, rest) = rest.split_at(room.min(rest.len()));
+        let available = LOG_BLOCK_SIZE - offset_in_block(self.offset) - FRAGMENT_HEADER_SIZE;
+        let (payload, rest) = rest.split_at(available.min(rest.len()));
         let last = rest.is_empty();
         let kind = match (self.first, last) {
             (true, true) => fragment_type::FULL,
@@ -107,7 +115,7 @@ impl<'a> Iterator for RecordFragments<'a> {
 
 fn header(kind: u8, payload: &[u8]) -> [u8; FRAGMENT_HEADER_SIZE] {
     let [c0, c1, c2, c3] = fragment_checksum(kind, payload).to_le_bytes();
-    // A payload is at most MAX_PAYLOAD, which fits two bytes.
+    // A payload is at most MAX_FRAGMENT_PAYLOAD bytes, which fits two bytes.
     let [l0, l1] = (payload.len() as u16).to_le_bytes();
     [c0, c1, c2, c3, l0, l1, kind]
 }

@@ -1,8 +1,8 @@
-//! Where a block is in its file.
+//! Position of a block in its file.
 //!
 //! ```text
 //!   +--------+------+
-//!   | offset | size |   varint64 each; the trailer behind the block does not count
+//!   | offset | size |   varint64 each; the size does not include the trailer
 //!   +--------+------+
 //! ```
 
@@ -12,31 +12,33 @@ use super::BLOCK_TRAILER_SIZE;
 use crate::coding::{SliceDecoder, put_varint64};
 use crate::decode_error::{DecodeError, DecodeErrorKind};
 
-/// The place of a block. What was decoded may lie anywhere until [`check`](BlockHandle::check)ed.
+/// Position of a block. A decoded handle may point anywhere until [`check`](BlockHandle::check).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockHandle {
-    /// Where the block begins, in bytes from the start of the file.
+    /// Offset of the block from the start of the file, in bytes.
     pub offset: u64,
-    /// Its bytes as stored, without the trailer.
+    /// Stored size of the block without its trailer, in bytes.
     pub size: u64,
 }
 
 impl BlockHandle {
-    /// Appends the handle, 2 to 20 bytes.
+    /// Appends the encoded handle, 2 to 20 bytes.
     pub fn encode(&self, dst: &mut Vec<u8>) {
         put_varint64(dst, self.offset);
         put_varint64(dst, self.size);
     }
 
-    /// The handle at the start of `bytes`, and how many of them it takes. More may follow: that is left to the caller.
+    /// Decodes the handle at the start of `bytes` and returns its encoded size too. More bytes may
+    /// follow.
     pub fn decode(bytes: &[u8]) -> Result<(BlockHandle, usize), DecodeError> {
-        let mut cursor = SliceDecoder::new(bytes);
-        let offset = cursor.varint64("the offset of a block")?;
-        let size = cursor.varint64("the size of a block")?;
-        Ok((BlockHandle { offset, size }, bytes.len() - cursor.remaining().len()))
+        let mut decoder = SliceDecoder::new(bytes);
+        let offset = decoder.varint64("the offset of a block")?;
+        let size = decoder.varint64("the size of a block")?;
+        Ok((BlockHandle { offset, size }, bytes.len() - decoder.remaining().len()))
     }
 
-    /// Fails unless the block and its trailer lie in the first `limit` bytes of the file: those before the footer.
+    /// Checks that the block and its trailer lie within the first `limit` bytes of the file, before
+    /// the footer.
     pub fn check(&self, limit: u64) -> Result<(), DecodeError> {
         let end =
             self.size.checked_add(BLOCK_TRAILER_SIZE as u64).and_then(|size| size.checked_add(self.offset));

@@ -1,4 +1,4 @@
-//! Writes a table, byte for byte as LevelDB does, but for blocks that somebody names.
+//! Table builder. It writes the same bytes as LevelDB, except for the blocks of `add_meta_block`.
 //!
 //! ```text
 //!   add  ->  data block  --full-->  file
@@ -8,8 +8,9 @@
 //!             pending index entry  --first key of the next block, or finish-->  index block
 //! ```
 //!
-//! The index entry of a block waits for the first key of the next one, so that its key may be any short one between
-//! the two. Data, metaindex and index blocks are packed if that saves more than an eighth; the filter never is.
+//! The index entry of a block waits for the first key of the next block, so that its key can be any
+//! short key between the two. Data, metaindex and index blocks are compressed if that saves more
+//! than an eighth of their size. The filter is never compressed.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -23,42 +24,42 @@ use crate::compress::{self, Codec};
 use crate::filter_block::{FilterBlockBuilder, TableFilter};
 use crate::key_order::{KeyOrder, common_prefix_len};
 
-/// How a table is written.
+/// Options of a table builder.
 #[derive(Clone)]
 pub struct TableOptions {
-    /// The order of the keys.
+    /// Order of the keys.
     pub comparator: Arc<dyn Comparator>,
-    /// What makes the filter; without one the table has none.
+    /// Filter of the table, if it has one.
     pub filter: Option<TableFilter>,
-    /// A data block is full when it has this many bytes or more, before packing.
+    /// Size of data blocks, in bytes before compression. A block ends when it reaches this size.
     pub block_size: usize,
-    /// Every so many keys of a data block, one is stored whole. 1 or more.
+    /// Number of keys between restart points of data blocks. 1 or more.
     pub restart_interval: usize,
-    /// What packs the blocks.
+    /// Compression of the blocks.
     pub codec: &'static Codec,
 }
 
-/// A table being written.
+/// Builder of one table file.
 ///
-/// Writes each block with two calls, so that a file behind it wants a buffer. After an error from the file the table
-/// is lost: what reached the file is unknown, and nothing may be added.
+/// It writes each block with two calls, so the file needs a buffer. After a write error the table
+/// is unusable: the caller must not add anything, because the content of the file is unknown.
 pub struct TableBuilder<W> {
     options: TableOptions,
     order: KeyOrder,
     block_writer: BlockWriter<W>,
-    /// Goes on from block to block, so that it knows the last key of the table.
+    /// Current data block. It also stores the last key of the table, even if the block is empty.
     data_block: BlockBuilder,
     index_block: BlockBuilder,
     filter_block: Option<FilterBlockBuilder>,
-    /// Other blocks for the metaindex, by their names.
+    /// Additional blocks of the metaindex, by name.
     meta_blocks: BTreeMap<String, Vec<u8>>,
-    /// The block written last, until its index entry is. The data block is empty meanwhile.
+    /// Last written data block until its index entry is added. The data block is empty meanwhile.
     pending_handle: Option<BlockHandle>,
     num_entries: u64,
 }
 
 impl<W: Write> TableBuilder<W> {
-    /// A table into `out`, which begins where the file does.
+    /// Creates a builder that writes to `out`, which is at the start of the file.
     pub fn new(options: TableOptions, out: W) -> TableBuilder<W> {
         let mut filter = options.filter.clone().map(FilterBlockBuilder::new);
         if let Some(filter) = &mut filter {
@@ -77,7 +78,7 @@ impl<W: Write> TableBuilder<W> {
         }
     }
 
-    /// Adds an entry. `key` is above every earlier one. Writes a block when that is full.
+    /// Adds an entry and writes the block if it is full. `key` is above all earlier keys.
     pub fn add(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
         let same = common_prefix_len(self.data_block.last_key(), key);
         debug_assert!(
@@ -88,7 +89,8 @@ impl<W: Write> TableBuilder<W> {
         self.append_entry(same, key, value)
     }
 
-    /// As [`TableBuilder::add`], if `key` is above every earlier one. Else nothing changes, and it says false.
+    /// Adds an entry like [`TableBuilder::add`] if `key` is above all earlier keys. Otherwise it
+    /// changes nothing and returns false.
     pub fn add_if_greater(&mut self, key: &[u8], value: &[u8]) -> io::Result<bool> {
         let same = common_prefix_len(self.data_block.last_key(), key);
         if !self.is_above_last_key(same, key) {
@@ -97,7 +99,7 @@ impl<W: Write> TableBuilder<W> {
         self.append_entry(same, key, value).map(|()| true)
     }
 
-    /// Adds a key that has `same` bytes in common with the one before.
+    /// Adds an entry whose key shares its first `same` bytes with the key before.
     #[inline]
     fn append_entry(&mut self, same: usize, key: &[u8], value: &[u8]) -> io::Result<()> {
         if let Some(handle) = self.pending_handle.take() {
@@ -116,8 +118,8 @@ impl<W: Write> TableBuilder<W> {
         Ok(())
     }
 
-    /// Goes on with the block size, the restart interval and the codec of `options`: from the next data block on, and for
-    /// what [`TableBuilder::finish`] writes. The comparator and the filter stay.
+    /// Replaces block size, restart interval and codec, from the next data block on. The comparator
+    /// and the filter stay.
     pub fn change_options(&mut self, options: &TableOptions) -> io::Result<()> {
         self.flush_block()?;
         self.options.block_size = options.block_size;
@@ -127,7 +129,7 @@ impl<W: Write> TableBuilder<W> {
         Ok(())
     }
 
-    /// Ends the data block here, unless it is empty.
+    /// Ends the current data block and writes it, unless it is empty.
     pub fn flush_block(&mut self) -> io::Result<()> {
         if self.data_block.is_empty() {
             return Ok(());
@@ -140,13 +142,16 @@ impl<W: Write> TableBuilder<W> {
         Ok(())
     }
 
-    /// Gives the table a block that the metaindex calls `name`, with `contents`, which are stored as they are. Readers leave
-    /// names alone that they do not know. Another one of the same name is replaced; `filter.` begins those of filters.
+    /// Adds an uncompressed block under `name` in the metaindex, or replaces the block of this
+    /// name.
+    ///
+    /// Readers ignore unknown names. The prefix `filter.` is reserved for filters.
     pub fn add_meta_block(&mut self, name: &str, contents: Vec<u8>) {
         self.meta_blocks.insert(name.to_owned(), contents);
     }
 
-    /// Writes what is left of the table. Nothing may be added afterwards. Flushes and syncs nothing.
+    /// Writes the remaining blocks and the footer. The caller must not add anything afterwards, and
+    /// it flushes and syncs the file itself.
     pub fn finish(&mut self) -> io::Result<()> {
         self.flush_block()?;
         let metaindex = self.write_metaindex()?;
@@ -159,36 +164,36 @@ impl<W: Write> TableBuilder<W> {
         self.block_writer.append(&Footer { metaindex, index }.encode())
     }
 
-    /// The key that was added last; none before the first.
+    /// Returns the last added key.
     pub fn last_key(&self) -> Option<&[u8]> {
         (self.num_entries > 0).then(|| self.data_block.last_key())
     }
 
-    /// How many entries were added.
+    /// Returns the number of added entries.
     pub fn num_entries(&self) -> u64 {
         self.num_entries
     }
 
-    /// The bytes given to the file so far.
+    /// Returns the number of bytes written to the file so far.
     pub fn file_size(&self) -> u64 {
         self.block_writer.offset
     }
 
-    /// About the bytes that the file would have if it were finished now, without the filter.
+    /// Estimates the size of the file after `finish`, in bytes, without the filter.
     pub fn size_estimate(&self) -> u64 {
         let unwritten = self.data_block.size_estimate() + self.index_block.size_estimate() + FOOTER_SIZE;
         self.block_writer.offset + unwritten as u64
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn into_inner(self) -> W {
         self.block_writer.out
     }
 
-    /// Writes the filter, if there is one, the other named blocks, and the block that names them.
+    /// Writes the filter block, the additional blocks and the metaindex.
     fn write_metaindex(&mut self) -> io::Result<BlockHandle> {
-        if let (Some(filter), Some(filters)) = (self.filter_block.take(), &self.options.filter) {
-            self.meta_blocks.insert(format!("filter.{}", filters.name()), filter.finish());
+        if let (Some(builder), Some(filter)) = (self.filter_block.take(), &self.options.filter) {
+            self.meta_blocks.insert(format!("filter.{}", filter.name()), builder.finish());
         }
         let mut metaindex = BlockBuilder::new(self.options.restart_interval);
         for (name, contents) in std::mem::take(&mut self.meta_blocks) {
@@ -198,7 +203,7 @@ impl<W: Write> TableBuilder<W> {
         self.block_writer.write_block(metaindex.finish())
     }
 
-    /// True if `key`, which has `same` bytes in common with the one before, is above it.
+    /// Returns true if `key`, which shares its first `same` bytes with the last key, is above it.
     #[inline]
     fn is_above_last_key(&self, same: usize, key: &[u8]) -> bool {
         self.num_entries == 0
@@ -212,7 +217,7 @@ fn add_handle(block: &mut BlockBuilder, key: &[u8], handle: BlockHandle) {
     block.add(key, &encoded);
 }
 
-/// The file under a table: blocks with their trailers, one behind the other.
+/// Writer of consecutive blocks with their trailers.
 struct BlockWriter<W> {
     out: W,
     offset: u64,
@@ -221,20 +226,20 @@ struct BlockWriter<W> {
 }
 
 impl<W: Write> BlockWriter<W> {
-    /// Writes a block, packed if that saves more than an eighth.
+    /// Writes a block, compressed if that saves more than an eighth.
     fn write_block(&mut self, raw: &[u8]) -> io::Result<BlockHandle> {
         if self.codec.id == compress::NO_COMPRESSION.id {
             return self.write_raw_block(raw, compress::NO_COMPRESSION.id);
         }
-        let mut packed = std::mem::take(&mut self.compressed);
-        packed.clear();
-        (self.codec.compress)(raw, &mut packed);
-        let handle = if packed.len() < raw.len() - raw.len() / 8 {
-            self.write_raw_block(&packed, self.codec.id)
+        let mut compressed = std::mem::take(&mut self.compressed);
+        compressed.clear();
+        (self.codec.compress)(raw, &mut compressed);
+        let handle = if compressed.len() < raw.len() - raw.len() / 8 {
+            self.write_raw_block(&compressed, self.codec.id)
         } else {
             self.write_raw_block(raw, compress::NO_COMPRESSION.id)
         };
-        self.compressed = packed;
+        self.compressed = compressed;
         handle
     }
 

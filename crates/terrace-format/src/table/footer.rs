@@ -1,36 +1,29 @@
-//! The last 48 bytes of a table.
-//!
-//! ```text
-//!   0                                            40         48
-//!   +------------------+--------------+----------+----------+
-//!   | metaindex handle | index handle | zeros    | magic    |   magic: u64, little-endian
-//!   +------------------+--------------+----------+----------+
-//! ```
+//! Last 48 bytes of a table.
 
 use super::BlockHandle;
 use crate::coding::get_fixed64;
 use crate::decode_error::{DecodeError, DecodeErrorKind};
 
-/// The bytes of a footer.
+/// Size of a footer, in bytes.
 pub const FOOTER_SIZE: usize = 48;
 
-/// What every table ends with.
+/// Magic number at the end of every table.
 pub const TABLE_MAGIC: u64 = 0xdb47_7524_8b80_fb57;
 
-/// Where the magic begins: two of the longest handles fit before it.
+/// Offset of the magic number in the footer. Two handles of maximum length fit before it.
 const TABLE_MAGIC_OFFSET: usize = 40;
 
-/// Where the two blocks are that lead to all others.
+/// Handles of the two blocks that lead to all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Footer {
-    /// The block of named blocks.
+    /// Block that maps names to blocks.
     pub metaindex: BlockHandle,
-    /// The block of data blocks.
+    /// Block that maps separators to data blocks.
     pub index: BlockHandle,
 }
 
 impl Footer {
-    /// The stored bytes.
+    /// Returns the stored form.
     pub fn encode(&self) -> [u8; FOOTER_SIZE] {
         let mut handles = Vec::with_capacity(FOOTER_SIZE);
         self.metaindex.encode(&mut handles);
@@ -41,9 +34,11 @@ impl Footer {
         footer
     }
 
-    /// From `bytes`, the end of a file of `file_len` bytes. Both blocks lie in the file, before the footer.
+    /// Decodes the footer from `bytes`, the end of a file of `file_len` bytes, and checks that both
+    /// blocks lie before it.
     ///
-    /// Flaws are placed in the file. What stands between the handles and the magic is ignored.
+    /// Errors have offsets within the file. Bytes between the handles and the magic number are
+    /// ignored.
     pub fn decode(bytes: &[u8], file_len: u64) -> Result<Footer, DecodeError> {
         let Some(footer) = bytes.last_chunk::<FOOTER_SIZE>() else {
             return Err(DecodeError::truncated(
@@ -56,7 +51,7 @@ impl Footer {
         let Some(limit) = file_len.checked_sub(FOOTER_SIZE as u64) else {
             return Err(DecodeError::truncated(0, "the footer of a table", file_len, FOOTER_SIZE as u64));
         };
-        Footer::decode_within(footer, limit).map_err(|flaw| flaw.offset_by(limit))
+        Footer::decode_within(footer, limit).map_err(|error| error.offset_by(limit))
     }
 
     fn decode_within(footer: &[u8; FOOTER_SIZE], limit: u64) -> Result<Footer, DecodeError> {
@@ -70,21 +65,22 @@ impl Footer {
                 hex(&TABLE_MAGIC.to_le_bytes()),
             ));
         }
-        let (metaindex, used) = handle_at(handles, 0, limit)?;
-        let (index, _) = handle_at(handles, used, limit)?;
+        let (metaindex, index_offset) = handle_at(handles, 0, limit)?;
+        let (index, _) = handle_at(handles, index_offset, limit)?;
         Ok(Footer { metaindex, index })
     }
 }
 
-fn handle_at(handles: &[u8], at: usize, limit: u64) -> Result<(BlockHandle, usize), DecodeError> {
-    let checked = BlockHandle::decode(&handles[at..]).and_then(|(handle, used)| {
+/// Decodes and checks the handle at `offset`. Also returns its encoded size.
+fn handle_at(handles: &[u8], offset: usize, limit: u64) -> Result<(BlockHandle, usize), DecodeError> {
+    let checked = BlockHandle::decode(&handles[offset..]).and_then(|(handle, used)| {
         handle.check(limit)?;
         Ok((handle, used))
     });
-    checked.map_err(|flaw| flaw.offset_by(at as u64))
+    checked.map_err(|error| error.offset_by(offset as u64))
 }
 
-/// Bytes in the order of the file.
+/// Formats bytes in the order of the file.
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,19 +1,24 @@
-//! A table: sorted keys and values in a file that is written once.
+//! Table: sorted keys and values in a file that is written once.
 //!
 //! ```text
 //!   +------------+-- --+------------+--------+-----------+-------+--------+
-//!   | data block | ... | data block | filter | metaindex | index | footer |    the filter block is optional
+//!   | data block | ... | data block | filter | metaindex | index | footer |  optional: filter
 //!   +------------+-- --+------------+--------+-----------+-------+--------+
 //! ```
 //!
-//! Every block has a five-byte [trailer](read_block), and is found by a [`BlockHandle`]. The [`Footer`] has the handles of
-//! metaindex and index. The index has an entry for each data block: a key that is not below any key of that block and
-//! below every key of the next one, and the block's handle. The metaindex has a name and a handle for anything else;
-//! `filter.` and the name of a [policy](crate::filter::FilterPolicy) for the filter, [`TableProperties::BLOCK_NAME`] for the [`TableProperties`].
-//! Names that a reader does not know, and bytes behind a handle, are left alone.
+//! Every block has a five-byte [trailer](read_block), and a [`BlockHandle`] locates it. The
+//! [`Footer`] has the handles of metaindex and index.
 //!
-//! [`TableBuilder`] writes tables. Reading one is a matter of files and caches, and not done here: the pieces are
-//! [`Footer::decode`], [`read_block`] and [`Block`](crate::block::Block).
+//! - The index has one entry for each data block: a separator key and the handle of the block. The
+//!   separator is not below any key of its block, and below every key of the next block.
+//! - The metaindex maps names to the handles of all other blocks. The filter block has the name
+//!   `filter.` and the name of its [policy](crate::filter::FilterPolicy). The [`TableProperties`]
+//!   have the name [`TableProperties::BLOCK_NAME`]. Readers ignore unknown names and bytes after a
+//!   handle.
+//!
+//! [`TableBuilder`] writes tables. Reading a table needs files and caches, so it is not part of
+//! this crate. The parts of a reader are [`Footer::decode`], [`read_block`] and
+//! [`Block`](crate::block::Block).
 
 mod block_handle;
 mod builder;

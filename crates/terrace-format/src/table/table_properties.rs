@@ -1,23 +1,23 @@
-//! What a table holds, in numbers: a block of its own, which the metaindex names and LevelDB passes over.
+//! Properties of a table: a block of its own under a name of the metaindex. LevelDB ignores it.
 //!
 //! ```text
-//!   0           8           16         20
-//!   +-----------+-----------+----------+----
-//!   | entries   | deletes   | "CNTS"   | nothing, or what is added one day
-//!   +-----------+-----------+----------+----
+//!   0           8            16         20
+//!   +-----------+------------+----------+----
+//!   | entries   | tombstones | "CNTS"   | nothing, or later additions
+//!   +-----------+------------+----------+----
 //! ```
 //!
-//! The mark tells it from a block of entries, whose last four bytes are the number of its restart points, to who looks for
-//! blocks in a table without an index.
+//! A search for blocks in a table without an index must not take this block for entries. The magic
+//! bytes prevent that: the last four bytes of a block of entries count its restart points.
 
 use crate::coding::get_fixed64;
 
-/// How many entries a table of internal keys has.
+/// Number of entries and tombstones of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableProperties {
-    /// All of them.
+    /// Number of entries, tombstones included.
     pub num_entries: u64,
-    /// Those that are deletes.
+    /// Number of tombstones.
     pub num_deletions: u64,
 }
 
@@ -26,23 +26,23 @@ const PROPERTIES_MAGIC_OFFSET: usize = 16;
 const PROPERTIES_SIZE: usize = 20;
 
 impl TableProperties {
-    /// The name of the block.
+    /// Name of the block in the metaindex.
     pub const BLOCK_NAME: &str = "terrace.counts";
 
-    /// The contents of the block.
+    /// Returns the contents of the block.
     pub fn encode(&self) -> Vec<u8> {
         [&self.num_entries.to_le_bytes()[..], &self.num_deletions.to_le_bytes(), &PROPERTIES_MAGIC].concat()
     }
 
-    /// From the contents of the block; None if they are of another kind or contradict themselves. What stands behind the
-    /// mark is ignored.
+    /// Decodes the contents of the block. Returns `None` if they have another form or are
+    /// inconsistent. Bytes after the magic are ignored.
     pub fn decode(contents: &[u8]) -> Option<TableProperties> {
         let block = contents
             .get(..PROPERTIES_SIZE)
             .filter(|block| block[PROPERTIES_MAGIC_OFFSET..] == PROPERTIES_MAGIC)?;
-        let counts =
+        let properties =
             TableProperties { num_entries: get_fixed64(block)?, num_deletions: get_fixed64(&block[8..])? };
-        (counts.num_deletions <= counts.num_entries).then_some(counts)
+        (properties.num_deletions <= properties.num_entries).then_some(properties)
     }
 }
 
@@ -55,13 +55,13 @@ mod tests {
 
     #[test]
     fn round_trips() {
-        for counts in [
+        for properties in [
             SOME,
             TableProperties { num_entries: 0, num_deletions: 0 },
             TableProperties { num_entries: u64::MAX, num_deletions: u64::MAX },
         ] {
-            assert_eq!(TableProperties::decode(&counts.encode()), Some(counts));
-            assert!(Block::new(counts.encode()).is_err(), "it could be taken for entries");
+            assert_eq!(TableProperties::decode(&properties.encode()), Some(properties));
+            assert!(Block::new(properties.encode()).is_err(), "valid as a block of entries");
         }
     }
 
@@ -73,11 +73,12 @@ mod tests {
     #[test]
     fn malformed_contents_are_rejected() {
         let stored = SOME.encode();
-        (0..PROPERTIES_SIZE)
-            .for_each(|len| assert_eq!(TableProperties::decode(&stored[..len]), None, "{len} bytes"));
-        for at in PROPERTIES_MAGIC_OFFSET..PROPERTIES_SIZE {
+        for len in 0..PROPERTIES_SIZE {
+            assert_eq!(TableProperties::decode(&stored[..len]), None, "{len} bytes");
+        }
+        for offset in PROPERTIES_MAGIC_OFFSET..PROPERTIES_SIZE {
             let mut other = stored.clone();
-            other[at] ^= 1;
+            other[offset] ^= 1;
             assert_eq!(TableProperties::decode(&other), None);
         }
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Tables against those of a stock LevelDB 1.23, against their own contents, and broken in every way.
+//! Tables, compared with stock LevelDB 1.23's and with their own contents, and damaged tables.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -13,6 +13,7 @@ use crate::compress::{self, Codec, NO_COMPRESSION, SNAPPY};
 use crate::decode_error::{DecodeError, DecodeErrorKind};
 use crate::filter::{BloomFilterPolicy, FilterPolicy, InternalFilterPolicy};
 use crate::filter_block::{FilterBlockReader, TableFilter};
+use crate::internal_iterator::InternalIterator;
 use crate::key::{InternalComparator, InternalKey, ValueType};
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
@@ -49,7 +50,7 @@ fn stored(table: &[u8], handle: BlockHandle) -> Result<&[u8], DecodeError> {
     Ok(&table[handle.offset as usize..][..handle.size as usize + BLOCK_TRAILER_SIZE])
 }
 
-/// The entries of one block.
+/// Returns the entries of one block.
 fn entries(table: &[u8], handle: BlockHandle) -> Result<Entries, DecodeError> {
     let block = Block::new(read_block(stored(table, handle)?, true)?)?;
     let mut iter = BlockIter::new(Arc::new(block), bytewise());
@@ -59,10 +60,10 @@ fn entries(table: &[u8], handle: BlockHandle) -> Result<Entries, DecodeError> {
         entries.push((iter.key().to_vec(), iter.value().to_vec()));
         iter.next();
     }
-    iter.error().cloned().map_or(Ok(entries), Err)
+    iter.status().map(|()| entries)
 }
 
-/// The index key and the entries of every data block.
+/// Returns the index key, the handle and the entries of every data block.
 fn data_blocks(table: &[u8]) -> Result<Vec<(Vec<u8>, BlockHandle, Entries)>, DecodeError> {
     let footer = Footer::decode(table, table.len() as u64)?;
     for (_, value) in entries(table, footer.metaindex)? {
@@ -156,10 +157,10 @@ fn snappy_of_stock() {
     assert_eq!(all(&unhex(stock)).unwrap(), entries);
     let ours = built(TableOptions { codec: &compress::SNAPPY, ..options(4096, 16) }, &entries);
     assert_eq!(all(&ours).unwrap(), entries);
-    assert!(ours.len() < unhex(stock).len() + 20, "it is packed");
+    assert!(ours.len() < unhex(stock).len() + 20, "the table is compressed");
 }
 
-/// The type byte of the first block of a table with one entry of value `value`.
+/// Returns the type byte of the first block of a table with one entry of value `value`.
 fn first_type(value: &[u8]) -> u8 {
     let options = TableOptions { codec: &compress::SNAPPY, ..options(1, 16) };
     let table = built(options, &[(b"k".to_vec(), value.to_vec())]);
@@ -180,7 +181,7 @@ fn compressed_only_if_it_saves_an_eighth() {
     assert_eq!(first_type(&[&[0; 400], &random[..]].concat()), compress::SNAPPY.id);
 }
 
-/// The filter block, which is the first that the metaindex names.
+/// Reads the filter block, which is the first of the metaindex.
 fn filter_of(table: &[u8], policy: Arc<dyn FilterPolicy>) -> FilterBlockReader {
     let footer = Footer::decode(table, table.len() as u64).unwrap();
     let metaindex = entries(table, footer.metaindex).unwrap();
@@ -202,7 +203,9 @@ fn a_filter_for_each_2_kib() {
 #[test]
 fn meta_blocks_follow_the_filter_sorted_by_name() {
     let mut builder = TableBuilder::new(with_filter(options(24, 16)), Vec::new());
-    owned(&FRUIT).iter().for_each(|(key, value)| builder.add(key, value).unwrap());
+    for (key, value) in owned(&FRUIT) {
+        builder.add(&key, &value).unwrap();
+    }
     for (name, contents) in [("terrace.counts", "old"), ("zoo", ""), ("terrace.counts", "new")] {
         builder.add_meta_block(name, contents.into());
     }
@@ -214,7 +217,7 @@ fn meta_blocks_follow_the_filter_sorted_by_name() {
     let names: Vec<_> = named.iter().map(|(name, _)| name.escape_ascii().to_string()).collect();
     assert_eq!(names, ["filter.leveldb.BuiltinBloomFilter2", "terrace.counts", "zoo"]);
     let contents =
-        |at: usize| read_block(stored(&table, BlockHandle::decode(&named[at].1).unwrap().0).unwrap(), true);
+        |i: usize| read_block(stored(&table, BlockHandle::decode(&named[i].1).unwrap().0).unwrap(), true);
     assert_eq!((contents(1).unwrap(), contents(2).unwrap()), (b"new".to_vec(), vec![]));
     assert!(filter_of(&table, Arc::new(BloomFilterPolicy::new(10))).may_match(0, b"apple"));
 }
@@ -238,7 +241,7 @@ fn flush_block_ends_the_data_block() {
     assert_eq!(blocks.iter().map(|(_, _, entries)| entries.len()).collect::<Vec<_>>(), [1, 1]);
 }
 
-/// What becomes of a table into which each of `keys` goes if it is above those before.
+/// Adds each of `keys` to a table with `add_if_greater`, and compares the results with `expect`.
 #[track_caller]
 fn check_above(comparator: Arc<dyn Comparator>, block_size: usize, keys: &[&[u8]], expect: &[bool]) {
     let mut builder = TableBuilder::new(TableOptions { comparator, ..options(block_size, 16) }, Vec::new());
@@ -279,7 +282,7 @@ fn add_if_greater_rejects_other_keys() {
     let expect_versions = [true, true, false, true, false, false, true, false, true, false];
     let words: [&[u8]; 7] = [b"", b"", b"b", b"a", b"b", b"ba", b"b\xff"];
     let expect_words = [true, false, true, false, false, true, true];
-    // With blocks of one entry each, too: the last key is then of the block before.
+    // With one entry per block, the last key belongs to the block before.
     for block_size in [1, 4096] {
         check_above(bytewise(), block_size, &words, &expect_words);
         let order = Arc::new(InternalComparator::new(bytewise()));
@@ -312,10 +315,10 @@ fn keys_out_of_order() {
     built(options(1, 16), &owned(&[("b", ""), ("a", "")]));
 }
 
-/// A file that is full after some bytes.
-struct Full(usize);
+/// File that is full after the given number of bytes.
+struct FullFile(usize);
 
-impl Write for Full {
+impl Write for FullFile {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         self.0 = self.0.checked_sub(buf.len()).ok_or(io::ErrorKind::StorageFull)?;
         Ok(buf.len())
@@ -329,27 +332,28 @@ impl Write for Full {
 #[test]
 fn disk_full_at_any_byte() {
     let size = built(with_filter(options(24, 16)), &owned(&FRUIT)).len();
-    for room in 0..=size {
-        let mut builder = TableBuilder::new(with_filter(options(24, 16)), Full(room));
+    for capacity in 0..=size {
+        let mut builder = TableBuilder::new(with_filter(options(24, 16)), FullFile(capacity));
         let added = owned(&FRUIT).iter().try_for_each(|(key, value)| builder.add(key, value));
         let result = added.and_then(|()| builder.finish());
-        assert_eq!(result.is_ok(), room == size, "{room} bytes of {size}");
-        assert!(builder.file_size() <= room as u64);
+        assert_eq!(result.is_ok(), capacity == size, "{capacity} bytes of {size}");
+        assert!(builder.file_size() <= capacity as u64);
     }
 }
 
 #[test]
 fn any_bit_flipped() {
     let table = built(with_filter(options(24, 16)), &owned(&FRUIT));
-    for at in 0..table.len() {
+    for pos in 0..table.len() {
         for bit in 0..8 {
             let mut flipped = table.clone();
-            flipped[at] ^= 1 << bit;
+            flipped[pos] ^= 1 << bit;
             if let Ok(entries) = all(&flipped) {
-                assert_eq!(entries, owned(&FRUIT), "bit {bit} of {at}");
-                // The handles take five bytes; the last of them can become a longer way to write the same number.
+                assert_eq!(entries, owned(&FRUIT), "bit {bit} of {pos}");
+                // The handles take five bytes. The last one can become a longer varint of the same
+                // number.
                 let padding = table.len() - FOOTER_SIZE + 4..table.len() - 8;
-                assert!(padding.contains(&at), "bit {bit} of {at} is read and does not matter");
+                assert!(padding.contains(&pos), "bit {bit} of {pos} has no effect");
             }
         }
     }
@@ -364,8 +368,8 @@ fn truncated_anywhere() {
 }
 
 #[track_caller]
-fn check_flaw(flaw: DecodeError, kind: DecodeErrorKind, expect: &str) {
-    assert_eq!((flaw.kind, &format!("{}! {flaw}", flaw.offset)[..]), (kind, expect));
+fn check_error(error: DecodeError, kind: DecodeErrorKind, expect: &str) {
+    assert_eq!((error.kind, &format!("{}! {error}", error.offset)[..]), (kind, expect));
 }
 
 #[test]
@@ -374,18 +378,19 @@ fn blocks_as_stored() {
     assert_eq!(read_block(&whole, true).unwrap(), b"abc");
     let mut flipped = whole.clone();
     flipped[1] ^= 1;
-    let flaw = read_block(&flipped, true).unwrap_err();
-    assert_eq!((flaw.kind, flaw.offset), (DecodeErrorKind::ChecksumMismatch, 0));
+    let error = read_block(&flipped, true).unwrap_err();
+    assert_eq!((error.kind, error.offset), (DecodeErrorKind::ChecksumMismatch, 0));
     assert_eq!(read_block(&flipped, false).unwrap(), b"acc");
-    let flaw = read_block(&whole[..4], true).unwrap_err();
-    check_flaw(flaw, DecodeErrorKind::Truncated, "0! 4 bytes, expected 5 for the trailer of a block");
+    let error = read_block(&whole[..4], true).unwrap_err();
+    check_error(error, DecodeErrorKind::Truncated, "0! 4 bytes, expected 5 for the trailer of a block");
     let unknown = [&b"abc"[..], &trailer::encode_block_trailer(b"abc", 9)].concat();
-    let flaw = read_block(&unknown, true).unwrap_err();
-    check_flaw(flaw, DecodeErrorKind::Unknown, "3! block type 9, expected 0, 1, 2 or 4");
+    let error = read_block(&unknown, true).unwrap_err();
+    check_error(error, DecodeErrorKind::Unknown, "3! block type 9, expected 0, 1, 2 or 4");
     assert_eq!(read_block(&trailer::encode_block_trailer(b"", 0), true).unwrap(), b"");
 }
 
-/// Contents that nobody need copy lie in the file, others in memory that is used again, but for large ones.
+/// Uncompressed contents are borrowed from the file, others from the reused buffer. Large ones are
+/// owned.
 #[test]
 fn blocks_borrowed_or_decompressed() {
     let mut memory = Vec::new();
@@ -396,11 +401,11 @@ fn blocks_borrowed_or_decompressed() {
         let mut stored = Vec::new();
         (codec.compress)(&contents, &mut stored);
         stored.extend(trailer::encode_block_trailer(&stored, codec.id));
-        let place = stored.as_ptr_range();
+        let addresses = stored.as_ptr_range();
         let found = read_block_cow(&stored, true, &mut memory).unwrap();
         assert_eq!(*found, contents);
         assert_eq!(matches!(found, Cow::Owned(_)), is_owned, "{len} bytes, {}", codec.name);
-        assert_eq!(place.contains(&found.as_ptr()), codec.id == NO_COMPRESSION.id);
+        assert_eq!(addresses.contains(&found.as_ptr()), codec.id == NO_COMPRESSION.id);
         *stored.last_mut().unwrap() ^= 1;
         assert_eq!(
             read_block_cow(&stored, true, &mut memory).unwrap_err().kind,
@@ -433,26 +438,27 @@ fn handles_beyond_the_file() {
         assert_eq!(fits(offset, size).unwrap_err().kind, DecodeErrorKind::OutOfBounds, "{offset} + {size}");
     }
     let expect = "0! a block at 96 of 7 bytes and its trailer, expected an end at 100 or before";
-    check_flaw(fits(96, 7).unwrap_err(), DecodeErrorKind::OutOfBounds, expect);
+    check_error(fits(96, 7).unwrap_err(), DecodeErrorKind::OutOfBounds, expect);
 }
 
 #[test]
 fn footers() {
-    let (metaindex, index) = (BlockHandle { offset: 1, size: 200 }, BlockHandle { offset: 206, size: 3 });
+    let metaindex = BlockHandle { offset: 1, size: 200 };
+    let index = BlockHandle { offset: 206, size: 3 };
     let bytes = Footer { metaindex, index }.encode();
     assert_eq!(Footer::decode(&bytes, 262), Ok(Footer { metaindex, index }));
     let longest = BlockHandle { offset: u64::MAX, size: u64::MAX };
     assert_eq!(Footer { metaindex: longest, index: longest }.encode()[39], 1);
 
-    let flaw = Footer::decode(&bytes, 261).unwrap_err();
+    let error = Footer::decode(&bytes, 261).unwrap_err();
     let expect = "216! a block at 206 of 3 bytes and its trailer, expected an end at 213 or before";
-    check_flaw(flaw, DecodeErrorKind::OutOfBounds, expect);
-    let flaw = Footer::decode(&bytes[1..], 262).unwrap_err();
-    check_flaw(flaw, DecodeErrorKind::Truncated, "0! 47 bytes, expected 48 for the footer of a table");
-    let flaw = Footer::decode(&bytes, 47).unwrap_err();
-    check_flaw(flaw, DecodeErrorKind::Truncated, "0! 47 bytes, expected 48 for the footer of a table");
-    let flaw = Footer::decode(&[1; 48], 100).unwrap_err();
-    check_flaw(flaw, DecodeErrorKind::Unknown, "92! magic 0101010101010101, expected 57fb808b247547db");
+    check_error(error, DecodeErrorKind::OutOfBounds, expect);
+    let error = Footer::decode(&bytes[1..], 262).unwrap_err();
+    check_error(error, DecodeErrorKind::Truncated, "0! 47 bytes, expected 48 for the footer of a table");
+    let error = Footer::decode(&bytes, 47).unwrap_err();
+    check_error(error, DecodeErrorKind::Truncated, "0! 47 bytes, expected 48 for the footer of a table");
+    let error = Footer::decode(&[1; 48], 100).unwrap_err();
+    check_error(error, DecodeErrorKind::Unknown, "92! magic 0101010101010101, expected 57fb808b247547db");
 }
 
 fn codec() -> impl Strategy<Value = &'static Codec> {
@@ -467,19 +473,22 @@ fn user_keys() -> impl Strategy<Value = Vec<Vec<u8>>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Every entry is in its place: below the key of its block in the index, above that of the block before, and let
-    /// through by the filter.
+    /// Every entry is at or below the index key of its block and above the one before, and matches
+    /// the filter.
     #[test]
-    fn holds_what_was_added(
+    fn round_trips(
         keys in user_keys(),
         value in prop::collection::vec(0u8..3, 0..300),
         (block_size, restart_interval, codec) in (1usize..3000, 1usize..20, codec()),
-        whole in any::<bool>(),
+        is_full_filter in any::<bool>(),
     ) {
         let comparator: Arc<dyn Comparator> = Arc::new(InternalComparator::new(bytewise()));
         let policy: Arc<dyn FilterPolicy> = Arc::new(InternalFilterPolicy(Arc::new(BloomFilterPolicy::new(10))));
-        let filters = if whole { TableFilter::Full(BloomFilterPolicy::new(10)) } else { TableFilter::BlockBased(policy.clone()) };
-        let filter = Some(filters);
+        let filter = Some(if is_full_filter {
+            TableFilter::Full(BloomFilterPolicy::new(10))
+        } else {
+            TableFilter::BlockBased(policy.clone())
+        });
         let added: Entries = keys
             .iter()
             .flat_map(|key| [7, 3].map(|sequence| InternalKey::new(key, sequence, ValueType::Value)))
@@ -490,19 +499,19 @@ proptest! {
         prop_assert_eq!(&all(&table).unwrap(), &added);
 
         let filter = filter_of(&table, policy);
-        let mut floor: Option<Vec<u8>> = None;
+        let mut previous_index_key: Option<Vec<u8>> = None;
         for (index_key, handle, entries) in data_blocks(&table).unwrap() {
             for (key, _) in &entries {
-                prop_assert!(floor.iter().all(|floor| comparator.compare(floor, key).is_lt()));
+                prop_assert!(previous_index_key.as_ref().is_none_or(|previous| comparator.compare(previous, key).is_lt()));
                 prop_assert!(comparator.compare(key, &index_key).is_le());
                 prop_assert!(filter.may_match(handle.offset, key));
             }
-            floor = Some(index_key);
+            previous_index_key = Some(index_key);
         }
     }
 
     #[test]
-    fn survives_anything(mut table in prop::collection::vec(any::<u8>(), 0..200), handles in prop::collection::vec(0u64..200, 4)) {
+    fn arbitrary_bytes_never_panic(mut table in prop::collection::vec(any::<u8>(), 0..200), handles in prop::collection::vec(0u64..200, 4)) {
         let _ = all(&table);
         let handle = |i: usize| BlockHandle { offset: handles[i], size: handles[i + 1] };
         table.extend(Footer { metaindex: handle(0), index: handle(2) }.encode());

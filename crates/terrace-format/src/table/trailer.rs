@@ -1,9 +1,9 @@
-//! The five bytes behind every block of a table.
+//! Trailer of a block: the five bytes after every block of a table.
 //!
 //! ```text
 //!   0        1                5
 //!   +--------+----------------+
-//!   | codec  | checksum (LE)  |   masked; over the stored block and the codec byte
+//!   | codec  | checksum (LE)  |   masked; covers the stored block and the codec byte
 //!   +--------+----------------+
 //! ```
 
@@ -17,26 +17,28 @@ use crate::compress;
 use crate::crc;
 use crate::decode_error::DecodeError;
 
-/// The bytes of a trailer.
+/// Size of a trailer, in bytes.
 pub const BLOCK_TRAILER_SIZE: usize = 5;
 
-/// The trailer of `stored`, a block that was packed by the codec `id`.
+/// Returns the trailer of `stored`, a block in the form of codec `id`.
 pub(super) fn encode_block_trailer(stored: &[u8], id: u8) -> [u8; BLOCK_TRAILER_SIZE] {
     let [c0, c1, c2, c3] = block_checksum(stored, id).to_le_bytes();
     [id, c0, c1, c2, c3]
 }
 
-/// The contents of the block that is `stored` with its trailer: the block's size and five bytes more.
+/// Decompresses `stored`, a block with its trailer: the block's size and five bytes more.
 ///
-/// Without `verify` the checksum is not looked at, and the contents may be anything. Flaws are placed from the start
-/// of the block. Takes no more memory than the codec's bound for what is stored.
+/// Without `verify` the checksum is ignored, and the contents may be arbitrary. Errors have offsets
+/// from the start of the block. The codec bounds the memory use by the stored size.
 pub fn read_block(stored: &[u8], verify: bool) -> Result<Vec<u8>, DecodeError> {
     let (block, id) = split_block_trailer(stored, verify)?;
     compress::decompress(id, block)
 }
 
-/// As [`read_block`], where they lie: in `stored`, or unpacked into `memory`, whatever was in it; or in memory of their own if they
-/// are large.
+/// Decompresses a block like [`read_block`] without a copy of uncompressed contents.
+///
+/// The result borrows `stored`, or `memory`, whose old contents are lost. Large decompressed
+/// contents are owned.
 pub fn read_block_cow<'a>(
     stored: &'a [u8],
     verify: bool,
@@ -47,11 +49,11 @@ pub fn read_block_cow<'a>(
         return Ok(block.into());
     }
     compress::decompress_into(id, block, memory)?;
-    // Larger contents are handed over, not lent to be copied.
+    // The cache takes ownership of large contents instead of a copy.
     Ok(if memory.len() > COPIED_MAX { std::mem::take(memory).into() } else { memory.as_slice().into() })
 }
 
-/// The block as it is stored, and its codec's byte.
+/// Checks the trailer and returns the stored block and its codec byte.
 fn split_block_trailer(stored: &[u8], verify: bool) -> Result<(&[u8], u8), DecodeError> {
     let Some((block, &[id, ref checksum_bytes @ ..])) = stored.split_last_chunk::<BLOCK_TRAILER_SIZE>()
     else {
@@ -63,7 +65,7 @@ fn split_block_trailer(stored: &[u8], verify: bool) -> Result<(&[u8], u8), Decod
         ));
     };
     if verify && !mutant!(BlockChecksumNotVerified) {
-        // The codec's byte stands behind the block, and is covered.
+        // The checksum covers the codec byte, which follows the block.
         let computed = crc::mask(crc::value(&stored[..=block.len()]));
         if let Some(expected) = get_fixed32(checksum_bytes)
             && computed != expected
@@ -74,7 +76,7 @@ fn split_block_trailer(stored: &[u8], verify: bool) -> Result<(&[u8], u8), Decod
     Ok((block, id))
 }
 
-/// The checksum as it is stored.
+/// Returns the stored checksum of a block.
 fn block_checksum(block: &[u8], id: u8) -> u32 {
     crc::mask(crc::extend(crc::value(block), &[id]))
 }

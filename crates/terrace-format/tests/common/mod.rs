@@ -1,11 +1,11 @@
-//! The worked examples of `docs/format/`.
+//! Worked examples of `docs/format/`.
 
 #![allow(clippy::disallowed_methods, reason = "a test reads the documents from the disk")]
 
 use std::path::Path;
 
-/// The bytes of the first block fenced as `hex` in `docs/format/<document>`. Whatever follows a `#` on a line is
-/// for the reader.
+/// Returns the bytes of the first block fenced as `hex` in `docs/format/<document>`. Text after a
+/// `#` is a comment.
 #[track_caller]
 pub(crate) fn example(document: &str) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/format").join(document);
@@ -14,7 +14,7 @@ pub(crate) fn example(document: &str) -> Vec<u8> {
     let digits: String = block.map(|line| line.split('#').next().unwrap_or_default()).collect();
     let digits: Vec<char> = digits.chars().filter(|c| !c.is_whitespace()).collect();
     let (pairs, odd) = digits.as_chunks::<2>();
-    assert!(!pairs.is_empty() && odd.is_empty(), "{document} has no whole example");
+    assert!(!pairs.is_empty() && odd.is_empty(), "{document} has no complete example");
     pairs.iter().map(|[high, low]| byte(*high) << 4 | byte(*low)).collect()
 }
 

@@ -92,7 +92,7 @@ impl TerraceStore {
             match value {
                 Some(value) => batch.put(key, value),
                 None => batch.delete(key),
-            }
+            };
         }
         self.db.write_with(&batch, &WriteOptions { sync })
     }

@@ -10,7 +10,7 @@ use terrace_format::comparator::bytewise;
 use terrace_format::filename::FileName;
 use terrace_format::log::{FRAGMENT_HEADER_SIZE, LOG_BLOCK_SIZE, LogItem, LogReader};
 use terrace_format::table::{BLOCK_TRAILER_SIZE, BlockHandle, FOOTER_SIZE, Footer, TABLE_MAGIC, read_block};
-use terrace_format::{DecodeErrorKind, crc};
+use terrace_format::{DecodeErrorKind, InternalIterator, crc};
 
 use super::archive;
 

@@ -310,13 +310,14 @@ fn draw_settings(seed: u64, leveldb_compatible: bool) -> Settings {
 /// Draws a plan in which a sync fails, early or late.
 fn draw_failed_sync_plan(rng: &mut Rng) -> String {
     let file = rng.pick(&["sync .log", "sync .log", "sync .log", "sync .ldb", "sync MANIFEST", "sync-dir *"]);
-    let error = rng.pick(&["once EIO", "x3 EIO", "once sync-forgets"]);
+    let error = rng.pick(&["once EIO", "x3 EIO", "once sync-loses-data"]);
     let error = if file.starts_with("sync-dir") { "once EIO" } else { error };
     format!("{file} #{} {error}", 1 + rng.skewed(100))
 }
 
 /// Draws a plan in which the disk is full for some calls.
 fn draw_no_space_plan(rng: &mut Rng) -> String {
-    let call = rng.pick(&["store .log", "create-log .log", "append .ldb", "create .ldb", "append MANIFEST"]);
+    let call =
+        rng.pick(&["write-at .log", "create-log .log", "append .ldb", "create .ldb", "append MANIFEST"]);
     format!("{call} #{} x{} ENOSPC", 1 + rng.skewed(500), 1 + rng.below(20))
 }

@@ -1,4 +1,4 @@
-//! The block cache: decompressed blocks, shared between threads and, if wanted, between databases.
+//! Block cache: decompressed blocks in memory. Several databases can share one.
 
 mod s3_fifo;
 
@@ -14,25 +14,29 @@ pub(crate) use s3_fifo::{CacheValue, S3FifoCache};
 use crate::error::Result;
 use crate::sync::{Arc, HazardGuard, Ordering};
 
-/// A number that no other call in this process returns: no two openings share one, so that a table number that is used
-/// again in a database that was destroyed and created anew can't find the old blocks.
+/// Returns a number that no other call in this process returns. Each open of a database gets its
+/// own. A database that is destroyed and created again reuses table numbers, and must not find old
+/// blocks.
 pub(crate) fn new_cache_id() -> u64 {
-    // Not of `sync`: it lasts as long as the process, and no thread waits for another's number.
+    // An atomic of the standard library instead of `sync`: it outlives every model, and no access
+    // depends on its order.
     use std::sync::atomic::AtomicU64;
     static NEXT_CACHE_ID: AtomicU64 = AtomicU64::new(1);
     NEXT_CACHE_ID.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A cache of decompressed blocks with a limit in bytes.
+/// Cache of decompressed blocks with a capacity in bytes.
 ///
-/// May be shared by any number of databases and threads. Evicts by S3-FIFO (Yang et al., SOSP 2023), so that a scan
-/// does not displace what point reads use. A block's key is its place in an open table: a hit needs no search.
+/// Any number of databases and threads may share a cache. The eviction algorithm is S3-FIFO (Yang
+/// et al., SOSP 2023), so that a scan does not displace the blocks that gets use. Each open table
+/// has a slot for each of its blocks: a hit needs no search.
 pub struct BlockCache {
     backend: CacheBackend,
     capacity: usize,
 }
 
-/// What keeps a block here takes so many bytes: itself, its counts, its entry in a queue, and what the allocator adds.
+/// Bytes that a cached block takes in addition to its contents: the `Block`, its reference counts,
+/// its queue entry, and the overhead of the allocator.
 const PER_BLOCK_OVERHEAD: usize = size_of::<Block>() + 64;
 
 enum CacheBackend {
@@ -50,33 +54,33 @@ impl CacheValue for Block {
     }
 }
 
-/// A cache of the caller's own, for [`BlockCache::with_store`]. Every method may be called from any thread at any time.
+/// Cache of the caller, for [`BlockCache::with_store`]. Any thread may call any method at any time.
 ///
-/// What it evicts, and when, is its own business: a block that it has lost is read again.
+/// The implementation decides on evictions. The database reads an evicted block again.
 pub trait ExternalBlockCache: Send + Sync {
-    /// The block that was inserted under `key`, if it is still there.
+    /// Returns the block that was inserted with `key`, if the cache still holds it.
     fn get(&self, key: &[u8; 24]) -> Option<CachedBlock>;
 
-    /// Keeps `block` under `key`, which no other block of this process has.
+    /// Inserts `block` with `key`, which identifies the block within this process.
     fn insert(&self, key: &[u8; 24], block: CachedBlock);
 
-    /// The bytes in use now.
+    /// Returns the size of all cached blocks in bytes.
     fn usage(&self) -> usize;
 }
 
-/// A decompressed block in a [`ExternalBlockCache`]. Cheap to clone: the bytes are shared.
+/// Decompressed block in an [`ExternalBlockCache`]. Clones share the bytes.
 #[derive(Clone)]
 pub struct CachedBlock(Arc<Block>);
 
 impl CachedBlock {
-    /// The bytes it takes.
+    /// Returns the size of the block in bytes.
     pub fn size(&self) -> usize {
         self.0.memory_usage()
     }
 }
 
 impl BlockCache {
-    /// A cache for about `capacity` bytes of blocks; 0 caches nothing.
+    /// Creates a cache for about `capacity` bytes of blocks. 0 disables the cache.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -87,22 +91,21 @@ impl BlockCache {
     /// let rivers = Options { block_cache: Some(cache), ..Options::default() }; // shares it
     /// ```
     pub fn new(capacity: usize) -> Arc<BlockCache> {
-        let blocks = CacheBackend::BuiltIn(S3FifoCache::new(capacity));
-        Arc::new(BlockCache { backend: blocks, capacity })
+        Arc::new(BlockCache { backend: CacheBackend::BuiltIn(S3FifoCache::new(capacity)), capacity })
     }
 
-    /// A cache that keeps its blocks in `store`.
+    /// Creates a cache that keeps its blocks in `store`.
     ///
     /// ```
     /// use std::collections::HashMap;
     /// use std::sync::{Arc, Mutex};
-    /// use terrace::{BlockCache, BlockStore, CachedBlock, Options};
+    /// use terrace::{BlockCache, CachedBlock, ExternalBlockCache, Options};
     ///
-    /// /// Forgets nothing.
+    /// /// Cache without evictions.
     /// #[derive(Default)]
-    /// struct Hoard(Mutex<HashMap<[u8; 24], CachedBlock>>);
+    /// struct UnboundedCache(Mutex<HashMap<[u8; 24], CachedBlock>>);
     ///
-    /// impl BlockStore for Hoard {
+    /// impl ExternalBlockCache for UnboundedCache {
     ///     fn get(&self, key: &[u8; 24]) -> Option<CachedBlock> {
     ///         self.0.lock().unwrap().get(key).cloned()
     ///     }
@@ -114,14 +117,14 @@ impl BlockCache {
     ///     }
     /// }
     ///
-    /// let cache = BlockCache::over(Arc::new(Hoard::default()));
+    /// let cache = BlockCache::with_store(Arc::new(UnboundedCache::default()));
     /// let options = Options { block_cache: Some(cache), ..Options::default() };
     /// ```
     pub fn with_store(store: Arc<dyn ExternalBlockCache>) -> Arc<BlockCache> {
         Arc::new(BlockCache { backend: CacheBackend::External(store), capacity: usize::MAX })
     }
 
-    /// Forgets every block that it keeps itself.
+    /// Evicts all blocks. Has no effect on an [`ExternalBlockCache`].
     ///
     /// ```
     /// let cache = terrace::BlockCache::new(1 << 20);
@@ -129,12 +132,12 @@ impl BlockCache {
     /// assert_eq!(cache.usage(), 0);
     /// ```
     pub fn clear(&self) {
-        if let CacheBackend::BuiltIn(blocks) = &self.backend {
-            blocks.clear();
+        if let CacheBackend::BuiltIn(cache) = &self.backend {
+            cache.clear();
         }
     }
 
-    /// The limit in bytes; the greatest number if somebody else keeps the blocks.
+    /// Returns the capacity in bytes, or `usize::MAX` for an [`ExternalBlockCache`].
     ///
     /// ```
     /// assert_eq!(terrace::BlockCache::new(1 << 20).capacity(), 1 << 20);
@@ -143,189 +146,201 @@ impl BlockCache {
         self.capacity
     }
 
-    /// The bytes in use now.
+    /// Returns the size of all cached blocks in bytes.
     ///
     /// ```
     /// # use std::sync::Arc;
     /// # use terrace::{BlockCache, Db, Env, Options};
     /// let cache = BlockCache::new(1 << 20);
-    /// # let env = Env::memory();
+    /// # let env = Env::in_memory();
     /// # let block_cache = Some(Arc::clone(&cache));
-    /// # let db = Db::open("cities", &Options { create_if_missing: true, env, block_cache, ..Options::default() })?;
+    /// # let options = Options { create_if_missing: true, env, block_cache, ..Options::default() };
+    /// # let db = Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// db.flush()?;
     /// assert_eq!(cache.usage(), 0);
-    /// db.get(b"CH/Bern")?; // from a table, whose block now stays at hand
+    /// db.get(b"CH/Bern")?; // reads a block of a table and caches it
     /// assert!(cache.usage() > 0);
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn usage(&self) -> usize {
         match &self.backend {
-            CacheBackend::BuiltIn(blocks) => blocks.total_charge(),
+            CacheBackend::BuiltIn(cache) => cache.total_charge(),
             CacheBackend::External(store) => store.usage(),
         }
     }
 
-    /// Gives so many bytes of its room to something else, until [`BlockCache::unreserve`].
+    /// Reserves `bytes` of the capacity for other memory, until [`BlockCache::unreserve`].
     pub(crate) fn reserve(&self, bytes: usize) {
-        if let CacheBackend::BuiltIn(blocks) = &self.backend {
-            drop(blocks.reserve(bytes));
+        if let CacheBackend::BuiltIn(cache) = &self.backend {
+            drop(cache.reserve(bytes));
         }
     }
 
-    /// Takes back what was given to something else.
+    /// Releases a reservation of `bytes`.
     pub(crate) fn unreserve(&self, bytes: usize) {
-        if let CacheBackend::BuiltIn(blocks) = &self.backend {
-            blocks.unreserve(bytes);
+        if let CacheBackend::BuiltIn(cache) = &self.backend {
+            cache.unreserve(bytes);
         }
     }
 
-    /// What is left of the limit for blocks, in bytes.
+    /// Returns the part of the capacity that is available for blocks, in bytes.
     pub(crate) fn available_capacity(&self) -> usize {
         match &self.backend {
-            CacheBackend::BuiltIn(blocks) => blocks.available_capacity(),
+            CacheBackend::BuiltIn(cache) => cache.available_capacity(),
             CacheBackend::External(_) => self.capacity,
         }
     }
 
-    /// Where the blocks of a table are kept, of which there are `count`: table `number` of the opening `instance`.
-    pub(crate) fn table_blocks(&self, instance: u64, number: u64, count: usize) -> TableBlocks {
+    /// Returns the cached blocks of a table with `count` blocks. `cache_id` identifies the open
+    /// database, and `table_number` the table in it.
+    pub(crate) fn table_blocks(&self, cache_id: u64, table_number: u64, count: usize) -> TableBlocks {
         match &self.backend {
-            CacheBackend::BuiltIn(store) => TableBlocks::BuiltIn(store.allocate_slots(count)),
+            CacheBackend::BuiltIn(cache) => TableBlocks::BuiltIn(cache.allocate_slots(count)),
             CacheBackend::External(store) => {
-                let instance = if mutant!(BlockCacheKeyNotUnique) { 0 } else { instance };
-                TableBlocks::External { store: Arc::clone(store), cache_id: instance, table_number: number }
+                let cache_id = if mutant!(BlockCacheKeyNotUnique) { 0 } else { cache_id };
+                TableBlocks::External { store: Arc::clone(store), cache_id, table_number }
             }
         }
     }
 }
 
-/// The blocks of one open table that are at hand.
+/// Cached blocks of one open table.
 pub(crate) enum TableBlocks {
     BuiltIn(CacheSlots<Block>),
     External { store: Arc<dyn ExternalBlockCache>, cache_id: u64, table_number: u64 },
 }
 
 impl TableBlocks {
-    /// The block of index entry `at`, which begins at `offset` of the file; that is not asked for a block in its place.
-    pub(crate) fn get(&self, at: usize, offset: impl FnOnce() -> Result<u64>) -> Result<Option<BlockRef>> {
+    /// Returns the block of index entry `index`, if it is cached. Only an external cache calls
+    /// `offset`, which returns the offset of the block in its file.
+    pub(crate) fn get(&self, index: usize, offset: impl FnOnce() -> Result<u64>) -> Result<Option<BlockRef>> {
         match self {
-            TableBlocks::BuiltIn(places) => Ok(places.get(at).map(BlockRef::Hazard)),
-            TableBlocks::External { store, cache_id: instance, table_number: number } => {
-                let block = store.get(&external_block_key(*instance, *number, offset()?));
+            TableBlocks::BuiltIn(slots) => Ok(slots.get(index).map(BlockRef::Hazard)),
+            TableBlocks::External { store, cache_id, table_number } => {
+                let block = store.get(&external_block_key(*cache_id, *table_number, offset()?));
                 Ok(block.map(|block| BlockRef::Counted(block.0)))
             }
         }
     }
 
-    /// The memory that the places take themselves, in bytes.
+    /// Returns the size of the slots in bytes.
     pub(crate) fn memory_usage(&self) -> usize {
         match self {
-            TableBlocks::BuiltIn(places) => places.memory_usage(),
+            TableBlocks::BuiltIn(slots) => slots.memory_usage(),
             TableBlocks::External { .. } => 0,
         }
     }
 
-    /// The block of index entry `at`, if it is kept in its place.
+    /// Returns the block of index entry `index`, if it is in its slot.
     #[inline]
-    pub(crate) fn get_cached(&self, at: usize) -> Option<BlockRef> {
+    pub(crate) fn get_cached(&self, index: usize) -> Option<BlockRef> {
         match self {
-            TableBlocks::BuiltIn(places) => places.get(at).map(BlockRef::Hazard),
+            TableBlocks::BuiltIn(slots) => slots.get(index).map(BlockRef::Hazard),
             TableBlocks::External { .. } => None,
         }
     }
 
-    /// True if the block of index entry `at` is kept in its place, or was just now.
-    pub(crate) fn is_cached(&self, at: usize) -> bool {
+    /// Returns true if the block of index entry `index` is in its slot. It may be evicted at any
+    /// time.
+    pub(crate) fn is_cached(&self, index: usize) -> bool {
         match self {
-            TableBlocks::BuiltIn(places) => places.is_occupied(at),
+            TableBlocks::BuiltIn(slots) => slots.is_occupied(index),
             TableBlocks::External { .. } => false,
         }
     }
 
-    /// Has the places of the index entries from `at` on fetched, a few of which will be looked at soon.
+    /// Prefetches the slots from index entry `index` on, some of which the caller will access.
     #[inline]
-    pub(crate) fn prefetch_slots(&self, at: usize) {
-        if let TableBlocks::BuiltIn(places) = self {
-            places.prefetch_slots(at);
+    pub(crate) fn prefetch_slots(&self, index: usize) {
+        if let TableBlocks::BuiltIn(slots) = self {
+            slots.prefetch_slots(index);
         }
     }
 
-    /// Has the counts of the block of index entry `at` fetched, if it is there, for who is going to share it.
+    /// Prefetches the reference counts of the block of index entry `index`, for a caller that will
+    /// clone the `Arc`.
     #[inline]
-    pub(crate) fn prefetch_ref_counts(&self, at: usize) {
-        if let TableBlocks::BuiltIn(places) = self {
-            places.prefetch_ref_counts(at);
+    pub(crate) fn prefetch_ref_counts(&self, index: usize) {
+        if let TableBlocks::BuiltIn(slots) = self {
+            slots.prefetch_ref_counts(index);
         }
     }
 
-    /// Has the beginning of the block of index entry `at` fetched, which will be looked at soon, if it is there.
-    pub(crate) fn prefetch_block_start(&self, at: usize) {
-        if let TableBlocks::BuiltIn(places) = self {
-            places.prefetch_start(at);
+    /// Prefetches the start of the block of index entry `index`, if it is cached.
+    pub(crate) fn prefetch_block_start(&self, index: usize) {
+        if let TableBlocks::BuiltIn(slots) = self {
+            slots.prefetch_start(index);
         }
     }
 
-    /// As [`TableBlocks::prefetch_block_start`], its end.
-    pub(crate) fn prefetch_block_end(&self, at: usize) {
-        if let TableBlocks::BuiltIn(places) = self {
-            places.prefetch_end(at);
+    /// Prefetches the end of the block of index entry `index`, if it is cached.
+    pub(crate) fn prefetch_block_end(&self, index: usize) {
+        if let TableBlocks::BuiltIn(slots) = self {
+            slots.prefetch_end(index);
         }
     }
 
-    /// True if a block that is kept may be replaced.
+    /// Returns true if the cache supports [`TableBlocks::replace`].
     pub(crate) fn can_replace(&self) -> bool {
         matches!(self, TableBlocks::BuiltIn(_))
     }
 
-    /// Keeps a block instead of that of index entry `at`, if that is still there. Gives those that had to go for it.
-    pub(crate) fn replace(&self, at: usize, block: &Arc<Block>) -> Evicted<Block> {
+    /// Replaces the cached block of index entry `index`, if it is still cached. Returns evicted
+    /// blocks.
+    pub(crate) fn replace(&self, index: usize, block: &Arc<Block>) -> Evicted<Block> {
         match self {
-            TableBlocks::BuiltIn(places) => places.replace(at, block),
+            TableBlocks::BuiltIn(slots) => slots.replace(index, block),
             TableBlocks::External { .. } => Evicted::EMPTY,
         }
     }
 
-    /// Keeps a block that was read, and gives those that had to go for it, if they were kept here.
-    pub(crate) fn insert(&self, at: usize, offset: u64, block: &Arc<Block>) -> Evicted<Block> {
+    /// Inserts a block and returns evicted blocks. An external cache returns none.
+    pub(crate) fn insert(&self, index: usize, offset: u64, block: &Arc<Block>) -> Evicted<Block> {
         match self {
-            TableBlocks::BuiltIn(places) => places.insert(at, block),
-            TableBlocks::External { store, cache_id: instance, table_number: number } => {
-                store.insert(&external_block_key(*instance, *number, offset), CachedBlock(Arc::clone(block)));
+            TableBlocks::BuiltIn(slots) => slots.insert(index, block),
+            TableBlocks::External { store, cache_id, table_number } => {
+                store.insert(
+                    &external_block_key(*cache_id, *table_number, offset),
+                    CachedBlock(Arc::clone(block)),
+                );
                 Evicted::EMPTY
             }
         }
     }
 }
 
-/// Which block of which table of which opening, for a cache that knows only bytes.
-fn external_block_key(instance: u64, number: u64, offset: u64) -> [u8; 24] {
+/// Returns the key of a block in an external cache.
+fn external_block_key(cache_id: u64, table_number: u64, offset: u64) -> [u8; 24] {
     let mut key = [0; 24];
-    let parts = [instance, number, offset];
-    key.chunks_exact_mut(8).zip(parts).for_each(|(at, part)| at.copy_from_slice(&part.to_le_bytes()));
+    let parts = [cache_id, table_number, offset];
+    for (bytes, part) in key.chunks_exact_mut(8).zip(parts) {
+        bytes.copy_from_slice(&part.to_le_bytes());
+    }
     key
 }
 
-/// A block that stays in memory as long as this does.
+/// Block that stays in memory as long as this reference.
 pub(crate) enum BlockRef {
-    /// In its place of the cache: nothing was counted, so that readers of one block do not meet.
+    /// Block in its slot. A hazard pointer protects it instead of a reference count, so that
+    /// readers of one block do not compete for a cache line.
     Hazard(HazardGuard<Block>),
     Counted(Arc<Block>),
 }
 
 impl BlockRef {
-    /// To be kept, beside this.
+    /// Returns shared ownership of the block.
     pub(crate) fn to_arc(&self) -> Arc<Block> {
         match self {
-            BlockRef::Hazard(found) => found.to_arc(),
+            BlockRef::Hazard(guard) => guard.to_arc(),
             BlockRef::Counted(block) => Arc::clone(block),
         }
     }
 
-    /// To be kept.
+    /// Turns the reference into shared ownership of the block.
     pub(crate) fn into_arc(self) -> Arc<Block> {
         match self {
-            BlockRef::Hazard(found) => found.to_arc(),
+            BlockRef::Hazard(guard) => guard.to_arc(),
             BlockRef::Counted(block) => block,
         }
     }
@@ -336,7 +351,7 @@ impl Deref for BlockRef {
 
     fn deref(&self) -> &Block {
         match self {
-            BlockRef::Hazard(found) => found,
+            BlockRef::Hazard(guard) => guard,
             BlockRef::Counted(block) => block,
         }
     }

@@ -1,4 +1,4 @@
-//! A memtable becomes a table.
+//! Flush: writes a memtable to a table.
 
 use std::path::Path;
 
@@ -11,8 +11,10 @@ use crate::memtable::Memtable;
 use crate::sync::Arc;
 use crate::table::{FinishedTable, TableWriter};
 
-/// Writes `memtable` to table file `number`; None, and no file, if it is empty. Durable when this returns, but for its
-/// name in the directory. On an error there is no file.
+/// Writes `memtable` to the table file `number`. Returns None, and leaves no file, if it is empty.
+///
+/// The contents are durable on return; the caller syncs the directory. After an error, there is no
+/// file.
 pub(crate) fn build_table(
     memtable: &Arc<Memtable>,
     env: &Env,
@@ -24,7 +26,7 @@ pub(crate) fn build_table(
     let mut entries = memtable.iter();
     entries.seek_to_first();
     while let Some((key, value)) = entries.entry() {
-        // A log that somebody damaged may hold one write twice; the later stands first.
+        // A damaged log may hold one write twice; the memtable returns the later one first.
         if let Err(error) = table.add_unless_duplicate(key, value) {
             table.abandon();
             return Err(error);

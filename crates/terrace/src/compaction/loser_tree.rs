@@ -1,8 +1,8 @@
-//! Sorted runs as one, walked once from front to back.
+//! Loser tree: merges sorted runs in one forward pass.
 //!
 //! ```text
-//!   a tree of losers        node 1 keeps who lost its match, the winner went on upwards;
-//!                           after a step of the winner only the matches on its way up are played again
+//!   a tree of losers        each node keeps the loser of its match, and the winner moves up;
+//!                           after a step of the winner, only the matches on its path are replayed
 //!        1:  b
 //!       /     \            winner: d
 //!     2: a    3: c
@@ -10,8 +10,8 @@
 //!    a    b  c    d
 //! ```
 //!
-//! Most matches are decided by the heads: the eight bytes of the user key behind what all keys share. Of keys that are
-//! the same, that of the run that was given first comes first.
+//! The heads decide most matches: a head holds the eight bytes of the user key after the prefix
+//! that all keys share. Of equal keys, the key of the run with the lowest index comes first.
 
 use std::hint::select_unpredictable;
 
@@ -19,57 +19,61 @@ use terrace_format::comparator::Comparator;
 use terrace_format::key::{self, InternalComparator};
 use terrace_format::key_order::head_after;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::internal_iterator::InternalIterator;
 
-/// A walk over several runs.
+/// Forward iterator over several sorted runs.
 pub(super) struct LoserTree<R> {
     comparator: InternalComparator,
-    /// How many bytes of a key its head passes over.
+    /// Number of key bytes before the head.
     prefix_len: usize,
     runs: Vec<R>,
-    /// Node i has the children 2i and 2i + 1; run r stands below, as node r + the number of runs.
+    /// Losers of the inner nodes. Node i has the children 2i and 2i + 1. The leaf of run r is node
+    /// r + the number of runs.
     losers: Vec<Contender>,
     winner: Contender,
 }
 
-/// A run in its matches.
+/// Run that takes part in a match.
 #[derive(Clone, Copy)]
 struct Contender {
-    /// Of the key that it stands at; behind the last entry the greatest there is, which a key may have, too.
+    /// Head of the current key. An exhausted run has `u64::MAX`, which may also be the head of a
+    /// key.
     head: u64,
     run: usize,
 }
 
-impl<R: InternalIterator> LoserTree<R> {
-    /// Stands at the first entry that is not below `from`. All user keys begin with the same `prefix` bytes, if the order is
-    /// that of bytes.
+impl<R: InternalIterator<Error = Error>> LoserTree<R> {
+    /// Creates an iterator at the first entry whose key is at or after `from`. In the bytewise
+    /// order, the first `prefix_len` bytes of all user keys are the same.
     pub(super) fn new(
         comparator: InternalComparator,
         runs: Vec<R>,
-        prefix: usize,
+        prefix_len: usize,
         from: Option<&[u8]>,
     ) -> LoserTree<R> {
-        let nobody = Contender { head: u64::MAX, run: 0 };
-        let losers = vec![nobody; runs.len()];
-        let mut merged = LoserTree { comparator, prefix_len: prefix, runs, losers, winner: nobody };
-        merged.runs.iter_mut().for_each(|run| match from {
-            Some(from) => run.seek(from),
-            None => run.seek_to_first(),
-        });
-        if !merged.runs.is_empty() {
-            merged.winner = merged.build_subtree(1);
+        let placeholder = Contender { head: u64::MAX, run: 0 };
+        let losers = vec![placeholder; runs.len()];
+        let mut tree = LoserTree { comparator, prefix_len, runs, losers, winner: placeholder };
+        for run in &mut tree.runs {
+            match from {
+                Some(from) => run.seek(from),
+                None => run.seek_to_first(),
+            }
         }
-        merged
+        if !tree.runs.is_empty() {
+            tree.winner = tree.build_subtree(1);
+        }
+        tree
     }
 
-    /// The key and the value here, if there is a here.
+    /// Returns the current key and value, or None after the last entry.
     #[inline]
     pub(super) fn entry(&self) -> Option<(&[u8], &[u8])> {
         self.runs.get(self.winner.run)?.entry()
     }
 
-    /// To the entry behind. Only at an entry.
+    /// Moves to the next entry. There must be a current entry.
     pub(super) fn next(&mut self) {
         let run = self.winner.run;
         self.runs[run].next();
@@ -77,7 +81,7 @@ impl<R: InternalIterator> LoserTree<R> {
         let mut node = (run + self.runs.len()) / 2;
         while node > 0 {
             let loser = self.losers[node];
-            // As good as random: a branch would be taken wrong every other time.
+            // The result is nearly random, so a branch would be mispredicted every second time.
             let other_wins = self.precedes(loser, winner);
             self.losers[node] = select_unpredictable(other_wins, winner, loser);
             winner = select_unpredictable(other_wins, loser, winner);
@@ -86,17 +90,18 @@ impl<R: InternalIterator> LoserTree<R> {
         self.winner = winner;
     }
 
-    /// The first damage met so far.
+    /// Returns the first error of the runs.
     pub(super) fn status(&self) -> Result<()> {
         self.runs.iter().try_for_each(R::status)
     }
 
-    /// Plays every match below `node`, and says who won.
+    /// Plays every match below `node` and returns the winner.
     fn build_subtree(&mut self, node: usize) -> Contender {
         if node >= self.runs.len() {
             return self.contender(node - self.runs.len());
         }
-        let (a, b) = (self.build_subtree(2 * node), self.build_subtree(2 * node + 1));
+        let a = self.build_subtree(2 * node);
+        let b = self.build_subtree(2 * node + 1);
         let (winner, loser) = if self.precedes(a, b) { (a, b) } else { (b, a) };
         self.losers[node] = loser;
         winner
@@ -107,7 +112,7 @@ impl<R: InternalIterator> LoserTree<R> {
         if a.head == b.head { self.precedes_by_key(a.run, b.run) } else { a.head < b.head }
     }
 
-    /// Who is at an entry is before who is not.
+    /// Compares the current keys of two runs. An exhausted run comes last.
     #[inline(never)]
     fn precedes_by_key(&self, a: usize, b: usize) -> bool {
         match (self.runs[a].entry(), self.runs[b].entry()) {
@@ -116,7 +121,7 @@ impl<R: InternalIterator> LoserTree<R> {
         }
     }
 
-    /// `run` as it stands.
+    /// Returns `run` with the head of its current key.
     #[inline]
     fn contender(&self, run: usize) -> Contender {
         let head = match self.runs[run].entry() {
@@ -136,7 +141,7 @@ mod tests {
     use super::*;
     use crate::sync::Arc;
 
-    /// Keys in the order of the longest first, then of the bytes.
+    /// Comparator that orders keys by descending length, then by bytes.
     struct LongestFirst;
 
     impl Comparator for LongestFirst {
@@ -149,10 +154,13 @@ mod tests {
         }
     }
 
-    /// A run of `key@sequence`, each with the run's number for its value.
+    /// Keys of a run (`key@sequence`), current index, and the value of all entries: the run's
+    /// number.
     struct StringRun(Vec<InternalKey>, usize, String);
 
     impl InternalIterator for StringRun {
+        type Error = Error;
+
         fn valid(&self) -> bool {
             self.1 < self.0.len()
         }
@@ -176,28 +184,33 @@ mod tests {
         fn prev(&mut self) {}
     }
 
-    fn merged(order: Arc<dyn Comparator>, prefix: usize, runs: &[&str]) -> String {
-        let run = |(number, words): (usize, &&str)| {
-            let key = |word: &str| {
-                let (user, sequence) = word.split_once('@').unwrap();
-                InternalKey::new(user.as_bytes(), sequence.parse().unwrap(), ValueType::Value)
-            };
-            StringRun(words.split_whitespace().map(key).collect(), usize::MAX, number.to_string())
-        };
-        let runs = runs.iter().enumerate().map(run).collect();
-        let mut merged = LoserTree::new(InternalComparator::new(order), runs, prefix, None);
+    fn parse_key(word: &str) -> InternalKey {
+        let (user_key, sequence) = word.split_once('@').unwrap();
+        InternalKey::new(user_key.as_bytes(), sequence.parse().unwrap(), ValueType::Value)
+    }
+
+    fn merged(order: Arc<dyn Comparator>, prefix_len: usize, runs: &[&str]) -> String {
+        let runs = runs
+            .iter()
+            .enumerate()
+            .map(|(number, words)| {
+                let keys = words.split_whitespace().map(parse_key).collect();
+                StringRun(keys, usize::MAX, number.to_string())
+            })
+            .collect();
+        let mut merged = LoserTree::new(InternalComparator::new(order), runs, prefix_len, None);
         let mut text = Vec::new();
         while let Some((key, run)) = merged.entry() {
-            let (user, sequence) = (key::user_key(key), key::trailer(key) >> 8);
-            text.push(format!("{}@{sequence}:{}", user.escape_ascii(), run.escape_ascii()));
+            let user_key = key::user_key(key).escape_ascii();
+            text.push(format!("{user_key}@{}:{}", key::trailer(key) >> 8, run.escape_ascii()));
             merged.next();
         }
         text.join(" ")
     }
 
     #[track_caller]
-    fn check(prefix: usize, runs: &[&str], expect: &str) {
-        assert_eq!(merged(bytewise(), prefix, runs), expect);
+    fn check(prefix_len: usize, runs: &[&str], expect: &str) {
+        assert_eq!(merged(bytewise(), prefix_len, runs), expect);
     }
 
     #[test]
@@ -227,8 +240,8 @@ mod tests {
 
     #[test]
     fn maximum_heads_precede_exhausted_runs() {
-        let run = |user: &[u8], number: usize| {
-            StringRun(vec![InternalKey::new(user, 1, ValueType::Value)], usize::MAX, number.to_string())
+        let run = |user_key: &[u8], number: usize| {
+            StringRun(vec![InternalKey::new(user_key, 1, ValueType::Value)], usize::MAX, number.to_string())
         };
         for (first, second) in [(0, 1), (1, 0)] {
             let keys = [[0xff; 8].as_slice(), [0xff; 9].as_slice()];
@@ -255,10 +268,10 @@ mod tests {
     #[test]
     fn matches_sorting_for_any_number_of_runs() {
         for count in 1..=17usize {
-            let words = |run: usize| (0..40).filter(move |n| (n * 7 + n / 3) % count == run);
-            let runs: Vec<String> = (0..count)
-                .map(|run| words(run).map(|n| format!("{n:03}@1")).collect::<Vec<_>>().join(" "))
-                .collect();
+            let mut runs = vec![String::new(); count];
+            for n in 0..40 {
+                runs[(n * 7 + n / 3) % count] += &format!("{n:03}@1 ");
+            }
             let runs: Vec<&str> = runs.iter().map(String::as_str).collect();
             let expect: Vec<String> =
                 (0..40).map(|n| format!("{n:03}@1:{}", (n * 7 + n / 3) % count)).collect();

@@ -1,45 +1,42 @@
-//! Where one merge may be cut, so that several threads do it.
+//! Subcompactions: a compaction split by key range, so that several threads share it.
 //!
 //! ```text
-//!   inputs     |--:--:--:--|   |--:--:--|      level 1: tables, whose begins are looked at, and some ends of blocks
-//!              |---:----:----:----:----:---|   level 2
-//!   slices     [        )[         )[      ]   about the same number of bytes in each
+//!   inputs           |--:--:--:--|   |--:--:--|      level 1: smallest keys of tables, and some
+//!                    |---:----:----:----:----:---|   level 2   separators of their blocks
+//!   subcompactions   [        )[         )[      ]   about the same number of bytes in each
 //! ```
 //!
-//! A slice has all versions of its user keys, so what becomes of them does not depend on where the others end.
+//! A subcompaction contains all versions of its user keys. So the result does not depend on the
+//! split.
 
-use super::{Compaction, CompactionContext};
+use super::compaction_job::CompactionContext;
+use super::compaction_plan::{Compaction, Subcompaction};
 use crate::error::Result;
 use crate::version::total_size;
 
 use terrace_format::key;
 
-/// The user keys from `begin`, up to and without `end`.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(crate) struct Subcompaction {
-    pub(crate) begin: Option<Vec<u8>>,
-    pub(crate) end: Option<Vec<u8>>,
-}
-
-/// Ends of blocks that are looked at in each table. Slices are as even as these are dense.
+/// Number of separators per table that the split considers. More separators give more even shares.
 const SEPARATORS_PER_TABLE: usize = 16;
 
-/// Where schedules are explored tables are tiny, and slices must be, too.
+/// True in tests that explore thread schedules: their tables are tiny, so subcompactions must be
+/// too.
 const ALLOW_TINY_SUBCOMPACTIONS: bool = cfg!(feature = "shuttle");
 
-/// At most `most` slices of `job`, in their order, that have all of its keys. None is smaller than about a table.
+/// Splits `compaction` into at most `max_count` subcompactions that cover all keys, in key order.
+/// Each has about the size of one table or more.
 pub(crate) fn split_into_subcompactions(
-    job: &Compaction,
-    environment: &CompactionContext<'_>,
-    most: usize,
+    compaction: &Compaction,
+    context: &CompactionContext<'_>,
+    max_count: usize,
 ) -> Result<Vec<Subcompaction>> {
-    let inputs: Vec<_> = job.input_files().cloned().collect();
-    let least = if ALLOW_TINY_SUBCOMPACTIONS { 1 } else { job.limits.target_file_size.max(1) };
-    let count = (total_size(&inputs) / least).min(most as u64);
+    let inputs: Vec<_> = compaction.input_files().cloned().collect();
+    let min_size = if ALLOW_TINY_SUBCOMPACTIONS { 1 } else { compaction.limits.target_file_size.max(1) };
+    let count = (total_size(&inputs) / min_size).min(max_count as u64);
     let mut samples = Vec::new();
     if count > 1 {
         for file in &inputs {
-            let table = environment.table_cache.find_table(file.table_ref())?;
+            let table = context.table_cache.find_table(file.table_ref())?;
             let first = std::iter::once(file.smallest.user_key());
             let keys: Vec<_> =
                 first.chain(table.sample_separators(SEPARATORS_PER_TABLE).map(key::user_key)).collect();
@@ -47,30 +44,35 @@ pub(crate) fn split_into_subcompactions(
             samples.extend(keys.into_iter().map(|key| (key.to_vec(), weight)));
         }
     }
-    let user = environment.version.comparator.user_comparator();
-    samples.sort_by(|(a, _), (b, _)| user.compare(a, b));
-    samples.dedup_by(|(b, more), (a, weight)| {
-        let same = user.compare(a, b).is_eq();
-        *weight += if same { *more } else { 0 };
-        same
+    let comparator = context.version.comparator.user_comparator();
+    samples.sort_by(|(a, _), (b, _)| comparator.compare(a, b));
+    samples.dedup_by(|(b, weight_of_b), (a, weight)| {
+        let is_same_key = comparator.compare(a, b).is_eq();
+        if is_same_key {
+            *weight += *weight_of_b;
+        }
+        is_same_key
     });
     Ok(split_at_even_shares(samples, count))
 }
 
-/// Cuts at those of the sorted `samples` that part their weight into `count` even shares.
+/// Splits at the keys of the sorted `samples` that divide their weight into `count` even shares.
 fn split_at_even_shares(samples: Vec<(Vec<u8>, u64)>, count: u64) -> Vec<Subcompaction> {
     let total: u64 = samples.iter().map(|(_, weight)| weight).sum();
-    let mut slices = vec![Subcompaction::default()];
+    let mut subcompactions = vec![Subcompaction::default()];
     let mut before = 0;
     for (key, weight) in samples {
-        let made = slices.len() as u64;
-        if let Some(last) = slices.last_mut().filter(|_| made < count && before >= total / count * made) {
+        let len = subcompactions.len() as u64;
+        if len < count
+            && before >= total / count * len
+            && let Some(last) = subcompactions.last_mut()
+        {
             last.end = Some(key.clone());
-            slices.push(Subcompaction { begin: Some(key), end: None });
+            subcompactions.push(Subcompaction { begin: Some(key), end: None });
         }
         before += weight;
     }
-    slices
+    subcompactions
 }
 
 #[cfg(test)]
@@ -81,11 +83,11 @@ mod tests {
     fn check(samples: &[(&str, u64)], count: u64, expect: &str) {
         let samples = samples.iter().map(|(key, weight)| (key.as_bytes().to_vec(), *weight)).collect();
         let show = |key: &Option<Vec<u8>>| key.as_deref().unwrap_or_default().escape_ascii().to_string();
-        let slices: Vec<_> = split_at_even_shares(samples, count)
+        let ranges: Vec<_> = split_at_even_shares(samples, count)
             .iter()
-            .map(|slice| format!("{}..{}", show(&slice.begin), show(&slice.end)))
+            .map(|range| format!("{}..{}", show(&range.begin), show(&range.end)))
             .collect();
-        assert_eq!(slices.join(" "), expect);
+        assert_eq!(ranges.join(" "), expect);
     }
 
     #[test]

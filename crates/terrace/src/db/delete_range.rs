@@ -1,17 +1,18 @@
-//! Removing a range of keys: whole tables at once, and key by key what the others have.
+//! Deletion of a range of keys: whole tables at once, all other keys one by one.
 //!
 //! ```text
 //!   range             [begin ........................ end)
-//!   tables        | a   | |  inside  | |  inside  | |  b    |        a, b and the memtables: the rest
+//!   tables        | a   | |  inside  | |  inside  | |  b    |        the rest: a, b and the memtables
 //!
-//!   1. delete, one by one, the keys of the range that the rest would show by itself; sync the log
-//!   2. with no merge and no write beside: if the rest shows none of them, one edit takes out the tables inside
+//!   1. delete the keys of the range that the rest alone would show, one by one; sync the log
+//!   2. without a compaction or a write: if the rest shows none of them, drop the tables inside by
+//!      one edit
 //! ```
 //!
-//! A table inside may hide older versions in the rest, so what counts in both steps is the rest alone, without it: what is
-//! not seen there can't come back. The log is synced before the edit, so that a power cut never leaves the edit without
-//! the deletes. Where the tables inside keep changing, or somebody holds a snapshot that sees them, every key is deleted
-//! by itself.
+//! A table inside the range may hide older versions in the rest. Both steps therefore read the rest
+//! without these tables: a key that is not visible there cannot reappear. The log is synced before
+//! the edit, so that a power cut never keeps the edit without the tombstones. If the tables inside
+//! keep changing, or a snapshot needs them, all keys are deleted one by one.
 
 use terrace_format::batch::WriteBatch;
 use terrace_format::filename::FileName;
@@ -19,28 +20,26 @@ use terrace_format::key::SequenceNumber;
 use terrace_format::version_edit::VersionEdit;
 use terrace_sync::mutant;
 
-use super::install::CommitError;
+use super::inner::{DbInner, DbState, ReadState};
 use super::panic_guard::PoisonOnPanic;
-use super::wal::closed_error;
-use super::{DbInner, DbState, ReadState};
 use crate::error::Result;
 use crate::iterator::{DbIter, DbIterator, IterObserver, MergingIter, READ_BYTES_PERIOD};
 use crate::options::{ReadOptions, WriteOptions};
 use crate::sync::{Arc, Ordering};
-use crate::version::{FileMeta, KeyRange, Version};
+use crate::version::{CommitError, FileMeta, KeyRange, Version};
 
-/// How often the tables inside may change before they are not waited for any more.
+/// Number of attempts to drop tables, if the set of tables inside the range changes meanwhile.
 const MAX_DROP_ATTEMPTS: usize = 3;
 
-/// Deletes are written in batches of this many bytes.
+/// Size of the batches of tombstones, in bytes.
 const TOMBSTONE_BATCH_BYTES: usize = 64 << 10;
 
-/// Where step 2 got to.
+/// Result of step 2.
 enum DropOutcome {
     Done,
-    /// There are keys of the range in the rest again.
+    /// The rest shows keys of the range again.
     Retry,
-    /// Somebody reads at a snapshot.
+    /// A snapshot may need the tables.
     SnapshotHeld,
 }
 
@@ -54,8 +53,8 @@ impl DbInner {
             return self.write_empty_batch(&WriteOptions { sync: true });
         }
         for _ in 0..MAX_DROP_ATTEMPTS {
-            let (rest, inside) = self.without_covered_tables(range)?;
-            if inside.deleted_files.is_empty() {
+            let (rest, edit) = self.without_covered_tables(range)?;
+            if edit.deleted_files.is_empty() {
                 break;
             }
             if !mutant!(DeleteRangeExposesOldVersions) {
@@ -68,26 +67,28 @@ impl DbInner {
                 DropOutcome::SnapshotHeld => break,
             }
         }
-        let view = Arc::clone(&self.read_state.current());
-        self.delete_visible_keys(&view, range)
+        let read_state = Arc::clone(&self.read_state.current());
+        self.delete_visible_keys(&read_state, range)
     }
 
-    /// What there is now without the tables that have no key outside of `range`, and the edit that takes those out.
+    /// Returns the current state without the tables inside `range`, and the edit that drops these
+    /// tables.
     fn without_covered_tables(&self, range: KeyRange<'_>) -> Result<(ReadState, VersionEdit)> {
         let state = self.state.lock();
         let version = &state.version_set.version;
         let mut edit = VersionEdit::default();
         for (level, files) in version.levels.iter().enumerate() {
-            let inside = files.iter().filter(|file| is_covered(version, file, range));
-            edit.deleted_files.extend(inside.map(|file| (level, file.number)));
+            let covered = files.iter().filter(|file| is_covered(version, file, range));
+            edit.deleted_files.extend(covered.map(|file| (level, file.number)));
         }
         let without = state.version_set.apply_edit(&edit, &self.file_path(FileName::Current))?;
         Ok((ReadState { version: without.version, ..ReadState::new(&state) }, edit))
     }
 
-    /// Step 1, for what `view` shows. What was written before is on the medium when this returns, too.
-    fn delete_visible_keys(&self, view: &ReadState, range: KeyRange<'_>) -> Result<()> {
-        let mut keys = self.iter_range(view, range);
+    /// Executes step 1 for the keys that `read_state` shows. All earlier writes are durable, too,
+    /// when this returns.
+    fn delete_visible_keys(&self, read_state: &ReadState, range: KeyRange<'_>) -> Result<()> {
+        let mut keys = self.iter_range(read_state, range);
         let mut batch = WriteBatch::new();
         while keys.valid() {
             batch.delete(keys.key());
@@ -101,71 +102,74 @@ impl DbInner {
         self.write(&batch, &WriteOptions { sync: true })
     }
 
-    /// The keys of `range` that `view` shows now.
-    fn iter_range(&self, view: &ReadState, range: KeyRange<'_>) -> DbIterator {
+    /// Returns an iterator over the keys of `range` that `read_state` shows now.
+    fn iter_range(&self, read_state: &ReadState, range: KeyRange<'_>) -> DbIterator {
         let options = ReadOptions {
             fill_cache: false,
             lower_bound: range.begin.map(<[u8]>::to_vec),
             upper_bound: range.end.map(<[u8]>::to_vec),
             ..ReadOptions::default()
         };
-        let now = self.read_state.visible_seqno().load(Ordering::Acquire);
-        let merge = MergingIter::new(self.comparator.clone(), view.sources(self, &options));
-        let mut keys =
-            DbIterator::new(DbIter::new(&self.comparator, merge, now, &options), Arc::new(NoSampling));
+        let visible = self.read_state.visible_seqno().load(Ordering::Acquire);
+        let merging_iter = MergingIter::new(self.comparator.clone(), read_state.sources(self, &options));
+        let db_iter = DbIter::new(&self.comparator, merging_iter, visible, &options);
+        let mut keys = DbIterator::new(db_iter, Arc::new(NoSampling));
         keys.seek_to_first();
         keys
     }
 
-    /// Step 2. No write comes in between: what is on the medium afterwards, too, is a state that was.
+    /// Executes step 2. No write runs meanwhile, so that the durable state is one that existed.
     fn drop_tables(&self, last: SequenceNumber, range: KeyRange<'_>) -> Result<DropOutcome> {
         self.wait_until_applied(last)?;
         let (rest, edit) = self.without_covered_tables(range)?;
-        let left = self.iter_range(&rest, range);
-        left.status()?;
-        if left.valid() && !mutant!(DeleteRangeExposesOldVersions) {
+        let keys = self.iter_range(&rest, range);
+        keys.status()?;
+        if keys.valid() && !mutant!(DeleteRangeExposesOldVersions) {
             return Ok(DropOutcome::Retry);
         }
-        drop((left, rest));
+        drop(keys);
+        drop(rest);
         self.sync_wal_to(self.wal_sync.last_write())?;
         let count = edit.deleted_files.len();
-        // While nobody can take a snapshot: one that is taken before sees the keys, and would not see them behind it.
+        // No snapshot can be created meanwhile. An older one would see the keys before the edit,
+        // but not after it.
         match self.snapshots.if_empty(|| self.log_and_apply(|_| edit, |_| ())) {
             None => Ok(DropOutcome::SnapshotHeld),
             Some(installed) => {
                 installed.map_err(CommitError::into_error)?;
-                self.logger.log(format_args!("Removed {count} tables with a range of keys"));
+                self.logger.log(format_args!("Dropped {count} tables covered by delete_range"));
                 Ok(DropOutcome::Done)
             }
         }
     }
 
-    /// Does `work` while no merge runs and nobody writes; it is given the last number that was taken. The tables stay
-    /// where they are meanwhile, though a flush may add one.
+    /// Executes `work` while no compaction and no write runs. Passes the last used sequence number
+    /// to it. A flush may add a table meanwhile, but no table changes its level.
     fn with_compaction_paused<T>(&self, work: impl FnOnce(SequenceNumber) -> Result<T>) -> Result<T> {
-        let release = |state: &mut DbState| state.is_compaction_scheduled = false;
+        let resume = |state: &mut DbState| state.is_compaction_scheduled = false;
         loop {
             self.wait_while_compacting()?;
-            // Before it counts as a merge: whoever closes the database holds this, and waits for merges.
+            // Taken before `is_compaction_scheduled` is set: a thread that closes the database
+            // holds `commit` and waits for the scheduled compaction.
             let commit = self.commit.lock();
-            let last = commit.as_ref().ok_or_else(closed_error)?.last_sequence;
+            let last = commit.as_ref().ok_or_else(|| self.closed_error())?.last_sequence;
             let mut state = self.state.lock();
             if state.is_compaction_scheduled {
                 continue;
             }
             state.is_compaction_scheduled = true;
             drop(state);
-            let _guard = PoisonOnPanic::new(self, release);
+            let _guard = PoisonOnPanic::new(self, resume);
             let outcome = work(last);
             let mut state = self.state.lock();
-            release(&mut state);
+            resume(&mut state);
             self.maybe_schedule_flush_or_compaction(&mut state);
             self.notify_state_changed(&mut state);
             return outcome;
         }
     }
 
-    /// Returns when no merge runs, for a moment at least.
+    /// Waits until no compaction is scheduled. A new one may start at once.
     fn wait_while_compacting(&self) -> Result<()> {
         let mut state = self.state.lock();
         while state.is_compaction_scheduled {
@@ -176,14 +180,14 @@ impl DbInner {
     }
 }
 
-/// True if `file` has no key outside of `range`, whose end is not part of it.
+/// Returns true if all keys of `file` are in `range`, without its end.
 fn is_covered(version: &Version, file: &FileMeta, range: KeyRange<'_>) -> bool {
-    let user = version.comparator.user_comparator();
-    range.begin.is_none_or(|begin| user.compare(file.smallest.user_key(), begin).is_ge())
-        && range.end.is_none_or(|end| user.compare(file.largest.user_key(), end).is_lt())
+    let comparator = version.comparator.user_comparator();
+    range.begin.is_none_or(|begin| comparator.compare(file.smallest.user_key(), begin).is_ge())
+        && range.end.is_none_or(|end| comparator.compare(file.largest.user_key(), end).is_lt())
 }
 
-/// A walk that wears no table out.
+/// Observer for a scan that triggers no compaction.
 struct NoSampling;
 
 impl IterObserver for NoSampling {

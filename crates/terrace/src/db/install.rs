@@ -1,49 +1,50 @@
-//! Making an edit count, and removing what then counts no more.
+//! Installation of version edits: MANIFEST first, then the shared state.
 
 use terrace_format::filename::FileName;
 use terrace_format::version_edit::VersionEdit;
 use terrace_sync::mutant;
 
-use super::{DbInner, DbState};
+use super::inner::{DbInner, DbState};
 use crate::sync::{Arc, Ordering};
-use crate::version::{FileMeta, Manifest, VersionSet};
-
-pub(super) use crate::version::CommitError;
+use crate::version::{CommitError, FileMeta, Manifest, VersionSet};
 
 impl DbInner {
-    /// Writes an edit, made by `make` from the present set, to the manifest, and shows readers its outcome. `also` is
-    /// done to the state in the same instant. Nothing is written any more once writes are refused.
+    /// Writes a version edit to the MANIFEST and publishes the new version to readers. `make_edit`
+    /// creates the edit from the current version set. `update_state` runs together with the
+    /// publication. Returns an error without a write if the database refuses writes.
     pub(super) fn log_and_apply(
         &self,
-        make: impl FnOnce(&VersionSet) -> VersionEdit,
-        also: impl FnOnce(&mut DbState),
+        make_edit: impl FnOnce(&VersionSet) -> VersionEdit,
+        update_state: impl FnOnce(&mut DbState),
     ) -> std::result::Result<(), CommitError> {
         let mut manifest = self.manifest.lock();
-        // A write whose sync failed may be in a new table: who made it waits for the manifest, and is then told that it failed.
+        // A new table may contain a write whose sync failed. `retract` waits for `manifest` before
+        // it hides that write and returns the error to its caller.
         self.background_error.check().map_err(CommitError::NotApplied)?;
-        let set = self.state.lock().version_set.clone();
-        let mut edit = make(&set);
-        edit.log_number.get_or_insert(set.log_number);
+        let version_set = self.state.lock().version_set.clone();
+        let mut edit = make_edit(&version_set);
+        edit.log_number.get_or_insert(version_set.log_number);
         edit.prev_log_number = Some(0);
-        edit.last_sequence.get_or_insert(set.last_sequence);
+        edit.last_sequence.get_or_insert(version_set.last_sequence);
         let path = self.file_path(FileName::Manifest(manifest.number()));
-        let next = set.apply_edit(&edit, &path).map_err(CommitError::NotApplied)?;
-        let doomed = files_removed_by(&set, &edit);
+        let next_version_set = version_set.apply_edit(&edit, &path).map_err(CommitError::NotApplied)?;
+        let removed_files = files_removed_by(&version_set, &edit);
         self.wal_close_marker.invalidate().map_err(CommitError::NotApplied)?;
-        self.write_manifest_edit(&mut manifest, &set, edit)?;
-        let turn = {
+        self.write_manifest_edit(&mut manifest, &version_set, edit)?;
+        let delay_change = {
             let mut state = self.state.lock();
-            state.version_set = next;
-            also(&mut state);
-            state.obsolete_tables.extend(doomed);
+            state.version_set = next_version_set;
+            update_state(&mut state);
+            state.obsolete_tables.extend(removed_files);
             state.is_compaction_enabled = true;
-            let turn = self.recalculate_write_delay(&state);
+            let delay_change = self.recalculate_write_delay(&state);
             self.install_read_state(&state);
             self.notify_state_changed(&mut state);
-            turn
+            delay_change
         };
-        drop((set, manifest));
-        self.log_delay_change(turn);
+        drop(version_set);
+        drop(manifest);
+        self.log_delay_change(delay_change);
         self.remove_obsolete_files();
         Ok(())
     }
@@ -51,64 +52,38 @@ impl DbInner {
     fn write_manifest_edit(
         &self,
         manifest: &mut Manifest,
-        set: &VersionSet,
+        version_set: &VersionSet,
         mut edit: VersionEdit,
     ) -> std::result::Result<(), CommitError> {
         if manifest.needs_rotation() {
             let number = self.new_file_number();
             edit.next_file_number = Some(self.next_file_number.load(Ordering::Relaxed));
-            return manifest.rotate(number, set.snapshot_edit(), &edit);
+            return manifest.rotate(number, version_set.snapshot_edit(), &edit);
         }
-        if !edit.new_files.is_empty() || edit.log_number != Some(set.log_number) {
-            // The names of new tables and logs, before anything refers to them.
-            self.options
-                .env
-                .fs
-                .sync_dir(&self.directory)
-                .map_err(|error| CommitError::NotApplied(error.into()))?;
+        if !edit.new_files.is_empty() || edit.log_number != Some(version_set.log_number) {
+            // New tables and logs must be durable under their names before the MANIFEST refers to
+            // them.
+            let synced = self.options.env.fs.sync_dir(&self.directory);
+            synced.map_err(|error| CommitError::NotApplied(error.into()))?;
         }
         edit.next_file_number =
             (!mutant!(FileNumberReusedAfterCrash)).then(|| self.next_file_number.load(Ordering::Relaxed));
         manifest.append(&edit)
     }
-
-    /// Removes the table files that belong to no version that counts or is read. After closing they are the next
-    /// opener's to remove: a file of that name may be another by then.
-    pub(super) fn remove_obsolete_files(&self) {
-        if !self.owner_process.is_current() {
-            return;
-        }
-        let lock = self.db_lock.lock();
-        if lock.is_none() {
-            return;
-        }
-        let mut state = self.state.lock();
-        let free = state.obsolete_tables.take_unreferenced();
-        drop(state);
-        for file in free {
-            self.remove_table_file(&file);
-        }
-    }
-
-    fn remove_table_file(&self, file: &FileMeta) {
-        let fs = &self.options.env.fs;
-        self.logger.log(format_args!("Delete table #{}", file.number));
-        if fs.remove(&self.file_path(FileName::Table(file.number))).is_err_and(|error| error.is_not_found()) {
-            let _ = fs.remove(&self.file_path(FileName::OldTable(file.number)));
-        }
-    }
 }
 
-/// The files of `set` that `edit` takes out of the tree, those of the deepest level first.
+/// Returns the files that `edit` removes from the version, those of the deepest level first.
 ///
-/// In that order a crash between two removals never leaves an old value whose delete is gone already: should the
-/// manifest be lost too, a repair that has to take every table for live finds nothing come back to life.
-fn files_removed_by(set: &VersionSet, edit: &VersionEdit) -> Vec<Arc<FileMeta>> {
+/// With this order, a crash between two removals never leaves an old value without the tombstone
+/// that hides it. If the MANIFEST is lost, too, a repair takes all tables as live, and no deleted
+/// key reappears.
+fn files_removed_by(version_set: &VersionSet, edit: &VersionEdit) -> Vec<Arc<FileMeta>> {
     let mut deleted = edit.deleted_files.clone();
     deleted.retain(|(_, number)| edit.new_files.iter().all(|(_, file)| file.number != *number));
     deleted.sort_unstable_by(|a, b| b.cmp(a));
-    let find = |(level, number): (usize, u64)| {
-        set.version.levels[level].iter().find(|f| f.number == number).cloned()
-    };
-    deleted.into_iter().filter_map(find).collect()
+    let levels = &version_set.version.levels;
+    let files = deleted
+        .into_iter()
+        .filter_map(|(level, number)| levels[level].iter().find(|file| file.number == number).cloned());
+    files.collect()
 }

@@ -1,263 +1,78 @@
-//! The database: what is shared by its threads, and the handle that they share it by.
+//! Handle of a database.
 //!
 //! ```text
-//!   put ──> log ──> memtable ──flush──> tables ──merge──> tables
-//!              commit          state            manifest
+//!   mod.rs         the handle `Db`
+//!   operations     read.rs, write/, background/, recovery/, ..   methods of `DbInner`
+//!   inner.rs       `DbInner`: the shared state and all locks
+//!   components/    parts that know nothing of the shared state
 //! ```
 
 mod background;
-pub(crate) mod background_error;
 mod close;
-pub(crate) mod commit_publisher;
+pub(crate) mod components;
 mod delete_range;
-mod directory;
+mod inner;
 mod install;
-mod level_info;
-mod log_replay;
-mod memory_budget;
-mod memtable_size;
-pub(crate) mod obsolete_tables;
-mod open;
+mod obsolete_files;
 mod panic_guard;
-mod parallel_compaction;
-mod parallel_insert;
-mod pinned_value;
 mod properties;
 mod read;
-mod read_compaction;
-pub(crate) mod read_state;
-pub(crate) mod task_group;
-pub(crate) mod wal;
-pub(crate) mod wal_close_marker;
-pub(crate) mod wal_sync;
+mod recovery;
+mod scan;
 mod write;
-mod write_controller;
-mod write_stall;
 
-pub use directory::destroy;
-pub(crate) use directory::{list_db_files, lock_directory, lock_directory_shared};
-pub use level_info::{LevelInfo, TableInfo};
-pub use pinned_value::PinnedValue;
+pub use components::directory::destroy;
+pub(crate) use components::directory::{list_db_files, lock_directory, lock_directory_shared};
+pub use components::level_info::{LevelInfo, TableInfo};
+pub use components::pinned_value::PinnedValue;
 
-use std::collections::VecDeque;
 use std::fmt;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::ops::RangeBounds;
+use std::path::Path;
 
-use terrace_env::{FileLock, ProcessToken};
 use terrace_format::batch::WriteBatch;
-use terrace_format::key::{InternalComparator, SequenceNumber};
-use terrace_format::table::TableOptions;
 
-use crate::cache::BlockCache;
-use crate::compaction::picker::CompactionLimits;
-use crate::error::{Error, Result};
-use crate::info_log::Logger;
-use crate::iterator::DbIterator;
-use crate::memtable::ChunkPool;
-use crate::memtable::Memtable;
+use crate::error::Result;
+use crate::iterator::{DbIterator, Iter};
 use crate::options::{DEFAULT_READ_OPTIONS, Options, ReadOptions, WriteOptions};
-use crate::snapshot::{Snapshot, SnapshotList};
-use crate::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering, Weak};
-use crate::table::{FinishedTable, TableCache};
-use crate::version::{FileMeta, Manifest, ReadCompactionHint, Version, VersionSet};
-use background::{BackgroundJobs, ManualCompaction};
-use background_error::BackgroundError;
-use memory_budget::MemoryBudget;
-use memtable_size::MemtableSizer;
-use obsolete_tables::ObsoleteTables;
-use properties::CompactionStats;
-use read_state::ReadStateCell;
-use wal::WalWriter;
-use wal_close_marker::CloseMarker;
-use wal_sync::WalSync;
-use write::WriteContention;
-use write_controller::{CompactionRate, RunningCompaction, WriteController};
+use crate::snapshot::Snapshot;
+use crate::sync::Arc;
+use inner::{DbInner, FlushTarget};
 
-/// An open database.
+/// Open database.
 ///
-/// Cheap to clone; clones share the database, from any thread. When the last clone and the last iterator are gone it
-/// closes: [`Db::close`] does the same and says whether all went well.
+/// A clone is cheap and shares the database with its original; threads may share clones. The
+/// database closes when the last clone and the last iterator are dropped. [`Db::close`] closes it,
+/// too, and reports errors.
 #[derive(Clone)]
 pub struct Db {
     handle: Arc<DbHandle>,
 }
 
-/// Closes the database when it goes. Background jobs hold the engine, not this.
+/// Closes the database when it is dropped. Clones of [`Db`] and iterators hold it; background jobs
+/// hold only the shared state.
 struct DbHandle {
     inner: Arc<DbInner>,
 }
 
-/// What the threads of a database share.
-///
-/// Lock order: `commit` before `manifest` before `state`. None is held while a reader reads; `state` is never held
-/// across a call on a file.
-struct DbInner {
-    // Fixed after open.
-    /// For background jobs.
-    weak_self: Weak<DbInner>,
-    /// The process that opened it. A child that it forked has the same log mapped, and no threads: it reads, and leaves all else to its
-    /// parent.
-    owner_process: ProcessToken,
-    directory: PathBuf,
-    options: Options,
-    logger: Arc<dyn Logger>,
-    comparator: InternalComparator,
-    table_options: TableOptions,
-    compaction_limits: CompactionLimits,
-    memory_budget: Option<MemoryBudget>,
-    table_cache: Arc<TableCache>,
-    block_cache: Arc<BlockCache>,
-    snapshots: Arc<SnapshotList>,
-    is_read_only: bool,
-
-    // Own synchronisation.
-    /// What a reader reads. The view is replaced under `state`.
-    read_state: ReadStateCell<ReadState>,
-    next_file_number: AtomicU64,
-    background_error: BackgroundError,
-    /// Broken before anything is written.
-    wal_close_marker: Arc<CloseMarker>,
-    is_shutting_down: AtomicBool,
-    /// The logs change, and writes are counted, under `commit`.
-    wal_sync: WalSync,
-    memtable_sizer: MemtableSizer,
-    /// Of memtables that are tables by now.
-    chunk_pool: Arc<ChunkPool>,
-    write_controller: WriteController,
-
-    // One at a time takes numbers and stores in the log. None in a read-only database, and after closing.
-    commit: Mutex<Option<WalWriter>>,
-    write_contention: WriteContention,
-
-    // One edit at a time.
-    manifest: Mutex<Manifest>,
-
-    // Which files and memtables make up "now", and what the background does about it.
-    state: Mutex<DbState>,
-    /// Notified after each change of `state` that somebody may wait for.
-    state_changed: Condvar,
-
-    /// Jobs that hold this.
-    background_jobs: Arc<BackgroundJobs>,
-
-    /// Released last. Taken before `state`; files are removed only while it is held.
-    db_lock: Mutex<Option<Box<dyn FileLock>>>,
-}
-
-/// Everything that a reader needs, at one moment.
-struct ReadState {
-    memtable: Arc<Memtable>,
-    /// Newest first.
-    immutable_memtables: Vec<Arc<Memtable>>,
-    version: Arc<Version>,
-}
-
-struct DbState {
-    version_set: VersionSet,
-    memtable: Arc<Memtable>,
-    /// Memtables on their way to a table, oldest first.
-    immutable_memtables: VecDeque<ImmutableMemtable>,
-    /// How many flushes are queued or run.
-    scheduled_flushes: usize,
-    /// True while one of them makes tables count.
-    is_installing_flush: bool,
-    /// True while a merge is queued or runs.
-    is_compaction_scheduled: bool,
-    /// What the running merge will write, if one runs.
-    compaction_key_range: Option<CompactionKeyRange>,
-    /// The same merge, until its edit counts.
-    running_compaction: Option<RunningCompaction>,
-    /// False while a failed merge waits for a reason to be tried again.
-    is_compaction_enabled: bool,
-    /// Merges that somebody waits for, the first in work.
-    manual_compactions: VecDeque<ManualCompaction>,
-    /// How many there have been.
-    last_manual_compaction_id: u64,
-    read_compaction: Option<ReadCompactionHint>,
-    /// Until then no file is taken for worn.
-    read_compactions_paused_until: Duration,
-    obsolete_tables: ObsoleteTables<FileMeta>,
-    compaction_stats: [CompactionStats; terrace_format::version_edit::NUM_LEVELS],
-    compaction_rate: CompactionRate,
-    /// Background failures that can be tried again, and the last of them.
-    retryable_failures: u64,
-    last_retryable_error: Option<Error>,
-    /// Counts what waiters may have waited for.
-    change_count: u64,
-    /// Writers that wait for room.
-    stalled_writers: usize,
-    /// True when closing has seen the last job: what is not done is the next opener's to do.
-    is_shut_down: bool,
-}
-
-/// A memtable that takes no more writes.
-#[derive(Clone)]
-struct ImmutableMemtable {
-    memtable: Arc<Memtable>,
-    /// The number of its table. They rise, whichever is made first: of two tables on level 0 the one with the greater number is
-    /// the newer.
-    table_number: u64,
-    flush_state: FlushState,
-    /// The log that holds the same.
-    log_number: u64,
-    /// The log that follows its own: when it is a table, older logs are not needed.
-    next_log_number: u64,
-    /// The last write in it.
-    last_sequence: SequenceNumber,
-    /// Bytes of keys and values that were put into it.
-    user_bytes: u64,
-    target: FlushTarget,
-}
-
-/// How far a memtable is on its way to a table.
-#[derive(Clone)]
-enum FlushState {
-    Pending,
-    /// A flush writes its table.
-    Running,
-    /// Its table is durable, and counts when those before it do.
-    Done(FlushOutput),
-}
-
-/// What a flush made.
-#[derive(Clone)]
-struct FlushOutput {
-    /// None if there was nothing to write.
-    table: Option<FinishedTable>,
-    /// When it began.
-    started_at: Duration,
-    /// True if an edit failed that makes the table count: nobody knows whether it does.
-    is_indeterminate: bool,
-}
-
-/// Where the table of a memtable goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FlushTarget {
-    /// As deep as nothing overlaps.
-    AnyLevel,
-    /// To level 0: a merge of it is about to be asked for, which drops what is deleted and overwritten in it.
-    Level0,
-}
-
-/// The user keys between which a merge reads and writes, both ends included.
-struct CompactionKeyRange {
-    smallest: Vec<u8>,
-    largest: Vec<u8>,
-}
-
 impl Db {
-    /// Opens the database in directory `path`, or creates it if [`Options::create_if_missing`].
+    /// Opens the database in directory `path`. Creates it if it is missing and
+    /// [`Options::create_if_missing`] is set.
     ///
-    /// Replays the logs, so that every write that survived is there when this returns. Takes the directory's lock:
-    /// one database is open once, in one process, by Terrace or by a LevelDB.
+    /// Replays the logs, so that every write that survived a crash is readable when this returns.
+    /// Locks the directory: only one process can open a database, with Terrace or with LevelDB, and
+    /// only once.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidArgument`] if it does not exist (or does, with [`Options::error_if_exists`]), or was
-    /// created with another comparator; [`ErrorKind::Corruption`] if the manifest is damaged or a table is missing
-    /// (then [`repair`](crate::repair) can help); [`ErrorKind::Io`] if it is open elsewhere
-    /// ([`ErrorOut::is_locked`]) or a file can't be read. What is stored stays as it was.
+    /// - [`ErrorKind::InvalidArgument`]: the database is missing and may not be created, it exists
+    ///   although [`Options::error_if_exists`] is set, or it was created with another comparator.
+    /// - [`ErrorKind::Corruption`]: the MANIFEST is damaged or a table is missing.
+    ///   [`repair`](crate::repair) can help.
+    /// - [`ErrorKind::Io`]: the database is open elsewhere
+    ///   ([`Error::is_locked`](crate::Error::is_locked)), or a file cannot be read.
+    ///
+    /// An error leaves the stored data unchanged.
     ///
     /// [`ErrorKind::InvalidArgument`]: crate::ErrorKind::InvalidArgument
     /// [`ErrorKind::Corruption`]: crate::ErrorKind::Corruption
@@ -265,26 +80,29 @@ impl Db {
     ///
     /// ```
     /// # use terrace::{Db, Env, Options};
-    /// let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
+    /// let env = Env::in_memory();
+    /// let options = Options { create_if_missing: true, env, ..Options::default() };
     /// let db = Db::open("cities", &options)?;
     /// assert!(Db::open("cities", &options).unwrap_err().is_locked());
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Db> {
-        let engine = open::open(path.as_ref(), options)?;
-        Ok(Db { handle: Arc::new(DbHandle { inner: engine }) })
+        let inner = DbInner::open(path.as_ref(), options)?;
+        Ok(Db { handle: Arc::new(DbHandle { inner }) })
     }
 
-    /// Opens the database in directory `path` for reading, and writes nothing at all: no file is created, changed or
-    /// removed, so it works on read-only media.
+    /// Opens the database in directory `path` for reads only. Creates, changes and removes no file,
+    /// so that it works on read-only media.
     ///
-    /// Logs are replayed in memory. Several read-only handles may be open at once, in any processes; an open writer
-    /// excludes them and they exclude a writer, if there is a lock file to lock. Writes fail with
-    /// [`ErrorOut::NotSupported`]. Errors are those of [`Db::open`].
+    /// Replays the logs in memory. Several processes may open a database read-only at the same
+    /// time. If the directory has a lock file, read-only handles and a writer exclude each other.
+    /// Writes fail with [`Error::NotSupported`](crate::Error::NotSupported). The errors are those
+    /// of [`Db::open`].
     ///
     /// ```
     /// # use terrace::{Db, Env, Options};
-    /// # let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
+    /// # let env = Env::in_memory();
+    /// # let options = Options { create_if_missing: true, env, ..Options::default() };
     /// # let db = Db::open("cities", &options)?;
     /// # db.put(b"CH/Bern", b"46.95,7.45")?;
     /// # db.close()?;
@@ -294,40 +112,49 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Db> {
-        let engine = open::open_read_only(path.as_ref(), options)?;
-        Ok(Db { handle: Arc::new(DbHandle { inner: engine }) })
+        let inner = DbInner::open_read_only(path.as_ref(), options)?;
+        Ok(Db { handle: Arc::new(DbHandle { inner }) })
     }
 
-    /// Gives `key` the value `value`. As [`Db::write`] of a batch with that one operation.
+    /// Sets the value of `key`. Same as [`Db::write`] of a batch with this one operation.
     ///
     /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// db.put(b"CH/Bern", b"46.948,7.447")?; // replaces
     /// assert_eq!(db.get(b"CH/Bern")?.as_deref(), Some(b"46.948,7.447".as_slice()));
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.put_with(key, value, &WriteOptions::default())
     }
 
-    /// As [`Db::put`], with options.
+    /// Same as [`Db::put`], with write options.
     ///
     /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put_with(b"CH/Bern", b"46.95,7.45", &terrace::WriteOptions { sync: true })?;
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn put_with(&self, key: &[u8], value: &[u8], options: &WriteOptions) -> Result<()> {
-        self.inner().write_one(key, Some(value), options)
+    pub fn put_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        self.inner().write_one(key.as_ref(), Some(value.as_ref()), options)
     }
 
-    /// Removes `key`. It need not exist. As [`Db::write`] of a batch with that one operation.
+    /// Deletes `key`, which need not exist. Same as [`Db::write`] of a batch with this one
+    /// operation.
     ///
     /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// db.delete(b"CH/Bern")?;
@@ -335,38 +162,43 @@ impl Db {
     /// assert!(db.get(b"CH/Bern")?.is_none());
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn delete(&self, key: &[u8]) -> Result<()> {
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         self.delete_with(key, &WriteOptions::default())
     }
 
-    /// As [`Db::delete`], with options.
+    /// Same as [`Db::delete`], with write options.
     ///
     /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.delete_with(b"CH/Bern", &terrace::WriteOptions { sync: true })?;
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn delete_with(&self, key: &[u8], options: &WriteOptions) -> Result<()> {
-        self.inner().write_one(key, None, options)
+    pub fn delete_with(&self, key: impl AsRef<[u8]>, options: &WriteOptions) -> Result<()> {
+        self.inner().write_one(key.as_ref(), None, options)
     }
 
-    /// Removes every key from `begin` up to, but without, `end`. An end that is None is open.
+    /// Deletes every key from `begin` up to, but not including, `end`. None means no bound.
     ///
-    /// Tables with no other keys are removed whole, and their space is free when no iterator reads them any more; what
-    /// else there is of the range is deleted key by key. Durable when this returns, with every write before it. Keys that
-    /// other threads write into the range meanwhile may stay or go. While a snapshot is held, every key is deleted by
-    /// itself and the space comes back with merges.
+    /// Drops tables whole if all of their keys are in the range; their space is free when no
+    /// iterator reads them. Deletes the other keys one by one. When this returns, the deletion and
+    /// all earlier writes are durable. Keys that other threads write into the range at the same
+    /// time may survive. While a snapshot is held, all keys are deleted one by one, and compactions
+    /// free the space later.
     ///
-    /// Not one step for readers: beside it a reader may see a part of the keys gone, but never an older value.
+    /// The deletion is not atomic. A concurrent reader may miss only some of the keys, but it never
+    /// sees an older value.
     ///
     /// # Errors
     ///
-    /// Of a table that can't be read, of the log or of the manifest: some of the keys may be gone then, and the others
-    /// have their values. It is the same if the process dies before this returns.
+    /// Errors of a table that cannot be read, of the log or of the MANIFEST. Some keys may be
+    /// deleted then, and the others keep their values. The same holds if the process ends before
+    /// this returns.
     ///
     /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// for name in ["AT/Wien", "CH/Bern", "CH/Chur", "FR/Lyon"] {
     ///     db.put(name.as_bytes(), b"")?;
@@ -379,38 +211,44 @@ impl Db {
         self.inner().delete_range(begin, end)
     }
 
-    /// Applies every operation of `batch`, in order, or none.
+    /// Applies all operations of `batch`, in order, or none of them.
     ///
-    /// Visible to reads that start after this returns, in every thread; a concurrent reader sees all of it or nothing.
-    /// It survives the death of the process when this returns.
+    /// Reads that start after this returns see the batch, in every thread. A concurrent read sees
+    /// all of it or nothing. The batch survives the end of the process when this returns.
     ///
     /// # Errors
     ///
-    /// If the log can't be written, nothing of `batch` is visible. No space, memory or descriptors: the same write
-    /// may succeed later ([`ErrorOut::is_retryable`]). Anything else: the database refuses writes until it is opened
-    /// again ([`ErrorOut::BackgroundError`]), because what reached the disk is unknown; reads go on.
+    /// If the log cannot be written, no read sees any part of `batch`. After an error for lack of
+    /// space, memory or file descriptors, a retry may succeed
+    /// ([`Error::is_retryable`](crate::Error::is_retryable)). After any other error, the state of
+    /// the disk is unknown. The database then refuses writes until it is opened again
+    /// ([`Error::BackgroundError`](crate::Error::BackgroundError)); reads still work.
     ///
     /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Berne", b"46.95,7.45")?;
     /// let mut rename = terrace::WriteBatch::new();
     /// rename.delete(b"CH/Berne");
     /// rename.put(b"CH/Bern", b"46.95,7.45");
-    /// db.write(&rename)?; // nobody ever sees both names, or none
+    /// db.write(&rename)?; // no reader sees both names or none
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn write(&self, batch: &WriteBatch) -> Result<()> {
         self.write_with(batch, &WriteOptions::default())
     }
 
-    /// As [`Db::write`]. With [`WriteOptions::sync`] the batch, and every write before it, is on the medium when this
-    /// returns; concurrent calls share one flush of the device. Other threads may read the batch a little before
-    /// that. If the sync fails, whether the batch survives a power cut is unknown, further writes are refused, and reads
-    /// that start after this returned do not see the batch.
+    /// Same as [`Db::write`], with write options.
+    ///
+    /// With [`WriteOptions::sync`], the batch and all earlier writes are durable when this returns.
+    /// Concurrent calls share one sync. Other threads may read the batch a little earlier. If the
+    /// sync fails, the batch may or may not survive a power cut. Reads that start after the failed
+    /// call do not see it, and the database refuses further writes.
     ///
     /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// let mut batch = terrace::WriteBatch::new();
     /// batch.put(b"CH/Bern", b"46.95,7.45");
@@ -422,47 +260,52 @@ impl Db {
         self.inner().write(batch, options)
     }
 
-    /// The value of `key` now, or None if it has none.
+    /// Returns the current value of `key`, or None if the key does not exist.
     ///
-    /// Sees every write that returned before this call. Takes no lock that a writer holds for long.
+    /// Sees every write that returned before this call. Waits for no lock that a writer holds for
+    /// long.
     ///
     /// # Errors
     ///
-    /// Damage in, or failure of, a table that the look-up needed.
+    /// Corruption or an I/O error of a table that the get needs.
     ///
     /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"")?;
     /// assert_eq!(db.get(b"CH/Bern")?, Some(vec![]), "an empty value is a value");
     /// assert_eq!(db.get(b"CH/Chur")?, None);
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.get_with(key, &DEFAULT_READ_OPTIONS)
     }
 
-    /// As [`Db::get`], with options: a snapshot of this database, for one.
+    /// Same as [`Db::get`], with read options, for example a snapshot of this database.
     ///
     /// ```
-    /// # use terrace::ReadOptions;
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # use terrace::{Env, Options, ReadOptions};
+    /// # let env = Env::in_memory();
+    /// # let options = Options { create_if_missing: true, env, ..Options::default() };
     /// # let db = terrace::Db::open("cities", &options)?;
     /// let before = db.snapshot();
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// assert!(db.get(b"CH/Bern")?.is_some());
-    /// let then = ReadOptions { snapshot: Some(before), ..ReadOptions::default() };
-    /// assert!(db.get_with(b"CH/Bern", &then)?.is_none());
+    /// let earlier = ReadOptions { snapshot: Some(before), ..ReadOptions::default() };
+    /// assert!(db.get_with(b"CH/Bern", &earlier)?.is_none());
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn get_with(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Vec<u8>>> {
-        self.inner().get(key, options)
+    pub fn get_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<Vec<u8>>> {
+        self.inner().get(key.as_ref(), options)
     }
 
-    /// A handle on the state of this moment: on every write that has returned, and on none that starts later.
+    /// Creates a snapshot of the current state. It contains every write that has returned, and no
+    /// write that starts later.
     ///
     /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// let before = terrace::ReadOptions { snapshot: Some(db.snapshot()), ..Default::default() };
@@ -472,54 +315,97 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn snapshot(&self) -> Snapshot {
-        self.inner().snapshots.new_snapshot(self.inner().read_state.visible_seqno())
+        let snapshot = self.inner().snapshots.new_snapshot(self.inner().read_state.visible_seqno());
+        snapshot.attach(&self.handle)
     }
 
-    /// An iterator over the state of this moment.
+    /// Returns an iterator over the current state. It does not see later writes.
     ///
     /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Chur", b"46.85,9.53")?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// let all = db.iter();
     /// db.put(b"CH/Thun", b"46.76,7.63")?; // too late for this iterator
-    /// let names = all.into_forward().map(|entry| Ok(entry?.0)).collect::<terrace::Result<Vec<_>>>()?;
-    /// assert_eq!(names, [b"CH/Bern", b"CH/Chur"]);
+    /// let names: Result<Vec<_>, _> = all.into_forward().map(|entry| entry.map(|e| e.0)).collect();
+    /// assert_eq!(names?, [b"CH/Bern", b"CH/Chur"]);
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn iter(&self) -> DbIterator {
         self.iter_with(&DEFAULT_READ_OPTIONS)
     }
 
-    /// An iterator with options: snapshot, bounds, prefix. What is wrong with the options is in its status.
+    /// Returns an iterator with read options: snapshot, bounds or prefix. Its status reports
+    /// invalid options.
     ///
     /// ```
-    /// # use terrace::ReadOptions;
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # use terrace::{Env, Options, ReadOptions};
+    /// # let env = Env::in_memory();
+    /// # let options = Options { create_if_missing: true, env, ..Options::default() };
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"AT/Wien", b"48.21,16.37")?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// db.put(b"CH/Chur", b"46.85,9.53")?;
     /// let swiss = ReadOptions { prefix: Some(b"CH/".to_vec()), ..ReadOptions::default() };
-    /// let names: Vec<Vec<u8>> =
-    ///     db.iter_with(&swiss).into_backward().map(|e| e.map(|(key, _)| key)).collect::<Result<_, _>>()?;
+    /// let names = db.iter_with(&swiss).into_backward().map(|entry| entry.map(|e| e.0));
+    /// let names = names.collect::<Result<Vec<_>, _>>()?;
     /// assert_eq!(names, [b"CH/Chur", b"CH/Bern"]);
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn iter_with(&self, options: &ReadOptions) -> DbIterator {
-        read::iter(&self.handle, options)
+        DbInner::new_iter(&self.handle, options)
     }
 
-    /// For each range, begin included and end not, about how many bytes its entries take in table files. What is
-    /// only in memory yet does not count.
+    /// Returns the entries whose keys are in `range`, in key order, at the state of this moment.
+    ///
+    /// [`Iterator::rev`] iterates backward, and [`Iter::next_entry`] scans without copies. A range that
+    /// excludes its start or includes its end needs the bytewise comparator. With another one, the only
+    /// item is an error.
+    ///
+    /// ```
+    /// # let env = terrace::Env::in_memory();
+    /// # let db = terrace::Db::open("cities", &terrace::Options::default().create_if_missing(true).env(env))?;
+    /// db.put("AT/Wien", "48.21,16.37")?;
+    /// db.put("CH/Bern", "46.95,7.45")?;
+    /// db.put("CH/Chur", "46.85,9.53")?;
+    /// assert_eq!(db.range("B".."CH/C").count(), 1);
+    /// let (last, _) = db.range("CH/"..).next_back().unwrap()?;
+    /// assert_eq!(last, b"CH/Chur");
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter {
+        DbInner::new_range_scan(&self.handle, range, ReadOptions::default())
+    }
+
+    /// Returns the entries whose keys begin with `prefix`, in key order, at the state of this moment.
+    ///
+    /// Needs the bytewise comparator. With another one, the only item is an error.
+    ///
+    /// ```
+    /// # let env = terrace::Env::in_memory();
+    /// # let db = terrace::Db::open("cities", &terrace::Options::default().create_if_missing(true).env(env))?;
+    /// db.put("AT/Wien", "48.21,16.37")?;
+    /// db.put("CH/Bern", "46.95,7.45")?;
+    /// assert_eq!(db.prefix("CH/").count(), 1);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
+        let options = ReadOptions { prefix: Some(prefix.as_ref().to_vec()), ..ReadOptions::default() };
+        DbInner::new_scan(&self.handle, options)
+    }
+
+    /// Estimates for each range how many bytes its entries take in table files. A range includes
+    /// its begin, but not its end. Entries that are only in memory do not count.
     ///
     /// # Errors
     ///
-    /// Damage in, or failure of, a table at the edge of a range.
+    /// Corruption or an I/O error of a table at the edge of a range.
     ///
     /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", &[7; 5000])?;
     /// db.flush()?;
@@ -532,39 +418,42 @@ impl Db {
         ranges.iter().map(|(begin, end)| self.inner().approximate_size(begin, end)).collect()
     }
 
-    /// Merges everything in a range of keys, both ends included, down to the deepest level that has some of it:
-    /// what was overwritten or deleted on the way, and is in no snapshot, gives its space back. Tables that are on that
-    /// level already, and overlap nothing above, stay as they are. An end that is None is open.
+    /// Compacts a range of keys, both ends included, down to the deepest level that has keys of the
+    /// range. None means no bound.
     ///
-    /// Returns when that is done; reads and writes go on meanwhile.
+    /// Frees the space of overwritten and deleted entries that no snapshot needs. Tables on the
+    /// deepest level that overlap no other table of the range stay unchanged. Returns after the
+    /// compaction. Reads and writes continue meanwhile.
     ///
     /// # Errors
     ///
-    /// Of the flush or of a merge; what was stored is still stored.
+    /// Errors of the flush or of a compaction. No stored data is lost.
     ///
     /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// db.flush()?;
     /// db.delete(b"CH/Bern")?;
-    /// db.compact_range(Some(b"CH/"), Some(b"CI/"))?; // a part
+    /// db.compact_range(Some(b"CH/"), Some(b"CI/"))?; // one range
     /// db.compact_range(None, None)?; // everything
-    /// assert!(db.levels().iter().all(|level| level.files.is_empty()), "nothing is left to be stored");
+    /// assert!(db.levels().iter().all(|level| level.files.is_empty()), "no entry is left");
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn compact_range(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
         self.inner().compact_range(begin, end)
     }
 
-    /// Turns what is in memory into a table, and returns when that is done and durable.
+    /// Writes the memtables to tables. Returns when the tables are durable.
     ///
     /// # Errors
     ///
-    /// Of the log or the table; what was written is still in the old log.
+    /// Errors of the log or of the table. The writes are still in their log.
     ///
     /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// db.flush()?;
@@ -576,118 +465,48 @@ impl Db {
         self.inner().flush(FlushTarget::AnyLevel)
     }
 
-    /// A property by its LevelDB name, in LevelDB's own words, or by ours; None for any other name.
+    /// Closes the database if this is its last handle and no iterator exists. Otherwise only drops
+    /// the handle.
     ///
-    /// - `leveldb.num-files-at-level<N>`: the tables on level N, 0 to 6
-    /// - `leveldb.stats`: a table of what merges have done per level
-    /// - `leveldb.sstables`: every table with its range of keys
-    /// - `leveldb.approximate-memory-usage`: bytes of memtables and block cache
-    /// - `terrace.memory`: bytes of all that [`Options::memory_budget`] counts, whether there is one or not
-    /// - `terrace.stats`: how many blocks reads found in the cache and how many not; how many look-ups in tables the filters
-    ///   spared, and how many they let through in vain; how many writes slept because merges are behind, or waited for a
-    ///   flush or a merge, and for how long in all; for each thing that writes waited for, and for flushes and merges, how
-    ///   often, how long in all and at most, and how many by powers of two of microseconds; since the database was opened. And
-    ///   what its parts hold in memory now
-    ///
-    /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
-    /// # let db = terrace::Db::open("cities", &options)?;
-    /// assert_eq!(db.property("leveldb.num-files-at-level0").as_deref(), Some("0"));
-    /// assert!(db.property("leveldb.stats").is_some());
-    /// assert_eq!(db.property("no such property"), None);
-    /// # Ok::<(), terrace::Error>(())
-    /// ```
-    pub fn property(&self, name: &str) -> Option<String> {
-        self.inner().property(name)
-    }
-
-    /// The tables of each of the seven levels now, level 0 from the newest to the oldest, the others in key order.
-    ///
-    /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
-    /// # let db = terrace::Db::open("cities", &options)?;
-    /// db.put(b"CH/Bern", b"46.95,7.45")?;
-    /// db.flush()?;
-    /// for level in db.levels() {
-    ///     for file in level.files {
-    ///         println!("level {}: file {}, {} bytes", level.level, file.number, file.size);
-    ///     }
-    /// }
-    /// # Ok::<(), terrace::Error>(())
-    /// ```
-    pub fn levels(&self) -> Vec<LevelInfo> {
-        level_info::level_infos(&self.inner().read_state.current().version)
-    }
-
-    /// True if a stock LevelDB can open this database. False once it was opened with a compression that a stock LevelDB
-    /// can't read: such a database carries another comparator name, so that it is refused and left alone. The way back
-    /// is to copy the entries to a new database.
-    ///
-    /// ```
-    /// # use terrace::{Db, Env, Options, compress};
-    /// # let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
-    /// assert!(Db::open("plain", &options)?.is_portable());
-    /// # if cfg!(feature = "zstd") {
-    /// let packed = Options { compression: &compress::ZSTD, ..options };
-    /// assert!(!Db::open("packed", &packed)?.is_portable());
-    /// # }
-    /// # Ok::<(), terrace::Error>(())
-    /// ```
-    pub fn is_leveldb_compatible(&self) -> bool {
-        !self.inner().state.lock().version_set.is_incompatible
-    }
-
-    /// The directory, as it was given to [`Db::open`].
-    ///
-    /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
-    /// # let db = terrace::Db::open("cities", &options)?;
-    /// assert_eq!(db.path(), std::path::Path::new("cities"));
-    /// # Ok::<(), terrace::Error>(())
-    /// ```
-    pub fn path(&self) -> &Path {
-        &self.inner().directory
-    }
-
-    /// Closes the database, if this is its last handle and no iterator is left; otherwise only gives up the handle.
-    ///
-    /// What is in memory stays in the log, which is made durable and given its end; a running merge is given up. The
-    /// database can be opened elsewhere when this returns.
+    /// Makes the log durable; the next open replays it. Cancels a running compaction. When this
+    /// returns, another process can open the database.
     ///
     /// # Errors
     ///
-    /// If the log could not be made durable. Everything is closed all the same.
+    /// An I/O error if the log could not be made durable. The database is closed nevertheless.
     ///
     /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// let clone = db.clone();
-    /// db.close()?; // gives up one handle
+    /// db.close()?; // drops one handle
     /// clone.put(b"CH/Bern", b"46.95,7.45")?;
-    /// clone.close()?; // the last: closed, and whether all went well is known
+    /// clone.close()?; // the last one: closes the database
     /// assert!(terrace::Db::open("cities", &options)?.get(b"CH/Bern")?.is_some());
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn close(self) -> Result<()> {
-        // Not `try_unwrap`: of two clones that close at once, one is the last.
+        // `try_unwrap` could fail for two clones that close at the same time.
         Arc::into_inner(self.handle).map_or(Ok(()), |handle| handle.inner.close())
     }
 
-    /// Closes the database for every handle and iterator, as [`Db::close`] does for the last one.
+    /// Closes the database for all handles and iterators, as [`Db::close`] does for the last one.
     ///
-    /// Writes are refused from then on. Iterators and reads go on with the state that they have, unless another opener
-    /// removes a file that they have not opened yet: then they fail.
+    /// Later writes fail. Iterators and reads continue with their state. They fail if a later
+    /// opener removes a table that they have not opened yet.
     ///
     /// # Errors
     ///
-    /// If the log could not be made durable. Everything is closed all the same.
+    /// An I/O error if the log could not be made durable. The database is closed nevertheless.
     ///
     /// ```
-    /// # let options = terrace::Options { create_if_missing: true, env: terrace::Env::memory(), ..Default::default() };
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// let mut forgotten = db.iter();
-    /// db.shut()?;
+    /// db.shutdown()?;
     /// let again = terrace::Db::open("cities", &options)?;
     /// again.delete(b"CH/Bern")?;
     /// forgotten.seek_to_first();
@@ -717,70 +536,5 @@ impl Drop for DbHandle {
             self.inner.logger.log(format_args!("Closing: {error}"));
         }
         self.inner.join_background_jobs();
-    }
-}
-
-impl DbInner {
-    fn file_path(&self, name: terrace_format::filename::FileName) -> PathBuf {
-        self.directory.join(name.to_string())
-    }
-
-    /// A file number that no other file has or had.
-    fn new_file_number(&self) -> u64 {
-        self.next_file_number.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// An error in a child that was forked since the database was opened.
-    #[inline]
-    fn check_owner_process(&self) -> Result<()> {
-        if self.owner_process.is_current() { Ok(()) } else { Err(forked_process_error()) }
-    }
-
-    fn join_background_jobs(&self) {
-        // A child has no threads that do them.
-        if self.owner_process.is_current() {
-            self.background_jobs.wait_until_idle();
-        }
-    }
-
-    /// Refuses writes from now on. The first cause stays.
-    fn set_background_error(&self, cause: &Error) {
-        let is_first = !self.background_error.is_set();
-        self.background_error.set(cause);
-        if is_first {
-            self.logger.log(format_args!("Writes are refused from now on: {cause}"));
-        }
-        self.notify_state_changed(&mut self.state.lock());
-    }
-
-    /// Wakes everybody who waits for a change of `state`.
-    fn notify_state_changed(&self, state: &mut DbState) {
-        state.change_count += 1;
-        self.state_changed.notify_all();
-    }
-
-    /// Shows readers what `state` says.
-    fn install_read_state(&self, state: &DbState) {
-        self.read_state.install(ReadState::new(state));
-    }
-}
-
-#[cold]
-fn forked_process_error() -> Error {
-    Error::NotSupported("a write to a database that was opened before the process was forked".into())
-}
-
-impl ReadState {
-    fn new(state: &DbState) -> ReadState {
-        ReadState {
-            memtable: Arc::clone(&state.memtable),
-            immutable_memtables: state
-                .immutable_memtables
-                .iter()
-                .rev()
-                .map(|frozen| Arc::clone(&frozen.memtable))
-                .collect(),
-            version: Arc::clone(&state.version_set.version),
-        }
     }
 }

@@ -1,21 +1,22 @@
-//! What a panic in somebody's comparator, filter or logger leaves behind: a database that refuses writes.
+//! Guard for calls of the caller's comparator, filter policy or logger, which may panic.
 //!
-//! Without this, a job that panics would leave everybody waiting for it, and a write that panics between the log and the
-//! memtable would leave the next one to take its sequence numbers again.
+//! A job that panics would let its waiters wait forever. After a write that panics between the WAL
+//! and the memtable, the next write would take the same sequence numbers. The guard therefore sets
+//! the background error, so that the database refuses writes.
 
-use super::{DbInner, DbState};
-use crate::error::Error;
+use super::components::background_error::panic_error;
+use super::inner::{DbInner, DbState};
 
-/// Ends a piece of work that panics as a failure that is final.
+/// Sets the background error if it is dropped by a panic.
 pub(super) struct PoisonOnPanic<'a> {
     inner: &'a DbInner,
     clean_up: fn(&mut DbState),
 }
 
 impl<'a> PoisonOnPanic<'a> {
-    /// For work on `engine`; `clear` takes back what others would wait for.
-    pub(super) fn new(engine: &'a DbInner, clear: fn(&mut DbState)) -> PoisonOnPanic<'a> {
-        PoisonOnPanic { inner: engine, clean_up: clear }
+    /// Creates a guard. After a panic, `clean_up` resets the state that other threads wait for.
+    pub(super) fn new(inner: &'a DbInner, clean_up: fn(&mut DbState)) -> PoisonOnPanic<'a> {
+        PoisonOnPanic { inner, clean_up }
     }
 }
 
@@ -25,11 +26,6 @@ impl PoisonOnPanic<'_> {
         (self.clean_up)(&mut self.inner.state.lock());
         self.inner.set_background_error(&panic_error());
     }
-}
-
-/// What is told to those who waited for it.
-pub(super) fn panic_error() -> Error {
-    Error::InvalidArgument("a comparator, filter or logger that panics".into())
 }
 
 impl Drop for PoisonOnPanic<'_> {

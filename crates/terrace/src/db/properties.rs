@@ -1,31 +1,100 @@
-//! Properties: in LevelDB's words, which tools parse, and one of our own.
+//! Properties: LevelDB's, with the texts that tools parse, and Terrace's own.
 
 use std::fmt::Write;
-use std::time::Duration;
+use std::path::Path;
 
 use terrace_format::key::{InternalKey, trailer};
 use terrace_format::version_edit::NUM_LEVELS;
 
-use super::DbInner;
-use super::memory_budget::MemoryBudget;
+use super::Db;
+use super::components::level_info::{LevelInfo, level_infos};
+use super::components::memory_budget::MemoryBudget;
+use super::inner::DbInner;
 use crate::cache::BlockCache;
 use crate::stats::histograms::{HistogramData, TIMERS, Timer};
 use crate::stats::{Statistics, Ticker};
 use crate::table::TableMemory;
 
-/// What the merges into one level have done.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct CompactionStats {
-    pub(super) time: Duration,
-    pub(super) bytes_read: u64,
-    pub(super) bytes_written: u64,
-}
+/// Inspection of an open database.
+impl Db {
+    /// Returns the property `name` as text, or None for an unknown name. LevelDB's properties have
+    /// LevelDB's names and texts.
+    ///
+    /// - `leveldb.num-files-at-level<N>`: number of tables on level N, 0 to 6
+    /// - `leveldb.stats`: table of the work of compactions, by level
+    /// - `leveldb.sstables`: all tables with their key ranges
+    /// - `leveldb.approximate-memory-usage`: bytes of memtables and block cache
+    /// - `terrace.memory`: bytes of everything that [`Options::memory_budget`] covers, with or
+    ///   without a budget
+    /// - `terrace.stats`: statistics since the database was opened: hits and misses of the block
+    ///   cache, negatives and false positives of the Bloom filters, delays and stalls of writes,
+    ///   histograms of stalls, flushes and compactions, and the current memory use
+    ///
+    /// ```
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// assert_eq!(db.property("leveldb.num-files-at-level0").as_deref(), Some("0"));
+    /// assert!(db.property("leveldb.stats").is_some());
+    /// assert_eq!(db.property("no such property"), None);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn property(&self, name: &str) -> Option<String> {
+        self.inner().property(name)
+    }
 
-impl CompactionStats {
-    pub(super) fn add(&mut self, other: CompactionStats) {
-        self.time += other.time;
-        self.bytes_read += other.bytes_read;
-        self.bytes_written += other.bytes_written;
+    /// Returns the tables of each of the seven levels. Tables of level 0 are listed from newest to
+    /// oldest, those of other levels in key order.
+    ///
+    /// ```
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// db.flush()?;
+    /// for level in db.levels() {
+    ///     for file in level.files {
+    ///         println!("level {}: file {}, {} bytes", level.level, file.number, file.size);
+    ///     }
+    /// }
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn levels(&self) -> Vec<LevelInfo> {
+        level_infos(&self.inner().read_state.current().version)
+    }
+
+    /// Returns true if stock LevelDB can open this database.
+    ///
+    /// Returns false if the database was ever opened with a compression that stock LevelDB cannot
+    /// read. Such a database stores another comparator name, so that LevelDB refuses to open it. To
+    /// return to LevelDB, copy the entries to a new database.
+    ///
+    /// ```
+    /// # use terrace::{Db, Env, Options, compress};
+    /// # let env = Env::in_memory();
+    /// # let options = Options { create_if_missing: true, env, ..Options::default() };
+    /// assert!(Db::open("plain", &options)?.is_leveldb_compatible());
+    /// # if cfg!(feature = "zstd") {
+    /// let compressed = Options { compression: &compress::ZSTD, ..options };
+    /// assert!(!Db::open("compressed", &compressed)?.is_leveldb_compatible());
+    /// # }
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn is_leveldb_compatible(&self) -> bool {
+        !self.inner().state.lock().version_set.is_incompatible
+    }
+
+    /// Returns the directory as the caller passed it to [`Db::open`].
+    ///
+    /// ```
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// assert_eq!(db.path(), std::path::Path::new("cities"));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn path(&self) -> &Path {
+        &self.inner().directory
     }
 }
 
@@ -64,27 +133,26 @@ impl DbInner {
                 continue;
             }
             let size = crate::version::total_size(files) as f64 / MB;
-            let (read, written) = (stats.bytes_read as f64 / MB, stats.bytes_written as f64 / MB);
-            let (files, seconds) = (files.len(), stats.time.as_secs_f64());
-            // Writing to a String does not fail.
+            let files = files.len();
+            let seconds = stats.time.as_secs_f64();
+            let read = stats.bytes_read as f64 / MB;
+            let written = stats.bytes_written as f64 / MB;
+            // Writing to a `String` cannot fail.
             let _ = writeln!(text, "{level:3} {files:8} {size:8.0} {seconds:9.0} {read:8.0} {written:9.0}");
         }
         text
     }
 
-    /// What look-ups, iterators and writes met, since the database was opened.
+    /// Statistics since the database was opened, and the current memory use.
     fn terrace_stats(&self) -> String {
         let metrics = self.table_cache.metrics();
-        let row = |of: &str, well: &str, well_count: u64, ill: &str, ill_count: u64| {
-            let all = well_count.saturating_add(ill_count);
-            let share = if all == 0 { 0.0 } else { well_count as f64 * 100.0 / all as f64 };
-            format!("{of:7} {well:9} {well_count:12}  {ill:15} {ill_count:12} {share:6.1} %\n")
-        };
-        let (hits, misses) = (metrics.get(Ticker::BlockCacheHit), metrics.get(Ticker::BlockCacheMiss));
-        let (negatives, wrong) =
-            (metrics.get(Ticker::FilterNegative), metrics.get(Ticker::FilterFalsePositive));
-        row("blocks", "hits", hits, "misses", misses)
-            + &row("filters", "negatives", negatives, "false positives", wrong)
+        ratio_row("blocks", ("hits", Ticker::BlockCacheHit), ("misses", Ticker::BlockCacheMiss), metrics)
+            + &ratio_row(
+                "filters",
+                ("negatives", Ticker::FilterNegative),
+                ("false positives", Ticker::FilterFalsePositive),
+                metrics,
+            )
             + &write_stall_row(metrics)
             + &timer_rows(metrics)
             + &self.memory_use().rows(
@@ -94,12 +162,14 @@ impl DbInner {
             )
     }
 
-    /// Tells the info log how long things took since the database was opened, if it did anything but take writes.
+    /// Logs the timers since the database was opened, if it flushed or compacted anything.
     pub(super) fn log_timers(&self) {
         let metrics = self.table_cache.metrics();
-        let worked = TIMERS.iter().any(|(span, of, _)| *of == "work" && metrics.timers.get(*span).count > 0);
-        for row in timer_rows(metrics).lines().filter(|_| worked) {
-            self.logger.log(format_args!("Closing: {row}"));
+        let mut work = TIMERS.iter().filter(|(_, group, _)| *group == "work");
+        if work.any(|(timer, ..)| metrics.timers.get(*timer).count > 0) {
+            for row in timer_rows(metrics).lines() {
+                self.logger.log(format_args!("Closing: {row}"));
+            }
         }
     }
 
@@ -108,18 +178,18 @@ impl DbInner {
         for (level, files) in self.read_state.current().version.levels.iter().enumerate() {
             let _ = writeln!(text, "--- level {level} ---");
             for file in files {
-                let (smallest, largest) =
-                    (InternalKeyDisplay(&file.smallest), InternalKeyDisplay(&file.largest));
+                let smallest = InternalKeyDisplay(&file.smallest);
+                let largest = InternalKeyDisplay(&file.largest);
                 let _ = writeln!(text, " {}:{}[{smallest} .. {largest}]", file.number, file.size);
             }
         }
         text
     }
 
-    /// What the parts hold in memory now.
+    /// Current memory use by part.
     fn memory_use(&self) -> MemoryUse {
-        let view = self.read_state.current();
-        let memtables = std::iter::once(&view.memtable).chain(&view.immutable_memtables);
+        let read_state = self.read_state.current();
+        let memtables = std::iter::once(&read_state.memtable).chain(&read_state.immutable_memtables);
         MemoryUse {
             memtables: memtables.map(|memtable| memtable.allocated_bytes()).sum(),
             pooled: self.chunk_pool.pooled_bytes(),
@@ -128,19 +198,20 @@ impl DbInner {
         }
     }
 
-    /// Bytes of memtables, block cache, and of what a database takes without them: an open one never says 0.
+    /// Bytes of memtables, block cache and the shared state itself. Never 0, as in LevelDB.
     fn approximate_memory_usage(&self) -> usize {
-        let view = self.read_state.current();
-        let frozen: usize = view.immutable_memtables.iter().map(|memtable| memtable.memory_usage()).sum();
-        size_of::<DbInner>() + view.memtable.memory_usage() + frozen + self.block_cache.usage()
+        let read_state = self.read_state.current();
+        let immutable = read_state.immutable_memtables.iter().map(|memtable| memtable.memory_usage());
+        let memtables = read_state.memtable.memory_usage() + immutable.sum::<usize>();
+        size_of::<DbInner>() + memtables + self.block_cache.usage()
     }
 }
 
-/// Bytes that the parts of a database hold.
+/// Memory use of the parts of a database, in bytes.
 struct MemoryUse {
     memtables: usize,
     pooled: usize,
-    /// All of it, if it is shared.
+    /// Whole block cache, even if other databases share it.
     cache: usize,
     tables: usize,
 }
@@ -150,52 +221,70 @@ impl MemoryUse {
         self.memtables + self.pooled + self.cache + self.tables
     }
 
-    /// A row for each part, with its limit where there is one.
+    /// Formats one row per part, with its limit if it has one.
     fn rows(&self, budget: Option<&MemoryBudget>, cache: &BlockCache, tables: &TableMemory) -> String {
+        let cache_limit = Some(cache.available_capacity()).filter(|capacity| *capacity < usize::MAX);
         let rows = [
             ("memtables", self.memtables, budget.map(|budget| budget.memtables)),
-            ("kept", self.pooled, budget.map(|budget| budget.pooled_chunks)),
-            ("cache", self.cache, Some(cache.available_capacity()).filter(|room| *room < usize::MAX)),
+            ("pooled", self.pooled, budget.map(|budget| budget.pooled_chunks)),
+            ("cache", self.cache, cache_limit),
             ("tables", self.tables, tables.limit()),
-            ("all", self.total(), budget.map(|budget| budget.total)),
+            ("total", self.total(), budget.map(|budget| budget.total)),
         ];
-        rows.iter().fold(String::new(), |mut text, (part, held, most)| {
-            let most = most.map(|most| format!("  at most {most:19}")).unwrap_or_default();
-            let _ = writeln!(text, "memory  {part:9} {held:12}{most}");
+        rows.iter().fold(String::new(), |mut text, (part, bytes, limit)| {
+            let limit = limit.map(|limit| format!("  at most {limit:19}")).unwrap_or_default();
+            let _ = writeln!(text, "memory  {part:9} {bytes:12}{limit}");
             text
         })
     }
 }
 
-/// What writes lost to the background in all.
+/// Formats two tickers and the share of the first one in their sum.
+fn ratio_row(
+    group: &str,
+    (good_name, good): (&str, Ticker),
+    (bad_name, bad): (&str, Ticker),
+    metrics: &Statistics,
+) -> String {
+    let good_count = metrics.get(good);
+    let bad_count = metrics.get(bad);
+    let total = good_count.saturating_add(bad_count);
+    let percent = if total == 0 { 0.0 } else { good_count as f64 * 100.0 / total as f64 };
+    format!("{group:7} {good_name:9} {good_count:12}  {bad_name:15} {bad_count:12} {percent:6.1} %\n")
+}
+
+/// Formats the number and the time of all delays and stalls of writes.
 fn write_stall_row(metrics: &Statistics) -> String {
-    let of = |spans: &[Timer]| {
-        let taken = spans.iter().map(|span| metrics.timers.get(*span));
-        let (times, micros) = taken.fold((0, 0), |(n, us), taken| (n + taken.count, us + taken.sum_micros));
-        format!("{times} for {micros} us")
-    };
-    let (slowed, stopped) =
-        (of(&[Timer::WriteDelay]), of(&[Timer::FlushStall, Timer::CompactionStall, Timer::NoSpaceStall]));
-    format!("writes  slowed {slowed}, stopped {stopped}\n")
+    let delayed = count_and_micros(metrics, &[Timer::WriteDelay]);
+    let stalls = [Timer::FlushStall, Timer::CompactionStall, Timer::NoSpaceStall];
+    let stopped = count_and_micros(metrics, &stalls);
+    format!("writes  delayed {delayed}, stopped {stopped}\n")
 }
 
-/// A row for each span that there was.
+fn count_and_micros(metrics: &Statistics, timers: &[Timer]) -> String {
+    let data: Vec<HistogramData> = timers.iter().map(|timer| metrics.timers.get(*timer)).collect();
+    let count: u64 = data.iter().map(|data| data.count).sum();
+    let micros: u64 = data.iter().map(|data| data.sum_micros).sum();
+    format!("{count} for {micros} us")
+}
+
+/// Formats one row for each timer that was used.
 fn timer_rows(metrics: &Statistics) -> String {
-    TIMERS.iter().map(|(span, of, name)| timer_row(of, name, &metrics.timers.get(*span))).collect()
+    TIMERS.iter().map(|(timer, group, name)| timer_row(group, name, &metrics.timers.get(*timer))).collect()
 }
 
-/// A row for what took some time, and none for what did not happen.
-fn timer_row(of: &str, name: &str, taken: &HistogramData) -> String {
-    let HistogramData { count: times, sum_micros: micros, max_micros: longest, buckets } = taken;
-    if *times == 0 {
+/// Formats the histogram of one timer. Returns no row for a timer without events.
+fn timer_row(group: &str, name: &str, data: &HistogramData) -> String {
+    let HistogramData { count, sum_micros, max_micros, buckets } = data;
+    if *count == 0 {
         return String::new();
     }
     let buckets: Vec<String> = buckets.iter().map(|(from, n)| format!("{from}: {n}")).collect();
     let buckets = buckets.join(", ");
-    format!("{of:7} {name:9} {times:12}  {:15} {micros:12}, longest {longest}; from {buckets}\n", "us")
+    format!("{group:7} {name:11} {count:10}  {:15} {sum_micros:12}, max {max_micros}; from {buckets}\n", "us")
 }
 
-/// An internal key as LevelDB prints it: `'CH/Bern' @ 17 : 1`.
+/// Internal key in LevelDB's notation: `'CH/Bern' @ 17 : 1`.
 struct InternalKeyDisplay<'a>(&'a InternalKey);
 
 impl std::fmt::Display for InternalKeyDisplay<'_> {

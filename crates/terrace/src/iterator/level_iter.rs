@@ -1,4 +1,5 @@
-//! Tables that do not overlap, in key order, as one run. A table is opened when the walk comes to it.
+//! Level iterator: the disjoint tables of a sorted run as one sequence of entries. It opens a table
+//! when it reaches it.
 
 use terrace_format::block::BlockIter;
 
@@ -7,48 +8,53 @@ use crate::internal_iterator::InternalIterator;
 use crate::sync::Arc;
 use crate::table::TableIter;
 
-/// The tables of a run.
+/// Tables of a sorted run, in key order.
 pub(crate) trait SortedRun: Send + Sync {
-    /// How many.
+    /// Returns the number of tables.
     fn len(&self) -> usize;
-    /// The first table whose greatest internal key is not below `target`; their number if there is none.
+    /// Returns the index of the first table whose largest internal key is at or after `target`, or
+    /// the number of tables if there is none.
     fn find_table(&self, target: &[u8]) -> usize;
-    /// Opens table `i`.
-    fn open_table(&self, i: usize) -> Result<TableIter>;
+    /// Opens the table at `index`.
+    fn open_table(&self, index: usize) -> Result<TableIter>;
 }
 
-/// A walk over a run.
+/// Iterator over the entries of a sorted run.
 pub(crate) struct LevelIter {
     run: Arc<dyn SortedRun>,
-    /// The table of `iter`, if there is one.
+    /// Index of the current table. After a seek beyond the last table, the number of tables.
     table_index: usize,
+    /// Iterator over the current table. None if no table is open.
     table_iter: Option<TableIter>,
     first_error: Option<Error>,
 }
 
 impl LevelIter {
-    pub(crate) fn new(runs: Arc<dyn SortedRun>) -> LevelIter {
-        LevelIter { run: runs, table_index: 0, table_iter: None, first_error: None }
+    /// Creates an invalid iterator over `run`.
+    pub(crate) fn new(run: Arc<dyn SortedRun>) -> LevelIter {
+        LevelIter { run, table_index: 0, table_iter: None, first_error: None }
     }
 
-    /// The walk over the block that it is in, to step within that.
+    /// Returns the iterator over the current block, for a step within this block.
     #[inline]
     pub(crate) fn block_iter(&mut self) -> Option<&mut BlockIter> {
         self.table_iter.as_mut()?.block_iter()
     }
 
-    /// Goes to the table that a seek of `target` would go to, and has that fetched which it looks at first there.
+    /// Opens the table of `target` and prefetches the index entries that a seek reads first.
     pub(crate) fn prefetch_index(&mut self, target: &[u8]) {
-        let index = self.run.find_table(target);
-        if index != self.table_index || self.table_iter.is_none() {
-            self.load_table(Some(index));
+        self.load_table_of(target);
+        if let Some(table_iter) = &self.table_iter {
+            table_iter.prefetch_index(target);
         }
-        self.table_iter.iter().for_each(|iter| iter.prefetch_index(target));
     }
 
-    /// Has that fetched which the seek looks at when it has what [`LevelIter::prefetch_index`] had fetched.
+    /// Prefetches the block that a seek reads second. Call it after
+    /// [`LevelIter::prefetch_index`].
     pub(crate) fn prefetch_block(&self, target: &[u8]) {
-        self.table_iter.iter().for_each(|iter| iter.prefetch_block(target));
+        if let Some(table_iter) = &self.table_iter {
+            table_iter.prefetch_block(target);
+        }
     }
 
     fn record_error(&mut self, result: Result<()>) {
@@ -57,83 +63,106 @@ impl LevelIter {
         }
     }
 
-    /// Leaves the present table for table `index`, if there is one.
-    fn load_table(&mut self, index: Option<usize>) {
-        if let Some(iter) = self.table_iter.take() {
-            self.record_error(iter.status());
+    /// Opens the table of `target` unless it is the current one. Returns its index.
+    #[inline]
+    fn load_table_of(&mut self, target: &[u8]) -> usize {
+        let index = self.run.find_table(target);
+        if index != self.table_index || self.table_iter.is_none() {
+            self.load_table(Some(index));
         }
-        let Some(index) = index.filter(|&i| i < self.run.len()) else { return };
+        index
+    }
+
+    /// Closes the current table and opens the table at `index`, if there is one.
+    fn load_table(&mut self, index: Option<usize>) {
+        if let Some(table_iter) = self.table_iter.take() {
+            self.record_error(table_iter.status());
+        }
+        let Some(index) = index.filter(|&index| index < self.run.len()) else { return };
         self.table_index = index;
         match self.run.open_table(index) {
-            Ok(iter) => self.table_iter = Some(iter),
+            Ok(table_iter) => self.table_iter = Some(table_iter),
             Err(error) => self.record_error(Err(error)),
         }
     }
 
-    /// Moves on to the following tables until there is an entry.
-    #[cold]
-    fn skip_empty_tables_forward(&mut self) {
-        while !self.valid() && self.table_index + 1 < self.run.len() {
-            self.load_table(Some(self.table_index + 1));
-            self.table_iter.iter_mut().for_each(TableIter::seek_to_first);
+    /// Opens the table at `index` and moves to its first entry.
+    fn load_table_at_first(&mut self, index: usize) {
+        self.load_table(Some(index));
+        if let Some(table_iter) = &mut self.table_iter {
+            table_iter.seek_to_first();
         }
     }
 
+    /// Opens the table at `index`, if there is one, and moves to its last entry.
+    fn load_table_at_last(&mut self, index: Option<usize>) {
+        self.load_table(index);
+        if let Some(table_iter) = &mut self.table_iter {
+            table_iter.seek_to_last();
+        }
+    }
+
+    /// Moves to the following tables until there is an entry.
+    #[cold]
+    fn skip_empty_tables_forward(&mut self) {
+        while !self.valid() && self.table_index + 1 < self.run.len() {
+            self.load_table_at_first(self.table_index + 1);
+        }
+    }
+
+    /// Moves to the preceding tables until there is an entry.
     #[cold]
     fn skip_empty_tables_backward(&mut self) {
         while !self.valid() && self.table_index > 0 {
-            self.load_table(Some(self.table_index - 1));
-            self.table_iter.iter_mut().for_each(TableIter::seek_to_last);
+            self.load_table_at_last(Some(self.table_index - 1));
         }
     }
 }
 
 impl InternalIterator for LevelIter {
+    type Error = Error;
+
     #[inline]
     fn valid(&self) -> bool {
         self.table_iter.as_ref().is_some_and(TableIter::valid)
     }
 
     fn seek_to_first(&mut self) {
-        self.load_table(Some(0));
-        self.table_iter.iter_mut().for_each(TableIter::seek_to_first);
+        self.load_table_at_first(0);
         self.skip_empty_tables_forward();
     }
 
     fn seek_to_last(&mut self) {
-        self.load_table(self.run.len().checked_sub(1));
-        self.table_iter.iter_mut().for_each(TableIter::seek_to_last);
+        self.load_table_at_last(self.run.len().checked_sub(1));
         self.skip_empty_tables_backward();
     }
 
     fn seek(&mut self, target: &[u8]) {
-        let index = self.run.find_table(target);
-        if index != self.table_index || self.table_iter.is_none() {
-            self.load_table(Some(index));
-        }
+        let index = self.load_table_of(target);
         if index >= self.run.len() {
-            // Past the end: nothing to skip to.
             self.table_index = index;
             return;
         }
-        self.table_iter.iter_mut().for_each(|iter| iter.seek(target));
+        if let Some(table_iter) = &mut self.table_iter {
+            table_iter.seek(target);
+        }
         self.skip_empty_tables_forward();
     }
 
     #[inline]
     fn next(&mut self) {
-        let Some(table) = &mut self.table_iter else { return };
-        table.next();
-        if !table.valid() {
+        let Some(table_iter) = &mut self.table_iter else { return };
+        table_iter.next();
+        if !table_iter.valid() {
             self.skip_empty_tables_forward();
         }
     }
 
     #[inline]
     fn prev(&mut self) {
-        let Some(table) = &mut self.table_iter else { return };
-        table.prev();
-        if !table.valid() {
+        let Some(table_iter) = &mut self.table_iter else { return };
+        table_iter.prev();
+        if !table_iter.valid() {
             self.skip_empty_tables_backward();
         }
     }

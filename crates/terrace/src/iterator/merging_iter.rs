@@ -1,49 +1,99 @@
-//! Several sorted runs as one.
+//! Merging iterator: several sorted runs as one.
 //!
-//! Keys of equal rank come from the run that was given first. Most steps stay in the run of the last one: that is so if it
-//! is still before the runner-up, the best of the others, which stand where they stood.
+//! Of equal keys, the entry of the run with the lowest index comes first. Most steps stay in the
+//! current run: its next entry is still before the runner-up, which is the best entry of the other
+//! runs. Such a step makes one comparison.
 
 use terrace_format::block::BlockIter;
 use terrace_format::comparator::Comparator;
-use terrace_format::key::InternalComparator;
+use terrace_format::key::{self, InternalComparator};
 use terrace_sync::mutant;
 
-use super::ChildIter;
-use crate::error::Result;
-use crate::internal_iterator::InternalIterator;
+use super::LevelIter;
+use crate::error::{Error, Result};
+use crate::internal_iterator::{InternalIterator, delegate_iterator};
+use crate::memtable::MemtableIter;
 
+/// Iterator over one sorted run. It is an enum, so that a step makes no virtual call.
+// An iterator has few runs, and a box would add a memory access to every step.
+#[allow(clippy::large_enum_variant)]
+pub(crate) enum ChildIter {
+    Memtable(MemtableIter),
+    Level(LevelIter),
+}
+
+impl ChildIter {
+    /// Prefetches the index entries that a seek of `target` reads first.
+    fn prefetch_index(&mut self, target: &[u8]) {
+        if let ChildIter::Level(run) = self {
+            run.prefetch_index(target);
+        }
+    }
+
+    /// Prefetches the block that a seek of `target` reads second.
+    fn prefetch_block(&self, target: &[u8]) {
+        if let ChildIter::Level(run) = self {
+            run.prefetch_block(target);
+        }
+    }
+}
+
+impl InternalIterator for ChildIter {
+    type Error = Error;
+
+    delegate_iterator! {
+        iter in [ChildIter::Memtable(iter) | ChildIter::Level(iter)];
+        #[inline]
+        fn valid;
+        fn seek_to_first;
+        fn seek_to_last;
+        fn seek;
+        #[inline]
+        fn next;
+        #[inline]
+        fn prev;
+        #[inline]
+        fn key;
+        #[inline]
+        fn value;
+        #[inline]
+        fn entry;
+        fn status;
+    }
+}
+
+/// Direction of the last move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
-    /// Every run stands at its first entry that is not before the current one.
+    /// Every run is at its first entry that is not before the current entry.
     Forward,
-    /// Every run stands at its last entry that is not behind the current one.
+    /// Every run is at its last entry that is not after the current entry.
     Backward,
 }
 
-/// A merge of runs.
+/// Iterator over the entries of several sorted runs in one order.
 pub(crate) struct MergingIter {
-    /// Of the keys that it merges.
+    /// Order of the internal keys of all runs.
     pub(super) comparator: InternalComparator,
     children: Vec<ChildIter>,
+    /// Index of the run with the current entry.
     current: Option<usize>,
-    /// The best of the other valid runs.
+    /// Index of the best of the other valid runs.
     runner_up: Option<usize>,
     direction: Direction,
 }
 
 impl MergingIter {
-    pub(crate) fn new(comparator: InternalComparator, runs: Vec<ChildIter>) -> MergingIter {
-        MergingIter {
-            comparator,
-            children: runs,
-            current: None,
-            runner_up: None,
-            direction: Direction::Forward,
-        }
+    /// Creates an invalid iterator over `children`, whose keys are in the order of `comparator`.
+    pub(crate) fn new(comparator: InternalComparator, children: Vec<ChildIter>) -> MergingIter {
+        MergingIter { comparator, children, current: None, runner_up: None, direction: Direction::Forward }
     }
 
-    /// The walk over the block that the current run is in, if it is one over tables. Who moves it from an entry to another says so
-    /// by [`MergingIter::on_current_moved`], unless no other run has an entry that comes before that.
+    /// Returns the iterator over the current block if the current run consists of tables.
+    ///
+    /// A caller that moves the block iterator to another entry must call
+    /// [`MergingIter::on_current_moved`] afterwards, unless no other run has an entry before the
+    /// new one.
     #[inline]
     pub(crate) fn block_iter(&mut self) -> Option<&mut BlockIter> {
         match &mut self.children[self.current?] {
@@ -52,45 +102,55 @@ impl MergingIter {
         }
     }
 
-    /// True if there is one run only.
+    /// Returns true if there is only one run.
     #[inline]
     pub(crate) fn has_single_child(&self) -> bool {
         self.children.len() == 1
     }
 
-    /// True if the current run is one over tables, of several in the order of bytes: of what the others have next, it is worth
-    /// knowing more.
+    /// Returns true if a bound of the other runs can be useful: the comparator is bytewise, there
+    /// are several runs, and the current run consists of tables.
     #[inline]
     pub(crate) fn can_bound_other_runs(&self) -> bool {
-        let is_in_tables = |i: usize| matches!(self.children[i], ChildIter::Level(_));
-        !self.has_single_child() && self.comparator.is_bytewise() && self.current.is_some_and(is_in_tables)
+        !self.has_single_child()
+            && self.comparator.is_bytewise()
+            && self.current.is_some_and(|current| matches!(self.children[current], ChildIter::Level(_)))
     }
 
-    /// True if the current run is the first one, and a memtable.
+    /// Returns true if the current run is the newest memtable.
     #[inline]
     pub(crate) fn is_in_newest_memtable(&self) -> bool {
         self.current == Some(0) && matches!(self.children[0], ChildIter::Memtable(_))
     }
 
-    /// The best key of all other runs, if there is any, in the direction of the last step or search.
+    /// Returns the best key of the other runs, if there is one.
     #[inline]
     pub(crate) fn runner_up_key(&self) -> Option<&[u8]> {
         self.runner_up.map(|i| self.children[i].key())
     }
 
+    /// Returns true if the last move was in `direction`.
     #[inline]
     pub(crate) fn is_direction(&self, direction: Direction) -> bool {
         self.direction == direction
     }
 
-    /// The current run was moved on in the direction of the last step or search.
+    /// Compares the current user key with `user_key`. The iterator must be valid.
+    #[inline]
+    pub(super) fn compare_user_key(&self, user_key: &[u8]) -> std::cmp::Ordering {
+        self.comparator.compare_user_keys(key::user_key(self.key()), user_key)
+    }
+
+    /// Finds the current run again after the caller moved the block iterator of the current run in
+    /// the direction of the last move.
     pub(crate) fn on_current_moved(&mut self) {
         if self.current.is_some_and(|current| !self.is_still_first(current)) {
             self.find_current();
         }
     }
 
-    /// True if run `a` comes before run `b` in the direction given. Both are valid.
+    /// Returns true if run `a` is before run `b` in the direction of the last move. Both runs are
+    /// valid.
     #[inline]
     fn precedes(&self, a: usize, b: usize) -> bool {
         let order = self.comparator.compare(self.children[a].key(), self.children[b].key());
@@ -101,20 +161,23 @@ impl MergingIter {
         }
     }
 
-    /// True if run `current`, which moved, is still before all others.
+    /// Returns true if the run `current`, which moved, is still before all other runs.
     #[inline]
     fn is_still_first(&self, current: usize) -> bool {
         self.children[current].valid() && self.runner_up.is_none_or(|other| self.precedes(current, other))
     }
 
-    /// Finds the valid run whose entry is before all others in the direction given, and the next best.
+    /// Finds the valid run that is before all others in the direction of the last move, and the
+    /// runner-up.
     fn find_current(&mut self) {
-        (self.current, self.runner_up) = (None, None);
+        self.current = None;
+        self.runner_up = None;
         for i in (0..self.children.len()).filter(|&i| self.children[i].valid()) {
             match (self.current, self.runner_up) {
                 (None, _) => self.current = Some(i),
                 (Some(best), _) if self.precedes(i, best) => {
-                    (self.current, self.runner_up) = (Some(i), Some(best));
+                    self.current = Some(i);
+                    self.runner_up = Some(best);
                 }
                 (_, Some(second)) if !self.precedes(i, second) => {}
                 _ => self.runner_up = Some(i),
@@ -122,7 +185,7 @@ impl MergingIter {
         }
     }
 
-    /// Makes every other run agree with a new direction.
+    /// Moves every other run to the position that the new `direction` requires.
     #[cold]
     fn switch_direction(&mut self, current: usize, direction: Direction) {
         let key = self.children[current].key().to_vec();
@@ -147,8 +210,8 @@ impl MergingIter {
     #[inline]
     fn step(&mut self, direction: Direction) {
         let Some(current) = self.current else { return };
-        let turned = self.direction != direction;
-        if turned {
+        let is_switch = self.direction != direction;
+        if is_switch {
             self.switch_direction(current, direction);
         }
         let run = &mut self.children[current];
@@ -156,14 +219,16 @@ impl MergingIter {
             Direction::Forward => run.next(),
             Direction::Backward => run.prev(),
         }
-        // A turn moved the others.
-        if turned || !self.is_still_first(current) {
+        // A switch moves the other runs too.
+        if is_switch || !self.is_still_first(current) {
             self.find_current();
         }
     }
 }
 
 impl InternalIterator for MergingIter {
+    type Error = Error;
+
     fn valid(&self) -> bool {
         self.current.is_some()
     }
@@ -182,7 +247,8 @@ impl InternalIterator for MergingIter {
 
     fn seek(&mut self, target: &[u8]) {
         if self.children.len() > 1 && self.comparator.is_bytewise() {
-            // Each search waits for memory, some times over. So they wait together. (Other orders may be dear to ask twice.)
+            // Each seek waits for memory several times. The prefetches let all runs wait at the
+            // same time. They repeat comparisons, which are cheap only in the bytewise order.
             self.children.iter_mut().for_each(|run| run.prefetch_index(target));
             self.children.iter().for_each(|run| run.prefetch_block(target));
         }

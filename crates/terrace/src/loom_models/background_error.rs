@@ -2,7 +2,7 @@
 
 use terrace_sync::thread;
 
-use crate::db::background_error::BackgroundError;
+use crate::db::components::background_error::BackgroundError;
 use crate::error::Error;
 use crate::sync::Arc;
 

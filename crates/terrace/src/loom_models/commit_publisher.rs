@@ -2,7 +2,7 @@
 
 use terrace_sync::thread;
 
-use crate::db::commit_publisher::CommitPublisher;
+use crate::db::components::commit_publisher::CommitPublisher;
 use crate::sync::{Arc, AtomicU64, Ordering};
 
 /// Three writes, the middle one of two numbers, each by a thread of its own that puts down what it wrote.

@@ -4,7 +4,7 @@ use terrace_format::comparator::bytewise;
 use terrace_format::key::InternalComparator;
 use terrace_sync::thread;
 
-use crate::db::commit_publisher::CommitPublisher;
+use crate::db::components::commit_publisher::CommitPublisher;
 use crate::memtable::{InsertMode, Memtable};
 use crate::sync::{Arc, Mutex};
 

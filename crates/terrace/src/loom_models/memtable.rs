@@ -7,7 +7,7 @@ use terrace_format::comparator::bytewise;
 use terrace_format::key::InternalComparator;
 use terrace_sync::thread;
 
-use crate::db::read_state::ReadStateCell;
+use crate::db::components::read_state::ReadStateCell;
 use crate::internal_iterator::InternalIterator;
 use crate::memtable::Memtable;
 use crate::sync::Arc;

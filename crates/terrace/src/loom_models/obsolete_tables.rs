@@ -4,8 +4,8 @@ use std::sync::Mutex as Unseen;
 
 use terrace_sync::thread;
 
-use crate::db::obsolete_tables::ObsoleteTables;
-use crate::db::read_state::ReadStateCell;
+use crate::db::components::obsolete_tables::ObsoleteTables;
+use crate::db::components::read_state::ReadStateCell;
 use crate::sync::{Arc, AtomicBool, Mutex, Ordering};
 use crate::version::AllowedSeeks;
 

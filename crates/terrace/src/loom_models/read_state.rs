@@ -2,7 +2,7 @@
 
 use terrace_sync::thread;
 
-use crate::db::read_state::ReadStateCell;
+use crate::db::components::read_state::ReadStateCell;
 use crate::snapshot::SnapshotList;
 use crate::sync::Arc;
 

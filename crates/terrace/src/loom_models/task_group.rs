@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize as Unseen, Ordering::Relaxed};
 
 use terrace_sync::thread;
 
-use crate::db::task_group::TaskQueue;
+use crate::db::components::task_group::TaskQueue;
 use crate::sync::Arc;
 
 /// A task that adds `weight`, and holds `done` no longer than it must.

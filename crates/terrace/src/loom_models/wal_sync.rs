@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool as Flag, Ordering::Relaxed};
 use terrace_env::{FileError, LogFile};
 use terrace_sync::thread;
 
-use crate::db::background_error::BackgroundError;
-use crate::db::wal::WalFile;
-use crate::db::wal_sync::WalSync;
+use crate::db::components::background_error::BackgroundError;
+use crate::db::components::wal::WalFile;
+use crate::db::components::wal_sync::WalSync;
 use crate::error::{Error, Result};
 use crate::sync::{Arc, Mutex};
 

@@ -1,17 +1,19 @@
-//! Append-only memory for one tree: its records, and whatever else lives as long.
+//! Append-only memory of one memtable: its records, version nodes and tree nodes.
 //!
 //! ```text
-//!   chunk    [ record | record | node      | record | free ... ]      bumped by one atomic addition
+//!   chunk    [ record | record | node     | record | free ... ]     one atomic addition allocates
 //!   record   value length (u32) | key length (u32) | user key | trailer (u64 LE) | value
 //! ```
 //!
-//! Nothing in it is ever moved, dropped or freed before the arena is. A record never changes once it is made; a value
-//! that was put in changes only through its own atomics.
+//! The arena moves, drops and frees nothing before its own drop. A record is immutable. A value
+//! changes only through its own atomics.
 //!
-//! Memory safety rests on this: what points into an arena is made by the arena, stays within this folder, and is
-//! followed only with the arena of the same tree at hand. A thread gets such a pointer from the call that made it, or
-//! out of a [`Slot`](super::slot::Slot), whose Release store and Acquire load put the making before the following.
-#![allow(unsafe_code)] // memory that threads fill side by side
+//! Memory safety rests on two rules. An [`ArenaPtr`] comes from an allocation of an arena, and only
+//! the unsafe methods [`Arena::get`] and [`Arena::read_record`] of the same arena follow it. A
+//! thread gets the pointer from its own allocation or from an
+//! [`AtomicTaggedPtr`](super::tagged_ptr::AtomicTaggedPtr): the Release store and the Acquire load
+//! order the initialization of the target before its reads.
+#![allow(unsafe_code)] // memory that several threads fill at the same time
 
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
@@ -22,18 +24,21 @@ use terrace_format::key::KEY_TRAILER_SIZE;
 use super::insert_mode::InsertMode;
 use crate::sync::{Arc, AtomicPtr, AtomicUsize, LoomCells, Mutex, Ordering};
 
-/// Chunks double from the least to the greatest size, so that a small tree stays small.
+/// Size of the first chunk in bytes. Each chunk has twice the size of the previous one, up to
+/// [`MAX_CHUNK_SIZE`]: a small memtable takes little memory.
 const MIN_CHUNK_SIZE: usize = 16 << 10;
+/// Maximum size of a chunk in bytes, except for chunks of a single large record.
 pub(super) const MAX_CHUNK_SIZE: usize = 2 << 20;
 
-/// The bytes before a record's key.
+/// Bytes before the key of a record: its two lengths.
 const RECORD_HEADER_SIZE: usize = 8;
+/// Alignment of a chunk in bytes: one cache line.
 const CHUNK_ALIGN: usize = 64;
 
-/// Where a `T` is.
+/// Address of a `T` in an arena.
 pub(super) struct ArenaPtr<T>(NonNull<T>);
 
-/// Where a record is.
+/// Address of a record in an arena.
 pub(super) type RecordPtr = ArenaPtr<u8>;
 
 impl<T> Clone for ArenaPtr<T> {
@@ -50,9 +55,10 @@ impl<T> PartialEq for ArenaPtr<T> {
     }
 }
 
-// SAFETY: what it points to is shared among threads as the module says.
+// SAFETY: a pointer is plain data. A thread that follows it, by the unsafe `Arena::get`, gets a
+// shared reference, which `T: Sync` allows in every thread.
 unsafe impl<T: Sync> Send for ArenaPtr<T> {}
-// SAFETY: as above.
+// SAFETY: threads that share a pointer can only copy it. Copies are safe to send, see `Send`.
 unsafe impl<T: Sync> Sync for ArenaPtr<T> {}
 
 impl<T> ArenaPtr<T> {
@@ -60,15 +66,17 @@ impl<T> ArenaPtr<T> {
         self.0.as_ptr()
     }
 
-    /// # Safety
-    ///
-    /// `at` came from [`At::as_ptr`] of the same type.
-    pub(super) unsafe fn from_ptr(at: NonNull<T>) -> ArenaPtr<T> {
-        ArenaPtr(at)
+    /// Returns the address of a value. Only a pointer to a value of an arena may be followed.
+    pub(super) fn from_non_null(ptr: NonNull<T>) -> ArenaPtr<T> {
+        ArenaPtr(ptr)
+    }
+
+    pub(super) fn cast<U>(self) -> ArenaPtr<U> {
+        ArenaPtr(self.0.cast())
     }
 }
 
-/// A record: its internal key, and its value.
+/// Internal key and value of a record.
 #[derive(Clone, Copy)]
 pub(super) struct ArenaRecord<'a> {
     pub(super) key: &'a [u8],
@@ -80,13 +88,14 @@ struct CacheLine {
     _bytes: [MaybeUninit<u8>; CHUNK_ALIGN],
 }
 
-/// So many chunks of the greatest size are kept for trees to come: all of the largest tree whose size nobody asked for.
+/// Default maximum number of pooled chunks, of [`MAX_CHUNK_SIZE`] bytes each: enough for the
+/// largest memtable of a database with the default `write_buffer_size`.
 const POOLED_CHUNKS_MAX: usize = 16;
 
-/// Memory that trees gave back. What was touched before costs no page fault when it is used again.
+/// Pool of chunks recycled from flushed memtables. A recycled chunk causes no page faults.
 pub(crate) struct ChunkPool {
     free_chunks: Mutex<Vec<HugePages>>,
-    /// So many are kept.
+    /// Maximum number of pooled chunks.
     max_chunks: usize,
 }
 
@@ -97,23 +106,23 @@ impl Default for ChunkPool {
 }
 
 impl ChunkPool {
-    /// One that keeps about so many bytes at most, or fewer.
+    /// Creates a pool of at most `bytes` bytes, rounded down to whole chunks.
     pub(crate) fn with_limit(bytes: usize) -> ChunkPool {
         ChunkPool { max_chunks: (bytes / MAX_CHUNK_SIZE).min(POOLED_CHUNKS_MAX), ..ChunkPool::default() }
     }
 
-    /// The bytes that are kept.
+    /// Returns the size of the pooled chunks in bytes.
     pub(crate) fn pooled_bytes(&self) -> usize {
         self.free_chunks.lock().len() * MAX_CHUNK_SIZE
     }
 
-    /// Gives all of it to the system.
+    /// Returns all pooled chunks to the system.
     pub(crate) fn release_all(&self) {
-        let pages = std::mem::take(&mut *self.free_chunks.lock());
-        drop(pages); // without the lock: this takes a while
+        let chunks = std::mem::take(&mut *self.free_chunks.lock());
+        drop(chunks); // without the lock: unmapping is slow
     }
 
-    /// Memory of `size` bytes, rounded up to whole lines, with anything in it.
+    /// Returns uninitialized memory of `size` bytes, rounded up to whole cache lines.
     fn alloc_chunk(&self, size: usize) -> ChunkMemory {
         let pages = if size == MAX_CHUNK_SIZE { self.alloc_max_chunk() } else { None };
         pages.map_or_else(|| ChunkMemory::alloc_heap(size), ChunkMemory::LargePages)
@@ -123,7 +132,7 @@ impl ChunkPool {
         self.pop_free().or_else(|| HugePages::new(MAX_CHUNK_SIZE).ok())
     }
 
-    /// What was used before.
+    /// Returns a recycled chunk, if the pool holds one.
     fn pop_free(&self) -> Option<HugePages> {
         self.free_chunks.lock().pop()
     }
@@ -131,36 +140,37 @@ impl ChunkPool {
     fn recycle(&self, memory: ChunkMemory) {
         match memory {
             ChunkMemory::LargePages(pages) => {
-                let mut spare = self.free_chunks.lock();
-                if spare.len() < self.max_chunks {
-                    spare.push(pages);
+                let mut free_chunks = self.free_chunks.lock();
+                if free_chunks.len() < self.max_chunks {
+                    free_chunks.push(pages);
                 }
             }
-            // SAFETY: leaked when it was made, and the arena that followed pointers into it goes.
+            // SAFETY: `alloc_heap` leaked this box. The arena that owned the chunk is being
+            // dropped, so nothing follows a pointer into the chunk.
             ChunkMemory::Heap(lines) => drop(unsafe { Box::from_raw(lines.as_ptr()) }),
         }
     }
 }
 
-/// What a chunk is made of.
+/// Memory of a chunk.
 enum ChunkMemory {
-    /// A chunk of the greatest size, where the system gave one.
+    /// Chunk of [`MAX_CHUNK_SIZE`] bytes, mapped by the system.
     LargePages(HugePages),
-    /// A leaked box.
+    /// Leaked box: a chunk of another size, or a chunk that the system did not map.
     Heap(NonNull<[CacheLine]>),
 }
 
 impl ChunkMemory {
     fn alloc_heap(size: usize) -> ChunkMemory {
         let lines = Box::new_uninit_slice(size.div_ceil(CHUNK_ALIGN));
-        // SAFETY: lines of bytes that need not be initialised are initialised.
+        // SAFETY: `CacheLine` holds only `MaybeUninit<u8>`, for which any bytes are valid.
         ChunkMemory::Heap(NonNull::from(Box::leak(unsafe { lines.assume_init() })))
     }
 }
 
-/// Memory from which pieces are cut off, front to back.
+/// Memory that is allocated from front to back.
 struct ArenaChunk {
-    /// The bytes that were cut off, and asked for in vain when it was full.
+    /// Allocated bytes, plus the bytes of failed allocations after the chunk was full.
     used: AtomicUsize,
     start: NonNull<u8>,
     size: usize,
@@ -176,17 +186,18 @@ impl ArenaChunk {
         ArenaChunk { used: AtomicUsize::new(0), start, size, memory }
     }
 
-    /// Where the arena finds it until it frees it.
+    /// Moves the chunk to the heap. The arena frees it on drop.
     fn leak(self) -> ArenaPtr<ArenaChunk> {
         ArenaPtr(NonNull::from(Box::leak(Box::new(self))))
     }
 
-    /// The next `size` bytes, if they are there, where `align` divides the address.
+    /// Allocates `size` bytes at a multiple of `align`, if the chunk has space for them.
     #[inline]
-    fn try_alloc_bytes(&self, size: usize, align: usize, company: InsertMode) -> Option<NonNull<u8>> {
-        // Pieces are multiples of eight; what needs more is given it by asking for more.
+    fn try_alloc_bytes(&self, size: usize, align: usize, mode: InsertMode) -> Option<NonNull<u8>> {
+        // Sizes are multiples of eight, and so is `used`. A larger alignment takes additional
+        // bytes.
         let slack = align - RECORD_HEADER_SIZE;
-        let start = match company {
+        let offset = match mode {
             InsertMode::Concurrent => self.used.fetch_add(size + slack, Ordering::Relaxed),
             InsertMode::Exclusive => {
                 let used = self.used.load(Ordering::Relaxed);
@@ -194,172 +205,194 @@ impl ArenaChunk {
                 used
             }
         };
-        let start = start.next_multiple_of(align);
-        // SAFETY: within the chunk, as compared.
-        (start + size <= self.size).then(|| unsafe { self.start.add(start) })
+        let offset = offset.next_multiple_of(align);
+        // SAFETY: the comparison proves that the offset lies within the chunk.
+        (offset + size <= self.size).then(|| unsafe { self.start.add(offset) })
     }
 }
 
-// SAFETY: a chunk is memory and a count; who touches which bytes is the arena's affair.
+// SAFETY: a chunk owns its memory, and memory belongs to no thread.
 unsafe impl Send for ArenaChunk {}
-// SAFETY: as above.
+// SAFETY: `try_alloc_bytes`, the only method that threads share, gives each caller bytes of its own
+// and changes only an atomic.
 unsafe impl Sync for ArenaChunk {}
 
-/// The memory of one tree.
+/// Memory of one memtable.
 pub(super) struct Arena {
-    /// Where pieces are cut from: one of `chunks`.
+    /// Chunk of the next allocation: one of `chunks`.
     current_chunk: AtomicPtr<ArenaChunk>,
-    /// The bytes used of all other chunks.
+    /// Bytes of all other chunks.
     full_chunk_bytes: AtomicUsize,
     chunks: Mutex<Vec<ArenaPtr<ArenaChunk>>>,
-    /// Where chunks come from and go to.
+    /// Source of new chunks, and destination of the chunks after the drop of the arena.
     pool: Arc<ChunkPool>,
     loom_cell: LoomCells,
 }
 
 impl Arena {
-    /// One that begins with the greatest chunk if it is to be filled `soon`, and else with the least, if there is none to be
-    /// used again.
-    pub(super) fn new(spare: Arc<ChunkPool>, soon: bool) -> Arena {
-        // Who has filled trees before will fill this one.
-        let large = if soon { spare.alloc_max_chunk() } else { spare.pop_free() };
+    /// Creates an arena.
+    ///
+    /// The first chunk has the maximum size if `fills_soon` is set or the pool holds a recycled
+    /// chunk. Otherwise it has the minimum size.
+    pub(super) fn new(pool: Arc<ChunkPool>, fills_soon: bool) -> Arena {
+        // A recycled chunk shows that memtables of this database fill up.
+        let large = if fills_soon { pool.alloc_max_chunk() } else { pool.pop_free() };
         let first = large.map_or_else(|| ChunkMemory::alloc_heap(MIN_CHUNK_SIZE), ChunkMemory::LargePages);
         let first = ArenaChunk::new(first).leak();
         Arena {
             current_chunk: AtomicPtr::new(first.as_ptr()),
             full_chunk_bytes: AtomicUsize::new(0),
             chunks: Mutex::new(vec![first]),
-            pool: spare,
+            pool,
             loom_cell: LoomCells::new(),
         }
     }
 
-    /// The bytes that were cut off, about.
+    /// Returns the approximate number of allocated bytes.
     pub(super) fn memory_usage(&self) -> usize {
         let current = self.current_chunk();
         self.full_chunk_bytes.load(Ordering::Relaxed) + current.used.load(Ordering::Relaxed).min(current.size)
     }
 
-    /// The bytes that it holds, used or not.
+    /// Returns the size of all chunks in bytes, used or not.
     pub(super) fn allocated_bytes(&self) -> usize {
         self.full_chunk_bytes.load(Ordering::Relaxed) + self.current_chunk().size
     }
 
-    /// Stores a record whose key is `user_key` followed by `trailer`. Both parts are shorter than 4 GiB.
+    /// Adds a record with the internal key `user_key`, `trailer`. The key and the value are shorter
+    /// than 4 GiB each.
     #[inline]
     pub(super) fn add_record(
         &self,
         user_key: &[u8],
         trailer: u64,
         value: &[u8],
-        company: InsertMode,
+        mode: InsertMode,
     ) -> RecordPtr {
         let key_len = user_key.len() + KEY_TRAILER_SIZE;
         let record = self.alloc_bytes(
             (RECORD_HEADER_SIZE + key_len + value.len()).next_multiple_of(RECORD_HEADER_SIZE),
             RECORD_HEADER_SIZE,
-            company,
+            mode,
         );
-        let mut put = {
-            let mut at = record;
+        let mut append = {
+            let mut end = record;
             move |bytes: &[u8]| {
-                // SAFETY: the four pieces end within what was cut off, which nobody else knows of yet.
-                unsafe { at.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
-                // SAFETY: as above.
-                at = unsafe { at.add(bytes.len()) };
+                // SAFETY: `alloc_bytes` returned space for the header, the key, the trailer and the
+                // value. No other thread has the address yet.
+                unsafe { end.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
+                // SAFETY: the end of the appended part lies within the allocation, or at its end.
+                end = unsafe { end.add(bytes.len()) };
             }
         };
-        put(&((value.len() as u64) | (key_len as u64) << 32).to_ne_bytes());
-        put(user_key);
-        put(&trailer.to_le_bytes());
-        put(value);
+        append(&((value.len() as u64) | (key_len as u64) << 32).to_ne_bytes());
+        append(user_key);
+        append(&trailer.to_le_bytes());
+        append(value);
         self.loom_cell.record_write(record.as_ptr());
         ArenaPtr(record)
     }
 
-    /// The record there.
-    pub(super) fn read_record(&self, at: RecordPtr) -> ArenaRecord<'_> {
-        self.loom_cell.check_read(at.as_ptr());
-        // SAFETY: a record was made there, eight bytes aligned, before whoever calls knew of it; nobody changes it.
-        let lengths = unsafe { at.0.cast::<u64>().read() };
-        let (value_len, key_len) = (lengths as u32 as usize, (lengths >> 32) as usize);
-        // SAFETY: as above.
-        let key = unsafe { at.0.add(RECORD_HEADER_SIZE) };
-        // SAFETY: as above.
+    /// Returns the record at `ptr`.
+    ///
+    /// # Safety
+    ///
+    /// [`Arena::add_record`] of this arena returned `ptr`, and the caller got it from that call or
+    /// by an Acquire load that pairs with a Release store after it.
+    pub(super) unsafe fn read_record(&self, ptr: RecordPtr) -> ArenaRecord<'_> {
+        self.loom_cell.check_read(ptr.as_ptr());
+        // SAFETY: the caller passes the address of a complete record. Records are aligned to eight
+        // bytes, begin with their lengths and never change.
+        let lengths = unsafe { ptr.0.cast::<u64>().read() };
+        let value_len = lengths as u32 as usize;
+        let key_len = (lengths >> 32) as usize;
+        // SAFETY: the key follows the header in the allocation of the record.
+        let key = unsafe { ptr.0.add(RECORD_HEADER_SIZE) };
+        // SAFETY: the value follows the `key_len` bytes of the key in the allocation of the record.
         let value = unsafe { key.add(key_len) };
         ArenaRecord {
-            // SAFETY: as above; the arena keeps the bytes while it is borrowed.
+            // SAFETY: `add_record` wrote `key_len` bytes at `key`. They stay unchanged as long as
+            // the arena, which `&self` borrows.
             key: unsafe { NonNull::slice_from_raw_parts(key, key_len).as_ref() },
-            // SAFETY: as for the key.
+            // SAFETY: `add_record` wrote `value_len` bytes at `value`. They stay unchanged as long
+            // as the arena, which `&self` borrows.
             value: unsafe { NonNull::slice_from_raw_parts(value, value_len).as_ref() },
         }
     }
 
-    /// Keeps `value`, which is never dropped.
+    /// Moves `value` into the arena. Its destructor never runs.
     pub(super) fn alloc_value<T>(&self, value: T) -> ArenaPtr<T> {
         const { assert!(align_of::<T>() >= RECORD_HEADER_SIZE && align_of::<T>() <= CHUNK_ALIGN) };
-        let at = self
+        let ptr = self
             .alloc_bytes(
                 size_of::<T>().next_multiple_of(RECORD_HEADER_SIZE),
                 align_of::<T>(),
                 InsertMode::Concurrent,
             )
             .cast();
-        // SAFETY: a piece of that size and alignment, which nobody else knows of yet.
-        unsafe { at.write(value) };
-        self.loom_cell.record_write(at.as_ptr().cast());
-        ArenaPtr(at)
+        // SAFETY: `alloc_bytes` returned memory of the size and alignment of a `T`. No other thread
+        // has the address yet.
+        unsafe { ptr.write(value) };
+        self.loom_cell.record_write(ptr.as_ptr().cast());
+        ArenaPtr(ptr)
     }
 
-    /// The value there.
-    pub(super) fn get<T>(&self, at: ArenaPtr<T>) -> &T {
-        self.loom_cell.check_read(at.as_ptr().cast());
-        // SAFETY: a value was put there before whoever calls knew of it; it stays as long as the arena.
-        unsafe { at.0.as_ref() }
+    /// Returns the value at `ptr`.
+    ///
+    /// # Safety
+    ///
+    /// [`Arena::alloc_value`] of this arena returned `ptr` for a `T`, and the caller got it from
+    /// that call or by an Acquire load that pairs with a Release store after it.
+    pub(super) unsafe fn get<T>(&self, ptr: ArenaPtr<T>) -> &T {
+        self.loom_cell.check_read(ptr.as_ptr().cast());
+        // SAFETY: the caller passes the address of an initialized `T`. It stays in place as long as
+        // the arena, which `&self` borrows, and changes only through its own atomics.
+        unsafe { ptr.0.as_ref() }
     }
 
-    /// Has the processor fetch the first `bytes` of what is there, about, which will be read soon.
+    /// Prefetches about `bytes` bytes at `ptr` into the processor's cache.
     #[inline]
-    pub(super) fn prefetch<T>(&self, at: ArenaPtr<T>, bytes: usize) {
-        terrace_env::prefetch(at.as_ptr(), bytes);
+    pub(super) fn prefetch<T>(&self, ptr: ArenaPtr<T>, bytes: usize) {
+        terrace_env::prefetch(ptr.as_ptr(), bytes);
     }
 
     fn current_chunk(&self) -> &ArenaChunk {
-        // Pairs with the Release in `grow`: the chunk was made before.
+        // Pairs with the Release store in `add_chunk`: the chunk is initialized.
         let current = self.current_chunk.load(Ordering::Acquire);
-        // SAFETY: `current` points to one of `chunks`, from the beginning on, and those live as long as the arena.
+        // SAFETY: `current_chunk` always points to one of `chunks`. The arena frees its chunks only
+        // on drop, and `&self` keeps it alive.
         unsafe { &*current }
     }
 
-    #[inline]
-    fn alloc_bytes(&self, size: usize, align: usize, company: InsertMode) -> NonNull<u8> {
+    #[inline(always)]
+    fn alloc_bytes(&self, size: usize, align: usize, mode: InsertMode) -> NonNull<u8> {
         loop {
             let current = self.current_chunk();
             if size > current.size / 4 {
                 return self.alloc_dedicated_chunk(size);
-            } else if let Some(piece) = current.try_alloc_bytes(size, align, company) {
-                return piece;
+            } else if let Some(start) = current.try_alloc_bytes(size, align, mode) {
+                return start;
             }
             self.add_chunk(current);
         }
     }
 
-    /// A large piece, in a chunk of its own.
+    /// Allocates a separate chunk for a large record.
     fn alloc_dedicated_chunk(&self, size: usize) -> NonNull<u8> {
         let chunk = ArenaChunk::new(self.pool.alloc_chunk(size));
-        let piece = chunk.start;
+        let start = chunk.start;
         self.full_chunk_bytes.fetch_add(size, Ordering::Relaxed);
         self.chunks.lock().push(chunk.leak());
-        piece
+        start
     }
 
-    /// Begins a new chunk, unless somebody else has done so since `full` was found full.
+    /// Adds a chunk, unless another thread already replaced the chunk `full`.
     fn add_chunk(&self, full: &ArenaChunk) {
         let mut chunks = self.chunks.lock();
         if std::ptr::eq(self.current_chunk(), full) {
             let next = ArenaChunk::new(self.pool.alloc_chunk((full.size * 2).min(MAX_CHUNK_SIZE))).leak();
             self.full_chunk_bytes.fetch_add(full.size, Ordering::Relaxed);
-            // Pairs with the Acquire in `current`.
+            // Pairs with the Acquire load in `current_chunk`.
             self.current_chunk.store(next.as_ptr(), Ordering::Release);
             chunks.push(next);
         }
@@ -369,7 +402,8 @@ impl Arena {
 impl Drop for Arena {
     fn drop(&mut self) {
         for chunk in self.chunks.lock().drain(..) {
-            // SAFETY: boxed when it was made, and `current` is not followed any more.
+            // SAFETY: `leak` boxed the chunk. `&mut self` proves that no thread uses the arena, and
+            // `drain` yields each chunk once.
             let chunk = unsafe { Box::from_raw(chunk.as_ptr()) };
             self.pool.recycle(chunk.memory);
         }

@@ -1,61 +1,63 @@
-//! Which keys a tree may have: a Bloom filter that asks one word for a key.
+//! Bloom filter of the keys of a memtable. Each lookup reads one word.
 //!
 //! ```text
-//!   hash(key)    word number (high half) | ... | bit | bit | bit | bit      six bits each
+//!   hash(key)    word index (high half) | ... | bit | bit | bit | bit      six bits each
 //! ```
 //!
-//! A look-up of a key that only tables have would go down the tree in vain, and wait for memory at each step; here it
-//! waits once. All bits of a key stand in one word, so that an insertion is one operation on one line, for a few more keys
-//! that are asked for in vain than a filter with bits anywhere would let through (Putze, Sanders and Singler, "Cache-, Hash-
-//! and Space-Efficient Bloom Filters", 2007).
+//! Without the filter, a lookup of a key that only tables hold would search the tree, with a cache
+//! miss at each level. The filter costs one miss. All bits of a key lie in one word, so that an
+//! insert changes one cache line. The price is a higher false positive rate than that of a filter
+//! with independent bits (Putze, Sanders and Singler, "Cache-, Hash- and Space-Efficient Bloom
+//! Filters", 2007).
 //!
-//! Bits are set before the key is in the tree, and asked for by who knows a number at which the key is visible: publishing
-//! the number (Release) and learning it (Acquire) put the one before the other, so the bits themselves are Relaxed.
+//! The operations on bits are Relaxed. A writer sets the bits of a key before it publishes the
+//! sequence number (Release). A reader that looks for the key learned the sequence number by an
+//! Acquire load.
 
 use terrace_sync::mutant;
 
 use super::insert_mode::InsertMode;
 use crate::sync::{AtomicU64, Ordering};
 
-/// The bytes of a tree for each byte of its filter: about one and a half of a hundred.
+/// Bytes of a memtable for each byte of its filter: the filter adds 1.6 % of memory.
 const TREE_BYTES_PER_BLOOM_BYTE: usize = 64;
-/// The most that a filter takes, in bytes.
+/// Maximum size of a filter in bytes.
 const BLOOM_BYTES_MAX: usize = 8 << 20;
 
 pub(super) struct MemtableBloom {
-    /// A power of two of them.
+    /// Bits of the filter. The number of words is a power of two.
     words: Box<[AtomicU64]>,
 }
 
 impl MemtableBloom {
-    /// For a tree of about so many bytes.
-    pub(super) fn new(bytes: usize) -> MemtableBloom {
-        let words =
-            ((bytes / TREE_BYTES_PER_BLOOM_BYTE).min(BLOOM_BYTES_MAX) / size_of::<u64>()).next_power_of_two();
+    /// Creates the filter of a memtable of about `memtable_bytes` bytes.
+    pub(super) fn new(memtable_bytes: usize) -> MemtableBloom {
+        let bytes = (memtable_bytes / TREE_BYTES_PER_BLOOM_BYTE).min(BLOOM_BYTES_MAX);
+        let words = (bytes / size_of::<u64>()).next_power_of_two();
         MemtableBloom { words: (0..words).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// The memory that it takes, in bytes.
+    /// Returns the size of the filter in bytes.
     pub(super) fn memory_usage(&self) -> usize {
         size_of_val(&*self.words)
     }
 
     #[inline]
-    pub(super) fn add(&self, user_key: &[u8], company: InsertMode) {
+    pub(super) fn add(&self, user_key: &[u8], mode: InsertMode) {
         if mutant!(MemtableBloomOmitsShortKeys) && user_key.len() < 8 {
             return;
         }
         let (word, bits) = self.probe(user_key);
-        // Only looked at where it can be: who changes a line takes it away from all others.
+        // A store takes the cache line from all other processors, a load does not.
         if word.load(Ordering::Relaxed) & bits != bits {
-            match company {
+            match mode {
                 InsertMode::Concurrent => drop(word.fetch_or(bits, Ordering::Relaxed)),
                 InsertMode::Exclusive => word.store(word.load(Ordering::Relaxed) | bits, Ordering::Relaxed),
             }
         }
     }
 
-    /// False if `user_key` was never added.
+    /// Returns false only if `user_key` was never added.
     #[inline]
     pub(super) fn may_contain(&self, user_key: &[u8]) -> bool {
         let (word, bits) = self.probe(user_key);
@@ -70,11 +72,11 @@ impl MemtableBloom {
     }
 }
 
-/// Sixty-four bits that look like chance, each made of every byte. Who wants to can find keys with equal hashes: they are
-/// only looked up in vain.
+/// Returns a 64-bit hash in which every byte affects every bit. An attacker can find keys with
+/// equal hashes. Lookups of such keys only search the tree.
 #[inline]
 fn hash_key(bytes: &[u8]) -> u64 {
-    // Any odd number with as many ones as zeros.
+    // The golden ratio as a 64-bit fraction: odd, with about as many ones as zeros.
     const HASH_MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |hash: u64, word: u64| {
         let product = u128::from(hash ^ word) * u128::from(HASH_MULTIPLIER);
@@ -86,7 +88,7 @@ fn hash_key(bytes: &[u8]) -> u64 {
         .fold(!HASH_MULTIPLIER ^ bytes.len() as u64, |hash, word| mix(hash, u64::from_le_bytes(*word)));
     let last = match bytes.last_chunk() {
         _ if rest.is_empty() => 0,
-        // With some of the bytes before it.
+        // The last eight bytes, which overlap the last word.
         Some(last) => u64::from_le_bytes(*last),
         None => rest.iter().fold(0, |last, byte| last << 8 | u64::from(*byte)),
     };
@@ -105,21 +107,24 @@ mod tests {
                 key[key_size - 3..].copy_from_slice(&i.to_be_bytes()[1..]);
                 key
             };
-            // Records of 64 bytes, so eight bits a key.
-            let filter = MemtableBloom::new(20_000 * 64);
-            let company =
-                |i: u32| if i.is_multiple_of(2) { InsertMode::Exclusive } else { InsertMode::Concurrent };
-            (0..20_000).for_each(|i| filter.add(&key(i), company(i)));
-            assert!((0..20_000).all(|i| filter.may_contain(&key(i))), "{key_size}");
-            let in_vain = (20_000..120_000).filter(|&i| filter.may_contain(&key(i))).count();
-            assert!(in_vain < 6_000, "{in_vain} of 100,000 keys of {key_size} bytes");
+            // Records of 64 bytes get eight bits per key.
+            let bloom = MemtableBloom::new(20_000 * 64);
+            for i in 0..20_000u32 {
+                let is_even = i.is_multiple_of(2);
+                bloom.add(&key(i), if is_even { InsertMode::Exclusive } else { InsertMode::Concurrent });
+            }
+            assert!((0..20_000).all(|i| bloom.may_contain(&key(i))), "{key_size}");
+            let false_positives = (20_000..120_000).filter(|&i| bloom.may_contain(&key(i))).count();
+            assert!(false_positives < 6_000, "{false_positives} of 100,000 keys of {key_size} bytes");
         }
     }
 
     #[test]
     fn size_follows_memtable_size() {
-        for (tree, filter) in [(0, 8), (4 << 20, 64 << 10), (32 << 20, 512 << 10), (8 << 30, 8 << 20)] {
-            assert_eq!(MemtableBloom::new(tree).memory_usage(), filter, "{tree}");
+        for (memtable_bytes, filter_bytes) in
+            [(0, 8), (4 << 20, 64 << 10), (32 << 20, 512 << 10), (8 << 30, 8 << 20)]
+        {
+            assert_eq!(MemtableBloom::new(memtable_bytes).memory_usage(), filter_bytes, "{memtable_bytes}");
         }
     }
 }

@@ -1,65 +1,95 @@
-//! The records of a memtable in the order of their keys: a B+-tree that threads fill side by side.
+//! Records of a memtable in key order: a B+-tree that several threads fill at the same time.
 //!
 //! ```text
 //!   inner        [ | k | k ]
 //!                 /   |    \
-//!   leaf    [k k k] [k k] [k k k]      each with the next one behind it
-//!            |                         slots lead to the versions of a key
-//!   arena    records, versions, nodes: never moved, never freed before the tree
+//!   leaf    [k k k] [k k] [k k k]      each links to its right sibling
+//!            |                         slots point to the versions of a key
+//!   arena    records, version nodes, tree nodes: never moved, freed with the tree
 //! ```
 //!
-//! *Readers* take nothing. Each node has a latch with a number that changes with every change of the node; a reader
-//! remembers the number, looks, goes on to the child, and only then asks whether the number is still the same. If not,
-//! it begins again.
+//! *Readers* lock nothing. Each node has a latch whose version changes with every change of the
+//! node. A reader reads the version and the fields, loads the child, and then validates the
+//! version. If the version changed, it restarts at the root.
 //!
-//! *Writers* go down as readers do and latch what they change at the number that they saw: a leaf, or a full node and the
-//! one above, to split it. Full nodes are split on the way down, so that there is room above whenever one is split. No
-//! thread waits for a latch while it holds one, and the comparator is never asked while one is held.
+//! *Writers* descend like readers and lock the nodes that they change at the version that they
+//! read: a leaf, or a full node and its parent for a split. They split full nodes on the way down,
+//! so that a parent always has space for another child. No thread waits for a latch or calls the
+//! comparator while it holds a latch.
 //!
-//! Keys are only added. So the least key of a node stays, and the records that nodes are bounded by are always there.
-//! An ascending load goes straight to the last leaf, and fills every leaf.
+//! The tree only grows. The smallest key of a node never changes, and the records that serve as
+//! fences stay in place. An ascending load goes directly to the last leaf, and it fills every leaf.
+//!
+//! Memory safety: all nodes and records of a tree lie in the arena of its context, and the tree
+//! passes that context to the methods of its nodes.
+#![allow(unsafe_code)] // follows pointers into the arena
 
 use terrace_format::comparator::{Bytewise, Comparator};
 use terrace_format::key::{self, SequenceNumber, ValueType};
 
-use super::arena::{Arena, ArenaPtr, ChunkPool, MAX_CHUNK_SIZE, RecordPtr};
+use super::arena::{Arena, ArenaPtr, ArenaRecord, ChunkPool, MAX_CHUNK_SIZE, RecordPtr};
 use super::bloom::MemtableBloom;
 use super::insert_mode::InsertMode;
 use super::node::{NODE_FANOUT, Node, TreeContext};
 use super::optimistic_latch::LatchVersion;
-use super::tagged_ptr::{AtomicTaggedPtr, Tagged};
-use super::version_chain::VersionChain;
+use super::tagged_ptr::{AtomicTaggedPtr, Tag, TaggedPtr};
+use super::version_chain::VersionChainPtr;
 use crate::sync::{Arc, AtomicBool, Ordering, spin_or_yield};
 
-/// Records in the order of their internal keys.
+/// Records in internal key order.
 pub(crate) struct BTree {
     pub(super) context: TreeContext,
     root: AtomicTaggedPtr,
-    /// The first leaf is so for ever, since only what is behind is split off.
-    pub(super) first_leaf: ArenaPtr<Node>,
-    /// The last leaf, or one that was it a moment ago.
+    /// The first leaf, forever: a split moves only the right half of a leaf.
+    first_leaf: ArenaPtr<Node>,
+    /// The last leaf, or a recent one.
     last_leaf: AtomicTaggedPtr,
-    /// Of all keys. None where equal keys may differ in their bytes, or nobody asked for one.
+    /// Bloom filter of all user keys. None if the comparator may treat keys with different bytes as
+    /// equal, or if the creator of the tree asked for no filter.
     bloom: Option<MemtableBloom>,
-    /// Whether the latest key went to the end. Only a guess where the next one goes.
+    /// True if the latest new leaf was appended at the end. Only a hint for the next insert.
     is_ascending: AtomicBool,
 }
 
-/// Where a version of a key is, in the tree that gave it, for as long as there is the tree.
-#[derive(Clone, Copy)]
-pub(crate) struct VersionPtr(VersionChain);
+/// Version of a key that a lookup found in a tree.
+pub(crate) struct FoundVersion<'a> {
+    /// Value of the version, or None for a tombstone.
+    pub(crate) value: Option<&'a [u8]>,
+    tree: &'a Arc<BTree>,
+    record: RecordPtr,
+}
 
-/// A leaf, at the number it was found with, and the first key there that is not below the one looked for.
+impl FoundVersion<'_> {
+    /// Returns the same version with shared ownership of its tree.
+    pub(crate) fn pin(&self) -> PinnedVersion {
+        PinnedVersion { tree: Arc::clone(self.tree), record: self.record }
+    }
+}
+
+/// Version of a key that keeps its tree in memory.
+pub(crate) struct PinnedVersion {
+    tree: Arc<BTree>,
+    record: RecordPtr,
+}
+
+impl PinnedVersion {
+    pub(crate) fn value(&self) -> &[u8] {
+        // SAFETY: only `FoundVersion::pin` creates a `PinnedVersion`, from a tree and a record that
+        // `BTree::find` found in that tree.
+        unsafe { self.tree.context.arena.read_record(self.record) }.value
+    }
+}
+
+/// Leaf with the latch version of the search, and the first key that is not below the searched key.
 pub(super) struct LeafPosition<'a> {
     pub(super) leaf: &'a Node,
-    pub(super) leaf_ptr: ArenaPtr<Node>,
     pub(super) latch_version: LatchVersion,
     pub(super) index: usize,
-    /// Whether it is the very key.
+    /// True if the key at `index` equals the searched key.
     pub(super) is_exact: bool,
 }
 
-/// A node on the way down, at the number it was seen with, and the child that was taken.
+/// Inner node on the way down with its latch version, and the index of the visited child.
 struct ParentNode<'a> {
     node: &'a Node,
     latch_version: LatchVersion,
@@ -67,266 +97,296 @@ struct ParentNode<'a> {
 }
 
 impl BTree {
-    /// One whose memory comes from trees that went, and goes to those to come. It will take about `expected` bytes, and perhaps
-    /// `soon`; at 0 it makes nothing of that.
+    /// Creates a tree that takes its chunks from `pool` and returns them on drop.
+    ///
+    /// The tree will take about `expected_bytes` bytes. At 0 it has no Bloom filter. `fills_soon`
+    /// makes the first chunk large.
     pub(crate) fn new(
-        user: Arc<dyn Comparator>,
-        spare: Arc<ChunkPool>,
-        expected: usize,
-        soon: bool,
+        user_comparator: Arc<dyn Comparator>,
+        pool: Arc<ChunkPool>,
+        expected_bytes: usize,
+        fills_soon: bool,
     ) -> BTree {
-        let bytewise = user.name() == Bytewise.name();
-        let soon = soon && expected >= MAX_CHUNK_SIZE;
-        let ground =
-            TreeContext { arena: Arena::new(spare, soon), user_comparator: user, is_bytewise: bytewise };
-        let first = ground.arena.alloc_value(Node::new(0, None));
-        let (root, last) =
-            (AtomicTaggedPtr::new(Tagged::Node(first)), AtomicTaggedPtr::new(Tagged::Node(first)));
-        let filter = (bytewise && expected > 0).then(|| MemtableBloom::new(expected));
+        let is_bytewise = user_comparator.name() == Bytewise.name();
+        let arena = Arena::new(pool, fills_soon && expected_bytes >= MAX_CHUNK_SIZE);
+        let context = TreeContext { arena, user_comparator, is_bytewise };
+        let leaf = context.arena.alloc_value(Node::new(0, None));
+        let leaf_link = || AtomicTaggedPtr::new(TaggedPtr::new(leaf, Tag::TreeNode));
         BTree {
-            context: ground,
-            root,
-            first_leaf: first,
-            last_leaf: last,
-            bloom: filter,
+            context,
+            root: leaf_link(),
+            first_leaf: leaf,
+            last_leaf: leaf_link(),
+            bloom: (is_bytewise && expected_bytes > 0).then(|| MemtableBloom::new(expected_bytes)),
             is_ascending: AtomicBool::new(false),
         }
     }
 
-    /// The memory that it takes, in bytes.
+    /// Returns the approximate size of the nodes and records in bytes.
     pub(crate) fn memory_usage(&self) -> usize {
         self.context.arena.memory_usage()
     }
 
-    /// The memory that it has from the system, used or not, with its filter.
+    /// Returns the size of the memory that the tree holds in bytes, used or not, with its filter.
     pub(crate) fn allocated_bytes(&self) -> usize {
         self.context.arena.allocated_bytes() + self.bloom.as_ref().map_or(0, MemtableBloom::memory_usage)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.node(self.first_leaf).len() == 0
+        self.first_leaf().len() == 0
     }
 
-    /// True if the comparator is no code of somebody else's.
+    /// Returns true if the tree uses the bytewise comparator, so that it calls no user code.
     pub(crate) fn is_bytewise(&self) -> bool {
         self.context.is_bytewise
     }
 
-    /// Adds a record, in such company.
+    /// Adds a record. `mode` says whether other threads insert at the same time.
     #[inline]
-    pub(crate) fn insert(&self, user_key: &[u8], trailer: u64, value: &[u8], company: InsertMode) {
-        let record = self.context.arena.add_record(user_key, trailer, value, company);
-        if let Some(filter) = &self.bloom {
-            filter.add(user_key, company);
+    pub(crate) fn insert(&self, user_key: &[u8], trailer: u64, value: &[u8], mode: InsertMode) {
+        let record = self.context.arena.add_record(user_key, trailer, value, mode);
+        if let Some(bloom) = &self.bloom {
+            bloom.add(user_key, mode);
         }
         let mut turn = 0;
         while self
-            .try_append(user_key, record, company)
-            .or_else(|| self.try_insert(user_key, record, company))
+            .try_append(user_key, record, mode)
+            .or_else(|| self.try_insert(user_key, record, mode))
             .is_none()
         {
             spin_or_yield(&mut turn);
         }
     }
 
-    /// The newest version of `user_key` with a number up to `sequence`, which is one that was published.
-    pub(crate) fn find(&self, user_key: &[u8], sequence: SequenceNumber) -> Option<VersionPtr> {
-        if self.bloom.as_ref().is_some_and(|filter| !filter.may_contain(user_key)) {
+    /// Returns the newest version of `user_key` that `sequence` sees. The commit publisher has
+    /// published `sequence`.
+    pub(super) fn find(
+        self: &Arc<Self>,
+        user_key: &[u8],
+        sequence: SequenceNumber,
+    ) -> Option<FoundVersion<'_>> {
+        if self.bloom.as_ref().is_some_and(|bloom| !bloom.may_contain(user_key)) {
             return None;
         }
-        let seek = key::pack_sequence_and_type(sequence, ValueType::FOR_SEEK);
-        let entry = self.read_validated(user_key, |place| {
-            Some(if place.is_exact { Some(place.leaf.versions(place.index)?) } else { None })
+        let seek_trailer = key::pack_sequence_and_type(sequence, ValueType::FOR_SEEK);
+        let versions = self.read_validated(user_key, |position| {
+            Some(if position.is_exact {
+                Some(position.leaf.versions(&self.context, position.index)?)
+            } else {
+                None
+            })
         })?;
-        self.context.arena.split_at(entry, |trailer| trailer > seek).1.map(VersionPtr)
+        let visible = versions.split_at(|trailer| trailer > seek_trailer).1?;
+        let ArenaRecord { key, value } = visible.newest_record();
+        let is_value = key::trailer(key) as u8 == ValueType::Value as u8;
+        Some(FoundVersion {
+            value: is_value.then_some(value),
+            tree: self,
+            record: visible.newest_record_ptr(),
+        })
     }
 
-    /// The trailer and the value of a version in this tree.
-    pub(crate) fn read_version(&self, version: VersionPtr) -> (u64, &[u8]) {
-        let record = self.context.arena.newest_record(version.0);
-        (key::trailer(record.key), record.value)
-    }
-
-    /// What `read` sees at the place of `user_key` while nothing changes there. None of it means: once more.
-    fn read_validated<T>(&self, user_key: &[u8], read: impl Fn(&LeafPosition<'_>) -> Option<T>) -> T {
+    /// Returns the result of `read` at the leaf position of `user_key`, once the leaf did not
+    /// change meanwhile. `read` returns None to be called again.
+    fn read_validated<'a, T>(&'a self, user_key: &[u8], read: impl Fn(&LeafPosition<'a>) -> Option<T>) -> T {
         let mut turn = 0;
         loop {
-            let looked = self.find_leaf(user_key).and_then(|place| {
-                let seen = read(&place)?;
-                place.leaf.latch.validate(place.latch_version).then_some(seen)
+            let validated = self.find_leaf(user_key).and_then(|position| {
+                let result = read(&position)?;
+                position.leaf.latch.validate(position.latch_version).then_some(result)
             });
-            match looked {
-                Some(looked) => return looked,
+            match validated {
+                Some(result) => return result,
                 None => spin_or_yield(&mut turn),
             }
         }
     }
 
-    /// Where `user_key` belongs; None if a node changed on the way down.
+    /// Returns the position of `user_key`, or None if a node changed on the way down.
     pub(super) fn find_leaf(&self, user_key: &[u8]) -> Option<LeafPosition<'_>> {
-        let (mut node_at, mut node, mut seen) = self.read_root()?;
+        let (mut node, mut latch_version) = self.read_root()?;
         while node.level > 0 {
-            let (at, found) = node.find(&self.context, user_key);
-            let child_at = node.child(at - 1 + usize::from(found))?;
-            (node_at, node, seen) = self.descend(node, seen, child_at)?;
+            let (index, is_exact) = node.find(&self.context, user_key);
+            let child = node.child(&self.context, index - 1 + usize::from(is_exact))?;
+            (node, latch_version) = self.descend(node, latch_version, child)?;
         }
-        let (at, found) = node.find(&self.context, user_key);
-        Some(LeafPosition { leaf: node, leaf_ptr: node_at, latch_version: seen, index: at, is_exact: found })
+        let (index, is_exact) = node.find(&self.context, user_key);
+        Some(LeafPosition { leaf: node, latch_version, index, is_exact })
     }
 
-    /// As `place`, for the leaf that ends right before `user_key` if a leaf begins with it.
+    /// Returns the position of `user_key` like [`BTree::find_leaf`]. If a leaf begins with that
+    /// key, returns the end of the leaf before it.
     pub(super) fn find_leaf_before(&self, user_key: &[u8]) -> Option<LeafPosition<'_>> {
-        let (mut node_at, mut node, mut seen) = self.read_root()?;
+        let (mut node, mut latch_version) = self.read_root()?;
         while node.level > 0 {
-            let (at, _) = node.find(&self.context, user_key);
-            (node_at, node, seen) = self.descend(node, seen, node.child(at - 1)?)?;
+            let (index, _) = node.find(&self.context, user_key);
+            let child = node.child(&self.context, index - 1)?;
+            (node, latch_version) = self.descend(node, latch_version, child)?;
         }
-        let (at, found) = node.find(&self.context, user_key);
-        Some(LeafPosition { leaf: node, leaf_ptr: node_at, latch_version: seen, index: at, is_exact: found })
+        let (index, is_exact) = node.find(&self.context, user_key);
+        Some(LeafPosition { leaf: node, latch_version, index, is_exact })
     }
 
-    pub(super) fn read_root(&self) -> Option<(ArenaPtr<Node>, &Node, LatchVersion)> {
-        let root_at = self.root.load_node()?;
-        let root = self.node(root_at);
-        let seen = root.latch.read_version();
-        // Seen after a split of the root, it would be but a half of the tree.
-        (self.root.load_node()? == root_at).then_some((root_at, root, seen))
+    pub(super) fn read_root(&self) -> Option<(&Node, LatchVersion)> {
+        let root = self.follow(&self.root)?;
+        let latch_version = root.latch.read_version();
+        // A version that was read after a split of the root would belong to one half of the tree.
+        std::ptr::eq(self.follow(&self.root)?, root).then_some((root, latch_version))
     }
 
-    /// Down to a child. That it still was the child when its number was seen makes it the right one.
-    pub(super) fn descend(
+    /// Descends from `node` to `child`. The validation proves that `child` was still a child of
+    /// `node` when its version was read.
+    pub(super) fn descend<'a>(
         &self,
         node: &Node,
-        seen: LatchVersion,
-        child_at: ArenaPtr<Node>,
-    ) -> Option<(ArenaPtr<Node>, &Node, LatchVersion)> {
+        latch_version: LatchVersion,
+        child: &'a Node,
+    ) -> Option<(&'a Node, LatchVersion)> {
         if node.level == 1 {
-            // Of leaves there are many: a search in one would wait for one line of it after the other.
-            self.context.arena.prefetch(child_at, size_of::<Node>());
+            // Leaves are rarely cached. Without the prefetch, a search would wait for one cache
+            // line of the leaf after another.
+            self.context.arena.prefetch(child.as_ptr(), size_of::<Node>());
         }
-        let child = self.node(child_at);
-        let child_seen = child.latch.read_version();
-        node.latch.validate(seen).then_some((child_at, child, child_seen))
+        let child_version = child.latch.read_version();
+        node.latch.validate(latch_version).then_some((child, child_version))
     }
 
-    pub(super) fn node(&self, at: ArenaPtr<Node>) -> &Node {
-        self.context.arena.get(at)
+    pub(super) fn first_leaf(&self) -> &Node {
+        // SAFETY: `new` allocated the first leaf in this arena.
+        unsafe { self.context.arena.get(self.first_leaf) }
     }
 
-    /// Adds a record to the last leaf, if the load ascends and it belongs there.
-    fn try_append(&self, user_key: &[u8], record: RecordPtr, company: InsertMode) -> Option<()> {
+    /// Returns the node that `link`, one of this tree's own links, points to.
+    fn follow(&self, link: &AtomicTaggedPtr) -> Option<&Node> {
+        // SAFETY: `root` and `last_leaf` get only nodes of this tree's arena.
+        unsafe { Node::follow(link, &self.context.arena) }
+    }
+
+    /// Adds a record to the last leaf, if the load is ascending and the key belongs there.
+    fn try_append(&self, user_key: &[u8], record: RecordPtr, mode: InsertMode) -> Option<()> {
         if !self.is_ascending.load(Ordering::Relaxed) {
             return None;
         }
-        let leaf = self.node(self.last_leaf.load_node()?);
-        let seen = leaf.latch.read_version();
+        let leaf = self.follow(&self.last_leaf)?;
+        let latch_version = leaf.latch.read_version();
         if leaf.is_full() || !leaf.is_rightmost() {
             return None;
         }
-        let (at, found) = leaf.find_from_end(&self.context, user_key);
-        if at == 0 && !found {
+        let (index, is_exact) = leaf.find_from_end(&self.context, user_key);
+        if index == 0 && !is_exact {
             self.is_ascending.store(false, Ordering::Relaxed);
             return None;
         }
-        self.insert_into_leaf(leaf, seen, (at, found), user_key, record, company)
+        let position = LeafPosition { leaf, latch_version, index, is_exact };
+        self.insert_into_leaf(&position, user_key, record, mode)
     }
 
-    fn try_insert(&self, user_key: &[u8], record: RecordPtr, company: InsertMode) -> Option<()> {
-        let (_, mut node, mut seen) = self.read_root()?;
-        let mut above = None;
+    fn try_insert(&self, user_key: &[u8], record: RecordPtr, mode: InsertMode) -> Option<()> {
+        let (mut node, mut latch_version) = self.read_root()?;
+        let mut parent = None;
         while node.level > 0 {
             if node.is_full() {
-                self.split(above, node, seen);
+                self.split(parent, node, latch_version);
                 return None;
             }
-            let (at, found) = node.find(&self.context, user_key);
-            let child = at - 1 + usize::from(found);
-            let (_, next, next_seen) = self.descend(node, seen, node.child(child)?)?;
-            above = Some(ParentNode { node, latch_version: seen, child_index: child });
-            (node, seen) = (next, next_seen);
+            let (index, is_exact) = node.find(&self.context, user_key);
+            let child_index = index - 1 + usize::from(is_exact);
+            let child = node.child(&self.context, child_index)?;
+            let (child, child_version) = self.descend(node, latch_version, child)?;
+            parent = Some(ParentNode { node, latch_version, child_index });
+            node = child;
+            latch_version = child_version;
         }
-        let (at, found) = node.find(&self.context, user_key);
-        if found || !node.is_full() {
-            return self.insert_into_leaf(node, seen, (at, found), user_key, record, company);
+        let (index, is_exact) = node.find(&self.context, user_key);
+        if is_exact || !node.is_full() {
+            let position = LeafPosition { leaf: node, latch_version, index, is_exact };
+            return self.insert_into_leaf(&position, user_key, record, mode);
         }
-        match above {
-            Some(above) if at == NODE_FANOUT && node.is_rightmost() => {
-                self.append_leaf(&above, node, seen, record)
+        match parent {
+            Some(parent) if index == NODE_FANOUT && node.is_rightmost() => {
+                self.append_leaf(&parent, node, latch_version, user_key, record)
             }
-            above => {
-                self.split(above, node, seen);
+            parent => {
+                self.split(parent, node, latch_version);
                 None
             }
         }
     }
 
+    #[inline(always)]
     fn insert_into_leaf(
         &self,
-        leaf: &Node,
-        seen: LatchVersion,
-        (at, found): (usize, bool),
+        position: &LeafPosition<'_>,
         user_key: &[u8],
         record: RecordPtr,
-        company: InsertMode,
+        mode: InsertMode,
     ) -> Option<()> {
-        let _taken = match company {
-            InsertMode::Concurrent => leaf.latch.try_lock_at(seen)?,
-            InsertMode::Exclusive => leaf.latch.try_lock_at_exclusive(seen)?,
+        let LeafPosition { leaf, latch_version, index, is_exact } = *position;
+        let _guard = match mode {
+            InsertMode::Concurrent => leaf.latch.try_lock_at(latch_version)?,
+            InsertMode::Exclusive => leaf.latch.try_lock_at_exclusive(latch_version)?,
         };
-        if found {
-            leaf.replace(at, self.context.arena.push_version(leaf.versions(at)?, record));
+        if is_exact {
+            let versions = leaf.versions(&self.context, index)?;
+            // SAFETY: `insert`, the origin of all records here, added the record to this arena.
+            leaf.replace(index, unsafe { versions.push(record) });
         } else {
-            leaf.insert(&self.context, at, user_key, Tagged::Versions(VersionChain::Single(record)));
+            let target = VersionChainPtr::Single(record).to_tagged();
+            // SAFETY: `insert` added the record to this arena, and a record is a chain of one
+            // version.
+            unsafe { leaf.insert(&self.context, index, user_key, target) };
         }
         Some(())
     }
 
-    /// Splits a full node in the middle, or sees to it that there is a node above first. Whoever wants to add begins
-    /// again, whether or not this came to pass.
-    fn split(&self, above: Option<ParentNode<'_>>, node: &Node, seen: LatchVersion) -> Option<()> {
-        let Some(above) = above else { return self.grow_root(node, seen) };
-        let _above = above.node.latch.try_lock_at(above.latch_version)?;
-        let _node = node.latch.try_lock_at(seen)?;
-        let (right, least) = node.split(&self.context, NODE_FANOUT / 2)?;
-        self.add_child(&above, right, least);
+    /// Splits a full node in the middle. A full root gets a parent instead. The insert restarts in
+    /// both cases, and also if another thread changed a node first.
+    fn split(&self, parent: Option<ParentNode<'_>>, node: &Node, latch_version: LatchVersion) -> Option<()> {
+        let Some(parent) = parent else { return self.grow_root(node, latch_version) };
+        let _parent_guard = parent.node.latch.try_lock_at(parent.latch_version)?;
+        let _node_guard = node.latch.try_lock_at(latch_version)?;
+        let (right, smallest) = node.split(&self.context, NODE_FANOUT / 2)?;
+        self.add_child(&parent, right, smallest);
         Some(())
     }
 
-    /// Puts a new leaf behind the last one, with one record.
+    /// Appends a new last leaf with one record.
     fn append_leaf(
         &self,
-        above: &ParentNode<'_>,
+        parent: &ParentNode<'_>,
         leaf: &Node,
-        seen: LatchVersion,
+        latch_version: LatchVersion,
+        user_key: &[u8],
         record: RecordPtr,
     ) -> Option<()> {
-        let _above = above.node.latch.try_lock_at(above.latch_version)?;
-        let _leaf = leaf.latch.try_lock_at(seen)?;
-        let right = leaf.append_right_sibling(&self.context, record);
-        self.add_child(above, right, record);
+        let _parent_guard = parent.node.latch.try_lock_at(parent.latch_version)?;
+        let _leaf_guard = leaf.latch.try_lock_at(latch_version)?;
+        // SAFETY: `insert` added the record with this user key to this arena.
+        let right = unsafe { leaf.append_right_sibling(&self.context, user_key, record) };
+        self.add_child(parent, right, user_key);
         self.is_ascending.store(true, Ordering::Relaxed);
         Some(())
     }
 
-    /// Hangs `right` into the node above, behind the child it was split from. Both are latched.
-    fn add_child(&self, above: &ParentNode<'_>, right: ArenaPtr<Node>, least: RecordPtr) {
-        let node = self.node(right);
-        if node.level == 0 && node.is_rightmost() {
-            self.last_leaf.store(Tagged::Node(right));
+    /// Adds `right` to the parent, after the child that it was split from. The caller holds the
+    /// latches of the parent and of that child.
+    fn add_child(&self, parent: &ParentNode<'_>, right: &Node, smallest: &[u8]) {
+        if right.level == 0 && right.is_rightmost() {
+            self.last_leaf.store(right.to_tagged());
         }
-        let user_key = key::user_key(self.context.arena.read_record(least).key);
-        above.node.insert(&self.context, above.child_index + 1, user_key, Tagged::Node(right));
+        // SAFETY: `right` is a node of this tree: `Node::split` or `Node::append_right_sibling`
+        // allocated it in this arena.
+        unsafe { parent.node.insert(&self.context, parent.child_index + 1, smallest, right.to_tagged()) };
     }
 
-    /// Puts a new root above the root.
-    fn grow_root(&self, root: &Node, seen: LatchVersion) -> Option<()> {
-        let _root = root.latch.try_lock_at(seen)?;
-        let root_at = self.root.load_node()?;
-        if !std::ptr::eq(self.node(root_at), root) {
+    /// Adds a new root above the root.
+    fn grow_root(&self, root: &Node, latch_version: LatchVersion) -> Option<()> {
+        let _guard = root.latch.try_lock_at(latch_version)?;
+        if !std::ptr::eq(self.follow(&self.root)?, root) {
             return None;
         }
-        let above = Node::new_root(root_at, root.level + 1);
-        self.root.store(Tagged::Node(self.context.arena.alloc_value(above)));
+        let new_root = self.context.arena.alloc_value(Node::new_root(root));
+        self.root.store(TaggedPtr::new(new_root, Tag::TreeNode));
         Some(())
     }
 }

@@ -1,7 +1,10 @@
-//! A walk over a tree, also over what is added to it meanwhile.
+//! Cursor over the records of a tree, which sees records that are added during the scan.
 //!
-//! It stands at a record, which stays where it is, and remembers the leaf that leads there. As long as that leaf is as it
-//! was, a step is a step within it; else the way is looked for again, by the key.
+//! A cursor stands at a record, which never moves, and remembers its leaf. While the leaf is
+//! unchanged, a step is a step within the leaf. Otherwise the cursor searches its key again.
+//!
+//! Memory safety: the pointers of a position belong to the tree that the cursor keeps alive.
+#![allow(unsafe_code)] // follows pointers into the arena
 
 use terrace_format::key;
 
@@ -9,10 +12,10 @@ use super::arena::{ArenaPtr, ArenaRecord};
 use super::btree::{BTree, LeafPosition};
 use super::node::Node;
 use super::optimistic_latch::LatchVersion;
-use super::version_chain::VersionChain;
+use super::version_chain::{VersionChain, VersionChainPtr};
 use crate::sync::Arc;
 
-/// A walk over the records of a tree. Begins nowhere.
+/// Cursor over the records of a tree. A new cursor has no position.
 pub(crate) struct BTreeCursor {
     tree: Arc<BTree>,
     position: Option<CursorPosition>,
@@ -20,11 +23,11 @@ pub(crate) struct BTreeCursor {
 
 #[derive(Clone, Copy)]
 struct CursorPosition {
-    leaf_ptr: ArenaPtr<Node>,
+    leaf: ArenaPtr<Node>,
     latch_version: LatchVersion,
     index: usize,
-    /// The version of the key at `at`, with all older ones.
-    versions: VersionChain,
+    /// Version at which the cursor stands, with all older ones.
+    versions: VersionChainPtr,
 }
 
 impl BTreeCursor {
@@ -36,226 +39,235 @@ impl BTreeCursor {
         self.position.is_some()
     }
 
-    /// The internal key and the value here, if there is a here.
+    /// Returns the internal key and the value at the cursor, or None if the cursor has no position.
     pub(crate) fn entry(&self) -> Option<(&[u8], &[u8])> {
-        let ArenaRecord { key, value } = self.tree.context.arena.newest_record(self.position?.versions);
+        let ArenaRecord { key, value } = self.tree.versions_at(&self.position?).newest_record();
         Some((key, value))
     }
 
     pub(crate) fn seek_to_first(&mut self) {
-        self.position = self.tree.first_in_leaf(self.tree.first_leaf);
+        self.position = self.tree.first_in_leaf(self.tree.first_leaf());
     }
 
     pub(crate) fn seek_to_last(&mut self) {
         let last = self.tree.retry_until_valid(|tree| {
-            let (mut leaf_at, mut leaf, mut seen) = tree.read_root()?;
+            let (mut leaf, mut latch_version) = tree.read_root()?;
             while leaf.level > 0 {
-                (leaf_at, leaf, seen) = tree.descend(leaf, seen, leaf.child(leaf.len() - 1)?)?;
+                let last_child = leaf.child(&tree.context, leaf.len() - 1)?;
+                (leaf, latch_version) = tree.descend(leaf, latch_version, last_child)?;
             }
-            let len = leaf.len();
-            tree.entry_before(&LeafPosition {
-                leaf,
-                leaf_ptr: leaf_at,
-                latch_version: seen,
-                index: len,
-                is_exact: false,
-            })
+            tree.entry_before(&LeafPosition { leaf, latch_version, index: leaf.len(), is_exact: false })
         });
-        self.position = self.tree.oldest_version(last);
+        self.position = last.and_then(|last| self.tree.oldest_version(&last));
     }
 
-    /// To the first record that is not below an internal key.
+    /// Moves to the first record that is not below the internal key `target`.
     pub(crate) fn seek(&mut self, target: &[u8]) {
         let tree = &self.tree;
-        let (user_key, trailer) = (key::user_key(target), key::trailer(target));
-        let (here, same) = tree.retry_until_valid(|tree| {
-            let place = tree.find_leaf(user_key)?;
-            Some((tree.entry_at_or_after(&place)?, place.is_exact))
+        let user_key = key::user_key(target);
+        let trailer = key::trailer(target);
+        let (first, is_exact) = tree.retry_until_valid(|tree| {
+            let position = tree.find_leaf(user_key)?;
+            Some((tree.entry_at_or_after(&position)?, position.is_exact))
         });
-        self.position = match here {
-            Some(here) if same => {
-                let version = tree.context.arena.split_at(here.versions, |other| other > trailer).1;
-                version
-                    .map(|entry| CursorPosition { versions: entry, ..here })
-                    .or_else(|| tree.entry_after(&here))
+        self.position = match first {
+            Some(first) if is_exact => {
+                let (_, visible) = tree.versions_at(&first).split_at(|other| other > trailer);
+                visible.map(|versions| first.with_versions(versions)).or_else(|| tree.entry_after(&first))
             }
-            here => here,
+            first => first,
         };
-        if let Some(here) = self.position {
-            self.tree.prefetch_record(here.versions);
+        if let Some(position) = &self.position {
+            self.tree.prefetch_record(position.versions);
         }
     }
 
     pub(crate) fn next(&mut self) {
-        let Some(here) = &mut self.position else { return };
-        if !self.tree.step_in_leaf(here) {
-            self.position = match self.tree.context.arena.older_versions(here.versions) {
-                Some(entry) => Some(CursorPosition { versions: entry, ..*here }),
-                None => self.tree.entry_after(here),
+        let Some(position) = &mut self.position else { return };
+        if !self.tree.step_in_leaf(position) {
+            self.position = match self.tree.versions_at(position).older() {
+                Some(versions) => Some(position.with_versions(versions)),
+                None => self.tree.entry_after(position),
             };
         }
-        if let Some(here) = &self.position {
-            self.tree.prefetch_upcoming(here);
+        if let Some(position) = &self.position {
+            self.tree.prefetch_upcoming(position);
         }
     }
 
     pub(crate) fn prev(&mut self) {
-        let Some(here) = self.position else { return };
+        let Some(position) = self.position else { return };
         let tree = &self.tree;
-        let internal = tree.context.arena.newest_record(here.versions).key;
-        let (user_key, trailer) = (key::user_key(internal), key::trailer(internal));
-        // There may be newer versions by now than when this came here.
-        let now = tree.entry_at_or_after(&tree.leaf_position(&here)).unwrap_or_else(|| {
+        let internal_key = tree.versions_at(&position).newest_record().key;
+        let user_key = key::user_key(internal_key);
+        let trailer = key::trailer(internal_key);
+        // Writers may have added newer versions since the cursor came here.
+        let current = tree.entry_at_or_after(&tree.leaf_position(&position)).unwrap_or_else(|| {
             tree.retry_until_valid(|tree| tree.entry_at_or_after(&tree.find_leaf(user_key)?))
         });
-        let newer = now.and_then(|now| {
-            let (newer, _) = tree.context.arena.split_at(now.versions, |other| other > trailer);
-            newer.map(|entry| CursorPosition { versions: entry, ..now })
+        let newer = current.and_then(|current| {
+            let (newer, _) = tree.versions_at(&current).split_at(|other| other > trailer);
+            newer.map(|versions| current.with_versions(versions))
         });
         self.position = newer.or_else(|| {
-            let before = match tree.entry_before(&tree.leaf_position(&here)) {
+            let before = match tree.entry_before(&tree.leaf_position(&position)) {
                 Some(Some(before)) => Some(before),
-                // At the beginning of a leaf, or of one that has changed.
+                // The cursor is at the beginning of its leaf, or the leaf changed.
                 _ => tree.retry_until_valid(|tree| tree.entry_before(&tree.find_leaf_before(user_key)?)),
             };
-            tree.oldest_version(before)
+            tree.oldest_version(&before?)
         });
     }
 }
 
-/// Records that are fetched ahead of a walk. Each is a miss, and so many take hardly longer than one.
+impl CursorPosition {
+    fn new(position: &LeafPosition<'_>, index: usize, versions: VersionChain<'_>) -> CursorPosition {
+        CursorPosition {
+            leaf: position.leaf.as_ptr(),
+            latch_version: position.latch_version,
+            index,
+            versions: versions.as_ptr(),
+        }
+    }
+
+    fn with_versions(self, versions: VersionChain<'_>) -> CursorPosition {
+        CursorPosition { versions: versions.as_ptr(), ..self }
+    }
+}
+
+/// Number of records between the cursor and the prefetched record. A cache miss per record is
+/// expected, and eight overlapping misses take little longer than one.
 const PREFETCH_RECORDS: usize = 8;
-/// What is fetched of a record, in bytes: most are no longer.
+/// Number of bytes that are prefetched of a record. Most records are shorter.
 const PREFETCH_RECORD_BYTES: usize = 192;
 
 impl BTree {
-    /// Has the processor fetch what a walk comes to a few steps behind `here`. What is there may have changed: no harm.
-    fn prefetch_upcoming(&self, here: &CursorPosition) {
-        let leaf = self.node(here.leaf_ptr);
-        if let (0, Some(next)) = (here.index, leaf.right_sibling()) {
-            // Else each line of it would be waited for, to know which records to fetch.
-            self.context.arena.prefetch(next, size_of::<Node>());
+    /// Prefetches the record a few steps after `position`. The leaf may have changed, which makes
+    /// the prefetch useless but harmless.
+    fn prefetch_upcoming(&self, position: &CursorPosition) {
+        let leaf = self.leaf_at(position);
+        if position.index == 0
+            && let Some(next) = leaf.right_sibling(&self.context)
+        {
+            // The slots of the next leaf name the records to prefetch. Without this prefetch, the
+            // cursor would wait for each cache line of the leaf.
+            self.context.arena.prefetch(next.as_ptr(), size_of::<Node>());
         }
-        let (ahead, len) = (here.index + PREFETCH_RECORDS, leaf.len());
-        let entry = if ahead < len {
-            leaf.versions(ahead)
+        let ahead = position.index + PREFETCH_RECORDS;
+        let len = leaf.len();
+        let versions = if ahead < len {
+            leaf.versions(&self.context, ahead)
         } else {
-            leaf.right_sibling().and_then(|next| self.node(next).versions(ahead - len))
+            leaf.right_sibling(&self.context).and_then(|next| next.versions(&self.context, ahead - len))
         };
-        if let Some(entry) = entry {
-            self.prefetch_record(entry);
+        if let Some(versions) = versions {
+            self.prefetch_record(versions.as_ptr());
         }
     }
 
-    fn prefetch_record(&self, entry: VersionChain) {
-        match entry {
-            VersionChain::Single(record) => self.context.arena.prefetch(record, PREFETCH_RECORD_BYTES),
-            VersionChain::Multiple(versions) => self.context.arena.prefetch(versions, PREFETCH_RECORD_BYTES),
+    fn prefetch_record(&self, versions: VersionChainPtr) {
+        match versions {
+            VersionChainPtr::Single(record) => self.context.arena.prefetch(record, PREFETCH_RECORD_BYTES),
+            VersionChainPtr::Multiple(node) => self.context.arena.prefetch(node, PREFETCH_RECORD_BYTES),
         }
     }
 
-    /// One key on, from a key of one version, in a leaf that is as it was. So most steps are; the others change nothing here.
+    /// Moves `position` to the next key, if the current key has a single version and the leaf is
+    /// unchanged: the most frequent case. Otherwise returns false and leaves `position` as it is.
     #[inline]
-    fn step_in_leaf(&self, here: &mut CursorPosition) -> bool {
-        let (leaf, at) = (self.node(here.leaf_ptr), here.index + 1);
-        let next = if at < leaf.len() { leaf.versions(at) } else { None };
-        match (here.versions, next) {
-            (VersionChain::Single(_), Some(next)) if leaf.latch.validate(here.latch_version) => {
-                (here.index, here.versions) = (at, next);
+    fn step_in_leaf(&self, position: &mut CursorPosition) -> bool {
+        let leaf = self.leaf_at(position);
+        let index = position.index + 1;
+        let next = if index < leaf.len() { leaf.versions(&self.context, index) } else { None };
+        match (position.versions, next) {
+            (VersionChainPtr::Single(_), Some(next)) if leaf.latch.validate(position.latch_version) => {
+                position.index = index;
+                position.versions = next.as_ptr();
                 true
             }
             _ => false,
         }
     }
 
-    /// What `look` sees while nothing changes.
-    fn retry_until_valid<T>(&self, look: impl Fn(&BTree) -> Option<T>) -> T {
+    /// Calls `read` until it returns a result. It returns None if a node changed meanwhile.
+    fn retry_until_valid<'a, T>(&'a self, read: impl Fn(&'a BTree) -> Option<T>) -> T {
         let mut turn = 0;
         loop {
-            match look(self) {
-                Some(seen) => return seen,
+            match read(self) {
+                Some(result) => return result,
                 None => crate::sync::spin_or_yield(&mut turn),
             }
         }
     }
 
-    /// The key at a place, or the first one behind it. None of it: once more.
-    fn entry_at_or_after(&self, place: &LeafPosition<'_>) -> Option<Option<CursorPosition>> {
-        let LeafPosition { leaf, leaf_ptr: leaf_at, latch_version: seen, index: at, .. } = *place;
-        let next = leaf.right_sibling();
-        let here = if at < leaf.len() {
-            Some(CursorPosition {
-                leaf_ptr: leaf_at,
-                latch_version: seen,
-                index: at,
-                versions: leaf.versions(at)?,
-            })
+    /// Returns the key at a position or the next key. The outer None means that the leaf changed
+    /// and the caller must search again.
+    fn entry_at_or_after(&self, position: &LeafPosition<'_>) -> Option<Option<CursorPosition>> {
+        let LeafPosition { leaf, latch_version, index, .. } = *position;
+        let next = leaf.right_sibling(&self.context);
+        let entry = if index < leaf.len() {
+            Some(CursorPosition::new(position, index, leaf.versions(&self.context, index)?))
         } else {
             None
         };
-        if !leaf.latch.validate(seen) {
+        if !leaf.latch.validate(latch_version) {
             return None;
         }
-        Some(here.or_else(|| self.first_in_leaf(next?)))
+        Some(entry.or_else(|| self.first_in_leaf(next?)))
     }
 
-    /// The key before a place in the same leaf, if there is one. None of it: once more.
-    fn entry_before(&self, place: &LeafPosition<'_>) -> Option<Option<CursorPosition>> {
-        let LeafPosition { leaf, leaf_ptr: leaf_at, latch_version: seen, index: at, .. } = *place;
-        let here = match at.checked_sub(1) {
-            Some(at) => Some(CursorPosition {
-                leaf_ptr: leaf_at,
-                latch_version: seen,
-                index: at,
-                versions: leaf.versions(at)?,
-            }),
+    /// Returns the key before a position in the same leaf, if there is one. The outer None means
+    /// that the leaf changed and the caller must search again.
+    fn entry_before(&self, position: &LeafPosition<'_>) -> Option<Option<CursorPosition>> {
+        let LeafPosition { leaf, latch_version, index, .. } = *position;
+        let entry = match index.checked_sub(1) {
+            Some(index) => Some(CursorPosition::new(position, index, leaf.versions(&self.context, index)?)),
             None => None,
         };
-        leaf.latch.validate(seen).then_some(here)
+        leaf.latch.validate(latch_version).then_some(entry)
     }
 
-    /// The first key of a leaf. Only the first leaf of an empty tree has none.
-    fn first_in_leaf(&self, leaf_at: ArenaPtr<Node>) -> Option<CursorPosition> {
+    /// Returns the first key of a leaf. Only the leaf of an empty tree has none.
+    fn first_in_leaf(&self, leaf: &Node) -> Option<CursorPosition> {
         self.retry_until_valid(|tree| {
-            let leaf = tree.node(leaf_at);
-            let seen = leaf.latch.read_version();
-            tree.entry_at_or_after(&LeafPosition {
-                leaf,
-                leaf_ptr: leaf_at,
-                latch_version: seen,
-                index: 0,
-                is_exact: false,
-            })
+            let latch_version = leaf.latch.read_version();
+            tree.entry_at_or_after(&LeafPosition { leaf, latch_version, index: 0, is_exact: false })
         })
     }
 
-    /// The first key behind the one here.
-    fn entry_after(&self, here: &CursorPosition) -> Option<CursorPosition> {
-        let here_still = self.leaf_position(here);
-        if let Some(next) = self.entry_at_or_after(&LeafPosition { index: here.index + 1, ..here_still }) {
+    /// Returns the first key after `position`.
+    fn entry_after(&self, position: &CursorPosition) -> Option<CursorPosition> {
+        let next_position = LeafPosition { index: position.index + 1, ..self.leaf_position(position) };
+        if let Some(next) = self.entry_at_or_after(&next_position) {
             return next;
         }
+        let user_key = key::user_key(self.versions_at(position).newest_record().key);
         self.retry_until_valid(|tree| {
-            let mut place = tree.find_leaf(tree.context.user_key(here.versions))?;
-            place.index += usize::from(place.is_exact);
-            tree.entry_at_or_after(&place)
+            let mut position = tree.find_leaf(user_key)?;
+            position.index += usize::from(position.is_exact);
+            tree.entry_at_or_after(&position)
         })
     }
 
-    fn leaf_position(&self, here: &CursorPosition) -> LeafPosition<'_> {
-        let CursorPosition { leaf_ptr: leaf_at, latch_version: seen, index: at, .. } = *here;
-        LeafPosition {
-            leaf: self.node(leaf_at),
-            leaf_ptr: leaf_at,
-            latch_version: seen,
-            index: at,
-            is_exact: true,
-        }
+    fn leaf_position(&self, position: &CursorPosition) -> LeafPosition<'_> {
+        let CursorPosition { latch_version, index, .. } = *position;
+        LeafPosition { leaf: self.leaf_at(position), latch_version, index, is_exact: true }
     }
 
-    fn oldest_version(&self, here: Option<CursorPosition>) -> Option<CursorPosition> {
-        let here = here?;
-        let oldest = self.context.arena.split_at(here.versions, |_| true).0;
-        oldest.map(|entry| CursorPosition { versions: entry, ..here })
+    fn leaf_at(&self, position: &CursorPosition) -> &Node {
+        // SAFETY: positions are private to this module, and a cursor uses them only with the tree
+        // that created them. That tree holds its nodes in this arena.
+        unsafe { self.context.arena.get(position.leaf) }
+    }
+
+    fn versions_at(&self, position: &CursorPosition) -> VersionChain<'_> {
+        // SAFETY: positions are private to this module, and a cursor uses them only with the tree
+        // that created them. The versions came from a slot of that tree, so they lie in this arena.
+        unsafe { VersionChain::new(&self.context.arena, position.versions) }
+    }
+
+    fn oldest_version(&self, position: &CursorPosition) -> Option<CursorPosition> {
+        let (oldest, _) = self.versions_at(position).split_at(|_| true);
+        oldest.map(|versions| position.with_versions(versions))
     }
 }

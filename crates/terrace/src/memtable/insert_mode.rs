@@ -1,11 +1,11 @@
 //! Whether an insert may rely on exclusive access to the memtable.
 
-/// Whether others add to the tree at the same time.
+/// Access of an insert to the memtable. Readers may read in both modes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InsertMode {
-    /// Any number of them.
+    /// Other threads may insert at the same time.
     Concurrent,
-    /// Nobody: what all others added happened before, and what they will add comes after. Saves the instructions that are
-    /// there to meet them.
+    /// No other thread inserts: every other insert happens before this one or after it. Saves the
+    /// atomic read-modify-write instructions.
     Exclusive,
 }

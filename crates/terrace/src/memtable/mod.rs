@@ -1,8 +1,8 @@
-//! The memtable: recent writes in key order, in memory.
+//! Memtable: recent writes in memory, in key order.
 //!
-//! Any number of threads add records, and any number read beside them. A reader that knows the sequence number of its
-//! snapshot sees the same records however many are added meanwhile, because newer ones carry greater numbers. Records
-//! are never removed.
+//! Any number of threads add records while any number of threads read. A reader with the sequence
+//! number of its snapshot sees the same records throughout, because later records have greater
+//! sequence numbers. Records are never removed.
 
 mod arena;
 mod bloom;
@@ -22,7 +22,7 @@ use terrace_format::key::{
 };
 
 pub(crate) use arena::ChunkPool;
-pub(crate) use btree::VersionPtr;
+pub(crate) use btree::{FoundVersion, PinnedVersion};
 pub(crate) use insert_mode::InsertMode;
 
 use btree::BTree;
@@ -32,21 +32,15 @@ use crate::error::Result;
 use crate::internal_iterator::InternalIterator;
 use crate::sync::{Arc, AtomicUsize, Ordering};
 
-/// What a look-up found: the newest version of the key that the reader may see.
-pub(crate) struct FoundVersion<'a> {
-    /// None if the key was deleted.
-    pub(crate) value: Option<&'a [u8]>,
-    pub(crate) version: VersionPtr,
-}
-
 pub(crate) struct Memtable {
     comparator: InternalComparator,
     tree: Arc<BTree>,
-    /// Entries that walks passed over here. Relaxed: a figure that nothing else depends on.
+    /// Number of hidden entries that scans skipped here. Relaxed: nothing else depends on it.
     skipped_entries: AtomicUsize,
 }
 
-/// To pass over so many entries takes some milliseconds, as making a table of some hundred KiB does.
+/// Number of skipped entries that triggers a flush. Skipping them takes a few milliseconds, about
+/// as long as writing a table of a few hundred KiB.
 const SKIPPED_ENTRIES_MAX: usize = 64 << 10;
 
 impl Memtable {
@@ -54,25 +48,28 @@ impl Memtable {
         Memtable::with_pool(comparator, &Arc::default(), 0, false)
     }
 
-    /// One that takes its memory from memtables that went, and leaves it to those to come. It will take about `expected` bytes,
-    /// perhaps `soon`, and answers fast for keys that it does not have; at 0 it answers them like others.
+    /// Creates a memtable that takes its chunks from `pool` and returns them on drop.
+    ///
+    /// The memtable will take about `expected_bytes` bytes, and a Bloom filter of that size lets a
+    /// lookup skip absent keys. At 0 it has no filter. `fills_soon` makes the first chunk large.
     pub(crate) fn with_pool(
         comparator: InternalComparator,
-        spare: &Arc<ChunkPool>,
-        expected: usize,
-        soon: bool,
+        pool: &Arc<ChunkPool>,
+        expected_bytes: usize,
+        fills_soon: bool,
     ) -> Arc<Memtable> {
-        let tree = BTree::new(Arc::clone(comparator.user_comparator()), Arc::clone(spare), expected, soon);
-        let tree = Arc::new(tree);
-        Arc::new(Memtable { comparator, tree, skipped_entries: AtomicUsize::new(0) })
+        let user_comparator = Arc::clone(comparator.user_comparator());
+        let tree = BTree::new(user_comparator, Arc::clone(pool), expected_bytes, fills_soon);
+        Arc::new(Memtable { comparator, tree: Arc::new(tree), skipped_entries: AtomicUsize::new(0) })
     }
 
-    /// The memory that it takes, in bytes.
+    /// Returns the approximate size of the records in bytes.
     pub(crate) fn memory_usage(&self) -> usize {
         self.tree.memory_usage()
     }
 
-    /// The memory that it has from the system, used or not, with its filter.
+    /// Returns the size of the memory that the memtable holds in bytes, used or not, with its
+    /// filter.
     pub(crate) fn allocated_bytes(&self) -> usize {
         self.tree.allocated_bytes()
     }
@@ -81,9 +78,9 @@ impl Memtable {
         self.tree.is_empty()
     }
 
-    /// Adds operations that take the sequence numbers from `sequence` on.
+    /// Adds operations with the sequence numbers from `sequence` on.
     ///
-    /// They become visible to readers one by one: the caller publishes their numbers only afterwards.
+    /// The records appear one by one. The caller publishes their sequence numbers only afterwards.
     pub(crate) fn insert<'a>(
         &self,
         sequence: SequenceNumber,
@@ -92,11 +89,12 @@ impl Memtable {
         self.insert_with_mode(InsertMode::Concurrent, sequence, operations);
     }
 
-    /// As [`Memtable::insert`], in such company. Readers may read in any.
+    /// Adds operations like [`Memtable::insert`]. `mode` says whether other threads insert at the
+    /// same time. Readers may read in both modes.
     #[inline]
     pub(crate) fn insert_with_mode<'a>(
         &self,
-        company: InsertMode,
+        mode: InsertMode,
         sequence: SequenceNumber,
         operations: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
     ) {
@@ -106,41 +104,37 @@ impl Memtable {
                 user_key,
                 key::pack_sequence_and_type(sequence, kind),
                 value.unwrap_or_default(),
-                company,
+                mode,
             );
         }
     }
 
-    /// Counts entries that a walk passed over here. True once, when they are so many that a table would have been cheaper, from which
-    /// they can be merged away.
+    /// Counts hidden entries that a scan skipped. Returns true once, when the count reaches the
+    /// limit: a flush is cheaper than more skips, because compactions drop hidden entries from
+    /// tables.
     pub(crate) fn record_skipped(&self, entries: usize) -> bool {
         let before = self.skipped_entries.fetch_add(entries, Ordering::Relaxed);
         before < SKIPPED_ENTRIES_MAX && before + entries >= SKIPPED_ENTRIES_MAX
     }
 
-    /// Lets [`Memtable::record_skipped`] be true again soon.
+    /// Lets [`Memtable::record_skipped`] return true again, after a sixteenth of the limit.
     pub(crate) fn rearm_skip_trigger(&self) {
         self.skipped_entries.store(SKIPPED_ENTRIES_MAX / 16 * 15, Ordering::Relaxed);
     }
 
-    /// True if adding asks no comparator of somebody else's.
+    /// Returns true if an insert calls no user comparator.
     pub(crate) fn is_bytewise(&self) -> bool {
         self.tree.is_bytewise()
     }
 
-    /// The newest version of `user_key` with a number up to `sequence`, which is one that was published.
+    /// Returns the newest version of `user_key` that `sequence` sees. The commit publisher has
+    /// published `sequence`.
     pub(crate) fn get(&self, user_key: &[u8], sequence: SequenceNumber) -> Option<FoundVersion<'_>> {
-        let at = self.tree.find(user_key, sequence)?;
-        let (trailer, value) = self.tree.read_version(at);
-        Some(FoundVersion { value: (trailer as u8 == ValueType::Value as u8).then_some(value), version: at })
+        self.tree.find(user_key, sequence)
     }
 
-    /// The value of a version that was found in this memtable.
-    pub(crate) fn value(&self, at: VersionPtr) -> &[u8] {
-        self.tree.read_version(at).1
-    }
-
-    /// True if there is a record of a user key from `begin` to `end`, both included; an end that is None is open.
+    /// Returns true if the memtable holds a user key from `begin` to `end`, both included. None
+    /// means no limit.
     pub(crate) fn overlaps(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> bool {
         let mut cursor = BTreeCursor::new(Arc::clone(&self.tree));
         match begin {
@@ -154,7 +148,7 @@ impl Memtable {
         })
     }
 
-    /// The first and the last internal key.
+    /// Returns the first and the last internal key, or None if the memtable is empty.
     pub(crate) fn key_bounds(self: &Arc<Self>) -> Option<(Vec<u8>, Vec<u8>)> {
         let mut entries = self.iter();
         entries.seek_to_first();
@@ -163,14 +157,14 @@ impl Memtable {
         Some((first, entries.key().to_vec()))
     }
 
-    /// A copy without the records whose numbers `left_out` names.
-    pub(crate) fn copy_excluding(&self, left_out: &RangeInclusive<SequenceNumber>) -> Arc<Memtable> {
+    /// Returns a copy without the records whose sequence numbers are in `excluded`.
+    pub(crate) fn copy_excluding(&self, excluded: &RangeInclusive<SequenceNumber>) -> Arc<Memtable> {
         let copy = Memtable::new(self.comparator.clone());
         let mut cursor = BTreeCursor::new(Arc::clone(&self.tree));
         cursor.seek_to_first();
         while let Some((found, value)) = cursor.entry() {
             let trailer = key::trailer(found);
-            if !left_out.contains(&(trailer >> 8)) {
+            if !excluded.contains(&(trailer >> 8)) {
                 copy.tree.insert(key::user_key(found), trailer, value, InsertMode::Exclusive);
             }
             cursor.next();
@@ -178,7 +172,7 @@ impl Memtable {
         copy
     }
 
-    /// An iterator over everything, also over what is added while it lives.
+    /// Returns an iterator over all records, including those that are added during its lifetime.
     pub(crate) fn iter(self: &Arc<Self>) -> MemtableIter {
         MemtableIter { cursor: BTreeCursor::new(Arc::clone(&self.tree)) }
     }
@@ -190,19 +184,21 @@ impl fmt::Debug for Memtable {
     }
 }
 
-/// A walk over a memtable.
+/// Iterator over the internal keys of a memtable.
 pub(crate) struct MemtableIter {
     cursor: BTreeCursor,
 }
 
 impl MemtableIter {
     fn current_entry(&self) -> (&[u8], &[u8]) {
-        // The promise of the trait: nobody asks at no place.
-        self.cursor.entry().expect("an iterator at a valid place")
+        // Callers of `InternalIterator` check `valid` first.
+        self.cursor.entry().expect("the iterator is valid")
     }
 }
 
 impl InternalIterator for MemtableIter {
+    type Error = crate::error::Error;
+
     fn valid(&self) -> bool {
         self.cursor.valid()
     }
@@ -257,9 +253,9 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(memtable: &Memtable, key: &str, sequence: SequenceNumber, expect: Option<Option<&str>>) {
+    fn check(memtable: &Memtable, key: &str, sequence: SequenceNumber, expected: Option<Option<&str>>) {
         let found = memtable.get(key.as_bytes(), sequence).map(|f| f.value);
-        assert_eq!(found, expect.map(|v| v.map(str::as_bytes)), "{key} at {sequence}");
+        assert_eq!(found, expected.map(|v| v.map(str::as_bytes)), "{key} at {sequence}");
     }
 
     #[test]
@@ -276,7 +272,7 @@ mod tests {
     #[test]
     fn overlaps_range_bounds() {
         let memtable = memtable(&[("d", Some("1")), ("f", None)]);
-        for (begin, end, expect) in [
+        for (begin, end, expected) in [
             (None, None, true),
             (None, Some("c"), false),
             (None, Some("d"), true),
@@ -287,7 +283,7 @@ mod tests {
             (Some("fa"), None, false),
         ] {
             let found = memtable.overlaps(begin.map(str::as_bytes), end.map(str::as_bytes));
-            assert_eq!(found, expect, "{begin:?} to {end:?}");
+            assert_eq!(found, expected, "{begin:?} to {end:?}");
         }
     }
 

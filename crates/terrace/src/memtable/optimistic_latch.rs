@@ -1,19 +1,21 @@
-//! A latch that readers don't take: they look at its number before and after.
+//! Latch of a tree node. Readers validate its version instead of locking the node (optimistic lock
+//! coupling, Leis et al. 2016).
 //!
 //! ```text
-//!   number   even: free     odd: taken     every taking makes it another
-//!   reader   number ── reads ── the same number still: nothing changed in between
-//!   writer   number ── looks ── takes it at that number ── changes ── frees it
+//!   version  even: free     odd: locked     every lock changes it
+//!   reader   read version ── read fields ── validate: the same version, so nothing changed
+//!   writer   read version ── read fields ── lock at that version ── change fields ── unlock
 //! ```
 //!
-//! What it guards are atomics that are stored with Release and loaded with Acquire. A reader that loads anything which a
-//! writer stored has then seen the writer's taking of the latch too, and finds the number changed.
+//! The latch protects atomics that writers store with Release and readers load with Acquire. A
+//! reader that loads a value of a writer also sees that the writer locked the latch, and finds
+//! another version.
 
 use terrace_sync::mutant;
 
 use crate::sync::{AtomicU64, Ordering, spin_or_yield};
 
-/// The number of a latch that was free.
+/// Version of a free latch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LatchVersion(u64);
 
@@ -23,44 +25,50 @@ pub(super) struct OptimisticLatch {
 }
 
 impl OptimisticLatch {
-    /// The number, once the latch is free.
+    /// Waits until the latch is free and returns its version.
     pub(super) fn read_version(&self) -> LatchVersion {
         let mut turn = 0;
         loop {
-            // Pairs with the Release of the last owner.
-            let number = self.version.load(Ordering::Acquire);
-            if number.is_multiple_of(2) {
-                return LatchVersion(number);
+            // Pairs with the Release store in `LatchGuard::drop`.
+            let version = self.version.load(Ordering::Acquire);
+            if version.is_multiple_of(2) {
+                return LatchVersion(version);
             }
             spin_or_yield(&mut turn);
         }
     }
 
-    /// True if nothing has changed since. Relaxed: loads that came before acquire, and so stay before.
-    pub(super) fn validate(&self, seen: LatchVersion) -> bool {
-        self.version.load(Ordering::Relaxed) == seen.0 || mutant!(LatchVersionNotValidated)
+    /// Returns true if the node has not changed since `version`. Relaxed: the preceding loads of
+    /// the fields are Acquire loads, so this load stays after them.
+    pub(super) fn validate(&self, version: LatchVersion) -> bool {
+        self.version.load(Ordering::Relaxed) == version.0 || mutant!(LatchVersionNotValidated)
     }
 
-    /// Takes the latch, if nothing has changed since.
-    pub(super) fn try_lock_at(&self, seen: LatchVersion) -> Option<LatchGuard<'_>> {
-        let taken =
-            self.version.compare_exchange(seen.0, seen.0 + 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
-        // Not `then_some`: one that is made is dropped, and frees the latch.
-        taken.then(|| LatchGuard { latch: self, version: seen })
+    /// Locks the latch if the node has not changed since `version`.
+    pub(super) fn try_lock_at(&self, version: LatchVersion) -> Option<LatchGuard<'_>> {
+        // The Acquire pairs with the Release store in `LatchGuard::drop`.
+        let is_locked = self
+            .version
+            .compare_exchange(version.0, version.0 + 1, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok();
+        // `then_some` would create and drop a guard, which unlocks the latch.
+        is_locked.then(|| LatchGuard { latch: self, version })
     }
 
-    /// As [`OptimisticLatch::try_lock_at`], for the only thread that takes latches at present: nobody else can, so that no exchange is needed.
-    /// Relaxed: what the owner stores then is stored with Release, and puts this before itself.
-    pub(super) fn try_lock_at_exclusive(&self, seen: LatchVersion) -> Option<LatchGuard<'_>> {
-        if self.version.load(Ordering::Relaxed) != seen.0 {
+    /// Locks the latch like [`OptimisticLatch::try_lock_at`], without a compare-exchange.
+    ///
+    /// The caller must be the only thread that locks latches of this memtable. Relaxed: the owner
+    /// stores fields with Release, which orders this store before them.
+    pub(super) fn try_lock_at_exclusive(&self, version: LatchVersion) -> Option<LatchGuard<'_>> {
+        if self.version.load(Ordering::Relaxed) != version.0 {
             return None;
         }
-        self.version.store(seen.0 + 1, Ordering::Relaxed);
-        Some(LatchGuard { latch: self, version: seen })
+        self.version.store(version.0 + 1, Ordering::Relaxed);
+        Some(LatchGuard { latch: self, version })
     }
 }
 
-/// A latch that is taken, until this is dropped.
+/// Guard of a locked latch. Its drop unlocks the latch.
 pub(super) struct LatchGuard<'a> {
     latch: &'a OptimisticLatch,
     version: LatchVersion,
@@ -68,7 +76,7 @@ pub(super) struct LatchGuard<'a> {
 
 impl Drop for LatchGuard<'_> {
     fn drop(&mut self) {
-        // Pairs with the Acquire of the next to see it.
+        // Pairs with the Acquire operations of `read_version` and `try_lock_at`.
         self.latch.version.store(self.version.0 + 2, Ordering::Release);
     }
 }

@@ -1,87 +1,81 @@
-//! A place in the tree that names what lives in its arena.
+//! Atomic pointer into an arena that carries the type of its target.
 //!
-//! The two low bits of a pointer into the arena are free: they say what it points to, so that nothing is ever taken for
-//! something else.
-#![allow(unsafe_code)] // pointers that carry their type
+//! ```text
+//!   63                               2 1   0
+//!   +---------------------------------+-----+
+//!   | address, a multiple of eight    | tag |     0 record     1 version node     2 tree node
+//!   +---------------------------------+-----+
+//! ```
+//!
+//! The tag keeps a reader from using a target as a value of another type. This module follows no
+//! pointer: `version_chain` and `node` do, each for its own tags.
 
 use std::ptr::{NonNull, null_mut};
 
 use terrace_sync::mutant;
 
 use super::arena::ArenaPtr;
-use super::node::Node;
-use super::version_chain::VersionChain;
 use crate::sync::{AtomicPtr, Ordering};
 
-/// What a slot may name.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Tagged {
-    Null,
-    Versions(VersionChain),
-    Node(ArenaPtr<Node>),
+/// Type of the target of a [`TaggedPtr`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tag {
+    Record = 0,
+    VersionNode = 1,
+    TreeNode = 2,
 }
 
-const TAG_RECORD: usize = 0;
-const TAG_VERSIONS: usize = 1;
-const TAG_NODE: usize = 2;
 const TAG_MASK: usize = 3;
 
-/// One of them, replaced at once.
+/// Address in an arena with the type of its target, or null.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct TaggedPtr(*mut u8);
+
+impl TaggedPtr {
+    pub(super) const NULL: TaggedPtr = TaggedPtr(null_mut());
+
+    #[inline]
+    pub(super) fn new<T>(target: ArenaPtr<T>, tag: Tag) -> TaggedPtr {
+        TaggedPtr(target.as_ptr().cast::<u8>().map_addr(|address| address | tag as usize))
+    }
+
+    /// Returns the type and the address of the target. Null has no target.
+    #[inline]
+    pub(super) fn target(self) -> Option<(Tag, ArenaPtr<u8>)> {
+        let address = NonNull::new(self.0.map_addr(|address| address & !TAG_MASK))?;
+        let tag = match self.0.addr() & TAG_MASK {
+            0 => Tag::Record,
+            1 => Tag::VersionNode,
+            _ => Tag::TreeNode,
+        };
+        Some((tag, ArenaPtr::from_non_null(address)))
+    }
+}
+
+/// A [`TaggedPtr`] that threads share.
 pub(super) struct AtomicTaggedPtr(AtomicPtr<u8>);
 
 impl AtomicTaggedPtr {
-    pub(super) fn new(named: Tagged) -> AtomicTaggedPtr {
-        AtomicTaggedPtr(AtomicPtr::new(encode_ptr(named)))
+    pub(super) fn new(ptr: TaggedPtr) -> AtomicTaggedPtr {
+        AtomicTaggedPtr(AtomicPtr::new(ptr.0))
     }
 
-    /// What it names; whatever that is was made before.
-    pub(super) fn load(&self) -> Tagged {
-        decode_ptr(self.0.load(Ordering::Acquire)) // pairs with the Release below
+    /// Loads the pointer. The initialization of the target happened before.
+    #[inline]
+    pub(super) fn load(&self) -> TaggedPtr {
+        // Pairs with the Release stores in `store` and `copy_from`.
+        TaggedPtr(self.0.load(Ordering::Acquire))
     }
 
-    pub(super) fn load_versions(&self) -> Option<VersionChain> {
-        match self.load() {
-            Tagged::Versions(entry) => Some(entry),
-            _ => None,
-        }
-    }
-
-    pub(super) fn load_node(&self) -> Option<ArenaPtr<Node>> {
-        match self.load() {
-            Tagged::Node(node) => Some(node),
-            _ => None,
-        }
-    }
-
-    pub(super) fn store(&self, named: Tagged) {
+    pub(super) fn store(&self, ptr: TaggedPtr) {
         let order = if mutant!(MemtablePointerStoredRelaxed) { Ordering::Relaxed } else { Ordering::Release };
-        self.0.store(encode_ptr(named), order); // Release pairs with the Acquire above
+        self.0.store(ptr.0, order); // Release pairs with the Acquire load in `load`.
     }
 
-    /// Takes over what `other` names.
+    /// Stores the pointer of `other`.
     pub(super) fn copy_from(&self, other: &AtomicTaggedPtr) {
+        // The Acquire pairs with the Release store of the pointer in `other`, the Release with
+        // `load`.
         self.0.store(other.0.load(Ordering::Acquire), Ordering::Release);
-    }
-}
-
-fn encode_ptr(named: Tagged) -> *mut u8 {
-    let (at, tag) = match named {
-        Tagged::Null => (null_mut(), TAG_RECORD),
-        Tagged::Versions(VersionChain::Single(at)) => (at.as_ptr(), TAG_RECORD),
-        Tagged::Versions(VersionChain::Multiple(at)) => (at.as_ptr().cast(), TAG_VERSIONS),
-        Tagged::Node(at) => (at.as_ptr().cast(), TAG_NODE),
-    };
-    at.map_addr(|address| address | tag)
-}
-
-fn decode_ptr(packed: *mut u8) -> Tagged {
-    let Some(at) = NonNull::new(packed.map_addr(|address| address & !TAG_MASK)) else { return Tagged::Null };
-    match packed.addr() & TAG_MASK {
-        // SAFETY: packed from a place of the type that the tag says; likewise below.
-        TAG_RECORD => Tagged::Versions(VersionChain::Single(unsafe { ArenaPtr::from_ptr(at) })),
-        // SAFETY: as above.
-        TAG_VERSIONS => Tagged::Versions(VersionChain::Multiple(unsafe { ArenaPtr::from_ptr(at.cast()) })),
-        // SAFETY: as above; nothing is packed with the fourth tag.
-        _ => Tagged::Node(unsafe { ArenaPtr::from_ptr(at.cast()) }),
     }
 }

@@ -1,136 +1,210 @@
-//! The versions of one key, newest first.
+//! Versions of one key, newest first.
 //!
 //! ```text
 //!   slot ──> [ 9 | depth 3 ] ──older──> [ 7 | 2 ] ──older──> [ 4 | 1 ] ──older──> [ 2 | 0 ]
 //!                 └───────────jump─────────────────────────────────────────────────^
 //! ```
 //!
-//! A key that was written once is its record alone. Each of several versions stands before the older ones, with a link
-//! far ahead besides (a list with jumps, after Myers): an old version of a key that was overwritten many times since is found
-//! in a logarithmic number of steps.
+//! A key with a single version is its record alone. Each of several versions has a node with a link
+//! to the next older version and a jump link to a much older one (a skew-binary jump list, after
+//! Myers). A search for an old version of a key with many versions takes a logarithmic number of
+//! steps.
 //!
-//! Order is by number, whatever the order of arrival: writers that take their numbers one after the other may arrive
-//! here the other way round. One thread at a time adds, under the latch of the leaf; any number read.
+//! The order is by sequence number, not by arrival: writers that take consecutive sequence numbers
+//! may arrive in the opposite order. One thread at a time adds versions, under the latch of the
+//! leaf. Any number of threads read.
+//!
+//! Memory safety: all pointers of a chain point into the arena of the chain.
+#![allow(unsafe_code)] // follows pointers into the arena
 
 use terrace_format::key;
 
 use super::arena::{Arena, ArenaPtr, ArenaRecord, RecordPtr};
-use super::tagged_ptr::{AtomicTaggedPtr, Tagged};
+use super::tagged_ptr::{AtomicTaggedPtr, Tag, TaggedPtr};
 
-/// A version and, behind it, all older ones.
+/// Pointer to the versions of one key, as slots and nodes store it.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum VersionChain {
-    /// There is no other one.
+pub(super) enum VersionChainPtr {
+    /// The only version.
     Single(RecordPtr),
     Multiple(ArenaPtr<VersionNode>),
 }
 
-/// One of several versions.
+impl VersionChainPtr {
+    #[inline]
+    pub(super) fn to_tagged(self) -> TaggedPtr {
+        match self {
+            VersionChainPtr::Single(record) => TaggedPtr::new(record, Tag::Record),
+            VersionChainPtr::Multiple(node) => TaggedPtr::new(node, Tag::VersionNode),
+        }
+    }
+
+    /// Returns the chain that `ptr` points to, or None for null and for a tree node.
+    #[inline]
+    pub(super) fn from_tagged(ptr: TaggedPtr) -> Option<VersionChainPtr> {
+        match ptr.target()? {
+            (Tag::Record, record) => Some(VersionChainPtr::Single(record)),
+            (Tag::VersionNode, node) => Some(VersionChainPtr::Multiple(node.cast())),
+            (Tag::TreeNode, _) => None,
+        }
+    }
+}
+
+/// One of several versions of a key.
 pub(super) struct VersionNode {
     record: RecordPtr,
-    /// Changes only when a version arrives late.
+    /// Next older version. Changes only when a version arrives late.
     older: AtomicTaggedPtr,
-    /// Some version that is not newer than `older`. Never changes.
+    /// A version that is not newer than `older`. Never changes.
     jump: AtomicTaggedPtr,
-    /// How many older ones there were; a little less is no harm, it only decides how far jumps go.
+    /// Number of older versions when this node was created. A late version makes it too small,
+    /// which affects only the length of jumps.
     depth: usize,
 }
 
-impl Arena {
-    /// The newest version of `entry`.
-    pub(super) fn newest_record(&self, entry: VersionChain) -> ArenaRecord<'_> {
-        self.read_record(self.newest_record_ptr(entry))
+/// A version of a key with all older ones, and the arena that holds them.
+#[derive(Clone, Copy)]
+pub(super) struct VersionChain<'a> {
+    arena: &'a Arena,
+    head: VersionChainPtr,
+}
+
+impl<'a> VersionChain<'a> {
+    /// # Safety
+    ///
+    /// `head` points into `arena`, and the caller got it from an allocation or by an Acquire load
+    /// that pairs with a Release store after the allocation.
+    #[inline]
+    pub(super) unsafe fn new(arena: &'a Arena, head: VersionChainPtr) -> VersionChain<'a> {
+        VersionChain { arena, head }
     }
 
-    pub(super) fn older_versions(&self, entry: VersionChain) -> Option<VersionChain> {
-        match entry {
-            VersionChain::Single(_) => None,
-            VersionChain::Multiple(at) => self.get(at).older.load_versions(),
+    #[inline]
+    pub(super) fn as_ptr(self) -> VersionChainPtr {
+        self.head
+    }
+
+    /// Returns the newest version.
+    #[inline]
+    pub(super) fn newest_record(self) -> ArenaRecord<'a> {
+        // SAFETY: the record belongs to this chain, so it lies in the chain's arena.
+        unsafe { self.arena.read_record(self.newest_record_ptr()) }
+    }
+
+    pub(super) fn newest_record_ptr(self) -> RecordPtr {
+        match self.head {
+            VersionChainPtr::Single(record) => record,
+            VersionChainPtr::Multiple(node) => self.node(node).record,
         }
     }
 
-    /// The oldest version whose trailer is `above` a border, and the version behind it. What is above comes first.
+    /// Returns the chain without its newest version.
+    pub(super) fn older(self) -> Option<VersionChain<'a>> {
+        match self.head {
+            VersionChainPtr::Single(_) => None,
+            VersionChainPtr::Multiple(node) => self.follow(&self.node(node).older),
+        }
+    }
+
+    /// Splits the chain by trailer. The first part begins at the oldest version whose trailer
+    /// `is_above` accepts, the second part is the rest. Accepted versions come before all others.
     pub(super) fn split_at(
-        &self,
-        entry: VersionChain,
-        above: impl Fn(u64) -> bool,
-    ) -> (Option<VersionChain>, Option<VersionChain>) {
-        let above = |entry| above(self.newest_trailer(entry));
-        if !above(entry) {
-            return (None, Some(entry));
+        self,
+        is_above: impl Fn(u64) -> bool,
+    ) -> (Option<VersionChain<'a>>, Option<VersionChain<'a>>) {
+        let is_above = |chain: &VersionChain<'_>| is_above(chain.newest_trailer());
+        if !is_above(&self) {
+            return (None, Some(self));
         }
-        let mut here = entry;
-        while let VersionChain::Multiple(at) = here {
-            let (jump, older) = (self.get(at).jump.load_versions(), self.get(at).older.load_versions());
-            match jump.filter(|&jump| above(jump)).or(older.filter(|&older| above(older))) {
-                Some(next) => here = next,
-                None => return (Some(here), older),
+        let mut oldest = self;
+        while let VersionChainPtr::Multiple(node) = oldest.head {
+            let node = self.node(node);
+            let jump = self.follow(&node.jump);
+            let older = self.follow(&node.older);
+            match jump.filter(is_above).or(older.filter(is_above)) {
+                Some(next) => oldest = next,
+                None => return (Some(oldest), older),
             }
         }
-        (Some(here), None)
+        (Some(oldest), None)
     }
 
-    /// Adds a version. Gives what stands first then.
-    pub(super) fn push_version(&self, entry: VersionChain, record: RecordPtr) -> VersionChain {
-        let head = match entry {
-            VersionChain::Single(first) => self.new_version_node(first, None),
-            head @ VersionChain::Multiple(_) => head,
+    /// Adds a version and returns the new chain.
+    ///
+    /// # Safety
+    ///
+    /// `record` lies in the arena of this chain, and the caller added it.
+    pub(super) unsafe fn push(self, record: RecordPtr) -> VersionChain<'a> {
+        let chain = match self.head {
+            VersionChainPtr::Single(first) => self.add_node(first, None),
+            VersionChainPtr::Multiple(_) => self,
         };
-        let trailer = key::trailer(self.read_record(record).key);
-        let (newer, older) = self.split_at(head, |other| other > trailer);
-        let added = self.new_version_node(record, older);
-        match newer {
-            Some(VersionChain::Multiple(newer)) => {
-                self.get(newer).older.store(Tagged::Versions(added));
-                head
+        // SAFETY: the caller promises that the record lies in this arena.
+        let trailer = key::trailer(unsafe { self.arena.read_record(record) }.key);
+        let (newer, older) = chain.split_at(|other| other > trailer);
+        let added = self.add_node(record, older);
+        match newer.map(VersionChain::as_ptr) {
+            Some(VersionChainPtr::Multiple(newer)) => {
+                self.node(newer).older.store(added.head.to_tagged());
+                chain
             }
             _ => added,
         }
     }
 
-    /// `record` with the versions from `older` on behind it.
-    fn new_version_node(&self, record: RecordPtr, older: Option<VersionChain>) -> VersionChain {
-        let (older, jump, depth) = match older {
-            None => (Tagged::Null, Tagged::Null, 0),
-            Some(older) => {
-                let (far, farther) = (self.jump_target(older), self.jump_target(self.jump_target(older)));
-                let near = self.chain_depth(older) - self.chain_depth(far);
-                let is_as_far = near == self.chain_depth(far) - self.chain_depth(farther);
-                let jump = if is_as_far { farther } else { older };
-                (Tagged::Versions(older), Tagged::Versions(jump), self.chain_depth(older) + 1)
-            }
+    /// Returns a chain of `record` and the versions of `older`, all in this arena.
+    fn add_node(self, record: RecordPtr, older: Option<VersionChain<'a>>) -> VersionChain<'a> {
+        let link = |chain: Option<VersionChain<'_>>| {
+            AtomicTaggedPtr::new(chain.map_or(TaggedPtr::NULL, |chain| chain.head.to_tagged()))
         };
-        VersionChain::Multiple(self.alloc_value(VersionNode {
+        let node = self.arena.alloc_value(VersionNode {
             record,
-            older: AtomicTaggedPtr::new(older),
-            jump: AtomicTaggedPtr::new(jump),
-            depth,
-        }))
+            older: link(older),
+            jump: link(older.map(VersionChain::jump_for_newer)),
+            depth: older.map_or(0, |older| older.depth() + 1),
+        });
+        VersionChain { head: VersionChainPtr::Multiple(node), ..self }
     }
 
-    pub(super) fn newest_record_ptr(&self, entry: VersionChain) -> RecordPtr {
-        match entry {
-            VersionChain::Single(record) => record,
-            VersionChain::Multiple(at) => self.get(at).record,
+    /// Returns the jump target of a new version before this chain. Two jumps of equal length are
+    /// joined to one.
+    fn jump_for_newer(self) -> VersionChain<'a> {
+        let far = self.jump_target();
+        let farther = far.jump_target();
+        let near_distance = self.depth() - far.depth();
+        let far_distance = far.depth() - farther.depth();
+        if near_distance == far_distance { farther } else { self }
+    }
+
+    fn newest_trailer(self) -> u64 {
+        key::trailer(self.newest_record().key)
+    }
+
+    fn jump_target(self) -> VersionChain<'a> {
+        match self.head {
+            VersionChainPtr::Single(_) => self,
+            VersionChainPtr::Multiple(node) => self.follow(&self.node(node).jump).unwrap_or(self),
         }
     }
 
-    fn newest_trailer(&self, entry: VersionChain) -> u64 {
-        key::trailer(self.newest_record(entry).key)
-    }
-
-    fn jump_target(&self, entry: VersionChain) -> VersionChain {
-        match entry {
-            VersionChain::Single(_) => entry,
-            VersionChain::Multiple(at) => self.get(at).jump.load_versions().unwrap_or(entry),
+    fn depth(self) -> usize {
+        match self.head {
+            VersionChainPtr::Single(_) => 0,
+            VersionChainPtr::Multiple(node) => self.node(node).depth,
         }
     }
 
-    fn chain_depth(&self, entry: VersionChain) -> usize {
-        match entry {
-            VersionChain::Single(_) => 0,
-            VersionChain::Multiple(at) => self.get(at).depth,
-        }
+    /// Returns the chain that a link of one of this chain's nodes points to.
+    #[inline]
+    fn follow(self, link: &AtomicTaggedPtr) -> Option<VersionChain<'a>> {
+        VersionChainPtr::from_tagged(link.load()).map(|head| VersionChain { head, ..self })
+    }
+
+    #[inline]
+    fn node(self, node: ArenaPtr<VersionNode>) -> &'a VersionNode {
+        // SAFETY: this private method gets only nodes of this chain. `push` stores no pointer to
+        // another arena in them, and each link is loaded with Acquire.
+        unsafe { self.arena.get(node) }
     }
 }
 
@@ -140,33 +214,38 @@ mod tests {
     use super::*;
     use crate::sync::Arc;
 
-    fn add(arena: &Arena, head: Option<VersionChain>, number: u64) -> VersionChain {
-        let record = arena.add_record(b"key", number, b"", InsertMode::Concurrent);
-        head.map_or(VersionChain::Single(record), |head| arena.push_version(head, record))
+    fn add<'a>(arena: &'a Arena, chain: Option<VersionChain<'a>>, sequence: u64) -> VersionChain<'a> {
+        let record = arena.add_record(b"key", sequence, b"", InsertMode::Concurrent);
+        match chain {
+            // SAFETY: the line above added the record to the arena of the chain.
+            Some(chain) => unsafe { chain.push(record) },
+            // SAFETY: the line above added the record to `arena`.
+            None => unsafe { VersionChain::new(arena, VersionChainPtr::Single(record)) },
+        }
     }
 
-    fn all(arena: &Arena, head: VersionChain) -> Vec<u64> {
-        std::iter::successors(Some(head), |&at| arena.older_versions(at))
-            .map(|at| arena.newest_trailer(at))
-            .collect()
+    fn trailers(chain: VersionChain<'_>) -> Vec<u64> {
+        std::iter::successors(Some(chain), |chain| chain.older()).map(VersionChain::newest_trailer).collect()
     }
 
-    /// Versions that arrive in this order stand in the order of their numbers, and are found.
+    /// Adds versions in the order of `arrivals`. The chain holds them in the order of their
+    /// sequence numbers, and a search finds each.
     #[track_caller]
     fn check(arrivals: &[u64]) {
         let arena = Arena::new(Arc::default(), false);
-        let head = arrivals.iter().fold(None, |head, &number| Some(add(&arena, head, number))).unwrap();
-        let mut expect = arrivals.to_vec();
-        expect.sort_by(|a, b| b.cmp(a));
-        assert_eq!(all(&arena, head), expect, "{arrivals:?}");
-        for border in 0..=expect[0] + 1 {
-            let (newer, older) = arena.split_at(head, |number| number > border);
-            let found = (newer.map(|at| arena.newest_trailer(at)), older.map(|at| arena.newest_trailer(at)));
-            let expect = (
-                expect.iter().rfind(|&&number| number > border).copied(),
-                expect.iter().find(|&&number| number <= border).copied(),
+        let chain =
+            arrivals.iter().fold(None, |chain, &sequence| Some(add(&arena, chain, sequence))).unwrap();
+        let mut sorted = arrivals.to_vec();
+        sorted.sort_by(|a, b| b.cmp(a));
+        assert_eq!(trailers(chain), sorted, "{arrivals:?}");
+        for bound in 0..=sorted[0] + 1 {
+            let (newer, older) = chain.split_at(|sequence| sequence > bound);
+            let found = (newer.map(VersionChain::newest_trailer), older.map(VersionChain::newest_trailer));
+            let expected = (
+                sorted.iter().rfind(|&&sequence| sequence > bound).copied(),
+                sorted.iter().find(|&&sequence| sequence <= bound).copied(),
             );
-            assert_eq!(found, expect, "border {border} of {arrivals:?}");
+            assert_eq!(found, expected, "bound {bound} of {arrivals:?}");
         }
     }
 
@@ -190,20 +269,20 @@ mod tests {
     #[test]
     fn equal_sequence_twice() {
         let arena = Arena::new(Arc::default(), false);
-        let head = add(&arena, None, 5);
-        let again = add(&arena, Some(head), 5);
-        assert!(again != head, "the later stands first");
-        assert_eq!(all(&arena, again), [5, 5]);
+        let first = add(&arena, None, 5);
+        let second = add(&arena, Some(first), 5);
+        assert!(second.as_ptr() != first.as_ptr(), "the later version comes first");
+        assert_eq!(trailers(second), [5, 5]);
     }
 
     #[test]
     fn long_chain_search_is_logarithmic() {
         let arena = Arena::new(Arc::default(), false);
-        let head = (1..100_000).fold(None, |head, number| Some(add(&arena, head, number)));
+        let chain = (1..100_000).fold(None, |chain, sequence| Some(add(&arena, chain, sequence)));
         let steps = std::cell::Cell::new(0);
-        arena.split_at(head.unwrap(), |number| {
+        chain.unwrap().split_at(|sequence| {
             steps.set(steps.get() + 1);
-            number > 7
+            sequence > 7
         });
         assert!(steps.get() < 100, "{} steps", steps.get());
     }

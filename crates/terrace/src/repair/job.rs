@@ -1,6 +1,7 @@
-//! One repair, step by step: what is known, what goes on, and making it count.
+//! The steps of one repair: read the manifests, recover tables and logs, install the result.
 //!
-//! How tables and logs are judged depends on whether the tree is known: see the rooms `tree` and `no_tree`.
+//! The rules for tables and logs depend on whether a manifest is complete: see the modules
+//! `with_manifest` and `without_manifest`.
 
 use std::collections::BTreeSet;
 
@@ -18,43 +19,44 @@ use crate::error::Result;
 use crate::verify::{LogSequenceCheck, Problem};
 use crate::version::{CommitError, set_current_file};
 
-/// A repair at work.
+/// A running repair.
 pub(super) struct RepairJob<'a> {
     pub(super) output: TableOutput<'a>,
     pub(super) files: Vec<FileName>,
     pub(super) report: RepairReport,
     pub(super) new_manifest: NewManifest,
-    /// Files that are no part of the outcome.
+    /// Files that are not part of the repaired database.
     pub(super) replaced_files: Vec<FileName>,
-    /// Tables that were made only to be merged.
+    /// New tables that serve only as inputs of [`merge_tables`].
     pub(super) intermediate_tables: Vec<u64>,
 }
 
 impl RepairJob<'_> {
     pub(super) fn run(&mut self) -> Result<()> {
-        let prepared = self.prepare_action();
-        if prepared.is_err() {
+        let action = self.prepare_action();
+        if action.is_err() {
             self.output.remove_created_tables();
         }
-        match prepared? {
+        match action? {
             RepairAction::None => Ok(()),
             RepairAction::WriteCurrent(manifest) => self.write_current(manifest),
-            RepairAction::WriteManifest => self.install().map_err(|failure| {
-                if let CommitError::NotApplied(_) = failure {
-                    // What was there still counts: a next try would take these for tables of the database.
+            RepairAction::WriteManifest => self.install().map_err(|error| {
+                if let CommitError::NotApplied(_) = error {
+                    // The old manifest is still live. A next repair would take the new tables for
+                    // tables of the database.
                     self.output.remove_created_tables();
                 }
-                failure.into_error()
+                error.into_error()
             }),
         }
     }
 
-    /// Writes every new table, and finds out what is to be done.
+    /// Writes every new table and decides how to install the result.
     fn prepare_action(&mut self) -> Result<RepairAction> {
-        let used = self.files.iter().filter_map(FileName::number).max().unwrap_or(0);
-        self.output.next_file_number = used.saturating_add(1);
+        let max_number = self.files.iter().filter_map(FileName::number).max().unwrap_or(0);
+        self.output.next_file_number = max_number.saturating_add(1);
         match read_manifests(&self.output, &self.files, &mut self.report.problems)? {
-            ManifestInfo::Complete { recovered, named_by_current: named } => {
+            ManifestInfo::Complete { recovered, named_by_current } => {
                 match self.is_manifest_stale(&recovered)? {
                     true => {
                         let facts = ManifestFacts::read(
@@ -65,99 +67,103 @@ impl RepairJob<'_> {
                         )?;
                         self.repair_without_manifest(&facts)
                     }
-                    false => self.repair_with_manifest(&recovered, named),
+                    false => self.repair_with_manifest(&recovered, named_by_current),
                 }
             }
             ManifestInfo::Partial(facts) => self.repair_without_manifest(&facts),
         }
     }
 
-    /// Copies what can be read of a damaged table.
+    /// Copies the readable entries of a damaged table into new tables.
     pub(super) fn replace_damaged_table(
         &mut self,
         name: FileName,
-        seen: TableInspection,
+        inspection: TableInspection,
     ) -> Result<Vec<RecoveredTable>> {
-        self.report.problems.extend(seen.problems);
-        let rescued = salvage_table(&mut self.output, name)?;
-        let lost = match (seen.lost_blocks, seen.index_unreadable) {
+        self.report.problems.extend(inspection.problems);
+        let salvaged = salvage_table(&mut self.output, name)?;
+        let lost = match (inspection.lost_blocks, inspection.index_unreadable) {
             (0, false) => "no block lost".to_owned(),
-            (0, true) => "its blocks had to be searched".to_owned(),
+            (0, true) => "index unreadable, blocks found by their checksums".to_owned(),
             (1, _) => "1 block lost".to_owned(),
             (n, _) => format!("{n} blocks lost"),
         };
-        self.report_action(format!("{name}: {lost}, {} entries go on in a new table", rescued.entries));
+        self.report_action(format!("{name}: {lost}; {} entries salvaged into a new table", salvaged.entries));
         self.report.tables_salvaged += 1;
-        self.report.blocks_lost += seen.lost_blocks;
+        self.report.blocks_lost += inspection.lost_blocks;
         self.replaced_files.push(name);
-        Ok(rescued.tables)
+        Ok(salvaged.tables)
     }
 
-    /// The logs that are there and for which `is_needed` holds, in their order.
+    /// Returns the numbers of the stored logs that satisfy `is_needed`, oldest first.
     pub(super) fn logs_matching(&self, is_needed: impl Fn(u64) -> bool) -> Vec<u64> {
         let number = |file: &FileName| if let FileName::Log(number) = *file { Some(number) } else { None };
         self.files.iter().filter_map(number).filter(|&number| is_needed(number)).collect()
     }
 
-    /// Makes tables of logs, the next of `row`.
+    /// Converts logs, oldest first, to tables. `sequence_check` has seen the logs before
+    /// them.
     pub(super) fn convert_logs_to_tables(
         &mut self,
         logs: &[u64],
-        mut row: LogSequenceCheck,
+        mut sequence_check: LogSequenceCheck,
     ) -> Result<Vec<RecoveredTable>> {
-        let mut pieces = Vec::new();
+        let mut tables = Vec::new();
         for &number in logs {
-            let rescued = salvage_log(&mut self.output, number, &mut row)?;
+            let salvaged = salvage_log(&mut self.output, number, &mut sequence_check)?;
             self.report_action(format!(
-                "{}: {} entries go on in a table",
+                "{}: {} entries salvaged into a table",
                 FileName::Log(number),
-                rescued.entries
+                salvaged.entries
             ));
-            pieces.extend(rescued.tables);
+            tables.extend(salvaged.tables);
             self.report.logs_salvaged += 1;
             self.replaced_files.push(FileName::Log(number));
         }
-        Ok(pieces)
+        Ok(tables)
     }
 
-    /// Which tables of a level may stand as they are, and which must be merged.
+    /// Groups the tables of a level: tables of one group must be merged.
     pub(super) fn group_conflicting_tables(
         &self,
         level: usize,
-        pieces: Vec<RecoveredTable>,
+        tables: Vec<RecoveredTable>,
     ) -> Vec<Vec<RecoveredTable>> {
         match level {
-            0 => level_assignment::group_by_age(pieces, &self.output.order),
-            _ => level_assignment::group_by_overlap(pieces, &self.output.order, KeyOverlap::InternalKeys),
+            0 => level_assignment::group_by_age(tables, &self.output.order),
+            _ => level_assignment::group_by_overlap(tables, &self.output.order, KeyOverlap::InternalKeys),
         }
     }
 
-    /// Puts tables on a level, those of a group as one run.
+    /// Adds tables to a level, each group as one sorted run.
     pub(super) fn add_to_level(&mut self, level: usize, groups: Vec<Vec<RecoveredTable>>) -> Result<()> {
         for group in groups {
             let run = if group.len() > 1 { self.merge_group(level, &group)? } else { group };
-            self.report.tables_kept += run.iter().filter(|piece| piece.is_original).count() as u64;
-            self.new_manifest.tables.extend(run.into_iter().map(|piece| (level, piece.file)));
+            self.report.tables_kept += run.iter().filter(|table| table.is_original).count() as u64;
+            self.new_manifest.tables.extend(run.into_iter().map(|table| (level, table.file)));
         }
         Ok(())
     }
 
     fn merge_group(&mut self, level: usize, group: &[RecoveredTable]) -> Result<Vec<RecoveredTable>> {
-        let names: BTreeSet<String> = group.iter().map(|piece| piece.source.to_string()).collect();
+        let names: BTreeSet<String> = group.iter().map(|table| table.source.to_string()).collect();
         let names: Vec<String> = names.into_iter().collect();
-        self.report_action(format!("merge into level {level}, by sequence number: {}", names.join(", ")));
+        self.report_action(format!(
+            "merged into level {level} in order of sequence numbers: {}",
+            names.join(", ")
+        ));
         let merged = merge_tables(&mut self.output, group)?;
-        let (stored, made): (Vec<&RecoveredTable>, Vec<&RecoveredTable>) =
-            group.iter().partition(|piece| piece.is_original);
-        self.report.tables_merged += stored.len() as u64;
-        self.replaced_files.extend(stored.iter().map(|piece| piece.source));
-        self.intermediate_tables.extend(made.iter().map(|piece| piece.file.number));
+        let (originals, intermediates): (Vec<&RecoveredTable>, Vec<&RecoveredTable>) =
+            group.iter().partition(|table| table.is_original);
+        self.report.tables_merged += originals.len() as u64;
+        self.replaced_files.extend(originals.iter().map(|table| table.source));
+        self.intermediate_tables.extend(intermediates.iter().map(|table| table.file.number));
         Ok(merged)
     }
 
-    /// All that is wrong is CURRENT.
+    /// Rewrites CURRENT, the only damaged file.
     fn write_current(&mut self, manifest: u64) -> Result<()> {
-        self.report_action(format!("CURRENT names {}, which is whole", FileName::Manifest(manifest)));
+        self.report_action(format!("CURRENT points to {}, which is intact", FileName::Manifest(manifest)));
         self.report.changed = true;
         if !self.output.dry_run {
             set_current_file(self.output.env(), self.output.directory, manifest)
@@ -166,9 +172,9 @@ impl RepairJob<'_> {
         Ok(())
     }
 
-    /// Makes the outcome count.
+    /// Makes the repaired database live.
     fn install(&mut self) -> std::result::Result<(), CommitError> {
-        self.report_action("a new manifest says what is live".to_owned());
+        self.report_action("a new manifest lists the live tables".to_owned());
         self.report.changed = true;
         self.replaced_files.extend(self.files.iter().filter(|file| matches!(file, FileName::Manifest(_))));
         self.report.moved =
@@ -177,13 +183,13 @@ impl RepairJob<'_> {
             return Ok(());
         }
         install::write_manifest(&mut self.output, std::mem::take(&mut self.new_manifest))?;
-        let scrap = std::mem::take(&mut self.intermediate_tables);
-        self.output.remove_tables(scrap);
+        let intermediates = std::mem::take(&mut self.intermediate_tables);
+        self.output.remove_tables(intermediates);
         install::archive_files(&self.output, &self.report.moved).map_err(CommitError::Indeterminate)
     }
 
-    pub(super) fn report_problem(&mut self, file: FileName, what: impl Into<String>) {
-        self.report.problems.push(Problem { file: file.to_string(), offset: None, message: what.into() });
+    pub(super) fn report_problem(&mut self, file: FileName, message: impl Into<String>) {
+        self.report.problems.push(Problem { file: file.to_string(), offset: None, message: message.into() });
     }
 
     pub(super) fn report_action(&mut self, action: String) {
@@ -191,11 +197,11 @@ impl RepairJob<'_> {
     }
 }
 
-/// What a database needs.
+/// Repair that a database needs.
 pub(super) enum RepairAction {
-    /// It is healthy.
+    /// None: the database is healthy.
     None,
-    /// CURRENT, naming this manifest.
+    /// A CURRENT file that names this manifest.
     WriteCurrent(u64),
     /// A new manifest.
     WriteManifest,

@@ -1,14 +1,15 @@
-//! What the manifests still say.
+//! Recovery of facts from the manifests.
 //!
 //! ```text
-//!   CURRENT -> manifest whole                      the tree: every live table, with its level
-//!   CURRENT bad, the newest manifest whole,
-//!     and every table that it names is there       the same
-//!   anything else                                  facts, from every edit that can be read, of every manifest
+//!   CURRENT -> a complete manifest                 every live table, with its level
+//!   CURRENT unreadable, the newest manifest
+//!     complete, and all of its tables stored       the same
+//!   otherwise                                      facts from all readable edits of all manifests
 //! ```
 //!
-//! Facts never say that a table is live and the others are not: edits that can't be read may have added any. They say
-//! which tables and logs are *not* live any more, so that what was deleted in them does not come back.
+//! Facts never prove that the known tables are the only live ones: an unreadable edit may have
+//! added others. Facts prove which tables and logs are obsolete, so that deleted entries do not
+//! come back.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,21 +25,22 @@ use crate::file_io::{FileReader, file_error};
 use crate::verify::{Problem, find_table_file};
 use crate::version::{MAX_FILE_NUMBER, ManifestRecovery, has_incompatible_suffix, read_current};
 
-/// What is known about the tree of tables.
+/// Knowledge about the live tables.
 pub(super) enum ManifestInfo {
-    /// All of it, and whether CURRENT says so.
+    /// Every live table, and whether CURRENT names the manifest.
     Complete { recovered: Box<ManifestRecovery>, named_by_current: bool },
-    /// Only facts.
+    /// Facts only.
     Partial(ManifestFacts),
 }
 
-/// Reads CURRENT and the manifests among `files`. What is wrong with them goes to `problems`.
+/// Reads CURRENT and the manifests among `files`. Adds their problems to `problems`.
 pub(super) fn read_manifests(
-    shop: &TableOutput<'_>,
+    output: &TableOutput<'_>,
     files: &[FileName],
     problems: &mut Vec<Problem>,
 ) -> Result<ManifestInfo> {
-    let (env, directory) = (shop.env(), shop.directory);
+    let env = output.env();
+    let directory = output.directory;
     let named = match read_current(env, directory) {
         Ok(number) => Some(number),
         Err(error) => {
@@ -49,7 +51,7 @@ pub(super) fn read_manifests(
     let newest = files.iter().filter_map(manifest_number).max();
     let Some(number) = named.or(newest) else { return Ok(ManifestInfo::Partial(ManifestFacts::default())) };
     let name = FileName::Manifest(number);
-    match ManifestRecovery::read_manifest(env, directory, number, &shop.order) {
+    match ManifestRecovery::read_manifest(env, directory, number, &output.order) {
         Ok(recovered) if is_complete(&recovered, files, named.is_some()) => {
             return Ok(ManifestInfo::Complete {
                 recovered: Box::new(recovered),
@@ -57,28 +59,29 @@ pub(super) fn read_manifests(
             });
         }
         Ok(recovered) => {
-            let missing = || {
+            let error = recovered.torn_tail.unwrap_or_else(|| {
                 Error::corruption(
-                    &shop.path(name),
+                    &output.path(name),
                     None,
-                    "names a table that is missing, and CURRENT is no witness",
+                    "lists a missing table, and CURRENT does not point to this manifest",
                 )
-            };
-            problems.push(Problem::from_error(name, recovered.torn_tail.unwrap_or_else(missing)));
+            });
+            problems.push(Problem::from_error(name, error));
         }
         Err(error) => problems.push(Problem::from_error(name, repairable_error(error)?)),
     }
-    ManifestFacts::read(shop, files, named, problems).map(ManifestInfo::Partial)
+    ManifestFacts::read(output, files, named, problems).map(ManifestInfo::Partial)
 }
 
-/// True if `recovered` can be all that there is to know.
-fn is_complete(recovered: &ManifestRecovery, files: &[FileName], named: bool) -> bool {
+/// Returns whether `recovered` can be complete.
+fn is_complete(recovered: &ManifestRecovery, files: &[FileName], named_by_current: bool) -> bool {
     let set = &recovered.version_set;
-    let whole = set.version.levels.iter().flatten().all(|file| find_table_file(file.number, files).is_some());
-    (named || whole) && recovered.lost_edit(files).is_none()
+    let tables_present =
+        set.version.levels.iter().flatten().all(|file| find_table_file(file.number, files).is_some());
+    (named_by_current || tables_present) && recovered.lost_edit(files).is_none()
 }
 
-/// Damage and absence are what a repair is for; other errors are not.
+/// Returns errors that a repair can fix, corruption and missing files, and fails with all others.
 pub(super) fn repairable_error(error: Error) -> Result<Error> {
     match &error {
         Error::Corruption(_) => Ok(error),
@@ -91,64 +94,69 @@ fn manifest_number(file: &FileName) -> Option<u64> {
     if let FileName::Manifest(number) = *file { Some(number) } else { None }
 }
 
-/// What edits said, as far as they can be read.
+/// Contents of all readable edits.
 #[derive(Default)]
 pub(super) struct ManifestFacts {
-    /// Tables that were live by the last edit that speaks of them.
+    /// Tables that are live according to the last edit that names them.
     pub(super) live_tables: BTreeMap<u64, NewFile>,
-    /// Tables that are not, for good: a number is used once.
+    /// Tables that were deleted. They stay so, because a file number is used once.
     obsolete_tables: BTreeSet<u64>,
-    /// The newest manifest whose snapshot can be read: it names every table that was live when it was begun.
+    /// The newest manifest whose first edit, the snapshot, is readable. The snapshot names every
+    /// table that was live when the manifest was created.
     newest_manifest: Option<u64>,
-    /// The greatest number in a table at that time.
+    /// Largest sequence number in a table when that manifest was created.
     snapshot_last_sequence: Option<SequenceNumber>,
     log_number: u64,
     prev_log_number: u64,
     pub(super) next_file_number: u64,
     pub(super) last_sequence: SequenceNumber,
     pub(super) is_incompatible: bool,
-    /// True if the comparator is known to be the right one.
+    /// Whether a manifest confirmed the comparator.
     pub(super) comparator_known: bool,
 }
 
 impl ManifestFacts {
-    /// Reads every manifest, the oldest first, up to the one that CURRENT names: a later one never counted.
+    /// Reads the manifests, oldest first, up to the one that CURRENT names. A later one never
+    /// became live.
     pub(super) fn read(
-        shop: &TableOutput<'_>,
+        output: &TableOutput<'_>,
         files: &[FileName],
         named: Option<u64>,
         problems: &mut Vec<Problem>,
     ) -> Result<ManifestFacts> {
-        let counts = |number: &u64| named.is_none_or(|named| *number <= named);
-        let numbers: BTreeSet<u64> = files.iter().filter_map(manifest_number).filter(counts).collect();
+        let numbers: BTreeSet<u64> = files
+            .iter()
+            .filter_map(manifest_number)
+            .filter(|&number| named.is_none_or(|named| number <= named))
+            .collect();
         let mut facts = ManifestFacts::default();
         for number in numbers {
-            facts.read_manifest(shop, number, problems)?;
+            facts.read_manifest(output, number, problems)?;
         }
         Ok(facts)
     }
 
     fn read_manifest(
         &mut self,
-        shop: &TableOutput<'_>,
+        output: &TableOutput<'_>,
         number: u64,
         problems: &mut Vec<Problem>,
     ) -> Result<()> {
         let name = FileName::Manifest(number);
-        let path = shop.path(name);
-        let mut records = LogReader::new(FileReader(shop.env().fs.open_sequential(&path)?));
+        let path = output.path(name);
+        let mut records = LogReader::new(FileReader(output.env().fs.open_sequential(&path)?));
         while let Some(item) = records.next().map_err(|error| file_error(&path, error))? {
-            let flaw = match item {
-                LogItem::Corruption { error: flaw, .. } => flaw,
+            let error = match item {
+                LogItem::Corruption { error, .. } => error,
                 LogItem::Record { offset, data } => match VersionEdit::decode(data) {
                     Ok(edit) => {
-                        self.apply_edit(shop, (offset == 0).then_some(number), &edit)?;
+                        self.apply_edit(output, (offset == 0).then_some(number), &edit)?;
                         continue;
                     }
-                    Err(flaw) => flaw.offset_by(offset),
+                    Err(error) => error.offset_by(offset),
                 },
             };
-            let problem = Problem::from_error(name, Error::from_decode_error(&path, &flaw));
+            let problem = Problem::from_error(name, Error::from_decode_error(&path, &error));
             if !problems.contains(&problem) {
                 problems.push(problem);
             }
@@ -156,15 +164,15 @@ impl ManifestFacts {
         Ok(())
     }
 
-    /// Takes in an edit; the first of a manifest is a snapshot.
+    /// Applies an edit. The first edit of a manifest is a snapshot.
     fn apply_edit(
         &mut self,
-        shop: &TableOutput<'_>,
+        output: &TableOutput<'_>,
         snapshot_of: Option<u64>,
         edit: &VersionEdit,
     ) -> Result<()> {
         if let Some(stored) = &edit.comparator {
-            self.is_incompatible = has_incompatible_suffix(stored, &shop.order)?;
+            self.is_incompatible = has_incompatible_suffix(stored, &output.order)?;
             self.comparator_known = true;
         }
         if let Some(number) = snapshot_of {
@@ -183,44 +191,46 @@ impl ManifestFacts {
         self.snapshot_last_sequence = self.snapshot_last_sequence.or(edit.last_sequence);
         self.log_number = self.log_number.max(edit.log_number.unwrap_or(0));
         self.prev_log_number = edit.prev_log_number.unwrap_or(self.prev_log_number);
-        let possible = |number: &u64| *number <= MAX_FILE_NUMBER;
-        self.next_file_number =
-            self.next_file_number.max(edit.next_file_number.filter(possible).unwrap_or(0));
-        let possible = |number: &u64| *number <= MAX_SEQUENCE_NUMBER;
-        self.last_sequence = self.last_sequence.max(edit.last_sequence.filter(possible).unwrap_or(0));
+        if let Some(number) = edit.next_file_number.filter(|&number| number <= MAX_FILE_NUMBER) {
+            self.next_file_number = self.next_file_number.max(number);
+        }
+        if let Some(sequence) = edit.last_sequence.filter(|&sequence| sequence <= MAX_SEQUENCE_NUMBER) {
+            self.last_sequence = self.last_sequence.max(sequence);
+        }
         Ok(())
     }
 
-    /// True if all that log `number` held is in tables.
+    /// Returns whether all writes of log `number` are in tables.
     pub(super) fn is_obsolete_log(&self, number: u64) -> bool {
         number < self.log_number && number != self.prev_log_number
     }
 
-    /// True if table `number`, which holds `tally`, is not part of the database any more.
+    /// Returns whether table `number`, with the entries `stats`, is no longer part of the database.
     ///
-    /// A table that no edit speaks of, and that is older than the manifest, was replaced before the manifest was begun.
-    /// Or it was being written then, and an edit that can't be read made it live: then it holds later writes than any
-    /// table did, or what it replaced is among the `missing`.
+    /// A table that no edit names and that is older than the manifest was replaced before the
+    /// manifest was created. The exception is a table that was being written at that time and
+    /// became live by an edit that is unreadable now. Such a table holds later writes than any
+    /// table before, or it replaced one of the `missing` tables.
     pub(super) fn is_obsolete_table(
         &self,
         number: u64,
-        tally: &EntryStats,
+        stats: &EntryStats,
         missing: &[NewFile],
-        shop: &TableOutput<'_>,
+        output: &TableOutput<'_>,
     ) -> bool {
         if self.obsolete_tables.contains(&number) {
             return true;
         }
-        let older = self.newest_manifest.is_some_and(|manifest| number < manifest);
-        if self.live_tables.contains_key(&number) || !older {
+        let predates_manifest = self.newest_manifest.is_some_and(|manifest| number < manifest);
+        if self.live_tables.contains_key(&number) || !predates_manifest {
             return false;
         }
-        let newer_data = tally.max_sequence() > self.snapshot_last_sequence.unwrap_or(0);
-        let replaces = missing.iter().any(|file| tally.overlaps_user_keys(file, &shop.order));
+        let newer_data = stats.max_sequence() > self.snapshot_last_sequence.unwrap_or(0);
+        let replaces = missing.iter().any(|file| stats.overlaps_user_keys(file, &output.order));
         !newer_data && !replaces
     }
 
-    /// Tables that were live and are not in the directory.
+    /// Returns the live tables that are not in the directory.
     pub(super) fn missing_tables(&self, files: &[FileName]) -> Vec<NewFile> {
         self.live_tables
             .values()

@@ -1,18 +1,19 @@
-//! Making a damaged database open again, with all that can still be read of it.
+//! Reconstruction of a damaged database from its readable tables and logs.
 //!
 //! ```text
-//!   what do the manifests say?                                        (known)
-//!     all:        live tables stay on their levels                  (tree)
-//!     not all:    every table and log that is not known to be old,
-//!                 in order of sequence numbers, on level 6          (no_tree)
-//!   damaged tables and logs: what can be read, in new tables          (salvage, blocks)
-//!   tables that may not stand side by side: merged                    (place, merge)
-//!   manifest, CURRENT, and what was replaced goes to lost/            (settle)
+//!   the manifests                                                     (manifest_facts)
+//!     complete:   live tables stay on their levels                    (with_manifest)
+//!     partial:    every table and log that is not known to be
+//!                 obsolete, by sequence number, on level 6            (without_manifest)
+//!   damaged tables and logs: readable entries, in new tables          (salvage, block_scan)
+//!   tables that must not share a level: merged                  (level_assignment, table_merge)
+//!   new manifest, CURRENT; replaced files are moved to lost/          (install)
 //! ```
 //!
-//! Never changes a file of the database: new ones are written, and count all at once, when CURRENT names a new manifest.
-//! Never removes one either. Entries keep their sequence numbers, so what is newer stays newer, and deletes stay, so what
-//! they hide stays hidden. `docs/design/0002-repair.md` tells why it is so and what it costs.
+//! A repair never changes or removes a file of the database. It writes new files, and all of them
+//! become live at once, when CURRENT names a new manifest. Entries keep their sequence numbers, so
+//! newer versions stay newer. Tombstones stay, so the versions that they hide stay hidden.
+//! `docs/design/0002-repair.md` gives the reasons and the costs.
 
 mod block_scan;
 mod install;
@@ -43,33 +44,37 @@ use install::NewManifest;
 use job::RepairJob;
 use table_output::TableOutput;
 
-/// How to repair.
+/// Options of [`repair`].
 #[derive(Debug, Clone, Default)]
 pub struct RepairOptions {
-    /// Only say what would be done: nothing is written. Default: false.
+    /// Reports the planned actions and writes nothing. Default: false.
     pub dry_run: bool,
 }
 
-/// Makes the database in directory `path` open again, with everything that can still be read of it.
+/// Makes the database in directory `path` usable again, with every entry that is still readable.
 ///
-/// A healthy database is left as it is. Otherwise what can be read of damaged tables and logs goes on in new tables;
-/// where the manifest is lost, the order of writes is found again by their sequence numbers. Files that are replaced
-/// are moved to the folder `lost` in the directory and not removed: remove it when the report satisfies you. What a
-/// damaged block held is lost, and if it held the newest version of a key, or its delete, an older version that is
-/// stored elsewhere shows again.
+/// A healthy database is not changed. Otherwise, the readable entries of damaged tables and logs
+/// are written to new tables. If the manifest is lost, sequence numbers give the order of the
+/// writes. Replaced files are not removed but moved to the subdirectory `lost`. Remove it when you
+/// are satisfied with the report. The entries of an unreadable block are lost. If such a block held
+/// the newest version of a key, or its tombstone, an older version that is stored elsewhere becomes
+/// visible again.
 ///
-/// Reads every table and every log, and takes the database's lock: it is refused while the database is open, and no
-/// other opener gets in meanwhile. Needs room for the tables that it writes, and memory for a memtable.
+/// Reads every table and every log. Holds the lock of the database: the call fails while the
+/// database is open, and nobody can open it until the call returns. Needs disk space for the new
+/// tables and memory for one memtable.
 ///
-/// Durable when it returns. A crash meanwhile leaves the database as it was or repaired, and another repair goes on
-/// from there.
+/// The result is durable when the call returns. A crash during the call leaves the database either
+/// unchanged or repaired; run the repair again to complete it.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidArgument`] if there is no database, or one with another comparator; [`ErrorKind::Io`] if it is
-/// open ([`ErrorOut::is_locked`](crate::ErrorOut::is_locked)), or a file can't be read or written: a failing read is never taken for damage, so a
-/// failing disk wants to be copied first. After an error the database is as it was, but for new files that nothing
-/// names and the next open removes; or, if only moving files to `lost` failed, it is repaired.
+/// [`ErrorKind::InvalidArgument`] if there is no database, or one with another comparator;
+/// [`ErrorKind::Io`] if it is open ([`ErrorOut::is_locked`](crate::ErrorOut::is_locked)), or if a
+/// file can't be read or written. A failed read is never taken for corruption: copy the files of a
+/// failing disk first. After an error the database is unchanged, except for new files that no
+/// manifest names and that the next open removes. If only moving files to `lost` failed, the
+/// database is repaired.
 ///
 /// [`ErrorKind::InvalidArgument`]: crate::ErrorKind::InvalidArgument
 /// [`ErrorKind::Io`]: crate::ErrorKind::Io
@@ -77,7 +82,7 @@ pub struct RepairOptions {
 /// ```
 /// # use std::path::Path;
 /// # use terrace::{Db, Env, Options, RepairOptions, repair};
-/// # let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
+/// # let options = Options { create_if_missing: true, env: Env::in_memory(), ..Options::default() };
 /// # let db = Db::open("cities", &options)?;
 /// # db.put(b"CH/Bern", b"46.95,7.45")?;
 /// # db.close()?;
@@ -87,24 +92,29 @@ pub struct RepairOptions {
 /// assert!(Db::open("cities", &options)?.get(b"CH/Bern")?.is_some());
 /// # Ok::<(), terrace::Error>(())
 /// ```
-pub fn repair(path: impl AsRef<Path>, options: &Options, how: &RepairOptions) -> Result<RepairReport> {
-    let (directory, options) = (path.as_ref(), &options.sanitized());
+pub fn repair(
+    path: impl AsRef<Path>,
+    options: &Options,
+    repair_options: &RepairOptions,
+) -> Result<RepairReport> {
+    let directory = path.as_ref();
+    let options = &options.sanitized();
     options.check_codec()?;
     list_database_files(options, directory)?;
-    let _lock = lock_database(directory, options, how)?;
-    // Listed again: now nobody else changes anything.
+    let _lock = lock_database(directory, options, repair_options)?;
+    // Listed again, because now the lock keeps other processes from changing files.
     let files = list_database_files(options, directory)?;
     let mut job = RepairJob {
-        output: TableOutput::new(directory, options, how.dry_run),
+        output: TableOutput::new(directory, options, repair_options.dry_run),
         files,
-        report: RepairReport { dry_run: how.dry_run, ..RepairReport::default() },
+        report: RepairReport { dry_run: repair_options.dry_run, ..RepairReport::default() },
         new_manifest: NewManifest::default(),
         replaced_files: Vec::new(),
         intermediate_tables: Vec::new(),
     };
     job.run()?;
     for action in &job.report.actions {
-        if let Some(logger) = options.logger.as_ref().filter(|_| !how.dry_run) {
+        if let Some(logger) = options.logger.as_ref().filter(|_| !repair_options.dry_run) {
             logger.log(format_args!("Repair: {action}"));
         }
     }
@@ -114,9 +124,9 @@ pub fn repair(path: impl AsRef<Path>, options: &Options, how: &RepairOptions) ->
 fn lock_database(
     directory: &Path,
     options: &Options,
-    how: &RepairOptions,
+    repair_options: &RepairOptions,
 ) -> Result<Option<Box<dyn FileLock>>> {
-    if how.dry_run {
+    if repair_options.dry_run {
         return lock_directory_shared(&options.env, directory);
     }
     lock_directory(&options.env, directory, LockMode::Exclusive).map(Some)

@@ -1,46 +1,48 @@
-//! What a repair found and did, for programs and for people.
+//! Report of a repair, for programs and for people.
 
 use std::fmt;
 
 use crate::verify::Problem;
 
-/// What [`repair`](crate::repair) found and did, or with a dry run would do.
+/// Findings and actions of [`repair`](crate::repair); with a dry run, the planned actions.
 ///
 /// ```text
 /// found:
 ///   000007.ldb at 81920: checksum 0x0000000e, expected 0x0000000f as stored
 /// done:
-///   000007.ldb: 1 block lost, 2210 entries go on in a new table
-///   a new manifest says what is live
+///   000007.ldb: 1 block lost; 2210 entries salvaged into a new table
+///   a new manifest lists the live tables
 ///   moved 000007.ldb to lost/000007.ldb
-/// 11 tables kept, 1 salvaged, 0 missing; 0 logs kept, 0 turned into tables
+/// 11 tables kept, 1 salvaged, 0 missing; 0 logs kept, 0 converted to tables
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RepairReport {
-    /// Whether nothing was written, because only the report was wanted.
+    /// Whether this is the report of a dry run, which writes nothing.
     pub dry_run: bool,
-    /// Whether anything changed, or would have.
+    /// Whether the repair changed the database, or would have changed it.
     pub changed: bool,
-    /// Tables that stay as they are.
+    /// Number of tables that stay unchanged.
     pub tables_kept: u64,
-    /// Tables that were damaged, and what can be read of them goes on in new ones.
+    /// Number of damaged tables; their readable entries were written to new tables.
     pub tables_salvaged: u64,
-    /// Sound tables that were merged with others, because their keys overlap and nothing else says which is newer.
+    /// Number of intact tables that were merged with others, because their keys overlap and their
+    /// file numbers do not tell which table is newer.
     pub tables_merged: u64,
-    /// Tables that should be there and are not.
+    /// Number of live tables that are missing from the directory.
     pub tables_missing: u64,
-    /// Blocks of entries that could not be read. What they held is lost; an older version of a key may show again.
+    /// Number of unreadable blocks. Their entries are lost, and an older version of a key may
+    /// become visible again.
     pub blocks_lost: u64,
-    /// Logs that stay as they are, for the next open to replay.
+    /// Number of logs that stay unchanged; the next open replays them.
     pub logs_kept: u64,
-    /// Logs whose writes became tables.
+    /// Number of logs that were converted to tables.
     pub logs_salvaged: u64,
-    /// What was wrong.
+    /// Problems found.
     pub problems: Vec<Problem>,
-    /// What was done about it, a sentence each.
+    /// Actions taken, one sentence each.
     pub actions: Vec<String>,
-    /// Files that are not part of the database any more: their old and new names in its directory.
+    /// Files that are no longer part of the database: old and new name, relative to its directory.
     pub moved: Vec<(String, String)>,
 }
 
@@ -56,13 +58,13 @@ impl fmt::Display for RepairReport {
             let verb = if self.dry_run { "move" } else { "moved" };
             self.moved.iter().try_for_each(|(from, to)| writeln!(f, "  {verb} {from} to {to}"))?;
         } else {
-            writeln!(f, "nothing to repair: the database stays as it is")?;
+            writeln!(f, "nothing to repair: the database is unchanged")?;
         }
         write!(f, "{} tables kept, {} salvaged", self.tables_kept, self.tables_salvaged)?;
         if self.tables_merged > 0 {
             write!(f, ", {} merged", self.tables_merged)?;
         }
         write!(f, ", {} missing; ", self.tables_missing)?;
-        write!(f, "{} logs kept, {} turned into tables", self.logs_kept, self.logs_salvaged)
+        write!(f, "{} logs kept, {} converted to tables", self.logs_kept, self.logs_salvaged)
     }
 }

@@ -1,12 +1,12 @@
-//! Reading tables and logs that may be damaged, and what can be read of them into new tables.
+//! Reading of tables and logs that may be damaged, and salvage of their entries into new tables.
 //!
 //! ```text
-//!   table   index good   every block that it leads to, but for damaged ones
-//!           index bad    blocks found by their checksums               (blocks)
-//!   log                  every whole record: damage is passed over
+//!   table   index readable      every block that it names, except damaged ones
+//!           index unreadable    blocks found by their checksums               (block_scan)
+//!   log                         every complete record; damage is skipped
 //! ```
 //!
-//! Entries keep their sequence numbers: nothing is newer or older than it was.
+//! Entries keep their sequence numbers, so the order of versions does not change.
 
 use std::path::Path;
 
@@ -27,26 +27,26 @@ use crate::verify::{
     CorruptionKind, LogScanEvent, LogSequenceCheck, Problem, TableScan, TableScanEvent, scan_log,
 };
 
-/// What a table is like.
+/// Result of a scan over a table.
 pub(super) struct TableInspection {
     pub(super) size: u64,
     pub(super) stats: EntryStats,
     pub(super) problems: Vec<Problem>,
-    /// Blocks that can't be read.
+    /// Number of unreadable blocks.
     pub(super) lost_blocks: u64,
-    /// The index does not lead to all of them.
+    /// Whether the index misses some of the blocks.
     pub(super) index_unreadable: bool,
-    /// Keys are not in the order of the comparator.
+    /// Whether keys are not in the order of the comparator.
     pub(super) keys_out_of_order: bool,
-    /// Stock LevelDB can read every block.
+    /// Whether stock LevelDB can read every block.
     pub(super) leveldb_compatible: bool,
 }
 
 /// Reads all of `table`.
-pub(super) fn inspect_table(shop: &TableOutput<'_>, table: FileName) -> Result<TableInspection> {
-    let path = shop.path(table);
-    let file = shop.env().fs.open_random_access(&path, AccessMode::Pread)?;
-    let mut seen = TableInspection {
+pub(super) fn inspect_table(output: &TableOutput<'_>, table: FileName) -> Result<TableInspection> {
+    let path = output.path(table);
+    let file = output.env().fs.open_random_access(&path, AccessMode::Pread)?;
+    let mut inspection = TableInspection {
         size: file.len(),
         stats: EntryStats::default(),
         problems: Vec::new(),
@@ -55,128 +55,135 @@ pub(super) fn inspect_table(shop: &TableOutput<'_>, table: FileName) -> Result<T
         keys_out_of_order: false,
         leveldb_compatible: true,
     };
-    table_scan(shop, &*file, &path).run(&mut |met| {
-        match met {
-            TableScanEvent::Entry { key, .. } => seen.stats.add(key),
-            TableScanEvent::Block { leveldb_compatible: portable, .. } => seen.leveldb_compatible &= portable,
-            TableScanEvent::Corruption { kind, corruption: found } => {
-                seen.lost_blocks += u64::from(kind == CorruptionKind::BlockUnreadable);
-                seen.index_unreadable |= kind == CorruptionKind::IndexUnreadable;
-                seen.keys_out_of_order |= kind == CorruptionKind::KeysOutOfOrder;
-                seen.problems.push(Problem::from_error(table, Error::Corruption(found)));
+    table_scan(output, &*file, &path).run(&mut |event| {
+        match event {
+            TableScanEvent::Entry { key, .. } => inspection.stats.add(key),
+            TableScanEvent::Block { leveldb_compatible: block_compatible, .. } => {
+                inspection.leveldb_compatible &= block_compatible
+            }
+            TableScanEvent::Corruption { kind, corruption } => {
+                inspection.lost_blocks += u64::from(kind == CorruptionKind::BlockUnreadable);
+                inspection.index_unreadable |= kind == CorruptionKind::IndexUnreadable;
+                inspection.keys_out_of_order |= kind == CorruptionKind::KeysOutOfOrder;
+                inspection.problems.push(Problem::from_error(table, Error::Corruption(corruption)));
             }
         }
         Ok(())
     })?;
-    Ok(seen)
+    Ok(inspection)
 }
 
 fn table_scan<'a>(
-    shop: &'a TableOutput<'_>,
+    output: &'a TableOutput<'_>,
     file: &'a dyn RandomAccessFile,
     path: &'a Path,
 ) -> TableScan<'a> {
-    let filter = shop.options.filter_policy.clone().map(|policy| Arc::new(InternalFilterPolicy(policy)) as _);
-    TableScan { file, path, order: &shop.order, filter }
+    let filter =
+        output.options.filter_policy.clone().map(|policy| Arc::new(InternalFilterPolicy(policy)) as _);
+    TableScan { file, path, order: &output.order, filter }
 }
 
-/// What came of a rescue.
+/// Tables written by a salvage.
 #[derive(Default)]
 pub(super) struct SalvagedTables {
     pub(super) tables: Vec<RecoveredTable>,
     pub(super) entries: u64,
 }
 
-/// Copies what can be read of `table`: usually into one new table, into more if its keys are out of order.
-pub(super) fn salvage_table(shop: &mut TableOutput<'_>, table: FileName) -> Result<SalvagedTables> {
-    let path = shop.path(table);
-    let file = shop.env().fs.open_random_access(&path, AccessMode::Pread)?;
-    let order = shop.order.clone();
-    let filter = None;
-    let walk = TableScan { file: &*file, path: &path, order: &order, filter };
-    let mut rescue = SalvageWriter::new(shop, table);
-    let unknown_from = walk.run(&mut |met| match met {
-        TableScanEvent::Entry { key, value } => rescue.add_entry(key, value),
+/// Copies the readable entries of `table`, usually into one new table, into several if its keys are
+/// out of order.
+pub(super) fn salvage_table(output: &mut TableOutput<'_>, table: FileName) -> Result<SalvagedTables> {
+    let path = output.path(table);
+    let file = output.env().fs.open_random_access(&path, AccessMode::Pread)?;
+    let order = output.order.clone();
+    let scan = TableScan { file: &*file, path: &path, order: &order, filter: None };
+    let mut writer = SalvageWriter::new(output, table);
+    let unknown_from = scan.run(&mut |event| match event {
+        TableScanEvent::Entry { key, value } => writer.add_entry(key, value),
         TableScanEvent::Block { .. } | TableScanEvent::Corruption { .. } => Ok(()),
     })?;
-    if let Some(from) = unknown_from {
-        block_scan::scan_blocks(&*file, &path, &order, from, &mut |key, value| rescue.add_entry(key, value))?;
+    if let Some(offset) = unknown_from {
+        block_scan::scan_blocks(&*file, &path, &order, offset, &mut |key, value| {
+            writer.add_entry(key, value)
+        })?;
     }
-    rescue.finish()
+    writer.finish()
 }
 
-/// Reads `logs`, given in their order, the next of `row`. Returns what is wrong with them.
+/// Reads `logs`, oldest first, and returns their problems. `sequence_check` has seen the logs
+/// before them.
 pub(super) fn inspect_logs(
-    shop: &TableOutput<'_>,
+    output: &TableOutput<'_>,
     logs: &[u64],
-    row: &mut LogSequenceCheck,
+    sequence_check: &mut LogSequenceCheck,
 ) -> Result<Vec<Problem>> {
-    let mut damage = Vec::new();
+    let mut problems = Vec::new();
     for &number in logs {
         let name = FileName::Log(number);
-        scan_log(shop.env(), &shop.path(name), row, &mut |met| {
-            if let LogScanEvent::Corruption(found) = met {
-                damage.push(Problem::from_error(name, Error::Corruption(found)));
+        scan_log(output.env(), &output.path(name), sequence_check, &mut |event| {
+            if let LogScanEvent::Corruption(corruption) = event {
+                problems.push(Problem::from_error(name, Error::Corruption(corruption)));
             }
             Ok(())
         })?;
     }
-    Ok(damage)
+    Ok(problems)
 }
 
-/// Copies what can be read of log `number`, the next of `row`, into new tables, in the order of the writes.
+/// Copies the readable writes of log `number` into new tables, in write order. `sequence_check` has
+/// seen the logs before it.
 pub(super) fn salvage_log(
-    shop: &mut TableOutput<'_>,
+    output: &mut TableOutput<'_>,
     number: u64,
-    row: &mut LogSequenceCheck,
+    sequence_check: &mut LogSequenceCheck,
 ) -> Result<SalvagedTables> {
     let name = FileName::Log(number);
-    let path = shop.path(name);
-    let env = shop.env();
-    let mut rescue = SalvageWriter::new(shop, name);
-    scan_log(env, &path, row, &mut |met| match met {
+    let path = output.path(name);
+    let env = output.env();
+    let mut writer = SalvageWriter::new(output, name);
+    scan_log(env, &path, sequence_check, &mut |event| match event {
         LogScanEvent::Batch(batch) => {
             let operations = batch.iter().map(|operation| match operation {
                 BatchOp::Put { key, value } => (key, Some(value)),
                 BatchOp::Delete { key } => (key, None),
             });
-            rescue.add_operations(batch.sequence(), operations)
+            writer.add_operations(batch.sequence(), operations)
         }
         LogScanEvent::Corruption(_) => Ok(()),
     })?;
-    rescue.finish()
+    writer.finish()
 }
 
-/// Entries on their way into new tables.
+/// Writer of salvaged entries to new tables.
 struct SalvageWriter<'a, 'b> {
     output: &'a mut TableOutput<'b>,
     source: FileName,
-    /// For entries that come in their order.
+    /// Receives entries that arrive in key order.
     sorted_table: Option<UnfinishedTable>,
-    /// For those that do not.
+    /// Receives all other entries.
     unsorted_entries: Arc<Memtable>,
     salvaged: SalvagedTables,
 }
 
 impl<'a, 'b> SalvageWriter<'a, 'b> {
-    fn new(shop: &'a mut TableOutput<'b>, from: FileName) -> SalvageWriter<'a, 'b> {
-        let unsorted = Memtable::new(shop.order.clone());
+    fn new(output: &'a mut TableOutput<'b>, source: FileName) -> SalvageWriter<'a, 'b> {
+        let unsorted_entries = Memtable::new(output.order.clone());
         SalvageWriter {
-            output: shop,
-            source: from,
+            output,
+            source,
             sorted_table: None,
-            unsorted_entries: unsorted,
+            unsorted_entries,
             salvaged: SalvagedTables::default(),
         }
     }
 
-    /// Takes an entry that should come behind the one before.
+    /// Adds an entry whose key should be greater than the previous one.
     fn add_entry(&mut self, internal: &[u8], value: &[u8]) -> Result<()> {
-        let draft = match &mut self.sorted_table {
-            Some(draft) => draft,
-            none => none.insert(self.output.start_table(self.source)?),
+        let table = match &mut self.sorted_table {
+            Some(table) => table,
+            empty => empty.insert(self.output.start_table(self.source)?),
         };
-        if draft.add(&self.output.order, internal, value)? {
+        if table.add(&self.output.order, internal, value)? {
             return Ok(());
         }
         let Ok(parsed) = key::parse(internal) else { return Ok(()) };
@@ -184,7 +191,7 @@ impl<'a, 'b> SalvageWriter<'a, 'b> {
         self.add_operations(parsed.sequence, std::iter::once((parsed.user_key, value)))
     }
 
-    /// Takes operations with the numbers from `sequence` on.
+    /// Adds operations with sequence numbers from `sequence` on.
     fn add_operations<'k>(
         &mut self,
         sequence: SequenceNumber,
@@ -200,25 +207,25 @@ impl<'a, 'b> SalvageWriter<'a, 'b> {
     fn write_unsorted_entries(&mut self) -> Result<()> {
         let empty = Memtable::new(self.output.order.clone());
         let full = std::mem::replace(&mut self.unsorted_entries, empty);
-        let mut draft = self.output.start_table(self.source)?;
+        let mut table = self.output.start_table(self.source)?;
         let mut entries = full.iter();
         entries.seek_to_first();
         while entries.valid() {
-            draft.add(&self.output.order, entries.key(), entries.value())?;
+            table.add(&self.output.order, entries.key(), entries.value())?;
             entries.next();
         }
-        self.finish_table(draft)
+        self.finish_table(table)
     }
 
-    fn finish_table(&mut self, draft: UnfinishedTable) -> Result<()> {
-        self.salvaged.entries += draft.entries();
-        self.salvaged.tables.extend(draft.finish()?);
+    fn finish_table(&mut self, table: UnfinishedTable) -> Result<()> {
+        self.salvaged.entries += table.entries();
+        self.salvaged.tables.extend(table.finish()?);
         Ok(())
     }
 
     fn finish(mut self) -> Result<SalvagedTables> {
-        if let Some(draft) = self.sorted_table.take() {
-            self.finish_table(draft)?;
+        if let Some(table) = self.sorted_table.take() {
+            self.finish_table(table)?;
         }
         if !self.unsorted_entries.is_empty() {
             self.write_unsorted_entries()?;

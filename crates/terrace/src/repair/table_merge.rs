@@ -1,4 +1,5 @@
-//! Several tables that overlap into some that do not. Every version stays, deletes too; the same entry twice becomes one.
+//! Merge of overlapping tables into disjoint ones. All versions and tombstones stay; duplicates of
+//! an entry become one.
 
 use terrace_format::key;
 use terrace_format::key_order::KeyOrder;
@@ -16,55 +17,65 @@ use crate::sync::Arc;
 use crate::table::{BlockReadOptions, TableCache, TableReaderContext};
 use crate::version::{FileMeta, Version};
 
-/// Merges `group`. A dry run has not written what would be read, and makes nothing.
+/// Merges `group` into new tables. Returns none in a dry run, which has not written its inputs.
 pub(super) fn merge_tables(
-    shop: &mut TableOutput<'_>,
+    output: &mut TableOutput<'_>,
     group: &[RecoveredTable],
 ) -> Result<Vec<RecoveredTable>> {
-    if shop.dry_run {
+    if output.dry_run {
         return Ok(Vec::new());
     }
-    let mut input = MergingIter::new(shop.order.clone(), merge_inputs(shop, group));
-    let mut pieces = Vec::new();
-    let mut draft: Option<UnfinishedTable> = None;
-    let mut last = Vec::new();
+    let mut input = MergingIter::new(output.order.clone(), merge_inputs(output, group));
+    let mut merged = Vec::new();
+    let mut writer: Option<UnfinishedTable> = None;
+    let mut last_user_key = Vec::new();
     input.seek_to_first();
     while input.valid() {
         let user_key = key::user_key(input.key());
-        let full = draft.as_ref().is_some_and(|draft| draft.size() >= shop.options.base_file_size());
-        // Never between two versions of a key: a look-up asks one table of a level.
-        if full && shop.order.user_comparator().compare(&last, user_key).is_ne() {
-            pieces.extend(draft.take().map(UnfinishedTable::finish).transpose()?.flatten());
+        let is_full = writer.as_ref().is_some_and(|writer| writer.size() >= output.options.base_file_size());
+        // All versions of a key stay in one table: a point lookup searches one table per sorted
+        // level.
+        if is_full && output.order.user_comparator().compare(&last_user_key, user_key).is_ne() {
+            merged.extend(writer.take().map(UnfinishedTable::finish).transpose()?.flatten());
         }
-        last.clear();
-        last.extend_from_slice(user_key);
-        let table = match &mut draft {
+        last_user_key.clear();
+        last_user_key.extend_from_slice(user_key);
+        let table = match &mut writer {
             Some(table) => table,
-            none => none.insert(shop.start_table(group[0].source)?),
+            empty => empty.insert(output.start_table(group[0].source)?),
         };
-        table.add(&shop.order, input.key(), input.value())?;
+        table.add(&output.order, input.key(), input.value())?;
         input.next();
     }
     input.status()?;
-    pieces.extend(draft.map(UnfinishedTable::finish).transpose()?.flatten());
-    Ok(pieces)
+    merged.extend(writer.map(UnfinishedTable::finish).transpose()?.flatten());
+    Ok(merged)
 }
 
-fn merge_inputs(shop: &TableOutput<'_>, group: &[RecoveredTable]) -> Vec<ChildIter> {
+fn merge_inputs(output: &TableOutput<'_>, group: &[RecoveredTable]) -> Vec<ChildIter> {
     let context = TableReaderContext {
-        order: KeyOrder::from(&shop.order),
+        order: KeyOrder::from(&output.order),
         filter_policy: None,
         cache: BlockCache::new(0),
         cache_id: cache::new_cache_id(),
         metrics: Statistics::default(),
         memory: Arc::default(),
     };
-    let (logger, context) = (Arc::new(NoLogger), Arc::new(context));
-    let tables = Arc::new(TableCache::new(shop.directory, shop.options, logger, context, Box::new(|_| ())));
-    let version = Version::empty(shop.order.clone());
+    let table_cache = Arc::new(TableCache::new(
+        output.directory,
+        output.options,
+        Arc::new(NoLogger),
+        Arc::new(context),
+        Box::new(|_| ()),
+    ));
+    let version = Version::empty(output.order.clone());
     let read = BlockReadOptions { fill_cache: false };
-    let files = |run: Vec<RecoveredTable>| run.into_iter().map(|piece| FileMeta::new(piece.file)).collect();
-    // As a sorted level: one table of a run is open at a time.
-    let source = |run| version.child_iters_of_files(1, files(run), &tables, read);
-    split_into_sorted_runs(group, &shop.order).into_iter().flat_map(source).collect()
+    split_into_sorted_runs(group, &output.order)
+        .into_iter()
+        .flat_map(|run| {
+            let files = run.into_iter().map(|table| FileMeta::new(table.file)).collect();
+            // Level 1 stands for any sorted level: its iterator opens one table of a run at a time.
+            version.child_iters_of_files(1, files, &table_cache, read)
+        })
+        .collect()
 }

@@ -1,6 +1,7 @@
-//! Where new tables are made, or only counted if nothing may be written.
+//! Creation of new tables. A dry run only counts their entries.
 //!
-//! A dry run takes the same numbers and meets the same entries as a real one, so that its report is the same.
+//! A dry run allocates the same file numbers and sees the same entries as a real run, so both
+//! produce the same report.
 
 use std::path::{Path, PathBuf};
 
@@ -15,16 +16,16 @@ use crate::error::Result;
 use crate::options::Options;
 use crate::table::TableWriter;
 
-/// What new tables are made with.
+/// Destination and settings of new tables.
 pub(super) struct TableOutput<'a> {
     pub(super) directory: &'a Path,
     pub(super) options: &'a Options,
     pub(super) order: InternalComparator,
     pub(super) dry_run: bool,
-    /// The next number that no file has had.
+    /// Next unused file number.
     pub(super) next_file_number: u64,
     table_options: TableOptions,
-    /// The tables made so far.
+    /// Tables created so far.
     created_tables: Vec<u64>,
 }
 
@@ -51,42 +52,42 @@ impl<'a> TableOutput<'a> {
         self.directory.join(file.to_string())
     }
 
-    /// A number that no file has had.
+    /// Returns an unused file number.
     pub(super) fn new_file_number(&mut self) -> u64 {
         self.next_file_number += 1;
         self.next_file_number - 1
     }
 
-    /// Begins a table for entries that were in `from`.
-    pub(super) fn start_table(&mut self, from: FileName) -> Result<UnfinishedTable> {
+    /// Starts a table for the entries of `source`.
+    pub(super) fn start_table(&mut self, source: FileName) -> Result<UnfinishedTable> {
         let number = self.new_file_number();
-        let table = if self.dry_run {
+        let writer = if self.dry_run {
             None
         } else {
             self.created_tables.push(number);
             Some(TableWriter::create(self.env(), self.directory, number, &self.table_options)?)
         };
-        Ok(UnfinishedTable { writer: table, number, source: from, stats: EntryStats::default() })
+        Ok(UnfinishedTable { writer, number, source, stats: EntryStats::default() })
     }
 
-    /// Removes every table made so far.
+    /// Removes every table created so far.
     pub(super) fn remove_created_tables(&mut self) {
-        let made = std::mem::take(&mut self.created_tables);
-        self.remove_tables(made);
+        let created = std::mem::take(&mut self.created_tables);
+        self.remove_tables(created);
     }
 
-    /// Removes tables that were made and are not needed.
+    /// Removes tables that were created and are not needed.
     pub(super) fn remove_tables(&self, tables: impl IntoIterator<Item = u64>) {
         if !self.dry_run {
             for number in tables {
-                // A leftover that no manifest names is removed at the next open.
+                // Errors are ignored: the next open removes files that no manifest names.
                 let _ = self.env().fs.remove(&self.path(FileName::Table(number)));
             }
         }
     }
 }
 
-/// A table in the making. In a dry run only its numbers.
+/// A table that is being written. A dry run keeps only its counts.
 pub(super) struct UnfinishedTable {
     writer: Option<TableWriter>,
     number: u64,
@@ -95,7 +96,8 @@ pub(super) struct UnfinishedTable {
 }
 
 impl UnfinishedTable {
-    /// Adds an entry, but for one that is there already. False if its key is below the last: then it is not added.
+    /// Adds an entry, unless it is a duplicate of the previous one. Returns false without adding it
+    /// if its key is smaller than the previous one.
     pub(super) fn add(&mut self, order: &InternalComparator, key: &[u8], value: &[u8]) -> Result<bool> {
         if self.stats.entries > 0 {
             match order.compare(self.stats.largest_key(), key) {
@@ -104,24 +106,25 @@ impl UnfinishedTable {
                 std::cmp::Ordering::Greater => return Ok(false),
             }
         }
-        if let Some(table) = &mut self.writer {
-            table.add(key, value)?;
+        if let Some(writer) = &mut self.writer {
+            writer.add(key, value)?;
         }
         self.stats.add(key);
         Ok(true)
     }
 
-    /// About how many bytes it has by now.
+    /// Estimated size in bytes.
     pub(super) fn size(&self) -> u64 {
         self.writer.as_ref().map_or(0, TableWriter::size_estimate)
     }
 
-    /// How many entries it has by now.
+    /// Number of entries.
     pub(super) fn entries(&self) -> u64 {
         self.stats.entries
     }
 
-    /// Makes the table durable, all but its name. None if it has no entries.
+    /// Finishes and syncs the file; its directory entry is not synced. Returns None if the table is
+    /// empty.
     pub(super) fn finish(self) -> Result<Option<RecoveredTable>> {
         let written = self.writer.map(TableWriter::finish).transpose()?.flatten();
         if self.stats.entries == 0 {

@@ -1,4 +1,4 @@
-//! Databases with something wrong, before and after a repair.
+//! Repairs of damaged databases.
 
 mod crash;
 mod logs;
@@ -17,7 +17,7 @@ use crate::options::{Options, ReadOptions};
 use crate::sync::Arc;
 use crate::verify::{VerifyReport, verify};
 
-/// A database in memory that no one has open.
+/// A closed database in memory.
 struct TestDb {
     fs: Arc<MemFs>,
     options: Options,
@@ -29,27 +29,29 @@ impl TestDb {
     fn on(fs: MemFs) -> TestDb {
         let fs = Arc::new(fs);
         let env = Env::with_file_system(Arc::clone(&fs) as Arc<dyn FileSystem>);
-        // Small blocks, so that a little data has several.
+        // Small blocks, so that little data fills several.
         let options = Options { create_if_missing: true, env, block_size: 1024, ..Options::default() };
         TestDb { fs, options }
     }
 
-    /// What `fill` writes, closed in good order.
-    fn of(fill: impl FnOnce(&Db)) -> TestDb {
-        let patient = TestDb::on(MemFs::new());
-        let db = Db::open(DIR, &patient.options).unwrap();
+    /// Creates a database with the writes of `fill` and closes it.
+    fn with_writes(fill: impl FnOnce(&Db)) -> TestDb {
+        let test_db = TestDb::on(MemFs::new());
+        let db = Db::open(DIR, &test_db.options).unwrap();
         fill(&db);
         db.close().unwrap();
-        patient
+        test_db
     }
 
-    fn fabricated(database: &CraftedDb) -> TestDb {
-        let patient = TestDb::on(MemFs::new());
-        patient.fs.create_dir(DIR.as_ref()).unwrap();
-        database.files().iter().for_each(|(name, bytes)| patient.write(name, bytes));
-        patient.fs.sync_dir(DIR.as_ref()).unwrap();
-        patient.fs.sync_dir("".as_ref()).unwrap();
-        patient
+    fn from_crafted(database: &CraftedDb) -> TestDb {
+        let test_db = TestDb::on(MemFs::new());
+        test_db.fs.create_dir(DIR.as_ref()).unwrap();
+        for (name, bytes) in database.files() {
+            test_db.write(&name, &bytes);
+        }
+        test_db.fs.sync_dir(DIR.as_ref()).unwrap();
+        test_db.fs.sync_dir("".as_ref()).unwrap();
+        test_db
     }
 
     fn path(name: &str) -> PathBuf {
@@ -76,18 +78,19 @@ impl TestDb {
         names
     }
 
-    /// The names that contain `part`, sorted.
+    /// Returns the file names that contain `part`, sorted.
     fn find(&self, part: &str) -> Vec<String> {
         self.names().into_iter().filter(|name| name.contains(part)).collect()
     }
 
-    /// Flips a bit of the only file whose name contains `part`; a negative place counts from the end.
+    /// Flips a bit of the only file with `part` in its name; a negative offset counts from the
+    /// end.
     #[track_caller]
-    fn flip(&self, part: &str, at: i64) -> String {
+    fn flip(&self, part: &str, offset: i64) -> String {
         let name = self.only(part);
         let mut bytes = self.read(&name);
-        let at = if at < 0 { bytes.len() as i64 + at } else { at };
-        bytes[at as usize] ^= 0x40;
+        let offset = if offset < 0 { bytes.len() as i64 + offset } else { offset };
+        bytes[offset as usize] ^= 0x40;
         self.write(&name, &bytes);
         name
     }
@@ -106,14 +109,15 @@ impl TestDb {
         name
     }
 
-    /// Repairs it, after a dry run that must change nothing and say the same; and a second repair finds nothing to do.
+    /// Repairs the database. First checks that a dry run changes nothing and gives the same report;
+    /// then checks that a second repair has nothing to do.
     #[track_caller]
     fn repair(&self) -> RepairReport {
         let before = self.fs.mutation_count();
         let dry = repair(DIR, &self.options, &RepairOptions { dry_run: true }).unwrap();
         assert_eq!(self.fs.mutation_count(), before, "a dry run writes nothing");
         let report = repair(DIR, &self.options, &RepairOptions::default()).unwrap();
-        assert_eq!(RepairReport { dry_run: false, ..dry }, report, "a dry run says what is done");
+        assert_eq!(RepairReport { dry_run: false, ..dry }, report, "a dry run gives the same report");
         let again = repair(DIR, &self.options, &RepairOptions::default()).unwrap();
         assert!(!again.changed, "a second repair: {again}");
         assert_eq!(again.problems, [], "a second repair");
@@ -127,7 +131,7 @@ impl TestDb {
         verify(DIR, &self.options, &mut |_, _| ()).unwrap()
     }
 
-    /// All entries as `key=value`, which look-ups, scans and a check of every byte agree on.
+    /// Returns all entries as `key=value`. Checks that gets, scans and `verify` agree.
     #[track_caller]
     fn contents(&self) -> String {
         let problems = self.verify();
@@ -139,7 +143,7 @@ impl TestDb {
     }
 }
 
-/// All entries as `key=value`, which look-ups and scans agree on.
+/// Returns all entries as `key=value`. Checks that gets and scans agree.
 #[track_caller]
 fn contents(db: &Db) -> String {
     let entries: Vec<_> =
@@ -151,14 +155,14 @@ fn contents(db: &Db) -> String {
     entries.into_iter().map(text).collect::<Vec<_>>().join(" ")
 }
 
-/// Twenty keys with values of 200 bytes: five blocks.
+/// Writes twenty keys with values of 200 bytes: five blocks.
 fn fill(db: &Db) {
     for n in 0..20 {
         db.put(format!("k{n:02}").as_bytes(), value(n).as_bytes()).unwrap();
     }
 }
 
-/// A value that does not compress away.
+/// Returns a value that does not compress.
 fn value(n: u32) -> String {
     let mut state = n + 1;
     let digits = std::iter::repeat_with(|| {
@@ -168,10 +172,10 @@ fn value(n: u32) -> String {
     digits.take(200).collect()
 }
 
-/// The keys of [`fill`] that are there, with the right values.
+/// Returns the keys of [`fill`] that are stored with the right values.
 #[track_caller]
-fn filled(patient: &TestDb) -> Vec<u32> {
-    let text = patient.contents();
+fn recovered_keys(test_db: &TestDb) -> Vec<u32> {
+    let text = test_db.contents();
     let present: Vec<u32> = (0..20).filter(|n| text.contains(&format!("k{n:02}={}", value(*n)))).collect();
     assert_eq!(text.split(' ').filter(|entry| !entry.is_empty()).count(), present.len(), "{text}");
     present

@@ -1,68 +1,70 @@
-//! How long things took: what writers waited for, and what the background did.
+//! Durations of slow events: write stalls and background jobs.
 //!
 //! ```text
-//!   a wait of 1,500 us for a flush      flush:  times 1, in all 1,500, longest 1,500, and one more in
+//!   a stall of 1,500 us for a flush      flush:  count 1, sum 1,500, max 1,500, and one more in
 //!
 //!   from    0  2  4  8 .. 1024  2048 .. 2^23 us
 //!         [ .  .  .  . ..   1     .  ..   .  ]
 //! ```
 //!
-//! Nothing is counted for what did not wait, and no clock is read for it.
+//! A write that does not stall reads no clock and records nothing.
 
-// Not of `sync`, as the counts beside it.
+// Atomics of the standard library instead of `sync`, as in the parent module: no other access
+// depends on their order.
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What takes time, so that it is said how much.
+/// Event whose duration is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Timer {
-    /// A write slept, because merges are behind.
+    /// Write delay: the write controller delayed a write because compactions cannot keep up.
     WriteDelay,
-    /// A write waited for a flush: as many memtables waited for theirs as may.
+    /// A write waited for a flush, because the maximum number of immutable memtables was reached.
     FlushStall,
-    /// A write waited for a merge: level 0 had as many tables as it may.
+    /// A write waited for a compaction, because level 0 had the maximum number of tables.
     CompactionStall,
-    /// A write found no space, and waited for a flush or a merge, which might free some.
+    /// A write found no disk space and waited for a flush or a compaction, which may free some.
     NoSpaceStall,
-    /// A write began a new memtable and a new log.
+    /// A write created a new memtable and a new WAL.
     MemtableSwitch,
-    /// A write made room in its log: the next pages of it.
+    /// A write preallocated the next pages of its WAL.
     WalPreallocation,
-    /// A write waited for those before it to be visible, whose threads were put aside.
+    /// A write waited until earlier writes were visible, whose threads were preempted.
     PublishWait,
-    /// A sync write waited for the device.
+    /// A sync write waited for the storage.
     SyncWait,
-    /// A memtable became a table.
+    /// Flush of a memtable to a table.
     Flush,
-    /// Tables were merged.
+    /// Compaction of tables.
     Compaction,
 }
 
-/// Every span: whose time it is, and what it is called, in `terrace.stats` and in the info log.
+/// All timers with their group and their name in `terrace.stats` and in the info log.
 pub(crate) static TIMERS: &[(Timer, &str, &str)] = &[
-    (Timer::WriteDelay, "waits", "pace"),
-    (Timer::FlushStall, "waits", "flush"),
-    (Timer::CompactionStall, "waits", "merge"),
-    (Timer::NoSpaceStall, "waits", "space"),
-    (Timer::MemtableSwitch, "waits", "new_log"),
-    (Timer::WalPreallocation, "waits", "log_room"),
-    (Timer::PublishWait, "waits", "writers"),
-    (Timer::SyncWait, "waits", "device"),
+    (Timer::WriteDelay, "stall", "delayed"),
+    (Timer::FlushStall, "stall", "flush"),
+    (Timer::CompactionStall, "stall", "compaction"),
+    (Timer::NoSpaceStall, "stall", "no_space"),
+    (Timer::MemtableSwitch, "stall", "new_log"),
+    (Timer::WalPreallocation, "stall", "log_alloc"),
+    (Timer::PublishWait, "stall", "publish"),
+    (Timer::SyncWait, "stall", "sync"),
     (Timer::Flush, "work", "flushes"),
-    (Timer::Compaction, "work", "merges"),
+    (Timer::Compaction, "work", "compactions"),
 ];
 
 impl Timer {
-    /// What it is called.
+    /// Returns the name of the timer in `terrace.stats` and in the info log.
     pub(crate) fn name(self) -> &'static str {
         TIMERS[self as usize].2
     }
 }
 
-/// Powers of two of microseconds. The last has all that is longer: 8 seconds and more.
+/// Number of buckets, for powers of two of microseconds. The last bucket holds all durations of 8
+/// seconds and more.
 const HISTOGRAM_BUCKETS: usize = 24;
 
-/// The times of one kind.
+/// Durations of one timer.
 #[derive(Default)]
 struct Histogram {
     buckets: [AtomicU64; HISTOGRAM_BUCKETS],
@@ -70,41 +72,46 @@ struct Histogram {
     max_micros: AtomicU64,
 }
 
-/// The times of all kinds, since the database was opened.
+/// Durations of all timers since the open of the database.
 #[derive(Default)]
 pub(crate) struct Timers([Histogram; TIMERS.len()]);
 
-/// The times of one kind, at some moment.
+/// Copy of the durations of one timer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HistogramData {
     pub(crate) count: u64,
-    /// In all.
+    /// Sum of all durations.
     pub(crate) sum_micros: u64,
     pub(crate) max_micros: u64,
-    /// Where any are: the least microseconds of a bucket, and how many are in it.
+    /// Nonempty buckets: smallest duration of the bucket in microseconds, and number of durations.
     pub(crate) buckets: Vec<(u64, u64)>,
 }
 
 impl Timers {
-    /// Counts one that took so long.
+    /// Records one duration.
     #[cold]
-    pub(crate) fn record(&self, span: Timer, time: Duration) {
-        let (times, micros) = (&self.0[span as usize], u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
-        times.buckets[bucket_index(micros)].fetch_add(1, Ordering::Relaxed);
-        times.sum_micros.fetch_add(micros, Ordering::Relaxed);
-        times.max_micros.fetch_max(micros, Ordering::Relaxed);
+    pub(crate) fn record(&self, timer: Timer, duration: Duration) {
+        let histogram = &self.0[timer as usize];
+        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        histogram.buckets[bucket_index(micros)].fetch_add(1, Ordering::Relaxed);
+        histogram.sum_micros.fetch_add(micros, Ordering::Relaxed);
+        histogram.max_micros.fetch_max(micros, Ordering::Relaxed);
     }
 
-    /// What was counted. Beside threads that count, some moment's numbers.
-    pub(crate) fn get(&self, span: Timer) -> HistogramData {
-        let times = &self.0[span as usize];
-        let counts = times.buckets.iter().map(|count| count.load(Ordering::Relaxed));
-        let buckets: Vec<_> =
-            counts.enumerate().filter(|(_, n)| *n > 0).map(|(at, n)| (bucket_lower_bound(at), n)).collect();
+    /// Returns the recorded durations. While other threads record, each number is that of some
+    /// recent moment.
+    pub(crate) fn get(&self, timer: Timer) -> HistogramData {
+        let histogram = &self.0[timer as usize];
+        let counts = histogram.buckets.iter().map(|count| count.load(Ordering::Relaxed));
+        let buckets: Vec<_> = counts
+            .enumerate()
+            .filter(|(_, n)| *n > 0)
+            .map(|(bucket, n)| (bucket_lower_bound(bucket), n))
+            .collect();
         HistogramData {
             count: buckets.iter().map(|(_, n)| n).sum(),
-            sum_micros: times.sum_micros.load(Ordering::Relaxed),
-            max_micros: times.max_micros.load(Ordering::Relaxed),
+            sum_micros: histogram.sum_micros.load(Ordering::Relaxed),
+            max_micros: histogram.max_micros.load(Ordering::Relaxed),
             buckets,
         }
     }
@@ -114,7 +121,7 @@ fn bucket_index(micros: u64) -> usize {
     (micros.max(1).ilog2() as usize).min(HISTOGRAM_BUCKETS - 1)
 }
 
-/// The least microseconds of a bucket.
+/// Returns the smallest duration of a bucket in microseconds.
 fn bucket_lower_bound(bucket: usize) -> u64 {
     if bucket == 0 { 0 } else { 1 << bucket }
 }
@@ -124,14 +131,14 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(micros: &[u64], expect: &[(u64, u64)]) {
-        let spans = Timers::default();
-        micros.iter().for_each(|&micros| spans.record(Timer::FlushStall, Duration::from_micros(micros)));
-        let taken = spans.get(Timer::FlushStall);
-        assert_eq!(taken.buckets, expect);
-        assert_eq!((taken.count, taken.sum_micros), (micros.len() as u64, micros.iter().sum()));
-        assert_eq!(taken.max_micros, micros.iter().copied().max().unwrap_or(0));
-        assert_eq!(spans.get(Timer::CompactionStall).count, 0);
+    fn check(micros: &[u64], expected: &[(u64, u64)]) {
+        let timers = Timers::default();
+        micros.iter().for_each(|&micros| timers.record(Timer::FlushStall, Duration::from_micros(micros)));
+        let data = timers.get(Timer::FlushStall);
+        assert_eq!(data.buckets, expected);
+        assert_eq!((data.count, data.sum_micros), (micros.len() as u64, micros.iter().sum()));
+        assert_eq!(data.max_micros, micros.iter().copied().max().unwrap_or(0));
+        assert_eq!(timers.get(Timer::CompactionStall).count, 0);
     }
 
     #[test]
@@ -151,8 +158,8 @@ mod tests {
 
     #[test]
     fn table_is_in_the_order_of_the_enum() {
-        for (at, (span, _, name)) in TIMERS.iter().enumerate() {
-            assert_eq!((*span as usize, span.name()), (at, *name));
+        for (index, (timer, _, name)) in TIMERS.iter().enumerate() {
+            assert_eq!((*timer as usize, timer.name()), (index, *name));
         }
     }
 }

@@ -1,16 +1,17 @@
-//! Counts of what happens often: exact, and cheap to take from any thread.
+//! Statistics of a database: counters of frequent events, exact and cheap in every thread.
 //!
 //! ```text
-//!   thread  0  1  2 ... 15   16 ... 24 ...       each thread counts in a shard, on cache lines that no others write to, or
-//!           |  |  |     |     |      |           few; who asks adds the shards up
-//!   shard   0  1  2 ... 15   16 ... 16
+//!   thread  0  1  2 ... 15   16 ... 24 ...     each thread counts in a shard, on cache lines that
+//!           |  |  |     |     |      |         no other thread writes, or only a few; a query
+//!   shard   0  1  2 ... 15   16 ... 16         adds all shards
 //! ```
 //!
-//! What happens seldom and takes long is in [`spans`].
+//! Durations of rare and slow events are in [`histograms`].
 
 pub(crate) mod histograms;
 
-// Not of `sync`: nothing depends on the order in which threads see a count.
+// Atomics of the standard library instead of `sync`: no other access depends on their order, so a
+// model checker would only lose time.
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) use histograms::Timer;
@@ -18,31 +19,32 @@ use histograms::Timers;
 
 use crate::sync::thread_slot;
 
-/// What is counted.
+/// Event that the database counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ticker {
-    /// A block was wanted and in the cache.
+    /// A read found a block in the block cache.
     BlockCacheHit,
-    /// A block was wanted and had to be read from its file.
+    /// A read had to read a block from its file.
     BlockCacheMiss,
-    /// A filter said that a key is not there.
+    /// A filter proved the absence of a key.
     FilterNegative,
-    /// A filter said that a key may be there, and it was not.
+    /// A filter did not exclude a key that the table lacks.
     FilterFalsePositive,
-    /// A look-up searched a block of a file in vain that is in the way of other files.
+    /// A get searched a block of a table that lacks the key, and then another table.
     WastedProbe,
 }
 
 const TICKER_COUNT: usize = 5;
-/// So many shards have one thread each, which adds without a locked operation; and so many others share the rest.
+/// Number of shards with one thread each, which adds without a locked instruction. The other
+/// threads share [`SHARED_SHARDS`] more shards.
 const EXCLUSIVE_SHARDS: usize = 16;
 const SHARED_SHARDS: usize = 8;
 
-/// One in so many stands for all, where counting each is too dear.
+/// Number of events that one sample stands for, where recording each event costs too much.
 pub(crate) const TICKER_SAMPLE_WEIGHT: i64 = 1 << TICKER_SAMPLE_WEIGHT_LOG2;
 const TICKER_SAMPLE_WEIGHT_LOG2: u32 = 4;
 
-/// The counts of one database since it was opened.
+/// Counters and timers of one database since its open.
 pub(crate) struct Statistics {
     shards: [TickerShard; EXCLUSIVE_SHARDS + SHARED_SHARDS],
     pub(crate) timers: Timers,
@@ -54,50 +56,52 @@ impl Default for Statistics {
     }
 }
 
-/// Two cache lines: processors fetch them in pairs.
+/// Counters of a shard. Two cache lines, because processors prefetch lines in pairs.
 #[derive(Default)]
 #[repr(align(128))]
 struct TickerShard([AtomicU64; TICKER_COUNT]);
 
 impl Statistics {
-    /// Counts one more.
+    /// Counts one event.
     #[inline]
-    pub(crate) fn count(&self, event: Ticker) {
-        self.add(event, 1);
+    pub(crate) fn count(&self, ticker: Ticker) {
+        self.add(ticker, 1);
     }
 
-    /// Counts one more, and says whether it is one of those that stand for [`SAMPLED`].
+    /// Counts one event and returns true if it is a sample, which stands for
+    /// [`TICKER_SAMPLE_WEIGHT`] events.
     ///
-    /// Not each so-manieth: of look-ups that come in turns it would be the same one every time. The number of the event is
-    /// mixed until it is in step with nothing (the end of SplitMix64).
-    pub(crate) fn count_sampled(&self, event: Ticker) -> bool {
-        let before = self.add(event, 1);
+    /// Not every Nth event: periodic access patterns would always sample the same one. The final
+    /// mix of SplitMix64 makes the choice independent of any period.
+    pub(crate) fn count_sampled(&self, ticker: Ticker) -> bool {
+        let before = self.add(ticker, 1);
         let mixed = (before ^ before >> 30).wrapping_add(1).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed >> (u64::BITS - TICKER_SAMPLE_WEIGHT_LOG2) == 0
     }
 
-    /// Counts so many more, and gives what this shard had counted.
+    /// Counts `count` events and returns the previous count of this thread's shard.
     #[inline]
-    pub(crate) fn add(&self, event: Ticker, count: u64) -> u64 {
-        let number = thread_slot().unwrap_or(EXCLUSIVE_SHARDS);
-        match self.shards[..EXCLUSIVE_SHARDS].get(number) {
-            // Nobody else writes there as long as this thread lives, and who did has ended before.
+    pub(crate) fn add(&self, ticker: Ticker, count: u64) -> u64 {
+        let slot = thread_slot().unwrap_or(EXCLUSIVE_SHARDS);
+        match self.shards[..EXCLUSIVE_SHARDS].get(slot) {
+            // Only this thread writes this shard. An earlier thread with the same slot has ended.
             Some(TickerShard(own)) => {
-                let before = own[event as usize].load(Ordering::Relaxed);
-                own[event as usize].store(before.wrapping_add(count), Ordering::Relaxed);
+                let before = own[ticker as usize].load(Ordering::Relaxed);
+                own[ticker as usize].store(before.wrapping_add(count), Ordering::Relaxed);
                 before
             }
             None => {
-                let TickerShard(shared) = &self.shards[EXCLUSIVE_SHARDS + number % SHARED_SHARDS];
-                shared[event as usize].fetch_add(count, Ordering::Relaxed)
+                let TickerShard(shared) = &self.shards[EXCLUSIVE_SHARDS + slot % SHARED_SHARDS];
+                shared[ticker as usize].fetch_add(count, Ordering::Relaxed)
             }
         }
     }
 
-    /// How often it happened. Beside threads that count, some moment's number.
-    pub(crate) fn get(&self, event: Ticker) -> u64 {
-        let counts = self.shards.iter().map(|shard| shard.0[event as usize].load(Ordering::Relaxed));
+    /// Returns the number of events. While other threads count, this is the number at some recent
+    /// moment.
+    pub(crate) fn get(&self, ticker: Ticker) -> u64 {
+        let counts = self.shards.iter().map(|shard| shard.0[ticker as usize].load(Ordering::Relaxed));
         counts.fold(0, u64::wrapping_add)
     }
 }
@@ -110,37 +114,37 @@ mod tests {
 
     #[test]
     fn samples_are_representative_of_periodic_accesses() {
-        for turns in 1..40 {
-            let metrics = Statistics::default();
-            let mut counted = vec![0; turns];
+        for period in 1..40 {
+            let statistics = Statistics::default();
+            let mut estimates = vec![0; period];
             for event in 0..100_000 {
-                counted[event % turns] +=
-                    if metrics.count_sampled(Ticker::WastedProbe) { TICKER_SAMPLE_WEIGHT } else { 0 };
+                estimates[event % period] +=
+                    if statistics.count_sampled(Ticker::WastedProbe) { TICKER_SAMPLE_WEIGHT } else { 0 };
             }
-            let exact = 100_000 / turns as i64;
+            let exact = 100_000 / period as i64;
             assert!(
-                counted.iter().all(|count| count.abs_diff(exact) < exact as u64 / 3),
-                "{turns}: {counted:?}"
+                estimates.iter().all(|estimate| estimate.abs_diff(exact) < exact as u64 / 3),
+                "period {period}: {estimates:?}"
             );
-            assert_eq!(metrics.get(Ticker::WastedProbe), 100_000);
+            assert_eq!(statistics.get(Ticker::WastedProbe), 100_000);
         }
     }
 
     #[test]
-    fn no_count_of_any_thread_is_lost() {
-        let metrics = Statistics::default();
+    fn counts_of_all_threads_are_kept() {
+        let statistics = Statistics::default();
         thread::scope(|scope| {
             for _ in 0..EXCLUSIVE_SHARDS + 8 {
-                scope.spawn(|| (0..1000).for_each(|_| metrics.count(Ticker::BlockCacheHit)));
+                scope.spawn(|| (0..1000).for_each(|_| statistics.count(Ticker::BlockCacheHit)));
             }
         });
-        metrics.count(Ticker::FilterNegative);
+        statistics.count(Ticker::FilterNegative);
         let all = [
             Ticker::BlockCacheHit,
             Ticker::BlockCacheMiss,
             Ticker::FilterNegative,
             Ticker::FilterFalsePositive,
         ];
-        assert_eq!(all.map(|event| metrics.get(event)), [1000 * (EXCLUSIVE_SHARDS as u64 + 8), 0, 1, 0]);
+        assert_eq!(all.map(|ticker| statistics.get(ticker)), [1000 * (EXCLUSIVE_SHARDS as u64 + 8), 0, 1, 0]);
     }
 }

@@ -1,8 +1,8 @@
-//! Blocks, used again by the thread that has them: one out of the cache for the next one into it; and memory for blocks as they
-//! are stored and as they are unpacked.
+//! Per-thread pool of block memory: one evicted block for the next block that the cache gets, one
+//! buffer for stored blocks, and one buffer for decompression.
 //!
-//! A cache that is full gives up a block for each that it takes, of about the same size. Handed on, its memory need not be
-//! found. What is unpacked into memory that was just used is in the processor's caches when it is looked at.
+//! A full cache evicts a block for each block that it gets, of about the same size. The reuse saves
+//! an allocation. The buffers are probably still in the processor's cache.
 
 use std::cell::Cell;
 use std::thread::LocalKey;
@@ -11,7 +11,7 @@ use terrace_format::block::{self, Block};
 
 use crate::sync::Arc;
 
-/// No thread keeps more than this of any kind, in bytes.
+/// Maximum size of a pooled block or buffer in bytes.
 const POOLED_BYTES_MAX: usize = block::COPIED_MAX;
 
 thread_local! {
@@ -20,90 +20,92 @@ thread_local! {
     static DECOMPRESSION_BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// What is kept there; nothing for a thread that is nearly gone, which may read for a while yet: destructors do.
-fn take_local<T: Default>(kept: &'static LocalKey<Cell<T>>) -> T {
-    kept.try_with(Cell::take).unwrap_or_default()
+/// Takes the value of a thread-local cell. Returns the default value in a thread that is ending,
+/// whose destructors may still read.
+fn take_local<T: Default>(cell: &'static LocalKey<Cell<T>>) -> T {
+    cell.try_with(Cell::take).unwrap_or_default()
 }
 
-fn put_local<T>(kept: &'static LocalKey<Cell<T>>, value: T) {
-    let _ = kept.try_with(|kept| kept.set(value));
+fn put_local<T>(cell: &'static LocalKey<Cell<T>>, value: T) {
+    let _ = cell.try_with(|cell| cell.set(value));
 }
 
-/// The block that `make` makes: out of one that nobody has any more, and in its memory, if there is one.
+/// Returns the block that `make` creates, in the memory of the recycled block if there is one.
 pub(super) fn reuse<E>(make: impl FnOnce(Vec<u8>) -> Result<Block, E>) -> Result<Arc<Block>, E> {
-    if let Some(mut spare) = take_local(&POOLED_BLOCK)
-        && let Some(block) = Arc::get_mut(&mut spare)
+    if let Some(mut pooled) = take_local(&POOLED_BLOCK)
+        && let Some(block) = Arc::get_mut(&mut pooled)
     {
         *block = make(std::mem::take(block).into_buffer())?;
-        return Ok(spare);
+        return Ok(pooled);
     }
     make(Vec::new()).map(Arc::new)
 }
 
-/// Keeps `block`, if nobody else has it.
+/// Keeps `block` for the next [`reuse`], if there is no other reference to it.
 pub(super) fn recycle(mut block: Arc<Block>) {
     if Arc::get_mut(&mut block).is_some_and(|block| block.memory_usage() <= POOLED_BYTES_MAX) {
         put_local(&POOLED_BLOCK, Some(block));
     }
 }
 
-/// What `work` makes with `len` bytes to write over.
+/// Calls `work` with a buffer of `len` bytes of arbitrary content.
 pub(super) fn with_read_buffer<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
     if len > POOLED_BYTES_MAX {
         return work(&mut vec![0; len]);
     }
-    // Taken out, not borrowed: a caller's own file system may read a database in turn.
-    let mut scratch = take_local(&READ_BUFFER);
-    if scratch.len() < len {
-        scratch.resize(len, 0);
+    // The buffer is taken, not borrowed, because the file system of a user may read a database
+    // itself.
+    let mut buffer = take_local(&READ_BUFFER);
+    if buffer.len() < len {
+        buffer.resize(len, 0);
     }
-    let made = work(&mut scratch[..len]);
-    put_local(&READ_BUFFER, scratch);
-    made
+    let result = work(&mut buffer[..len]);
+    put_local(&READ_BUFFER, buffer);
+    result
 }
 
-/// What `work` makes with memory to unpack a block into.
+/// Calls `work` with a buffer for the decompression of a block.
 pub(super) fn with_decompression_buffer<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
-    let mut unpacked = take_local(&DECOMPRESSION_BUFFER);
-    let made = work(&mut unpacked);
-    if unpacked.capacity() <= POOLED_BYTES_MAX {
-        put_local(&DECOMPRESSION_BUFFER, unpacked);
+    let mut buffer = take_local(&DECOMPRESSION_BUFFER);
+    let result = work(&mut buffer);
+    if buffer.capacity() <= POOLED_BYTES_MAX {
+        put_local(&DECOMPRESSION_BUFFER, buffer);
     }
-    made
+    result
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn reuse(size: usize) -> Arc<Block> {
+    fn block(size: usize) -> Arc<Block> {
         let mut contents = vec![0; size];
         contents[size - 8..].copy_from_slice(&[0, 0, 0, 0, 1, 0, 0, 0]);
         Arc::new(Block::new(contents).unwrap())
     }
 
-    /// Where the next block is made, and how much memory it is given for that.
+    /// Returns the address of the next block, and the capacity of the memory that its creation got.
     fn next() -> (*const Block, usize) {
-        let mut given = 0;
-        let made = super::reuse(|memory| {
-            given = memory.capacity();
+        let mut capacity = 0;
+        let block = super::reuse(|memory| {
+            capacity = memory.capacity();
             Block::new(vec![0; 4])
         });
-        (Arc::as_ptr(&made.unwrap()), given)
+        (Arc::as_ptr(&block.unwrap()), capacity)
     }
 
     #[test]
     fn unshared_block_is_reused_once() {
-        let shared = reuse(100);
-        let place = Arc::as_ptr(&shared);
+        let shared = block(100);
+        let address = Arc::as_ptr(&shared);
         recycle(Arc::clone(&shared));
-        assert_eq!(next().1, 0, "somebody reads it");
+        assert_eq!(next().1, 0, "a reader holds the block");
         recycle(shared);
-        assert_eq!(next(), (place, 100));
+        assert_eq!(next(), (address, 100));
         assert_eq!(next().1, 0);
-        recycle(reuse(POOLED_BYTES_MAX + 1));
-        assert_eq!(next().1, 0, "too much to keep");
-        recycle(reuse(100));
+        recycle(block(POOLED_BYTES_MAX + 1));
+        assert_eq!(next().1, 0, "larger than the maximum");
+        recycle(block(100));
         assert!(super::reuse(|_| Err::<Block, _>("damaged")).is_err());
         assert_eq!(next().1, 0);
     }
@@ -119,14 +121,14 @@ mod tests {
 
     #[test]
     fn nested_read_buffers() {
-        let inside = |bytes: &mut [u8]| bytes.fill(1);
-        let outside = |bytes: &mut [u8]| {
-            with_read_buffer(20, inside);
+        let fill_inner = |bytes: &mut [u8]| bytes.fill(1);
+        let outer = with_read_buffer(10, |bytes| {
+            with_read_buffer(20, fill_inner);
             bytes.fill(2);
-            with_read_buffer(5, inside);
+            with_read_buffer(5, fill_inner);
             bytes.to_vec()
-        };
-        assert_eq!(with_read_buffer(10, outside), [2; 10]);
+        });
+        assert_eq!(outer, [2; 10]);
     }
 
     #[test]

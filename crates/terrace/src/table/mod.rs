@@ -1,21 +1,23 @@
-//! Table files: opening them, keeping them open within a budget, reading them.
+//! Table files: readers, writers, and the cache of open tables.
 
+mod block_fetcher;
 mod block_pool;
 mod index_reader;
 mod key_bounds_check;
 mod sst_file_reader;
 mod table_cache;
+mod table_iter;
 mod table_memory;
 mod table_reader;
 mod table_writer;
 
+pub(crate) use block_fetcher::{read_block, read_block_bytes, read_exact_at, read_footer};
 pub use sst_file_reader::{SstFileReader, SstIterator};
 pub(crate) use table_cache::{TableCache, TableHandle, TableRef, TableStats};
+pub(crate) use table_iter::TableIter;
 pub(crate) use table_memory::TableMemory;
 pub(crate) use table_reader::{
-    BlockReadOptions, FoundEntry, LookupKey, PinnedEntry, TableIter, TableLookup, TableReader,
-    TableReaderContext,
+    BlockReadOptions, FoundEntry, LookupKey, PinnedEntry, TableLookup, TableReader, TableReaderContext,
 };
-pub(crate) use table_reader::{read_block, read_block_bytes, read_exact_at, read_footer};
 pub(crate) use table_writer::{FinishedTable, TableWriter};
 pub use terrace_format::table::{TableBuilder, TableOptions};

@@ -1,27 +1,29 @@
-//! A table without a database around it: its keys are what its builder was given, in the order of the options.
+//! Reader of a single table file without a database. Its keys are those that the builder got.
 
 use std::fmt;
 use std::path::Path;
 
 use terrace_env::RandomAccessFile;
 
-use super::table_reader::{BlockReadOptions, TableIter, TableReader, TableReaderContext};
+use super::table_iter::TableIter;
+use super::table_reader::{BlockReadOptions, TableReader, TableReaderContext};
 use crate::cache::{self, BlockCache};
 use crate::error::Result;
-use crate::internal_iterator::InternalIterator;
+use crate::internal_iterator::{InternalIterator, delegate_iterator};
 use crate::options::Options;
 use crate::stats::Statistics;
 use crate::sync::Arc;
 
-/// An open table file. Any number of threads may read it.
+/// Open table file. Any number of threads may read it.
 ///
 /// ```
 /// use std::path::Path;
-/// use terrace::env::Access;
-/// use terrace::table::{TableBuilder, TableFile, TableOptions};
+/// use terrace::env::AccessMode;
+/// use terrace::table::{SstFileReader, TableBuilder, TableOptions};
 /// use terrace::{Env, Options};
 ///
-/// let (env, path) = (Env::memory(), Path::new("swiss.ldb"));
+/// let env = Env::in_memory();
+/// let path = Path::new("swiss.ldb");
 /// let options = Options { env: env.clone(), ..Options::default() };
 ///
 /// let mut table = TableBuilder::new(TableOptions::from(&options), Vec::new());
@@ -32,10 +34,11 @@ use crate::sync::Arc;
 /// file.append(&table.into_inner())?;
 /// file.close()?;
 ///
-/// let table = TableFile::open(env.fs.open_random(path, Access::Read)?, path, &options)?;
-/// let mut cursor = table.cursor(true);
-/// cursor.seek(b"C");
-/// assert_eq!(cursor.value(), b"46.85,9.53");
+/// let file = env.fs.open_random_access(path, AccessMode::Pread)?;
+/// let table = SstFileReader::open(file, path, &options)?;
+/// let mut iter = table.iter(true);
+/// iter.seek(b"C");
+/// assert_eq!(iter.value(), b"46.85,9.53");
 /// # Ok::<(), terrace::Error>(())
 /// ```
 pub struct SstFileReader {
@@ -43,12 +46,13 @@ pub struct SstFileReader {
 }
 
 impl SstFileReader {
-    /// Opens the table in `file`, whose name in messages is `path`. Of the options, order of keys, filter policy and
-    /// block cache count; without a cache nothing is kept.
+    /// Opens the table in `file`. Error messages call it `path`. Only the comparator, the filter
+    /// policy and the block cache of `options` have an effect; without a block cache, no block is
+    /// cached.
     ///
     /// # Errors
     ///
-    /// Damage in, or failure of, the file. A damaged filter is done without.
+    /// Returns an error if the file is damaged or cannot be read. A damaged filter is ignored.
     pub fn open(file: Arc<dyn RandomAccessFile>, path: &Path, options: &Options) -> Result<SstFileReader> {
         let context = TableReaderContext {
             order: Arc::clone(&options.comparator).into(),
@@ -62,12 +66,14 @@ impl SstFileReader {
         Ok(SstFileReader { reader: Arc::new(table) })
     }
 
-    /// A place in the table, not yet valid. Blocks that it fetches are kept in the cache if `fill_cache`.
+    /// Returns an iterator, which is not valid before a seek. `fill_cache` inserts the blocks that
+    /// it fetches into the block cache.
     pub fn iter(&self, fill_cache: bool) -> SstIterator {
-        SstIterator { iter: self.reader.iter(BlockReadOptions { fill_cache }) }
+        SstIterator { iter: TableIter::new(Arc::clone(&self.reader), BlockReadOptions { fill_cache }) }
     }
 
-    /// About where in the file the entry of `key` is, or would be, in bytes.
+    /// Returns the approximate offset of `key` in the file, in bytes. The table need not contain
+    /// `key`.
     pub fn approximate_offset(&self, key: &[u8]) -> u64 {
         self.reader.approximate_offset(key)
     }
@@ -75,69 +81,59 @@ impl SstFileReader {
 
 impl fmt::Debug for SstFileReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("TableFile")
+        f.write_str("SstFileReader")
     }
 }
 
-/// A place in a [`SstFileReader`]: at an entry, or not valid. It goes on behind damage, which its status tells.
+/// Iterator over a [`SstFileReader`]. It skips damaged blocks and reports them in its status.
 pub struct SstIterator {
     iter: TableIter,
 }
 
 impl SstIterator {
-    /// True at an entry.
-    pub fn valid(&self) -> bool {
-        self.iter.valid()
+    delegate_iterator! {
+        iter in [SstIterator { iter }];
+
+        /// Returns true if the iterator is at an entry.
+        pub fn valid;
+        /// Moves to the first entry.
+        pub fn seek_to_first;
+        /// Moves to the last entry.
+        pub fn seek_to_last;
+        /// Moves to the first entry that is not below `target`.
+        pub fn seek;
+        /// Returns the first error since the iterator was created.
+        pub fn status;
     }
 
-    /// To the first entry.
-    pub fn seek_to_first(&mut self) {
-        self.iter.seek_to_first();
-    }
-
-    /// To the last entry.
-    pub fn seek_to_last(&mut self) {
-        self.iter.seek_to_last();
-    }
-
-    /// To the first entry that is not below `target`.
-    pub fn seek(&mut self, target: &[u8]) {
-        self.iter.seek(target);
-    }
-
-    /// To the next entry. Does nothing where there is none.
+    /// Moves to the next entry. Does nothing if the iterator is not valid.
     pub fn next(&mut self) {
         if self.valid() {
             self.iter.next();
         }
     }
 
-    /// To the entry before. Does nothing where there is none.
+    /// Moves to the previous entry. Does nothing if the iterator is not valid.
     pub fn prev(&mut self) {
         if self.valid() {
             self.iter.prev();
         }
     }
 
-    /// The key here; empty where there is none.
+    /// Returns the current key, or an empty slice if the iterator is not valid.
     pub fn key(&self) -> &[u8] {
         if self.valid() { self.iter.key() } else { &[] }
     }
 
-    /// The value here; empty where there is none.
+    /// Returns the value of the current entry, or an empty slice if the iterator is not valid.
     pub fn value(&self) -> &[u8] {
         if self.valid() { self.iter.value() } else { &[] }
-    }
-
-    /// The first damage or failure that was met.
-    pub fn status(&self) -> Result<()> {
-        self.iter.status()
     }
 }
 
 impl fmt::Debug for SstIterator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TableCursor(valid: {})", self.valid())
+        write!(f, "SstIterator(valid: {})", self.valid())
     }
 }
 
@@ -151,7 +147,7 @@ mod tests {
     use super::*;
     use crate::sync::Mutex;
 
-    /// A file that remembers what it was told to be read soon.
+    /// File that records prefetch requests.
     #[derive(Debug, Default)]
     struct PrefetchRecorder {
         bytes: Vec<u8>,
@@ -180,8 +176,8 @@ mod tests {
         }
     }
 
-    /// A table of that, with 20,000 entries.
-    fn told(mapped: bool) -> (Arc<PrefetchRecorder>, SstFileReader) {
+    /// Returns a recorder with a table of 20,000 entries.
+    fn recorded_table(mapped: bool) -> (Arc<PrefetchRecorder>, SstFileReader) {
         let block_cache = Some(BlockCache::new(1 << 20));
         let compression = &terrace_format::compress::NO_COMPRESSION;
         let options = Options { block_cache, compression, ..Options::default() };
@@ -197,60 +193,66 @@ mod tests {
         (file, table)
     }
 
-    /// Steps until the end, and how many there were.
-    fn walk(cursor: &mut SstIterator, step: fn(&mut SstIterator)) -> usize {
+    /// Steps to the end and returns the number of steps.
+    fn count_steps(iter: &mut SstIterator, step: fn(&mut SstIterator)) -> usize {
         let mut steps = 0;
-        while cursor.valid() {
+        while iter.valid() {
             steps += 1;
-            step(cursor);
+            step(iter);
         }
         steps
     }
 
     #[test]
     fn backward_scan_uses_readahead() {
-        let (file, table) = told(false);
-        let mut cursor = table.iter(false);
-        cursor.seek_to_first();
-        walk(&mut cursor, SstIterator::next);
-        cursor.seek_to_last();
-        cursor.prev();
-        assert!(file.prefetched.lock().is_empty(), "the system sees a walk ahead, and one step is no walk");
-        assert_eq!(walk(&mut cursor, SstIterator::prev), 19_999);
-        let soon = file.prefetched.lock();
-        assert!((2..=file.len() as usize / (128 << 10) + 1).contains(&soon.len()), "{soon:?}");
-        assert!(soon.windows(2).all(|pair| pair[1].start < pair[0].start), "{soon:?}");
-        assert_eq!(soon.last().map(|last| last.start), Some(0));
-        let gaps = soon.windows(2).filter(|pair| pair[1].end + (8 << 10) < pair[0].start).count();
-        assert_eq!(gaps, 0, "{soon:?}");
+        let (file, table) = recorded_table(false);
+        let mut iter = table.iter(false);
+        iter.seek_to_first();
+        count_steps(&mut iter, SstIterator::next);
+        iter.seek_to_last();
+        iter.prev();
+        assert!(
+            file.prefetched.lock().is_empty(),
+            "the system detects forward scans, and one step is no scan"
+        );
+        assert_eq!(count_steps(&mut iter, SstIterator::prev), 19_999);
+        let requests = file.prefetched.lock();
+        assert!((2..=file.len() as usize / (128 << 10) + 1).contains(&requests.len()), "{requests:?}");
+        assert!(requests.windows(2).all(|pair| pair[1].start < pair[0].start), "{requests:?}");
+        assert_eq!(requests.last().map(|last| last.start), Some(0));
+        let gaps = requests.windows(2).filter(|pair| pair[1].end + (8 << 10) < pair[0].start).count();
+        assert_eq!(gaps, 0, "{requests:?}");
     }
 
     #[test]
     fn forward_scan_of_mapped_file_uses_readahead() {
-        let (file, table) = told(true);
-        let mut cursor = table.iter(false);
-        cursor.seek_to_first();
-        assert_eq!(walk(&mut cursor, SstIterator::next), 20_000);
-        let soon = file.prefetched.lock();
-        let (blocks, pieces): (Vec<_>, Vec<_>) =
-            soon.iter().cloned().partition(|asked| asked.end - asked.start < 8 << 10);
-        assert!(blocks.len() > 200, "each block is asked for before it is looked at: {soon:?}");
-        assert!((2..=file.len() as usize / (128 << 10) + 1).contains(&pieces.len()), "{pieces:?}");
-        assert!(pieces.windows(2).all(|pair| pair[1].start == pair[0].end), "no gap: {pieces:?}");
+        let (file, table) = recorded_table(true);
+        let mut iter = table.iter(false);
+        iter.seek_to_first();
+        assert_eq!(count_steps(&mut iter, SstIterator::next), 20_000);
+        let requests = file.prefetched.lock();
+        let (blocks, readaheads): (Vec<_>, Vec<_>) =
+            requests.iter().cloned().partition(|request| request.end - request.start < 8 << 10);
+        assert!(blocks.len() > 200, "each block is requested before its read: {requests:?}");
+        assert!((2..=file.len() as usize / (128 << 10) + 1).contains(&readaheads.len()), "{readaheads:?}");
+        assert!(readaheads.windows(2).all(|pair| pair[1].start == pair[0].end), "no gap: {readaheads:?}");
     }
 
     #[test]
     fn prefetch_requests_only_the_needed_block() {
-        let (file, table) = told(false);
+        let (file, table) = recorded_table(false);
         let key = 7000u32.to_be_bytes();
-        assert!(!table.reader.prefetch(&key), "without a filter it may be in the next table");
-        let asked = std::mem::take(&mut *file.prefetched.lock());
-        assert_eq!(asked.len(), 1);
-        assert_eq!(asked[0].start, table.approximate_offset(&key));
-        assert!((4 << 10..8 << 10).contains(&(asked[0].end - asked[0].start)), "{asked:?}");
+        assert!(!table.reader.prefetch(&key), "without a filter the key may be in the next table");
+        let requests = std::mem::take(&mut *file.prefetched.lock());
+        assert_eq!(requests.len(), 1);
+        assert_eq!(requests[0].start, table.approximate_offset(&key));
+        assert!((4 << 10..8 << 10).contains(&(requests[0].end - requests[0].start)), "{requests:?}");
         table.iter(true).seek(&key);
         table.reader.prefetch(&key);
         table.reader.prefetch(&[255; 5]);
-        assert!(file.prefetched.lock().is_empty(), "what is at hand, or in no block, is not asked for");
+        assert!(
+            file.prefetched.lock().is_empty(),
+            "a cached block and a key after the last block need no request"
+        );
     }
 }

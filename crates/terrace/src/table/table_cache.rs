@@ -1,8 +1,9 @@
-//! Which tables are open.
+//! Table cache: the open tables of a database.
 //!
-//! An open table hangs in the slot of its file's metadata, so a look-up that has the version has the table: no
-//! search, no lock. The number of open tables is bounded, and what they hold in memory may be: opening one more closes
-//! those that were not used since the hand of the clock last passed them.
+//! The metadata of a file holds a [`TableHandle`] with the open table, so that a get with a version
+//! needs neither a search nor a lock. The number of open tables is limited, and their memory may
+//! be. An open of another table then closes tables by the clock algorithm: those without a use
+//! since the hand last passed them.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use terrace_format::filename::FileName;
 use terrace_format::key::{InternalKey, SequenceNumber};
 use terrace_format::table::TableProperties;
 
-use super::key_bounds_check;
+use super::key_bounds_check::{SECTOR_SIZE, check_key_bounds};
 use super::table_memory::TableMemory;
 use super::table_reader::{TableReader, TableReaderContext};
 use crate::error::{Error, Result};
@@ -22,40 +23,42 @@ use crate::options::Options;
 use crate::stats::Statistics;
 use crate::sync::{Arc, AtomicBool, HazardCell, HazardGuard, Mutex, Ordering, RetireList, Retired, Weak};
 
-/// The place of one table.
+/// Slot for the open reader of one table file.
 #[derive(Default)]
 pub(crate) struct TableHandle {
     reader: HazardCell<TableReader>,
     /// Set by every use, cleared by the hand of the clock.
     recently_used: AtomicBool,
-    /// Empty while nobody knows.
+    /// Statistics of the entries, empty while they are unknown.
     stats: OnceLock<TableStats>,
 }
 
-/// What is known of the entries of a table.
+/// Statistics of the entries of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TableStats {
     pub(crate) properties: TableProperties,
-    /// The number of the newest delete. 0 for a table that was there when the database was opened: no reader is older.
+    /// Sequence number of the newest tombstone, or 0 for a table that existed at open, because
+    /// every reader is newer.
     pub(crate) newest_tombstone: SequenceNumber,
 }
 
 impl TableHandle {
-    /// Notes what is known of the table. False if something was.
-    pub(crate) fn set_stats(&self, tally: TableStats) -> bool {
-        self.stats.set(tally).is_ok()
+    /// Sets the statistics. Returns false if they were already set.
+    pub(crate) fn set_stats(&self, stats: TableStats) -> bool {
+        self.stats.set(stats).is_ok()
     }
 
-    /// What is known of the table: of one that was written since the database was opened, or was opened itself.
+    /// Returns the statistics. They are known for a table that was written or opened since the open
+    /// of the database.
     pub(crate) fn stats(&self) -> Option<TableStats> {
         self.stats.get().copied()
     }
 
-    /// The table, if it is open.
+    /// Returns the reader if the table is open, and marks it as used.
     #[inline]
     fn get(&self) -> Option<HazardGuard<TableReader>> {
         let table = self.reader.protect();
-        // A plain store would make readers of one table fight for its cache line.
+        // An unconditional store would make readers of one table compete for its cache line.
         if table.is_some() && !self.recently_used.load(Ordering::Relaxed) {
             self.recently_used.store(true, Ordering::Relaxed);
         }
@@ -63,18 +66,18 @@ impl TableHandle {
     }
 }
 
-/// A table as the manifest knows it, and the place where it hangs when it is open.
+/// Metadata of a table from the MANIFEST, with its handle.
 #[derive(Clone, Copy)]
 pub(crate) struct TableRef<'a> {
     pub(crate) handle: &'a Arc<TableHandle>,
     pub(crate) number: u64,
-    /// In bytes.
+    /// Size of the file in bytes.
     pub(crate) size: u64,
     pub(crate) smallest: &'a InternalKey,
     pub(crate) largest: &'a InternalKey,
 }
 
-/// The open tables of one database.
+/// Open tables of one database.
 pub(crate) struct TableCache {
     directory: PathBuf,
     options: Options,
@@ -82,33 +85,36 @@ pub(crate) struct TableCache {
     context: Arc<TableReaderContext>,
     capacity: usize,
     eviction: Mutex<ClockEviction>,
-    /// True if there was a table whose reads may wait for the device. Relaxed: a hint.
+    /// True if a read of some table may wait for the storage. Relaxed: a hint.
     may_block: AtomicBool,
-    /// Is told what a table that was opened says of its entries, if nobody knew. Any thread may do that, with any lock but
-    /// that of the state.
+    /// Receives the statistics of a newly opened table, if they were unknown. Any thread may call
+    /// it, with any lock held but `state`.
     on_stats: OnStats,
 }
 
-/// Which tables are open, in the order in which the hand comes to them.
+/// Open tables in the order in which the clock visits them.
 #[derive(Default)]
 struct ClockEviction {
     open_tables: VecDeque<Weak<TableHandle>>,
-    /// Those that were closed while somebody read them, until another one is opened: no more than there are readers.
+    /// Readers that were closed during a read, until the next table is opened. There are at most as
+    /// many as running reads.
     retired_tables: RetireList<TableReader>,
 }
 
 impl ClockEviction {
-    /// Closes a table that was taken out of its slot.
+    /// Closes a reader that was removed from its handle.
     fn close(&mut self, table: Option<Retired<TableReader>>) {
-        table.into_iter().for_each(|table| self.retired_tables.push(table));
-        // At once: what it holds counts until it is gone.
+        if let Some(table) = table {
+            self.retired_tables.push(table);
+        }
+        // The reclamation comes at once, because the memory of the reader counts until its drop.
         self.retired_tables.reclaim(&mut Vec::new());
     }
 }
 
 pub(crate) type OnStats = Box<dyn Fn(TableStats) + Send + Sync>;
 
-/// Descriptors that are not for tables: log, manifest, lock, info log and a few in passing.
+/// Number of file descriptors for other files: WAL, MANIFEST, LOCK, LOG, and a few temporary ones.
 const NON_TABLE_FILES: usize = 10;
 
 impl TableCache {
@@ -117,50 +123,51 @@ impl TableCache {
         options: &Options,
         logger: Arc<dyn Logger>,
         context: Arc<TableReaderContext>,
-        told: OnStats,
+        on_stats: OnStats,
     ) -> TableCache {
-        let limit = options.max_open_files.saturating_sub(NON_TABLE_FILES).max(1);
-        let (directory, options) = (directory.to_path_buf(), options.clone());
+        let capacity = options.max_open_files.saturating_sub(NON_TABLE_FILES).max(1);
         TableCache {
-            directory,
-            options,
+            directory: directory.to_path_buf(),
+            options: options.clone(),
             logger,
             context,
-            capacity: limit,
+            capacity,
             eviction: Mutex::default(),
             may_block: AtomicBool::new(false),
-            on_stats: told,
+            on_stats,
         }
     }
 
-    /// What happened to the tables.
+    /// Returns the statistics of the database.
     pub(crate) fn metrics(&self) -> &Statistics {
         &self.context.metrics
     }
 
-    /// What the open tables hold.
+    /// Returns the memory counter of the open tables.
     pub(crate) fn memory(&self) -> &TableMemory {
         &self.context.memory
     }
 
-    /// The table of `file`.
+    /// Returns the open table of `file`.
     pub(crate) fn find_table(&self, file: TableRef<'_>) -> Result<Arc<TableReader>> {
         file.handle.get().map_or_else(|| self.open_and_insert(&file), |table| Ok(table.to_arc()))
     }
 
-    /// True if it pays to say what will be read before it is.
+    /// Returns true if prefetches of table blocks pay, because reads may wait for the storage.
     pub(crate) fn reads_may_block(&self) -> bool {
         self.may_block.load(Ordering::Relaxed)
     }
 
-    /// Says that what was read of `file`, if it is open, will hardly be read again.
+    /// Tells the system that the pages of `file` that were read will not be read again soon. Does
+    /// nothing if the table is not open.
     pub(crate) fn advise_dontneed(&self, file: TableRef<'_>) {
         if let Some(table) = file.handle.reader.protect() {
             table.advise_dontneed();
         }
     }
 
-    /// What `read` gives of the table of `file`, which is not kept: so readers of one table do not meet at its count.
+    /// Calls `read` with the table of `file`, without a reference count, so that readers of one
+    /// table do not compete for it.
     pub(crate) fn with_table<T>(
         &self,
         file: TableRef<'_>,
@@ -178,14 +185,17 @@ impl TableCache {
         if table.may_block() {
             self.may_block.store(true, Ordering::Relaxed);
         }
-        key_bounds_check::check_key_bounds(&table, file, &*self.logger, self.options.paranoid_checks)?;
-        if let Some(counts) = table.properties()? {
-            let tally = TableStats { properties: counts, newest_tombstone: 0 };
-            if file.handle.set_stats(tally) {
-                (self.on_stats)(tally);
+        if file.size <= SECTOR_SIZE {
+            let is_strict = self.options.paranoid_checks;
+            check_key_bounds(&table, file.smallest, file.largest, &*self.logger, is_strict)?;
+        }
+        if let Some(properties) = table.properties()? {
+            let stats = TableStats { properties, newest_tombstone: 0 };
+            if file.handle.set_stats(stats) {
+                (self.on_stats)(stats);
             }
         }
-        // That of another thread that opened it meanwhile.
+        // Another thread may have opened the same table meanwhile.
         let other = file.handle.reader.swap(Some(Arc::clone(&table)));
         self.evict_for(file.handle, other);
         Ok(table)
@@ -206,29 +216,29 @@ impl TableCache {
             opened => (path, opened?),
         };
         if size != 0 && file.len() < size {
-            let what = format!("{} bytes, expected {size} as the manifest says", file.len());
-            return Err(Error::corruption(&path, None, what));
+            let message = format!("{} bytes, expected {size} (from the manifest)", file.len());
+            return Err(Error::corruption(&path, None, message));
         }
         TableReader::open(file, path, number, Arc::clone(&self.context))
     }
 
-    fn evict_for(&self, slot: &Arc<TableHandle>, other: Option<Retired<TableReader>>) {
+    fn evict_for(&self, opened: &Arc<TableHandle>, other: Option<Retired<TableReader>>) {
         let mut clock = self.eviction.lock();
         clock.close(other);
-        // Twice round at most: the first round clears every mark.
+        // Two rounds suffice, because the first round clears every mark.
         for _ in 0..2 * clock.open_tables.len() {
             if clock.open_tables.len() < self.capacity && !self.context.memory.is_over_limit() {
                 break;
             }
-            let Some(hand) = clock.open_tables.pop_front() else { break };
-            let Some(slot) = hand.upgrade() else { continue };
-            if slot.recently_used.swap(false, Ordering::Relaxed) {
-                clock.open_tables.push_back(hand);
+            let Some(oldest) = clock.open_tables.pop_front() else { break };
+            let Some(handle) = oldest.upgrade() else { continue };
+            if handle.recently_used.swap(false, Ordering::Relaxed) {
+                clock.open_tables.push_back(oldest);
             } else {
-                clock.close(slot.reader.swap(None));
+                clock.close(handle.reader.swap(None));
             }
         }
-        // It is not what has to go for itself.
-        clock.open_tables.push_back(Arc::downgrade(slot));
+        // The new table joins the queue last, so that the loop cannot evict it.
+        clock.open_tables.push_back(Arc::downgrade(opened));
     }
 }

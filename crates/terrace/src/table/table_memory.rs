@@ -1,19 +1,19 @@
-//! What open tables hold in memory, their indexes and filters, counted; and taken from the room of a cache, if that is
-//! wanted, so that both together have a limit.
+//! Memory of open tables: their indexes and filters. It is counted, and it can be reserved in the
+//! block cache, so that both together have a limit.
 
-// Not of `sync`: nothing depends on the order in which threads see what is counted.
+// Atomics of the standard library instead of `sync`: no other access depends on their order.
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::cache::BlockCache;
 use crate::sync::Arc;
 
-/// Of all open tables of one database.
+/// Memory of all open tables of one database.
 pub(crate) struct TableMemory {
-    /// In bytes.
+    /// Memory use in bytes.
     usage: AtomicUsize,
-    /// When they hold more, tables are closed.
+    /// Memory use in bytes above which tables are closed.
     limit: usize,
-    /// Its room is what they take.
+    /// Block cache whose capacity the tables reduce.
     cache: Option<Arc<BlockCache>>,
 }
 
@@ -24,35 +24,38 @@ impl Default for TableMemory {
 }
 
 impl TableMemory {
-    /// For tables that hold `most` bytes, about, of the room of `cache` if there is one.
-    pub(crate) fn new(most: usize, cache: Option<Arc<BlockCache>>) -> TableMemory {
-        TableMemory { usage: AtomicUsize::new(0), limit: most, cache }
+    /// Creates a counter with a limit in bytes. If there is a cache, the tables take their memory
+    /// from its capacity.
+    pub(crate) fn new(limit: usize, cache: Option<Arc<BlockCache>>) -> TableMemory {
+        TableMemory { usage: AtomicUsize::new(0), limit, cache }
     }
 
-    /// What they hold, in bytes.
+    /// Returns the memory use of all open tables in bytes.
     pub(crate) fn usage(&self) -> usize {
         self.usage.load(Ordering::Relaxed)
     }
 
-    /// The limit, if there is one.
+    /// Returns the limit in bytes, if there is one.
     pub(crate) fn limit(&self) -> Option<usize> {
         (self.limit < usize::MAX).then_some(self.limit)
     }
 
-    /// True if tables are to be closed.
+    /// Returns true if tables must be closed.
     pub(super) fn is_over_limit(&self) -> bool {
         self.usage() > self.limit
     }
 
-    /// Counts so many bytes as long as there is what this gives.
+    /// Counts `bytes` until the drop of the reservation.
     pub(super) fn reserve(self: &Arc<Self>, bytes: usize) -> Reservation {
         self.usage.fetch_add(bytes, Ordering::Relaxed);
-        self.cache.iter().for_each(|cache| cache.reserve(bytes));
+        if let Some(cache) = &self.cache {
+            cache.reserve(bytes);
+        }
         Reservation { memory: Arc::clone(self), bytes }
     }
 }
 
-/// Bytes that a table holds.
+/// Counted bytes of one table.
 pub(super) struct Reservation {
     memory: Arc<TableMemory>,
     bytes: usize,
@@ -61,6 +64,8 @@ pub(super) struct Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         self.memory.usage.fetch_sub(self.bytes, Ordering::Relaxed);
-        self.memory.cache.iter().for_each(|cache| cache.unreserve(self.bytes));
+        if let Some(cache) = &self.memory.cache {
+            cache.unreserve(self.bytes);
+        }
     }
 }

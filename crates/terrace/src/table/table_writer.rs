@@ -1,4 +1,4 @@
-//! A new table file, from sorted entries to a durable file.
+//! Writer of a table file: it takes sorted entries and makes the file durable.
 
 use std::path::{Path, PathBuf};
 
@@ -13,15 +13,15 @@ use super::TableStats;
 use crate::error::{Error, Result};
 use crate::file_io::{FileWriter, file_error};
 
-/// A table that was written.
+/// Table that was written completely.
 #[derive(Debug, Clone)]
 pub(crate) struct FinishedTable {
     pub(crate) file: NewFile,
     pub(crate) stats: TableStats,
 }
 
-/// Writes one table. Dropped before [`TableWriter::finish`], it leaves a file that nothing names; see
-/// [`TableWriter::abandon`].
+/// Writer of one table. A drop without [`TableWriter::finish`] leaves a file that no version names;
+/// see [`TableWriter::abandon`].
 pub(crate) struct TableWriter {
     env: Env,
     path: PathBuf,
@@ -33,7 +33,7 @@ pub(crate) struct TableWriter {
 }
 
 impl TableWriter {
-    /// Creates table file `number` in `directory`.
+    /// Creates the file of table `number` in `directory`.
     pub(crate) fn create(
         env: &Env,
         directory: &Path,
@@ -42,16 +42,24 @@ impl TableWriter {
     ) -> Result<TableWriter> {
         let path = directory.join(FileName::Table(number).to_string());
         let builder = TableBuilder::new(options.clone(), FileWriter(env.fs.create(&path)?));
-        let (env, smallest) = (env.clone(), None);
-        Ok(TableWriter { env, path, number, builder, smallest, tombstones: 0, newest_tombstone: 0 })
+        Ok(TableWriter {
+            env: env.clone(),
+            path,
+            number,
+            builder,
+            smallest: None,
+            tombstones: 0,
+            newest_tombstone: 0,
+        })
     }
 
-    /// Adds an entry. Keys must rise: that is checked, because a table out of order would hide what it holds.
+    /// Adds an entry. Returns an error if its key is not greater than the last one, because reads
+    /// would miss entries of an unsorted table.
     pub(crate) fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         if self.try_add_ascending(key, value)? { Ok(()) } else { Err(self.out_of_order(key)) }
     }
 
-    /// As [`TableWriter::add`], but passes over the key that was added last.
+    /// Adds an entry like [`TableWriter::add`], unless its key equals the last one.
     pub(crate) fn add_unless_duplicate(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         if self.try_add_ascending(key, value)? || self.builder.last_key() == Some(key) {
             Ok(())
@@ -60,48 +68,51 @@ impl TableWriter {
         }
     }
 
-    /// Adds an entry, or says false if its key is not above the last one.
+    /// Adds an entry, or returns false if its key is not greater than the last one.
     fn try_add_ascending(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
         if self.smallest.is_none() {
             self.smallest = Some(key.to_vec());
         }
         let added = self.builder.add_if_greater(key, value).map_err(|error| file_error(&self.path, error))?;
-        let number = key::trailer(key);
-        if added && number as u8 == ValueType::Deletion as u8 {
+        let trailer = key::trailer(key);
+        if added && trailer as u8 == ValueType::Deletion as u8 {
             self.tombstones += 1;
-            self.newest_tombstone = self.newest_tombstone.max(number >> 8);
+            self.newest_tombstone = self.newest_tombstone.max(trailer >> 8);
         }
         Ok(added)
     }
 
     #[cold]
     fn out_of_order(&self, key: &[u8]) -> Error {
-        let (last, key) = (self.builder.last_key().unwrap_or_default().escape_ascii(), key.escape_ascii());
-        Error::corruption(&self.path, None, format!("key '{key}' behind '{last}', expected rising keys"))
+        let last = self.builder.last_key().unwrap_or_default().escape_ascii();
+        let key = key.escape_ascii();
+        Error::corruption(&self.path, None, format!("key '{key}' after '{last}', expected ascending keys"))
     }
 
-    /// About how large the file is by now, in bytes.
+    /// Returns the approximate size of the file in bytes.
     pub(crate) fn size_estimate(&self) -> u64 {
         self.builder.size_estimate()
     }
 
-    /// Writes the rest and makes the contents durable; the name is the manifest's business. None, and no file, if
-    /// nothing was added. On an error there is no file either.
+    /// Writes the remaining blocks and syncs the file. The directory entry becomes durable with the
+    /// MANIFEST. Returns None and removes the file if it has no entries. After an error there is no
+    /// file either.
     pub(crate) fn finish(mut self) -> Result<Option<FinishedTable>> {
         let Some(smallest) = self.smallest.take() else {
             self.abandon();
             return Ok(None);
         };
-        let (env, path) = (self.env.clone(), self.path.clone());
+        let env = self.env.clone();
+        let path = self.path.clone();
         self.finish_file(&smallest).map(Some).inspect_err(|_| {
             let _ = env.fs.remove(&path);
         })
     }
 
     fn finish_file(mut self, smallest: &[u8]) -> Result<FinishedTable> {
-        let counts =
+        let properties =
             TableProperties { num_entries: self.builder.num_entries(), num_deletions: self.tombstones };
-        self.builder.add_meta_block(TableProperties::BLOCK_NAME, counts.encode());
+        self.builder.add_meta_block(TableProperties::BLOCK_NAME, properties.encode());
         self.builder.finish().map_err(|error| file_error(&self.path, error))?;
         let size = self.builder.file_size();
         let largest = self.builder.last_key().unwrap_or_default().to_vec();
@@ -110,21 +121,19 @@ impl TableWriter {
             file.sync()?;
         }
         file.close()?;
-        let key = |bytes: &[u8]| {
-            InternalKey::decode(bytes).map_err(|flaw| Error::from_decode_error(&self.path, &flaw))
+        let decode = |key: &[u8]| {
+            InternalKey::decode(key).map_err(|error| Error::from_decode_error(&self.path, &error))
         };
-        let (smallest, largest) = (key(smallest)?, key(&largest)?);
+        let smallest = decode(smallest)?;
+        let largest = decode(&largest)?;
         let file = NewFile { number: self.number, size, smallest, largest };
-        Ok(FinishedTable {
-            file,
-            stats: TableStats { properties: counts, newest_tombstone: self.newest_tombstone },
-        })
+        Ok(FinishedTable { file, stats: TableStats { properties, newest_tombstone: self.newest_tombstone } })
     }
 
     /// Removes the file.
     pub(crate) fn abandon(self) {
         drop(self.builder);
-        // A leftover is removed at the next open.
+        // The next open removes the file if this fails.
         let _ = self.env.fs.remove(&self.path);
     }
 }

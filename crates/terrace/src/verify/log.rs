@@ -1,8 +1,9 @@
-//! All of one log, from its first record to its end.
+//! Scan of one log, from the first record to the end.
 //!
-//! A log that ends inside a record simply ends there: that is how a crash looks. Everything else that is not the next
-//! batch of operations is damage, reported and passed over, no more of it than must be: replay gives up the rest of a
-//! block where this gives up one record. An error of a read is no damage, and ends the walk.
+//! A log that ends inside a record ends there: this is the trace of a crash. Anything other than
+//! the next batch of operations is damage. The scan reports it and skips as few bytes as possible:
+//! it gives up one record where replay gives up the rest of a block. A read error is not damage; it
+//! ends the scan.
 
 use std::path::Path;
 
@@ -15,57 +16,66 @@ use terrace_format::log::{LogEnd, LogItem, LogReader};
 use crate::error::{Corruption, Result};
 use crate::file_io::{FileReader, file_error};
 
-/// What a walk meets.
+/// Event of a scan.
 pub(crate) enum LogScanEvent<'a> {
-    /// A whole batch.
+    /// A complete batch.
     Batch(BatchRef<'a>),
-    /// Something is wrong.
+    /// Damage.
     Corruption(Corruption),
 }
 
-/// The numbers of the writes in a row of logs.
+/// Check of the sequence numbers in consecutive logs.
 pub(crate) struct LogSequenceCheck {
-    /// Terrace's logs have no gaps, and no number twice (`docs/design/0001-log-replay.md`); LevelDB's may.
+    /// Whether a gap or a repeated sequence number is damage. It is in logs of Terrace
+    /// (`docs/design/0001-log-replay.md`), but not in logs of LevelDB.
     pub(crate) is_gapless: bool,
-    /// The number of the last write, that of the tables to begin with.
+    /// Sequence number of the last write; before the first batch, that of the tables.
     pub(crate) last_sequence: SequenceNumber,
-    /// The greatest number in a table: what a log holds is newer, or a table made of it would be taken for a newer one.
+    /// Largest sequence number in a table. Writes of a log must be newer, or a table made of them
+    /// would be taken for a newer one.
     max_table_sequence: SequenceNumber,
-    /// It was said that a write is not.
+    /// Whether a write that is not newer was already reported.
     reported_overlap: bool,
-    /// The number that comes next, once there was a batch.
+    /// Sequence number of the next batch; None before the first batch.
     next_sequence: Option<SequenceNumber>,
 }
 
 impl LogSequenceCheck {
-    /// Before the first of some logs, whose tables' last number is `last` by the manifest, and `stored` by themselves.
-    pub(crate) fn new(strict: bool, last: SequenceNumber, stored: SequenceNumber) -> LogSequenceCheck {
+    /// Creates a check for the logs after the tables. The last sequence number of the tables is
+    /// `last_sequence` in the manifest and `max_table_sequence` in the tables themselves.
+    pub(crate) fn new(
+        is_gapless: bool,
+        last_sequence: SequenceNumber,
+        max_table_sequence: SequenceNumber,
+    ) -> LogSequenceCheck {
         LogSequenceCheck {
-            is_gapless: strict,
-            last_sequence: last,
-            max_table_sequence: stored,
+            is_gapless,
+            last_sequence,
+            max_table_sequence,
             reported_overlap: false,
             next_sequence: None,
         }
     }
 
-    /// What is wrong with the number of `batch`, and whether its writes are others than those that came before. Before
-    /// the first batch only a gap is wrong: the manifest may already tell of numbers that its oldest log holds.
+    /// Returns the problem with the sequence number of `batch`, if any, and whether its writes are
+    /// new. Before the first batch only a gap is a problem: the manifest may already count writes
+    /// of its oldest log.
     fn check(&mut self, batch: &BatchRef<'_>) -> (Option<String>, bool) {
-        let (first, expected) = (batch.sequence(), self.next_sequence.unwrap_or(self.last_sequence + 1));
+        let first = batch.sequence();
+        let expected = self.next_sequence.unwrap_or(self.last_sequence + 1);
         let repeated = self.is_gapless && self.next_sequence.is_some_and(|next| first < next);
         if first <= self.max_table_sequence
             && !repeated
             && !std::mem::replace(&mut self.reported_overlap, true)
         {
-            let what = format!(
-                "sequence number {first}, expected more than {}, as in a table",
+            let message = format!(
+                "sequence number {first}, expected more than {}, the largest in a table",
                 self.max_table_sequence
             );
-            return (Some(what), true);
+            return (Some(message), true);
         }
-        let wrong = repeated || (self.is_gapless && first > expected);
-        (wrong.then(|| format!("sequence number {first}, expected {expected}, the next")), !repeated)
+        let problem = repeated || (self.is_gapless && first > expected);
+        (problem.then(|| format!("sequence number {first}, expected {expected}, the next")), !repeated)
     }
 
     fn advance(&mut self, batch: &BatchRef<'_>) {
@@ -75,44 +85,49 @@ impl LogSequenceCheck {
     }
 }
 
-/// Walks over the log at `path`, the next one of `row`, and says how it ends.
+/// Scans the log at `path` and returns how it ends. `sequence_check` has seen the logs before it.
 pub(crate) fn scan_log(
     env: &Env,
     path: &Path,
-    row: &mut LogSequenceCheck,
-    meet: &mut dyn FnMut(LogScanEvent<'_>) -> Result<()>,
+    sequence_check: &mut LogSequenceCheck,
+    visit: &mut dyn FnMut(LogScanEvent<'_>) -> Result<()>,
 ) -> Result<LogEnd> {
     let mut records = LogReader::salvaging(FileReader(env.fs.open_sequential(path)?));
-    let damage = |at, what| {
-        LogScanEvent::Corruption(Corruption { path: path.to_path_buf(), offset: Some(at), message: what })
+    let damage = |offset, message| {
+        LogScanEvent::Corruption(Corruption { path: path.to_path_buf(), offset: Some(offset), message })
     };
-    // A record that breaks off in front of room that was set aside: where a process was killed, if nothing follows.
-    let mut broken_off = None;
+    // A record that ends before preallocated space. A killed process leaves it, if no record
+    // follows.
+    let mut incomplete = None;
     while let Some(item) = records.next().map_err(|error| file_error(path, error))? {
         let (offset, data) = match item {
             LogItem::Record { offset, data } => (offset, data),
-            LogItem::Corruption { error: flaw, dropped } => {
-                let found = damage(flaw.offset, format!("{flaw}; {dropped} bytes dropped"));
-                match flaw.kind {
-                    DecodeErrorKind::Truncated if row.is_gapless => broken_off = Some(found),
-                    _ => meet(found)?,
+            LogItem::Corruption { error, dropped } => {
+                let found = damage(error.offset, format!("{error}; {dropped} bytes dropped"));
+                match error.kind {
+                    DecodeErrorKind::Truncated if sequence_check.is_gapless => incomplete = Some(found),
+                    _ => visit(found)?,
                 }
                 continue;
             }
         };
-        broken_off.take().map_or(Ok(()), &mut *meet)?;
+        if let Some(corruption) = incomplete.take() {
+            visit(corruption)?;
+        }
         let batch = match batch::validate(data) {
             Ok(batch) => batch,
-            Err(flaw) => {
-                meet(damage(offset, format!("batch: {flaw}")))?;
+            Err(error) => {
+                visit(damage(offset, format!("batch: {error}")))?;
                 continue;
             }
         };
-        let (wrong, counts) = row.check(&batch);
-        wrong.map_or(Ok(()), |what| meet(damage(offset, what)))?;
-        if counts {
-            row.advance(&batch);
-            meet(LogScanEvent::Batch(batch))?;
+        let (problem, is_new) = sequence_check.check(&batch);
+        if let Some(message) = problem {
+            visit(damage(offset, message))?;
+        }
+        if is_new {
+            sequence_check.advance(&batch);
+            visit(LogScanEvent::Batch(batch))?;
         }
     }
     Ok(records.log_end())

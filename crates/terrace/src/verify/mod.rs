@@ -1,12 +1,12 @@
-//! Reading and checking every byte of a database that counts.
+//! Check of every byte of the live files of a database.
 //!
 //! ```text
-//!   CURRENT ──> manifest ──> each live table, whole          (table)
-//!                  '───────> each log that is needed, whole  (log)
+//!   CURRENT ──> manifest ──> every live table, completely          (table)
+//!                  '───────> every log to replay, completely       (log)
 //! ```
 //!
-//! Writes nothing, repairs nothing, and does not stop at a problem: the report has them all. The walks over a table
-//! and over a log are also what a repair reads by.
+//! The check writes nothing, repairs nothing and does not stop at a problem: the report lists all
+//! of them. A repair reads tables and logs with the same scans.
 
 mod log;
 mod report;
@@ -31,21 +31,24 @@ use crate::options::Options;
 use crate::sync::Arc;
 use crate::version::{FileMeta, ManifestRecovery};
 
-/// Reads and checks everything that the database in directory `path` holds.
+/// Reads and checks every live file of the database in directory `path`.
 ///
-/// CURRENT and the manifest; each live table whole: footer, index, every block's checksum and contents, that keys rise
-/// and lie where the manifest says, the size, and with [`Options::filter_policy`] that the filter lets every key
-/// in; each log that is needed, every record. Without a manifest that can be read, every table and log there is.
+/// The check covers CURRENT and the manifest. For each live table it covers the footer, the index,
+/// the checksum and contents of every block, the key order, and the size and key range of the
+/// manifest. With [`Options::filter_policy`] it also covers that the filter accepts every key. For
+/// each log to replay it covers every record. Without a readable manifest it covers all tables and
+/// logs in the directory.
 ///
-/// Writes nothing, and takes the lock that a read-only open takes: a writer is excluded while it runs, readers are
-/// not. `progress` is called on this thread with the bytes done and the bytes in all, often; it should return soon.
+/// Writes nothing, and takes the lock of a read-only open: it excludes writers while it runs, but
+/// not readers. Calls `progress` often, on the calling thread, with the number of bytes done and
+/// the total number of bytes; the callback should return soon.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::NotFound`] if there is no such directory; [`ErrorKind::InvalidArgument`] if it holds no database, or one
-/// with another comparator; [`ErrorKind::Io`] if it is open for writing ([`ErrorOut::is_locked`]) or the directory can't be
-/// read. What is wrong with a single file, a failure
-/// to read it included, is no error but a problem in the report.
+/// [`ErrorKind::NotFound`] if there is no such directory; [`ErrorKind::InvalidArgument`] if it
+/// holds no database, or one with another comparator; [`ErrorKind::Io`] if it is open for writing
+/// ([`ErrorOut::is_locked`]) or if the directory can't be read. A problem with a single file,
+/// including a failed read, is not an error; the report lists it.
 ///
 /// [`ErrorKind::NotFound`]: crate::ErrorKind::NotFound
 /// [`ErrorKind::InvalidArgument`]: crate::ErrorKind::InvalidArgument
@@ -53,7 +56,7 @@ use crate::version::{FileMeta, ManifestRecovery};
 ///
 /// ```
 /// # use terrace::{Db, Env, Options, verify};
-/// # let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
+/// # let options = Options { create_if_missing: true, env: Env::in_memory(), ..Options::default() };
 /// # let db = Db::open("cities", &options)?;
 /// # db.put(b"CH/Bern", b"46.95,7.45")?;
 /// # db.close()?;
@@ -66,11 +69,11 @@ pub fn verify(
     options: &Options,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<VerifyReport> {
-    let (directory, env) = (path.as_ref(), &options.env);
+    let directory = path.as_ref();
     let files = list_database_files(options, directory)?;
-    let _lock = lock_directory_shared(env, directory)?;
+    let _lock = lock_directory_shared(&options.env, directory)?;
     let order = InternalComparator::new(Arc::clone(&options.comparator));
-    let mut check = Verifier {
+    let mut verifier = Verifier {
         directory,
         options,
         filter: options.filter_policy.clone().map(|policy| Arc::new(InternalFilterPolicy(policy)) as _),
@@ -81,25 +84,26 @@ pub fn verify(
         bytes_total: 0,
         progress,
     };
-    check.run(&files)?;
-    Ok(check.report)
+    verifier.run(&files)?;
+    Ok(verifier.report)
 }
 
-/// The files of the database in `directory`, sorted; an error if there are none.
+/// Returns the files of the database in `directory`, sorted; an error if there are none.
 pub(crate) fn list_database_files(options: &Options, directory: &Path) -> Result<Vec<FileName>> {
-    // A manifest that can't be read says nothing; that will be told in its turn.
+    // The error of an unreadable manifest is ignored here; the caller reads the manifest again and
+    // reports it.
     let order = InternalComparator::new(Arc::clone(&options.comparator));
     let next_file = ManifestRecovery::read_current_manifest(&options.env, directory, &order)
         .map_or(0, |recovered| recovered.next_file_number);
     let mut files = list_db_files(&options.env, directory, next_file)?;
     files.sort_unstable();
-    let holds_data = |file: &FileName| {
+    let has_data = files.iter().any(|file| {
         file.is_table() || matches!(file, FileName::Log(_) | FileName::Manifest(_) | FileName::Current)
-    };
-    if files.iter().any(holds_data) {
+    });
+    if has_data {
         return Ok(files);
     }
-    Err(Error::InvalidArgument(format!("{}: holds no database", directory.display())))
+    Err(Error::InvalidArgument(format!("{}: no database in this directory", directory.display())))
 }
 
 struct Verifier<'a> {
@@ -108,7 +112,7 @@ struct Verifier<'a> {
     filter: Option<Arc<dyn FilterPolicy>>,
     order: InternalComparator,
     report: VerifyReport,
-    /// The greatest sequence number in a table.
+    /// Largest sequence number in a table.
     max_table_sequence: SequenceNumber,
     bytes_done: u64,
     bytes_total: u64,
@@ -128,7 +132,7 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// What the manifest says is there.
+    /// Checks the files that the manifest lists.
     fn check_live_files(&mut self, recovered: &ManifestRecovery, files: &[FileName]) {
         let set = &recovered.version_set;
         let manifest = FileName::Manifest(recovered.manifest_number);
@@ -141,7 +145,7 @@ impl Verifier<'_> {
         let mut logs: Vec<u64> = files.iter().filter_map(log_number).collect();
         logs.retain(|&number| number >= set.log_number || number == set.prev_log_number);
         logs.sort_unstable();
-        // An edit that never counted is how a power cut looks, and no problem.
+        // A torn edit that never took effect is the trace of a power cut, not a problem.
         if let Some(error) = recovered.lost_edit(files) {
             self.add_error(manifest, error.clone());
         }
@@ -159,16 +163,16 @@ impl Verifier<'_> {
                 None => self.add_problem(
                     FileName::Table(file.number),
                     None,
-                    "missing, and the manifest says that it is live",
+                    "missing, but the manifest lists it as live",
                 ),
             }
         }
         if let Some(last) = live.keys().next_back().filter(|&&number| number >= recovered.next_file_number) {
-            let what = format!(
-                "next file number {}, expected more than {last}, a live table",
+            let message = format!(
+                "next file number {}, expected more than {last}, the number of a live table",
                 recovered.next_file_number
             );
-            self.add_problem(manifest, None, what);
+            self.add_problem(manifest, None, message);
         }
         let last = self.check_logs(
             &logs,
@@ -179,15 +183,15 @@ impl Verifier<'_> {
             ),
         );
         if self.max_table_sequence > last {
-            let what = format!(
-                "last sequence number {last}, expected {} or more, as in a table",
+            let message = format!(
+                "last sequence number {last}, expected at least {}, the largest in a table",
                 self.max_table_sequence
             );
-            self.add_problem(manifest, None, what);
+            self.add_problem(manifest, None, message);
         }
     }
 
-    /// Without a manifest.
+    /// Checks all tables and logs of the directory, for want of a manifest.
     fn check_all_files(&mut self, files: &[FileName]) {
         let tables: Vec<FileName> = files.iter().copied().filter(FileName::is_table).collect();
         let logs: Vec<u64> = files.iter().filter_map(log_number).collect();
@@ -204,7 +208,7 @@ impl Verifier<'_> {
         if let Err(error) = self.read_table(name, live) {
             self.add_error(name, error);
         }
-        // Whatever was skipped of it.
+        // Counts the skipped parts of the table too.
         let size = live.map_or_else(|| self.file_size(name), |live| live.size);
         self.bytes_done = before;
         self.count_file(size);
@@ -221,69 +225,72 @@ impl Verifier<'_> {
             );
         }
         let order = self.order.clone();
-        let walk = TableScan { file: &*file, path: &path, order: &order, filter: self.filter.clone() };
-        let mut outside = None;
-        walk.run(&mut |met| {
-            match met {
+        let scan = TableScan { file: &*file, path: &path, order: &order, filter: self.filter.clone() };
+        let mut key_outside = None;
+        scan.run(&mut |event| {
+            match event {
                 TableScanEvent::Entry { key, .. } => {
                     self.report.entries += 1;
                     self.max_table_sequence =
                         self.max_table_sequence.max(terrace_format::key::trailer(key) >> 8);
-                    let inside = |live: &FileMeta| {
+                    let in_range = live.is_none_or(|live| {
                         order.compare(live.smallest.as_bytes(), key).is_le()
                             && order.compare(key, live.largest.as_bytes()).is_le()
-                    };
-                    if outside.is_none() && !live.is_none_or(inside) {
-                        outside = Some(terrace_format::key::user_key(key).escape_ascii().to_string());
+                    });
+                    if key_outside.is_none() && !in_range {
+                        key_outside = Some(terrace_format::key::user_key(key).escape_ascii().to_string());
                     }
                 }
                 TableScanEvent::Block { bytes, .. } => self.report_progress(bytes),
-                TableScanEvent::Corruption { corruption: found, .. } => {
-                    self.add_error(name, Error::Corruption(found))
+                TableScanEvent::Corruption { corruption, .. } => {
+                    self.add_error(name, Error::Corruption(corruption))
                 }
             }
             Ok(())
         })?;
-        if let Some((live, key)) = live.zip(outside) {
-            let what = format!(
-                "the key '{key}', expected keys from {:?} to {:?} as in the manifest",
+        if let Some((live, key)) = live.zip(key_outside) {
+            let message = format!(
+                "key '{key}' is outside the range of the manifest, {:?} to {:?}",
                 live.smallest, live.largest
             );
-            self.add_problem(name, None, what);
+            self.add_problem(name, None, message);
         }
         Ok(())
     }
 
-    /// Checks `logs`, and the numbers of their writes. Returns that of the last.
-    fn check_logs(&mut self, logs: &[u64], mut row: LogSequenceCheck) -> SequenceNumber {
+    /// Checks `logs` and their sequence numbers. Returns the last sequence number.
+    fn check_logs(&mut self, logs: &[u64], mut sequence_check: LogSequenceCheck) -> SequenceNumber {
         for &number in logs {
             let name = FileName::Log(number);
             let path = self.directory.join(name.to_string());
             let options = self.options;
-            let walked = scan_log(&options.env, &path, &mut row, &mut |met| {
-                match met {
+            let log_end = scan_log(&options.env, &path, &mut sequence_check, &mut |event| {
+                match event {
                     LogScanEvent::Batch(batch) => self.report.entries += batch.len() as u64,
-                    LogScanEvent::Corruption(found) => self.add_error(name, Error::Corruption(found)),
+                    LogScanEvent::Corruption(corruption) => {
+                        self.add_error(name, Error::Corruption(corruption))
+                    }
                 }
                 Ok(())
             });
-            match walked {
-                // In front of room that was set aside a record may break off: there a process was killed.
-                Ok(tail) if tail.is_clean || (row.is_gapless && tail.saw_zeros) => {}
+            match log_end {
+                // A killed process may leave an incomplete record before preallocated zeros.
+                Ok(tail) if tail.is_clean || (sequence_check.is_gapless && tail.saw_zeros) => {}
                 Ok(tail) => {
-                    let rest = self.file_size(name).saturating_sub(tail.offset);
-                    let what =
-                        format!("{rest} bytes that are no whole record, perhaps a write that was cut short");
-                    self.add_problem(name, Some(tail.offset), what);
+                    let incomplete = self.file_size(name).saturating_sub(tail.offset);
+                    let message = format!(
+                        "{incomplete} bytes at the end are an incomplete record, perhaps an interrupted write"
+                    );
+                    self.add_problem(name, Some(tail.offset), message);
                 }
                 Err(error) => self.add_error(name, error),
             }
             self.count_file(self.file_size(name));
         }
-        row.last_sequence
+        sequence_check.last_sequence
     }
 
-    /// The size of a file now; 0 if nobody can say, and then reading it is the problem.
+    /// Returns the current size of a file; 0 on an error, which the read of the file will report.
     fn file_size(&self, name: FileName) -> u64 {
         self.options.env.fs.file_size(&self.directory.join(name.to_string())).unwrap_or(0)
     }
@@ -299,8 +306,8 @@ impl Verifier<'_> {
         self.report_progress(bytes);
     }
 
-    fn add_problem(&mut self, file: FileName, at: Option<u64>, what: impl Into<String>) {
-        self.report.problems.push(Problem { file: file.to_string(), offset: at, message: what.into() });
+    fn add_problem(&mut self, file: FileName, offset: Option<u64>, message: impl Into<String>) {
+        self.report.problems.push(Problem { file: file.to_string(), offset, message: message.into() });
     }
 
     fn add_error(&mut self, file: FileName, error: Error) {
@@ -312,18 +319,19 @@ fn log_number(file: &FileName) -> Option<u64> {
     if let FileName::Log(number) = *file { Some(number) } else { None }
 }
 
-/// The name under which table `number` is stored, if it is: the present ending before the former one.
+/// Returns the file name of table `number`, if it is stored. `.ldb` takes precedence over `.sst`.
 pub(crate) fn find_table_file(number: u64, files: &[FileName]) -> Option<FileName> {
     [FileName::Table(number), FileName::OldTable(number)].into_iter().find(|name| files.contains(name))
 }
 
 impl Problem {
-    /// An error met with `file`. Damage knows better where it is: in the manifest, say, and not in CURRENT.
+    /// Creates a problem from an error. A corruption names its own file, for example the manifest
+    /// instead of CURRENT.
     pub(crate) fn from_error(file: FileName, error: Error) -> Problem {
         match error {
-            Error::Corruption(Corruption { path, offset: at, message: what }) => {
+            Error::Corruption(Corruption { path, offset, message }) => {
                 let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-                Problem { file: name.unwrap_or_else(|| file.to_string()), offset: at, message: what }
+                Problem { file: name.unwrap_or_else(|| file.to_string()), offset, message }
             }
             error => Problem { file: file.to_string(), offset: None, message: error.to_string() },
         }

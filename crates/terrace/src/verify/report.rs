@@ -1,48 +1,50 @@
-//! What a check found, for programs and for people.
+//! Report of a check, for programs and for people.
 
 use std::fmt;
 
-/// Something wrong with a file. Prints as `000042.ldb at 81920: checksum 0x0000000e, expected 0x0000000f as stored`.
+/// A problem with a file. Prints as `000042.ldb at 81920: checksum 0x0000000e, expected 0x0000000f
+/// as stored`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The name of the file in the database's directory.
+    /// Name of the file in the directory of the database.
     pub file: String,
-    /// The offset in bytes, if there is one.
+    /// Offset in bytes, if there is one.
     pub offset: Option<u64>,
-    /// What was found and what was expected.
+    /// Found and expected values.
     pub message: String,
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file)?;
-        if let Some(at) = self.offset {
-            write!(f, " at {at}")?;
+        if let Some(offset) = self.offset {
+            write!(f, " at {offset}")?;
         }
         write!(f, ": {}", self.message)
     }
 }
 
-/// What [`verify`](crate::verify) found. Prints as a line per problem and one that sums up.
+/// Findings of [`verify`](crate::verify). Prints as one line per problem and a summary line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VerifyReport {
-    /// Files read.
+    /// Number of files read.
     pub files: u64,
-    /// Their bytes.
+    /// Number of bytes read.
     pub bytes: u64,
-    /// Entries in tables, all versions and deletes included, and operations in logs.
+    /// Number of entries in tables, with all versions and tombstones, and of operations in logs.
     pub entries: u64,
-    /// What is wrong, in the order in which it was met.
+    /// Problems, in the order of the checks.
     pub problems: Vec<Problem>,
 }
 
 impl VerifyReport {
-    /// True if nothing is wrong.
+    /// Returns whether the check found no problem.
     ///
     /// ```
     /// # use terrace::{Db, Env, Options, verify};
-    /// # let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
+    /// # let env = Env::in_memory();
+    /// # let options = Options { create_if_missing: true, env, ..Options::default() };
     /// # Db::open("cities", &options)?.close()?;
     /// let report = verify("cities", &options, &mut |_, _| {})?;
     /// if !report.is_clean() {

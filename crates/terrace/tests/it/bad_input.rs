@@ -1,4 +1,4 @@
-//! What is wrong with a directory, a file, a disk or an argument: a clear error, and nothing stored is lost.
+//! Bad directories, files, disks and arguments give clear errors, and no stored data is lost.
 #![allow(clippy::disallowed_methods, reason = "puts a file where the engine wants a directory")]
 
 use std::collections::BTreeMap;
@@ -16,13 +16,14 @@ fn on(fs: Arc<dyn FileSystem>) -> Options {
     Options { env: Env::with_file_system(fs), create_if_missing: true, ..Options::default() }
 }
 
-/// A closed database with a table, a log and a manifest of several edits.
+/// Creates a closed database with a table, a log and a manifest of several edits.
 fn database() -> (Arc<MemFs>, Entries) {
     let fs = Arc::new(MemFs::new());
     let db = Db::open("db", &on(Arc::clone(&fs) as _)).unwrap();
     let mut state = Entries::new();
     for n in 0..40u32 {
-        let (key, value) = (format!("key{n:03}").into_bytes(), format!("value{n} ").repeat(4).into_bytes());
+        let key = format!("key{n:03}").into_bytes();
+        let value = format!("value{n} ").repeat(4).into_bytes();
         db.put(&key, &value).unwrap();
         state.insert(key, value);
         if n == 20 {
@@ -54,13 +55,13 @@ fn names(fs: &MemFs) -> Vec<String> {
     names
 }
 
-/// Every entry, or the first error met on the way.
+/// Returns every entry, or the first error.
 fn contents(options: &Options) -> terrace::Result<Entries> {
     Db::open("db", options)?.iter().into_forward().collect()
 }
 
 #[track_caller]
-fn refused(options: &Options, kind: ErrorKind, part: &str) {
+fn check_open_fails(options: &Options, kind: ErrorKind, part: &str) {
     let error = Db::open("db", options).unwrap_err();
     assert_eq!(error.kind(), kind, "{error}");
     assert!(error.to_string().contains(part), "'{error}' does not say '{part}'");
@@ -71,12 +72,12 @@ fn refused(options: &Options, kind: ErrorKind, part: &str) {
 #[test]
 fn no_directory() {
     let options = Options { create_if_missing: false, ..on(Arc::new(MemFs::new())) };
-    refused(&options, ErrorKind::InvalidArgument, "db: does not exist (create_if_missing is false)");
-    assert!(!options.env.fs.exists("db".as_ref()).unwrap(), "asking creates nothing");
+    check_open_fails(&options, ErrorKind::InvalidArgument, "db: does not exist (create_if_missing is false)");
+    assert!(!options.env.fs.exists("db".as_ref()).unwrap(), "a failed open creates nothing");
 }
 
 #[test]
-fn a_file_where_the_directory_should_be() {
+fn file_in_place_of_the_directory() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
     std::fs::write(&path, b"precious").unwrap();
@@ -88,7 +89,7 @@ fn a_file_where_the_directory_should_be() {
 }
 
 #[test]
-fn an_unreadable_directory() {
+fn unreadable_directory() {
     let (fs, state) = database();
     let fault = Arc::new(FaultFs::new(fs, "list * #1 once EACCES".parse().unwrap()));
     let options = on(Arc::clone(&fault) as _);
@@ -113,7 +114,7 @@ fn invalid_contents_of_current() {
         let (fs, _) = database();
         write(&fs, "db/CURRENT".as_ref(), form);
         let before = names(&fs);
-        refused(&on(Arc::clone(&fs) as _), ErrorKind::Corruption, part);
+        check_open_fails(&on(Arc::clone(&fs) as _), ErrorKind::Corruption, part);
         let after: Vec<String> = names(&fs).into_iter().filter(|name| !name.starts_with("LOG")).collect();
         let before: Vec<String> = before.into_iter().filter(|name| !name.starts_with("LOG")).collect();
         assert_eq!(after, before, "{}", form.escape_ascii());
@@ -134,14 +135,14 @@ fn another_comparator() {
     let (fs, state) = database();
     let options = Options { comparator: Arc::new(ReverseComparator), ..on(Arc::clone(&fs) as _) };
     let part = "leveldb.BytewiseComparator does not match existing comparator : test.Backward";
-    refused(&options, ErrorKind::InvalidArgument, part);
+    check_open_fails(&options, ErrorKind::InvalidArgument, part);
     assert!(contents(&on(fs)).unwrap() == state);
 }
 
 #[test]
 fn read_only_file_system() {
     let (fs, state) = database();
-    let plan = "create; append; open-append; create-log; create-dir; remove; rename; sync-dir; store";
+    let plan = "create; append; open-append; create-log; create-dir; remove; rename; sync-dir; write-at";
     let rules: Vec<String> = plan.split("; ").map(|op| format!("{op} * #1 forever EROFS")).collect();
     let fault = Arc::new(FaultFs::new(fs, rules.join("; ").parse().unwrap()));
     let options = on(Arc::clone(&fault) as _);
@@ -156,7 +157,7 @@ fn read_only_file_system() {
 }
 
 #[test]
-fn opening_read_only_changes_nothing() {
+fn read_only_open_changes_nothing() {
     let (fs, state) = database();
     let calls = fs.mutation_count();
     let db = Db::open_read_only("db", &on(Arc::clone(&fs) as _)).unwrap();
@@ -169,13 +170,13 @@ fn opening_read_only_changes_nothing() {
     assert_eq!(fs.mutation_count(), calls);
 }
 
-/// Each call in turn finds the system out of something; the same write succeeds when that is over, without opening
-/// the database again, and nothing that was acknowledged is lost.
+/// Each file operation in turn runs out of a resource. The same write succeeds afterwards without a
+/// new open, and no acknowledged write is lost.
 #[test]
 fn temporary_resource_exhaustion() {
     let plans = [
         "create-log * #{n} once ENOSPC",
-        "store * #{n} once ENOSPC",
+        "write-at * #{n} once ENOSPC",
         "append .ldb #{n} once ENOSPC",
         "create .ldb #{n} once EMFILE",
         "append MANIFEST #{n} once ENOSPC",
@@ -191,7 +192,8 @@ fn temporary_resource_exhaustion() {
             let db = Db::open("db", &options).unwrap();
             fault.set_plan(plan.parse().unwrap());
             for i in 0..200u32 {
-                let (key, value) = (format!("more{:03}", i % 50).into_bytes(), vec![i as u8; 3000]);
+                let key = format!("more{:03}", i % 50).into_bytes();
+                let value = vec![i as u8; 3000];
                 let mut tries = 0;
                 while let Err(error) = db.put(&key, &value) {
                     assert!(error.is_retryable(), "{plan}: {error}");
@@ -209,9 +211,9 @@ fn temporary_resource_exhaustion() {
     }
 }
 
-/// A sync that failed is final: whatever the device says later, it is not believed.
+/// A failed sync is final: later successful syncs prove nothing about the lost pages.
 #[test]
-fn a_failed_sync_refuses_writes_until_reopened() {
+fn failed_sync_fails_all_writes_until_reopened() {
     let (fs, mut state) = database();
     let fault = Arc::new(FaultFs::new(fs, FaultPlan::default()));
     let options = on(Arc::clone(&fault) as _);
@@ -221,12 +223,12 @@ fn a_failed_sync_refuses_writes_until_reopened() {
     assert_eq!(db.put_with(b"unknown", b"", &sync).unwrap_err().kind(), ErrorKind::Io);
     for _ in 0..2 {
         let error = db.put(b"later", b"").unwrap_err();
-        assert!(error.to_string().starts_with("writes are refused since an earlier error: io: "), "{error}");
+        assert!(error.to_string().starts_with("background error, writes are disabled: io: "), "{error}");
     }
-    assert_eq!(db.get(b"key001").unwrap().as_ref(), state.get(b"key001".as_slice()), "reads go on");
+    assert_eq!(db.get(b"key001").unwrap().as_ref(), state.get(b"key001".as_slice()), "reads still work");
     drop(db);
     let mut found = contents(&options).unwrap();
-    // Nobody can know.
+    // The failed write may or may not be stored.
     found.remove(b"unknown".as_slice());
     state.remove(b"unknown".as_slice());
     assert!(found == state);
@@ -244,9 +246,9 @@ fn too_many_open_files_while_reading() {
     assert_eq!(db.get(b"key001").unwrap().as_ref(), state.get(b"key001".as_slice()));
 }
 
-/// Every read fails once: that is an error, and never the end of a file.
+/// Each read fails once. The failure is an error, and is never taken for the end of a file.
 #[test]
-fn a_read_that_fails_is_not_the_end_of_a_file() {
+fn failed_read_is_not_the_end_of_a_file() {
     let (fs, state) = database();
     let mut opened = 0;
     for n in 1.. {
@@ -266,11 +268,11 @@ fn a_read_that_fails_is_not_the_end_of_a_file() {
         fault.set_plan(FaultPlan::default());
         assert!(contents(&options).unwrap() == state, "read {n}: nothing is lost");
     }
-    assert!(opened <= 2, "a failed read was passed over");
+    assert!(opened <= 2, "a failed read was ignored");
 }
 
-/// The bytes of a log that hold the lengths of its records.
-fn lengths(log: &[u8]) -> Vec<usize> {
+/// Returns the offsets of the record lengths in a log.
+fn record_length_offsets(log: &[u8]) -> Vec<usize> {
     let mut reader = terrace_format::log::LogReader::new(log);
     let mut lengths = Vec::new();
     while let Some(item) = reader.next().unwrap() {
@@ -281,9 +283,9 @@ fn lengths(log: &[u8]) -> Vec<usize> {
     lengths
 }
 
-/// Each byte of each file, damaged. What is shown is what was stored, or an error says that something is missing. Only
-/// the end of the log may be lost without one, as in LevelDB: without `paranoid_checks`, and where the damage is to a
-/// length, so that the log looks as if it ended in the middle of a record.
+/// Damages each byte of each file. All entries read are right, or an error reports missing ones.
+/// Only the end of the log may be lost without an error, as in LevelDB: without `paranoid_checks`,
+/// or if the damaged byte is a record length, so that the log seems to end inside a record.
 #[test]
 fn flipped_bit_in_each_byte_of_each_file() {
     let (fs, state) = database();
@@ -291,22 +293,23 @@ fn flipped_bit_in_each_byte_of_each_file() {
     for name in files {
         let path = Path::new("db").join(&name);
         let bytes = read(&fs, &path);
-        let lengths = if name.ends_with(".log") { lengths(&bytes) } else { Vec::new() };
-        for at in 0..bytes.len() {
+        let lengths = if name.ends_with(".log") { record_length_offsets(&bytes) } else { Vec::new() };
+        for offset in 0..bytes.len() {
             for flip in [0x01, 0x80] {
                 let fork = Arc::new(fs.fork());
                 let mut damaged = bytes.clone();
-                damaged[at] ^= flip;
+                damaged[offset] ^= flip;
                 write(&fork, &path, &damaged);
                 let lenient = contents(&on(Arc::new(fork.fork())));
                 let strict = contents(&Options { paranoid_checks: true, ..on(fork) });
-                for (found, may_lack) in [(lenient, name.ends_with(".log")), (strict, lengths.contains(&at))]
+                for (found, may_lack) in
+                    [(lenient, name.ends_with(".log")), (strict, lengths.contains(&offset))]
                 {
                     let Ok(found) = found else { continue };
                     let subset = found.iter().all(|(key, value)| state.get(key) == Some(value));
                     assert!(
                         subset && (may_lack || found == state),
-                        "{name} at {at} ^ {flip:#x}: wrong or missing"
+                        "{name} at {offset} ^ {flip:#x}: wrong or missing"
                     );
                 }
             }

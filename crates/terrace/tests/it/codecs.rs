@@ -1,6 +1,7 @@
-//! Codecs are cargo features: a build without one of them names it, and loses nothing.
+//! Codecs are cargo features. A build without a codec names it in errors and loses no data.
 //!
-//! `cargo test -p terrace --no-default-features --test it codecs` is the build without any.
+//! `cargo test -p terrace --no-default-features --test it codecs` tests the build without all of
+//! them.
 
 use std::path::Path;
 
@@ -27,12 +28,12 @@ fn verified(dir: &Path, options: &Options) -> terrace::Result<VerifyReport> {
     verify(dir, options, &mut |_, _| ())
 }
 
-/// Data blocks that begin as zstd's do, and that no decoder accepts.
+/// Writes data blocks that begin with the zstd magic and that no decoder accepts.
 fn truncated_zstd(contents: &[u8], dst: &mut Vec<u8>) {
     dst.extend_from_slice(if contents.len() > 1000 { b"\x28\xb5\x2f\xfd" } else { contents });
 }
 
-/// Data blocks that are no zlib stream and no deflate stream.
+/// Writes data blocks that are neither a zlib nor a deflate stream.
 fn not_a_stream(contents: &[u8], dst: &mut Vec<u8>) {
     dst.extend_from_slice(if contents.len() > 1000 { b"\xff\xff\xff\xff" } else { contents });
 }
@@ -54,7 +55,8 @@ static ZSTD_WRITER: Codec = WRITER;
 static ZLIB_WRITER: Codec = Codec { compress: not_a_stream, ..WRITER };
 static DEFLATE_WRITER: Codec = Codec { id: 4, compress: not_a_stream, ..WRITER };
 
-/// Each codec that is a feature, a writer of its blocks, and whether this build has the feature.
+/// Each optional codec: name, feature, a writer of invalid blocks, and whether this build has the
+/// feature.
 static OPTIONAL: [(&str, &str, &Codec, bool); 3] = [
     ("zstd", "zstd", &ZSTD_WRITER, cfg!(feature = "zstd")),
     ("zlib", "zlib", &ZLIB_WRITER, cfg!(feature = "zlib")),
@@ -76,7 +78,8 @@ fn check_error(error: &Error, codec: &str, feature: &str, has_feature: bool) {
 #[test]
 fn every_build_reads_and_writes_plain_and_snappy() {
     for codec in [&compress::NO_COMPRESSION, &compress::SNAPPY] {
-        let (dir, options) = (tempfile::tempdir().unwrap(), options(codec));
+        let dir = tempfile::tempdir().unwrap();
+        let options = options(codec);
         fill(dir.path(), &options);
         let db = Db::open(dir.path(), &options).unwrap();
         db.compact_range(None, None).unwrap();
@@ -87,7 +90,7 @@ fn every_build_reads_and_writes_plain_and_snappy() {
 }
 
 #[test]
-fn a_codec_that_is_not_compiled_in_is_refused_as_an_option() {
+fn missing_codec_is_an_error_at_open() {
     for codec in CODECS {
         let options = Options { env: Env::in_memory(), ..options(codec) };
         match (codec.missing_feature, Db::open("db", &options)) {
@@ -95,7 +98,8 @@ fn a_codec_that_is_not_compiled_in_is_refused_as_an_option() {
             (Some(feature), opened) => {
                 let error = opened.unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-                let (text, name) = (error.to_string(), codec.name);
+                let text = error.to_string();
+                let name = codec.name;
                 let expect = format!("compression {name}: this build lacks the cargo feature `{feature}`");
                 assert!(text.ends_with(&expect), "{text}");
             }
@@ -104,9 +108,10 @@ fn a_codec_that_is_not_compiled_in_is_refused_as_an_option() {
 }
 
 #[test]
-fn a_read_names_the_codec_and_the_feature() {
+fn read_error_names_the_codec_and_the_feature() {
     for (codec, feature, writer, has_feature) in OPTIONAL {
-        let (dir, options) = (tempfile::tempdir().unwrap(), options(writer));
+        let dir = tempfile::tempdir().unwrap();
+        let options = options(writer);
         fill(dir.path(), &options);
         let db = Db::open(dir.path(), &options).unwrap();
         check_error(&db.get(b"key-01").unwrap_err(), codec, feature, has_feature);
@@ -116,21 +121,22 @@ fn a_read_names_the_codec_and_the_feature() {
     }
 }
 
-/// A build without the codec can't judge its blocks: it must not take them for damaged.
+/// A build without the codec cannot check its blocks and must not treat them as damaged.
 #[test]
-fn verify_reports_and_repair_refuses_a_codec_that_is_not_compiled_in() {
+fn missing_codec_is_reported_by_verify_and_repair() {
     for (codec, feature, writer, has_feature) in OPTIONAL.into_iter().filter(|row| !row.3) {
-        let (dir, options) = (tempfile::tempdir().unwrap(), options(writer));
+        let dir = tempfile::tempdir().unwrap();
+        let options = options(writer);
         let dir = dir.path();
         fill(dir, &options);
-        let check = |error: &Error| check_error(error, codec, feature, has_feature);
         let problems = verified(dir, &options).unwrap().problems;
         assert!(problems[0].message.starts_with("not supported: "), "{problems:?}");
         for _ in 0..2 {
             let before = files::contents(dir);
-            check(&repair(dir, &options, &RepairOptions::default()).unwrap_err());
+            let error = repair(dir, &options, &RepairOptions::default()).unwrap_err();
+            check_error(&error, codec, feature, has_feature);
             assert_eq!(files::contents(dir), before);
-            // The next repair must search for the blocks.
+            // Without the index, repair searches for the blocks.
             files::damage(&files::only(dir, ".ldb"), -48, 8);
         }
     }

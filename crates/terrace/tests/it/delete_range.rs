@@ -1,4 +1,4 @@
-//! Ranges of keys that are removed at once.
+//! Removal of key ranges.
 
 use std::sync::Arc;
 
@@ -18,21 +18,22 @@ fn key(n: u32) -> Vec<u8> {
     format!("key{n:03}").into_bytes()
 }
 
-/// A value of 20 KiB that does not pack: a dozen to a memtable.
+/// Returns an incompressible value of 20 KiB; a memtable holds a dozen.
 fn value(n: u32, round: u8) -> Vec<u8> {
     let mut state = u64::from(n) << 8 | u64::from(round);
-    let next = |_| {
+    let random_bytes = (0..20 << 10).map(|_| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 56) as u8
-    };
-    [round].into_iter().chain((0..20 << 10).map(next)).collect()
+    });
+    [round].into_iter().chain(random_bytes).collect()
 }
 
 fn fill(db: &Db, keys: impl Iterator<Item = u32>, round: u8) {
     keys.for_each(|n| db.put(&key(n), &value(n, round)).unwrap());
 }
 
-/// Old values of every key in tables of their own, newer ones of every third above them, newest of every tenth in memory.
+/// Writes old values of every key to tables of their own, newer ones of every third key to tables
+/// above, and the newest of every tenth key to the memtable.
 fn layers(db: &Db) {
     fill(db, 0..KEYS, 1);
     db.compact_range(None, None).unwrap();
@@ -57,13 +58,13 @@ fn bytes(db: &Db) -> u64 {
     db.levels().iter().flat_map(|level| &level.files).map(|file| file.size).sum()
 }
 
-/// The rounds of the values of all keys, None where there is no value.
+/// Returns the round of each key's value, or None if it has no value.
 fn rounds(db: &Db, options: &ReadOptions) -> Vec<Option<u8>> {
     (0..KEYS).map(|n| db.get_with(&key(n), options).unwrap().map(|value| value[0])).collect()
 }
 
-fn expect(gone: std::ops::Range<u32>) -> Vec<Option<u8>> {
-    (0..KEYS).map(|n| (!gone.contains(&n)).then(|| newest(n))).collect()
+fn expected_rounds(deleted: std::ops::Range<u32>) -> Vec<Option<u8>> {
+    (0..KEYS).map(|n| (!deleted.contains(&n)).then(|| newest(n))).collect()
 }
 
 #[test]
@@ -71,16 +72,18 @@ fn covered_tables_are_dropped_and_other_keys_stay() -> Result<()> {
     let fs = Arc::new(MemFs::new());
     let db = Db::open("db", &options(fs.clone()))?;
     layers(&db);
-    let (before, size) = (tables(&db), bytes(&db));
+    let before = tables(&db);
+    let size = bytes(&db);
     db.delete_range(Some(&key(30)), Some(&key(371)))?;
-    assert_eq!(rounds(&db, &ReadOptions::default()), expect(30..371));
+    assert_eq!(rounds(&db, &ReadOptions::default()), expected_rounds(30..371));
     assert!(tables(&db) < before / 2, "{} tables of {before} are left", tables(&db));
-    // Of the tables with all keys in them one round is left, which the next merge takes.
+    // Only entries of one round are left in tables that cover the whole range; the next compaction
+    // drops them.
     db.compact_range(None, None)?;
     assert!(bytes(&db) < size / 4, "{} bytes of {size} are left", bytes(&db));
     db.close()?;
     let db = Db::open("db", &options(fs))?;
-    assert_eq!(rounds(&db, &ReadOptions::default()), expect(30..371));
+    assert_eq!(rounds(&db, &ReadOptions::default()), expected_rounds(30..371));
     Ok(())
 }
 
@@ -90,14 +93,14 @@ fn unbounded_ranges_delete_everything() -> Result<()> {
     layers(&db);
     db.delete_range(Some(&key(390)), None)?;
     db.delete_range(None, Some(&key(10)))?;
-    let left = |n: u32| (10..390).contains(&n).then(|| newest(n));
-    assert_eq!(rounds(&db, &ReadOptions::default()), (0..KEYS).map(left).collect::<Vec<_>>());
+    let expected: Vec<_> = (0..KEYS).map(|n| (10..390).contains(&n).then(|| newest(n))).collect();
+    assert_eq!(rounds(&db, &ReadOptions::default()), expected);
     db.delete_range(Some(&key(200)), Some(&key(100)))?;
     db.delete_range(Some(&key(200)), Some(&key(200)))?;
-    assert!(db.get(&key(150))?.is_some(), "a range that ends before it begins has no keys");
+    assert!(db.get(&key(150))?.is_some(), "a range with crossed bounds has no keys");
     db.delete_range(None, None)?;
     assert_eq!(db.iter().into_forward().count(), 0);
-    assert_eq!(tables(&db), 0, "nothing is stored any more");
+    assert_eq!(tables(&db), 0, "no table is left");
     Ok(())
 }
 
@@ -109,17 +112,17 @@ fn snapshots_and_iterators_keep_what_they_see() -> Result<()> {
     db.delete_range(Some(&key(0)), Some(&key(100)))?;
     let then = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
     db.delete_range(Some(&key(0)), Some(&key(200)))?;
-    assert_eq!(rounds(&db, &then), expect(0..100));
-    assert_eq!(rounds(&db, &ReadOptions::default()), expect(0..200));
+    assert_eq!(rounds(&db, &then), expected_rounds(0..100));
+    assert_eq!(rounds(&db, &ReadOptions::default()), expected_rounds(0..200));
     db.compact_range(None, None)?;
-    assert_eq!(rounds(&db, &then), expect(0..100));
+    assert_eq!(rounds(&db, &then), expected_rounds(0..100));
     let seen: Vec<u8> = iterator.into_forward().map(|entry| entry.unwrap().1[0]).collect();
     assert_eq!(seen, (0..KEYS).map(newest).collect::<Vec<_>>());
     Ok(())
 }
 
 #[test]
-fn read_only_handle_refuses() -> Result<()> {
+fn read_only_database_is_an_error() -> Result<()> {
     let fs = Arc::new(MemFs::new());
     let db = Db::open("db", &options(fs.clone()))?;
     fill(&db, 0..3, 1);
@@ -130,8 +133,9 @@ fn read_only_handle_refuses() -> Result<()> {
     Ok(())
 }
 
-/// The machine stops before each call that changes a file. Whatever is left: a key of the range has its newest value or
-/// none, never an older one; a key beside it is as it was; and once the call has returned, none of the range is there.
+/// Crashes before each file operation of `delete_range`. After a crash, a key of the range has its
+/// newest value or none, never an older one. Other keys are unchanged. After the call has returned,
+/// no key of the range is left.
 #[test]
 fn crash_never_shows_an_older_value() {
     let start = Arc::new(MemFs::new());
@@ -139,26 +143,26 @@ fn crash_never_shows_an_older_value() {
     layers(&db);
     db.put_with(b"last", b"", &WriteOptions { sync: true }).unwrap();
     drop(db);
-    let gone = 30..371;
+    let deleted = 30..371;
     for call in 0.. {
         let fs = Arc::new(start.crash_clone(&Crash::Kill));
         let db = Db::open("db", &options(fs.clone())).unwrap();
         fs.freeze_at(call);
-        let done = db.delete_range(Some(&key(gone.start)), Some(&key(gone.end))).is_ok();
+        let done = db.delete_range(Some(&key(deleted.start)), Some(&key(deleted.end))).is_ok();
         let power = POWER_LOSS_PROFILES.iter().map(|profile| profile.crash_with_seed(u64::from(call as u32)));
         for crash in std::iter::once(Crash::Kill).chain(power) {
             let after = Db::open("db", &options(Arc::new(fs.crash_clone(&crash)))).unwrap();
             for (n, found) in (0..).zip(rounds(&after, &ReadOptions::default())) {
-                let may_be_gone = gone.contains(&n);
+                let in_range = deleted.contains(&n);
                 assert!(
-                    found == Some(newest(n)) || found.is_none() && may_be_gone,
+                    found == Some(newest(n)) || found.is_none() && in_range,
                     "call {call}: key {n} is {found:?}"
                 );
-                assert!(!(done && may_be_gone) || found.is_none(), "call {call}: key {n} came back");
+                assert!(!(done && in_range) || found.is_none(), "call {call}: key {n} came back");
             }
         }
         if done {
-            assert!(call > 3, "it changed some files");
+            assert!(call > 3, "the range deletion changed files");
             return;
         }
     }

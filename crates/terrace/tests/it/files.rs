@@ -1,18 +1,20 @@
-//! The files of a database, as a hostile world sees them.
+//! Access to the files of a database, for damage and inspection.
 #![allow(clippy::disallowed_methods, reason = "damages files behind the engine's back")]
 
 use std::path::{Path, PathBuf};
 
-/// The files whose name begins or ends so, by name.
+/// Returns the files whose name begins or ends with `part`, by name.
 pub(crate) fn files(dir: &Path, part: &str) -> Vec<PathBuf> {
-    let matches = |name: &str| name.starts_with(part) || name.ends_with(part);
-    let mut files: Vec<PathBuf> =
-        names(dir).iter().filter(|name| matches(name)).map(|name| dir.join(name)).collect();
+    let mut files: Vec<PathBuf> = names(dir)
+        .iter()
+        .filter(|name| name.starts_with(part) || name.ends_with(part))
+        .map(|name| dir.join(name))
+        .collect();
     files.sort();
     files
 }
 
-/// The names in a directory, sorted.
+/// Returns the names in a directory, sorted.
 pub(crate) fn names(dir: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(dir).unwrap();
     let mut names: Vec<String> =
@@ -21,17 +23,17 @@ pub(crate) fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// Every file with its bytes.
+/// Returns every file with its bytes.
 pub(crate) fn contents(dir: &Path) -> Vec<(String, Vec<u8>)> {
     names(dir).into_iter().map(|name| (name.clone(), read(&dir.join(name)))).collect()
 }
 
-/// The tables.
+/// Returns the tables.
 pub(crate) fn tables(dir: &Path) -> Vec<PathBuf> {
     files(dir, ".ldb")
 }
 
-/// The only file of its kind.
+/// Returns the only file that matches `part`.
 #[track_caller]
 pub(crate) fn only(dir: &Path, part: &str) -> PathBuf {
     let mut found = files(dir, part);
@@ -39,12 +41,12 @@ pub(crate) fn only(dir: &Path, part: &str) -> PathBuf {
     found.remove(0)
 }
 
-/// The whole file.
+/// Returns the contents of a file.
 pub(crate) fn read(path: &Path) -> Vec<u8> {
     std::fs::read(path).unwrap()
 }
 
-/// Gives a file other contents.
+/// Replaces the contents of a file.
 pub(crate) fn write(path: &Path, bytes: &[u8]) {
     std::fs::write(path, bytes).unwrap();
 }
@@ -54,10 +56,10 @@ pub(crate) fn remove(path: &Path) {
     std::fs::remove_file(path).unwrap();
 }
 
-/// Changes `len` bytes at `at`; a negative `at` counts from the end.
-pub(crate) fn damage(path: &Path, at: i64, len: usize) {
+/// Changes `len` bytes at `offset`; a negative offset counts from the end.
+pub(crate) fn damage(path: &Path, offset: i64, len: usize) {
     let mut bytes = read(path);
-    let start = if at < 0 { bytes.len() - at.unsigned_abs() as usize } else { at as usize };
+    let start = if offset < 0 { bytes.len() - offset.unsigned_abs() as usize } else { offset as usize };
     let end = (start + len).min(bytes.len());
     bytes[start..end].iter_mut().for_each(|byte| *byte ^= 0x80);
     write(path, &bytes);

@@ -1,4 +1,4 @@
-//! What LevelDB 1.23 gets wrong, as tests in which Terrace does not.
+//! Bugs of LevelDB 1.23 that Terrace does not have.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use terrace_testkit::crafted::{CraftedDb, CraftedTable};
 use terrace_testkit::settings::Settings;
 
 use crate::files;
-use crate::process::elsewhere;
+use crate::process::run_in_other_process;
 use terrace_torture::database_under_test::options_from_settings;
 
 fn create() -> Options {
@@ -18,9 +18,10 @@ fn repair(path: &Path) {
     terrace::repair(path, &create(), &RepairOptions::default()).unwrap();
 }
 
-/// A key lies at level 0 and, older, at level 2, and a merge has rewritten the older one into a file with the higher
-/// number. LevelDB's repair puts both at level 0, where it trusts numbers: get then returned the old value, and an
-/// iterator the new one.
+/// LevelDB: after a repair, gets return an old version of a key and iterators the new one. A
+/// compaction had rewritten the old version into a file with a higher number than that of the new
+/// one on level 0. LevelDB's repair puts both on level 0, where a higher file number counts as
+/// newer.
 #[test]
 fn repair_keeps_the_newer_of_two_versions() {
     let dir = tempfile::tempdir().unwrap();
@@ -37,24 +38,24 @@ fn repair_keeps_the_newer_of_two_versions() {
     assert_eq!(seen(&db), (new.clone(), new.clone()), "before the repair");
     db.close().unwrap();
     repair(dir.path());
-    for moment in ["after the repair", "after another open", "and another"] {
+    for when in ["after the repair", "after another open", "and another"] {
         let db = Db::open(dir.path(), &create()).unwrap();
-        assert_eq!(seen(&db), (new.clone(), new.clone()), "{moment}");
+        assert_eq!(seen(&db), (new.clone(), new.clone()), "{when}");
         db.close().unwrap();
     }
 }
 
-/// LevelDB's repair, run by a second process on an open database, says OK and moves the live log away: the first
-/// process's next put says OK too, and is lost.
+/// LevelDB: a repair by a second process, of an open database, returns OK and moves the live log
+/// away. The next put of the first process returns OK too and is lost.
 #[test]
 fn repair_of_an_open_database_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path(), &create()).unwrap();
     db.put(b"before", b"1").unwrap();
-    let refused = elsewhere("repair", dir.path());
-    assert!(refused.contains("LOCK"), "{refused}");
-    let refused = terrace::repair(dir.path(), &create(), &RepairOptions::default()).err().unwrap();
-    assert_eq!(refused.kind(), ErrorKind::Io, "{refused}");
+    let error = run_in_other_process("repair", dir.path());
+    assert!(error.contains("LOCK"), "{error}");
+    let error = terrace::repair(dir.path(), &create(), &RepairOptions::default()).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
     db.put(b"after", b"2").unwrap();
     db.close().unwrap();
     let db = Db::open(dir.path(), &create()).unwrap();
@@ -62,50 +63,51 @@ fn repair_of_an_open_database_is_refused() {
     assert_eq!(db.get(b"after").unwrap(), Some(b"2".to_vec()));
 }
 
-/// In LevelDB the second open closes a descriptor of the lock file, and with it goes the process's record lock:
-/// another process then opens the same database while the first still writes.
+/// LevelDB: a failed second open closes a descriptor of the lock file, which releases the record
+/// lock of the process. Another process can then open the same database.
 #[test]
-fn a_refused_second_open_keeps_the_lock() {
+fn refused_second_open_keeps_the_lock() {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path(), &create()).unwrap();
-    let refused = Db::open(dir.path(), &create()).err().unwrap();
-    assert_eq!(refused.kind(), ErrorKind::Io, "{refused}");
+    let error = Db::open(dir.path(), &create()).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
     for task in ["open", "destroy", "open"] {
-        let refused = elsewhere(task, dir.path());
-        assert!(refused.contains("LOCK"), "{task}: {refused}");
+        let error = run_in_other_process(task, dir.path());
+        assert!(error.contains("LOCK"), "{task}: {error}");
     }
     db.close().unwrap();
-    assert_eq!(elsewhere("open", dir.path()), "ok");
+    assert_eq!(run_in_other_process("open", dir.path()), "ok");
 }
 
-/// In LevelDB an open that is then refused has already renamed the running process's LOG to LOG.old.
+/// LevelDB: an open that fails on the lock has already renamed the `LOG` of the running process to
+/// `LOG.old`.
 #[test]
-fn a_refused_open_leaves_the_info_log() {
+fn refused_open_leaves_the_info_log() {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path(), &create()).unwrap();
     db.put(b"k", b"v").unwrap();
-    db.flush().unwrap(); // which is told
+    db.flush().unwrap(); // Logged.
     db.put(b"k", b"v").unwrap();
     db.close().unwrap();
     let _db = Db::open(dir.path(), &create()).unwrap();
     let logs = || ["LOG", "LOG.old"].map(|name| files::read(&dir.path().join(name)));
     let [log, old] = logs();
     assert!(!log.is_empty(), "the recovery is in the log");
-    assert_ne!(elsewhere("open", dir.path()), "ok");
+    assert_ne!(run_in_other_process("open", dir.path()), "ok");
     assert!(Db::open(dir.path(), &create()).is_err());
     let [log_after, old_after] = logs();
     assert!(log_after.starts_with(&log) && old_after == old);
 }
 
-/// An empty value is a value: in memory, in a table, from the log, and at a snapshot.
+/// An empty value is a value: in a memtable, in a table, after log replay, and at a snapshot.
 #[test]
-fn an_empty_value_is_not_a_missing_key() {
+fn empty_value_is_not_a_missing_key() {
     let dir = tempfile::tempdir().unwrap();
-    let check = |db: &Db, where_it_lies: &str| {
-        assert_eq!(db.get(b"empty").unwrap(), Some(Vec::new()), "{where_it_lies}");
-        assert_eq!(db.get(b"missing").unwrap(), None, "{where_it_lies}");
+    let check = |db: &Db, location: &str| {
+        assert_eq!(db.get(b"empty").unwrap(), Some(Vec::new()), "{location}");
+        assert_eq!(db.get(b"missing").unwrap(), None, "{location}");
         let entries: Vec<_> = db.iter().into_forward().map(|entry| entry.unwrap()).collect();
-        assert_eq!(entries, [(b"empty".to_vec(), Vec::new())], "{where_it_lies}");
+        assert_eq!(entries, [(b"empty".to_vec(), Vec::new())], "{location}");
     };
     let db = Db::open(dir.path(), &create()).unwrap();
     db.put(b"empty", b"").unwrap();
@@ -116,5 +118,5 @@ fn an_empty_value_is_not_a_missing_key() {
     db.flush().unwrap();
     check(&db, "table");
     db.compact_range(None, None).unwrap();
-    check(&db, "merged table");
+    check(&db, "compacted table");
 }

@@ -1,5 +1,6 @@
-//! Beside the distribution's LevelDB: the same errors, one lock, and no database that it would read wrongly. That each
-//! opens what the other left is attacked by `relay`, `heirs` and `power-cuts` of terrace-torture.
+//! Comparison with the system's LevelDB: the same errors, one lock, and no database that LevelDB
+//! would misread. The harnesses of terrace-torture test that each engine opens databases of the
+//! other.
 
 use std::path::Path;
 
@@ -39,7 +40,7 @@ impl Opener {
 
 type OpenResult = Result<Box<dyn DatabaseUnderTest>, (StatusCode, String)>;
 
-/// A database that must not open: how to spoil a healthy one, and how it is opened.
+/// A database that must not open: damage to a healthy one, and the settings of the open.
 struct DamageCase {
     name: &'static str,
     damage: fn(&Path),
@@ -103,7 +104,7 @@ fn empty(dir: &Path) {
     files::names(dir).iter().for_each(|name| files::remove(&dir.join(name)));
 }
 
-/// A table and a log, with a manifest that nobody has to write again.
+/// Creates a database with a table and a log, whose manifest an open does not rewrite.
 fn healthy(stock: &'static StockLevelDb, dir: &Path) {
     let db = stock.open(dir, &Settings::create()).unwrap();
     db.put(b"in a table", b"1").unwrap();
@@ -139,7 +140,7 @@ fn a_missing_parent_directory() {
     assert_eq!(ours.0, theirs.0, "ours {ours:?}, theirs {theirs:?}");
 }
 
-/// Stock LevelDB sees our lock. (That we see theirs is a test of two processes.)
+/// LevelDB respects a lock of Terrace. (A test with two processes covers the reverse.)
 #[test]
 fn locks_exclude_each_other() {
     let Some(stock) = stock_leveldb_or_skip() else { return };
@@ -149,13 +150,14 @@ fn locks_exclude_each_other() {
     assert_eq!(refused.0, StatusCode::Io, "{refused:?}");
     drop(ours);
     let theirs = LevelDb.open(stock, dir.path(), &Settings::create()).unwrap();
-    let refused = crate::process::elsewhere("open", dir.path());
+    let refused = crate::process::run_in_other_process("open", dir.path());
     assert!(refused.contains("LOCK"), "{refused}");
     drop(theirs);
-    assert_eq!(crate::process::elsewhere("open", dir.path()), "ok");
+    assert_eq!(crate::process::run_in_other_process("open", dir.path()), "ok");
 }
 
-/// Blocks that stock LevelDB can't read are written only behind a name that makes it refuse the database whole.
+/// Blocks that LevelDB cannot read are written only after the comparator name in the manifest makes
+/// LevelDB refuse the database.
 #[test]
 fn leveldb_refuses_databases_with_zstd() {
     let Some(stock) = stock_leveldb_or_skip() else { return };

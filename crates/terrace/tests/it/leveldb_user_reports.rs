@@ -1,4 +1,4 @@
-//! What users of LevelDB met, told again: each test is a story and what now holds.
+//! Reports of LevelDB users as tests: each comment gives the report and the guarantee.
 
 use std::path::{Path, PathBuf};
 
@@ -14,30 +14,30 @@ mod failing_files;
 mod iterators;
 mod recovery;
 
-/// A database on disk that is opened, filled, spoilt and looked at.
+/// A database on disk that a test opens, fills, damages and reads.
 struct ReportedDb {
     dir: TempDir,
     settings: Settings,
     db: Option<Db>,
 }
 
-/// What became of some entries.
+/// Numbers of entries by result.
 #[derive(Debug, PartialEq, Eq)]
 struct FoundCounts {
-    /// With their own value.
+    /// Entries with the right value.
     right: usize,
-    /// Not there.
+    /// Missing entries.
     missing: usize,
-    /// Not readable, and the error says so.
+    /// Entries whose read returns an error.
     damaged: usize,
 }
 
 impl ReportedDb {
-    /// An empty database, open.
+    /// Creates and opens an empty database.
     fn new(settings: Settings) -> ReportedDb {
-        let mut story = ReportedDb { dir: tempfile::tempdir().unwrap(), settings, db: None };
-        story.open();
-        story
+        let mut database = ReportedDb { dir: tempfile::tempdir().unwrap(), settings, db: None };
+        database.open();
+        database
     }
 
     fn path(&self) -> &Path {
@@ -93,7 +93,7 @@ impl ReportedDb {
         }
     }
 
-    /// Looks for entries 0 to `count`. A wrong value fails at once: nothing excuses it.
+    /// Gets entries 0 to `count`. A wrong value fails the test.
     #[track_caller]
     fn find(&self, count: u32) -> FoundCounts {
         let mut found = FoundCounts { right: 0, missing: 0, damaged: 0 };
@@ -109,10 +109,11 @@ impl ReportedDb {
         found
     }
 
-    /// Scans everything; every entry that is shown must be right. The error is the iterator's.
+    /// Scans all entries and checks their values. Returns the iterator's error.
     #[track_caller]
     fn scan(&self) -> terrace::Result<usize> {
-        let (mut iter, mut count) = (self.db().iter(), 0);
+        let mut iter = self.db().iter();
+        let mut count = 0;
         iter.seek_to_first();
         while iter.valid() {
             let n = std::str::from_utf8(iter.key()).unwrap().parse().unwrap();
@@ -128,7 +129,7 @@ fn key(n: u32) -> Vec<u8> {
     format!("{n:016}").into_bytes()
 }
 
-/// Four to a block of 4 KiB, uncompressed.
+/// Returns a value; four of them fill an uncompressed block of 4 KiB.
 fn value(n: u32) -> Vec<u8> {
     ValueSpec { len: 1_000, seed: n }.bytes()
 }

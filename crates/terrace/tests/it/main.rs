@@ -1,22 +1,25 @@
-//! The engine from outside: one binary, a module for each claim.
+//! Integration tests of the public API: one binary, one module for each topic.
 //!
 //! ```text
-//!   bad_input   what is wrong with a directory, a file, a disk or an argument is said, and nothing is lost
-//!   mended      what once was wrong with Terrace, and now is not
-//!   stock       stock LevelDB and Terrace refuse the same databases, and exclude each other
-//!   erase       a range of keys goes, whole tables at once, and nothing comes back
-//!   space       what is deleted gives its space back by itself
-//!   upkeep      what a long life asks for: small manifests, space that comes back, shared caches
-//!   memory      what a database holds in memory stays within its budget
-//!   waits       what writers waited for is counted and told
-//!   wishes      look-ups in vain have tables merged, for what that is worth, and come to an end
-//!   look_ups    every way to look a key up gives what was put
-//!   codecs      a build without a codec says so, and loses nothing
-//!   tolerance   files that no LevelDB writes are read as stock LevelDB reads them
-//!   repair      a database that lost a file, or the end of one, holds what it held
-//!   threads     what each of many threads sees is a state that was
-//!   stories     what users of LevelDB met: damage, lost files, deletes that came back
-//!   faults_of_leveldb   what LevelDB 1.23 gets wrong and Terrace does not
+//!   bad_input              errors for bad directories, files, disks and arguments; no data is lost
+//!   codecs                 builds without a codec report it and lose nothing
+//!   delete_range           removal of a key range, whole tables at once
+//!   leftover_files         failures leave no unneeded files and no waiting threads
+//!   leveldb_bugs           bugs of LevelDB 1.23 that Terrace does not have
+//!   leveldb_interop        LevelDB and Terrace exclude each other and give the same errors
+//!   leveldb_user_reports   reports of LevelDB users: corruption, lost files, deleted keys that return
+//!   maintenance            small manifests, reclaimed space, shared caches, the info log
+//!   memory_budget          memory of a database stays within its budget
+//!   nonstandard_files      files that LevelDB reads but never writes
+//!   opening                files that open and close write
+//!   point_reads            all read methods agree with an ordered map
+//!   read_compaction        wasted probes trigger compactions, in proportion to their cost
+//!   regressions            regression tests
+//!   repair                 repaired databases hold the entries of an ordered map
+//!   space_reclaim          background compactions reclaim the space of deleted entries
+//!   subcompactions         compactions on several threads
+//!   threads                concurrent readers and writers see consistent states
+//!   write_stalls           write stalls are counted and logged
 //! ```
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]

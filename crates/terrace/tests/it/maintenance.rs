@@ -1,5 +1,4 @@
-//! What a long life asks for: a manifest that stays small, space that comes back, caches that are shared, a log for
-//! people.
+//! Long-lived databases: bounded manifests, reclaimed space, shared caches, the info log.
 
 use std::fmt;
 use std::path::Path;
@@ -9,7 +8,8 @@ use std::sync::mpsc::{Sender, channel};
 use terrace::{BlockCache, Db, Env, Logger, Options, destroy};
 use terrace_env::DeterministicScheduler;
 
-/// In memory, and nothing goes on behind a test's back: what a call leaves behind is there to be counted.
+/// Returns an in-memory environment without concurrent background work, so the files of each call
+/// can be counted.
 fn memory() -> Env {
     Env { scheduler: DeterministicScheduler::new(1), ..Env::in_memory() }
 }
@@ -25,16 +25,16 @@ fn files(env: &Env, part: &str) -> Vec<(String, u64)> {
     names.map(|name| (name.clone(), env.fs.file_size(&Path::new("db").join(name)).unwrap())).collect()
 }
 
-/// LevelDB writes a new manifest only when it opens a database: one that stays open for months has a manifest of
-/// gigabytes, and takes as long to open the next time.
+/// LevelDB writes a new manifest only at an open. A database that stays open for months gets a
+/// manifest of gigabytes, and its next open takes long.
 #[test]
-fn the_manifest_stays_small_while_open() {
+fn manifest_stays_small_while_open() {
     let env = memory();
     let db = Db::open("db", &Options { max_file_size: Some(1 << 20), ..options(&env) }).unwrap();
     let first = files(&env, "MANIFEST");
     let mut largest = 0;
     for n in 0..600u32 {
-        // Long keys make long edits.
+        // Long keys make large edits.
         let key = [format!("{:02}", n % 20).into_bytes(), vec![b'k'; 20_000]].concat();
         db.put(&key, &n.to_le_bytes()).unwrap();
         db.flush().unwrap();
@@ -42,7 +42,7 @@ fn the_manifest_stays_small_while_open() {
         assert_eq!(manifests.len(), 1, "{manifests:?}");
         largest = largest.max(manifests[0].1);
     }
-    assert_ne!(files(&env, "MANIFEST")[0].0, first[0].0, "it was begun anew");
+    assert_ne!(files(&env, "MANIFEST")[0].0, first[0].0, "it was rotated");
     assert!(largest < 10 << 20, "{largest} bytes, of some 40 MB of edits");
     db.close().unwrap();
     let db = Db::open("db", &options(&env)).unwrap();
@@ -53,9 +53,12 @@ fn the_manifest_stays_small_while_open() {
 fn compact_range_reclaims_space() {
     let env = memory();
     let db = Db::open("db", &options(&env)).unwrap();
-    let noise = |seed: u32| (0..1000u32).map(|i| (i.wrapping_mul(seed | 1) >> 7) as u8).collect::<Vec<u8>>();
     for round in 1..4 {
-        (0..3000u32).for_each(|n| db.put(&n.to_be_bytes(), &noise(n * 7919 + round)).unwrap());
+        for n in 0..3000u32 {
+            let seed = n * 7919 + round;
+            let noise: Vec<u8> = (0..1000u32).map(|i| (i.wrapping_mul(seed | 1) >> 7) as u8).collect();
+            db.put(&n.to_be_bytes(), &noise).unwrap();
+        }
     }
     db.compact_range(None, None).unwrap();
     let tables = |env: &Env| files(env, ".ldb").iter().map(|(_, size)| size).sum::<u64>();
@@ -65,7 +68,8 @@ fn compact_range_reclaims_space() {
     assert_eq!(tables(&env), 0, "{}", db.property("leveldb.sstables").unwrap());
 }
 
-/// Tables of two databases have the same numbers, and so have those of one that is destroyed and made anew.
+/// Tables of two databases have the same numbers, and so have the tables of a destroyed and
+/// recreated database.
 #[test]
 fn shared_cache_keeps_databases_apart() {
     let cache = BlockCache::new(1 << 20);
@@ -95,7 +99,7 @@ fn shared_cache_keeps_databases_apart() {
     }
 }
 
-/// Destroying removes what is a database's, and nothing else.
+/// `destroy` removes only files of the database.
 #[test]
 fn destroy_keeps_unknown_files() {
     let env = memory();
@@ -111,7 +115,7 @@ fn destroy_keeps_unknown_files() {
 fn info_log_records_flushes_and_compactions() {
     let env = memory();
     Db::open("db", &options(&env)).unwrap().close().unwrap();
-    assert!(env.fs.exists("db/LOG".as_ref()).unwrap(), "a new database has one");
+    assert!(env.fs.exists("db/LOG".as_ref()).unwrap(), "a new database has an info log");
     let run = || {
         let db = Db::open("db", &options(&env)).unwrap();
         db.put(b"key", b"value").unwrap();
@@ -139,15 +143,16 @@ fn info_log_records_flushes_and_compactions() {
     let db = Db::open("db", &options(&env)).unwrap();
     db.put(b"key", b"in the log").unwrap();
     db.close().unwrap();
-    assert_eq!(read("db/LOG"), before, "who has nothing to tell leaves it");
+    assert_eq!(read("db/LOG"), before, "an open without messages does not change it");
     let db =
         Db::open("db", &Options { logger: Some(Arc::new(ChannelLogger(sender))), ..options(&env) }).unwrap();
     db.close().unwrap();
     assert!(lines.try_iter().any(|line| line.starts_with("Recovering log #")));
-    assert_eq!(read("db/LOG"), before, "a logger of one's own takes the file's place");
+    assert_eq!(read("db/LOG"), before, "a user's logger replaces the file");
 }
 
-/// The files that a forgotten iterator holds are gone by name, and their names may be those of others, when it goes.
+/// The iterator holds files that `destroy` has removed. When it is dropped, their names may belong
+/// to new files.
 #[test]
 fn iterator_that_outlives_destroy_removes_no_files() {
     let env = Env::in_memory();

@@ -1,4 +1,5 @@
-//! The catalogue of files that no LevelDB writes: stock LevelDB and Terrace read the same in them.
+//! Catalogue of files that LevelDB reads but never writes: LevelDB and Terrace read the same
+//! entries.
 
 use terrace::{Db, Env};
 use terrace_testkit::crafted::format_cases::{OpenFn, cases, check};
@@ -9,7 +10,7 @@ use terrace_testkit::stock_leveldb::{StockLevelDbUnderTest, stock_leveldb_or_ski
 use crate::files;
 use terrace_torture::database_under_test::{TerraceUnderTest, options_from_settings, status_code};
 
-/// Every case that fails, so that one run shows them all.
+/// Runs all cases and reports every failure.
 #[track_caller]
 fn check_all(open: OpenFn<'_>, stock_only: bool) {
     let cases = cases().into_iter().filter(|case| case.leveldb_agrees || !stock_only);
@@ -29,7 +30,8 @@ fn terrace_reads_the_catalogue() {
 #[test]
 fn terrace_reads_the_catalogue_and_writes_nothing() {
     let open: OpenFn<'_> = &|path, settings| {
-        let (env, before) = (Env::system(), files::contents(path));
+        let env = Env::system();
+        let before = files::contents(path);
         let opened = Db::open_read_only(path, &options_from_settings(settings, &env));
         assert!(files::contents(path) == before, "files changed: {:?}", files::names(path));
         let db = opened.map_err(|error| (status_code(error.kind()), error.to_string()))?;
@@ -48,7 +50,7 @@ fn stock_reads_the_catalogue() {
     check_all(open, true);
 }
 
-/// A filter of the whole table is asked: one that knows no key hides them all, as in stock LevelDB.
+/// The filter of the table is consulted: one without keys hides all of them, as in LevelDB.
 #[test]
 fn empty_filter_hides_its_keys() {
     for (bloom_bits, found) in [(0, Some(b"v".to_vec())), (10, None)] {

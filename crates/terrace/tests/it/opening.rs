@@ -1,4 +1,4 @@
-//! What an open and a close write: nothing, unless there is something to be written.
+//! Open and close write only if there is data to write.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,20 +9,20 @@ use terrace_env::fault::{FaultFs, FaultPlan, FileOp};
 use terrace_env::mem::MemFs;
 use terrace_env::{DeterministicScheduler, FileSystem, SeededRandom};
 
-/// Every file of the database with its bytes.
+/// Returns every file of the database with its bytes.
 fn contents(fs: &MemFs) -> BTreeMap<String, Vec<u8>> {
-    let names = fs.list("db".as_ref()).unwrap();
-    let read = |name: &str| {
-        let path = Path::new("db").join(name);
+    let mut files = BTreeMap::new();
+    for name in fs.list("db".as_ref()).unwrap() {
+        let path = Path::new("db").join(&name);
         let mut bytes = vec![0; fs.file_size(&path).unwrap() as usize];
         let file = fs.open_random_access(&path, terrace_env::AccessMode::Pread).unwrap();
         assert_eq!(file.read_at(0, &mut bytes).unwrap(), bytes.len());
-        bytes
-    };
-    names.iter().map(|name| name.to_str().unwrap()).map(|name| (name.to_owned(), read(name))).collect()
+        files.insert(name.into_string().unwrap(), bytes);
+    }
+    files
 }
 
-/// The bytes of the only log.
+/// Returns the bytes of the only log.
 fn log(fs: &MemFs) -> Vec<u8> {
     let mut logs = contents(fs).into_iter().filter(|(name, _)| name.ends_with(".log"));
     let (_, bytes) = logs.next().unwrap();
@@ -30,7 +30,7 @@ fn log(fs: &MemFs) -> Vec<u8> {
     bytes
 }
 
-fn on(fs: Arc<dyn FileSystem>) -> Options {
+fn options_on(fs: Arc<dyn FileSystem>) -> Options {
     let env = Env {
         scheduler: DeterministicScheduler::new(7),
         random: Arc::new(SeededRandom::new(7)),
@@ -39,11 +39,11 @@ fn on(fs: Arc<dyn FileSystem>) -> Options {
     Options { create_if_missing: true, env, ..Options::default() }
 }
 
-/// A database with two tables that overlap and, if `logged`, a closed log with a record.
+/// Creates a database with two overlapping tables and, if `logged`, a closed log with a record.
 fn database(logged: bool) -> Arc<MemFs> {
     let fs = Arc::new(MemFs::new());
     fs.create_dir("db".as_ref()).unwrap();
-    let db = Db::open("db", &on(Arc::clone(&fs) as _)).unwrap();
+    let db = Db::open("db", &options_on(Arc::clone(&fs) as _)).unwrap();
     for value in [b"1", b"2"] {
         db.put(b"key", value).unwrap();
         db.put(b"other", value).unwrap();
@@ -63,7 +63,7 @@ fn open_read_and_close_change_no_byte() {
         let mut before = contents(&fs);
         let fault = Arc::new(FaultFs::new(Arc::clone(&fs) as _, FaultPlan::default()));
         for _ in 0..3 {
-            let db = Db::open("db", &on(Arc::clone(&fault) as _)).unwrap();
+            let db = Db::open("db", &options_on(Arc::clone(&fault) as _)).unwrap();
             assert_eq!(db.get(b"key").unwrap().unwrap(), b"2");
             assert_eq!(db.get(b"logged").unwrap().is_some(), logged);
             db.close().unwrap();
@@ -73,7 +73,7 @@ fn open_read_and_close_change_no_byte() {
         }
         let mut after = contents(&fs);
         if logged {
-            // That a log was read is told.
+            // The info log reports the replayed log.
             for files in [&mut before, &mut after] {
                 files.retain(|name, _| !name.starts_with("LOG"));
             }
@@ -82,12 +82,12 @@ fn open_read_and_close_change_no_byte() {
     }
 }
 
-/// The mark that a log was closed with goes before anything else is written: what a kill leaves from then on is not taken
-/// for closed.
+/// The close marker is invalidated before any other write. A process kill after that must not leave
+/// a log that looks closed.
 #[test]
 fn close_marker_is_invalidated_before_any_write() {
     let closed = log(&database(true));
-    let mark = closed.len() - 19;
+    let marker_offset = closed.len() - 19;
     type Write = fn(&Db);
     let writes: [Write; 4] = [
         |db| db.put(b"new", b"4").unwrap(),
@@ -99,27 +99,33 @@ fn close_marker_is_invalidated_before_any_write() {
         let fs = database(true);
         let plan = "sync MANIFEST #1 once EIO";
         let fault = Arc::new(FaultFs::new(Arc::clone(&fs) as _, FaultPlan::default()));
-        let db = Db::open("db", &on(Arc::clone(&fault) as _)).unwrap();
-        assert_eq!(log(&fs)[..closed.len()], closed, "not before");
+        let db = Db::open("db", &options_on(Arc::clone(&fault) as _)).unwrap();
+        assert_eq!(log(&fs)[..closed.len()], closed, "the marker stays until the first write");
         write(&db);
         let logs = contents(&fs);
-        let old = logs.values().find(|bytes| bytes.starts_with(&closed[..mark]));
-        assert!(old.is_none_or(|old| old[mark..] != closed[mark..]), "the mark is gone, or the log");
+        let old = logs.values().find(|bytes| bytes.starts_with(&closed[..marker_offset]));
+        assert!(
+            old.is_none_or(|old| old[marker_offset..] != closed[marker_offset..]),
+            "the marker or the log is removed"
+        );
         let killed = Arc::new(fs.fork());
         drop(db);
 
-        // With a manifest that could not be made durable.
+        // The manifest cannot be synced.
         let fs = database(true);
         let fault = Arc::new(FaultFs::new(Arc::clone(&fs) as _, FaultPlan::default()));
-        let db = Db::open("db", &on(Arc::clone(&fault) as _)).unwrap();
+        let db = Db::open("db", &options_on(Arc::clone(&fault) as _)).unwrap();
         fault.set_plan(plan.parse().unwrap());
         let _ = db.compact_range(None, None);
         assert!(!fault.failed_calls().is_empty());
         drop(db);
-        let old = contents(&fs).into_values().find(|bytes| bytes.starts_with(&closed[..mark]));
-        assert!(old.is_some_and(|old| old[mark..] != closed[mark..]), "no close brings it back");
+        let old = contents(&fs).into_values().find(|bytes| bytes.starts_with(&closed[..marker_offset]));
+        assert!(
+            old.is_some_and(|old| old[marker_offset..] != closed[marker_offset..]),
+            "no close restores the marker"
+        );
 
-        let db = Db::open("db", &on(killed)).unwrap();
+        let db = Db::open("db", &options_on(killed)).unwrap();
         assert_eq!(db.get(b"key").unwrap().unwrap(), b"2");
         assert_eq!(db.get(b"logged").unwrap().unwrap(), b"3");
     }

@@ -1,4 +1,4 @@
-//! Another process that has to do with a database: this same test binary, started again for one task.
+//! Other processes that use a database: this test binary, started again for one task.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,8 +11,8 @@ use terrace_torture::database_under_test::options_from_settings;
 const TASK: &str = "TERRACE_TEST_TASK";
 const DATABASE: &str = "TERRACE_TEST_DATABASE";
 
-/// Does `task` with the database at `path` in another process, and says how it went: `ok`, or the error.
-pub(crate) fn elsewhere(task: &str, path: &Path) -> String {
+/// Runs `task` on the database at `path` in another process. Returns `ok` or the error.
+pub(crate) fn run_in_other_process(task: &str, path: &Path) -> String {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "process::task", "--nocapture"])
         .env(TASK, task)
@@ -29,7 +29,7 @@ fn answer(line: &str) -> Option<String> {
     Some(line.split_once("answer: ")?.1.to_owned())
 }
 
-/// Not a test: what the other process does. Without a task it does nothing.
+/// Not a test: the task of the other process. Does nothing without a task.
 #[test]
 fn task() {
     let (Ok(task), Some(path)) = (std::env::var(TASK), std::env::var_os(DATABASE)) else { return };

@@ -1,5 +1,5 @@
-//! Look-ups that search blocks in vain have tables merged, for what that is worth to them; in the end there is nothing to merge. Walks that
-//! pass over many deletes have a table made of the memtable.
+//! Read-triggered compaction: wasted probes cause compactions in proportion to their cost, until
+//! one sorted run is left. Scans that skip many tombstones cause a flush.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use terrace_env::{DeterministicScheduler, ManualClock};
 
 const KEYS: u32 = 200_000;
 
-/// A large run, and above it two small tables on level 0 that span it.
+/// A database with a large sorted run, and two small tables on level 0 that span it.
 struct ReadCompactionDb {
     background: Arc<DeterministicScheduler>,
     env: Env,
@@ -19,7 +19,7 @@ struct ReadCompactionDb {
 impl ReadCompactionDb {
     fn new(filter_bits: usize) -> ReadCompactionDb {
         let background = DeterministicScheduler::new(1);
-        // Merges take no time by a clock that stands, and so are followed by no rest.
+        // With a stopped clock compactions take no time, so no pause follows them.
         let clock = Arc::new(ManualClock::default());
         let env = Env { scheduler: Arc::clone(&background) as _, clock, ..Env::in_memory() };
         let options = Options {
@@ -39,28 +39,28 @@ impl ReadCompactionDb {
             db.flush().unwrap();
         }
         background.run_until_idle();
-        let trial = ReadCompactionDb { background, env, db, gets: 0 };
-        assert_eq!((trial.runs(), trial.merges()), (3, 0));
-        trial
+        let fixture = ReadCompactionDb { background, env, db, gets: 0 };
+        assert_eq!((fixture.runs(), fixture.read_compactions()), (3, 0));
+        fixture
     }
 
-    /// How many tables there are at most to look one key up in.
+    /// Returns the maximum number of tables that a get searches.
     fn runs(&self) -> usize {
         let levels = self.db.levels();
         let sorted = levels[1..].iter().filter(|level| !level.files.is_empty()).count();
         levels[0].files.len() + sorted
     }
 
-    /// How many merges reads asked for.
-    fn merges(&self) -> usize {
+    /// Returns the number of read-triggered compactions.
+    fn read_compactions(&self) -> usize {
         log(&self.env)
             .lines()
-            .filter(|line| line.contains("Merged: ") && line.contains("reason=Seeks"))
+            .filter(|line| line.contains("Compacted ") && line.contains("reason=ReadTriggered"))
             .count()
     }
 
-    /// Looks keys up, here and there, of which no table of level 0 has any.
-    fn look_up(&mut self, count: u32) {
+    /// Gets scattered keys, none of which is in a table of level 0.
+    fn get_scattered(&mut self, count: u32) {
         for _ in 0..count {
             self.gets += 1;
             let n = self.gets.wrapping_mul(2_654_435_761) % KEYS / 1_000 * 1_000 + 500;
@@ -82,28 +82,33 @@ fn key(n: u32) -> Vec<u8> {
 
 #[test]
 fn wasted_probes_trigger_compaction_until_one_run_is_left() {
-    let mut trial = ReadCompactionDb::new(0);
-    trial.look_up(2_000);
-    assert_eq!((trial.runs(), trial.merges()), (1, 2), "first with each other, then with the large run");
-    trial.look_up(20_000);
-    assert_eq!(trial.merges(), 2, "a settled database is left alone");
+    let mut fixture = ReadCompactionDb::new(0);
+    fixture.get_scattered(2_000);
+    assert_eq!(
+        (fixture.runs(), fixture.read_compactions()),
+        (1, 2),
+        "the small tables first, then the large run"
+    );
+    fixture.get_scattered(20_000);
+    assert_eq!(fixture.read_compactions(), 2, "one sorted run needs no compaction");
 }
 
 #[test]
 fn larger_compactions_need_more_wasted_probes() {
-    let mut trial = ReadCompactionDb::new(0);
-    // The two small ones a hundred, as in LevelDB; what comes of them is above forty megabytes, and each look-up is worth 192 KiB.
-    trial.look_up(270);
-    assert_eq!((trial.runs(), trial.merges()), (2, 1));
-    trial.look_up(500);
-    assert_eq!((trial.runs(), trial.merges()), (1, 2));
+    let mut fixture = ReadCompactionDb::new(0);
+    // The two small tables allow 100 wasted probes each, as in LevelDB. Their output lies above
+    // more than 40 MB, and each wasted probe pays for 192 KiB.
+    fixture.get_scattered(270);
+    assert_eq!((fixture.runs(), fixture.read_compactions()), (2, 1));
+    fixture.get_scattered(500);
+    assert_eq!((fixture.runs(), fixture.read_compactions()), (1, 2));
 }
 
 #[test]
 fn probes_avoided_by_filters_trigger_no_compaction() {
-    let mut trial = ReadCompactionDb::new(10);
-    trial.look_up(3_000);
-    assert_eq!((trial.runs(), trial.merges()), (3, 0));
+    let mut fixture = ReadCompactionDb::new(10);
+    fixture.get_scattered(3_000);
+    assert_eq!((fixture.runs(), fixture.read_compactions()), (3, 0));
 }
 
 #[test]
@@ -117,10 +122,10 @@ fn skipped_tombstones_trigger_a_flush() {
     (0..1_000).for_each(|n| db.delete(&key(n)).unwrap());
     let flushes = || {
         background.run_until_idle();
-        log(&env).matches("Memtable flushed: ").count()
+        log(&env).matches("Level-0 table #").count()
     };
     let before = flushes();
-    let walk = |backward: bool| {
+    let scan = |backward: bool| {
         let mut iter = db.iter();
         if backward {
             iter.seek(&key(1_000));
@@ -131,12 +136,12 @@ fn skipped_tombstones_trigger_a_flush() {
             assert_eq!(iter.key(), key(1_000));
         }
     };
-    // 65,536 deletes passed over are what a table costs.
-    (0..65).for_each(|turn| walk(turn % 2 == 0));
+    // 65,536 skipped tombstones trigger a flush.
+    (0..65).for_each(|round| scan(round % 2 == 0));
     assert_eq!(flushes(), before);
-    walk(false);
+    scan(false);
     assert_eq!(flushes(), before + 1);
-    (0..200).for_each(|turn| walk(turn % 2 == 0));
-    assert_eq!(flushes(), before + 1, "there is nothing more to make a table of");
+    (0..200).for_each(|round| scan(round % 2 == 0));
+    assert_eq!(flushes(), before + 1, "the tombstones are already in a table");
     assert_eq!(db.iter().into_forward().count(), 1_000);
 }

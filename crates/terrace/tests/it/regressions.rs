@@ -1,4 +1,5 @@
-//! What once was wrong with Terrace, and now is not. Each test opens with its story.
+//! Regression tests. Each comment gives the symptom, the cause, and the guarantee that the test
+//! checks.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -34,10 +35,11 @@ fn key(n: u32) -> Vec<u8> {
     format!("key{n:03}").into_bytes()
 }
 
-/// Of the keys 0, 1, 2, ... up to 100: how many are there, and how many before the first that is not.
-fn found(db: &Db) -> (usize, usize) {
-    let there: Vec<bool> = (0..100).map(|n| db.get(&key(n)).unwrap().is_some()).collect();
-    (there.iter().filter(|there| **there).count(), there.iter().take_while(|there| **there).count())
+/// Returns how many of the keys 0 to 99 are stored, and how many of them precede the first missing
+/// one.
+fn count_keys(db: &Db) -> (usize, usize) {
+    let stored: Vec<bool> = (0..100).map(|n| db.get(&key(n)).unwrap().is_some()).collect();
+    (stored.iter().filter(|&&stored| stored).count(), stored.iter().take_while(|&&stored| stored).count())
 }
 
 fn read(fs: &MemFs, path: &Path) -> Vec<u8> {
@@ -52,10 +54,10 @@ fn write(fs: &MemFs, path: &Path, bytes: &[u8]) {
     file.close().unwrap();
 }
 
-/// Overwrites part of a file with zeros, as if the device had never had it.
-fn lose(fs: &MemFs, path: &Path, at: usize, len: usize) {
+/// Overwrites part of a file with zeros, as if the disk had lost its pages.
+fn zero_range(fs: &MemFs, path: &Path, offset: usize, len: usize) {
     let mut bytes = read(fs, path);
-    bytes[at..at + len].fill(0);
+    bytes[offset..offset + len].fill(0);
     write(fs, path, &bytes);
 }
 
@@ -69,8 +71,10 @@ fn append_record(fs: &MemFs, path: &Path, record: &[u8]) {
     file.close().unwrap();
 }
 
-/// A record of several blocks ran out of space after its first. The writes that followed went to the next log and were
-/// acknowledged, but the replay ended at the broken record and left that log out.
+/// Symptom: after a failed write of a large record, acknowledged writes were lost at the next open.
+/// Cause: the record ran out of disk space after its first block. Later writes went to the next
+/// log, but replay stopped at the incomplete record and skipped that log. Guarantee: replay
+/// continues with the next log.
 #[test]
 fn writes_after_enospc_in_a_large_record() {
     let memory = Arc::new(MemFs::new());
@@ -78,7 +82,7 @@ fn writes_after_enospc_in_a_large_record() {
     let db = Db::open("db", &options(Arc::clone(&fault) as _)).unwrap();
     let sync = WriteOptions { sync: true };
     db.put_with(b"before", b"", &sync).unwrap();
-    fault.set_plan("store .log #2 once ENOSPC".parse().unwrap());
+    fault.set_plan("write-at .log #2 once ENOSPC".parse().unwrap());
     assert!(db.put_with(b"large", &[1; 100_000], &sync).unwrap_err().is_retryable());
     db.put_with(b"after", b"", &sync).unwrap();
     for paranoid_checks in [false, true] {
@@ -89,31 +93,37 @@ fn writes_after_enospc_in_a_large_record() {
     }
 }
 
-/// A user's empty batch looked like the mark of a log that was closed, so that a lost page was taken for rot and the
-/// writes behind it came back without those in it.
+/// Symptom: after a power cut, replay recovered writes from after a lost page. Cause: an empty
+/// batch of the user was taken for the close marker, so the lost page was taken for bit rot.
+/// Guarantee: only writes before a lost page are recovered.
 #[test]
 fn empty_batch_is_not_a_close_marker() {
     let fs = Arc::new(MemFs::new());
     let db = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap();
-    (0..100).for_each(|n| db.put(&key(n), &[1; 900]).unwrap());
+    for n in 0..100 {
+        db.put(&key(n), &[1; 900]).unwrap();
+    }
     db.write(&WriteBatch::new()).unwrap();
-    let lost = Arc::new(fs.crash_clone(&Crash::Kill));
-    lose(&lost, &Path::new("db").join(&names(&*lost, ".log")[0]), 8192, 4096);
-    let db = Db::open("db", &options(lost)).unwrap();
-    let (there, first) = found(&db);
-    assert_eq!(there, first, "a hole");
-    assert!(first < 100);
+    let after_crash = Arc::new(fs.crash_clone(&Crash::Kill));
+    zero_range(&after_crash, &Path::new("db").join(&names(&*after_crash, ".log")[0]), 8192, 4096);
+    let db = Db::open("db", &options(after_crash)).unwrap();
+    let (stored, prefix) = count_keys(&db);
+    assert_eq!(stored, prefix, "a gap in the recovered keys");
+    assert!(prefix < 100);
 }
 
-/// A log was gone on with, and the new manifest named its last number as what is in tables: then a page lost from that
-/// log was no gap.
+/// Symptom: replay did not detect a page lost from a reused log. Cause: the new manifest stored the
+/// last sequence number of the reused log as if its writes were in tables. Guarantee: a reused log
+/// does not count as flushed.
 #[test]
 fn reused_log_does_not_count_as_flushed() {
     let fs = Arc::new(MemFs::new());
     let db = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap();
-    (0..99).for_each(|n| db.put(&key(n), &[1; 900]).unwrap());
+    for n in 0..99 {
+        db.put(&key(n), &[1; 900]).unwrap();
+    }
     db.close().unwrap();
-    // A manifest that does not end in good order is not gone on with.
+    // A manifest with an incomplete record at its end is not reused.
     let manifest = Path::new("db").join(&names(&*fs, "MANIFEST")[0]);
     let mut file = fs.open_append(&manifest).unwrap();
     file.append(&[1, 2, 3]).unwrap();
@@ -121,19 +131,20 @@ fn reused_log_does_not_count_as_flushed() {
     let reuse = |fs: &Arc<MemFs>| Options { reuse_logs: true, ..options(Arc::clone(fs) as _) };
     let log = names(&*fs, ".log");
     let db = Db::open("db", &reuse(&fs)).unwrap();
-    assert_eq!(names(&*fs, ".log"), log, "the log is gone on with");
-    assert_ne!(Path::new("db").join(&names(&*fs, "MANIFEST")[0]), manifest, "the manifest is not");
+    assert_eq!(names(&*fs, ".log"), log, "the log is reused");
+    assert_ne!(Path::new("db").join(&names(&*fs, "MANIFEST")[0]), manifest, "the manifest is not reused");
     db.put(&key(99), &[1; 900]).unwrap();
-    let lost = Arc::new(fs.crash_clone(&Crash::Kill));
+    let after_crash = Arc::new(fs.crash_clone(&Crash::Kill));
     drop(db);
-    lose(&lost, &Path::new("db").join(&log[0]), 0, 32 << 10);
-    let db = Db::open("db", &reuse(&lost)).unwrap();
-    let (there, first) = found(&db);
-    assert_eq!(there, first, "a hole");
+    zero_range(&after_crash, &Path::new("db").join(&log[0]), 0, 32 << 10);
+    let db = Db::open("db", &reuse(&after_crash)).unwrap();
+    let (stored, prefix) = count_keys(&db);
+    assert_eq!(stored, prefix, "a gap in the recovered keys");
 }
 
-/// A process was killed between making the directory and syncing its parent. The next opener found the directory there
-/// and did not sync either: a power cut took the database whole.
+/// Symptom: a power cut removed a whole database. Cause: a process was killed after creating the
+/// directory and before syncing its parent. The next process found the directory and did not sync
+/// the parent either. Guarantee: an open syncs the parent before its first write is durable.
 #[test]
 fn database_directory_is_durable() {
     let fs = Arc::new(MemFs::new());
@@ -145,7 +156,7 @@ fn database_directory_is_durable() {
     assert!(db.get(b"key").unwrap().is_some());
 }
 
-/// A comparator that panics when it is told to, in a thread of the database or in one of the user's.
+/// Comparator that panics on request, in background threads or in the threads of the user.
 #[derive(Default)]
 struct PanickingComparator {
     panics_in_background: AtomicBool,
@@ -159,42 +170,50 @@ impl Comparator for PanickingComparator {
 
     fn compare(&self, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
         let background = std::thread::current().name().is_some_and(|name| name.starts_with("terrace-"));
-        let fails = if background { &self.panics_in_background } else { &self.panics_in_foreground };
-        assert!(!fails.load(Ordering::Relaxed), "planned");
+        let panics = if background { &self.panics_in_background } else { &self.panics_in_foreground };
+        assert!(!panics.load(Ordering::Relaxed), "planned");
         a.cmp(b)
     }
 }
 
-fn fragile() -> (Arc<PanickingComparator>, Options) {
-    let fragile = Arc::new(PanickingComparator::default());
-    let comparator = Arc::clone(&fragile) as Arc<dyn Comparator>;
-    (fragile, Options { comparator, env: Env::in_memory(), create_if_missing: true, ..Options::default() })
+fn panicking_comparator() -> (Arc<PanickingComparator>, Options) {
+    let comparator = Arc::new(PanickingComparator::default());
+    let options = Options {
+        comparator: Arc::clone(&comparator) as Arc<dyn Comparator>,
+        env: Env::in_memory(),
+        create_if_missing: true,
+        ..Options::default()
+    };
+    (comparator, options)
 }
 
-/// A comparator that panicked in a flush left everybody waiting for that flush, closing included.
+/// Symptom: flush, writes and close waited for ever. Cause: a comparator panicked in a flush job,
+/// which then never completed. Guarantee: the panic becomes a background error.
 #[test]
 fn panic_in_a_flush_is_a_background_error() {
-    let (fragile, options) = fragile();
+    let (comparator, options) = panicking_comparator();
     let db = Db::open("db", &options).unwrap();
     db.put(b"a", b"1").unwrap();
     db.put(b"b", b"2").unwrap();
-    fragile.panics_in_background.store(true, Ordering::Relaxed);
+    comparator.panics_in_background.store(true, Ordering::Relaxed);
     assert!(db.flush().is_err());
-    assert!(db.put(b"c", b"3").unwrap_err().to_string().starts_with("writes are refused"));
-    assert_eq!(db.get(b"b").unwrap().as_deref(), Some(b"2".as_slice()), "reads go on");
+    assert!(db.put(b"c", b"3").unwrap_err().to_string().starts_with("background error"));
+    assert_eq!(db.get(b"b").unwrap().as_deref(), Some(b"2".as_slice()), "reads still work");
     assert!(db.close().is_err());
 }
 
-/// Panics when it is told that work failed.
+/// Logger that panics on the line that reports a background error.
 struct PanickingLogger;
 
 impl Logger for PanickingLogger {
     fn log(&self, line: std::fmt::Arguments<'_>) {
-        assert!(!line.to_string().starts_with("Background work failed"), "planned");
+        assert!(!line.to_string().starts_with("Background error, will be retried"), "planned");
     }
 }
 
-/// A flush that failed had been counted as over when its logger panicked, and was counted once more.
+/// Symptom: the number of running jobs became wrong. Cause: the logger panicked after a failed
+/// flush had been counted as finished, and the panic handler counted it again. Guarantee: a failed
+/// flush is counted once.
 #[test]
 fn logger_panic_counts_a_failed_flush_once() {
     let plan = "create .ldb #1 forever ENOSPC".parse().unwrap();
@@ -204,22 +223,23 @@ fn logger_panic_counts_a_failed_flush_once() {
     let db = Db::open("db", &Options { env, logger, create_if_missing: true, ..Options::default() }).unwrap();
     db.put(b"a", b"1").unwrap();
     assert!(db.flush().is_err());
-    assert!(db.put(b"c", b"3").unwrap_err().to_string().starts_with("writes are refused"));
+    assert!(db.put(b"c", b"3").unwrap_err().to_string().starts_with("background error"));
     assert!(db.close().is_err());
 }
 
-/// A comparator that panicked in a put left the log one write ahead of the memtable: the next put took the same sequence
-/// number, and was left out when the log was replayed.
+/// Symptom: a later write was lost at the next open. Cause: the comparator panicked in a put after
+/// the log was written and before the memtable was. The next put then reused the sequence number,
+/// and replay skipped it. Guarantee: all writes fail after such a panic.
 #[test]
-fn panic_in_a_put_refuses_later_writes() {
-    let (fragile, options) = fragile();
+fn writes_fail_after_a_panic_in_a_put() {
+    let (comparator, options) = panicking_comparator();
     let db = Db::open("db", &options).unwrap();
     db.put(b"a", b"1").unwrap();
-    fragile.panics_in_foreground.store(true, Ordering::Relaxed);
+    comparator.panics_in_foreground.store(true, Ordering::Relaxed);
     let put = std::panic::AssertUnwindSafe(|| db.put(b"b", b"2"));
     assert!(std::panic::catch_unwind(put).is_err());
-    fragile.panics_in_foreground.store(false, Ordering::Relaxed);
-    assert!(db.put(b"c", b"3").unwrap_err().to_string().starts_with("writes are refused"));
+    comparator.panics_in_foreground.store(false, Ordering::Relaxed);
+    assert!(db.put(b"c", b"3").unwrap_err().to_string().starts_with("background error"));
     drop(db);
     let db = Db::open("db", &options).unwrap();
     assert_eq!(db.get(b"a").unwrap().as_deref(), Some(b"1".as_slice()));
@@ -229,7 +249,8 @@ fn panic_in_a_put_refuses_later_writes() {
     assert_eq!(db.get(b"c").unwrap().as_deref(), Some(b"3".as_slice()));
 }
 
-/// Each try of a flush on a full disk left its table behind, and so filled the disk further.
+/// Symptom: a full disk filled further. Cause: each attempt to flush left its incomplete table.
+/// Guarantee: a failed flush removes its files.
 #[test]
 fn failed_flushes_on_a_full_disk_leave_no_files() {
     for plan in
@@ -238,12 +259,15 @@ fn failed_flushes_on_a_full_disk_leave_no_files() {
         let memory = Arc::new(MemFs::new());
         let fault = Arc::new(FaultFs::new(Arc::clone(&memory) as _, FaultPlan::default()));
         let db = Db::open("db", &options(Arc::clone(&fault) as _)).unwrap();
-        (0..100).for_each(|n| db.put(&key(n), &[9; 100]).unwrap());
+        for n in 0..100 {
+            db.put(&key(n), &[9; 100]).unwrap();
+        }
         fault.set_plan(plan.parse().unwrap());
         for _ in 0..5 {
             assert!(db.flush().unwrap_err().is_retryable());
         }
-        let (tables, logs) = (names(&*memory, ".ldb").len(), names(&*memory, ".log").len());
+        let tables = names(&*memory, ".ldb").len();
+        let logs = names(&*memory, ".log").len();
         assert!(tables == 0 && logs <= 2, "{plan}: {tables} tables, {logs} logs");
         fault.set_plan(FaultPlan::default());
         db.flush().unwrap();
@@ -251,7 +275,8 @@ fn failed_flushes_on_a_full_disk_leave_no_files() {
     }
 }
 
-/// A log that holds one write twice made a table out of order, and the database could not be opened any more.
+/// Symptom: the database did not open any more. Cause: replay of a log with a repeated record
+/// produced a table with keys out of order. Guarantee: replay skips the repeated record.
 #[test]
 fn repeated_record_in_a_log() {
     for closed in [false, true] {
@@ -264,16 +289,17 @@ fn repeated_record_in_a_log() {
         append_record(&fs, log, batch.as_bytes());
         append_record(&fs, log, batch.as_bytes());
         if closed {
-            let mut mark = WriteBatch::new();
-            mark.set_sequence(2);
-            append_record(&fs, log, mark.as_bytes());
+            let mut close_marker = WriteBatch::new();
+            close_marker.set_sequence(2);
+            append_record(&fs, log, close_marker.as_bytes());
         }
         let db = Db::open("db", &options(fs)).unwrap();
         assert_eq!(db.get(b"key").unwrap().as_deref(), Some(b"value".as_slice()));
     }
 }
 
-/// A stray file with a number near the end of all numbers was counted on from, until the manifest could not be read.
+/// Symptom: the manifest became unreadable. Cause: new file numbers continued from a stray file
+/// whose number was near the maximum. Guarantee: numbers of stray files above a limit are ignored.
 #[test]
 fn stray_file_with_an_impossible_number() {
     let fs = Arc::new(MemFs::new());
@@ -290,7 +316,8 @@ fn stray_file_with_an_impossible_number() {
     }
 }
 
-/// Sizes that a manifest claims, added up, went over.
+/// Symptom: an arithmetic overflow. Cause: file sizes of a crafted manifest were summed without a
+/// check. Guarantee: the sums saturate.
 #[test]
 fn file_sizes_in_the_manifest_do_not_overflow() {
     let fs = Arc::new(MemFs::new());
@@ -317,8 +344,9 @@ fn file_sizes_in_the_manifest_do_not_overflow() {
     assert!(db.property("leveldb.stats").is_some());
 }
 
-/// A process that was killed inside a record of several blocks left zeros behind the first, which `paranoid_checks`
-/// took for damage.
+/// Symptom: `paranoid_checks` refused a database after a process kill. Cause: the kill inside a
+/// record of several blocks left zeros after the first block, which were taken for corruption.
+/// Guarantee: such an end of a log is accepted.
 #[test]
 fn process_killed_inside_a_large_record() {
     for call in 0..12 {
@@ -333,7 +361,9 @@ fn process_killed_inside_a_large_record() {
     }
 }
 
-/// With CURRENT gone, `create_if_missing` made a new database and swept the tables of the old one.
+/// Symptom: a database without CURRENT lost its tables. Cause: `create_if_missing` created a new
+/// database and removed the tables of the old one as leftover files. Guarantee: open fails and
+/// changes no file.
 #[test]
 fn create_if_missing_keeps_files_without_current() {
     for flush in [false, true] {
@@ -355,8 +385,9 @@ fn create_if_missing_keeps_files_without_current() {
     }
 }
 
-/// A disk with less space than a whole log takes could not hold even a small database, and a creation that failed left
-/// its log in the way of the next.
+/// Symptom: a database could not be created on a small disk, not even later with more space. Cause:
+/// preallocation of the first log failed, and the failed creation left a log file. Guarantee: a log
+/// is created without preallocation, and a failed creation leaves no log.
 #[test]
 fn disk_smaller_than_a_preallocated_log() {
     let memory = Arc::new(MemFs::new());
@@ -365,10 +396,12 @@ fn disk_smaller_than_a_preallocated_log() {
     let db = Db::open("db", &options(Arc::clone(&fault) as _)).unwrap();
     let log = Path::new("db").join(&names(&*memory, ".log")[0]);
     assert!(memory.file_size(&log).unwrap() < 1 << 20);
-    (0..100).for_each(|n| db.put(&key(n), &[1; 3000]).unwrap());
+    for n in 0..100 {
+        db.put(&key(n), &[1; 3000]).unwrap();
+    }
     db.close().unwrap();
     let db = Db::open("db", &options(Arc::clone(&fault) as _)).unwrap();
-    assert_eq!(found(&db), (100, 100));
+    assert_eq!(count_keys(&db), (100, 100));
     drop(db);
     for plan in ["create-log * #1 forever ENOSPC", "create MANIFEST #1 forever ENOSPC"] {
         let memory = Arc::new(MemFs::new());
@@ -380,25 +413,34 @@ fn disk_smaller_than_a_preallocated_log() {
     }
 }
 
-/// A put and its delete in one memtable stayed for ever: the flush went below the levels that a merge was asked for.
+/// Symptom: a put and its tombstone of one memtable were never removed. Cause: the flush put them
+/// on a level below the levels that the manual compaction covered. Guarantee: a full manual
+/// compaction drops both.
 #[test]
 fn compact_range_drops_put_and_delete_of_one_memtable() {
     let fs = Arc::new(MemFs::new());
     let db = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap();
-    (0..100).for_each(|n| db.put(&key(n), &[1; 900]).unwrap());
-    (0..100).for_each(|n| db.delete(&key(n)).unwrap());
+    for n in 0..100 {
+        db.put(&key(n), &[1; 900]).unwrap();
+    }
+    for n in 0..100 {
+        db.delete(&key(n)).unwrap();
+    }
     db.compact_range(None, None).unwrap();
     assert!(names(&*fs, ".ldb").is_empty(), "{}", db.property("leveldb.sstables").unwrap());
 }
 
-/// An edit that a power cut left half written was a problem to `verify` and none to `open`; a log that was gone, or ended
-/// in the middle, was none to either.
+/// Symptom: `verify` and open disagreed. Cause: `verify` reported an edit that a power cut left
+/// incomplete, which open accepts. Neither reported a missing log or one with garbage. Guarantee:
+/// `verify` reports the missing and the damaged log, and no incomplete edit.
 #[test]
 fn verify_agrees_with_open() {
     let healthy = || {
         let fs = Arc::new(MemFs::new());
         let db = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap();
-        (0..100).for_each(|n| db.put(&key(n), &[1; 900]).unwrap());
+        for n in 0..100 {
+            db.put(&key(n), &[1; 900]).unwrap();
+        }
         db.close().unwrap();
         fs
     };
@@ -411,49 +453,51 @@ fn verify_agrees_with_open() {
     let mut file = fs.open_append(&Path::new("db").join(&names(&*fs, "MANIFEST")[0])).unwrap();
     file.append(&[0xff; 40]).unwrap();
     file.close().unwrap();
-    assert_eq!(problems(&fs), 0, "an edit that never counted");
+    assert_eq!(problems(&fs), 0, "an incomplete edit");
     assert!(Db::open("db", &options(fs)).is_ok());
     let fs = healthy();
     let log = Path::new("db").join(&names(&*fs, ".log")[0]);
     write(&fs, &log, &[0xab; 5000]);
-    assert!(problems(&fs) > 0, "a log of noise");
+    assert!(problems(&fs) > 0, "a log of garbage");
     fs.remove(&log).unwrap();
-    assert!(problems(&fs) > 0, "no log");
+    assert!(problems(&fs) > 0, "a missing log");
 }
 
-/// A sync of the log failed, and the system took the pages for written. The process was started again with `reuse_logs`,
-/// went on with that log, synced a write into it, and the power failed: the writes before it, which no sync would ever
-/// write, were gone, and replay ended at the hole that they left. Only a log that was closed is gone on with.
+/// Symptom: synced writes were lost in a power cut. Cause: a sync of the log failed, and the kernel
+/// marked its pages as clean. The next process reused the log with `reuse_logs` and synced a write
+/// into it. The earlier pages were never written, and replay stopped at the gap. Guarantee: only a
+/// cleanly closed log is reused.
 #[test]
 fn log_with_a_failed_sync_is_not_reused() {
-    for cache in [FailedSyncEffect::KeepsPages, FailedSyncEffect::DropsPages] {
+    for effect in [FailedSyncEffect::KeepsPages, FailedSyncEffect::DropsPages] {
         let fs = Arc::new(MemFs::new());
         let reuse = Options { reuse_logs: true, ..options(Arc::clone(&fs) as _) };
         let sync = WriteOptions { sync: true };
         let db = Db::open("db", &reuse).unwrap();
         db.put_with(&key(0), b"", &sync).unwrap();
         db.put(&key(1), b"").unwrap();
-        fs.inject_sync_failure(0, cache);
+        fs.inject_sync_failure(0, effect);
         db.put_with(&key(2), b"", &sync).unwrap_err();
         assert!(db.close().is_err());
         let db = Db::open("db", &reuse).unwrap();
-        let (there, first) = found(&db);
-        assert_eq!(there, first);
-        db.put_with(&key(there as u32), b"", &sync).unwrap();
-        let lost = Arc::new(fs.crash_clone(&POWER_LOSS_PROFILES[0].crash_with_seed(0)));
+        let (stored, prefix) = count_keys(&db);
+        assert_eq!(stored, prefix);
+        db.put_with(&key(stored as u32), b"", &sync).unwrap();
+        let after_crash = Arc::new(fs.crash_clone(&POWER_LOSS_PROFILES[0].crash_with_seed(0)));
         drop(db);
-        let db = Db::open("db", &options(lost)).unwrap();
-        assert_eq!(found(&db), (there + 1, there + 1), "{cache:?}");
+        let db = Db::open("db", &options(after_crash)).unwrap();
+        assert_eq!(count_keys(&db), (stored + 1, stored + 1), "{effect:?}");
     }
 }
 
-/// A run with `reuse_logs` went on with a closed log, wrote nothing, and a sync failed that took the mark of the closed
-/// log for written. The log still looked closed: the next run went on behind the mark, synced a write, and the power
-/// failed. No sync had ever written the mark, and what stood behind it was lost. It is stored over now. (Such a run no longer
-/// syncs, so that here somebody else does.)
+/// Symptom: synced writes after a close marker were lost in a power cut. Cause: a sync failed in a
+/// process that reused a closed log and wrote nothing. The kernel marked the page of the close
+/// marker as clean, so no later sync wrote it, but the log still looked closed. Guarantee: a reused
+/// log overwrites the marker before its first write. Such a process no longer syncs, so the test
+/// syncs the log itself.
 #[test]
 fn close_marker_with_a_failed_sync_is_not_trusted() {
-    for cache in [FailedSyncEffect::KeepsPages, FailedSyncEffect::DropsPages] {
+    for effect in [FailedSyncEffect::KeepsPages, FailedSyncEffect::DropsPages] {
         let fs = Arc::new(MemFs::new());
         let reuse = Options { reuse_logs: true, ..options(Arc::clone(&fs) as _) };
         let sync = WriteOptions { sync: true };
@@ -462,21 +506,22 @@ fn close_marker_with_a_failed_sync_is_not_trusted() {
         db.close().unwrap();
         let log = names(&*fs, ".log");
         let db = Db::open("db", &reuse).unwrap();
-        fs.inject_sync_failure(0, cache);
+        fs.inject_sync_failure(0, effect);
         fs.reopen_log(&Path::new("db").join(&log[0]), 0).unwrap().sync().unwrap_err();
         db.close().unwrap();
         for n in 1..4 {
             let db = Db::open("db", &reuse).unwrap();
             db.put_with(&key(n), b"", &sync).unwrap();
-            let lost = Arc::new(fs.crash_clone(&POWER_LOSS_PROFILES[0].crash_with_seed(0)));
-            let db = Db::open("db", &options(lost)).unwrap();
-            assert_eq!(found(&db), (n as usize + 1, n as usize + 1), "{cache:?}");
+            let after_crash = Arc::new(fs.crash_clone(&POWER_LOSS_PROFILES[0].crash_with_seed(0)));
+            let db = Db::open("db", &options(after_crash)).unwrap();
+            assert_eq!(count_keys(&db), (n as usize + 1, n as usize + 1), "{effect:?}");
         }
     }
 }
 
-/// With `reuse_logs` a manifest that a crash left half made stayed for good: it has a greater number than the one that
-/// counts, which was taken for a sign that it may be needed yet.
+/// Symptom: an incomplete manifest of a crash was never removed. Cause: with `reuse_logs` its
+/// number is greater than that of the live manifest, so it was taken for a needed one. Guarantee:
+/// open removes every manifest that CURRENT does not name.
 #[test]
 fn unreferenced_manifest_is_removed() {
     let fs = Arc::new(MemFs::new());
@@ -490,25 +535,28 @@ fn unreferenced_manifest_is_removed() {
     assert_eq!(names(&*fs, "MANIFEST"), manifest);
 }
 
-/// One bit flipped in a length made a record seem to break off where a process was killed, and took along all that stood
-/// behind it, without a word even with `paranoid_checks`. But this log was closed.
+/// Symptom: a flipped bit silently removed the rest of a log, even with `paranoid_checks`. Cause:
+/// the bit was in a record length, so the record looked like the torn end of a killed process.
+/// Guarantee: in a closed log such a record is corruption.
 #[test]
 fn flipped_length_bit_in_a_closed_log() {
     let fs = Arc::new(MemFs::new());
     let db = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap();
-    (0..10).for_each(|n| db.put(&key(n), b"value").unwrap());
+    for n in 0..10 {
+        db.put(&key(n), b"value").unwrap();
+    }
     db.close().unwrap();
     let log = Path::new("db").join(&names(&*fs, ".log")[0]);
     fs.corrupt(&log, |bytes| bytes[5] ^= 0x40).unwrap();
     let paranoid = Options { paranoid_checks: true, ..options(fs) };
     let error = Db::open("db", &paranoid).unwrap_err();
-    let expected =
-        "000002.log at 0: a record that breaks off in a log that was closed, expected whole records";
+    let expected = "000002.log at 0: an incomplete record in a closed log, expected whole records";
     assert!(error.to_string().ends_with(expected), "{error}");
 }
 
-/// A sync failed for want of space. The error said that nothing was unclear and that the same write may succeed later;
-/// but readers saw the write, and every later one was refused.
+/// Symptom: an `ENOSPC` error of a sync was reported as retryable, but the failed write was visible
+/// and all later writes failed. Cause: the error was classified by its code alone. Guarantee: a
+/// failed sync is not retryable.
 #[test]
 fn enospc_in_a_sync_is_not_retryable() {
     let faults = Arc::new(FaultFs::new(Arc::new(MemFs::new()), FaultPlan::default()));
@@ -519,14 +567,16 @@ fn enospc_in_a_sync_is_not_retryable() {
     assert!(db.put(&key(1), b"").is_err());
 }
 
-/// A flipped bit in one record of a log cost a repair every record behind it in the same 32 KiB, which LevelDB's keeps:
-/// it looks at no checksum there. Now it costs that record alone, and two in a
-/// row cost two.
+/// Symptom: repair lost up to 32 KiB of records because of one flipped bit. LevelDB's repair keeps
+/// them, because it ignores log checksums. Cause: repair skipped the rest of a block, as replay
+/// does. Guarantee: repair loses only the damaged records.
 #[test]
 fn repair_loses_only_the_damaged_log_record() {
     let fs = Arc::new(MemFs::new());
     let db = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap();
-    (0..100).for_each(|n| db.put(&key(n), &[1; 100]).unwrap());
+    for n in 0..100 {
+        db.put(&key(n), &[1; 100]).unwrap();
+    }
     db.close().unwrap();
     let log = Path::new("db").join(&names(&*fs, ".log")[0]);
     let mut bytes = read(&fs, &log);
@@ -537,11 +587,12 @@ fn repair_loses_only_the_damaged_log_record() {
     let report = terrace::repair("db", &options(Arc::clone(&fs) as _), &RepairOptions::default()).unwrap();
     assert!(report.changed, "{report}");
     let db = Db::open("db", &options(fs)).unwrap();
-    assert_eq!(found(&db), (98, 10), "{report}");
+    assert_eq!(count_keys(&db), (98, 10), "{report}");
 }
 
-/// A file called by the greatest number that a database may have, put there by anybody, and the database opened once more
-/// and never again: its next file had a number that no manifest may say.
+/// Symptom: the database never opened again. Cause: a stray file had the maximum file number, so
+/// the next file got a number that no manifest may store. Guarantee: open and repair ignore such a
+/// file.
 #[test]
 fn stray_file_with_the_maximum_number() {
     let stray = format!("db/{}.dbtmp", u64::MAX / 2);
@@ -554,15 +605,15 @@ fn stray_file_with_the_maximum_number() {
     }
     write(&fs, stray.as_ref(), b"");
     fs.remove("db/CURRENT".as_ref()).unwrap();
-    let how = terrace::RepairOptions::default();
-    assert!(terrace::repair("db", &options(Arc::clone(&fs) as _), &how).unwrap().changed);
+    let repair_options = RepairOptions::default();
+    assert!(terrace::repair("db", &options(Arc::clone(&fs) as _), &repair_options).unwrap().changed);
     assert_eq!(open().unwrap().get(b"key").unwrap().unwrap(), b"value");
 }
 
-/// The blocks of a table, each with the restart points it claims and the key that the index gives it.
+/// Blocks of a table: entries, restart points, and the index key of each block.
 type BlockSpecs<'a> = &'a [(&'a [(&'a str, u64)], &'a [u32], (&'a str, u64))];
 
-/// What `verify` says of a database with one table, made of `blocks` by nobody's rules.
+/// Returns the problems that `verify` reports for a database with one crafted table.
 fn verify_table(blocks: BlockSpecs<'_>) -> String {
     let mut table = Vec::new();
     let mut store = |block: &[u8]| {
@@ -604,7 +655,8 @@ fn verify_table(blocks: BlockSpecs<'_>) -> String {
         )],
         ..VersionEdit::default()
     };
-    let (fs, mut record) = (Arc::new(MemFs::new()), Vec::new());
+    let fs = Arc::new(MemFs::new());
+    let mut record = Vec::new();
     edit.encode(&mut record);
     fs.create_dir("db".as_ref()).unwrap();
     append_record(&fs, "db/MANIFEST-000002".as_ref(), &record);
@@ -614,33 +666,35 @@ fn verify_table(blocks: BlockSpecs<'_>) -> String {
     report.problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("; ")
 }
 
-/// `verify` found nothing wrong with tables of which a scan shows keys that no look-up finds: it walked over every entry,
-/// and did not ask whether a search gets there.
+/// Symptom: `verify` accepted tables with keys that scans show and gets miss. Cause: it scanned all
+/// entries, but did not check that a search reaches them. Guarantee: `verify` reports unreachable
+/// keys.
 #[test]
 fn verify_reports_keys_that_gets_cannot_reach() {
     #[track_caller]
-    fn check(blocks: BlockSpecs<'_>, expect: &str) {
-        assert_eq!(verify_table(blocks), expect);
+    fn check(blocks: BlockSpecs<'_>, expected: &str) {
+        assert_eq!(verify_table(blocks), expected);
     }
     check(&[(&[("a", 1), ("b", 2)], &[0], ("b", 2)), (&[("c", 3)], &[0], ("d", 3))], "");
     check(&[(&[("a", 2)], &[0], ("a", 2)), (&[("a", 1)], &[0], ("a", 1))], "");
     check(
         &[(&[("a", 1)], &[0], ("g", 1)), (&[("c", 3)], &[0], ("m", 3))],
-        "the key 'c' of write 3 behind a block that the index says ends by the key 'g' of write 1",
+        "key 'c' @ 3 after a block whose index key is key 'g' @ 1",
     );
     check(
         &[(&[("a", 1)], &[0], ("c", 9)), (&[("c", 3)], &[0], ("m", 3))],
-        "the key 'c' of write 3 behind a block that the index says ends by the key 'c' of write 9",
+        "key 'c' @ 3 after a block whose index key is key 'c' @ 9",
     );
     check(
         &[(&[("a", 1), ("b", 2)], &[0, 4], ("b", 2))],
-        "restart point 1 at 4, expected the place of an entry with a whole key",
+        "restart point 1 at 4, expected the offset of an entry with a complete key",
     );
     check(&[(&[("a", 1)], &[], ("b", 2))], "13 bytes of entries without a restart point, expected one");
 }
 
-/// A comparator, a logger or a file system was still held for a moment by the thread of a job that had said it was done,
-/// after `close` had returned. An opener that took it apart then, as C and C++ programs do, was used after that.
+/// Symptom: a use after free in C and C++ programs that delete their comparator, logger or
+/// environment after `close`. Cause: the thread of a finished job still held references for a
+/// moment. Guarantee: after `close` the database holds no reference to its options.
 #[test]
 fn closed_database_releases_its_options() {
     for _ in 0..200 {
@@ -659,7 +713,8 @@ fn closed_database_releases_its_options() {
     }
 }
 
-/// A write whose sync failed was reported as failed, and could be read all the same: the sync came after it was shown.
+/// Symptom: a write that returned an error was readable. Cause: it became visible before its sync.
+/// Guarantee: a write with a failed sync never becomes visible.
 #[test]
 fn write_with_a_failed_sync_is_not_visible() {
     let memory = Arc::new(MemFs::new());
@@ -677,58 +732,62 @@ fn write_with_a_failed_sync_is_not_visible() {
     assert_eq!(db.get(b"b").unwrap().as_deref(), Some(b"old".as_slice()));
     assert_eq!(db.get(b"c").unwrap(), None);
     assert_eq!(db.iter().into_forward().count(), 2);
-    assert!(db.put(b"d", b"").is_err(), "what is on the medium is unknown");
+    assert!(db.put(b"d", b"").is_err(), "the durable end of the log is unknown");
 }
 
-/// Logs that somebody put beside a database that was closed, with numbers of their own as LevelDB's tests and tools make
-/// them, were left out: the jump from the closed log to them was taken for lost writes.
+/// Symptom: logs that were copied into a closed database were ignored. LevelDB's tests and tools
+/// create such logs. Cause: the sequence gap after the closed log was taken for lost writes.
+/// Guarantee: logs after a closed log are replayed.
 #[test]
 fn logs_added_after_a_closed_log_are_replayed() {
     let fs = Arc::new(MemFs::new());
     let db = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap();
     db.put(&key(0), b"").unwrap();
     db.close().unwrap();
-    let closed = FileName::parse(&names(&*fs, ".log")[0]).and_then(|name| name.number()).unwrap();
-    for (more, first) in [(1, 1000), (2, 1001)] {
+    let closed_log = FileName::parse(&names(&*fs, ".log")[0]).and_then(|name| name.number()).unwrap();
+    for (n, sequence) in [(1, 1000), (2, 1001)] {
         let mut batch = WriteBatch::new();
-        batch.put(&key(more as u32), b"");
-        batch.set_sequence(first);
-        let path = Path::new("db").join(FileName::Log(closed + more).to_string());
+        batch.put(&key(n as u32), b"");
+        batch.set_sequence(sequence);
+        let path = Path::new("db").join(FileName::Log(closed_log + n).to_string());
         append_record(&fs, &path, batch.as_bytes());
     }
     let db = Db::open("db", &options(fs)).unwrap();
-    assert_eq!(found(&db), (3, 3));
+    assert_eq!(count_keys(&db), (3, 3));
 }
 
-/// A closed log that is gone on with has the mark of a closed one inside. Were what follows it lost, while the next log is
-/// not, the log would count as closed and the next one as put there: a hole. So the first is synced before the second
-/// begins.
+/// Symptom: replay recovered writes from after lost ones. Cause: a reused log contains a close
+/// marker. If a power cut lost the writes after it, the log looked closed, and the next log was
+/// replayed. Guarantee: the reused log is synced before the next log is created.
 #[test]
 fn reused_log_is_synced_before_the_next_log() {
     let fs = Arc::new(MemFs::new());
     let db = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap();
     db.put(&key(0), b"").unwrap();
     db.close().unwrap();
-    let small =
+    let small_memtables =
         Options { reuse_logs: true, write_buffer_size: Some(64 << 10), ..options(Arc::clone(&fs) as _) };
     let log = names(&*fs, ".log");
-    let db = Db::open("db", &small).unwrap();
-    assert_eq!(names(&*fs, ".log"), log, "the log is gone on with");
-    // The flush of the first memtable waits for somebody to run it.
-    (1..100).for_each(|n| db.put(&key(n), &[1; 900]).unwrap());
+    let db = Db::open("db", &small_memtables).unwrap();
+    assert_eq!(names(&*fs, ".log"), log, "the log is reused");
+    // The flush does not run, because nothing runs the deterministic scheduler.
+    for n in 1..100 {
+        db.put(&key(n), &[1; 900]).unwrap();
+    }
     assert_eq!(names(&*fs, ".log").len(), 2);
     for seed in 0..100 {
         for profile in POWER_LOSS_PROFILES {
             let db =
                 Db::open("db", &options(Arc::new(fs.crash_clone(&profile.crash_with_seed(seed))))).unwrap();
-            let (there, first) = found(&db);
-            assert_eq!(there, first, "a hole after {profile:?}, seed {seed}");
+            let (stored, prefix) = count_keys(&db);
+            assert_eq!(stored, prefix, "a gap after {profile:?}, seed {seed}");
         }
     }
 }
 
-/// A merge of a range put what was in memory on level 0, where nothing else was, though the range had none of it: it lay
-/// above tables that a flush would have put it beside.
+/// Symptom: a manual compaction flushed the memtable to level 0. Cause: it did so even if the
+/// memtable held no key of the range, so the table ended above the level of a normal flush.
+/// Guarantee: such a flush picks the usual level.
 #[test]
 fn compact_range_of_other_keys_flushes_to_the_usual_level() {
     let db = Db::open("db", &options(Arc::new(MemFs::new()))).unwrap();
@@ -737,7 +796,9 @@ fn compact_range_of_other_keys_flushes_to_the_usual_level() {
     assert_eq!(db.property("leveldb.num-files-at-level2").as_deref(), Some("1"));
 }
 
-/// A merge that was waited for was said to be done before the files that it made needless were removed.
+/// Symptom: `compact_range` returned before its input files were removed. Cause: completion was
+/// signalled before obsolete files were removed. Guarantee: the inputs are removed when
+/// `compact_range` returns.
 #[test]
 fn compact_range_returns_after_its_inputs_are_removed() {
     let fs = Arc::new(MemFs::new());
@@ -754,34 +815,40 @@ fn row(n: usize) -> Vec<u8> {
     format!("{n:06}").into_bytes()
 }
 
-/// Tables of a mebibyte with this many values, five in each, and deletes of all of them above.
-fn all_deleted(options: &mut Options, values: usize) -> Db {
+/// Creates tables of 1 MiB with five values each, and tombstones of all values on a higher level.
+fn open_with_all_deleted(options: &mut Options, values: usize) -> Db {
     options.write_buffer_size = Some(64 << 10);
     options.compression = &terrace::compress::NO_COMPRESSION;
     options.max_file_size = Some(1 << 20);
     let db = Db::open("db", options).unwrap();
     let value = vec![1; 200 << 10];
-    (0..values).for_each(|n| db.put(&row(n), &value).unwrap());
+    for n in 0..values {
+        db.put(&row(n), &value).unwrap();
+    }
     db.compact_range(None, None).unwrap();
-    (0..values).for_each(|n| db.delete(&row(n)).unwrap());
+    for n in 0..values {
+        db.delete(&row(n)).unwrap();
+    }
     db.flush().unwrap();
     db
 }
 
-/// Scans looked at the same entries each time to tell which files are read too often, and a file that wore out while
-/// another waited for its merge was forgotten: deletes stayed above what they hide, however often both were read.
+/// Symptom: tombstones stayed above the entries that they hide, however often both were scanned.
+/// Cause: every scan sampled the same entries, and a table that used up its allowed seeks while
+/// another waited for its compaction was forgotten. Guarantee: repeated scans compact every table
+/// of tombstones.
 #[test]
 fn scans_compact_every_table_of_tombstones() {
     const FILES: usize = 20;
     let mut options = options(Arc::new(MemFs::new()));
-    // Stands, so that merges take no time, after which the next would have to rest.
+    // A stopped clock: compactions take no time, so read-triggered compactions are not paused.
     options.env.clock = Arc::new(ManualClock::new(0));
-    let db = all_deleted(&mut options, 5 * FILES);
+    let db = open_with_all_deleted(&mut options, 5 * FILES);
     let size = |db: &Db| db.approximate_sizes(&[(b"0", b"9")]).unwrap()[0];
     let before = size(&db);
     for _ in 0..1000 {
         assert_eq!(db.iter().into_forward().count(), 0);
-        // What the reads asked for.
+        // Runs the read-triggered compactions.
         while options.env.scheduler.run_one_here() {}
         if size(&db) < before / 10 {
             return;
@@ -790,12 +857,13 @@ fn scans_compact_every_table_of_tombstones() {
     panic!("{} of {before} bytes are left", size(&db));
 }
 
-/// While a merge that reads had asked for had to rest, each table that a scan came to was forgotten for 64 more of its looks,
-/// which fall anywhere. So tables far behind what scans wanted could be merged before those that they wanted.
+/// Symptom: tables at the end of a scan range were compacted before those at its start. Cause:
+/// while read-triggered compactions were paused, each table that a scan reported was ignored for 64
+/// more samples, which fall anywhere. Guarantee: read-triggered compactions follow the scan order.
 #[test]
 fn read_compactions_follow_scan_order() {
     const FILES: usize = 60;
-    /// Goes on while merges run, so that they take time, and stands while scans do.
+    /// Clock that advances while compactions run, so they take time, and stops during scans.
     #[derive(Debug, Default)]
     struct StoppableClock(ManualClock, AtomicBool);
     impl Clock for StoppableClock {
@@ -812,32 +880,36 @@ fn read_compactions_follow_scan_order() {
         }
     }
 
-    let watch = Arc::new(StoppableClock::default());
+    let clock = Arc::new(StoppableClock::default());
     let mut options = options(Arc::new(MemFs::new()));
-    options.env.clock = Arc::clone(&watch) as _;
-    let db = all_deleted(&mut options, 5 * FILES);
-    let size = |from: usize, to: usize| db.approximate_sizes(&[(&row(from)[..], &row(to)[..])]).unwrap()[0];
-    let whole = size(0, 5 * FILES);
+    options.env.clock = Arc::clone(&clock) as _;
+    let db = open_with_all_deleted(&mut options, 5 * FILES);
+    let size =
+        |start: usize, limit: usize| db.approximate_sizes(&[(&row(start)[..], &row(limit)[..])]).unwrap()[0];
+    let total = size(0, 5 * FILES);
     for scan in 0..100 {
         assert_eq!(db.iter().into_forward().count(), 0);
-        watch.1.store(true, Ordering::Relaxed);
+        clock.1.store(true, Ordering::Relaxed);
         while options.env.scheduler.run_one_here() {}
-        watch.1.store(false, Ordering::Relaxed);
-        // First the deletes are cut as what is below them is. Before the rest behind that is over, all of them are worn.
+        clock.1.store(false, Ordering::Relaxed);
+        // The first compactions split the tombstone tables by the tables below. All of them use up
+        // their allowed seeks before the pause after that ends.
         if scan > 40 {
-            watch.0.advance(Duration::from_secs(10));
+            clock.0.advance(Duration::from_secs(10));
         }
-        let (front, rear) = (size(0, 5 * FILES / 2), size(5 * FILES / 2, 5 * FILES));
-        if front < whole / 20 {
-            assert!(scan > 40 && rear > whole / 3, "{rear} of {whole} bytes are left after {scan} scans");
+        let front = size(0, 5 * FILES / 2);
+        let rear = size(5 * FILES / 2, 5 * FILES);
+        if front < total / 20 {
+            assert!(scan > 40 && rear > total / 3, "{rear} of {total} bytes are left after {scan} scans");
             return;
         }
     }
-    panic!("{} of {whole} bytes are left", size(0, 5 * FILES));
+    panic!("{} of {total} bytes are left", size(0, 5 * FILES));
 }
 
-/// A device put a small table in the place of another. Its checksums were right, and so reads said that keys were not there
-/// which had been written.
+/// Symptom: gets did not find written keys, without an error. Cause: the disk returned another
+/// intact table in place of a small one, and its checksums were right. Guarantee: an open of the
+/// table compares its key bounds with the manifest.
 #[test]
 fn swapped_table_file_is_detected() {
     struct ChannelLogger(Sender<String>);
@@ -847,8 +919,8 @@ fn swapped_table_file_is_detected() {
         }
     }
 
-    // The keys of both tables, the first of which then stands in the place of the second.
-    let swapped = |first: &[&[u8]], second: &[&[u8]], paranoid_checks| {
+    // Writes tables with the keys `first` and `second`, and replaces the second file by the first.
+    let get_after_swap = |first: &[&[u8]], second: &[&[u8]], paranoid_checks| {
         let fs = Arc::new(MemFs::new());
         let (sender, lines) = channel();
         let logger = Some(Arc::new(ChannelLogger(sender)) as Arc<dyn Logger>);
@@ -865,18 +937,18 @@ fn swapped_table_file_is_detected() {
         write(&fs, to, &read(&fs, from));
         let db = Db::open("db", &options).unwrap();
         let found = db.get(second[1]).map_err(|error| error.to_string());
-        let told = lines.try_iter().any(|line| line.contains("as the manifest says"));
-        (found, told)
+        let logged = lines.try_iter().any(|line| line.contains("(from the manifest)"));
+        (found, logged)
     };
 
     for paranoid in [false, true] {
-        let (found, _) = swapped(&[b"a", b"b"], &[b"c", b"d"], paranoid);
+        let (found, _) = get_after_swap(&[b"a", b"b"], &[b"c", b"d"], paranoid);
         let error = found.unwrap_err();
-        assert!(error.contains("keys from 'a"), "{error}");
+        assert!(error.contains("key range 'a"), "{error}");
     }
-    // Within the bounds of the other.
-    let (found, told) = swapped(&[b"b", b"c"], &[b"a", b"d"], false);
-    assert_eq!((found, told), (Ok(None), true));
-    let (found, _) = swapped(&[b"b", b"c"], &[b"a", b"d"], true);
+    // The keys are within the bounds of the replaced table.
+    let (found, logged) = get_after_swap(&[b"b", b"c"], &[b"a", b"d"], false);
+    assert_eq!((found, logged), (Ok(None), true));
+    let (found, _) = get_after_swap(&[b"b", b"c"], &[b"a", b"d"], true);
     assert!(found.is_err());
 }

@@ -1,4 +1,4 @@
-//! Repair of databases that had a life: whoever wrote them, both engines then find in them what an ordered map has.
+//! Repair of databases with a random history: both engines then find the entries of an ordered map.
 
 use std::path::Path;
 
@@ -12,11 +12,11 @@ use terrace_testkit::stock_leveldb::{StockLevelDb, StockLevelDbUnderTest, stock_
 use crate::files;
 use terrace_torture::database_under_test::{TerraceUnderTest, options_from_settings};
 
-/// What goes wrong between a good life and the repair.
+/// Damage to a database before its repair.
 struct DamageCase {
     name: &'static str,
     damage: fn(&Path),
-    /// Whether there is anything to repair.
+    /// Whether the damage requires a repair.
     needs_repair: bool,
 }
 
@@ -56,9 +56,10 @@ fn open(
     }
 }
 
-/// A random life, written by stock LevelDB or by Terrace; then every accident, a repair, and a look by both.
+/// Random histories, written by LevelDB or by Terrace; then each kind of damage, a repair, and a
+/// check by both engines.
 #[track_caller]
-fn lives(
+fn check_random_histories(
     name: &str,
     count: usize,
     writer: Option<&'static StockLevelDb>,
@@ -66,35 +67,37 @@ fn lives(
 ) {
     for seed in seeds(name, count) {
         let plan = Workload::draw(seed, 1_500, |shape, _| {
-            (shape.terrace_only_features, shape.sync_one_in) = (false, 0)
+            shape.terrace_only_features = false;
+            shape.sync_one_in = 0;
         });
-        for accident in DAMAGE_CASES {
-            let (dir, mut rng) = (tempfile::tempdir().unwrap(), Rng::new(seed));
+        for case in DAMAGE_CASES {
+            let dir = tempfile::tempdir().unwrap();
+            let mut rng = Rng::new(seed);
             let settings =
                 Settings { create_if_missing: true, ..Settings::draw(&mut rng, plan.params.comparator) };
-            let context = || format!("TERRACE_SEED={seed:#x}: {} [{settings}]", accident.name);
+            let context = || format!("TERRACE_SEED={seed:#x}: {} [{settings}]", case.name);
             let mut model = Model::new(plan.params.comparator);
-            let mut subject = open(writer, dir.path(), &settings);
-            plan.run_part(0..1_500, &mut *subject, &mut model)
+            let mut database = open(writer, dir.path(), &settings);
+            plan.run_part(0..1_500, &mut *database, &mut model)
                 .unwrap_or_else(|report| panic!("{}: {report}", context()));
             model.drop_readers();
-            drop(subject);
-            // LevelDB leaves tables behind that an iterator held to the end, and sweeps them at the next open. Without a
-            // manifest nobody could tell that they are old.
+            drop(database);
+            // LevelDB leaves the tables that an iterator held until the close, and removes them at
+            // the next open. Without a manifest a repair could not tell that they are obsolete.
             drop(open(writer, dir.path(), &settings));
-            (accident.damage)(dir.path());
+            (case.damage)(dir.path());
             let options = options_from_settings(&settings, &Env::system());
             let report = repair(dir.path(), &options, &RepairOptions::default())
                 .unwrap_or_else(|error| panic!("{}: {error}", context()));
             let tables = files::tables(dir.path()).len();
-            assert!(accident.needs_repair || !report.changed, "{}: {report}", context());
+            assert!(case.needs_repair || !report.changed, "{}: {report}", context());
             assert_eq!(report.blocks_lost, 0, "{}: {report}", context());
             let checked = verify(dir.path(), &options, &mut |_, _| ()).unwrap();
             assert!(checked.is_clean(), "{}: {checked}\n{tables} tables\n{report}", context());
             for reader in readers {
-                let mut subject = open(*reader, dir.path(), &settings);
-                compare_contents(&mut *subject, &mut model)
-                    .unwrap_or_else(|what| panic!("{}: {what}\n{report}", context()));
+                let mut database = open(*reader, dir.path(), &settings);
+                compare_contents(&mut *database, &mut model)
+                    .unwrap_or_else(|difference| panic!("{}: {difference}\n{report}", context()));
             }
         }
     }
@@ -103,11 +106,11 @@ fn lives(
 #[test]
 fn repair_of_random_leveldb_databases() {
     let Some(stock) = stock_leveldb_or_skip() else { return };
-    lives("repair of stock", 12, Some(stock), &[Some(stock), None]);
+    check_random_histories("repair of stock", 12, Some(stock), &[Some(stock), None]);
 }
 
 #[test]
 fn repair_of_random_terrace_databases() {
     let readers = stock_leveldb_or_skip().map_or(vec![None], |stock| vec![None, Some(stock)]);
-    lives("repair of ours", 12, None, &readers);
+    check_random_histories("repair of ours", 12, None, &readers);
 }

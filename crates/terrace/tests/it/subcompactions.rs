@@ -1,4 +1,4 @@
-//! Merges that several threads do.
+//! Compactions on several threads.
 
 use std::fmt;
 use std::path::Path;
@@ -17,7 +17,7 @@ impl Logger for ChannelLogger {
     }
 }
 
-/// Small tables, and four threads for merges; what is logged.
+/// Returns options with small tables and four compaction threads, and the lines of the info log.
 fn options() -> (Options, Receiver<String>) {
     let (sender, lines) = channel();
     let options = Options {
@@ -38,8 +38,9 @@ fn key(n: u32) -> Vec<u8> {
 }
 
 fn value(n: u32, round: u8) -> Vec<u8> {
-    let noise = |i: u32| (n ^ i.wrapping_mul(0x9e37_79b9)).wrapping_mul(0x85eb_ca6b) >> 13;
-    (0..400).map(|i| noise(i) as u8).chain([round]).collect()
+    let noise =
+        (0..400u32).map(|i| ((n ^ i.wrapping_mul(0x9e37_79b9)).wrapping_mul(0x85eb_ca6b) >> 13) as u8);
+    noise.chain([round]).collect()
 }
 
 fn put(db: &Db, round: u8, numbers: impl Iterator<Item = u32>) {
@@ -50,7 +51,7 @@ fn all(db: &Db, options: &ReadOptions) -> Vec<(Vec<u8>, Vec<u8>)> {
     db.iter_with(options).into_forward().collect::<Result<_, _>>().unwrap()
 }
 
-/// What `round` says of each number, as [`all`] has it.
+/// Returns the entries of each number for which `round` gives a round, in the form of [`all`].
 fn expected(round: impl Fn(u32) -> Option<u8>) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut entries: Vec<_> =
         (0..KEYS).filter_map(|n| round(n).map(|round| (key(n), value(n, round)))).collect();
@@ -68,13 +69,16 @@ fn subcompactions_give_the_same_result() {
     (0..KEYS).filter(|n| n % 3 == 0).for_each(|n| db.delete(&key(n)).unwrap());
     let now = expected(|n| (n % 3 != 0).then_some(if n % 2 == 0 { 2 } else { 1 }));
     let check = || {
-        assert!(lines.try_iter().any(|line| line.contains(" slices")), "nobody shared the work");
+        assert!(
+            lines.try_iter().any(|line| line.contains(" subcompactions=")),
+            "one thread did all the work"
+        );
         assert!(all(&db, &ReadOptions::default()) == now);
     };
 
     db.compact_range(None, None).unwrap();
     check();
-    assert!(all(&db, &snapshot) == expected(|_| Some(1)), "of each key the version that the snapshot sees");
+    assert!(all(&db, &snapshot) == expected(|_| Some(1)), "the snapshot sees the first round");
 
     drop(snapshot);
     db.compact_range(None, None).unwrap();
@@ -83,7 +87,7 @@ fn subcompactions_give_the_same_result() {
     assert!(terrace::verify("db", &options, &mut |_, _| ()).unwrap().is_clean());
 }
 
-/// Bytewise, until it has compared so often.
+/// Bytewise comparator that panics at the given comparison.
 struct PanicAfterComparator(AtomicU32);
 
 impl Comparator for PanicAfterComparator {
@@ -99,19 +103,19 @@ impl Comparator for PanicAfterComparator {
     }
 }
 
-/// Whichever thread it hits: the merge fails, nobody waits for ever, and what was written is there. It compares each of
-/// 12,000 keys at least once, however much was merged before.
+/// Whichever thread panics: the compaction fails, no thread waits for ever, and no written entry is
+/// lost. A compaction compares each of the 12,000 keys at least once, so the panic occurs.
 #[test]
 fn panic_in_a_subcompaction_fails_the_compaction() {
     for lives in [2_000, 5_000, 10_000] {
         let (options, lines) = options();
-        let mortal = Arc::new(PanicAfterComparator(AtomicU32::new(0)));
-        let options = Options { comparator: Arc::clone(&mortal) as Arc<dyn Comparator>, ..options };
+        let comparator = Arc::new(PanicAfterComparator(AtomicU32::new(0)));
+        let options = Options { comparator: Arc::clone(&comparator) as Arc<dyn Comparator>, ..options };
         let db = Db::open("db", &options).unwrap();
         put(&db, 1, 0..KEYS);
         db.flush().unwrap();
-        lines.try_iter().for_each(drop);
-        mortal.0.store(lives, Ordering::Relaxed);
+        while lines.try_recv().is_ok() {}
+        comparator.0.store(lives, Ordering::Relaxed);
         let error = db.compact_range(None, None).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
         assert!(db.put(b"", b"").is_err());
@@ -121,7 +125,7 @@ fn panic_in_a_subcompaction_fails_the_compaction() {
     }
 }
 
-/// An error in one slice: no table of the others stays.
+/// After an error in one subcompaction no output table of the others stays.
 #[test]
 fn failed_subcompaction_leaves_no_table() {
     let (options, _lines) = options();
@@ -147,7 +151,7 @@ fn failed_subcompaction_leaves_no_table() {
     let db = Db::open("db", &options).unwrap();
     let error = db.compact_range(None, None).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
-    // A flush beside it may just be making a table.
+    // A concurrent flush may be writing a table.
     let _ = db.close();
     let live = Db::open_read_only("db", &options).unwrap().property("leveldb.sstables").unwrap();
     for name in tables() {

@@ -1,4 +1,4 @@
-//! Many threads on one database: what each sees is a state that was.
+//! Many threads on one database: each sees consistent states.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -15,16 +15,16 @@ fn options(env: Env) -> Options {
     Options { create_if_missing: true, write_buffer_size: Some(64 << 10), env, ..Options::default() }
 }
 
-/// Gives every key the same new value, in one batch.
+/// Writes the same new value to every key, in one batch.
 fn stamp(db: &Db, stamp: u64, options: &WriteOptions) {
     let mut batch = WriteBatch::new();
-    // Long enough that memtables fill and merges run all the time.
+    // Long enough that memtables fill and compactions run all the time.
     let value = format!("{stamp:020}").repeat(10);
-    (0..KEYS).for_each(|n| batch.put(&key(n), value.as_bytes()));
+    batch.extend((0..KEYS).map(|n| (key(n), &value)));
     db.write_with(&batch, options).unwrap();
 }
 
-/// The stamp that all keys have, read one by one and in both directions.
+/// Returns the stamp that all keys have, read by gets and by scans in both directions.
 fn common_stamp(db: &Db, options: &ReadOptions) -> u64 {
     let forward: Vec<_> = db.iter_with(options).into_forward().collect::<Result<_, _>>().unwrap();
     let mut backward: Vec<_> = db.iter_with(options).into_backward().collect::<Result<_, _>>().unwrap();
@@ -32,7 +32,7 @@ fn common_stamp(db: &Db, options: &ReadOptions) -> u64 {
     let stamp = |value: &[u8]| std::str::from_utf8(&value[..20]).unwrap().parse::<u64>().unwrap();
     for entries in [&forward, &backward] {
         assert_eq!(entries.len(), KEYS as usize);
-        assert!(entries.iter().all(|(_, value)| *value == entries[0].1), "a batch was seen in part");
+        assert!(entries.iter().all(|(_, value)| *value == entries[0].1), "a reader saw part of a batch");
     }
     if options.snapshot.is_some() {
         assert!(forward == backward, "a snapshot changed");
@@ -46,18 +46,20 @@ fn common_stamp(db: &Db, options: &ReadOptions) -> u64 {
     stamp(&forward[0].1)
 }
 
-/// Batches are seen whole, snapshots stay, and no reader goes back in time, while memtables are switched, flushed and
-/// merged under it.
+/// Readers see batches completely, snapshots do not change, and no reader goes back in time, during
+/// switches, flushes and compactions.
 #[test]
 fn batches_are_seen_whole_and_in_order() {
     let db = Db::open("db", &options(Env::in_memory())).unwrap();
     stamp(&db, 0, &WriteOptions::default());
-    let (done, next) = (AtomicBool::new(false), AtomicU64::new(1));
+    let done = AtomicBool::new(false);
+    let next = AtomicU64::new(1);
     std::thread::scope(|scope| {
         let readers: Vec<_> = (0..3)
             .map(|reader| {
                 scope.spawn({
-                    let (db, done) = (&db, &done);
+                    let db = &db;
+                    let done = &done;
                     move || {
                         let mut rounds = 0;
                         while !done.load(Ordering::Relaxed) || rounds == 0 {
@@ -92,7 +94,8 @@ fn batches_are_seen_whole_and_in_order() {
     });
 }
 
-/// A thread sees its own writes at once, and everybody sees all of them at the end, also after reopening.
+/// A thread sees its own writes at once, and every thread sees all of them at the end, also after a
+/// reopen.
 #[test]
 fn every_thread_reads_its_own_writes() {
     let dir = tempfile::tempdir().unwrap();
@@ -123,7 +126,7 @@ fn every_thread_reads_its_own_writes() {
     assert_eq!(db.iter().into_forward().count(), expect);
 }
 
-/// Dropping the handle first is allowed: the iterator keeps the database, and its files, until it goes.
+/// The handle may be dropped first: an iterator keeps the database and its files.
 #[test]
 fn iterator_outlives_the_handle_and_compactions() {
     let env = Env::in_memory();
@@ -146,9 +149,9 @@ fn iterator_outlives_the_handle_and_compactions() {
         let names = env.fs.list("db".as_ref()).unwrap();
         names.iter().filter(|name| name.to_string_lossy().ends_with(".ldb")).count()
     };
-    // Nothing may begin to merge while the tables are counted.
+    // No compaction may start while the tables are counted.
     let quiet = Env { scheduler: DeterministicScheduler::new(1), ..env.clone() };
     let db = Db::open("db", &options(quiet)).unwrap();
     let live: usize = db.levels().iter().map(|level| level.files.len()).sum();
-    assert_eq!(tables(&env), live, "what only the iterator read is gone");
+    assert_eq!(tables(&env), live, "tables of the iterator are removed");
 }

@@ -1,4 +1,4 @@
-//! What writers waited for is counted and told, and what waits for nothing costs no reading of a clock.
+//! Write stalls are counted and logged, and a write without a stall reads no clock.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ impl Logger for ChannelLogger {
     }
 }
 
-/// A clock that goes on by `tick` microseconds with each reading.
+/// Clock that advances by `tick` microseconds with each reading.
 #[derive(Debug)]
 struct TickingClock {
     tick: u64,
@@ -37,7 +37,8 @@ impl Clock for TickingClock {
     fn sleep(&self, _pause: Duration) {}
 }
 
-/// Small memtables, and jobs that run when somebody waits for them and no sooner; a clock, and what is logged.
+/// Returns options with small memtables and a scheduler that runs jobs only when a thread waits for
+/// them, the clock, and the lines of the info log.
 fn options(tick: u64) -> (Options, Arc<TickingClock>, Receiver<String>) {
     let (sender, lines) = channel();
     let clock = Arc::new(TickingClock { tick, readings: AtomicU64::new(0) });
@@ -57,14 +58,17 @@ fn put(db: &Db, numbers: std::ops::Range<u32>) {
     numbers.for_each(|n| db.put(format!("{n:05}").as_bytes(), &[7; 5000]).unwrap());
 }
 
-/// The words of the row that begins with `of` and `name`, those excepted.
-fn row(db: &Db, of: &str, name: &str) -> Option<Vec<String>> {
+/// Returns the words of the row of `terrace.stats` that begins with `group` and `name`, without
+/// these two.
+fn row(db: &Db, group: &str, name: &str) -> Option<Vec<String>> {
     let text = db.property("terrace.stats").unwrap();
     let rows = text.lines().map(|line| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
-    rows.map(|words| words.to_vec()).find(|words| words[..2] == [of, name]).map(|words| words[2..].to_vec())
+    rows.map(|words| words.to_vec())
+        .find(|words| words[..2] == [group, name])
+        .map(|words| words[2..].to_vec())
 }
 
-/// The value of `key` in a line of the info log.
+/// Returns the value of `key` in a line of the info log.
 fn figure(line: &str, key: &str) -> Option<u64> {
     let values = line.split_whitespace().filter_map(|word| word.split_once('='));
     values.filter(|(found, _)| *found == key).find_map(|(_, value)| value.parse().ok())
@@ -86,23 +90,23 @@ fn put_without_stall_reads_no_clock() {
 fn stalls_are_counted() {
     let (options, _, lines) = options(1);
     let db = Db::open("db", &options).unwrap();
-    assert_eq!(row(&db, "waits", "flush"), None);
+    assert_eq!(row(&db, "stall", "flush"), None);
     put(&db, 0..200);
-    let flush = row(&db, "waits", "flush").unwrap();
+    let flush = row(&db, "stall", "flush").unwrap();
     let times: u64 = flush[0].parse().unwrap();
     assert!(times > 3, "{flush:?}");
     assert_eq!(flush[1], "us");
-    let new_logs: u64 = row(&db, "waits", "new_log").unwrap()[0].parse().unwrap();
+    let new_logs: u64 = row(&db, "stall", "new_log").unwrap()[0].parse().unwrap();
     assert!(new_logs >= times, "{new_logs} new logs, {times} waits for a flush");
     let flushes: u64 = row(&db, "work", "flushes").unwrap()[0].parse().unwrap();
     assert!(flushes >= times, "{flushes} flushes, {times} waits for one");
     assert!(db.property("terrace.stats").unwrap().contains(&format!("stopped {times} for ")));
-    assert_eq!(row(&db, "waits", "device"), None);
+    assert_eq!(row(&db, "stall", "sync"), None);
     db.put_with(b"key", b"value", &WriteOptions { sync: true }).unwrap();
-    assert_eq!(row(&db, "waits", "device").unwrap()[..2], ["1", "us"]);
-    assert!(!lines.try_iter().any(|line| line.starts_with("Waited: ")), "none was long");
+    assert_eq!(row(&db, "stall", "sync").unwrap()[..2], ["1", "us"]);
+    assert!(!lines.try_iter().any(|line| line.starts_with("Write stall: ")), "no stall was long");
     db.close().unwrap();
-    assert!(lines.try_iter().any(|line| line.starts_with("Closing: waits   flush ")), "the last word");
+    assert!(lines.try_iter().any(|line| line.starts_with("Closing: stall   flush ")), "a closing summary");
 }
 
 #[test]
@@ -110,13 +114,14 @@ fn long_stall_is_logged() {
     let (options, _, lines) = options(10_000);
     let db = Db::open("db", &options).unwrap();
     put(&db, 0..200);
-    let told: Vec<String> = lines.try_iter().collect();
-    let waited: Vec<&String> = told.iter().filter(|line| line.starts_with("Waited: for=flush ")).collect();
-    assert!(waited.len() > 3, "{told:#?}");
-    for line in waited {
+    let logged: Vec<String> = lines.try_iter().collect();
+    let stalls: Vec<&String> =
+        logged.iter().filter(|line| line.starts_with("Write stall: cause=flush ")).collect();
+    assert!(stalls.len() > 3, "{logged:#?}");
+    for line in stalls {
         assert!(figure(line, "us") >= Some(10_000), "{line}");
-        assert!(figure(line, "frozen") >= Some(1), "{line}");
-        assert!(figure(line, "level_0").is_some() && line.contains(" merge"), "{line}");
+        assert!(figure(line, "immutable_memtables") >= Some(1), "{line}");
+        assert!(figure(line, "level_0").is_some() && line.contains(" compaction"), "{line}");
     }
 }
 
@@ -129,18 +134,22 @@ fn flushes_and_compactions_are_logged() {
         db.flush().unwrap();
     }
     db.compact_range(None, None).unwrap();
-    let told: Vec<String> = lines.try_iter().collect();
-    let find = |start: &str| told.iter().filter(|line| line.starts_with(start)).collect::<Vec<_>>();
-    let flushed = find("Memtable flushed: ");
-    assert_eq!(flushed.len(), 2, "{told:#?}");
+    let logged: Vec<String> = lines.try_iter().collect();
+    let find = |start: &str| logged.iter().filter(|line| line.starts_with(start)).collect::<Vec<_>>();
+    let flushed = find("Level-0 table #");
+    assert_eq!(flushed.len(), 2, "{logged:#?}");
     for line in flushed {
         assert_eq!(figure(line, "entries"), Some(10), "{line}");
         assert!(figure(line, "bytes_in") > Some(50_000) && figure(line, "bytes_out") > Some(100), "{line}");
         assert!(figure(line, "us") > Some(0), "{line}");
     }
-    let merged = find("Merged: ");
-    let last = merged.last().unwrap();
-    assert_eq!((figure(last, "entries_in"), figure(last, "entries_out")), (Some(20), Some(10)), "{told:#?}");
+    let compactions = find("Compacted ");
+    let last = compactions.last().unwrap();
+    assert_eq!(
+        (figure(last, "entries_in"), figure(last, "entries_out")),
+        (Some(20), Some(10)),
+        "{logged:#?}"
+    );
     assert!(last.contains(" reason=Manual") && figure(last, "files_out") == Some(1), "{last}");
 }
 
@@ -149,10 +158,10 @@ fn logs(env: &Env) -> Vec<String> {
     names.filter(|name| name.ends_with(".log")).collect()
 }
 
-/// A log is removed when its memtable is a table, also where memtables fill fast. A power cut behind a flush loses nothing that
-/// was flushed.
+/// A log is removed after the flush of its memtable, even if memtables fill fast. A power cut after
+/// a flush loses no flushed entry.
 #[test]
-fn a_log_goes_with_its_memtable() {
+fn log_is_removed_after_its_flush() {
     let fs = Arc::new(MemFs::new());
     let (options, _, _lines) = options(1);
     let options = Options { env: Env { fs: Arc::clone(&fs) as _, ..options.env.clone() }, ..options };

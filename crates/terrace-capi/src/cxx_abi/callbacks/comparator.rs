@@ -1,4 +1,4 @@
-//! A program's order of keys.
+//! A comparator of the program.
 
 use std::cmp::Ordering;
 use std::ffi::{c_int, c_void};
@@ -22,11 +22,12 @@ pub(in super::super) struct UserComparator {
 }
 
 impl UserObject<ComparatorCallbacks> {
-    /// As what the engine expects.
+    /// Converts the object to a comparator of the engine.
     pub(in super::super) fn into_comparator(self) -> UserComparator {
-        // SAFETY: the program's promise that the object is alive.
+        // SAFETY: the program keeps the comparator alive while a database uses it, and slices are
+        // valid for the call.
         let name = unsafe { (self.callbacks.name)(self.object) }.as_slice();
-        // Taken once: it may not change.
+        // Read once, because the name of a comparator must not change.
         let name = String::from_utf8_lossy(name).into_owned();
         UserComparator { object: self, name }
     }
@@ -39,24 +40,27 @@ impl Comparator for UserComparator {
 
     #[inline]
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        let UserObject { callbacks: calls, object } = self.object;
-        // SAFETY: the program's promise that the object is alive.
-        unsafe { (calls.compare)(object, a.into(), b.into()) }.cmp(&0)
+        let UserObject { callbacks, object } = self.object;
+        // SAFETY: the program keeps the comparator alive while a database uses it, and slices are
+        // valid for the call.
+        unsafe { (callbacks.compare)(object, a.into(), b.into()) }.cmp(&0)
     }
 
     fn shortest_separator(&self, start: &mut Vec<u8>, limit: &[u8]) {
-        let UserObject { callbacks: calls, object } = self.object;
+        let UserObject { callbacks, object } = self.object;
         let mut into = ByteBuffer::new();
-        // SAFETY: as above.
-        unsafe { (calls.separator)(object, (&**start).into(), limit.into(), &mut into) };
+        // SAFETY: the program keeps the comparator alive. The keys live through the call, and the
+        // result goes to `into`, which does not alias them.
+        unsafe { (callbacks.separator)(object, (&**start).into(), limit.into(), &mut into) };
         *start = into;
     }
 
     fn short_successor(&self, key: &mut Vec<u8>) {
-        let UserObject { callbacks: calls, object } = self.object;
+        let UserObject { callbacks, object } = self.object;
         let mut into = ByteBuffer::new();
-        // SAFETY: as above.
-        unsafe { (calls.successor)(object, (&**key).into(), &mut into) };
+        // SAFETY: the program keeps the comparator alive. The keys live through the call, and the
+        // result goes to `into`, which does not alias them.
+        unsafe { (callbacks.successor)(object, (&**key).into(), &mut into) };
         *key = into;
     }
 }

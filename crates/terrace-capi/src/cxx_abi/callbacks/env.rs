@@ -1,7 +1,7 @@
-//! A program's environment: all files go through it, and background work, the info log and the clock too.
+//! An environment of the program: all files, background work, the info log and the clock.
 //!
-//! LevelDB's interface can't sync a directory: there, syncing a file is all there is, and it is the environment's
-//! business that the name is durable with it.
+//! LevelDB's interface cannot sync a directory. An environment must therefore make the name of a
+//! file durable with a sync of the file.
 
 use std::ffi::{OsString, c_int, c_void};
 use std::fmt;
@@ -28,10 +28,10 @@ use super::{ByteBuffer, CxxSlice, UserObject};
 use crate::ffi::StatusError;
 
 type PathCallback = unsafe extern "C" fn(*mut c_void, CxxSlice<'_>, &mut ErrorReport) -> StatusCode;
-type OpenCallback<Calls> = unsafe extern "C" fn(
+type OpenCallback<Callbacks> = unsafe extern "C" fn(
     *mut c_void,
     CxxSlice<'_>,
-    &mut NullableUserObject<Calls>,
+    &mut NullableUserObject<Callbacks>,
     &mut ErrorReport,
 ) -> StatusCode;
 
@@ -66,21 +66,21 @@ pub(in super::super) struct EnvCallbacks {
     sleep_us: unsafe extern "C" fn(*mut c_void, c_int),
 }
 
-/// An environment on its way into options.
+/// An environment of the program.
 pub(in super::super) struct UserEnv {
     object: Arc<UserObject<EnvCallbacks>>,
     fs: Arc<dyn FileSystem>,
 }
 
 impl UserEnv {
-    /// Of the environment that a program handed in.
-    pub(in super::super) fn new(foreign: UserObject<EnvCallbacks>) -> UserEnv {
-        let foreign = Arc::new(foreign);
-        let fs = Arc::new(UserFileSystem(Arc::clone(&foreign)));
-        UserEnv { object: foreign, fs }
+    /// Wraps an environment that the program passed.
+    pub(in super::super) fn new(object: UserObject<EnvCallbacks>) -> UserEnv {
+        let object = Arc::new(object);
+        let fs = Arc::new(UserFileSystem(Arc::clone(&object)));
+        UserEnv { object, fs }
     }
 
-    /// As what the engine expects.
+    /// Converts the environment to one of the engine.
     pub(in super::super) fn to_env(&self) -> Env {
         Env {
             fs: Arc::clone(&self.fs),
@@ -90,34 +90,41 @@ impl UserEnv {
         }
     }
 
-    /// The info log of the database in `directory`.
+    /// Returns the info log of the database in `directory`.
     pub(in super::super) fn info_log(&self, directory: &Path) -> Arc<dyn Logger> {
         Arc::new(EnvLogger::new(Arc::clone(&self.object), Arc::clone(&self.fs), directory))
     }
 }
 
-/// An error of call `op` on `path`, which keeps the kind and the words of the environment.
-pub(super) fn file_error(op: &'static str, path: &Path, failure: StatusError) -> FileError {
-    let kind = match failure.kind {
+/// Creates an error of operation `op` on `path`, with the kind and the text of the environment's
+/// error.
+pub(super) fn file_error(op: &'static str, path: &Path, error: StatusError) -> FileError {
+    let kind = match error.kind {
         ErrorKind::NotFound => io::ErrorKind::NotFound,
         ErrorKind::NotSupported => io::ErrorKind::Unsupported,
         _ => io::ErrorKind::Other,
     };
-    file_error_of_kind(op, path, kind, failure)
+    file_error_of_kind(op, path, kind, error)
 }
 
 impl UserObject<EnvCallbacks> {
     fn call_with_path(&self, op: &'static str, call: PathCallback, path: &Path) -> Result<()> {
         let mut report = ErrorReport::empty();
-        // SAFETY: the program's promise that the object is alive; the call is one of its table.
+        // SAFETY: the program keeps the environment alive, and `call` comes from its callback
+        // table.
         let code = unsafe { call(self.object, path.into(), &mut report) };
-        report.into_result(code).map_err(|failure| file_error(op, path, failure))
+        report.into_result(code).map_err(|error| file_error(op, path, error))
     }
 
-    fn open_file<Calls>(&self, call: OpenCallback<Calls>, path: &Path) -> Result<UserObject<Calls>> {
+    fn open_file<Callbacks>(
+        &self,
+        call: OpenCallback<Callbacks>,
+        path: &Path,
+    ) -> Result<UserObject<Callbacks>> {
         let mut report = ErrorReport::empty();
         let mut file = NullableUserObject { callbacks: None, object: std::ptr::null_mut() };
-        // SAFETY: as above.
+        // SAFETY: the program keeps the environment alive; all other arguments live through the
+        // call.
         let code = unsafe { call(self.object, path.into(), &mut file, &mut report) };
         let opened = report.into_result(code).and_then(|()| {
             file.non_null().ok_or_else(|| StatusError {
@@ -125,16 +132,18 @@ impl UserObject<EnvCallbacks> {
                 message: format!("{}: no file", path.display()),
             })
         });
-        opened.map_err(|failure| file_error("open", path, failure))
+        opened.map_err(|error| file_error("open", path, error))
     }
 
     pub(super) fn new_logger(&self, path: &Path) -> Option<UserObject<LoggerCallbacks>> {
-        // SAFETY: as above.
+        // SAFETY: the program keeps the environment alive; all other arguments live through the
+        // call.
         unsafe { (self.callbacks.new_logger)(self.object, path.into()) }.non_null()
     }
 
     pub(super) fn unlock(&self, lock: *mut c_void) {
-        // SAFETY: as above; the lock came from this environment and is given back once.
+        // SAFETY: the program keeps the environment alive. It returned `lock`, which is released
+        // once.
         unsafe { (self.callbacks.unlock)(self.object, lock) };
     }
 }
@@ -143,7 +152,7 @@ struct UserFileSystem(Arc<UserObject<EnvCallbacks>>);
 
 impl fmt::Debug for UserFileSystem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ForeignFs")
+        f.write_str("UserFileSystem")
     }
 }
 
@@ -171,43 +180,49 @@ impl FileSystem for UserFileSystem {
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {
-        // SAFETY: the program's promise that the object is alive.
+        // SAFETY: the program keeps the environment alive while a database uses it.
         Ok(unsafe { (self.0.callbacks.exists)(self.0.object, path.into()) })
     }
 
-    /// A directory is what has children, or could.
+    /// LevelDB's interface has no such method; a path that can be listed is a directory.
     fn is_dir(&self, path: &Path) -> Result<bool> {
         Ok(self.list(path).is_ok())
     }
 
     fn file_size(&self, path: &Path) -> Result<u64> {
-        let (mut len, mut report) = (0, ErrorReport::empty());
-        // SAFETY: as above.
+        let mut len = 0;
+        let mut report = ErrorReport::empty();
+        // SAFETY: the program keeps the environment alive; all other arguments live through the
+        // call.
         let code = unsafe { (self.0.callbacks.len)(self.0.object, path.into(), &mut len, &mut report) };
-        report.into_result(code).map(|()| len).map_err(|failure| file_error("stat", path, failure))
+        report.into_result(code).map(|()| len).map_err(|error| file_error("stat", path, error))
     }
 
     fn list(&self, dir: &Path) -> Result<Vec<OsString>> {
-        let (mut names, mut report) = (Vec::new(), ErrorReport::empty());
-        // SAFETY: as above.
+        let mut names = Vec::new();
+        let mut report = ErrorReport::empty();
+        // SAFETY: the program keeps the environment alive; all other arguments live through the
+        // call.
         let code = unsafe { (self.0.callbacks.list)(self.0.object, dir.into(), &mut names, &mut report) };
-        report.into_result(code).map_err(|failure| file_error("list", dir, failure))?;
-        // Some environments list these two.
+        report.into_result(code).map_err(|error| file_error("list", dir, error))?;
+        // Some environments list these two names.
         let names = names.into_iter().filter(|name| !matches!(name.as_slice(), b"." | b".."));
         Ok(names.map(OsString::from_vec).collect())
     }
 
-    /// The interface does not say why it failed, so whoever finds something there takes that for the reason.
+    /// The interface does not report the reason of a error, so an existing path is taken for the
+    /// reason.
     fn create_dir(&self, dir: &Path) -> Result<()> {
         let mut report = ErrorReport::empty();
-        // SAFETY: as above.
+        // SAFETY: the program keeps the environment alive; all other arguments live through the
+        // call.
         let code = unsafe { (self.0.callbacks.create_dir)(self.0.object, dir.into(), &mut report) };
         let created = report.into_result(code);
-        created.map_err(|failure| {
+        created.map_err(|error| {
             if self.exists(dir).unwrap_or(false) {
-                file_error_of_kind("mkdir", dir, io::ErrorKind::AlreadyExists, failure)
+                file_error_of_kind("mkdir", dir, io::ErrorKind::AlreadyExists, error)
             } else {
-                file_error("mkdir", dir, failure)
+                file_error("mkdir", dir, error)
             }
         })
     }
@@ -222,32 +237,36 @@ impl FileSystem for UserFileSystem {
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         let mut report = ErrorReport::empty();
-        // SAFETY: as above.
+        // SAFETY: the program keeps the environment alive; all other arguments live through the
+        // call.
         let code = unsafe { (self.0.callbacks.rename)(self.0.object, from.into(), to.into(), &mut report) };
-        report.into_result(code).map_err(|failure| file_error("rename", from, failure))
+        report.into_result(code).map_err(|error| file_error("rename", from, error))
     }
 
-    /// Not in the interface; see above.
+    /// LevelDB's interface has no such method, see the module comment.
     fn sync_dir(&self, _dir: &Path) -> Result<()> {
         Ok(())
     }
 
-    /// The interface has one kind of lock, which excludes everybody.
+    /// The interface has only exclusive locks.
     fn lock(&self, path: &Path, _mode: LockMode) -> Result<Box<dyn FileLock>> {
-        let (mut lock, mut report) = (std::ptr::null_mut(), ErrorReport::empty());
-        // SAFETY: as above.
+        let mut lock = std::ptr::null_mut();
+        let mut report = ErrorReport::empty();
+        // SAFETY: the program keeps the environment alive; all other arguments live through the
+        // call.
         let code = unsafe { (self.0.callbacks.lock)(self.0.object, path.into(), &mut lock, &mut report) };
-        report.into_result(code).map_err(|failure| file_error("lock", path, failure))?;
+        report.into_result(code).map_err(|error| file_error("lock", path, error))?;
         Ok(Box::new(UserFileLock { env: Arc::clone(&self.0), lock, path: path.to_path_buf() }))
     }
 }
 
-/// The program's clock where people see it; the machine's where the engine measures, since that one never goes back.
+/// Wall clock of the program, and monotonic clock of the system. The engine measures with the
+/// latter, because it never goes back.
 struct UserClock(Arc<UserObject<EnvCallbacks>>);
 
 impl fmt::Debug for UserClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ForeignClock")
+        f.write_str("UserClock")
     }
 }
 
@@ -257,13 +276,14 @@ impl Clock for UserClock {
     }
 
     fn wall_us(&self) -> u64 {
-        // SAFETY: the program's promise that the object is alive.
+        // SAFETY: the program keeps the environment alive while a database uses it.
         unsafe { (self.0.callbacks.now_us)(self.0.object) }
     }
 
     fn sleep(&self, pause: Duration) {
         let micros = c_int::try_from(pause.as_micros()).unwrap_or(c_int::MAX);
-        // SAFETY: as above.
+        // SAFETY: the program keeps the environment alive; all other arguments live through the
+        // call.
         unsafe { (self.0.callbacks.sleep_us)(self.0.object, micros) };
     }
 }

@@ -1,4 +1,4 @@
-//! Files of a program's environment.
+//! Files of the program's environment.
 
 use std::ffi::{c_char, c_void};
 use std::fmt;
@@ -46,11 +46,11 @@ pub(in super::super) struct WritableFileCallbacks {
     delete: unsafe extern "C" fn(*mut c_void),
 }
 
-/// Moves what a foreign read left, in `buf` or elsewhere, to the start of `buf`.
+/// Moves the bytes that a read returned, in `buf` or elsewhere, to the start of `buf`.
 ///
 /// # Safety
 ///
-/// `found` is what the read of a live file into `buf` answered.
+/// `found` is the result of a read into `buf` from a live file.
 unsafe fn copy_to_buffer(buf: &mut [u8], found: CxxSlice<'_>) -> std::result::Result<usize, StatusError> {
     let (from, len) = found.as_raw_parts();
     if len > buf.len() {
@@ -59,7 +59,8 @@ unsafe fn copy_to_buffer(buf: &mut [u8], found: CxxSlice<'_>) -> std::result::Re
             message: "more bytes than asked for".into(),
         });
     }
-    // SAFETY: the caller's promise; `buf` has room for `len` bytes, by the check above. The two may be the same.
+    // SAFETY: `found` is valid by the contract of this function, and `buf` has room for `len` bytes
+    // by the check above. The two may overlap.
     unsafe { std::ptr::copy(from, buf.as_mut_ptr(), len) };
     Ok(len)
 }
@@ -71,30 +72,31 @@ pub(super) struct UserSequentialFile {
 
 impl SequentialFile for UserSequentialFile {
     fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
-        let UserObject { callbacks: calls, object } = self.file;
-        let (mut found, mut report) = (CxxSlice::EMPTY, ErrorReport::empty());
-        // SAFETY: the file is ours and alive, and `buf` as long as we say.
+        let UserObject { callbacks, object } = self.file;
+        let mut found = CxxSlice::EMPTY;
+        let mut report = ErrorReport::empty();
+        // SAFETY: the adapter owns the file, so it is alive, and `buf` has the given length.
         let code =
-            unsafe { (calls.read)(object, buf.len(), buf.as_mut_ptr().cast(), &mut found, &mut report) };
+            unsafe { (callbacks.read)(object, buf.len(), buf.as_mut_ptr().cast(), &mut found, &mut report) };
         let read = report.into_result(code).and_then(|()| {
-            // SAFETY: the answer to that read.
+            // SAFETY: `found` is the result of the read into `buf` just before.
             unsafe { copy_to_buffer(buf, found) }
         });
-        read.map_err(|failure| file_error("read", &self.path, failure))
+        read.map_err(|error| file_error("read", &self.path, error))
     }
 
     fn skip(&mut self, n: u64) -> Result<()> {
-        let UserObject { callbacks: calls, object } = self.file;
+        let UserObject { callbacks, object } = self.file;
         let mut report = ErrorReport::empty();
-        // SAFETY: the file is ours and alive.
-        let code = unsafe { (calls.skip)(object, n, &mut report) };
-        report.into_result(code).map_err(|failure| file_error("skip", &self.path, failure))
+        // SAFETY: the adapter owns the file, so it is alive.
+        let code = unsafe { (callbacks.skip)(object, n, &mut report) };
+        report.into_result(code).map_err(|error| file_error("skip", &self.path, error))
     }
 }
 
 impl Drop for UserSequentialFile {
     fn drop(&mut self) {
-        // SAFETY: ours, and not used again.
+        // SAFETY: the adapter owns the file and does not use it again.
         unsafe { (self.file.callbacks.delete)(self.file.object) };
     }
 }
@@ -103,30 +105,32 @@ pub(in super::super) struct UserRandomAccessFile {
     pub(in super::super) file: UserObject<RandomAccessFileCallbacks>,
     pub(in super::super) path: PathBuf,
     pub(in super::super) len: u64,
-    /// The program keeps, and deletes, a file that it handed in; one that we opened is ours.
+    /// Whether the adapter deletes the file. The program keeps and deletes a file that it passed
+    /// itself.
     pub(in super::super) is_owned: bool,
 }
 
 impl RandomAccessFile for UserRandomAccessFile {
-    /// A short answer is the end of the file for LevelDB's classes, as it is here.
+    /// Returns fewer bytes only at the end of the file, as LevelDB's classes do.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        // What lies behind the end is an error for some of them.
+        // Some classes fail on reads past the end.
         let len =
             usize::try_from(self.len.saturating_sub(offset)).map_or(buf.len(), |rest| rest.min(buf.len()));
         let buf = &mut buf[..len];
         if buf.is_empty() {
             return Ok(0);
         }
-        let UserObject { callbacks: calls, object } = self.file;
-        let (mut found, mut report) = (CxxSlice::EMPTY, ErrorReport::empty());
+        let UserObject { callbacks, object } = self.file;
+        let mut found = CxxSlice::EMPTY;
+        let mut report = ErrorReport::empty();
         let scratch = buf.as_mut_ptr().cast();
-        // SAFETY: the file is alive, and `buf` as long as we say.
-        let code = unsafe { (calls.read)(object, offset, buf.len(), scratch, &mut found, &mut report) };
+        // SAFETY: the owner keeps the file alive, and `buf` has the given length.
+        let code = unsafe { (callbacks.read)(object, offset, buf.len(), scratch, &mut found, &mut report) };
         let read = report.into_result(code).and_then(|()| {
-            // SAFETY: the answer to that read.
+            // SAFETY: `found` is the result of the read into `buf` just before.
             unsafe { copy_to_buffer(buf, found) }
         });
-        read.map_err(|failure| file_error("read", &self.path, failure))
+        read.map_err(|error| file_error("read", &self.path, error))
     }
 
     fn len(&self) -> u64 {
@@ -136,29 +140,29 @@ impl RandomAccessFile for UserRandomAccessFile {
 
 impl fmt::Debug for UserRandomAccessFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ForeignRandom({})", self.path.display())
+        write!(f, "UserRandomAccessFile({})", self.path.display())
     }
 }
 
 impl Drop for UserRandomAccessFile {
     fn drop(&mut self) {
         if self.is_owned {
-            // SAFETY: ours, and not used again.
+            // SAFETY: the adapter owns the file and does not use it again.
             unsafe { (self.file.callbacks.delete)(self.file.object) };
         }
     }
 }
 
 impl UserObject<WritableFileCallbacks> {
-    /// Adds `data` at the end.
+    /// Appends `data`.
     pub(in super::super) fn append(&self, data: &[u8]) -> std::result::Result<(), StatusError> {
         let mut report = ErrorReport::empty();
-        // SAFETY: the file is alive.
+        // SAFETY: the owner keeps the file alive, and `data` lives through the call.
         let code = unsafe { (self.callbacks.append)(self.object, data.into(), &mut report) };
         report.into_result(code)
     }
 
-    /// Hands everything to the system.
+    /// Passes all data to the operating system.
     pub(in super::super) fn flush(&self) -> std::result::Result<(), StatusError> {
         self.call_with_report(self.callbacks.flush)
     }
@@ -168,21 +172,21 @@ impl UserObject<WritableFileCallbacks> {
         call: unsafe extern "C" fn(*mut c_void, &mut ErrorReport) -> StatusCode,
     ) -> std::result::Result<(), StatusError> {
         let mut report = ErrorReport::empty();
-        // SAFETY: the file is alive, and the call one of its own table.
+        // SAFETY: the owner keeps the file alive, and `call` comes from its own callback table.
         let code = unsafe { call(self.object, &mut report) };
         report.into_result(code)
     }
 }
 
-/// A file that we opened.
+/// A file that the engine opened.
 pub(super) struct UserWritableFile {
     pub(super) file: UserObject<WritableFileCallbacks>,
     pub(super) path: PathBuf,
 }
 
 impl UserWritableFile {
-    fn to_file_result(&self, op: &'static str, outcome: std::result::Result<(), StatusError>) -> Result<()> {
-        outcome.map_err(|failure| file_error(op, &self.path, failure))
+    fn to_file_result(&self, op: &'static str, result: std::result::Result<(), StatusError>) -> Result<()> {
+        result.map_err(|error| file_error(op, &self.path, error))
     }
 }
 
@@ -206,26 +210,26 @@ impl WritableFile for UserWritableFile {
 
 impl Drop for UserWritableFile {
     fn drop(&mut self) {
-        // SAFETY: ours, and not used again.
+        // SAFETY: the adapter owns the file and does not use it again.
         unsafe { (self.file.callbacks.delete)(self.file.object) };
     }
 }
 
-/// A lock that the program's environment holds for us.
+/// A file lock that the program's environment holds for the engine.
 pub(super) struct UserFileLock {
     pub(super) env: std::sync::Arc<UserObject<EnvCallbacks>>,
     pub(super) lock: *mut c_void,
     pub(super) path: PathBuf,
 }
 
-// SAFETY: an environment unlocks in any thread; nothing else is done with the lock.
+// SAFETY: an environment allows unlocking in any thread, and the pointer has no other use.
 unsafe impl Send for UserFileLock {}
-// SAFETY: as above.
+// SAFETY: a shared reference gives no access to the lock pointer.
 unsafe impl Sync for UserFileLock {}
 
 impl fmt::Debug for UserFileLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ForeignLock({})", self.path.display())
+        write!(f, "UserFileLock({})", self.path.display())
     }
 }
 
@@ -237,12 +241,12 @@ impl Drop for UserFileLock {
     }
 }
 
-/// An error of call `op` on `path`, the foreign words inside.
+/// Creates an error of operation `op` on `path`, with the environment's own error inside.
 pub(super) fn file_error_of_kind(
     op: &'static str,
     path: &Path,
     kind: std::io::ErrorKind,
-    failure: StatusError,
+    error: StatusError,
 ) -> FileError {
-    FileError::new(op, path, std::io::Error::new(kind, failure))
+    FileError::new(op, path, std::io::Error::new(kind, error))
 }

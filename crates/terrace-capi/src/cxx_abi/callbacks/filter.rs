@@ -1,4 +1,4 @@
-//! A program's filter policy.
+//! A filter policy of the program.
 
 use std::ffi::{c_int, c_void};
 
@@ -19,11 +19,12 @@ pub(in super::super) struct UserFilterPolicy {
 }
 
 impl UserObject<FilterCallbacks> {
-    /// As what the engine expects.
+    /// Converts the object to a filter policy of the engine.
     pub(in super::super) fn into_filter_policy(self) -> UserFilterPolicy {
-        // SAFETY: the program's promise that the object is alive.
+        // SAFETY: the program keeps the policy alive while a database uses it, and its slices are
+        // valid for the call.
         let name = unsafe { (self.callbacks.name)(self.object) }.as_slice();
-        // Taken once: it may not change.
+        // Read once, because the name of a policy must not change.
         let name = String::from_utf8_lossy(name).into_owned();
         UserFilterPolicy { object: self, name }
     }
@@ -35,19 +36,20 @@ impl FilterPolicy for UserFilterPolicy {
     }
 
     fn create(&self, keys: &[&[u8]], dst: &mut Vec<u8>) {
-        let UserObject { callbacks: calls, object } = self.object;
+        let UserObject { callbacks, object } = self.object;
         let keys: Vec<CxxSlice<'_>> = keys.iter().map(|key| CxxSlice::from(*key)).collect();
-        // A filter is of 2 KiB of file, so there are never so many keys.
+        // A filter covers 2 KiB of file offsets, so the count fits.
         let count = c_int::try_from(keys.len()).unwrap_or(c_int::MAX);
         let mut filter = ByteBuffer::new();
-        // SAFETY: the program's promise that the object is alive.
-        unsafe { (calls.create)(object, keys.as_ptr(), count, &mut filter) };
+        // SAFETY: the program keeps the policy alive while a database uses it, and its slices are
+        // valid for the call.
+        unsafe { (callbacks.create)(object, keys.as_ptr(), count, &mut filter) };
         dst.append(&mut filter);
     }
 
     fn may_match(&self, key: &[u8], filter: &[u8]) -> bool {
-        let UserObject { callbacks: calls, object } = self.object;
-        // SAFETY: as above.
-        unsafe { (calls.may_match)(object, key.into(), filter.into()) }
+        let UserObject { callbacks, object } = self.object;
+        // SAFETY: the program keeps the policy alive; `key` and `filter` live through the call.
+        unsafe { (callbacks.may_match)(object, key.into(), filter.into()) }
     }
 }

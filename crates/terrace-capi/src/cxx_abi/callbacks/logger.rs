@@ -1,4 +1,4 @@
-//! A program's logger, and the one that its environment makes.
+//! Loggers of the program, and loggers that its environment creates.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -21,18 +21,19 @@ pub(in super::super) struct LoggerCallbacks {
 impl Logger for UserObject<LoggerCallbacks> {
     fn log(&self, line: fmt::Arguments<'_>) {
         let line = line.to_string();
-        // SAFETY: the program's promise that the object is alive.
+        // SAFETY: the program keeps the logger alive while a database uses it; `line` lives through
+        // the call.
         unsafe { (self.callbacks.log)(self.object, line.as_bytes().into()) };
     }
 }
 
-/// The file LOG, as the program's environment makes it. Made at the first line, by which time the database's lock is
-/// held: a refused opener must not take the log of the running one away.
+/// The file `LOG`, created by the program's environment at the first line. The database holds its
+/// lock by then, so an open that fails on the lock does not rename the log of the running database.
 pub(super) struct EnvLogger {
     env: Arc<UserObject<EnvCallbacks>>,
     fs: Arc<dyn FileSystem>,
     directory: PathBuf,
-    /// None if it can't be made: a database works without.
+    /// None if it can't be created; a database works without it.
     logger: OnceLock<Option<OwnedLogger>>,
 }
 
@@ -60,12 +61,12 @@ impl Logger for EnvLogger {
     }
 }
 
-/// A logger that is ours to delete.
+/// A logger that the adapter deletes.
 struct OwnedLogger(UserObject<LoggerCallbacks>);
 
 impl Drop for OwnedLogger {
     fn drop(&mut self) {
-        // SAFETY: ours, and not used again.
+        // SAFETY: the environment handed the logger over, and it is deleted once, here.
         unsafe { (self.0.callbacks.delete)(self.0.object) };
     }
 }

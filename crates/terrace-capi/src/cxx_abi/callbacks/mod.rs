@@ -1,5 +1,6 @@
-//! Objects that a program hands in, as what the engine expects. Each is a pointer and a table of calls, and outlives the
-//! database by the program's promise. They may be called from any thread.
+//! Adapters from objects of the program to traits of the engine. Each object is a pointer and a
+//! table of callbacks. The program keeps it alive longer than the database and allows calls from
+//! any thread.
 
 mod cache;
 mod comparator;
@@ -18,14 +19,14 @@ pub(super) use logger::LoggerCallbacks;
 
 use super::types::{CxxSlice, UserObject};
 
-/// Where the shim leaves bytes that a foreign object made.
+/// Receives bytes that a callback returns.
 type ByteBuffer = Vec<u8>;
 
-/// Puts `bytes` in place of what is in `bin`.
+/// Replaces the contents of `buffer` by `bytes`.
 #[unsafe(no_mangle)]
-extern "C" fn terrace_cxx_put_bytes(bin: &mut ByteBuffer, bytes: CxxSlice<'_>) {
-    bin.clear();
-    bin.extend_from_slice(bytes.as_slice());
+extern "C" fn terrace_cxx_put_bytes(buffer: &mut ByteBuffer, bytes: CxxSlice<'_>) {
+    buffer.clear();
+    buffer.extend_from_slice(bytes.as_slice());
 }
 
 /// Adds `name` to `names`.

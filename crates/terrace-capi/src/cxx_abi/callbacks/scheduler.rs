@@ -1,7 +1,8 @@
-//! Background work on a program's `Schedule`.
+//! Background work on the program's `Schedule`.
 //!
-//! It need not run two jobs at once: none waits for another. A program may delete its environment as soon as its
-//! databases are: closing waits until every job has let go of them.
+//! The environment may run one job at a time, because no job waits for another. A program may
+//! delete its environment right after its databases: a close waits until all jobs have dropped
+//! their references.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -13,20 +14,21 @@ use terrace::env::{Priority, ScheduledJob, Scheduler};
 use super::UserObject;
 use super::env::EnvCallbacks;
 
-/// The queue of the program's environment.
+/// The scheduler of the program's environment.
 pub(super) struct UserScheduler(pub(super) Arc<UserObject<EnvCallbacks>>);
 
 impl fmt::Debug for UserScheduler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Queue")
+        f.write_str("UserScheduler")
     }
 }
 
 impl Scheduler for UserScheduler {
-    fn schedule(&self, _lane: Priority, job: ScheduledJob) {
-        let UserObject { callbacks: calls, object } = *self.0;
-        // SAFETY: the program's promise that the object is alive, and calls `run` once with what we give it.
-        unsafe { (calls.schedule)(object, run_job, Box::into_raw(Box::new(job)).cast()) };
+    fn schedule(&self, _priority: Priority, job: ScheduledJob) {
+        let UserObject { callbacks, object } = *self.0;
+        // SAFETY: the program keeps the environment alive, and the environment calls `run_job` once
+        // with the given pointer.
+        unsafe { (callbacks.schedule)(object, run_job, Box::into_raw(Box::new(job)).cast()) };
     }
 
     fn run_one_here(&self) -> bool {
@@ -35,8 +37,9 @@ impl Scheduler for UserScheduler {
 }
 
 extern "C" fn run_job(job: *mut c_void) {
-    // SAFETY: made by `schedule`, given to us once.
+    // SAFETY: the pointer comes from `Box::into_raw` in `schedule`, and the environment passes it
+    // once.
     let job = unsafe { Box::from_raw(job.cast::<ScheduledJob>()) };
-    // The engine has drawn its conclusions from a panic when it arrives here.
+    // The engine has already handled a panic that arrives here.
     let _ = catch_unwind(AssertUnwindSafe(*job));
 }

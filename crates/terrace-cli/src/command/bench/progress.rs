@@ -1,4 +1,5 @@
-//! A run as it goes: a bar with rate and time left, and a saved result that grows.
+//! Progress of a bench run: a bar with rate and remaining time, and a result file that is saved
+//! after each phase.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -14,28 +15,28 @@ use crate::units;
 
 const TEMPLATE: &str = "{msg} {wide_bar:.cyan/dim} {human_pos}/{human_len}  {rate}  {prefix}";
 
-/// Operations a second, without the fractions that the bar's own rate has.
+/// Operations per second, without the fraction that the bar's own rate has.
 fn rate(state: &ProgressState, out: &mut dyn Write) {
-    // The bar's line is a string, to which writing never fails.
+    // Writing to a string never fails.
     let _ = write!(out, "{}/s", units::count(state.per_sec() as u64));
 }
 
-/// Watches a run and keeps it.
+/// Observer that shows the progress of a run and saves its results.
 pub(super) struct BenchProgress<'a, S> {
     plan: &'a Plan,
     bar: ProgressBar,
     started: Instant,
-    /// The engine, round and row that the bar is about.
+    /// Engine, round and row that the bar shows.
     current_phase: (String, u32, usize),
     save: S,
-    /// The first time that it could not be kept.
+    /// First failure to save the results.
     save_failure: Option<Failure>,
 }
 
 impl<'a, S: FnMut(&ResultFile) -> CommandResult> BenchProgress<'a, S> {
     pub(super) fn new(plan: &'a Plan, save: S) -> BenchProgress<'a, S> {
         let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
-        // The template is the constant above; one that does not parse leaves the default look.
+        // An invalid template leaves the default style.
         if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
             bar.set_style(style.with_key("rate", rate));
         }
@@ -49,30 +50,30 @@ impl<'a, S: FnMut(&ResultFile) -> CommandResult> BenchProgress<'a, S> {
         }
     }
 
-    /// Takes the bar away; an error if anything could not be kept.
+    /// Removes the bar. Returns the first failure to save.
     pub(super) fn finish(self) -> CommandResult {
         self.bar.finish_and_clear();
         self.save_failure.map_or(Ok(()), Err)
     }
 
-    /// How long all of the run may take from here, going by the turns so far.
+    /// Estimates the remaining time of the whole run from the time of the results so far.
     fn time_left(&self, results: usize) -> Option<Duration> {
         let engines = self.plan.engines.iter().filter(|engine| engine.info.present).count();
-        let all = engines * self.plan.phases.len() * self.plan.rounds as usize;
-        let share = results as f64 / all as f64;
+        let total = engines * self.plan.phases.len() * self.plan.rounds as usize;
+        let share = results as f64 / total as f64;
         (results > 0).then(|| self.started.elapsed().mul_f64((1.0 / share - 1.0).max(0.0)))
     }
 }
 
 impl<S: FnMut(&ResultFile) -> CommandResult> Observer for BenchProgress<'_, S> {
     fn on_tick(&mut self, engine: &str, round: u32, tick: ProgressTick) {
-        let at = (engine.to_owned(), round, tick.row);
-        if at != self.current_phase {
+        let phase = (engine.to_owned(), round, tick.row);
+        if phase != self.current_phase {
             let row = self.plan.phases.get(tick.row).map_or("", |phase| phase.name.as_str());
             self.bar.reset();
             self.bar.set_length(tick.of);
             self.bar.set_message(format!("{}/{} {engine} {row}", round + 1, self.plan.rounds));
-            self.current_phase = at;
+            self.current_phase = phase;
         }
         self.bar.set_position(tick.done);
     }

@@ -1,5 +1,5 @@
-//! The stations of the tour, in their order. Each does one thing with the engine, checks the answer against the map
-//! in memory, and tells in two lines what was done and how long it took.
+//! Steps of the tour, in their order. Each step uses one operation of the engine, compares the
+//! answer with the model, and prints two lines: the result with its time, and the call.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -16,29 +16,29 @@ use crate::failure::{CommandResult, Failure};
 use crate::terminal::{Colour, Style};
 use crate::units;
 
-/// Entries of one batch of the load.
+/// Entries in one batch of the load.
 const LOAD_BATCH_ENTRIES: usize = 1000;
 
-/// Keys that are looked up, in no order.
+/// Number of gets of random keys.
 const POINT_READS: u64 = 10_000;
 
-/// What a database should hold, by key.
+/// Expected contents of the database.
 pub(super) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Who leads through the tour: what to print on, and who knows the right answers.
+/// Runs the steps of the tour and prints their results.
 pub(super) struct TourRunner<W> {
     out: W,
     style: Style,
     options: Options,
     dir: PathBuf,
-    /// Every entry that the database should have.
+    /// Every entry that the database should hold.
     model: Model,
-    /// What some of the keys begin with.
+    /// Prefix of some of the keys.
     prefix: Vec<u8>,
 }
 
 impl<W: Write> TourRunner<W> {
-    /// A guide for a database to be made in `dir`, with the entries of `model`.
+    /// Creates a runner for a new database in `dir` with the entries of `model`.
     pub(super) fn new(
         out: W,
         style: Style,
@@ -50,7 +50,7 @@ impl<W: Write> TourRunner<W> {
         Ok(TourRunner { out, style, options, dir, model, prefix })
     }
 
-    /// All stations.
+    /// Runs all steps.
     pub(super) fn run_all(mut self) -> CommandResult {
         let db = Db::open(&self.dir, &self.options)?;
         self.load(&db)?;
@@ -64,9 +64,9 @@ impl<W: Write> TourRunner<W> {
         self.print_next_commands()
     }
 
-    /// Tells about a station: its name, the call, and what came of it.
-    pub(super) fn print_step(&mut self, name: &str, call: &str, told: &str) -> CommandResult {
-        writeln!(self.out, "  {}  {told}", self.style.paint(Colour::Green, format_args!("{name:<10}")))?;
+    /// Prints a step: its name, its result and the call.
+    pub(super) fn print_step(&mut self, name: &str, call: &str, result: &str) -> CommandResult {
+        writeln!(self.out, "  {}  {result}", self.style.paint(Colour::Green, format_args!("{name:<10}")))?;
         writeln!(self.out, "  {:<10}  {}", "", self.style.paint(Colour::Dim, call))?;
         Ok(self.out.flush()?)
     }
@@ -83,9 +83,9 @@ impl<W: Write> TourRunner<W> {
             }
             db.write(&batch).map(|()| self.model.len() as u64)
         })?;
-        let told =
+        let result =
             format!("{} in {}, {}", units::entries(loaded), units::time(took), units::rate(loaded, took));
-        self.print_step("load", "batch.put(key, value) 1,000 times, db.write(&batch)", &told)
+        self.print_step("load", "batch.put(key, value) 1,000 times, db.write(&batch)", &result)
     }
 
     fn point_reads(&mut self, db: &Db) -> CommandResult {
@@ -99,10 +99,10 @@ impl<W: Write> TourRunner<W> {
             check_equal(&format!("the value of {}", Escaped(key)), &found.as_ref(), &Some(*value))?;
         }
         let each = took / u32::try_from(picks.len()).unwrap_or(1).max(1);
-        let told = format!("{} keys in no order, {} each", units::count(POINT_READS), units::time(each));
+        let result = format!("{} random keys, {} each", units::count(POINT_READS), units::time(each));
         let (key, value) = picks[0];
         let call = format!("db.get({}) -> {}", quoted(key), quoted(value));
-        self.print_step("get", &call, &told)
+        self.print_step("get", &call, &result)
     }
 
     fn prefix_scan(&mut self, db: &Db) -> CommandResult {
@@ -114,18 +114,19 @@ impl<W: Write> TourRunner<W> {
             &found,
             entries_with_prefix(&self.model, &self.prefix),
         )?;
-        let told = format!(
+        let result = format!(
             "{} begin with {}, read in {}",
             units::entries(found.len() as u64),
             quoted(&self.prefix),
             units::time(took)
         );
-        self.print_step("prefix", "db.iter_with(&ReadOptions { prefix, .. }).into_forward()", &told)
+        self.print_step("prefix", "db.iter_with(&ReadOptions { prefix, .. }).into_forward()", &result)
     }
 
     fn reverse_range(&mut self, db: &Db) -> CommandResult {
         let inside: Vec<_> = entries_with_prefix(&self.model, &self.prefix).collect();
-        let (from, to) = (inside[0].0.clone(), inside[inside.len() / 2].0.clone());
+        let from = inside[0].0.clone();
+        let to = inside[inside.len() / 2].0.clone();
         let options = ReadOptions {
             lower_bound: Some(from.clone()),
             upper_bound: Some(to.clone()),
@@ -133,8 +134,8 @@ impl<W: Write> TourRunner<W> {
         };
         let (found, took) =
             timed(|| db.iter_with(&options).into_backward().collect::<terrace::Result<Vec<KeyValue>>>())?;
-        check_equal_entries("the range from back to front", &found, self.model.range(from..to).rev())?;
-        let told = format!(
+        check_equal_entries("the reverse range", &found, self.model.range(from..to).rev())?;
+        let result = format!(
             "{} of a range, last first, in {}",
             units::entries(found.len() as u64),
             units::time(took)
@@ -142,36 +143,36 @@ impl<W: Write> TourRunner<W> {
         self.print_step(
             "reverse",
             "db.iter_with(&ReadOptions { lower_bound, upper_bound, .. }).into_backward()",
-            &told,
+            &result,
         )
     }
 
-    /// One key moves to another name, in one batch, while a snapshot holds on to what was before.
+    /// Moves a value to another key in one batch, while a snapshot keeps the old state.
     fn batch_and_snapshot(&mut self, db: &Db) -> CommandResult {
-        let (old, value) = self.model.pop_first().ok_or_else(|| Failure::File("no entries".into()))?;
-        let new = [&old, " (moved)".as_bytes()].concat();
+        let (old_key, value) = self.model.pop_first().ok_or_else(|| Failure::File("no entries".into()))?;
+        let new_key = [&old_key, " (moved)".as_bytes()].concat();
         let before = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
 
         let mut batch = WriteBatch::new();
-        batch.delete(&old);
-        batch.put(&new, &value);
+        batch.delete(&old_key);
+        batch.put(&new_key, &value);
         let ((), took) = timed(|| db.write(&batch))?;
-        self.model.insert(new.clone(), value.clone());
+        self.model.insert(new_key.clone(), value.clone());
 
-        check_equal("the old key after the batch", &db.get(&old)?, &None)?;
-        check_equal("the new key after the batch", &db.get(&new)?.as_ref(), &Some(&value))?;
+        check_equal("the old key after the batch", &db.get(&old_key)?, &None)?;
+        check_equal("the new key after the batch", &db.get(&new_key)?.as_ref(), &Some(&value))?;
         self.print_step(
             "batch",
             "batch.delete(old); batch.put(new, value); db.write(&batch)",
-            &format!("a key moved in one step, in {}", units::time(took)),
+            &format!("moved a value to another key atomically, in {}", units::time(took)),
         )?;
 
-        check_equal("the old key in the snapshot", &db.get_with(&old, &before)?, &Some(value))?;
-        check_equal("the new key in the snapshot", &db.get_with(&new, &before)?, &None)?;
+        check_equal("the old key in the snapshot", &db.get_with(&old_key, &before)?, &Some(value))?;
+        check_equal("the new key in the snapshot", &db.get_with(&new_key, &before)?, &None)?;
         self.print_step(
             "snapshot",
             "db.get_with(key, &ReadOptions { snapshot: Some(before), .. })",
-            "taken before the batch, still sees the old key and not the new one",
+            "created before the batch, still shows the old key and not the new one",
         )
     }
 
@@ -183,13 +184,13 @@ impl<W: Write> TourRunner<W> {
         })?;
         let (found, scan) = timed(|| db.iter().into_forward().collect::<terrace::Result<Vec<KeyValue>>>())?;
         check_equal_entries("the entries after reopening", &found, self.model.iter())?;
-        let told = format!(
-            "closed and opened in {}; all {} there, scanned in {}",
+        let result = format!(
+            "closed and opened in {}; all {} found, scanned in {}",
             units::time(took),
             units::entries(found.len() as u64),
             units::time(scan)
         );
-        self.print_step("reopen", "db.flush(); db.close(); Db::open(dir, &options)", &told)?;
+        self.print_step("reopen", "db.flush(); db.close(); Db::open(dir, &options)", &result)?;
         Ok(db)
     }
 
@@ -202,9 +203,10 @@ impl<W: Write> TourRunner<W> {
     fn print_next_commands(mut self) -> CommandResult {
         let dir = shell_word(&self.dir.display().to_string());
         let prefix = shell_word(&Escaped(&self.prefix).to_string());
-        // As it was called this time: it need not be where the shell looks for programs.
+        // The program's name as the user typed it, because the program may not be on the shell's
+        // search path.
         let program = std::env::args().next().map_or("terrace".into(), |name| shell_word(&name));
-        writeln!(self.out, "{}", self.style.paint(Colour::Bold, "The database stays. Go on with"))?;
+        writeln!(self.out, "{}", self.style.paint(Colour::Bold, "The database is kept. Next, try"))?;
         for line in [
             format!("stat {dir}"),
             format!("scan {dir} --prefix {prefix} --reverse --limit 5"),
@@ -224,32 +226,33 @@ fn timed<T>(work: impl FnOnce() -> terrace::Result<T>) -> Result<(T, Duration), 
     Ok((done, SystemClock.monotonic().saturating_sub(started)))
 }
 
-/// An error unless `found` is `expected`.
-fn check_equal<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, expected: &T) -> CommandResult {
+/// Returns an error unless `found` equals `expected`.
+fn check_equal<T: PartialEq + std::fmt::Debug>(name: &str, found: &T, expected: &T) -> CommandResult {
     if found == expected {
         return Ok(());
     }
-    Err(Failure::Database(format!("tour: {what}: found {found:?}, expected {expected:?}")))
+    Err(Failure::Database(format!("tour: {name}: found {found:?}, expected {expected:?}")))
 }
 
-/// An error unless `found` is `expected`, entry by entry.
+/// Returns an error unless `found` equals `expected`, and names the first entry that differs.
 fn check_equal_entries<'a>(
-    what: &str,
+    name: &str,
     found: &[KeyValue],
     expected: impl Iterator<Item = (&'a Vec<u8>, &'a Vec<u8>)>,
 ) -> CommandResult {
-    let mut rest = found.iter();
+    let mut found_iter = found.iter();
     let mut count = 0_u64;
     for (key, value) in expected {
         let expected = Some(format!("{} -> {}", quoted(key), quoted(value)));
-        let found = rest.next().map(|(key, value)| format!("{} -> {}", quoted(key), quoted(value)));
-        check_equal(&format!("{what}, entry {count}"), &found, &expected)?;
+        let found = found_iter.next().map(|(key, value)| format!("{} -> {}", quoted(key), quoted(value)));
+        check_equal(&format!("{name}, entry {count}"), &found, &expected)?;
         count += 1;
     }
-    check_equal(&format!("the number of {what}"), &(found.len() as u64), &count)
+    check_equal(&format!("the number of {name}"), &(found.len() as u64), &count)
 }
 
-/// A few keys that begin alike: those of a country in the middle of the file, or else those with the same first byte.
+/// Chooses a prefix that some keys share: the text up to the first slash of the middle key, or its
+/// first byte if it has no slash.
 fn choose_prefix(model: &Model) -> Result<Vec<u8>, Failure> {
     let Some(key) = model.keys().nth(model.len() / 2) else {
         return Err(Failure::File("the tour needs a file with at least one entry".into()));
@@ -265,7 +268,7 @@ fn entries_with_prefix<'a>(
     model.range(prefix.to_vec()..).take_while(move |(key, _)| key.starts_with(prefix))
 }
 
-/// Bytes as a short literal.
+/// Quotes bytes, and truncates long ones.
 fn quoted(bytes: &[u8]) -> String {
     const MAX_QUOTED_CHARS: usize = 32;
     let text = Escaped(bytes).to_string();
@@ -275,10 +278,9 @@ fn quoted(bytes: &[u8]) -> String {
     }
 }
 
-/// `word` as a shell reads it as one word.
+/// Quotes `word` so that a shell reads it as one word.
 fn shell_word(word: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "/._-+:@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
+    if !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "/._-+:@%".contains(c)) {
         word.to_owned()
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))

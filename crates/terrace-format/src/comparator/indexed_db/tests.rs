@@ -34,7 +34,7 @@ fn binary(bytes: &[u8]) -> Vec<u8> {
     [&[6, bytes.len() as u8], bytes].concat()
 }
 
-/// Keys of one object store with these values.
+/// Returns keys of one object store with the given values.
 fn records(values: &[Vec<u8>]) -> Vec<Vec<u8>> {
     values.iter().map(|value| [ids(1, 1, 1), value.clone()].concat()).collect()
 }
@@ -217,7 +217,7 @@ fn arbitrary_key() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn any_bytes_have_one_order(a in arbitrary_key(), b in arbitrary_key(), c in arbitrary_key()) {
+    fn arbitrary_keys_have_a_total_order(a in arbitrary_key(), b in arbitrary_key(), c in arbitrary_key()) {
         prop_assert_eq!(IndexedDb.compare(&a, &a), Ordering::Equal);
         prop_assert_eq!(IndexedDb.compare(&a, &b), IndexedDb.compare(&b, &a).reverse());
         let mut keys = [a, b, c];
@@ -226,7 +226,7 @@ proptest! {
     }
 
     #[test]
-    fn noise_is_survived(a in proptest::collection::vec(any::<u8>(), 0..40), cut in 0usize..40) {
+    fn arbitrary_bytes_never_panic(a in proptest::collection::vec(any::<u8>(), 0..40), cut in 0usize..40) {
         let b = &a[..cut.min(a.len())];
         prop_assert_eq!(IndexedDb.compare(&a, b), IndexedDb.compare(b, &a).reverse());
     }

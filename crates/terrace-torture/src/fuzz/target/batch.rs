@@ -35,7 +35,7 @@ fn run(input: &[u8]) {
         match *op {
             BatchOp::Put { key, value } => rebuilt.put(key, value),
             BatchOp::Delete { key } => rebuilt.delete(key),
-        }
+        };
     }
     rebuilt.set_sequence(batch.sequence());
     assert!(rebuilt.as_bytes().len() <= input.len(), "the rebuilt batch is longer");

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use terrace_format::InternalIterator;
 use terrace_format::block::{Block, BlockBuilder, BlockIter};
 use terrace_format::comparator::bytewise;
 
@@ -110,7 +111,7 @@ fn varint(bytes: &[u8], offset: &mut usize) -> Option<u64> {
 fn check_forward(iter: &mut BlockIter, decoded: &[DecodedEntry], complete: bool) {
     iter.seek_to_first();
     for entry in decoded {
-        assert!(iter.valid(), "ends before the entry offset {}: {:?}", entry.offset, iter.error());
+        assert!(iter.valid(), "ends before the entry offset {}: {:?}", entry.offset, iter.status());
         assert!(
             iter.key() == entry.key && iter.value() == entry.value,
             "wrong entry offset {}",
@@ -119,7 +120,7 @@ fn check_forward(iter: &mut BlockIter, decoded: &[DecodedEntry], complete: bool)
         iter.next();
     }
     assert!(!iter.valid(), "an entry after the last");
-    assert_eq!(iter.error().is_none(), complete, "{:?}", iter.error());
+    assert_eq!(iter.status().is_ok(), complete, "{:?}", iter.status());
 }
 
 /// Checks that backward iteration shows the same entries. For a block with wrong restart points, it
@@ -145,9 +146,9 @@ fn check_backward(iter: &mut BlockIter, decoded: &[DecodedEntry], valid: bool) {
         iter.prev();
     }
     assert!(
-        !iter.valid() && iter.error().is_none(),
+        !iter.valid() && iter.status().is_ok(),
         "backward iteration: an entry or error before the first: {:?}",
-        iter.error()
+        iter.status()
     );
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use terrace_format::InternalIterator;
 use terrace_format::block::{Block, BlockIter};
 use terrace_format::comparator::bytewise;
 use terrace_format::table::{BLOCK_TRAILER_SIZE, BlockHandle, FOOTER_SIZE, Footer, read_block};

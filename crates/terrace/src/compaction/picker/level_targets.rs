@@ -1,35 +1,40 @@
-//! How large each level is to be, from the bottom up.
+//! Level targets: the target size of each level, from the bottom level up.
 //!
 //! ```text
-//!   level 0   4 flushes  ──────────┐           the base: the shallowest level whose share is not less than
-//!   level 1   (passed over)        │           what comes from level 0
-//!   level 2   share: total / 5   <─┘ base
-//!   level 3   share: total           bottom    the deepest level that has any table
+//!   level 0   4 flushes  ───────────┐
+//!   level 1   (skipped)             │
+//!   level 2   target: total / 5   <─┘ base     the first level whose target is at least the size
+//!                                              of level 0
+//!   level 3   target: total           bottom   the deepest level with a table
 //! ```
 //!
-//! A small database has one sorted level, to which level 0 goes at once: each byte is rewritten a few times and not once
-//! for every level that LevelDB would have passed it through. As the total grows the base moves up, and when it can't
-//! any more the bottom moves down.
+//! A small database has one sorted level, and level 0 is compacted directly into it. So each byte
+//! is rewritten a few times, not once for every level as in LevelDB. As the database grows, the
+//! base level moves up. When it is level 1 already, the bottom level moves down.
 //!
-//! A level also may hold what LevelDB lets it hold: a database that it left in good order is in good order.
+//! A level may also hold the bytes that LevelDB allows. So a database in LevelDB's shape needs no
+//! compaction.
 
 use terrace_format::version_edit::NUM_LEVELS;
 
-use super::{L0_COMPACTION_TRIGGER, MAX_MEM_COMPACT_LEVEL};
+use crate::compaction::compaction_plan::{L0_COMPACTION_TRIGGER, MAX_MEM_COMPACT_LEVEL};
 use crate::version::{Version, total_size};
 
-/// How many times larger a level is than the one above. LevelDB's is 10; with fewer levels in use, smaller steps write
-/// less: a byte meets about this many on each level that it passes.
+/// Ratio of the target sizes of two neighbouring levels.
+///
+/// LevelDB's ratio is 10. This engine uses fewer levels, so a smaller ratio writes less: a
+/// compaction rewrites about this many bytes of the lower level for each byte of the upper level.
 pub(super) const LEVEL_SIZE_MULTIPLIER: u64 = 5;
 
-/// What LevelDB lets level 1 hold, in bytes.
+/// LevelDB's maximum size of level 1, in bytes.
 const LEVELDB_LEVEL_1_MAX_BYTES: f64 = 10.0 * 1_048_576.0;
 
-/// The sizes of a version's levels.
+/// Actual and target sizes of the levels of a version, in bytes.
 #[derive(Debug)]
 pub(crate) struct LevelTargets {
+    /// Actual sizes.
     sizes: [u64; NUM_LEVELS],
-    /// Of the sorted levels.
+    /// Actual size of levels 1 to 6 together.
     total: u64,
     bottom_level: usize,
 }
@@ -40,60 +45,64 @@ impl LevelTargets {
         for (size, files) in sizes.iter_mut().zip(&version.levels) {
             *size = total_size(files);
         }
-        let bottom = (1..NUM_LEVELS).rev().find(|&level| !version.levels[level].is_empty());
+        let bottom_level = (1..NUM_LEVELS).rev().find(|&level| !version.levels[level].is_empty());
         let total = sizes[1..].iter().fold(0u64, |sum, size| sum.saturating_add(*size));
-        LevelTargets { sizes, total, bottom_level: bottom.unwrap_or(MAX_MEM_COMPACT_LEVEL) }
+        LevelTargets { sizes, total, bottom_level: bottom_level.unwrap_or(MAX_MEM_COMPACT_LEVEL) }
     }
 
-    /// The deepest level that has any table.
+    /// Returns the deepest level that has a table.
     pub(crate) fn bottom_level(&self) -> usize {
         self.bottom_level
     }
 
+    /// Returns the actual size of `level`, in bytes.
     pub(crate) fn level_size(&self, level: usize) -> u64 {
         self.sizes[level]
     }
 
-    /// What `level`, up to the bottom, should hold of the whole.
+    /// Returns the target size of `level`, in bytes. The level is not below the bottom level.
     fn target_size(&self, level: usize) -> u64 {
         self.total / LEVEL_SIZE_MULTIPLIER.pow((self.bottom_level - level) as u32)
     }
 
-    /// Where level 0 goes.
+    /// Returns the level into which level 0 is compacted.
     pub(crate) fn base_level(&self) -> usize {
-        let incoming = self.sizes[0];
         (1..=self.bottom_level)
-            .find(|&level| self.target_size(level) >= incoming)
+            .find(|&level| self.target_size(level) >= self.sizes[0])
             .unwrap_or(self.bottom_level)
     }
 
-    /// True if even level 1 would be too large to be merged with what comes from level 0: the bottom should move down.
+    /// Returns true if even level 1 is too large for compactions with level 0. Then the bottom
+    /// level should move down.
     pub(crate) fn needs_level(&self) -> bool {
         self.bottom_level + 1 < NUM_LEVELS
             && self.target_size(1) / LEVEL_SIZE_MULTIPLIER >= self.sizes[0].max(1)
     }
 
-    /// What `level` holds at most before it gives to the next, in bytes. The bottom keeps what it has.
+    /// Returns the size of `level`, in bytes, above which it needs a compaction. The bottom level
+    /// has no maximum.
     pub(crate) fn max_bytes(&self, level: usize) -> f64 {
         if level >= self.bottom_level {
             return f64::INFINITY;
         }
-        let stock = LEVELDB_LEVEL_1_MAX_BYTES * 10f64.powi(level.max(1) as i32 - 1);
-        stock.max(self.target_size(level) as f64)
+        let leveldb_max = LEVELDB_LEVEL_1_MAX_BYTES * 10f64.powi(level.max(1) as i32 - 1);
+        leveldb_max.max(self.target_size(level) as f64)
     }
 }
 
-/// About how many bytes merges have to read until every level is as it should be.
+/// Estimates the number of bytes that compactions must read until no level needs a compaction.
 pub(crate) fn pending_compaction_bytes(version: &Version) -> u64 {
-    let shape = LevelTargets::new(version);
-    let mut debt = 0u64;
+    let targets = LevelTargets::new(version);
+    let mut pending = 0u64;
     if version.levels[0].len() >= L0_COMPACTION_TRIGGER {
-        debt = (0..=shape.base_level()).fold(0, |sum, level| sum.saturating_add(shape.level_size(level)));
+        pending =
+            (0..=targets.base_level()).fold(0, |sum, level| sum.saturating_add(targets.level_size(level)));
     }
-    for level in 1..shape.bottom_level {
-        let excess = shape.level_size(level) as f64 - shape.max_bytes(level);
-        // Each byte meets about `LEVEL_SIZE_MULTIPLIER` bytes of the level below. A cast of what is negative gives 0.
-        debt = debt.saturating_add((excess * (1 + LEVEL_SIZE_MULTIPLIER) as f64) as u64);
+    for level in 1..targets.bottom_level {
+        let excess = targets.level_size(level) as f64 - targets.max_bytes(level);
+        // Each byte overlaps about `LEVEL_SIZE_MULTIPLIER` bytes of the level below. The cast turns
+        // a negative excess into 0.
+        pending = pending.saturating_add((excess * (1 + LEVEL_SIZE_MULTIPLIER) as f64) as u64);
     }
-    debt
+    pending
 }

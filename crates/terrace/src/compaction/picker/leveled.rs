@@ -1,120 +1,113 @@
-//! Levels, each several times the one above, merged file by file; level 0 goes to the base at once.
+//! Leveled compaction: each level is several times larger than the level above, and compactions
+//! move one file at a time. Level 0 is compacted directly into the base level ([`LevelTargets`]).
 //!
-//! 1. The level that is fullest against its limit gives the file that overlaps the least of the next; level 0, the one
-//!    behind its compact pointer, and it counts files instead of bytes, because every look-up reads each of them.
-//! 2. Level 0 gives every file that overlaps it, and goes to the base ([`Shape`]), taking along what it overlaps on the
-//!    levels that it passes. Another level goes to the next. The receiving level gives what overlaps all those.
-//! 3. If the level can give more without the level below giving more, it does.
-//! 4. Versions of one user key are never left behind in a file that would then hold older data than the level below:
-//!    every file that begins with the user key on which the inputs end comes along. (LevelDB 1.23 forgets that for
-//!    the level below.)
+//! 1. The start level is the level with the highest score, which is its size divided by its maximum
+//!    size. The score of level 0 counts files instead of bytes, because every get probes each of
+//!    them. The start level contributes the file with the least overlap in the next level; level 0
+//!    contributes the file after its compact pointer.
+//! 2. Level 0 also contributes every file that overlaps this file. Its output level is the base
+//!    level, and the levels between contribute their overlapping files. The output level of another
+//!    level is the next one. The output level contributes the files that overlap all these inputs.
+//! 3. The start level contributes further files if the output level then contributes no more.
+//! 4. A compaction never separates the versions of one user key, because an upper level could then
+//!    hold older versions than a lower one. So each level also contributes the files that start
+//!    with the last user key of its inputs. (LevelDB 1.23 does not do so for the output level.)
 
 use terrace_format::comparator::Comparator;
 use terrace_format::version_edit::NUM_LEVELS;
 use terrace_sync::mutant;
 
-use super::{CompactionLimits, L0_COMPACTION_TRIGGER, LevelTargets, MAX_MEM_COMPACT_LEVEL};
-use crate::compaction::{Compaction, CompactionReason};
+use super::level_targets::LevelTargets;
+use crate::compaction::compaction_plan::{
+    Compaction, CompactionLimits, CompactionReason, L0_COMPACTION_TRIGGER, MAX_MEM_COMPACT_LEVEL,
+};
 use crate::sync::Arc;
 use crate::version::{FileMeta, KeyRange, ReadCompactionHint, Version, VersionSet, total_size};
 
-/// The level that most needs a merge, and by how much it exceeds its limit (1 is just full).
+/// Returns the level that most needs a compaction, and its score. A level with a score of 1 or more
+/// is full.
 pub(crate) fn highest_score(version: &Version) -> (usize, f64) {
-    let shape = LevelTargets::new(version);
-    let score = |level: usize| match level {
-        0 => version.levels[0].len() as f64 / L0_COMPACTION_TRIGGER as f64,
-        _ => shape.level_size(level) as f64 / shape.max_bytes(level),
-    };
-    // The last level has nowhere to go.
-    (0..NUM_LEVELS - 1)
-        .map(|level| (level, score(level)))
-        .fold((0, -1.0), |best, next| if next.1 > best.1 { next } else { best })
+    let targets = LevelTargets::new(version);
+    let mut best = (0, version.levels[0].len() as f64 / L0_COMPACTION_TRIGGER as f64);
+    // The last level has no output level.
+    for level in 1..NUM_LEVELS - 1 {
+        let score = targets.level_size(level) as f64 / targets.max_bytes(level);
+        if score > best.1 {
+            best = (level, score);
+        }
+    }
+    best
 }
 
-/// The next merge, if one is due. `worn` is a file that look-ups wore out.
+/// Returns the next compaction, if one is due. `hint` is a file that used up its allowed seeks.
 pub(crate) fn pick(
     set: &VersionSet,
-    worn: Option<&ReadCompactionHint>,
+    hint: Option<&ReadCompactionHint>,
     limits: &CompactionLimits,
 ) -> Option<Compaction> {
     let version = &set.version;
     let (level, score) = highest_score(version);
     if score < 1.0 {
-        return pick_read_triggered(version, worn?, limits);
+        return pick_read_triggered(version, hint?, limits);
     }
-    let shape = LevelTargets::new(version);
-    if level == 0 && shape.needs_level() {
-        let bottom = shape.bottom_level();
-        let all = version.levels[bottom].clone();
-        return Some(setup_other_inputs(
-            version,
-            CompactionReason::AddLevel,
-            bottom,
-            bottom + 1,
-            all,
-            limits,
-        ));
+    let targets = LevelTargets::new(version);
+    if level == 0 && targets.needs_level() {
+        let bottom = targets.bottom_level();
+        let inputs = version.levels[bottom].clone();
+        let reason = CompactionReason::AddLevel;
+        return Some(setup_other_inputs(version, reason, bottom, bottom + 1, inputs, limits));
     }
     let file = match level {
         0 => next_by_compact_pointer(set)?,
         _ => min_overlapping_ratio(version, level)?,
     };
-    let output = if level == 0 { shape.base_level() } else { level + 1 };
-    Some(setup_other_inputs(
-        version,
-        CompactionReason::LevelSize,
-        level,
-        output,
-        start_level_inputs(version, level, file),
-        limits,
-    ))
+    let output_level = if level == 0 { targets.base_level() } else { level + 1 };
+    let inputs = start_level_inputs(version, level, file);
+    Some(setup_other_inputs(version, CompactionReason::LevelSize, level, output_level, inputs, limits))
 }
 
-/// The merge of a file that look-ups wore out, if it is still there and has somewhere to go: level 0 goes to its base, as it
-/// does when it is full.
+/// Returns the compaction of a file that used up its allowed seeks, if the version still has the
+/// file and there is an output level. The output level of level 0 is the base level.
 pub(crate) fn pick_read_triggered(
     version: &Version,
     (level, file): &ReadCompactionHint,
     limits: &CompactionLimits,
 ) -> Option<Compaction> {
-    let present = version.levels[*level].iter().any(|f| f.number == file.number);
-    if !present || *level + 1 >= NUM_LEVELS {
+    let level = *level;
+    let is_live = version.levels[level].iter().any(|live| live.number == file.number);
+    if !is_live || level + 1 >= NUM_LEVELS {
         return None;
     }
-    let output = if *level == 0 { LevelTargets::new(version).base_level() } else { *level + 1 };
-    Some(setup_other_inputs(
-        version,
-        CompactionReason::ReadTriggered,
-        *level,
-        output,
-        start_level_inputs(version, *level, file),
-        limits,
-    ))
+    let output_level = if level == 0 { LevelTargets::new(version).base_level() } else { level + 1 };
+    let inputs = start_level_inputs(version, level, file);
+    Some(setup_other_inputs(version, CompactionReason::ReadTriggered, level, output_level, inputs, limits))
 }
 
-/// The file of level 0 behind its compact pointer. The level stands newest first; any start does, and the oldest is the
-/// most due.
+/// Returns the oldest file of level 0 after the compact pointer, or the oldest file if there is
+/// none. Level 0 is sorted from the newest file to the oldest.
 fn next_by_compact_pointer(set: &VersionSet) -> Option<&Arc<FileMeta>> {
-    let behind = |file: &&Arc<FileMeta>| match &set.compact_pointers[0] {
-        Some(last) => set.version.comparator.compare(file.largest.as_bytes(), last.as_bytes()).is_gt(),
-        None => true,
-    };
     let files = &set.version.levels[0];
-    files.iter().rev().find(behind).or_else(|| files.last())
+    let Some(pointer) = &set.compact_pointers[0] else { return files.last() };
+    files
+        .iter()
+        .rev()
+        .find(|file| set.version.comparator.compare(file.largest.as_bytes(), pointer.as_bytes()).is_gt())
+        .or_else(|| files.last())
 }
 
-/// The file of a sorted level that overlaps the least of the next for its size: the one whose merge rewrites the fewest
-/// bytes for each that it takes off the level.
+/// Returns the file of a sorted level with the smallest ratio of overlapping bytes in the next
+/// level to its own size. Its compaction rewrites the fewest bytes for each byte that it moves
+/// down.
 fn min_overlapping_ratio(version: &Version, level: usize) -> Option<&Arc<FileMeta>> {
-    let cost = |file: &Arc<FileMeta>| {
-        let met = version.overlapping_slice(level + 1, file.smallest.user_key(), file.largest.user_key());
-        total_size(met) as f64 / file.size.max(1) as f64
-    };
-    let costs = version.levels[level].iter().map(|file| (cost(file), file));
-    costs.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, file)| file)
+    let ratios = version.levels[level].iter().map(|file| {
+        let overlapping =
+            version.overlapping_slice(level + 1, file.smallest.user_key(), file.largest.user_key());
+        (total_size(overlapping) as f64 / file.size.max(1) as f64, file)
+    });
+    ratios.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, file)| file)
 }
 
-/// What has to go with `file` from its own level.
+/// Returns the inputs of the start level for a compaction of `file`.
 pub(super) fn start_level_inputs(
     version: &Version,
     level: usize,
@@ -128,7 +121,8 @@ pub(super) fn start_level_inputs(
     }
 }
 
-/// The merge of everything that `level` has in `range`, or of a first part of it, for request `id`.
+/// Returns a compaction of the files of `level` that overlap `range`, or of the first of them, for
+/// the manual compaction `id`.
 pub(crate) fn pick_manual(
     version: &Version,
     id: u64,
@@ -140,20 +134,21 @@ pub(crate) fn pick_manual(
     if inputs.is_empty() || level + 1 >= NUM_LEVELS {
         return None;
     }
-    // Not too much in one go; but on level 0, where files overlap, no file may be left out.
+    // Limits the size of one step. Files of level 0 overlap, so a compaction needs all of them.
     if level > 0 {
         let mut total = 0;
-        let enough = inputs.iter().position(|file| {
+        let last = inputs.iter().position(|file| {
             total += file.size;
             total >= limits.target_file_size
         });
-        inputs.truncate(enough.map_or(inputs.len(), |last| last + 1));
+        inputs.truncate(last.map_or(inputs.len(), |last| last + 1));
     }
     Some(setup_other_inputs(version, CompactionReason::Manual(id), level, level + 1, inputs, limits))
 }
 
-/// The deepest level, up to 2, to which a table with the keys of `range` may go: nothing above, and nothing on that
-/// level, may overlap it, and not too much below.
+/// Returns the deepest level, at most [`MAX_MEM_COMPACT_LEVEL`], to which a flush may write a table
+/// with keys from `begin` to `end`. No file of this level or of an upper level overlaps the table,
+/// and few bytes of the level below do.
 pub(crate) fn pick_level_for_memtable_output(
     version: &Version,
     begin: &[u8],
@@ -174,67 +169,69 @@ pub(crate) fn pick_level_for_memtable_output(
     level
 }
 
-/// The range of `files`, both ends included.
+/// Returns the user key range of `files`, both ends included.
 fn input_key_range<'a>(version: &Version, files: &'a [Arc<FileMeta>]) -> KeyRange<'a> {
-    let hull = version.key_range(files);
-    KeyRange { begin: hull.map(|(low, _)| low), end: hull.map(|(_, high)| high) }
+    let range = version.key_range(files);
+    KeyRange { begin: range.map(|(low, _)| low), end: range.map(|(_, high)| high) }
 }
 
-/// Steps 2 to 4 for given inputs of `level` on their way to level `output`.
+/// Completes the `inputs` of `level` to a compaction into `output_level`, by steps 2 to 4 of the
+/// module description.
 pub(super) fn setup_other_inputs(
     version: &Version,
     reason: CompactionReason,
     level: usize,
-    output: usize,
+    output_level: usize,
     inputs: Vec<Arc<FileMeta>>,
     limits: &CompactionLimits,
 ) -> Compaction {
-    let limits = limits.for_level(LevelTargets::new(version).level_size(output));
+    let limits = limits.for_level(LevelTargets::new(version).level_size(output_level));
     let mut all = add_boundary_inputs(version, level, inputs);
     let mut inputs = vec![(level, all.clone())];
-    for below in level + 1..=output {
-        let files = add_boundary_inputs(
-            version,
-            below,
-            version.overlapping_inputs(below, input_key_range(version, &all)),
-        );
+    for lower in level + 1..=output_level {
+        let files = overlapping_and_boundary_inputs(version, lower, &all);
         all.extend_from_slice(&files);
-        inputs.push((below, files));
+        inputs.push((lower, files));
     }
-    if let [(_, upper), (_, lower)] = &mut inputs[..]
-        && !lower.is_empty()
+    if let [(_, start_files), (_, output_files)] = &mut inputs[..]
+        && !output_files.is_empty()
     {
-        let wider = add_boundary_inputs(
-            version,
-            level,
-            version.overlapping_inputs(level, input_key_range(version, &all)),
-        );
-        if wider.len() > upper.len()
-            && total_size(lower) + total_size(&wider) < limits.expanded_compaction_bytes()
+        let wider = overlapping_and_boundary_inputs(version, level, &all);
+        if wider.len() > start_files.len()
+            && total_size(output_files) + total_size(&wider) < limits.expanded_compaction_bytes()
         {
-            let below = add_boundary_inputs(
-                version,
-                output,
-                version.overlapping_inputs(output, input_key_range(version, &wider)),
-            );
-            if below.len() == lower.len() {
-                all = wider.iter().chain(&below).cloned().collect();
-                (*upper, *lower) = (wider, below);
+            let files = overlapping_and_boundary_inputs(version, output_level, &wider);
+            if files.len() == output_files.len() {
+                all = wider.iter().chain(&files).cloned().collect();
+                *start_files = wider;
+                *output_files = files;
             }
         }
     }
-    let grandparents = match output + 1 {
+    let grandparents = match output_level + 1 {
         NUM_LEVELS.. => Vec::new(),
-        below => version.overlapping_inputs(below, input_key_range(version, &all)),
+        level => version.overlapping_inputs(level, input_key_range(version, &all)),
     };
-    let order = |a: &&Arc<FileMeta>, b: &&Arc<FileMeta>| {
-        version.comparator.compare(a.largest.as_bytes(), b.largest.as_bytes())
-    };
-    let pointer = inputs[0].1.iter().max_by(order).map(|file| file.largest.clone());
-    Compaction { reason, inputs, grandparents, compact_pointer: pointer, limits }
+    let last = inputs[0]
+        .1
+        .iter()
+        .max_by(|a, b| version.comparator.compare(a.largest.as_bytes(), b.largest.as_bytes()));
+    let compact_pointer = last.map(|file| file.largest.clone());
+    Compaction { reason, inputs, grandparents, compact_pointer, limits }
 }
 
-/// `inputs` and every file of the same level that goes on with the user key on which they end.
+/// Returns the files of `level` that overlap `inputs`, and their boundary files.
+fn overlapping_and_boundary_inputs(
+    version: &Version,
+    level: usize,
+    inputs: &[Arc<FileMeta>],
+) -> Vec<Arc<FileMeta>> {
+    let overlapping = version.overlapping_inputs(level, input_key_range(version, inputs));
+    add_boundary_inputs(version, level, overlapping)
+}
+
+/// Returns `inputs` and their boundary files: the files of the same level that start with the last
+/// user key of the inputs.
 fn add_boundary_inputs(
     version: &Version,
     level: usize,
@@ -243,14 +240,11 @@ fn add_boundary_inputs(
     if level == 0 || mutant!(UserKeySplitAcrossTables) {
         return inputs;
     }
+    let comparator = &version.comparator;
     while let Some(last) = inputs.last() {
         let next = version.levels[level].iter().find(|file| {
-            version.comparator.compare(file.smallest.as_bytes(), last.largest.as_bytes()).is_gt()
-                && version
-                    .comparator
-                    .user_comparator()
-                    .compare(file.smallest.user_key(), last.largest.user_key())
-                    .is_eq()
+            comparator.compare(file.smallest.as_bytes(), last.largest.as_bytes()).is_gt()
+                && comparator.compare_user_keys(file.smallest.user_key(), last.largest.user_key()).is_eq()
         });
         match next {
             Some(next) => inputs.push(Arc::clone(next)),
@@ -274,11 +268,12 @@ pub(super) mod tests {
         CompactionLimits { target_file_size: 2 << 20, scales_with_level: false };
     const MB: u64 = 1 << 20;
 
-    /// Files as `level number megabytes smallest@sequence largest@sequence`.
+    /// Returns a version set with one file per line:
+    /// `level number MiB smallest@sequence largest@sequence`.
     pub(in crate::compaction::picker) fn set(files: &str) -> VersionSet {
         let key = |text: &str| {
-            let (user, sequence) = text.split_once('@').unwrap();
-            InternalKey::new(user.as_bytes(), sequence.parse().unwrap(), ValueType::Value)
+            let (user_key, sequence) = text.split_once('@').unwrap();
+            InternalKey::new(user_key.as_bytes(), sequence.parse().unwrap(), ValueType::Value)
         };
         let mut edit = VersionEdit::default();
         for line in files.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -293,14 +288,19 @@ pub(super) mod tests {
             .unwrap()
     }
 
-    pub(in crate::compaction::picker) fn text(job: Option<Compaction>) -> String {
+    pub(in crate::compaction::picker) fn text(compaction: Option<Compaction>) -> String {
         let numbers = |files: &[Arc<FileMeta>]| {
             files.iter().map(|file| file.number.to_string()).collect::<Vec<_>>().join(" ")
         };
-        job.map_or("nothing".into(), |job| {
-            let inputs: Vec<_> = job.inputs.iter().map(|(_, files)| numbers(files)).collect();
-            let (from, to) = (job.level(), job.output_level());
-            format!("{from} to {to}: {}, above {}", inputs.join(" + "), numbers(&job.grandparents))
+        compaction.map_or("nothing".into(), |compaction| {
+            let inputs: Vec<_> = compaction.inputs.iter().map(|(_, files)| numbers(files)).collect();
+            format!(
+                "{} to {}: {}, above {}",
+                compaction.level(),
+                compaction.output_level(),
+                inputs.join(" + "),
+                numbers(&compaction.grandparents)
+            )
         })
     }
 
@@ -354,10 +354,10 @@ pub(super) mod tests {
         let level_0 = "0 1 4 a@1 m@1\n 0 2 4 a@2 m@2\n 0 3 4 a@3 m@3\n 0 4 4 a@4 m@4\n";
         check(level_0, "0 to 2: 4 3 2 1 +  + , above ");
         check(&format!("{level_0} 2 5 79 b@0 p@0"), "0 to 2: 4 3 2 1 +  + 5, above ");
-        let met = format!(
+        let files = format!(
             "{level_0} 1 5 1 l@0 o@0\n 1 6 1 x@0 y@0\n 2 7 60 n@0 p@0\n 2 8 9 q@0 z@0\n 3 9 1 o@0 r@0"
         );
-        check(&met, "0 to 3: 4 3 2 1 + 5 + 7 + 9, above ");
+        check(&files, "0 to 3: 4 3 2 1 + 5 + 7 + 9, above ");
     }
 
     #[test]
@@ -380,32 +380,32 @@ pub(super) mod tests {
     fn target_file_size_scales_with_level() {
         let size =
             |limits: CompactionLimits, level_size| limits.for_level(level_size * MB).target_file_size / MB;
-        let grows = CompactionLimits { scales_with_level: true, ..LIMITS };
-        assert_eq!([size(grows, 1), size(grows, 640), size(grows, 1 << 20)], [2, 10, 64]);
+        let scaled = CompactionLimits { scales_with_level: true, ..LIMITS };
+        assert_eq!([size(scaled, 1), size(scaled, 640), size(scaled, 1 << 20)], [2, 10, 64]);
         assert_eq!(size(LIMITS, 1 << 20), 2);
     }
 
     #[test]
     fn read_compaction_when_no_level_is_full() {
         let set = set("1 1 1 a@1 c@1\n 2 2 1 b@0 d@0");
-        let worn = (1, Arc::clone(&set.version.levels[1][0]));
-        assert_eq!(text(pick(&set, Some(&worn), &LIMITS)), "1 to 2: 1 + 2, above ");
+        let hint = (1, Arc::clone(&set.version.levels[1][0]));
+        assert_eq!(text(pick(&set, Some(&hint), &LIMITS)), "1 to 2: 1 + 2, above ");
     }
 
     #[test]
     fn read_compaction_of_level_0_goes_to_base_level() {
         let set = set("0 1 1 a@9 c@9\n 0 2 1 b@8 d@8\n 3 3 9 a@0 x@0\n 4 4 40 a@0 x@0");
-        let worn = (0, Arc::clone(&set.version.levels[0][0]));
-        assert_eq!(text(pick(&set, Some(&worn), &LIMITS)), "0 to 3: 2 1 +  +  + 3, above 4");
+        let hint = (0, Arc::clone(&set.version.levels[0][0]));
+        assert_eq!(text(pick(&set, Some(&hint), &LIMITS)), "0 to 3: 2 1 +  +  + 3, above 4");
     }
 
     #[test]
     fn read_compaction_ignores_missing_file() {
-        let worn = (1, Arc::clone(&set("1 1 1 a@1 c@1").version.levels[1][0]));
-        assert_eq!(text(pick(&set("1 2 1 a@1 c@1\n 2 3 1 a@0 c@0"), Some(&worn), &LIMITS)), "nothing");
+        let hint = (1, Arc::clone(&set("1 1 1 a@1 c@1").version.levels[1][0]));
+        assert_eq!(text(pick(&set("1 2 1 a@1 c@1\n 2 3 1 a@0 c@0"), Some(&hint), &LIMITS)), "nothing");
         let set = set("6 1 1 a@1 c@1");
-        let worn = (6, Arc::clone(&set.version.levels[6][0]));
-        assert_eq!(text(pick(&set, Some(&worn), &LIMITS)), "nothing");
+        let hint = (6, Arc::clone(&set.version.levels[6][0]));
+        assert_eq!(text(pick(&set, Some(&hint), &LIMITS)), "nothing");
     }
 
     #[test]
@@ -415,6 +415,6 @@ pub(super) mod tests {
         assert_eq!(level("0 1 1 d@1 x@1"), 0);
         assert_eq!(level("1 1 1 d@1 x@1"), 0);
         assert_eq!(level("2 1 1 d@1 x@1"), 1);
-        assert_eq!(level("3 1 30 d@1 x@1"), 1, "too much below level 2");
+        assert_eq!(level("3 1 30 d@1 x@1"), 1, "too many bytes below level 2");
     }
 }

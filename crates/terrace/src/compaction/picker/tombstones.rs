@@ -1,50 +1,57 @@
-//! Merges for the sake of deletes: space comes back by itself.
+//! Tombstone compactions: they reclaim the space of tombstones and of the entries that they hide.
 //!
-//! A delete and what it hides take space until they meet. Where a level is full its merges bring them together; where
-//! little is written they would rest for ever. So when no level is full, the table whose deletes are most worth it goes
-//! down a level, and so on until they are at the bottom and vanish.
+//! A tombstone and the entries that it hides take space until a compaction joins them. Compactions
+//! of full levels do so. In a database with few writes, no level becomes full. So when no level is
+//! full, this picker moves the table with the most profitable tombstones down one level, again and
+//! again, until the tombstones reach the bottom and vanish.
 //!
 //! ```text
-//!   worth  =     what comes free    the deletes, and as many entries of the levels below, of the size that is usual there
-//!             -------------------
-//!              what is rewritten    the table, and all that it overlaps on the levels below
+//!                 freed bytes        the tombstones, and as many entries of the lower levels
+//!   benefit  =  ---------------
+//!               rewritten bytes      the table, and all overlapping tables of the lower levels
 //! ```
 //!
-//! It goes if that is at least one in [`LEVEL_SIZE_MULTIPLIER`], which is about what a merge of a full level pays for its bytes. So what is
-//! deleted takes a quarter of the space of the rest at most, as far as tables know of it, and a delete causes no more
-//! writing than a put does.
+//! The picker chooses a table if its benefit is at least 1 / [`LEVEL_SIZE_MULTIPLIER`]. A
+//! compaction of a full level costs about the same per byte. So deleted entries take at most a
+//! quarter of the space of the live ones, as far as the table properties show. A tombstone causes
+//! no more writing than a put.
 //!
-//! That comes to an end: each such merge brings deletes to a deeper level, and on the last level, where nothing is below, it
-//! writes the tables anew without any. Both only if every reader sees the deletes, since nothing is free before that; a
-//! merge would keep them. So the background looks again when a snapshot goes that did not see some ([`waiting_for`]), and when a
-//! table is opened that has many ([`are_many`]): until then nobody knows of those that were there before.
+//! The process ends: each compaction moves tombstones to a deeper level, and on the last level it
+//! rewrites the tables without them. It counts only tombstones that every reader sees, because it
+//! must keep the others. So the database asks the picker again when it releases a snapshot that
+//! blocked tombstones ([`blocked_by_snapshot`]). It also asks when it opens a table with many
+//! tombstones ([`is_candidate`]), because it learns the counts of older tables only then.
 
 use terrace_format::key::SequenceNumber;
 use terrace_format::version_edit::NUM_LEVELS;
 
-use super::level_targets::LEVEL_SIZE_MULTIPLIER;
+use super::level_targets::{LEVEL_SIZE_MULTIPLIER, LevelTargets};
 use super::leveled::{setup_other_inputs, start_level_inputs};
-use super::{CompactionLimits, LevelTargets};
-use crate::compaction::{Compaction, CompactionReason};
+use crate::compaction::compaction_plan::{Compaction, CompactionLimits, CompactionReason};
 use crate::sync::Arc;
 use crate::version::{FileMeta, Version, total_size};
 
-/// A table with fewer is left to the other merges: it is small, and so is what it hides. LevelDB's own tests look at
-/// tables with some hundred. Where schedules are explored tables are tiny.
+/// Minimum number of tombstones of a table for this picker.
+///
+/// Fewer tombstones hide little. The limit is above the some hundred tombstones of the tables that
+/// LevelDB's own tests inspect. Tests that explore thread schedules have tiny tables.
 const MIN_TOMBSTONES: u64 = if cfg!(feature = "shuttle") { 1 } else { 1_000 };
 
-/// The size of an entry, in bytes, on a level of which no table is known. Too large rather than too small: a merge that
-/// this brings about tells the right one, and none does not.
+/// Assumed entry size, in bytes, on a level without known table properties.
+///
+/// The value is rather too large: an unneeded compaction reveals the true size, and a missing one
+/// does not.
 const UNKNOWN_ENTRY_SIZE: f64 = 1024.0;
 
-/// The merge that frees the most for what it rewrites, if one is worth it. All `readers` read at that number or a later one.
+/// Returns the compaction with the greatest benefit, if one is worth its cost. No reader reads at a
+/// smaller sequence number than `smallest_snapshot`.
 pub(crate) fn pick(
     version: &Version,
-    readers: SequenceNumber,
+    smallest_snapshot: SequenceNumber,
     limits: &CompactionLimits,
 ) -> Option<Compaction> {
-    let (level, file) = best_candidate(version, readers)?;
-    let output = match level {
+    let (level, file) = best_candidate(version, smallest_snapshot)?;
+    let output_level = match level {
         0 => LevelTargets::new(version).base_level(),
         _ if version.is_bottommost_level(level) => level,
         _ => level + 1,
@@ -53,48 +60,55 @@ pub(crate) fn pick(
         version,
         CompactionReason::Tombstones,
         level,
-        output,
+        output_level,
         start_level_inputs(version, level, file),
         limits,
     ))
 }
 
-/// True if there is a merge to pick.
-pub(crate) fn needs_compaction(version: &Version, readers: SequenceNumber) -> bool {
-    best_candidate(version, readers).is_some()
+/// Returns true if [`pick`] would return a compaction.
+pub(crate) fn needs_compaction(version: &Version, smallest_snapshot: SequenceNumber) -> bool {
+    best_candidate(version, smallest_snapshot).is_some()
 }
 
-/// The number up to which readers must have come before there may be more to pick.
-pub(crate) fn blocked_by_snapshot(version: &Version, readers: SequenceNumber) -> Option<SequenceNumber> {
-    let known = version.levels.iter().flatten().filter_map(|file| file.stats());
-    let many = known.filter(|tally| is_candidate(tally.properties.num_deletions));
-    many.map(|tally| tally.newest_tombstone).filter(|newest| *newest > readers).min()
+/// Returns the sequence number that the smallest snapshot must reach before [`pick`] can find
+/// further candidates.
+pub(crate) fn blocked_by_snapshot(
+    version: &Version,
+    smallest_snapshot: SequenceNumber,
+) -> Option<SequenceNumber> {
+    let stats = version.levels.iter().flatten().filter_map(|file| file.stats());
+    let candidates = stats.filter(|stats| is_candidate(stats.properties.num_deletions));
+    candidates.map(|stats| stats.newest_tombstone).filter(|newest| *newest > smallest_snapshot).min()
 }
 
-/// True if a table with so many deletes may be picked.
-pub(crate) fn is_candidate(deletes: u64) -> bool {
-    deletes >= MIN_TOMBSTONES
+/// Returns true if a table with `num_deletions` tombstones is a candidate.
+pub(crate) fn is_candidate(num_deletions: u64) -> bool {
+    num_deletions >= MIN_TOMBSTONES
 }
 
-fn best_candidate(version: &Version, readers: SequenceNumber) -> Option<(usize, &Arc<FileMeta>)> {
+/// Returns the table with the greatest benefit and its level, if it is worth its cost.
+fn best_candidate(version: &Version, smallest_snapshot: SequenceNumber) -> Option<(usize, &Arc<FileMeta>)> {
     let levels = version.levels.iter().enumerate();
     let files = levels.flat_map(|(level, files)| files.iter().map(move |file| (level, file)));
-    let mut ripe = files.filter(|(_, file)| is_candidate(droppable_tombstones(file, readers))).peekable();
-    ripe.peek()?;
-    let usual = version.levels.each_ref().map(|files| mean_entry_size(files));
-    let worths = ripe.map(|(level, file)| (benefit(version, level, file, readers, &usual), level, file));
-    let (worth, level, file) = worths.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    (worth * LEVEL_SIZE_MULTIPLIER as f64 >= 1.0).then_some((level, file))
+    let mut candidates =
+        files.filter(|(_, file)| is_candidate(droppable_tombstones(file, smallest_snapshot))).peekable();
+    candidates.peek()?;
+    let entry_sizes = version.levels.each_ref().map(|files| mean_entry_size(files));
+    let benefits = candidates
+        .map(|(level, file)| (benefit(version, level, file, smallest_snapshot, &entry_sizes), level, file));
+    let (benefit, level, file) = benefits.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (benefit * LEVEL_SIZE_MULTIPLIER as f64 >= 1.0).then_some((level, file))
 }
 
-/// The deletes that `file` is known to have, if all `readers` see them.
-fn droppable_tombstones(file: &FileMeta, readers: SequenceNumber) -> u64 {
+/// Returns the known number of tombstones of `file` if every reader sees all of them, otherwise 0.
+fn droppable_tombstones(file: &FileMeta, smallest_snapshot: SequenceNumber) -> u64 {
     file.stats()
-        .filter(|tally| tally.newest_tombstone <= readers)
-        .map_or(0, |tally| tally.properties.num_deletions)
+        .filter(|stats| stats.newest_tombstone <= smallest_snapshot)
+        .map_or(0, |stats| stats.properties.num_deletions)
 }
 
-/// The mean size of an entry of `files`, in bytes, as far as they are known.
+/// Returns the mean entry size, in bytes, of those `files` whose properties are known.
 fn mean_entry_size(files: &[Arc<FileMeta>]) -> f64 {
     let known = files.iter().filter_map(|file| Some((file.size, file.stats()?.properties.num_entries)));
     let (bytes, entries) = known
@@ -102,35 +116,39 @@ fn mean_entry_size(files: &[Arc<FileMeta>]) -> f64 {
     if entries > 0.0 { bytes / entries } else { UNKNOWN_ENTRY_SIZE }
 }
 
+/// Returns the benefit of a compaction that starts with `file`. `entry_sizes` are the mean entry
+/// sizes of the levels.
 fn benefit(
     version: &Version,
     level: usize,
     file: &Arc<FileMeta>,
-    readers: SequenceNumber,
-    usual: &[f64; NUM_LEVELS],
+    smallest_snapshot: SequenceNumber,
+    entry_sizes: &[f64; NUM_LEVELS],
 ) -> f64 {
     let inputs = start_level_inputs(version, level, file);
     let entries = |level: usize, file: &FileMeta| match file.stats() {
-        Some(tally) => tally.properties.num_entries as f64,
-        None => file.size as f64 / usual[level],
+        Some(stats) => stats.properties.num_entries as f64,
+        None => file.size as f64 / entry_sizes[level],
     };
-    let (mut count, mut freed) = (0.0, 0.0);
+    let mut tombstones = 0.0;
+    let mut freed_bytes = 0.0;
     for input in &inputs {
-        let deletes = droppable_tombstones(input, readers) as f64;
-        count += deletes;
-        freed += input.size as f64 * deletes / entries(level, input).max(1.0);
+        let droppable = droppable_tombstones(input, smallest_snapshot) as f64;
+        tombstones += droppable;
+        freed_bytes += input.size as f64 * droppable / entries(level, input).max(1.0);
     }
-    let (mut below, mut below_entries) = (0.0, 0.0);
+    let mut lower_bytes = 0.0;
+    let mut lower_entries = 0.0;
     for level in level + 1..NUM_LEVELS {
-        let met = version
+        let overlapping = version
             .key_range(&inputs)
             .map_or(&[][..], |(low, high)| version.overlapping_slice(level, low, high));
-        below += total_size(met) as f64;
-        below_entries += met.iter().map(|file| entries(level, file)).sum::<f64>();
+        lower_bytes += total_size(overlapping) as f64;
+        lower_entries += overlapping.iter().map(|file| entries(level, file)).sum::<f64>();
     }
-    // No more is hidden than there is.
-    freed += below * (count / below_entries.max(1.0)).min(1.0);
-    freed / (total_size(&inputs) as f64 + below).max(1.0)
+    // Tombstones hide at most all entries of the lower levels.
+    freed_bytes += lower_bytes * (tombstones / lower_entries.max(1.0)).min(1.0);
+    freed_bytes / (total_size(&inputs) as f64 + lower_bytes).max(1.0)
 }
 
 #[cfg(test)]
@@ -141,22 +159,22 @@ mod tests {
     use super::*;
     use crate::table::TableStats;
 
-    /// What is picked of `files`, while everybody reads at 9 or later. Of some of them the `number entries deletes newest`
-    /// are known.
+    /// Checks the pick from `files` with the smallest snapshot 9. `known` lists the file number,
+    /// the entries, the tombstones and the newest tombstone of the tables with known properties.
     #[track_caller]
     fn check(files: &str, known: &[(u64, u64, u64, SequenceNumber)], expect: &str) {
         let set = set(files);
-        for &(number, entries, deletes, newest_delete) in known {
+        for &(number, num_entries, num_deletions, newest_tombstone) in known {
             let file = set.version.levels.iter().flatten().find(|file| file.number == number).unwrap();
             file.table_handle.set_stats(TableStats {
-                properties: TableProperties { num_entries: entries, num_deletions: deletes },
-                newest_tombstone: newest_delete,
+                properties: TableProperties { num_entries, num_deletions },
+                newest_tombstone,
             });
         }
         assert_eq!(text(pick(&set.version, 9, &LIMITS)), expect);
     }
 
-    /// A table of deletes above one of ten megabytes with entries of a hundred bytes.
+    /// A table of tombstones above a table of 10 MiB with entries of 100 bytes.
     const TOMBSTONES_ABOVE_DATA: &str = "1 1 1 c@5 d@5\n 2 2 10 a@1 z@1";
     const HUNDRED_BYTE_ENTRIES: (u64, u64, u64, SequenceNumber) = (2, 100_000, 0, 0);
 
@@ -195,29 +213,29 @@ mod tests {
     #[test]
     fn blocked_by_snapshot_returns_next_sequence() {
         let set = set("1 1 1 c@5 d@5\n 1 2 1 e@5 f@5\n 1 3 1 g@5 h@5\n 2 4 10 a@1 z@1");
-        let tallies = [(1_000, 30), (1_000, 20), (999, 10)];
-        for (file, (deletes, newest_delete)) in set.version.levels[1].iter().zip(tallies) {
+        let stats = [(1_000, 30), (1_000, 20), (999, 10)];
+        for (file, (num_deletions, newest_tombstone)) in set.version.levels[1].iter().zip(stats) {
             file.table_handle.set_stats(TableStats {
-                properties: TableProperties { num_entries: 1_000, num_deletions: deletes },
-                newest_tombstone: newest_delete,
+                properties: TableProperties { num_entries: 1_000, num_deletions },
+                newest_tombstone,
             });
         }
-        let waiting = [9, 19, 20, 29, 30].map(|readers| blocked_by_snapshot(&set.version, readers));
-        assert_eq!(waiting, [Some(20), Some(20), Some(30), Some(30), None]);
+        let blocked = [9, 19, 20, 29, 30].map(|snapshot| blocked_by_snapshot(&set.version, snapshot));
+        assert_eq!(blocked, [Some(20), Some(20), Some(30), Some(30), None]);
     }
 
     #[test]
     fn benefit_counts_all_lower_levels() {
-        let three = format!("{TOMBSTONES_ABOVE_DATA}\n 3 3 100 a@0 z@0");
-        let below = (3, 1_000_000, 0, 0);
-        check(&three, &[HUNDRED_BYTE_ENTRIES, below, (1, 30_000, 30_000, 5)], "nothing");
-        check(&three, &[HUNDRED_BYTE_ENTRIES, below, (1, 250_000, 250_000, 5)], "1 to 2: 1 + 2, above 3");
+        let files = format!("{TOMBSTONES_ABOVE_DATA}\n 3 3 100 a@0 z@0");
+        let level_3 = (3, 1_000_000, 0, 0);
+        check(&files, &[HUNDRED_BYTE_ENTRIES, level_3, (1, 30_000, 30_000, 5)], "nothing");
+        check(&files, &[HUNDRED_BYTE_ENTRIES, level_3, (1, 250_000, 250_000, 5)], "1 to 2: 1 + 2, above 3");
     }
 
     #[test]
     fn benefit_counts_only_overlapping_tables() {
-        let apart = format!("{TOMBSTONES_ABOVE_DATA}\n 3 3 100 e@0 z@0");
-        check(&apart, &[HUNDRED_BYTE_ENTRIES, (1, 30_000, 30_000, 5)], "1 to 2: 1 + 2, above 3");
+        let files = format!("{TOMBSTONES_ABOVE_DATA}\n 3 3 100 e@0 z@0");
+        check(&files, &[HUNDRED_BYTE_ENTRIES, (1, 30_000, 30_000, 5)], "1 to 2: 1 + 2, above 3");
     }
 
     #[test]

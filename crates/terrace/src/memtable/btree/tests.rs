@@ -1,4 +1,4 @@
-//! The tree beside an ordered map, its twin.
+//! Comparison of the tree with a sorted list of the same records, the model.
 
 use proptest::prelude::*;
 use terrace_format::comparator::bytewise;
@@ -7,7 +7,7 @@ use terrace_sync::thread;
 use super::super::cursor::BTreeCursor;
 use super::*;
 
-/// Backwards, and by the length of keys first: heads know nothing of it.
+/// Orders keys by descending length, then by descending bytes. Heads do not help with this order.
 struct LongestKeyFirst;
 
 impl Comparator for LongestKeyFirst {
@@ -20,88 +20,94 @@ impl Comparator for LongestKeyFirst {
     }
 }
 
-fn orders() -> [Arc<dyn Comparator>; 2] {
+fn comparators() -> [Arc<dyn Comparator>; 2] {
     [bytewise(), Arc::new(LongestKeyFirst)]
 }
 
 impl BTree {
-    /// The trailer and the value of what is found.
-    fn get(&self, user_key: &[u8], sequence: SequenceNumber) -> Option<(u64, &[u8])> {
-        self.find(user_key, sequence).map(|at| self.read_version(at))
+    /// Returns the trailer and the value of the version that `sequence` sees.
+    fn get(self: &Arc<Self>, user_key: &[u8], sequence: SequenceNumber) -> Option<(u64, Vec<u8>)> {
+        let found = self.find(user_key, sequence)?;
+        // SAFETY: `find` returned a record of this tree.
+        let ArenaRecord { key, value } = unsafe { self.context.arena.read_record(found.record) };
+        assert_eq!(found.pin().value(), value);
+        Some((key::trailer(key), value.to_vec()))
     }
 }
 
-/// Internal keys in order, each with its value.
+/// User keys, trailers and values in the order of their internal keys.
 type ExpectedRecords = Vec<(Vec<u8>, u64, Vec<u8>)>;
 
-/// A tree that keys were added to in this order, with trailers from 1 on, and its twin.
-fn build(user: &Arc<dyn Comparator>, keys: impl Iterator<Item = Vec<u8>>) -> (Arc<BTree>, ExpectedRecords) {
-    let tree = Arc::new(BTree::new(Arc::clone(user), Arc::default(), 1 << 12, false));
-    let mut twin = ExpectedRecords::new();
+/// Builds a tree and its model from keys in this order, with trailers from 1 on.
+fn build(
+    comparator: &Arc<dyn Comparator>,
+    keys: impl Iterator<Item = Vec<u8>>,
+) -> (Arc<BTree>, ExpectedRecords) {
+    let tree = Arc::new(BTree::new(Arc::clone(comparator), Arc::default(), 1 << 12, false));
+    let mut model = ExpectedRecords::new();
     for (key, trailer) in keys.zip(1u64..) {
         let value = trailer.to_string().into_bytes();
-        let company = if trailer.is_multiple_of(2) { InsertMode::Exclusive } else { InsertMode::Concurrent };
-        tree.insert(&key, trailer, &value, company);
-        twin.push((key, trailer, value));
+        let mode = if trailer.is_multiple_of(2) { InsertMode::Exclusive } else { InsertMode::Concurrent };
+        tree.insert(&key, trailer, &value, mode);
+        model.push((key, trailer, value));
     }
-    sort(user, &mut twin);
-    (tree, twin)
+    sort(comparator, &mut model);
+    (tree, model)
 }
 
-fn sort(user: &Arc<dyn Comparator>, twin: &mut ExpectedRecords) {
-    twin.sort_by(|a, b| user.compare(&a.0, &b.0).then(b.1.cmp(&a.1)));
+fn sort(comparator: &Arc<dyn Comparator>, model: &mut ExpectedRecords) {
+    model.sort_by(|a, b| comparator.compare(&a.0, &b.0).then(b.1.cmp(&a.1)));
 }
 
-fn here(cursor: &BTreeCursor) -> Option<(Vec<u8>, u64, Vec<u8>)> {
+fn current(cursor: &BTreeCursor) -> Option<(Vec<u8>, u64, Vec<u8>)> {
     let (key, value) = cursor.entry()?;
     Some((key::user_key(key).to_vec(), key::trailer(key), value.to_vec()))
 }
 
-/// Walks and searches find in the tree what is in the twin.
-fn check(user: &Arc<dyn Comparator>, tree: &Arc<BTree>, twin: &ExpectedRecords, probes: &[Vec<u8>]) {
+/// Checks that iteration and searches in the tree agree with the model.
+fn check(comparator: &Arc<dyn Comparator>, tree: &Arc<BTree>, model: &ExpectedRecords, probes: &[Vec<u8>]) {
     let mut cursor = BTreeCursor::new(Arc::clone(tree));
     cursor.seek_to_first();
-    for expect in twin {
-        assert_eq!(here(&cursor).as_ref(), Some(expect), "forwards");
+    for expected in model {
+        assert_eq!(current(&cursor).as_ref(), Some(expected), "forwards");
         cursor.next();
     }
     assert!(!cursor.valid());
     cursor.seek_to_last();
-    for expect in twin.iter().rev() {
-        assert_eq!(here(&cursor).as_ref(), Some(expect), "backwards");
+    for expected in model.iter().rev() {
+        assert_eq!(current(&cursor).as_ref(), Some(expected), "backwards");
         cursor.prev();
     }
     assert!(!cursor.valid());
     for probe in probes {
-        for trailer in [0, 1, twin.len() as u64 / 2, u64::MAX] {
-            let not_below = |(key, t, _): &&(Vec<u8>, u64, Vec<u8>)| {
-                user.compare(key, probe).then(trailer.cmp(t)).is_ge()
-            };
-            let expect = twin.iter().find(not_below);
+        for trailer in [0, 1, model.len() as u64 / 2, u64::MAX] {
+            let expected =
+                model.iter().find(|(key, t, _)| comparator.compare(key, probe).then(trailer.cmp(t)).is_ge());
             let mut internal = probe.clone();
             internal.extend_from_slice(&trailer.to_le_bytes());
             cursor.seek(&internal);
-            assert_eq!(here(&cursor).as_ref(), expect, "from {probe:?} at {trailer} on");
+            assert_eq!(current(&cursor).as_ref(), expected, "from {probe:?} at {trailer} on");
             let found = tree.get(probe, trailer >> 8).map(|(trailer, _)| trailer);
             let seek = key::pack_sequence_and_type(
                 (trailer >> 8).min(key::MAX_SEQUENCE_NUMBER),
                 ValueType::FOR_SEEK,
             );
-            let expect = twin.iter().find(|(key, t, _)| user.compare(key, probe).is_eq() && *t <= seek);
-            assert_eq!(found, expect.map(|(_, trailer, _)| *trailer), "{probe:?} at {trailer}");
+            let expected =
+                model.iter().find(|(key, t, _)| comparator.compare(key, probe).is_eq() && *t <= seek);
+            assert_eq!(found, expected.map(|(_, trailer, _)| *trailer), "{probe:?} at {trailer}");
         }
     }
 }
 
 fn check_all(keys: &[Vec<u8>]) {
-    for user in &orders() {
-        let (tree, twin) = build(user, keys.iter().cloned());
+    for comparator in &comparators() {
+        let (tree, model) = build(comparator, keys.iter().cloned());
         let probes: Vec<_> = keys.iter().step_by(keys.len() / 100 + 1).flat_map(|key| near(key)).collect();
-        check(user, &tree, &twin, &probes);
+        check(comparator, &tree, &model, &probes);
     }
 }
 
-/// A key and some that are about as great.
+/// Returns a key and three neighbors of it.
 fn near(key: &[u8]) -> [Vec<u8>; 4] {
     let mut near = [key, key, key, key].map(<[u8]>::to_vec);
     near[1].push(0);
@@ -112,8 +118,8 @@ fn near(key: &[u8]) -> [Vec<u8>; 4] {
     near
 }
 
-fn scattered(n: u64, of: u64) -> impl Iterator<Item = u64> {
-    (0..n).map(move |i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) % of)
+fn scattered(n: u64, modulus: u64) -> impl Iterator<Item = u64> {
+    (0..n).map(move |i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) % modulus)
 }
 
 fn decimal(n: u64) -> Vec<u8> {
@@ -143,7 +149,7 @@ fn common_prefixes_that_shrink_late() {
     let keys = (0..3000u64).map(|i| format!("tenant/{:04}/user/{:06}/name", i * 7 % 30, i * 37 % 3000));
     let mut keys: Vec<_> = keys.map(String::into_bytes).collect();
     check_all(&keys);
-    // And then some that begin otherwise, at the edges and in between.
+    // Then keys with other prefixes, at the edges and in between.
     keys.extend([b"".to_vec(), b"a".to_vec(), b"tenant".to_vec(), b"tenant/0010".to_vec(), b"u".to_vec()]);
     keys.extend((0..500u64).map(|i| i.to_be_bytes().to_vec()));
     check_all(&keys);
@@ -157,7 +163,7 @@ fn keys_that_differ_in_trailing_zeros() {
 
 #[test]
 fn values_larger_than_a_chunk() {
-    let tree = BTree::new(bytewise(), Arc::default(), 1 << 12, false);
+    let tree = Arc::new(BTree::new(bytewise(), Arc::default(), 1 << 12, false));
     let before = tree.memory_usage();
     tree.insert(b"a", 256, &[7; 3 << 20], InsertMode::Concurrent);
     tree.insert(b"b", 512, b"", InsertMode::Concurrent);
@@ -181,8 +187,8 @@ fn ascending_load_fills_leaves() {
 
 #[test]
 fn cursor_with_concurrent_writers() {
-    for user in &orders() {
-        let tree = Arc::new(BTree::new(Arc::clone(user), Arc::default(), 1 << 12, false));
+    for comparator in &comparators() {
+        let tree = Arc::new(BTree::new(Arc::clone(comparator), Arc::default(), 1 << 12, false));
         let even: Vec<_> = (0..2000u64).map(|n| decimal(2 * n)).collect();
         even.iter().for_each(|key| tree.insert(key, 1 << 8, b"", InsertMode::Concurrent));
         thread::scope(|scope| {
@@ -194,8 +200,8 @@ fn cursor_with_concurrent_writers() {
                     }
                 });
             }
-            let mut expect = even.clone();
-            expect.sort_by(|a, b| user.compare(a, b));
+            let mut expected = even.clone();
+            expected.sort_by(|a, b| comparator.compare(a, b));
             for round in 0..10 {
                 let mut cursor = BTreeCursor::new(Arc::clone(&tree));
                 let mut seen = Vec::new();
@@ -204,7 +210,7 @@ fn cursor_with_concurrent_writers() {
                 } else {
                     cursor.seek_to_last()
                 }
-                while let Some((key, number, _)) = here(&cursor) {
+                while let Some((key, number, _)) = current(&cursor) {
                     if number == 1 << 8 {
                         seen.push(key);
                     }
@@ -213,7 +219,7 @@ fn cursor_with_concurrent_writers() {
                 if round % 2 == 1 {
                     seen.reverse();
                 }
-                assert!(seen == expect, "a walk misses what was there before it began");
+                assert!(seen == expected, "a scan misses entries that were added before it began");
             }
         });
     }
@@ -221,16 +227,16 @@ fn cursor_with_concurrent_writers() {
 
 #[test]
 fn concurrent_writers() {
-    for user in &orders() {
-        let tree = Arc::new(BTree::new(Arc::clone(user), Arc::default(), 1 << 12, false));
-        let mut twin = ExpectedRecords::new();
+    for comparator in &comparators() {
+        let tree = Arc::new(BTree::new(Arc::clone(comparator), Arc::default(), 1 << 12, false));
+        let mut model = ExpectedRecords::new();
         for thread in 0..4 {
             for (i, n) in (0u64..).zip(scattered(10_000, 4000)) {
-                twin.push((decimal(n), (i * 4 + thread + 1) << 8, decimal(i)));
+                model.push((decimal(n), (i * 4 + thread + 1) << 8, decimal(i)));
             }
         }
         thread::scope(|scope| {
-            for mine in twin.chunks(10_000) {
+            for mine in model.chunks(10_000) {
                 let tree = &tree;
                 scope.spawn(move || {
                     mine.iter().for_each(|(key, trailer, value)| {
@@ -239,24 +245,24 @@ fn concurrent_writers() {
                 });
             }
         });
-        sort(user, &mut twin);
-        check(user, &tree, &twin, &scattered(50, 5000).map(decimal).collect::<Vec<_>>());
+        sort(comparator, &mut model);
+        check(comparator, &tree, &model, &scattered(50, 5000).map(decimal).collect::<Vec<_>>());
     }
 }
 
 proptest! {
     #[test]
-    fn any_keys(keys in proptest::collection::vec(proptest::collection::vec(0u8..3, 0..12), 0..400)) {
+    fn arbitrary_keys_match_model(keys in proptest::collection::vec(proptest::collection::vec(0u8..3, 0..12), 0..400)) {
         check_all(&keys);
     }
 }
 
-/// Trees one after the other in the same memory hold what was put into each, and nothing else.
+/// Consecutive trees in the same recycled chunks hold only their own records.
 #[test]
 fn pooled_chunks_are_reused() {
-    let spare = Arc::default();
+    let pool = Arc::default();
     for turn in 0..4u32 {
-        let tree = Arc::new(BTree::new(bytewise(), Arc::clone(&spare), 1 << 12, false));
+        let tree = Arc::new(BTree::new(bytewise(), Arc::clone(&pool), 1 << 12, false));
         let value = vec![turn as u8; 1000];
         for key in 0..3000u32 {
             tree.insert(

@@ -1,30 +1,31 @@
-//! A crash at every call of a repair: what was there before is there after the next one.
+//! Crashes at every file operation of a repair: the next repair still recovers everything.
 
 use terrace_env::mem::{Crash, POWER_LOSS_PROFILES};
 use terrace_testkit::crafted::{CraftedDb, CraftedLog, CraftedTable};
 
 use super::*;
 
-/// A kill, and a power cut of every profile.
+/// Returns a process kill, and a power cut of every profile.
 fn crashes(seed: u64) -> Vec<(&'static str, Crash)> {
     let power = POWER_LOSS_PROFILES.iter().map(|profile| (profile.name, profile.crash_with_seed(seed)));
     std::iter::once(("kill", Crash::Kill)).chain(power).collect()
 }
 
-/// Stops a repair of `sick` before each of its calls, in every way; repairs again, and expects `healed`.
+/// Crashes a repair of `damaged` before each of its file operations, in every way. Repairs again
+/// and expects `repaired_contents`.
 #[track_caller]
-fn check(sick: &TestDb, healed: &str) {
+fn check(damaged: &TestDb, repaired_contents: &str) {
     for call in 0.. {
-        let patient = TestDb::on(sick.fs.crash_clone(&Crash::Kill));
-        patient.fs.freeze_at(call);
-        let done = repair(DIR, &patient.options, &RepairOptions::default()).is_ok();
+        let test_db = TestDb::on(damaged.fs.crash_clone(&Crash::Kill));
+        test_db.fs.freeze_at(call);
+        let done = repair(DIR, &test_db.options, &RepairOptions::default()).is_ok();
         for (name, crash) in crashes(call) {
-            let after = TestDb::on(patient.fs.crash_clone(&crash));
+            let after = TestDb::on(test_db.fs.crash_clone(&crash));
             let context = format!("call {call}, {name}");
             let repaired = repair(DIR, &after.options, &RepairOptions::default());
             let report = repaired.unwrap_or_else(|error| panic!("{context}: {error}"));
             assert!(!done || !report.changed, "{context}: {report}");
-            assert_eq!(after.contents(), healed, "{context}: {report}");
+            assert_eq!(after.contents(), repaired_contents, "{context}: {report}");
         }
         if done {
             assert!(call > 5, "the repair wrote something");
@@ -49,50 +50,50 @@ const REPAIRED_CONTENTS: &str = "a=new b=B d=DD e=E x=X";
 
 #[test]
 fn crash_with_manifest() {
-    check(&TestDb::fabricated(&database()), REPAIRED_CONTENTS);
+    check(&TestDb::from_crafted(&database()), REPAIRED_CONTENTS);
 }
 
 #[test]
 fn crash_without_manifest() {
-    let patient = TestDb::fabricated(&database());
-    patient.remove("MANIFEST");
-    check(&patient, REPAIRED_CONTENTS);
+    let test_db = TestDb::from_crafted(&database());
+    test_db.remove("MANIFEST");
+    check(&test_db, REPAIRED_CONTENTS);
 }
 
 #[test]
 fn crash_without_current_and_manifest() {
-    let patient = TestDb::fabricated(&database());
-    patient.remove("MANIFEST");
-    patient.remove("CURRENT");
-    check(&patient, REPAIRED_CONTENTS);
+    let test_db = TestDb::from_crafted(&database());
+    test_db.remove("MANIFEST");
+    test_db.remove("CURRENT");
+    check(&test_db, REPAIRED_CONTENTS);
 }
 
 #[test]
 fn crash_with_damaged_manifest() {
-    check(&TestDb::fabricated(&database().manifest_record(b"\xff damaged")), REPAIRED_CONTENTS);
+    check(&TestDb::from_crafted(&database().manifest_record(b"\xff damaged")), REPAIRED_CONTENTS);
 }
 
-/// Every read that fails is an error, and never a reason to leave something out.
+/// A failed read is always an error, never a reason to leave entries out.
 #[test]
 fn io_errors_never_lose_data() {
     use terrace_env::fault::{FaultFs, FaultPlan};
-    let sick = TestDb::fabricated(&database().manifest_record(b"\xff damaged"));
+    let damaged = TestDb::from_crafted(&database().manifest_record(b"\xff damaged"));
     for op in ["open", "read", "create", "append", "sync", "rename", "sync-dir", "list", "stat", "close"] {
         for call in 1..60 {
             let plan: FaultPlan = format!("{op} * #{call} once EIO").parse().unwrap();
-            let fs = Arc::new(sick.fs.crash_clone(&Crash::Kill));
-            let mut patient = TestDb::on(fs.fork());
-            patient.options.env =
-                Env::with_file_system(Arc::new(FaultFs::new(Arc::clone(&patient.fs) as _, plan)));
-            let names = patient.names();
-            let outcome = repair(DIR, &patient.options, &RepairOptions::default());
+            let fs = Arc::new(damaged.fs.crash_clone(&Crash::Kill));
+            let mut test_db = TestDb::on(fs.fork());
+            test_db.options.env =
+                Env::with_file_system(Arc::new(FaultFs::new(Arc::clone(&test_db.fs) as _, plan)));
+            let names = test_db.names();
+            let outcome = repair(DIR, &test_db.options, &RepairOptions::default());
             if outcome.is_err() && ["open", "read"].contains(&op) {
-                let left: Vec<String> = patient.names().into_iter().filter(|name| name != "LOCK").collect();
+                let left: Vec<String> = test_db.names().into_iter().filter(|name| name != "LOCK").collect();
                 assert_eq!(left, names, "{op} {call}");
             }
-            patient.options.env = Env::with_file_system(Arc::clone(&patient.fs) as _);
-            repair(DIR, &patient.options, &RepairOptions::default()).unwrap();
-            assert_eq!(patient.contents(), REPAIRED_CONTENTS, "{op} {call}");
+            test_db.options.env = Env::with_file_system(Arc::clone(&test_db.fs) as _);
+            repair(DIR, &test_db.options, &RepairOptions::default()).unwrap();
+            assert_eq!(test_db.contents(), REPAIRED_CONTENTS, "{op} {call}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Tables that are damaged, truncated, missing, or in an order that LevelDB gets wrong.
+//! Damaged, truncated and missing tables, and tables in an order that LevelDB misreads.
 
 use terrace_format::table::Footer;
 use terrace_format::version_edit::VersionEdit;
@@ -11,9 +11,9 @@ fn table(entries: &[(&str, u64, &str)]) -> CraftedTable {
     entries.iter().fold(CraftedTable::new(), |table, (key, sequence, value)| table.put(key, *sequence, value))
 }
 
-/// Every level may have tables, every log may have entries.
+/// Creates a database with tables on two levels and entries in the log.
 fn healthy() -> TestDb {
-    TestDb::of(|db| {
+    TestDb::with_writes(|db| {
         fill(db);
         db.compact_range(None, None).unwrap();
         db.put(b"k00", value(0).as_bytes()).unwrap();
@@ -24,186 +24,188 @@ fn healthy() -> TestDb {
 
 #[test]
 fn healthy_database_is_not_changed() {
-    let patient = healthy();
-    let (before, names) = (patient.fs.mutation_count(), patient.names());
-    let report = patient.repair();
+    let test_db = healthy();
+    let before = test_db.fs.mutation_count();
+    let names = test_db.names();
+    let report = test_db.repair();
     assert!(!report.changed && report.problems.is_empty(), "{report}");
     assert_eq!((report.tables_kept, report.logs_kept), (2, 1), "{report}");
-    assert_eq!((patient.fs.mutation_count(), patient.names()), (before, names));
-    assert_eq!(filled(&patient).len(), 20);
+    assert_eq!((test_db.fs.mutation_count(), test_db.names()), (before, names));
+    assert_eq!(recovered_keys(&test_db).len(), 20);
 }
 
 #[test]
-fn an_open_database_is_refused() {
-    let patient = healthy();
-    let db = Db::open(DIR, &patient.options).unwrap();
-    let before = patient.fs.mutation_count();
+fn open_database_is_locked() {
+    let test_db = healthy();
+    let db = Db::open(DIR, &test_db.options).unwrap();
+    let before = test_db.fs.mutation_count();
     for dry_run in [false, true] {
-        let refused = repair(DIR, &patient.options, &RepairOptions { dry_run }).unwrap_err();
-        assert!(refused.is_locked(), "{refused}");
+        let error = repair(DIR, &test_db.options, &RepairOptions { dry_run }).unwrap_err();
+        assert!(error.is_locked(), "{error}");
     }
-    assert!(verify(DIR, &patient.options, &mut |_, _| ()).unwrap_err().is_locked());
-    assert_eq!(patient.fs.mutation_count(), before);
+    assert!(verify(DIR, &test_db.options, &mut |_, _| ()).unwrap_err().is_locked());
+    assert_eq!(test_db.fs.mutation_count(), before);
     db.close().unwrap();
 }
 
 #[test]
 fn no_database() {
-    let patient = TestDb::on(MemFs::new());
-    let missing = repair(DIR, &patient.options, &RepairOptions::default()).unwrap_err();
+    let test_db = TestDb::on(MemFs::new());
+    let missing = repair(DIR, &test_db.options, &RepairOptions::default()).unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::NotFound, "{missing}");
-    patient.fs.create_dir(DIR.as_ref()).unwrap();
-    let empty = repair(DIR, &patient.options, &RepairOptions::default()).unwrap_err();
-    assert_eq!(empty.to_string(), "invalid argument: db: holds no database");
-    assert_eq!(patient.names(), [""; 0]);
+    test_db.fs.create_dir(DIR.as_ref()).unwrap();
+    let empty = repair(DIR, &test_db.options, &RepairOptions::default()).unwrap_err();
+    assert_eq!(empty.to_string(), "invalid argument: db: no database in this directory");
+    assert_eq!(test_db.names(), [""; 0]);
 }
 
 #[test]
 fn no_lock_file() {
-    let patient = healthy();
-    patient.remove("LOCK");
-    patient.remove("CURRENT");
-    patient.repair();
-    assert_eq!(filled(&patient).len(), 20);
+    let test_db = healthy();
+    test_db.remove("LOCK");
+    test_db.remove("CURRENT");
+    test_db.repair();
+    assert_eq!(recovered_keys(&test_db).len(), 20);
 }
 
-/// The whole database in one table of level 2, and nothing in the log.
+/// Creates a database with one table on level 2 and an empty log.
 fn one_table() -> TestDb {
-    let patient = TestDb::of(|db| {
+    let test_db = TestDb::with_writes(|db| {
         fill(db);
         db.compact_range(None, None).unwrap();
     });
-    assert_eq!(filled(&patient).len(), 20);
-    patient
+    assert_eq!(recovered_keys(&test_db).len(), 20);
+    test_db
 }
 
 #[test]
 fn damaged_block_loses_only_its_own_keys() {
-    let patient = one_table();
-    let name = patient.flip(".ldb", 100);
-    let found = patient.verify().problems;
-    let report = patient.repair();
+    let test_db = one_table();
+    let name = test_db.flip(".ldb", 100);
+    let found = test_db.verify().problems;
+    let report = test_db.repair();
     assert_eq!(report.problems, found);
-    let place = report.problems[0].to_string();
-    assert!(place.starts_with(&format!("{name} at 0: checksum 0x")), "{place}");
+    let problem = report.problems[0].to_string();
+    assert!(problem.starts_with(&format!("{name} at 0: checksum 0x")), "{problem}");
     assert_eq!((report.tables_salvaged, report.blocks_lost, report.tables_kept), (1, 1, 0), "{report}");
     assert!(report.moved.contains(&(name.clone(), format!("lost/{name}"))), "{report}");
-    let kept = filled(&patient);
+    let kept = recovered_keys(&test_db);
     assert!((14..=16).contains(&kept.len()) && kept[0] == 20 - kept.len() as u32, "{kept:?}");
 }
 
 #[test]
 fn flipped_bit_in_a_table_loses_at_most_one_block() {
     let fs = one_table().fs.fork();
-    let length = TestDb::on(fs.fork()).only(".ldb");
-    let length = TestDb::on(fs.fork()).read(&length).len() as i64;
-    for at in (0..length).step_by(13) {
-        let patient = TestDb::on(fs.fork());
-        patient.flip(".ldb", at);
-        let report = patient.repair();
-        assert!(report.changed || patient.verify().is_clean(), "bit at {at}: {report}");
-        assert!(filled(&patient).len() >= 14, "bit at {at}: {report}");
+    let name = TestDb::on(fs.fork()).only(".ldb");
+    let length = TestDb::on(fs.fork()).read(&name).len() as i64;
+    for offset in (0..length).step_by(13) {
+        let test_db = TestDb::on(fs.fork());
+        test_db.flip(".ldb", offset);
+        let report = test_db.repair();
+        assert!(report.changed || test_db.verify().is_clean(), "bit at {offset}: {report}");
+        assert!(recovered_keys(&test_db).len() >= 14, "bit at {offset}: {report}");
     }
 }
 
 #[test]
 fn blocks_are_found_without_an_index() {
-    for (what, at) in [("magic", -1), ("index", -60)] {
-        let patient = one_table();
-        patient.flip(".ldb", at);
-        let report = patient.repair();
-        assert_eq!((report.tables_salvaged, report.blocks_lost), (1, 0), "{what}: {report}");
-        assert_eq!(filled(&patient).len(), 20, "{what}");
+    for (part, offset) in [("magic", -1), ("index", -60)] {
+        let test_db = one_table();
+        test_db.flip(".ldb", offset);
+        let report = test_db.repair();
+        assert_eq!((report.tables_salvaged, report.blocks_lost), (1, 0), "{part}: {report}");
+        assert_eq!(recovered_keys(&test_db).len(), 20, "{part}");
     }
 }
 
-/// An index looks like a block of data: what is in it must not become entries.
+/// An index looks like a data block, but its entries must not be salvaged.
 #[test]
 fn index_block_is_not_salvaged_as_data() {
-    let patient = one_table();
-    let bytes = patient.read(&patient.only(".ldb"));
+    let test_db = one_table();
+    let bytes = test_db.read(&test_db.only(".ldb"));
     let footer = Footer::decode(&bytes, bytes.len() as u64).unwrap();
-    patient.flip(".ldb", footer.metaindex.offset as i64);
-    patient.flip(".ldb", -1);
-    patient.repair();
-    assert_eq!(filled(&patient).len(), 20);
+    test_db.flip(".ldb", footer.metaindex.offset as i64);
+    test_db.flip(".ldb", -1);
+    test_db.repair();
+    assert_eq!(recovered_keys(&test_db).len(), 20);
 }
 
 #[test]
 fn intact_blocks_are_found_without_an_index() {
     for codec in ["none", "snappy"] {
-        let mut patient = TestDb::on(MemFs::new());
-        patient.options.compression = crate::compress::codec_by_name(codec).unwrap();
-        let db = Db::open(DIR, &patient.options).unwrap();
+        let mut test_db = TestDb::on(MemFs::new());
+        test_db.options.compression = crate::compress::codec_by_name(codec).unwrap();
+        let db = Db::open(DIR, &test_db.options).unwrap();
         fill(&db);
         db.compact_range(None, None).unwrap();
         db.close().unwrap();
-        patient.flip(".ldb", 100);
-        patient.flip(".ldb", 2500);
-        patient.flip(".ldb", -1);
-        let report = patient.repair();
-        let kept = filled(&patient).len();
+        test_db.flip(".ldb", 100);
+        test_db.flip(".ldb", 2500);
+        test_db.flip(".ldb", -1);
+        let report = test_db.repair();
+        let kept = recovered_keys(&test_db).len();
         assert!((8..=12).contains(&kept), "{codec}: {kept} {report}");
     }
 }
 
 #[test]
-fn a_truncated_table_keeps_its_first_blocks() {
-    let patient = one_table();
-    let name = patient.only(".ldb");
-    let bytes = patient.read(&name);
-    patient.write(&name, &bytes[..bytes.len() / 2]);
-    let report = patient.repair();
+fn truncated_table_keeps_its_first_blocks() {
+    let test_db = one_table();
+    let name = test_db.only(".ldb");
+    let bytes = test_db.read(&name);
+    test_db.write(&name, &bytes[..bytes.len() / 2]);
+    let report = test_db.repair();
     assert_eq!(report.tables_salvaged, 1, "{report}");
-    let kept = filled(&patient);
+    let kept = recovered_keys(&test_db);
     assert!((5..=10).contains(&kept.len()) && kept.last() == Some(&(kept.len() as u32 - 1)), "{kept:?}");
 }
 
 #[test]
-fn an_empty_file_in_place_of_a_table() {
-    let patient = one_table();
-    let name = patient.only(".ldb");
-    patient.write(&name, b"");
-    assert_eq!(patient.repair().tables_salvaged, 1);
-    assert_eq!(patient.contents(), "");
+fn empty_table_file() {
+    let test_db = one_table();
+    let name = test_db.only(".ldb");
+    test_db.write(&name, b"");
+    assert_eq!(test_db.repair().tables_salvaged, 1);
+    assert_eq!(test_db.contents(), "");
 }
 
 #[test]
 fn missing_table_is_reported() {
     let database =
         CraftedDb::new().table(1, 10, &table(&[("a", 1, "A")])).table(1, 11, &table(&[("b", 2, "B")]));
-    let patient = TestDb::fabricated(&database.without_file("000010.ldb"));
-    let report = patient.repair();
-    assert_eq!(report.problems[0].to_string(), "000010.ldb: missing, and the manifest says that it is live");
+    let test_db = TestDb::from_crafted(&database.without_file("000010.ldb"));
+    let report = test_db.repair();
+    assert_eq!(report.problems[0].to_string(), "000010.ldb: missing, but the manifest lists it as live");
     assert_eq!((report.tables_missing, report.tables_kept), (1, 1));
-    assert_eq!(patient.contents(), "b=B");
+    assert_eq!(test_db.contents(), "b=B");
 }
 
-/// The filter of a table says that keys are not there which are.
+/// The filter of a table rejects a stored key.
 #[test]
 fn filter_with_false_negatives() {
     let blank = CraftedTable::new().put("a", 1, "A").filter(CraftedFilter::AllBitsZero);
-    let mut lying = TestDb::fabricated(&CraftedDb::new().table(1, 10, &blank));
-    lying.options.filter_policy = Some(Arc::new(crate::BloomFilterPolicy::new(10)));
-    assert_eq!(Db::open(DIR, &lying.options).unwrap().get(b"a").unwrap(), None, "what the test is about");
-    let report = lying.repair();
-    assert!(report.problems[0].message.ends_with("which the filter denies"), "{report}");
+    let mut test_db = TestDb::from_crafted(&CraftedDb::new().table(1, 10, &blank));
+    test_db.options.filter_policy = Some(Arc::new(crate::BloomFilterPolicy::new(10)));
+    assert_eq!(Db::open(DIR, &test_db.options).unwrap().get(b"a").unwrap(), None, "the filter hides the key");
+    let report = test_db.repair();
+    assert!(report.problems[0].message.ends_with("is not in the filter"), "{report}");
     assert_eq!((report.tables_salvaged, report.blocks_lost), (1, 0), "{report}");
-    assert_eq!(lying.contents(), "a=A");
+    assert_eq!(test_db.contents(), "a=A");
 }
 
 #[test]
 fn manifest_with_a_too_narrow_key_range() {
     let wide = table(&[("a", 1, "A"), ("c", 2, "C")]);
     let narrow = table(&[("a", 1, "A")]);
-    let patient =
-        TestDb::fabricated(&CraftedDb::new().table(2, 10, &narrow).file("000010.ldb", wide.encode()));
-    let report = patient.repair();
+    let test_db =
+        TestDb::from_crafted(&CraftedDb::new().table(2, 10, &narrow).file("000010.ldb", wide.encode()));
+    let report = test_db.repair();
     assert_eq!((report.tables_kept, report.tables_salvaged), (1, 0), "{report}");
-    assert_eq!(patient.contents(), "a=A c=C");
+    assert_eq!(test_db.contents(), "a=A c=C");
 }
 
-/// A damaged table of level 0 gets a new and higher number. A newer table that overlaps it must not come to look older.
+/// A damaged table of level 0 gets a new, higher number. It must not look newer than a newer table
+/// that overlaps it.
 #[test]
 fn salvaged_level_0_table_keeps_its_age() {
     let old = table(&[("a", 1, "old"), ("b", 2, "old")]);
@@ -215,27 +217,29 @@ fn salvaged_level_0_table_keeps_its_age() {
         .table(0, 11, &table(&[("a", 3, "new")]))
         .table(0, 12, &table(&[("z", 4, "Z")]))
         .file("000010.ldb", bytes);
-    let patient = TestDb::fabricated(&database);
-    let report = patient.repair();
+    let test_db = TestDb::from_crafted(&database);
+    let report = test_db.repair();
     assert_eq!((report.tables_salvaged, report.tables_merged, report.tables_kept), (1, 1, 1), "{report}");
-    assert_eq!(patient.contents(), "a=new b=old z=Z");
-    // What LevelDB goes by: on level 0, of two tables that overlap, the one with the higher number is newer.
-    let db = Db::open_read_only(DIR, &patient.options).unwrap();
+    assert_eq!(test_db.contents(), "a=new b=old z=Z");
+    // LevelDB expects that of two overlapping tables on level 0 the one with the higher number is
+    // newer.
+    let db = Db::open_read_only(DIR, &test_db.options).unwrap();
     let level_0 = &db.levels()[0].files;
     assert_eq!(level_0.len(), 2, "{level_0:?}");
 }
 
-/// What LevelDB's own repair makes of a database: an older version on level 0 under a higher number.
+/// LevelDB's own repair produces such a database: an older version on level 0 with a higher file
+/// number.
 #[test]
 fn level_0_numbers_contradict_sequence_numbers() {
     let database = CraftedDb::new()
         .table(0, 10, &table(&[("k", 50, "new")]))
         .table(0, 11, &table(&[("k", 7, "old"), ("l", 60, "L")]))
         .table(0, 12, &table(&[("m", 1, "M")]));
-    let patient = TestDb::fabricated(&database);
-    let report = patient.repair();
+    let test_db = TestDb::from_crafted(&database);
+    let report = test_db.repair();
     assert_eq!((report.tables_merged, report.tables_kept), (2, 1), "{report}");
-    assert_eq!(patient.contents(), "k=new l=L m=M");
+    assert_eq!(test_db.contents(), "k=new l=L m=M");
 }
 
 #[test]
@@ -244,23 +248,24 @@ fn table_newer_than_the_manifest_last_sequence() {
     let mut record = Vec::new();
     edit.encode(&mut record);
     let database = CraftedDb::new().table(1, 10, &table(&[("a", 5, "A")])).manifest_record(&record);
-    let patient = TestDb::fabricated(&database);
-    assert!(patient.repair().changed);
-    let db = Db::open(DIR, &patient.options).unwrap();
+    let test_db = TestDb::from_crafted(&database);
+    assert!(test_db.repair().changed);
+    let db = Db::open(DIR, &test_db.options).unwrap();
     db.put(b"a", b"newer").unwrap();
     assert_eq!(contents(&db), "a=newer");
 }
 
-/// Left as it was, the next open would go by the table's number, but LevelDB would give it to another file.
+/// Without the repair, Terrace would skip the number of the table, but LevelDB would give it to
+/// another file.
 #[test]
 fn table_number_not_below_next_file_number() {
     let edit = VersionEdit { next_file_number: Some(1), ..VersionEdit::default() };
     let mut record = Vec::new();
     edit.encode(&mut record);
     let database = CraftedDb::new().table(1, 10, &table(&[("a", 5, "A")])).manifest_record(&record);
-    let patient = TestDb::fabricated(&database);
-    assert!(!patient.verify().is_clean());
-    assert!(patient.repair().changed);
-    assert!(patient.verify().is_clean());
-    assert_eq!(patient.contents(), "a=A");
+    let test_db = TestDb::from_crafted(&database);
+    assert!(!test_db.verify().is_clean());
+    assert!(test_db.repair().changed);
+    assert!(test_db.verify().is_clean());
+    assert_eq!(test_db.contents(), "a=A");
 }

@@ -1,4 +1,4 @@
-//! Files that can't be made: the error is reported, and what was acknowledged is there afterwards.
+//! Files that cannot be created: the error is reported, and acknowledged writes are kept.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use terrace_testkit::settings::Settings;
 use super::{key, plain, value};
 use terrace_torture::database_under_test::options_from_settings;
 
-/// A file system in memory that can be told to fail, and options to use it.
-fn failing() -> (Arc<FaultFs>, Options) {
+/// Returns an in-memory file system with planned faults, and options that use it.
+fn faulty_options() -> (Arc<FaultFs>, Options) {
     let fs = Arc::new(FaultFs::new(Arc::new(MemFs::new()), FaultPlan::default()));
     let settings = Settings { write_buffer_size: 64 << 10, ..plain() };
     let options = options_from_settings(&settings, &Env::with_file_system(Arc::clone(&fs) as _));
@@ -24,7 +24,7 @@ fn plan(text: &str) -> FaultPlan {
 
 #[test]
 fn file_creation_fails_at_open() {
-    let (fs, options) = failing();
+    let (fs, options) = faulty_options();
     let db = Db::open("/db", &options).unwrap();
     db.put(b"foo", b"bar").unwrap();
     db.close().unwrap();
@@ -32,8 +32,8 @@ fn file_creation_fails_at_open() {
         ["create MANIFEST #1 forever EIO", "create-log .log #1 forever EIO", "create * #1 forever ENOSPC"]
     {
         fs.set_plan(plan(text));
-        let refused = Db::open("/db", &options).err().unwrap();
-        assert_eq!(refused.kind(), ErrorKind::Io, "{text}: {refused}");
+        let error = Db::open("/db", &options).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Io, "{text}: {error}");
         fs.set_plan(FaultPlan::default());
         let db = Db::open("/db", &options).unwrap();
         assert_eq!(db.get(b"foo").unwrap(), Some(b"bar".to_vec()), "{text}");
@@ -41,13 +41,14 @@ fn file_creation_fails_at_open() {
     }
 }
 
-/// No tables, or no logs, while writes go on: sooner or later a write says so, and none that was acknowledged is lost.
+/// Tables or logs cannot be created while writes continue: a write reports it eventually, and no
+/// acknowledged write is lost.
 #[test]
 fn file_creation_fails_during_writes() {
     for text in
         ["create .ldb #1 forever EIO", "create-log .log #1 forever EIO", "create .ldb #1 forever ENOSPC"]
     {
-        let (fs, options) = failing();
+        let (fs, options) = faulty_options();
         let db = Db::open("/db", &options).unwrap();
         fs.set_plan(plan(text));
         let acknowledged = (0..5_000).take_while(|&n| db.put(&key(n), &value(n)).is_ok()).count() as u32;
@@ -65,10 +66,10 @@ fn file_creation_fails_during_writes() {
     }
 }
 
-/// A flush that fails says so, and loses nothing.
+/// A failed flush returns an error and loses no entry.
 #[test]
 fn temporary_enospc_during_a_flush() {
-    let (fs, options) = failing();
+    let (fs, options) = faulty_options();
     let db = Db::open("/db", &options).unwrap();
     (0..50).for_each(|n| db.put(&key(n), &value(n)).unwrap());
     fs.set_plan(plan("create .ldb #1 forever ENOSPC"));

@@ -1,4 +1,4 @@
-//! Opening again: which files are kept, which are made, and what is there.
+//! Reopening a database: reused and new files, and the recovered entries.
 
 use terrace::ErrorKind;
 use terrace_testkit::crafted::CraftedLog;
@@ -7,114 +7,114 @@ use terrace_testkit::settings::Settings;
 use super::{ReportedDb, plain};
 use crate::files;
 
-fn reusing() -> Settings {
+fn reuse_logs_settings() -> Settings {
     Settings { reuse_logs: true, ..plain() }
 }
 
 #[test]
 fn manifest_is_reused() {
-    let mut story = ReportedDb::new(reusing());
-    story.put("foo", "bar");
-    story.close();
-    let manifest = story.file("MANIFEST-");
+    let mut database = ReportedDb::new(reuse_logs_settings());
+    database.put("foo", "bar");
+    database.close();
+    let manifest = database.file("MANIFEST-");
     for _ in 0..3 {
-        story.open();
-        assert_eq!((story.file("MANIFEST-"), story.get("foo")), (manifest.clone(), Some("bar".into())));
+        database.open();
+        assert_eq!((database.file("MANIFEST-"), database.get("foo")), (manifest.clone(), Some("bar".into())));
     }
 }
 
-/// A manifest that has grown too large is written anew, once.
+/// A manifest that has grown too large is rotated, once.
 #[test]
 fn large_manifest_is_rotated() {
-    let mut story = ReportedDb::new(reusing());
-    story.put("foo", "bar");
-    story.close();
-    let old = story.file("MANIFEST-");
+    let mut database = ReportedDb::new(reuse_logs_settings());
+    database.put("foo", "bar");
+    database.close();
+    let old = database.file("MANIFEST-");
     let mut bytes = files::read(&old);
     bytes.resize(3 << 20, 0);
     files::write(&old, &bytes);
-    story.open();
-    let new = story.file("MANIFEST-");
+    database.open();
+    let new = database.file("MANIFEST-");
     assert_ne!(new, old);
     assert!(files::read(&new).len() < 100_000);
-    assert_eq!(story.get("foo"), Some("bar".into()));
-    story.open();
-    assert_eq!((story.file("MANIFEST-"), story.get("foo")), (new, Some("bar".into())));
+    assert_eq!(database.get("foo"), Some("bar".into()));
+    database.open();
+    assert_eq!((database.file("MANIFEST-"), database.get("foo")), (new, Some("bar".into())));
 }
 
 #[test]
 fn missing_log() {
-    let mut story = ReportedDb::new(plain());
-    story.put("foo", "bar");
-    story.close();
-    files::remove(&story.file(".log"));
-    story.open();
-    assert_eq!(story.get("foo"), None);
-    story.put("foo", "again");
-    story.open();
-    assert_eq!(story.get("foo"), Some("again".into()));
+    let mut database = ReportedDb::new(plain());
+    database.put("foo", "bar");
+    database.close();
+    files::remove(&database.file(".log"));
+    database.open();
+    assert_eq!(database.get("foo"), None);
+    database.put("foo", "again");
+    database.open();
+    assert_eq!(database.get("foo"), Some("again".into()));
 }
 
 #[test]
 fn log_is_reused() {
-    let mut story = ReportedDb::new(reusing());
-    story.put("foo", "bar");
-    story.close();
-    let log = story.file(".log");
+    let mut database = ReportedDb::new(reuse_logs_settings());
+    database.put("foo", "bar");
+    database.close();
+    let log = database.file(".log");
     for n in 0..3 {
-        story.open();
-        assert_eq!((story.file(".log"), story.get("foo")), (log.clone(), Some("bar".into())));
-        story.put(&format!("key{n}"), "x");
-        assert!(files::tables(story.path()).is_empty());
+        database.open();
+        assert_eq!((database.file(".log"), database.get("foo")), (log.clone(), Some("bar".into())));
+        database.put(&format!("key{n}"), "x");
+        assert!(files::tables(database.path()).is_empty());
     }
-    story.open();
-    assert_eq!(story.get("key0").zip(story.get("key2")), Some(("x".into(), "x".into())));
+    database.open();
+    assert_eq!(database.get("key0").zip(database.get("key2")), Some(("x".into(), "x".into())));
 }
 
-/// A log of more than a write buffer holds becomes several tables.
+/// A log larger than the write buffer becomes several tables.
 #[test]
-fn a_log_larger_than_the_write_buffer() {
+fn log_larger_than_the_write_buffer() {
     for reuse_logs in [false, true] {
-        let mut story = ReportedDb::new(Settings { reuse_logs, ..plain() });
-        story.fill(200);
-        story.close();
-        assert_eq!(files::tables(story.path()).len(), 0);
-        story.settings.write_buffer_size = 64 << 10;
-        story.open();
-        assert!(files::tables(story.path()).len() > 1);
-        assert_eq!(story.find(200).right, 200);
-        story.open();
-        assert_eq!(story.find(200).right, 200);
+        let mut database = ReportedDb::new(Settings { reuse_logs, ..plain() });
+        database.fill(200);
+        database.close();
+        assert_eq!(files::tables(database.path()).len(), 0);
+        database.settings.write_buffer_size = 64 << 10;
+        database.open();
+        assert!(files::tables(database.path()).len() > 1);
+        assert_eq!(database.find(200).right, 200);
+        database.open();
+        assert_eq!(database.find(200).right, 200);
     }
 }
 
-/// Logs that another LevelDB left behind ours, as a crash between two memtables leaves them.
+/// A crash between two memtables leaves several logs.
 #[test]
 fn several_logs() {
-    let mut story = ReportedDb::new(plain());
-    story.put("foo", "bar");
-    story.close();
-    let number: u64 = story.file(".log").file_stem().unwrap().to_str().unwrap().parse().unwrap();
-    let log = |offset| story.path().join(format!("{:06}.log", number + offset));
+    let mut database = ReportedDb::new(plain());
+    database.put("foo", "bar");
+    database.close();
+    let number: u64 = database.file(".log").file_stem().unwrap().to_str().unwrap().parse().unwrap();
+    let log = |offset| database.path().join(format!("{:06}.log", number + offset));
     files::write(&log(1), CraftedLog::new().batch(2, &[("hello", "world"), ("foo", "baz")]).bytes());
     files::write(&log(4), CraftedLog::new().batch(4, &[("hi", "there"), ("hello", "moon")]).bytes());
-    story.open();
+    database.open();
     for (key, value) in [("foo", "baz"), ("hello", "moon"), ("hi", "there")] {
-        assert_eq!(story.get(key), Some(value.into()), "{key}");
+        assert_eq!(database.get(key), Some(value.into()), "{key}");
     }
-    assert_eq!(files::files(story.path(), ".log").len(), 1);
-    story.put("hi", "again");
-    story.open();
-    assert_eq!(story.get("hi"), Some("again".into()));
+    assert_eq!(files::files(database.path(), ".log").len(), 1);
+    database.put("hi", "again");
+    database.open();
+    assert_eq!(database.get("hi"), Some("again".into()));
 }
 
 #[test]
 fn missing_manifest() {
-    let mut story = ReportedDb::new(plain());
-    story.put("foo", "bar");
-    story.close();
-    files::remove(&story.file("MANIFEST-"));
-    let error = story.try_open().err().unwrap();
+    let mut database = ReportedDb::new(plain());
+    database.put("foo", "bar");
+    database.close();
+    files::remove(&database.file("MANIFEST-"));
+    let error = database.try_open().err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
     assert!(error.to_string().contains("MANIFEST"), "{error}");
 }

@@ -1,0 +1,145 @@
+//! Compaction plan: the inputs, the output level and the limits of one compaction.
+
+use std::fmt;
+
+use terrace_format::key::InternalKey;
+use terrace_format::version_edit::VersionEdit;
+
+use crate::sync::Arc;
+use crate::version::{FileMeta, total_size};
+
+/// Cause of a compaction, for the info log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CompactionReason {
+    /// A level is over its target size.
+    LevelSize,
+    /// The database needs one more level for its size.
+    AddLevel,
+    /// Many gets probed a table without success.
+    ReadTriggered,
+    /// Tombstones and the entries that they hide take space.
+    Tombstones,
+    /// A caller requested the compaction. The number identifies the request.
+    Manual(u64),
+}
+
+/// Plan of a compaction: it moves files of one level, and the files that they overlap, to the
+/// output level. A plan with files of the last level only rewrites them without their tombstones.
+pub(crate) struct Compaction {
+    pub(crate) reason: CompactionReason,
+    /// Input files by level, in ascending order of the levels, so newest first. Every level from
+    /// the start level to the output level has an entry, which may be empty.
+    pub(crate) inputs: Vec<(usize, Vec<Arc<FileMeta>>)>,
+    /// Files of the level below the output level that overlap the inputs.
+    pub(crate) grandparents: Vec<Arc<FileMeta>>,
+    /// Key at which the next compaction of the start level starts.
+    pub(crate) compact_pointer: Option<InternalKey>,
+    /// Size limits of the output level.
+    pub(crate) limits: CompactionLimits,
+}
+
+impl Compaction {
+    /// Returns the start level.
+    pub(crate) fn level(&self) -> usize {
+        self.inputs.first().map_or(0, |(level, _)| *level)
+    }
+
+    /// Returns the output level.
+    pub(crate) fn output_level(&self) -> usize {
+        self.inputs.last().map_or(0, |(level, _)| *level)
+    }
+
+    /// Returns all input files.
+    pub(crate) fn input_files(&self) -> impl Iterator<Item = &Arc<FileMeta>> {
+        self.inputs.iter().flat_map(|(_, files)| files)
+    }
+
+    /// Returns true if the files can move to the output level without a rewrite.
+    ///
+    /// Files that overlap much of the level below are rewritten, because smaller tables make the
+    /// next compaction cheaper.
+    pub(crate) fn is_trivial_move(&self) -> bool {
+        let [(level, files), rest @ ..] = &self.inputs[..] else { return false };
+        (files.len() == 1 || *level > 0)
+            && !rest.is_empty()
+            && rest.iter().all(|(_, files)| files.is_empty())
+            && total_size(&self.grandparents) <= self.limits.max_grandparent_overlap_bytes()
+    }
+
+    /// Returns the edit that deletes the inputs. The caller adds the output files.
+    pub(crate) fn version_edit(&self) -> VersionEdit {
+        let mut edit = VersionEdit::default();
+        edit.compact_pointers.extend(self.compact_pointer.clone().map(|key| (self.level(), key)));
+        for (level, files) in &self.inputs {
+            edit.deleted_files.extend(files.iter().map(|file| (*level, file.number)));
+        }
+        edit
+    }
+}
+
+/// Text of the info log: `files=4@0+0@1+23@2 reason=LevelSize`.
+impl fmt::Display for Compaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (level, files)) in self.inputs.iter().enumerate() {
+            write!(f, "{}{}@{level}", if i == 0 { "files=" } else { "+" }, files.len())?;
+        }
+        write!(f, " reason={:?}", self.reason)
+    }
+}
+
+/// Range of user keys from `begin`, included, to `end`, excluded.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Subcompaction {
+    pub(crate) begin: Option<Vec<u8>>,
+    pub(crate) end: Option<Vec<u8>>,
+}
+
+/// Size limits of the output tables of a compaction.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CompactionLimits {
+    /// Size at which a compaction starts a new table, in bytes.
+    pub(crate) target_file_size: u64,
+    /// True if tables of a large level may be larger, which limits their number.
+    pub(crate) scales_with_level: bool,
+}
+
+/// Number of level-0 files that triggers a compaction. The value is that of LevelDB.
+pub(crate) const L0_COMPACTION_TRIGGER: usize = 4;
+/// Number of level-0 files from which on writes are delayed if compactions are too slow.
+pub(crate) const L0_SLOWDOWN_WRITES_TRIGGER: usize = 10;
+/// Number of level-0 files at which writes stall until a compaction ends.
+pub(crate) const L0_STOP_WRITES_TRIGGER: usize = 36;
+/// Deepest level to which a flush may write. The value is that of LevelDB.
+pub(crate) const MAX_MEM_COMPACT_LEVEL: usize = 2;
+
+/// Number of tables of a large level, if its tables may grow.
+const TARGET_TABLES_PER_LEVEL: u64 = 64;
+/// Maximum of the scaled target file size, in bytes. The compaction of a larger table would take
+/// too long.
+const MAX_TARGET_FILE_SIZE: u64 = 64 << 20;
+
+impl CompactionLimits {
+    /// Returns the limits of a compaction into a level of `level_size` bytes.
+    pub(crate) fn for_level(self, level_size: u64) -> CompactionLimits {
+        if !self.scales_with_level {
+            return self;
+        }
+        let largest = MAX_TARGET_FILE_SIZE.max(self.target_file_size);
+        CompactionLimits {
+            target_file_size: (level_size / TARGET_TABLES_PER_LEVEL).clamp(self.target_file_size, largest),
+            ..self
+        }
+    }
+
+    /// Returns the maximum number of bytes of the level below the output level that one output
+    /// table may overlap. More overlap would make its next compaction expensive.
+    pub(crate) fn max_grandparent_overlap_bytes(&self) -> u64 {
+        self.target_file_size.saturating_mul(10)
+    }
+
+    /// Returns the maximum input size, in bytes, up to which a compaction takes along further files
+    /// of the start level.
+    pub(crate) fn expanded_compaction_bytes(&self) -> u64 {
+        self.target_file_size.saturating_mul(25)
+    }
+}

@@ -1,0 +1,319 @@
+//! Flush of an immutable memtable to a table.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use terrace_format::filename::FileName;
+use terrace_format::key;
+use terrace_format::version_edit::VersionEdit;
+
+use crate::compaction::picker::leveled;
+use crate::compaction::{self, flush};
+use crate::db::components::compaction_stats::CompactionStats;
+use crate::db::inner::{DbInner, DbState, FlushOutput, FlushState, FlushTarget, ImmutableMemtable};
+use crate::db::panic_guard::PoisonOnPanic;
+use crate::error::{Error, Result};
+use crate::stats::Timer;
+use crate::sync::{Arc, MutexGuard, Ordering};
+use crate::table::FinishedTable;
+use crate::version::{CommitError, VersionSet, total_size};
+
+/// Maximum number of flush jobs that run at the same time.
+const MAX_BACKGROUND_FLUSHES: usize = 2;
+
+impl DbState {
+    /// Number of flush jobs that would find work.
+    pub(super) fn flushes_needed(&self) -> usize {
+        let immutable_memtables = self.immutable_memtables.iter();
+        let unfinished = immutable_memtables.filter(|immutable| !immutable.is_flushed()).count();
+        // A table whose install failed is installed again.
+        let can_install = self.immutable_memtables.front().is_some_and(ImmutableMemtable::is_flushed)
+            && !self.is_installing_flush;
+        (unfinished + usize::from(can_install)).min(MAX_BACKGROUND_FLUSHES)
+    }
+
+    /// Takes the finished tables that will never be installed.
+    fn take_uninstalled_tables(&mut self) -> Vec<FinishedTable> {
+        let mut tables = Vec::new();
+        for immutable in &mut self.immutable_memtables {
+            if let FlushState::Done(output) = &mut immutable.flush_state
+                && !output.is_indeterminate
+            {
+                tables.extend(output.table.take());
+            }
+        }
+        tables
+    }
+
+    /// Records the finished table of `immutable`. Returns false if its flush was restarted
+    /// meanwhile, with another table number.
+    fn record_flush_output(&mut self, immutable: &ImmutableMemtable, output: FlushOutput) -> bool {
+        let table_number = immutable.table_number;
+        let current = self.immutable_memtables.iter_mut().find(|other| other.table_number == table_number);
+        current.map(|current| current.flush_state = FlushState::Done(output)).is_some()
+    }
+}
+
+impl ImmutableMemtable {
+    fn is_flushed(&self) -> bool {
+        matches!(self.flush_state, FlushState::Done(_))
+    }
+}
+
+impl DbInner {
+    pub(super) fn flush_job(&self) {
+        let _guard = PoisonOnPanic::new(self, |_| ());
+        let count_guard = PoisonOnPanic::new(self, |state| state.scheduled_flushes -= 1);
+        let sequence_at_start = self.read_state.visible_seqno().load(Ordering::Relaxed);
+        let flushed = match self.pick_memtable_to_flush() {
+            Some(immutable) => self.flush_immutable_memtable(&immutable),
+            None => Ok(()),
+        };
+        let outcome = flushed.and_then(|()| self.install_flush_outputs());
+        let mut state = self.state.lock();
+        state.scheduled_flushes -= 1;
+        // A logger that panics in `finish_job` must not decrement the count again.
+        drop(count_guard);
+        self.finish_job(state, outcome);
+        self.release_idle_memory(sequence_at_start);
+    }
+
+    /// Claims the oldest memtable whose flush has not started.
+    fn pick_memtable_to_flush(&self) -> Option<ImmutableMemtable> {
+        let mut state = self.state.lock();
+        let mut immutable_memtables = state.immutable_memtables.iter_mut();
+        let pending =
+            immutable_memtables.find(|immutable| matches!(immutable.flush_state, FlushState::Pending))?;
+        pending.flush_state = FlushState::Running;
+        Some(pending.clone())
+    }
+
+    fn flush_immutable_memtable(&self, immutable: &ImmutableMemtable) -> Result<()> {
+        let output =
+            self.build_flush_table(immutable).inspect_err(|_| self.restart_flushes_from(immutable))?;
+        let table = output.table.clone();
+        let is_needed = self.state.lock().record_flush_output(immutable, output);
+        if !is_needed {
+            compaction::remove_tables(&self.options.env, &self.directory, table.as_slice());
+        }
+        Ok(())
+    }
+
+    /// Restarts the flushes of `immutable` and of all newer memtables, with new table numbers. A
+    /// number of a file that may exist is never used again, and newer memtables need greater
+    /// numbers.
+    fn restart_flushes_from(&self, immutable: &ImmutableMemtable) {
+        let mut discarded_tables = Vec::new();
+        let mut state = self.state.lock();
+        let first = immutable.table_number;
+        for restarted in state.immutable_memtables.iter_mut().skip_while(|other| other.table_number != first)
+        {
+            restarted.table_number = self.new_file_number();
+            let flush_state = std::mem::replace(&mut restarted.flush_state, FlushState::Pending);
+            if let FlushState::Done(output) = flush_state {
+                discarded_tables.extend(output.table);
+            }
+        }
+        drop(state);
+        compaction::remove_tables(&self.options.env, &self.directory, &discarded_tables);
+    }
+
+    fn build_flush_table(&self, immutable: &ImmutableMemtable) -> Result<FlushOutput> {
+        self.wait_until_applied(immutable.last_sequence)?;
+        let env = &self.options.env;
+        let started_at = env.clock.monotonic();
+        let is_last_level = self.flushes_to_last_level(immutable);
+        let options = compaction::table_options_for_level(is_last_level, &self.table_options);
+        let table =
+            flush::build_table(&immutable.memtable, env, &self.directory, immutable.table_number, &options)?;
+        Ok(FlushOutput { table, started_at, is_indeterminate: false })
+    }
+
+    /// Installs finished tables in memtable order. Returns at once if another thread is installing.
+    fn install_flush_outputs(&self) -> Result<()> {
+        while let Some((immutable, output)) = self.start_flush_install() {
+            let installed = self.install_flush_output(&immutable, &output);
+            // Set before another thread may install.
+            if let Err(error) = &installed
+                && !error.is_retryable()
+            {
+                self.set_background_error(error);
+            }
+            self.state.lock().is_installing_flush = false;
+            installed?;
+        }
+        Ok(())
+    }
+
+    /// Returns the oldest memtable and its table, if that is finished and no other thread installs
+    /// one.
+    fn start_flush_install(&self) -> Option<(ImmutableMemtable, FlushOutput)> {
+        let mut state = self.state.lock();
+        if state.is_installing_flush {
+            return None;
+        }
+        if self.background_error.is_set() {
+            // The tables may contain a write whose sync failed.
+            let tables = state.take_uninstalled_tables();
+            drop(state);
+            compaction::remove_tables(&self.options.env, &self.directory, &tables);
+            return None;
+        }
+        let immutable = state.immutable_memtables.front()?.clone();
+        let FlushState::Done(output) = immutable.flush_state.clone() else { return None };
+        state.is_installing_flush = true;
+        Some((immutable, output))
+    }
+
+    fn install_flush_output(&self, immutable: &ImmutableMemtable, output: &FlushOutput) -> Result<()> {
+        let table = output.table.as_ref();
+        let size = table.map_or(0, |table| table.file.size);
+        let mut entries = 0;
+        let level = Cell::new(0);
+        let installed = self.log_and_apply(
+            |version_set| {
+                entries = immutable.last_sequence.saturating_sub(version_set.last_sequence);
+                let mut edit =
+                    VersionEdit { log_number: Some(immutable.next_log_number), ..VersionEdit::default() };
+                edit.last_sequence = Some(immutable.last_sequence);
+                if let Some(FinishedTable { file, .. }) = table {
+                    level.set(match immutable.target {
+                        FlushTarget::Level0 => 0,
+                        FlushTarget::AnyLevel => self.pick_flush_level(
+                            version_set,
+                            file.smallest.user_key(),
+                            file.largest.user_key(),
+                        ),
+                    });
+                    edit.new_files.push((level.get(), file.clone()));
+                }
+                edit
+            },
+            |state| {
+                state.immutable_memtables.pop_front();
+                state.compaction_rate.record_flush(size, immutable.user_bytes);
+                state.version_set.version.set_table_stats(level.get(), output.table.as_slice());
+            },
+        );
+        installed.map_err(|error| self.handle_flush_error(error, immutable, output))?;
+        self.remove_flushed_log(immutable);
+        let level = level.get();
+        let time = self.record_flush(immutable, output, level, size);
+        self.logger.log(format_args!(
+            "Level-0 table #{}: {size} bytes OK level={level} log={} entries={entries} bytes_in={} \
+             bytes_out={size} us={}",
+            immutable.table_number,
+            immutable.log_number,
+            immutable.memtable.memory_usage(),
+            time.as_micros()
+        ));
+        Ok(())
+    }
+
+    /// Prepares the retry of a failed install.
+    fn handle_flush_error(
+        &self,
+        error: CommitError,
+        immutable: &ImmutableMemtable,
+        output: &FlushOutput,
+    ) -> Error {
+        match error {
+            CommitError::NotApplied(error) => {
+                if !output.is_indeterminate {
+                    self.restart_flushes_from(immutable);
+                }
+                error
+            }
+            CommitError::Indeterminate(error) => {
+                let output = FlushOutput { is_indeterminate: true, ..output.clone() };
+                self.state.lock().record_flush_output(immutable, output);
+                error
+            }
+        }
+    }
+
+    /// Removes the log of an installed memtable. Closes the file first: some file systems keep an
+    /// open file, or count its space, after its removal.
+    fn remove_flushed_log(&self, immutable: &ImmutableMemtable) {
+        self.wal_sync.release_logs(immutable.next_log_number);
+        // The next open removes a leftover.
+        let _ = self.options.env.fs.remove(&self.file_path(FileName::Log(immutable.log_number)));
+    }
+
+    /// Records the statistics of a flush. Returns its time.
+    fn record_flush(
+        &self,
+        immutable: &ImmutableMemtable,
+        output: &FlushOutput,
+        level: usize,
+        size: u64,
+    ) -> Duration {
+        let clock = &self.options.env.clock;
+        let time = clock.monotonic().saturating_sub(output.started_at);
+        let stats = CompactionStats { time, bytes_read: 0, bytes_written: size };
+        self.state.lock().compaction_stats[level].add(stats);
+        let levels = &self.read_state.current().version.levels;
+        let stored_bytes = levels.iter().map(|files| total_size(files)).sum();
+        let memtable_bytes = immutable.memtable.memory_usage();
+        self.memtable_sizer.record_flush(memtable_bytes, stored_bytes, clock.monotonic());
+        self.table_cache.metrics().timers.record(Timer::Flush, time);
+        time
+    }
+
+    /// Predicts whether the table of `immutable` goes to the last level and stays there. The result
+    /// only selects the compression, so a wrong prediction costs time or space.
+    fn flushes_to_last_level(&self, immutable: &ImmutableMemtable) -> bool {
+        let bounds = immutable.memtable.key_bounds();
+        let Some((first, last)) = bounds.filter(|_| immutable.target == FlushTarget::AnyLevel) else {
+            return false;
+        };
+        let version = Arc::clone(&self.read_state.current().version);
+        let level = leveled::pick_level_for_memtable_output(
+            &version,
+            key::user_key(&first),
+            key::user_key(&last),
+            &self.compaction_limits,
+        );
+        level > 0 && version.is_bottommost_level(level)
+    }
+
+    /// Returns the level of a flushed table. The caller holds `manifest`, so that no compaction
+    /// starts before the install.
+    fn pick_flush_level(&self, version_set: &VersionSet, smallest: &[u8], largest: &[u8]) -> usize {
+        let comparator = self.comparator.user_comparator();
+        let state = self.state.lock();
+        let overlaps_compaction = state.compaction_key_range.as_ref().is_some_and(|range| {
+            comparator.compare(smallest, &range.largest).is_le()
+                && comparator.compare(largest, &range.smallest).is_ge()
+        });
+        if overlaps_compaction {
+            return 0;
+        }
+        let version = &version_set.version;
+        leveled::pick_level_for_memtable_output(version, smallest, largest, &self.compaction_limits)
+    }
+
+    /// Writes the memtables to tables. Returns when these are installed.
+    pub(in crate::db) fn flush(&self, target: FlushTarget) -> Result<()> {
+        self.check_owner_process()?;
+        let can_switch =
+            |state: &DbState| state.immutable_memtables.len() < self.memtable_sizer.max_immutable_memtables();
+        let mut commit = self.commit.lock();
+        let next_log = loop {
+            let writer = commit.as_mut().ok_or_else(|| self.closed_error())?;
+            self.background_error.check()?;
+            if writer.memtable.is_empty() {
+                break writer.wal.number;
+            }
+            if can_switch(&self.state.lock()) {
+                self.switch_memtable(writer, target)?;
+                break writer.wal.number;
+            }
+            MutexGuard::unlocked(&mut commit, || self.wait_until(can_switch))?;
+        };
+        drop(commit);
+        self.wait_until(|state| {
+            state.immutable_memtables.iter().all(|immutable| immutable.next_log_number > next_log)
+        })
+    }
+}

@@ -1,0 +1,140 @@
+//! Compaction in subcompactions, which several threads execute.
+//!
+//! ```text
+//!   compaction job   [ subcompaction 1 ][ subcompaction 3 ][ wait ]──> edit
+//!   helper job           [ subcompaction 2         ]                        if a thread is free
+//!   late helper job                                          (nothing)
+//! ```
+//!
+//! The compaction job waits for subcompactions that a helper has claimed, but never for a helper
+//! that has not started: the scheduler's threads may be busy with other databases. A helper holds a
+//! reference to the database only while it executes a subcompaction. It drops the reference before
+//! the compaction job can see the end of the subcompaction.
+
+use terrace_env::Priority;
+use terrace_format::key::SequenceNumber;
+
+use crate::compaction::{
+    self, Compaction, CompactionContext, CompactionOutput, CompactionReason, Subcompaction,
+};
+use crate::db::components::subcompaction_queue::{CancelOnPanic, SubcompactionQueue};
+use crate::db::inner::DbInner;
+use crate::db::panic_guard::PoisonOnPanic;
+use crate::error::Result;
+use crate::sync::{Arc, AtomicBool, Ordering, Weak};
+use crate::version::Version;
+
+/// Subcompactions per thread. With two, the last thread ends soon after the others.
+const SUBCOMPACTIONS_PER_THREAD: usize = 2;
+
+/// Arguments of all subcompactions of one compaction.
+struct SubcompactionContext {
+    inner: Weak<DbInner>,
+    compaction: Arc<Compaction>,
+    subcompactions: Vec<Subcompaction>,
+    version: Arc<Version>,
+    oldest_reader: SequenceNumber,
+}
+
+impl SubcompactionContext {
+    /// Executes one subcompaction. Returns None if the database is being dropped; it is not while
+    /// the compaction's own job waits for this subcompaction.
+    fn run(&self, index: usize, has_failed: &AtomicBool) -> Option<Result<CompactionOutput>> {
+        let inner = self.inner.upgrade()?;
+        let _guard = PoisonOnPanic::new(&inner, |_| ());
+        let context = inner.compaction_context(&self.version, self.oldest_reader, has_failed);
+        Some(compaction::run_subcompaction(&self.compaction, &self.subcompactions[index], &context))
+    }
+}
+
+impl DbInner {
+    /// Executes `compaction`, on several threads if it is large enough and threads are available.
+    /// On an error no new file remains.
+    pub(super) fn run_compaction(&self, compaction: &Arc<Compaction>) -> Result<CompactionOutput> {
+        let version = Arc::clone(&self.state.lock().version_set.version);
+        let oldest_reader = self.snapshots.oldest(self.read_state.visible_seqno());
+        let never_cancelled = AtomicBool::new(false);
+        let context = self.compaction_context(&version, oldest_reader, &never_cancelled);
+        let threads = self.compaction_threads(compaction);
+        let max_count = threads * SUBCOMPACTIONS_PER_THREAD;
+        let subcompactions = match threads {
+            1 => vec![Subcompaction::default()],
+            _ => compaction::split_into_subcompactions(compaction, &context, max_count)?,
+        };
+        if let [subcompaction] = &subcompactions[..] {
+            return compaction::run_subcompaction(compaction, subcompaction, &context);
+        }
+        drop(context);
+        let inner = Weak::clone(&self.weak_self);
+        let compaction = Arc::clone(compaction);
+        self.run_subcompactions(
+            threads,
+            SubcompactionContext { inner, compaction, subcompactions, version, oldest_reader },
+        )
+    }
+
+    /// Executes the subcompactions of `context` on up to `threads` threads, this one included.
+    fn run_subcompactions(&self, threads: usize, context: SubcompactionContext) -> Result<CompactionOutput> {
+        let count = context.subcompactions.len();
+        let helpers = (threads - 1).min(count - 1);
+        self.logger.log(format_args!("Subcompactions: subcompactions={count} threads={}", helpers + 1));
+        let queue = SubcompactionQueue::new(context, count);
+        let _guard = CancelOnPanic(&queue);
+        for _ in 0..helpers {
+            let queue = Arc::downgrade(&queue);
+            self.options.env.scheduler.schedule(
+                Priority::Compaction,
+                Box::new(move || {
+                    if let Some(queue) = queue.upgrade() {
+                        queue.run_until_empty(SubcompactionContext::run);
+                    }
+                }),
+            );
+        }
+        queue.run_until_empty(SubcompactionContext::run);
+        let (outputs, error) = queue.finish();
+        let mut total = CompactionOutput::default();
+        for output in outputs.into_iter().flatten() {
+            total.tables.extend(output.tables);
+            total.bytes_written += output.bytes_written;
+            total.entries_read += output.entries_read;
+            total.entries_written += output.entries_written;
+        }
+        match error {
+            None => Ok(total),
+            Some(error) => {
+                compaction::remove_tables(&self.options.env, &self.directory, &total.tables);
+                Err(error)
+            }
+        }
+    }
+
+    /// Number of threads for `compaction`: all compaction threads if a caller waits for it.
+    /// Otherwise one of them is left to the writers.
+    fn compaction_threads(&self, compaction: &Compaction) -> usize {
+        let threads = self.options.env.scheduler.parallelism(Priority::Compaction);
+        let is_manual = matches!(compaction.reason, CompactionReason::Manual(_));
+        threads.saturating_sub(usize::from(!is_manual)).max(1)
+    }
+
+    /// Context of a compaction from `version`. A shutdown or `has_failed` cancels the compaction.
+    fn compaction_context<'a>(
+        &'a self,
+        version: &Arc<Version>,
+        oldest_reader: SequenceNumber,
+        has_failed: &'a AtomicBool,
+    ) -> CompactionContext<'a> {
+        CompactionContext {
+            env: &self.options.env,
+            directory: &self.directory,
+            table_cache: &self.table_cache,
+            table_options: &self.table_options,
+            version: Arc::clone(version),
+            smallest_snapshot: oldest_reader,
+            next_file_number: Box::new(|| self.new_file_number()),
+            is_cancelled: Box::new(|| {
+                self.is_shutting_down.load(Ordering::Relaxed) || has_failed.load(Ordering::Relaxed)
+            }),
+        }
+    }
+}

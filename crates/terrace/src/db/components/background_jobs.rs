@@ -1,0 +1,37 @@
+//! Count of the background jobs that hold the database.
+
+use crate::sync::{Arc, Condvar, Mutex};
+
+/// Number of jobs that hold a reference to the shared state. A job reports its end while it still
+/// holds the reference. After close, its caller may drop values that it shared with the database,
+/// so close waits until the last job has dropped its reference.
+#[derive(Default)]
+pub(crate) struct BackgroundJobs {
+    count: Mutex<usize>,
+    all_done: Condvar,
+}
+
+/// Registration of one job. The job ends when this is dropped.
+pub(crate) struct JobGuard(Arc<BackgroundJobs>);
+
+impl BackgroundJobs {
+    pub(crate) fn register(jobs: &Arc<BackgroundJobs>) -> JobGuard {
+        *jobs.count.lock() += 1;
+        JobGuard(Arc::clone(jobs))
+    }
+
+    /// Waits until no job is registered.
+    pub(crate) fn wait_until_idle(&self) {
+        let mut count = self.count.lock();
+        while *count > 0 {
+            self.all_done.wait(&mut count);
+        }
+    }
+}
+
+impl Drop for JobGuard {
+    fn drop(&mut self) {
+        *self.0.count.lock() -= 1;
+        self.0.all_done.notify_all();
+    }
+}

@@ -1,0 +1,92 @@
+//! Directory of a database: its files, its lock, and its removal.
+
+use std::path::Path;
+
+use terrace_env::{Env, LockMode};
+use terrace_format::filename::FileName;
+
+use crate::error::{Error, Result};
+use crate::options::Options;
+use crate::version::{MAX_FILE_NUMBER, MAX_UNLISTED_FILE_NUMBER};
+
+/// Lists the files in `directory` that belong to the database. The file numbers are those that a
+/// database can have reached whose MANIFEST states `next_file`. All other files are ignored and
+/// never removed.
+pub(crate) fn list_db_files(env: &Env, directory: &Path, next_file: u64) -> Result<Vec<FileName>> {
+    let names = env.fs.list(directory)?;
+    // A number with leading zeros is not the name that the database would use.
+    let named = |name: &str| FileName::parse(name).filter(|file| file.to_string() == name);
+    let files = names.iter().filter_map(|name| named(name.to_str()?));
+    // New files get numbers above all listed ones. A foreign file must not raise them above the
+    // maximum of the MANIFEST.
+    let is_ours = |number| number <= MAX_UNLISTED_FILE_NUMBER || number < next_file;
+    Ok(files.filter(|file| file.number().is_none_or(is_ours)).collect())
+}
+
+/// Locks the database in `directory`.
+pub(crate) fn lock_directory(
+    env: &Env,
+    directory: &Path,
+    mode: LockMode,
+) -> Result<Box<dyn terrace_env::FileLock>> {
+    Ok(env.fs.lock(&directory.join(FileName::Lock.to_string()), mode)?)
+}
+
+/// Locks the database for reads. Returns None if there is no lock file, as in a copy: creating it
+/// would be a write.
+pub(crate) fn lock_directory_shared(
+    env: &Env,
+    directory: &Path,
+) -> Result<Option<Box<dyn terrace_env::FileLock>>> {
+    match lock_directory(env, directory, LockMode::Shared) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(Error::Io(error)) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes the database in directory `path`, and the directory if it contains no other files.
+///
+/// Files that do not belong to a database stay. A missing directory and a directory without a
+/// database are not errors.
+///
+/// # Errors
+///
+/// [`ErrorKind::Io`](crate::ErrorKind::Io) if the database is open, with nothing removed, or if a
+/// file could not be removed, with all others removed.
+///
+/// ```
+/// # use terrace::{Db, Env, Options, destroy};
+/// let env = Env::in_memory();
+/// let options = Options { create_if_missing: true, env, ..Options::default() };
+/// let db = Db::open("cities", &options)?;
+/// assert!(destroy("cities", &options).is_err(), "it is open");
+/// db.close()?;
+/// destroy("cities", &options)?;
+/// # Ok::<(), terrace::Error>(())
+/// ```
+pub fn destroy(path: impl AsRef<Path>, options: &Options) -> Result<()> {
+    let directory = path.as_ref();
+    let env = &options.env;
+    match list_db_files(env, directory, MAX_FILE_NUMBER) {
+        // The directory contains no database.
+        Err(Error::Io(error)) if error.is_not_found() => return Ok(()),
+        Ok(files) if files.is_empty() => return Ok(()),
+        listed => listed?,
+    };
+    let lock = lock_directory(env, directory, LockMode::Exclusive)?;
+    let mut outcome = Ok(());
+    // Lists the files again under the lock, which excludes other processes.
+    for file in list_db_files(env, directory, MAX_FILE_NUMBER)? {
+        if file != FileName::Lock {
+            outcome = outcome.and(env.fs.remove(&directory.join(file.to_string())));
+        }
+    }
+    // Removed while it is locked. A process that locks LOCK afterwards creates a new file with this
+    // name.
+    outcome = outcome.and(env.fs.remove(&directory.join(FileName::Lock.to_string())));
+    drop(lock);
+    // Fails if the directory contains other files, as intended.
+    let _ = env.fs.remove_dir(directory);
+    Ok(outcome?)
+}

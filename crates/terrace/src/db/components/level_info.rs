@@ -1,0 +1,38 @@
+//! Description of the levels and their tables, for callers.
+
+use crate::version::Version;
+
+/// Level of a database with its tables.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LevelInfo {
+    /// Number of the level, 0 to 6.
+    pub level: usize,
+    /// Tables of the level.
+    pub files: Vec<TableInfo>,
+}
+
+/// Table file of a level.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableInfo {
+    /// File number, which is in the name of the file.
+    pub number: u64,
+    /// File size in bytes.
+    pub size: u64,
+    /// Smallest user key.
+    pub smallest: Vec<u8>,
+    /// Largest user key.
+    pub largest: Vec<u8>,
+}
+
+pub(crate) fn level_infos(version: &Version) -> Vec<LevelInfo> {
+    let info = |(level, files): (usize, &Vec<_>)| {
+        let file = |file: &std::sync::Arc<crate::version::FileMeta>| TableInfo {
+            number: file.number,
+            size: file.size,
+            smallest: file.smallest.user_key().to_vec(),
+            largest: file.largest.user_key().to_vec(),
+        };
+        LevelInfo { level, files: files.iter().map(file).collect() }
+    };
+    version.levels.iter().enumerate().map(info).collect()
+}

@@ -1,0 +1,59 @@
+//! Current read state and visible sequence number.
+//!
+//! ```text
+//!   writer:     insert into the memtable ── sequence number (Release)
+//!   install:    oldest reader ── compaction ── read state
+//!   reader:                                    read state ── sequence number (Acquire) ── read
+//! ```
+//!
+//! A reader loads the read state first and the sequence number second. In the opposite order, a
+//! compaction in between could drop versions that the older sequence number needs. A compaction keeps
+//! all versions for sequence numbers from its start on, and its read state is installed later. So a
+//! sequence number that is loaded after the read state is never too old for it.
+
+use std::ops::Deref;
+
+use terrace_format::key::SequenceNumber;
+
+use super::commit_publisher::CommitPublisher;
+use crate::sync::{Arc, ArcSwap, AtomicU64, Ordering};
+
+/// Current read state, of any type, with the commit publisher.
+pub(crate) struct ReadStateCell<V> {
+    current: ArcSwap<V>,
+    publisher: CommitPublisher,
+}
+
+impl<V> ReadStateCell<V> {
+    pub(crate) fn new(view: V, visible: SequenceNumber) -> ReadStateCell<V> {
+        ReadStateCell { current: ArcSwap::from_pointee(view), publisher: CommitPublisher::new(visible) }
+    }
+
+    /// Returns the read state without a sequence number.
+    pub(crate) fn current(&self) -> impl Deref<Target = Arc<V>> {
+        self.current.load()
+    }
+
+    /// Returns the read state, and then a sequence number that fits it.
+    pub(crate) fn load(&self) -> (impl Deref<Target = Arc<V>>, SequenceNumber) {
+        let view = self.current.load();
+        let sequence = self.visible_seqno().load(Ordering::Acquire);
+        (view, sequence)
+    }
+
+    /// Returns the sequence number of the last visible write, for a snapshot.
+    pub(crate) fn visible_seqno(&self) -> &AtomicU64 {
+        self.publisher.visible_seqno()
+    }
+
+    /// Returns the publisher of the running writes. They are inserted into the memtables of the
+    /// read state before they become visible.
+    pub(crate) fn publisher(&self) -> &CommitPublisher {
+        &self.publisher
+    }
+
+    /// Replaces the read state. Only one thread at a time may call this.
+    pub(crate) fn install(&self, view: V) {
+        self.current.store(Arc::new(view));
+    }
+}

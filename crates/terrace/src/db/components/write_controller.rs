@@ -1,0 +1,409 @@
+//! Delays of writers while compactions lag.
+//!
+//! ```text
+//!   files of level 0       0 ........... slowdown ............................... stop
+//!   delay per byte         none          remaining compaction time / headroom     writers wait
+//!                                        (at most 5/3 of the compaction time of a byte, more for the
+//!                                        last six files)
+//! ```
+//!
+//! The headroom is the number of bytes that may still arrive before level 0 has so many files that
+//! writers have to wait for a compaction. While compactions keep up, no writer is delayed. Otherwise
+//! the delay is such that the headroom lasts until the compactions end. Writers keep at least three
+//! fifths of the compaction rate until the headroom is nearly used up. The controller works like a
+//! token bucket whose rate follows the backlog. No writer sleeps longer than a millisecond, and none
+//! holds a lock while it sleeps.
+
+use std::fmt;
+use std::time::Duration;
+
+use terrace_env::Clock;
+
+use crate::compaction::picker::{
+    L0_SLOWDOWN_WRITES_TRIGGER, L0_STOP_WRITES_TRIGGER, pending_compaction_bytes,
+};
+use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
+use crate::version::{FileMeta, Version, total_size};
+
+/// Maximum sleep of one write.
+const MAX_WRITE_DELAY: Duration = Duration::from_millis(1);
+/// Minimum sleep. Shorter delays are carried over to the next write.
+const MIN_WRITE_DELAY: Duration = Duration::from_micros(200);
+/// Delay in nanoseconds below which a write does not read the clock. A clock read takes a third of
+/// the time of a write.
+const MIN_DEBT_TO_CHECK_NANOS: u64 = 20_000;
+/// Maximum delay that writers may owe together, and maximum delay that they may have paid in
+/// advance. Values so large that each of them owes more than one sleep are not delayed further.
+const MAX_DELAY_BURST: Duration = Duration::from_millis(16);
+
+/// Unit of the delay in bytes. With it, one nanosecond is a fine enough step.
+const DELAY_UNIT_BYTES: u64 = 1024;
+
+/// Delay of writers, as a function of the compaction backlog.
+#[derive(Debug, Default)]
+pub(crate) struct WriteController {
+    /// Nanoseconds per [`DELAY_UNIT_BYTES`]. Relaxed: no other data depends on it.
+    delay_per_kib: AtomicU64,
+    /// Nanoseconds of delay that no writer has slept yet. Relaxed: the writer that takes them
+    /// sleeps for all.
+    unpaid_delay_nanos: AtomicU64,
+    /// Time up to which writers have slept for their bytes.
+    delayed_until: Mutex<Duration>,
+}
+
+impl WriteController {
+    /// Delays a write of `bytes` bytes if necessary. Returns the time that it slept.
+    pub(crate) fn delay_write(&self, bytes: usize, clock: &dyn Clock) -> Option<Duration> {
+        let price = self.delay_per_kib.load(Ordering::Relaxed);
+        if price == 0 {
+            return None;
+        }
+        let cost = price.saturating_mul(bytes as u64) / DELAY_UNIT_BYTES;
+        if self.unpaid_delay_nanos.fetch_add(cost, Ordering::Relaxed).saturating_add(cost)
+            < MIN_DEBT_TO_CHECK_NANOS
+        {
+            return None;
+        }
+        let cost = Duration::from_nanos(self.unpaid_delay_nanos.swap(0, Ordering::Relaxed));
+        let now = clock.monotonic();
+        let owed = {
+            let mut paid = self.delayed_until.lock();
+            // Credits an overlong sleep: on a busy machine, a sleep may take ten times its
+            // requested time.
+            *paid = ((*paid).max(now.saturating_sub(MAX_DELAY_BURST)) + cost).min(now + MAX_DELAY_BURST);
+            paid.saturating_sub(now)
+        };
+        if owed < MIN_WRITE_DELAY {
+            return None;
+        }
+        clock.sleep(owed.min(MAX_WRITE_DELAY));
+        Some(clock.monotonic().saturating_sub(now))
+    }
+
+    /// Sets the write delay for the backlog of compactions. Returns the change if writers begin or
+    /// end to wait.
+    pub(crate) fn recalculate(
+        &self,
+        version: &Version,
+        rate: &CompactionRate,
+        running: Option<&RunningCompaction>,
+        clock: &dyn Clock,
+    ) -> Option<DelayChange> {
+        let backlog = CompactionBacklog::new(version, rate, running, clock);
+        let delay_per_kib = backlog.delay_per_kib();
+        let before = self.set_delay_per_kib(delay_per_kib);
+        ((before > 0) != (delay_per_kib > 0)).then_some(DelayChange { backlog, delay_per_kib })
+    }
+
+    /// Sets the delay and returns the previous one.
+    fn set_delay_per_kib(&self, price: u64) -> u64 {
+        self.delay_per_kib.swap(price, Ordering::Relaxed)
+    }
+}
+
+/// Minimum rate of writers as a part of the compaction rate: three fifths. A compaction of level 0
+/// takes as long for few files as for many, so writers may need to be slower than compactions on
+/// average, until the next compaction.
+const MIN_WRITE_RATE_FRACTION: (u64, u64) = (3, 5);
+
+/// Number of level 0 files at which the headroom counts as zero. It is less than the stop trigger,
+/// because the compaction time is an estimate.
+const LEVEL_0_NO_HEADROOM: usize = L0_STOP_WRITES_TRIGGER - LEVEL_0_RESERVED_FILES;
+const LEVEL_0_RESERVED_FILES: usize = 6;
+
+/// The remaining time of a compaction is at least its elapsed time divided by this. So a compaction
+/// that takes longer than expected is not taken for finished.
+const OVERDUE_REMAINING_DIVISOR: u32 = 4;
+
+/// Running compaction, for the estimate of its remaining time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RunningCompaction {
+    /// Input level.
+    pub(crate) level: usize,
+    /// Bytes of all input files.
+    pub(crate) input_bytes: u64,
+    pub(crate) started_at: Duration,
+}
+
+/// Work that the compactions still have to do, and the headroom until then.
+#[derive(Debug, Clone, Copy)]
+struct CompactionBacklog {
+    level_0_files: usize,
+    /// Expected time of the compactions that are needed now.
+    remaining_time: Duration,
+    /// Bytes that may arrive before writers have to wait.
+    headroom_bytes: u64,
+    /// Nanoseconds of compaction work per [`DELAY_UNIT_BYTES`] of user data.
+    compaction_nanos_per_kib: u64,
+}
+
+/// Begin or end of the delay of writers, for the info log.
+#[must_use]
+pub(crate) struct DelayChange {
+    backlog: CompactionBacklog,
+    delay_per_kib: u64,
+}
+
+impl fmt::Display for DelayChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let CompactionBacklog { level_0_files, remaining_time, headroom_bytes, .. } = &self.backlog;
+        let event = if self.delay_per_kib > 0 { "Write delay" } else { "Write delay ended" };
+        let micros = remaining_time.as_micros();
+        write!(
+            f,
+            "{event}: ns_per_kib={} level_0={level_0_files} remaining_us={micros} \
+             headroom_bytes={headroom_bytes}",
+            self.delay_per_kib
+        )
+    }
+}
+
+impl CompactionBacklog {
+    fn new(
+        version: &Version,
+        rate: &CompactionRate,
+        running: Option<&RunningCompaction>,
+        clock: &dyn Clock,
+    ) -> CompactionBacklog {
+        let level_0 = &version.levels[0];
+        let remaining = |running: &RunningCompaction| {
+            let elapsed = clock.monotonic().saturating_sub(running.started_at);
+            let expected = rate.time_for(running.input_bytes).saturating_sub(elapsed);
+            expected.max(elapsed / OVERDUE_REMAINING_DIVISOR)
+        };
+        // A compaction that takes files from level 0 creates headroom when it ends, whatever
+        // compactions follow.
+        let remaining_time = match running {
+            Some(running) if running.level == 0 => remaining(running),
+            running => {
+                running.map_or(Duration::ZERO, remaining) + rate.time_for(pending_compaction_bytes(version))
+            }
+        };
+        // Delays are computed for keys and values, not for table bytes.
+        let headroom_files = LEVEL_0_NO_HEADROOM.saturating_sub(level_0.len()) as u64;
+        CompactionBacklog {
+            level_0_files: level_0.len(),
+            remaining_time,
+            headroom_bytes: rate.user_bytes_in(headroom_files * mean_file_size(level_0)),
+            compaction_nanos_per_kib: rate.nanos_per_kib(rate.user_bytes),
+        }
+    }
+
+    /// Delay in nanoseconds per [`DELAY_UNIT_BYTES`].
+    fn delay_per_kib(&self) -> u64 {
+        if self.level_0_files < L0_SLOWDOWN_WRITES_TRIGGER {
+            return 0;
+        }
+        let work = u64::try_from(self.remaining_time.as_nanos()).unwrap_or(u64::MAX);
+        let lasting =
+            (u128::from(work) * u128::from(DELAY_UNIT_BYTES) / u128::from(self.headroom_bytes.max(1))) as u64;
+        lasting.min(
+            self.compaction_nanos_per_kib.saturating_mul(self.max_slowdown()) / MIN_WRITE_RATE_FRACTION.0,
+        )
+    }
+
+    /// Maximum delay as a multiple of the compaction time, in thirds. It doubles with each of the
+    /// last files before the stop trigger. So writers slow down instead of stopping if compactions
+    /// take longer than ever before.
+    fn max_slowdown(&self) -> u64 {
+        MIN_WRITE_RATE_FRACTION.1
+            << self.level_0_files.saturating_sub(LEVEL_0_NO_HEADROOM).min(LEVEL_0_RESERVED_FILES)
+    }
+}
+
+/// Measured rates of recent compactions and flushes.
+#[derive(Debug, Default)]
+pub(crate) struct CompactionRate {
+    compaction_time: Duration,
+    bytes_read: u64,
+    bytes_flushed: u64,
+    /// Keys and values in the flushed tables. A table of small records takes 1.5 times the bytes of
+    /// its keys and values; a compressed table of large records takes fewer.
+    user_bytes: u64,
+}
+
+/// Bytes of flushed tables after which the measurements are halved.
+const RATE_WINDOW_BYTES: u64 = 1 << 30;
+/// Nanoseconds per [`DELAY_UNIT_BYTES`] before the first measurement.
+const DEFAULT_NANOS_PER_KIB: u64 = 10 * DELAY_UNIT_BYTES;
+
+impl CompactionRate {
+    pub(crate) fn record_compaction(&mut self, bytes_read: u64, time: Duration) {
+        self.compaction_time += time;
+        self.bytes_read = self.bytes_read.saturating_add(bytes_read);
+    }
+
+    /// Records a flush of a table of `bytes` bytes, with keys and values of `user_bytes` bytes. 0
+    /// means that the sizes are unknown, because recovery has filled the memtable.
+    pub(crate) fn record_flush(&mut self, bytes: u64, user_bytes: u64) {
+        self.bytes_flushed = self.bytes_flushed.saturating_add(bytes);
+        self.user_bytes = self.user_bytes.saturating_add(if user_bytes > 0 { user_bytes } else { bytes });
+        if self.bytes_flushed > RATE_WINDOW_BYTES {
+            self.compaction_time /= 2;
+            self.bytes_read /= 2;
+            self.bytes_flushed /= 2;
+            self.user_bytes /= 2;
+        }
+    }
+
+    /// Expected bytes of keys and values in tables of `bytes` bytes.
+    fn user_bytes_in(&self, bytes: u64) -> u64 {
+        let put = u128::from(bytes) * u128::from(self.user_bytes);
+        put.checked_div(u128::from(self.bytes_flushed))
+            .map_or(bytes, |put| u64::try_from(put).unwrap_or(u64::MAX))
+    }
+
+    /// Expected time of compactions that read `bytes`.
+    fn time_for(&self, bytes: u64) -> Duration {
+        let nanos = bytes.saturating_mul(self.nanos_per_kib(self.bytes_read)) / DELAY_UNIT_BYTES;
+        Duration::from_nanos(nanos)
+    }
+
+    /// Nanoseconds of compaction work per [`DELAY_UNIT_BYTES`] of `bytes`.
+    fn nanos_per_kib(&self, bytes: u64) -> u64 {
+        let nanos = self.compaction_time.as_nanos() * u128::from(DELAY_UNIT_BYTES);
+        nanos
+            .checked_div(u128::from(bytes))
+            .map_or(DEFAULT_NANOS_PER_KIB, |nanos| u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+fn mean_file_size(files: &[Arc<FileMeta>]) -> u64 {
+    total_size(files) / files.len().max(1) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use terrace_env::ManualClock;
+
+    use super::*;
+
+    fn price(level_0_files: usize, work_ms: u64, room: u64) -> u64 {
+        let work = Duration::from_millis(work_ms);
+        CompactionBacklog {
+            level_0_files,
+            remaining_time: work,
+            headroom_bytes: room,
+            compaction_nanos_per_kib: 40_000,
+        }
+        .delay_per_kib()
+    }
+
+    #[test]
+    fn no_delay_while_compactions_keep_up() {
+        assert_eq!(price(L0_SLOWDOWN_WRITES_TRIGGER - 1, 60_000, 1), 0);
+    }
+
+    #[test]
+    fn headroom_lasts_until_the_compactions_end() {
+        assert_eq!(price(L0_SLOWDOWN_WRITES_TRIGGER, 1_000, 1 << 30), 953, "a second for a gibibyte");
+        assert_eq!(price(L0_SLOWDOWN_WRITES_TRIGGER, 1_000, 1 << 25), 30_517);
+    }
+
+    #[test]
+    fn writes_keep_three_fifths_of_the_compaction_rate_while_there_is_headroom() {
+        assert_eq!(price(LEVEL_0_NO_HEADROOM - 1, 1_000, 1), 66_666);
+        assert_eq!(price(LEVEL_0_NO_HEADROOM, 1_000, 0), 66_666);
+    }
+
+    #[test]
+    fn delay_doubles_with_each_reserved_file() {
+        let prices =
+            (LEVEL_0_NO_HEADROOM..=L0_STOP_WRITES_TRIGGER).map(|files| price(files, 1_000, 0) / 66_666);
+        assert_eq!(prices.collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 64]);
+        assert_eq!(price(100, 1_000, 0) / 66_666, 64);
+    }
+
+    #[test]
+    fn compaction_rate_is_measured_and_decays() {
+        let mut rate = CompactionRate::default();
+        assert_eq!(rate.nanos_per_kib(rate.bytes_read), DEFAULT_NANOS_PER_KIB);
+        rate.record_flush(1 << 30, 1 << 30);
+        rate.record_compaction(4 << 30, Duration::from_nanos(20 << 30));
+        assert_eq!(
+            (rate.nanos_per_kib(rate.bytes_read), rate.nanos_per_kib(rate.bytes_flushed)),
+            (5 * DELAY_UNIT_BYTES, 20 * DELAY_UNIT_BYTES)
+        );
+        for _ in 0..10 {
+            rate.record_flush(1 << 30, 1 << 30);
+            rate.record_compaction(1 << 30, Duration::from_nanos(1 << 30));
+        }
+        assert!(rate.nanos_per_kib(rate.bytes_read) < 2 * DELAY_UNIT_BYTES, "{rate:?}");
+    }
+
+    /// Delays were once computed as if keys and values took as many bytes as their tables, which
+    /// are larger. Level 0 reached its last files, and writers nearly stopped.
+    #[test]
+    fn user_bytes_are_distinguished_from_table_bytes() {
+        let mut rate = CompactionRate::default();
+        assert_eq!(rate.user_bytes_in(700), 700, "nothing is known");
+        rate.record_flush(1, 0);
+        assert_eq!(rate.user_bytes_in(700), 700, "nor is what came out of a log");
+        let mut rate = CompactionRate::default();
+        rate.record_flush(3 << 20, 2 << 20);
+        assert_eq!(rate.user_bytes_in(300), 200);
+        rate.record_compaction(1, Duration::from_nanos(2 << 20));
+        assert_eq!(rate.nanos_per_kib(rate.user_bytes), DELAY_UNIT_BYTES);
+        rate.record_flush(1 << 40, 1 << 41);
+        assert_eq!(rate.user_bytes_in(1000), 1999);
+    }
+
+    /// Returns the microseconds that writes of `bytes` bytes each take.
+    fn times(controller: &WriteController, bytes: &[usize]) -> Vec<u128> {
+        let clock = ManualClock::default();
+        let time = |bytes: &usize| {
+            let before = clock.monotonic();
+            controller.delay_write(*bytes, &clock);
+            (clock.monotonic() - before).as_micros()
+        };
+        bytes.iter().map(time).collect()
+    }
+
+    #[test]
+    fn small_delays_accumulate_to_a_sleep() {
+        let controller = WriteController::default();
+        controller.set_delay_per_kib(100 * DELAY_UNIT_BYTES);
+        assert_eq!(times(&controller, &[1000, 1000, 1000, 1000]), [0, 200, 0, 200]);
+        controller.set_delay_per_kib(0);
+        assert_eq!(times(&controller, &[1 << 30]), [0]);
+    }
+
+    /// Clock whose sleeps take ten milliseconds longer than requested.
+    #[derive(Debug, Default)]
+    struct OversleepingClock(ManualClock);
+
+    impl Clock for OversleepingClock {
+        fn monotonic(&self) -> Duration {
+            self.0.monotonic()
+        }
+
+        fn wall_us(&self) -> u64 {
+            self.0.wall_us()
+        }
+
+        fn sleep(&self, pause: Duration) {
+            self.0.sleep(pause + Duration::from_millis(10));
+        }
+    }
+
+    #[test]
+    fn oversleeping_is_credited() {
+        let controller = WriteController::default();
+        let clock = OversleepingClock::default();
+        controller.set_delay_per_kib(100 * DELAY_UNIT_BYTES);
+        for _ in 0..100_000 {
+            controller.delay_write(10, &clock);
+        }
+        let millis = clock.monotonic().as_millis();
+        assert!((90..=110).contains(&millis), "{millis} ms for what costs 100");
+    }
+
+    #[test]
+    fn no_write_sleeps_longer_than_a_millisecond() {
+        let controller = WriteController::default();
+        controller.set_delay_per_kib(100 * DELAY_UNIT_BYTES);
+        assert_eq!(times(&controller, &[1 << 30, 1 << 30]), [1000, 1000]);
+        let rest = times(&controller, &[MIN_DEBT_TO_CHECK_NANOS as usize / 100; 100]).iter().sum::<u128>();
+        assert!(rest <= MAX_DELAY_BURST.as_micros() + 2000, "{rest} us, 2000 of which these cost themselves");
+    }
+}

@@ -1,0 +1,7 @@
+//! Opening a database: recovery of its version from the MANIFEST and of its memtables from the
+//! logs.
+
+mod db_builder;
+mod log_replay;
+mod open;
+mod parallel_insert;

@@ -1,0 +1,438 @@
+//! Opening a database: recovery, then the first version edit.
+//!
+//! ```text
+//!   lock ──> CURRENT ──> MANIFEST ──> all tables exist? ──> replay logs ──> new log, new MANIFEST
+//!     ──> remove leftovers
+//! ```
+//!
+//! Before CURRENT names the new MANIFEST, no data of the database is removed or changed. A failure
+//! or a crash before that leaves the database as it was.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use terrace_env::{Env, FileLock, LockMode};
+use terrace_format::filename::FileName;
+use terrace_format::key::InternalComparator;
+use terrace_format::log::{LogItem, LogReader, RecordWriter};
+use terrace_format::table::TableOptions;
+use terrace_format::version_edit::{NewFile, VersionEdit};
+use terrace_sync::mutant;
+
+use super::log_replay::{LogReplay, ReplayOutcome};
+use super::parallel_insert::ParallelInserter;
+use crate::db::components::directory::{list_db_files, lock_directory, lock_directory_shared};
+use crate::db::components::memtable_size::MemtableSizer;
+use crate::db::components::recovery_flush::RecoveryFlusher;
+use crate::db::components::wal::{WalFile, WalWriter};
+use crate::db::components::wal_close_marker::CloseMarker;
+use crate::db::inner::DbInner;
+use crate::error::{Error, Result};
+use crate::file_io::{FileReader, file_error};
+use crate::info_log::{FileLogger, Logger, NoLogger};
+use crate::memtable::Memtable;
+use crate::options::Options;
+use crate::sync::{Arc, AtomicU64, Ordering};
+use crate::version::{CommitError, Manifest, ManifestRecovery};
+
+/// Log file that the WAL writer continues, with the state of its record writer and its close
+/// marker.
+type ReusedLog = (WalFile, RecordWriter, Arc<CloseMarker>);
+
+impl DbInner {
+    pub(in crate::db) fn open(directory: &Path, options: &Options) -> Result<Arc<DbInner>> {
+        let options = options.sanitized();
+        options.check_codec()?;
+        let env = &options.env;
+        let current = directory.join(FileName::Current.to_string());
+        if options.create_if_missing {
+            create_directory(env, directory)?;
+        } else if !env.fs.exists(&current)? {
+            return Err(missing_database_error(directory));
+        }
+        let lock = lock_directory(env, directory, LockMode::Exclusive)?;
+        let exists = env.fs.exists(&current)?;
+        if !exists && options.create_if_missing {
+            check_holds_no_data(env, directory)?;
+            sync_parent_directory(env, directory)?;
+        }
+        if exists && options.error_if_exists {
+            let path = directory.display();
+            return Err(Error::InvalidArgument(format!("{path}: exists (error_if_exists is true)")));
+        }
+        if !exists && !options.create_if_missing {
+            return Err(missing_database_error(directory));
+        }
+        let (logger, lock) = match &options.logger {
+            Some(logger) => (Arc::clone(logger), lock),
+            None => open_info_log(env, directory, lock),
+        };
+        let comparator = InternalComparator::new(Arc::clone(&options.comparator));
+        let recovered = if exists {
+            ManifestRecovery::read_current_manifest(env, directory, &comparator)?
+        } else {
+            logger.log(format_args!("Creating DB {} since it was missing.", directory.display()));
+            ManifestRecovery::for_new_database(&comparator)
+        };
+        DbOpener { directory, options: &options, comparator, logger, recovered }.into_writable(lock)
+    }
+
+    pub(in crate::db) fn open_read_only(directory: &Path, options: &Options) -> Result<Arc<DbInner>> {
+        let options = options.sanitized();
+        let env = &options.env;
+        if !env.fs.exists(&directory.join(FileName::Current.to_string()))? {
+            return Err(missing_database_error(directory));
+        }
+        let lock = lock_directory_shared(env, directory)?;
+        let logger = options.logger.clone().unwrap_or_else(|| Arc::new(NoLogger));
+        let comparator = InternalComparator::new(Arc::clone(&options.comparator));
+        let recovered = ManifestRecovery::read_current_manifest(env, directory, &comparator)?;
+        DbOpener { directory, options: &options, comparator, logger, recovered }.into_read_only(lock)
+    }
+
+    /// Copies logs with skipped records to a folder that no cleanup touches. The copies are durable
+    /// when this returns.
+    fn archive_skipped_logs(&self, logs: &[u64]) -> Result<()> {
+        if logs.is_empty() {
+            return Ok(());
+        }
+        let fs = &self.options.env.fs;
+        let archive = self.directory.join(SKIPPED_LOGS_DIRECTORY);
+        if !fs.is_dir(&archive)? {
+            fs.create_dir(&archive)?;
+        }
+        for &number in logs {
+            let name = FileName::Log(number).to_string();
+            self.logger.log(format_args!(
+                "Copied {name} to {SKIPPED_LOGS_DIRECTORY}/: it has records that were not replayed"
+            ));
+            let mut from = fs.open_sequential(&self.directory.join(&name))?;
+            let mut to = fs.create(&archive.join(&name))?;
+            let mut buffer = vec![0; 64 << 10];
+            loop {
+                match from.read(&mut buffer)? {
+                    0 => break,
+                    read => to.append(&buffer[..read])?,
+                }
+            }
+            to.sync()?;
+            to.close()?;
+        }
+        fs.sync_dir(&archive)?;
+        Ok(fs.sync_dir(&self.directory)?)
+    }
+
+    /// Removes the new log of a database that could not be opened, if the log is empty.
+    fn remove_empty_new_log(&self) {
+        let writer = self.commit.lock().take();
+        if let Some(writer) = writer.filter(|writer| writer.record_writer.end_offset() == 0) {
+            // The next open removes a leftover.
+            let _ = self.options.env.fs.remove(&self.file_path(FileName::Log(writer.wal.number)));
+        }
+    }
+}
+
+/// Folder for copies of logs with skipped records.
+const SKIPPED_LOGS_DIRECTORY: &str = "lost";
+
+fn missing_database_error(directory: &Path) -> Error {
+    Error::InvalidArgument(format!("{}: does not exist (create_if_missing is false)", directory.display()))
+}
+
+/// Returns an error if `directory`, which has no CURRENT, contains data. A new database there would
+/// remove the data as leftovers.
+///
+/// An interrupted creation leaves no table, and a log without records.
+fn check_holds_no_data(env: &Env, directory: &Path) -> Result<()> {
+    for file in list_db_files(env, directory, 0)? {
+        let path = directory.join(file.to_string());
+        let holds_data = match file {
+            FileName::Table(_) | FileName::OldTable(_) => true,
+            FileName::Log(_) => has_records(env, &path)?,
+            _ => false,
+        };
+        if holds_data {
+            let message = format!("is missing, but {file} exists: run repair to recover the readable data");
+            return Err(Error::corruption(&directory.join(FileName::Current.to_string()), None, message));
+        }
+    }
+    Ok(())
+}
+
+/// Returns true if the log at `path` has a complete record. After a power cut during the creation,
+/// it may contain other bytes.
+fn has_records(env: &Env, path: &Path) -> Result<bool> {
+    let mut reader = LogReader::new(FileReader(env.fs.open_sequential(path)?));
+    while let Some(item) = reader.next().map_err(|error| file_error(path, error))? {
+        if matches!(item, LogItem::Record { .. }) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn create_directory(env: &Env, directory: &Path) -> Result<()> {
+    match env.fs.create_dir(directory) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Makes the directory of a new database durable in its parent, even if the caller created it.
+/// Otherwise a power cut could remove the whole database.
+fn sync_parent_directory(env: &Env, directory: &Path) -> Result<()> {
+    let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
+    match env.fs.sync_dir(parent.unwrap_or(Path::new("."))) {
+        // The process may not read the parent. Then its owner has created the directory.
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
+        synced => Ok(synced?),
+    }
+}
+
+/// Creates the logger for the file LOG and binds it to the directory lock: a second opener that
+/// fails must not rename the LOG of the running process.
+fn open_info_log(
+    env: &Env,
+    directory: &Path,
+    lock: Box<dyn FileLock>,
+) -> (Arc<dyn Logger>, Box<dyn FileLock>) {
+    let logger = FileLogger::for_database(env, directory);
+    let lock = logger.bind_to_lock(lock);
+    (logger, lock)
+}
+
+/// Parts of a database that is being opened.
+pub(super) struct DbOpener<'a> {
+    pub(super) directory: &'a Path,
+    pub(super) options: &'a Options,
+    pub(super) comparator: InternalComparator,
+    pub(super) logger: Arc<dyn Logger>,
+    pub(super) recovered: ManifestRecovery,
+}
+
+impl DbOpener<'_> {
+    fn into_writable(mut self, lock: Box<dyn FileLock>) -> Result<Arc<DbInner>> {
+        let files = list_db_files(&self.options.env, self.directory, self.recovered.next_file_number)?;
+        let next_file = self.first_unused_file_number(&files);
+        let logs = self.find_logs_to_replay(&files)?;
+        let flusher = RecoveryFlusher::new(&self.options.env, self.directory, self.table_options());
+        let mut replayed = self.replay_logs(&logs, &mut |memtable| {
+            flusher.spawn_flush(memtable, &next_file);
+            Ok(())
+        })?;
+        let reused_log = self.reuse_last_log(&logs, &replayed, &flusher)?;
+        let has_new_log = reused_log.is_none();
+        let manifest = self.open_manifest(!has_new_log && logs == [self.recovered.version_set.log_number]);
+        let (writer, new_files) = self.open_wal_writer(reused_log, &mut replayed, &next_file, &flusher)?;
+        let log_changed = writer.wal.number != self.recovered.version_set.log_number;
+        let edit = recovery_edit(&writer, new_files, &replayed);
+        let has_changes = !edit.new_files.is_empty() || log_changed;
+        let memtable = Arc::clone(&writer.memtable);
+        let inner = self.into_inner(memtable, Vec::new(), next_file, manifest?, Some(writer), Some(lock));
+        let archived = inner.archive_skipped_logs(&replayed.skipped_logs).map_err(CommitError::NotApplied);
+        let needs_edit = has_changes || inner.manifest.lock().needs_rotation();
+        let installed =
+            archived.and_then(|()| if needs_edit { inner.log_and_apply(|_| edit, |_| ()) } else { Ok(()) });
+        if !matches!(installed, Err(CommitError::NotApplied(_))) {
+            flusher.keep_tables();
+        }
+        // Removes unused tables while the directory is locked.
+        drop(flusher);
+        installed.map_err(|error| {
+            // The next attempt may need the space of a new log. A reused log stays: the MANIFEST
+            // refers to it.
+            if has_new_log {
+                inner.remove_empty_new_log();
+            }
+            error.into_error()
+        })?;
+        inner.remove_leftovers(&files);
+        let mut state = inner.state.lock();
+        inner.maybe_schedule_flush_or_compaction(&mut state);
+        drop(state);
+        Ok(inner)
+    }
+
+    /// Returns a number above those of all existing files. A number is never used again, not even
+    /// that of a leftover file.
+    fn first_unused_file_number(&self, files: &[FileName]) -> AtomicU64 {
+        let greatest = files.iter().filter_map(FileName::number).max();
+        let used = greatest.filter(|_| !mutant!(FileNumberReusedAfterCrash)).unwrap_or(0);
+        AtomicU64::new(self.recovered.next_file_number.max(used.saturating_add(1)))
+    }
+
+    fn into_read_only(mut self, lock: Option<Box<dyn FileLock>>) -> Result<Arc<DbInner>> {
+        let files = list_db_files(&self.options.env, self.directory, self.recovered.next_file_number)?;
+        let logs = self.find_logs_to_replay(&files)?;
+        let mut immutable_memtables = Vec::new();
+        let replayed = self.replay_logs(&logs, &mut |memtable| {
+            immutable_memtables.insert(0, memtable);
+            Ok(())
+        })?;
+        self.recovered.version_set.last_sequence = replayed.last_sequence;
+        let manifest = Manifest::new(&self.options.env, self.directory, 0);
+        let next_file = AtomicU64::new(0);
+        Ok(self.into_inner(replayed.memtable, immutable_memtables, next_file, manifest, None, lock))
+    }
+
+    /// Checks that all tables of the version exist. Returns the numbers of the logs to replay.
+    fn find_logs_to_replay(&self, files: &[FileName]) -> Result<Vec<u64>> {
+        let version_set = &self.recovered.version_set;
+        let tables = files.iter().filter(|file| file.is_table());
+        let tables: BTreeSet<u64> = tables.filter_map(FileName::number).collect();
+        let live = version_set.version.levels.iter().flatten().map(|file| file.number);
+        let missing: Vec<u64> = live.filter(|number| !tables.contains(number)).collect();
+        if let Some(first) = missing.first() {
+            let first = self.directory.join(FileName::Table(*first).to_string());
+            let message = format!("{} missing files; e.g.: {}", missing.len(), first.display());
+            return Err(Error::corruption(self.directory, None, message));
+        }
+        if let Some(error) = self.recovered.lost_edit(files) {
+            return Err(error.clone());
+        }
+        if let Some(torn) = &self.recovered.torn_tail {
+            self.logger
+                .log(format_args!("Ignoring an incomplete version edit at the end of the MANIFEST: {torn}"));
+        }
+        let mut logs = BTreeSet::new();
+        for file in files {
+            if let FileName::Log(number) = *file
+                && (number >= version_set.log_number || number == version_set.prev_log_number)
+            {
+                logs.insert(number);
+            }
+        }
+        Ok(logs.into_iter().collect())
+    }
+
+    /// Replays `logs`. Passes full memtables to `on_full_memtable`.
+    fn replay_logs(
+        &self,
+        logs: &[u64],
+        on_full_memtable: &mut dyn FnMut(Arc<Memtable>) -> Result<()>,
+    ) -> Result<ReplayOutcome> {
+        let memtable_size = MemtableSizer::max_size(self.options);
+        let replay = LogReplay {
+            env: &self.options.env,
+            directory: self.directory,
+            comparator: &self.comparator,
+            logger: &*self.logger,
+            paranoid_checks: self.options.paranoid_checks,
+            is_point_in_time: self.recovered.is_written_by_terrace,
+            memtable_size,
+            inserter: ParallelInserter::new(&self.options.env, &self.comparator, memtable_size),
+            last_sequence: self.recovered.version_set.last_sequence,
+            on_full_memtable,
+        };
+        replay.run(logs)
+    }
+
+    /// Returns the MANIFEST of the last run if that run closed the database, otherwise a new one.
+    /// As for a log, only a clean close proves that its content is durable.
+    fn open_manifest(&mut self, was_closed: bool) -> Result<Manifest> {
+        self.recovered.version_set.is_incompatible |= !self.options.compression.leveldb_compatible;
+        let mut manifest = Manifest::new(&self.options.env, self.directory, self.options.base_file_size());
+        manifest.replaces(self.recovered.manifest_number);
+        let small_len = self.recovered.reusable_len.filter(|&len| len < self.options.base_file_size());
+        if let Some(len) = small_len.filter(|_| was_closed && !self.needs_incompatible_marker()) {
+            // Without support of the file system, the first edit starts a new MANIFEST.
+            none_if_unsupported(manifest.reuse(self.recovered.manifest_number, len))?;
+        }
+        Ok(manifest)
+    }
+
+    /// Returns true if the MANIFEST does not have the marker yet that makes LevelDB refuse the
+    /// database.
+    fn needs_incompatible_marker(&self) -> bool {
+        self.recovered.version_set.is_incompatible && !self.recovered.is_incompatible
+    }
+
+    /// Opens the last log for reuse if that is possible. Changes it only after `flusher` has
+    /// written all other recovered memtables to tables.
+    fn reuse_last_log(
+        &self,
+        logs: &[u64],
+        replayed: &ReplayOutcome,
+        flusher: &RecoveryFlusher,
+    ) -> Result<Option<ReusedLog>> {
+        let may_reuse = self.options.reuse_logs && self.recovered.is_written_by_terrace;
+        match (logs.last(), replayed.reusable_len.filter(|_| may_reuse)) {
+            (Some(&number), Some(length)) => {
+                flusher.wait_for_flushes()?;
+                WalFile::reopen(self.options, self.directory, number, length)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Creates the WAL writer, for the reused log or for a new one. With a new log, flushes the
+    /// replayed memtable. Returns the recovered tables, too.
+    fn open_wal_writer(
+        &self,
+        reused_log: Option<ReusedLog>,
+        replayed: &mut ReplayOutcome,
+        next_file: &AtomicU64,
+        flusher: &RecoveryFlusher,
+    ) -> Result<(WalWriter, Vec<NewFile>)> {
+        let last_sequence = match mutant!(SequenceNotRecoveredFromWal) {
+            true => self.recovered.version_set.last_sequence,
+            false => replayed.last_sequence,
+        };
+        if reused_log.is_none() && !replayed.memtable.is_empty() {
+            let empty = Memtable::new(self.comparator.clone());
+            flusher.spawn_flush(std::mem::replace(&mut replayed.memtable, empty), next_file);
+        }
+        let new_files = flusher.finish()?;
+        let (wal, record_writer, close_marker) = match reused_log {
+            Some((wal, record_writer, close_marker)) => (wal, record_writer, Some(close_marker)),
+            None => (self.create_wal(next_file)?, RecordWriter::resume_at(0), None),
+        };
+        let sizer = MemtableSizer::new(self.options);
+        let writer = WalWriter {
+            wal,
+            is_reused: record_writer.end_offset() > 0,
+            record_writer,
+            preallocated_to: 0,
+            fill_rate_checked_at: None,
+            memtable: Arc::clone(&replayed.memtable),
+            memtable_full_at: sizer.full_threshold(sizer.size()),
+            memtable_created_at: self.options.env.clock.monotonic(),
+            last_sequence,
+            user_bytes: 0,
+            is_torn: false,
+            close_marker,
+            record_buffer: Vec::new(),
+        };
+        Ok((writer, new_files))
+    }
+
+    fn create_wal(&self, next_file: &AtomicU64) -> Result<WalFile> {
+        let number = next_file.fetch_add(1, Ordering::Relaxed);
+        WalFile::create(self.options, self.directory, number, self.options.initial_memtable_size())
+    }
+
+    pub(super) fn table_options(&self) -> TableOptions {
+        self.options.table_options(&self.comparator)
+    }
+}
+
+/// Creates the version edit with the recovered tables and the current log.
+fn recovery_edit(writer: &WalWriter, new_files: Vec<NewFile>, replayed: &ReplayOutcome) -> VersionEdit {
+    let mut edit = VersionEdit::default();
+    edit.new_files.extend(new_files.into_iter().map(|file| (0, file)));
+    edit.log_number = Some(writer.wal.number);
+    // Last sequence number in the tables. The records of a reused log follow it.
+    edit.last_sequence = Some(match writer.is_reused {
+        true => replayed.sequence_before_last_log,
+        false => replayed.last_sequence,
+    });
+    edit
+}
+
+/// Returns None if the file system does not support the operation.
+fn none_if_unsupported<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Err(Error::Io(error)) if error.is_unsupported() => Ok(None),
+        result => result.map(Some),
+    }
+}

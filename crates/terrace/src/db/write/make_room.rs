@@ -1,0 +1,180 @@
+//! Space for the next write: a switch to a new memtable, or a wait for a flush or a compaction.
+
+use std::time::Duration;
+
+use terrace_format::log::RecordWriter;
+
+use crate::compaction::picker::L0_STOP_WRITES_TRIGGER;
+use crate::db::components::wal::{WalFile, WalWriter};
+use crate::db::inner::{DbInner, DbState, FlushState, FlushTarget, ImmutableMemtable};
+use crate::error::{Error, Result};
+use crate::memtable::Memtable;
+use crate::stats::Timer;
+use crate::sync::{Arc, MutexGuard, Ordering};
+
+impl DbInner {
+    /// Returns when the memtable has space for a write. Releases the lock while it waits.
+    pub(super) fn make_room_for_write(&self, commit: &mut MutexGuard<'_, Option<WalWriter>>) -> Result<()> {
+        loop {
+            self.background_error.check()?;
+            let writer = commit.as_mut().ok_or_else(|| self.closed_error())?;
+            if !writer.is_torn && writer.memtable.memory_usage() < writer.memtable_full_at {
+                return Ok(());
+            }
+            let mut state = self.state.lock();
+            if let Some(cause) = self.stall_cause(&state) {
+                let context = self.stall_context(&state);
+                state.stalled_writers += 1;
+                drop(state);
+                let waited = MutexGuard::unlocked(commit, || {
+                    self.timed_stall(cause, Some(context), || {
+                        self.wait_until(|state| self.stall_cause(state).is_none())
+                    })
+                });
+                self.state.lock().stalled_writers -= 1;
+                waited?;
+                continue;
+            }
+            drop(state);
+            let switched = self.timed_stall(Timer::MemtableSwitch, None, || {
+                self.switch_memtable(writer, FlushTarget::AnyLevel)
+            });
+            if let Err(error) = switched {
+                // A flush or a compaction may be about to free enough space.
+                let may_retry = error.is_retryable() && self.wait_for_space(commit);
+                if !may_retry {
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Waits without `commit` until a background job ends. Returns false if none is scheduled.
+    fn wait_for_space(&self, commit: &mut MutexGuard<'_, Option<WalWriter>>) -> bool {
+        MutexGuard::unlocked(commit, || {
+            self.timed_stall(Timer::NoSpaceStall, None, || self.wait_for_background_job())
+        })
+    }
+
+    /// Returns the timer of the stall if a write has to wait before the next switch of the
+    /// memtable: for a flush or for a compaction of level 0.
+    pub(in crate::db) fn stall_cause(&self, state: &DbState) -> Option<Timer> {
+        if self.is_shutting_down.load(Ordering::Relaxed) {
+            None
+        } else if state.immutable_memtables.len() >= self.memtable_sizer.max_immutable_memtables() {
+            Some(Timer::FlushStall)
+        } else {
+            (state.version_set.version.levels[0].len() >= L0_STOP_WRITES_TRIGGER)
+                .then_some(Timer::CompactionStall)
+        }
+    }
+
+    /// Makes the memtable immutable and starts a new log and a new memtable. An error changes
+    /// nothing.
+    pub(in crate::db) fn switch_memtable(&self, writer: &mut WalWriter, target: FlushTarget) -> Result<()> {
+        if writer.is_reused {
+            self.end_reused_log(writer)?;
+        }
+        let now = self.options.env.clock.monotonic();
+        self.memtable_sizer.record_switch(
+            writer.memtable.memory_usage() >= writer.memtable_full_at / 2,
+            now.saturating_sub(writer.memtable_created_at),
+        );
+        let size = self.memtable_sizer.size();
+        let wal = WalFile::create(&self.options, &self.directory, self.new_file_number(), size)?;
+        let fills_fast = self.memtable_sizer.fills_fast();
+        if fills_fast {
+            wal.file.expect_fast_fill(0);
+        }
+        let memtable = Memtable::with_pool(self.comparator.clone(), &self.chunk_pool, size, fills_fast);
+        let immutable = self.restart_writer(writer, wal, memtable, size, now);
+        let mut state = self.state.lock();
+        // Tables hold the writes of all logs before the manifest's log number.
+        self.wal_sync.add_log(writer.wal.clone(), state.version_set.log_number);
+        state.memtable = Arc::clone(&writer.memtable);
+        let previous = state.immutable_memtables.back();
+        let sequence_before =
+            previous.map_or(state.version_set.last_sequence, |previous| previous.last_sequence);
+        let records = immutable.last_sequence.saturating_sub(sequence_before);
+        self.memtable_sizer.record_freeze(immutable.memtable.memory_usage(), records);
+        let table_number = self.new_file_number();
+        state.immutable_memtables.push_back(ImmutableMemtable { table_number, target, ..immutable });
+        self.install_read_state(&state);
+        self.maybe_schedule_flush_or_compaction(&mut state);
+        Ok(())
+    }
+
+    /// Invalidates the close marker of a reused log and makes the log durable. Otherwise a power
+    /// cut could remove the records after the marker. A replay would take the log for closed, and
+    /// accept any sequence number at the start of the next one.
+    fn end_reused_log(&self, writer: &mut WalWriter) -> Result<()> {
+        writer.invalidate_close_marker()?;
+        let synced = writer.wal.file.sync().map_err(Error::from);
+        synced.inspect_err(|error| self.set_background_error(error))
+    }
+
+    /// Points `writer` to a new log and a new memtable of `size` bytes. Returns the old memtable,
+    /// without a table number.
+    fn restart_writer(
+        &self,
+        writer: &mut WalWriter,
+        wal: WalFile,
+        memtable: Arc<Memtable>,
+        size: usize,
+        now: Duration,
+    ) -> ImmutableMemtable {
+        let next_log_number = wal.number;
+        let old_wal = std::mem::replace(&mut writer.wal, wal);
+        let old_memtable = std::mem::replace(&mut writer.memtable, memtable);
+        writer.record_writer = RecordWriter::resume_at(0);
+        writer.is_torn = false;
+        writer.is_reused = false;
+        writer.preallocated_to = 0;
+        writer.fill_rate_checked_at = None;
+        writer.memtable_full_at = self.memtable_sizer.full_threshold(size);
+        writer.memtable_created_at = now;
+        ImmutableMemtable {
+            memtable: old_memtable,
+            table_number: 0,
+            flush_state: FlushState::Pending,
+            log_number: old_wal.number,
+            next_log_number,
+            last_sequence: writer.last_sequence,
+            user_bytes: std::mem::take(&mut writer.user_bytes),
+            target: FlushTarget::AnyLevel,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Db, Env, Options};
+
+    /// A memtable was once full at the current size instead of the size at its creation. It outgrew
+    /// the preallocated log, and each further write needed two system calls.
+    #[test]
+    fn memtable_does_not_outgrow_its_log() {
+        let options = Options { create_if_missing: true, env: Env::in_memory(), ..Options::default() };
+        let db = Db::open("db", &options).unwrap();
+        let inner = db.inner();
+        let size = inner.memtable_sizer.size();
+        let now = inner.options.env.clock.monotonic();
+        let current_log = || {
+            let commit = inner.commit.lock();
+            let writer = commit.as_ref().unwrap();
+            (writer.wal.number, writer.record_writer.end_offset(), writer.wal.file.capacity())
+        };
+        let (first, _, capacity) = current_log();
+        inner.memtable_sizer.record_flush(size, u64::MAX, now);
+        assert_eq!(inner.memtable_sizer.size(), 2 * size);
+        for key in 0u32.. {
+            db.put(&key.to_be_bytes(), &[0; 100]).unwrap();
+            let (number, end, current_capacity) = current_log();
+            if number > first {
+                assert!(current_capacity >= 2 * size as u64, "{current_capacity}");
+                break;
+            }
+            assert!(end <= capacity, "{end} of {capacity}");
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Writes: memtable space, WAL, memtable, visibility, and durability if the caller asks for it.
+//!
+//! ```text
+//!   1. lock `commit`; ensure space, otherwise switch to a new log and memtable, or wait
+//!   2. take sequence numbers, append to the WAL, unlock   -> survives the end of the process
+//!   3. insert into the memtable
+//!   4. publish, after all earlier writes                  -> visible, atomically
+//!   5. with `sync`, wait until the WAL is durable         -> survives a power cut
+//! ```
+//!
+//! `commit` is not fair: a running writer need not hand it over to a sleeping one. Writers insert
+//! concurrently.
+//!
+//! A writer without contention holds the lock until the end of step 4. All earlier writes have
+//! ended by then, so it is the only thread in steps 2 to 4, and needs no synchronisation with other
+//! writers ([`WriteContention`]).
+//!
+//! [`WriteContention`]: super::components::write_contention::WriteContention
+
+mod make_room;
+mod write_stall;
+
+use std::ops::RangeInclusive;
+
+use terrace_format::batch::{self, BatchOp, MAX_KEY_OR_VALUE_LEN, WriteBatch};
+use terrace_format::key::{MAX_SEQUENCE_NUMBER, SequenceNumber};
+use terrace_format::log::LOG_BLOCK_SIZE;
+use terrace_sync::mutant;
+
+use super::components::wal::WalWriter;
+use super::inner::DbInner;
+use super::panic_guard::PoisonOnPanic;
+use crate::error::{Error, Result};
+use crate::memtable::{InsertMode, Memtable};
+use crate::options::WriteOptions;
+use crate::stats::Timer;
+use crate::sync::{Arc, Ordering};
+
+/// Maximum bytes of a record buffer that the next write reuses.
+const MAX_REUSED_RECORD_BUFFER: usize = 1 << 20;
+
+/// Bytes that a log grows between two measurements of its fill rate.
+const FILL_RATE_CHECK_BYTES: u64 = 128 << 10;
+
+impl DbInner {
+    pub(super) fn write(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
+        if batch.is_oversized() {
+            return Err(oversized_error());
+        }
+        if batch.is_empty() {
+            return self.write_empty_batch(options);
+        }
+        let operations = batch.iter().map(|operation| match operation {
+            BatchOp::Put { key, value } => (key, Some(value)),
+            BatchOp::Delete { key } => (key, None),
+        });
+        self.commit(
+            batch.len() as u64,
+            batch.as_bytes().len(),
+            |first, record| {
+                record.extend_from_slice(&first.to_le_bytes());
+                record.extend_from_slice(&batch.as_bytes()[size_of::<SequenceNumber>()..]);
+            },
+            operations,
+            options,
+        )
+    }
+
+    /// Writes one operation without a batch. `value` is None for a deletion.
+    pub(super) fn write_one(&self, key: &[u8], value: Option<&[u8]>, options: &WriteOptions) -> Result<()> {
+        let value_len = value.map_or(0, <[u8]>::len);
+        if key.len().max(value_len) > MAX_KEY_OR_VALUE_LEN {
+            return Err(oversized_error());
+        }
+        self.commit(
+            1,
+            key.len() + value_len,
+            |first, record| batch::encode_single_op(record, first, key, value),
+            std::iter::once((key, value)),
+            options,
+        )
+    }
+
+    /// Executes a write without operations. It adds no record: an empty batch at the end of a log
+    /// is the close marker.
+    pub(super) fn write_empty_batch(&self, options: &WriteOptions) -> Result<()> {
+        self.check_owner_process()?;
+        let commit = self.commit.lock();
+        commit.as_ref().ok_or_else(|| self.closed_error())?;
+        self.background_error.check()?;
+        let write = self.wal_sync.last_write();
+        drop(commit);
+        if options.sync { self.sync_wal_to(write) } else { Ok(()) }
+    }
+
+    /// Writes `count` operations of `bytes` bytes in total. `encode` creates the WAL record for
+    /// their first sequence number.
+    fn commit<'a>(
+        &self,
+        count: u64,
+        bytes: usize,
+        encode: impl FnOnce(SequenceNumber, &mut Vec<u8>),
+        operations: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        self.check_owner_process()?;
+        if let Some(slept) = self.write_controller.delay_write(bytes, &*self.options.env.clock) {
+            self.record_stall(Timer::WriteDelay, None, slept);
+        }
+        self.write_contention.arrive();
+        let mut commit = self.commit.lock();
+        self.make_room_for_write(&mut commit)?;
+        let writer = commit.as_mut().ok_or_else(|| self.closed_error())?;
+        let sequences = writer.last_sequence + 1..=writer.last_sequence + count;
+        self.append_to_wal(writer, &sequences, encode)?;
+        writer.user_bytes += bytes as u64;
+        let write = self.wal_sync.last_write();
+        if self.is_exclusive_writer(writer, &sequences) {
+            self.insert_exclusive(&writer.memtable, &sequences, operations);
+            drop(commit);
+        } else {
+            let memtable = Arc::clone(&writer.memtable);
+            drop(commit);
+            self.insert_concurrent(&memtable, &sequences, operations)?;
+        }
+        if !options.sync {
+            return Ok(());
+        }
+        match self.sync_wal_to(write) {
+            Err(error) if self.retract(&sequences) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Executes step 2 for the next `sequences`. An error takes no sequence number.
+    fn append_to_wal(
+        &self,
+        writer: &mut WalWriter,
+        sequences: &RangeInclusive<SequenceNumber>,
+        encode: impl FnOnce(SequenceNumber, &mut Vec<u8>),
+    ) -> Result<()> {
+        let first = *sequences.start();
+        let last = *sequences.end();
+        if last > MAX_SEQUENCE_NUMBER {
+            let message = format!("sequence numbers are exhausted: the largest is {MAX_SEQUENCE_NUMBER}");
+            return Err(Error::NotSupported(message));
+        }
+        if !self.read_state.publisher().reserve_slot(first) {
+            return Err(self.commit_poisoned());
+        }
+        let _guard = PoisonOnPanic::new(self, |_| ());
+        let mut record = std::mem::take(&mut writer.record_buffer);
+        record.clear();
+        encode(first, &mut record);
+        let appended = self.preallocate_wal(writer, record.len()).and_then(|()| writer.append(&record));
+        if record.capacity() <= MAX_REUSED_RECORD_BUFFER {
+            writer.record_buffer = record;
+        }
+        // `inspect_err` would move the result, which is rarely an error.
+        if let Err(error) = &appended {
+            self.handle_append_error(writer, error);
+        }
+        appended?;
+        writer.last_sequence = last;
+        self.wal_sync.record_write();
+        Ok(())
+    }
+
+    /// Returns true if the write with `sequences` is the only one in steps 2 to 4. It stays the
+    /// only one while it holds `commit`. Returns false for a custom comparator, which may be slow.
+    #[inline]
+    fn is_exclusive_writer(&self, writer: &WalWriter, sequences: &RangeInclusive<SequenceNumber>) -> bool {
+        if !self.write_contention.try_exclusive() || !writer.memtable.is_bytewise() {
+            return false;
+        }
+        let is_next = self.read_state.publisher().is_next(*sequences.start());
+        if !is_next {
+            self.write_contention.record_contention();
+        }
+        is_next
+    }
+
+    /// Executes steps 3 and 4 of an exclusive write. The caller holds `commit`.
+    #[inline]
+    fn insert_exclusive<'a>(
+        &self,
+        memtable: &Memtable,
+        sequences: &RangeInclusive<SequenceNumber>,
+        operations: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+    ) {
+        // Dropped after `_guard`, so that the database already refuses writes.
+        let _poison = PoisonPublisherOnPanic(self);
+        let _guard = PoisonOnPanic::new(self, |_| ());
+        self.write_contention.has_exclusive_writer.store(true, Ordering::Relaxed);
+        if mutant!(BatchNotAtomic) {
+            self.read_state.publisher().publish_exclusive(*sequences.end());
+        }
+        memtable.insert_with_mode(InsertMode::Exclusive, *sequences.start(), operations);
+        self.read_state.publisher().publish_exclusive(*sequences.end());
+        self.write_contention.has_exclusive_writer.store(false, Ordering::Relaxed);
+    }
+
+    /// Executes steps 3 and 4 without `commit`, concurrently with other writers.
+    fn insert_concurrent<'a>(
+        &self,
+        memtable: &Memtable,
+        sequences: &RangeInclusive<SequenceNumber>,
+        operations: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+    ) -> Result<()> {
+        // Dropped after `_guard`, so that the database already refuses writes.
+        let _poison = PoisonPublisherOnPanic(self);
+        let _guard = PoisonOnPanic::new(self, |_| ());
+        let publisher = self.read_state.publisher();
+        let first = *sequences.start();
+        let last = *sequences.end();
+        if mutant!(BatchNotAtomic) {
+            publisher.publish(first, last);
+        }
+        memtable.insert(first, operations);
+        if !mutant!(BatchNotAtomic) {
+            publisher.publish(first, last);
+        }
+        let is_visible = publisher.spin_until_visible(last)
+            || self.timed_stall(Timer::PublishWait, None, || publisher.wait_until_visible(last));
+        if is_visible { Ok(()) } else { Err(self.commit_poisoned()) }
+    }
+
+    /// Error of a write that can never become visible, because an earlier write panicked.
+    fn commit_poisoned(&self) -> Error {
+        self.background_error.check().err().unwrap_or_else(|| self.closed_error())
+    }
+
+    /// Waits until all writes up to `sequence` are in their memtables. Returns an error if one of
+    /// them never will be.
+    pub(super) fn wait_until_applied(&self, sequence: SequenceNumber) -> Result<()> {
+        if self.read_state.publisher().wait_until_visible(sequence) {
+            Ok(())
+        } else {
+            Err(self.commit_poisoned())
+        }
+    }
+
+    /// Hides a write whose sync failed from reads that start from now on, because its caller gets
+    /// an error. The write may or may not be on disk, and later writes are refused already. Returns
+    /// false if a flush has written it to a table meanwhile: there it is durable.
+    fn retract(&self, sequences: &RangeInclusive<SequenceNumber>) -> bool {
+        let mut commit = self.commit.lock();
+        if let Some(writer) = commit.as_ref() {
+            // A later insert would go to a memtable that is replaced below. A write that never
+            // becomes visible does not matter.
+            let _ = self.wait_until_applied(writer.last_sequence);
+        }
+        // Any install in progress has finished, and no other can start: see
+        // `DbInner::log_and_apply`.
+        let _manifest = self.manifest.lock();
+        let mut state = self.state.lock();
+        if state.version_set.last_sequence >= *sequences.end() {
+            return false;
+        }
+        state.memtable = state.memtable.copy_excluding(sequences);
+        if let Some(writer) = commit.as_mut() {
+            writer.memtable = Arc::clone(&state.memtable);
+        }
+        for immutable in &mut state.immutable_memtables {
+            immutable.memtable = immutable.memtable.copy_excluding(sequences);
+        }
+        self.install_read_state(&state);
+        true
+    }
+
+    /// Handles a failed append. Without disk space, the record is incomplete, so log readers skip
+    /// it. The next log continues with the same sequence number, so no gap results. After any other
+    /// error, the content of the log is unknown.
+    fn handle_append_error(&self, writer: &mut WalWriter, error: &Error) {
+        if error.is_retryable() {
+            writer.is_torn = !mutant!(TornRecordLeftAfterNoSpace);
+        } else {
+            self.set_background_error(error);
+        }
+    }
+
+    /// Preallocates the log for a record of `len` bytes. [`WalWriter::append`] works without it and
+    /// reports the same errors; a separate call makes the time measurable.
+    #[inline]
+    fn preallocate_wal(&self, writer: &mut WalWriter, len: usize) -> Result<()> {
+        // Upper bound of the record with its fragment headers: one header per started block.
+        let end = writer.record_writer.end_offset() + (len + len / 1024) as u64 + LOG_BLOCK_SIZE as u64;
+        if end <= writer.preallocated_to {
+            return Ok(());
+        }
+        let preallocated_to =
+            self.timed_stall(Timer::WalPreallocation, None, || writer.wal.file.preallocate(end))?;
+        writer.preallocated_to = match preallocated_to {
+            u64::MAX => self.check_fill_rate(writer),
+            offset => offset,
+        };
+        Ok(())
+    }
+
+    /// Measures whether a log that started slowly is filled fast by now. Returns the offset of the
+    /// next measurement.
+    fn check_fill_rate(&self, writer: &mut WalWriter) -> u64 {
+        let offset = writer.record_writer.end_offset();
+        if writer.wal.file.capacity().saturating_sub(offset) < FILL_RATE_CHECK_BYTES {
+            return u64::MAX;
+        }
+        let now = self.options.env.clock.monotonic();
+        if let Some(checked_at) = writer.fill_rate_checked_at.replace(now)
+            && self.memtable_sizer.is_fast_fill_rate(FILL_RATE_CHECK_BYTES, now.saturating_sub(checked_at))
+        {
+            writer.wal.file.expect_fast_fill(offset);
+            return offset;
+        }
+        offset + FILL_RATE_CHECK_BYTES
+    }
+
+    /// Waits until write number `write` is durable, and syncs the logs if no other thread does.
+    pub(super) fn sync_wal_to(&self, write: u64) -> Result<()> {
+        self.timed_stall(Timer::SyncWait, None, || {
+            self.wal_sync.wait_until_durable(
+                write,
+                || self.background_error.check(),
+                || self.sync_wal_or_poison(write),
+            )
+        })
+    }
+
+    /// Syncs the logs. Sets the background error if that fails.
+    fn sync_wal_or_poison(&self, write: u64) -> Result<u64> {
+        let _guard = PoisonOnPanic::new(self, |_| ());
+        let synced = self.sync_wal();
+        let synced = if mutant!(FsyncErrorIgnored) { synced.or(Ok(write)) } else { synced };
+        // The durable content of the logs is unknown from now on. A later successful sync proves
+        // nothing, and even an error for lack of space may have lost writes.
+        synced.map_err(|error| {
+            self.set_background_error(&error);
+            Error::BackgroundError(Arc::new(error))
+        })
+    }
+
+    /// Makes all writes so far durable. Returns the number of the last of them.
+    pub(super) fn sync_wal(&self) -> Result<u64> {
+        self.wal_sync.sync_logs(|| Ok(self.options.env.fs.sync_dir(&self.directory)?))
+    }
+}
+
+fn oversized_error() -> Error {
+    Error::InvalidArgument(format!("key or value is longer than {MAX_KEY_OR_VALUE_LEN} bytes"))
+}
+
+/// Poisons the commit publisher if a write panics, so that later writes do not wait for it.
+struct PoisonPublisherOnPanic<'a>(&'a DbInner);
+
+impl Drop for PoisonPublisherOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.read_state.publisher().poison();
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! Iterator of the public API.
+
+use super::db_iter::DbIter;
+use super::read_sample::{IterObserver, ReadSampler};
+use crate::error::{Error, Result};
+use crate::internal_iterator::{InternalIterator, delegate_iterator};
+use crate::sync::Arc;
+
+/// Iterator over a database in key order, in both directions, at the state of one moment.
+///
+/// A new iterator is invalid: the caller seeks first. One thread at a time can use an iterator. It
+/// keeps its files and the database open until it is dropped.
+///
+/// Damage does not end the iteration: the iterator skips the damaged block, and
+/// [`DbIterator::status`] returns the error from then on. A loop that must not miss an entry checks
+/// the status after its end.
+///
+/// ```
+/// # let env = terrace::Env::in_memory();
+/// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
+/// # let db = terrace::Db::open("cities", &options)?;
+/// db.put(b"CH/Bern", b"46.95,7.45")?;
+/// db.put(b"CH/Chur", b"46.85,9.53")?;
+/// let mut iter = db.iter();
+/// iter.seek(b"CH/C");
+/// while iter.valid() {
+///     println!("{} {}", iter.key().escape_ascii(), iter.value().escape_ascii());
+///     iter.next();
+/// }
+/// iter.status()?;
+/// # Ok::<(), terrace::Error>(())
+/// ```
+pub struct DbIterator {
+    iter: DbIter,
+    /// Database that owns the memory that `iter` reads. The field is the last one, so that it is
+    /// dropped last.
+    _observer: Option<Arc<dyn IterObserver>>,
+}
+
+impl DbIterator {
+    /// Creates an iterator that shows the entries of `iter` and reports its read samples to
+    /// `observer`.
+    pub(crate) fn new(mut iter: DbIter, observer: Arc<dyn IterObserver>) -> DbIterator {
+        iter.sampler = ReadSampler::new(Arc::clone(&observer));
+        DbIterator { iter, _observer: Some(observer) }
+    }
+
+    /// Returns this iterator without entries and with `error` as its status.
+    pub(crate) fn with_permanent_error(mut self, error: Error) -> DbIterator {
+        self.iter.set_permanent_error(error);
+        self
+    }
+
+    delegate_iterator! {
+        iter in [DbIterator { iter, .. }];
+
+        /// Returns true if the iterator is at an entry.
+        ///
+        /// ```
+        /// # let env = terrace::Env::in_memory();
+        /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
+        /// # let db = terrace::Db::open("cities", &options)?;
+        /// # db.put(b"CH/Bern", b"46.95,7.45")?;
+        /// # db.put(b"CH/Chur", b"46.85,9.53")?;
+        /// let mut iter = db.iter();
+        ///
+        /// assert!(!iter.valid(), "a new iterator is invalid");
+        /// iter.seek_to_first();
+        /// assert!(iter.valid());
+        /// # Ok::<(), terrace::Error>(())
+        /// ```
+        #[inline]
+        pub fn valid;
+
+        /// Moves to the first key.
+        ///
+        /// ```
+        /// # let env = terrace::Env::in_memory();
+        /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
+        /// # let db = terrace::Db::open("cities", &options)?;
+        /// # db.put(b"CH/Bern", b"46.95,7.45")?;
+        /// # db.put(b"CH/Chur", b"46.85,9.53")?;
+        /// let mut iter = db.iter();
+        ///
+        /// iter.seek_to_first();
+        /// assert_eq!(iter.key(), b"CH/Bern");
+        /// # Ok::<(), terrace::Error>(())
+        /// ```
+        pub fn seek_to_first;
+
+        /// Moves to the last key.
+        ///
+        /// ```
+        /// # let env = terrace::Env::in_memory();
+        /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
+        /// # let db = terrace::Db::open("cities", &options)?;
+        /// # db.put(b"CH/Bern", b"46.95,7.45")?;
+        /// # db.put(b"CH/Chur", b"46.85,9.53")?;
+        /// let mut iter = db.iter();
+        ///
+        /// iter.seek_to_last();
+        /// assert_eq!(iter.key(), b"CH/Chur");
+        /// # Ok::<(), terrace::Error>(())
+        /// ```
+        pub fn seek_to_last;
+
+        /// Moves to the first key that is at or after `target`.
+        ///
+        /// ```
+        /// # let env = terrace::Env::in_memory();
+        /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
+        /// # let db = terrace::Db::open("cities", &options)?;
+        /// # db.put(b"CH/Bern", b"46.95,7.45")?;
+        /// # db.put(b"CH/Chur", b"46.85,9.53")?;
+        /// let mut iter = db.iter();
+        ///
+        /// iter.seek(b"CH/C");
+        /// assert_eq!(iter.key(), b"CH/Chur");
+        /// iter.seek(b"FR/");
+        /// assert!(!iter.valid(), "there is no such key");
+        /// # Ok::<(), terrace::Error>(())
+        /// ```
+        pub fn seek;
+
+        /// Moves to the next key. Does nothing if the iterator is invalid.
+        ///
+        /// ```
+        /// # let env = terrace::Env::in_memory();
+        /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
+        /// # let db = terrace::Db::open("cities", &options)?;
+        /// # db.put(b"CH/Bern", b"46.95,7.45")?;
+        /// # db.put(b"CH/Chur", b"46.85,9.53")?;
+        /// let mut iter = db.iter();
+        ///
+        /// iter.seek_to_first();
+        /// iter.next();
+        /// assert_eq!(iter.key(), b"CH/Chur");
+        /// iter.next();
+        /// assert!(!iter.valid());
+        /// # Ok::<(), terrace::Error>(())
+        /// ```
+        // LevelDB's name; `into_forward` returns an `Iterator`.
+        #[allow(clippy::should_implement_trait)]
+        #[inline]
+        pub fn next;
+
+        /// Moves to the key before. Does nothing if the iterator is invalid.
+        ///
+        /// ```
+        /// # let env = terrace::Env::in_memory();
+        /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
+        /// # let db = terrace::Db::open("cities", &options)?;
+        /// # db.put(b"CH/Bern", b"46.95,7.45")?;
+        /// # db.put(b"CH/Chur", b"46.85,9.53")?;
+        /// let mut iter = db.iter();
+        ///
+        /// iter.seek(b"CH/Chur");
+        /// iter.prev();
+        /// assert_eq!(iter.key(), b"CH/Bern");
+        /// # Ok::<(), terrace::Error>(())
+        /// ```
+        #[inline]
+        pub fn prev;
+
+        /// Returns the current key, or an empty slice if the iterator is invalid.
+        ///
+        /// ```
+        /// # let env = terrace::Env::in_memory();
+        /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
+        /// # let db = terrace::Db::open("cities", &options)?;
+        /// # db.put(b"CH/Bern", b"46.95,7.45")?;
+        /// # db.put(b"CH/Chur", b"46.85,9.53")?;
+        /// let mut iter = db.iter();
+        ///
+        /// iter.seek_to_first();
+        /// assert_eq!(iter.key(), b"CH/Bern");
+        /// # Ok::<(), terrace::Error>(())
+        /// ```
+        #[inline]
+        pub fn key;
+
+        /// Returns the current value, or an empty slice if the iterator is invalid.
+        ///
+        /// ```
+        /// # let env = terrace::Env::in_memory();
+        /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
+        /// # let db = terrace::Db::open("cities", &options)?;
+        /// # db.put(b"CH/Bern", b"46.95,7.45")?;
+        /// # db.put(b"CH/Chur", b"46.85,9.53")?;
+        /// let mut iter = db.iter();
+        ///
+        /// iter.seek_to_first();
+        /// assert_eq!(iter.value(), b"46.95,7.45");
+        /// # Ok::<(), terrace::Error>(())
+        /// ```
+        #[inline]
+        pub fn value;
+
+        /// Returns the first error since the iterator was created, damage included.
+        ///
+        /// ```
+        /// # let env = terrace::Env::in_memory();
+        /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
+        /// # let db = terrace::Db::open("cities", &options)?;
+        /// # db.put(b"CH/Bern", b"46.95,7.45")?;
+        /// # db.put(b"CH/Chur", b"46.85,9.53")?;
+        /// let mut iter = db.iter();
+        ///
+        /// iter.seek_to_first();
+        /// while iter.valid() {
+        ///     iter.next();
+        /// }
+        /// iter.status()?; // The loop has seen every entry.
+        /// # Ok::<(), terrace::Error>(())
+        /// ```
+        pub fn status;
+    }
+
+    /// Returns all entries in key order. An error is the last item.
+    ///
+    /// ```
+    /// # let env = terrace::Env::in_memory();
+    /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// for entry in db.iter().into_forward() {
+    ///     let (name, location) = entry?;
+    ///     println!("{} {}", name.escape_ascii(), location.escape_ascii());
+    /// }
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn into_forward(mut self) -> Forward {
+        self.seek_to_first();
+        Forward(Some(self))
+    }
+
+    /// Returns all entries in reverse key order. An error is the last item.
+    ///
+    /// ```
+    /// # let env = terrace::Env::in_memory();
+    /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// db.put(b"CH/Chur", b"46.85,9.53")?;
+    /// let last = db.iter().into_backward().next().transpose()?;
+    /// assert_eq!(last, Some((b"CH/Chur".to_vec(), b"46.85,9.53".to_vec())));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn into_backward(mut self) -> Backward {
+        self.seek_to_last();
+        Backward(Some(self))
+    }
+
+    /// Returns a copy of the current entry and moves with `step`. After the last entry, drops the
+    /// iterator and returns its error, if there is one.
+    fn pull_entry(
+        iter: &mut Option<DbIterator>,
+        step: fn(&mut DbIterator),
+    ) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
+        let current = iter.as_mut()?;
+        if current.valid() {
+            let entry = (current.key().to_vec(), current.value().to_vec());
+            step(current);
+            return Some(Ok(entry));
+        }
+        let status = current.status();
+        *iter = None;
+        status.err().map(Err)
+    }
+}
+
+impl std::fmt::Debug for DbIterator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.valid() {
+            write!(f, "DbIterator('{}')", self.key().escape_ascii())
+        } else {
+            f.write_str("DbIterator")
+        }
+    }
+}
+
+/// Iterator over copies of all entries in key order.
+#[derive(Debug)]
+pub struct Forward(Option<DbIterator>);
+
+impl Iterator for Forward {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        DbIterator::pull_entry(&mut self.0, DbIterator::next)
+    }
+}
+
+/// Iterator over copies of all entries in reverse key order.
+#[derive(Debug)]
+pub struct Backward(Option<DbIterator>);
+
+impl Iterator for Backward {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        DbIterator::pull_entry(&mut self.0, DbIterator::prev)
+    }
+}
