@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   rng, settings             random numbers and options from a seed
-//!   op, model, differential   random operations as data, their expected answers, and the comparison
+//!   op, model, differential   random operations as data, expected answers, and the comparison
 //!   stock_leveldb             the distribution's LevelDB, loaded at run time
 //!   crafted                   databases that are assembled byte by byte
 //! ```

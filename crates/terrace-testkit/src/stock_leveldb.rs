@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   StockLevelDb             the loaded library: open, repair, destroy
-//!    +-- StockDb             an open database; it closes when it, its iterators and snapshots are dropped
+//!    +-- StockDb             an open database; the last drop of it and its readers closes it
 //!         +-- StockIterator
 //!         +-- StockSnapshot
 //!   StockLevelDbUnderTest    a database for random operations

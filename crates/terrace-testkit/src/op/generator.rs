@@ -80,7 +80,8 @@ static WEIGHTED_OPS: &[WeightedOp] = &[
 /// One operation of this many is a lifecycle event, if they are enabled.
 const LIFECYCLE_OP_ONE_IN: u64 = 1_000;
 
-/// With `many_versions`, one operation of this many is an additional snapshot or range compaction.
+/// One operation of this many is an additional snapshot or range compaction, if `many_versions` is
+/// set.
 const SNAPSHOT_OR_COMPACTION_ONE_IN: u64 = 25;
 
 static LIFECYCLE_OPS: &[LifecycleOp] = &[

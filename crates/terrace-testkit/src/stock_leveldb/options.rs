@@ -50,7 +50,7 @@ impl RawOptions {
         macro_rules! set {
             ($($setter:ident = $value:expr;)*) => {
                 $(
-                    // SAFETY: `raw` is live, and so are the objects behind pointer values.
+                    // SAFETY: `raw` is live, and so are the objects that pointer values refer to.
                     unsafe { (self.api.$setter)(self.raw, $value) };
                 )*
             };

@@ -99,7 +99,8 @@ pub fn describe_difference(expected: &State, found: &State) -> String {
     let show = |id: Option<&ValueId>| id.map_or("absent".to_owned(), |id| format!("value {id}"));
     let lines: Vec<String> = differ
         .map(|key| {
-            let (found, expected) = (show(found.get(key)), show(expected.get(key)));
+            let found = show(found.get(key));
+            let expected = show(expected.get(key));
             format!("{}: {found} instead of {expected}", key.escape_ascii())
         })
         .collect();

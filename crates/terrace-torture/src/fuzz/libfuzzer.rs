@@ -1,7 +1,7 @@
 //! Fuzz targets under libFuzzer, which keeps and changes inputs that reach new code.
 //!
 //! ```text
-//!   fuzz/                          the program, instrumented for coverage and with AddressSanitizer
+//!   fuzz/                          the program, with coverage instrumentation and AddressSanitizer
 //!   target/fuzz/corpus/<target>    inputs of all runs so far, which start from the seeds
 //!   target/fuzz/found/<target>     inputs that crashed the program or were slow
 //! ```

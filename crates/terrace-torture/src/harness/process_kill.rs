@@ -6,7 +6,7 @@
 //!     wait 1 to 300 ms                   write, with or without sync
 //!     sometimes suspend and resume       record it in the ledger
 //!     SIGKILL -------------------->
-//!     read the ledger, open the database, compare, start the next writer on the same database
+//!     read the ledger, open the database, compare, start the next writer on it
 //! ```
 //!
 //! The seed determines the writes of each thread (`thread_writes`). So the number of the last
