@@ -1,7 +1,7 @@
 //! Iterators over several sorted runs: one level, several runs as one, and the user's view of them.
 //!
 //! ```text
-//!   DbIterator --> DbIter --> MergingIter --> ChildIter --> MemtableIter
+//!   DbIterator --> DbIter --> MergingIter --> ChildIter --> BTreeCursor
 //!                                                       \-> LevelIter --> TableIter --> BlockIter
 //! ```
 
