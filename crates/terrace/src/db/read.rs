@@ -86,7 +86,8 @@ impl DbInner {
             }
             for &i in batch {
                 let key = keys[i].as_ref();
-                values[i] = self.get_from(&read_state, key, sequence, options, |value| value.bytes().to_vec())?;
+                values[i] =
+                    self.get_from(&read_state, key, sequence, options, |value| value.bytes().to_vec())?;
             }
         }
         Ok(values)

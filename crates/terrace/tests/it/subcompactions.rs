@@ -69,7 +69,10 @@ fn subcompactions_give_the_same_result() {
     (0..KEYS).filter(|n| n % 3 == 0).for_each(|n| db.delete(&key(n)).unwrap());
     let now = expected(|n| (n % 3 != 0).then_some(if n % 2 == 0 { 2 } else { 1 }));
     let check = || {
-        assert!(lines.try_iter().any(|line| line.contains(" subcompactions=")), "one thread did all the work");
+        assert!(
+            lines.try_iter().any(|line| line.contains(" subcompactions=")),
+            "one thread did all the work"
+        );
         assert!(all(&db, &ReadOptions::default()) == now);
     };
 

@@ -115,7 +115,8 @@ fn long_stall_is_logged() {
     let db = Db::open("db", &options).unwrap();
     put(&db, 0..200);
     let logged: Vec<String> = lines.try_iter().collect();
-    let stalls: Vec<&String> = logged.iter().filter(|line| line.starts_with("Write stall: cause=flush ")).collect();
+    let stalls: Vec<&String> =
+        logged.iter().filter(|line| line.starts_with("Write stall: cause=flush ")).collect();
     assert!(stalls.len() > 3, "{logged:#?}");
     for line in stalls {
         assert!(figure(line, "us") >= Some(10_000), "{line}");
