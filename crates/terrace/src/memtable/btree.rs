@@ -263,6 +263,7 @@ impl BTree {
     }
 
     /// Adds a record to the last leaf, if the load is ascending and the key belongs there.
+    #[inline(always)] // one function for the whole insert: calls would spill its many locals
     fn try_append(&self, user_key: &[u8], record: RecordPtr, mode: InsertMode) -> Option<()> {
         if !self.is_ascending.load(Ordering::Relaxed) {
             return None;
@@ -281,6 +282,7 @@ impl BTree {
         self.insert_into_leaf(&position, user_key, record, mode)
     }
 
+    #[inline(always)]
     fn try_insert(&self, user_key: &[u8], record: RecordPtr, mode: InsertMode) -> Option<()> {
         let (mut node, mut latch_version) = self.read_root()?;
         let mut parent = None;

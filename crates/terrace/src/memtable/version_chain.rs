@@ -153,6 +153,7 @@ impl<'a> VersionChain<'a> {
     }
 
     /// Returns a chain of `record` and the versions of `older`, all in this arena.
+    #[inline(always)]
     fn add_node(self, record: RecordPtr, older: Option<VersionChain<'a>>) -> VersionChain<'a> {
         let link = |chain: Option<VersionChain<'_>>| {
             AtomicTaggedPtr::new(chain.map_or(TaggedPtr::NULL, |chain| chain.head.to_tagged()))
