@@ -8,6 +8,7 @@
 mod bounds;
 mod db_iter;
 mod db_iterator;
+mod entries;
 mod level_iter;
 mod merging_iter;
 mod prefetch;
@@ -15,6 +16,8 @@ mod read_sample;
 
 pub(crate) use db_iter::DbIter;
 pub use db_iterator::{Backward, DbIterator, Forward};
+pub use entries::Iter;
+pub(crate) use entries::IterSource;
 pub(crate) use level_iter::{LevelIter, SortedRun};
 pub(crate) use merging_iter::{ChildIter, MergingIter};
 pub(crate) use read_sample::{IterObserver, READ_BYTES_PERIOD};

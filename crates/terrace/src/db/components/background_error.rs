@@ -1,12 +1,13 @@
-//! Why writes are refused, if they are.
+//! Background error: the reason why the database refuses writes.
 
 use crate::error::{Error, Result};
 use crate::sync::{Arc, ArcSwapOption, AtomicBool, Ordering};
 
-/// Set once, by the failure after which what is on disk is unknown.
+/// First error after which the content of the disk is unknown. It is set once.
 pub(crate) struct BackgroundError {
     cause: ArcSwapOption<Error>,
-    /// True behind the cause: with Release, Acquire by who looks. Each write asks, and a load of this is all that costs.
+    /// True after `cause` was set. `set` stores it with Release; pairs with the Acquire load in
+    /// `is_set`. Each write loads only this flag.
     is_set: AtomicBool,
 }
 
@@ -19,7 +20,7 @@ impl BackgroundError {
         self.is_set.load(Ordering::Acquire)
     }
 
-    /// The error that refuses writes, if there is one.
+    /// Returns the background error, if one is set.
     pub(crate) fn check(&self) -> Result<()> {
         if !self.is_set() {
             return Ok(());
@@ -30,7 +31,7 @@ impl BackgroundError {
         }
     }
 
-    /// Refuses writes from now on. The first cause stays.
+    /// Sets the background error. A later call does not replace the first cause.
     pub(crate) fn set(&self, cause: &Error) {
         let cause = Arc::new(cause.clone());
         self.cause.rcu(|old| old.clone().or_else(|| Some(Arc::clone(&cause))));

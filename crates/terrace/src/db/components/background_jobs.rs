@@ -2,15 +2,16 @@
 
 use crate::sync::{Arc, Condvar, Mutex};
 
-/// How many jobs hold the engine. A job says that it is done while it still does: what a closed database shared with its
-/// opener, who may take it apart when `close` returns, has to wait for the last one to let go.
+/// Number of jobs that hold a reference to the shared state. A job reports its end while it still
+/// holds the reference. After close, its caller may drop values that it shared with the database,
+/// so close waits until the last job has dropped its reference.
 #[derive(Default)]
 pub(crate) struct BackgroundJobs {
     count: Mutex<usize>,
     all_done: Condvar,
 }
 
-/// One of them.
+/// Registration of one job. The job ends when this is dropped.
 pub(crate) struct JobGuard(Arc<BackgroundJobs>);
 
 impl BackgroundJobs {
@@ -19,7 +20,7 @@ impl BackgroundJobs {
         JobGuard(Arc::clone(jobs))
     }
 
-    /// Returns when there is none.
+    /// Waits until no job is registered.
     pub(crate) fn wait_until_idle(&self) {
         let mut count = self.count.lock();
         while *count > 0 {

@@ -1,40 +1,44 @@
-//! Which writes are visible: those up to a number, which rises in the order of the writes, whoever is done first.
+//! Publication of writes in the order of their sequence numbers.
 //!
 //! ```text
-//!   numbers   .. 7 | 8 9 | 10 | 11 12 ..        8 9 and 11 12 are at work, 10 is done
-//!   visible      7                              done: at 10, up to 10
-//!   8 9 is done: visible is 9, then, since 10 is done too, 10
+//!   sequence numbers   .. 7 | 8 9 | 10 | 11 12 ..    8 9 and 11 12 are being inserted, 10 is complete
+//!   visible                7                         complete: the ring has 10 at slot 10
+//!   8 9 completes: visible becomes 9 and then, because 10 is complete, 10
 //! ```
 //!
-//! A write that is done when all before it are raises the number itself, and goes on over what is done behind it. Any
-//! other leaves word in a ring, at the place of its first number, and waits until somebody has raised the number over
-//! it: an instant, unless a thread was put aside in the middle of its work. So nobody needs to be woken for others to
-//! proceed, but for those who wait for that thread.
+//! A write that completes after all earlier writes advances the visible sequence number itself, and
+//! continues over all completed writes that follow. Any other write stores its last sequence number in
+//! a ring, at the slot of its first one. Then it waits until another thread has advanced the visible
+//! sequence number over it. That takes an instant, unless the scheduler has interrupted an earlier
+//! writer. So writers sleep only if they wait for an interrupted thread.
 //!
-//! Why nothing is left lying: who leaves word then reads the number, and who raises the number then reads the word.
-//! Reading and raising are exchanges of one atomic, so one of them comes first: either the reader sees the number raised,
-//! and goes on itself, or the raiser sees what was done before that reading. It is the same with those who fall asleep.
+//! No completed write is missed. A writer that stores in the ring reads the visible sequence number
+//! afterwards. A writer that advances the visible sequence number reads the ring afterwards. Both
+//! accesses to the visible sequence number are read-modify-write operations of one atomic, so one of
+//! them is first. Either the storing writer sees the advanced number and continues itself, or the
+//! advancing writer sees the slot. The same argument holds for writers that fall asleep.
 
 use terrace_format::key::SequenceNumber;
 
 use crate::sync::{AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, spin_or_yield};
 
-/// Writes may run ahead of the visible number by so many numbers.
+/// Maximum distance of a running write from the visible sequence number.
 const COMMIT_RING_SLOTS: u64 = if cfg!(feature = "loom") { 4 } else { 1024 };
 
-/// How often a waiting writer looks before it sleeps: about a microsecond.
+/// Number of loads before a waiting writer sleeps, about a microsecond.
 const VISIBILITY_SPINS: usize = if cfg!(feature = "loom") { 1 } else { 50 };
 
-/// The visible number, and the writes ahead of it.
+/// Visible sequence number and the completed writes after it.
 pub(crate) struct CommitPublisher {
-    /// Raised in order, with Release; Acquire by every reader.
+    /// Advanced in order with Release. Pairs with the Acquire load of each reader.
     visible_seqno: AtomicU64,
-    /// At the first number of a write that is done, modulo its size: the last one. Anything else there is not above the
-    /// visible number: what was done one round before is visible.
+    /// Last sequence number of each completed write, at the slot of its first one modulo the ring
+    /// size. Older values in a slot are never above the visible sequence number, because the writes
+    /// of the previous round are visible.
     completed_ring: Box<[AtomicU64]>,
-    /// How many sleep, or are about to.
+    /// Number of writers that sleep or are about to.
     sleeping_writers: AtomicUsize,
-    /// True if some write will never be done.
+    /// True if a write will never complete.
     is_poisoned: Mutex<bool>,
     visible_advanced: Condvar,
 }
@@ -50,21 +54,23 @@ impl CommitPublisher {
         }
     }
 
-    /// The number up to which writes are visible.
+    /// Sequence number up to which writes are visible.
     pub(crate) fn visible_seqno(&self) -> &AtomicU64 {
         &self.visible_seqno
     }
 
-    /// Returns when a write may begin whose first number is `first`; false as [`CommitPublisher::wait_until_visible`].
+    /// Waits until a write with the first sequence number `first` may start. Returns false as
+    /// [`CommitPublisher::wait_until_visible`] does.
     pub(crate) fn reserve_slot(&self, first: SequenceNumber) -> bool {
         self.wait_until_visible(first.saturating_sub(COMMIT_RING_SLOTS))
     }
 
-    /// The write with the numbers from `first` to `last` is done. It becomes visible with the last one before it.
+    /// Records that the write from `first` to `last` is complete. It becomes visible together with
+    /// the last write before it.
     pub(crate) fn publish(&self, first: SequenceNumber, last: SequenceNumber) {
         let mut visible = self.visible_seqno.load(Ordering::Acquire);
         if visible + 1 != first {
-            // Pairs with the Acquire below.
+            // Pairs with the Acquire load of the slot in this function.
             self.slot(first).store(last, Ordering::Release);
             visible = self.visible_seqno.fetch_add(0, Ordering::AcqRel);
         }
@@ -72,7 +78,7 @@ impl CommitPublisher {
             let next = visible + 1;
             let end = if next == first { last } else { self.slot(next).load(Ordering::Acquire) };
             if end <= visible {
-                return; // the next one is still at work
+                return; // the next write is not complete
             }
             match self.visible_seqno.compare_exchange(visible, end, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
@@ -84,21 +90,22 @@ impl CommitPublisher {
         }
     }
 
-    /// True if all writes before `first` are visible, for who gives out the numbers, and has given out none from `first` on: until
-    /// it does, the write that gets `first` is the only one. What the others did happened before this.
+    /// Returns true if all writes before `first` are visible. The caller assigns sequence numbers
+    /// and has assigned none from `first` on. Until it does, the write that gets `first` is the
+    /// only one. All earlier writes happened before this call.
     #[inline]
     pub(crate) fn is_next(&self, first: SequenceNumber) -> bool {
         self.visible_seqno.load(Ordering::Acquire) + 1 == first
     }
 
-    /// The only write is done, up to `last`: see [`CommitPublisher::is_next`]. No exchange: nobody else raises the number, and who waits for
-    /// this one would have to know it.
+    /// Records that the exclusive write up to `last` is complete: see [`CommitPublisher::is_next`].
+    /// A plain store suffices: no other thread advances the number, and no other writer waits.
     #[inline]
     pub(crate) fn publish_exclusive(&self, last: SequenceNumber) {
         self.visible_seqno.store(last, Ordering::Release);
     }
 
-    /// True as soon as writes up to `number` are visible; false if they are not within about a microsecond.
+    /// Returns true if writes up to `number` become visible within about a microsecond.
     pub(crate) fn spin_until_visible(&self, number: SequenceNumber) -> bool {
         let mut turn = 0;
         for _ in 0..VISIBILITY_SPINS {
@@ -110,7 +117,7 @@ impl CommitPublisher {
         false
     }
 
-    /// Returns when writes up to `number` are visible; false if they never will be.
+    /// Waits until writes up to `number` are visible. Returns false if they never will be.
     pub(crate) fn wait_until_visible(&self, number: SequenceNumber) -> bool {
         if self.spin_until_visible(number) {
             return true;
@@ -129,7 +136,8 @@ impl CommitPublisher {
         is_visible
     }
 
-    /// Some write that took its numbers will never be done: from it on nothing becomes visible.
+    /// Records that a write with sequence numbers will never complete. No later write becomes
+    /// visible.
     pub(crate) fn poison(&self) {
         *self.is_poisoned.lock() = true;
         self.visible_advanced.notify_all();
@@ -139,10 +147,12 @@ impl CommitPublisher {
         &self.completed_ring[(first % COMMIT_RING_SLOTS) as usize]
     }
 
-    /// Wakes who sleeps. Relaxed: whoever read the number before it was raised has counted itself before that.
+    /// Wakes the sleeping writers. Relaxed: a writer that read the old number has counted itself
+    /// before its read.
     fn notify_sleeping_writers(&self) {
         if self.sleeping_writers.load(Ordering::Relaxed) > 0 {
-            // Whoever has read it, and does not sleep yet, holds the lock until it does.
+            // A writer that has read the old number, and does not sleep yet, holds this lock until
+            // it does.
             drop(self.is_poisoned.lock());
             self.visible_advanced.notify_all();
         }

@@ -1,4 +1,4 @@
-//! The directory of a database: what is in it, what of it is still needed, and how to get rid of it.
+//! Directory of a database: its files, its lock, and its removal.
 
 use std::path::Path;
 
@@ -9,19 +9,21 @@ use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::version::{MAX_FILE_NUMBER, MAX_UNLISTED_FILE_NUMBER};
 
-/// The files in `directory` whose names an engine would write, with numbers that the database can have come to, whose manifest
-/// says that `next_file` is the next. Everything else is somebody else's and is left alone.
+/// Lists the files in `directory` that belong to the database. The file numbers are those that a
+/// database can have reached whose MANIFEST states `next_file`. All other files are ignored and
+/// never removed.
 pub(crate) fn list_db_files(env: &Env, directory: &Path, next_file: u64) -> Result<Vec<FileName>> {
     let names = env.fs.list(directory)?;
-    // A number with other zeros in front names a file that nobody would find by it.
+    // A number with leading zeros is not the name that the database would use.
     let named = |name: &str| FileName::parse(name).filter(|file| file.to_string() == name);
     let files = names.iter().filter_map(|name| named(name.to_str()?));
-    // New files take numbers above those that are there: a stray one must not bring them to what no manifest may say.
+    // New files get numbers above all listed ones. A foreign file must not raise them above the
+    // maximum of the MANIFEST.
     let is_ours = |number| number <= MAX_UNLISTED_FILE_NUMBER || number < next_file;
     Ok(files.filter(|file| file.number().is_none_or(is_ours)).collect())
 }
 
-/// Takes the lock of the database in `directory`.
+/// Locks the database in `directory`.
 pub(crate) fn lock_directory(
     env: &Env,
     directory: &Path,
@@ -30,7 +32,7 @@ pub(crate) fn lock_directory(
     Ok(env.fs.lock(&directory.join(FileName::Lock.to_string()), mode)?)
 }
 
-/// Takes the lock for reading. None if there is no lock file, as in a copy: there is nothing to take, and creating it
+/// Locks the database for reads. Returns None if there is no lock file, as in a copy: creating it
 /// would be a write.
 pub(crate) fn lock_directory_shared(
     env: &Env,
@@ -43,18 +45,19 @@ pub(crate) fn lock_directory_shared(
     }
 }
 
-/// Removes the database in directory `path` with all that it holds, and the directory if nothing else is in it.
+/// Removes the database in directory `path`, and the directory if it contains no other files.
 ///
-/// Files that are not a database's stay. A directory that does not exist, or holds no database, is no error.
+/// Files that do not belong to a database stay. A missing directory and a directory without a
+/// database are not errors.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Io`](crate::ErrorKind::Io) if the database is open somewhere, with nothing removed, or if a file could
-/// not be removed, with the others gone.
+/// [`ErrorKind::Io`](crate::ErrorKind::Io) if the database is open, with nothing removed, or if a
+/// file could not be removed, with all others removed.
 ///
 /// ```
 /// # use terrace::{Db, Env, Options, destroy};
-/// let env = Env::memory();
+/// let env = Env::in_memory();
 /// let options = Options { create_if_missing: true, env, ..Options::default() };
 /// let db = Db::open("cities", &options)?;
 /// assert!(destroy("cities", &options).is_err(), "it is open");
@@ -63,25 +66,27 @@ pub(crate) fn lock_directory_shared(
 /// # Ok::<(), terrace::Error>(())
 /// ```
 pub fn destroy(path: impl AsRef<Path>, options: &Options) -> Result<()> {
-    let (directory, env) = (path.as_ref(), &options.env);
+    let directory = path.as_ref();
+    let env = &options.env;
     match list_db_files(env, directory, MAX_FILE_NUMBER) {
-        // Nothing that could be a database.
+        // The directory contains no database.
         Err(Error::Io(error)) if error.is_not_found() => return Ok(()),
         Ok(files) if files.is_empty() => return Ok(()),
         listed => listed?,
     };
     let lock = lock_directory(env, directory, LockMode::Exclusive)?;
     let mut outcome = Ok(());
-    // Listed again: now nobody else changes anything.
+    // Lists the files again under the lock, which excludes other processes.
     for file in list_db_files(env, directory, MAX_FILE_NUMBER)? {
         if file != FileName::Lock {
             outcome = outcome.and(env.fs.remove(&directory.join(file.to_string())));
         }
     }
-    // While it is held: a lock that somebody takes right behind this is one on a file that keeps its name.
+    // Removed while it is locked. A process that locks LOCK afterwards creates a new file with this
+    // name.
     outcome = outcome.and(env.fs.remove(&directory.join(FileName::Lock.to_string())));
     drop(lock);
-    // Fails if other files are there, as it should.
+    // Fails if the directory contains other files, as intended.
     let _ = env.fs.remove_dir(directory);
     Ok(outcome?)
 }

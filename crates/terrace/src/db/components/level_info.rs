@@ -1,26 +1,26 @@
-//! The tree of levels, for those who look at it.
+//! Description of the levels and their tables, for callers.
 
 use crate::version::Version;
 
-/// One level of the tree.
+/// Level of a database with its tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LevelInfo {
-    /// 0 to 6.
+    /// Number of the level, 0 to 6.
     pub level: usize,
-    /// Its tables.
+    /// Tables of the level.
     pub files: Vec<TableInfo>,
 }
 
-/// One table.
+/// Table file of a level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableInfo {
-    /// The number in its name.
+    /// File number, which is in the name of the file.
     pub number: u64,
-    /// In bytes.
+    /// File size in bytes.
     pub size: u64,
-    /// Its least key.
+    /// Smallest user key.
     pub smallest: Vec<u8>,
-    /// Its greatest key.
+    /// Largest user key.
     pub largest: Vec<u8>,
 }
 

@@ -1,43 +1,46 @@
-//! What one number of bytes says to the parts of a database.
+//! Split of the option `memory_budget`.
 //!
 //! ```text
-//!   budget   [ memtables: 3/8, up to 105 MiB | blocks and open tables: the rest | at work: 1/8 ]
-//!               three of them, full             tables up to 3/4 of that
+//!   budget   [ memtables: 3/8, up to 105 MiB | blocks and open tables: the rest | temporary: 1/8 ]
+//!               three full memtables            tables: up to 3/4 of it
 //! ```
 //!
-//! *At work* are a flush, the threads of a merge, iterators, and memory kept for memtables to come. Only the last of these is
-//! held to its share: the others take a few blocks, and what a table needs that is being written.
+//! The temporary part is for a flush, the threads of a compaction, iterators and pooled chunks of
+//! memtables. Only the pooled chunks are held to this limit. The others need a few blocks, and the
+//! index and filter of the table that is being written.
 //!
-//! A write buffer or a cache that somebody asked for stays what it is: with the one, blocks and tables get what it leaves;
-//! the other is not counted, for it may serve many databases.
+//! Explicit options take precedence. With `write_buffer_size`, blocks and tables get the bytes that
+//! the memtables leave. An explicit block cache does not count, because several databases may share
+//! it.
 
 use crate::options::Options;
 
-/// The shares, in bytes.
+/// Limits for the parts of a database, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MemoryBudget {
     pub(crate) total: usize,
-    /// Of all memtables that there are at a time.
+    /// Limit for all memtables together.
     pub(crate) memtables: usize,
-    /// Of cached blocks and open tables together.
+    /// Limit for cached blocks and open tables together.
     pub(crate) blocks_and_tables: usize,
-    /// Of memory that is kept for memtables to come.
+    /// Limit for the pooled chunks of flushed memtables.
     pub(crate) pooled_chunks: usize,
 }
 
-/// So many memtables there are while writes come faster than flushes: one is written to, two are on their way to tables.
+/// Number of memtables while writes are faster than flushes: the current one and two immutable
+/// ones.
 const BUDGETED_MEMTABLES: usize = 3;
 
-/// The largest that nobody asked for, in bytes.
+/// Maximum memtable size in bytes without `write_buffer_size`.
 pub(crate) const MAX_ADAPTIVE_MEMTABLE_SIZE: usize = 32 << 20;
-/// What may wait for its flush in all, in bytes: a merge that takes the processor for a moment delays flushes, and writers
-/// need not feel it ...
+/// Maximum bytes of all immutable memtables. Writers need not notice a compaction that delays a
+/// flush for a moment by its use of the processor.
 const MAX_IMMUTABLE_BYTES: usize = 64 << 20;
-/// ... but not more than so many memtables, each of which a look-up asks ...
+/// Maximum number of immutable memtables. A get searches each of them.
 pub(crate) const MAX_IMMUTABLE_MEMTABLES: usize = 4;
 
 impl MemoryBudget {
-    /// None if `options` ask for none.
+    /// Returns None if the options set no budget.
     pub(crate) fn from_options(options: &Options) -> Option<MemoryBudget> {
         let all = options.memory_budget?;
         let eighth = all / 8;
@@ -49,30 +52,33 @@ impl MemoryBudget {
         Some(MemoryBudget { total: all, memtables, blocks_and_tables: blocks, pooled_chunks: eighth })
     }
 
-    /// What open tables may hold: a fourth is left for blocks.
+    /// Limit for open tables. A quarter of the shared limit is left for blocks.
     pub(crate) fn open_table_limit(&self) -> usize {
         self.blocks_and_tables / 4 * 3
     }
 
-    /// The largest memtables of which as many as there may be fit in their share.
+    /// Maximum size of a memtable, so that [`BUDGETED_MEMTABLES`] of them fit in their limit.
     pub(crate) fn max_memtable_size(&self) -> usize {
         let each = self.memtables / BUDGETED_MEMTABLES;
-        // The two cases of `weight`.
-        let (small, large) = (each * 32 / 65, each.saturating_sub(MAX_MEMTABLE_CHUNK) * 32 / 33);
+        // The two cases of [`max_memtable_footprint`].
+        let small = each * 32 / 65;
+        let large = each.saturating_sub(MAX_MEMTABLE_CHUNK) * 32 / 33;
         small.max(large).clamp(64 << 10, MAX_ADAPTIVE_MEMTABLE_SIZE)
     }
 }
 
-/// The largest piece in which memtables get their memory.
+/// Maximum size of the chunks in which a memtable allocates memory.
 const MAX_MEMTABLE_CHUNK: usize = 2 << 20;
 
-/// What a memtable of `size` bytes takes at most, all of it: pieces double from 16 KiB on, so the last may be as large as all
-/// before, and may hardly be used; and a filter, of a sixty-fourth rounded up to a power of two.
+/// Maximum bytes that a memtable of `size` bytes allocates. Chunks double from 16 KiB on, so the
+/// last one may be as large as all others together, and nearly empty. The Bloom filter takes a
+/// sixty-fourth of the size, rounded up to a power of two.
 pub(crate) fn max_memtable_footprint(size: usize) -> usize {
     size.saturating_add(size.min(MAX_MEMTABLE_CHUNK)).saturating_add(size / 32)
 }
 
-/// Memtables of `size` bytes that may wait for their flush, if there is memory for all.
+/// Number of immutable memtables of `size` bytes at which writers wait, if the memory budget allows
+/// it.
 fn default_max_immutable_memtables(size: usize) -> usize {
     immutable_memtables_that_fit(size, MAX_IMMUTABLE_MEMTABLES)
 }
@@ -87,7 +93,7 @@ mod tests {
 
     const MB: usize = 1 << 20;
 
-    /// Memtables, the largest of them, blocks and tables, and how much of that tables; in MiB.
+    /// Checks the limits in MiB: memtables, one memtable, blocks and tables, tables alone.
     #[track_caller]
     fn check(budget: usize, write_buffer: Option<usize>, expect: [usize; 4]) {
         let options = Options {

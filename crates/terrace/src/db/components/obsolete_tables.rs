@@ -1,11 +1,12 @@
-//! Files that no version that counts has any more, until nobody reads them.
+//! Tables that the current version no longer contains, until no reader needs them.
 //!
-//! A reader holds a view, the view a version, and the version its files. What is here was taken out of the newest
-//! version before; so once the list's own reference is the last one, nobody can come by another.
+//! A reader holds a read state, the read state a version, and the version its tables. A table in
+//! this list is not in the current version. When the list has the last reference, no thread can get
+//! another one.
 
 use crate::sync::Arc;
 
-/// The list, newest data last.
+/// List of obsolete tables, those with the newest data last.
 pub(crate) struct ObsoleteTables<F> {
     files: Vec<Arc<F>>,
 }
@@ -21,7 +22,7 @@ impl<F> ObsoleteTables<F> {
         self.files.extend(files);
     }
 
-    /// Takes out those that nobody reads.
+    /// Removes and returns the tables without readers.
     pub(crate) fn take_unreferenced(&mut self) -> Vec<Arc<F>> {
         let is_free = |file: &mut Arc<F>| {
             Arc::strong_count(file) == 1 || terrace_sync::mutant!(ObsoleteFileRemovedWhileInUse)

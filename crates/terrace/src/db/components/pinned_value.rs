@@ -1,4 +1,4 @@
-//! A value that is read where it lies.
+//! Value that a reader borrows without a copy.
 
 use std::fmt;
 use std::ops::Deref;
@@ -6,11 +6,12 @@ use std::ops::Deref;
 use crate::memtable::{FoundVersion, PinnedVersion};
 use crate::table::{FoundEntry, PinnedEntry};
 
-/// A value of a database, where it lies: in a block or among the recent writes, not copied. Made by
-/// [`Db::get_pinned`](crate::Db::get_pinned).
+/// Value in the memory of a block or a memtable, not copied.
+/// [`Db::get_pinned`](crate::Db::get_pinned) returns it.
 ///
-/// What it lies in stays in memory as long as this does, a block or a whole memtable, beyond the limits of the cache and
-/// of the write buffer: let go of it soon. It outlives later writes, and the database.
+/// The block or the whole memtable stays in memory as long as this value, beyond the limits of the
+/// block cache and the write buffer. Drop it soon. It stays valid after later writes and after the
+/// close of the database.
 pub struct PinnedValue {
     location: PinnedLocation,
 }
@@ -57,7 +58,7 @@ impl fmt::Debug for PinnedValue {
 mod tests {
     use super::*;
 
-    /// A value may be pinned in one thread and let go in another.
+    /// One thread may pin a value and another one may drop it.
     #[test]
     fn is_send_and_sync() {
         fn check<T: Send + Sync>() {}

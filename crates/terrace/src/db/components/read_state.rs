@@ -1,14 +1,15 @@
-//! What is now: the view that readers read, and the number up to which they may see.
+//! Current read state and visible sequence number.
 //!
 //! ```text
-//!   writer:     insert into the memtable ── number (Release)
-//!   install:    oldest reader ── merge ── view
-//!   reader:                                 view ── number (Acquire) ── read
+//!   writer:     insert into the memtable ── sequence number (Release)
+//!   install:    oldest reader ── compaction ── read state
+//!   reader:                                    read state ── sequence number (Acquire) ── read
 //! ```
 //!
-//! A reader loads the view first. The other way round, a merge in between could drop versions that the older number
-//! still needs: the view is only as new as the number that a merge saw before it began, and so a number that is loaded
-//! behind the view is never too old for it.
+//! A reader loads the read state first and the sequence number second. In the opposite order, a
+//! compaction in between could drop versions that the older sequence number needs. A compaction keeps
+//! all versions for sequence numbers from its start on, and its read state is installed later. So a
+//! sequence number that is loaded after the read state is never too old for it.
 
 use std::ops::Deref;
 
@@ -17,7 +18,7 @@ use terrace_format::key::SequenceNumber;
 use super::commit_publisher::CommitPublisher;
 use crate::sync::{Arc, ArcSwap, AtomicU64, Ordering};
 
-/// The present, for any kind of view.
+/// Current read state, of any type, with the commit publisher.
 pub(crate) struct ReadStateCell<V> {
     current: ArcSwap<V>,
     publisher: CommitPublisher,
@@ -28,29 +29,30 @@ impl<V> ReadStateCell<V> {
         ReadStateCell { current: ArcSwap::from_pointee(view), publisher: CommitPublisher::new(visible) }
     }
 
-    /// The view, for who needs no number.
+    /// Returns the read state without a sequence number.
     pub(crate) fn current(&self) -> impl Deref<Target = Arc<V>> {
         self.current.load()
     }
 
-    /// What a reader begins with: the view, and then a number that fits it.
+    /// Returns the read state, and then a sequence number that fits it.
     pub(crate) fn load(&self) -> (impl Deref<Target = Arc<V>>, SequenceNumber) {
         let view = self.current.load();
         let sequence = self.visible_seqno().load(Ordering::Acquire);
         (view, sequence)
     }
 
-    /// The number of the last visible write, to take a snapshot at.
+    /// Returns the sequence number of the last visible write, for a snapshot.
     pub(crate) fn visible_seqno(&self) -> &AtomicU64 {
         self.publisher.visible_seqno()
     }
 
-    /// The writes on their way to being visible. They are in the view's memtables when they are done.
+    /// Returns the publisher of the running writes. They are inserted into the memtables of the
+    /// read state before they become visible.
     pub(crate) fn publisher(&self) -> &CommitPublisher {
         &self.publisher
     }
 
-    /// Replaces the view. One thread at a time.
+    /// Replaces the read state. Only one thread at a time may call this.
     pub(crate) fn install(&self, view: V) {
         self.current.store(Arc::new(view));
     }

@@ -13,14 +13,14 @@ use crate::memtable::Memtable;
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
 use crate::table::FinishedTable;
 
-/// Memtables that become tables beside the replay. Dropped, it leaves none that is not to be kept: each try to open would leave
-/// its own on a disk that has no room.
+/// Flushes of replayed memtables. When this is dropped, it removes the tables that recovery does
+/// not keep. Otherwise each attempt to open would leave tables on a full disk.
 pub(crate) struct RecoveryFlusher {
     task_group: TaskGroup,
     context: Arc<RecoveryFlushContext>,
 }
 
-/// Where they go, and what came of them.
+/// Arguments and results of the flushes.
 struct RecoveryFlushContext {
     env: Env,
     directory: PathBuf,
@@ -30,52 +30,56 @@ struct RecoveryFlushContext {
 
 #[derive(Default)]
 struct RecoveryFlushResults {
-    /// In no order.
+    /// Finished tables, unordered.
     tables: Vec<FinishedTable>,
     error: Option<Error>,
 }
 
 impl RecoveryFlusher {
     pub(crate) fn new(env: &Env, directory: &Path, options: TableOptions) -> RecoveryFlusher {
-        // More would want more memtables at a time.
-        let crew = TaskGroup::new(&env.scheduler, Priority::Flush, 1);
-        let (env, directory) = (env.clone(), directory.to_path_buf());
-        RecoveryFlusher {
-            task_group: crew,
-            context: Arc::new(RecoveryFlushContext { env, directory, options, results: Mutex::default() }),
-        }
+        // More helpers would need more memtables in memory.
+        let task_group = TaskGroup::new(&env.scheduler, Priority::Flush, 1);
+        let context = RecoveryFlushContext {
+            env: env.clone(),
+            directory: directory.to_path_buf(),
+            options,
+            results: Mutex::default(),
+        };
+        RecoveryFlusher { task_group, context: Arc::new(context) }
     }
 
-    /// Has `memtable` written to a table with the next number.
+    /// Writes `memtable` to a table with the next file number, on another thread if possible.
     pub(crate) fn spawn_flush(&self, memtable: Arc<Memtable>, next_file: &AtomicU64) {
         let number = next_file.fetch_add(1, Ordering::Relaxed);
-        let place = Arc::clone(&self.context);
+        let context = Arc::clone(&self.context);
         self.task_group.spawn(Box::new(move || {
-            let table = flush::build_table(&memtable, &place.env, &place.directory, number, &place.options);
-            let mut made = place.results.lock();
+            let table =
+                flush::build_table(&memtable, &context.env, &context.directory, number, &context.options);
+            let mut results = context.results.lock();
             match table {
-                Ok(table) => made.tables.extend(table),
-                Err(error) => made.error = Some(error),
+                Ok(table) => results.tables.extend(table),
+                Err(error) => results.error = Some(error),
             }
         }));
     }
 
-    /// Returns when those so far are written, with an error if one could not be.
+    /// Waits for all flushes so far. Returns an error if one of them failed.
     pub(crate) fn wait_for_flushes(&self) -> Result<()> {
         self.task_group.finish()?;
         self.context.results.lock().error.clone().map_or(Ok(()), Err)
     }
 
-    /// Returns the tables, the oldest first; durable but for their names.
+    /// Waits for all flushes. Returns the tables from oldest to newest. Their contents are durable,
+    /// but not yet their names.
     pub(crate) fn finish(&self) -> Result<Vec<NewFile>> {
         self.wait_for_flushes()?;
-        let made = self.context.results.lock();
-        let mut files: Vec<NewFile> = made.tables.iter().map(|table| table.file.clone()).collect();
+        let results = self.context.results.lock();
+        let mut files: Vec<NewFile> = results.tables.iter().map(|table| table.file.clone()).collect();
         files.sort_unstable_by_key(|file| file.number);
         Ok(files)
     }
 
-    /// The tables count, or may.
+    /// Keeps the tables, because the version edit with them was or may have been written.
     pub(crate) fn keep_tables(&self) {
         self.context.results.lock().tables.clear();
     }

@@ -12,12 +12,12 @@ use crate::sync::Mutex;
 /// Approximate bytes that a memtable needs for a record, beside the record.
 const RECORD_OVERHEAD: usize = 36;
 
-/// About what `batch` takes in a memtable, in bytes.
+/// Approximate bytes that `batch` takes in a memtable.
 pub(crate) fn approx_memtable_bytes(batch: &BatchRef<'_>) -> usize {
     batch.rep().len() + batch.len() * RECORD_OVERHEAD
 }
 
-/// Inserts `batch` by itself.
+/// Inserts one batch without sorting.
 pub(crate) fn insert_batch(memtable: &Memtable, batch: &BatchRef<'_>) {
     memtable.insert(
         batch.sequence(),
@@ -28,17 +28,17 @@ pub(crate) fn insert_batch(memtable: &Memtable, batch: &BatchRef<'_>) {
     );
 }
 
-/// Records, in the order of a log.
+/// Records, in log order until they are sorted.
 #[derive(Default)]
 pub(crate) struct SortedChunk {
-    /// Keys and values.
+    /// Keys and values of all records.
     bytes: Vec<u8>,
     records: Vec<ChunkRecord>,
     pub(crate) memtable_bytes: usize,
 }
 
 struct ChunkRecord {
-    /// The bytes of the key by which most records are told apart, once that is known.
+    /// First bytes of the key after the common prefix of the chunk. Computed by `sort`.
     head: u64,
     trailer: u64,
     start: u32,
@@ -47,7 +47,7 @@ struct ChunkRecord {
 }
 
 impl SortedChunk {
-    /// Takes a batch that is far smaller than 4 GiB.
+    /// Adds a batch. The caller passes only batches far smaller than 4 GiB.
     pub(crate) fn push(&mut self, batch: &BatchRef<'_>) {
         self.memtable_bytes += approx_memtable_bytes(batch);
         for (sequence, operation) in (batch.sequence()..).zip(batch.iter()) {
@@ -71,13 +71,15 @@ impl SortedChunk {
         self.records.push(record);
     }
 
-    /// Inserts what is in it, in the order of keys if it `sorts`, and is empty then.
-    pub(crate) fn insert_into(&mut self, memtable: &Memtable, sorts: bool) {
-        if sorts {
+    /// Inserts all records into `memtable`, in key order if `should_sort` is set, and clears the
+    /// chunk.
+    pub(crate) fn insert_into(&mut self, memtable: &Memtable, should_sort: bool) {
+        if should_sort {
             self.sort();
         }
         for record in &self.records {
-            let (key, value) = (record.key(&self.bytes), record.value(&self.bytes));
+            let key = record.key(&self.bytes);
+            let value = record.value(&self.bytes);
             let value = (record.trailer as u8 == ValueType::Value as u8).then_some(value);
             memtable.insert(record.trailer >> 8, std::iter::once((key, value)));
         }
@@ -86,7 +88,8 @@ impl SortedChunk {
         self.memtable_bytes = 0;
     }
 
-    /// By the bytes of the keys; of one key, the oldest first, so that each goes before the others.
+    /// Sorts by key. Records of one key are sorted from oldest to newest, so that each insert goes
+    /// to the front of the version chain.
     fn sort(&mut self) {
         let SortedChunk { bytes, records, .. } = self;
         let Some(first) = records.first().map(|record| record.key(bytes)) else { return };

@@ -1,13 +1,15 @@
-//! Work that an opener shares out, and of which it does itself what nobody else has begun.
+//! Tasks that a thread shares with helpers, and executes itself if no helper has started them.
 //!
 //! ```text
-//!   opener     gives 1, 2, 3 ... 7: too many wait, so it does 4 .. finishes: does what waits, waits for what runs
-//!   a helper        [ 1 ][ 2 ][ 3 ] ...                    a job of a lane, if a thread is free
-//!   a late helper                                          (nothing)
+//!   opener     pushes 1, 2, 3 ... 7; too many are pending, so it runs 4 .. finish: runs the pending
+//!              tasks, waits for the running ones
+//!   helper         [ 1 ][ 2 ][ 3 ] ...                    a job of the scheduler, if a thread is free
+//!   late helper                                           (nothing)
 //! ```
 //!
-//! It never waits for a helper that has not begun a task: the lane may be busy with other databases, and the schedulers of
-//! tests run nothing by themselves. A helper that comes late finds nothing and holds nothing.
+//! The opener never waits for a helper that has not started a task. The threads of the scheduler may
+//! be busy with other databases, and the schedulers of tests run nothing by themselves. A late helper
+//! finds no task and holds no data.
 
 use std::collections::VecDeque;
 
@@ -17,14 +19,14 @@ use super::background_error::panic_error;
 use crate::error::Result;
 use crate::sync::{Arc, Condvar, Mutex};
 
-/// What it holds is dropped before anybody can learn that it is done.
+/// Task of a group. Its captured values are dropped before another thread can see its end.
 pub(crate) type Task = Box<dyn FnOnce() + Send>;
 
-/// Tasks, in the order in which they are begun.
+/// Queue of tasks, which start in order.
 #[derive(Default)]
 pub(crate) struct TaskQueue {
     state: Mutex<TaskQueueState>,
-    /// Notified when a task is done.
+    /// Notified when a task ends.
     task_done: Condvar,
 }
 
@@ -32,27 +34,28 @@ pub(crate) struct TaskQueue {
 struct TaskQueueState {
     pending: VecDeque<Task>,
     running: usize,
-    /// Helpers that were called and have not found the board empty.
+    /// Number of scheduled helpers that have not found the queue empty.
     helpers: usize,
     has_panicked: bool,
 }
 
 impl TaskQueue {
-    /// Puts up a task. Says how many wait, and whether there is to be another helper, of `most`.
-    pub(crate) fn push(&self, task: Task, most: usize) -> (usize, bool) {
+    /// Adds a task. Returns the number of pending tasks, and whether the caller should schedule
+    /// another helper, of at most `max_helpers`.
+    pub(crate) fn push(&self, task: Task, max_helpers: usize) -> (usize, bool) {
         let mut state = self.state.lock();
         state.pending.push_back(task);
-        let call = state.helpers < most;
+        let call = state.helpers < max_helpers;
         state.helpers += usize::from(call);
         (state.pending.len(), call)
     }
 
-    /// Does a task; false if none waits.
+    /// Runs a task. Returns false if none is pending.
     pub(crate) fn run_one(&self) -> bool {
         self.pop(false).map(RunningTask::run).is_some()
     }
 
-    /// What a helper does: tasks until none waits.
+    /// Runs tasks until none is pending. This is the job of a helper.
     pub(crate) fn run_until_empty(&self) {
         while let Some(taken) = self.pop(true) {
             taken.run();
@@ -69,16 +72,16 @@ impl TaskQueue {
         Some(RunningTask { queue: self, task: Some(task) })
     }
 
-    /// Does what waits and returns when all is done. False if a task panicked.
+    /// Runs the pending tasks and waits for the running ones. Returns false if a task panicked.
     pub(crate) fn finish(&self) -> bool {
         while self.run_one() {}
         self.wait_for_running()
     }
 
-    /// Forgets what waits, and returns when nothing runs.
+    /// Drops the pending tasks and waits for the running ones.
     fn cancel(&self) {
-        let forgotten = std::mem::take(&mut self.state.lock().pending);
-        drop(forgotten);
+        let cancelled = std::mem::take(&mut self.state.lock().pending);
+        drop(cancelled);
         self.wait_for_running();
     }
 
@@ -91,7 +94,7 @@ impl TaskQueue {
     }
 }
 
-/// A task that a thread has taken. Done when dropped, even by a panic.
+/// Task that a thread has claimed. It ends when this is dropped, also by a panic.
 struct RunningTask<'a> {
     queue: &'a TaskQueue,
     task: Option<Task>,
@@ -99,7 +102,9 @@ struct RunningTask<'a> {
 
 impl RunningTask<'_> {
     fn run(mut self) {
-        self.task.take().into_iter().for_each(|task| task());
+        if let Some(task) = self.task.take() {
+            task();
+        }
     }
 }
 
@@ -113,46 +118,52 @@ impl Drop for RunningTask<'_> {
     }
 }
 
-/// A board, and who helps.
+/// Queue of tasks with its helpers.
 pub(crate) struct TaskGroup {
     scheduler: Arc<dyn Scheduler>,
-    lane: Priority,
-    /// So many may help at a time.
+    priority: Priority,
+    /// Maximum number of helpers at the same time.
     max_helpers: usize,
     queue: Arc<TaskQueue>,
 }
 
 impl TaskGroup {
-    pub(crate) fn new(scheduler: &Arc<dyn Scheduler>, lane: Priority, helpers: usize) -> TaskGroup {
-        TaskGroup { scheduler: Arc::clone(scheduler), lane, max_helpers: helpers, queue: Arc::default() }
+    pub(crate) fn new(scheduler: &Arc<dyn Scheduler>, priority: Priority, max_helpers: usize) -> TaskGroup {
+        TaskGroup { scheduler: Arc::clone(scheduler), priority, max_helpers, queue: Arc::default() }
     }
 
-    /// Has `task` done by whoever comes first. Does one itself if more wait than there are helpers.
+    /// Adds `task`. Runs a task on this thread if more tasks are pending than helpers are allowed.
     pub(crate) fn spawn(&self, task: Task) {
-        let (waiting, call) = self.queue.push(task, self.max_helpers);
-        if call {
-            let board = Arc::downgrade(&self.queue);
-            let help = move || board.upgrade().into_iter().for_each(|board| board.run_until_empty());
-            self.scheduler.schedule(self.lane, Box::new(help));
+        let (pending, needs_helper) = self.queue.push(task, self.max_helpers);
+        if needs_helper {
+            let queue = Arc::downgrade(&self.queue);
+            self.scheduler.schedule(
+                self.priority,
+                Box::new(move || {
+                    if let Some(queue) = queue.upgrade() {
+                        queue.run_until_empty();
+                    }
+                }),
+            );
         }
-        if waiting > self.max_helpers && !self.scheduler.run_one_here() {
+        if pending > self.max_helpers && !self.scheduler.run_one_here() {
             self.queue.run_one();
         }
     }
 
-    /// Forgets what nobody has begun, and returns when nothing is at work.
+    /// Drops the pending tasks and waits for the running ones.
     pub(crate) fn cancel(&self) {
         self.queue.cancel();
     }
 
-    /// Returns when every task is done, with an error if one panicked.
+    /// Waits until all tasks have ended. Returns an error if one of them panicked.
     pub(crate) fn finish(&self) -> Result<()> {
         if self.queue.finish() { Ok(()) } else { Err(panic_error()) }
     }
 }
 
 impl Drop for TaskGroup {
-    /// What is at work must not outlive the opener's lock.
+    /// No task may outlive the directory lock of the opener.
     fn drop(&mut self) {
         self.queue.cancel();
     }
@@ -167,18 +178,18 @@ mod tests {
     use super::*;
 
     fn check(scheduler: &Arc<dyn Scheduler>, helpers: usize) {
-        let crew = TaskGroup::new(scheduler, Priority::Compaction, helpers);
+        let group = TaskGroup::new(scheduler, Priority::Compaction, helpers);
         let done = Arc::new(AtomicUsize::new(0));
         for round in 1..=3 {
             for n in 0..20 {
                 let done = Arc::clone(&done);
-                crew.spawn(Box::new(move || {
+                group.spawn(Box::new(move || {
                     done.fetch_add(n, Ordering::SeqCst);
                 }));
             }
-            crew.finish().unwrap();
+            group.finish().unwrap();
             assert_eq!(done.load(Ordering::SeqCst), round * 190);
-            assert_eq!(Arc::strong_count(&done), 1, "nothing is held by a task that is done");
+            assert_eq!(Arc::strong_count(&done), 1, "an ended task holds a value");
         }
     }
 
@@ -193,24 +204,24 @@ mod tests {
     #[test]
     fn a_task_that_panics_is_an_error() {
         let pool: Arc<dyn Scheduler> = Arc::new(ThreadPool::new(1, 1));
-        let crew = TaskGroup::new(&pool, Priority::Compaction, 1);
+        let group = TaskGroup::new(&pool, Priority::Compaction, 1);
         let (begun, begins) = std::sync::mpsc::channel();
-        crew.spawn(Box::new(move || {
+        group.spawn(Box::new(move || {
             begun.send(()).unwrap();
-            // As a panic, but without a word on the terminal.
+            // Panics without a message on the terminal.
             std::panic::resume_unwind(Box::new("once"))
         }));
         begins.recv().unwrap();
-        assert!(crew.finish().is_err());
+        assert!(group.finish().is_err());
     }
 
     #[test]
     fn pending_tasks_are_dropped_with_the_group() {
         let scheduler: Arc<dyn Scheduler> = DeterministicScheduler::new(7);
-        let crew = TaskGroup::new(&scheduler, Priority::Compaction, 1);
-        crew.spawn(Box::new(|| panic!("nobody does it")));
-        drop(crew);
-        assert!(scheduler.run_one_here(), "a helper was called");
+        let group = TaskGroup::new(&scheduler, Priority::Compaction, 1);
+        group.spawn(Box::new(|| panic!("a cancelled task ran")));
+        drop(group);
+        assert!(scheduler.run_one_here(), "no helper was scheduled");
         assert!(!scheduler.run_one_here());
     }
 }

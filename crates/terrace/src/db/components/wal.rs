@@ -1,9 +1,9 @@
-//! The end of the log, where writes go.
+//! End of the WAL, where writes are appended.
 //!
 //! ```text
-//!   log 7 (frozen, not synced)   log 9 (current)
-//!   [ r r r r r r r 0 0 0 ]      [ r r r r | room, zeros ... ]
-//!                                          ^ framer
+//!   log 7 (immutable, not synced)   log 9 (current)
+//!   [ r r r r r r r 0 0 0 ]         [ r r r r | preallocated zeros ... ]
+//!                                             ^ record writer
 //! ```
 
 use std::path::Path;
@@ -21,22 +21,22 @@ use crate::memtable::Memtable;
 use crate::options::Options;
 use crate::sync::Arc;
 
-/// A log that is still needed.
+/// Log file that the database still needs.
 #[derive(Clone)]
 pub(crate) struct WalFile {
     pub(crate) number: u64,
     pub(crate) file: Arc<dyn LogFile>,
 }
 
-/// Room that even a nearly full disk has for a log; beyond it the log grows with each record.
+/// Preallocation on a nearly full disk, in bytes. Beyond it, the log grows with each record.
 const MIN_PREALLOCATED_BYTES: u64 = 64 << 10;
 
-/// The file that `open` gives for `room` bytes, or for fewer on a nearly full disk.
+/// Opens a log with `capacity` preallocated bytes, or with fewer on a nearly full disk.
 fn open_preallocated(
-    room: u64,
+    capacity: u64,
     open: impl Fn(u64) -> terrace_env::Result<Box<dyn LogFile>>,
 ) -> terrace_env::Result<Arc<dyn LogFile>> {
-    let opened = match open(room) {
+    let opened = match open(capacity) {
         Err(error) if error.is_no_space() => open(MIN_PREALLOCATED_BYTES),
         opened => opened,
     };
@@ -44,72 +44,84 @@ fn open_preallocated(
 }
 
 impl WalFile {
-    /// Creates log `number` with `room` for a memtable, in bytes. On an error there is no file.
-    pub(crate) fn create(options: &Options, directory: &Path, number: u64, room: usize) -> Result<WalFile> {
-        let (fs, path) = (&options.env.fs, directory.join(FileName::Log(number).to_string()));
-        let file = open_preallocated(room as u64, |room| fs.create_log(&path, room)).inspect_err(|_| {
-            // On a full disk every write tries: nothing must pile up.
-            let _ = fs.remove(&path);
-        })?;
+    /// Creates log `number` with `capacity` preallocated bytes. After an error the file does not
+    /// exist.
+    pub(crate) fn create(
+        options: &Options,
+        directory: &Path,
+        number: u64,
+        capacity: usize,
+    ) -> Result<WalFile> {
+        let fs = &options.env.fs;
+        let path = directory.join(FileName::Log(number).to_string());
+        let file = open_preallocated(capacity as u64, |capacity| fs.create_log(&path, capacity))
+            .inspect_err(|_| {
+                // On a full disk, every write retries this: no files may accumulate.
+                let _ = fs.remove(&path);
+            })?;
         Ok(WalFile { number, file })
     }
 
-    /// Opens log `number`, which was closed and holds `length` bytes, to go on with: where the mark stands that it was
-    /// closed with, which the seal is of. None where the file system has no way to.
+    /// Opens log `number`, which was closed with `length` bytes, for reuse. The record writer
+    /// continues at the close marker. Returns None if the file system does not support this.
     pub(crate) fn reopen(
         options: &Options,
         directory: &Path,
         number: u64,
         length: u64,
     ) -> Result<Option<(WalFile, RecordWriter, Arc<CloseMarker>)>> {
-        let (fs, path) = (&options.env.fs, directory.join(FileName::Log(number).to_string()));
-        let room = length.saturating_add(options.initial_memtable_size() as u64);
-        let file = match open_preallocated(room, |room| fs.reopen_log(&path, room)) {
+        let fs = &options.env.fs;
+        let path = directory.join(FileName::Log(number).to_string());
+        let capacity = length.saturating_add(options.initial_memtable_size() as u64);
+        let file = match open_preallocated(capacity, |capacity| fs.reopen_log(&path, capacity)) {
             Err(error) if error.is_unsupported() => return Ok(None),
             file => file?,
         };
         let end = length.saturating_sub(CLOSE_MARKER_LEN as u64);
-        let seal = if end < length { CloseMarker::new(&file, end) } else { CloseMarker::default() };
-        Ok(Some((WalFile { number, file }, RecordWriter::resume_at(end), Arc::new(seal))))
+        let close_marker = if end < length { CloseMarker::new(&file, end) } else { CloseMarker::default() };
+        Ok(Some((WalFile { number, file }, RecordWriter::resume_at(end), Arc::new(close_marker))))
     }
 }
 
-/// Where the next write goes.
+/// State of the WAL for the next write.
 pub(crate) struct WalWriter {
     pub(crate) wal: WalFile,
     pub(crate) record_writer: RecordWriter,
-    /// Up to here the log has room that is ready, and nobody looks how fast it fills.
+    /// Offset up to which the log is preallocated and no check of the fill rate is due.
     pub(crate) preallocated_to: u64,
-    /// When somebody looked last, unless it is known that the log fills fast.
+    /// Time of the last check of the fill rate. None if the log is known to fill fast.
     pub(crate) fill_rate_checked_at: Option<Duration>,
     pub(crate) memtable: Arc<Memtable>,
-    /// The memtable is full when it takes so many bytes. Since it was begun: the log has room for no more.
+    /// Bytes at which the memtable is full. Fixed when the memtable is created, because the log is
+    /// preallocated for this size.
     pub(crate) memtable_full_at: usize,
-    /// When the memtable was begun.
+    /// Time when the memtable was created.
     pub(crate) memtable_created_at: Duration,
-    /// The last number given out.
+    /// Last used sequence number.
     pub(crate) last_sequence: SequenceNumber,
-    /// Bytes of keys and values that were put into the memtable, as writers pay for them.
+    /// Bytes of keys and values in the memtable, as the write controller counts them.
     pub(crate) user_bytes: u64,
-    /// True after a store that failed for want of space: the log ends here, and the next write begins a new one.
+    /// True after a write failed for lack of space: the log ends here, and the next write starts a
+    /// new one.
     pub(crate) is_torn: bool,
-    /// True if an earlier run began the log.
+    /// True if an earlier run created the log.
     pub(crate) is_reused: bool,
-    /// Of the log, if it is still closed.
+    /// Close marker of the log, if it is still present.
     pub(crate) close_marker: Option<Arc<CloseMarker>>,
-    /// The record under construction; kept for its memory.
+    /// Buffer of the last record, for reuse.
     pub(crate) record_buffer: Vec<u8>,
 }
 
 impl WalWriter {
-    /// Stores a record at the end of the log. On an error the end has not moved.
+    /// Appends a record to the log. An error does not move the end of the log.
     pub(crate) fn append(&mut self, record: &[u8]) -> Result<()> {
         self.invalidate_close_marker()?;
-        let mut framer = self.record_writer.clone();
-        // In a log that is filled in any order a record that fits a block is never split: a reader of a torn log then
-        // loses it whole or not at all. One that grows is torn at its end only, and is LevelDB's byte for byte.
+        let mut record_writer = self.record_writer.clone();
+        // The blocks of a preallocated log may become durable in any order. There, a record that
+        // fits in a block is never split, so a reader of a torn log loses the whole record or
+        // nothing. A growing log is torn only at its end, and has the same bytes as LevelDB's.
         let whole = self.wal.file.capacity() > 0;
-        for fragment in framer.add_record(record, whole) {
+        for fragment in record_writer.add_record(record, whole) {
             let stored = self.wal.file.write_at(fragment.offset, &fragment.header, fragment.payload);
             if mutant!(TornRecordLeftAfterNoSpace) {
                 self.record_writer = RecordWriter::resume_at(
@@ -118,25 +130,25 @@ impl WalWriter {
             }
             stored?;
         }
-        self.record_writer = framer;
+        self.record_writer = record_writer;
         Ok(())
     }
 
-    /// Wipes the mark of a closed log, before anything is written to it or follows it.
+    /// Invalidates the close marker, before the log or a later log is written.
     pub(crate) fn invalidate_close_marker(&mut self) -> Result<()> {
-        if let Some(seal) = &self.close_marker {
-            seal.invalidate()?;
+        if let Some(close_marker) = &self.close_marker {
+            close_marker.invalidate()?;
             self.close_marker = None;
         }
         Ok(())
     }
 
-    /// True if the log is as it was closed.
+    /// Returns true if the log is unchanged since its close.
     fn has_close_marker(&self) -> bool {
-        self.close_marker.as_ref().is_some_and(|seal| seal.is_present())
+        self.close_marker.as_ref().is_some_and(|close_marker| close_marker.is_present())
     }
 
-    /// The length of the log, should it be closed now.
+    /// Returns the length of the log with its close marker, if nothing was written since the close.
     pub(crate) fn closed_len(&self) -> Option<u64> {
         self.has_close_marker().then(|| self.record_writer.end_offset() + CLOSE_MARKER_LEN as u64)
     }

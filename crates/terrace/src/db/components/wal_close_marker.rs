@@ -1,13 +1,13 @@
-//! The mark at the end of a closed log that is gone on with: it stands until something is to be written.
+//! Close marker at the end of a reused log. It stays until the first write.
 //!
 //! ```text
-//!   [ r r r r | mark ]   as it was closed          nothing was written: it stays closed, for the next opener
-//!   [ r r r r | 0... ]   broken                    before the first record, and before the first edit of the manifest
+//!   [ r r r r | marker ]   as at close     nothing was written: the log stays closed
+//!   [ r r r r | 0...   ]   invalidated     before the first record and the first edit of the MANIFEST
 //! ```
 //!
-//! The mark is the one thing in the log that may not be durable, and never become so: a sync may have failed since, in a run
-//! that wrote nothing. So it is wiped, and stored over. That comes before anything else is written, so that whatever a run
-//! leaves that wrote does not count as closed.
+//! Only the marker itself may not be durable, now or ever: a sync may have failed since, in a run that
+//! wrote nothing. So it is overwritten with zeros before any other write. A run that writes therefore
+//! never leaves a log that seems closed.
 
 use terrace_env::LogFile;
 use terrace_format::batch::BATCH_HEADER_SIZE;
@@ -19,7 +19,7 @@ use crate::sync::{Arc, Mutex};
 /// Bytes of the close marker: one fragment with an empty batch.
 pub(crate) const CLOSE_MARKER_LEN: usize = FRAGMENT_HEADER_SIZE + BATCH_HEADER_SIZE;
 
-/// At most one mark, and whether it stands.
+/// Close marker of the reused log, if there is one and it is present.
 #[derive(Default)]
 pub(crate) struct CloseMarker {
     position: Mutex<Option<CloseMarkerPosition>>,
@@ -31,21 +31,22 @@ struct CloseMarkerPosition {
 }
 
 impl CloseMarker {
-    /// Of the mark at `at` of `file`.
+    /// Creates the state for the marker at `offset` of `file`.
     pub(crate) fn new(file: &Arc<dyn LogFile>, at: u64) -> CloseMarker {
         CloseMarker { position: Mutex::new(Some(CloseMarkerPosition { file: Arc::clone(file), offset: at })) }
     }
 
-    /// True while there is a mark.
+    /// Returns true while the marker is present.
     pub(crate) fn is_present(&self) -> bool {
         self.position.lock().is_some()
     }
 
-    /// Wipes the mark, if it stands. On an error it may stand.
+    /// Overwrites the marker with zeros. After an error it may still be present.
     pub(crate) fn invalidate(&self) -> Result<()> {
         let mut standing = self.position.lock();
         if let Some(mark) = &*standing {
-            // Type and length last, and nothing else but a byte of the checksum: at no instant is it a damaged record.
+            // Clears the type and the length, and one byte of the checksum. So a crash leaves
+            // either the marker or no record, but never a damaged one.
             mark.file.write_at(mark.offset + (FRAGMENT_HEADER_SIZE - 4) as u64, &[0; 4], &[])?;
             *standing = None;
         }

@@ -1,12 +1,12 @@
-//! Which writes are durable, and how those who wait for it share one flush of the device.
+//! Durability of writes. Concurrent sync writers share one sync of the logs.
 //!
 //! ```text
-//!   writer   stored, counted: 7 ──> waits for 7 ─────────────────────────────> 7 <= 8: returns
-//!   writer        stored, counted: 8 ──> flushes: count (8), logs, names ──> durable: 8
+//!   writer   append, count: 7 ──> wait for 7 ────────────────────────────────> 7 <= 8: return
+//!   writer        append, count: 8 ──> sync: read count (8), logs, names ──> durable: 8
 //! ```
 //!
-//! One thread at a time flushes. It covers the older logs first: no acknowledged write may lie behind one that a power
-//! cut can still take.
+//! One thread at a time syncs, the older logs first. No acknowledged write may follow a write that a
+//! power cut can still remove.
 
 use terrace_sync::mutant;
 
@@ -14,13 +14,15 @@ use super::wal::WalFile;
 use crate::error::Result;
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
 
-/// The logs that are needed, and how far they are durable.
+/// Logs that the database needs, and the last durable write.
 pub(crate) struct WalSync {
-    /// Oldest first, the present one last. Grows under the engine's `commit`, and shrinks when one is in a table.
+    /// Logs from oldest to current. A thread adds one under `DbInner::commit`, and removes one
+    /// after its flush.
     logs: Mutex<Vec<WalFile>>,
-    /// Writes so far: a syncing writer waits for its own number. Release after the store into the log.
+    /// Number of writes so far. A sync writer waits for its own number. `record_write` stores it
+    /// with Release after the append; pairs with the Acquire load in `sync_logs`.
     write_count: AtomicU64,
-    /// Logs up to this number have durable names in the directory.
+    /// The names of logs up to this number are durable in the directory.
     last_synced_name: AtomicU64,
     state: Mutex<WalSyncState>,
     sync_turn_ended: Condvar,
@@ -28,14 +30,14 @@ pub(crate) struct WalSync {
 
 #[derive(Default)]
 struct WalSyncState {
-    /// Writes up to this number are durable.
+    /// Number of the last durable write.
     durable_write: u64,
-    /// True while somebody flushes.
+    /// True while a thread syncs.
     is_syncing: bool,
 }
 
 impl WalSync {
-    /// Of these logs, in which everything is durable.
+    /// Creates the state for `logs`, whose content is durable.
     pub(crate) fn new(logs: Vec<WalFile>) -> WalSync {
         WalSync {
             logs: Mutex::new(logs),
@@ -46,35 +48,35 @@ impl WalSync {
         }
     }
 
-    /// Counts a write that has been stored in the last log. One thread at a time.
+    /// Counts a write that was appended to the last log. Only one thread calls this at a time.
     pub(crate) fn record_write(&self) {
         self.write_count.store(self.last_write() + 1, Ordering::Release);
     }
 
-    /// The number of the last write, for the thread that counts them.
+    /// Number of the last write, for the thread that counts writes.
     pub(crate) fn last_write(&self) -> u64 {
         self.write_count.load(Ordering::Relaxed)
     }
 
-    /// Adds the log where writes go from now on, and forgets those below `needed`, which are in durable tables.
+    /// Adds the new current log. Releases logs below `needed`, whose writes are in durable tables.
     pub(crate) fn add_log(&self, log: WalFile, needed: u64) {
         let mut logs = self.logs.lock();
         logs.retain(|log| log.number >= needed);
         logs.push(log);
     }
 
-    /// Forgets the logs below `needed`: what they hold is in durable tables.
+    /// Releases logs below `needed`, whose writes are in durable tables.
     pub(crate) fn release_logs(&self, needed: u64) {
         self.logs.lock().retain(|log| log.number >= needed);
     }
 
-    /// Returns when write number `write` is durable. `check` says why it can't become so any more; `flush` is
-    /// [`WalSync::sync_logs`], and sees to it that `check` fails ever after if it does.
+    /// Waits until write number `write` is durable. `check` returns the error that prevents this.
+    /// `sync` calls [`WalSync::sync_logs`]; if it fails, `check` must fail from then on.
     pub(crate) fn wait_until_durable(
         &self,
         write: u64,
         check: impl Fn() -> Result<()>,
-        flush: impl Fn() -> Result<u64>,
+        sync: impl Fn() -> Result<u64>,
     ) -> Result<()> {
         if mutant!(SyncWriteAckedBeforeFsync) {
             return Ok(());
@@ -88,18 +90,18 @@ impl WalSync {
             }
             state.is_syncing = true;
             drop(state);
-            let mut flushing = SyncTurn { wal_sync: self, durable_write: 0 };
-            flushing.durable_write = flush()?;
-            drop(flushing);
+            let mut turn = SyncTurn { wal_sync: self, durable_write: 0 };
+            turn.durable_write = sync()?;
+            drop(turn);
             state = self.state.lock();
         }
         Ok(())
     }
 
-    /// Makes all that has been written durable, and says up to which write that is. `sync_names` makes the names in the
-    /// directory durable.
+    /// Makes all writes so far durable. Returns the number of the last of them. `sync_names` makes
+    /// the names in the directory durable.
     pub(crate) fn sync_logs(&self, sync_names: impl FnOnce() -> Result<()>) -> Result<u64> {
-        // First the number, then the logs: a log that is switched to in between only adds to the work.
+        // Loads the number before the list of logs. A log that is added in between only adds work.
         let writes = self.write_count.load(Ordering::Acquire);
         let logs = self.logs.lock().clone();
         for log in &logs {
@@ -114,7 +116,7 @@ impl WalSync {
     }
 }
 
-/// The turn of one thread to flush. Its end, also by a panic, is told to those who wait.
+/// Turn of one thread to sync. Its end, also by a panic, wakes the waiting writers.
 struct SyncTurn<'a> {
     wal_sync: &'a WalSync,
     durable_write: u64,

@@ -1,21 +1,23 @@
-//! Hints whether writers meet.
+//! Hints whether several threads write at the same time.
 
 use crate::sync::{AtomicBool, AtomicUsize, Ordering};
 
-/// So many writes go side by side behind one that met another: to try whether it is alone costs a crowd more than it saves.
+/// Number of concurrent writes after contention, before a write tries the exclusive insert again.
+/// Each attempt costs concurrent writers more than it saves.
 const CONCURRENT_WRITES_AFTER_CONTENTION: usize = 256;
 
-/// Whether writers meet. Hints, all Relaxed: either way of writing is right at any time.
+/// Hints about contention. All accesses are Relaxed: both kinds of insert are correct at any time.
 #[derive(Default)]
 pub(crate) struct WriteContention {
-    /// True while somebody writes who takes himself for alone.
+    /// True while an exclusive writer inserts.
     pub(crate) has_exclusive_writer: AtomicBool,
-    /// So many more writes go side by side. Changed by who has the lock, but for its beginning.
+    /// Number of writes that will not try the exclusive insert. Changed under `DbInner::commit`,
+    /// except by `arrive`.
     concurrent_writes_left: AtomicUsize,
 }
 
 impl WriteContention {
-    /// Somebody wants to write.
+    /// Announces a writer, before it takes `DbInner::commit`.
     #[inline]
     pub(crate) fn arrive(&self) {
         if self.has_exclusive_writer.load(Ordering::Relaxed) {
@@ -27,7 +29,7 @@ impl WriteContention {
         self.concurrent_writes_left.store(CONCURRENT_WRITES_AFTER_CONTENTION, Ordering::Relaxed);
     }
 
-    /// True if a write may try whether it is alone.
+    /// Returns true if a write may try the exclusive insert.
     #[inline]
     pub(crate) fn try_exclusive(&self) -> bool {
         let left = self.concurrent_writes_left.load(Ordering::Relaxed);

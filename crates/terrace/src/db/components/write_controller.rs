@@ -1,15 +1,18 @@
-//! How fast writers go while merges are behind.
+//! Delays of writers while compactions lag.
 //!
 //! ```text
-//!   files of level 0       0 ........... slow ................................... stop
-//!   a byte costs           nothing       time that the merges need / room that is left       writers wait
-//!                                        (at most 5/3 of what merging a byte takes; more for the last six files)
+//!   files of level 0       0 ........... slowdown ............................... stop
+//!   delay per byte         none          remaining compaction time / headroom     writers wait
+//!                                        (at most 5/3 of the compaction time of a byte, more for the
+//!                                        last six files)
 //! ```
 //!
-//! Room is what may still come before level 0 has so many files that writers have to wait for a merge. So when merges
-//! keep up, nobody is slowed; when they do not, writers go at a speed at which the room lasts until the merges are done,
-//! and at worst at three fifths of that of the merges themselves, until hardly any room is left. Nobody sleeps for more than a millisecond, and nobody while he holds
-//! a lock.
+//! The headroom is the number of bytes that may still arrive before level 0 has so many files that
+//! writers have to wait for a compaction. While compactions keep up, no writer is delayed. Otherwise
+//! the delay is such that the headroom lasts until the compactions end. Writers keep at least three
+//! fifths of the compaction rate until the headroom is nearly used up. The controller works like a
+//! token bucket whose rate follows the backlog. No writer sleeps longer than a millisecond, and none
+//! holds a lock while it sleeps.
 
 use std::fmt;
 use std::time::Duration;
@@ -22,32 +25,34 @@ use crate::compaction::picker::{
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
 use crate::version::{FileMeta, Version, total_size};
 
-/// The longest that a write sleeps.
+/// Maximum sleep of one write.
 const MAX_WRITE_DELAY: Duration = Duration::from_millis(1);
-/// Less than this is not worth a sleep: who owes it goes on owing.
+/// Minimum sleep. Shorter delays are carried over to the next write.
 const MIN_WRITE_DELAY: Duration = Duration::from_micros(200);
-/// Nanoseconds below which nobody looks at the clock: that would take as long as a third of a write.
+/// Delay in nanoseconds below which a write does not read the clock. A clock read takes a third of
+/// the time of a write.
 const MIN_DEBT_TO_CHECK_NANOS: u64 = 20_000;
-/// How far writers get into debt, all together, and how far ahead of it. Values so large that each owes more than a sleep are
-/// not made to pay.
+/// Maximum delay that writers may owe together, and maximum delay that they may have paid in
+/// advance. Values so large that each of them owes more than one sleep are not delayed further.
 const MAX_DELAY_BURST: Duration = Duration::from_millis(16);
 
-/// The bytes whose price is told: finer than one nanosecond each.
+/// Unit of the delay in bytes. With it, one nanosecond is a fine enough step.
 const DELAY_UNIT_BYTES: u64 = 1024;
 
-/// What writers pay.
+/// Delay of writers, as a function of the compaction backlog.
 #[derive(Debug, Default)]
 pub(crate) struct WriteController {
-    /// Nanoseconds for [`UNIT`] bytes. Relaxed: a figure that nothing else depends on.
+    /// Nanoseconds per [`DELAY_UNIT_BYTES`]. Relaxed: no other data depends on it.
     delay_per_kib: AtomicU64,
-    /// Nanoseconds that writers owe and nobody has looked at yet. Relaxed: who takes them pays for all.
+    /// Nanoseconds of delay that no writer has slept yet. Relaxed: the writer that takes them
+    /// sleeps for all.
     unpaid_delay_nanos: AtomicU64,
-    /// Up to which moment writers have paid.
+    /// Time up to which writers have slept for their bytes.
     delayed_until: Mutex<Duration>,
 }
 
 impl WriteController {
-    /// Lets a write of `bytes` through, after a while perhaps, and says how long that was.
+    /// Delays a write of `bytes` bytes if necessary. Returns the time that it slept.
     pub(crate) fn delay_write(&self, bytes: usize, clock: &dyn Clock) -> Option<Duration> {
         let price = self.delay_per_kib.load(Ordering::Relaxed);
         if price == 0 {
@@ -63,7 +68,8 @@ impl WriteController {
         let now = clock.monotonic();
         let owed = {
             let mut paid = self.delayed_until.lock();
-            // Who was woken late has paid for it: on a busy machine a sleep takes ten times as long as it was meant to.
+            // Credits an overlong sleep: on a busy machine, a sleep may take ten times its
+            // requested time.
             *paid = ((*paid).max(now.saturating_sub(MAX_DELAY_BURST)) + cost).min(now + MAX_DELAY_BURST);
             paid.saturating_sub(now)
         };
@@ -89,46 +95,49 @@ impl WriteController {
         ((before > 0) != (delay_per_kib > 0)).then_some(DelayChange { backlog, delay_per_kib })
     }
 
-    /// The price before.
+    /// Sets the delay and returns the previous one.
     fn set_delay_per_kib(&self, price: u64) -> u64 {
         self.delay_per_kib.swap(price, Ordering::Relaxed)
     }
 }
 
-/// Writers go at this part of the speed of merges at least: three fifths. A merge of level 0 takes as long for few files as for
-/// many, so that writers may have to go slower than merges do on the whole, until their next one.
+/// Minimum rate of writers as a part of the compaction rate: three fifths. A compaction of level 0
+/// takes as long for few files as for many, so writers may need to be slower than compactions on
+/// average, until the next compaction.
 const MIN_WRITE_RATE_FRACTION: (u64, u64) = (3, 5);
 
-/// As many files of level 0 leave no room: fewer than those at which writers wait, for what merges will take is a guess.
+/// Number of level 0 files at which the headroom counts as zero. It is less than the stop trigger,
+/// because the compaction time is an estimate.
 const LEVEL_0_NO_HEADROOM: usize = L0_STOP_WRITES_TRIGGER - LEVEL_0_RESERVED_FILES;
 const LEVEL_0_RESERVED_FILES: usize = 6;
 
-/// A merge is never thought to be nearer to its end than this part of what it has taken: one that is late goes on.
+/// The remaining time of a compaction is at least its elapsed time divided by this. So a compaction
+/// that takes longer than expected is not taken for finished.
 const OVERDUE_REMAINING_DIVISOR: u32 = 4;
 
-/// The merge that runs.
+/// Running compaction, for the estimate of its remaining time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RunningCompaction {
-    /// Where it takes files from.
+    /// Input level.
     pub(crate) level: usize,
-    /// What it reads.
+    /// Bytes of all input files.
     pub(crate) input_bytes: u64,
     pub(crate) started_at: Duration,
 }
 
-/// How far merges are behind.
+/// Work that the compactions still have to do, and the headroom until then.
 #[derive(Debug, Clone, Copy)]
 struct CompactionBacklog {
     level_0_files: usize,
-    /// How long the merges will take that are needed now.
+    /// Expected time of the compactions that are needed now.
     remaining_time: Duration,
-    /// Bytes that may still come before writers have to wait.
+    /// Bytes that may arrive before writers have to wait.
     headroom_bytes: u64,
-    /// Nanoseconds of merging for [`UNIT`] bytes that come.
+    /// Nanoseconds of compaction work per [`DELAY_UNIT_BYTES`] of user data.
     compaction_nanos_per_kib: u64,
 }
 
-/// That writers begin to pay, or no longer do: for the info log.
+/// Begin or end of the delay of writers, for the info log.
 #[must_use]
 pub(crate) struct DelayChange {
     backlog: CompactionBacklog,
@@ -137,12 +146,13 @@ pub(crate) struct DelayChange {
 
 impl fmt::Display for DelayChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let CompactionBacklog { level_0_files, remaining_time: work, headroom_bytes: room, .. } =
-            &self.backlog;
-        let (begins, us) = (if self.delay_per_kib > 0 { "Pace" } else { "Pace ended" }, work.as_micros());
+        let CompactionBacklog { level_0_files, remaining_time, headroom_bytes, .. } = &self.backlog;
+        let event = if self.delay_per_kib > 0 { "Write delay" } else { "Write delay ended" };
+        let micros = remaining_time.as_micros();
         write!(
             f,
-            "{begins}: ns_per_kib={} level_0={level_0_files} work_us={us} room_bytes={room}",
+            "{event}: ns_per_kib={} level_0={level_0_files} remaining_us={micros} \
+             headroom_bytes={headroom_bytes}",
             self.delay_per_kib
         )
     }
@@ -169,7 +179,7 @@ impl CompactionBacklog {
                 running.map_or(Duration::ZERO, remaining) + rate.time_for(pending_compaction_bytes(version))
             }
         };
-        // Writers pay for keys and values.
+        // Delays are computed for keys and values, not for table bytes.
         let headroom_files = LEVEL_0_NO_HEADROOM.saturating_sub(level_0.len()) as u64;
         CompactionBacklog {
             level_0_files: level_0.len(),
@@ -179,7 +189,7 @@ impl CompactionBacklog {
         }
     }
 
-    /// Nanoseconds for [`UNIT`] bytes.
+    /// Delay in nanoseconds per [`DELAY_UNIT_BYTES`].
     fn delay_per_kib(&self) -> u64 {
         if self.level_0_files < L0_SLOWDOWN_WRITES_TRIGGER {
             return 0;
@@ -192,28 +202,29 @@ impl CompactionBacklog {
         )
     }
 
-    /// The last files before writers have to wait are dearer, each twice as dear as the one before: merges that take longer
-    /// than they ever did make writers slow, and not stop.
+    /// Maximum delay as a multiple of the compaction time, in thirds. It doubles with each of the
+    /// last files before the stop trigger. So writers slow down instead of stopping if compactions
+    /// take longer than ever before.
     fn max_slowdown(&self) -> u64 {
         MIN_WRITE_RATE_FRACTION.1
             << self.level_0_files.saturating_sub(LEVEL_0_NO_HEADROOM).min(LEVEL_0_RESERVED_FILES)
     }
 }
 
-/// What merges took, of late.
+/// Measured rates of recent compactions and flushes.
 #[derive(Debug, Default)]
 pub(crate) struct CompactionRate {
     compaction_time: Duration,
     bytes_read: u64,
     bytes_flushed: u64,
-    /// What was put of it: a table of small records has half as much again as their keys and values, and a packed one of large ones
-    /// has less.
+    /// Keys and values in the flushed tables. A table of small records takes 1.5 times the bytes of
+    /// its keys and values; a compressed table of large records takes fewer.
     user_bytes: u64,
 }
 
-/// Bytes of flushes that are remembered.
+/// Bytes of flushed tables after which the measurements are halved.
 const RATE_WINDOW_BYTES: u64 = 1 << 30;
-/// Nanoseconds for [`UNIT`] bytes, before anything was measured.
+/// Nanoseconds per [`DELAY_UNIT_BYTES`] before the first measurement.
 const DEFAULT_NANOS_PER_KIB: u64 = 10 * DELAY_UNIT_BYTES;
 
 impl CompactionRate {
@@ -222,27 +233,20 @@ impl CompactionRate {
         self.bytes_read = self.bytes_read.saturating_add(bytes_read);
     }
 
-    /// Takes note of a table of `bytes`, of keys and values of `put` bytes; or of 0, where all of them came out of a log.
-    pub(crate) fn record_flush(&mut self, bytes: u64, put: u64) {
+    /// Records a flush of a table of `bytes` bytes, with keys and values of `user_bytes` bytes. 0
+    /// means that the sizes are unknown, because recovery has filled the memtable.
+    pub(crate) fn record_flush(&mut self, bytes: u64, user_bytes: u64) {
         self.bytes_flushed = self.bytes_flushed.saturating_add(bytes);
-        self.user_bytes = self.user_bytes.saturating_add(if put > 0 { put } else { bytes });
+        self.user_bytes = self.user_bytes.saturating_add(if user_bytes > 0 { user_bytes } else { bytes });
         if self.bytes_flushed > RATE_WINDOW_BYTES {
-            let CompactionRate {
-                compaction_time: time,
-                bytes_read: read,
-                bytes_flushed: flushed,
-                user_bytes: put,
-            } = *self;
-            *self = CompactionRate {
-                compaction_time: time / 2,
-                bytes_read: read / 2,
-                bytes_flushed: flushed / 2,
-                user_bytes: put / 2,
-            };
+            self.compaction_time /= 2;
+            self.bytes_read /= 2;
+            self.bytes_flushed /= 2;
+            self.user_bytes /= 2;
         }
     }
 
-    /// The keys and values in so many bytes of tables.
+    /// Expected bytes of keys and values in tables of `bytes` bytes.
     fn user_bytes_in(&self, bytes: u64) -> u64 {
         let put = u128::from(bytes) * u128::from(self.user_bytes);
         put.checked_div(u128::from(self.bytes_flushed))
@@ -255,7 +259,7 @@ impl CompactionRate {
         Duration::from_nanos(nanos)
     }
 
-    /// Nanoseconds of merging for [`UNIT`] of `bytes`.
+    /// Nanoseconds of compaction work per [`DELAY_UNIT_BYTES`] of `bytes`.
     fn nanos_per_kib(&self, bytes: u64) -> u64 {
         let nanos = self.compaction_time.as_nanos() * u128::from(DELAY_UNIT_BYTES);
         nanos
@@ -312,44 +316,44 @@ mod tests {
 
     #[test]
     fn compaction_rate_is_measured_and_decays() {
-        let mut effort = CompactionRate::default();
-        assert_eq!(effort.nanos_per_kib(effort.bytes_read), DEFAULT_NANOS_PER_KIB);
-        effort.record_flush(1 << 30, 1 << 30);
-        effort.record_compaction(4 << 30, Duration::from_nanos(20 << 30));
+        let mut rate = CompactionRate::default();
+        assert_eq!(rate.nanos_per_kib(rate.bytes_read), DEFAULT_NANOS_PER_KIB);
+        rate.record_flush(1 << 30, 1 << 30);
+        rate.record_compaction(4 << 30, Duration::from_nanos(20 << 30));
         assert_eq!(
-            (effort.nanos_per_kib(effort.bytes_read), effort.nanos_per_kib(effort.bytes_flushed)),
+            (rate.nanos_per_kib(rate.bytes_read), rate.nanos_per_kib(rate.bytes_flushed)),
             (5 * DELAY_UNIT_BYTES, 20 * DELAY_UNIT_BYTES)
         );
         for _ in 0..10 {
-            effort.record_flush(1 << 30, 1 << 30);
-            effort.record_compaction(1 << 30, Duration::from_nanos(1 << 30));
+            rate.record_flush(1 << 30, 1 << 30);
+            rate.record_compaction(1 << 30, Duration::from_nanos(1 << 30));
         }
-        assert!(effort.nanos_per_kib(effort.bytes_read) < 2 * DELAY_UNIT_BYTES, "{effort:?}");
+        assert!(rate.nanos_per_kib(rate.bytes_read) < 2 * DELAY_UNIT_BYTES, "{rate:?}");
     }
 
-    /// Writers paid for keys and values as if these were as large as the tables, which are larger: level 0 came to its last files, and
-    /// writers nearly stopped.
+    /// Delays were once computed as if keys and values took as many bytes as their tables, which
+    /// are larger. Level 0 reached its last files, and writers nearly stopped.
     #[test]
     fn user_bytes_are_distinguished_from_table_bytes() {
-        let mut effort = CompactionRate::default();
-        assert_eq!(effort.user_bytes_in(700), 700, "nothing is known");
-        effort.record_flush(1, 0);
-        assert_eq!(effort.user_bytes_in(700), 700, "nor is what came out of a log");
-        let mut effort = CompactionRate::default();
-        effort.record_flush(3 << 20, 2 << 20);
-        assert_eq!(effort.user_bytes_in(300), 200);
-        effort.record_compaction(1, Duration::from_nanos(2 << 20));
-        assert_eq!(effort.nanos_per_kib(effort.user_bytes), DELAY_UNIT_BYTES);
-        effort.record_flush(1 << 40, 1 << 41);
-        assert_eq!(effort.user_bytes_in(1000), 1999);
+        let mut rate = CompactionRate::default();
+        assert_eq!(rate.user_bytes_in(700), 700, "nothing is known");
+        rate.record_flush(1, 0);
+        assert_eq!(rate.user_bytes_in(700), 700, "nor is what came out of a log");
+        let mut rate = CompactionRate::default();
+        rate.record_flush(3 << 20, 2 << 20);
+        assert_eq!(rate.user_bytes_in(300), 200);
+        rate.record_compaction(1, Duration::from_nanos(2 << 20));
+        assert_eq!(rate.nanos_per_kib(rate.user_bytes), DELAY_UNIT_BYTES);
+        rate.record_flush(1 << 40, 1 << 41);
+        assert_eq!(rate.user_bytes_in(1000), 1999);
     }
 
-    /// How long writes of `bytes` each take, in microseconds.
-    fn times(pace: &WriteController, bytes: &[usize]) -> Vec<u128> {
+    /// Returns the microseconds that writes of `bytes` bytes each take.
+    fn times(controller: &WriteController, bytes: &[usize]) -> Vec<u128> {
         let clock = ManualClock::default();
         let time = |bytes: &usize| {
             let before = clock.monotonic();
-            pace.delay_write(*bytes, &clock);
+            controller.delay_write(*bytes, &clock);
             (clock.monotonic() - before).as_micros()
         };
         bytes.iter().map(time).collect()
@@ -357,14 +361,14 @@ mod tests {
 
     #[test]
     fn small_delays_accumulate_to_a_sleep() {
-        let pace = WriteController::default();
-        pace.set_delay_per_kib(100 * DELAY_UNIT_BYTES);
-        assert_eq!(times(&pace, &[1000, 1000, 1000, 1000]), [0, 200, 0, 200]);
-        pace.set_delay_per_kib(0);
-        assert_eq!(times(&pace, &[1 << 30]), [0]);
+        let controller = WriteController::default();
+        controller.set_delay_per_kib(100 * DELAY_UNIT_BYTES);
+        assert_eq!(times(&controller, &[1000, 1000, 1000, 1000]), [0, 200, 0, 200]);
+        controller.set_delay_per_kib(0);
+        assert_eq!(times(&controller, &[1 << 30]), [0]);
     }
 
-    /// A clock on which a sleep takes ten milliseconds longer than it was meant to.
+    /// Clock whose sleeps take ten milliseconds longer than requested.
     #[derive(Debug, Default)]
     struct OversleepingClock(ManualClock);
 
@@ -384,10 +388,11 @@ mod tests {
 
     #[test]
     fn oversleeping_is_credited() {
-        let (pace, clock) = (WriteController::default(), OversleepingClock::default());
-        pace.set_delay_per_kib(100 * DELAY_UNIT_BYTES);
+        let controller = WriteController::default();
+        let clock = OversleepingClock::default();
+        controller.set_delay_per_kib(100 * DELAY_UNIT_BYTES);
         for _ in 0..100_000 {
-            pace.delay_write(10, &clock);
+            controller.delay_write(10, &clock);
         }
         let millis = clock.monotonic().as_millis();
         assert!((90..=110).contains(&millis), "{millis} ms for what costs 100");
@@ -395,10 +400,10 @@ mod tests {
 
     #[test]
     fn no_write_sleeps_longer_than_a_millisecond() {
-        let pace = WriteController::default();
-        pace.set_delay_per_kib(100 * DELAY_UNIT_BYTES);
-        assert_eq!(times(&pace, &[1 << 30, 1 << 30]), [1000, 1000]);
-        let rest = times(&pace, &[MIN_DEBT_TO_CHECK_NANOS as usize / 100; 100]).iter().sum::<u128>();
+        let controller = WriteController::default();
+        controller.set_delay_per_kib(100 * DELAY_UNIT_BYTES);
+        assert_eq!(times(&controller, &[1 << 30, 1 << 30]), [1000, 1000]);
+        let rest = times(&controller, &[MIN_DEBT_TO_CHECK_NANOS as usize / 100; 100]).iter().sum::<u128>();
         assert!(rest <= MAX_DELAY_BURST.as_micros() + 2000, "{rest} us, 2000 of which these cost themselves");
     }
 }

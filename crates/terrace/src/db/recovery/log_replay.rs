@@ -1,15 +1,17 @@
-//! Replaying logs: from what a crash or a close left to memtables and tables.
+//! Replay of the logs at open, into memtables.
 //!
-//! Two sets of rules (`docs/design/0001-log-replay.md`):
+//! There are two sets of rules (`docs/design/0001-log-replay.md`):
 //!
-//! - *Terrace's*, for logs beside a manifest that Terrace wrote. Sequence numbers run without a gap through a log and
-//!   into the next, so replay ends for good at the first gap, whatever made it: behind it lie writes that came after
-//!   lost ones. In a log that was closed a gap is no crash's, and is passed over; so is one between a log that was closed
-//!   and the next, which somebody else put there.
-//! - *LevelDB's*, for all others: what is damaged is left out.
+//! - *Terrace's rules* hold for logs beside a MANIFEST that Terrace wrote. Sequence numbers have no
+//!   gap within a log and between a log and the next. The replay ends at the first gap, whatever
+//!   its cause, because later records may depend on lost ones. Two gaps are accepted: in a log that
+//!   was closed, because no crash has caused it, and between a closed log and the next one, which
+//!   another program may have added.
+//! - *LevelDB's rules* hold for all other logs: the replay skips damaged records.
 //!
-//! Damage is reported to the info log, or with `paranoid_checks` an error. A record that breaks off with nothing behind
-//! it is no damage, but where a process was killed. An error of a read is never taken for the end of a log.
+//! Damage is reported to the info log, or as an error with `paranoid_checks`. An incomplete record
+//! at the end of a log is not damage: there the process was killed. A read error is never taken for
+//! the end of a log.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -18,7 +20,7 @@ use terrace_env::{AccessMode, Env};
 use terrace_format::batch::{self, BatchRef};
 use terrace_format::filename::FileName;
 use terrace_format::key::{InternalComparator, SequenceNumber};
-use terrace_format::log::{LogItem, LogReader};
+use terrace_format::log::{LogEnd, LogItem, LogReader};
 use terrace_format::{DecodeError, DecodeErrorKind};
 use terrace_sync::mutant;
 
@@ -31,51 +33,54 @@ use crate::info_log::Logger;
 use crate::memtable::Memtable;
 use crate::sync::Arc;
 
-/// What a replay works with.
+/// Arguments of a replay.
 pub(super) struct LogReplay<'a> {
     pub(super) env: &'a Env,
     pub(super) directory: &'a Path,
     pub(super) comparator: &'a InternalComparator,
     pub(super) logger: &'a dyn Logger,
     pub(super) paranoid_checks: bool,
-    /// Whether Terrace's rules apply.
+    /// True if Terrace's rules apply.
     pub(super) is_point_in_time: bool,
-    /// The size at which a memtable is handed to `full`, in bytes, about.
+    /// Approximate size in bytes at which a memtable is passed to `on_full_memtable`.
     pub(super) memtable_size: usize,
     pub(super) inserter: ParallelInserter,
-    /// The last number in the tables.
+    /// Last sequence number in the tables.
     pub(super) last_sequence: SequenceNumber,
-    /// Turns a memtable into a table, or keeps it.
+    /// Flushes a full memtable, or keeps it.
     pub(super) on_full_memtable: &'a mut dyn FnMut(Arc<Memtable>) -> Result<()>,
 }
 
-/// What came of it.
+/// Result of a replay, also in progress.
 pub(super) struct ReplayOutcome {
     pub(super) last_sequence: SequenceNumber,
-    /// The last number before the last log.
+    /// Last sequence number before the last log.
     pub(super) sequence_before_last_log: SequenceNumber,
-    /// The number behind the last record, once there was one.
+    /// Sequence number after the last record, or None before the first record.
     next_sequence: Option<SequenceNumber>,
-    /// True if the last log so far was closed: it ends with a batch without operations.
+    /// True if the last log so far was closed: it ends with an empty batch.
     pub(super) is_last_log_closed: bool,
-    /// The last memtable, which may be empty. While records are on their way to it nobody looks into it.
+    /// The last memtable, which may be empty. It is incomplete until the inserter has finished.
     pub(super) memtable: Arc<Memtable>,
-    /// About what it takes with them, in bytes; 0 if it is empty.
+    /// Approximate size of the memtable in bytes, with the records in the inserter. 0 if it is
+    /// empty.
     memtable_bytes: usize,
-    /// No record so far has this number or a greater one.
+    /// Greater than all sequence numbers so far.
     first_unseen_sequence: SequenceNumber,
-    /// Logs from which whole records were left out, for somebody to look at.
+    /// Logs with skipped complete records, which are archived.
     pub(super) skipped_logs: Vec<u64>,
-    /// The length of the last log, if it was closed or is empty, and its records are all in `memtable`.
+    /// Length of the last log, if it was closed or is empty, and all of its records are in
+    /// `memtable`.
     ///
-    /// Only then is it known to be durable. A sync of a log that was not closed may have failed, and the system may take
-    /// pages that it could not write for written: readers see them, and no later sync makes them last.
+    /// Only then the log is known to be durable. Otherwise a sync may have failed. The operating
+    /// system may treat pages that it could not write as clean: readers see them, but no later sync
+    /// writes them.
     pub(super) reusable_len: Option<u64>,
 }
 
 impl ReplayOutcome {
-    /// What is wrong with `batch`, at `offset`, if it is not the next. Before the first record of all only a gap is
-    /// wrong: the manifest may already tell of numbers that its oldest log holds.
+    /// Checks that `batch`, at `offset`, has the next sequence number. Before the first record,
+    /// only a gap is an error: the MANIFEST may already contain sequence numbers of its oldest log.
     fn sequence_error(&self, offset: u64, batch: &BatchRef<'_>) -> Option<DecodeError> {
         let expected = self.next_sequence.unwrap_or(self.last_sequence + 1);
         let found = format!("sequence number {}", batch.sequence());
@@ -85,22 +90,34 @@ impl ReplayOutcome {
         })
     }
 
-    /// True if `batch` has numbers that came before.
+    /// Returns true if `batch` has sequence numbers of earlier records.
     fn is_repeated(&self, batch: &BatchRef<'_>) -> bool {
         self.next_sequence.is_some_and(|next| batch.sequence() < next)
     }
 }
 
-/// Whether a replay goes on behind some log.
+/// Decision whether the replay continues with the next log.
 enum ReplayFlow {
     Continue,
     Stop,
 }
 
+/// Progress of the replay of one log.
+struct LogState {
+    /// True while a gap in the sequence numbers ends the replay.
+    is_strict: bool,
+    /// True while the memtable contains exactly the records of this log.
+    matches_memtable: bool,
+    /// True if the first record may have any sequence number.
+    may_start_anywhere: bool,
+    /// Incomplete record, which is damage only if another record follows.
+    truncated: Option<DecodeError>,
+}
+
 impl LogReplay<'_> {
-    /// Replays `logs`, given in their order.
+    /// Replays `logs`, in ascending order.
     pub(super) fn run(mut self, logs: &[u64]) -> Result<ReplayOutcome> {
-        let mut done = ReplayOutcome {
+        let mut outcome = ReplayOutcome {
             last_sequence: self.last_sequence,
             sequence_before_last_log: self.last_sequence,
             next_sequence: None,
@@ -118,162 +135,198 @@ impl LogReplay<'_> {
             }
             let path = self.directory.join(FileName::Log(number).to_string());
             if stopped {
-                self.skip_log(&path, number, &mut done)?;
+                self.skip_log(&path, number, &mut outcome)?;
                 continue;
             }
-            stopped = matches!(self.replay_log(&path, number, &mut done)?, ReplayFlow::Stop);
+            stopped = matches!(self.replay_log(&path, number, &mut outcome)?, ReplayFlow::Stop);
         }
-        self.inserter.finish_memtable(&done.memtable)?;
-        Ok(done)
+        self.inserter.finish_memtable(&outcome.memtable)?;
+        Ok(outcome)
     }
 
-    fn replay_log(&mut self, path: &Path, number: u64, done: &mut ReplayOutcome) -> Result<ReplayFlow> {
+    fn replay_log(&mut self, path: &Path, number: u64, outcome: &mut ReplayOutcome) -> Result<ReplayFlow> {
         let mut reader = LogReader::new(FileReader(self.env.fs.open_sequential(path)?));
-        let mut strict = self.is_point_in_time;
-        // True while the memtable holds what is in this log, no less and no more.
-        let mut whole = done.memtable_bytes == 0;
-        let (mut broken_off, mut is_first) = (None, true);
-        // Nothing of ours follows a closed log without a manifest that makes it needless: what does follow is none of
-        // our logs, and may begin anywhere.
-        let mut may_jump = std::mem::take(&mut done.is_last_log_closed);
-        done.sequence_before_last_log = done.last_sequence;
+        // Terrace adds no log after a closed log unless the MANIFEST makes that one obsolete.
+        // Another program has added this log, which may start at any sequence number.
+        let mut log = LogState {
+            is_strict: self.is_point_in_time,
+            matches_memtable: outcome.memtable_bytes == 0,
+            may_start_anywhere: std::mem::take(&mut outcome.is_last_log_closed),
+            truncated: None,
+        };
+        outcome.sequence_before_last_log = outcome.last_sequence;
+        let mut is_first = true;
         while let Some(item) = read_record(&mut reader, path)? {
             if std::mem::take(&mut is_first) {
                 self.logger.log(format_args!("Recovering log #{number}"));
             }
-            let (offset, data) = match item {
-                LogItem::Record { offset, data } => (offset, data),
-                LogItem::Corruption { error: flaw, .. } => {
-                    (whole, done.is_last_log_closed) = (false, false);
-                    match flaw.kind {
-                        DecodeErrorKind::Truncated if strict => broken_off = Some(flaw),
-                        _ => self.report_corruption(path, &flaw)?,
+            let flow = match item {
+                LogItem::Record { offset, data } => {
+                    self.replay_record(path, offset, data, &mut log, outcome)?
+                }
+                LogItem::Corruption { error, .. } => {
+                    log.matches_memtable = false;
+                    outcome.is_last_log_closed = false;
+                    match error.kind {
+                        DecodeErrorKind::Truncated if log.is_strict => log.truncated = Some(error),
+                        _ => self.report_corruption(path, &error)?,
                     }
-                    continue;
+                    ReplayFlow::Continue
                 }
             };
-            broken_off.take().map_or(Ok(()), |flaw| self.report_corruption(path, &flaw))?;
-            let batch = match batch::validate(data) {
-                Ok(batch) => batch,
-                Err(flaw) => {
-                    whole = false;
-                    self.report_corruption(path, &flaw.offset_by(offset))?;
-                    continue;
-                }
-            };
-            done.is_last_log_closed = batch.is_empty();
-            let jumps = std::mem::take(&mut may_jump);
-            if let Some(flaw) = done
-                .sequence_error(offset, &batch)
-                .filter(|_| strict && !mutant!(ReplayContinuesAfterLostRecord))
-            {
-                whole = false;
-                self.report_corruption(path, &flaw)?;
-                if done.is_repeated(&batch) {
-                    continue;
-                }
-                if !jumps && !self.was_log_closed(path)? {
-                    return self.stop_at_gap(reader, path, number, done);
-                }
-                strict = jumps;
+            if matches!(flow, ReplayFlow::Stop) {
+                return self.stop_at_gap(reader, path, number, outcome);
             }
-            whole &= !self.apply_batch(&batch, done)?;
         }
-        let (tail, length) = (reader.log_end(), reader.bytes_read());
-        // Not with room behind the end, or a torn record.
-        let closed = done.is_last_log_closed && length == tail.offset;
-        if self.is_point_in_time && !closed && length > 0 && self.ends_with_close_marker(path)? {
-            // A length that rotted makes a record seem to break off, and takes all behind it along.
-            let found = "a record that breaks off in a log that was closed";
-            self.report_corruption(
-                path,
-                &DecodeError::new(DecodeErrorKind::Truncated, tail.offset, found, "whole records"),
-            )?;
-        }
-        if !tail.is_clean {
-            self.logger.log(format_args!(
-                "Log #{number} ends in the middle of a record, behind {} bytes",
-                tail.offset
-            ));
-        }
-        done.reusable_len = (whole && (closed || length == 0)).then_some(tail.offset);
-        if mutant!(TornWalReused) {
-            done.reusable_len = whole.then_some(length);
-        }
+        let end = reader.log_end();
+        let length = reader.bytes_read();
+        self.finish_log(path, number, &end, length, log.matches_memtable, outcome)?;
         Ok(ReplayFlow::Continue)
     }
 
-    /// Sends a batch on its way into the memtable. True if that was full then, and handed over.
-    fn apply_batch(&mut self, batch: &BatchRef<'_>, done: &mut ReplayOutcome) -> Result<bool> {
-        let (first, count) = (batch.sequence(), batch.len() as u64);
-        if first >= done.first_unseen_sequence {
-            self.inserter.add(&done.memtable, batch);
-        } else {
-            // Of a write that comes twice the later counts.
-            self.inserter.finish_memtable(&done.memtable)?;
-            sorted_chunk::insert_batch(&done.memtable, batch);
+    /// Replays one record. Returns `Stop` at a gap that ends the replay.
+    fn replay_record(
+        &mut self,
+        path: &Path,
+        offset: u64,
+        data: &[u8],
+        log: &mut LogState,
+        outcome: &mut ReplayOutcome,
+    ) -> Result<ReplayFlow> {
+        if let Some(error) = log.truncated.take() {
+            self.report_corruption(path, &error)?;
         }
-        done.first_unseen_sequence = done.first_unseen_sequence.max(first + count);
-        done.next_sequence = Some(first + count);
-        done.last_sequence = done.last_sequence.max((first + count).saturating_sub(1));
-        done.memtable_bytes += if count > 0 { sorted_chunk::approx_memtable_bytes(batch) } else { 0 };
-        let full = done.memtable_bytes > self.memtable_size;
-        if full {
-            self.inserter.finish_memtable(&done.memtable)?;
-            done.memtable_bytes = 0;
-            let next = Memtable::new(self.comparator.clone());
-            (self.on_full_memtable)(std::mem::replace(&mut done.memtable, next))?;
+        let batch = match batch::validate(data) {
+            Ok(batch) => batch,
+            Err(error) => {
+                log.matches_memtable = false;
+                self.report_corruption(path, &error.offset_by(offset))?;
+                return Ok(ReplayFlow::Continue);
+            }
+        };
+        outcome.is_last_log_closed = batch.is_empty();
+        let may_start_anywhere = std::mem::take(&mut log.may_start_anywhere);
+        let error = outcome.sequence_error(offset, &batch);
+        if let Some(error) = error.filter(|_| log.is_strict && !mutant!(ReplayContinuesAfterLostRecord)) {
+            log.matches_memtable = false;
+            self.report_corruption(path, &error)?;
+            if outcome.is_repeated(&batch) {
+                return Ok(ReplayFlow::Continue);
+            }
+            if !may_start_anywhere && !self.was_log_closed(path)? {
+                return Ok(ReplayFlow::Stop);
+            }
+            log.is_strict = may_start_anywhere;
         }
-        Ok(full)
+        log.matches_memtable &= !self.apply_batch(&batch, outcome)?;
+        Ok(ReplayFlow::Continue)
     }
 
-    fn report_corruption(&self, path: &Path, flaw: &DecodeError) -> Result<()> {
-        let error = Error::from_decode_error(path, flaw);
-        if self.paranoid_checks {
-            return Err(error);
+    /// Checks the end of a log of `length` bytes and decides whether the log can be reused.
+    fn finish_log(
+        &self,
+        path: &Path,
+        number: u64,
+        end: &LogEnd,
+        length: u64,
+        matches_memtable: bool,
+        outcome: &mut ReplayOutcome,
+    ) -> Result<()> {
+        // False for a log with preallocated space or an incomplete record after the close marker.
+        let is_closed = outcome.is_last_log_closed && length == end.offset;
+        if self.is_point_in_time && !is_closed && length > 0 && self.ends_with_close_marker(path)? {
+            // A flipped bit in a length makes a record seem incomplete and hides all later records.
+            let found = "an incomplete record in a closed log";
+            self.report_corruption(
+                path,
+                &DecodeError::new(DecodeErrorKind::Truncated, end.offset, found, "complete records"),
+            )?;
         }
-        self.logger.log(format_args!("Ignoring {error}"));
+        if !end.is_clean {
+            self.logger
+                .log(format_args!("Log #{number} is truncated: incomplete record at offset {}", end.offset));
+        }
+        outcome.reusable_len = (matches_memtable && (is_closed || length == 0)).then_some(end.offset);
+        if mutant!(TornWalReused) {
+            outcome.reusable_len = matches_memtable.then_some(length);
+        }
         Ok(())
     }
 
-    /// Ends the replay at a record that follows lost ones.
+    /// Passes a batch to the inserter. Returns true if the memtable was full then, and handed over.
+    fn apply_batch(&mut self, batch: &BatchRef<'_>, outcome: &mut ReplayOutcome) -> Result<bool> {
+        let first = batch.sequence();
+        let count = batch.len() as u64;
+        if first >= outcome.first_unseen_sequence {
+            self.inserter.add(&outcome.memtable, batch);
+        } else {
+            // A repeated sequence number replaces the earlier record, which must be inserted first.
+            self.inserter.finish_memtable(&outcome.memtable)?;
+            sorted_chunk::insert_batch(&outcome.memtable, batch);
+        }
+        outcome.first_unseen_sequence = outcome.first_unseen_sequence.max(first + count);
+        outcome.next_sequence = Some(first + count);
+        outcome.last_sequence = outcome.last_sequence.max((first + count).saturating_sub(1));
+        outcome.memtable_bytes += if count > 0 { sorted_chunk::approx_memtable_bytes(batch) } else { 0 };
+        let is_full = outcome.memtable_bytes > self.memtable_size;
+        if is_full {
+            self.inserter.finish_memtable(&outcome.memtable)?;
+            outcome.memtable_bytes = 0;
+            let next = Memtable::new(self.comparator.clone());
+            (self.on_full_memtable)(std::mem::replace(&mut outcome.memtable, next))?;
+        }
+        Ok(is_full)
+    }
+
+    fn report_corruption(&self, path: &Path, error: &DecodeError) -> Result<()> {
+        let error = Error::from_decode_error(path, error);
+        if self.paranoid_checks {
+            return Err(error);
+        }
+        self.logger.log(format_args!("Ignoring error {error}"));
+        Ok(())
+    }
+
+    /// Ends the replay at a record after a gap in the sequence numbers.
     fn stop_at_gap(
         &self,
         mut reader: LogReader<FileReader>,
         path: &Path,
         number: u64,
-        done: &mut ReplayOutcome,
+        outcome: &mut ReplayOutcome,
     ) -> Result<ReplayFlow> {
         let records = 1 + count_records(&mut reader, path)?;
         self.logger.log(format_args!(
-            "Leaving out the last {records} records of log #{number}: they follow lost ones"
+            "Skipping the last {records} records of log #{number}: they follow a gap in the sequence numbers"
         ));
-        done.skipped_logs.push(number);
-        done.reusable_len = None;
+        outcome.skipped_logs.push(number);
+        outcome.reusable_len = None;
         Ok(ReplayFlow::Stop)
     }
 
-    fn skip_log(&self, path: &Path, number: u64, done: &mut ReplayOutcome) -> Result<()> {
+    fn skip_log(&self, path: &Path, number: u64, outcome: &mut ReplayOutcome) -> Result<()> {
         let mut reader = LogReader::new(FileReader(self.env.fs.open_sequential(path)?));
         let records = count_records(&mut reader, path)?;
-        self.logger.log(format_args!("Leaving out log #{number}: its {records} records follow lost ones"));
+        self.logger.log(format_args!(
+            "Skipping log #{number}: its {records} records follow a gap in the sequence numbers"
+        ));
         if records > 0 {
-            done.skipped_logs.push(number);
+            outcome.skipped_logs.push(number);
         }
         Ok(())
     }
 
-    /// True if the log was closed: its last record is the mark.
+    /// Returns true if the log was closed: its last record is the close marker.
     fn was_log_closed(&self, path: &Path) -> Result<bool> {
         if self.ends_with_close_marker(path)? {
             return Ok(true);
         }
-        // There may be room behind it still.
+        // Preallocated space may follow the marker.
         let reader = LogReader::new(FileReader(self.env.fs.open_sequential(path)?));
         is_last_record_close_marker(reader).map_err(|error| file_error(path, error))
     }
 
-    /// True if the last bytes of the log are the mark of a log that was closed, whatever stands before them.
+    /// Returns true if the last bytes of the log are the close marker, whatever precedes them.
     fn ends_with_close_marker(&self, path: &Path) -> Result<bool> {
         let file = self.env.fs.open_random_access(path, AccessMode::Pread)?;
         let Some(start) = file.len().checked_sub(CLOSE_MARKER_LEN as u64) else { return Ok(false) };
@@ -284,14 +337,14 @@ impl LogReplay<'_> {
 }
 
 fn is_last_record_close_marker(mut reader: LogReader<impl Read>) -> io::Result<bool> {
-    let mut mark = false;
+    let mut is_marker = false;
     while let Some(item) = reader.next()? {
-        mark = match item {
+        is_marker = match item {
             LogItem::Record { data, .. } => batch::validate(data).is_ok_and(|batch| batch.is_empty()),
             LogItem::Corruption { .. } => false,
         };
     }
-    Ok(mark)
+    Ok(is_marker)
 }
 
 fn read_record<'a>(reader: &'a mut LogReader<FileReader>, path: &Path) -> Result<Option<LogItem<'a>>> {

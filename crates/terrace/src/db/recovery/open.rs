@@ -1,11 +1,12 @@
-//! Opening.
+//! Opening a database: recovery, then the first version edit.
 //!
 //! ```text
-//!   lock ──> CURRENT ──> manifest ──> tables all there? ──> logs replayed ──> new log, new manifest ──> sweep
+//!   lock ──> CURRENT ──> MANIFEST ──> all tables exist? ──> replay logs ──> new log, new MANIFEST
+//!     ──> remove leftovers
 //! ```
 //!
-//! Until the new manifest is named by CURRENT, nothing that the database held is removed or changed: a failure or a
-//! crash before that leaves it as it was.
+//! Before CURRENT names the new MANIFEST, no data of the database is removed or changed. A failure
+//! or a crash before that leaves the database as it was.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -33,6 +34,10 @@ use crate::memtable::Memtable;
 use crate::options::Options;
 use crate::sync::{Arc, AtomicU64, Ordering};
 use crate::version::{CommitError, Manifest, ManifestRecovery};
+
+/// Log file that the WAL writer continues, with the state of its record writer and its close
+/// marker.
+type ReusedLog = (WalFile, RecordWriter, Arc<CloseMarker>);
 
 impl DbInner {
     pub(in crate::db) fn open(directory: &Path, options: &Options) -> Result<Arc<DbInner>> {
@@ -66,7 +71,7 @@ impl DbInner {
         let recovered = if exists {
             ManifestRecovery::read_current_manifest(env, directory, &comparator)?
         } else {
-            logger.log(format_args!("Creating the database, which was not there"));
+            logger.log(format_args!("Creating DB {} since it was missing.", directory.display()));
             ManifestRecovery::for_new_database(&comparator)
         };
         DbOpener { directory, options: &options, comparator, logger, recovered }.into_writable(lock)
@@ -85,22 +90,24 @@ impl DbInner {
         DbOpener { directory, options: &options, comparator, logger, recovered }.into_read_only(lock)
     }
 
-    /// Copies logs whose records were left out to where nothing removes them, durably.
-    pub(super) fn archive_skipped_logs(&self, logs: &[u64]) -> Result<()> {
+    /// Copies logs with skipped records to a folder that no cleanup touches. The copies are durable
+    /// when this returns.
+    fn archive_skipped_logs(&self, logs: &[u64]) -> Result<()> {
         if logs.is_empty() {
             return Ok(());
         }
-        let (fs, lost) = (&self.options.env.fs, self.directory.join(SKIPPED_LOGS_DIRECTORY));
-        if !fs.is_dir(&lost)? {
-            fs.create_dir(&lost)?;
+        let fs = &self.options.env.fs;
+        let archive = self.directory.join(SKIPPED_LOGS_DIRECTORY);
+        if !fs.is_dir(&archive)? {
+            fs.create_dir(&archive)?;
         }
         for &number in logs {
             let name = FileName::Log(number).to_string();
             self.logger.log(format_args!(
-                "Keeping {name} in {SKIPPED_LOGS_DIRECTORY}: records in it follow lost ones"
+                "Copied {name} to {SKIPPED_LOGS_DIRECTORY}/: it has records that were not replayed"
             ));
             let mut from = fs.open_sequential(&self.directory.join(&name))?;
-            let mut to = fs.create(&lost.join(&name))?;
+            let mut to = fs.create(&archive.join(&name))?;
             let mut buffer = vec![0; 64 << 10];
             loop {
                 match from.read(&mut buffer)? {
@@ -111,7 +118,7 @@ impl DbInner {
             to.sync()?;
             to.close()?;
         }
-        fs.sync_dir(&lost)?;
+        fs.sync_dir(&archive)?;
         Ok(fs.sync_dir(&self.directory)?)
     }
 
@@ -125,16 +132,17 @@ impl DbInner {
     }
 }
 
-/// Where logs go whose records could not all be replayed.
+/// Folder for copies of logs with skipped records.
 const SKIPPED_LOGS_DIRECTORY: &str = "lost";
 
 fn missing_database_error(directory: &Path) -> Error {
     Error::InvalidArgument(format!("{}: does not exist (create_if_missing is false)", directory.display()))
 }
 
-/// An error if `directory`, which has no CURRENT, holds data: a new database there would take it for leftovers.
+/// Returns an error if `directory`, which has no CURRENT, contains data. A new database there would
+/// remove the data as leftovers.
 ///
-/// A creation that was cut short leaves no table, and a log without records.
+/// An interrupted creation leaves no table, and a log without records.
 fn check_holds_no_data(env: &Env, directory: &Path) -> Result<()> {
     for file in list_db_files(env, directory, 0)? {
         let path = directory.join(file.to_string());
@@ -144,15 +152,15 @@ fn check_holds_no_data(env: &Env, directory: &Path) -> Result<()> {
             _ => false,
         };
         if holds_data {
-            let what =
-                format!("is missing, but there is {file}: repair makes a database of what can be read");
-            return Err(Error::corruption(&directory.join(FileName::Current.to_string()), None, what));
+            let message = format!("is missing, but {file} exists: run repair to recover the readable data");
+            return Err(Error::corruption(&directory.join(FileName::Current.to_string()), None, message));
         }
     }
     Ok(())
 }
 
-/// True if the log at `path` has a whole record. (What a power cut left of a creation may be anything else.)
+/// Returns true if the log at `path` has a complete record. After a power cut during the creation,
+/// it may contain other bytes.
 fn has_records(env: &Env, path: &Path) -> Result<bool> {
     let mut reader = LogReader::new(FileReader(env.fs.open_sequential(path)?));
     while let Some(item) = reader.next().map_err(|error| file_error(path, error))? {
@@ -170,18 +178,19 @@ fn create_directory(env: &Env, directory: &Path) -> Result<()> {
     }
 }
 
-/// Makes the name of a new database's directory durable, whoever made it: a power cut that took it would take the
-/// database whole.
+/// Makes the directory of a new database durable in its parent, even if the caller created it.
+/// Otherwise a power cut could remove the whole database.
 fn sync_parent_directory(env: &Env, directory: &Path) -> Result<()> {
     let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
     match env.fs.sync_dir(parent.unwrap_or(Path::new("."))) {
-        // A parent that may be passed through but not read: then its owner made the directory.
+        // The process may not read the parent. Then its owner has created the directory.
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
         synced => Ok(synced?),
     }
 }
 
-/// The file LOG, and the lock with which it goes: a refused opener must not take the log of the running one away.
+/// Creates the logger for the file LOG and binds it to the directory lock: a second opener that
+/// fails must not rename the LOG of the running process.
 fn open_info_log(
     env: &Env,
     directory: &Path,
@@ -192,7 +201,7 @@ fn open_info_log(
     (logger, lock)
 }
 
-/// The pieces of a database on its way to being open.
+/// Parts of a database that is being opened.
 pub(super) struct DbOpener<'a> {
     pub(super) directory: &'a Path,
     pub(super) options: &'a Options,
@@ -204,105 +213,103 @@ pub(super) struct DbOpener<'a> {
 impl DbOpener<'_> {
     fn into_writable(mut self, lock: Box<dyn FileLock>) -> Result<Arc<DbInner>> {
         let files = list_db_files(&self.options.env, self.directory, self.recovered.next_file_number)?;
-        // A number that was ever used, even by a leftover, is not used again.
-        let used = files
-            .iter()
-            .filter_map(FileName::number)
-            .max()
-            .filter(|_| !mutant!(FileNumberReusedAfterCrash))
-            .unwrap_or(0);
-        let next_file = AtomicU64::new(self.recovered.next_file_number.max(used.saturating_add(1)));
+        let next_file = self.first_unused_file_number(&files);
         let logs = self.find_logs_to_replay(&files)?;
-        let tables = RecoveryFlusher::new(&self.options.env, self.directory, self.table_options());
+        let flusher = RecoveryFlusher::new(&self.options.env, self.directory, self.table_options());
         let mut replayed = self.replay_logs(&logs, &mut |memtable| {
-            tables.spawn_flush(memtable, &next_file);
+            flusher.spawn_flush(memtable, &next_file);
             Ok(())
         })?;
-        let resumed = self.reuse_last_log(&logs, &replayed, &tables)?;
-        let manifest =
-            self.open_manifest(resumed.is_some() && logs == [self.recovered.version_set.log_number]);
-        let has_new_log = resumed.is_none();
-        let (tail, added) = self.open_wal_writer(resumed, &mut replayed, &next_file, &tables)?;
-        let mut edit = VersionEdit::default();
-        edit.new_files.extend(added.into_iter().map(|file| (0, file)));
-        let changes = !edit.new_files.is_empty() || tail.wal.number != self.recovered.version_set.log_number;
-        edit.log_number = Some(tail.wal.number);
-        // What is in the tables: a log that is gone on with begins behind that number.
-        let resumed = tail.record_writer.end_offset() > 0;
-        edit.last_sequence =
-            Some(if resumed { replayed.sequence_before_last_log } else { replayed.last_sequence });
-        let memtable = Arc::clone(&tail.memtable);
-        let engine = self.into_inner(memtable, Vec::new(), next_file, manifest?, Some(tail), Some(lock));
-        let kept = engine.archive_skipped_logs(&replayed.skipped_logs).map_err(CommitError::NotApplied);
-        let changes = changes || engine.manifest.lock().needs_rotation();
+        let reused_log = self.reuse_last_log(&logs, &replayed, &flusher)?;
+        let has_new_log = reused_log.is_none();
+        let manifest = self.open_manifest(!has_new_log && logs == [self.recovered.version_set.log_number]);
+        let (writer, new_files) = self.open_wal_writer(reused_log, &mut replayed, &next_file, &flusher)?;
+        let log_changed = writer.wal.number != self.recovered.version_set.log_number;
+        let edit = recovery_edit(&writer, new_files, &replayed);
+        let has_changes = !edit.new_files.is_empty() || log_changed;
+        let memtable = Arc::clone(&writer.memtable);
+        let inner = self.into_inner(memtable, Vec::new(), next_file, manifest?, Some(writer), Some(lock));
+        let archived = inner.archive_skipped_logs(&replayed.skipped_logs).map_err(CommitError::NotApplied);
+        let needs_edit = has_changes || inner.manifest.lock().needs_rotation();
         let installed =
-            kept.and_then(|()| if changes { engine.log_and_apply(|_| edit, |_| ()) } else { Ok(()) });
+            archived.and_then(|()| if needs_edit { inner.log_and_apply(|_| edit, |_| ()) } else { Ok(()) });
         if !matches!(installed, Err(CommitError::NotApplied(_))) {
-            tables.keep_tables();
+            flusher.keep_tables();
         }
-        // While the directory is locked.
-        drop(tables);
-        installed.map_err(|failure| {
-            // The room of a log that holds nothing yet may be what the next try lacks. One that was there before stays: the
-            // manifest names it.
+        // Removes unused tables while the directory is locked.
+        drop(flusher);
+        installed.map_err(|error| {
+            // The next attempt may need the space of a new log. A reused log stays: the MANIFEST
+            // refers to it.
             if has_new_log {
-                engine.remove_empty_new_log();
+                inner.remove_empty_new_log();
             }
-            failure.into_error()
+            error.into_error()
         })?;
-        engine.remove_leftovers(&files);
-        let mut state = engine.state.lock();
-        engine.maybe_schedule_flush_or_compaction(&mut state);
+        inner.remove_leftovers(&files);
+        let mut state = inner.state.lock();
+        inner.maybe_schedule_flush_or_compaction(&mut state);
         drop(state);
-        Ok(engine)
+        Ok(inner)
+    }
+
+    /// Returns a number above those of all existing files. A number is never used again, not even
+    /// that of a leftover file.
+    fn first_unused_file_number(&self, files: &[FileName]) -> AtomicU64 {
+        let greatest = files.iter().filter_map(FileName::number).max();
+        let used = greatest.filter(|_| !mutant!(FileNumberReusedAfterCrash)).unwrap_or(0);
+        AtomicU64::new(self.recovered.next_file_number.max(used.saturating_add(1)))
     }
 
     fn into_read_only(mut self, lock: Option<Box<dyn FileLock>>) -> Result<Arc<DbInner>> {
         let files = list_db_files(&self.options.env, self.directory, self.recovered.next_file_number)?;
         let logs = self.find_logs_to_replay(&files)?;
-        let mut frozen = Vec::new();
+        let mut immutable_memtables = Vec::new();
         let replayed = self.replay_logs(&logs, &mut |memtable| {
-            frozen.insert(0, memtable);
+            immutable_memtables.insert(0, memtable);
             Ok(())
         })?;
         self.recovered.version_set.last_sequence = replayed.last_sequence;
         let manifest = Manifest::new(&self.options.env, self.directory, 0);
-        Ok(self.into_inner(replayed.memtable, frozen, AtomicU64::new(0), manifest, None, lock))
+        let next_file = AtomicU64::new(0);
+        Ok(self.into_inner(replayed.memtable, immutable_memtables, next_file, manifest, None, lock))
     }
 
-    /// Checks that every table is there, and finds the logs to replay.
+    /// Checks that all tables of the version exist. Returns the numbers of the logs to replay.
     fn find_logs_to_replay(&self, files: &[FileName]) -> Result<Vec<u64>> {
-        let set = &self.recovered.version_set;
-        let tables: BTreeSet<u64> =
-            files.iter().filter(|file| file.is_table()).filter_map(FileName::number).collect();
-        let live = set.version.levels.iter().flatten();
-        let lost: Vec<u64> = live.map(|file| file.number).filter(|number| !tables.contains(number)).collect();
-        if let Some(first) = lost.first() {
+        let version_set = &self.recovered.version_set;
+        let tables = files.iter().filter(|file| file.is_table());
+        let tables: BTreeSet<u64> = tables.filter_map(FileName::number).collect();
+        let live = version_set.version.levels.iter().flatten().map(|file| file.number);
+        let missing: Vec<u64> = live.filter(|number| !tables.contains(number)).collect();
+        if let Some(first) = missing.first() {
             let first = self.directory.join(FileName::Table(*first).to_string());
-            let what = format!("{} missing files; e.g.: {}", lost.len(), first.display());
-            return Err(Error::corruption(self.directory, None, what));
+            let message = format!("{} missing files; e.g.: {}", missing.len(), first.display());
+            return Err(Error::corruption(self.directory, None, message));
         }
         if let Some(error) = self.recovered.lost_edit(files) {
             return Err(error.clone());
         }
         if let Some(torn) = &self.recovered.torn_tail {
-            self.logger.log(format_args!("Ignoring an edit that was being written: {torn}"));
+            self.logger
+                .log(format_args!("Ignoring an incomplete version edit at the end of the MANIFEST: {torn}"));
         }
-        let needed = |file: &FileName| match *file {
-            FileName::Log(number) => {
-                (number >= set.log_number || number == set.prev_log_number).then_some(number)
+        let mut logs = BTreeSet::new();
+        for file in files {
+            if let FileName::Log(number) = *file
+                && (number >= version_set.log_number || number == version_set.prev_log_number)
+            {
+                logs.insert(number);
             }
-            _ => None,
-        };
-        let logs: BTreeSet<u64> = files.iter().filter_map(needed).collect();
+        }
         Ok(logs.into_iter().collect())
     }
 
-    /// Replays `logs`; memtables that fill up go to `full`.
+    /// Replays `logs`. Passes full memtables to `on_full_memtable`.
     fn replay_logs(
         &self,
         logs: &[u64],
-        full: &mut dyn FnMut(Arc<Memtable>) -> Result<()>,
+        on_full_memtable: &mut dyn FnMut(Arc<Memtable>) -> Result<()>,
     ) -> Result<ReplayOutcome> {
         let memtable_size = MemtableSizer::max_size(self.options);
         let replay = LogReplay {
@@ -315,92 +322,88 @@ impl DbOpener<'_> {
             memtable_size,
             inserter: ParallelInserter::new(&self.options.env, &self.comparator, memtable_size),
             last_sequence: self.recovered.version_set.last_sequence,
-            on_full_memtable: full,
+            on_full_memtable,
         };
         replay.run(logs)
     }
 
-    /// The manifest of the last run, if that run `closed` the database, or one to come. As with the log, only then it is
-    /// known to be durable.
-    fn open_manifest(&mut self, closed: bool) -> Result<Manifest> {
+    /// Returns the MANIFEST of the last run if that run closed the database, otherwise a new one.
+    /// As for a log, only a clean close proves that its content is durable.
+    fn open_manifest(&mut self, was_closed: bool) -> Result<Manifest> {
         self.recovered.version_set.is_incompatible |= !self.options.compression.leveldb_compatible;
         let mut manifest = Manifest::new(&self.options.env, self.directory, self.options.base_file_size());
         manifest.replaces(self.recovered.manifest_number);
-        let small = self.recovered.reusable_len.filter(|&length| length < self.options.base_file_size());
-        if let Some(length) = small.filter(|_| closed && !self.needs_incompatible_marker()) {
-            // What can't be gone on with is begun anew.
-            none_if_unsupported(manifest.reuse(self.recovered.manifest_number, length))?;
+        let small_len = self.recovered.reusable_len.filter(|&len| len < self.options.base_file_size());
+        if let Some(len) = small_len.filter(|_| was_closed && !self.needs_incompatible_marker()) {
+            // Without support of the file system, the first edit starts a new MANIFEST.
+            none_if_unsupported(manifest.reuse(self.recovered.manifest_number, len))?;
         }
         Ok(manifest)
     }
 
-    /// True if the manifest does not say yet that the database is guarded.
+    /// Returns true if the MANIFEST does not have the marker yet that makes LevelDB refuse the
+    /// database.
     fn needs_incompatible_marker(&self) -> bool {
         self.recovered.version_set.is_incompatible && !self.recovered.is_incompatible
     }
 
-    /// The log of the last run, if it may be gone on with. It is not touched before what else there was is in `tables`.
+    /// Opens the last log for reuse if that is possible. Changes it only after `flusher` has
+    /// written all other recovered memtables to tables.
     fn reuse_last_log(
         &self,
         logs: &[u64],
         replayed: &ReplayOutcome,
-        tables: &RecoveryFlusher,
-    ) -> Result<Option<(WalFile, RecordWriter, Arc<CloseMarker>)>> {
-        let may = self.options.reuse_logs && self.recovered.is_written_by_terrace;
-        match (logs.last(), replayed.reusable_len.filter(|_| may)) {
+        flusher: &RecoveryFlusher,
+    ) -> Result<Option<ReusedLog>> {
+        let may_reuse = self.options.reuse_logs && self.recovered.is_written_by_terrace;
+        match (logs.last(), replayed.reusable_len.filter(|_| may_reuse)) {
             (Some(&number), Some(length)) => {
-                tables.wait_for_flushes()?;
+                flusher.wait_for_flushes()?;
                 WalFile::reopen(self.options, self.directory, number, length)
             }
             _ => Ok(None),
         }
     }
 
-    /// The log that is gone on with, or a new one; then the replayed memtable becomes a table. With it, the tables that
-    /// there are now.
+    /// Creates the WAL writer, for the reused log or for a new one. With a new log, flushes the
+    /// replayed memtable. Returns the recovered tables, too.
     fn open_wal_writer(
         &self,
-        resumed: Option<(WalFile, RecordWriter, Arc<CloseMarker>)>,
+        reused_log: Option<ReusedLog>,
         replayed: &mut ReplayOutcome,
         next_file: &AtomicU64,
-        tables: &RecoveryFlusher,
+        flusher: &RecoveryFlusher,
     ) -> Result<(WalWriter, Vec<NewFile>)> {
-        let sequence = match mutant!(SequenceNotRecoveredFromWal) {
+        let last_sequence = match mutant!(SequenceNotRecoveredFromWal) {
             true => self.recovered.version_set.last_sequence,
             false => replayed.last_sequence,
         };
-        if resumed.is_none() && !replayed.memtable.is_empty() {
+        if reused_log.is_none() && !replayed.memtable.is_empty() {
             let empty = Memtable::new(self.comparator.clone());
-            tables.spawn_flush(std::mem::replace(&mut replayed.memtable, empty), next_file);
+            flusher.spawn_flush(std::mem::replace(&mut replayed.memtable, empty), next_file);
         }
-        let files = tables.finish()?;
-        let (log, framer, seal) = match resumed {
-            Some((log, framer, seal)) => (log, framer, Some(seal)),
+        let new_files = flusher.finish()?;
+        let (wal, record_writer, close_marker) = match reused_log {
+            Some((wal, record_writer, close_marker)) => (wal, record_writer, Some(close_marker)),
             None => (self.create_wal(next_file)?, RecordWriter::resume_at(0), None),
         };
-        let memtable = Arc::clone(&replayed.memtable);
-        let resumed = framer.end_offset() > 0;
-        let (ready, record) = (0, Vec::new());
-        let buffer = MemtableSizer::new(self.options);
-        let full = buffer.full_threshold(buffer.size());
-        let begun = self.options.env.clock.monotonic();
-        let (broken, looked) = (false, None);
-        let tail = WalWriter {
-            wal: log,
-            record_writer: framer,
-            preallocated_to: ready,
-            fill_rate_checked_at: looked,
-            memtable,
-            memtable_full_at: full,
-            memtable_created_at: begun,
-            last_sequence: sequence,
+        let sizer = MemtableSizer::new(self.options);
+        let writer = WalWriter {
+            wal,
+            is_reused: record_writer.end_offset() > 0,
+            record_writer,
+            preallocated_to: 0,
+            fill_rate_checked_at: None,
+            memtable: Arc::clone(&replayed.memtable),
+            memtable_full_at: sizer.full_threshold(sizer.size()),
+            memtable_created_at: self.options.env.clock.monotonic(),
+            last_sequence,
             user_bytes: 0,
-            is_torn: broken,
-            is_reused: resumed,
-            close_marker: seal,
-            record_buffer: record,
+            is_torn: false,
+            close_marker,
+            record_buffer: Vec::new(),
         };
-        Ok((tail, files))
+        Ok((writer, new_files))
     }
 
     fn create_wal(&self, next_file: &AtomicU64) -> Result<WalFile> {
@@ -413,10 +416,23 @@ impl DbOpener<'_> {
     }
 }
 
-/// None if the file system has no way to do it.
-fn none_if_unsupported<T>(outcome: Result<T>) -> Result<Option<T>> {
-    match outcome {
+/// Creates the version edit with the recovered tables and the current log.
+fn recovery_edit(writer: &WalWriter, new_files: Vec<NewFile>, replayed: &ReplayOutcome) -> VersionEdit {
+    let mut edit = VersionEdit::default();
+    edit.new_files.extend(new_files.into_iter().map(|file| (0, file)));
+    edit.log_number = Some(writer.wal.number);
+    // Last sequence number in the tables. The records of a reused log follow it.
+    edit.last_sequence = Some(match writer.is_reused {
+        true => replayed.sequence_before_last_log,
+        false => replayed.last_sequence,
+    });
+    edit
+}
+
+/// Returns None if the file system does not support the operation.
+fn none_if_unsupported<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
         Err(Error::Io(error)) if error.is_unsupported() => Ok(None),
-        outcome => outcome.map(Some),
+        result => result.map(Some),
     }
 }

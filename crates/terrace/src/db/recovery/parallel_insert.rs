@@ -1,15 +1,17 @@
-//! Records of logs on their way into a memtable: gathered, sorted, inserted by several threads.
+//! Parallel insertion of replayed records into a memtable: collected, sorted, inserted by several
+//! threads.
 //!
 //! ```text
 //!   opener    reads and checks records [ chunk 1 ][ chunk 2 ][ chunk 3 ] ...
-//!   a helper                                  [ 1: sort, insert ][ 2: sort, insert ] ...
+//!   helper                                    [ 1: sort, insert ][ 2: sort, insert ] ...
 //! ```
 //!
-//! In the order of a log each record goes to another end of the tree, and most of its cost is waiting for memory. Those of
-//! a chunk go through it from one end to the other.
+//! In log order, each record goes to another leaf of the tree, and most of the time is spent on
+//! cache misses. Sorted records of a chunk visit the leaves in order.
 //!
-//! Records of different numbers may be inserted in any order: a memtable has them in that of their keys and numbers. Whoever
-//! has numbers that came before calls [`ParallelInserter::finish_memtable`] first.
+//! Records with different sequence numbers may be inserted in any order, because the memtable sorts
+//! them by key and sequence number. A caller with a repeated sequence number calls
+//! [`ParallelInserter::finish_memtable`] first.
 
 use terrace_env::{Env, Priority};
 use terrace_format::batch::BatchRef;
@@ -23,24 +25,24 @@ use crate::error::Result;
 use crate::memtable::Memtable;
 use crate::sync::Arc;
 
-/// What a chunk takes at most, in bytes: so much as a core has at hand, and the tree still has several of its records in
-/// each leaf.
+/// Maximum size of a chunk in bytes. A chunk fits into the cache of a core, and still has several
+/// records for each leaf of the tree.
 const MAX_SORTED_CHUNK_BYTES: usize = 4 << 20;
-/// A small memtable has so many.
+/// Number of chunks of a small memtable.
 const CHUNKS_PER_MEMTABLE: usize = 8;
 
-/// Fills one memtable after the other.
+/// Inserter that fills one memtable after the other.
 pub(super) struct ParallelInserter {
     task_group: TaskGroup,
     chunk: SortedChunk,
     max_chunk_bytes: usize,
     should_sort: bool,
-    /// Chunks that were inserted, for their memory.
+    /// Inserted chunks, for reuse of their memory.
     free_chunks: Arc<SortedChunkPool>,
 }
 
 impl ParallelInserter {
-    /// For memtables of about `memtable_size` bytes.
+    /// Creates an inserter for memtables of about `memtable_size` bytes.
     pub(super) fn new(env: &Env, comparator: &InternalComparator, memtable_size: usize) -> ParallelInserter {
         ParallelInserter::with_max_chunk_bytes(
             env,
@@ -49,28 +51,29 @@ impl ParallelInserter {
         )
     }
 
-    /// With chunks of at most `chunk_max` bytes; of 0, every batch is inserted by itself, at once.
+    /// Creates an inserter with chunks of at most `max_chunk_bytes`. With 0, it inserts each batch
+    /// at once.
     pub(super) fn with_max_chunk_bytes(
         env: &Env,
         comparator: &InternalComparator,
-        chunk_max: usize,
+        max_chunk_bytes: usize,
     ) -> ParallelInserter {
-        // The opener's own thread is one.
+        // The opener inserts chunks, too.
         let helpers = env.scheduler.parallelism(Priority::Compaction).saturating_sub(1);
         ParallelInserter {
             task_group: TaskGroup::new(&env.scheduler, Priority::Compaction, helpers),
             chunk: SortedChunk::default(),
-            max_chunk_bytes: chunk_max,
+            max_chunk_bytes,
             should_sort: comparator.is_bytewise(),
             free_chunks: Arc::default(),
         }
     }
 
-    /// Has `batch`, none of whose numbers came before, inserted into `memtable`, which is the same until
-    /// [`ParallelInserter::finish_memtable`].
+    /// Inserts `batch` into `memtable`, now or later. Its sequence numbers are new, and `memtable`
+    /// is the same in all calls until [`ParallelInserter::finish_memtable`].
     pub(super) fn add(&mut self, memtable: &Arc<Memtable>, batch: &BatchRef<'_>) {
         if approx_memtable_bytes(batch) > self.max_chunk_bytes / 2 {
-            // Not worth a copy.
+            // A copy of a large batch costs more than it saves.
             return insert_batch(memtable, batch);
         }
         self.chunk.push(batch);
@@ -79,15 +82,16 @@ impl ParallelInserter {
         }
         let next = self.free_chunks.take();
         let mut chunk = std::mem::replace(&mut self.chunk, next);
-        let (memtable, spare, sorts) =
-            (Arc::clone(memtable), Arc::clone(&self.free_chunks), self.should_sort);
+        let memtable = Arc::clone(memtable);
+        let free_chunks = Arc::clone(&self.free_chunks);
+        let should_sort = self.should_sort;
         self.task_group.spawn(Box::new(move || {
-            chunk.insert_into(&memtable, sorts);
-            spare.recycle(chunk);
+            chunk.insert_into(&memtable, should_sort);
+            free_chunks.recycle(chunk);
         }));
     }
 
-    /// Returns when all that was given is in `memtable`, and nobody else holds that.
+    /// Waits until all records are in `memtable` and no other thread uses it.
     pub(super) fn finish_memtable(&mut self, memtable: &Memtable) -> Result<()> {
         self.chunk.insert_into(memtable, self.should_sort);
         self.task_group.finish()
