@@ -1,4 +1,4 @@
-//! Two failures at once.
+//! Model of two concurrent background errors.
 
 use terrace_sync::thread;
 
@@ -6,23 +6,23 @@ use crate::db::components::background_error::BackgroundError;
 use crate::error::Error;
 use crate::sync::Arc;
 
-fn cause(refusal: &BackgroundError) -> Option<String> {
-    refusal.check().err().map(|error| error.to_string())
+fn message(background_error: &BackgroundError) -> Option<String> {
+    background_error.check().err().map(|error| error.to_string())
 }
 
 pub(super) fn two_errors() {
-    let refusal = Arc::new(BackgroundError::new());
-    let failing = ["this", "that"].map(|what| {
-        let refusal = Arc::clone(&refusal);
+    let background_error = Arc::new(BackgroundError::new());
+    let failing = ["this", "that"].map(|text| {
+        let background_error = Arc::clone(&background_error);
         thread::spawn(move || {
-            refusal.set(&Error::InvalidArgument(what.into()));
-            cause(&refusal)
+            background_error.set(&Error::InvalidArgument(text.into()));
+            message(&background_error)
         })
     });
-    let early = cause(&refusal);
+    let early = message(&background_error);
     let seen = failing.map(|thread| thread.join().unwrap());
-    let stays = cause(&refusal);
-    assert!(stays.is_some() && refusal.is_set());
+    let stays = message(&background_error);
+    assert!(stays.is_some() && background_error.is_set());
     assert!(seen.iter().all(|seen| *seen == stays), "{seen:?}, and then {stays:?}");
     assert!(early.is_none() || early == stays, "{early:?}, and then {stays:?}");
 }

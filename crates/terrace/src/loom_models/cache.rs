@@ -1,12 +1,12 @@
-//! Two readers of the blocks of two tables, of which only one block has room, and one table goes meanwhile. A block
-//! is replaced by a heavier one when it was found.
+//! Model of two readers of the blocks of two tables. The cache has space for one block, and one
+//! table is closed meanwhile. A reader replaces the block that it finds by a larger one.
 
 use terrace_sync::thread;
 
 use crate::cache::{CacheValue, S3FifoCache};
 use crate::sync::Arc;
 
-/// A name and a weight.
+/// Value with a name and a charge.
 struct ChargedValue(usize, usize);
 
 impl CacheValue for ChargedValue {
@@ -20,8 +20,9 @@ impl CacheValue for ChargedValue {
 }
 
 pub(super) fn two_readers() {
-    let store = S3FifoCache::new(3);
-    let (one, other) = (Arc::new(store.allocate_slots(2)), store.allocate_slots(1));
+    let cache = S3FifoCache::new(3);
+    let one = Arc::new(cache.allocate_slots(2));
+    let other = cache.allocate_slots(1);
     let reader = {
         let one = Arc::clone(&one);
         thread::spawn(move || {
@@ -29,7 +30,7 @@ pub(super) fn two_readers() {
                 one.insert(0, &Arc::new(ChargedValue(10, 2)));
             }
             let found = one.get(0).map(|found| found.0);
-            assert!(matches!(found, None | Some(10)), "{found:?} in place 0");
+            assert!(matches!(found, None | Some(10)), "{found:?} in slot 0");
             if found.is_some() {
                 one.replace(0, &Arc::new(ChargedValue(10, 3)));
             }
@@ -37,11 +38,11 @@ pub(super) fn two_readers() {
     };
     one.insert(1, &Arc::new(ChargedValue(11, 2)));
     other.insert(0, &Arc::new(ChargedValue(20, 2)));
-    let held = other.get(0);
+    let guard = other.get(0);
     drop(other);
-    let name = held.as_ref().map(|held| held.0);
-    assert!(matches!(name, None | Some(20)), "a value that is held went");
+    let name = guard.as_ref().map(|value| value.0);
+    assert!(matches!(name, None | Some(20)), "a protected value was freed");
     reader.join().unwrap();
-    let weight = |at| one.get(at).map_or(0, |found| found.1);
-    assert_eq!(store.total_charge(), weight(0) + weight(1));
+    let charge = |i| one.get(i).map_or(0, |found| found.1);
+    assert_eq!(cache.total_charge(), charge(0) + charge(1));
 }

@@ -1,4 +1,4 @@
-//! A writer who takes himself for alone, beside one who does not.
+//! Model of an exclusive writer beside a concurrent one.
 
 use terrace_format::comparator::bytewise;
 use terrace_format::key::InternalComparator;
@@ -9,54 +9,56 @@ use crate::memtable::{InsertMode, Memtable};
 use crate::sync::{Arc, Mutex};
 
 struct ExclusiveWriterModel {
-    /// The last number that was given out.
+    /// Last assigned sequence number.
     commit: Mutex<u64>,
     memtable: Arc<Memtable>,
     publisher: CommitPublisher,
 }
 
 impl ExclusiveWriterModel {
-    /// Puts a key of one byte whose value is the number of the write, as the engine does: with the lock kept if that may be, and
-    /// nobody else is at work.
-    fn put(&self, key: u8, may_be_alone: bool) {
+    /// Puts a key of one byte, with its sequence number as the value, as the engine does. If
+    /// `try_exclusive` and no other writer is active, keeps the lock during the insertion.
+    fn put(&self, key: u8, try_exclusive: bool) {
         let mut last = self.commit.lock();
-        let number = *last + 1;
-        *last = number;
-        let insert = |company| {
-            let operation = ([key], [number as u8]);
-            let operations = std::iter::once((operation.0.as_slice(), Some(operation.1.as_slice())));
-            self.memtable.insert_with_mode(company, number, operations);
+        let sequence = *last + 1;
+        *last = sequence;
+        let insert = |mode| {
+            let key = [key];
+            let value = [sequence as u8];
+            let operation = (key.as_slice(), Some(value.as_slice()));
+            self.memtable.insert_with_mode(mode, sequence, std::iter::once(operation));
         };
-        if may_be_alone && self.publisher.is_next(number) {
+        if try_exclusive && self.publisher.is_next(sequence) {
             insert(InsertMode::Exclusive);
-            self.publisher.publish_exclusive(number);
+            self.publisher.publish_exclusive(sequence);
             drop(last);
         } else {
             drop(last);
             insert(InsertMode::Concurrent);
-            self.publisher.publish(number, number);
-            assert!(self.publisher.wait_until_visible(number));
+            self.publisher.publish(sequence, sequence);
+            assert!(self.publisher.wait_until_visible(sequence));
         }
-        assert_eq!(self.value(key, number), Some(number as u8), "what a thread wrote it finds");
+        assert_eq!(self.value(key, sequence), Some(sequence as u8), "a thread sees its own write");
     }
 
-    /// As a flush does: waits for all that were given a number, and finds them.
+    /// Waits, as a flush does, for all writes with an assigned sequence number, and checks that it
+    /// sees them.
     fn wait_for_writers(&self) {
         let last = *self.commit.lock();
-        assert!(self.publisher.wait_until_visible(last), "everybody comes to an end");
-        let there = [10, 20].iter().filter(|key| self.value(**key, last).is_some()).count();
-        assert_eq!(there as u64, last);
+        assert!(self.publisher.wait_until_visible(last), "a write does not finish");
+        let found = [10, 20].iter().filter(|key| self.value(**key, last).is_some()).count();
+        assert_eq!(found as u64, last);
     }
 
-    fn value(&self, key: u8, number: u64) -> Option<u8> {
-        self.memtable.get(&[key], number).map(|found| found.value.unwrap()[0])
+    fn value(&self, key: u8, sequence: u64) -> Option<u8> {
+        self.memtable.get(&[key], sequence).map(|found| found.value.unwrap()[0])
     }
 }
 
 pub(super) fn exclusive_beside_concurrent() {
     let database = Arc::new(ExclusiveWriterModel {
         commit: Mutex::new(0),
-        // With a filter of one word.
+        // The Bloom filter has one word.
         memtable: Memtable::with_pool(InternalComparator::new(bytewise()), &Arc::default(), 1, false),
         publisher: CommitPublisher::new(0),
     });

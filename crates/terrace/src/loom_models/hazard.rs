@@ -1,19 +1,21 @@
-//! Readers that hold what is in a spot without counting it, and a writer that replaces it and frees what nobody holds.
+//! Models of readers that protect the value of a cell, and of a writer that replaces and frees
+//! values.
 
 use terrace_sync::thread;
 
 use crate::sync::{Arc, HazardCell, HazardGuard, LoomCells, RetireList};
 
-/// Says when it is freed. Whoever reads it says so before: then no memory is looked at that is gone.
+/// Value that tells loom when it is freed. A reader tells loom before it reads, so that loom finds
+/// reads of freed memory.
 struct TrackedValue {
     name: u8,
     loom_cell: Arc<LoomCells>,
 }
 
 impl TrackedValue {
-    fn new(name: u8, witness: &Arc<LoomCells>) -> Arc<TrackedValue> {
-        let value = Arc::new(TrackedValue { name, loom_cell: Arc::clone(witness) });
-        witness.record_write(Arc::as_ptr(&value).cast());
+    fn new(name: u8, loom_cells: &Arc<LoomCells>) -> Arc<TrackedValue> {
+        let value = Arc::new(TrackedValue { name, loom_cell: Arc::clone(loom_cells) });
+        loom_cells.record_write(Arc::as_ptr(&value).cast());
         value
     }
 }
@@ -24,54 +26,62 @@ impl Drop for TrackedValue {
     }
 }
 
-fn read(held: &HazardGuard<TrackedValue>, witness: &LoomCells) -> u8 {
-    witness.check_read(std::ptr::from_ref(&**held).cast());
-    held.name
+fn read(guard: &HazardGuard<TrackedValue>, loom_cells: &LoomCells) -> u8 {
+    loom_cells.check_read(std::ptr::from_ref(&**guard).cast());
+    guard.name
 }
 
-/// Two values in turn, and then none. Loom gives a thread one slot, so of two that are held at once one is counted; what
-/// counts order loom does not see, so nobody witnesses its reading.
+/// A cell holds two values in turn, and then none.
+///
+/// Under loom, a thread has one hazard slot. So the second of two guards uses a reference count,
+/// whose ordering loom does not see. The model does not check the reads of this guard.
 pub(super) fn replaced_value() {
-    let (spot, witness) = (Arc::new(HazardCell::empty()), Arc::new(LoomCells::new()));
-    assert!(spot.swap(Some(TrackedValue::new(1, &witness))).is_none());
+    let cell = Arc::new(HazardCell::empty());
+    let loom_cells = Arc::new(LoomCells::new());
+    assert!(cell.swap(Some(TrackedValue::new(1, &loom_cells))).is_none());
     let reader = {
-        let (spot, witness) = (Arc::clone(&spot), Arc::clone(&witness));
+        let cell = Arc::clone(&cell);
+        let loom_cells = Arc::clone(&loom_cells);
         thread::spawn(move || {
-            let first = spot.protect();
-            let second = spot.protect();
-            let first = first.map_or(3, |held| read(&held, &witness));
-            let second = second.map_or(3, |held| held.name);
+            let first = cell.protect();
+            let second = cell.protect();
+            let first = first.map_or(3, |guard| read(&guard, &loom_cells));
+            let second = second.map_or(3, |guard| guard.name);
             assert!(first <= second, "{second} came before {first}");
         })
     };
-    let (mut limbo, mut free) = (RetireList::new(), Vec::new());
-    for next in [Some(TrackedValue::new(2, &witness)), None] {
-        limbo.push(spot.swap(next).unwrap());
-        limbo.reclaim(&mut free);
+    let mut retired = RetireList::new();
+    let mut free = Vec::new();
+    for next in [Some(TrackedValue::new(2, &loom_cells)), None] {
+        retired.push(cell.swap(next).unwrap());
+        retired.reclaim(&mut free);
         free.clear();
     }
     reader.join().unwrap();
-    limbo.reclaim(&mut free);
-    assert!(limbo.is_empty(), "nobody holds anything");
+    retired.reclaim(&mut free);
+    assert!(retired.is_empty(), "no guard protects a value");
 }
 
-/// A value is shared by who holds it, and retired meanwhile by who has no limbo. Nothing is left.
+/// A reader turns its guard into an `Arc` while a writer without a retire list retires the value.
+/// No value is left at the end.
 pub(super) fn retired_value() {
-    let (spot, witness) = (Arc::new(HazardCell::empty()), Arc::new(LoomCells::new()));
-    assert!(spot.swap(Some(TrackedValue::new(1, &witness))).is_none());
+    let cell = Arc::new(HazardCell::empty());
+    let loom_cells = Arc::new(LoomCells::new());
+    assert!(cell.swap(Some(TrackedValue::new(1, &loom_cells))).is_none());
     let reader = {
-        let (spot, witness) = (Arc::clone(&spot), Arc::clone(&witness));
+        let cell = Arc::clone(&cell);
+        let loom_cells = Arc::clone(&loom_cells);
         thread::spawn(move || {
-            let held = spot.protect();
-            let shared = held.as_ref().map(HazardGuard::to_arc);
-            assert!(held.is_none_or(|held| read(&held, &witness) == 1));
+            let guard = cell.protect();
+            let shared = guard.as_ref().map(HazardGuard::to_arc);
+            assert!(guard.is_none_or(|guard| read(&guard, &loom_cells) == 1));
             drop(shared);
         })
     };
-    drop(spot.swap(None));
+    drop(cell.swap(None));
     reader.join().unwrap();
-    // Whoever retires something looks at what was left over.
-    assert!(spot.swap(Some(TrackedValue::new(2, &witness))).is_none());
-    drop(spot);
-    assert_eq!(Arc::strong_count(&witness), 1, "a value was left");
+    // A thread that retires a value also reclaims the values that other threads left.
+    assert!(cell.swap(Some(TrackedValue::new(2, &loom_cells))).is_none());
+    drop(cell);
+    assert_eq!(Arc::strong_count(&loom_cells), 1, "a value was left");
 }

@@ -1,21 +1,21 @@
-//! Small models of what the engine's threads do to each other, each explored to its end by loom.
+//! Loom models: small programs of two or three threads, of which loom explores every schedule.
 //!
 //! ```text
-//!   model = the product's own type + two or three threads + what must hold at the end
+//!   model = a type of the engine + two or three threads + an invariant
 //! ```
 //!
-//! A protocol of several steps, or without a lock, is a type of its own that knows nothing else of the engine: then a
-//! model can run that very code. Whoever writes a new one adds it here: a file, or a function in the file of its like, and
-//! a row. The models of whole databases are too large for every schedule; they explore all with few preemptions, which
-//! is where most faults are.
+//! A protocol of several steps, or one without a lock, is a type that knows no other part of the
+//! engine. So a model runs the code of the engine itself. A new protocol needs a model: a file or a
+//! function here, and a row in [`MODELS`]. The models of whole databases are too large for all
+//! schedules. They explore all schedules with few preemptions, which reveal most bugs.
 //!
-//! What loom can't see: the counts inside of `Arc`, arc_swap's own steps, the kernel.
+//! Loom does not see the counts inside of `Arc`, the steps of arc_swap, or the kernel.
 
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
     clippy::disallowed_types,
-    reason = "a model fails by panicking; its threads are loom's, and what it notes for itself is no part of a schedule"
+    reason = "a model fails by a panic, and its own records are no part of a schedule"
 )]
 
 mod background_error;
@@ -33,28 +33,34 @@ mod task_group;
 mod wal_sync;
 mod whole_database;
 
-/// A protocol under loom.
+/// Loom model of a protocol.
 #[derive(Debug)]
 pub struct Model {
-    /// What a command line calls it.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What holds in every execution.
+    /// Property of every execution.
     pub invariant: &'static str,
-    /// The most preemptions that are explored; None for all.
+    /// Maximum number of explored preemptions. None means all.
     max_preemptions: Option<usize>,
     run: fn(),
 }
 
 impl Model {
-    const fn exhaustive(name: &'static str, shows: &'static str, run: fn()) -> Model {
-        Model { name, invariant: shows, max_preemptions: None, run }
+    const fn exhaustive(name: &'static str, invariant: &'static str, run: fn()) -> Model {
+        Model { name, invariant, max_preemptions: None, run }
     }
 
-    const fn bounded(preemptions: usize, name: &'static str, shows: &'static str, run: fn()) -> Model {
-        Model { name, invariant: shows, max_preemptions: Some(preemptions), run }
+    const fn bounded(
+        max_preemptions: usize,
+        name: &'static str,
+        invariant: &'static str,
+        run: fn(),
+    ) -> Model {
+        Model { name, invariant, max_preemptions: Some(max_preemptions), run }
     }
 
-    /// Explores it, and says in how many executions. Panics in the first that shows something else.
+    /// Explores the model and returns the number of executions. Panics in the first execution that
+    /// violates the invariant.
     pub fn explore(&self) -> u64 {
         terrace_sync::explore(self.max_preemptions, self.run)
     }
@@ -64,103 +70,113 @@ impl Model {
 pub static MODELS: &[Model] = &[
     Model::exhaustive(
         "snapshot",
-        "no merge drops what a snapshot that is being taken needs",
+        "no compaction drops a version that a new snapshot needs",
         snapshot::snapshot_beside_compaction,
     ),
     Model::exhaustive(
-        "present",
-        "a reader's number is not too old for its view",
+        "read_state",
+        "a reader's sequence number is not too old for its read state",
         read_state::reader_beside_install,
     ),
     Model::exhaustive(
-        "doomed",
-        "no file is removed that somebody reads, and none stays for ever",
+        "obsolete_tables",
+        "a table is removed after its last reader, and it is removed",
         obsolete_tables::reader_keeps_table,
     ),
-    Model::exhaustive("wear", "a file is worn out once", obsolete_tables::allowed_seeks),
+    Model::exhaustive(
+        "allowed_seeks",
+        "every charge after the last allowed seek reports it",
+        obsolete_tables::allowed_seeks,
+    ),
     Model::bounded(
         1,
         "memtable",
-        "what is visible is in the memtable, and a batch is seen whole",
+        "visible writes are in the memtable, and a reader sees a batch whole",
         memtable::reader_sees_whole_batches,
     ),
     Model::exhaustive(
-        "memtable_filter",
-        "the filter of a memtable has what is visible",
+        "memtable_bloom",
+        "the Bloom filter of a memtable holds all visible keys",
         memtable::bloom_filter,
     ),
-    Model::bounded(2, "split", "a look-up beside a split finds what is there", memtable::leaf_split),
-    Model::bounded(1, "split_under_iterator", "so does a walk", memtable::split_under_iterator),
-    Model::bounded(2, "two_splits", "two writers may split the same node", memtable::concurrent_splits),
-    Model::bounded(2, "versions", "versions stand in the order of their numbers", memtable::version_chain),
+    Model::bounded(2, "leaf_split", "a get beside a split finds all keys", memtable::leaf_split),
     Model::bounded(
         1,
-        "publication",
-        "every write becomes visible, in order, when it is there",
+        "split_under_iterator",
+        "an iterator beside a split finds all keys",
+        memtable::split_under_iterator,
+    ),
+    Model::bounded(2, "concurrent_splits", "two writers can split one node", memtable::concurrent_splits),
+    Model::bounded(
+        2,
+        "version_chain",
+        "the versions of a key are in the order of their sequence numbers",
+        memtable::version_chain,
+    ),
+    Model::bounded(
+        1,
+        "commit_publisher",
+        "every write becomes visible, in order, after its insertion",
         commit_publisher::three_writers,
     ),
     Model::bounded(
         2,
-        "alone",
-        "a writer who finds nobody at work needs no exchanges, whoever comes behind him",
+        "exclusive_writer",
+        "an exclusive writer needs no atomic read-modify-write, whichever writer follows",
         exclusive_writer::exclusive_beside_concurrent,
     ),
     Model::exhaustive(
-        "publication_round",
-        "the ring holds no two writes in one place",
+        "commit_ring_wraparound",
+        "two writes never share a slot of the ring",
         commit_publisher::ring_wraparound,
     ),
     Model::exhaustive(
-        "publication_stopped",
-        "nobody waits for a write that panicked",
+        "commit_poisoned",
+        "no writer waits for a write that panicked",
         commit_publisher::poisoned,
     ),
-    Model::exhaustive("group_commit", "a sync write returns when it is durable", wal_sync::two_writers),
+    Model::exhaustive("group_commit", "a sync write is durable on return", wal_sync::two_writers),
     Model::exhaustive(
-        "log_switch",
-        "a sync write is durable with all before it, whatever log it is in",
+        "wal_switch",
+        "a sync write is durable on return with all earlier writes, in all logs",
         wal_sync::wal_switch,
     ),
-    Model::exhaustive(
-        "failed_sync",
-        "no sync write returns well behind a sync that failed",
-        wal_sync::failed_sync,
+    Model::exhaustive("failed_sync", "no sync write succeeds after a failed sync", wal_sync::failed_sync),
+    Model::exhaustive("panicking_sync", "a sync that panics blocks no writer", wal_sync::panicking_sync),
+    Model::bounded(4, "background_error", "the first error stays", background_error::two_errors),
+    Model::bounded(
+        3,
+        "table_cache",
+        "a reader can read a table while others open and close it",
+        table_cache::two_readers,
     ),
-    Model::exhaustive("panicking_sync", "a sync that panics keeps nobody waiting", wal_sync::panicking_sync),
-    Model::bounded(4, "refusal", "the first cause stays", background_error::two_errors),
-    Model::bounded(3, "tables", "a table is read whoever opens and closes it", table_cache::two_readers),
     Model::exhaustive(
-        "cache",
-        "a place holds its own value or none, and what is counted is there",
+        "block_cache",
+        "a slot holds its own value or none, and the total charge is that of the values",
         cache::two_readers,
     ),
     Model::exhaustive(
-        "hazard",
-        "no value is freed that somebody holds, and none comes back",
+        "hazard_pointer",
+        "a protected value is not freed, and a replaced value does not return",
         hazard::replaced_value,
     ),
     Model::exhaustive(
-        "hazard_retired",
-        "what is held when it is retired goes later, and goes",
+        "hazard_retire",
+        "a value that is protected when it is retired is freed later",
         hazard::retired_value,
     ),
     Model::exhaustive(
-        "crew",
-        "each task is done once, and nothing runs when the opener goes on",
+        "task_group",
+        "each task runs once, and none runs after the end of the group",
         task_group::helping_thread,
     ),
     Model::exhaustive(
-        "panicking_crew",
-        "a task that panics is no success, and nobody waits for it",
+        "panicking_task",
+        "a group with a panicked task fails, and its opener does not wait for ever",
         task_group::panicking_task,
     ),
-    Model::exhaustive("pool", "every job runs once, before the pool is gone", pool::jobs),
-    Model::bounded(4, "closing", "a database closes beside flushes and merges", whole_database::closing),
-    Model::bounded(
-        2,
-        "writing",
-        "a sync write beside a flush is there when it returns",
-        whole_database::writing,
-    ),
-    Model::bounded(1, "reading", "a reader beside a merge finds every key", whole_database::reading),
+    Model::exhaustive("pool", "every job runs once, before the end of the pool", pool::jobs),
+    Model::bounded(4, "closing", "a database closes beside flushes and compactions", whole_database::closing),
+    Model::bounded(2, "writing", "a sync write beside a flush is durable on return", whole_database::writing),
+    Model::bounded(1, "reading", "a reader beside a compaction finds every key", whole_database::reading),
 ];

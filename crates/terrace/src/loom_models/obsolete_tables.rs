@@ -1,6 +1,6 @@
-//! Files of a view that is replaced while somebody reads it, and how often a file is worn out.
+//! Models of the removal of obsolete tables beside readers, and of allowed seeks.
 
-use std::sync::Mutex as Unseen;
+use std::sync::Mutex as UntrackedMutex;
 
 use terrace_sync::thread;
 
@@ -16,62 +16,71 @@ struct ModelTable {
 type ModelVersion = Vec<Arc<ModelTable>>;
 type ObsoleteModelTables = Arc<Mutex<ObsoleteTables<ModelTable>>>;
 
-fn file() -> Arc<ModelTable> {
+fn table() -> Arc<ModelTable> {
     Arc::new(ModelTable { removed: AtomicBool::new(false) })
 }
 
-fn sweep(doomed: &ObsoleteModelTables) {
-    let free = doomed.lock().take_unreferenced();
-    free.iter().for_each(|file| file.removed.store(true, Ordering::Relaxed));
+fn remove_obsolete(obsolete: &ObsoleteModelTables) {
+    let free = obsolete.lock().take_unreferenced();
+    for table in free {
+        table.removed.store(true, Ordering::Relaxed);
+    }
 }
 
-/// Looks twice at the file of its view. The last holder of a view sweeps when it is done, as the engine's readers do.
-fn read(present: &ReadStateCell<ModelVersion>, doomed: &ObsoleteModelTables) {
-    let view = Arc::clone(&present.load().0);
+/// Reads the table of the current version twice. The last reader of a version removes obsolete
+/// tables, as in the engine.
+fn read(read_state: &ReadStateCell<ModelVersion>, obsolete: &ObsoleteModelTables) {
+    let version = Arc::clone(&read_state.load().0);
     for _ in 0..2 {
-        assert!(!view[0].removed.load(Ordering::Relaxed), "a file was removed while it was read");
+        assert!(!version[0].removed.load(Ordering::Relaxed), "a table was removed while a reader used it");
     }
-    if let Some(view) = Arc::into_inner(view) {
-        drop(view);
-        sweep(doomed);
+    if let Some(version) = Arc::into_inner(version) {
+        drop(version);
+        remove_obsolete(obsolete);
     }
 }
 
 pub(super) fn reader_keeps_table() {
-    let old = file();
-    let witness = Arc::downgrade(&old);
-    let present = Arc::new(ReadStateCell::new(vec![Arc::clone(&old)], 0));
-    let doomed: ObsoleteModelTables = Arc::default();
+    let old = table();
+    let weak = Arc::downgrade(&old);
+    let read_state = Arc::new(ReadStateCell::new(vec![Arc::clone(&old)], 0));
+    let obsolete: ObsoleteModelTables = Arc::default();
     let readers: Vec<_> = (0..2)
         .map(|_| {
-            let (present, doomed) = (Arc::clone(&present), Arc::clone(&doomed));
-            thread::spawn(move || read(&present, &doomed))
+            let read_state = Arc::clone(&read_state);
+            let obsolete = Arc::clone(&obsolete);
+            thread::spawn(move || read(&read_state, &obsolete))
         })
         .collect();
-    // Installs a version without it.
+    // Installs a version without the table.
     {
-        let mut doomed = doomed.lock();
-        doomed.extend([old]);
-        present.install(vec![file()]);
+        let mut obsolete = obsolete.lock();
+        obsolete.extend([old]);
+        read_state.install(vec![table()]);
     }
-    sweep(&doomed);
-    readers.into_iter().for_each(|reader| reader.join().unwrap());
-    assert!(witness.upgrade().is_none(), "nobody reads the file, and it is still there");
+    remove_obsolete(&obsolete);
+    for reader in readers {
+        reader.join().unwrap();
+    }
+    assert!(weak.upgrade().is_none(), "the table has no reader and was not removed");
 }
 
 pub(super) fn allowed_seeks() {
-    let allowance = Arc::new(AllowedSeeks::new(2));
-    let worn = Arc::new(Unseen::new(0));
-    let seekers: Vec<_> = (0..2)
+    let allowed_seeks = Arc::new(AllowedSeeks::new(2));
+    let exhausted = Arc::new(UntrackedMutex::new(0));
+    let readers: Vec<_> = (0..2)
         .map(|_| {
-            let (allowance, worn) = (Arc::clone(&allowance), Arc::clone(&worn));
+            let allowed_seeks = Arc::clone(&allowed_seeks);
+            let exhausted = Arc::clone(&exhausted);
             thread::spawn(move || {
                 for _ in 0..2 {
-                    *worn.lock().unwrap() += u32::from(allowance.charge(1));
+                    *exhausted.lock().unwrap() += u32::from(allowed_seeks.charge(1));
                 }
             })
         })
         .collect();
-    seekers.into_iter().for_each(|seeker| seeker.join().unwrap());
-    assert_eq!(*worn.lock().unwrap(), 3, "all but the first");
+    for reader in readers {
+        reader.join().unwrap();
+    }
+    assert_eq!(*exhausted.lock().unwrap(), 3, "all charges but the first");
 }

@@ -1,4 +1,5 @@
-//! A reader beside a writer, and beside a merge that shows a view without what is too old for the writer's number.
+//! Model of a reader beside a writer, and beside a compaction that installs a read state without
+//! the versions that are too old for the visible sequence number.
 
 use terrace_sync::thread;
 
@@ -7,22 +8,24 @@ use crate::snapshot::SnapshotList;
 use crate::sync::Arc;
 
 pub(super) fn reader_beside_install() {
-    // A view stands for the oldest number that can be read in it.
-    let (present, list) = (Arc::new(ReadStateCell::new(1, 1)), Arc::new(SnapshotList::default()));
+    // The read state of the model is the smallest sequence number at which it can be read.
+    let read_state = Arc::new(ReadStateCell::new(1, 1));
+    let snapshots = Arc::new(SnapshotList::default());
     let writer = {
-        let present = Arc::clone(&present);
-        thread::spawn(move || (2..4).for_each(|sequence| present.publisher().publish(sequence, sequence)))
+        let read_state = Arc::clone(&read_state);
+        thread::spawn(move || (2..4).for_each(|sequence| read_state.publisher().publish(sequence, sequence)))
     };
-    let merge = {
-        let (present, list) = (Arc::clone(&present), Arc::clone(&list));
-        thread::spawn(move || present.install(list.oldest(present.visible_seqno())))
+    let compaction = {
+        let read_state = Arc::clone(&read_state);
+        let snapshots = Arc::clone(&snapshots);
+        thread::spawn(move || read_state.install(snapshots.oldest(read_state.visible_seqno())))
     };
-    let (view, sequence) = present.load();
-    let oldest = **view;
-    assert!(oldest <= sequence, "read at {sequence}, in a view from {oldest} on");
-    drop(view);
+    let (state, sequence) = read_state.load();
+    let oldest = **state;
+    assert!(oldest <= sequence, "read at {sequence} in a read state from {oldest} on");
+    drop(state);
     writer.join().unwrap();
-    merge.join().unwrap();
-    let (view, sequence) = present.load();
-    assert!(**view <= sequence && sequence == 3);
+    compaction.join().unwrap();
+    let (state, sequence) = read_state.load();
+    assert!(**state <= sequence && sequence == 3);
 }

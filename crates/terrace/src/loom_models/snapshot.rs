@@ -1,4 +1,4 @@
-//! Taking a snapshot, beside writes and the merge that would drop what they replace.
+//! Model of a new snapshot beside writes and a compaction that drops replaced versions.
 
 use terrace_sync::thread;
 
@@ -6,25 +6,27 @@ use crate::snapshot::SnapshotList;
 use crate::sync::{Arc, AtomicU64, Ordering};
 
 pub(super) fn snapshot_beside_compaction() {
-    let (list, visible) = (Arc::new(SnapshotList::default()), Arc::new(AtomicU64::new(1)));
+    let snapshots = Arc::new(SnapshotList::default());
+    let visible = Arc::new(AtomicU64::new(1));
     let writer = {
         let visible = Arc::clone(&visible);
         thread::spawn(move || (2..4).for_each(|sequence| visible.store(sequence, Ordering::Release)))
     };
-    let merge = {
-        let (list, visible) = (Arc::clone(&list), Arc::clone(&visible));
-        thread::spawn(move || (list.oldest(&visible), list.oldest(&visible)))
+    let compaction = {
+        let snapshots = Arc::clone(&snapshots);
+        let visible = Arc::clone(&visible);
+        thread::spawn(move || (snapshots.oldest(&visible), snapshots.oldest(&visible)))
     };
-    let snapshot = list.new_snapshot(&visible);
+    let snapshot = snapshots.new_snapshot(&visible);
     writer.join().unwrap();
-    let (first, second) = merge.join().unwrap();
-    assert!(first <= second, "what was dropped is needed again");
-    // Both answers may be from before the snapshot; then they are no greater than what was visible to it.
+    let (first, second) = compaction.join().unwrap();
+    assert!(first <= second, "a dropped version is needed again");
+    // Both calls may precede the snapshot. Then their results are not above its sequence number.
     assert!(
         second <= snapshot.sequence(),
-        "{second} dropped, and the snapshot is of {}",
+        "versions below {second} are dropped, and the snapshot is at {}",
         snapshot.sequence()
     );
     drop(snapshot);
-    assert_eq!(list.oldest(&visible), 3, "a snapshot that is gone holds nothing");
+    assert_eq!(snapshots.oldest(&visible), 3, "a released snapshot keeps no version");
 }

@@ -1,4 +1,4 @@
-//! Two readers of two tables, of which only one may be open at a time.
+//! Model of two readers of two tables, of which only one can be open at a time.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ use crate::table::{
     TableWriter,
 };
 
-/// The table of file `number`, whose only key is its number.
+/// Table with a single key, its file number.
 struct SingleKeyTable {
     number: u64,
     size: u64,
@@ -48,17 +48,23 @@ impl SingleKeyTable {
             largest: &self.key,
         };
         let mut found = None;
-        let looked = tables.with_table(file, |table| {
+        let lookup = tables.with_table(file, |table| {
             let target = LookupKey::new(target.as_bytes());
-            table.get(target, true, read, |_| unreachable!("one version of one key"), &mut found)
+            table.get(
+                target,
+                true,
+                read,
+                |_| unreachable!("the search index suffices for the internal key order"),
+                &mut found,
+            )
         });
-        assert_eq!(looked.unwrap(), TableLookup::Found);
+        assert_eq!(lookup.unwrap(), TableLookup::Found);
         assert_eq!(found.unwrap().value(), [self.number as u8]);
     }
 }
 
 pub(super) fn two_readers() {
-    // Ten descriptors are for other things.
+    // The table cache leaves ten descriptors for other files.
     let env = whole_database::env(Arc::new(MemFs::new()));
     let options = Options { env, max_open_files: 11, ..whole_database::options() };
     let files = Arc::new([1, 2].map(|number| SingleKeyTable::write(&options, number)));
@@ -78,10 +84,13 @@ pub(super) fn two_readers() {
         Box::new(|_| ()),
     ));
     let other = {
-        let (files, tables) = (Arc::clone(&files), Arc::clone(&tables));
-        thread::spawn(move || [0, 1].map(|at| files[at].read(&tables)))
+        let files = Arc::clone(&files);
+        let tables = Arc::clone(&tables);
+        thread::spawn(move || [0, 1].map(|i| files[i].read(&tables)))
     };
-    [0, 1, 0].into_iter().for_each(|at| files[at].read(&tables));
+    for i in [0, 1, 0] {
+        files[i].read(&tables);
+    }
     other.join().unwrap();
     files[1].read(&tables);
 }

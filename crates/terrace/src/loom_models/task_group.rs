@@ -1,15 +1,16 @@
-//! An opener who shares out work, and one who helps: soon, late, or with a task that panics.
+//! Models of the thread that opens a database with a task group, and of a helping thread: early,
+//! late, or with a task that panics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicUsize as Unseen, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize as UntrackedAtomic, Ordering::Relaxed};
 
 use terrace_sync::thread;
 
 use crate::db::components::task_group::TaskQueue;
 use crate::sync::Arc;
 
-/// A task that adds `weight`, and holds `done` no longer than it must.
-fn task(done: &Arc<Unseen>, weight: usize) -> Box<dyn FnOnce() + Send> {
+/// Returns a task that adds `weight` to `done`. The end of the task drops its reference to `done`.
+fn task(done: &Arc<UntrackedAtomic>, weight: usize) -> Box<dyn FnOnce() + Send> {
     let done = Arc::clone(done);
     Box::new(move || {
         done.fetch_add(weight, Relaxed);
@@ -17,29 +18,30 @@ fn task(done: &Arc<Unseen>, weight: usize) -> Box<dyn FnOnce() + Send> {
 }
 
 pub(super) fn helping_thread() {
-    let (board, done) = (Arc::<TaskQueue>::default(), Arc::new(Unseen::new(0)));
-    let (_, called) = board.push(task(&done, 1), 1);
-    assert!(called);
+    let queue = Arc::<TaskQueue>::default();
+    let done = Arc::new(UntrackedAtomic::new(0));
+    let (_, needs_helper) = queue.push(task(&done, 1), 1);
+    assert!(needs_helper);
     let other = {
-        let board = Arc::clone(&board);
-        thread::spawn(move || board.run_until_empty())
+        let queue = Arc::clone(&queue);
+        thread::spawn(move || queue.run_until_empty())
     };
-    board.push(task(&done, 10), 1);
-    assert!(board.finish());
-    assert_eq!(done.load(Relaxed), 11, "each was done once");
-    assert_eq!(Arc::strong_count(&done), 1, "nobody holds anything any more");
+    queue.push(task(&done, 10), 1);
+    assert!(queue.finish());
+    assert_eq!(done.load(Relaxed), 11, "each task runs once");
+    assert_eq!(Arc::strong_count(&done), 1, "no task is left");
     other.join().unwrap();
 }
 
 pub(super) fn panicking_task() {
-    let board = Arc::<TaskQueue>::default();
-    // As a panic, but without a word on the terminal.
-    board.push(Box::new(|| resume_unwind(Box::new("once"))), 1);
+    let queue = Arc::<TaskQueue>::default();
+    // A panic without a message on the terminal.
+    queue.push(Box::new(|| resume_unwind(Box::new("once"))), 1);
     let other = {
-        let board = Arc::clone(&board);
-        thread::spawn(move || catch_unwind(AssertUnwindSafe(|| board.run_until_empty())).is_err())
+        let queue = Arc::clone(&queue);
+        thread::spawn(move || catch_unwind(AssertUnwindSafe(|| queue.run_until_empty())).is_err())
     };
-    let finished = catch_unwind(AssertUnwindSafe(|| board.finish()));
-    assert!(!finished.unwrap_or(false), "whoever did it, it is no success");
+    let finished = catch_unwind(AssertUnwindSafe(|| queue.finish()));
+    assert!(!finished.unwrap_or(false), "the group fails, whichever thread ran the task");
     other.join().unwrap();
 }

@@ -1,8 +1,8 @@
-//! Writers who wait for the device, on logs that note what was stored in them and what of it is durable.
+//! Models of sync writers, on logs that record the stored and the durable writes.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Mutex as Unseen;
+use std::sync::Mutex as UntrackedMutex;
 use std::sync::atomic::{AtomicBool as Flag, Ordering::Relaxed};
 
 use terrace_env::{FileError, LogFile};
@@ -14,10 +14,10 @@ use crate::db::components::wal_sync::WalSync;
 use crate::error::{Error, Result};
 use crate::sync::{Arc, Mutex};
 
-/// Which writes are stored, and which are durable; a store or a sync is one step.
+/// Log that records the stored writes and the durable writes. A write or a sync is one step.
 #[derive(Debug, Default)]
 struct RecordingLogFile {
-    writes: Unseen<(Vec<u64>, Vec<u64>)>,
+    writes: UntrackedMutex<(Vec<u64>, Vec<u64>)>,
     fails: Flag,
     panics: Flag,
 }
@@ -27,7 +27,7 @@ impl LogFile for RecordingLogFile {
         0
     }
 
-    /// `offset` is the number of the write.
+    /// Stores a write. `offset` is its number.
     fn write_at(&self, offset: u64, _head: &[u8], _body: &[u8]) -> terrace_env::Result<()> {
         self.writes.lock().unwrap().0.push(offset);
         Ok(())
@@ -35,7 +35,7 @@ impl LogFile for RecordingLogFile {
 
     fn sync(&self) -> terrace_env::Result<()> {
         if self.panics.swap(false, Relaxed) {
-            // As a panic, but without a word on the terminal.
+            // A panic without a message on the terminal.
             resume_unwind(Box::new("once"));
         }
         if self.fails.swap(false, Relaxed) {
@@ -51,9 +51,9 @@ impl LogFile for RecordingLogFile {
     }
 }
 
-/// As much of the engine as this takes.
+/// Parts of the engine that sync writes need.
 struct WalSyncModel {
-    /// The paper to write on, and the number of the last write.
+    /// Current log, and the number of the last write.
     commit: Mutex<(Arc<RecordingLogFile>, u64)>,
     wal_sync: WalSync,
     background_error: BackgroundError,
@@ -62,19 +62,17 @@ struct WalSyncModel {
 
 impl WalSyncModel {
     fn new() -> (Arc<WalSyncModel>, Arc<RecordingLogFile>) {
-        let paper = Arc::<RecordingLogFile>::default();
-        let durability = WalSync::new(vec![WalFile { number: 1, file: paper.clone() }]);
-        let commit = Mutex::new((paper.clone(), 0));
-        let desk = WalSyncModel {
-            commit,
-            wal_sync: durability,
+        let log = Arc::<RecordingLogFile>::default();
+        let model = WalSyncModel {
+            commit: Mutex::new((log.clone(), 0)),
+            wal_sync: WalSync::new(vec![WalFile { number: 1, file: log.clone() }]),
             background_error: BackgroundError::new(),
             dir_synced: Flag::new(false),
         };
-        (Arc::new(desk), paper)
+        (Arc::new(model), log)
     }
 
-    /// A write; says its number, and whether it is durable when this was to see to that.
+    /// Writes once. Returns the number of the write and the result of its sync, if `sync`.
     fn write(&self, sync: bool) -> (u64, Result<()>) {
         let mut commit = self.commit.lock();
         commit.1 += 1;
@@ -83,95 +81,101 @@ impl WalSyncModel {
         self.wal_sync.record_write();
         assert_eq!(self.wal_sync.last_write(), write);
         drop(commit);
-        let flush = || {
-            let synced = self.wal_sync.sync_logs(|| {
-                self.dir_synced.store(true, Relaxed);
-                Ok(())
-            });
-            synced.inspect_err(|error| self.background_error.set(error))
-        };
-        let waited = if sync {
-            self.wal_sync.wait_until_durable(write, || self.background_error.check(), flush)
-        } else {
+        if !sync {
+            return (write, Ok(()));
+        }
+        let result =
+            self.wal_sync.wait_until_durable(write, || self.background_error.check(), || self.sync_logs());
+        (write, result)
+    }
+
+    fn sync_logs(&self) -> Result<u64> {
+        let synced = self.wal_sync.sync_logs(|| {
+            self.dir_synced.store(true, Relaxed);
             Ok(())
-        };
-        (write, waited)
+        });
+        synced.inspect_err(|error| self.background_error.set(error))
     }
 
     fn switch_wal(&self, number: u64) -> Arc<RecordingLogFile> {
-        let paper = Arc::<RecordingLogFile>::default();
+        let log = Arc::<RecordingLogFile>::default();
         let mut commit = self.commit.lock();
-        self.wal_sync.add_log(WalFile { number, file: paper.clone() }, 0);
-        commit.0 = paper.clone();
-        paper
+        self.wal_sync.add_log(WalFile { number, file: log.clone() }, 0);
+        commit.0 = log.clone();
+        log
     }
 }
 
-/// All writes up to `last` are durable, in one of the logs.
-fn check_durable(papers: &[&Arc<RecordingLogFile>], last: u64) {
-    let durable: Vec<u64> = papers.iter().flat_map(|paper| paper.writes.lock().unwrap().1.clone()).collect();
-    assert!((1..=last).all(|write| durable.contains(&write)), "{durable:?} are durable, of {last}");
+/// Checks that all writes up to `last` are durable in one of the logs.
+fn check_durable(logs: &[&Arc<RecordingLogFile>], last: u64) {
+    let durable: Vec<u64> = logs.iter().flat_map(|log| log.writes.lock().unwrap().1.clone()).collect();
+    assert!(
+        (1..=last).all(|write| durable.contains(&write)),
+        "only {durable:?} of {last} writes are durable"
+    );
 }
 
 pub(super) fn two_writers() {
-    let (desk, paper) = WalSyncModel::new();
-    let write = |desk: Arc<WalSyncModel>, paper: Arc<RecordingLogFile>| {
-        move || {
-            let (write, waited) = desk.write(true);
-            waited.unwrap();
-            check_durable(&[&paper], write);
-            assert!(desk.dir_synced.load(Relaxed), "the log's name is not durable");
-        }
-    };
-    let others = [0, 1].map(|_| thread::spawn(write(Arc::clone(&desk), Arc::clone(&paper))));
-    others.into_iter().for_each(|writer| writer.join().unwrap());
+    let (model, log) = WalSyncModel::new();
+    let writers = [0, 1].map(|_| {
+        let model = Arc::clone(&model);
+        let log = Arc::clone(&log);
+        thread::spawn(move || {
+            let (write, result) = model.write(true);
+            result.unwrap();
+            check_durable(&[&log], write);
+            assert!(model.dir_synced.load(Relaxed), "the directory entry of the log is not durable");
+        })
+    });
+    for writer in writers {
+        writer.join().unwrap();
+    }
 }
 
 pub(super) fn wal_switch() {
-    let (desk, old) = WalSyncModel::new();
-    desk.write(false).1.unwrap();
+    let (model, old) = WalSyncModel::new();
+    model.write(false).1.unwrap();
     let first = {
-        let desk = Arc::clone(&desk);
+        let model = Arc::clone(&model);
         thread::spawn(move || {
-            let (write, waited) = desk.write(true);
-            waited.unwrap();
+            let (write, result) = model.write(true);
+            result.unwrap();
             write
         })
     };
-    let new = desk.switch_wal(2);
-    let (write, waited) = desk.write(true);
-    waited.unwrap();
+    let new = model.switch_wal(2);
+    let (write, result) = model.write(true);
+    result.unwrap();
     check_durable(&[&old, &new], write);
     let write = first.join().unwrap();
     check_durable(&[&old, &new], write);
 }
 
 pub(super) fn failed_sync() {
-    let (desk, paper) = WalSyncModel::new();
-    paper.fails.store(true, Relaxed);
+    let (model, log) = WalSyncModel::new();
+    log.fails.store(true, Relaxed);
     let other = {
-        let desk = Arc::clone(&desk);
-        thread::spawn(move || desk.write(true).1)
+        let model = Arc::clone(&model);
+        thread::spawn(move || model.write(true).1)
     };
-    let (_, one) = desk.write(true);
+    let (_, one) = model.write(true);
     let other = other.join().unwrap();
-    let told = |outcome: &Result<()>| matches!(outcome, Err(Error::Io(_)));
-    let refused = |outcome: &Result<()>| matches!(outcome, Err(Error::BackgroundError(_)));
-    assert!([&one, &other].into_iter().any(told), "{one:?}, {other:?}");
-    // The second may have begun when the first had been told.
+    let results = [one, other];
+    assert!(results.iter().any(|result| matches!(result, Err(Error::Io(_)))), "{results:?}");
+    // The second write may start after the failure of the first.
     assert!(
-        [&one, &other].into_iter().all(|outcome| told(outcome) || refused(outcome)),
-        "{one:?}, {other:?}"
+        results.iter().all(|result| matches!(result, Err(Error::Io(_) | Error::BackgroundError(_)))),
+        "{results:?}"
     );
 }
 
-/// The writer whose sync panics is gone; the other does not wait for it for ever.
+/// The sync of one writer panics. The other writer does not wait for ever.
 pub(super) fn panicking_sync() {
-    let (desk, paper) = WalSyncModel::new();
-    paper.panics.store(true, Relaxed);
+    let (model, log) = WalSyncModel::new();
+    log.panics.store(true, Relaxed);
     let write =
-        |desk: Arc<WalSyncModel>| move || catch_unwind(AssertUnwindSafe(|| desk.write(true).1)).is_err();
-    let other = thread::spawn(write(Arc::clone(&desk)));
-    let panics = [write(desk)(), other.join().unwrap()];
+        |model: Arc<WalSyncModel>| move || catch_unwind(AssertUnwindSafe(|| model.write(true).1)).is_err();
+    let other = thread::spawn(write(Arc::clone(&model)));
+    let panics = [write(model)(), other.join().unwrap()];
     assert_eq!(panics.into_iter().filter(|panics| *panics).count(), 1);
 }

@@ -1,4 +1,4 @@
-//! Whole databases on files in memory, with threads of their own.
+//! Models of whole databases on files in memory, with their own threads.
 
 use terrace_env::mem::{MemFs, POWER_LOSS_PROFILES};
 use terrace_env::{FileSystem, ManualClock, SeededRandom, ThreadPool};
@@ -9,7 +9,8 @@ use crate::options::{Options, ReadOptions, WriteOptions};
 use crate::sync::Arc;
 use terrace_env::Env;
 
-/// Files in memory are one step a call; the pool's threads are loom's.
+/// Returns an env on `fs`. A call of a file in memory is one step, and loom runs the threads of the
+/// pool.
 pub(super) fn env(fs: Arc<dyn FileSystem>) -> Env {
     Env {
         fs,
@@ -19,7 +20,7 @@ pub(super) fn env(fs: Arc<dyn FileSystem>) -> Env {
     }
 }
 
-/// On files in memory of its own, unless told otherwise.
+/// Returns options on new files in memory.
 pub(super) fn options() -> Options {
     let env = env(Arc::new(MemFs::new()));
     Options { create_if_missing: true, env, ..Options::default() }
@@ -33,7 +34,7 @@ fn value(db: &Db, key: &[u8]) -> Option<Vec<u8>> {
     db.get(key).unwrap()
 }
 
-/// One of two handles asks for a flush and goes, the other goes at once: whoever is last closes.
+/// One handle flushes while the other one is closed. The last handle closes the database.
 pub(super) fn closing() {
     let fs = Arc::new(MemFs::new());
     let db = open(&fs);
@@ -54,12 +55,15 @@ pub(super) fn writing() {
     let clone = db.clone();
     let flush = thread::spawn(move || clone.flush().unwrap());
     db.put_with(b"b", b"2", &WriteOptions { sync: true }).unwrap();
-    let left = Arc::new(fs.crash_clone(&POWER_LOSS_PROFILES[0].crash_with_seed(0)));
+    let image = Arc::new(fs.crash_clone(&POWER_LOSS_PROFILES[0].crash_with_seed(0)));
     flush.join().unwrap();
     db.close().unwrap();
-    let left = open(&left);
-    assert!(value(&left, b"a").is_some() && value(&left, b"b").is_some(), "a power cut takes a synced write");
-    left.close().unwrap();
+    let reopened = open(&image);
+    assert!(
+        value(&reopened, b"a").is_some() && value(&reopened, b"b").is_some(),
+        "a power cut lost a sync write"
+    );
+    reopened.close().unwrap();
 }
 
 pub(super) fn reading() {
@@ -69,12 +73,12 @@ pub(super) fn reading() {
     db.flush().unwrap();
     db.put(b"a", b"2").unwrap();
     let clone = db.clone();
-    let merge = thread::spawn(move || clone.compact_range(None, None).unwrap());
+    let compaction = thread::spawn(move || clone.compact_range(None, None).unwrap());
     let snapshot = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
     db.put(b"a", b"3").unwrap();
     assert_eq!(db.get_with(b"a", &snapshot).unwrap().as_deref(), Some(b"2".as_slice()));
     assert_eq!(value(&db, b"a").as_deref(), Some(b"3".as_slice()));
-    merge.join().unwrap();
+    compaction.join().unwrap();
     assert_eq!(db.get_with(b"a", &snapshot).unwrap().as_deref(), Some(b"2".as_slice()));
     drop(snapshot);
     db.close().unwrap();
