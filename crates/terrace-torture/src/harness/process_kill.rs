@@ -317,6 +317,6 @@ fn draw_failed_sync_plan(rng: &mut Rng) -> String {
 
 /// Draws a plan in which the disk is full for some calls.
 fn draw_no_space_plan(rng: &mut Rng) -> String {
-    let call = rng.pick(&["store .log", "create-log .log", "append .ldb", "create .ldb", "append MANIFEST"]);
+    let call = rng.pick(&["write-at .log", "create-log .log", "append .ldb", "create .ldb", "append MANIFEST"]);
     format!("{call} #{} x{} ENOSPC", 1 + rng.skewed(500), 1 + rng.below(20))
 }

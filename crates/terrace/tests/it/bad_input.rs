@@ -142,7 +142,7 @@ fn another_comparator() {
 #[test]
 fn read_only_file_system() {
     let (fs, state) = database();
-    let plan = "create; append; open-append; create-log; create-dir; remove; rename; sync-dir; store";
+    let plan = "create; append; open-append; create-log; create-dir; remove; rename; sync-dir; write-at";
     let rules: Vec<String> = plan.split("; ").map(|op| format!("{op} * #1 forever EROFS")).collect();
     let fault = Arc::new(FaultFs::new(fs, rules.join("; ").parse().unwrap()));
     let options = on(Arc::clone(&fault) as _);
@@ -176,7 +176,7 @@ fn read_only_open_changes_nothing() {
 fn temporary_resource_exhaustion() {
     let plans = [
         "create-log * #{n} once ENOSPC",
-        "store * #{n} once ENOSPC",
+        "write-at * #{n} once ENOSPC",
         "append .ldb #{n} once ENOSPC",
         "create .ldb #{n} once EMFILE",
         "append MANIFEST #{n} once ENOSPC",

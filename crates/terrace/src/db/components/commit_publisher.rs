@@ -7,16 +7,16 @@
 //! ```
 //!
 //! A write that completes after all earlier writes advances the visible sequence number itself, and
-//! continues over all completed writes that follow. Any other write stores its last sequence number in
-//! a ring, at the slot of its first one. Then it waits until another thread has advanced the visible
-//! sequence number over it. That takes an instant, unless the scheduler has interrupted an earlier
-//! writer. So writers sleep only if they wait for an interrupted thread.
+//! continues over all completed writes that follow. Any other write stores its last sequence number
+//! in a ring, at the slot of its first one. Then it waits until another thread has advanced the
+//! visible sequence number over it. That takes an instant, unless the scheduler has interrupted an
+//! earlier writer. So writers sleep only if they wait for an interrupted thread.
 //!
 //! No completed write is missed. A writer that stores in the ring reads the visible sequence number
 //! afterwards. A writer that advances the visible sequence number reads the ring afterwards. Both
-//! accesses to the visible sequence number are read-modify-write operations of one atomic, so one of
-//! them is first. Either the storing writer sees the advanced number and continues itself, or the
-//! advancing writer sees the slot. The same argument holds for writers that fall asleep.
+//! accesses to the visible sequence number are read-modify-write operations of one atomic, so one
+//! of them is first. Either the storing writer sees the advanced number and continues itself, or
+//! the advancing writer sees the slot. The same argument holds for writers that fall asleep.
 
 use terrace_format::key::SequenceNumber;
 

@@ -73,7 +73,7 @@ impl RecoveryFlusher {
     /// but not yet their names.
     pub(crate) fn finish(&self) -> Result<Vec<NewFile>> {
         self.wait_for_flushes()?;
-        let made = self.context.results.lock();
+        let results = self.context.results.lock();
         let mut files: Vec<NewFile> = results.tables.iter().map(|table| table.file.clone()).collect();
         files.sort_unstable_by_key(|file| file.number);
         Ok(files)

@@ -7,9 +7,9 @@
 //!   late helper                                           (nothing)
 //! ```
 //!
-//! The opener never waits for a helper that has not started a task. The threads of the scheduler may
-//! be busy with other databases, and the schedulers of tests run nothing by themselves. A late helper
-//! finds no task and holds no data.
+//! The opener never waits for a helper that has not started a task. The threads of the scheduler
+//! may be busy with other databases, and the schedulers of tests run nothing by themselves. A late
+//! helper finds no task and holds no data.
 
 use std::collections::VecDeque;
 
