@@ -1,7 +1,7 @@
 //! Publication of writes in the order of their sequence numbers.
 //!
 //! ```text
-//!   sequence numbers   .. 7 | 8 9 | 10 | 11 12 ..    8 9 and 11 12 are being inserted, 10 is complete
+//!   sequence numbers   .. 7 | 8 9 | 10 | 11 12 ..  8 9, 11 12 are being inserted, 10 is complete
 //!   visible                7                         complete: the ring has 10 at slot 10
 //!   8 9 completes: visible becomes 9 and then, because 10 is complete, 10
 //! ```

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   [ r r r r | marker ]   as at close     nothing was written: the log stays closed
-//!   [ r r r r | 0...   ]   invalidated     before the first record and the first edit of the MANIFEST
+//!   [ r r r r | 0...   ]   invalidated   before the first record and the first MANIFEST edit
 //! ```
 //!
 //! Only the marker itself may not be durable, now or ever: a sync may have failed since, in a run

@@ -3,8 +3,8 @@
 //! ```text
 //!   files of level 0       0 ........... slowdown ............................... stop
 //!   delay per byte         none          remaining compaction time / headroom     writers wait
-//!                                        (at most 5/3 of the compaction time of a byte, more for the
-//!                                        last six files)
+//!                                        (at most 5/3 of the compaction time of a byte, more for
+//!                                        the last six files)
 //! ```
 //!
 //! The headroom is the number of bytes that may still arrive before level 0 has so many files that
