@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   range             [begin ........................ end)
-//!   tables        | a   | |  inside  | |  inside  | |  b    |        the rest: a, b and the memtables
+//!   tables        | a   | |  inside  | |  inside  | |  b    |    the rest: a, b and the memtables
 //!
 //!   1. delete the keys of the range that the rest alone would show, one by one; sync the log
 //!   2. without a compaction or a write: if the rest shows none of them, drop the tables inside by

@@ -68,7 +68,7 @@ impl Db {
     /// - [`ErrorKind::InvalidArgument`]: the database is missing and may not be created, it exists
     ///   although [`Options::error_if_exists`] is set, or it was created with another comparator.
     /// - [`ErrorKind::Corruption`]: the MANIFEST is damaged or a table is missing.
-    ///   [`repair`](crate::repair) can help.
+    ///   [`repair`](fn@crate::repair) can help.
     /// - [`ErrorKind::Io`]: the database is open elsewhere
     ///   ([`Error::is_locked`](crate::Error::is_locked)), or a file cannot be read.
     ///

@@ -24,8 +24,8 @@ impl Db {
     /// - `leveldb.stats`: table of the work of compactions, by level
     /// - `leveldb.sstables`: all tables with their key ranges
     /// - `leveldb.approximate-memory-usage`: bytes of memtables and block cache
-    /// - `terrace.memory`: bytes of everything that [`Options::memory_budget`] covers, with or
-    ///   without a budget
+    /// - `terrace.memory`: bytes of everything that
+    ///   [`Options::memory_budget`](crate::Options::memory_budget) covers, with or without a budget
     /// - `terrace.stats`: statistics since the database was opened: hits and misses of the block
     ///   cache, negatives and false positives of the Bloom filters, delays and stalls of writes,
     ///   histograms of stalls, flushes and compactions, and the current memory use

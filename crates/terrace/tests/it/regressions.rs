@@ -550,7 +550,7 @@ fn flipped_length_bit_in_a_closed_log() {
     fs.corrupt(&log, |bytes| bytes[5] ^= 0x40).unwrap();
     let paranoid = Options { paranoid_checks: true, ..options(fs) };
     let error = Db::open("db", &paranoid).unwrap_err();
-    let expected = "000002.log at 0: an incomplete record in a closed log, expected whole records";
+    let expected = "000002.log at 0: an incomplete record in a closed log, expected complete records";
     assert!(error.to_string().ends_with(expected), "{error}");
 }
 

@@ -5,7 +5,7 @@
 //! the order of their memtables.
 //!
 //! ```text
-//!   flush 1   [ table of 1 ][ sync ][ install 1 ][ table of 3 ][ sync ]            flush 2 installs 3
+//!   flush 1   [ table of 1 ][ sync ][ install 1 ][ table of 3 ][ sync ]       2 installs 3
 //!   flush 2        [ table of 2, larger   ][ sync ][ install 2 ][ install 3 ]
 //! ```
 //!

@@ -1,22 +1,22 @@
 //! Publication of writes in the order of their sequence numbers.
 //!
 //! ```text
-//!   sequence numbers   .. 7 | 8 9 | 10 | 11 12 ..    8 9 and 11 12 are being inserted, 10 is complete
+//!   sequence numbers   .. 7 | 8 9 | 10 | 11 12 ..  8 9, 11 12 are being inserted, 10 is complete
 //!   visible                7                         complete: the ring has 10 at slot 10
 //!   8 9 completes: visible becomes 9 and then, because 10 is complete, 10
 //! ```
 //!
 //! A write that completes after all earlier writes advances the visible sequence number itself, and
-//! continues over all completed writes that follow. Any other write stores its last sequence number in
-//! a ring, at the slot of its first one. Then it waits until another thread has advanced the visible
-//! sequence number over it. That takes an instant, unless the scheduler has interrupted an earlier
-//! writer. So writers sleep only if they wait for an interrupted thread.
+//! continues over all completed writes that follow. Any other write stores its last sequence number
+//! in a ring, at the slot of its first one. Then it waits until another thread has advanced the
+//! visible sequence number over it. That takes an instant, unless the scheduler has interrupted an
+//! earlier writer. So writers sleep only if they wait for an interrupted thread.
 //!
 //! No completed write is missed. A writer that stores in the ring reads the visible sequence number
 //! afterwards. A writer that advances the visible sequence number reads the ring afterwards. Both
-//! accesses to the visible sequence number are read-modify-write operations of one atomic, so one of
-//! them is first. Either the storing writer sees the advanced number and continues itself, or the
-//! advancing writer sees the slot. The same argument holds for writers that fall asleep.
+//! accesses to the visible sequence number are read-modify-write operations of one atomic, so one
+//! of them is first. Either the storing writer sees the advanced number and continues itself, or
+//! the advancing writer sees the slot. The same argument holds for writers that fall asleep.
 
 use terrace_format::key::SequenceNumber;
 

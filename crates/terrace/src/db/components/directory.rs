@@ -14,13 +14,17 @@ use crate::version::{MAX_FILE_NUMBER, MAX_UNLISTED_FILE_NUMBER};
 /// never removed.
 pub(crate) fn list_db_files(env: &Env, directory: &Path, next_file: u64) -> Result<Vec<FileName>> {
     let names = env.fs.list(directory)?;
-    // A number with leading zeros is not the name that the database would use.
-    let named = |name: &str| FileName::parse(name).filter(|file| file.to_string() == name);
-    let files = names.iter().filter_map(|name| named(name.to_str()?));
+    // The database would not use a name with leading zeros in its number.
+    let files = names.iter().filter_map(|name| {
+        let name = name.to_str()?;
+        FileName::parse(name).filter(|file| file.to_string() == name)
+    });
     // New files get numbers above all listed ones. A foreign file must not raise them above the
     // maximum of the MANIFEST.
-    let is_ours = |number| number <= MAX_UNLISTED_FILE_NUMBER || number < next_file;
-    Ok(files.filter(|file| file.number().is_none_or(is_ours)).collect())
+    let own_files = files.filter(|file| {
+        file.number().is_none_or(|number| number <= MAX_UNLISTED_FILE_NUMBER || number < next_file)
+    });
+    Ok(own_files.collect())
 }
 
 /// Locks the database in `directory`.

@@ -1,6 +1,7 @@
 //! Description of the levels and their tables, for callers.
 
-use crate::version::Version;
+use crate::sync::Arc;
+use crate::version::{FileMeta, Version};
 
 /// Level of a database with its tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,14 +26,15 @@ pub struct TableInfo {
 }
 
 pub(crate) fn level_infos(version: &Version) -> Vec<LevelInfo> {
-    let info = |(level, files): (usize, &Vec<_>)| {
-        let file = |file: &std::sync::Arc<crate::version::FileMeta>| TableInfo {
-            number: file.number,
-            size: file.size,
-            smallest: file.smallest.user_key().to_vec(),
-            largest: file.largest.user_key().to_vec(),
-        };
-        LevelInfo { level, files: files.iter().map(file).collect() }
-    };
-    version.levels.iter().enumerate().map(info).collect()
+    let levels = version.levels.iter().enumerate();
+    levels.map(|(level, files)| LevelInfo { level, files: files.iter().map(table_info).collect() }).collect()
+}
+
+fn table_info(file: &Arc<FileMeta>) -> TableInfo {
+    TableInfo {
+        number: file.number,
+        size: file.size,
+        smallest: file.smallest.user_key().to_vec(),
+        largest: file.largest.user_key().to_vec(),
+    }
 }

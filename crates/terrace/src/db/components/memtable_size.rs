@@ -68,11 +68,10 @@ impl MemtableSizer {
 
     /// Maximum size of a memtable with these options.
     pub(crate) fn max_size(options: &Options) -> usize {
-        let unasked = || {
-            MemoryBudget::from_options(options)
-                .map_or(MAX_ADAPTIVE_MEMTABLE_SIZE, |budget| budget.max_memtable_size())
-        };
-        options.write_buffer_size.unwrap_or_else(unasked)
+        options.write_buffer_size.unwrap_or_else(|| {
+            let budget = MemoryBudget::from_options(options);
+            budget.map_or(MAX_ADAPTIVE_MEMTABLE_SIZE, |budget| budget.max_memtable_size())
+        })
     }
 
     /// Current size in bytes.
@@ -157,12 +156,12 @@ mod tests {
     /// Returns the sizes in MiB after memtables that fill in `seconds` each.
     fn sizes(sizer: &MemtableSizer, seconds: &[u64]) -> Vec<usize> {
         let mut now = *sizer.last_flush.lock();
-        let size = |seconds: &u64| {
+        let sizes = seconds.iter().map(|seconds| {
             now += Duration::from_secs(*seconds);
             sizer.record_flush(sizer.size(), MIN_STORED_BYTES_TO_GROW, now);
             sizer.size() / MB
-        };
-        seconds.iter().map(size).collect()
+        });
+        sizes.collect()
     }
 
     #[test]
@@ -218,26 +217,26 @@ mod tests {
 
     #[test]
     fn large_records_allow_more_immutable_memtables() {
-        let frozen_max = |size: Option<usize>, budget: Option<usize>, records: u64| {
+        let immutable_max = |size: Option<usize>, budget: Option<usize>, records: u64| {
             let options = Options { write_buffer_size: size, memory_budget: budget, ..Options::default() };
             let sizer = MemtableSizer::new(&options);
             sizer.record_freeze(4 * MB, records);
             sizer.max_immutable_memtables()
         };
-        assert_eq!([1024, 1025].map(|records| frozen_max(None, None, records)), [8, 4]);
-        assert_eq!([4, 16, 64].map(|size| frozen_max(Some(size * MB), None, 1)), [8, 4, 1]);
-        assert_eq!(frozen_max(Some(4 * MB), Some(256 * MB), 1), 4, "a budget is kept");
+        assert_eq!([1024, 1025].map(|records| immutable_max(None, None, records)), [8, 4]);
+        assert_eq!([4, 16, 64].map(|size| immutable_max(Some(size * MB), None, 1)), [8, 4, 1]);
+        assert_eq!(immutable_max(Some(4 * MB), Some(256 * MB), 1), 4, "a budget is kept");
     }
 
     #[test]
     fn small_database_keeps_small_memtables() {
         let sizer = MemtableSizer::new(&Options::default());
         let now = *sizer.last_flush.lock();
-        let size_at = |stored: u64| {
-            sizer.record_flush(sizer.size(), stored, now);
+        let sizes = [64 * MB - 1, 64 * MB, 128 * MB - 1, 128 * MB].map(|stored| {
+            sizer.record_flush(sizer.size(), stored as u64, now);
             sizer.size() / MB
-        };
-        assert_eq!([64 * MB - 1, 64 * MB, 128 * MB - 1, 128 * MB].map(|n| size_at(n as u64)), [4, 8, 8, 16]);
+        });
+        assert_eq!(sizes, [4, 8, 8, 16]);
     }
 
     #[test]

@@ -24,9 +24,9 @@ impl<F> ObsoleteTables<F> {
 
     /// Removes and returns the tables without readers.
     pub(crate) fn take_unreferenced(&mut self) -> Vec<Arc<F>> {
-        let is_free = |file: &mut Arc<F>| {
+        let unreferenced = self.files.extract_if(.., |file| {
             Arc::strong_count(file) == 1 || terrace_sync::mutant!(ObsoleteFileRemovedWhileInUse)
-        };
-        self.files.extract_if(.., is_free).collect()
+        });
+        unreferenced.collect()
     }
 }

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! A reader loads the read state first and the sequence number second. In the opposite order, a
-//! compaction in between could drop versions that the older sequence number needs. A compaction keeps
-//! all versions for sequence numbers from its start on, and its read state is installed later. So a
-//! sequence number that is loaded after the read state is never too old for it.
+//! compaction in between could drop versions that the older sequence number needs. A compaction
+//! keeps all versions for sequence numbers from its start on, and its read state is installed
+//! later. So a sequence number that is loaded after the read state is never too old for it.
 
 use std::ops::Deref;
 

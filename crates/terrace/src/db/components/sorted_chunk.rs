@@ -93,8 +93,9 @@ impl SortedChunk {
     fn sort(&mut self) {
         let SortedChunk { bytes, records, .. } = self;
         let Some(first) = records.first().map(|record| record.key(bytes)) else { return };
-        let common = |len: usize, record: &ChunkRecord| common_prefix_len(&first[..len], record.key(bytes));
-        let prefix = records.iter().fold(first.len(), common);
+        let prefix = records
+            .iter()
+            .fold(first.len(), |len, record| common_prefix_len(&first[..len], record.key(bytes)));
         for record in records.iter_mut() {
             record.head = head(&record.key(bytes)[prefix..]);
         }

@@ -10,8 +10,8 @@ pub(crate) struct SubcompactionQueue<C> {
     state: Mutex<SubcompactionQueueState<C>>,
     /// Notified when a subcompaction ends.
     subcompaction_done: Condvar,
-    /// Set when a subcompaction fails, so that the others give up. Relaxed: a hint, the error itself
-    /// is in `state`.
+    /// Set when a subcompaction fails, so that the others give up. Relaxed: a hint, the error
+    /// itself is in `state`.
     has_failed: AtomicBool,
 }
 

@@ -1,15 +1,15 @@
 //! Tasks that a thread shares with helpers, and executes itself if no helper has started them.
 //!
 //! ```text
-//!   opener     pushes 1, 2, 3 ... 7; too many are pending, so it runs 4 .. finish: runs the pending
+//!   opener     pushes 1, 2, 3 ... 7; too many are pending: it runs 4 .. finish: runs the pending
 //!              tasks, waits for the running ones
-//!   helper         [ 1 ][ 2 ][ 3 ] ...                    a job of the scheduler, if a thread is free
+//!   helper         [ 1 ][ 2 ][ 3 ] ...              a job of the scheduler, if a thread is free
 //!   late helper                                           (nothing)
 //! ```
 //!
-//! The opener never waits for a helper that has not started a task. The threads of the scheduler may
-//! be busy with other databases, and the schedulers of tests run nothing by themselves. A late helper
-//! finds no task and holds no data.
+//! The opener never waits for a helper that has not started a task. The threads of the scheduler
+//! may be busy with other databases, and the schedulers of tests run nothing by themselves. A late
+//! helper finds no task and holds no data.
 
 use std::collections::VecDeque;
 

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!   [ r r r r | marker ]   as at close     nothing was written: the log stays closed
-//!   [ r r r r | 0...   ]   invalidated     before the first record and the first edit of the MANIFEST
+//!   [ r r r r | 0...   ]   invalidated   before the first record and the first MANIFEST edit
 //! ```
 //!
-//! Only the marker itself may not be durable, now or ever: a sync may have failed since, in a run that
-//! wrote nothing. So it is overwritten with zeros before any other write. A run that writes therefore
-//! never leaves a log that seems closed.
+//! Only the marker itself may not be durable, now or ever: a sync may have failed since, in a run
+//! that wrote nothing. So it is overwritten with zeros before any other write. A run that writes
+//! therefore never leaves a log that seems closed.
 
 use terrace_env::LogFile;
 use terrace_format::batch::BATCH_HEADER_SIZE;

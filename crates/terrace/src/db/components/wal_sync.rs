@@ -5,8 +5,8 @@
 //!   writer        append, count: 8 ──> sync: read count (8), logs, names ──> durable: 8
 //! ```
 //!
-//! One thread at a time syncs, the older logs first. No acknowledged write may follow a write that a
-//! power cut can still remove.
+//! One thread at a time syncs, the older logs first. No acknowledged write may follow a write that
+//! a power cut can still remove.
 
 use terrace_sync::mutant;
 

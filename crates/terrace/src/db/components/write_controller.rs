@@ -3,16 +3,16 @@
 //! ```text
 //!   files of level 0       0 ........... slowdown ............................... stop
 //!   delay per byte         none          remaining compaction time / headroom     writers wait
-//!                                        (at most 5/3 of the compaction time of a byte, more for the
-//!                                        last six files)
+//!                                        (at most 5/3 of the compaction time of a byte, more for
+//!                                        the last six files)
 //! ```
 //!
 //! The headroom is the number of bytes that may still arrive before level 0 has so many files that
-//! writers have to wait for a compaction. While compactions keep up, no writer is delayed. Otherwise
-//! the delay is such that the headroom lasts until the compactions end. Writers keep at least three
-//! fifths of the compaction rate until the headroom is nearly used up. The controller works like a
-//! token bucket whose rate follows the backlog. No writer sleeps longer than a millisecond, and none
-//! holds a lock while it sleeps.
+//! writers have to wait for a compaction. While compactions keep up, no writer is delayed.
+//! Otherwise the delay is such that the headroom lasts until the compactions end. Writers keep at
+//! least three fifths of the compaction rate until the headroom is nearly used up. The controller
+//! works like a token bucket whose rate follows the backlog. No writer sleeps longer than a
+//! millisecond, and none holds a lock while it sleeps.
 
 use std::fmt;
 use std::time::Duration;
@@ -351,12 +351,12 @@ mod tests {
     /// Returns the microseconds that writes of `bytes` bytes each take.
     fn times(controller: &WriteController, bytes: &[usize]) -> Vec<u128> {
         let clock = ManualClock::default();
-        let time = |bytes: &usize| {
+        let times = bytes.iter().map(|bytes| {
             let before = clock.monotonic();
             controller.delay_write(*bytes, &clock);
             (clock.monotonic() - before).as_micros()
-        };
-        bytes.iter().map(time).collect()
+        });
+        times.collect()
     }
 
     #[test]

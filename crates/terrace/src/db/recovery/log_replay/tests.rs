@@ -1,4 +1,4 @@
-//! The same logs, replayed record by record and in chunks by several threads.
+//! Comparison of the serial replay with the parallel replay of the same logs.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use super::*;
 use crate::internal_iterator::InternalIterator;
 use crate::sync::Mutex;
 
-/// So small that the logs here fill several.
+/// Memtable size in bytes. The logs of the test fill several memtables.
 const MEMTABLE_SIZE: usize = 24 << 10;
 
 #[derive(Default)]
@@ -25,7 +25,7 @@ impl Logger for RecordingLogger {
     }
 }
 
-/// Runs nothing, ever.
+/// Scheduler that runs no job.
 #[derive(Debug)]
 struct IdleScheduler;
 
@@ -45,8 +45,8 @@ fn pick(random: &SeededRandom, below: usize) -> usize {
     random.uniform(below as u64) as usize
 }
 
-/// The logs of a life: batches of all sizes, few keys or many, with numbers that go on from log to log, the last closed
-/// or not. Then damage to some.
+/// Creates logs with batches of all sizes, few or many keys, and consecutive sequence numbers. The
+/// last log is closed or not. Some logs are damaged.
 fn logs(random: &SeededRandom) -> Vec<Vec<u8>> {
     let keys = [5, 300, 100_000][pick(random, 3)];
     let prefix = ["", "a/long/prefix/of/all/"][pick(random, 2)];
@@ -54,11 +54,11 @@ fn logs(random: &SeededRandom) -> Vec<Vec<u8>> {
     let mut logs = Vec::new();
     for _ in 0..1 + pick(random, 4) {
         let mut log = Vec::new();
-        let mut framer = RecordWriter::resume_at(0);
+        let mut record_writer = RecordWriter::resume_at(0);
         let whole = pick(random, 2) == 0;
         let mut add = |batch: &mut WriteBatch, sequence: u64| {
             batch.set_sequence(sequence);
-            for fragment in framer.add_record(batch.as_bytes(), whole) {
+            for fragment in record_writer.add_record(batch.as_bytes(), whole) {
                 log.resize(fragment.offset as usize, 0);
                 log.extend_from_slice(&fragment.header);
                 log.extend_from_slice(fragment.payload);
@@ -78,7 +78,7 @@ fn logs(random: &SeededRandom) -> Vec<Vec<u8>> {
             }
             add(&mut batch, sequence);
             match pick(random, 400) {
-                // The same numbers once more, or some that are lost.
+                // Repeats or skips sequence numbers.
                 0 => {}
                 1 => sequence += 3 + batch.len() as u64,
                 _ => sequence += batch.len() as u64,
@@ -112,7 +112,7 @@ fn damage(log: &mut Vec<u8>, random: &SeededRandom) {
     }
 }
 
-/// All that came of a replay, as text.
+/// Returns the result of a replay as text.
 fn replayed(
     logs: &[Vec<u8>],
     scheduler: Arc<dyn Scheduler>,
@@ -180,7 +180,8 @@ fn replayed(
 
 #[test]
 fn parallel_replay_matches_serial_replay() {
-    let (mut damaged, mut several) = (0, 0);
+    let mut damaged = 0;
+    let mut several = 0;
     for seed in 0..if cfg!(miri) { 2 } else { 150 } {
         let random = SeededRandom::new(seed);
         let logs = logs(&random);
