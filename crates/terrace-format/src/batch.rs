@@ -302,7 +302,8 @@ impl fmt::Debug for WriteBatch {
 /// ```
 /// use terrace_format::batch::WriteBatch;
 ///
-/// let batch: WriteBatch = [("CH/Bern", "46.95,7.45"), ("CH/Chur", "46.85,9.53")].into_iter().collect();
+/// let cities = [("CH/Bern", "46.95,7.45"), ("CH/Chur", "46.85,9.53")];
+/// let batch: WriteBatch = cities.into_iter().collect();
 /// assert_eq!(format!("{batch:?}"), r#"["put CH/Bern (10 bytes)", "put CH/Chur (10 bytes)"]"#);
 /// ```
 impl<K: AsRef<[u8]>, V: AsRef<[u8]>> Extend<(K, V)> for WriteBatch {

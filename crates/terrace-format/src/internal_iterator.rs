@@ -1,5 +1,5 @@
-//! Interface of all iterators over sorted entries: of a block, a table, a level, a memtable, or a
-//! merge of them.
+//! Interface of all iterators over sorted entries: of a block, a table, a level, a memtable, or
+//! several of them as one.
 
 /// Iterator over entries in key order, in both directions.
 ///

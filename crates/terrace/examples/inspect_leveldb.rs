@@ -15,7 +15,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("level {}: {} tables, {bytes} bytes", level.level, level.files.len());
     }
 
-    let (mut entries, mut bytes) = (0_u64, 0);
+    let mut entries = 0_u64;
+    let mut bytes = 0;
     let mut cursor = db.iter();
     cursor.seek_to_first();
     while cursor.valid() {

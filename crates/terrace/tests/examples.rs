@@ -1,7 +1,7 @@
 //! Each program in `examples/`, run on a directory of its own.
 //!
-//! `cargo test` builds them before this test, unless it is told which targets to build. A test without its program is
-//! skipped, and fails if `TERRACE_REQUIRE_EXAMPLES` is set.
+//! `cargo test` builds the examples before this test, unless the command line selects other targets.
+//! A test without its program is skipped, and fails if `TERRACE_REQUIRE_EXAMPLES` is set.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -10,14 +10,14 @@ use std::process::Command;
 
 use terrace::{Db, Options};
 
-/// The folder of examples beside the folder of this test's program.
+/// Path of an example's program, beside the folder of this test's program.
 fn program(name: &str) -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let profile = tests.parent().and_then(Path::parent).unwrap();
     profile.join("examples").join(name).with_extension(std::env::consts::EXE_EXTENSION)
 }
 
-/// What the program prints, or `None` if it was not built.
+/// Returns the output of the program, or `None` if it was not built.
 #[track_caller]
 fn output(name: &str, directory: &Path) -> Option<String> {
     let program = program(name);

@@ -89,15 +89,9 @@ static CHECKS: &[Check] = &[
     check("invariants", bans::stated_invariants),
     check("unsafe", unsafe_code::check),
     check("paths", machine_paths::check),
-];
-
-/// Checks that `--all` adds. The tree does not satisfy them yet.
-static PENDING: &[Check] = &[
     check("phrases", phrases::check),
     check("frequencies", prose::frequencies),
     check("doc starts", prose::doc_starts),
-    check("columns", prose::columns),
-    check("habits", habits::check),
     check("file size", sizes::check),
     check("function size", functions::check),
     check("names", names::check),
@@ -106,6 +100,9 @@ static PENDING: &[Check] = &[
     check("cycles", cycles::check),
     check("publish", publish::check),
 ];
+
+/// Checks that `--all` adds. The tree does not satisfy them yet.
+static PENDING: &[Check] = &[check("columns", prose::columns), check("habits", habits::check)];
 
 /// `cargo xtask tidy`: prints figures, then the problems. Fails if there is a problem.
 ///

@@ -76,7 +76,7 @@ pub(super) fn paragraphs(tree: &Tree) -> Vec<Paragraph<'_>> {
             parse(&source.path, comment.kind, &comment.lines, &mut found);
         }
     }
-    for file in tree.files.iter().filter(|file| file.path.ends_with(".md")) {
+    for file in tree.files.iter().filter(|file| is_document(&file.path)) {
         let lines: Vec<(usize, &str)> = (1..).zip(file.text.lines()).collect();
         parse(&file.path, Kind::Markdown, &lines, &mut found);
     }
@@ -260,6 +260,11 @@ fn word(rest: &str, add: &mut impl FnMut(&str)) -> usize {
     add(text);
     let is_abbreviation = ABBREVIATIONS.iter().any(|known| text.eq_ignore_ascii_case(known));
     text.len() + usize::from(is_abbreviation && rest[text.len()..].starts_with('.'))
+}
+
+/// Whether the file is a document of this project. Licence texts have other authors.
+fn is_document(path: &str) -> bool {
+    path.ends_with(".md") && !path.ends_with("THIRD-PARTY-NOTICES.md")
 }
 
 #[cfg(test)]

@@ -27,13 +27,12 @@ pub use components::level_info::{LevelInfo, TableInfo};
 pub use components::pinned_value::PinnedValue;
 
 use std::fmt;
-use std::ops::RangeBounds;
 use std::path::Path;
 
 use terrace_format::batch::WriteBatch;
 
 use crate::error::Result;
-use crate::iterator::{DbIterator, Iter};
+use crate::iterator::DbIterator;
 use crate::options::{DEFAULT_READ_OPTIONS, Options, ReadOptions, WriteOptions};
 use crate::snapshot::Snapshot;
 use crate::sync::Arc;
@@ -356,44 +355,6 @@ impl Db {
     /// ```
     pub fn iter_with(&self, options: &ReadOptions) -> DbIterator {
         DbInner::new_iter(&self.handle, options)
-    }
-
-    /// Returns the entries whose keys are in `range`, in key order, at the state of this moment.
-    ///
-    /// [`Iterator::rev`] iterates backward, and [`Iter::next_entry`] scans without copies. A range that
-    /// excludes its start or includes its end needs the bytewise comparator. With another one, the only
-    /// item is an error.
-    ///
-    /// ```
-    /// # let env = terrace::Env::in_memory();
-    /// # let db = terrace::Db::open("cities", &terrace::Options::default().create_if_missing(true).env(env))?;
-    /// db.put("AT/Wien", "48.21,16.37")?;
-    /// db.put("CH/Bern", "46.95,7.45")?;
-    /// db.put("CH/Chur", "46.85,9.53")?;
-    /// assert_eq!(db.range("B".."CH/C").count(), 1);
-    /// let (last, _) = db.range("CH/"..).next_back().unwrap()?;
-    /// assert_eq!(last, b"CH/Chur");
-    /// # Ok::<(), terrace::Error>(())
-    /// ```
-    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter {
-        DbInner::new_range_scan(&self.handle, range, ReadOptions::default())
-    }
-
-    /// Returns the entries whose keys begin with `prefix`, in key order, at the state of this moment.
-    ///
-    /// Needs the bytewise comparator. With another one, the only item is an error.
-    ///
-    /// ```
-    /// # let env = terrace::Env::in_memory();
-    /// # let db = terrace::Db::open("cities", &terrace::Options::default().create_if_missing(true).env(env))?;
-    /// db.put("AT/Wien", "48.21,16.37")?;
-    /// db.put("CH/Bern", "46.95,7.45")?;
-    /// assert_eq!(db.prefix("CH/").count(), 1);
-    /// # Ok::<(), terrace::Error>(())
-    /// ```
-    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
-        let options = ReadOptions { prefix: Some(prefix.as_ref().to_vec()), ..ReadOptions::default() };
-        DbInner::new_scan(&self.handle, options)
     }
 
     /// Estimates for each range how many bytes its entries take in table files. A range includes

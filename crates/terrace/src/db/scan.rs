@@ -51,35 +51,34 @@ impl DbInner {
         range: impl RangeBounds<K>,
         options: ReadOptions,
     ) -> Iter {
-        match handle.inner.half_open_range(range) {
-            Ok((lower_bound, upper_bound)) => {
-                DbInner::new_scan(handle, ReadOptions { lower_bound, upper_bound, ..options })
-            }
+        match handle.inner.with_bounds(options, range) {
+            Ok(options) => DbInner::new_scan(handle, options),
             Err(error) => Iter::from(error),
         }
     }
 
-    /// Returns the start of `range`, included, and its end, excluded.
+    /// Returns `options` with the bounds of `range`: its start included and its end excluded.
     ///
     /// # Errors
     ///
     /// `InvalidArgument` for an excluded start or an included end, unless the database has the bytewise
     /// comparator: only that order has a known next key.
-    pub(super) fn half_open_range<K: AsRef<[u8]>>(
+    fn with_bounds<K: AsRef<[u8]>>(
         &self,
+        options: ReadOptions,
         range: impl RangeBounds<K>,
-    ) -> Result<(Option<Vec<u8>>, Option<Vec<u8>>)> {
-        let start = match range.start_bound() {
+    ) -> Result<ReadOptions> {
+        let lower_bound = match range.start_bound() {
             Bound::Unbounded => None,
             Bound::Included(key) => Some(key.as_ref().to_vec()),
             Bound::Excluded(key) => Some(self.next_key(key.as_ref())?),
         };
-        let end = match range.end_bound() {
+        let upper_bound = match range.end_bound() {
             Bound::Unbounded => None,
             Bound::Included(key) => Some(self.next_key(key.as_ref())?),
             Bound::Excluded(key) => Some(key.as_ref().to_vec()),
         };
-        Ok((start, end))
+        Ok(ReadOptions { lower_bound, upper_bound, ..options })
     }
 
     /// Returns the smallest key after `key` in bytewise order.
@@ -93,6 +92,48 @@ impl DbInner {
     }
 }
 
+impl Db {
+    /// Returns the entries whose keys are in `range`, in key order, at the state of this moment.
+    ///
+    /// [`Iterator::rev`] iterates backward, and [`Iter::next_entry`] scans without copies. A range that
+    /// excludes its start or includes its end needs the bytewise comparator. With another one, the only
+    /// item is an error.
+    ///
+    /// ```
+    /// # let env = terrace::Env::in_memory();
+    /// # let options = terrace::Options::default().create_if_missing(true).env(env);
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// db.put("AT/Wien", "48.21,16.37")?;
+    /// db.put("CH/Bern", "46.95,7.45")?;
+    /// db.put("CH/Chur", "46.85,9.53")?;
+    /// assert_eq!(db.range("B".."CH/C").count(), 1);
+    /// let (last, _) = db.range("CH/"..).next_back().unwrap()?;
+    /// assert_eq!(last, b"CH/Chur");
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter {
+        DbInner::new_range_scan(&self.handle, range, ReadOptions::default())
+    }
+
+    /// Returns the entries whose keys begin with `prefix`, in key order, at the state of this moment.
+    ///
+    /// Needs the bytewise comparator. With another one, the only item is an error.
+    ///
+    /// ```
+    /// # let env = terrace::Env::in_memory();
+    /// # let options = terrace::Options::default().create_if_missing(true).env(env);
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// db.put("AT/Wien", "48.21,16.37")?;
+    /// db.put("CH/Bern", "46.95,7.45")?;
+    /// assert_eq!(db.prefix("CH/").count(), 1);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
+        let options = ReadOptions { prefix: Some(prefix.as_ref().to_vec()), ..ReadOptions::default() };
+        DbInner::new_scan(&self.handle, options)
+    }
+}
+
 impl Snapshot {
     /// Returns the value of `key` in the snapshot.
     ///
@@ -102,7 +143,8 @@ impl Snapshot {
     ///
     /// ```
     /// # let env = terrace::Env::in_memory();
-    /// # let db = terrace::Db::open("cities", &terrace::Options::default().create_if_missing(true).env(env))?;
+    /// # let options = terrace::Options::default().create_if_missing(true).env(env);
+    /// # let db = terrace::Db::open("cities", &options)?;
     /// let before = db.snapshot();
     /// db.put("CH/Bern", "46.95,7.45")?;
     /// assert_eq!(before.get("CH/Bern")?, None);
@@ -120,7 +162,8 @@ impl Snapshot {
     ///
     /// ```
     /// # let env = terrace::Env::in_memory();
-    /// # let db = terrace::Db::open("cities", &terrace::Options::default().create_if_missing(true).env(env))?;
+    /// # let options = terrace::Options::default().create_if_missing(true).env(env);
+    /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put("CH/Bern", "46.95,7.45")?;
     /// let values = db.snapshot().multi_get(&["CH/Bern", "CH/Chur"])?;
     /// assert_eq!(values, [Some(b"46.95,7.45".to_vec()), None]);
@@ -136,7 +179,8 @@ impl Snapshot {
     ///
     /// ```
     /// # let env = terrace::Env::in_memory();
-    /// # let db = terrace::Db::open("cities", &terrace::Options::default().create_if_missing(true).env(env))?;
+    /// # let options = terrace::Options::default().create_if_missing(true).env(env);
+    /// # let db = terrace::Db::open("cities", &options)?;
     /// let before = db.snapshot();
     /// db.put("CH/Bern", "46.95,7.45")?;
     /// assert_eq!(before.iter().count(), 0);
@@ -154,7 +198,8 @@ impl Snapshot {
     ///
     /// ```
     /// # let env = terrace::Env::in_memory();
-    /// # let db = terrace::Db::open("cities", &terrace::Options::default().create_if_missing(true).env(env))?;
+    /// # let options = terrace::Options::default().create_if_missing(true).env(env);
+    /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put("CH/Bern", "46.95,7.45")?;
     /// assert_eq!(db.snapshot().range("A".."D").count(), 1);
     /// # Ok::<(), terrace::Error>(())
@@ -170,7 +215,8 @@ impl Snapshot {
     ///
     /// ```
     /// # let env = terrace::Env::in_memory();
-    /// # let db = terrace::Db::open("cities", &terrace::Options::default().create_if_missing(true).env(env))?;
+    /// # let options = terrace::Options::default().create_if_missing(true).env(env);
+    /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put("CH/Bern", "46.95,7.45")?;
     /// assert_eq!(db.snapshot().prefix("CH/").count(), 1);
     /// # Ok::<(), terrace::Error>(())

@@ -37,7 +37,8 @@ pub(crate) trait IterSource: Send + Sync {
 ///
 /// ```
 /// # let env = terrace::Env::in_memory();
-/// # let db = terrace::Db::open("cities", &terrace::Options::default().create_if_missing(true).env(env))?;
+/// # let options = terrace::Options::default().create_if_missing(true).env(env);
+/// # let db = terrace::Db::open("cities", &options)?;
 /// db.put("AT/Wien", "48.21,16.37")?;
 /// db.put("CH/Bern", "46.95,7.45")?;
 /// db.put("CH/Chur", "46.85,9.53")?;
@@ -79,7 +80,8 @@ impl Iter {
     ///
     /// ```
     /// # let env = terrace::Env::in_memory();
-    /// # let db = terrace::Db::open("cities", &terrace::Options::default().create_if_missing(true).env(env))?;
+    /// # let options = terrace::Options::default().create_if_missing(true).env(env);
+    /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put("CH/Bern", "46.95,7.45")?;
     /// let mut bytes = 0;
     /// let mut iter = db.iter();
