@@ -1,4 +1,4 @@
-//! Tells the crate from which commit it is built.
+//! Passes the commit and the lock file of the build to the crate.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -14,7 +14,8 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
 }
 
-/// Tells the crate where the versions of its dependencies are: a package has its own lock file, a clone one for all.
+/// Tells the crate where the versions of its dependencies are: a package has its own lock file, a
+/// clone one for all.
 fn lock_file() {
     let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
     let found =
@@ -24,7 +25,7 @@ fn lock_file() {
     println!("cargo:rerun-if-changed={}", path.display());
 }
 
-/// What git says, if it is there and this is a clone.
+/// Output of a git command, if git is installed and this is a clone.
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())

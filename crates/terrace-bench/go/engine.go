@@ -9,13 +9,13 @@ import (
 type Store interface {
 	Put(key, value []byte, sync bool) error
 	Delete(key []byte, sync bool) error
-	// Write does all of changes, or none.
+	// Write applies changes atomically.
 	Write(changes []Change, sync bool) error
-	// Get appends the value of key to into, and says whether there is one.
+	// Get appends the value of key to into, and returns whether it exists.
 	Get(key, into []byte) (value []byte, found bool, err error)
-	// Cursor walks the entries as they are now, and stands at none of them yet.
+	// Cursor returns a cursor over the current entries, not yet at an entry.
 	Cursor() (Cursor, error)
-	// Compact compacts everything, and returns when that is done.
+	// Compact compacts the whole database and waits for the end.
 	Compact() error
 	Close() error
 }
@@ -23,8 +23,8 @@ type Store interface {
 // Change is one change of a batch; no value deletes the key.
 type Change struct{ key, value []byte }
 
-// Cursor is a place among the entries. Every move tells whether there is an entry; a failed move is told by Close.
-// Key and Value hold until the next move.
+// Cursor is a position among the entries. Every move returns whether there is an entry; Close returns the error of a
+// failed move. Key and Value are valid until the next move.
 type Cursor interface {
 	First() bool
 	Last() bool
@@ -36,7 +36,7 @@ type Cursor interface {
 	Close() error
 }
 
-// Settings are what an engine is told; nothing given is the engine's own default.
+// Settings are the settings of an engine; nil selects the engine's own default.
 type Settings struct {
 	WriteBufferBytes *uint64 `json:"write_buffer_bytes"`
 	CacheBytes       *uint64 `json:"cache_bytes"`
@@ -46,7 +46,7 @@ type Settings struct {
 
 type open func(dir string, settings Settings) (Store, error)
 
-// engines are what this program can measure.
+// engines are the engines that this program can measure.
 var engines = []struct {
 	id   string
 	open open

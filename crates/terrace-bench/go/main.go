@@ -1,12 +1,12 @@
-// Measures goleveldb and Pebble for `terrace bench`: reads a turn, does its phases, and tells how it went.
+// Measures goleveldb and Pebble for `terrace bench`: reads a run request, executes its phases, and reports the results.
 //
 //	stdin    {"engine":"pebble","dir":"...","settings":{...},"phases":[{"row":0,"workload":{...}},...]}
 //	stdout   {"tick":{"row":0,"done":1,"of":9}}   now and then
 //	         {"result":{...}}                     after each phase
-//	         {"error":"..."}                      instead of a result; nothing follows, and it fails
+//	         {"error":"..."}                      instead of a result; the process then fails
 //
-// The protocol is src/run/protocol.rs, the work src/workload/description.rs, the measures src/report/model.rs of the
-// crate around this folder. What is done here is no more and no less than there, or the comparison would not be one.
+// The protocol is defined in src/run/protocol.rs, the workload in src/workload/phase_spec.rs, the measures in
+// src/report/model.rs of the surrounding crate. This program does exactly the same work, so that results compare.
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// turn is what one process does.
+// turn is a run request: the phases that one process executes.
 type turn struct {
 	Engine   string   `json:"engine"`
 	Dir      string   `json:"dir"`
@@ -58,7 +58,7 @@ func run() error {
 	return place.close()
 }
 
-// tell does phase and says meanwhile how far it is.
+// tell executes phase and reports its progress meanwhile.
 func (p *place) tell(row int, phase *Phase) (Result, error) {
 	shared := &shared{phase: phase}
 	end, ended := make(chan struct{}), make(chan struct{})
@@ -89,5 +89,5 @@ type tick struct {
 	Of   uint64 `json:"of"`
 }
 
-// say writes one line. A reader that went away needs none.
+// say writes one line. Errors are ignored, because the reader is gone then.
 func say(what string, value any) { _ = json.NewEncoder(os.Stdout).Encode(map[string]any{what: value}) }

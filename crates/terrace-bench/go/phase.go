@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Phase describes some work. What its fields mean is written in src/workload/description.rs; all of them are there.
+// Phase describes a workload. src/workload/phase_spec.rs defines its fields; all of them are present.
 type Phase struct {
 	Kind          string             `json:"kind"`
 	Order         string             `json:"order"`
@@ -36,7 +36,7 @@ type Phase struct {
 	CacheBytes    *uint64            `json:"cache_bytes"`
 }
 
-// check refuses what this program does not know, rather than do something else.
+// check rejects phases that this program does not support.
 func (p *Phase) check() error {
 	switch {
 	case !slices.Contains(kinds, p.Kind):
@@ -60,11 +60,11 @@ type place struct {
 	dir      string
 	settings Settings
 	store    Store
-	cache    *uint64 // what the open database was told
+	cache    *uint64 // setting of the open database
 }
 
-// run does phase as src/run/phase.rs does: the clock runs while the threads do their operations, and processor time,
-// memory and writes count until the background is quiet.
+// run executes phase as src/run/phase.rs does: the clock runs while the threads execute their operations, and
+// processor time, memory and writes are measured until background work has ended.
 func (p *place) run(phase *Phase, shared *shared) (Result, error) {
 	if err := p.prepare(phase); err != nil {
 		return Result{}, err
@@ -132,7 +132,7 @@ func (p *place) reopen() error {
 }
 
 func (p *place) work(phase *Phase, shared *shared) (*tally, error) {
-	// Some orders take a pass over the keys to prepare; the clock does not run yet.
+	// Some orders need a pass over the keys first, before the clock starts.
 	ops := make([]*Ops, phase.Threads)
 	for thread := range ops {
 		ops[thread] = newOps(phase, uint64(thread))
@@ -154,7 +154,7 @@ func (p *place) work(phase *Phase, shared *shared) (*tally, error) {
 	return sum, errors.Join(err, besideErr, shared.clock.agrees())
 }
 
-// besides is what the writers beside the threads share: they put without an end.
+// besides is the state of the concurrent writers, whose operations have no end.
 func besides(threads *shared) *shared {
 	phase := *threads.phase
 	phase.Kind, phase.Order, phase.Num, phase.Seed = "put", "random", math.MaxUint64, phase.Seed+phase.Threads
@@ -162,14 +162,14 @@ func besides(threads *shared) *shared {
 	return &shared{phase: &phase, clock: threads.clock, rate: phase.WriteRate}
 }
 
-// crew are threads that do operations of the same phase.
+// crew is a group of threads that execute operations of the same phase.
 type crew struct {
 	workers  []*worker
 	failures []error
 	running  sync.WaitGroup
 }
 
-// start has a worker for each of ops begin when begin is closed.
+// start creates a worker for each of ops; the workers begin when begin is closed.
 func (p *place) start(shared *shared, ops []*Ops, begin <-chan struct{}) *crew {
 	crew := &crew{workers: make([]*worker, len(ops)), failures: make([]error, len(ops))}
 	for thread := range ops {
@@ -184,7 +184,7 @@ func (p *place) start(shared *shared, ops []*Ops, begin <-chan struct{}) *crew {
 	return crew
 }
 
-// join waits for all, and sums up what came of them.
+// join waits for all workers and adds up their measurements.
 func (c *crew) join() (*tally, error) {
 	c.running.Wait()
 	sum := &tally{}
@@ -194,7 +194,7 @@ func (c *crew) join() (*tally, error) {
 	return sum, errors.Join(c.failures...)
 }
 
-// opens closes and opens, one thread alone.
+// opens closes and reopens the database repeatedly, in one thread.
 func (p *place) opens(phase *Phase, shared *shared) (*tally, error) {
 	shared.clock = startClock()
 	tally := &tally{}
@@ -208,7 +208,7 @@ func (p *place) opens(phase *Phase, shared *shared) (*tally, error) {
 	return tally, shared.clock.agrees()
 }
 
-// Result is one engine's turn at one phase; src/report/model.rs says what its fields mean.
+// Result is the result of one phase; src/report/model.rs defines its fields.
 type Result struct {
 	Row                int      `json:"row"`
 	Engine             string   `json:"engine"`

@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// What the operating system counts for this process, as src/run/resources.rs asks for it. A nil is what it does not
-// tell.
+// Resource usage of this process, as in src/run/resources.rs. A nil is a counter that the system does not provide.
 
 // counters are those that only grow.
 type counters struct {
@@ -63,7 +62,7 @@ func field(text []byte, name string) *uint64 {
 	return nil
 }
 
-// forgetPeakMemory lets peakMemory begin anew, where the system allows that.
+// forgetPeakMemory resets peakMemory, if the system permits it.
 func forgetPeakMemory() { _ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) }
 
 func peakMemory() *uint64 {
@@ -75,7 +74,7 @@ func peakMemory() *uint64 {
 	return peak
 }
 
-// space is what the files below dir take on the device.
+// space is the disk space of the files below dir.
 func space(dir string) *uint64 {
 	sum := uint64(0)
 	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
@@ -84,7 +83,7 @@ func space(dir string) *uint64 {
 		}
 		info, err := entry.Info()
 		if err != nil {
-			return nil // it went between the listing and the look
+			return nil // the file was removed after the listing
 		}
 		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 			sum += uint64(stat.Blocks) * 512
@@ -98,13 +97,13 @@ func space(dir string) *uint64 {
 }
 
 const (
-	look     = 20 * time.Millisecond  // how often the background is looked at
-	idle     = 400 * time.Microsecond // processor time of a look that counts as nothing
-	looks    = 8                      // so many without work are quiet
-	patience = 600 * time.Second      // after this it is no background any more
+	look     = 20 * time.Millisecond  // polling interval
+	idle     = 400 * time.Microsecond // processor time per poll that counts as idle
+	looks    = 8                      // consecutive idle polls after which background work has ended
+	patience = 600 * time.Second      // maximum wait
 )
 
-// waitUntilQuiet waits until nothing works any more, and returns how long something did.
+// waitUntilQuiet waits until the other threads are idle, and returns how long they were busy.
 func waitUntilQuiet() *float64 {
 	start, before := time.Now(), cpuTime()
 	busyUntil := time.Duration(0)

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// shared is what the threads of a phase share.
+// shared is the state that the threads of a phase share.
 type shared struct {
 	phase *Phase
 	clock clock
-	done  atomic.Uint64 // operations, now and then brought up to date
-	stop  atomic.Bool   // set by the thread that fails: the others need not go on
-	rate  uint64        // operations of each thread in a second, at most; 0 for as many as it can
+	done  atomic.Uint64 // finished operations, updated at intervals
+	stop  atomic.Bool   // set by a thread that fails, so that the others stop
+	rate  uint64        // maximum operations per second of each thread; 0 for no limit
 }
 
-// tally is what came of a thread's operations.
+// tally holds the measurements of a thread.
 type tally struct {
 	latencies       Histogram
 	windows         Windows
 	ops             uint64
 	bytes, bytesPut uint64
 	found, checked  uint64
-	ended           time.Duration // when the last operation ended, after the start
+	ended           time.Duration // end of the last operation, since the start
 }
 
 func (t *tally) add(other *tally) {
@@ -39,9 +39,9 @@ func (t *tally) add(other *tally) {
 
 const told = 64 // operations between two updates of shared.done
 
-// end notes that so many operations ended now, the first of which began when the ones before ended.
+// end records that ops operations ended now; they began at the end of the operations before.
 func (t *tally) end(shared *shared, ops uint64) {
-	now := max(shared.clock.since(), t.ended) // processors differ by some ticks, and a thread may have changed its own
+	now := max(shared.clock.since(), t.ended) // counters of processors differ by some ticks, and the thread may have moved
 	t.latencies.record(now-t.ended, ops)
 	t.windows.record(now, ops)
 	t.ended = now
@@ -52,16 +52,16 @@ func (t *tally) end(shared *shared, ops uint64) {
 	}
 }
 
-// worker is one thread of a phase: it does its operations, checks what it reads, takes the time of each.
+// worker is one thread of a phase: it executes operations, checks the values read, and measures the time of each.
 type worker struct {
 	*shared
 	store Store
 	key   []byte
-	value []byte // what is put
-	read  []byte // what was read
+	value []byte // value to put
+	read  []byte // value that was read
 	tally tally
 
-	unsynced uint64 // writes since the one that was durable, where some are
+	unsynced uint64 // writes since the last synced write, for sync_every
 }
 
 func newWorker(shared *shared, store Store) *worker {
@@ -75,7 +75,7 @@ func newWorker(shared *shared, store Store) *worker {
 	}
 }
 
-// run does ops, or as many as the phase's time allows.
+// run executes ops until their end or the time limit of the phase.
 func (w *worker) run(ops *Ops) (err error) {
 	switch {
 	case w.phase.Kind == "scan":
@@ -107,9 +107,9 @@ func (w *worker) each(ops *Ops) error {
 	return nil
 }
 
-const portions = 100 // a thread does the operations of a second that it may do in so many
+const portions = 100 // portions into which a throttled thread divides the operations of a second
 
-// ends notes so many operations, and says whether the phase has ended.
+// ends records the end of operations, and returns whether the phase ends.
 func (w *worker) ends(ops uint64) bool {
 	w.tally.end(w.shared, ops)
 	limit := time.Duration(w.phase.DurationLimit) * time.Second
@@ -148,7 +148,7 @@ func (w *worker) put(n uint64) error {
 	return w.store.Put(w.key, w.value, w.sync())
 }
 
-// sync says whether the write that comes now is durable.
+// sync returns whether the next write is synced.
 func (w *worker) sync() bool {
 	w.unsynced++
 	last := w.unsynced == w.phase.SyncEvery
@@ -179,12 +179,12 @@ func (w *worker) getMissing(n uint64) error {
 	makeMissing(w.key)
 	_, found, err := w.store.Get(w.key, w.read[:0])
 	if found {
-		return fmt.Errorf("wrong answer: found %s, which nobody put", show(w.key))
+		return fmt.Errorf("wrong answer: found %s, which was never put", show(w.key))
 	}
 	return err
 }
 
-// check compares what was read at key n with what must be there.
+// check compares the value read at key n with the expected value.
 func (w *worker) check(n uint64, value []byte) error {
 	w.tally.bytes += uint64(len(w.key) + len(value))
 	if !w.phase.Verify {
@@ -214,7 +214,7 @@ func (w *worker) seek(n, steps uint64) (err error) {
 			return err
 		}
 		if at < least {
-			return fmt.Errorf("wrong order: found key %d where %d is the least possible", at, least)
+			return fmt.Errorf("wrong order: found key %d, expected at least %d", at, least)
 		}
 		if step == 0 && at == n {
 			w.tally.found++
@@ -225,12 +225,12 @@ func (w *worker) seek(n, steps uint64) (err error) {
 	return nil
 }
 
-// checkEntry checks the entry that cursor is at, and returns its key's number.
+// checkEntry checks the entry at cursor, and returns its key number.
 func (w *worker) checkEntry(cursor Cursor) (uint64, error) {
 	key := cursor.Key()
 	n, ok := readKey(key)
 	if !ok || len(key) != w.phase.KeySize {
-		return 0, fmt.Errorf("wrong key: found %s, which nobody put", show(key))
+		return 0, fmt.Errorf("wrong key: found %s, which was never put", show(key))
 	}
 	value, err := cursor.Value()
 	if err != nil {
@@ -239,7 +239,7 @@ func (w *worker) checkEntry(cursor Cursor) (uint64, error) {
 	return n, w.check(n, value)
 }
 
-// walk is one walk; an operation is a step of it.
+// walk executes one scan, of which every step is an operation.
 func (w *worker) walk(ops *Ops) (err error) {
 	cursor, err := w.store.Cursor()
 	if err != nil {
@@ -268,7 +268,7 @@ func (w *worker) walk(ops *Ops) (err error) {
 	return nil
 }
 
-// batches puts or deletes in atomic writes. Each key waits as long as its write takes.
+// batches puts or deletes in atomic writes. The latency of each key is that of its write.
 func (w *worker) batches(ops *Ops) error {
 	changes := make([]Change, 0, w.phase.Batch)
 	for {
@@ -303,7 +303,7 @@ func (w *worker) change(op Op) Change {
 	return change
 }
 
-// show is the start of some bytes, for people.
+// show returns the first bytes of a key or value, for messages.
 func show(bytes []byte) string {
 	if len(bytes) > 12 {
 		return fmt.Sprintf("%q... (%d bytes)", bytes[:12], len(bytes))

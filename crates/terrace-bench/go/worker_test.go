@@ -36,7 +36,7 @@ func TestWrongValueIsRefused(t *testing.T) {
 
 func TestKeyThatNobodyPutIsRefused(t *testing.T) {
 	err := newTestWorker(liar{}).getMissing(7)
-	if fmt.Sprint(err) != `wrong answer: found "000." (4 bytes), which nobody put` {
+	if fmt.Sprint(err) != `wrong answer: found "000." (4 bytes), which was never put` {
 		t.Error(err)
 	}
 }

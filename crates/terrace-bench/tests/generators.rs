@@ -1,5 +1,5 @@
-//! Keys, values and operations are what `generators.txt` says. Programs in other languages read the same file, so
-//! that every engine gets the same work (`go/generators_test.go`).
+//! Keys, values and operations are what `generators.txt` says. Programs in other languages read the
+//! same file, so that every engine gets the same work (`go/generators_test.go`).
 
 use terrace_bench::workload::keys::{self, SplitMix64, ValueGenerator, Zipf};
 use terrace_bench::workload::ops::{Op, Ops};
@@ -17,7 +17,7 @@ fn every_line_of_the_file() {
 }
 
 fn generate(input: &str) -> String {
-    let (what, rest) = input.split_once(' ').expect("it says what to make, and of what");
+    let (what, rest) = input.split_once(' ').expect("a name and its arguments");
     let words: Vec<&str> = rest.split(' ').collect();
     let number = |at: usize| words[at].parse::<u64>().expect("a number");
     match what {
@@ -28,11 +28,13 @@ fn generate(input: &str) -> String {
         "key" | "missing" => key(number(0), number(1) as usize, what == "missing"),
         "value" => value(number(0), number(1) as usize, words[2].parse().expect("a share")),
         "zipf" => {
-            let (zipf, mut random) = (Zipf::new(number(0)), SplitMix64(number(1)));
+            let zipf = Zipf::new(number(0));
+            let mut random = SplitMix64(number(1));
             several(|| zipf.next_rank(&mut random))
         }
         "zipf-to-scramble" => {
-            let (zipf, mut random) = (Zipf::for_scrambling(), SplitMix64(number(0)));
+            let zipf = Zipf::for_scrambling();
+            let mut random = SplitMix64(number(0));
             several(|| zipf.next_rank(&mut random))
         }
         "scramble" => keys::scramble(number(0), number(1)).to_string(),
@@ -56,7 +58,8 @@ fn key(n: u64, size: usize, missing: bool) -> String {
 }
 
 fn value(n: u64, size: usize, compress: f64) -> String {
-    let (values, mut value) = (ValueGenerator::new(size, compress), Vec::new());
+    let values = ValueGenerator::new(size, compress);
+    let mut value = Vec::new();
     values.write(n, &mut value);
     assert!(values.matches(n, &value));
     value.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -1,6 +1,7 @@
-//! The Go program does what this one does: its own tests pass, it finds what must be found, and refuses what is wrong.
+//! Tests of the Go program: its own tests pass, it returns the expected results, and it rejects
+//! wrong values.
 //!
-//! Without Go, or without its modules, nothing is tested, and the terminal says so.
+//! Without Go or its modules the tests are skipped, with a message on standard error.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "starts a program")]
 
 use std::io::Write;
@@ -20,7 +21,8 @@ fn go(arguments: &[&str]) -> std::io::Result<Output> {
     Command::new("go").args(arguments).current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/go")).output()
 }
 
-/// Whether Go and the modules are there. Says it past the test harness, which swallows what tests print.
+/// Returns whether Go and the modules are available. The message bypasses the test harness, which
+/// captures printed text.
 fn can_build() -> bool {
     let missing = match go(&["mod", "download"]) {
         Ok(output) if output.status.success() => return true,
@@ -41,24 +43,30 @@ fn mix(order: Order, shares: &[(&str, f64)]) -> PhaseSpec {
     PhaseSpec { mix, ..phase(Kind::Mixed, order, 1000) }
 }
 
-fn take_turn(id: &str, settings: Settings, phases: &[PhaseSpec]) -> Result<Vec<PhaseResult>, String> {
-    let row = engine::by_id(id).expect("it is in the table");
+fn run_engine(id: &str, settings: Settings, phases: &[PhaseSpec]) -> Result<Vec<PhaseResult>, String> {
+    let row = engine::by_id(id).expect("the engine is in the table");
     let found = (row.find)(None)?;
     assert!(!found.version.is_empty(), "{id} has no version");
-    let EngineRunner::External { program, arguments } = found.runner else { panic!("{id} is no program") };
+    let EngineRunner::External { program, arguments } = found.runner else { panic!("{id} is not a program") };
     let dir = tempfile::tempdir().expect("a directory for the test");
     let phases = phases.iter().enumerate().map(|(row, workload)| {
         let name = format!("{:?}-{row}", workload.kind);
         PhaseInfo { row, name, workload: workload.clone() }
     });
-    let (dir, phases) = (dir.path().to_owned(), phases.collect());
-    let turn = RunRequest { engine: id.into(), path: None, dir, settings, phases };
+    let dir = dir.path().to_owned();
+    let phases = phases.collect();
+    let request = RunRequest { engine: id.into(), path: None, dir, settings, phases };
     let mut results = Vec::new();
-    ExternalProgram { path: program, arguments }.run(&turn, None, &StopSignal::never(), &mut |message| {
-        if let Message::Result(result) = message {
-            results.push(*result);
-        }
-    })?;
+    ExternalProgram { path: program, arguments }.run(
+        &request,
+        None,
+        &StopSignal::never(),
+        &mut |message| {
+            if let Message::Result(result) = message {
+                results.push(*result);
+            }
+        },
+    )?;
     Ok(results)
 }
 
@@ -68,9 +76,9 @@ fn go_tests_pass() {
         return;
     }
     for arguments in [["vet", "./..."], ["test", "./..."]] {
-        let output = go(&arguments).expect("go is there");
-        let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "go {arguments:?}: {said}");
+        let output = go(&arguments).expect("go is installed");
+        let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "go {arguments:?}: {text}");
     }
 }
 
@@ -98,63 +106,63 @@ fn every_kind() -> Vec<PhaseSpec> {
 }
 
 #[test]
-fn finds_what_must_be_found() {
+fn results_are_as_expected() {
     if !can_build() {
         return;
     }
     let phases = every_kind();
     let expected = expected_results(phases.iter());
-    let told = Settings {
+    let explicit = Settings {
         write_buffer_bytes: Some(4 << 20),
         cache_bytes: Some(8 << 20),
         filter_bits: Some(10),
         compression: Some("snappy".into()),
     };
     for (engine, settings) in
-        ENGINES.into_iter().flat_map(|id| [(id, Settings::default()), (id, told.clone())])
+        ENGINES.into_iter().flat_map(|id| [(id, Settings::default()), (id, explicit.clone())])
     {
-        let results = take_turn(engine, settings, &phases).expect("nothing is planted");
+        let results = run_engine(engine, settings, &phases).expect("no phase fails");
         assert_eq!(results.len(), phases.len());
         for ((result, phase), expected) in results.iter().zip(&phases).zip(&expected) {
-            let what = format!("{engine}, row {}: {phase:?}", result.row);
-            let expected = expected.expect("no phase has a limit of time");
-            assert_eq!(Some(result.found), expected.found, "{what}");
-            check_complete(result, phase, &what);
+            let context = format!("{engine}, row {}: {phase:?}", result.row);
+            let expected = expected.expect("no phase has a time limit");
+            assert_eq!(Some(result.found), expected.found, "{context}");
+            check_complete(result, phase, &context);
         }
     }
 }
 
-/// Checks that a result has all its figures, and that they agree with each other.
-fn check_complete(result: &PhaseResult, phase: &PhaseSpec, what: &str) {
+/// Checks that a result has all its measurements, and that they are consistent.
+fn check_complete(result: &PhaseResult, phase: &PhaseSpec, context: &str) {
     let ops = if phase.kind == Kind::Scan { result.found } else { phase.num };
-    assert_eq!(result.ops, ops, "{what}");
-    assert_eq!(result.latency_ns.histogram.iter().map(|(_, count)| count).sum::<u64>(), ops, "{what}");
-    assert_eq!(result.windows_100ms.iter().sum::<u64>(), ops, "{what}");
-    assert_eq!(result.windows_1s.iter().sum::<u64>(), ops, "{what}");
-    assert!(result.latency_ns.max >= result.latency_ns.p50 && result.latency_ns.mean > 0, "{what}");
-    assert!(result.seconds > 0.0 && result.ops_per_second > 0.0, "{what}");
-    assert!(result.peak_rss_bytes > Some(1 << 20) && result.space_bytes > Some(0), "{what}");
-    assert!(result.cpu_seconds.is_some() && result.device_bytes_written.is_some(), "{what}");
+    assert_eq!(result.ops, ops, "{context}");
+    assert_eq!(result.latency_ns.histogram.iter().map(|(_, count)| count).sum::<u64>(), ops, "{context}");
+    assert_eq!(result.windows_100ms.iter().sum::<u64>(), ops, "{context}");
+    assert_eq!(result.windows_1s.iter().sum::<u64>(), ops, "{context}");
+    assert!(result.latency_ns.max >= result.latency_ns.p50 && result.latency_ns.mean > 0, "{context}");
+    assert!(result.seconds > 0.0 && result.ops_per_second > 0.0, "{context}");
+    assert!(result.peak_rss_bytes > Some(1 << 20) && result.space_bytes > Some(0), "{context}");
+    assert!(result.cpu_seconds.is_some() && result.device_bytes_written.is_some(), "{context}");
     let puts = matches!(phase.kind, Kind::Put | Kind::Delete | Kind::Mixed) || phase.writers > 0;
     assert_eq!(
         (result.write_amplification.is_some(), result.quiet_seconds.is_some()),
         (puts, phase.settle),
-        "{what}"
+        "{context}"
     );
 }
 
 #[test]
-fn a_wrong_value_is_refused() {
+fn wrong_value_is_rejected() {
     if !can_build() {
         return;
     }
-    // The values that are put are not those that are expected.
+    // The values that are put differ from the expected values.
     let put = PhaseSpec { fresh: true, value_compress: 0.2, ..phase(Kind::Put, Order::Seq, 2000) };
     for (engine, kind) in
         ENGINES.into_iter().flat_map(|id| [(id, Kind::Get), (id, Kind::Scan), (id, Kind::Seek)])
     {
         let phases = [put.clone(), phase(kind, Order::Seq, 10)];
-        let error = take_turn(engine, Settings::default(), &phases).expect_err("every value is wrong");
+        let error = run_engine(engine, Settings::default(), &phases).expect_err("every value is wrong");
         assert!(error.starts_with("wrong value at key 0: found "), "{engine}, {kind:?}: {error}");
     }
 }
@@ -167,7 +175,7 @@ fn invalid_request_is_rejected() {
     let none = PhaseSpec { threads: 0, ..phase(Kind::Put, Order::Seq, 10) };
     for engine in ENGINES {
         let error =
-            take_turn(engine, Settings::default(), std::slice::from_ref(&none)).expect_err("no thread");
+            run_engine(engine, Settings::default(), std::slice::from_ref(&none)).expect_err("no thread");
         assert_eq!(error, "a phase needs threads, a keyspace and a key_size");
     }
 }

@@ -12,7 +12,7 @@ use std::process::Command;
 use terrace_bench::report::html::{page, picture};
 use terrace_bench::report::model::{EngineInfo, Latency, PhaseInfo, PhaseResult, Ratio, ResultFile, Verdict};
 
-/// Six rows, four engines, three rounds; a fifth engine was not there.
+/// Six rows, four engines, three rounds; a fifth engine was not available.
 fn sample() -> ResultFile {
     serde_json::from_str(include_str!("fixtures/sample.json")).unwrap()
 }
@@ -21,14 +21,15 @@ fn count(page: &str, part: &str) -> usize {
     page.matches(part).count()
 }
 
-/// The page up to the result that travels inside it.
+/// The page up to the embedded result file.
 fn shown(page: &str) -> &str {
     page.split("<script").next().unwrap()
 }
 
 #[test]
 fn every_row_and_engine() {
-    let (file, page) = (sample(), page(&sample()));
+    let file = sample();
+    let page = page(&file);
     for row in &file.phases {
         assert_eq!(count(&page, &format!("id=\"row-{}\"", row.row)), 1, "{}", row.name);
         assert_eq!(
@@ -45,8 +46,9 @@ fn every_row_and_engine() {
 }
 
 #[test]
-fn the_picture_has_every_row_and_engine() {
-    let (file, picture) = (sample(), picture(&sample()));
+fn picture_has_every_row_and_engine() {
+    let file = sample();
+    let picture = picture(&file);
     for row in &file.phases {
         assert_eq!(count(&picture, &format!(">{}</text>", row.name)), 1, "{}", row.name);
     }
@@ -54,7 +56,7 @@ fn the_picture_has_every_row_and_engine() {
         assert_eq!(count(&picture, &format!(">{}</text>", engine.name)), 6, "{}", engine.name);
     }
     assert_eq!(count(&picture, "<path class=\"peak e"), 6 * 4);
-    assert_eq!(count(&picture, "class=\"hit"), 0, "nobody points at it");
+    assert_eq!(count(&picture, "class=\"hit"), 0, "the picture has pointer regions");
     assert_eq!(count(&picture, "<svg"), count(&picture, "</svg>"));
 }
 
@@ -64,15 +66,17 @@ fn every_curve() {
     for path in ["<path class=\"peak e", "<path class=\"low e", "<path class=\"curve e"] {
         assert_eq!(count(&page, path), 6 * 4, "{path}");
     }
-    // Three rows write: write amplification is the fourth block of bars. Panels: three engines, six rows each.
-    let (costs, ratios) = ((3 * 4 + 3 * 3) * 4, 3 * 6);
+    // Three rows write: write amplification is the fourth block of bars. Panels: three engines, six
+    // rows each.
+    let costs = (3 * 4 + 3 * 3) * 4;
+    let ratios = 3 * 6;
     assert_eq!(count(&page, "<rect class=\"bar "), costs + ratios);
     assert_eq!(count(&page, "<svg viewBox=\"0 0 360 "), 6 * 3 + 3);
     assert_eq!(count(&page, "NaN") + count(&page, "inf\""), 0);
 }
 
 #[test]
-fn every_figure_has_words() {
+fn every_figure_has_a_description() {
     let page = page(&sample());
     let figures: Vec<&str> = page.split("<svg viewBox=\"0 0 360 ").skip(1).collect();
     for figure in figures {
@@ -108,19 +112,21 @@ fn losses_come_first() {
     let lead = page.split_once("<p class=\"lead\">").unwrap().1.split_once("</p>").unwrap().0;
     let worst = "Terrace lost 9 of 18 comparisons: <b>fillsync</b> to LevelDB (3.50×), ";
     assert!(lead.starts_with(worst), "{lead}");
-    assert!(lead.ends_with("(2.50×) and 3 more. It won 0; 9 lay within the noise."), "{lead}");
+    assert!(lead.ends_with("(2.50×) and 3 more. It won 0; 9 were within the noise."), "{lead}");
 }
 
 #[test]
-fn an_engine_that_was_not_there() {
+fn missing_engine() {
     let page = page(&sample());
-    assert!(page.contains("<b>LMDB</b> was not there: liblmdb.so.0 not found: apt-get install liblmdb0"));
+    assert!(page.contains("<b>LMDB</b> was not available: liblmdb.so.0 not found: apt-get install liblmdb0"));
 }
 
 #[test]
-fn a_phase_that_failed() {
+fn failed_phase() {
     let mut file = sample();
-    file.results.iter_mut().filter(|result| result.row == 2 && result.engine == "rocksdb").for_each(fail);
+    for result in file.results.iter_mut().filter(|result| result.row == 2 && result.engine == "rocksdb") {
+        fail(result);
+    }
     file.summary.retain(|summary| summary.row != 2 || summary.engine != "rocksdb");
     let page = page(&file);
     assert!(page.contains("<b>RocksDB</b> failed at fillsync, round 3: no space left"));
@@ -135,7 +141,7 @@ fn fail(result: &mut PhaseResult) {
 }
 
 #[test]
-fn a_run_that_ended_early() {
+fn run_that_ended_early() {
     let mut file = sample();
     file.results.retain(|result| result.row == 0);
     file.summary.clear();
@@ -148,7 +154,7 @@ fn a_run_that_ended_early() {
 #[test]
 fn empty_result_file() {
     let page = page(&ResultFile::default());
-    assert!(page.contains("<h1>No engine was there</h1>"));
+    assert!(page.contains("<h1>No engine was available</h1>"));
     assert_eq!(count(&page, "<figure>") + count(&page, "<table"), 0);
 }
 
@@ -156,7 +162,9 @@ fn empty_result_file() {
 fn not_a_number_shows_no_value() {
     let mut file = sample();
     for result in &mut file.results {
-        (result.seconds, result.ops_per_second, result.ops) = (0.0, f64::NAN, 0);
+        result.seconds = 0.0;
+        result.ops_per_second = f64::NAN;
+        result.ops = 0;
         result.latency_ns =
             Latency { histogram: vec![(0, 0), (u64::MAX, u64::MAX), (7, 9)], ..Latency::default() };
         result.windows_100ms = vec![u64::MAX, 0];
@@ -217,7 +225,7 @@ fn hostile_names() {
     assert_eq!(count(&page, "\u{7}"), 0);
 }
 
-/// The result inside the page.
+/// Result file that is embedded in the page.
 fn data(page: &str) -> String {
     let inside = page.split_once("id=\"result\">").unwrap().1;
     inside.split_once("</script>").unwrap().0.to_owned()
@@ -232,7 +240,7 @@ fn page_embeds_result_file() {
 }
 
 #[test]
-fn nothing_is_loaded() {
+fn page_loads_no_resources() {
     let page = page(&sample());
     for way in ["http://", "https://", " src=", "url(", "@import", "fetch(", "import("] {
         assert_eq!(count(&page, way), 0, "{way}");
@@ -264,17 +272,18 @@ fn large() -> ResultFile {
     let long = &mut file.results[0];
     long.windows_100ms =
         (0..6000).map(|window| if window % 777 == 0 { 0 } else { 100 + window % 13 }).collect();
-    (long.seconds, long.ops) = (600.0, long.windows_100ms.iter().sum());
+    long.seconds = 600.0;
+    long.ops = long.windows_100ms.iter().sum();
     file
 }
 
 #[test]
 fn renders_in_browser() {
     let Some(browser) =
-        ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|name| is_there(name))
+        ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|name| is_installed(name))
     else {
-        // Past the harness, which would keep it to itself.
-        let skipped = b"\nSKIPPED in_a_browser: no Chromium here (apt-get install chromium); the page was not rendered\n";
+        // Written to standard error directly, because the test harness captures printed text.
+        let skipped = b"\nSKIPPED renders_in_browser: Chromium is not installed (apt-get install chromium); the page was not rendered\n";
         std::io::stderr().write_all(skipped).unwrap();
         return;
     };
@@ -290,6 +299,6 @@ fn renders_in_browser() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&said));
 }
 
-fn is_there(program: &str) -> bool {
+fn is_installed(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
 }

@@ -2,6 +2,8 @@
 //! number after its predecessor's. Operations keep their order: of two operations on the same key,
 //! the later one wins. The format has no other tags.
 
+use std::fmt;
+
 use crate::coding::{MAX_VARINT32_LEN, SliceDecoder, get_fixed32, get_fixed64, put_length_prefixed_slice};
 use crate::decode_error::{DecodeError, DecodeErrorKind};
 use crate::key::{MAX_SEQUENCE_NUMBER, SequenceNumber, ValueType};
@@ -11,7 +13,7 @@ const COUNT_OFFSET: usize = 8;
 pub const BATCH_HEADER_SIZE: usize = 12;
 
 /// Operations that take effect together.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct WriteBatch {
     /// Stored form of the batch, as in the picture of the module. The count is always correct.
     rep: Vec<u8>,
@@ -88,7 +90,7 @@ impl WriteBatch {
         &self.rep
     }
 
-    /// Sets the value of `key`.
+    /// Sets the value of `key` and returns the batch, for chains of calls.
     ///
     /// A key or value longer than [`MAX_KEY_OR_VALUE_LEN`] makes the batch oversized: the database
     /// refuses it.
@@ -100,18 +102,21 @@ impl WriteBatch {
     /// batch.put(b"CH/Bern", b"46.95,7.45");
     /// assert_eq!(batch.len(), 1);
     /// ```
-    pub fn put(&mut self, key: &[u8], value: &[u8]) {
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut WriteBatch {
+        let key = key.as_ref();
+        let value = value.as_ref();
         if key.len().max(value.len()) > MAX_KEY_OR_VALUE_LEN {
             self.oversized = true;
-            return;
+            return self;
         }
         self.rep.push(ValueType::Value as u8);
         put_length_prefixed_slice(&mut self.rep, key);
         put_length_prefixed_slice(&mut self.rep, value);
         self.add_count(1);
+        self
     }
 
-    /// Deletes `key`, whether it exists or not.
+    /// Deletes `key`, whether it exists or not, and returns the batch, for chains of calls.
     ///
     /// A key longer than [`MAX_KEY_OR_VALUE_LEN`] makes the batch oversized: the database refuses
     /// it.
@@ -124,14 +129,16 @@ impl WriteBatch {
     /// batch.delete(b"CH/Bern"); // wins, because it follows the put
     /// assert_eq!(batch.len(), 2);
     /// ```
-    pub fn delete(&mut self, key: &[u8]) {
+    pub fn delete(&mut self, key: impl AsRef<[u8]>) -> &mut WriteBatch {
+        let key = key.as_ref();
         if key.len() > MAX_KEY_OR_VALUE_LEN {
             self.oversized = true;
-            return;
+            return self;
         }
         self.rep.push(ValueType::Deletion as u8);
         put_length_prefixed_slice(&mut self.rep, key);
         self.add_count(1);
+        self
     }
 
     /// Appends the operations of `other`.
@@ -275,6 +282,42 @@ impl WriteBatch {
             Ok(count) => self.rep[COUNT_OFFSET..BATCH_HEADER_SIZE].copy_from_slice(&count.to_le_bytes()),
             Err(_) => self.oversized = true,
         }
+    }
+}
+
+impl fmt::Debug for WriteBatch {
+    /// Lists the operations with escaped keys, and the lengths of the values.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(self.iter().map(|operation| match operation {
+                BatchOp::Put { key, value } => format!("put {} ({} bytes)", key.escape_ascii(), value.len()),
+                BatchOp::Delete { key } => format!("delete {}", key.escape_ascii()),
+            }))
+            .finish()
+    }
+}
+
+/// Appends a put of each pair of a key and a value.
+///
+/// ```
+/// use terrace_format::batch::WriteBatch;
+///
+/// let batch: WriteBatch = [("CH/Bern", "46.95,7.45"), ("CH/Chur", "46.85,9.53")].into_iter().collect();
+/// assert_eq!(format!("{batch:?}"), r#"["put CH/Bern (10 bytes)", "put CH/Chur (10 bytes)"]"#);
+/// ```
+impl<K: AsRef<[u8]>, V: AsRef<[u8]>> Extend<(K, V)> for WriteBatch {
+    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
+        for (key, value) in entries {
+            self.put(key, value);
+        }
+    }
+}
+
+impl<K: AsRef<[u8]>, V: AsRef<[u8]>> FromIterator<(K, V)> for WriteBatch {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> WriteBatch {
+        let mut batch = WriteBatch::new();
+        batch.extend(entries);
+        batch
     }
 }
 

@@ -334,7 +334,7 @@ impl Client {
             match value {
                 Some(number) => batch.put(&key_bytes(key), &value_bytes(number, length)),
                 None => batch.delete(&key_bytes(key)),
-            }
+            };
         }
         let from = self.context.next_timestamp();
         self.db.write_with(&batch, &WriteOptions { sync }).map_err(error_context("write"))?;

@@ -1,10 +1,11 @@
-//! Databases assembled byte by byte: files that no LevelDB writes, but that one may meet.
+//! Databases that are assembled byte by byte, with files that no LevelDB writes but that a reader
+//! may find.
 //!
 //! ```text
-//!   Fabricated            manifest, CURRENT, and any files
-//!    +-- Table            a table file whose shape can be bent
-//!    +-- Log              a log of batches, zeros, stumps and holes
-//!   catalogue             the cases that every reader of the format must agree on
+//!   CraftedDb            MANIFEST, CURRENT, and any other files
+//!    +-- CraftedTable    a table file with unusual properties
+//!    +-- CraftedLog      a log of batches, zeros, incomplete records and gaps
+//!   format_cases         cases on which all readers of the format must agree
 //! ```
 
 pub mod format_cases;
@@ -20,17 +21,17 @@ pub use table::{CraftedFilter, CraftedTable};
 use terrace_format::filename::{FileName, current};
 use terrace_format::version_edit::{NewFile, VersionEdit};
 
-/// A database that is not written yet.
+/// A database in memory.
 #[derive(Debug, Clone)]
 pub struct CraftedDb {
     edit: VersionEdit,
-    /// Manifest records behind the first.
+    /// Records of the MANIFEST after the first.
     extra_manifest_records: Vec<Vec<u8>>,
     manifest_flip_offset: Option<usize>,
     files: BTreeMap<String, Vec<u8>>,
 }
 
-/// The number of every fabricated manifest.
+/// File number of the MANIFEST of each crafted database.
 const MANIFEST_NUMBER: u64 = 2;
 
 impl Default for CraftedDb {
@@ -40,7 +41,8 @@ impl Default for CraftedDb {
 }
 
 impl CraftedDb {
-    /// An empty database in bytewise order. Logs count from number 3, and numbers below 1,000 are taken.
+    /// Creates an empty database with bytewise order. Logs from number 3 on are live, and the next
+    /// file number is 1,000.
     pub fn new() -> CraftedDb {
         let edit = VersionEdit {
             comparator: Some(b"leveldb.BytewiseComparator".to_vec()),
@@ -58,7 +60,7 @@ impl CraftedDb {
         }
     }
 
-    /// Names another comparator.
+    /// Sets the name of the comparator.
     pub fn comparator(mut self, name: &str) -> CraftedDb {
         self.edit.comparator = Some(name.as_bytes().to_vec());
         self
@@ -78,37 +80,37 @@ impl CraftedDb {
         self.file(&FileName::Log(number).to_string(), log.bytes().to_vec())
     }
 
-    /// Adds a record of any bytes to the manifest, behind the one that describes the tables.
+    /// Adds a record to the MANIFEST, after the one that describes the tables.
     pub fn manifest_record(mut self, record: &[u8]) -> CraftedDb {
         self.extra_manifest_records.push(record.to_vec());
         self
     }
 
-    /// Adds any file.
+    /// Adds a file.
     pub fn file(mut self, name: &str, bytes: Vec<u8>) -> CraftedDb {
         self.files.insert(name.to_owned(), bytes);
         self
     }
 
-    /// Takes a file away that was added.
+    /// Removes a file.
     pub fn without_file(mut self, name: &str) -> CraftedDb {
         self.files.remove(name);
         self
     }
 
-    /// Gives a file that was added another name.
+    /// Renames a file.
     pub fn rename_file(mut self, from: &str, to: &str) -> CraftedDb {
         let bytes = self.files.remove(from).unwrap_or_else(|| panic!("no {from}"));
         self.file(to, bytes)
     }
 
-    /// Flips a bit of the manifest.
-    pub fn flip_manifest_bit(mut self, at: usize) -> CraftedDb {
-        self.manifest_flip_offset = Some(at);
+    /// Flips a bit of the MANIFEST at a byte offset.
+    pub fn flip_manifest_bit(mut self, offset: usize) -> CraftedDb {
+        self.manifest_flip_offset = Some(offset);
         self
     }
 
-    /// Every file by name.
+    /// Returns all files by name.
     pub fn files(&self) -> BTreeMap<String, Vec<u8>> {
         let mut manifest = CraftedLog::new();
         let mut first = Vec::new();
@@ -116,8 +118,8 @@ impl CraftedDb {
         for record in std::iter::once(&first).chain(&self.extra_manifest_records) {
             manifest = manifest.record(record);
         }
-        if let Some(at) = self.manifest_flip_offset {
-            manifest = manifest.flip_bit(at);
+        if let Some(offset) = self.manifest_flip_offset {
+            manifest = manifest.flip_bit(offset);
         }
         let mut files = self.files.clone();
         files.insert(FileName::Manifest(MANIFEST_NUMBER).to_string(), manifest.bytes().to_vec());
@@ -126,7 +128,7 @@ impl CraftedDb {
     }
 
     /// Writes the files into an existing directory.
-    #[expect(clippy::disallowed_methods, reason = "makes the files that the engines under test are given")]
+    #[expect(clippy::disallowed_methods, reason = "creates the files for the databases under test")]
     pub fn write_to(&self, dir: &Path) {
         for (name, bytes) in self.files() {
             std::fs::write(dir.join(&name), bytes).unwrap_or_else(|error| panic!("{name}: {error}"));

@@ -15,130 +15,135 @@ use driver::Driver;
 pub use report::FailureReport;
 pub use shrink::shrink;
 
-/// What a database answers: something, or why not.
+/// Answer of a database, or its error message.
 pub type OpResult<T> = Result<T, String>;
 
-/// A key and its value.
+/// Key and value.
 pub type Entry = (Vec<u8>, Vec<u8>);
 
-/// A database under test. Slots that a call names are filled, except those it fills.
+/// A database under test. Callers use only slots that are filled, except for calls that fill one.
 pub trait DatabaseUnderTest {
-    /// Gives a key a value.
+    /// Sets the value of a key.
     fn put(&mut self, key: &[u8], value: &[u8], sync: bool) -> OpResult<()>;
-    /// Removes a key.
+    /// Deletes a key.
     fn delete(&mut self, key: &[u8], sync: bool) -> OpResult<()>;
-    /// Makes some changes at once.
+    /// Writes a batch.
     fn write(&mut self, writes: &[Write], sync: bool) -> OpResult<()>;
-    /// Looks a key up.
-    fn get(&mut self, key: &[u8], at: Option<Slot>) -> OpResult<Option<Vec<u8>>>;
+    /// Returns the value of a key.
+    fn get(&mut self, key: &[u8], snapshot: Option<Slot>) -> OpResult<Option<Vec<u8>>>;
     /// Takes a snapshot into a slot.
     fn take_snapshot(&mut self, slot: Slot);
-    /// Drops the snapshot of a slot.
+    /// Releases the snapshot in a slot.
     fn release_snapshot(&mut self, slot: Slot);
-    /// Opens a cursor in a slot.
-    fn open_iterator(&mut self, slot: Slot, at: Option<Slot>, range: &IteratorBounds);
-    /// Moves a cursor and says where it stands.
-    fn move_iterator(&mut self, slot: Slot, step: &IteratorMove) -> OpResult<Option<Entry>>;
-    /// Drops the cursor of a slot.
+    /// Opens an iterator in a slot.
+    fn open_iterator(&mut self, slot: Slot, snapshot: Option<Slot>, range: &IteratorBounds);
+    /// Moves an iterator and returns its entry.
+    fn move_iterator(&mut self, slot: Slot, movement: &IteratorMove) -> OpResult<Option<Entry>>;
+    /// Closes the iterator in a slot.
     fn close_iterator(&mut self, slot: Slot);
-    /// Empties the memtable.
+    /// Flushes the memtable.
     fn flush(&mut self) -> OpResult<()>;
     /// Compacts a range.
     fn compact_range(&mut self, begin: Option<&[u8]>, end: Option<&[u8]>) -> OpResult<()>;
-    /// Removes a range of keys; its end is not part of it.
+    /// Deletes a range of keys; its end is excluded.
     fn delete_range(&mut self, begin: Option<&[u8]>, end: Option<&[u8]>) -> OpResult<()>;
-    /// Drops every snapshot and cursor, closes, and opens again.
+    /// Releases all snapshots and iterators, closes the database, and opens it.
     fn reopen(&mut self, settings: &Settings) -> OpResult<()>;
-    /// The approximate size of a range in bytes.
+    /// Returns the approximate size of a range in bytes.
     fn approximate_size(&mut self, begin: &[u8], end: &[u8]) -> OpResult<u64>;
-    /// A property's text.
+    /// Returns the text of a property.
     fn property(&mut self, name: &str) -> Option<String>;
-    /// Drops every snapshot and cursor, lets it happen, and opens the database. Only for those in memory.
-    fn run_lifecycle_op(&mut self, what: LifecycleOp, _: &Settings) -> OpResult<()> {
-        Err(format!("not to be had here: {what}"))
+    /// Releases all snapshots and iterators, runs a lifecycle event, and opens the database. Only
+    /// databases in memory support this.
+    fn run_lifecycle_op(&mut self, op: LifecycleOp, _: &Settings) -> OpResult<()> {
+        Err(format!("not supported by this database: {op}"))
     }
 }
 
-/// A run before it starts: everything that a seed stands for.
+/// Operations and options of a run, which a seed determines.
 #[derive(Debug, Clone)]
 pub struct Workload {
-    /// The seed.
+    /// Seed of the run.
     pub seed: u64,
-    /// What its operations are like.
+    /// Parameters of its operations.
     pub params: WorkloadParams,
-    /// The options that the database is opened with first.
+    /// Options of the first open.
     pub settings: Settings,
-    /// The operations.
+    /// Operations in order.
     pub ops: Vec<Op>,
 }
 
 impl Workload {
-    /// A random plan of `count` operations; `adjust` may change what the seed chose before the operations are drawn.
+    /// Draws a workload of `count` operations. `adjust` may change the drawn parameters and options
+    /// before the operations are drawn.
     pub fn draw(
         seed: u64,
         count: usize,
         adjust: impl FnOnce(&mut WorkloadParams, &mut Settings),
     ) -> Workload {
         let mut rng = Rng::new(seed);
-        let mut shape = WorkloadParams::draw(&mut rng);
-        let mut settings = Settings::draw_with_terrace_features(&mut rng, shape.comparator);
-        adjust(&mut shape, &mut settings);
-        settings.zstd &= shape.terrace_only_features;
-        let ops = OpGenerator::new(rng.next_u64(), shape).take(count).collect();
-        Workload { seed, params: shape, settings, ops }
+        let mut params = WorkloadParams::draw(&mut rng);
+        let mut settings = Settings::draw_with_terrace_features(&mut rng, params.comparator);
+        adjust(&mut params, &mut settings);
+        settings.zstd &= params.terrace_only_features;
+        let ops = OpGenerator::new(rng.next_u64(), params).take(count).collect();
+        Workload { seed, params, settings, ops }
     }
 
-    /// Runs it on a database opened with its settings. The error is a report for a person to read.
+    /// Runs all operations on a database that was opened with `settings`. An error is a report for
+    /// people.
     pub fn run(
         &self,
-        subject: &mut dyn DatabaseUnderTest,
+        database: &mut dyn DatabaseUnderTest,
         model: &mut Model,
     ) -> Result<(), FailureReport<'_>> {
-        self.run_part(0..self.ops.len(), subject, model)
+        self.run_part(0..self.ops.len(), database, model)
     }
 
-    /// Runs some of the operations, then compares the whole contents.
+    /// Runs a part of the operations, then compares all contents.
     pub fn run_part(
         &self,
         part: Span<usize>,
-        subject: &mut dyn DatabaseUnderTest,
+        database: &mut dyn DatabaseUnderTest,
         model: &mut Model,
     ) -> Result<(), FailureReport<'_>> {
-        let mut run = Driver {
-            db: subject,
+        let mut driver = Driver {
+            db: database,
             model,
             settings: self.settings.clone(),
             terrace_only_features: self.params.terrace_only_features,
         };
         let end = part.end;
-        for at in part {
-            run.apply(&self.ops[at]).map_err(|what| FailureReport {
+        for op_index in part {
+            driver.apply(&self.ops[op_index]).map_err(|message| FailureReport {
                 workload: self,
-                op_index: at,
-                message: what,
+                op_index,
+                message,
             })?;
         }
-        compare_contents(run.db, run.model).map_err(|what| FailureReport {
+        compare_contents(driver.db, driver.model).map_err(|message| FailureReport {
             workload: self,
             op_index: end,
-            message: what,
+            message,
         })
     }
 }
 
-/// Compares the whole contents: a scan both ways, and a look-up of every key that was ever written.
-pub fn compare_contents(subject: &mut dyn DatabaseUnderTest, model: &mut Model) -> OpResult<()> {
+/// Compares all contents: a scan in both directions, and a get of every key that was ever written.
+pub fn compare_contents(database: &mut dyn DatabaseUnderTest, model: &mut Model) -> OpResult<()> {
     let keys = model.keys_ever_written();
-    let mut run = Driver { db: subject, model, settings: Settings::default(), terrace_only_features: false };
-    run.check_scan(None)?;
+    let mut driver =
+        Driver { db: database, model, settings: Settings::default(), terrace_only_features: false };
+    driver.check_scan(None)?;
     keys.iter().try_for_each(|key| {
-        run.check_get(key, None).map_err(|what| format!("get \"{}\": {what}", key.escape_ascii()))
+        driver.check_get(key, None).map_err(|message| format!("get \"{}\": {message}", key.escape_ascii()))
     })
 }
 
-/// The seeds that a test runs: `count` of its own, or the one in `TERRACE_SEED`, decimal or `0x` and hexadecimal.
+/// Returns the seeds of a test: `count` of its own, or the one in `TERRACE_SEED`, in decimal or in
+/// hexadecimal with `0x`.
 ///
-/// `name` keeps the seeds of different tests apart.
+/// `name` makes the seeds of different tests different.
 pub fn seeds(name: &str, count: usize) -> Vec<u64> {
     if let Ok(text) = std::env::var("TERRACE_SEED") {
         return vec![parse_seed(&text).expect("TERRACE_SEED is a number")];
@@ -172,11 +177,12 @@ mod tests {
 
     #[test]
     fn report_contains_replay_seed() {
-        let plan = Workload::draw(0xabc, 3, |_, _| ());
-        let text = FailureReport { workload: &plan, op_index: 1, message: "found x".into() }.to_string();
+        let workload = Workload::draw(0xabc, 3, |_, _| ());
+        let text = FailureReport { workload: &workload, op_index: 1, message: "found x".into() }.to_string();
         assert!(text.starts_with("TERRACE_SEED=0xabc repeats this: operation 1 of 3"), "{text}");
         assert!(
-            text.contains(&plan.ops[1].to_string()) && !text.contains(&format!("     2 {}", plan.ops[2]))
+            text.contains(&workload.ops[1].to_string())
+                && !text.contains(&format!("     2 {}", workload.ops[2]))
         );
     }
 }

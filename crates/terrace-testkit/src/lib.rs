@@ -1,14 +1,14 @@
-//! What the tests of Terrace stand on.
+//! Common parts of Terrace's tests.
 //!
 //! ```text
-//!   rng, settings      numbers and option sets from a seed
-//!   op, model, run     random operations as data, what they should answer, and the comparison
-//!   stock              the distribution's LevelDB, loaded at run time
-//!   fabricate          databases assembled byte by byte
+//!   rng, settings             random numbers and options from a seed
+//!   op, model, differential   random operations as data, expected answers, and the comparison
+//!   stock_leveldb             the distribution's LevelDB, loaded at run time
+//!   crafted                   databases that are assembled byte by byte
 //! ```
 //!
-//! For tests only: failures panic, and files are made without the environment's rules. The engine is not known here;
-//! it is a [`run::DatabaseUnderTest`] like the stock library.
+//! For tests only: failures panic, and files are created without an environment. This crate does
+//! not know the engine, which is a [`differential::DatabaseUnderTest`] like the stock library.
 
 pub mod crafted;
 pub mod differential;

@@ -1,11 +1,11 @@
-//! What a database should answer: an ordered map that remembers the past.
+//! Model of a database: an ordered map with versions.
 //!
 //! ```text
 //!   key "a"   @3 = x   @9 deleted   @12 = y       a reader at 10 finds nothing, one at 12 finds y
 //! ```
 //!
-//! A version is forgotten once a newer one exists and no reader is old enough to see it. What the writes since the last
-//! sync replaced is remembered apart, for a power cut may take them back.
+//! The model drops a version when a newer one exists and no reader is old enough to see it. It also
+//! keeps the values that unsynced writes replaced, because a power cut may undo these writes.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, HashMap};
@@ -15,7 +15,7 @@ use crate::differential::Entry;
 use crate::op::{IteratorBounds, IteratorMove, Slot, ValueSpec, Write};
 use crate::settings::ComparatorKind;
 
-/// A key with its place in the order.
+/// Key that sorts in the order of its comparator.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum OrderedKey {
     Bytewise(Vec<u8>),
@@ -24,8 +24,8 @@ enum OrderedKey {
 }
 
 impl OrderedKey {
-    fn new(key: &[u8], order: ComparatorKind) -> OrderedKey {
-        match order {
+    fn new(key: &[u8], comparator: ComparatorKind) -> OrderedKey {
+        match comparator {
             ComparatorKind::Bytewise => OrderedKey::Bytewise(key.to_vec()),
             ComparatorKind::Reverse => OrderedKey::Reverse(Reverse(key.to_vec())),
             ComparatorKind::Shortlex => OrderedKey::Shortlex(key.len(), key.to_vec()),
@@ -54,16 +54,16 @@ struct ModelIterator {
     position: Option<OrderedKey>,
 }
 
-/// What a write replaced.
+/// Key and previous value of an unsynced write.
 #[derive(Debug)]
 struct UnsyncedWrite {
     key: OrderedKey,
     previous_value: Option<ValueSpec>,
-    /// True for the first of a batch: a state is one between batches.
+    /// True for the first write of a batch. Only batch boundaries are valid states.
     starts_batch: bool,
 }
 
-/// The model. Slots are those of [`crate::op`].
+/// The model. Its slots are those of [`crate::op`].
 #[derive(Debug)]
 pub struct Model {
     comparator: ComparatorKind,
@@ -71,55 +71,56 @@ pub struct Model {
     sequence: u64,
     snapshots: HashMap<Slot, u64>,
     iterators: HashMap<Slot, ModelIterator>,
-    /// Of the writes that may still be lost, oldest first.
+    /// Unsynced writes, oldest first.
     unsynced: Vec<UnsyncedWrite>,
 }
 
 impl Model {
-    /// An empty one.
-    pub fn new(order: ComparatorKind) -> Model {
-        let (snapshots, cursors) = (HashMap::new(), HashMap::new());
+    /// Creates an empty model.
+    pub fn new(comparator: ComparatorKind) -> Model {
         Model {
-            comparator: order,
+            comparator,
             keys: BTreeMap::new(),
             sequence: 0,
-            snapshots,
-            iterators: cursors,
+            snapshots: HashMap::new(),
+            iterators: HashMap::new(),
             unsynced: Vec::new(),
         }
     }
 
-    /// The order of its keys.
+    /// Returns the comparator.
     pub fn comparator(&self) -> ComparatorKind {
         self.comparator
     }
 
-    /// Makes some changes at once.
+    /// Applies a batch of writes.
     pub fn apply_batch(&mut self, writes: &[Write]) {
-        for (at, write) in writes.iter().enumerate() {
-            self.add_version(write.key(), write.value(), at == 0);
+        for (index, write) in writes.iter().enumerate() {
+            self.add_version(write.key(), write.value(), index == 0);
         }
     }
 
-    /// Gives `key` a value, or none.
+    /// Sets the value of `key`, or deletes it.
     pub fn set(&mut self, key: &[u8], value: Option<ValueSpec>) {
         self.add_version(key, value, true);
     }
 
-    /// Removes every key from `begin` up to, but without, `end`.
+    /// Deletes all keys from `begin` to `end`, which is excluded.
     pub fn delete_range(&mut self, begin: Option<&[u8]>, end: Option<&[u8]>) {
-        let rank = |key: &[u8]| OrderedKey::new(key, self.comparator);
-        let (begin, end) = (begin.map(rank), end.map(rank));
-        let inside = |key: &OrderedKey| {
-            begin.as_ref().is_none_or(|begin| key >= begin) && end.as_ref().is_none_or(|end| key < end)
-        };
-        let alive = |versions: &[Version]| versions.last().is_some_and(|last| last.value.is_some());
-        let keys = self.keys.iter().filter(|(key, versions)| inside(key) && alive(versions));
+        let begin = begin.map(|key| OrderedKey::new(key, self.comparator));
+        let end = end.map(|key| OrderedKey::new(key, self.comparator));
+        let keys = self.keys.iter().filter(|(key, versions)| {
+            begin.as_ref().is_none_or(|begin| *key >= begin)
+                && end.as_ref().is_none_or(|end| *key < end)
+                && versions.last().is_some_and(|last| last.value.is_some())
+        });
         let keys: Vec<Vec<u8>> = keys.map(|(key, _)| key.key().to_vec()).collect();
-        keys.iter().for_each(|key| self.set(key, None));
+        for key in keys {
+            self.set(&key, None);
+        }
     }
 
-    fn add_version(&mut self, key: &[u8], value: Option<ValueSpec>, first: bool) {
+    fn add_version(&mut self, key: &[u8], value: Option<ValueSpec>, starts_batch: bool) {
         self.sequence += 1;
         let newest_reader = self.reader_sequences().max().unwrap_or(0);
         let key = OrderedKey::new(key, self.comparator);
@@ -127,7 +128,7 @@ impl Model {
         self.unsynced.push(UnsyncedWrite {
             key,
             previous_value: versions.last().and_then(|last| last.value),
-            starts_batch: first,
+            starts_batch,
         });
         if versions.last().is_some_and(|last| last.sequence > newest_reader) {
             versions.pop();
@@ -135,67 +136,73 @@ impl Model {
         versions.push(Version { sequence: self.sequence, value });
     }
 
-    /// Everything so far is on the medium.
+    /// Marks all writes as durable.
     pub fn mark_synced(&mut self) {
         self.unsynced.clear();
     }
 
-    /// How many writes are not.
+    /// Returns the number of unsynced writes.
     pub fn unsynced_writes(&self) -> usize {
         self.unsynced.len()
     }
 
-    /// Goes back to the latest state between batches, and not before the medium's, that is exactly `found`, and says
-    /// how many writes that takes away; None if there was no such state. There must be no readers.
+    /// Rolls back to the latest batch boundary since the last sync whose state equals `found`.
+    /// Returns the number of lost writes, or None if no such state exists. No readers may exist.
     pub fn roll_back_to(&mut self, found: &[Entry]) -> Option<usize> {
         let found: HashMap<&[u8], &[u8]> = found.iter().map(|(k, v)| (k.as_slice(), v.as_slice())).collect();
-        let is = |key: &OrderedKey, value: Option<ValueSpec>| match (found.get(key.key()), value) {
+        let matches = |key: &OrderedKey, value: Option<ValueSpec>| match (found.get(key.key()), value) {
             (Some(found), Some(value)) => value.matches(found),
             (found, value) => found.is_none() && value.is_none(),
         };
         let newest = |versions: &[Version]| versions.last().and_then(|last| last.value);
-        let known = self.keys.keys().filter(|key| found.contains_key(key.key())).count();
-        let mut wrong = self.keys.iter().filter(|(key, versions)| !is(key, newest(versions))).count();
-        wrong += found.len() - known;
-        let (mut lost, mut whole) = (0, true);
-        while wrong > 0 || !whole {
-            let UnsyncedWrite { key, previous_value: before, starts_batch: first } = self.unsynced.pop()?;
+        let common = self.keys.keys().filter(|key| found.contains_key(key.key())).count();
+        let mut differing =
+            self.keys.iter().filter(|(key, versions)| !matches(key, newest(versions))).count();
+        differing += found.len() - common;
+        let mut lost = 0;
+        let mut at_batch_boundary = true;
+        while differing > 0 || !at_batch_boundary {
+            let UnsyncedWrite { key, previous_value, starts_batch } = self.unsynced.pop()?;
             let versions = self.keys.get_mut(&key)?;
-            wrong = wrong + usize::from(!is(&key, before)) - usize::from(!is(&key, newest(versions)));
-            *versions = vec![Version { sequence: self.sequence, value: before }];
-            (lost, whole) = (lost + 1, first);
+            differing += usize::from(!matches(&key, previous_value));
+            differing -= usize::from(!matches(&key, newest(versions)));
+            *versions = vec![Version { sequence: self.sequence, value: previous_value }];
+            lost += 1;
+            at_batch_boundary = starts_batch;
         }
         Some(lost)
     }
 
-    /// Forgets everything that was ever written.
+    /// Removes everything.
     pub fn clear(&mut self) {
         self.keys.clear();
         self.unsynced.clear();
     }
 
     fn reader_sequences(&self) -> impl Iterator<Item = u64> {
-        self.snapshots.values().copied().chain(self.iterators.values().map(|cursor| cursor.sequence))
+        self.snapshots.values().copied().chain(self.iterators.values().map(|iterator| iterator.sequence))
     }
 
-    /// What `key` holds, now or at the snapshot in a slot.
-    pub fn get(&self, key: &[u8], at: Option<Slot>) -> Option<ValueSpec> {
-        visible_value(self.keys.get(&OrderedKey::new(key, self.comparator))?, self.read_sequence(at))
+    /// Returns the value of `key`, now or at the snapshot in a slot.
+    pub fn get(&self, key: &[u8], snapshot: Option<Slot>) -> Option<ValueSpec> {
+        visible_value(self.keys.get(&OrderedKey::new(key, self.comparator))?, self.read_sequence(snapshot))
     }
 
-    /// Every entry in order, now or at the snapshot in a slot.
-    pub fn scan(&self, at: Option<Slot>) -> impl DoubleEndedIterator<Item = (&[u8], ValueSpec)> {
-        let when = self.read_sequence(at);
-        self.keys.iter().filter_map(move |(key, versions)| Some((key.key(), visible_value(versions, when)?)))
+    /// Returns all entries in order, now or at the snapshot in a slot.
+    pub fn scan(&self, snapshot: Option<Slot>) -> impl DoubleEndedIterator<Item = (&[u8], ValueSpec)> {
+        let sequence = self.read_sequence(snapshot);
+        self.keys
+            .iter()
+            .filter_map(move |(key, versions)| Some((key.key(), visible_value(versions, sequence)?)))
     }
 
-    /// Every key that was ever written, deleted ones included.
+    /// Returns all keys that were ever written, including deleted ones.
     pub fn keys_ever_written(&self) -> Vec<Vec<u8>> {
         self.keys.keys().map(|key| key.key().to_vec()).collect()
     }
 
-    fn read_sequence(&self, at: Option<Slot>) -> u64 {
-        at.and_then(|slot| self.snapshots.get(&slot).copied()).unwrap_or(self.sequence)
+    fn read_sequence(&self, snapshot: Option<Slot>) -> u64 {
+        snapshot.and_then(|slot| self.snapshots.get(&slot).copied()).unwrap_or(self.sequence)
     }
 
     /// Takes a snapshot into a slot.
@@ -203,86 +210,89 @@ impl Model {
         self.snapshots.insert(slot, self.sequence);
     }
 
-    /// Empties a snapshot's slot.
+    /// Releases the snapshot in a slot.
     pub fn release_snapshot(&mut self, slot: Slot) {
         self.snapshots.remove(&slot);
     }
 
-    /// True if the slot holds a snapshot.
+    /// Returns true if the slot holds a snapshot.
     pub fn has_snapshot(&self, slot: Slot) -> bool {
         self.snapshots.contains_key(&slot)
     }
 
-    /// Opens a cursor in a slot.
-    pub fn open_iterator(&mut self, slot: Slot, at: Option<Slot>, range: &IteratorBounds) {
-        let cursor = ModelIterator { sequence: self.read_sequence(at), range: range.clone(), position: None };
-        self.iterators.insert(slot, cursor);
+    /// Opens an iterator in a slot.
+    pub fn open_iterator(&mut self, slot: Slot, snapshot: Option<Slot>, range: &IteratorBounds) {
+        let iterator =
+            ModelIterator { sequence: self.read_sequence(snapshot), range: range.clone(), position: None };
+        self.iterators.insert(slot, iterator);
     }
 
-    /// Empties a cursor's slot.
+    /// Closes the iterator in a slot.
     pub fn close_iterator(&mut self, slot: Slot) {
         self.iterators.remove(&slot);
     }
 
-    /// True if the step is one a caller may make: there is a cursor, and it stands somewhere if it must.
-    pub fn can_move(&self, slot: Slot, step: &IteratorMove) -> bool {
-        let needs_place = matches!(step, IteratorMove::Next | IteratorMove::Prev);
-        self.iterators.get(&slot).is_some_and(|cursor| cursor.position.is_some() || !needs_place)
+    /// Returns true if a caller may make the movement: the iterator exists, and it has a position
+    /// if the movement needs one.
+    pub fn can_move(&self, slot: Slot, movement: &IteratorMove) -> bool {
+        let needs_position = matches!(movement, IteratorMove::Next | IteratorMove::Prev);
+        self.iterators.get(&slot).is_some_and(|iterator| iterator.position.is_some() || !needs_position)
     }
 
-    /// Moves a cursor that may, and says where it stands.
-    pub fn move_iterator(&mut self, slot: Slot, step: &IteratorMove) -> Option<(&[u8], ValueSpec)> {
-        let order = self.comparator;
-        let mut cursor = self.iterators.remove(&slot)?;
-        let here = || cursor.position.clone().map_or(Bound::Unbounded, Bound::Excluded);
-        cursor.position = match step {
-            IteratorMove::SeekToFirst => self.first_visible_from(&cursor, Bound::Unbounded),
-            IteratorMove::SeekToLast => self.last_visible_before(&cursor, Bound::Unbounded),
+    /// Moves an iterator and returns its entry.
+    pub fn move_iterator(&mut self, slot: Slot, movement: &IteratorMove) -> Option<(&[u8], ValueSpec)> {
+        let comparator = self.comparator;
+        let mut iterator = self.iterators.remove(&slot)?;
+        let current = || iterator.position.clone().map_or(Bound::Unbounded, Bound::Excluded);
+        iterator.position = match movement {
+            IteratorMove::SeekToFirst => self.first_visible_from(&iterator, Bound::Unbounded),
+            IteratorMove::SeekToLast => self.last_visible_before(&iterator, Bound::Unbounded),
             IteratorMove::Seek(key) => {
-                self.first_visible_from(&cursor, Bound::Included(OrderedKey::new(key, order)))
+                self.first_visible_from(&iterator, Bound::Included(OrderedKey::new(key, comparator)))
             }
-            IteratorMove::Next => self.first_visible_from(&cursor, here()),
-            IteratorMove::Prev => self.last_visible_before(&cursor, here()),
+            IteratorMove::Next => self.first_visible_from(&iterator, current()),
+            IteratorMove::Prev => self.last_visible_before(&iterator, current()),
         };
-        let (place, at) = (cursor.position.clone(), cursor.sequence);
-        self.iterators.insert(slot, cursor);
-        let (key, versions) = self.keys.get_key_value(&place?)?;
-        Some((key.key(), visible_value(versions, at)?))
+        let position = iterator.position.clone();
+        let sequence = iterator.sequence;
+        self.iterators.insert(slot, iterator);
+        let (key, versions) = self.keys.get_key_value(&position?)?;
+        Some((key.key(), visible_value(versions, sequence)?))
     }
 
-    fn first_visible_from(&self, cursor: &ModelIterator, from: Bound<OrderedKey>) -> Option<OrderedKey> {
+    fn first_visible_from(&self, iterator: &ModelIterator, from: Bound<OrderedKey>) -> Option<OrderedKey> {
         let mut after = self.keys.range((from, Bound::Unbounded));
-        after.find(|(key, versions)| self.is_visible_to(cursor, key, versions)).map(|(key, _)| key.clone())
+        after.find(|(key, versions)| self.is_visible_to(iterator, key, versions)).map(|(key, _)| key.clone())
     }
 
-    fn last_visible_before(&self, cursor: &ModelIterator, to: Bound<OrderedKey>) -> Option<OrderedKey> {
+    fn last_visible_before(&self, iterator: &ModelIterator, to: Bound<OrderedKey>) -> Option<OrderedKey> {
         let before = self.keys.range((Bound::Unbounded, to));
         before
             .rev()
-            .find(|(key, versions)| self.is_visible_to(cursor, key, versions))
+            .find(|(key, versions)| self.is_visible_to(iterator, key, versions))
             .map(|(key, _)| key.clone())
     }
 
-    fn is_visible_to(&self, cursor: &ModelIterator, key: &OrderedKey, versions: &[Version]) -> bool {
-        let IteratorBounds { lower, upper, prefix } = &cursor.range;
+    fn is_visible_to(&self, iterator: &ModelIterator, key: &OrderedKey, versions: &[Version]) -> bool {
+        let IteratorBounds { lower, upper, prefix } = &iterator.range;
         let compare = |limit: &Option<Vec<u8>>, otherwise| {
             limit.as_ref().map_or(otherwise, |limit| key.cmp(&OrderedKey::new(limit, self.comparator)))
         };
-        visible_value(versions, cursor.sequence).is_some()
+        visible_value(versions, iterator.sequence).is_some()
             && compare(lower, Ordering::Greater).is_ge()
             && compare(upper, Ordering::Less).is_lt()
             && prefix.as_ref().is_none_or(|prefix| key.key().starts_with(prefix))
     }
 
-    /// What closing the database does: all slots become empty.
+    /// Empties all slots, as the close of a database does.
     pub fn drop_readers(&mut self) {
         self.snapshots.clear();
         self.iterators.clear();
     }
 }
 
-fn visible_value(versions: &[Version], at: u64) -> Option<ValueSpec> {
-    versions.iter().rev().find(|version| version.sequence <= at)?.value
+fn visible_value(versions: &[Version], sequence: u64) -> Option<ValueSpec> {
+    versions.iter().rev().find(|version| version.sequence <= sequence)?.value
 }
 
 #[cfg(test)]
@@ -293,8 +303,8 @@ mod tests {
         ValueSpec { len: 1, seed }
     }
 
-    fn seeds(model: &Model, at: Option<Slot>) -> Vec<(Vec<u8>, u32)> {
-        model.scan(at).map(|(key, value)| (key.to_vec(), value.seed)).collect()
+    fn seeds(model: &Model, snapshot: Option<Slot>) -> Vec<(Vec<u8>, u32)> {
+        model.scan(snapshot).map(|(key, value)| (key.to_vec(), value.seed)).collect()
     }
 
     #[test]
@@ -319,13 +329,13 @@ mod tests {
         }
         let range = IteratorBounds { lower: Some(b"b".to_vec()), upper: Some(b"d".to_vec()), prefix: None };
         model.open_iterator(0, None, &range);
-        let mut at = |step| model.move_iterator(0, &step).map(|(key, _)| key.to_vec());
-        assert_eq!(at(IteratorMove::SeekToFirst), Some(b"b".to_vec()));
-        assert_eq!(at(IteratorMove::Next), Some(b"c".to_vec()));
-        assert_eq!(at(IteratorMove::Prev), Some(b"b".to_vec()));
-        assert_eq!(at(IteratorMove::Prev), None);
-        assert_eq!(at(IteratorMove::SeekToLast), Some(b"c".to_vec()));
-        assert_eq!(at(IteratorMove::Seek(b"a".to_vec())), Some(b"b".to_vec()));
+        let mut key_after = |step| model.move_iterator(0, &step).map(|(key, _)| key.to_vec());
+        assert_eq!(key_after(IteratorMove::SeekToFirst), Some(b"b".to_vec()));
+        assert_eq!(key_after(IteratorMove::Next), Some(b"c".to_vec()));
+        assert_eq!(key_after(IteratorMove::Prev), Some(b"b".to_vec()));
+        assert_eq!(key_after(IteratorMove::Prev), None);
+        assert_eq!(key_after(IteratorMove::SeekToLast), Some(b"c".to_vec()));
+        assert_eq!(key_after(IteratorMove::Seek(b"a".to_vec())), Some(b"b".to_vec()));
         assert!(!model.can_move(1, &IteratorMove::SeekToFirst));
     }
 
@@ -352,8 +362,8 @@ mod tests {
             let mut model = model();
             assert_eq!(model.roll_back_to(&found), lost, "{found:?}");
             if lost.is_some() {
-                let held: Vec<Entry> = model.scan(None).map(|(k, v)| (k.to_vec(), v.bytes())).collect();
-                assert_eq!(held, found);
+                let contents: Vec<Entry> = model.scan(None).map(|(k, v)| (k.to_vec(), v.bytes())).collect();
+                assert_eq!(contents, found);
             }
         }
     }

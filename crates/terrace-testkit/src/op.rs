@@ -1,7 +1,7 @@
-//! Operations on a database, as data: they can be printed, replayed, cut short.
+//! Operations on a database, as data that can be printed, replayed and shortened.
 //!
-//! Snapshots and cursors live in numbered slots. An operation on an empty slot does nothing, so every part of a list
-//! of operations is itself a valid list: that is what shrinking needs.
+//! Snapshots and iterators are in numbered slots. An operation on an empty slot does nothing, so
+//! every part of a list of operations is a valid list. Shrinking needs this.
 
 use crate::rng::splitmix;
 
@@ -13,17 +13,17 @@ pub(crate) use generator::is_known_property;
 pub use generator::{OpGenerator, WorkloadParams, numbered_key};
 pub use kind::OP_KINDS;
 
-/// A value by its length and a seed: a thousand of them cost nothing to keep or to print.
+/// A value, as its length and a seed, which is cheap to store and to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ValueSpec {
-    /// In bytes.
+    /// Length in bytes.
     pub len: u32,
-    /// What the bytes are drawn from.
+    /// Seed of the bytes.
     pub seed: u32,
 }
 
 impl ValueSpec {
-    /// The bytes: about half of them compress away.
+    /// Returns the bytes, which compress to about half.
     pub fn bytes(self) -> Vec<u8> {
         let mut state = u64::from(self.seed);
         let mut bytes = Vec::with_capacity(self.len as usize + 32);
@@ -36,7 +36,7 @@ impl ValueSpec {
         bytes
     }
 
-    /// True if these are its bytes.
+    /// Returns true if `bytes` is this value.
     pub fn matches(self, bytes: &[u8]) -> bool {
         let mut state = u64::from(self.seed);
         bytes.len() == self.len as usize
@@ -48,23 +48,23 @@ impl ValueSpec {
     }
 }
 
-/// One change of a batch.
+/// One write of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "named by what they hold")]
+#[expect(missing_docs, reason = "the field names describe the fields")]
 pub enum Write {
     Put { key: Vec<u8>, value: ValueSpec },
     Delete { key: Vec<u8> },
 }
 
 impl Write {
-    /// The key that it changes.
+    /// Returns the key of the write.
     pub fn key(&self) -> &[u8] {
         match self {
             Write::Put { key, .. } | Write::Delete { key } => key,
         }
     }
 
-    /// What the key has then.
+    /// Returns the new value of the key, or None for a deletion.
     pub fn value(&self) -> Option<ValueSpec> {
         match self {
             Write::Put { value, .. } => Some(*value),
@@ -73,20 +73,20 @@ impl Write {
     }
 }
 
-/// Which keys a cursor shows.
+/// Bounds of an iterator.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IteratorBounds {
-    /// Not below this one.
+    /// Smallest key.
     pub lower: Option<Vec<u8>>,
-    /// Below this one.
+    /// Upper bound, excluded.
     pub upper: Option<Vec<u8>>,
-    /// Beginning with this.
+    /// Prefix of all keys.
     pub prefix: Option<Vec<u8>>,
 }
 
-/// A movement of a cursor. `Next` and `Prev` of a cursor that stands nowhere do nothing.
+/// Movement of an iterator. `Next` and `Prev` of an invalid iterator do nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "named as the calls are")]
+#[expect(missing_docs, reason = "the names are those of the calls")]
 pub enum IteratorMove {
     SeekToFirst,
     SeekToLast,
@@ -95,12 +95,12 @@ pub enum IteratorMove {
     Prev,
 }
 
-/// The number of a place for a snapshot or a cursor.
+/// Number of a slot for a snapshot or an iterator.
 pub type Slot = usize;
 
 /// One operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "fields are named as the calls' arguments are")]
+#[expect(missing_docs, reason = "the fields are the arguments of the calls")]
 pub enum Op {
     Put {
         key: Vec<u8>,
@@ -111,34 +111,34 @@ pub enum Op {
         key: Vec<u8>,
         sync: bool,
     },
-    /// All of it or nothing.
+    /// An atomic batch of writes.
     Batch {
         writes: Vec<Write>,
         sync: bool,
     },
-    /// At a snapshot, if its slot holds one.
+    /// Get at a snapshot, if its slot holds one.
     Get {
         key: Vec<u8>,
         snapshot: Option<Slot>,
     },
-    /// The ordinary keys of so many numbers, one after the other.
+    /// Gets of `count` consecutive numbered keys.
     MultiGet {
         first: u64,
         count: u64,
         snapshot: Option<Slot>,
     },
-    /// Every entry, forwards and backwards.
+    /// Scan of all entries in both directions.
     Scan {
         snapshot: Option<Slot>,
     },
-    /// Takes a snapshot into a slot, dropping the one that was there.
+    /// Takes a snapshot into a slot, and releases an earlier one.
     TakeSnapshot {
         slot: Slot,
     },
     ReleaseSnapshot {
         slot: Slot,
     },
-    /// Opens a cursor in a slot, dropping the one that was there.
+    /// Opens an iterator in a slot, and closes an earlier one.
     OpenIterator {
         slot: Slot,
         snapshot: Option<Slot>,
@@ -156,18 +156,18 @@ pub enum Op {
         begin: Option<Vec<u8>>,
         end: Option<Vec<u8>>,
     },
-    /// Removes a range of keys; its end is not part of it.
+    /// Deletes a range of keys; its end is excluded.
     DeleteRange {
         begin: Option<Vec<u8>>,
         end: Option<Vec<u8>>,
     },
-    /// Close and open again; all slots become empty.
+    /// Closes and opens the database; all slots become empty.
     Reopen,
-    /// The same with other options, drawn from the seed.
+    /// Reopens with other options, drawn from the seed.
     ReopenWith {
         seed: u64,
     },
-    /// The approximate size of a range.
+    /// Asks for the approximate size of a range.
     ApproximateSize {
         begin: Vec<u8>,
         end: Vec<u8>,
@@ -175,32 +175,32 @@ pub enum Op {
     Property {
         name: &'static str,
     },
-    /// Something happens to the whole database; all slots become empty.
+    /// Lifecycle event of the whole database; all slots become empty.
     Lifecycle(LifecycleOp),
 }
 
-/// What can happen to a whole database whose files are in memory.
+/// Lifecycle event of a database with files in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LifecycleOp {
-    /// The process dies, and the database is opened again.
+    /// The process is killed, and the database is opened again.
     Kill,
-    /// The power fails, with the loss of everything that was not synced, and the database is opened again.
+    /// The power fails, all unsynced data is lost, and the database is opened again.
     PowerCut,
-    /// It is closed, harmed, repaired and opened again. Nothing that was stored is lost.
+    /// The database is closed, damaged, repaired and opened again. No stored entry is lost.
     Repair(MissingFile),
-    /// It is destroyed, and a new one begun at the same place.
+    /// The database is destroyed and created again.
     Destroy,
-    /// Its closed files are copied to another place, where life goes on; something else happens to the old ones.
+    /// The closed files are copied, and the copy is opened. Then the old files are changed.
     Copy,
-    /// It is closed, verified and opened again.
+    /// The database is closed, verified and opened again.
     Verify,
-    /// It is closed, read through a handle that can't write, and opened again.
+    /// The database is closed, read through a read-only handle, and opened again.
     ReadOnly,
 }
 
-/// What a repair has to mend.
+/// Missing file that a repair must replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "named by what is gone")]
+#[expect(missing_docs, reason = "the names are those of the missing files")]
 pub enum MissingFile {
     None,
     Current,
@@ -208,7 +208,7 @@ pub enum MissingFile {
 }
 
 impl Op {
-    /// The changes that it makes, in their order.
+    /// Returns the writes of the operation, in order.
     pub fn writes(&self) -> Vec<Write> {
         match self {
             Op::Put { key, value, .. } => vec![Write::Put { key: key.clone(), value: *value }],
@@ -225,7 +225,8 @@ mod tests {
 
     #[test]
     fn value_is_determined_by_seed() {
-        let (a, b) = (ValueSpec { len: 100, seed: 1 }, ValueSpec { len: 100, seed: 2 });
+        let a = ValueSpec { len: 100, seed: 1 };
+        let b = ValueSpec { len: 100, seed: 2 };
         assert_eq!((a.bytes(), a.bytes().len()), (a.bytes(), 100));
         assert_ne!(a.bytes(), b.bytes());
         assert_eq!(ValueSpec { len: 0, seed: 9 }.bytes(), b"");
@@ -233,10 +234,10 @@ mod tests {
             let value = ValueSpec { len, seed: 7 };
             let mut bytes = value.bytes();
             assert!(value.matches(&bytes));
-            for at in 0..bytes.len() {
-                bytes[at] ^= 1;
+            for offset in 0..bytes.len() {
+                bytes[offset] ^= 1;
                 assert!(!value.matches(&bytes));
-                bytes[at] ^= 1;
+                bytes[offset] ^= 1;
             }
             assert!(!value.matches(&[&bytes[..], b"x"].concat()));
         }

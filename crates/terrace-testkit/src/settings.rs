@@ -1,4 +1,4 @@
-//! A set of options that Terrace and stock LevelDB both understand, drawn from a seed.
+//! Options that Terrace and stock LevelDB both have, drawn from a seed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,19 +7,19 @@ use terrace_format::comparator::{Comparator, bytewise};
 
 use crate::rng::Rng;
 
-/// The order of user keys.
+/// Order of user keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ComparatorKind {
-    /// LevelDB's own.
+    /// LevelDB's bytewise order.
     Bytewise,
-    /// Bytewise from last to first, under a name of its own.
+    /// Reverse bytewise order, with its own name.
     Reverse,
-    /// Short keys before long ones, bytewise among those of one length.
+    /// Short keys before long ones, and bytewise order between keys of one length.
     Shortlex,
 }
 
 impl ComparatorKind {
-    /// As an engine wants it.
+    /// Returns the comparator for an engine.
     pub fn build(self) -> Arc<dyn Comparator> {
         match self {
             ComparatorKind::Bytewise => bytewise(),
@@ -29,7 +29,7 @@ impl ComparatorKind {
     }
 }
 
-/// Bytewise, backwards; shortens no keys, as a comparator of the C API can't.
+/// Reverse bytewise order. It shortens no keys, because a comparator of the C API can't.
 struct Reverse;
 
 impl Comparator for Reverse {
@@ -42,7 +42,8 @@ impl Comparator for Reverse {
     }
 }
 
-/// By length first: a prefix comes before every longer key, whatever that begins with.
+/// Order by length, then bytewise. A prefix sorts before all longer keys, whatever their first
+/// bytes.
 struct Shortlex;
 
 impl Comparator for Shortlex {
@@ -55,7 +56,7 @@ impl Comparator for Shortlex {
     }
 }
 
-/// Options by value: printable, and the same for both engines. Default is LevelDB's defaults.
+/// Options as values that can be printed and used by both engines. The defaults are LevelDB's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "LevelDB's own option names")]
 pub struct Settings {
@@ -65,17 +66,17 @@ pub struct Settings {
     pub paranoid_checks: bool,
     pub write_buffer_size: usize,
     pub max_open_files: usize,
-    /// None is the engine's own default cache.
+    /// Size of the block cache, or None for the engine's default cache.
     pub cache_bytes: Option<usize>,
     pub block_size: usize,
     pub block_restart_interval: usize,
     pub max_file_size: usize,
     pub snappy: bool,
-    /// Instead of snappy; stock LevelDB lacks it.
+    /// Zstd instead of snappy; stock LevelDB lacks it.
     pub zstd: bool,
-    /// The C API of stock LevelDB can't set this one.
+    /// The C API of stock LevelDB can't set this option.
     pub reuse_logs: bool,
-    /// 0 is no filter.
+    /// Bits per key, or 0 for no filter.
     pub bloom_bits: usize,
 }
 
@@ -101,21 +102,22 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The defaults, with `create_if_missing`.
+    /// Returns the defaults with `create_if_missing`.
     pub fn create() -> Settings {
         Settings { create_if_missing: true, ..Settings::default() }
     }
 
-    /// A random set of those that only Terrace can have.
-    pub fn draw_with_terrace_features(rng: &mut Rng, order: ComparatorKind) -> Settings {
-        let settings = Settings::draw(rng, order);
+    /// Draws options, including those that only Terrace has.
+    pub fn draw_with_terrace_features(rng: &mut Rng, comparator: ComparatorKind) -> Settings {
+        let settings = Settings::draw(rng, comparator);
         Settings { zstd: rng.one_in(4), ..settings }
     }
 
-    /// A random set for a database in `order`. Everything is small, so that flushes and compactions come often.
-    pub fn draw(rng: &mut Rng, order: ComparatorKind) -> Settings {
+    /// Draws options for a database with this comparator. All sizes are small, so that flushes and
+    /// compactions are frequent.
+    pub fn draw(rng: &mut Rng, comparator: ComparatorKind) -> Settings {
         Settings {
-            comparator: order,
+            comparator,
             create_if_missing: true,
             error_if_exists: false,
             paranoid_checks: rng.one_in(2),
@@ -134,14 +136,15 @@ impl Settings {
 }
 
 impl fmt::Display for Settings {
-    /// The fields that differ from the defaults; they are enough to type the set in again.
+    /// Lists the fields that differ from the defaults, in Rust syntax.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (given, default) = (format!("{self:?}"), format!("{:?}", Settings::default()));
+        let actual = format!("{self:?}");
+        let default = format!("{:?}", Settings::default());
         let fields = |text: &str| -> Vec<String> {
             let inside = text.trim_start_matches("Settings { ").trim_end_matches(" }");
             inside.split(", ").map(str::to_owned).collect()
         };
-        let differ: Vec<String> = fields(&given)
+        let differ: Vec<String> = fields(&actual)
             .into_iter()
             .zip(fields(&default))
             .filter(|(a, b)| a != b)
@@ -163,13 +166,13 @@ mod tests {
 
     #[test]
     fn reverse_comparator_orders_descending() {
-        let order = ComparatorKind::Reverse.build();
-        assert!(order.compare(b"a", b"b").is_gt() && order.compare(b"a", b"").is_lt());
+        let comparator = ComparatorKind::Reverse.build();
+        assert!(comparator.compare(b"a", b"b").is_gt() && comparator.compare(b"a", b"").is_lt());
     }
 
     #[test]
     fn shortlex_compares_length_first() {
-        let order = ComparatorKind::Shortlex.build();
-        assert!(order.compare(b"b", b"aa").is_lt() && order.compare(b"ab", b"aa").is_gt());
+        let comparator = ComparatorKind::Shortlex.build();
+        assert!(comparator.compare(b"b", b"aa").is_lt() && comparator.compare(b"ab", b"aa").is_gt());
     }
 }

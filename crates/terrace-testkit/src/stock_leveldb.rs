@@ -1,15 +1,16 @@
-//! The distribution's LevelDB, loaded at run time: the judge of what is compatible.
+//! The distribution's LevelDB, loaded at run time, as the reference for compatibility.
 //!
 //! ```text
-//!   Stock      the loaded library: open, repair, destroy
-//!    +-- StockDb          an open database; closed when it and its cursors and snapshots are dropped
-//!         +-- StockCursor
+//!   StockLevelDb             the loaded library: open, repair, destroy
+//!    +-- StockDb             an open database; the last drop of it and its readers closes it
+//!         +-- StockIterator
 //!         +-- StockSnapshot
-//!   StockSubject  the same as a [`DatabaseUnderTest`](crate::run::DatabaseUnderTest) for random operations
+//!   StockLevelDbUnderTest    a database for random operations
 //! ```
 //!
-//! Errors are LevelDB's own text with the class that its first words stand for. The only rooms with `unsafe` in this
-//! crate are here: below this border are C functions, above it everything is safe to call from one thread at a time.
+//! Errors contain LevelDB's text and the status code that its first words denote. Only this module
+//! of the crate has `unsafe` code. Its public types are safe to use from one thread at a time. See
+//! also [`DatabaseUnderTest`](crate::differential::DatabaseUnderTest).
 
 mod api;
 mod db;
@@ -28,36 +29,37 @@ pub use under_test::StockLevelDbUnderTest;
 
 use crate::settings::Settings;
 
-/// Where the library is looked for, in this order.
+/// File names of the library, in the order of attempts.
 const LIBRARY_NAMES: &[&str] = &["libleveldb.so.1d", "libleveldb.so.1", "libleveldb.so"];
 
-/// A loaded LevelDB.
+/// A loaded LevelDB library.
 pub struct StockLevelDb {
     api: Api,
 }
 
 impl StockLevelDb {
-    /// The distribution's library, loaded once for the process. The error says what was tried.
+    /// Returns the distribution's library, which is loaded once per process. An error lists all
+    /// attempts.
     pub fn load() -> Result<&'static StockLevelDb, String> {
         static LOADED: OnceLock<Result<StockLevelDb, String>> = OnceLock::new();
         LOADED.get_or_init(|| StockLevelDb::load_any(LIBRARY_NAMES)).as_ref().map_err(String::clone)
     }
 
-    /// A library with LevelDB's C functions, by name or path. It stays loaded for good.
+    /// Loads a library with LevelDB's C functions, by name or path. It is never unloaded.
     pub fn load_from(name: &str) -> Result<&'static StockLevelDb, String> {
         let api = Api::load(name).map_err(|error| format!("{name}: {error}"))?;
         Ok(Box::leak(Box::new(StockLevelDb { api })))
     }
 
     fn load_any(names: &[&str]) -> Result<StockLevelDb, String> {
-        let mut tried = Vec::new();
+        let mut attempts = Vec::new();
         for name in names {
             match Api::load(name) {
                 Ok(api) => return Ok(StockLevelDb { api }),
-                Err(error) => tried.push(format!("{name}: {error}")),
+                Err(error) => attempts.push(format!("{name}: {error}")),
             }
         }
-        Err(tried.join("; "))
+        Err(attempts.join("; "))
     }
 
     /// Opens a database.
@@ -65,34 +67,36 @@ impl StockLevelDb {
         StockDb::open(&self.api, path, settings)
     }
 
-    /// Rebuilds a database from its files, in LevelDB's way.
+    /// Repairs a database with LevelDB's repair.
     pub fn repair(&'static self, path: &Path, settings: &Settings) -> Result<(), StockError> {
         db::repair(&self.api, path, settings)
     }
 
-    /// Removes a database's files.
+    /// Removes the files of a database.
     pub fn destroy(&'static self, path: &Path, settings: &Settings) -> Result<(), StockError> {
         db::destroy(&self.api, path, settings)
     }
 
-    /// Major and minor version.
+    /// Returns the major and minor version.
     pub fn version(&self) -> (i32, i32) {
         self.api.version()
     }
 }
 
-/// The stock library for a test that needs it, or None after saying loudly that the test proves nothing.
+/// Returns the stock library, or prints a warning and returns None if it is missing, so that the
+/// test is skipped.
 ///
-/// Panics instead where a silent gap would be worse: in CI, and with `TERRACE_REQUIRE_STOCK` set.
+/// Panics instead in CI, and if `TERRACE_REQUIRE_STOCK` is set, because a skipped test must not go
+/// unnoticed there.
 pub fn stock_leveldb_or_skip() -> Option<&'static StockLevelDb> {
     match StockLevelDb::load() {
         Ok(stock) => Some(stock),
-        Err(why) => {
-            let banner = format!("STOCK LEVELDB MISSING: {why}. Install libleveldb-dev (make setup)");
+        Err(reason) => {
+            let banner = format!("STOCK LEVELDB MISSING: {reason}. Install libleveldb-dev (make setup)");
             let required =
                 ["CI", "TERRACE_REQUIRE_STOCK"].iter().any(|name| std::env::var_os(name).is_some());
             assert!(!required, "{banner}");
-            eprintln!("\n*** {banner} ***\n*** this test was skipped and proves nothing ***\n");
+            eprintln!("\n*** {banner} ***\n*** this test was skipped ***\n");
             None
         }
     }

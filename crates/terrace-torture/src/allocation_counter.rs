@@ -1,8 +1,8 @@
 //! Counts the memory that each thread allocates, to find inputs that make a decoder exhaust memory.
 //!
-//! The counter wraps the system allocator of the whole program. Memory that one thread allocates and
-//! another frees shifts between their counts, so measured work must stay on one thread. Allocations
-//! of C code, such as zstd's tables, are not counted.
+//! The counter wraps the system allocator of the whole program. Memory that one thread allocates
+//! and another frees shifts between their counts, so measured work must stay on one thread.
+//! Allocations of C code, such as zstd's tables, are not counted.
 #![allow(unsafe_code, reason = "the methods of an allocator are unsafe")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -34,7 +34,8 @@ pub fn measure_peak<T>(name: &'static str, work: impl FnOnce() -> T) -> (T, usiz
     (result, usize::try_from(PEAK_BYTES.get() - before).unwrap_or(0))
 }
 
-/// Adds `change` bytes to the count of this thread. Layouts are smaller than `isize::MAX`, so the casts of callers fit.
+/// Adds `change` bytes to the count of this thread. Layouts are smaller than `isize::MAX`, so the
+/// casts of callers fit.
 fn add_allocated(change: isize) {
     let allocated = ALLOCATED_BYTES.get() + change;
     ALLOCATED_BYTES.set(allocated);
@@ -51,7 +52,8 @@ fn check_allocated(pointer: *mut u8, size: usize, change: isize) -> *mut u8 {
     pointer
 }
 
-// SAFETY: every method forwards to the system allocator. The counters don't allocate and can't panic.
+// SAFETY: every method forwards to the system allocator. The counters don't allocate and can't
+// panic.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller guarantees a layout of nonzero size, as `System.alloc` requires.
@@ -60,7 +62,8 @@ unsafe impl GlobalAlloc for CountingAllocator {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller guarantees a layout of nonzero size, as `System.alloc_zeroed` requires.
+        // SAFETY: the caller guarantees a layout of nonzero size, as `System.alloc_zeroed`
+        // requires.
         let pointer = unsafe { System.alloc_zeroed(layout) };
         check_allocated(pointer, layout.size(), layout.size() as isize)
     }

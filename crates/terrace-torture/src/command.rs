@@ -115,10 +115,12 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Base seed of `check`. It is constant, so only thread schedules and kill times differ between runs.
+/// Base seed of `check`. It is constant, so only thread schedules and kill times differ between
+/// runs.
 const CHECK_BASE_SEED: u64 = 1;
 
-/// Runs the attacks in sequence, each on all cores. `until` receives an attack and the sum of all time shares.
+/// Runs the attacks in sequence, each on all cores. `until` receives an attack and the sum of all
+/// time shares.
 fn run_harnesses(
     selection: &HarnessSelection,
     counters: &Counters,

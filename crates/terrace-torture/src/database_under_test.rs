@@ -70,7 +70,8 @@ pub struct TerraceUnderTest {
     env: Env,
     /// Simulated parts of `env`, if lifecycle events may affect them.
     simulated: Option<SimulatedEnv>,
-    /// One block cache per size, shared by all databases, so that a confusion of their blocks shows.
+    /// One block cache per size, shared by all databases, so that a confusion of their blocks
+    /// shows.
     caches_by_size: HashMap<usize, Arc<BlockCache>>,
     /// None only after a failed reopen.
     db: Option<Db>,
@@ -167,7 +168,7 @@ impl DatabaseUnderTest for TerraceUnderTest {
             match write {
                 Write::Put { key, value } => batch.put(key, &value.bytes()),
                 Write::Delete { key } => batch.delete(key),
-            }
+            };
         }
         self.db()?.write_with(&batch, &WriteOptions { sync }).map_err(error_text)
     }

@@ -26,11 +26,13 @@ pub struct Harness {
     pub name: &'static str,
     /// Property that the attack tests, in one line.
     pub property: &'static str,
-    /// Cases in `check`: one or two seconds on two cores for most attacks, tens of seconds for a few.
+    /// Property that the attack tests, in one line.
     pub check_cases: u64,
-    /// Share of the time of `torture`, relative to other attacks; 0 if only the cases of `check` exist.
+    /// Number of cases in `check`. They take one or two seconds on two cores for most attacks, and
+    /// tens of seconds for a few.
     pub time_share: u32,
-    /// Runs one case and updates the counters. An error describes a violation; a panic also counts as one.
+    /// Share of the time of `torture`, relative to other attacks; 0 if no cases exist besides those
+    /// of `check`.
     pub run: fn(u64, &Counters) -> Result<(), String>,
 }
 

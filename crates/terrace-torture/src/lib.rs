@@ -1,7 +1,7 @@
 //! Attacks on Terrace. A seed determines each case of an attack.
 //!
 //! ```text
-//!   command                 the command line: `cargo xtask check`, `torture`, `fuzz`, `mutants`, `replay`
+//!   command                 the command line: `check`, `torture`, `fuzz`, `mutants`, `replay`
 //!   harness/*               one module per attack; `HARNESSES` is the list
 //!   seed                    seeds; each one names its attack, so it can be replayed alone
 //!   runner                  runs cases on all cores, up to a number of cases or a time limit
@@ -15,8 +15,8 @@
 //! ```
 //!
 //! `cargo xtask check` runs a fixed number of cases of every attack. `cargo xtask torture` runs all
-//! attacks for a given time. `cargo xtask replay --seed N` repeats one case. docs/trust.md describes
-//! the attacks.
+//! attacks for a given time. `cargo xtask replay --seed N` repeats one case. docs/trust.md
+//! describes the attacks.
 
 #![allow(
     clippy::disallowed_methods,

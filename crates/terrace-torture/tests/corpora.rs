@@ -1,16 +1,17 @@
-//! Every input that the fuzzers begin with, and every one that once broke something, given to its target.
+//! Runs each fuzz target on all of its seeds and saved inputs.
 
 use terrace_torture::fuzz::{self, TARGETS, corpus};
 
 #[test]
 fn every_corpus_input_passes() {
     for target in TARGETS {
-        for (at, input) in (target.seed_inputs)().iter().enumerate() {
-            fuzz::check_and_minimize(target, input).unwrap_or_else(|what| panic!("seed {at} of {what}"));
+        for (index, input) in (target.seed_inputs)().iter().enumerate() {
+            fuzz::check_and_minimize(target, input)
+                .unwrap_or_else(|message| panic!("seed {index} of {message}"));
         }
         for (name, input) in corpus::saved_inputs(target) {
             fuzz::check_and_minimize(target, &input)
-                .unwrap_or_else(|what| panic!("corpora/{}/{name}: {what}", target.name));
+                .unwrap_or_else(|message| panic!("corpora/{}/{name}: {message}", target.name));
         }
     }
 }

@@ -99,7 +99,7 @@ impl Error {
     ///
     /// ```
     /// use terrace::{Db, Env, ErrorKind, Options};
-    /// let options = Options { env: Env::memory(), ..Options::default() };
+    /// let options = Options { env: Env::in_memory(), ..Options::default() };
     /// let error = Db::open("missing", &options).unwrap_err();
     /// assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     /// println!("{error}");
@@ -120,7 +120,7 @@ impl Error {
     ///
     /// ```
     /// # use terrace::{Env, Options};
-    /// # let env = Env::memory();
+    /// # let env = Env::in_memory();
     /// # let options = Options { create_if_missing: true, env, ..Options::default() };
     /// # let db = terrace::Db::open("cities", &options)?;
     /// let second = terrace::Db::open("cities", &options);
@@ -146,6 +146,20 @@ impl Error {
     /// ```
     pub fn is_retryable(&self) -> bool {
         matches!(self, Error::Io(error) if error.is_resource_exhausted()) && !mutant!(NoSpaceNeverRecovers)
+    }
+}
+
+impl From<Error> for std::io::Error {
+    /// Converts to the kind that fits best. The error of Terrace is the source.
+    fn from(error: Error) -> std::io::Error {
+        use std::io::ErrorKind as IoKind;
+        let kind = match error.kind() {
+            ErrorKind::Corruption => IoKind::InvalidData,
+            ErrorKind::InvalidArgument => IoKind::InvalidInput,
+            ErrorKind::NotSupported => IoKind::Unsupported,
+            _ => IoKind::Other,
+        };
+        std::io::Error::new(kind, error)
     }
 }
 

@@ -28,7 +28,7 @@ impl fmt::Debug for dyn Logger {
 /// ```
 /// use terrace::{Env, Options, file_logger};
 ///
-/// let env = Env::memory();
+/// let env = Env::in_memory();
 /// let logger = file_logger(&env, "cities.log".as_ref())?;
 /// logger.log(format_args!("opened {} times", 3));
 /// let options = Options { logger: Some(logger), env, ..Options::default() };

@@ -8,7 +8,7 @@
 //! ```
 //! use terrace::{Db, Env, Options, WriteBatch};
 //!
-//! let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
+//! let options = Options { create_if_missing: true, env: Env::in_memory(), ..Options::default() };
 //! let db = Db::open("cities", &options)?;
 //! db.put(b"CH/Bern", b"46.95,7.45")?;
 //!
@@ -53,7 +53,7 @@ pub use cache::{BlockCache, CachedBlock, ExternalBlockCache};
 pub use db::{Db, LevelInfo, PinnedValue, TableInfo, destroy};
 pub use error::{Corruption, Error, ErrorKind, Result};
 pub use info_log::{Logger, file_logger};
-pub use iterator::{Backward, DbIterator, Forward};
+pub use iterator::{Backward, DbIterator, Forward, Iter};
 pub use options::{Options, ReadOptions, WriteOptions};
 pub use repair::{RepairOptions, RepairReport, repair};
 pub use snapshot::Snapshot;

@@ -27,7 +27,7 @@ use crate::sync::Arc;
 ///     create_if_missing: true,
 ///     block_cache: Some(BlockCache::new(64 << 20)),
 ///     filter_policy: Some(Arc::new(BloomFilterPolicy::new(10))),
-///     env: Env::memory(), // for a test; leave it out for files
+///     env: Env::in_memory(), // for a test; leave it out for files
 ///     ..Options::default()
 /// };
 /// let db = Db::open("cities", &options)?;
@@ -118,6 +118,60 @@ pub struct Options {
     /// disables filters. Default: None, which means [`BloomFilterPolicy`] with 10 bits per key for
     /// the bytewise comparator, and no filter for another comparator.
     pub filter_policy: Option<Arc<dyn FilterPolicy>>,
+}
+
+/// Declares a builder method for each listed field of an options type: it sets the field, in
+/// `Some` if the list says so, and returns the options.
+macro_rules! builder_methods {
+    ($options:ident: $($field:ident: $type:ty $(as $some:ident)?),+ $(,)?) => {
+        impl $options {
+            $(
+                #[doc = concat!("Sets [`", stringify!($options), "::", stringify!($field), "`](#structfield.", stringify!($field), ") and returns the options.")]
+                #[must_use]
+                pub fn $field(mut self, $field: $type) -> $options {
+                    self.$field = builder_methods!(@value $field $($some)?);
+                    self
+                }
+            )+
+        }
+    };
+    (@value $field:ident Some) => { Some($field) };
+    (@value $field:ident) => { $field };
+}
+
+builder_methods! {
+    Options:
+    comparator: Arc<dyn Comparator>,
+    create_if_missing: bool,
+    error_if_exists: bool,
+    paranoid_checks: bool,
+    env: Env,
+    logger: Arc<dyn Logger> as Some,
+    memory_budget: usize as Some,
+    write_buffer_size: usize as Some,
+    max_open_files: usize,
+    block_cache: Arc<BlockCache> as Some,
+    block_size: usize,
+    block_restart_interval: usize,
+    max_file_size: u64 as Some,
+    compression: &'static Codec,
+    reuse_logs: bool,
+    filter_policy: Arc<dyn FilterPolicy> as Some,
+}
+
+builder_methods! {
+    ReadOptions:
+    verify_checksums: bool,
+    fill_cache: bool,
+    snapshot: Snapshot as Some,
+    lower_bound: Vec<u8> as Some,
+    upper_bound: Vec<u8> as Some,
+    prefix: Vec<u8> as Some,
+}
+
+builder_methods! {
+    WriteOptions:
+    sync: bool,
 }
 
 impl Default for Options {
@@ -237,7 +291,8 @@ impl From<&Options> for TableOptions {
 ///
 /// ```
 /// # use terrace::{Env, Options};
-/// # let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
+/// # let env = Env::in_memory();
+/// # let options = Options { create_if_missing: true, env, ..Options::default() };
 /// # let db = terrace::Db::open("cities", &options)?;
 /// use terrace::ReadOptions;
 ///
@@ -296,7 +351,8 @@ impl Default for ReadOptions {
 ///
 /// ```
 /// # use terrace::{Env, Options};
-/// # let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
+/// # let env = Env::in_memory();
+/// # let options = Options { create_if_missing: true, env, ..Options::default() };
 /// # let db = terrace::Db::open("cities", &options)?;
 /// db.put(b"CH/Bern", b"46.95,7.45")?;
 /// // The sync makes both writes durable.

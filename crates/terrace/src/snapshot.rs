@@ -1,12 +1,13 @@
 //! Snapshots: sequence numbers that the database keeps readable.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 
 use terrace_format::key::SequenceNumber;
 use terrace_sync::mutant;
 
-use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
+use crate::sync::{Arc, AtomicU64, Mutex, Ordering, Weak};
 
 /// State of a database at one moment. Reads with the snapshot see no later write.
 ///
@@ -15,7 +16,8 @@ use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
 ///
 /// ```
 /// # use terrace::{Env, Options};
-/// # let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
+/// # let env = Env::in_memory();
+/// # let options = Options { create_if_missing: true, env, ..Options::default() };
 /// # let db = terrace::Db::open("cities", &options)?;
 /// use terrace::ReadOptions;
 ///
@@ -28,6 +30,8 @@ use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
 #[derive(Clone)]
 pub struct Snapshot {
     inner: Arc<SnapshotInner>,
+    /// Handle of the database, for reads of the snapshot. Its type belongs to a higher layer.
+    database: Weak<dyn Any + Send + Sync>,
 }
 
 struct SnapshotInner {
@@ -40,7 +44,7 @@ impl Snapshot {
     ///
     /// ```
     /// # use terrace::{Env, Options};
-    /// # let env = Env::memory();
+    /// # let env = Env::in_memory();
     /// # let options = Options { create_if_missing: true, env, ..Options::default() };
     /// # let db = terrace::Db::open("cities", &options)?;
     /// let before = db.snapshot().sequence();
@@ -50,6 +54,18 @@ impl Snapshot {
     /// ```
     pub fn sequence(&self) -> SequenceNumber {
         self.inner.sequence
+    }
+
+    /// Returns this snapshot with `handle` as its database.
+    pub(crate) fn attach<H: Any + Send + Sync>(mut self, handle: &Arc<H>) -> Snapshot {
+        let handle: Weak<H> = Arc::downgrade(handle);
+        self.database = handle;
+        self
+    }
+
+    /// Returns the handle of the database, unless the last one is dropped.
+    pub(crate) fn database(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.database.upgrade()
     }
 
     /// Returns true if the snapshot belongs to the database that owns `list`.
@@ -111,7 +127,10 @@ impl SnapshotList {
         let sequence = early.unwrap_or_else(|| visible.load(Ordering::Acquire));
         *counts.entry(sequence).or_default() += 1;
         self.update_approx_oldest(&counts);
-        Snapshot { inner: Arc::new(SnapshotInner { sequence, list: Arc::clone(self) }) }
+        Snapshot {
+            inner: Arc::new(SnapshotInner { sequence, list: Arc::clone(self) }),
+            database: Weak::<()>::new(),
+        }
     }
 
     /// Returns the oldest sequence number that a reader may use, now or later.

@@ -1,4 +1,4 @@
-//! An engine for tests: a map in memory, with faults planted on demand.
+//! An engine for tests: an in-memory map with injected faults.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,16 +10,16 @@ use super::{Change, Cursor, Engine, Result, Store};
 use crate::report::model::Settings;
 use crate::workload::keys;
 
-/// The faults.
+/// The engine with its faults.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FaultyEngine {
-    /// The put that sleeps, counted from 0, and how long.
+    /// Index from 0 of the put that sleeps, and the duration.
     pub(crate) slow_put: Option<(u64, Duration)>,
-    /// The key number whose value is read with a flipped bit.
+    /// Key number whose value is read with a flipped bit.
     pub(crate) corrupt_key: Option<u64>,
-    /// A put of this number is lost.
+    /// Key number whose puts are lost.
     pub(crate) lost_key: Option<u64>,
-    /// What it takes to let go of a cursor.
+    /// Duration of dropping a cursor.
     pub(crate) cursor_drop_delay: Option<Duration>,
     pub(crate) state: Arc<Mutex<FaultyEngineState>>,
 }
@@ -28,7 +28,7 @@ pub(crate) struct FaultyEngine {
 pub(crate) struct FaultyEngineState {
     entries: BTreeMap<Vec<u8>, Vec<u8>>,
     pub(crate) put_count: u64,
-    /// The puts that were durable, counted from 1.
+    /// Numbers of the durable puts, counted from 1.
     pub(crate) synced_puts: Vec<u64>,
 }
 
@@ -58,17 +58,17 @@ impl Engine for FaultyEngine {
 
 impl Store for FaultyEngine {
     fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
-        let mut disk = self.lock_state();
-        disk.put_count += 1;
-        let puts = disk.put_count;
-        disk.synced_puts.extend(sync.then_some(puts));
-        if let Some((at, time)) = self.slow_put
-            && at + 1 == disk.put_count
+        let mut state = self.lock_state();
+        state.put_count += 1;
+        let puts = state.put_count;
+        state.synced_puts.extend(sync.then_some(puts));
+        if let Some((index, duration)) = self.slow_put
+            && index + 1 == state.put_count
         {
-            thread::sleep(time);
+            thread::sleep(duration);
         }
         if self.lost_key.is_none() || keys::parse_key(key) != self.lost_key {
-            disk.entries.insert(key.to_vec(), value.to_vec());
+            state.entries.insert(key.to_vec(), value.to_vec());
         }
         Ok(())
     }
@@ -86,8 +86,8 @@ impl Store for FaultyEngine {
     }
 
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let disk = self.lock_state();
-        let found = disk.entries.get(key);
+        let state = self.lock_state();
+        let found = state.entries.get(key);
         if let Some(found) = found {
             *value = self.read_value(key, found);
         }
@@ -112,8 +112,8 @@ struct FaultyCursor {
 }
 
 impl FaultyCursor {
-    fn move_to(&mut self, at: Option<usize>) -> Result<bool> {
-        self.index = at.unwrap_or(usize::MAX);
+    fn move_to(&mut self, index: Option<usize>) -> Result<bool> {
+        self.index = index.unwrap_or(usize::MAX);
         Ok(self.index < self.entries.len())
     }
 }
@@ -147,6 +147,8 @@ impl Cursor for FaultyCursor {
 
 impl Drop for FaultyCursor {
     fn drop(&mut self) {
-        self.drop_delay.into_iter().for_each(thread::sleep);
+        if let Some(delay) = self.drop_delay {
+            thread::sleep(delay);
+        }
     }
 }

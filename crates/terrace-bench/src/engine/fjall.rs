@@ -1,4 +1,4 @@
-//! fjall, a log-structured tree in Rust. With the cargo feature `fjall`.
+//! fjall, a log-structured merge tree in Rust. Requires the cargo feature `fjall`.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -13,12 +13,12 @@ use super::lockfile_versions;
 use super::range_cursor::{RangeCursor, RangeSource};
 use super::{Change, Cursor, Engine, EngineRunner, FoundEngine, Result, Settings, Store};
 
-/// It is part of this program; only its peculiarities are to be told.
+/// Describes fjall, which is compiled into this program.
 pub(super) fn find(_: Option<&Path>) -> Result<FoundEngine> {
     Ok(FoundEngine {
         version: lockfile_versions::crate_version("fjall"),
         location: String::new(),
-        note: "no Snappy: LZ4 in its place".to_owned(),
+        note: "no Snappy: uses LZ4 instead".to_owned(),
         runner: EngineRunner::InProcess(Box::new(Fjall)),
     })
 }
@@ -111,7 +111,7 @@ impl Store for FjallStore {
     }
 }
 
-/// The entries at one moment.
+/// Entries of a snapshot.
 struct FjallSnapshot<'a> {
     snapshot: Snapshot,
     entries: &'a Keyspace,

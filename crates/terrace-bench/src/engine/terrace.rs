@@ -63,7 +63,7 @@ impl Store for TerraceStore {
             match value {
                 Some(value) => batch.put(key, value),
                 None => batch.delete(key),
-            }
+            };
         }
         self.0.write_with(&batch, &WriteOptions { sync }).map_err(error_text)
     }

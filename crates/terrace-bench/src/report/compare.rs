@@ -1,34 +1,35 @@
-//! Two runs of the same work: did a change make a row faster or slower, beyond the noise?
+//! Comparison of two runs of the same workloads: which rows became faster or slower by more than
+//! the noise.
 
 use super::model::{ResultFile, Verdict};
 use super::summary::{median, rates, verdict};
 use super::table::{TextTable, format_rate, verdict_label};
 
-/// One row and engine that both runs have figures for.
+/// Change of one row and engine that both runs measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RateChange {
-    /// The row's name.
+    /// Name of the row.
     pub name: String,
-    /// The engine's id.
+    /// Id of the engine.
     pub engine: String,
-    /// Median operations per second before.
+    /// Median operations per second in the first run.
     pub before: f64,
-    /// The same after.
+    /// Median operations per second in the second run.
     pub after: f64,
-    /// What may be said about it.
+    /// Verdict on the change.
     pub verdict: Verdict,
 }
 
-/// A comparison.
+/// Comparison of two runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Comparison {
-    /// In the order of the rows before.
+    /// Changes, in the order of the first run's rows.
     pub changes: Vec<RateChange>,
-    /// What makes the two hard to compare, in sentences.
+    /// Differences between the runs that make the comparison less reliable.
     pub warnings: Vec<String>,
 }
 
-/// Compares. Rows are matched by name, and only if they did the same work.
+/// Compares two runs. Rows are matched by name, and only if their workloads are equal.
 pub fn compare(before: &ResultFile, after: &ResultFile) -> Comparison {
     let mut comparison =
         Comparison { warnings: environment_differences(before, after), ..Comparison::default() };
@@ -38,11 +39,12 @@ pub fn compare(before: &ResultFile, after: &ResultFile) -> Comparison {
             continue;
         };
         if phase.workload != other.workload {
-            comparison.warnings.push(format!("{} did other work in the second run", phase.name));
+            comparison.warnings.push(format!("{} has a different workload in the second run", phase.name));
             continue;
         }
         for engine in before.engines.iter().filter(|engine| engine.present) {
-            let (old, new) = (rates(before, phase.row, &engine.id), rates(after, other.row, &engine.id));
+            let old = rates(before, phase.row, &engine.id);
+            let new = rates(after, other.row, &engine.id);
             let (Some(old_median), Some(new_median)) = (median(&old), median(&new)) else { continue };
             comparison.changes.push(RateChange {
                 name: phase.name.clone(),
@@ -57,39 +59,45 @@ pub fn compare(before: &ResultFile, after: &ResultFile) -> Comparison {
 }
 
 fn environment_differences(before: &ResultFile, after: &ResultFile) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut differ = |what: &str, before: &str, after: &str| {
+    let mut differences = Vec::new();
+    let mut compare_field = |name: &str, before: &str, after: &str| {
         if before != after {
-            found.push(format!("{what}: {before} before, {after} after"));
+            differences.push(format!("{name}: {before} before, {after} after"));
         }
     };
-    differ("settings", &before.settings, &after.settings);
-    differ("processor", &before.machine.cpu, &after.machine.cpu);
-    differ("cores", &before.machine.cores.to_string(), &after.machine.cores.to_string());
-    differ("kernel", &before.machine.kernel, &after.machine.kernel);
-    differ("file system", &before.machine.filesystem, &after.machine.filesystem);
+    compare_field("settings", &before.settings, &after.settings);
+    compare_field("processor", &before.machine.cpu, &after.machine.cpu);
+    compare_field("cores", &before.machine.cores.to_string(), &after.machine.cores.to_string());
+    compare_field("kernel", &before.machine.kernel, &after.machine.kernel);
+    compare_field("file system", &before.machine.filesystem, &after.machine.filesystem);
     for (when, file) in [("before", before), ("after", after)] {
         if file.rounds < 2 {
-            found.push(format!("one round {when}: no spread is known, so nothing can be told"));
+            differences
+                .push(format!("one round {when}: the spread is unknown, so every change counts as noise"));
         }
     }
-    found
+    differences
 }
 
 impl Comparison {
-    /// Whether any row became slower.
+    /// Returns whether any row became slower.
     pub fn has_slower_row(&self) -> bool {
         self.changes.iter().any(|change| change.verdict == Verdict::Slower)
     }
 
-    /// As a table.
+    /// Renders the comparison as a table.
     pub fn render(&self) -> String {
         let mut grid = TextTable::new(&["", "", "before, ops/s", "after, ops/s", "ratio", ""]);
         for change in &self.changes {
             let ratio = format!("{:.3}x", change.after / change.before);
-            let (before, after) = (format_rate(change.before), format_rate(change.after));
-            let (name, engine) = (change.name.clone(), change.engine.clone());
-            grid.push(vec![name, engine, before, after, ratio, verdict_label(change.verdict).to_owned()]);
+            grid.push(vec![
+                change.name.clone(),
+                change.engine.clone(),
+                format_rate(change.before),
+                format_rate(change.after),
+                ratio,
+                verdict_label(change.verdict).to_owned(),
+            ]);
         }
         let warnings = self.warnings.iter().map(|warning| format!("Note: {warning}.\n"));
         warnings.collect::<String>() + &grid.text()
@@ -101,20 +109,20 @@ mod tests {
     use super::*;
     use crate::report::model::{EngineInfo, FORMAT, PhaseInfo, PhaseResult};
 
-    /// One row `r` of the engine `e`, whose rounds have these rates.
+    /// A result file with one row `r` of the engine `e`, whose rounds have these rates.
     fn file(rates: &[f64]) -> ResultFile {
-        let result = |(round, rate): (usize, &f64)| PhaseResult {
+        let results = rates.iter().zip(0..).map(|(rate, round)| PhaseResult {
             engine: "e".into(),
-            round: round as u32,
+            round,
             ops_per_second: *rate,
             ..PhaseResult::default()
-        };
+        });
         ResultFile {
             format: FORMAT,
             rounds: rates.len() as u32,
             engines: vec![EngineInfo { id: "e".into(), present: true, ..EngineInfo::default() }],
             phases: vec![PhaseInfo { name: "r".into(), ..PhaseInfo::default() }],
-            results: rates.iter().enumerate().map(result).collect(),
+            results: results.collect(),
             ..ResultFile::default()
         }
     }
@@ -140,7 +148,7 @@ mod tests {
 
     #[test]
     fn single_round_is_inconclusive() {
-        let note = "Note: one round after: no spread is known, so nothing can be told.";
+        let note = "Note: one round after: the spread is unknown, so every change counts as noise.";
         check(&file(&[100.0, 100.0]), &file(&[200.0]), &[note, "r e 100 200 2.000x noise"]);
     }
 
@@ -149,7 +157,8 @@ mod tests {
         let mut other = file(&[100.0, 100.0]);
         other.phases[0].workload.num += 1;
         other.machine.kernel = "Linux 7".into();
-        let notes = ["Note: kernel: before, Linux 7 after.", "Note: r did other work in the second run."];
+        let notes =
+            ["Note: kernel: before, Linux 7 after.", "Note: r has a different workload in the second run."];
         check(&file(&[100.0, 100.0]), &other, &notes);
     }
 }

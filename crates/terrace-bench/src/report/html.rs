@@ -1,22 +1,22 @@
-//! The page: a run as one file that a browser shows without a network.
+//! The page: a run as one HTML file that needs no network.
 //!
 //! ```text
-//!   headline     who lost what first, then who won
+//!   headline     losses first, then wins
 //!   ratios       one panel for each other engine: a bar for each row, 1x in the middle
-//!   table        every row and engine, in figures
-//!   row by row   throughput over time, latencies, costs; then the same in figures
-//!   absent       engines that were not there, phases that failed
-//!   method       the machine, the rules, the engines and what they were told
-//!   repeat       the command; the result file itself travels inside the page
+//!   table        every row and engine, in numbers
+//!   row by row   throughput over time, latencies, costs; then the same in numbers
+//!   absent       engines that were not available, phases that failed
+//!   method       the machine, the rules, the engines and their settings
+//!   repeat       the command; the result file itself is embedded in the page
 //! ```
 //!
-//! Throughput over time also comes as a picture of its own, for documents.
+//! Throughput over time is also available as a separate picture, for documents.
 //!
-//! Figures are drawn here, as SVG, so that the page prints and needs no script. The script adds a hairline's text
-//! beside the pointer, the choice of one row, and the button that saves the result file.
+//! The figures are rendered here as SVG, so that the page prints and needs no script. The script
+//! adds the tooltips, the selection of one row, and the button that saves the result file.
 //!
-//! Names come from command lines and libraries: every text goes through `text::escape`, the JSON through
-//! `text::json`, and the page's own policy forbids it to load anything.
+//! Names come from command lines and libraries: every text is escaped by `text::escape`, the JSON
+//! by `text::json`, and the page's content security policy forbids it to load anything.
 
 mod headline;
 mod latency;
@@ -40,13 +40,13 @@ use report_view::ReportView;
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
-/// Of figures, wherever they stand: the colours, and what is drawn in them.
+/// Style of the figures, on the page and in the picture: colours and shapes.
 const FIGURE_STYLE: &str = include_str!("figures.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// The whole page.
+/// Renders the page.
 ///
-/// Whatever `file` lacks is missing on the page too, or said to be missing; no figure is made up.
+/// A value that `file` lacks is omitted or marked as missing.
 pub fn page(file: &ResultFile) -> String {
     let view = ReportView::new(file);
     text::fill(

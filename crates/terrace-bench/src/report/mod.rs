@@ -1,4 +1,4 @@
-//! What came out of a run, in the forms that people and programs read.
+//! Results of a run, in the forms that people and programs read.
 
 pub mod compare;
 pub mod html;

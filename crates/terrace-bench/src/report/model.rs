@@ -1,228 +1,233 @@
 //! The result file: everything that a run measured, as one JSON object. Format 1.
 //!
-//! Written after every phase, so that a run that ends early leaves what it had. Whatever could not be measured is
-//! `null`, never a zero that looks like a figure. Readers ignore fields that they do not know.
+//! The file is written after every phase, so that a run that ends early keeps its results. A value
+//! that could not be measured is `null`, never 0. Readers ignore unknown fields.
 
 use serde::{Deserialize, Serialize};
 
 use crate::workload::phase_spec::PhaseSpec;
 
-/// The number in `format`.
+/// Format number of the file.
 pub const FORMAT: u32 = 1;
 
-/// A run.
+/// Results of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ResultFile {
-    /// [`FORMAT`]; a reader refuses any other.
+    /// [`FORMAT`]; a reader rejects any other number.
     pub format: u32,
-    /// The commit that Terrace was built from, or empty.
+    /// Commit of the Terrace build, or empty.
     pub terrace_commit: String,
-    /// When, in UTC, as `2026-01-31T23:59:59Z`.
+    /// Start of the run in UTC, as `2026-01-31T23:59:59Z`.
     pub started: String,
-    /// The suite's name, or `workloads` when they were given one by one.
+    /// Name of the suite, or `workloads` if workloads were given one by one.
     pub suite: String,
-    /// `same` for all engines, or each one's own `defaults`.
+    /// `same` if all engines have the same settings, or `defaults` if each has its own.
     pub settings: String,
-    /// The command line that repeats it.
+    /// Command line that repeats the run.
     pub command: String,
-    /// The share of the suite's published size.
+    /// Fraction of the suite's published size.
     pub scale: f64,
-    /// How many times each engine took its turn.
+    /// Number of rounds, in each of which every engine runs once.
     pub rounds: u32,
-    /// The memory that each process might have, the system's cache of its files included; `null` if nothing limited it.
+    /// Memory limit of each process, including the system's cache of its files; `null` without a
+    /// limit.
     pub memory_bytes: Option<u64>,
-    /// Where.
+    /// Machine of the run.
     pub machine: Machine,
-    /// Who, in the order asked for; ratios are to the first that is present.
+    /// Engines in the order of the command line. Ratios refer to the first that is present.
     pub engines: Vec<EngineInfo>,
-    /// What, in the order done.
+    /// Phases in the order of execution.
     pub phases: Vec<PhaseInfo>,
-    /// One for each row, engine and round, in the order measured.
+    /// One result for each row, engine and round, in the order of measurement.
     pub results: Vec<PhaseResult>,
-    /// One for each row and engine.
+    /// One summary for each row and engine.
     pub summary: Vec<Summary>,
 }
 
-/// Where a run took place.
+/// Machine of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Machine {
-    /// The processor's name.
+    /// Name of the processor.
     pub cpu: String,
-    /// Processors that the run may use.
+    /// Number of processors that the run may use.
     pub cores: usize,
-    /// Memory.
+    /// Memory size in bytes.
     pub memory_bytes: u64,
-    /// System and release.
+    /// Operating system and release.
     pub kernel: String,
-    /// Of the directory: `ext4`, `tmpfs`.
+    /// File system of the directory: `ext4`, `tmpfs`.
     pub filesystem: String,
-    /// The databases' parent.
+    /// Parent directory of the databases.
     pub directory: String,
 }
 
-/// An engine, there or not.
+/// An engine, available or not.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EngineInfo {
-    /// The word that asks for it: `terrace`, `leveldb`.
+    /// Name on the command line: `terrace`, `leveldb`.
     pub id: String,
-    /// Its name for people.
+    /// Name for people.
     pub name: String,
-    /// What it says itself, or empty.
+    /// Version that the engine reports, or empty.
     pub version: String,
-    /// How it is called: `Rust API`, `C API of /usr/lib/.../libleveldb.so.1d`.
+    /// Interface: `Rust API`, `C API of /usr/lib/.../libleveldb.so.1d`.
     pub how: String,
-    /// What it was told.
+    /// Settings that the engine received.
     pub settings: Settings,
-    /// Whether it was there.
+    /// Whether the engine is available.
     pub present: bool,
-    /// Why it was not there and what helps; or what is peculiar to it.
+    /// Reason why the engine is not available and the remedy; otherwise its differences from other
+    /// engines.
     pub note: String,
 }
 
-/// What an engine is told when it opens a database. Nothing given: the engine's own default.
+/// Settings with which an engine opens a database. `None` selects the engine's own default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
-    /// Bytes gathered in memory before they become a file.
+    /// Size of the write buffer in bytes.
     pub write_buffer_bytes: Option<u64>,
-    /// Bytes of blocks kept in memory.
+    /// Size of the block cache in bytes.
     pub cache_bytes: Option<u64>,
-    /// Bits of Bloom filter for each key; 0 for no filter.
+    /// Bits per key of the Bloom filters; 0 for no filter.
     pub filter_bits: Option<u32>,
-    /// `none`, `snappy`, `zstd`; an engine without the codec says so in its note.
+    /// `none`, `snappy` or `zstd`. The note of an engine tells if it lacks the codec.
     pub compression: Option<String>,
 }
 
-/// A row of the table.
+/// Row of the table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PhaseInfo {
-    /// Its place, from 0; what [`PhaseResult::row`] and [`Summary::row`] refer to.
+    /// Index of the row, to which [`PhaseResult::row`] and [`Summary::row`] refer.
     pub row: usize,
-    /// The name shown. It is unique in a file: the second `readrandom` is `readrandom-2`.
+    /// Displayed name, unique in a file: the second `readrandom` is `readrandom-2`.
     pub name: String,
-    /// What was done.
+    /// Workload of the row.
     pub workload: PhaseSpec,
 }
 
-/// One engine's turn at one phase.
+/// Result of one engine for one phase in one round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PhaseResult {
-    /// Which phase.
+    /// Row of the phase.
     pub row: usize,
-    /// Which engine, by its id.
+    /// Id of the engine.
     pub engine: String,
-    /// Which round, from 0.
+    /// Round, counted from 0.
     pub round: u32,
-    /// Operations done, of all threads.
+    /// Number of operations of all threads.
     pub ops: u64,
-    /// From the first thread's start to the last one's end.
+    /// Time from the start of the first thread to the end of the last.
     pub seconds: f64,
     /// `ops / seconds`.
     pub ops_per_second: f64,
-    /// Bytes of keys and values that went in or came out.
+    /// Bytes of keys and values that were read or written.
     pub bytes: u64,
-    /// How long operations took.
+    /// Latencies of the operations.
     pub latency_ns: Latency,
-    /// Operations in each 100 ms; the last window may be cut short.
+    /// Operations in each 100 ms; the last window may be shorter.
     pub windows_100ms: Vec<u64>,
-    /// Operations in each second; the last window may be cut short.
+    /// Operations in each second; the last window may be shorter.
     pub windows_1s: Vec<u64>,
-    /// Operations of the slowest whole second, as a share of the mean second. `null` without a whole one.
+    /// Operations in the slowest full second, relative to the mean second. `null` without a full
+    /// second.
     pub slowest_1s_to_mean: Option<f64>,
-    /// The same of whole 100 ms.
+    /// Operations in the slowest full 100 ms, relative to the mean.
     pub slowest_100ms_to_mean: Option<f64>,
-    /// Of all threads, until the background was quiet.
+    /// Processor time of all threads, including background work after the last operation.
     pub cpu_seconds: Option<f64>,
-    /// The most memory that the process had in this phase.
+    /// Peak memory of the process in this phase.
     pub peak_rss_bytes: Option<u64>,
-    /// Bytes sent to the device, until the background was quiet.
+    /// Bytes written to storage, including background work after the last operation.
     pub device_bytes_written: Option<u64>,
-    /// `device_bytes_written` to the bytes of keys and values put; `null` if nothing was.
+    /// `device_bytes_written` divided by the bytes of keys and values put; `null` without puts.
     pub write_amplification: Option<f64>,
-    /// What the directory takes on the device when the phase has ended.
+    /// Disk usage of the directory at the end of the phase.
     pub space_bytes: Option<u64>,
-    /// `space_bytes` to the bytes of the live keys and values; `null` if there are none.
+    /// `space_bytes` divided by the bytes of the live keys and values; `null` without live keys.
     pub space_amplification: Option<f64>,
-    /// From the end of the last operation until the background was quiet; `null` if that was not waited for.
+    /// Time from the end of the last operation to the end of background work; `null` if the phase
+    /// did not wait for it.
     pub quiet_seconds: Option<f64>,
-    /// Look-ups that found the key, entries that a scan visited, seeks that hit their key.
+    /// Number of keys that gets found, entries that scans visited, and seeks that found their key.
     pub found: u64,
-    /// Values compared with what they must be.
+    /// Number of values that were compared with the expected value.
     pub checked: u64,
-    /// Why there are no figures; empty if there are.
+    /// Reason for missing measurements; empty if there are measurements.
     pub error: String,
 }
 
 /// Latencies in nanoseconds.
 ///
-/// One thread does one operation after the other, and an operation's latency counts from the end of the one before:
-/// no pause between calls is hidden, whoever caused it. Making the key and checking the value are part of it.
+/// A thread executes one operation after the other, and the latency of an operation counts from the
+/// end of the one before. So every pause between calls is included, whatever its cause. Key
+/// generation and the check of the value are included too.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Latency {
-    /// Half of the operations took no longer.
+    /// Half of the operations took at most this long.
     pub p50: u64,
-    /// 90 of 100.
+    /// 90th percentile.
     pub p90: u64,
-    /// 99 of 100.
+    /// 99th percentile.
     pub p99: u64,
-    /// 999 of 1,000.
+    /// 99.9th percentile.
     pub p99_9: u64,
-    /// 9,999 of 10,000.
+    /// 99.99th percentile.
     pub p99_99: u64,
-    /// The longest, exactly.
+    /// Longest operation, exact.
     pub max: u64,
-    /// The mean, exactly.
+    /// Mean, exact.
     pub mean: u64,
     /// Upper bound and count of each bucket that is not empty, in order.
     pub histogram: Vec<(u64, u64)>,
 }
 
-/// What the rounds of one engine at one row come to.
+/// Summary of the rounds of one engine for one row.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Summary {
-    /// Which phase.
+    /// Row of the phase.
     pub row: usize,
-    /// Which engine, by its id.
+    /// Id of the engine.
     pub engine: String,
-    /// Median over the rounds; `null` if none has a figure.
+    /// Median over the rounds; `null` if no round was measured.
     pub median_ops_per_second: Option<f64>,
-    /// The slowest and the fastest round.
+    /// Slowest and fastest round.
     pub spread: Option<(f64, f64)>,
-    /// Against the first engine; `null` for the first itself.
+    /// Ratio to the first engine; `null` for the first engine itself.
     pub ratio_to_first: Option<Ratio>,
 }
 
-/// A comparison of rates, made round by round.
+/// Comparison of the rates of two engines, round by round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ratio {
     /// Median of the rounds' ratios; above 1 is faster.
     pub median: f64,
-    /// The least of them.
+    /// Smallest of the rounds' ratios.
     pub min: f64,
-    /// The greatest of them.
+    /// Largest of the rounds' ratios.
     pub max: f64,
-    /// What may be said about it.
+    /// Verdict on the difference.
     pub verdict: Verdict,
 }
 
-/// What a comparison allows to say.
+/// Verdict on a difference of two engines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
-    /// In every round, by more than the spread.
+    /// Faster in every round, by more than the spread.
     #[serde(rename = "faster")]
     Faster,
-    /// In every round, by more than the spread.
+    /// Slower in every round, by more than the spread.
     #[serde(rename = "slower")]
     Slower,
-    /// Nothing: the difference lies within the spread.
+    /// The difference is within the spread.
     #[default]
     #[serde(rename = "within noise")]
     WithinNoise,

@@ -1,17 +1,17 @@
-// What the page gains with a script: text beside the pointer, one row at a time, the result file as a file.
+// Adds tooltips, the selection of one row, and the button that saves the result file.
 "use strict";
 (() => {
   const tip = document.getElementById("tip");
 
-  // A hit area's <title> becomes text beside the pointer; without a script the browser shows it itself.
-  const told = (target) => target instanceof Element && target.closest(".hit");
+  // The <title> of a pointer region becomes a tooltip; without the script, the browser shows it.
+  const hitRegion = (target) => target instanceof Element && target.closest(".hit");
   for (const hit of document.querySelectorAll(".hit")) {
     const title = hit.querySelector("title");
     hit.dataset.tip = title.textContent;
     title.remove();
   }
   const show = (event) => {
-    const hit = told(event.target);
+    const hit = hitRegion(event.target);
     tip.hidden = !hit;
     if (!hit) return;
     tip.textContent = hit.dataset.tip;
@@ -27,7 +27,7 @@
   document.addEventListener("pointerleave", () => { tip.hidden = true; });
   document.addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });
 
-  // #row-3 shows that row alone; anything else shows them all. Print shows them all in any case.
+  // #row-3 shows only that row; any other hash shows all rows. Print always shows all rows.
   const rows = [...document.querySelectorAll(".row")];
   const choose = () => {
     const chosen = rows.find((row) => `#${row.id}` === location.hash);

@@ -1,12 +1,13 @@
-//! What the rounds come to, and what may be said about a difference.
+//! Summaries of rounds, and verdicts on differences.
 //!
-//! A difference counts only if the rounds of the two do not overlap, and if the medians are further apart than the
-//! rounds of either are spread. Less is noise, and one round alone has no spread that could be known, so it is never
-//! more. That is strict on purpose: a verdict should survive a second run.
+//! A difference is significant only if the rounds of the two engines do not overlap, and if their
+//! medians differ by more than the spread of either. Anything smaller is noise. A single round has
+//! no known spread, so it is always noise. The rule is strict so that a second run confirms the
+//! verdict.
 
 use super::model::{PhaseResult, Ratio, ResultFile, Summary, Verdict};
 
-/// Of an ordered or unordered list; none if it is empty.
+/// Median of a list in any order; `None` if the list is empty.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -21,16 +22,18 @@ fn min_max(values: &[f64]) -> Option<(f64, f64)> {
     Some((min, max))
 }
 
-/// Whether `rates` are faster than `base`, beyond the noise.
+/// Compares `rates` with `base`, considering the noise.
 pub fn verdict(base: &[f64], rates: &[f64]) -> Verdict {
     if base.len() < 2 || rates.len() < 2 {
         return Verdict::WithinNoise;
     }
-    let of = |values: &[f64]| Some((median(values)?, min_max(values)?));
-    let (Some((base_median, base)), Some((rate_median, rates))) = (of(base), of(rates)) else {
+    let median_and_range = |values: &[f64]| Some((median(values)?, min_max(values)?));
+    let (Some((base_median, base)), Some((rate_median, rates))) =
+        (median_and_range(base), median_and_range(rates))
+    else {
         return Verdict::WithinNoise;
     };
-    // As factors, so that being twice as fast and half as fast weigh the same.
+    // The spread is a factor, so that twice as fast and half as fast count the same.
     let spread = (base.1 / base.0).max(rates.1 / rates.0);
     let factor = rate_median / base_median;
     if rates.0 > base.1 && factor > spread {
@@ -42,18 +45,18 @@ pub fn verdict(base: &[f64], rates: &[f64]) -> Verdict {
     }
 }
 
-/// The good results of an engine at a row, in the order of rounds.
+/// Successful results of an engine for a row, in the order of rounds.
 pub fn valid_results<'a>(file: &'a ResultFile, row: usize, engine: &str) -> Vec<&'a PhaseResult> {
-    let mine = file.results.iter().filter(|r| r.row == row && r.engine == engine && r.error.is_empty());
-    mine.collect()
+    let valid = file.results.iter().filter(|r| r.row == row && r.engine == engine && r.error.is_empty());
+    valid.collect()
 }
 
-/// Their rates.
+/// Rates of the successful results of an engine for a row.
 pub fn rates(file: &ResultFile, row: usize, engine: &str) -> Vec<f64> {
     valid_results(file, row, engine).iter().map(|result| result.ops_per_second).collect()
 }
 
-/// One for each row and each engine that is there. A row with an error in any round has no figures.
+/// Summarises every row for each available engine. A row with an error in any round has no rates.
 pub fn summarise(file: &ResultFile) -> Vec<Summary> {
     let present: Vec<&str> = file.engines.iter().filter(|e| e.present).map(|e| e.id.as_str()).collect();
     let rows = file.phases.iter().flat_map(|phase| present.iter().map(|engine| (phase.row, *engine)));
@@ -63,18 +66,18 @@ pub fn summarise(file: &ResultFile) -> Vec<Summary> {
 fn summary(file: &ResultFile, row: usize, engine: &str, first: &str) -> Summary {
     let failed =
         |engine: &str| file.results.iter().any(|r| r.row == row && r.engine == engine && !r.error.is_empty());
-    let mine = if failed(engine) { Vec::new() } else { rates(file, row, engine) };
+    let own = if failed(engine) { Vec::new() } else { rates(file, row, engine) };
     let base = if failed(first) { Vec::new() } else { rates(file, row, first) };
     Summary {
         row,
         engine: engine.to_owned(),
-        median_ops_per_second: median(&mine),
-        spread: min_max(&mine),
-        ratio_to_first: if engine == first { None } else { ratio(&base, &mine) },
+        median_ops_per_second: median(&own),
+        spread: min_max(&own),
+        ratio_to_first: if engine == first { None } else { ratio(&base, &own) },
     }
 }
 
-/// Round by round.
+/// Ratios of `rates` to `base`, round by round.
 fn ratio(base: &[f64], rates: &[f64]) -> Option<Ratio> {
     let ratios: Vec<f64> = rates.iter().zip(base).map(|(rate, base)| rate / base).collect();
     let (min, max) = min_max(&ratios)?;
@@ -99,7 +102,7 @@ mod tests {
             (&[100.0, 101.0, 102.0][..], &[110.0, 111.0, 112.0][..], Faster),
             (&[110.0, 111.0, 112.0], &[100.0, 101.0, 102.0], Slower),
             (&[100.0, 101.0, 102.0], &[101.0, 102.0, 103.0], WithinNoise),
-            // They do not overlap, but either is spread wider than they are apart.
+            // The rounds do not overlap, but one spread is wider than the distance of the medians.
             (&[100.0, 110.0, 120.0], &[121.0, 122.0, 123.0], WithinNoise),
             (&[100.0], &[200.0], WithinNoise),
             (&[100.0, 100.0], &[], WithinNoise),

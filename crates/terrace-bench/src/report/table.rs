@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::model::{PhaseInfo, PhaseResult, ResultFile, Settings, Summary, Verdict};
 use super::summary::{median, valid_results};
 
-/// Columns of text, the first two to the left and the others to the right.
+/// Columns of text. The first two are aligned to the left, the others to the right.
 pub(super) struct TextTable {
     rows: Vec<Vec<String>>,
 }
@@ -43,7 +43,7 @@ impl TextTable {
     }
 }
 
-/// All of it.
+/// Renders the header, the table and the failures.
 pub fn render(file: &ResultFile) -> String {
     let mut text = header(file);
     text.push('\n');
@@ -78,8 +78,10 @@ fn header(file: &ResultFile) -> String {
         "same" => "the same for all",
         _ => "each engine's own defaults",
     };
-    let _ =
-        writeln!(text, "Settings: {settings}. No warm-up: a turn is a new process and an empty directory.");
+    let _ = writeln!(
+        text,
+        "Settings: {settings}. No warm-up: each round runs in a new process with an empty directory."
+    );
     if let Some(bytes) = file.memory_bytes {
         let _ = writeln!(
             text,
@@ -88,20 +90,20 @@ fn header(file: &ResultFile) -> String {
         );
     }
     for engine in &file.engines {
-        let about = if engine.present {
+        let description = if engine.present {
             format!("{} {}, {}", engine.name, engine.version, engine.how)
         } else {
-            "not there".into()
+            "not available".into()
         };
-        let about = about.replace(" ,", ",");
+        let description = description.replace(" ,", ",");
         let note = if engine.note.is_empty() { String::new() } else { format!(": {}", engine.note) };
-        let told = if engine.present { settings_text(&engine.settings) } else { String::new() };
-        let _ = writeln!(text, "  {:<10}  {about}{told}{note}", engine.id);
+        let settings = if engine.present { settings_text(&engine.settings) } else { String::new() };
+        let _ = writeln!(text, "  {:<10}  {description}{settings}{note}", engine.id);
     }
     text
 }
 
-/// What an engine was told, if anything.
+/// Describes the settings that an engine received; empty if there are none.
 fn settings_text(settings: &Settings) -> String {
     let bytes =
         |name: &str, bytes: Option<u64>| bytes.map(|bytes| format!("{name} {}", format_bytes(bytes as f64)));
@@ -136,8 +138,8 @@ fn results_table(file: &ResultFile) -> String {
     let mut grid = TextTable::new(TITLES);
     for phase in &file.phases {
         let rows = file.summary.iter().filter(|summary| summary.row == phase.row);
-        for (place, summary) in rows.enumerate() {
-            grid.push(line(file, phase, summary, place == 0));
+        for (index, summary) in rows.enumerate() {
+            grid.push(line(file, phase, summary, index == 0));
         }
     }
     grid.text()
@@ -148,11 +150,11 @@ fn line(file: &ResultFile, phase: &PhaseInfo, summary: &Summary, first: bool) ->
         Some(_) => valid_results(file, phase.row, &summary.engine),
         None => Vec::new(),
     };
-    let of = |get: &dyn Fn(&PhaseResult) -> Option<f64>, show: fn(f64) -> String| {
+    let median_text = |get: &dyn Fn(&PhaseResult) -> Option<f64>, show: fn(f64) -> String| {
         let values: Vec<f64> = rounds.iter().filter_map(|result| get(result)).collect();
         median(&values).map_or_else(|| "-".to_owned(), show)
     };
-    let ns = |get: fn(&PhaseResult) -> u64| of(&|result| Some(get(result) as f64), format_duration);
+    let ns = |get: fn(&PhaseResult) -> u64| median_text(&|result| Some(get(result) as f64), format_duration);
     let (ratio, verdict) = match &summary.ratio_to_first {
         Some(ratio) => (format!("{:.2}x", ratio.median), verdict_label(ratio.verdict)),
         None => (String::new(), ""),
@@ -167,11 +169,11 @@ fn line(file: &ResultFile, phase: &PhaseInfo, summary: &Summary, first: bool) ->
         ns(|result| result.latency_ns.p99),
         ns(|result| result.latency_ns.p99_9),
         ns(|result| result.latency_ns.max),
-        of(&|result| result.slowest_100ms_to_mean, |share| format!("{share:.2}")),
-        of(&|result| result.cpu_seconds, |seconds| format!("{seconds:.2}")),
-        of(&|result| result.peak_rss_bytes.map(|bytes| bytes as f64), format_bytes),
-        of(&|result| result.write_amplification, |factor| format!("{factor:.1}")),
-        of(&|result| result.space_amplification, |factor| format!("{factor:.2}")),
+        median_text(&|result| result.slowest_100ms_to_mean, |share| format!("{share:.2}")),
+        median_text(&|result| result.cpu_seconds, |seconds| format!("{seconds:.2}")),
+        median_text(&|result| result.peak_rss_bytes.map(|bytes| bytes as f64), format_bytes),
+        median_text(&|result| result.write_amplification, |factor| format!("{factor:.1}")),
+        median_text(&|result| result.space_amplification, |factor| format!("{factor:.2}")),
     ]
 }
 
@@ -183,15 +185,15 @@ pub(super) fn verdict_label(verdict: Verdict) -> &'static str {
     }
 }
 
-/// A rate: `1,234,567`, and below 100 with decimals.
+/// Formats a rate as `1,234,567`, or with a decimal below 100.
 pub(super) fn format_rate(value: f64) -> String {
     if value < 100.0 {
         return format!("{value:.1}");
     }
     let digits = format!("{value:.0}");
     let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -199,11 +201,11 @@ pub(super) fn format_rate(value: f64) -> String {
     text
 }
 
-fn plural(n: u64, thing: &str) -> String {
-    if n == 1 { format!("1 {thing}") } else { format!("{n} {thing}s") }
+fn plural(n: u64, noun: &str) -> String {
+    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
 }
 
-/// Three digits and the unit that suits them.
+/// Formats a duration with three digits and a fitting unit.
 fn format_duration(ns: f64) -> String {
     let units = [(1e9, "s"), (1e6, "ms"), (1e3, "us")];
     match units.iter().find(|(unit, _)| ns >= *unit) {
@@ -217,7 +219,7 @@ fn three_digits(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// `8388608` as `8.00 MiB`.
+/// Formats `8388608` as `8.00 MiB`.
 fn format_bytes(bytes: f64) -> String {
     let units = [(1u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.iter().find(|(unit, _)| bytes >= *unit as f64) {
@@ -242,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_of_each_engine() {
+    fn one_line_per_engine() {
         let result = |engine: &str, error: &str| PhaseResult {
             engine: engine.into(),
             ops_per_second: 1000.0,
@@ -262,17 +264,17 @@ mod tests {
         for part in [
             "fillseq a 1,000 1.00 us 0 ns 0 ns 2.00 ms - - - - -",
             "b - - - - -",
-            "c not there",
+            "c not available",
             "FAILED b in fillseq, round 1: no space",
         ] {
-            let squeezed =
+            let normalised =
                 text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>();
-            assert!(squeezed.iter().any(|line| line.starts_with(part)), "no {part:?} in\n{text}");
+            assert!(normalised.iter().any(|line| line.starts_with(part)), "no {part:?} in\n{text}");
         }
     }
 
     #[test]
-    fn ratios_say_what_they_are_worth() {
+    fn ratio_is_shown_with_its_verdict() {
         let ratio = Ratio { median: 1.234, min: 1.2, max: 1.3, verdict: Verdict::Faster };
         let summary = Summary { ratio_to_first: Some(ratio), ..Summary::default() };
         let cells = line(&ResultFile::default(), &PhaseInfo::default(), &summary, true);

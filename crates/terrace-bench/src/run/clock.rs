@@ -1,12 +1,13 @@
-//! The clock of a phase. It is read once for each operation, so it must cost less than they do.
+//! The clock of a phase. It is read once for each operation, so it must be much faster than one.
 //!
 //! ```text
-//!   the processor's counter, if the system keeps its own time by it      one instruction, a multiplication, a shift
-//!   else the system's clock                                               a call of it
+//!   the processor's time stamp counter, if it is the system's clock source   one instruction
+//!   otherwise the system's clock                                             one call
 //! ```
 //!
-//! How long a tick is was found once, between two moments that both clocks named ([`Moment`]). Both are asked again
-//! when a phase has ended: one that they do not agree about has no figures ([`ClockEviction::check_against_system_clock`]).
+//! The length of a tick is calibrated once per process, with two samples of both clocks
+//! ([`ClockSample`]). Both clocks are compared again at the end of a phase, which fails if they
+//! disagree ([`Clock::check_against_system_clock`]).
 
 #![allow(unsafe_code, reason = "reads the processor's counter")]
 
@@ -16,23 +17,23 @@ use std::time::{Duration, Instant};
 
 use crate::engine::Result;
 
-/// A running clock. Threads share it.
+/// A running clock that threads share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     start: ClockSample,
-    /// Nanoseconds of 2^32 ticks; none if the system's clock is read.
+    /// Nanoseconds per 2^32 ticks; `None` if the system's clock is used.
     ns_per_tick_q32: Option<u64>,
 }
 
 impl Clock {
-    /// Begins now. The first of a process takes a few hundredths of a second to learn the counter's rate.
+    /// Starts a clock. The first one of a process calibrates the counter for [`CALIBRATION_TIME`].
     pub(super) fn start() -> Clock {
         static RATE: OnceLock<Option<u64>> = OnceLock::new();
         let rate = *RATE.get_or_init(|| is_tsc_clocksource().then(calibrate));
         Clock { start: ClockSample::now(), ns_per_tick_q32: rate }
     }
 
-    /// Nanoseconds since the start. Of two threads that know of each other's readings, the later may be less by some.
+    /// Nanoseconds since the start. Readings of different threads may differ by a few ticks.
     #[inline]
     pub(super) fn ns(&self) -> u64 {
         match self.ns_per_tick_q32 {
@@ -41,7 +42,7 @@ impl Clock {
         }
     }
 
-    /// Refuses what was measured if the system's clock says something else.
+    /// Returns an error if the counter and the system's clock disagree by more than 1 % and 1 ms.
     pub(super) fn check_against_system_clock(&self) -> Result<()> {
         let now = ClockSample::now();
         let system = now.time - self.start.time;
@@ -56,7 +57,7 @@ impl Clock {
     }
 }
 
-/// The same moment by both clocks.
+/// Sample of both clocks at the same moment.
 #[derive(Clone, Copy, Debug)]
 struct ClockSample {
     time: Instant,
@@ -64,18 +65,18 @@ struct ClockSample {
 }
 
 impl ClockSample {
-    /// The clocks are read one after the other; of several attempts the one with the least between them.
+    /// Reads both clocks eight times, and returns the sample with the shortest time in between.
     fn now() -> ClockSample {
         let attempts = [(); 8].map(|()| {
             let moment = ClockSample { time: Instant::now(), ticks: read_tsc() };
             (moment.time.elapsed(), moment)
         });
-        // Of eight there is a least.
+        // The array is not empty, so there is a minimum.
         attempts.into_iter().min_by_key(|(between, _)| *between).expect("eight attempts").1
     }
 }
 
-/// Long beside the tenth of a microsecond that may lie between the two readings of a moment.
+/// Calibration time, long compared with the 0.1 us between the two readings of a sample.
 const CALIBRATION_TIME: Duration = Duration::from_millis(20);
 
 fn calibrate() -> u64 {
@@ -91,8 +92,8 @@ fn ticks_to_ns(ticks: u64, rate: u64) -> u64 {
     ((u128::from(ticks) * u128::from(rate)) >> 32) as u64
 }
 
-/// Whether the system takes the counter for its own time: then it has found that it is even, never rests, and is the
-/// same for all processors.
+/// Whether the kernel uses the counter as its clock source. It does so only after it found that the
+/// counter is constant, never stops, and is synchronised between processors.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 fn is_tsc_clocksource() -> bool {
     let source = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -107,7 +108,7 @@ fn is_tsc_clocksource() -> bool {
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn read_tsc() -> u64 {
-    // SAFETY: every processor of this architecture has the instruction; it reads a register.
+    // SAFETY: every x86-64 processor has the instruction, and it only reads a register.
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
@@ -121,14 +122,14 @@ fn read_tsc() -> u64 {
 mod tests {
     use super::*;
 
-    /// Long enough for a wrong rate to show.
+    /// Pause after which a wrong rate is detectable.
     const PAUSE: Duration = Duration::from_millis(30);
 
     #[track_caller]
     fn check(clock: Clock) {
         let before = clock.ns();
         thread::sleep(PAUSE);
-        assert!(before < clock.ns(), "{clock:?} rests");
+        assert!(before < clock.ns(), "{clock:?} does not advance");
         assert_eq!(clock.check_against_system_clock(), Ok(()));
     }
 

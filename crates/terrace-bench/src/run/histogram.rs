@@ -1,11 +1,11 @@
-//! Latencies, counted in buckets whose width grows with them: none is off by more than 1.6 %.
+//! Latency histogram with buckets of proportional width: the error is at most 1.6 %.
 //!
 //! ```text
 //!   0 1 2 ... 63 | 64 65 ... 127 | 128 130 ... 254 | 256 260 ... 508 | ...      bucket's lower bound, ns
 //!     exact          64 of 1          64 of 2           64 of 4
 //! ```
 //!
-//! The mean and the greatest are exact. Two histograms of the same run add up to one.
+//! The mean and the maximum are exact. Histograms of several threads can be merged.
 
 use crate::report::model::Latency;
 
@@ -37,18 +37,19 @@ fn bucket_index(ns: u64) -> usize {
     ((u64::from(shift + 1) << SUB_BUCKET_BITS) + (ns >> shift) - SUB_BUCKETS) as usize
 }
 
-/// The greatest latency that bucket `bucket` counts.
+/// Largest latency of bucket `bucket`.
 fn bucket_upper_bound(bucket: usize) -> u64 {
-    let (shift, place) = ((bucket as u64) >> SUB_BUCKET_BITS, bucket as u64 % SUB_BUCKETS);
+    let shift = (bucket as u64) >> SUB_BUCKET_BITS;
+    let place = bucket as u64 % SUB_BUCKETS;
     match shift {
         0 => place,
-        // The very last one's upper bound is that of the numbers.
+        // The upper bound of the last bucket is `u64::MAX`, so the shift needs 128 bits.
         _ => ((u128::from(SUB_BUCKETS + place + 1) << (shift - 1)) - 1) as u64,
     }
 }
 
 impl Histogram {
-    /// Counts `times` operations that took `ns` each.
+    /// Records `times` operations that took `ns` each.
     #[inline]
     pub fn record(&mut self, ns: u64, times: u64) {
         self.counts[bucket_index(ns)] += times;
@@ -57,7 +58,7 @@ impl Histogram {
         self.max = self.max.max(ns);
     }
 
-    /// Counts all of `other` too.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Histogram) {
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
             *count += more;
@@ -67,7 +68,7 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// The latency that the share `share` of all did not exceed.
+    /// Latency that the fraction `share` of the operations did not exceed.
     pub fn percentile(&self, share: f64) -> u64 {
         let rank = ((self.count as f64 * share).ceil() as u64).max(1);
         let mut seen = 0;
@@ -78,9 +79,9 @@ impl Histogram {
         reached.map_or(self.max, |bucket| bucket_upper_bound(bucket).min(self.max))
     }
 
-    /// For the result file.
+    /// Summary for the result file.
     pub fn summary(&self) -> Latency {
-        let full = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        let nonempty = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
         Latency {
             p50: self.percentile(0.5),
             p90: self.percentile(0.9),
@@ -89,7 +90,7 @@ impl Histogram {
             p99_99: self.percentile(0.9999),
             max: self.max,
             mean: (self.sum / u128::from(self.count.max(1))) as u64,
-            histogram: full.map(|(bucket, count)| (bucket_upper_bound(bucket), *count)).collect(),
+            histogram: nonempty.map(|(bucket, count)| (bucket_upper_bound(bucket), *count)).collect(),
         }
     }
 }
@@ -103,7 +104,8 @@ mod tests {
         assert_eq!(bucket_index(u64::MAX), BUCKET_COUNT - 1);
         assert_eq!(bucket_upper_bound(BUCKET_COUNT - 1), u64::MAX);
         for at in 1..BUCKET_COUNT {
-            let (below, here) = (bucket_upper_bound(at - 1), bucket_upper_bound(at));
+            let below = bucket_upper_bound(at - 1);
+            let here = bucket_upper_bound(at);
             assert_eq!((bucket_index(below), bucket_index(below + 1), bucket_index(here)), (at - 1, at, at));
             assert!(here - below <= (here / SUB_BUCKETS).max(1), "bucket {at}");
         }
@@ -127,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn one_slow_among_many() {
+    fn one_slow_operation_among_many() {
         let mut all = Histogram::default();
         let mut slow = Histogram::default();
         all.record(100, 999);

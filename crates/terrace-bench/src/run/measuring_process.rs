@@ -1,4 +1,4 @@
-//! The measuring process: started here, and serving here.
+//! Both sides of the measuring process: its start and its main function.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -15,17 +15,18 @@ use super::protocol::{Message, ProgressTick, RunRequest};
 use super::stop_signal::{InterruptibleReader, StopSignal};
 use crate::engine::{self, EngineRunner, Result};
 
-/// How often a process says that it gets on.
+/// Interval of progress messages.
 const TICK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Does the turn on `input`, and says on `output` how it goes. False if it did not go well; that is said, too.
+/// Executes the request on `input`, and writes messages to `output`. On an error, writes it as a
+/// message and returns false.
 pub fn serve(input: impl Read, output: impl Write + Send) -> bool {
     let output = Mutex::new(output);
     let done = read_request(input).and_then(|turn| run_request(&turn, &output));
     match done {
         Ok(()) => true,
         Err(error) => {
-            // Whoever started this process learns of a closed pipe by its end.
+            // If the pipe is closed, the parent learns about the error from the exit code.
             let _ = send(&output, &Message::Error(error));
             false
         }
@@ -35,19 +36,19 @@ pub fn serve(input: impl Read, output: impl Write + Send) -> bool {
 fn read_request(mut input: impl Read) -> Result<RunRequest> {
     let mut text = String::new();
     input.read_to_string(&mut text).map_err(|e| format!("standard input: {e}"))?;
-    serde_json::from_str(&text).map_err(|e| format!("standard input is no turn: {e}"))
+    serde_json::from_str(&text).map_err(|e| format!("standard input is not a run request: {e}"))
 }
 
 fn run_request(turn: &RunRequest, output: &Mutex<impl Write + Send>) -> Result<()> {
     let row = engine::by_id(&turn.engine).ok_or_else(|| format!("no engine {}", turn.engine))?;
     let EngineRunner::InProcess(engine) = (row.find)(turn.path.as_deref())?.runner else {
-        return Err(format!("{} is a program of its own", turn.engine));
+        return Err(format!("{} is measured by another program", turn.engine));
     };
-    let mut place = PhaseRunner::new(&*engine, turn.dir.clone(), turn.settings.clone());
+    let mut runner = PhaseRunner::new(&*engine, turn.dir.clone(), turn.settings.clone());
     for phase in &turn.phases {
         let done = AtomicU64::new(0);
         let mut result =
-            with_ticker(&done, phase.row, phase.workload.num, output, || place.run(&phase.workload, &done))?;
+            with_ticker(&done, phase.row, phase.workload.num, output, || runner.run(&phase.workload, &done))?;
         result.row = phase.row;
         result.engine.clone_from(&turn.engine);
         send(output, &Message::Result(Box::new(result)))?;
@@ -55,7 +56,7 @@ fn run_request(turn: &RunRequest, output: &Mutex<impl Write + Send>) -> Result<(
     Ok(())
 }
 
-/// Does `work`, and says meanwhile how far it has come.
+/// Executes `work`, and reports its progress meanwhile.
 fn with_ticker<T>(
     done: &AtomicU64,
     row: usize,
@@ -67,7 +68,7 @@ fn with_ticker<T>(
     thread::scope(|scope| {
         let ticker = scope.spawn(|| {
             while !ended.load(Ordering::Relaxed) {
-                // A reader that is gone ends the process at the next result.
+                // If the reader is gone, sending the next result fails and ends the process.
                 let _ = send(
                     output,
                     &Message::Tick(ProgressTick { row, done: done.load(Ordering::Relaxed), of }),
@@ -75,93 +76,102 @@ fn with_ticker<T>(
                 thread::park_timeout(TICK_INTERVAL);
             }
         });
-        let worked = work();
+        let result = work();
         ended.store(true, Ordering::Relaxed);
         ticker.thread().unpark();
-        worked
+        result
     })
 }
 
 fn send(output: &Mutex<impl Write>, message: &Message) -> Result<()> {
     let line = serde_json::to_string(message).map_err(|e| e.to_string())?;
-    // A thread that panicked has left at worst a part of a line, and this process ends soon.
+    // A thread that panicked left at most a part of a line, and this process ends soon.
     let mut output = output.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     writeln!(output, "{line}").and_then(|()| output.flush()).map_err(|e| format!("standard output: {e}"))
 }
 
-/// A program that measures.
+/// A program that measures an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExternalProgram {
-    /// Its path.
+    /// Path of the program.
     pub path: PathBuf,
-    /// Its arguments.
+    /// Arguments of the program.
     pub arguments: Vec<String>,
 }
 
 impl ExternalProgram {
-    /// Starts it, gives it `turn`, and hands over what it says. Ends with the process; an error is the one that it
-    /// said, or how it died. It may have `memory` bytes of memory, the system's cache of its files included, if they are given.
+    /// Starts the program, sends it `request`, passes its messages to `on_message`, and waits for
+    /// its end. `memory` limits its memory in bytes, including the system's cache of its files.
     ///
-    /// When `stop` is asked for, the process is ended at once, and that is an error.
+    /// Returns the error that the program reported, or a description of its exit. When `stop` is
+    /// set, kills the program and returns an error.
     pub fn run(
         &self,
-        turn: &RunRequest,
+        request: &RunRequest,
         memory: Option<u64>,
         stop: &StopSignal,
-        heard: &mut dyn FnMut(Message),
+        on_message: &mut dyn FnMut(Message),
     ) -> Result<()> {
-        let cannot = |e: std::io::Error| format!("{}: {e}", self.path.display());
+        let with_path = |e: std::io::Error| format!("{}: {e}", self.path.display());
         let mut command = Command::new(&self.path);
         command.args(&self.arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let group = memory.map(MemoryCgroup::new).transpose()?;
-        let mut child = command.spawn().map_err(cannot)?;
+        let mut child = command.spawn().map_err(with_path)?;
         if let Some(Err(error)) = group.as_ref().map(|group| group.add_process(child.id())) {
             let _ = child.kill();
             let _ = child.wait();
             return Err(error);
         }
-        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        // What engines print goes here, so that it does not go into the progress bar; its end tells why one died.
-        let complaint = thread::spawn(move || {
+        let stdin = child.stdin.take();
+        let stdout = child.stdout.take();
+        let stderr = child.stderr.take();
+        // Captures standard error, so that it does not disturb the progress bar. Its last line
+        // tells why the process died.
+        let error_output = thread::spawn(move || {
             let mut text = Vec::new();
-            let _ = stderr.map(|mut stderr| stderr.read_to_end(&mut text));
+            if let Some(mut stderr) = stderr {
+                let _ = stderr.read_to_end(&mut text);
+            }
             String::from_utf8_lossy(&text).trim().to_owned()
         });
-        let order = serde_json::to_vec(turn).map_err(|e| e.to_string())?;
-        // A process that does not listen has died, or says why in its own words below.
-        let _ = stdin.map(|mut stdin| stdin.write_all(&order));
-        let said =
-            stdout.map_or(Ok(()), |stdout| read_messages(InterruptibleReader::new(stop, stdout), heard));
+        let request = serde_json::to_vec(request).map_err(|e| e.to_string())?;
+        // A process that does not read has died, or reports its error below.
+        if let Some(mut stdin) = stdin {
+            let _ = stdin.write_all(&request);
+        }
+        let reported =
+            stdout.map_or(Ok(()), |stdout| read_messages(InterruptibleReader::new(stop, stdout), on_message));
         if stop.signal().is_some() {
-            // It may be dead already: a terminal sends its signals to all.
+            // The process may be dead already, because a terminal signals its whole process group.
             let _ = child.kill();
         }
-        let status = child.wait().map_err(cannot)?;
-        let complaint = complaint.join().unwrap_or_default();
-        match said {
-            Ok(()) if !status.success() => Err(describe_exit(status, &complaint, memory)),
-            said => said,
+        let status = child.wait().map_err(with_path)?;
+        let error_output = error_output.join().unwrap_or_default();
+        match reported {
+            Ok(()) if !status.success() => Err(describe_exit(status, &error_output, memory)),
+            reported => reported,
         }
     }
 }
 
-fn describe_exit(status: ExitStatus, complaint: &str, memory: Option<u64>) -> String {
-    let last = complaint.lines().next_back().map(|line| format!(": {line}")).unwrap_or_default();
-    // So ends who needs more than a group may have.
+fn describe_exit(status: ExitStatus, error_output: &str, memory: Option<u64>) -> String {
+    let last = error_output.lines().next_back().map(|line| format!(": {line}")).unwrap_or_default();
+    // The kernel kills a process that exceeds the limit of its control group.
     let limit = memory.filter(|_| status.signal() == Some(libc::SIGKILL));
-    let limit =
-        limit.map(|bytes| format!("; its {bytes} bytes of memory may be too few")).unwrap_or_default();
+    let limit = limit
+        .map(|bytes| format!("; its memory limit of {bytes} bytes may be too small"))
+        .unwrap_or_default();
     format!("the measuring process died ({status}){last}{limit}")
 }
 
-/// Reads to the end, so that the process is never stuck; the error is the first that was said.
-fn read_messages(stdout: impl Read, heard: &mut dyn FnMut(Message)) -> Result<()> {
+/// Reads all messages, so that the process never blocks. Returns the first error.
+fn read_messages(stdout: impl Read, on_message: &mut dyn FnMut(Message)) -> Result<()> {
     let mut error = None;
     for line in BufReader::new(stdout).lines() {
         let line = line.map_err(|e| format!("from the measuring process: {e}"))?;
         match serde_json::from_str(&line) {
-            Ok(Message::Error(said)) => error = error.or(Some(said)),
-            Ok(message) => heard(message),
+            Ok(Message::Error(text)) => error = error.or(Some(text)),
+            Ok(message) => on_message(message),
             Err(e) => error = error.or(Some(format!("the measuring process says {line:?}: {e}"))),
         }
     }
@@ -206,7 +216,10 @@ mod tests {
         let killed = ExitStatus::from_raw(libc::SIGKILL);
         let said = [None, Some(4096)].map(|memory| describe_exit(killed, "", memory));
         let died = "the measuring process died (signal: 9 (SIGKILL))";
-        assert_eq!(said, [died.to_owned(), format!("{died}; its 4096 bytes of memory may be too few")]);
+        assert_eq!(
+            said,
+            [died.to_owned(), format!("{died}; its memory limit of 4096 bytes may be too small")]
+        );
     }
 
     #[test]
@@ -215,7 +228,8 @@ mod tests {
         let names = ["fillrandom", "overwrite", "readrandom", "readreverse", "compact", "seekrandom"];
         let workloads = names.map(|name| suites::by_name(name).expect("in the table").to_phase(2000));
         let phases = workloads.into_iter().enumerate().map(|(row, mut workload)| {
-            (workload.settle, workload.seed) = (false, row as u64);
+            workload.settle = false;
+            workload.seed = row as u64;
             PhaseInfo { row, name: workload.name.clone(), workload }
         });
         let phases: Vec<PhaseInfo> = phases.collect();
@@ -223,10 +237,10 @@ mod tests {
         let dir = dir.path().join("db");
         let turn = RunRequest { engine: "terrace".into(), dir, phases, ..RunRequest::default() };
         let mut output = Vec::new();
-        let order = serde_json::to_vec(&turn).expect("it is plain data");
+        let order = serde_json::to_vec(&turn).expect("plain data serialises");
         assert!(serve(&order[..], &mut output), "{}", String::from_utf8_lossy(&output));
         let mut rows = Vec::new();
-        read_messages(&output[..], &mut |message| rows.extend(found(message))).expect("nothing went wrong");
+        read_messages(&output[..], &mut |message| rows.extend(found(message))).expect("no phase fails");
         let found = expected.iter().map(|expected| expected.and_then(|expected| expected.found));
         assert_eq!(rows.into_iter().map(Some).collect::<Vec<_>>(), found.collect::<Vec<_>>());
     }

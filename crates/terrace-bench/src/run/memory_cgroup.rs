@@ -1,6 +1,7 @@
-//! A measuring process that may have only so much memory, the system's cache of its files included: a control group of its own.
+//! Memory limit of a measuring process, including the system's cache of its files: a control group.
 //!
-//! Both versions of control groups will do, where the group can be made: that needs the right to write in their file system.
+//! Supports both versions of control groups. Creating a group needs permission to write to their
+//! file system.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,37 +10,39 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::engine::Result;
 
-/// A control group. Dropped, it is removed, if nothing is in it any more.
+/// A control group, removed on drop if no process is in it.
 #[derive(Debug)]
 pub(super) struct MemoryCgroup {
     path: PathBuf,
 }
 
-/// Where the groups are that limit memory, and the file that says how much; of both versions.
+/// Parent directory of memory control groups and the name of their limit file, for both versions.
 const CGROUP_ROOTS: [(&str, &str); 2] =
     [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
 
 impl MemoryCgroup {
-    /// A group for processes that may have `bytes` together.
+    /// Creates a group whose processes may use `bytes` of memory together.
     pub(super) fn new(bytes: u64) -> Result<MemoryCgroup> {
-        let tried = CGROUP_ROOTS.map(|(root, file)| MemoryCgroup::create_under(Path::new(root), file, bytes));
+        let attempts =
+            CGROUP_ROOTS.map(|(root, file)| MemoryCgroup::create_under(Path::new(root), file, bytes));
         let mut errors = Vec::new();
-        for tried in tried {
-            match tried {
+        for attempt in attempts {
+            match attempt {
                 Ok(group) => return Ok(group),
                 Err(error) => errors.push(error),
             }
         }
-        Err(format!("a limit for memory needs a control group: {}", errors.join("; ")))
+        Err(format!("a memory limit needs a control group: {}", errors.join("; ")))
     }
 
     fn create_under(root: &Path, file: &str, bytes: u64) -> Result<MemoryCgroup> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let next = NEXT.fetch_add(1, Ordering::Relaxed);
-        // Where nothing limits memory there is no such file, and a folder would be no group.
-        let limits = ["cgroup.procs", "memory.stat"].iter().all(|name| root.join(name).exists());
-        if !limits {
-            return Err(format!("{}: limits no memory", root.display()));
+        // Without the memory controller these files are missing, and a directory would not be a
+        // group.
+        let has_controller = ["cgroup.procs", "memory.stat"].iter().all(|name| root.join(name).exists());
+        if !has_controller {
+            return Err(format!("{}: no memory controller", root.display()));
         }
         let path = root.join(format!("terrace-bench-{}-{next}", process::id()));
         fs::create_dir(&path).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -48,7 +51,7 @@ impl MemoryCgroup {
         Ok(group)
     }
 
-    /// Puts a process in it, and all that it starts from now on.
+    /// Adds a process, and all processes that it starts afterwards.
     pub(super) fn add_process(&self, process: u32) -> Result<()> {
         self.write("cgroup.procs", &process.to_string())
     }
@@ -61,7 +64,7 @@ impl MemoryCgroup {
 
 impl Drop for MemoryCgroup {
     fn drop(&mut self) {
-        // What is left limits nobody, and is empty.
+        // A group that cannot be removed is empty and limits no other process.
         let _ = fs::remove_dir(&self.path);
     }
 }
@@ -73,15 +76,15 @@ mod tests {
     #[test]
     fn root_without_memory_controller_is_rejected() {
         let dir = tempfile::tempdir().expect("a directory for the test");
-        let refused =
-            MemoryCgroup::create_under(dir.path(), "memory.max", 1 << 20).expect_err("it limits nothing");
-        assert!(refused.ends_with("limits no memory"), "{refused}");
+        let refused = MemoryCgroup::create_under(dir.path(), "memory.max", 1 << 20)
+            .expect_err("the root has no controller");
+        assert!(refused.ends_with("no memory controller"), "{refused}");
         assert_eq!(fs::read_dir(dir.path()).expect("it is there").count(), 0);
     }
 
     #[test]
     fn limit_is_written() {
-        // Looks like a group of the second version.
+        // The directory imitates a group of version 2.
         let dir = tempfile::tempdir().expect("a directory for the test");
         for name in ["cgroup.procs", "memory.stat"] {
             fs::write(dir.path().join(name), "").expect("it is writable");

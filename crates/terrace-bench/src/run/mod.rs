@@ -1,11 +1,11 @@
-//! How things are measured.
+//! Measurement of engines.
 //!
 //! ```text
-//!   plan      words of a command line become engines, phases and flags that make sense
-//!   rounds    A B C, A B C, A B C: the turns, what is kept of them, what is refused; until a signal says: stop
-//!     child     one turn, in a process of its own; what is said between the two: protocol; how much memory it may have: group
-//!       phase     one phase of it: the clock, what the system counts (resources), the end of background work
-//!         worker    one thread: operations, checks, histogram, windows; the time by clock
+//!   plan                    engines and phases from the command line, validated
+//!   rounds                  A B C, A B C, A B C: runs every engine in every round, checks the results
+//!     measuring_process     one run in a new process; protocol, memory_cgroup, stop_signal
+//!       phase               one phase: clock, resources, the end of background work
+//!         worker            one thread: operations, checks, histogram, windows
 //! ```
 
 mod clock;

@@ -1,4 +1,4 @@
-//! One phase against one engine, in this process.
+//! Executes one phase with one engine, in this process.
 //!
 //! ```text
 //!   open, fresh if asked | clock starts | threads do their operations | clock stops | wait until quiet | count
@@ -6,8 +6,9 @@
 //!                        |<-- processor time, memory, device writes ------------------------------->|
 //! ```
 //!
-//! What the engine puts off is not forgiven: processor time and writes count until the background is quiet. There is
-//! no warm-up but the phases before: a turn begins in a new process, with an empty directory.
+//! Deferred work of the engine counts: processor time and writes are measured until background work
+//! has ended. There is no warm-up except the earlier phases: a run begins in a new process, with an
+//! empty directory.
 
 use std::fs;
 use std::path::PathBuf;
@@ -24,34 +25,34 @@ use crate::report::model::{PhaseResult, Settings};
 use crate::workload::ops::Ops;
 use crate::workload::phase_spec::{Kind, PhaseSpec};
 
-/// An engine with its directory, and the database if it is open.
+/// Executes phases with one engine in one directory, and keeps the database open between them.
 pub struct PhaseRunner<'a> {
     engine: &'a dyn Engine,
     dir: PathBuf,
     settings: Settings,
     store: Option<Box<dyn Store>>,
-    /// What the open database was told.
+    /// Settings of the open database.
     opened_with: Settings,
 }
 
 impl<'a> PhaseRunner<'a> {
-    /// `dir` exists and is empty.
+    /// Creates a runner for the existing empty directory `dir`.
     pub fn new(engine: &'a dyn Engine, dir: PathBuf, settings: Settings) -> PhaseRunner<'a> {
         PhaseRunner { engine, dir, opened_with: settings.clone(), settings, store: None }
     }
 
-    /// Does `phase`. `done` counts its operations meanwhile.
+    /// Executes `phase`, and counts its operations in `done` meanwhile.
     pub fn run(&mut self, phase: &PhaseSpec, done: &AtomicU64) -> Result<PhaseResult> {
         self.open_for_phase(phase)?;
         resources::reset_peak_memory();
         let before = ResourceUsage::read();
-        let tally = if phase.kind == Kind::Open {
+        let stats = if phase.kind == Kind::Open {
             self.run_opens(phase, done)?
         } else {
             self.run_threads(phase, done)?
         };
         let quiet = phase.settle.then(resources::wait_until_quiet).flatten();
-        Ok(self.to_result(tally, before, quiet))
+        Ok(self.to_result(stats, before, quiet))
     }
 
     fn open_for_phase(&mut self, phase: &PhaseSpec) -> Result<()> {
@@ -75,7 +76,7 @@ impl<'a> PhaseRunner<'a> {
         fs::create_dir_all(&self.dir)
     }
 
-    /// The open database.
+    /// Returns the database, and opens it if it is closed.
     fn store(&mut self) -> Result<&dyn Store> {
         let opened = match self.store.take() {
             Some(store) => store,
@@ -85,18 +86,20 @@ impl<'a> PhaseRunner<'a> {
     }
 
     fn run_threads(&mut self, phase: &PhaseSpec, done: &AtomicU64) -> Result<WorkerStats> {
-        // Some orders take a pass over the keys to prepare; the clock does not run yet.
+        // Some orders need a pass over the keys first, so the operations are created before the
+        // clock.
         let ops: Vec<Ops<'_>> = (0..phase.threads).map(|thread| Ops::new(phase, thread)).collect();
-        let of_writers = phase.writers_phase();
-        let puts: Vec<Ops<'_>> = (0..phase.writers).map(|writer| Ops::new(&of_writers, writer)).collect();
+        let writers_phase = phase.writers_phase();
+        let puts: Vec<Ops<'_>> = (0..phase.writers).map(|writer| Ops::new(&writers_phase, writer)).collect();
         let store = self.store()?;
         let clock = Clock::start();
         let shared = PhaseShared { phase, clock, done, stop: AtomicBool::new(false), max_ops_per_second: 0 };
-        let (unseen, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-        let beside = PhaseShared {
-            phase: &of_writers,
+        let writer_ops = AtomicU64::new(0);
+        let stop = AtomicBool::new(false);
+        let writers_shared = PhaseShared {
+            phase: &writers_phase,
             clock,
-            done: &unseen,
+            done: &writer_ops,
             stop,
             max_ops_per_second: phase.write_rate,
         };
@@ -112,9 +115,10 @@ impl<'a> PhaseRunner<'a> {
                 };
                 ops.into_iter().map(|ops| scope.spawn(work(ops))).collect()
             };
-            let (threads, writers) = (start(&shared, ops), start(&beside, puts));
+            let threads = start(&shared, ops);
+            let writers = start(&writers_shared, puts);
             let sum = join_workers(threads);
-            beside.stop.store(true, Ordering::Relaxed);
+            writers_shared.stop.store(true, Ordering::Relaxed);
             Ok::<_, String>((sum?, join_workers(writers)?))
         })?;
         clock.check_against_system_clock()?;
@@ -122,7 +126,7 @@ impl<'a> PhaseRunner<'a> {
         Ok(sum)
     }
 
-    /// Closes and opens, one thread alone.
+    /// Closes and reopens the database repeatedly, in one thread.
     fn run_opens(&mut self, phase: &PhaseSpec, done: &AtomicU64) -> Result<WorkerStats> {
         let shared = PhaseShared {
             phase,
@@ -131,50 +135,51 @@ impl<'a> PhaseRunner<'a> {
             stop: AtomicBool::new(false),
             max_ops_per_second: 0,
         };
-        let mut tally = WorkerStats::default();
+        let mut stats = WorkerStats::default();
         for _ in Ops::new(phase, 0) {
             self.store = None;
             self.store()?;
-            tally.record_end(&shared, 1);
+            stats.record_end(&shared, 1);
         }
         shared.clock.check_against_system_clock()?;
-        Ok(tally)
+        Ok(stats)
     }
 
-    fn to_result(&self, tally: WorkerStats, before: ResourceUsage, quiet: Option<Duration>) -> PhaseResult {
+    fn to_result(&self, stats: WorkerStats, before: ResourceUsage, quiet: Option<Duration>) -> PhaseResult {
         let after = ResourceUsage::read();
         let device = after.bytes_written.zip(before.bytes_written).map(|(a, b)| a.saturating_sub(b));
-        let put = (tally.bytes_put > 0).then_some(tally.bytes_put as f64);
-        let length = Duration::from_nanos(tally.last_end_ns);
+        let put = (stats.bytes_put > 0).then_some(stats.bytes_put as f64);
+        let length = Duration::from_nanos(stats.last_end_ns);
         PhaseResult {
-            ops: tally.ops,
+            ops: stats.ops,
             seconds: length.as_secs_f64(),
-            ops_per_second: tally.ops as f64 / length.as_secs_f64().max(1e-9),
-            bytes: tally.bytes,
-            latency_ns: tally.latencies.summary(),
-            windows_100ms: tally.windows.per_100ms().to_vec(),
-            windows_1s: tally.windows.per_second(),
-            slowest_1s_to_mean: tally.windows.slowest_1s_to_mean(length),
-            slowest_100ms_to_mean: tally.windows.slowest_100ms_to_mean(length),
+            ops_per_second: stats.ops as f64 / length.as_secs_f64().max(1e-9),
+            bytes: stats.bytes,
+            latency_ns: stats.latencies.summary(),
+            windows_100ms: stats.windows.per_100ms().to_vec(),
+            windows_1s: stats.windows.per_second(),
+            slowest_1s_to_mean: stats.windows.slowest_1s_to_mean(length),
+            slowest_100ms_to_mean: stats.windows.slowest_100ms_to_mean(length),
             cpu_seconds: after.cpu_time.zip(before.cpu_time).map(|(a, b)| a.saturating_sub(b).as_secs_f64()),
             peak_rss_bytes: resources::peak_memory(),
             device_bytes_written: device,
             write_amplification: device.zip(put).map(|(device, put)| device as f64 / put),
             space_bytes: resources::disk_usage(&self.dir),
             quiet_seconds: quiet.map(|quiet| quiet.as_secs_f64()),
-            found: tally.keys_found,
-            checked: tally.values_checked,
+            found: stats.keys_found,
+            checked: stats.values_checked,
             ..PhaseResult::default()
         }
     }
 }
 
-/// What came of all `threads` together.
+/// Joins all `threads`, and merges their stats.
 fn join_workers(threads: Vec<ScopedJoinHandle<'_, Result<WorkerStats>>>) -> Result<WorkerStats> {
-    let tallies = threads.into_iter().map(|thread| thread.join().map_err(|_| "a thread panicked")?);
-    let mut sum = WorkerStats::default();
-    tallies.collect::<Result<Vec<_>>>()?.iter().for_each(|tally| sum.merge(tally));
-    Ok(sum)
+    let mut total = WorkerStats::default();
+    for thread in threads {
+        total.merge(&thread.join().map_err(|_| "a thread panicked")??);
+    }
+    Ok(total)
 }
 
 #[cfg(test)]
@@ -185,18 +190,18 @@ mod tests {
 
     const NUM: u64 = 5000;
 
-    /// A workload, and how it differs from the table.
+    /// A workload, and its changes to the table.
     type Step = (&'static str, fn(&mut PhaseSpec));
 
     #[track_caller]
     fn run(engine: &FaultyEngine, workloads: &[Step]) -> Result<Vec<PhaseResult>> {
         let dir = tempfile::tempdir().expect("a directory for the test");
-        let mut place = PhaseRunner::new(engine, dir.path().join("db"), Settings::default());
+        let mut runner = PhaseRunner::new(engine, dir.path().join("db"), Settings::default());
         let phases = workloads.iter().map(|(name, change)| {
             let mut phase = suites::by_name(name).expect("a workload of the table").to_phase(NUM);
             phase.settle = false;
             change(&mut phase);
-            place.run(&phase, &AtomicU64::new(0))
+            runner.run(&phase, &AtomicU64::new(0))
         });
         phases.collect()
     }
@@ -221,8 +226,9 @@ mod tests {
                 ("readrandom", as_is),
             ],
         );
-        let found: Vec<_> = results.expect("nothing is planted").iter().map(|r| (r.ops, r.found)).collect();
-        let (all, none) = ((NUM, NUM), (NUM, 0));
+        let found: Vec<_> = results.expect("no fault is injected").iter().map(|r| (r.ops, r.found)).collect();
+        let all = (NUM, NUM);
+        let none = (NUM, 0);
         assert_eq!(found, [none, all, all, all, none, (20, 20), (1, 0), (1, 0), none, none]);
     }
 
@@ -230,9 +236,15 @@ mod tests {
     fn threads_and_batches() {
         let results = run(
             &FaultyEngine::default(),
-            &[("fillseq", |d| (d.threads, d.batch) = (3, 7)), ("readseq", |d| d.threads = 2)],
+            &[
+                ("fillseq", |d| {
+                    d.threads = 3;
+                    d.batch = 7;
+                }),
+                ("readseq", |d| d.threads = 2),
+            ],
         );
-        let results = results.expect("nothing is planted");
+        let results = results.expect("no fault is injected");
         assert_eq!((results[0].ops, results[1].ops, results[1].found), (NUM, NUM, NUM));
         assert_eq!(results[1].checked, NUM);
         assert_eq!(results[0].latency_ns.histogram.iter().map(|(_, count)| count).sum::<u64>(), NUM);
@@ -242,12 +254,25 @@ mod tests {
     fn sync_every_syncs_last_write() {
         for (change, expect) in [
             ((|d| d.sync_every = 1000) as fn(&mut PhaseSpec), vec![1000, 2000, 3000, 4000, 5000]),
-            (|d| (d.sync_every, d.num) = (1000, 999), vec![]),
-            (|d| (d.sync, d.sync_every, d.num) = (true, 2, 3), vec![1, 2, 3]),
+            (
+                |d| {
+                    d.sync_every = 1000;
+                    d.num = 999;
+                },
+                vec![],
+            ),
+            (
+                |d| {
+                    d.sync = true;
+                    d.sync_every = 2;
+                    d.num = 3;
+                },
+                vec![1, 2, 3],
+            ),
             (as_is, vec![]),
         ] {
             let engine = FaultyEngine::default();
-            run(&engine, &[("fillrandom", change)]).expect("nothing is planted");
+            run(&engine, &[("fillrandom", change)]).expect("no fault is injected");
             assert_eq!(engine.state.lock().expect("no thread panicked").synced_puts, expect);
         }
     }
@@ -256,18 +281,21 @@ mod tests {
     fn writers_put_until_the_gets_are_done() {
         let engine = FaultyEngine::default();
         let results = run(&engine, &[("fillseq", as_is), ("readwhilewriting", |d| d.writers = 2)]);
-        let read = &results.expect("nothing is planted")[1];
+        let read = &results.expect("no fault is injected")[1];
         assert_eq!((read.ops, read.found, read.checked), (NUM, NUM, NUM));
         let puts = engine.state.lock().expect("no thread panicked").put_count;
-        assert!(puts > NUM, "the writers have put nothing");
+        assert!(puts > NUM, "the writers put no key");
     }
 
     #[test]
     fn writers_respect_write_rate() {
         let engine = FaultyEngine::default();
-        let slow: fn(&mut PhaseSpec) = |d| (d.writers, d.write_rate) = (1, 50);
+        let slow: fn(&mut PhaseSpec) = |d| {
+            d.writers = 1;
+            d.write_rate = 50;
+        };
         let start = std::time::Instant::now();
-        run(&engine, &[("fillseq", as_is), ("readwhilewriting", slow)]).expect("nothing is planted");
+        run(&engine, &[("fillseq", as_is), ("readwhilewriting", slow)]).expect("no fault is injected");
         let puts = engine.state.lock().expect("no thread panicked").put_count - NUM;
         let most = (start.elapsed().as_secs_f64() * 50.0) as u64 + 1;
         assert!(puts <= most, "{puts} puts, at most {most}");

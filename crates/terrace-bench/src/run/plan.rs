@@ -1,4 +1,4 @@
-//! What is to be done: from words on a command line to engines that are there and phases that make sense.
+//! The plan of a run: engines and phases from the command line, validated.
 
 use std::path::PathBuf;
 
@@ -9,48 +9,50 @@ use crate::workload::expected_values::ExpectedResult;
 use crate::workload::phase_spec::{Kind, Order, PhaseSpec};
 use crate::workload::suites::{self, NamedPhase};
 
-/// A run, before it begins.
+/// Plan of a run.
 pub struct Plan {
-    /// Who.
+    /// Selected engines.
     pub engines: Vec<SelectedEngine>,
-    /// What.
+    /// Phases in the order of execution.
     pub phases: Vec<PhaseInfo>,
-    /// What must be found, as [`expect`](crate::workload::expect::expect) works out; for a billion keys that takes half a minute.
+    /// Expected results, which
+    /// [`expected_results`](crate::workload::expected_values::expected_results) computes; a billion
+    /// keys take half a minute.
     pub expected: Vec<Option<ExpectedResult>>,
-    /// How often.
+    /// Number of rounds.
     pub rounds: u32,
-    /// The databases' parent; it exists.
+    /// Existing parent directory of the databases.
     pub dir: PathBuf,
 }
 
-/// An engine that was asked for, there or not.
+/// An engine that the user selected, available or not.
 pub struct SelectedEngine {
-    /// For the result file; `info.id` is unique in a run.
+    /// Description for the result file; `info.id` is unique in a run.
     pub info: EngineInfo,
-    /// The row's id.
+    /// Id in the engine table.
     pub entry_id: &'static str,
-    /// The library that was asked for.
+    /// Library or program that the user selected.
     pub path: Option<PathBuf>,
-    /// Who measures it; none for this program itself.
+    /// Program that measures the engine; `None` for this program.
     pub program: Option<ExternalProgram>,
 }
 
-/// A sentence about a word that is none of those that exist.
-fn unknown_word<'a>(what: &str, word: &str, known: impl Iterator<Item = &'a str>) -> String {
-    format!("no {what} is called {word:?}; there are: {}", known.collect::<Vec<_>>().join(", "))
+/// Error message for an unknown name.
+fn unknown_word<'a>(noun: &str, word: &str, known: impl Iterator<Item = &'a str>) -> String {
+    format!("no {noun} is called {word:?}; there are: {}", known.collect::<Vec<_>>().join(", "))
 }
 
-/// The engines of `words`, each an id, or an id and a path (`leveldb=/opt/libleveldb.so`).
+/// Selects the engines of `words`, each an id, or an id and a path (`leveldb=/opt/libleveldb.so`).
 pub fn select_engines(words: &[String], settings: &Settings) -> Result<Vec<SelectedEngine>, String> {
     let mut all: Vec<SelectedEngine> = Vec::new();
     for word in words {
-        let mut contender = select_engine(word, settings)?;
-        let same = all.iter().filter(|other| other.entry_id == contender.entry_id).count();
+        let mut selected = select_engine(word, settings)?;
+        let same = all.iter().filter(|other| other.entry_id == selected.entry_id).count();
         if same > 0 {
-            contender.info.id = format!("{}-{}", contender.entry_id, same + 1);
-            contender.info.name = format!("{} ({})", contender.info.name, same + 1);
+            selected.info.id = format!("{}-{}", selected.entry_id, same + 1);
+            selected.info.name = format!("{} ({})", selected.info.name, same + 1);
         }
-        all.push(contender);
+        all.push(selected);
     }
     Ok(all)
 }
@@ -63,12 +65,12 @@ fn select_engine(word: &str, settings: &Settings) -> Result<SelectedEngine, Stri
     let row = engine::by_id(id)
         .ok_or_else(|| unknown_word("engine", id, engine::ENGINES.iter().map(|row| row.id)))?;
     if path.is_some() && !row.accepts_path {
-        return Err(format!("{id} is part of this program, and can't be named by path"));
+        return Err(format!("{id} is part of this program and cannot be selected by path"));
     }
     Ok(find_engine(row, path, settings))
 }
 
-/// Looks whether the engine is there.
+/// Finds an engine, and describes it.
 pub fn find_engine(row: &'static EngineEntry, path: Option<PathBuf>, settings: &Settings) -> SelectedEngine {
     let found = (row.find)(path.as_deref());
     let mut info = EngineInfo {
@@ -85,7 +87,8 @@ pub fn find_engine(row: &'static EngineEntry, path: Option<PathBuf>, settings: &
             if !found.location.is_empty() {
                 info.how = format!("{} of {}", row.interface, found.location);
             }
-            (info.version, info.note) = (found.version, found.note);
+            info.version = found.version;
+            info.note = found.note;
             if let EngineRunner::External { program: path, arguments } = found.runner {
                 program = Some(ExternalProgram { path, arguments });
             }
@@ -95,24 +98,24 @@ pub fn find_engine(row: &'static EngineEntry, path: Option<PathBuf>, settings: &
     SelectedEngine { info, entry_id: row.id, path, program }
 }
 
-/// What the flags say about every phase.
+/// Overrides of every phase by flags.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
-    /// Threads.
+    /// Number of threads.
     pub threads: Option<u32>,
-    /// Bytes of a key.
+    /// Size of a key in bytes.
     pub key_size: Option<usize>,
-    /// Bytes of a value.
+    /// Size of a value in bytes.
     pub value_size: Option<usize>,
-    /// Order of keys, by name.
+    /// Key order.
     pub order: Option<Order>,
-    /// Keys in one atomic write.
+    /// Number of keys in one atomic write.
     pub batch: Option<u64>,
-    /// Whether writes are durable.
+    /// Whether every write is synced.
     pub sync: bool,
-    /// Puts of a writer beside reads in a second, at most.
+    /// Maximum puts per second of a writer that runs beside readers.
     pub write_rate: Option<u64>,
-    /// Seconds that a phase may take.
+    /// Time limit of a phase in seconds.
     pub duration_limit: Option<u64>,
 }
 
@@ -124,7 +127,7 @@ impl Overrides {
         phase.sync |= self.sync;
         phase.write_rate = self.write_rate.unwrap_or(phase.write_rate);
         phase.duration_limit_s = self.duration_limit.unwrap_or(phase.duration_limit_s);
-        // Those two are things of a whole database.
+        // Open and compact work on the whole database, without threads or keys.
         if !matches!(phase.kind, Kind::Open | Kind::Compact) {
             phase.threads = self.threads.unwrap_or(phase.threads);
             phase.order = self.order.unwrap_or(phase.order);
@@ -132,25 +135,25 @@ impl Overrides {
     }
 }
 
-/// The order called `name`.
+/// Returns the key order called `name`.
 pub fn order_by_name(name: &str) -> Result<Order, String> {
     let known = ["seq", "random", "reverse", "zipf", "hot", "missing"];
     let found = known.contains(&name).then(|| serde_json::from_value(name.into()).ok()).flatten();
     found.ok_or_else(|| unknown_word("order of keys", name, known.into_iter()))
 }
 
-/// How much of a suite.
+/// Size of a suite.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SuiteSize {
-    /// As much as it does by itself.
+    /// Default scale of the suite.
     Default,
-    /// A share of what was published.
+    /// Fraction of the published size.
     Scale(f64),
-    /// So many keys in its first row, and as much less or more in the others.
+    /// Number of keys in the first row; the other rows are scaled alike.
     Num(u64),
 }
 
-/// The phases of a suite, and its scale.
+/// Returns the phases of a suite and its scale.
 pub fn suite_by_name(name: &str, size: SuiteSize) -> Result<(Vec<NamedPhase>, f64), String> {
     let suite = suites::SUITES.iter().find(|suite| suite.name == name);
     let suite = suite.ok_or_else(|| unknown_word("suite", name, suites::SUITES.iter().map(|s| s.name)))?;
@@ -165,7 +168,7 @@ pub fn suite_by_name(name: &str, size: SuiteSize) -> Result<(Vec<NamedPhase>, f6
     Ok((suite.phases(scale), scale))
 }
 
-/// What an engine is told by the word `same` or `defaults`.
+/// Returns the engine settings called `same` or `defaults`.
 pub fn settings_by_name(word: &str) -> Result<Settings, String> {
     match word {
         "same" => Ok(Settings {
@@ -179,7 +182,7 @@ pub fn settings_by_name(word: &str) -> Result<Settings, String> {
     }
 }
 
-/// The codec called `name`.
+/// Returns `name` if it is a known codec.
 pub fn compression_by_name(name: &str) -> Result<String, String> {
     let known = ["none", "snappy", "zstd"];
     known
@@ -188,17 +191,18 @@ pub fn compression_by_name(name: &str) -> Result<String, String> {
         .ok_or_else(|| unknown_word("codec", name, known.into_iter()))
 }
 
-/// Workloads by name, over `num` keys.
+/// Returns the phases of workloads by name, over `num` keys.
 pub fn workloads_by_name(names: &[String], num: u64) -> Result<Vec<NamedPhase>, String> {
     let known = || suites::WORKLOADS.iter().map(|workload| workload.name);
     let find = |name: &String| suites::by_name(name).ok_or_else(|| unknown_word("workload", name, known()));
     Ok(suites::phases_of_workloads(&names.iter().map(find).collect::<Result<Vec<_>, _>>()?, num))
 }
 
-/// Between the seeds of two rows, which would otherwise read the same keys in the order in which they were written.
+/// Distance of the seeds of two rows. With equal seeds, a row would read the keys in the order in
+/// which the row before wrote them.
 const SEED_STEP: u64 = 1 << 20;
 
-/// The rows of the result, once the flags are applied and found possible.
+/// Applies the overrides, validates the phases, and returns the rows of the result.
 pub fn apply_overrides(phases: Vec<NamedPhase>, changes: &Overrides) -> Result<Vec<PhaseInfo>, String> {
     let rows = phases.into_iter().enumerate().map(|(row, (name, mut workload))| {
         changes.apply(&mut workload);
@@ -209,12 +213,12 @@ pub fn apply_overrides(phases: Vec<NamedPhase>, changes: &Overrides) -> Result<V
     rows.collect()
 }
 
-/// The most of anything that a flag counts: enough for every machine, and sums of it do not overflow.
+/// Maximum of every count flag: enough for every machine, and sums do not overflow.
 const MAX_COUNT: u64 = 1 << 40;
 
 fn check_phase(phase: &PhaseSpec) -> Result<(), String> {
     let inserts = if phase.kind == Kind::Mixed { phase.num } else { 0 };
-    for (what, value, least, most) in [
+    for (noun, value, least, most) in [
         ("keys", phase.keyspace, 1, MAX_COUNT),
         ("threads", u64::from(phase.threads), 1, 1024),
         ("bytes of a key", phase.key_size as u64, 1, 1 << 16),
@@ -222,18 +226,21 @@ fn check_phase(phase: &PhaseSpec) -> Result<(), String> {
         ("keys of a batch", phase.batch, 1, 1 << 24),
     ] {
         if !(least..=most).contains(&value) {
-            return Err(format!("{value} {what}, expected {least} to {most}"));
+            return Err(format!("{value} {noun}, expected {least} to {most}"));
         }
     }
     let digits = (phase.keyspace + inserts * u64::from(phase.threads)).to_string().len();
     if phase.key_size < digits {
-        return Err(format!("keys of {} bytes, expected at least {digits} for so many", phase.key_size));
+        return Err(format!(
+            "keys of {} bytes, expected at least {digits} for this number of keys",
+            phase.key_size
+        ));
     }
     if phase.kind == Kind::Scan && !matches!(phase.order, Order::Seq | Order::Reverse) {
-        return Err("a walk is in the order seq or reverse".into());
+        return Err("a scan supports only the key orders seq and reverse".into());
     }
     if phase.order == Order::Missing && phase.kind != Kind::Get {
-        return Err("the order missing is for gets".into());
+        return Err("the key order missing supports only gets".into());
     }
     Ok(())
 }
@@ -276,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_that_is_not_there_is_listed() {
+    fn missing_library_is_listed() {
         let all =
             select_engines(&words("terrace,leveldb=none.so"), &Settings::default()).expect("both are known");
         assert!(all[0].info.present && !all[1].info.present);
@@ -284,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_engine_twice_has_two_names() {
+    fn same_engine_twice_gets_two_names() {
         let all = select_engines(&words("terrace,terrace"), &Settings::default()).expect("it is known");
         assert_eq!((all[0].info.id.as_str(), all[1].info.id.as_str()), ("terrace", "terrace-2"));
     }
@@ -306,12 +313,12 @@ mod tests {
             (
                 "fillseq",
                 Overrides { order: Some(Order::Missing), ..Overrides::default() },
-                "the order missing is for",
+                "the key order missing supports",
             ),
             (
                 "readseq",
                 Overrides { order: Some(Order::Zipf), ..Overrides::default() },
-                "a walk is in the order",
+                "a scan supports only the key orders",
             ),
         ] {
             let phases = workloads_by_name(&[name.to_owned()], 1000).expect("it is in the table");

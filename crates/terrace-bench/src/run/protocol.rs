@@ -1,15 +1,15 @@
-//! What a measuring process is told, and what it says: one JSON object a line.
+//! Protocol of a measuring process: one JSON object per line.
 //!
 //! ```text
 //!   the run                                     the process, one for each engine and round
-//!      |------- Turn, then end of input ------------>|
+//!      |------- RunRequest, then end of input ------>|
 //!      |<------ {"tick":{"row":0,"done":1,"of":9}} --|   now and then
 //!      |<------ {"result":{...}} --------------------|   after each phase
-//!      |<------ {"error":"..."} ---------------------|   instead of a result; nothing follows, and it fails
+//!      |<------ {"error":"..."} ---------------------|   instead of a result; the process then fails
 //! ```
 //!
-//! Any program in any language that speaks this is an engine. Its `result` leaves `round` at 0 and
-//! `space_amplification` out: the run knows those.
+//! Any program that implements this protocol can be an engine. Its `result` leaves `round` at 0 and
+//! omits `space_amplification`, which the parent computes.
 
 use std::path::PathBuf;
 
@@ -17,42 +17,42 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::model::{PhaseInfo, PhaseResult, Settings};
 
-/// One engine's turn.
+/// Request to run phases with one engine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunRequest {
-    /// The engine's id.
+    /// Id of the engine.
     pub engine: String,
-    /// The library or program that was asked for by path.
+    /// Library or program that the user selected by path.
     pub path: Option<PathBuf>,
-    /// An empty directory for the database.
+    /// Empty directory for the database.
     pub dir: PathBuf,
-    /// What the engine is told.
+    /// Settings of the engine.
     pub settings: Settings,
-    /// What to do.
+    /// Phases to execute.
     pub phases: Vec<PhaseInfo>,
 }
 
-/// A line of the process.
+/// A message of the process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Message {
-    /// It gets on.
+    /// Progress of the current phase.
     Tick(ProgressTick),
-    /// A phase is done.
+    /// Result of a finished phase.
     Result(Box<PhaseResult>),
-    /// It can't go on.
+    /// Error that ends the process.
     Error(String),
 }
 
-/// How far a phase has come.
+/// Progress of a phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgressTick {
-    /// Which phase.
+    /// Row of the phase.
     pub row: usize,
-    /// Operations done.
+    /// Number of finished operations.
     pub done: u64,
-    /// Operations in all.
+    /// Total number of operations.
     pub of: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What the operating system counts for this process: processor time, memory, writes to the device, space.
+//! Resource usage of this process: processor time, memory, bytes written to storage, disk space.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -6,31 +6,31 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Counters of this process; none where the system does not tell.
+/// Resource counters of this process; `None` where the system does not provide them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResourceUsage {
-    /// Processor time of all threads so far.
+    /// Processor time of all threads since the process started.
     pub cpu_time: Option<Duration>,
-    /// Bytes that made pages dirty so far, without those that were dropped before they reached the device.
+    /// Bytes in pages that the process dirtied, without pages that were dropped before writeback.
     pub bytes_written: Option<u64>,
 }
 
 impl ResourceUsage {
-    /// As they are now.
+    /// Reads the current counters.
     pub fn read() -> ResourceUsage {
         ResourceUsage { cpu_time: process_cpu_time(), bytes_written: storage_bytes_written() }
     }
 }
 
-/// Of all threads, from the clock that the system keeps for the process.
-#[allow(unsafe_code, reason = "asks the system")]
+/// Processor time of all threads.
+#[allow(unsafe_code, reason = "calls getrusage")]
 fn process_cpu_time() -> Option<Duration> {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
-    // SAFETY: the pointer is to room for what the call fills in.
+    // SAFETY: the pointer is valid for the `rusage` that the call writes.
     if unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) } != 0 {
         return None;
     }
-    // SAFETY: the call succeeded, so it filled the whole of it.
+    // SAFETY: the call succeeded, so it initialised the whole `rusage`.
     let usage = unsafe { usage.assume_init() };
     let time = |t: libc::timeval| Duration::new(t.tv_sec as u64, t.tv_usec as u32 * 1000);
     Some(time(usage.ru_utime) + time(usage.ru_stime))
@@ -46,47 +46,50 @@ fn parse_field(text: &str, name: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Lets [`peak_memory`] begin anew. Without effect where the system does not allow that.
+/// Resets [`peak_memory`]. Has no effect if the system does not permit it.
 pub fn reset_peak_memory() {
     let _ = fs::write("/proc/self/clear_refs", "5");
 }
 
-/// The most memory that this process had since it began, or since [`forget_peak_memory`].
+/// Peak memory of this process since it started, or since [`reset_peak_memory`].
 pub fn peak_memory() -> Option<u64> {
     Some(parse_field(&fs::read_to_string("/proc/self/status").ok()?, "VmHWM:")? * 1024)
 }
 
-/// What the files below `dir` take on the device.
+/// Disk space of the files below `dir`.
 pub fn disk_usage(dir: &Path) -> Option<u64> {
     let mut sum = 0;
     for entry in fs::read_dir(dir).ok()? {
         let entry = entry.ok()?;
-        // A file may go between the listing and the look.
+        // A file may be removed between the listing and this call.
         let Ok(metadata) = entry.metadata() else { continue };
         sum += if metadata.is_dir() { disk_usage(&entry.path())? } else { metadata.blocks() * 512 };
     }
     Some(sum)
 }
 
-/// How often the background is looked at.
+/// Interval at which the processor time is polled.
 const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Processor time in so many looks that counts as nothing: 2 %.
+/// Processor time per poll that counts as idle: 2 % of the interval.
 const IDLE_CPU_PER_POLL: Duration = Duration::from_micros(400);
-/// Looks in a row without any work: quiet.
+/// Number of consecutive idle polls after which background work has ended.
 const IDLE_POLLS: u32 = 8;
-/// After this long it is no background any more.
+/// Maximum wait for background work.
 const QUIET_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Waits until the process's other threads have nothing to do. Returns how long they had, or nothing if the system
-/// does not tell or they never end.
+/// Waits until the other threads of the process are idle. Returns how long they were busy, or
+/// `None` if that is unknown or they are still busy after [`QUIET_TIMEOUT`].
 pub fn wait_until_quiet() -> Option<Duration> {
     let start = Instant::now();
-    let (mut busy_until, mut quiet, mut before) = (Duration::ZERO, 0, process_cpu_time()?);
+    let mut busy_until = Duration::ZERO;
+    let mut quiet = 0;
+    let mut before = process_cpu_time()?;
     while quiet < IDLE_POLLS {
         thread::sleep(IDLE_POLL_INTERVAL);
         let now = process_cpu_time()?;
         if now.saturating_sub(before) > IDLE_CPU_PER_POLL {
-            (busy_until, quiet) = (start.elapsed(), 0);
+            busy_until = start.elapsed();
+            quiet = 0;
         } else {
             quiet += 1;
         }
@@ -120,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_work_are_waited_for() {
+    fn waits_for_busy_threads() {
         let stop = Instant::now() + Duration::from_millis(100);
         let worker = thread::spawn(move || while Instant::now() < stop {});
         assert!(wait_until_quiet().is_some_and(|busy| busy > Duration::ZERO));

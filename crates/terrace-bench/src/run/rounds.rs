@@ -1,9 +1,9 @@
-//! Rounds in turns: A B C, A B C, A B C. What changes on the machine meanwhile meets all engines alike.
+//! Executes the rounds: A B C, A B C, A B C. Changes on the machine affect all engines alike.
 //!
-//! Every turn is a process of its own in a fresh directory, so memory, processor time and a crash belong to one
-//! engine. An engine that fails is out; the others go on, and the result says why. A result that does not find what
-//! must be there, or finds something else, is refused: it has no figures. A run that is asked to stop keeps the phases
-//! that are done; the one that it was in is nobody's failure.
+//! In every round, each engine runs in a new process and an empty directory, so memory, processor
+//! time and a crash belong to one engine. An engine that fails is skipped in later rounds, and the
+//! result tells the reason. A result that differs from the expected result is rejected. A run that
+//! is stopped keeps the finished phases; the interrupted phase does not count as a failure.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -17,33 +17,33 @@ use crate::report::summary;
 use crate::workload::expected_values::ExpectedResult;
 use crate::workload::phase_spec::PhaseSpec;
 
-/// Who watches a run.
+/// Observer of a run.
 pub trait Observer {
-    /// `engine` is in round `round`, so far.
+    /// Called with the progress of `engine` in round `round`.
     fn on_tick(&mut self, engine: &str, round: u32, tick: ProgressTick);
 
-    /// The result has grown. It is what should be kept if the run ends here.
+    /// Called when `result` has grown. It is complete up to the last finished phase.
     fn on_result(&mut self, result: &ResultFile);
 }
 
-/// Takes one engine's turn, and hands over what comes of it.
+/// Runs one engine in one round, and passes its messages to the callback.
 pub type RunEngine<'a> =
     dyn FnMut(&SelectedEngine, &RunRequest, &mut dyn FnMut(Message)) -> Result<(), String> + 'a;
 
-/// Does all of `plan`, or what comes before `stop` is asked for, and completes `result` with what came of it.
+/// Executes `plan` until its end or until `stop` is set, and adds the measurements to `result`.
 pub fn run(
     plan: &Plan,
     result: &mut ResultFile,
-    take_turn: &mut RunEngine<'_>,
+    run_engine: &mut RunEngine<'_>,
     stop: &StopSignal,
     observer: &mut dyn Observer,
 ) {
-    let mut out = vec![false; plan.engines.len()];
+    let mut failed = vec![false; plan.engines.len()];
     for round in 0..plan.rounds {
-        for (contender, out) in plan.engines.iter().zip(&mut out) {
-            if contender.info.present && !*out && stop.signal().is_none() {
-                let mut run = EngineRound { plan, contender, round, result, stop, observer };
-                *out = !run.execute(take_turn);
+        for (engine, failed) in plan.engines.iter().zip(&mut failed) {
+            if engine.info.present && !*failed && stop.signal().is_none() {
+                let mut run = EngineRound { plan, engine, round, result, stop, observer };
+                *failed = !run.execute(run_engine);
             }
         }
     }
@@ -51,10 +51,10 @@ pub fn run(
     observer.on_result(result);
 }
 
-/// One engine's turn.
+/// Run of one engine in one round.
 struct EngineRound<'a> {
     plan: &'a Plan,
-    contender: &'a SelectedEngine,
+    engine: &'a SelectedEngine,
     round: u32,
     result: &'a mut ResultFile,
     stop: &'a StopSignal,
@@ -62,21 +62,21 @@ struct EngineRound<'a> {
 }
 
 impl EngineRound<'_> {
-    /// False if it failed.
-    fn execute(&mut self, take_turn: &mut RunEngine<'_>) -> bool {
-        let contender = self.contender;
-        let dir = self.plan.dir.join(format!("{}-{}", contender.info.id, self.round));
-        let turn = RunRequest {
-            engine: contender.entry_id.into(),
-            path: contender.path.clone(),
+    /// Runs the engine, and returns whether it succeeded.
+    fn execute(&mut self, run_engine: &mut RunEngine<'_>) -> bool {
+        let engine = self.engine;
+        let dir = self.plan.dir.join(format!("{}-{}", engine.info.id, self.round));
+        let request = RunRequest {
+            engine: engine.entry_id.into(),
+            path: engine.path.clone(),
             dir: dir.clone(),
-            settings: contender.info.settings.clone(),
+            settings: engine.info.settings.clone(),
             phases: self.plan.phases.clone(),
         };
         let mut finished = 0;
-        let taken = RoundDir::new(&dir).and_then(|_place| {
-            take_turn(contender, &turn, &mut |message| match message {
-                Message::Tick(tick) => self.observer.on_tick(&contender.info.id, self.round, tick),
+        let outcome = RoundDir::new(&dir).and_then(|_dir_guard| {
+            run_engine(engine, &request, &mut |message| match message {
+                Message::Tick(tick) => self.observer.on_tick(&engine.info.id, self.round, tick),
                 Message::Result(result) => {
                     finished = result.row + 1;
                     self.add_result(*result);
@@ -84,19 +84,19 @@ impl EngineRound<'_> {
                 Message::Error(_) => {}
             })
         });
-        let taken = taken.and_then(|()| match finished == self.plan.phases.len() {
+        let outcome = outcome.and_then(|()| match finished == self.plan.phases.len() {
             true => Ok(()),
             false => Err("the measuring process ended before its last phase".into()),
         });
-        let failed = taken.is_err();
-        if let (Err(error), None) = (taken, self.stop.signal()) {
+        let failed = outcome.is_err();
+        if let (Err(error), None) = (outcome, self.stop.signal()) {
             self.add_result(PhaseResult { row: finished, error, ..PhaseResult::default() });
         }
         !failed
     }
 
     fn add_result(&mut self, mut result: PhaseResult) {
-        result.engine.clone_from(&self.contender.info.id);
+        result.engine.clone_from(&self.engine.info.id);
         result.round = self.round;
         let phase = self.plan.phases.get(result.row);
         let expected = self.plan.expected.get(result.row).copied().flatten();
@@ -109,7 +109,7 @@ impl EngineRound<'_> {
     }
 }
 
-/// The directory of a turn, which was not there before, and is gone with this.
+/// New directory of a run, removed on drop.
 struct RoundDir<'a>(&'a Path);
 
 impl RoundDir<'_> {
@@ -117,7 +117,7 @@ impl RoundDir<'_> {
         match fs::create_dir(dir) {
             Ok(()) => Ok(RoundDir(dir)),
             Err(e) if e.kind() == ErrorKind::AlreadyExists => Err(format!(
-                "{}: is there already, and may be somebody's; remove it, or name another place with --dir",
+                "{}: already exists; remove it or choose another directory with --dir",
                 dir.display()
             )),
             Err(e) => Err(format!("{}: {e}", dir.display())),
@@ -127,12 +127,12 @@ impl RoundDir<'_> {
 
 impl Drop for RoundDir<'_> {
     fn drop(&mut self) {
-        // The next turn needs the room more than this one needs an error about it.
+        // An error is ignored: the measurements of this run are complete.
         let _ = fs::remove_dir_all(self.0);
     }
 }
 
-/// Compares a result with what it must come to, and fills in what follows from that.
+/// Compares a result with the expected result, and computes the space amplification.
 fn check_result(result: &mut PhaseResult, phase: &PhaseSpec, expected: ExpectedResult) {
     if let Some(found) = expected.found.filter(|found| *found != result.found) {
         result.error = format!("wrong answer: found {} keys, expected {found}", result.found);
@@ -153,9 +153,9 @@ mod tests {
     use crate::workload::suites;
     use std::sync::atomic::AtomicU64;
 
-    struct Nobody;
+    struct NoObserver;
 
-    impl Observer for Nobody {
+    impl Observer for NoObserver {
         fn on_tick(&mut self, _: &str, _: u32, _: ProgressTick) {}
         fn on_result(&mut self, _: &ResultFile) {}
     }
@@ -176,31 +176,31 @@ mod tests {
         Plan { engines: engines.collect(), phases, expected, rounds: 2, dir: dir.into() }
     }
 
-    /// Runs the engines in this process, each with the faults that are planted in it. Lines of what came out: round,
-    /// engine, row, and the error if there is one.
+    /// Runs the engines with their injected faults in this process. Each line of `expect` is a
+    /// round, an engine, a row, and the error if there is one.
     #[track_caller]
     fn check(engines: &[(&'static str, FaultyEngine)], expect: &[&str]) {
         let dir = tempfile::tempdir().expect("a directory for the test");
         let plan = plan(&engines.iter().map(|(id, _)| *id).collect::<Vec<_>>(), dir.path());
         let mut result = ResultFile { phases: plan.phases.clone(), ..ResultFile::default() };
-        result.engines = plan.engines.iter().map(|contender| contender.info.clone()).collect();
-        let mut take_turn =
-            |contender: &SelectedEngine, turn: &RunRequest, heard: &mut dyn FnMut(Message)| {
-                let planted = engines.iter().find(|(id, _)| *id == contender.entry_id).expect("one of them");
-                let mut place = PhaseRunner::new(&planted.1, turn.dir.clone(), Settings::default());
-                for phase in &turn.phases {
-                    let result = place.run(&phase.workload, &AtomicU64::new(0))?;
-                    heard(Message::Result(Box::new(PhaseResult { row: phase.row, ..result })));
+        result.engines = plan.engines.iter().map(|engine| engine.info.clone()).collect();
+        let mut run_engine =
+            |engine: &SelectedEngine, request: &RunRequest, on_message: &mut dyn FnMut(Message)| {
+                let injected = engines.iter().find(|(id, _)| *id == engine.entry_id).expect("one of them");
+                let mut runner = PhaseRunner::new(&injected.1, request.dir.clone(), Settings::default());
+                for phase in &request.phases {
+                    let result = runner.run(&phase.workload, &AtomicU64::new(0))?;
+                    on_message(Message::Result(Box::new(PhaseResult { row: phase.row, ..result })));
                 }
                 Ok(())
             };
-        run(&plan, &mut result, &mut take_turn, &StopSignal::never(), &mut Nobody);
+        run(&plan, &mut result, &mut run_engine, &StopSignal::never(), &mut NoObserver);
         let lines = result.results.iter().map(|r| {
             let error = r.error.split(": found \"").next().unwrap_or_default();
             format!("{} {} {} {error}", r.round, r.engine, r.row).trim().to_owned()
         });
         assert_eq!(lines.collect::<Vec<_>>(), expect);
-        assert_eq!(fs::read_dir(dir.path()).expect("it is there").count(), 0, "databases are left behind");
+        assert_eq!(fs::read_dir(dir.path()).expect("it is there").count(), 0, "databases were not removed");
         let refused = result.results.iter().filter(|r| !r.error.is_empty());
         for PhaseResult { engine, row, .. } in refused {
             let summary = result.summary.iter().find(|s| s.engine == *engine && s.row == *row);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn engines_take_turns() {
+    fn engines_run_engines() {
         check(
             &[("a", FaultyEngine::default()), ("b", FaultyEngine::default())],
             &[
@@ -243,16 +243,16 @@ mod tests {
     #[test]
     fn existing_directory_is_not_removed() {
         let dir = tempfile::tempdir().expect("a directory for the test");
-        let theirs = dir.path().join("a-0");
-        fs::create_dir(&theirs).expect("it is writable");
-        fs::write(theirs.join("letter"), "dear").expect("it is writable");
+        let existing = dir.path().join("a-0");
+        fs::create_dir(&existing).expect("it is writable");
+        fs::write(existing.join("file"), "contents").expect("it is writable");
         let plan = plan(&["a"], dir.path());
         let mut result = ResultFile { phases: plan.phases.clone(), ..ResultFile::default() };
-        let mut nothing = |_: &SelectedEngine, _: &RunRequest, _: &mut dyn FnMut(Message)| Ok(());
-        run(&plan, &mut result, &mut nothing, &StopSignal::never(), &mut Nobody);
-        let expect = format!("{}: is there already, and may be somebody's; remove it, or", theirs.display());
+        let mut no_run = |_: &SelectedEngine, _: &RunRequest, _: &mut dyn FnMut(Message)| Ok(());
+        run(&plan, &mut result, &mut no_run, &StopSignal::never(), &mut NoObserver);
+        let expect = format!("{}: already exists; remove it or", existing.display());
         assert!(result.results[0].error.starts_with(&expect), "{}", result.results[0].error);
-        assert_eq!(fs::read_to_string(theirs.join("letter")).expect("it is there"), "dear");
+        assert_eq!(fs::read_to_string(existing.join("file")).expect("it is there"), "contents");
     }
 
     #[test]

@@ -6,8 +6,9 @@
 //!   the measuring process's output ------------> poll: whichever comes first
 //! ```
 //!
-//! Nothing is undone in a handler, and no thread waits for one: the run hears of it where it listens to the measuring
-//! process, ends that, and goes the way of every turn that fails, by which databases and control groups are removed.
+//! The handler only sets the number and wakes the reader. The run sees it when it reads from the
+//! measuring process, kills that process, and then takes the path of every failed run, which
+//! removes databases and control groups.
 
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -23,74 +24,75 @@ use signal_hook::{flag, low_level::pipe};
 /// A signal that ends a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signal {
-    /// Its number, 1 or more.
+    /// Number of the signal, 1 or more.
     pub number: u8,
-    /// Its name.
+    /// Name of the signal.
     pub name: &'static str,
 }
 
-/// A terminal that is gone, Ctrl-C, and `kill` without a word.
+/// Signals that end a run: a closed terminal, Ctrl-C, and plain `kill`.
 pub static SIGNALS: [Signal; 3] = [
     Signal { number: SIGHUP as u8, name: "SIGHUP" },
     Signal { number: SIGINT as u8, name: "SIGINT" },
     Signal { number: SIGTERM as u8, name: "SIGTERM" },
 ];
 
-/// Whether a run was asked to end, and a pipe that wakes whoever waits.
+/// Flag that a signal sets to end a run, and a pipe that wakes a waiting reader.
 #[derive(Debug)]
 pub struct StopSignal {
-    /// The number of the last signal, or 0.
+    /// Number of the last signal, or 0.
     signal_number: Arc<AtomicUsize>,
-    /// Readable once a signal came; none if none is listened to.
+    /// Readable after a signal; `None` if no signals are handled.
     wake_pipe: Option<UnixStream>,
 }
 
 impl StopSignal {
-    /// Never asked.
+    /// Creates a flag that is never set.
     pub fn never() -> StopSignal {
         StopSignal { signal_number: Arc::default(), wake_pipe: None }
     }
 
-    /// Asked by each of [`SIGNALS`], which no longer end the process, from here to its end. One that the process was started to
-    /// ignore stays ignored, so that `nohup` and the background of a shell's script keep their meaning.
+    /// Creates a flag that each of [`SIGNALS`] sets. The signals no longer end the process. A
+    /// signal that the process inherited as ignored stays ignored, as `nohup` and background jobs
+    /// expect.
     pub fn on_signals() -> io::Result<StopSignal> {
         let ignored = ignored_signal_mask(&std::fs::read_to_string("/proc/self/status").unwrap_or_default());
         let (woken, waker) = UnixStream::pair()?;
         let stop = StopSignal { signal_number: Arc::default(), wake_pipe: Some(woken) };
         for Signal { number, .. } in SIGNALS.iter().filter(|signal| ignored >> (signal.number - 1) & 1 == 0) {
-            // In this order: whoever is woken finds the number.
+            // In this order, so that the woken reader finds the number.
             flag::register_usize((*number).into(), Arc::clone(&stop.signal_number), (*number).into())?;
             pipe::register((*number).into(), waker.try_clone()?)?;
         }
         Ok(stop)
     }
 
-    /// The signal that asked, if one did.
+    /// The signal that set the flag, if any.
     pub fn signal(&self) -> Option<Signal> {
-        // Nothing else is published with the number.
+        // Relaxed: the number publishes no other data.
         let number = self.signal_number.load(Ordering::Relaxed);
         SIGNALS.into_iter().find(|signal| usize::from(signal.number) == number)
     }
 }
 
-/// The signals that the process ignores, a bit each, by what the system says about it; none where it does not say.
+/// Bit mask of the signals that the process ignores, from its status text; 0 if it is unknown.
 fn ignored_signal_mask(status: &str) -> u64 {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// Reads what comes from `source`, which ends when a stop is asked for.
+/// Reader that returns end of file after a stop signal.
 pub(super) struct InterruptibleReader<'a, R> {
     stop: &'a StopSignal,
     inner: R,
 }
 
 impl<'a, R: Read + AsFd> InterruptibleReader<'a, R> {
-    pub(super) fn new(stop: &'a StopSignal, source: R) -> InterruptibleReader<'a, R> {
-        InterruptibleReader { stop, inner: source }
+    pub(super) fn new(stop: &'a StopSignal, inner: R) -> InterruptibleReader<'a, R> {
+        InterruptibleReader { stop, inner }
     }
 
-    /// Returns when there is something to read, or to stop for.
+    /// Waits for data or for a stop signal.
     fn wait_readable(&self) -> io::Result<()> {
         let Some(woken) = &self.stop.wake_pipe else { return Ok(()) };
         let mut either = [PollFd::new(&self.inner, PollFlags::IN), PollFd::new(woken, PollFlags::IN)];
@@ -126,8 +128,8 @@ mod tests {
         }
     }
 
-    /// A stop that nobody's signals reach, and what a handler would do.
-    fn by_hand() -> (StopSignal, impl FnOnce()) {
+    /// A flag without signals, and a function that sets it as a handler would.
+    fn manual_stop() -> (StopSignal, impl FnOnce()) {
         let (woken, mut waker) = UnixStream::pair().expect("the test may have two more files");
         let stop = StopSignal { signal_number: Arc::default(), wake_pipe: Some(woken) };
         let asked = Arc::clone(&stop.signal_number);
@@ -141,7 +143,7 @@ mod tests {
     #[test]
     fn output_before_stop_is_read() {
         let (mut speaker, listener) = UnixStream::pair().expect("the test may have two more files");
-        let (stop, ask) = by_hand();
+        let (stop, ask) = manual_stop();
         let mut until = InterruptibleReader::new(&stop, listener);
         speaker.write_all(b"one").expect("there is room");
         let mut heard = [0; 8];
@@ -155,7 +157,7 @@ mod tests {
     #[test]
     fn silent_reader_is_interrupted() {
         let (_speaker, listener) = UnixStream::pair().expect("the test may have two more files");
-        let (stop, ask) = by_hand();
+        let (stop, ask) = manual_stop();
         std::thread::scope(|scope| {
             let mut until = InterruptibleReader::new(&stop, listener);
             let reader = scope.spawn(move || until.read(&mut [0; 8]).expect("it ends"));

@@ -1,31 +1,31 @@
-//! Operations in each 100 ms of a phase, so that a stall is seen as what it is and not as a slightly lower mean.
+//! Operations in each 100 ms of a phase, which show stalls that hardly change the mean.
 
 use std::time::Duration;
 
-/// The width of a window.
+/// Width of a window.
 pub const WINDOW_WIDTH: Duration = Duration::from_millis(100);
 
-/// Windows in a second.
+/// Number of windows in a second.
 const WINDOWS_PER_SECOND: usize = 10;
 
-/// Counts of operations by the window in which they ended.
+/// Number of operations that ended in each window.
 #[derive(Clone, Debug, Default)]
 pub struct ThroughputWindows {
     counts: Vec<u64>,
 }
 
 impl ThroughputWindows {
-    /// `ops` operations ended at `ns` after the phase's start.
+    /// Records that `ops` operations ended `ns` after the start of the phase.
     #[inline]
     pub fn record(&mut self, ns: u64, ops: u64) {
-        let at = (ns / WINDOW_WIDTH.as_nanos() as u64) as usize;
-        if at >= self.counts.len() {
-            self.counts.resize(at + 1, 0);
+        let window = (ns / WINDOW_WIDTH.as_nanos() as u64) as usize;
+        if window >= self.counts.len() {
+            self.counts.resize(window + 1, 0);
         }
-        self.counts[at] += ops;
+        self.counts[window] += ops;
     }
 
-    /// Counts all of `other` too.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &ThroughputWindows) {
         self.counts.resize(self.counts.len().max(other.counts.len()), 0);
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
@@ -33,22 +33,22 @@ impl ThroughputWindows {
         }
     }
 
-    /// Of 100 ms.
+    /// Operations in each 100 ms.
     pub fn per_100ms(&self) -> &[u64] {
         &self.counts
     }
 
-    /// Of a second.
+    /// Operations in each second.
     pub fn per_second(&self) -> Vec<u64> {
         self.counts.chunks(WINDOWS_PER_SECOND).map(|tenths| tenths.iter().sum()).collect()
     }
 
-    /// The operations of the slowest whole 100 ms of `length`, as a share of the mean.
+    /// Operations in the slowest full 100 ms of `length`, relative to the mean.
     pub fn slowest_100ms_to_mean(&self, length: Duration) -> Option<f64> {
         slowest_to_mean(&self.counts, WINDOW_WIDTH, length)
     }
 
-    /// The operations of the slowest whole second of `length`, as a share of the mean.
+    /// Operations in the slowest full second of `length`, relative to the mean.
     pub fn slowest_1s_to_mean(&self, length: Duration) -> Option<f64> {
         slowest_to_mean(&self.per_second(), WINDOW_WIDTH * WINDOWS_PER_SECOND as u32, length)
     }
@@ -74,14 +74,14 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_is_seen() {
+    fn stall() {
         let windows = windows(&[(0, 10), (99, 10), (450, 20)]);
         assert_eq!(windows.per_100ms(), [20, 0, 0, 0, 20]);
         assert_eq!(windows.slowest_100ms_to_mean(Duration::from_millis(460)), Some(0.0));
     }
 
     #[test]
-    fn windows_cut_short_are_not_judged() {
+    fn partial_windows_are_ignored() {
         let windows = windows(&[(50, 100), (150, 50), (210, 1)]);
         let slowest = windows.slowest_100ms_to_mean(Duration::from_millis(210));
         assert!(slowest.is_some_and(|share| (share - 50.0 / (151.0 / 2.1)).abs() < 1e-9), "{slowest:?}");

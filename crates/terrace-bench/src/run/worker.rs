@@ -1,7 +1,7 @@
-//! One thread of a phase: does its operations, checks what it reads, takes the time of each.
+//! One thread of a phase: executes operations, checks the values read, measures the time of each.
 //!
-//! All of that counts as the engine's time, so it must be little: what runs for each operation is inlined into the
-//! loop, allocates nothing and asks the system nothing.
+//! This overhead counts as the engine's time, so it must be small: the code for each operation is
+//! inlined into the loop, allocates nothing and makes no system call.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -15,34 +15,34 @@ use crate::workload::keys::{self, ValueGenerator};
 use crate::workload::ops::{Op, Ops};
 use crate::workload::phase_spec::{Kind, Order, PhaseSpec};
 
-/// What the threads of a phase share.
+/// State that the threads of a phase share.
 pub(super) struct PhaseShared<'a> {
     pub(super) phase: &'a PhaseSpec,
     pub(super) clock: Clock,
-    /// Operations done, now and then brought up to date.
+    /// Number of finished operations, updated every [`OPS_PER_REPORT`] operations of a thread.
     pub(super) done: &'a AtomicU64,
-    /// Set by the thread that fails: the others need not go on.
+    /// Set by a thread that fails, so that the others stop.
     pub(super) stop: AtomicBool,
-    /// Operations of each thread in a second, at most; 0 for as many as it can.
+    /// Maximum operations per second of each thread; 0 for no limit.
     pub(super) max_ops_per_second: u64,
 }
 
-/// In so many portions a thread does the operations of a second that it may do.
+/// Number of portions into which a throttled thread divides the operations of a second.
 const THROTTLE_STEPS_PER_SECOND: u64 = 100;
 
-/// What came of a thread's operations.
+/// Measurements of a thread.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WorkerStats {
     pub(super) latencies: Histogram,
     pub(super) windows: ThroughputWindows,
     pub(super) ops: u64,
-    /// As many of them as [`Shared::subcompaction_done`] knows of.
+    /// Operations that [`PhaseShared::done`] already includes.
     reported_ops: u64,
     pub(super) bytes: u64,
     pub(super) bytes_put: u64,
     pub(super) keys_found: u64,
     pub(super) values_checked: u64,
-    /// When the last operation ended, in nanoseconds after the start.
+    /// End of the last operation, in nanoseconds since the start.
     pub(super) last_end_ns: u64,
 }
 
@@ -58,10 +58,10 @@ impl WorkerStats {
         self.last_end_ns = self.last_end_ns.max(other.last_end_ns);
     }
 
-    /// `ops` operations have ended, the first of which began when the ones before ended.
+    /// Records the end of `ops` operations that began at the end of the operations before.
     #[inline(always)]
     pub(super) fn record_end(&mut self, shared: &PhaseShared<'_>, ops: u64) {
-        // Processors differ by some ticks, and a thread may have changed its own.
+        // Counters of processors differ by some ticks, and the thread may have moved.
         let now = shared.clock.ns().max(self.last_end_ns);
         self.latencies.record(now - self.last_end_ns, ops);
         self.windows.record(now, ops);
@@ -74,10 +74,10 @@ impl WorkerStats {
     }
 }
 
-/// Operations between two updates of [`Shared::subcompaction_done`].
+/// Operations between two updates of [`PhaseShared::done`].
 const OPS_PER_REPORT: u64 = 64;
 
-/// What a thread reads is checked here, and counted with the rest.
+/// Checks the values that a thread reads, and holds its measurements.
 struct ValueChecker<'a> {
     phase: &'a PhaseSpec,
     values: ValueGenerator,
@@ -85,7 +85,7 @@ struct ValueChecker<'a> {
 }
 
 impl ValueChecker<'_> {
-    /// Compares what was read at key `n` with what must be there.
+    /// Compares the value read at key `n` with the expected value.
     #[inline(always)]
     fn check(&mut self, n: u64, value: &[u8]) -> Result<()> {
         self.stats.bytes += (self.phase.key_size + value.len()) as u64;
@@ -103,30 +103,30 @@ impl ValueChecker<'_> {
         format!("wrong value at key {n}: found {}, expected {}", preview(value), preview(&expected))
     }
 
-    /// Checks the entry that `cursor` is at, and returns its key's number.
+    /// Checks the entry at `cursor`, and returns its key number.
     #[inline(always)]
     fn check_entry(&mut self, cursor: &dyn Cursor) -> Result<u64> {
         let (key, value) = cursor.entry();
         let n = keys::parse_key(key).filter(|_| key.len() == self.phase.key_size);
-        let n = n.ok_or_else(|| format!("wrong key: found {}, which nobody put", preview(key)))?;
+        let n = n.ok_or_else(|| format!("wrong key: found {}, which was never put", preview(key)))?;
         self.check(n, value)?;
         Ok(n)
     }
 }
 
-/// A thread at work.
+/// A thread that executes operations.
 pub(super) struct Worker<'a> {
     shared: &'a PhaseShared<'a>,
     store: &'a dyn Store,
     checker: ValueChecker<'a>,
     key: Vec<u8>,
-    /// A value to put.
+    /// Buffer for a value to put.
     value: Vec<u8>,
-    /// A value that was read.
+    /// Buffer for a value that is read.
     read_buffer: Vec<u8>,
-    /// The time after which the phase ends, done or not.
+    /// Time limit of the phase in nanoseconds.
     time_limit_ns: u64,
-    /// Writes since the one that was durable, where some are.
+    /// Writes since the last synced write, for `sync_every`.
     writes_since_sync: u64,
 }
 
@@ -135,11 +135,11 @@ impl<'a> Worker<'a> {
         let phase = shared.phase;
         let limit = if phase.duration_limit_s == 0 { u64::MAX } else { phase.duration_limit_s };
         let values = ValueGenerator::new(phase.value_size, phase.value_compress);
-        let tally = WorkerStats { last_end_ns: shared.clock.ns(), ..WorkerStats::default() };
+        let stats = WorkerStats { last_end_ns: shared.clock.ns(), ..WorkerStats::default() };
         Worker {
             shared,
             store,
-            checker: ValueChecker { phase, values, stats: tally },
+            checker: ValueChecker { phase, values, stats },
             key: vec![0; phase.key_size],
             value: Vec::new(),
             read_buffer: Vec::new(),
@@ -148,7 +148,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Does `ops`, or as many as the phase's time allows.
+    /// Executes `ops` until their end or the time limit of the phase.
     pub(super) fn run(mut self, ops: Ops<'_>) -> Result<WorkerStats> {
         let phase = self.shared.phase;
         let done = match phase.kind {
@@ -175,17 +175,18 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Waits after each portion until the next is due.
+    /// Sleeps after each portion until the next is due.
     #[inline(always)]
     fn throttle(&self) {
-        let (rate, tally) = (self.shared.max_ops_per_second, &self.checker.stats);
+        let rate = self.shared.max_ops_per_second;
+        let tally = &self.checker.stats;
         if tally.ops.is_multiple_of((rate / THROTTLE_STEPS_PER_SECOND).max(1)) {
             let due = u128::from(tally.ops) * 1_000_000_000 / u128::from(rate);
             thread::sleep(Duration::from_nanos((due as u64).saturating_sub(tally.last_end_ns)));
         }
     }
 
-    /// `ops` operations have ended; whether the phase has.
+    /// Records the end of `ops` operations, and returns whether the phase ends.
     #[inline(always)]
     fn finish_ops(&mut self, ops: u64) -> bool {
         self.checker.stats.record_end(self.shared, ops);
@@ -210,7 +211,8 @@ impl<'a> Worker<'a> {
             }
             Op::Seek(n, steps) => self.seek(n, steps),
             Op::Compact => self.store.compact(),
-            // Walks are whole, and opening needs the store to itself: neither comes here.
+            // `scan` executes whole scans, and `PhaseRunner` reopens the store: neither occurs
+            // here.
             Op::NextEntry | Op::Open => Ok(()),
         }
     }
@@ -224,7 +226,7 @@ impl<'a> Worker<'a> {
         self.store.put(&self.key, &self.value, sync)
     }
 
-    /// Whether the write that comes now is durable.
+    /// Returns whether the next write is synced.
     #[inline(always)]
     fn next_write_syncs(&mut self) -> bool {
         let phase = self.shared.phase;
@@ -256,7 +258,7 @@ impl<'a> Worker<'a> {
         keys::write_key(n, &mut self.key);
         keys::make_missing(&mut self.key);
         if self.store.get(&self.key, &mut self.read_buffer)? {
-            return Err(format!("wrong answer: found {}, which nobody put", preview(&self.key)));
+            return Err(format!("wrong answer: found {}, which was never put", preview(&self.key)));
         }
         Ok(())
     }
@@ -264,43 +266,43 @@ impl<'a> Worker<'a> {
     fn seek(&mut self, n: u64, steps: u64) -> Result<()> {
         keys::write_key(n, &mut self.key);
         let mut cursor = self.store.cursor()?;
-        let mut there = cursor.seek(&self.key)?;
-        let mut least = n;
+        let mut at_entry = cursor.seek(&self.key)?;
+        let mut min_key = n;
         for step in 0..=steps {
-            if !there {
+            if !at_entry {
                 break;
             }
-            let at = self.checker.check_entry(&*cursor)?;
-            if at < least {
-                return Err(format!("wrong order: found key {at} where {least} is the least possible"));
+            let found = self.checker.check_entry(&*cursor)?;
+            if found < min_key {
+                return Err(format!("wrong order: found key {found}, expected at least {min_key}"));
             }
-            self.checker.stats.keys_found += u64::from(step == 0 && at == n);
-            least = at + 1;
-            there = step < steps && cursor.next()?;
+            self.checker.stats.keys_found += u64::from(step == 0 && found == n);
+            min_key = found + 1;
+            at_entry = step < steps && cursor.next()?;
         }
         Ok(())
     }
 
-    /// One walk; an operation is a step of it.
+    /// Executes one scan, of which every step is an operation.
     fn scan(&mut self, ops: Ops<'_>) -> Result<()> {
         let mut cursor = self.store.cursor()?;
-        let backwards = self.shared.phase.order == Order::Reverse;
-        let mut before = None;
+        let reverse = self.shared.phase.order == Order::Reverse;
+        let mut previous = None;
         for _ in ops {
-            let there = match (before, backwards) {
+            let at_entry = match (previous, reverse) {
                 (None, false) => cursor.first()?,
                 (None, true) => cursor.last()?,
                 (Some(_), false) => cursor.next()?,
                 (Some(_), true) => cursor.prev()?,
             };
-            if !there {
+            if !at_entry {
                 break;
             }
-            let at = self.checker.check_entry(&*cursor)?;
-            if before.is_some_and(|before| if backwards { at >= before } else { at <= before }) {
-                return Err(format!("wrong order: key {at} after {}", before.unwrap_or_default()));
+            let found = self.checker.check_entry(&*cursor)?;
+            if previous.is_some_and(|previous| if reverse { found >= previous } else { found <= previous }) {
+                return Err(format!("wrong order: key {found} after {}", previous.unwrap_or_default()));
             }
-            before = Some(at);
+            previous = Some(found);
             self.checker.stats.keys_found += 1;
             if self.finish_ops(1) {
                 break;
@@ -309,13 +311,13 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Puts or deletes in atomic writes. Each key waits as long as its write takes.
+    /// Puts or deletes in atomic writes. The latency of each key is that of its write.
     fn write_batches(&mut self, mut ops: Ops<'_>) -> Result<()> {
         let size = self.shared.phase.batch;
         let mut changes = Vec::new();
         loop {
             changes.clear();
-            changes.extend(ops.by_ref().take(size as usize).map(|op| self.to_change(op)));
+            changes.extend(ops.by_ref().take(size as usize).map(|op| self.build_change(op)));
             if changes.is_empty() {
                 return Ok(());
             }
@@ -327,11 +329,11 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn to_change(&mut self, op: Op) -> Change {
+    fn build_change(&mut self, op: Op) -> Change {
         let (n, put) = match op {
             Op::Put(n) => (n, true),
             Op::Delete(n) => (n, false),
-            other => unreachable!("{other:?} is no change, and only changes come in batches"),
+            other => unreachable!("{other:?} in a batch, which contains only puts and deletes"),
         };
         keys::write_key(n, &mut self.key);
         self.value.clear();
@@ -343,7 +345,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// The start of some bytes, for people.
+/// First bytes of a key or value, for messages.
 fn preview(bytes: &[u8]) -> String {
     let start = bytes[..bytes.len().min(12)].escape_ascii();
     let more = if bytes.len() > 12 { "..." } else { "" };

@@ -1,20 +1,22 @@
-//! What must be found, worked out before anything runs: which keys exist is a matter of arithmetic.
+//! Expected results, computed before anything runs: the operations determine which keys exist.
 //!
-//! Values are checked from their keys alone; that a key is there at all is checked with this.
+//! The key determines its value, so values need no expected results. These results check that a key
+//! exists at all.
 
 use super::ops::{Op, Ops};
 use super::phase_spec::{Kind, PhaseSpec};
 
-/// What a phase must come to, whichever engine does it.
+/// Result that every engine must return for a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpectedResult {
-    /// Look-ups that find the key, entries that walks visit, seeks that hit their key. None if that is a race.
+    /// Number of keys that gets find, entries that scans visit, and seeks that find their key.
+    /// `None` if a race decides it.
     pub found: Option<u64>,
-    /// Keys that exist when it has ended.
+    /// Number of keys after the phase.
     pub live: u64,
 }
 
-/// The keys that exist.
+/// Set of existing keys.
 #[derive(Default)]
 struct KeySet {
     bits: Vec<u64>,
@@ -39,11 +41,13 @@ impl KeySet {
     }
 }
 
-/// The most keys, and operations, that are followed: half a GiB of bits, and a minute or two.
+/// Maximum number of keys, and of operations, that are tracked: 512 MiB of bits, and one or two
+/// minutes.
 const MAX_TRACKED_KEYS: u64 = 1 << 32;
 
-/// What each of `phases` must come to. None for those since a limit of time, as nobody knows where it cut, for those
-/// since writers beside the threads may have put new keys, and for those since one of more than four billion keys.
+/// Computes the expected result of each of `phases`. There is none from a phase on that has a time
+/// limit, has more than 2^32 keys, or has writers that may put new keys, until a phase begins with
+/// an empty database.
 pub fn expected_results<'a>(phases: impl Iterator<Item = &'a PhaseSpec>) -> Vec<Option<ExpectedResult>> {
     let mut keys = KeySet::default();
     let mut known = true;
@@ -74,12 +78,12 @@ fn apply(keys: &mut KeySet, phase: &PhaseSpec) -> ExpectedResult {
     ExpectedResult { found: (!racy).then_some(found), live: keys.live }
 }
 
-/// Whether writers put keys that may not be there, or put again what is deleted.
+/// Returns whether concurrent writers may put keys that do not exist, or put deleted keys again.
 fn is_racy(keys: &KeySet, phase: &PhaseSpec) -> bool {
     phase.writers > 0 && (keys.live < phase.keyspace || phase.kind == Kind::Delete)
 }
 
-/// Does `op`, and says whether it finds its key.
+/// Applies `op`, and returns whether it finds its key.
 fn apply_and_check_found(keys: &mut KeySet, op: Op) -> bool {
     match op {
         Op::Get(n) | Op::Seek(n, _) => keys.contains(n),
@@ -105,14 +109,14 @@ mod tests {
         PhaseSpec { kind, order, num, keyspace: 100, ..PhaseSpec::default() }
     }
 
-    /// A typing error took all memory before anything was measured.
+    /// Regression: a typing error exhausted the memory before anything was measured.
     #[test]
-    fn more_than_can_be_followed() {
+    fn more_keys_than_the_limit() {
         let huge = phase(Kind::Put, Order::Random, 1 << 40);
         let many = PhaseSpec { keyspace: 1 << 40, ..huge.clone() };
         let after = phase(Kind::Get, Order::Random, 5);
-        let anew = PhaseSpec { fresh: true, ..phase(Kind::Put, Order::Seq, 3) };
-        check(&[many, after.clone(), huge, after, anew], &[None, None, None, None, Some((0, 3))]);
+        let fresh = PhaseSpec { fresh: true, ..phase(Kind::Put, Order::Seq, 3) };
+        check(&[many, after.clone(), huge, after, fresh], &[None, None, None, None, Some((0, 3))]);
     }
 
     #[track_caller]
@@ -139,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_limit_of_time() {
+    fn phases_after_a_time_limit() {
         let limited = PhaseSpec { duration_limit_s: 1, ..phase(Kind::Put, Order::Seq, 50) };
         let fresh = PhaseSpec { fresh: true, ..phase(Kind::Put, Order::Seq, 5) };
         check(&[limited, phase(Kind::Get, Order::Seq, 5), fresh], &[None, None, Some((0, 5))]);

@@ -1,11 +1,12 @@
-//! Numbers, and the keys and values made of them; as [`super::description`] says them, byte for byte.
+//! Random numbers, and the keys and values that are derived from numbers, as [`super::phase_spec`]
+//! defines them.
 
-/// A generator of 64-bit numbers that is a few lines in any language.
+/// A generator of 64-bit random numbers that takes a few lines in any language.
 #[derive(Clone, Debug)]
 pub struct SplitMix64(pub u64);
 
 impl SplitMix64 {
-    /// The next number.
+    /// Returns the next number.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -14,33 +15,34 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// The next number as one in `0.0..1.0`.
+    /// Returns the next number in `0.0..1.0`.
     #[inline]
     pub fn next_f64(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
-/// Digits that are written and read at once.
+/// Value of eight decimal digits, which are written and read in one step.
 const TEN_POW_8: u64 = 100_000_000;
 
-/// Fills `key` with `n` in decimal. Digits that do not fit are the caller's mistake.
+/// Fills `key` with `n` in decimal. The caller makes sure that all digits fit.
 #[inline]
 pub fn write_key(n: u64, key: &mut [u8]) {
-    let mut rest = n;
+    let mut remaining = n;
     let mut eights = key.rchunks_exact_mut(8);
     for eight in &mut eights {
-        eight.copy_from_slice(&eight_digits(rest % TEN_POW_8));
-        rest /= TEN_POW_8;
+        eight.copy_from_slice(&eight_digits(remaining % TEN_POW_8));
+        remaining /= TEN_POW_8;
     }
     for digit in eights.into_remainder().iter_mut().rev() {
-        *digit = b'0' + (rest % 10) as u8;
-        rest /= 10;
+        *digit = b'0' + (remaining % 10) as u8;
+        remaining /= 10;
     }
-    debug_assert_eq!(rest, 0, "{n} has more digits than a key of {} bytes", key.len());
+    debug_assert_eq!(remaining, 0, "{n} has more digits than a key of {} bytes", key.len());
 }
 
-/// The eight digits of `n`, which is below 10^8: halves of it side by side in a word, then halves of these.
+/// Formats `n`, which is below 10^8, as eight digits: halves side by side in a word, then their
+/// halves.
 ///
 /// ```text
 ///   12345678   ->   1234 | 5678   ->   12 | 34 | 56 | 78   ->   1|2|3|4|5|6|7|8
@@ -48,7 +50,8 @@ pub fn write_key(n: u64, key: &mut [u8]) {
 #[inline]
 fn eight_digits(n: u64) -> [u8; 8] {
     let fours = (n / 10_000) | ((n % 10_000) << 32);
-    // Multiplied and shifted instead of divided: exact for numbers of four and of two digits.
+    // Multiplication and shift instead of division, which is exact for numbers of four and of two
+    // digits.
     let hundreds = ((fours * 5243) >> 19) & 0x7f_0000_007f;
     let twos = hundreds | ((fours - 100 * hundreds) << 16);
     let tens = ((twos * 103) >> 10) & 0x000f_000f_000f_000f;
@@ -56,10 +59,10 @@ fn eight_digits(n: u64) -> [u8; 8] {
     (ones | ASCII_ZEROS).to_le_bytes()
 }
 
-/// Eight times the digit 0.
+/// The digit 0, eight times.
 const ASCII_ZEROS: u64 = u64::from_ne_bytes([b'0'; 8]);
 
-/// Makes `key` one that nobody put, beside the one it is.
+/// Turns `key` into a key that was never put and sorts next to the original key.
 #[inline]
 pub fn make_missing(key: &mut [u8]) {
     if let Some(last) = key.last_mut() {
@@ -67,7 +70,7 @@ pub fn make_missing(key: &mut [u8]) {
     }
 }
 
-/// The number that `key` was made of, if it was.
+/// Returns the number of `key`, or `None` if it is not a key of a number.
 #[inline]
 pub fn parse_key(key: &[u8]) -> Option<u64> {
     let (eights, rest) = key.as_chunks::<8>();
@@ -83,12 +86,13 @@ pub fn parse_key(key: &[u8]) -> Option<u64> {
     })
 }
 
-/// The number of eight digits, if they are: neighbours become one number, in a word, then those become one.
+/// Parses eight digits: adjacent numbers in a word are combined into one, three times. Returns
+/// `None` if a byte is not a digit.
 #[inline]
 fn parse_eight_digits(eight: [u8; 8]) -> Option<u64> {
     let ones = u64::from_le_bytes(eight) ^ ASCII_ZEROS;
-    // What is no digit has a bit in its upper half, or gets one from 6 more. The first such byte is always found: no
-    // carry comes from below it.
+    // A byte that is not a digit has a bit in its upper half, or gets one if 6 is added. The first
+    // such byte is always detected, because no carry comes from the bytes below it.
     const HIGH_NIBBLES: u64 = 0xf0f0_f0f0_f0f0_f0f0;
     if (ones | ones.wrapping_add(0x0606_0606_0606_0606)) & HIGH_NIBBLES != 0 {
         return None;
@@ -98,22 +102,22 @@ fn parse_eight_digits(eight: [u8; 8]) -> Option<u64> {
     Some((fours * 10_000 + (fours >> 32)) & 0xffff_ffff)
 }
 
-/// The values of one phase.
+/// Generator of the values of one phase.
 #[derive(Clone, Copy, Debug)]
 pub struct ValueGenerator {
     size: usize,
-    /// Bytes before they repeat.
+    /// Bytes before the value repeats itself.
     incompressible_len: usize,
 }
 
 impl ValueGenerator {
-    /// Of `size` bytes, `compress` of which can't be compressed away.
+    /// Creates values of `size` bytes, of which the fraction `compress` is incompressible.
     pub fn new(size: usize, compress: f64) -> ValueGenerator {
         let unique = (size as f64 * compress) as usize;
         ValueGenerator { size, incompressible_len: unique.max(8).min(size) }
     }
 
-    /// Replaces `value` by the one of `n`.
+    /// Replaces `value` by the value of `n`.
     #[inline]
     pub fn write(&self, n: u64, value: &mut Vec<u8>) {
         value.resize(self.size, 0);
@@ -121,15 +125,15 @@ impl ValueGenerator {
         let mut words = value_words(n);
         let (whole, end) = unique.as_chunks_mut();
         whole.iter_mut().for_each(|word| *word = words.next_u64().to_le_bytes());
-        for (byte, of_word) in end.iter_mut().zip(words.next_u64().to_le_bytes()) {
-            *byte = of_word;
+        for (byte, word_byte) in end.iter_mut().zip(words.next_u64().to_le_bytes()) {
+            *byte = word_byte;
         }
-        for again in rest.chunks_mut(self.incompressible_len.max(1)) {
-            again.copy_from_slice(&unique[..again.len()]);
+        for repeat in rest.chunks_mut(self.incompressible_len.max(1)) {
+            repeat.copy_from_slice(&unique[..repeat.len()]);
         }
     }
 
-    /// Whether `value` is the one of `n`.
+    /// Returns whether `value` is the value of `n`.
     #[inline]
     pub fn matches(&self, n: u64, value: &[u8]) -> bool {
         if value.len() != self.size {
@@ -140,7 +144,7 @@ impl ValueGenerator {
         let (whole, end) = unique.as_chunks::<8>();
         whole.iter().all(|word| u64::from_le_bytes(*word) == words.next_u64())
             && end.iter().zip(words.next_u64().to_le_bytes()).all(|(byte, last)| *byte == last)
-            // What repeats itself is what it was so many bytes before.
+            // Each byte of the rest equals the byte `incompressible_len` before it.
             && *rest == value[..rest.len()]
     }
 }
@@ -149,8 +153,9 @@ fn value_words(n: u64) -> SplitMix64 {
     SplitMix64(n ^ 0x5bd1_e995)
 }
 
-/// Numbers of which few are frequent: YCSB's generator, after Gray's "Quickly generating billion-record synthetic
-/// databases". With `items`, `theta` = 0.99, `zeta(k)` = sum of `i^-theta` for `i` in 1..=k, and a fraction `u`:
+/// A Zipfian distribution: few ranks are frequent. YCSB's generator, after Gray's "Quickly
+/// generating billion-record synthetic databases". With `items`, `theta` = 0.99, `zeta(k)` = sum of
+/// `i^-theta` for `i` in 1..=k, and a fraction `u`:
 ///
 /// ```text
 ///   alpha = 1 / (1 - theta)      eta = (1 - (2/items)^(1-theta)) / (1 - zeta(2)/zeta(items))
@@ -167,17 +172,18 @@ pub struct Zipf {
 
 const THETA: f64 = 0.99;
 
-/// What YCSB scrambles: so many items that each key gets ranks from all over; the sum is its constant.
+/// Number of ranks that YCSB scrambles: enough that ranks of all frequencies map to each key. The
+/// sum is YCSB's constant.
 const SCRAMBLED_ITEMS: f64 = 1e10;
 const SCRAMBLED_ZETA: f64 = 26.469_028_201_783_02;
 
 impl Zipf {
-    /// Over `items` ranks. Takes a pass over them.
+    /// Creates a distribution over `items` ranks, in time proportional to `items`.
     pub fn new(items: u64) -> Zipf {
         Zipf::with_zeta(items as f64, zeta(items))
     }
 
-    /// The ranks that [`scramble`] is for.
+    /// Creates the distribution whose ranks are passed to [`scramble`].
     pub fn for_scrambling() -> Zipf {
         Zipf::with_zeta(SCRAMBLED_ITEMS, SCRAMBLED_ZETA)
     }
@@ -187,7 +193,7 @@ impl Zipf {
         Zipf { items, zeta: zeta_of_items, eta }
     }
 
-    /// The next rank: 0 is the most frequent.
+    /// Returns the next rank. Rank 0 is the most frequent.
     #[inline]
     pub fn next_rank(&self, random: &mut SplitMix64) -> u64 {
         let u = random.next_f64();
@@ -203,7 +209,8 @@ impl Zipf {
     }
 }
 
-/// `x` to the power of `alpha`, 100 for this theta: by products, which every language rounds alike; powers they don't.
+/// `x` to the power of `alpha`, which is 100 for this theta. Computed by products, because all
+/// languages round products alike, but not powers.
 fn pow_alpha(x: f64) -> f64 {
     let square = |x: f64| x * x;
     let x4 = square(square(x));
@@ -215,7 +222,8 @@ fn zeta(items: u64) -> f64 {
     (1..=items).map(|i| (i as f64).powf(-THETA)).sum()
 }
 
-/// The key number of a rank: FNV-1a of its eight little-endian bytes, without the sign, modulo `keyspace`.
+/// Key number of a rank: FNV-1a of its eight little-endian bytes, without the sign, modulo
+/// `keyspace`.
 #[inline]
 pub fn scramble(rank: u64, keyspace: u64) -> u64 {
     let hash = rank.to_le_bytes().iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
@@ -255,8 +263,8 @@ mod tests {
         assert_eq!(parse_key(b"99999999999999999999"), None);
     }
 
-    /// Digit by digit, as the definition has it.
-    fn slowly(n: u64, size: usize) -> Vec<u8> {
+    /// Formats `n` digit by digit, as the definition says.
+    fn format_by_digit(n: u64, size: usize) -> Vec<u8> {
         (0..size as u32).rev().map(|place| b'0' + (n / 10u64.pow(place) % 10) as u8).collect()
     }
 
@@ -266,7 +274,7 @@ mod tests {
             for n in (0..=9999).flat_map(|four| [four, four * 10_000, 99_990_000 + four]) {
                 let mut key = vec![0; size];
                 write_key(n, &mut key);
-                assert_eq!(key, slowly(n, size), "{n} in {size} bytes");
+                assert_eq!(key, format_by_digit(n, size), "{n} in {size} bytes");
                 assert_eq!(parse_key(&key), Some(n), "{n} in {size} bytes");
             }
         }
@@ -283,7 +291,8 @@ mod tests {
 
     #[track_caller]
     fn value(n: u64, size: usize, compress: f64, hex: &str) {
-        let (mut value, values) = (Vec::new(), ValueGenerator::new(size, compress));
+        let mut value = Vec::new();
+        let values = ValueGenerator::new(size, compress);
         values.write(n, &mut value);
         assert_eq!(value.iter().map(|byte| format!("{byte:02x}")).collect::<String>(), hex);
         assert!(values.matches(n, &value));
@@ -308,7 +317,8 @@ mod tests {
 
     #[test]
     fn zipf_prefers_the_first_ranks() {
-        let (zipf, mut random) = (Zipf::new(1000), SplitMix64(301));
+        let zipf = Zipf::new(1000);
+        let mut random = SplitMix64(301);
         let mut counts = [0u32; 1000];
         for _ in 0..100_000 {
             counts[zipf.next_rank(&mut random) as usize] += 1;

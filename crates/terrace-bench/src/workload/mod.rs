@@ -1,4 +1,4 @@
-//! What is done to an engine.
+//! The workloads that engines execute.
 
 pub mod expected_values;
 pub mod keys;

@@ -1,44 +1,44 @@
-//! The operations of one thread, one after the other, as [`super::description`] says.
+//! Operations of one thread in sequence, as [`super::phase_spec`] defines them.
 
 use super::keys::{SplitMix64, Zipf, scramble};
 use super::phase_spec::{Kind, Order, PhaseSpec};
 
-/// One operation. Numbers are those of keys.
+/// One operation. The numbers are key numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Puts a key.
     Put(u64),
     /// Deletes a key.
     Delete(u64),
-    /// Looks a key up.
+    /// Gets a key.
     Get(u64),
-    /// Looks up the key beside this one, which nobody put.
+    /// Gets a key next to this one that was never put.
     GetMissing(u64),
-    /// Visits the next entry of the thread's walk.
+    /// Visits the next entry of the thread's scan.
     NextEntry,
-    /// Seeks a key and goes so many steps on.
+    /// Seeks to a key, then moves this many steps forward.
     Seek(u64, u64),
-    /// Looks a key up and puts it.
+    /// Gets a key, then puts it.
     ReadModifyWrite(u64),
-    /// Closes and opens the database.
+    /// Closes and reopens the database.
     Open,
-    /// Compacts everything.
+    /// Compacts the whole database.
     Compact,
 }
 
-/// The names in a mix, in the order in which shares are added up.
+/// Names of the operations in a mix, in the order in which their shares are summed.
 pub static MIX_NAMES: [&str; 5] = ["get", "put", "insert", "scan", "rmw"];
 
-/// The operations of one thread.
+/// Iterator over the operations of one thread.
 #[derive(Clone, Debug)]
 pub struct Ops<'a> {
     phase: &'a PhaseSpec,
     thread: u64,
     random: SplitMix64,
     zipf: Option<Zipf>,
-    /// For a mix: each name's share and those before it.
+    /// Share of each operation of a mix, plus the shares before it.
     cumulative_shares: [f64; 5],
-    /// The operations of the threads before.
+    /// Number of operations of the threads before this one.
     ops_of_earlier_threads: u64,
     done: u64,
     total: u64,
@@ -46,17 +46,19 @@ pub struct Ops<'a> {
 }
 
 impl<'a> Ops<'a> {
-    /// Of thread `thread` of `phase`.
+    /// Creates the operations of thread `thread` of `phase`.
     pub fn new(phase: &'a PhaseSpec, thread: u32) -> Ops<'a> {
-        let (thread, threads) = (u64::from(thread), u64::from(phase.threads));
-        let (share, more) = (phase.num / threads, phase.num % threads);
+        let thread = u64::from(thread);
+        let threads = u64::from(phase.threads);
+        let share = phase.num / threads;
+        let remainder = phase.num % threads;
         let zipf = match phase.order {
             Order::Zipf => Some(Zipf::for_scrambling()),
             Order::Latest => Some(Zipf::new(phase.keyspace)),
             _ => None,
         };
         let mut sum = 0.0;
-        let sums = MIX_NAMES.map(|name| {
+        let cumulative_shares = MIX_NAMES.map(|name| {
             sum += phase.mix.get(name).copied().unwrap_or(0.0);
             sum
         });
@@ -65,10 +67,10 @@ impl<'a> Ops<'a> {
             thread,
             random: SplitMix64(phase.seed.wrapping_add(thread)),
             zipf,
-            cumulative_shares: sums,
-            ops_of_earlier_threads: share * thread + more.min(thread),
+            cumulative_shares,
+            ops_of_earlier_threads: share * thread + remainder.min(thread),
             done: 0,
-            total: share + u64::from(thread < more),
+            total: share + u64::from(thread < remainder),
             inserted: 0,
         }
     }
@@ -76,13 +78,13 @@ impl<'a> Ops<'a> {
     #[inline]
     fn next_key(&mut self) -> u64 {
         let keyspace = self.phase.keyspace;
-        let in_turn = |ops: &Ops<'_>| {
+        let sequential = |ops: &Ops<'_>| {
             let n = ops.ops_of_earlier_threads + ops.done;
-            if n < keyspace { n } else { n % keyspace } // a division takes longer than all the rest
+            if n < keyspace { n } else { n % keyspace } // avoids the division, the slowest instruction here
         };
         match self.phase.order {
-            Order::Seq => in_turn(self),
-            Order::Reverse => keyspace - 1 - in_turn(self),
+            Order::Seq => sequential(self),
+            Order::Reverse => keyspace - 1 - sequential(self),
             Order::Random | Order::Missing => self.random.next_u64() % keyspace,
             Order::Hot => self.random.next_u64() % (keyspace / 100).max(1),
             Order::Zipf => scramble(self.next_rank(), keyspace),
@@ -90,10 +92,10 @@ impl<'a> Ops<'a> {
         }
     }
 
-    // What draws more than a number stays out of the way of what does not.
+    // Not inlined, so that orders with one random number per key stay fast.
     #[inline(never)]
     fn next_rank(&mut self) -> u64 {
-        // Made for exactly the orders that ask for ranks.
+        // `zipf` is present for exactly the orders that call this.
         self.zipf.as_ref().map_or(0, |zipf| zipf.next_rank(&mut self.random))
     }
 
@@ -113,8 +115,8 @@ impl<'a> Ops<'a> {
     #[inline(never)]
     fn next_mixed(&mut self) -> Op {
         let drawn = self.random.next_f64();
-        let place = self.cumulative_shares.iter().position(|sum| drawn < *sum).unwrap_or(0);
-        match MIX_NAMES[place] {
+        let index = self.cumulative_shares.iter().position(|sum| drawn < *sum).unwrap_or(0);
+        match MIX_NAMES[index] {
             "insert" => {
                 self.inserted += 1;
                 Op::Put(self.inserted_key(self.inserted - 1))
@@ -196,7 +198,8 @@ mod tests {
     fn latest_follows_the_inserts_of_its_thread() {
         let mut mixed = phase(Kind::Mixed, Order::Latest, 500, 2);
         mixed.mix = [("get".to_owned(), 0.5), ("insert".to_owned(), 0.5)].into();
-        let (mut inserted, mut latest) = (0, 0);
+        let mut inserted = 0;
+        let mut latest = 0;
         for op in Ops::new(&mixed, 1) {
             match op {
                 Op::Put(n) => {

@@ -1,7 +1,8 @@
-//! One phase, described so that any program in any language does exactly the same operations.
+//! One phase, specified so that a program in any language executes exactly the same operations.
 //!
-//! **Numbers.** `num` operations are shared out to `threads`: thread `t` of `T` does `num/T` of them, and the first
-//! `num % T` threads one more. Operation `i` of thread `t` has a key number `n` below `keyspace`, by `order`:
+//! **Numbers.** `num` operations are divided among `threads`: thread `t` of `T` executes `num/T` of
+//! them, and the first `num % T` threads one more. Operation `i` of thread `t` has a key number `n`
+//! below `keyspace`, by `order`:
 //!
 //! | order    | n |
 //! |----------|---|
@@ -9,92 +10,95 @@
 //! | `reverse`| `keyspace - 1` minus that of `seq` |
 //! | `random` | `splitmix64 % keyspace` |
 //! | `hot`    | `splitmix64 % max(1, keyspace/100)` |
-//! | `missing`| as `random`; the key is one that nobody put |
+//! | `missing`| as `random`, but the key was never put |
 //! | `zipf`   | YCSB's scrambled Zipfian, theta 0.99, over `keyspace` (see [`crate::workload::keys`]) |
-//! | `latest` | as YCSB's: Zipfian, not scrambled, backwards from the key that this thread inserted last |
+//! | `latest` | as YCSB's: Zipfian, not scrambled, backward from the last key that this thread inserted |
 //!
 //! Each thread has one splitmix64, whose state begins at `seed + t`.
 //!
-//! **Keys.** `n` in decimal with leading zeros, `key_size` bytes. A missing key has `.` for its last byte.
+//! **Keys.** `n` in decimal with leading zeros, `key_size` bytes. A missing key ends with `.`.
 //!
-//! **Values.** From `n` and the size alone, so every value read can be checked: the first
-//! `min(value_size, max(8, floor(value_size * value_compress)))` bytes are the little-endian words of a splitmix64
-//! whose state begins at `n ^ 0x5bd1e995`; the rest repeats them from the start. Overwriting writes the same again.
+//! **Values.** The value depends only on `n` and the size, so every value read can be checked: the
+//! first `min(value_size, max(8, floor(value_size * value_compress)))` bytes are the little-endian
+//! words of a splitmix64 whose state begins at `n ^ 0x5bd1e995`; the rest repeats them from the
+//! start. An overwrite writes the same value again.
 //!
-//! **Kinds.** What one operation is:
+//! **Kinds.** One operation is:
 //!
 //! | kind      | operation |
 //! |-----------|-----------|
-//! | `put`     | puts a key; `batch` of them in each atomic write, and `num` counts keys. The last write of a thread may be smaller |
-//! | `delete`  | the same with deletes |
-//! | `get`     | looks a key up |
-//! | `scan`    | one entry of a walk: from the first (`seq`) or from the last backwards (`reverse`); a thread ends with its share of `num`, or with the database |
-//! | `seek`    | an iterator made, moved to the key or the first after it, then `seek_next` steps forward |
-//! | `open`    | closes the database and opens it again |
-//! | `compact` | compacts everything |
-//! | `mixed`   | one of those in `mix`, drawn *before* the key: `(splitmix64 >> 11) / 2^53` against the running sum of the shares in the order `get`, `put`, `insert`, `scan`, `rmw` |
+//! | `put`     | puts a key; each atomic write has `batch` keys, and `num` counts keys. The last write of a thread may be smaller |
+//! | `delete`  | like `put`, but deletes the keys |
+//! | `get`     | gets a key |
+//! | `scan`    | one entry of a scan, forward from the first (`seq`) or backward from the last (`reverse`); a thread ends after its share of `num`, or at the end of the database |
+//! | `seek`    | creates an iterator, seeks to the key, then moves `seek_next` steps forward |
+//! | `open`    | closes and reopens the database |
+//! | `compact` | compacts the whole database |
+//! | `mixed`   | one of the operations in `mix`, drawn *before* the key: `(splitmix64 >> 11) / 2^53` against the running sum of the shares in the order `get`, `put`, `insert`, `scan`, `rmw` |
 //!
-//! In `mix`, `insert` puts the next key behind the key space: the `j`-th of thread `t` is `keyspace + j*T + t`, and
-//! nothing is drawn for it; `scan` is a seek and `splitmix64 % seek_next + 1` entries; `rmw` is a get, then a put of
-//! the same key.
-//! With `latest`, the key of rank `r` is the `r`-th last insert of this thread; when these are used up (`k` of them),
+//! In `mix`, `insert` puts the next key after the key space: the `j`-th of thread `t` is `keyspace
+//! + j*T + t`, and draws no random number; `scan` is a seek and `splitmix64 % seek_next + 1`
+//! entries; `rmw` is a get, then a put of the same key. With `latest`, the key of rank `r` is the
+//! `r`-th last insert of this thread; if it has only `k` inserts and `r` is larger, the key is
 //! `keyspace - 1 - (r - k)`.
 //!
-//! **Durability.** If `sync`, every write waits for the device. If `sync_every` is above 0, of each so many writes of a
-//! thread the last one waits; an atomic write of several keys is one.
+//! **Durability.** If `sync` is set, every write is synced. If `sync_every` is above 0, every
+//! `sync_every`-th write of a thread is synced; an atomic write of several keys counts as one.
 //!
-//! **Writers.** Beside the threads, `writers` more put keys in the order `random` until all operations are done; their
-//! puts are none of `num`. The splitmix64 of writer `w` begins at `seed + T + w`. If `write_rate` is above 0, each puts so many a
-//! second at most, in portions of a hundredth of a second.
+//! **Writers.** In addition to the threads, `writers` threads put keys in the order `random` until
+//! all operations are done; their puts do not count towards `num`. The splitmix64 of writer `w`
+//! begins at `seed + T + w`. If `write_rate` is above 0, each writer puts at most that many keys
+//! per second, in portions of 1/100 second.
 //!
-//! **State.** A phase begins with an empty database if `fresh`, else with what the phase before left. If `cache_bytes`
-//! is given the database is reopened with a cache of that size, before the clock starts and for this phase only.
+//! **State.** A phase begins with an empty database if `fresh` is set, otherwise with the database
+//! of the previous phase. If `cache_bytes` is given, the database is reopened with a cache of that
+//! size for this phase, before the clock starts.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What one operation is.
+/// Type of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Puts a key, or a batch of them.
+    /// Puts a key, or a batch of keys.
     #[default]
     Put,
-    /// Looks a key up.
+    /// Gets a key.
     Get,
-    /// Deletes a key, or a batch of them.
+    /// Deletes a key, or a batch of keys.
     Delete,
     /// Visits the next entry.
     Scan,
-    /// Moves a new iterator to a key.
+    /// Seeks to a key with a new iterator.
     Seek,
-    /// Closes and opens.
+    /// Closes and reopens the database.
     Open,
-    /// Compacts everything.
+    /// Compacts the whole database.
     Compact,
-    /// One of several.
+    /// Executes one of several operations.
     Mixed,
 }
 
-/// Which key comes next.
+/// Order of the keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
-    /// Upwards.
+    /// Ascending.
     #[default]
     Seq,
-    /// Downwards.
+    /// Descending.
     Reverse,
-    /// Each as likely as any other.
+    /// Uniformly random.
     Random,
-    /// Only a hundredth of the keys.
+    /// Uniformly random out of 1 % of the keys.
     Hot,
-    /// Keys that nobody put.
+    /// Keys that were never put.
     Missing,
-    /// Few keys often, many rarely; the frequent ones are scattered.
+    /// Zipfian; frequent keys are scattered over the key space.
     Zipf,
-    /// What was inserted last, most often.
+    /// Zipfian; the latest inserts are the most frequent.
     Latest,
 }
 
@@ -102,54 +106,54 @@ pub enum Order {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PhaseSpec {
-    /// Its name in the table of workloads.
+    /// Name in the table of workloads.
     pub name: String,
-    /// What one operation is.
+    /// Type of an operation.
     pub kind: Kind,
-    /// Which key comes next.
+    /// Order of the keys.
     pub order: Order,
-    /// Operations of all threads together.
+    /// Number of operations of all threads together.
     pub num: u64,
-    /// Keys are numbers below this.
+    /// Key numbers are below this.
     pub keyspace: u64,
-    /// Threads that do them at the same time.
+    /// Number of concurrent threads.
     pub threads: u32,
-    /// Threads beside these that put random keys, one by one, until the operations are done.
+    /// Number of additional threads that put single random keys until the operations are done.
     pub writers: u32,
-    /// Puts of each of those in a second, at most; 0 for as many as they can.
+    /// Maximum puts per second of each writer; 0 for no limit.
     pub write_rate: u64,
-    /// Bytes of a key.
+    /// Size of a key in bytes.
     pub key_size: usize,
-    /// Bytes of a value.
+    /// Size of a value in bytes.
     pub value_size: usize,
-    /// Keys in one atomic write.
+    /// Number of keys in one atomic write.
     pub batch: u64,
-    /// Whether a write returns only when the device has it.
+    /// Whether every write is synced.
     pub sync: bool,
-    /// Of so many writes of a thread the last one returns only when the device has it; 0 leaves it to `sync`.
+    /// Every write of a thread whose number is a multiple of this is synced; 0 leaves it to `sync`.
     pub sync_every: u64,
     /// Steps after a seek.
     pub seek_next: u64,
-    /// Shares of a mixed phase, by the names `get`, `put`, `insert`, `scan`, `rmw`; they add up to 1.
+    /// Shares of a mixed phase, by the names `get`, `put`, `insert`, `scan`, `rmw`; they sum to 1.
     pub mix: BTreeMap<String, f64>,
-    /// Where randomness starts.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// The share of a value that can't be compressed away.
+    /// Fraction of a value that is incompressible.
     pub value_compress: f64,
-    /// The phase ends after this many seconds, done or not; 0 for no limit.
+    /// Time limit of the phase in seconds; 0 for no limit.
     pub duration_limit_s: u64,
-    /// Whether every value read is compared with what it must be.
+    /// Whether every value read is compared with the expected value.
     pub verify: bool,
-    /// Whether it begins with an empty database.
+    /// Whether the phase begins with an empty database.
     pub fresh: bool,
-    /// Whether the phase waits, off the clock, until the background is quiet.
+    /// Whether the phase waits after its time measurement until background work has ended.
     pub settle: bool,
-    /// A cache for this phase alone.
+    /// Cache size for this phase only.
     pub cache_bytes: Option<u64>,
 }
 
 impl PhaseSpec {
-    /// What the writers do, if there are any: without an end.
+    /// Phase of the writers, without an end.
     pub fn writers_phase(&self) -> PhaseSpec {
         PhaseSpec {
             kind: Kind::Put,
@@ -164,7 +168,7 @@ impl PhaseSpec {
     }
 }
 
-/// A put of 16-byte keys and 100-byte values, one by one.
+/// A sequential put of 16-byte keys and 100-byte values, without batches.
 impl Default for PhaseSpec {
     fn default() -> PhaseSpec {
         PhaseSpec {

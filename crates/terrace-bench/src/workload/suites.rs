@@ -1,16 +1,16 @@
-//! The table of workloads, and the suites made of them. A new workload is one row.
+//! Table of workloads, and the suites made of them. A new workload is one row.
 
 use super::phase_spec::{Kind, Order, PhaseSpec};
 
-/// A row of the table of workloads.
+/// Row of the table of workloads.
 pub struct Workload {
-    /// The word that asks for it.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What one operation is.
+    /// Description of one operation.
     pub operation: &'static str,
-    /// Where it comes from.
+    /// Benchmark that the workload comes from.
     pub source: &'static str,
-    /// How it differs from a sequential put of every key once.
+    /// Differences from a sequential put of every key.
     adjust: fn(&mut PhaseSpec),
 }
 
@@ -25,39 +25,52 @@ const GO_COMPARISON: &str = "Go comparison of LevelDBs";
 const YCSB: &str = "YCSB";
 const TERRACE: &str = "Terrace";
 
-/// Every workload by name.
+/// All workloads.
 pub static WORKLOADS: &[Workload] = workloads! {
     "fillseq", "put the next key, in an empty database", DB_BENCH, |d| d.fresh = true;
-    "fillrandom", "put a random key, in an empty database", DB_BENCH, |d| (d.fresh, d.order) = (true, Order::Random);
-    "fillsync", "put a random key durably, in an empty database; a thousandth", DB_BENCH, |d| {
-        (d.fresh, d.order, d.sync, d.num) = (true, Order::Random, true, fraction_of(d.num, 1000));
+    "fillrandom", "put a random key, in an empty database", DB_BENCH, |d| { d.fresh = true; d.order = Order::Random; };
+    "fillsync", "put a random key with sync, in an empty database; a thousandth of the keys", DB_BENCH, |d| {
+        d.fresh = true;
+        d.order = Order::Random;
+        d.sync = true;
+        d.num = fraction_of(d.num, 1000);
     };
-    "fillmixed", "put a random key, one of 100 durably, in an empty database; a tenth", TERRACE, |d| {
-        (d.fresh, d.order, d.sync_every, d.num) = (true, Order::Random, 100, fraction_of(d.num, 10));
+    "fillmixed", "put a random key, one of 100 with sync, in an empty database; a tenth of the keys", TERRACE, |d| {
+        d.fresh = true;
+        d.order = Order::Random;
+        d.sync_every = 100;
+        d.num = fraction_of(d.num, 10);
     };
-    "fillbatch", "put the next of 1,000 keys of an atomic write, in an empty database", DB_BENCH, |d| {
-        (d.fresh, d.batch) = (true, 1000);
+    "fillbatch", "put the next key, in atomic writes of 1,000 keys, in an empty database", DB_BENCH, |d| {
+        d.fresh = true;
+        d.batch = 1000;
     };
-    "fill100K", "put a random key with 100,000 bytes, in an empty database; a thousandth", DB_BENCH, |d| {
-        (d.fresh, d.order, d.num, d.value_size) = (true, Order::Random, fraction_of(d.num, 1000), 100_000);
+    "fill100K", "put a random key with a value of 100,000 bytes, in an empty database; a thousandth of the keys", DB_BENCH, |d| {
+        d.fresh = true;
+        d.order = Order::Random;
+        d.num = fraction_of(d.num, 1000);
+        d.value_size = 100_000;
     };
     "overwrite", "put a random key", DB_BENCH, |d| d.order = Order::Random;
     "readseq", "visit the next entry", DB_BENCH, |d| d.kind = Kind::Scan;
-    "readreverse", "visit the entry before", DB_BENCH, |d| (d.kind, d.order) = (Kind::Scan, Order::Reverse);
-    "readrandom", "get a random key", DB_BENCH, |d| (d.kind, d.order) = (Kind::Get, Order::Random);
+    "readreverse", "visit the previous entry", DB_BENCH, |d| { d.kind = Kind::Scan; d.order = Order::Reverse; };
+    "readrandom", "get a random key", DB_BENCH, |d| { d.kind = Kind::Get; d.order = Order::Random; };
     "getseq", "get the next key", TERRACE, |d| d.kind = Kind::Get;
-    "readmissing", "get a key that is not there", DB_BENCH, |d| (d.kind, d.order) = (Kind::Get, Order::Missing);
-    "readhot", "get a random key of a hundredth of the keys", DB_BENCH, |d| (d.kind, d.order) = (Kind::Get, Order::Hot);
-    "readzipf", "get a key, few of them often", TERRACE, |d| (d.kind, d.order) = (Kind::Get, Order::Zipf);
+    "readmissing", "get a key that does not exist", DB_BENCH, |d| { d.kind = Kind::Get; d.order = Order::Missing; };
+    "readhot", "get a random key out of 1 % of the keys", DB_BENCH, |d| { d.kind = Kind::Get; d.order = Order::Hot; };
+    "readzipf", "get a key; Zipfian", TERRACE, |d| { d.kind = Kind::Get; d.order = Order::Zipf; };
     "readwhilewriting", "get a random key, while another thread puts random keys", DB_BENCH, |d| {
-        (d.kind, d.order, d.writers) = (Kind::Get, Order::Random, 1);
+        d.kind = Kind::Get;
+        d.order = Order::Random;
+        d.writers = 1;
     };
-    "seekrandom", "seek a random key, and 10 steps", DB_BENCH, |d| (d.kind, d.order) = (Kind::Seek, Order::Random);
+    "seekrandom", "seek to a random key, then 10 steps forward", DB_BENCH, |d| { d.kind = Kind::Seek; d.order = Order::Random; };
     "deleteseq", "delete the next key", DB_BENCH, |d| d.kind = Kind::Delete;
-    "deleterandom", "delete a random key", DB_BENCH, |d| (d.kind, d.order) = (Kind::Delete, Order::Random);
-    "compact", "compact everything", DB_BENCH, |d| (d.kind, d.num) = (Kind::Compact, 1);
-    "open", "close the database and open it; 100 times in a million", GO_COMPARISON, |d| {
-        (d.kind, d.num) = (Kind::Open, fraction_of(d.num, 10_000));
+    "deleterandom", "delete a random key", DB_BENCH, |d| { d.kind = Kind::Delete; d.order = Order::Random; };
+    "compact", "compact the whole database", DB_BENCH, |d| { d.kind = Kind::Compact; d.num = 1; };
+    "open", "close and reopen the database, once per 10,000 keys", GO_COMPARISON, |d| {
+        d.kind = Kind::Open;
+        d.num = fraction_of(d.num, 10_000);
     };
     "ycsb-load", "put the next record of 1,000 bytes, in an empty database", YCSB, |d| {
         d.fresh = true;
@@ -67,14 +80,14 @@ pub static WORKLOADS: &[Workload] = workloads! {
     "ycsb-a", "half gets, half puts; Zipfian", YCSB, |d| ycsb(d, Order::Zipf, &[("get", 0.5), ("put", 0.5)]);
     "ycsb-b", "95 % gets, 5 % puts; Zipfian", YCSB, |d| ycsb(d, Order::Zipf, &[("get", 0.95), ("put", 0.05)]);
     "ycsb-c", "gets; Zipfian", YCSB, |d| ycsb(d, Order::Zipf, &[("get", 1.0)]);
-    "ycsb-d", "95 % gets, 5 % inserts; the latest most often", YCSB, |d| {
+    "ycsb-d", "95 % gets, 5 % inserts; latest keys most often", YCSB, |d| {
         ycsb(d, Order::Latest, &[("get", 0.95), ("insert", 0.05)]);
     };
     "ycsb-e", "95 % scans of up to 100 entries, 5 % inserts; Zipfian", YCSB, |d| {
         ycsb(d, Order::Zipf, &[("scan", 0.95), ("insert", 0.05)]);
         d.seek_next = 100;
     };
-    "ycsb-f", "half gets, half gets and puts of the same key; Zipfian", YCSB, |d| {
+    "ycsb-f", "half gets, half read-modify-writes; Zipfian", YCSB, |d| {
         ycsb(d, Order::Zipf, &[("get", 0.5), ("rmw", 0.5)]);
     };
 };
@@ -83,33 +96,36 @@ fn fraction_of(num: u64, parts: u64) -> u64 {
     (num / parts).max(1)
 }
 
-/// YCSB's keys are `user` and up to 19 digits, its records ten fields of 100 bytes.
+/// A YCSB key is `user` and up to 19 digits; a record has ten fields of 100 bytes.
 fn ycsb(d: &mut PhaseSpec, order: Order, mix: &[(&str, f64)]) {
-    (d.kind, d.order, d.key_size, d.value_size) = (Kind::Mixed, order, 23, 1000);
+    d.kind = Kind::Mixed;
+    d.order = order;
+    d.key_size = 23;
+    d.value_size = 1000;
     d.mix = mix.iter().map(|(name, share)| ((*name).to_owned(), *share)).collect();
 }
 
-/// A row of the table of suites.
+/// Row of the table of suites.
 pub struct Suite {
-    /// The word that asks for it.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it repeats.
+    /// Published benchmark that the suite repeats.
     pub description: &'static str,
-    /// The scale if none is asked for.
+    /// Default scale.
     pub scale: f64,
     steps: &'static [SuiteStep],
 }
 
-/// A workload's place in a suite.
+/// A row of a suite.
 struct SuiteStep {
-    /// The name of the row, where it is not that of the workload.
+    /// Name of the row.
     name: &'static str,
     workload: &'static str,
-    /// Keys at scale 1.
+    /// Number of keys at scale 1.
     num: u64,
-    /// What the suite does otherwise than the table.
+    /// Differences between the suite and the table of workloads.
     adjust: fn(&mut PhaseSpec),
-    /// Left out below this scale.
+    /// Scale below which the row is omitted.
     min_scale: f64,
 }
 
@@ -129,17 +145,22 @@ fn large_cache(d: &mut PhaseSpec) {
     d.cache_bytes = Some(1 << 30);
 }
 
-/// Keys of 10 bytes and values of 16; reads come right after the writes, as published.
+/// Keys of 10 bytes and values of 16 bytes. As in the published benchmark, reads follow the writes
+/// without a pause.
 fn bangdb(d: &mut PhaseSpec, threads: u32) {
-    (d.key_size, d.value_size, d.threads, d.settle) = (10, 16, threads, false);
+    d.key_size = 10;
+    d.value_size = 16;
+    d.threads = threads;
+    d.settle = false;
 }
 
 fn bangdb_get(d: &mut PhaseSpec, threads: u32) {
     bangdb(d, threads);
-    (d.kind, d.fresh) = (Kind::Get, false);
+    d.kind = Kind::Get;
+    d.fresh = false;
 }
 
-/// Every suite by name.
+/// All suites.
 pub static SUITES: &[Suite] = &[
     Suite {
         name: "leveldb",
@@ -171,7 +192,7 @@ pub static SUITES: &[Suite] = &[
     },
     Suite {
         name: "bangdb",
-        description: "the published BangDB comparison: 10-byte keys, 16-byte values, puts then gets; the fifth from scale 1",
+        description: "the published BangDB comparison: 10-byte keys, 16-byte values, puts then gets; a billion keys from scale 1",
         scale: 0.1,
         steps: steps! {
             "put-seq-1" = "fillseq", 100 * M, |d| bangdb(d, 1);
@@ -221,16 +242,16 @@ pub static SUITES: &[Suite] = &[
     },
 ];
 
-/// A phase with the name of its row.
+/// Name of a row and its phase.
 pub type NamedPhase = (String, PhaseSpec);
 
 impl Suite {
-    /// Keys of the first row at scale 1.
+    /// Number of keys of the first row at scale 1.
     pub fn keys(&self) -> u64 {
         self.steps.first().map_or(1, |step| step.num)
     }
 
-    /// The phases at `scale`.
+    /// Phases at `scale`.
     pub fn phases(&self, scale: f64) -> Vec<NamedPhase> {
         let steps = self.steps.iter().filter(|step| scale >= step.min_scale);
         steps
@@ -243,13 +264,13 @@ impl Suite {
     }
 }
 
-/// The workload called `name`.
+/// Returns the workload called `name`.
 pub fn by_name(name: &str) -> Option<&'static Workload> {
     WORKLOADS.iter().find(|workload| workload.name == name)
 }
 
 impl Workload {
-    /// It as a phase, over `num` keys.
+    /// Converts the workload to a phase over `num` keys.
     pub fn to_phase(&self, num: u64) -> PhaseSpec {
         let mut phase = PhaseSpec { name: self.name.to_owned(), num, keyspace: num, ..PhaseSpec::default() };
         (self.adjust)(&mut phase);
@@ -257,13 +278,13 @@ impl Workload {
     }
 }
 
-/// Workloads one by one, over `num` keys each. If the first would find an empty database it is filled before. A name
-/// that comes again gets a number.
+/// Phases of single workloads, over `num` keys each. If the first workload needs a filled database,
+/// `fillseq` runs before it. Repeated names get a number.
 pub fn phases_of_workloads(workloads: &[&'static Workload], num: u64) -> Vec<NamedPhase> {
     let mut phases: Vec<NamedPhase> = Vec::new();
     let named = workloads.iter().map(|workload| (workload.name, workload.to_phase(num)));
-    let empty = workloads.first().is_some_and(|first| first.to_phase(num).kind != Kind::Put);
-    let fill = empty.then(|| by_name("fillseq")).flatten().map(|fill| (fill.name, fill.to_phase(num)));
+    let needs_fill = workloads.first().is_some_and(|first| first.to_phase(num).kind != Kind::Put);
+    let fill = needs_fill.then(|| by_name("fillseq")).flatten().map(|fill| (fill.name, fill.to_phase(num)));
     for (name, phase) in fill.into_iter().chain(named) {
         let before = phases.iter().filter(|(_, earlier)| earlier.name == name).count();
         let name = if before == 0 { name.to_owned() } else { format!("{name}-{}", before + 1) };
@@ -278,13 +299,13 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn every_step_is_a_workload_and_a_row_of_its_own() {
+    fn every_step_has_a_workload_and_a_unique_name() {
         for suite in SUITES {
             let phases = suite.phases(1.0);
-            assert_eq!(phases.len(), suite.steps.len(), "{}: a step names no workload", suite.name);
+            assert_eq!(phases.len(), suite.steps.len(), "{}: a step has an unknown workload", suite.name);
             let names: HashSet<_> = phases.iter().map(|(name, _)| name).collect();
             assert_eq!(names.len(), phases.len(), "{}: a name twice", suite.name);
-            assert!(phases[0].1.fresh, "{} begins with what was there", suite.name);
+            assert!(phases[0].1.fresh, "{} does not begin with an empty database", suite.name);
         }
     }
 
@@ -305,8 +326,8 @@ mod tests {
     }
 
     #[test]
-    fn reads_alone_are_given_something_to_read() {
-        let read = by_name("readrandom").expect("it is in the table");
+    fn reads_alone_are_preceded_by_a_fill() {
+        let read = by_name("readrandom").expect("the workload is in the table");
         let names: Vec<_> =
             phases_of_workloads(&[read, read], 10).into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["fillseq", "readrandom", "readrandom-2"]);

@@ -45,7 +45,9 @@ extern "C" fn leveldb_writebatch_put(
     // SAFETY: the caller passes null, or a pointer `value` to `value_len` bytes that live through
     // the call.
     let value = unsafe { bytes_from_c(value, value_len) };
-    update_batch(batch, |batch| batch.put(key, value));
+    update_batch(batch, |batch| {
+        batch.put(key, value);
+    });
 }
 
 #[unsafe(no_mangle)]
@@ -53,7 +55,9 @@ extern "C" fn leveldb_writebatch_delete(batch: Option<&mut BatchHandle>, key: *c
     // SAFETY: the caller passes null, or a pointer `key` to `key_len` bytes that live through the
     // call.
     let key = unsafe { bytes_from_c(key, key_len) };
-    update_batch(batch, |batch| batch.delete(key));
+    update_batch(batch, |batch| {
+        batch.delete(key);
+    });
 }
 
 /// Takes raw pointers, because a batch may be appended to itself.

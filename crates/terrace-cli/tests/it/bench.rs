@@ -81,7 +81,10 @@ fn unknown_names_are_usage_errors() {
         ("bench --order moon", "no order of keys is called \"moon\"; there are: seq, "),
         ("bench --settings moon", "no kind of settings is called \"moon\"; there are: same, defaults"),
         ("bench --compression moon", "no codec is called \"moon\"; there are: none, snappy, zstd"),
-        ("bench fillseq --key-size 2", "fillseq: keys of 2 bytes, expected at least 7 for so many"),
+        (
+            "bench fillseq --key-size 2",
+            "fillseq: keys of 2 bytes, expected at least 7 for this number of keys",
+        ),
         ("bench --scale 0", "scale 0, expected above 0"),
         ("bench fillseq --suite go", "cannot be used with"),
         ("bench --rounds 0", "0 is not in 1..=1000"),
@@ -122,7 +125,7 @@ fn unwritable_paths() {
     trial
         .run(&format!("bench fillseq {SMALL} --json none/r.json"))
         .assert_contains(4, &["terrace: none/r.json: "]);
-    trial.run("bench --compare file file").assert_contains(4, &["terrace: file: no result file: "]);
+    trial.run("bench --compare file file").assert_contains(4, &["terrace: file: not a result file: "]);
 }
 
 /// Starts `line`, and sends it `signal` as soon as `ready` returns true.

@@ -143,7 +143,7 @@ fn map_lock_error(e: io::Error) -> io::Error {
     }
 }
 
-/// Command of `fcntl` that sets a record lock, of the open file description where the system has it.
+/// Command of `fcntl` that sets a record lock, if possible of the open file description.
 const RECORD_LOCK_COMMAND: libc::c_int = {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {

@@ -15,7 +15,7 @@ fn batch(ops: &[BatchOp<'_>]) -> WriteBatch {
         match op {
             BatchOp::Put { key, value } => batch.put(key, value),
             BatchOp::Delete { key } => batch.delete(key),
-        }
+        };
     }
     batch
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   whole = false   fills every block: [FIRST|..][LAST|....  as LevelDB writes
-//!   whole = true    [000000][FULL|......                     splits only records longer than a block
+//!   whole = true    [000000][FULL|......                     splits only records over a block
 //! ```
 //!
 //! It computes positions and checksums only. The caller owns the bytes of the file, and makes sure

@@ -1,7 +1,7 @@
-//! The cases that every reader of the format must agree on, and the one check that runs them.
+//! Cases on which all readers of the format must agree, and the check that runs them.
 //!
-//! A case is a database that no LevelDB wrote and what a user must see in it. Stock LevelDB is asked too wherever it
-//! is right: the table is only worth something while the judge agrees with it.
+//! A case is a database that no LevelDB wrote, with the contents that a user must see. Stock
+//! LevelDB runs each case where it is expected, to validate the expected contents.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,31 +16,31 @@ mod logs;
 mod manifests;
 mod tables;
 
-/// What a user sees.
+/// Expected result of reading a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExpectedOutcome {
-    /// These entries and no others, by every way of reading.
+    /// Exactly these entries, by each way of reading.
     Entries(Vec<Entry>),
-    /// The open fails with this class, and every file stays as it is.
+    /// The open fails with this status code, and changes no file.
     OpenFails(StatusCode),
-    /// The open succeeds, and reading everything fails.
+    /// The open succeeds, and a full scan fails.
     ReadFails,
 }
 
-/// One row.
+/// One case.
 #[derive(Debug, Clone)]
 pub struct FormatCase {
-    /// The situation.
+    /// Description of the database.
     pub name: &'static str,
     /// The database.
     pub database: CraftedDb,
-    /// What is seen.
+    /// Expected result without paranoid checks.
     pub without_paranoid_checks: ExpectedOutcome,
-    /// What is seen with paranoid checks.
+    /// Expected result with paranoid checks.
     pub with_paranoid_checks: ExpectedOutcome,
-    /// Files that an open must not touch.
+    /// Files that an open must not change.
     pub untouched_files: &'static [&'static str],
-    /// False where stock LevelDB 1.23 gets it wrong, or lacks what it takes.
+    /// False if stock LevelDB 1.23 gives another result or lacks the feature.
     pub leveldb_agrees: bool,
 }
 
@@ -56,12 +56,12 @@ impl FormatCase {
         }
     }
 
-    fn expect_paranoid(self, paranoid: ExpectedOutcome) -> FormatCase {
-        FormatCase { with_paranoid_checks: paranoid, ..self }
+    fn expect_paranoid(self, outcome: ExpectedOutcome) -> FormatCase {
+        FormatCase { with_paranoid_checks: outcome, ..self }
     }
 
-    fn leaves_untouched(self, kept: &'static [&'static str]) -> FormatCase {
-        FormatCase { untouched_files: kept, ..self }
+    fn leaves_untouched(self, files: &'static [&'static str]) -> FormatCase {
+        FormatCase { untouched_files: files, ..self }
     }
 
     fn leveldb_disagrees(self) -> FormatCase {
@@ -73,16 +73,17 @@ fn expect_entries<K: AsRef<str>, V: AsRef<str>>(entries: &[(K, V)]) -> ExpectedO
     ExpectedOutcome::Entries(entries.iter().map(|(k, v)| (k.as_ref().into(), v.as_ref().into())).collect())
 }
 
-/// Every case.
+/// Returns all cases.
 pub fn cases() -> Vec<FormatCase> {
     [logs::cases(), tables::cases(), manifests::cases()].concat()
 }
 
-/// Opens a database for [`check`], or says why not.
+/// Opens a database for [`check`].
 pub type OpenFn<'a> =
     &'a dyn Fn(&Path, &Settings) -> Result<Box<dyn DatabaseUnderTest>, (StatusCode, String)>;
 
-/// Opens a case with and without paranoid checks, with and without a filter, and compares what is seen.
+/// Opens a case with and without paranoid checks, with and without a filter, and compares the
+/// contents.
 pub fn check(case: &FormatCase, open: OpenFn<'_>) -> Result<(), String> {
     for paranoid_checks in [false, true] {
         for bloom_bits in [0, 10] {
@@ -90,7 +91,7 @@ pub fn check(case: &FormatCase, open: OpenFn<'_>) -> Result<(), String> {
             let expected =
                 if paranoid_checks { &case.with_paranoid_checks } else { &case.without_paranoid_checks };
             check_one(case, &settings, expected, open)
-                .map_err(|what| format!("{}, opened with [{settings}]: {what}", case.name))?;
+                .map_err(|message| format!("{}, opened with [{settings}]: {message}", case.name))?;
         }
     }
     Ok(())
@@ -105,50 +106,52 @@ fn check_one(
     let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
     case.database.write_to(dir.path());
     let files = case.database.files();
-    let seen = read_everything(dir.path(), settings, open);
-    let kept = |name: &&String| {
-        case.untouched_files.contains(&name.as_str()) || matches!(expected, ExpectedOutcome::OpenFails(_))
-    };
-    files.keys().filter(kept).try_for_each(|name| check_file_unchanged(dir.path(), name, &files))?;
-    match (expected, seen) {
-        (ExpectedOutcome::Entries(right), Ok(entries)) if *right == entries => Ok(()),
-        (ExpectedOutcome::Entries(right), Ok(entries)) => Err(describe_difference(right, &entries)),
-        (ExpectedOutcome::OpenFails(right), Err(OpenOrReadError::Open(class, _))) if *right == class => {
+    let result = read_everything(dir.path(), settings, open);
+    for name in files.keys() {
+        if case.untouched_files.contains(&name.as_str()) || matches!(expected, ExpectedOutcome::OpenFails(_))
+        {
+            check_file_unchanged(dir.path(), name, &files)?;
+        }
+    }
+    match (expected, result) {
+        (ExpectedOutcome::Entries(expected), Ok(entries)) if *expected == entries => Ok(()),
+        (ExpectedOutcome::Entries(expected), Ok(entries)) => Err(describe_difference(expected, &entries)),
+        (ExpectedOutcome::OpenFails(expected), Err(OpenOrReadError::Open(code, _))) if *expected == code => {
             Ok(())
         }
         (ExpectedOutcome::ReadFails, Err(OpenOrReadError::Read(_))) => Ok(()),
         (_, Ok(entries)) => Err(format!("read {} entries", entries.len())),
-        (_, Err(failed)) => Err(format!("{failed:?}")),
+        (_, Err(error)) => Err(format!("{error:?}")),
     }
 }
 
 #[derive(Debug)]
-#[expect(dead_code, reason = "printed in a failure")]
+#[expect(dead_code, reason = "printed when a case fails")]
 enum OpenOrReadError {
     Open(StatusCode, String),
     Read(String),
 }
 
 impl From<String> for OpenOrReadError {
-    fn from(what: String) -> OpenOrReadError {
-        OpenOrReadError::Read(what)
+    fn from(message: String) -> OpenOrReadError {
+        OpenOrReadError::Read(message)
     }
 }
 
-/// Everything there is, which all ways of reading must agree on.
+/// Reads all entries and checks that all ways of reading agree.
 fn read_everything(
     path: &Path,
     settings: &Settings,
     open: OpenFn<'_>,
 ) -> Result<Vec<Entry>, OpenOrReadError> {
-    let mut db = open(path, settings).map_err(|(class, text)| OpenOrReadError::Open(class, text))?;
+    let mut db = open(path, settings).map_err(|(code, text)| OpenOrReadError::Open(code, text))?;
     let entries = scan(&mut *db, &IteratorMove::SeekToFirst, &IteratorMove::Next)?;
-    let mut backwards = scan(&mut *db, &IteratorMove::SeekToLast, &IteratorMove::Prev)?;
-    backwards.reverse();
-    if entries != backwards {
+    let mut backward = scan(&mut *db, &IteratorMove::SeekToLast, &IteratorMove::Prev)?;
+    backward.reverse();
+    if entries != backward {
         return Err(OpenOrReadError::Read(format!(
-            "backwards: {}",
-            describe_difference(&entries, &backwards)
+            "backward scan: {}",
+            describe_difference(&entries, &backward)
         )));
     }
     for (key, value) in &entries {
@@ -165,7 +168,7 @@ fn check_get(db: &mut dyn DatabaseUnderTest, key: &[u8], expected: Option<&Vec<u
     if found.as_ref() == expected {
         return Ok(());
     }
-    Err(format!("get {}: {}, expected {}", key.escape_ascii(), show(found.as_ref()), show(expected)))
+    Err(format!("get {} found {}, expected {}", key.escape_ascii(), show(found.as_ref()), show(expected)))
 }
 
 fn scan(
@@ -176,27 +179,29 @@ fn scan(
     db.open_iterator(0, None, &IteratorBounds::default());
     let mut entries = Vec::new();
     let mut entry = db.move_iterator(0, start)?;
-    while let Some(there) = entry {
-        entries.push(there);
+    while let Some(found) = entry {
+        entries.push(found);
         entry = db.move_iterator(0, step)?;
     }
     db.close_iterator(0);
     Ok(entries)
 }
 
-fn describe_difference(right: &[Entry], found: &[Entry]) -> String {
-    let missing = right.iter().find(|entry| !found.contains(entry));
-    let extra = found.iter().find(|entry| !right.contains(entry));
+fn describe_difference(expected: &[Entry], found: &[Entry]) -> String {
+    let missing = expected.iter().find(|entry| !found.contains(entry));
+    let extra = found.iter().find(|entry| !expected.contains(entry));
     let show = |entry: Option<&Entry>| entry.map_or("none".into(), |(key, _)| key.escape_ascii().to_string());
-    let (right, found) = (right.len(), found.len());
+
     format!(
-        "{found} entries, expected {right}; first missing {}, first unexpected {}",
+        "{} entries, expected {}; first missing {}, first unexpected {}",
+        found.len(),
+        expected.len(),
         show(missing),
         show(extra)
     )
 }
 
-#[expect(clippy::disallowed_methods, reason = "looks at what the engine under test left")]
+#[expect(clippy::disallowed_methods, reason = "reads the files that the database under test left")]
 fn check_file_unchanged(dir: &Path, name: &str, files: &BTreeMap<String, Vec<u8>>) -> Result<(), String> {
     match std::fs::read(dir.join(name)) {
         Ok(bytes) if bytes == files[name] => Ok(()),

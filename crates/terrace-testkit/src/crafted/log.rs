@@ -1,23 +1,24 @@
-//! A log, with everything that a log may hold besides its records.
+//! A log with batches, arbitrary records, zeros and damage.
 
 use terrace_format::batch::WriteBatch;
 use terrace_format::log::{LOG_BLOCK_SIZE, RecordWriter};
 
-/// The bytes of a log so far.
+/// A log in memory.
 #[derive(Debug, Clone, Default)]
 pub struct CraftedLog {
     bytes: Vec<u8>,
-    /// A record that fits a block moves to the next block rather than being split.
+    /// True if a record that fits into a block is not split.
     unsplit_records: bool,
 }
 
 impl CraftedLog {
-    /// Empty, written as LevelDB writes: records fill every block.
+    /// Creates an empty log that splits records like LevelDB, so that they fill each block.
     pub fn new() -> CraftedLog {
         CraftedLog::default()
     }
 
-    /// From here on no record is split that fits one block; the ends of blocks stay zero.
+    /// From here on, a record that fits into one block is not split, and zeros fill the previous
+    /// block.
     pub fn unsplit_records(mut self) -> CraftedLog {
         self.unsplit_records = true;
         self
@@ -25,8 +26,8 @@ impl CraftedLog {
 
     /// Adds a record of any bytes.
     pub fn record(mut self, record: &[u8]) -> CraftedLog {
-        let mut framer = RecordWriter::resume_at(self.bytes.len() as u64);
-        for fragment in framer.add_record(record, self.unsplit_records) {
+        let mut writer = RecordWriter::resume_at(self.bytes.len() as u64);
+        for fragment in writer.add_record(record, self.unsplit_records) {
             self.bytes.resize(fragment.offset as usize, 0);
             self.bytes.extend_from_slice(&fragment.header);
             self.bytes.extend_from_slice(fragment.payload);
@@ -34,7 +35,7 @@ impl CraftedLog {
         self
     }
 
-    /// Adds a batch of puts whose first has the number `sequence`.
+    /// Adds a batch of puts with the first sequence number `sequence`.
     pub fn batch(self, sequence: u64, puts: &[(&str, &str)]) -> CraftedLog {
         let mut batch = WriteBatch::new();
         for (key, value) in puts {
@@ -56,19 +57,19 @@ impl CraftedLog {
         self.append_zeros(len)
     }
 
-    /// Drops everything behind the first `len` bytes.
+    /// Truncates the log to `len` bytes.
     pub fn truncate(mut self, len: usize) -> CraftedLog {
         self.bytes.truncate(len);
         self
     }
 
-    /// Flips one bit.
-    pub fn flip_bit(mut self, at: usize) -> CraftedLog {
-        self.bytes[at] ^= 0x10;
+    /// Flips one bit at a byte offset.
+    pub fn flip_bit(mut self, offset: usize) -> CraftedLog {
+        self.bytes[offset] ^= 0x10;
         self
     }
 
-    /// The bytes.
+    /// Returns the bytes of the log.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }

@@ -1,4 +1,4 @@
-//! A table file whose every part can be bent.
+//! A table file with unusual but valid properties.
 
 use std::sync::Arc;
 
@@ -11,22 +11,22 @@ use terrace_format::filter_block::{FilterBlockBuilder, TableFilter};
 use terrace_format::key::{InternalKey, ValueType};
 use terrace_format::table::{BlockHandle, Footer};
 
-/// The filter block of a table.
+/// Filter block of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CraftedFilter {
-    /// None.
+    /// No filter block.
     NoFilter,
-    /// LevelDB's own form: one for every 2 KiB of the file.
+    /// LevelDB's format: one filter for every 2 KiB of the file.
     PerRange,
-    /// One for the whole file: the last byte of the block says that a range is 1 GiB.
+    /// One filter for the whole file: the last byte of the block sets a range size of 1 GiB.
     WholeTable,
-    /// The same with every bit zero: whoever asks it finds nothing.
+    /// One filter for the whole file with only zero bits, so that it hides all keys.
     AllBitsZero,
-    /// The same with 31 probes, which means that every key may be there.
+    /// One filter for the whole file with 31 probes, which means that every key may be present.
     ReservedProbeCount,
 }
 
-/// A table file to be.
+/// A table file in memory.
 #[derive(Debug, Clone)]
 pub struct CraftedTable {
     entries: Vec<(InternalKey, Vec<u8>)>,
@@ -40,7 +40,7 @@ pub struct CraftedTable {
     unreachable_prefix: bool,
 }
 
-/// Says that all keys are in one filter: block offsets are shifted right by this.
+/// Shift of block offsets that maps them all to one filter.
 const WHOLE_TABLE_BASE_LG: u8 = 30;
 
 impl Default for CraftedTable {
@@ -50,7 +50,7 @@ impl Default for CraftedTable {
 }
 
 impl CraftedTable {
-    /// No entries, three to a block, no filter, not compressed.
+    /// Creates a table without entries, filter or compression, and with three entries per block.
     pub fn new() -> CraftedTable {
         CraftedTable {
             entries: Vec::new(),
@@ -65,13 +65,13 @@ impl CraftedTable {
         }
     }
 
-    /// Adds a put. Entries come in the order of internal keys.
+    /// Adds a put. The caller adds entries in the order of internal keys.
     pub fn put(mut self, key: &str, sequence: u64, value: &str) -> CraftedTable {
         self.entries.push((InternalKey::new(key.as_bytes(), sequence, ValueType::Value), value.into()));
         self
     }
 
-    /// Adds a delete.
+    /// Adds a tombstone.
     pub fn delete(mut self, key: &str, sequence: u64) -> CraftedTable {
         self.entries.push((InternalKey::new(key.as_bytes(), sequence, ValueType::Deletion), Vec::new()));
         self
@@ -87,17 +87,17 @@ impl CraftedTable {
         CraftedTable { codec, ..self }
     }
 
-    /// Gives the data blocks a type byte that says nothing of what they are.
+    /// Sets the type byte of the data blocks without a change of their contents.
     pub fn block_type(self, stored_type: u8) -> CraftedTable {
         CraftedTable { block_type: Some(stored_type), ..self }
     }
 
-    /// Adds bytes behind the handle in every value of the index.
-    pub fn index_value_suffix(self, extra: &[u8]) -> CraftedTable {
-        CraftedTable { index_value_suffix: extra.to_vec(), ..self }
+    /// Adds bytes after the block handle in each value of the index.
+    pub fn index_value_suffix(self, suffix: &[u8]) -> CraftedTable {
+        CraftedTable { index_value_suffix: suffix.to_vec(), ..self }
     }
 
-    /// Leaves room between blocks.
+    /// Adds unused bytes between blocks.
     pub fn block_gap(self, gap: usize) -> CraftedTable {
         CraftedTable { block_gap: gap, ..self }
     }
@@ -108,12 +108,12 @@ impl CraftedTable {
         self
     }
 
-    /// Puts bytes in front of the first restart point of every data block.
+    /// Inserts bytes before the first restart point of each data block.
     pub fn unreachable_prefix(self) -> CraftedTable {
         CraftedTable { unreachable_prefix: true, ..self }
     }
 
-    /// The first and the last internal key.
+    /// Returns the first and the last internal key.
     pub(super) fn key_range(&self) -> (InternalKey, InternalKey) {
         let first = self.entries.first().expect("a table has entries");
         let last = self.entries.last().expect("a table has entries");
@@ -124,22 +124,23 @@ impl CraftedTable {
         self.entries.iter().map(|(key, _)| key.sequence()).max().unwrap_or(0)
     }
 
-    /// The bytes of the file.
+    /// Returns the bytes of the file.
     pub fn encode(&self) -> Vec<u8> {
         let mut file = Vec::new();
         let handles = self.data_blocks(&mut file);
-        let mut metas: Vec<(String, BlockHandle)> = self
+        let mut meta_blocks: Vec<(String, BlockHandle)> = self
             .meta_blocks
             .iter()
             .map(|(name, contents)| (name.clone(), self.store(&mut file, contents, 0)))
             .collect();
         if let Some(filter) = self.filter_block(&handles) {
-            metas.push(("filter.leveldb.BuiltinBloomFilter2".into(), self.store(&mut file, &filter, 0)));
+            meta_blocks
+                .push(("filter.leveldb.BuiltinBloomFilter2".into(), self.store(&mut file, &filter, 0)));
         }
-        metas.sort_by(|(a, _), (b, _)| a.cmp(b));
-        let metas: Vec<_> =
-            metas.iter().map(|(name, handle)| (name.as_bytes(), handle_bytes(handle))).collect();
-        let metaindex = self.store(&mut file, &block(16, &metas), 0);
+        meta_blocks.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let meta_blocks: Vec<_> =
+            meta_blocks.iter().map(|(name, handle)| (name.as_bytes(), handle_bytes(handle))).collect();
+        let metaindex = self.store(&mut file, &block(16, &meta_blocks), 0);
         let index: Vec<_> = self
             .chunks()
             .zip(&handles)
@@ -160,16 +161,21 @@ impl CraftedTable {
     fn data_blocks(&self, file: &mut Vec<u8>) -> Vec<BlockHandle> {
         let blocks = self.chunks().map(|chunk| {
             let entries: Vec<_> = chunk.iter().map(|(key, value)| (key.as_bytes(), value.clone())).collect();
-            let plain =
-                if self.unreachable_prefix { hide_head(&block(16, &entries)) } else { block(16, &entries) };
-            let mut packed = Vec::new();
-            (self.codec.compress)(&plain, &mut packed);
-            packed
+            let contents = if self.unreachable_prefix {
+                with_unreachable_prefix(&block(16, &entries))
+            } else {
+                block(16, &entries)
+            };
+            let mut compressed = Vec::new();
+            (self.codec.compress)(&contents, &mut compressed);
+            compressed
         });
-        blocks.map(|packed| self.store(file, &packed, self.block_type.unwrap_or(self.codec.id))).collect()
+        blocks
+            .map(|compressed| self.store(file, &compressed, self.block_type.unwrap_or(self.codec.id)))
+            .collect()
     }
 
-    /// Adds a block with its trailer, and room behind it.
+    /// Adds a block with its trailer, and the gap after it.
     fn store(&self, file: &mut Vec<u8>, contents: &[u8], stored_type: u8) -> BlockHandle {
         let handle = BlockHandle { offset: file.len() as u64, size: contents.len() as u64 };
         file.extend_from_slice(contents);
@@ -200,7 +206,9 @@ impl CraftedTable {
             FilterBlockBuilder::new(TableFilter::BlockBased(Arc::new(BloomFilterPolicy::new(10))));
         for (chunk, handle) in self.chunks().zip(handles) {
             builder.start_block(handle.offset);
-            chunk.iter().for_each(|(key, _)| builder.add(key.user_key()));
+            for (key, _) in chunk {
+                builder.add(key.user_key());
+            }
         }
         builder.finish()
     }
@@ -213,12 +221,13 @@ impl CraftedTable {
     }
 }
 
-/// A filter block of one filter: the filter, its offset 0, where the offsets begin, and the shift.
+/// Returns a filter block with one filter: the filter, its offset 0, the position of the offsets,
+/// and the shift.
 fn whole_table(filter: Vec<u8>) -> Vec<u8> {
     let mut contents = filter;
-    let offsets_at = contents.len() as u32;
+    let offsets_start = contents.len() as u32;
     put_fixed32(&mut contents, 0);
-    put_fixed32(&mut contents, offsets_at);
+    put_fixed32(&mut contents, offsets_start);
     contents.push(WHOLE_TABLE_BASE_LG);
     contents
 }
@@ -237,12 +246,13 @@ fn block(restart_interval: usize, entries: &[(&[u8], Vec<u8>)]) -> Vec<u8> {
     builder.finish().to_vec()
 }
 
-/// The same block behind eight bytes that no restart point leads to. It must have one restart point, at 0.
-fn hide_head(plain: &[u8]) -> Vec<u8> {
-    const HEAD: &[u8; 8] = b"\xff\xff\xff\xffhead";
-    let entries = &plain[..plain.len() - 8];
-    let mut hidden = [HEAD, entries].concat();
-    put_fixed32(&mut hidden, HEAD.len() as u32);
-    put_fixed32(&mut hidden, 1);
-    hidden
+/// Inserts eight bytes that no restart point refers to before the entries of a block. The block
+/// must have one restart point, at 0.
+fn with_unreachable_prefix(block: &[u8]) -> Vec<u8> {
+    const PREFIX: &[u8; 8] = b"\xff\xff\xff\xffhead";
+    let entries = &block[..block.len() - 8];
+    let mut bytes = [PREFIX, entries].concat();
+    put_fixed32(&mut bytes, PREFIX.len() as u32);
+    put_fixed32(&mut bytes, 1);
+    bytes
 }

@@ -4,21 +4,21 @@ use crate::settings::Settings;
 use crate::stock_leveldb::{StockLevelDbUnderTest, stock_leveldb_or_skip};
 
 #[test]
-fn stock_is_right_where_the_catalogue_says_so() {
+fn stock_leveldb_gives_expected_results() {
     let Some(stock) = stock_leveldb_or_skip() else { return };
     for case in cases() {
-        let seen = check(&case, &|path, settings| {
+        let result = check(&case, &|path, settings| {
             let opened = StockLevelDbUnderTest::open(stock, path, settings);
-            let subject = opened.map_err(|error| (error.code, error.text))?;
-            Ok(Box::new(subject))
+            let database = opened.map_err(|error| (error.code, error.text))?;
+            Ok(Box::new(database))
         });
-        assert_eq!(seen.is_ok(), case.leveldb_agrees, "{}: {seen:?}", case.name);
+        assert_eq!(result.is_ok(), case.leveldb_agrees, "{}: {result:?}", case.name);
     }
 }
 
-/// The proof that a filter of the whole table is asked at all: one that knows no key hides them all.
+/// Stock LevelDB uses a filter of the whole table: a filter without keys hides them all.
 #[test]
-fn stock_asks_a_filter_of_the_whole_table() {
+fn stock_leveldb_uses_filter_of_whole_table() {
     let Some(stock) = stock_leveldb_or_skip() else { return };
     let dir = tempfile::tempdir().unwrap();
     let table = CraftedTable::new().put("k", 1, "v").filter(CraftedFilter::AllBitsZero);

@@ -1,4 +1,4 @@
-//! Operations on a database and on the model, answer for answer.
+//! Applies operations to a database and to the model, and compares each answer.
 
 use std::ops::Range as Span;
 
@@ -11,15 +11,15 @@ use crate::op::{
 use crate::rng::Rng;
 use crate::settings::Settings;
 
-/// The cursor's slot that a comparison of everything uses.
+/// Iterator slot of full scans.
 const SCAN_SLOT: Slot = Slot::MAX;
 
-/// A run on the way: applies operations to both sides.
+/// State of a run.
 pub(super) struct Driver<'a> {
     pub(super) db: &'a mut dyn DatabaseUnderTest,
     pub(super) model: &'a mut Model,
     pub(super) settings: Settings,
-    /// Whether other options may be such as only Terrace has.
+    /// True if a reopen may use options that only Terrace has.
     pub(super) terrace_only_features: bool,
 }
 
@@ -41,11 +41,11 @@ impl Driver<'_> {
                 self.model.apply_batch(writes);
                 self.mark_synced_if(*sync);
             }
-            Op::Get { key, snapshot: at } => self.check_get(key, self.existing_snapshot(*at))?,
-            Op::MultiGet { first, count, snapshot: at } => {
-                self.multi_get(*first..first + count, self.existing_snapshot(*at))?
+            Op::Get { key, snapshot } => self.check_get(key, self.existing_snapshot(*snapshot))?,
+            Op::MultiGet { first, count, snapshot } => {
+                self.multi_get(*first..first + count, self.existing_snapshot(*snapshot))?
             }
-            Op::Scan { snapshot: at } => self.check_scan(self.existing_snapshot(*at))?,
+            Op::Scan { snapshot } => self.check_scan(self.existing_snapshot(*snapshot))?,
             Op::TakeSnapshot { slot } => {
                 self.db.take_snapshot(*slot);
                 self.model.take_snapshot(*slot);
@@ -54,10 +54,10 @@ impl Driver<'_> {
                 self.db.release_snapshot(*slot);
                 self.model.release_snapshot(*slot);
             }
-            Op::OpenIterator { slot, snapshot: at, range } => {
-                self.open_iterator(*slot, self.existing_snapshot(*at), range)
+            Op::OpenIterator { slot, snapshot, range } => {
+                self.open_iterator(*slot, self.existing_snapshot(*snapshot), range)
             }
-            Op::MoveIterator { slot, movement: step } => self.move_iterator(*slot, step)?,
+            Op::MoveIterator { slot, movement } => self.move_iterator(*slot, movement)?,
             Op::CloseIterator { slot } => self.close_iterator(*slot),
             Op::Flush => {
                 self.db.flush()?;
@@ -81,7 +81,7 @@ impl Driver<'_> {
             }
             Op::ApproximateSize { begin, end } => self.check_approximate_size(begin, end)?,
             Op::Property { name } => self.check_property(name)?,
-            Op::Lifecycle(what) => self.run_lifecycle_op(*what)?,
+            Op::Lifecycle(op) => self.run_lifecycle_op(*op)?,
         }
         Ok(())
     }
@@ -92,13 +92,13 @@ impl Driver<'_> {
         }
     }
 
-    fn existing_snapshot(&self, at: Option<Slot>) -> Option<Slot> {
-        at.filter(|slot| self.model.has_snapshot(*slot))
+    fn existing_snapshot(&self, snapshot: Option<Slot>) -> Option<Slot> {
+        snapshot.filter(|slot| self.model.has_snapshot(*slot))
     }
 
-    pub(super) fn check_get(&mut self, key: &[u8], at: Option<Slot>) -> OpResult<()> {
-        let found = self.db.get(key, at)?;
-        let expected = self.model.get(key, at);
+    pub(super) fn check_get(&mut self, key: &[u8], snapshot: Option<Slot>) -> OpResult<()> {
+        let found = self.db.get(key, snapshot)?;
+        let expected = self.model.get(key, snapshot);
         let same = match (&found, expected) {
             (Some(found), Some(expected)) => expected.matches(found),
             (found, expected) => found.is_none() && expected.is_none(),
@@ -109,15 +109,16 @@ impl Driver<'_> {
         Err(format!("found {}, expected {}", show_value(found.as_deref()), show_expected(expected)))
     }
 
-    fn multi_get(&mut self, numbers: Span<u64>, at: Option<Slot>) -> OpResult<()> {
+    fn multi_get(&mut self, numbers: Span<u64>, snapshot: Option<Slot>) -> OpResult<()> {
         numbers.map(numbered_key).try_for_each(|key| {
-            self.check_get(&key, at).map_err(|what| format!("get \"{}\": {what}", key.escape_ascii()))
+            self.check_get(&key, snapshot)
+                .map_err(|message| format!("get \"{}\": {message}", key.escape_ascii()))
         })
     }
 
-    fn open_iterator(&mut self, slot: Slot, at: Option<Slot>, range: &IteratorBounds) {
-        self.db.open_iterator(slot, at, range);
-        self.model.open_iterator(slot, at, range);
+    fn open_iterator(&mut self, slot: Slot, snapshot: Option<Slot>, range: &IteratorBounds) {
+        self.db.open_iterator(slot, snapshot, range);
+        self.model.open_iterator(slot, snapshot, range);
     }
 
     fn close_iterator(&mut self, slot: Slot) {
@@ -125,27 +126,31 @@ impl Driver<'_> {
         self.model.close_iterator(slot);
     }
 
-    fn move_iterator(&mut self, slot: Slot, step: &IteratorMove) -> OpResult<()> {
-        if self.model.can_move(slot, step) { self.move_both(slot, step) } else { Ok(()) }
+    fn move_iterator(&mut self, slot: Slot, movement: &IteratorMove) -> OpResult<()> {
+        if self.model.can_move(slot, movement) { self.move_both(slot, movement) } else { Ok(()) }
     }
 
-    fn move_both(&mut self, slot: Slot, step: &IteratorMove) -> OpResult<()> {
-        let found = self.db.move_iterator(slot, step)?;
-        let expected = self.model.move_iterator(slot, step);
-        check_entry(step, found.as_ref(), expected)
+    fn move_both(&mut self, slot: Slot, movement: &IteratorMove) -> OpResult<()> {
+        let found = self.db.move_iterator(slot, movement)?;
+        let expected = self.model.move_iterator(slot, movement);
+        check_entry(movement, found.as_ref(), expected)
     }
 
-    /// Every entry, both ways.
-    pub(super) fn check_scan(&mut self, at: Option<Slot>) -> OpResult<()> {
-        let Driver { db: subject, model, .. } = self;
-        subject.open_iterator(SCAN_SLOT, at, &IteratorBounds::default());
+    /// Compares all entries in both directions.
+    pub(super) fn check_scan(&mut self, snapshot: Option<Slot>) -> OpResult<()> {
+        let Driver { db: database, model, .. } = self;
+        database.open_iterator(SCAN_SLOT, snapshot, &IteratorBounds::default());
         let forward =
-            check_iteration(*subject, [IteratorMove::SeekToFirst, IteratorMove::Next], model.scan(at));
-        let both = forward.and_then(|()| {
-            check_iteration(*subject, [IteratorMove::SeekToLast, IteratorMove::Prev], model.scan(at).rev())
+            check_iteration(*database, [IteratorMove::SeekToFirst, IteratorMove::Next], model.scan(snapshot));
+        let both_directions = forward.and_then(|()| {
+            check_iteration(
+                *database,
+                [IteratorMove::SeekToLast, IteratorMove::Prev],
+                model.scan(snapshot).rev(),
+            )
         });
-        subject.close_iterator(SCAN_SLOT);
-        both.map_err(|what| format!("scan: {what}"))
+        database.close_iterator(SCAN_SLOT);
+        both_directions.map_err(|message| format!("scan: {message}"))
     }
 
     fn reopen(&mut self) -> OpResult<()> {
@@ -155,10 +160,10 @@ impl Driver<'_> {
         self.check_scan(None)
     }
 
-    fn run_lifecycle_op(&mut self, what: LifecycleOp) -> OpResult<()> {
+    fn run_lifecycle_op(&mut self, op: LifecycleOp) -> OpResult<()> {
         self.model.drop_readers();
-        self.db.run_lifecycle_op(what, &self.settings)?;
-        match what {
+        self.db.run_lifecycle_op(op, &self.settings)?;
+        match op {
             LifecycleOp::PowerCut => self.roll_back_lost_writes()?,
             LifecycleOp::Destroy => self.model.clear(),
             LifecycleOp::ReadOnly => {
@@ -171,9 +176,10 @@ impl Driver<'_> {
         self.check_scan(None)
     }
 
-    /// Finds out which writes a power cut took away.
+    /// Reads the database after a power cut, and rolls the model back to the same state.
     fn roll_back_lost_writes(&mut self) -> OpResult<()> {
-        let (unsettled, before) = (self.model.unsynced_writes(), self.model.scan(None).count());
+        let unsynced = self.model.unsynced_writes();
+        let before = self.model.scan(None).count();
         self.db.open_iterator(SCAN_SLOT, None, &IteratorBounds::default());
         let mut found = Vec::new();
         let mut next = self.db.move_iterator(SCAN_SLOT, &IteratorMove::SeekToFirst)?;
@@ -187,12 +193,12 @@ impl Driver<'_> {
         lost.map(drop).ok_or_else(|| {
             format!(
                 "found {count} entries after the power cut, {before} before it; expected the state before \
-                 some of the last {unsettled} writes, batches whole"
+                 some of the last {unsynced} writes, with complete batches"
             )
         })
     }
 
-    /// The figure is an estimate of what lies on disk, so only an empty range has a known answer.
+    /// The result is an estimate, so only the size of an empty range is known.
     fn check_approximate_size(&mut self, begin: &[u8], end: &[u8]) -> OpResult<()> {
         let size = self.db.approximate_size(begin, end)?;
         let empty = self.model.comparator().build().compare(begin, end).is_ge();
@@ -208,31 +214,33 @@ impl Driver<'_> {
     }
 }
 
-/// Moves the cursor of a scan over all that is expected, and once more: the first movement, then the others.
+/// Moves an iterator over all expected entries and past the last. The first movement is a seek.
 fn check_iteration<'a>(
-    subject: &mut dyn DatabaseUnderTest,
-    [first, then]: [IteratorMove; 2],
+    database: &mut dyn DatabaseUnderTest,
+    [seek, step]: [IteratorMove; 2],
     expected: impl Iterator<Item = (&'a [u8], ValueSpec)>,
 ) -> OpResult<()> {
-    let mut step = &first;
+    let mut movement = &seek;
     for expected in expected.map(Some).chain([None]) {
-        check_entry(step, subject.move_iterator(SCAN_SLOT, step)?.as_ref(), expected)?;
-        step = &then;
+        check_entry(movement, database.move_iterator(SCAN_SLOT, movement)?.as_ref(), expected)?;
+        movement = &step;
     }
     Ok(())
 }
 
 fn check_entry(
-    step: &IteratorMove,
+    movement: &IteratorMove,
     found: Option<&Entry>,
     expected: Option<(&[u8], ValueSpec)>,
 ) -> OpResult<()> {
     let same = match (found, expected) {
-        (Some((key, value)), Some((right_key, right))) => key == right_key && right.matches(value),
+        (Some((key, value)), Some((expected_key, expected_value))) => {
+            key == expected_key && expected_value.matches(value)
+        }
         (found, expected) => found.is_none() && expected.is_none(),
     };
     if same {
         return Ok(());
     }
-    Err(format!("{step} found {}, expected {}", show_entry(found), show_expected_entry(expected)))
+    Err(format!("{movement} found {}, expected {}", show_entry(found), show_expected_entry(expected)))
 }

@@ -1,11 +1,11 @@
-//! What a failed run says: how to repeat it, what came before, what was found.
+//! Report of a failed run: its seed, its last operations, and the difference.
 
 use std::fmt;
 
 use super::{Entry, Workload};
 use crate::op::ValueSpec;
 
-/// A run that went wrong: how to repeat it, and what came before.
+/// Report of a failed run.
 pub struct FailureReport<'a> {
     pub(super) workload: &'a Workload,
     pub(super) op_index: usize,
@@ -13,12 +13,13 @@ pub struct FailureReport<'a> {
 }
 
 impl FailureReport<'_> {
-    /// The number of the operation that went wrong, or of all if the contents did at the end.
+    /// Returns the index of the failed operation, or the number of operations if the final
+    /// comparison failed.
     pub fn op_index(&self) -> usize {
         self.op_index
     }
 
-    /// What was found and what was expected.
+    /// Returns the difference between the found and the expected answer.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -26,12 +27,12 @@ impl FailureReport<'_> {
 
 impl fmt::Display for FailureReport<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Workload { seed, params: shape, settings, ops } = self.workload;
+        let Workload { seed, params, settings, ops } = self.workload;
         writeln!(f, "TERRACE_SEED={seed:#x} repeats this: operation {} of {}", self.op_index, ops.len())?;
-        writeln!(f, "  {shape:?}\n  options: {settings}")?;
+        writeln!(f, "  {params:?}\n  options: {settings}")?;
         let last = self.op_index.min(ops.len().saturating_sub(1));
-        for (at, op) in ops.iter().enumerate().take(last + 1).skip(last.saturating_sub(20)) {
-            writeln!(f, "  {at:6} {op}")?;
+        for (index, op) in ops.iter().enumerate().take(last + 1).skip(last.saturating_sub(20)) {
+            writeln!(f, "  {index:6} {op}")?;
         }
         writeln!(f, "{}", self.message)
     }
@@ -55,13 +56,13 @@ pub(super) fn show_expected(value: Option<ValueSpec>) -> String {
 }
 
 pub(super) fn show_entry(entry: Option<&Entry>) -> String {
-    entry.map_or("the end".into(), |(key, value)| {
+    entry.map_or("no entry".into(), |(key, value)| {
         format!("\"{}\" with {}", key.escape_ascii(), show_value(Some(value)))
     })
 }
 
 pub(super) fn show_expected_entry(entry: Option<(&[u8], ValueSpec)>) -> String {
-    entry.map_or("the end".into(), |(key, value)| {
+    entry.map_or("no entry".into(), |(key, value)| {
         format!("\"{}\" with {}", key.escape_ascii(), show_expected(Some(value)))
     })
 }

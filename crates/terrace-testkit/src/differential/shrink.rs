@@ -1,26 +1,27 @@
-//! From a list of operations that fails to one that a person can read.
+//! Shrinks a failing list of operations to a readable one.
 //!
 //! ```text
-//!   1. leave out whole kinds of operations, then whatever concerns ever smaller sets of keys
-//!   2. leave out ever smaller parts; where one is needed for what it writes, try a flush in its place
-//!   3. make single operations simpler
+//!   1. remove whole kinds of operations, then operations on smaller and smaller sets of keys
+//!   2. remove smaller and smaller chunks; if a chunk of writes is needed, try a flush instead
+//!   3. simplify single operations
 //!   4. join writes to batches, if the list is still long
 //! ```
 //!
-//! Any part of a list is a list, so every attempt is just another run: kept if it still fails, whatever the failure.
+//! Any part of a list is a valid list. So each attempt is another run, which is kept if it fails in
+//! any way.
 
 use std::collections::BTreeSet;
 
 use crate::op::{IteratorBounds, IteratorMove, OP_KINDS, Op, Write};
 
-/// A list of so many operations is short enough.
-const SHORT_ENOUGH: usize = 30;
+/// Length of a list that needs no batching.
+const MAX_UNBATCHED_LEN: usize = 30;
 
-/// Bytes of values that take as long as an operation without any.
+/// Bytes of values that cost as much as one operation.
 const VALUE_BYTES_PER_OP: usize = 2048;
 
-/// Shrinks `ops`, for which `fails` is true, by attempts of at most `budget` operations in all; one with a large value
-/// counts as several.
+/// Shrinks `ops`, for which `fails` returns true. All attempts together run start most `budget`
+/// operations; large values count as several.
 pub fn shrink(ops: Vec<Op>, budget: usize, fails: &mut dyn FnMut(&[Op]) -> bool) -> Vec<Op> {
     let mut shrinker = Shrinker { ops, budget, fails };
     loop {
@@ -29,7 +30,7 @@ pub fn shrink(ops: Vec<Op>, budget: usize, fails: &mut dyn FnMut(&[Op]) -> bool)
         shrinker.remove_keys();
         shrinker.remove_chunks();
         shrinker.simplify();
-        if shrinker.ops.len() > SHORT_ENOUGH {
+        if shrinker.ops.len() > MAX_UNBATCHED_LEN {
             shrinker.batch_adjacent_writes();
         }
         if shrinker.ops == before {
@@ -45,7 +46,7 @@ struct Shrinker<'a> {
 }
 
 impl Shrinker<'_> {
-    /// Goes on with `ops` if they fail.
+    /// Runs `ops`, and keeps them if they fail.
     fn try_ops(&mut self, ops: Vec<Op>) -> bool {
         let Some(left) = self.budget.checked_sub(cost(&ops)) else { return false };
         self.budget = left;
@@ -56,9 +57,9 @@ impl Shrinker<'_> {
         fails
     }
 
-    fn replaced(&self, at: usize, len: usize, by: &[Op]) -> Vec<Op> {
-        let end = (at + len).min(self.ops.len());
-        [&self.ops[..at], by, &self.ops[end..]].concat()
+    fn replaced(&self, start: usize, len: usize, replacement: &[Op]) -> Vec<Op> {
+        let end = (start + len).min(self.ops.len());
+        [&self.ops[..start], replacement, &self.ops[end..]].concat()
     }
 
     fn remove_kinds(&mut self) {
@@ -76,14 +77,14 @@ impl Shrinker<'_> {
         let mut keys: Vec<Vec<u8>> = keys.into_iter().collect();
         let mut part = keys.len().div_ceil(2);
         while part > 0 {
-            let mut at = 0;
-            while at < keys.len() {
-                let some: BTreeSet<&[u8]> = keys[at..].iter().take(part).map(Vec::as_slice).collect();
-                let others = self.ops.iter().filter_map(|op| without_keys(op, &some)).collect();
+            let mut start = 0;
+            while start < keys.len() {
+                let removed: BTreeSet<&[u8]> = keys[start..].iter().take(part).map(Vec::as_slice).collect();
+                let others = self.ops.iter().filter_map(|op| without_keys(op, &removed)).collect();
                 if self.try_ops(others) {
-                    keys.drain(at..(at + part).min(keys.len()));
+                    keys.drain(start..(start + part).min(keys.len()));
                 } else {
-                    at += part;
+                    start += part;
                 }
             }
             part /= 2;
@@ -93,38 +94,38 @@ impl Shrinker<'_> {
     fn remove_chunks(&mut self) {
         let mut part = self.ops.len().div_ceil(2);
         while part > 0 {
-            let mut at = 0;
-            while at < self.ops.len() {
-                let writes = self.ops[at..].iter().take(part).filter(|op| !op.writes().is_empty()).count();
-                if self.try_ops(self.replaced(at, part, &[])) {
+            let mut start = 0;
+            while start < self.ops.len() {
+                let writes = self.ops[start..].iter().take(part).filter(|op| !op.writes().is_empty()).count();
+                if self.try_ops(self.replaced(start, part, &[])) {
                     continue;
                 }
-                if writes > 1 && self.try_ops(self.replaced(at, part, &[Op::Flush])) {
+                if writes > 1 && self.try_ops(self.replaced(start, part, &[Op::Flush])) {
                     continue;
                 }
-                at += part;
+                start += part;
             }
             part /= 2;
         }
     }
 
     fn simplify(&mut self) {
-        for at in 0..self.ops.len() {
-            while simplifications(&self.ops[at])
+        for start in 0..self.ops.len() {
+            while simplifications(&self.ops[start])
                 .into_iter()
-                .any(|op| self.try_ops(self.replaced(at, 1, &[op])))
+                .any(|op| self.try_ops(self.replaced(start, 1, &[op])))
             {}
         }
     }
 
     fn batch_adjacent_writes(&mut self) {
-        let mut at = 0;
-        while at + 1 < self.ops.len() {
-            let both: Vec<Write> = self.ops[at..at + 2].iter().flat_map(Op::writes).collect();
-            let joins = self.ops[at..at + 2].iter().all(|op| !op.writes().is_empty());
+        let mut start = 0;
+        while start + 1 < self.ops.len() {
+            let both: Vec<Write> = self.ops[start..start + 2].iter().flat_map(Op::writes).collect();
+            let both_write = self.ops[start..start + 2].iter().all(|op| !op.writes().is_empty());
             let batch = Op::Batch { writes: both, sync: false };
-            if !joins || !self.try_ops(self.replaced(at, 2, &[batch])) {
-                at += 1;
+            if !both_write || !self.try_ops(self.replaced(start, 2, &[batch])) {
+                start += 1;
             }
         }
     }
@@ -136,7 +137,7 @@ fn cost(ops: &[Op]) -> usize {
     ops.len() + bytes / VALUE_BYTES_PER_OP
 }
 
-/// The operation, or what of it does not concern the keys.
+/// Returns the operation without the given keys, or None if nothing is left.
 fn without_keys(op: &Op, keys: &BTreeSet<&[u8]>) -> Option<Op> {
     match op {
         Op::Put { key, .. } | Op::Delete { key, .. } | Op::Get { key, .. }
@@ -154,7 +155,7 @@ fn without_keys(op: &Op, keys: &BTreeSet<&[u8]>) -> Option<Op> {
     }
 }
 
-/// Operations that do less.
+/// Returns simpler operations.
 fn simplifications(op: &Op) -> Vec<Op> {
     match op {
         Op::Put { key, value, sync: true } => vec![Op::Put { key: key.clone(), value: *value, sync: false }],
@@ -166,17 +167,18 @@ fn simplifications(op: &Op) -> Vec<Op> {
             parts.map(|part| Op::Batch { writes: part.to_vec(), sync: *sync }).collect()
         }
         Op::Get { key, snapshot: Some(_) } => vec![Op::Get { key: key.clone(), snapshot: None }],
-        Op::MultiGet { first, count, snapshot: at } if *count > 1 => {
+        Op::MultiGet { first, count, snapshot } if *count > 1 => {
             let half = count / 2;
             [(*first, half), (first + half, count - half)]
-                .map(|(first, count)| Op::MultiGet { first, count, snapshot: *at })
+                .map(|(first, count)| Op::MultiGet { first, count, snapshot: *snapshot })
                 .to_vec()
         }
         Op::Scan { snapshot: Some(_) } => vec![Op::Scan { snapshot: None }],
-        Op::OpenIterator { slot, snapshot: at, range } => {
-            let whole = Op::OpenIterator { slot: *slot, snapshot: *at, range: IteratorBounds::default() };
-            let now = Op::OpenIterator { slot: *slot, snapshot: None, range: range.clone() };
-            [whole, now].into_iter().filter(|simpler| simpler != op).collect()
+        Op::OpenIterator { slot, snapshot, range } => {
+            let unbounded =
+                Op::OpenIterator { slot: *slot, snapshot: *snapshot, range: IteratorBounds::default() };
+            let without_snapshot = Op::OpenIterator { slot: *slot, snapshot: None, range: range.clone() };
+            [unbounded, without_snapshot].into_iter().filter(|simpler| simpler != op).collect()
         }
         Op::CompactRange { begin, end } if begin.is_some() || end.is_some() => {
             vec![Op::CompactRange { begin: None, end: None }]
@@ -192,20 +194,26 @@ mod tests {
     use crate::differential::Workload;
     use crate::rng::Rng;
 
-    /// Stands for a database: fails if something was deleted that was there, then flushed, reopened and looked up.
-    fn comes_back(ops: &[Op]) -> bool {
-        let (mut there, mut doomed, mut flushed, mut back) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    /// Simulates a bug: fails if a key is deleted, and then a flush, a reopen and a get of the key
+    /// follow.
+    fn deleted_key_returns(ops: &[Op]) -> bool {
+        let mut present = Vec::new();
+        let mut deleted = Vec::new();
+        let mut flushed = Vec::new();
+        let mut reopened = Vec::new();
         for op in ops {
             match op {
-                Op::Flush => flushed.append(&mut doomed),
-                Op::Reopen => back.append(&mut flushed),
-                Op::Get { key, .. } if back.contains(key) => return true,
+                Op::Flush => flushed.append(&mut deleted),
+                Op::Reopen => reopened.append(&mut flushed),
+                Op::Get { key, .. } if reopened.contains(key) => return true,
                 _ => {}
             }
             for write in op.writes() {
                 match write.value() {
-                    Some(_) => there.push(write.key().to_vec()),
-                    None if there.iter().any(|key| key == write.key()) => doomed.push(write.key().to_vec()),
+                    Some(_) => present.push(write.key().to_vec()),
+                    None if present.iter().any(|key| key == write.key()) => {
+                        deleted.push(write.key().to_vec())
+                    }
                     None => {}
                 }
             }
@@ -214,34 +222,34 @@ mod tests {
     }
 
     #[test]
-    fn finds_minimal_operations() {
+    fn failing_list_is_shrunk_to_minimum() {
         for seed in 0..5 {
-            let plan = Workload::draw(seed, 20_000, |shape, _| shape.keys = 50);
-            assert!(comes_back(&plan.ops));
-            let short = shrink(plan.ops, 3_000_000, &mut comes_back);
+            let workload = Workload::draw(seed, 20_000, |params, _| params.keys = 50);
+            assert!(deleted_key_returns(&workload.ops));
+            let short = shrink(workload.ops, 3_000_000, &mut deleted_key_returns);
             let kinds: Vec<&str> = short.iter().map(Op::kind).collect();
             assert!(short.len() <= 5 && kinds.ends_with(&["flush", "reopen", "get"]), "{kinds:?}");
         }
     }
 
-    /// Fails after so many writes, however they come.
+    /// Fails after 200 writes, whether batched or not.
     #[test]
     fn many_writes_are_batched() {
-        let plan = Workload::draw(Rng::new(1).next_u64(), 2_000, |_, _| ());
-        let mut many = |ops: &[Op]| ops.iter().map(|op| op.writes().len()).sum::<usize>() >= 200;
-        let short = shrink(plan.ops, 3_000_000, &mut many);
-        assert!(short.len() <= SHORT_ENOUGH, "{}", short.len());
+        let workload = Workload::draw(Rng::new(1).next_u64(), 2_000, |_, _| ());
+        let mut has_200_writes = |ops: &[Op]| ops.iter().map(|op| op.writes().len()).sum::<usize>() >= 200;
+        let short = shrink(workload.ops, 3_000_000, &mut has_200_writes);
+        assert!(short.len() <= MAX_UNBATCHED_LEN, "{}", short.len());
     }
 
     #[test]
-    fn stops_when_budget_is_exhausted() {
-        let plan = Workload::draw(1, 1_000, |_, _| ());
+    fn shrinking_stops_when_budget_is_exhausted() {
+        let workload = Workload::draw(1, 1_000, |_, _| ());
         let mut attempts = 0;
-        let mut all = |ops: &[Op]| {
+        let mut fails_in_full = |ops: &[Op]| {
             attempts += ops.len();
             ops.len() == 1_000
         };
-        assert_eq!(shrink(plan.ops, 2_500, &mut all).len(), 1_000);
+        assert_eq!(shrink(workload.ops, 2_500, &mut fails_in_full).len(), 1_000);
         assert!(attempts <= 2_500);
     }
 }

@@ -1,4 +1,4 @@
-//! Operations as sentences, for whoever reads what went wrong.
+//! Text form of operations, for failure reports.
 
 use std::fmt;
 
@@ -66,8 +66,8 @@ impl fmt::Display for IteratorBounds {
 impl fmt::Display for IteratorMove {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            IteratorMove::SeekToFirst => f.write_str("first"),
-            IteratorMove::SeekToLast => f.write_str("last"),
+            IteratorMove::SeekToFirst => f.write_str("seek to first"),
+            IteratorMove::SeekToLast => f.write_str("seek to last"),
             IteratorMove::Seek(key) => write!(f, "seek {}", DisplayKey(key)),
             IteratorMove::Next => f.write_str("next"),
             IteratorMove::Prev => f.write_str("prev"),
@@ -82,7 +82,7 @@ impl fmt::Display for LifecycleOp {
             LifecycleOp::PowerCut => "power cut, open",
             LifecycleOp::Repair(MissingFile::None) => "close, repair, open",
             LifecycleOp::Repair(MissingFile::Current) => "close, lose CURRENT, repair, open",
-            LifecycleOp::Repair(MissingFile::Manifest) => "close, lose the manifest, repair, open",
+            LifecycleOp::Repair(MissingFile::Manifest) => "close, lose the MANIFEST, repair, open",
             LifecycleOp::Destroy => "close, destroy, create",
             LifecycleOp::Copy => "close, copy the files, open the copy",
             LifecycleOp::Verify => "close, verify, open",
@@ -102,35 +102,37 @@ impl fmt::Display for Op {
                 let writes: Vec<String> = writes.iter().map(Write::to_string).collect();
                 write!(f, "batch {{ {} }}{}", writes.join("; "), DisplaySync(*sync))
             }
-            Op::Get { key, snapshot: at } => write!(f, "get {}{}", DisplayKey(key), DisplaySnapshot(*at)),
-            Op::MultiGet { first, count, snapshot: at } => {
+            Op::Get { key, snapshot } => write!(f, "get {}{}", DisplayKey(key), DisplaySnapshot(*snapshot)),
+            Op::MultiGet { first, count, snapshot } => {
                 write!(
                     f,
-                    "get {} and the next of {count}{}",
+                    "multi-get of {count} keys from {}{}",
                     DisplayKey(&numbered_key(*first)),
-                    DisplaySnapshot(*at)
+                    DisplaySnapshot(*snapshot)
                 )
             }
-            Op::Scan { snapshot: at } => write!(f, "scan{}", DisplaySnapshot(*at)),
+            Op::Scan { snapshot } => write!(f, "scan{}", DisplaySnapshot(*snapshot)),
             Op::TakeSnapshot { slot } => write!(f, "snapshot s{slot}"),
             Op::ReleaseSnapshot { slot } => write!(f, "release s{slot}"),
-            Op::OpenIterator { slot, snapshot: at, range } => {
-                write!(f, "cursor c{slot} {range}{}", DisplaySnapshot(*at))
+            Op::OpenIterator { slot, snapshot, range } => {
+                write!(f, "iterator i{slot} {range}{}", DisplaySnapshot(*snapshot))
             }
-            Op::MoveIterator { slot, movement: step } => write!(f, "c{slot} {step}"),
-            Op::CloseIterator { slot } => write!(f, "close c{slot}"),
+            Op::MoveIterator { slot, movement } => write!(f, "i{slot} {movement}"),
+            Op::CloseIterator { slot } => write!(f, "close i{slot}"),
             Op::Flush => f.write_str("flush"),
             Op::CompactRange { begin, end } => {
                 write!(f, "compact {} {}", DisplayBound(begin), DisplayBound(end))
             }
             Op::DeleteRange { begin, end } => {
-                write!(f, "delete {} up to {}", DisplayBound(begin), DisplayBound(end))
+                write!(f, "delete range [{} {})", DisplayBound(begin), DisplayBound(end))
             }
             Op::Reopen => f.write_str("reopen"),
             Op::ReopenWith { seed } => write!(f, "reopen with options of {seed:#x}"),
-            Op::ApproximateSize { begin, end } => write!(f, "size {} {}", DisplayKey(begin), DisplayKey(end)),
+            Op::ApproximateSize { begin, end } => {
+                write!(f, "approximate size {} {}", DisplayKey(begin), DisplayKey(end))
+            }
             Op::Property { name } => write!(f, "property {name}"),
-            Op::Lifecycle(what) => what.fmt(f),
+            Op::Lifecycle(op) => op.fmt(f),
         }
     }
 }
@@ -145,15 +147,15 @@ mod tests {
     }
 
     #[test]
-    fn operations_read_as_sentences() {
+    fn text_form_of_operations() {
         let value = ValueSpec { len: 3, seed: 255 };
         check(Op::Put { key: b"a\0".to_vec(), value, sync: true }, r#"put "a\x00" 3 bytes of #ff sync"#);
         let writes = vec![Write::Put { key: b"a".to_vec(), value }, Write::Delete { key: b"b".to_vec() }];
         check(Op::Batch { writes, sync: false }, r#"batch { put "a" 3 bytes of #ff; delete "b" }"#);
         check(Op::Get { key: b"a".to_vec(), snapshot: Some(2) }, r#"get "a" at s2"#);
         let range = IteratorBounds { lower: Some(b"a".to_vec()), upper: None, prefix: Some(b"p".to_vec()) };
-        check(Op::OpenIterator { slot: 1, snapshot: None, range }, r#"cursor c1 ["a" _) prefix "p""#);
-        check(Op::MoveIterator { slot: 1, movement: IteratorMove::Seek(b"k".to_vec()) }, r#"c1 seek "k""#);
+        check(Op::OpenIterator { slot: 1, snapshot: None, range }, r#"iterator i1 ["a" _) prefix "p""#);
+        check(Op::MoveIterator { slot: 1, movement: IteratorMove::Seek(b"k".to_vec()) }, r#"i1 seek "k""#);
         check(Op::CompactRange { begin: None, end: Some(b"z".to_vec()) }, r#"compact _ "z""#);
     }
 }

@@ -1,32 +1,33 @@
-//! Where random operations come from: a table of kinds with weights.
+//! Generates random operations from a table of kinds with weights.
 
 use super::{IteratorBounds, IteratorMove, LifecycleOp, MissingFile, Op, Slot, ValueSpec, Write};
 use crate::rng::Rng;
 use crate::settings::ComparatorKind;
 
-/// What the operations of a run are like.
+/// Parameters of the operations of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkloadParams {
-    /// The order of keys; prefixes are only used bytewise.
+    /// Order of keys. Prefixes are used only with bytewise order.
     pub comparator: ComparatorKind,
-    /// How many ordinary keys there are.
+    /// Number of ordinary keys.
     pub keys: u64,
-    /// The shortest ordinary value, in bytes.
+    /// Minimum length of an ordinary value, in bytes.
     pub value_min: u64,
-    /// The longest ordinary value, in bytes.
+    /// Maximum length of an ordinary value, in bytes.
     pub value_max: u64,
-    /// What stock LevelDB lacks: bounds, prefixes, zstd.
+    /// True to use features that stock LevelDB lacks: bounds, prefixes, zstd.
     pub terrace_only_features: bool,
-    /// Things that happen to a whole database in memory.
+    /// True to include lifecycle events of a database in memory.
     pub lifecycle_ops: bool,
-    /// One write in this many is a sync; 0 for none.
+    /// One write of this many is synced; 0 for none.
     pub sync_one_in: u64,
-    /// Snapshots and merges of ranges come often: many versions of each key, in tables that are merged apart.
+    /// True to include frequent snapshots and manual compactions of ranges. Keys then have many
+    /// versions, in tables that are compacted separately.
     pub many_versions: bool,
 }
 
 impl WorkloadParams {
-    /// A random one.
+    /// Draws random parameters.
     pub fn draw(rng: &mut Rng) -> WorkloadParams {
         WorkloadParams {
             comparator: rng.pick(&[
@@ -46,14 +47,14 @@ impl WorkloadParams {
     }
 }
 
-/// An endless list of operations.
+/// Endless sequence of random operations.
 #[derive(Debug)]
 pub struct OpGenerator {
     rng: Rng,
     params: WorkloadParams,
 }
 
-/// Weight and maker of each kind of operation.
+/// Weight and constructor of a kind of operation.
 type WeightedOp = (u64, fn(&mut OpGenerator) -> Op);
 
 static WEIGHTED_OPS: &[WeightedOp] = &[
@@ -76,10 +77,11 @@ static WEIGHTED_OPS: &[WeightedOp] = &[
     (2, OpGenerator::property),
 ];
 
-/// How rare an upheaval is where there are any.
+/// One operation of this many is a lifecycle event, if they are enabled.
 const LIFECYCLE_OP_ONE_IN: u64 = 1_000;
 
-/// How often a snapshot is taken or a range merged besides, where there are to be strata.
+/// One operation of this many is an additional snapshot or range compaction, if `many_versions` is
+/// set.
 const SNAPSHOT_OR_COMPACTION_ONE_IN: u64 = 25;
 
 static LIFECYCLE_OPS: &[LifecycleOp] = &[
@@ -109,7 +111,7 @@ static PROPERTIES: &[&str] = &[
     "leveldb.nothing",
 ];
 
-/// True if every LevelDB knows this one of the properties that a [`Source`] asks for.
+/// Returns true if every LevelDB knows this property of [`PROPERTIES`].
 pub(crate) fn is_known_property(name: &str) -> bool {
     !matches!(name, "leveldb.num-files-at-level7" | "leveldb.nothing")
 }
@@ -124,8 +126,8 @@ impl Iterator for OpGenerator {
         if self.params.many_versions && self.rng.one_in(SNAPSHOT_OR_COMPACTION_ONE_IN) {
             return Some(if self.rng.one_in(3) { self.compact_range() } else { self.take_snapshot() });
         }
-        let all: u64 = WEIGHTED_OPS.iter().map(|(weight, _)| weight).sum();
-        let mut left = self.rng.below(all);
+        let total: u64 = WEIGHTED_OPS.iter().map(|(weight, _)| weight).sum();
+        let mut left = self.rng.below(total);
         for (weight, make) in WEIGHTED_OPS {
             match left.checked_sub(*weight) {
                 Some(rest) => left = rest,
@@ -137,13 +139,13 @@ impl Iterator for OpGenerator {
 }
 
 impl OpGenerator {
-    /// The operations of `shape` that `seed` stands for.
-    pub fn new(seed: u64, shape: WorkloadParams) -> OpGenerator {
-        OpGenerator { rng: Rng::new(seed), params: shape }
+    /// Creates the operations of a seed.
+    pub fn new(seed: u64, params: WorkloadParams) -> OpGenerator {
+        OpGenerator { rng: Rng::new(seed), params }
     }
 
-    /// Mostly ordinary keys in groups of a common prefix; some that are empty, or all zeros and ones, or that begin
-    /// with one another.
+    /// Draws mostly ordinary keys in groups with a common prefix. A few keys are empty, consist of
+    /// extreme bytes, or are prefixes of each other.
     fn key(&mut self) -> Vec<u8> {
         match self.rng.below(50) {
             0 => (0..self.rng.below(5)).map(|_| self.rng.pick(&[0x00, b'k', 0xfe, 0xff])).collect(),
@@ -157,7 +159,7 @@ impl OpGenerator {
     }
 
     fn value(&mut self) -> ValueSpec {
-        // Now and then one that no block, and at times no write buffer, can hold.
+        // A few values exceed the block size, and some exceed the write buffer.
         let len = match self.rng.below(2_000) {
             0 => self.rng.skewed(100_000),
             1 if self.rng.one_in(4) => 1 << 20,
@@ -242,31 +244,31 @@ impl OpGenerator {
         prefix
     }
 
-    /// Mostly walks in one direction; turns often enough to meet every state of a merge.
+    /// Draws mostly steps in both directions, so that merging iterators change direction often.
     fn move_iterator(&mut self) -> Op {
-        let step = match self.rng.below(20) {
+        let movement = match self.rng.below(20) {
             0 => IteratorMove::SeekToFirst,
             1 => IteratorMove::SeekToLast,
             2..=4 => IteratorMove::Seek(self.key()),
             5..=12 => IteratorMove::Next,
             _ => IteratorMove::Prev,
         };
-        Op::MoveIterator { slot: self.slot(), movement: step }
+        Op::MoveIterator { slot: self.slot(), movement }
     }
 
     fn compact_range(&mut self) -> Op {
         Op::CompactRange { begin: self.maybe_key(), end: self.maybe_key() }
     }
 
-    /// Mostly of a part, for what is gone is no longer there to be tried.
+    /// Deletes mostly a part of the keys, because a deletion of all leaves nothing to test.
     fn delete_range(&mut self) -> Op {
-        let (begin, end) = if self.rng.one_in(8) {
-            (self.maybe_key(), self.maybe_key())
+        if self.rng.one_in(8) {
+            Op::DeleteRange { begin: self.maybe_key(), end: self.maybe_key() }
         } else {
-            let (first, count) = (self.rng.below(self.params.keys), self.rng.skewed(self.params.keys));
-            (Some(numbered_key(first)), Some(numbered_key(first + count)))
-        };
-        Op::DeleteRange { begin, end }
+            let first = self.rng.below(self.params.keys);
+            let count = self.rng.skewed(self.params.keys);
+            Op::DeleteRange { begin: Some(numbered_key(first)), end: Some(numbered_key(first + count)) }
+        }
     }
 
     fn reopen(&mut self) -> Op {
@@ -282,7 +284,8 @@ impl OpGenerator {
     }
 }
 
-/// The ordinary key of a number, as `k3/000010`. By hand: a run draws millions.
+/// Returns the ordinary key of a number, such as `k3/000010`. It avoids `format!` because a run
+/// draws millions of keys.
 pub fn numbered_key(n: u64) -> Vec<u8> {
     let mut key = *b"k0/000000";
     key[1] += (n % 7) as u8;

@@ -1,31 +1,31 @@
-//! The kinds of operations, by name: what a run is counted by.
+//! Names of the kinds of operations. Tests count operations by kind.
 
 use super::{IteratorMove, LifecycleOp, MissingFile, Op, Write};
 
-/// Every kind.
+/// All kinds.
 pub static OP_KINDS: &[&str] = &[
     "put",
     "put, synced",
     "put of an empty value",
-    "put of a MiB",
+    "put of 1 MiB",
     "put of the empty key",
     "delete",
     "delete, synced",
     "batch",
     "batch, synced",
-    "batch of nothing",
-    "batch with a key twice",
+    "empty batch",
+    "batch with a duplicate key",
     "get",
     "get at a snapshot",
-    "get of many",
+    "multi-get",
     "scan",
     "scan at a snapshot",
     "snapshot",
     "release",
-    "cursor",
-    "cursor at a snapshot",
-    "cursor with bounds",
-    "cursor with a prefix",
+    "iterator",
+    "iterator at a snapshot",
+    "iterator with bounds",
+    "iterator with a prefix",
     "first",
     "last",
     "seek",
@@ -38,13 +38,13 @@ pub static OP_KINDS: &[&str] = &[
     "delete a range",
     "reopen",
     "reopen with other options",
-    "size",
+    "approximate size",
     "property",
     "kill",
     "power cut",
-    "repair of a healthy one",
+    "repair of an undamaged database",
     "repair without CURRENT",
-    "repair without a manifest",
+    "repair without a MANIFEST",
     "destroy and create",
     "copy",
     "verify",
@@ -52,34 +52,34 @@ pub static OP_KINDS: &[&str] = &[
 ];
 
 impl Op {
-    /// Its kind, one of [`KINDS`].
+    /// Returns the kind, which is one of [`OP_KINDS`].
     pub fn kind(&self) -> &'static str {
         match self {
             Op::Put { key, .. } if key.is_empty() => "put of the empty key",
             Op::Put { value, .. } if value.len == 0 => "put of an empty value",
-            Op::Put { value, .. } if value.len >= 1 << 20 => "put of a MiB",
+            Op::Put { value, .. } if value.len >= 1 << 20 => "put of 1 MiB",
             Op::Put { sync: true, .. } => "put, synced",
             Op::Put { .. } => "put",
             Op::Delete { sync: true, .. } => "delete, synced",
             Op::Delete { .. } => "delete",
-            Op::Batch { writes, .. } if writes.is_empty() => "batch of nothing",
-            Op::Batch { writes, .. } if has_duplicate_key(writes) => "batch with a key twice",
+            Op::Batch { writes, .. } if writes.is_empty() => "empty batch",
+            Op::Batch { writes, .. } if has_duplicate_key(writes) => "batch with a duplicate key",
             Op::Batch { sync: true, .. } => "batch, synced",
             Op::Batch { .. } => "batch",
             Op::Get { snapshot: None, .. } => "get",
             Op::Get { .. } => "get at a snapshot",
-            Op::MultiGet { .. } => "get of many",
+            Op::MultiGet { .. } => "multi-get",
             Op::Scan { snapshot: None } => "scan",
             Op::Scan { .. } => "scan at a snapshot",
             Op::TakeSnapshot { .. } => "snapshot",
             Op::ReleaseSnapshot { .. } => "release",
-            Op::OpenIterator { range, .. } if range.prefix.is_some() => "cursor with a prefix",
+            Op::OpenIterator { range, .. } if range.prefix.is_some() => "iterator with a prefix",
             Op::OpenIterator { range, .. } if range.lower.is_some() || range.upper.is_some() => {
-                "cursor with bounds"
+                "iterator with bounds"
             }
-            Op::OpenIterator { snapshot: Some(_), .. } => "cursor at a snapshot",
-            Op::OpenIterator { .. } => "cursor",
-            Op::MoveIterator { movement: step, .. } => step.kind(),
+            Op::OpenIterator { snapshot: Some(_), .. } => "iterator at a snapshot",
+            Op::OpenIterator { .. } => "iterator",
+            Op::MoveIterator { movement, .. } => movement.kind(),
             Op::CloseIterator { .. } => "close",
             Op::Flush => "flush",
             Op::CompactRange { begin: None, end: None } => "compact all",
@@ -87,15 +87,18 @@ impl Op {
             Op::DeleteRange { .. } => "delete a range",
             Op::Reopen => "reopen",
             Op::ReopenWith { .. } => "reopen with other options",
-            Op::ApproximateSize { .. } => "size",
+            Op::ApproximateSize { .. } => "approximate size",
             Op::Property { .. } => "property",
-            Op::Lifecycle(what) => what.kind(),
+            Op::Lifecycle(op) => op.kind(),
         }
     }
 }
 
 fn has_duplicate_key(writes: &[Write]) -> bool {
-    writes.iter().enumerate().any(|(at, write)| writes[..at].iter().any(|other| other.key() == write.key()))
+    writes
+        .iter()
+        .enumerate()
+        .any(|(index, write)| writes[..index].iter().any(|other| other.key() == write.key()))
 }
 
 impl IteratorMove {
@@ -115,9 +118,9 @@ impl LifecycleOp {
         match self {
             LifecycleOp::Kill => "kill",
             LifecycleOp::PowerCut => "power cut",
-            LifecycleOp::Repair(MissingFile::None) => "repair of a healthy one",
+            LifecycleOp::Repair(MissingFile::None) => "repair of an undamaged database",
             LifecycleOp::Repair(MissingFile::Current) => "repair without CURRENT",
-            LifecycleOp::Repair(MissingFile::Manifest) => "repair without a manifest",
+            LifecycleOp::Repair(MissingFile::Manifest) => "repair without a MANIFEST",
             LifecycleOp::Destroy => "destroy and create",
             LifecycleOp::Copy => "copy",
             LifecycleOp::Verify => "verify",

@@ -1,4 +1,4 @@
-//! The C functions of LevelDB, as a table of pointers: the whole of `leveldb/c.h`.
+//! Function pointers for all C functions of `leveldb/c.h`.
 
 #![allow(unsafe_code, reason = "loads a C library")]
 
@@ -12,9 +12,9 @@ macro_rules! opaque {
 
 opaque!(Db Cache Comparator Env FilterPolicy Iterator Logger Options ReadOptions Snapshot Batch WriteOptions);
 
-/// Where a call leaves its error: null, or a text to be freed.
+/// Address for the error of a call: null, or a text that the caller frees.
 pub(super) type ErrPtr = *mut *mut c_char;
-/// The start of some bytes; the length is the next argument.
+/// Start of a byte string; its length is the next argument.
 pub(super) type Bytes = *const c_char;
 pub(super) type Drop = extern "C" fn(*mut c_void);
 pub(super) type NameOf = extern "C" fn(*mut c_void) -> *const c_char;
@@ -26,23 +26,23 @@ type OnDelete = extern "C" fn(*mut c_void, Bytes, usize);
 
 macro_rules! api {
     ($(fn $name:ident($($arg:ty),*) $(-> $ret:ty)?;)*) => {
-        /// A loaded library. Its functions are called only by the wrappers of this room.
-        #[expect(dead_code, reason = "the header is here whole, so that loading checks all of it")]
+        /// A loaded library. Only the wrappers of this module call its functions.
+        #[expect(dead_code, reason = "the table covers the whole header, so that loading checks all functions")]
         pub struct Api {
             $(pub(super) $name: unsafe extern "C" fn($($arg),*) $(-> $ret)?,)*
-            /// Last, so that it outlives the pointers above.
+            /// The last field, so that it is dropped after the pointers into it.
             library: libloading::Library,
         }
 
         impl Api {
-            /// Loads the library and looks every function up.
+            /// Loads the library and all functions.
             pub(super) fn load(name: &str) -> Result<Api, libloading::Error> {
-                // SAFETY: LevelDB's initialisers only construct C++ globals.
+                // SAFETY: LevelDB's initializers only construct C++ globals.
                 let library = unsafe { libloading::Library::new(name) }?;
                 Ok(Api {
                     $($name: {
                         let symbol = concat!("leveldb_", stringify!($name)).as_bytes();
-                        // SAFETY: the type is the one that the header gives the name.
+                        // SAFETY: the type is that of the function in `leveldb/c.h`.
                         *unsafe { library.get::<unsafe extern "C" fn($($arg),*) $(-> $ret)?>(symbol) }?
                     },)*
                     library,
@@ -124,11 +124,11 @@ api! {
 }
 
 impl Api {
-    /// Major and minor version.
+    /// Returns the major and minor version.
     pub(super) fn version(&self) -> (i32, i32) {
-        // SAFETY: takes nothing and returns a number.
+        // SAFETY: the function has no arguments and returns an integer.
         let major = unsafe { (self.major_version)() };
-        // SAFETY: the same.
+        // SAFETY: the function has no arguments and returns an integer.
         let minor = unsafe { (self.minor_version)() };
         (major, minor)
     }

@@ -1,4 +1,4 @@
-//! An open stock database, with its cursors and snapshots.
+//! An open stock database, its iterators and snapshots.
 
 #![allow(unsafe_code, reason = "calls a C library")]
 
@@ -16,7 +16,7 @@ use crate::differential::Entry;
 use crate::op::IteratorMove;
 use crate::settings::Settings;
 
-/// The C object and what it was opened with. Lives as long as anything that was made from it.
+/// C database and its options. Iterators and snapshots keep it alive.
 struct RawDb {
     api: &'static Api,
     raw: *mut api::Db,
@@ -27,80 +27,88 @@ struct RawDb {
 
 impl Drop for RawDb {
     fn drop(&mut self) {
-        // SAFETY: open until here; cursors and snapshots hold the handle, so none is left.
+        // SAFETY: `raw` is open until here. No iterator or snapshot is left, because each holds an
+        // `Rc` of this object.
         unsafe { (self.api.close)(self.raw) };
     }
 }
 
-/// An open stock database. Closed when it and everything made from it are dropped.
+/// An open stock database. It closes when it, its iterators and snapshots are dropped.
 pub struct StockDb {
     handle: Rc<RawDb>,
 }
 
-/// A point in time. Released when dropped.
+/// A snapshot, which is released on drop.
 pub struct StockSnapshot {
     handle: Rc<RawDb>,
     raw: *const api::Snapshot,
 }
 
-/// A place among the entries. It shows the state of the moment at which it was made.
+/// An iterator over the state at its creation.
 pub struct StockIterator {
     handle: Rc<RawDb>,
     raw: *mut api::Iterator,
 }
 
-/// Makes a call that reports through an error pointer.
+/// Makes a call that reports errors through a pointer.
 fn call_checked<T>(api: &Api, call: impl FnOnce(api::ErrPtr) -> T) -> Result<T, StockError> {
     let mut error: *mut c_char = ptr::null_mut();
     let result = call(&mut error);
     take_c_string(api, error).map_or(Ok(result), |text| Err(StockError::new(text)))
 }
 
-/// Copies and frees a text that the library allocated; None if there is none.
+/// Copies and frees a text that the library allocated. Returns None for null.
 fn take_c_string(api: &Api, raw: *mut c_char) -> Option<String> {
     if raw.is_null() {
         return None;
     }
     // SAFETY: LevelDB's texts end in a zero byte.
     let copy = unsafe { string_from_c(raw) };
-    // SAFETY: allocated by the library for its caller, freed once.
+    // SAFETY: the library allocated the text for its caller, and this is its only release.
     unsafe { (api.free)(raw.cast()) };
     Some(copy)
 }
 
 fn c_path(path: &Path) -> CString {
-    CString::new(path.as_os_str().as_bytes()).expect("paths of tests have no zero byte")
+    CString::new(path.as_os_str().as_bytes()).expect("test paths have no zero byte")
 }
 
 pub(super) fn repair(api: &'static Api, path: &Path, settings: &Settings) -> Result<(), StockError> {
-    let (options, path) = (RawOptions::new(api, settings), c_path(path));
-    // SAFETY: live options, a terminated path, a place for the error.
+    let options = RawOptions::new(api, settings);
+    let path = c_path(path);
+    // SAFETY: the options are live, the path ends in a zero byte, and `error` is a valid address.
     call_checked(api, |error| unsafe { (api.repair_db)(options.as_ptr(), path.as_ptr(), error) })
 }
 
 pub(super) fn destroy(api: &'static Api, path: &Path, settings: &Settings) -> Result<(), StockError> {
-    let (options, path) = (RawOptions::new(api, settings), c_path(path));
-    // SAFETY: as in `repair`.
+    let options = RawOptions::new(api, settings);
+    let path = c_path(path);
+    // SAFETY: the options are live, the path ends in a zero byte, and `error` is a valid address.
     call_checked(api, |error| unsafe { (api.destroy_db)(options.as_ptr(), path.as_ptr(), error) })
 }
 
 impl StockDb {
     pub(super) fn open(api: &'static Api, path: &Path, settings: &Settings) -> Result<StockDb, StockError> {
-        let (options, path) = (RawOptions::new(api, settings), c_path(path));
-        // SAFETY: as in `repair`; the options live in the handle, until the database is closed.
+        let options = RawOptions::new(api, settings);
+        let path = c_path(path);
+        // SAFETY: the path ends in a zero byte, and `error` is a valid address. The options live in
+        // the handle until the database is closed.
         let raw = call_checked(api, |error| unsafe { (api.open)(options.as_ptr(), path.as_ptr(), error) })?;
         let verify_checksums = settings.paranoid_checks;
         Ok(StockDb { handle: Rc::new(RawDb { api, raw, _options: options, verify_checksums }) })
     }
 
-    /// Checksums are verified in a database that was opened with paranoid checks.
-    fn read_options(&self, at: Option<&StockSnapshot>) -> ReadOptions {
-        let ours = |snapshot: &StockSnapshot| Rc::ptr_eq(&snapshot.handle, &self.handle);
-        assert!(at.is_none_or(ours), "a snapshot of another database");
+    /// Returns read options, which verify checksums if the database was opened with paranoid
+    /// checks.
+    fn read_options(&self, snapshot: Option<&StockSnapshot>) -> ReadOptions {
+        assert!(
+            snapshot.is_none_or(|snapshot| Rc::ptr_eq(&snapshot.handle, &self.handle)),
+            "the snapshot belongs to another database"
+        );
         ReadOptions::new(
             self.api(),
             self.handle.verify_checksums,
-            at.map_or(ptr::null(), |snapshot| snapshot.raw),
+            snapshot.map_or(ptr::null(), |snapshot| snapshot.raw),
         )
     }
 
@@ -108,17 +116,17 @@ impl StockDb {
         self.handle.api
     }
 
-    /// Gives a key a value.
+    /// Sets the value of a key.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<(), StockError> {
         self.write(&[(key, Some(value))], false)
     }
 
-    /// Removes a key.
+    /// Deletes a key.
     pub fn delete(&self, key: &[u8]) -> Result<(), StockError> {
         self.write(&[(key, None)], false)
     }
 
-    /// Gives keys values, or none, all at once.
+    /// Writes a batch; None deletes a key.
     pub fn write(&self, writes: &[(&[u8], Option<&[u8]>)], sync: bool) -> Result<(), StockError> {
         let batch = Batch::new(self.api());
         for (key, value) in writes {
@@ -126,77 +134,84 @@ impl StockDb {
         }
         let options = WriteOptions::new(self.api(), sync);
         call_checked(self.api(), |error| {
-            // SAFETY: three live objects and a place for the error.
+            // SAFETY: the three objects are live, and `error` is a valid address.
             unsafe { (self.api().write)(self.handle.raw, options.raw, batch.raw, error) }
         })
     }
 
-    /// Looks a key up, now or at a snapshot of this database.
-    pub fn get(&self, key: &[u8], at: Option<&StockSnapshot>) -> Result<Option<Vec<u8>>, StockError> {
-        let options = self.read_options(at);
-        let (start, mut len) = (key.as_ptr().cast(), 0);
+    /// Returns the value of a key, now or at a snapshot of this database.
+    pub fn get(&self, key: &[u8], snapshot: Option<&StockSnapshot>) -> Result<Option<Vec<u8>>, StockError> {
+        let options = self.read_options(snapshot);
+        let start = key.as_ptr().cast();
+        let mut len = 0;
         let value = call_checked(self.api(), |error| {
-            // SAFETY: live objects, a key with its length, places for the length and the error.
+            // SAFETY: the objects are live, the key has `key.len()` bytes, and `len` and `error`
+            // are valid addresses.
             unsafe { (self.api().get)(self.handle.raw, options.raw, start, key.len(), &mut len, error) }
         })?;
         if value.is_null() {
             return Ok(None);
         }
-        // SAFETY: a value that is not null is `len` bytes of ours, until it is freed.
+        // SAFETY: a value that is not null has `len` bytes, which live until they are freed below.
         let copy = unsafe { bytes_from_c(value, len) }.to_vec();
-        // SAFETY: allocated by the library for its caller, freed once.
+        // SAFETY: the library allocated the value for its caller, and this is its only release.
         unsafe { (self.api().free)(value.cast()) };
         Ok(Some(copy))
     }
 
     /// Takes a snapshot.
     pub fn snapshot(&self) -> StockSnapshot {
-        // SAFETY: a live database.
+        // SAFETY: the database is open.
         let raw = unsafe { (self.api().create_snapshot)(self.handle.raw) };
         StockSnapshot { handle: Rc::clone(&self.handle), raw }
     }
 
-    /// A cursor that stands nowhere yet, on the present or on a snapshot of this database.
-    pub fn iter(&self, at: Option<&StockSnapshot>) -> StockIterator {
-        let options = self.read_options(at);
-        // SAFETY: live objects; the options are only read during the call.
+    /// Creates an invalid iterator over the current state or over a snapshot of this database.
+    pub fn iter(&self, snapshot: Option<&StockSnapshot>) -> StockIterator {
+        let options = self.read_options(snapshot);
+        // SAFETY: the database is open and the options are live. LevelDB reads them only during the
+        // call.
         let raw = unsafe { (self.api().create_iterator)(self.handle.raw, options.raw) };
         StockIterator { handle: Rc::clone(&self.handle), raw }
     }
 
-    /// Every entry, first to last.
+    /// Returns all entries in order.
     pub fn scan(&self) -> Result<Vec<Entry>, StockError> {
         self.collect_entries(&IteratorMove::SeekToFirst, &IteratorMove::Next)
     }
 
-    /// Every entry, last to first.
+    /// Returns all entries in reverse order.
     pub fn scan_reverse(&self) -> Result<Vec<Entry>, StockError> {
         self.collect_entries(&IteratorMove::SeekToLast, &IteratorMove::Prev)
     }
 
     fn collect_entries(&self, start: &IteratorMove, step: &IteratorMove) -> Result<Vec<Entry>, StockError> {
-        let (mut cursor, mut entries) = (self.iter(None), Vec::new());
-        let mut entry = cursor.apply_move(start);
-        while let Some(there) = entry {
-            entries.push(there);
-            entry = cursor.apply_move(step);
+        let mut iterator = self.iter(None);
+        let mut entries = Vec::new();
+        let mut entry = iterator.apply_move(start);
+        while let Some(found) = entry {
+            entries.push(found);
+            entry = iterator.apply_move(step);
         }
-        cursor.status().map(|()| entries)
+        iterator.status().map(|()| entries)
     }
 
-    /// Empties the memtable, then merges what lies in a range; None is before the first or behind the last key.
+    /// Flushes the memtable and compacts a range. None means no bound.
     pub fn compact_range(&self, begin: Option<&[u8]>, end: Option<&[u8]>) {
         let start = |limit: Option<&[u8]>| limit.map_or(ptr::null(), |key| key.as_ptr().cast());
         let len = |limit: Option<&[u8]>| limit.map_or(0, <[u8]>::len);
-        // SAFETY: a live database and two keys with their lengths, or null.
+        // SAFETY: the database is open, and each bound is null or a key with its length.
         unsafe { (self.api().compact_range)(self.handle.raw, start(begin), len(begin), start(end), len(end)) }
     }
 
-    /// The approximate size of a range in bytes of files.
+    /// Returns the approximate size of a range in bytes of table files.
     pub fn approximate_size(&self, begin: &[u8], end: &[u8]) -> u64 {
-        let (begins, ends) = ([begin.as_ptr().cast()], [end.as_ptr().cast()]);
-        let (begin_lens, end_lens, mut sizes) = ([begin.len()], [end.len()], [0]);
-        // SAFETY: a live database and arrays of one element each.
+        let begins = [begin.as_ptr().cast()];
+        let ends = [end.as_ptr().cast()];
+        let begin_lens = [begin.len()];
+        let end_lens = [end.len()];
+        let mut sizes = [0];
+        // SAFETY: the database is open, and each array has one element.
         unsafe {
             (self.api().approximate_sizes)(
                 self.handle.raw,
@@ -211,46 +226,48 @@ impl StockDb {
         sizes[0]
     }
 
-    /// A property's text; None if there is no such property.
+    /// Returns the text of a property, or None if the property does not exist.
     pub fn property(&self, name: &str) -> Option<String> {
         let name = CString::new(name).ok()?;
-        // SAFETY: a live database and a terminated name.
+        // SAFETY: the database is open, and the name ends in a zero byte.
         let raw = unsafe { (self.api().property_value)(self.handle.raw, name.as_ptr()) };
         take_c_string(self.api(), raw)
     }
 
-    /// The number of files at each level.
+    /// Returns the number of files of each level.
     pub fn files_per_level(&self) -> Vec<usize> {
         let files = |level| self.property(&format!("leveldb.num-files-at-level{level}"));
         (0..7).filter_map(|level| files(level)?.parse().ok()).collect()
     }
 
-    /// Closes it. A cursor or snapshot that is left keeps it open.
+    /// Closes the database, unless an iterator or snapshot is left.
     pub fn close(self) {}
 }
 
 impl StockIterator {
-    /// Moves, and says where it stands. `Next` and `Prev` need a cursor that stands somewhere.
-    pub fn apply_move(&mut self, step: &IteratorMove) -> Option<Entry> {
-        let (api, raw) = (self.handle.api, self.raw);
-        match step {
-            // SAFETY: a live iterator.
+    /// Moves the iterator and returns its entry. `Next` and `Prev` of an invalid iterator do
+    /// nothing.
+    pub fn apply_move(&mut self, movement: &IteratorMove) -> Option<Entry> {
+        let api = self.handle.api;
+        let raw = self.raw;
+        match movement {
+            // SAFETY: the iterator is live.
             IteratorMove::SeekToFirst => unsafe { (api.iter_seek_to_first)(raw) },
-            // SAFETY: a live iterator.
+            // SAFETY: the iterator is live.
             IteratorMove::SeekToLast => unsafe { (api.iter_seek_to_last)(raw) },
-            // SAFETY: a live iterator, and a key with its length.
+            // SAFETY: the iterator is live, and the key has `key.len()` bytes.
             IteratorMove::Seek(key) => unsafe { (api.iter_seek)(raw, key.as_ptr().cast(), key.len()) },
             IteratorMove::Next | IteratorMove::Prev if !self.valid() => {}
-            // SAFETY: a live iterator that stands on an entry.
+            // SAFETY: the iterator is live and valid.
             IteratorMove::Next => unsafe { (api.iter_next)(raw) },
-            // SAFETY: a live iterator that stands on an entry.
+            // SAFETY: the iterator is live and valid.
             IteratorMove::Prev => unsafe { (api.iter_prev)(raw) },
         }
         self.entry()
     }
 
     fn valid(&self) -> bool {
-        // SAFETY: a live iterator.
+        // SAFETY: the iterator is live.
         unsafe { (self.handle.api.iter_valid)(self.raw) != 0 }
     }
 
@@ -258,35 +275,38 @@ impl StockIterator {
         if !self.valid() {
             return None;
         }
-        let (mut key_len, mut value_len) = (0, 0);
-        // SAFETY: a live iterator that stands on an entry.
+        let mut key_len = 0;
+        let mut value_len = 0;
+        // SAFETY: the iterator is live and valid, and `key_len` is a valid address.
         let key = unsafe { (self.handle.api.iter_key)(self.raw, &mut key_len) };
-        // SAFETY: the same.
+        // SAFETY: the iterator is live and valid, and `value_len` is a valid address.
         let value = unsafe { (self.handle.api.iter_value)(self.raw, &mut value_len) };
-        // SAFETY: the bytes live until the iterator moves; they are copied before.
+        // SAFETY: the key has `key_len` bytes, which live until the iterator moves; they are copied
+        // before.
         let key = unsafe { bytes_from_c(key, key_len) }.to_vec();
-        // SAFETY: the same.
+        // SAFETY: the value has `value_len` bytes, which live until the iterator moves; they are
+        // copied before.
         let value = unsafe { bytes_from_c(value, value_len) }.to_vec();
         Some((key, value))
     }
 
-    /// The first error that the cursor met.
+    /// Returns the first error of the iterator.
     pub fn status(&self) -> Result<(), StockError> {
-        // SAFETY: a live iterator and a place for the error.
+        // SAFETY: the iterator is live, and `error` is a valid address.
         call_checked(self.handle.api, |error| unsafe { (self.handle.api.iter_get_error)(self.raw, error) })
     }
 }
 
 impl Drop for StockIterator {
     fn drop(&mut self) {
-        // SAFETY: live until here; the database is still open, because of the handle.
+        // SAFETY: the iterator is live, and its handle keeps the database open.
         unsafe { (self.handle.api.iter_destroy)(self.raw) };
     }
 }
 
 impl Drop for StockSnapshot {
     fn drop(&mut self) {
-        // SAFETY: live until here, and taken from this database.
+        // SAFETY: the snapshot is live and belongs to this database, which its handle keeps open.
         unsafe { (self.handle.api.release_snapshot)(self.handle.raw, self.raw) };
     }
 }

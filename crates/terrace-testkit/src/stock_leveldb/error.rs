@@ -1,21 +1,21 @@
-//! LevelDB's errors: a text whose first words tell the class.
+//! LevelDB's errors: texts whose first words denote the status code.
 
 use std::fmt;
 
-/// What kind of error, as LevelDB's status codes are.
+/// Status code of LevelDB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "LevelDB's own names")]
+#[expect(missing_docs, reason = "LevelDB's names")]
 pub enum StatusCode {
     NotFound,
     Corruption,
     NotSupported,
     InvalidArgument,
     Io,
-    /// A text that begins like no status.
+    /// The text has no known prefix.
     Unknown,
 }
 
-/// The words that begin a status text.
+/// Prefixes of status texts.
 static STATUS_PREFIXES: &[(&str, StatusCode)] = &[
     ("NotFound: ", StatusCode::NotFound),
     ("Corruption: ", StatusCode::Corruption),
@@ -24,20 +24,20 @@ static STATUS_PREFIXES: &[(&str, StatusCode)] = &[
     ("IO error: ", StatusCode::Io),
 ];
 
-/// An error of the stock library.
+/// Error of the stock library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StockError {
-    /// Its class.
+    /// Status code.
     pub code: StatusCode,
-    /// LevelDB's text, whole.
+    /// Complete text of LevelDB.
     pub text: String,
 }
 
 impl StockError {
-    /// From LevelDB's text.
+    /// Creates an error from LevelDB's text.
     pub(super) fn new(text: String) -> StockError {
-        let class = STATUS_PREFIXES.iter().find(|(words, _)| text.starts_with(words));
-        StockError { code: class.map_or(StatusCode::Unknown, |(_, class)| *class), text }
+        let prefix = STATUS_PREFIXES.iter().find(|(prefix, _)| text.starts_with(prefix));
+        StockError { code: prefix.map_or(StatusCode::Unknown, |(_, code)| *code), text }
     }
 }
 

@@ -1,4 +1,4 @@
-//! [`Settings`] as the C API wants them, and the objects that must live as long as the database.
+//! Converts [`Settings`] to C options, and owns the objects that must outlive the database.
 
 #![allow(unsafe_code, reason = "calls a C library")]
 
@@ -12,7 +12,7 @@ use terrace_format::comparator::Comparator;
 use super::api::{self, Api, Bytes};
 use crate::settings::{ComparatorKind, Settings};
 
-/// An options object and what it refers to. The pointers are null or live until this is dropped.
+/// C options and the objects that they refer to. The pointers are null or live until the drop.
 pub(super) struct RawOptions {
     api: &'static Api,
     raw: *mut api::Options,
@@ -23,7 +23,7 @@ pub(super) struct RawOptions {
 
 impl RawOptions {
     pub(super) fn new(api: &'static Api, settings: &Settings) -> RawOptions {
-        // SAFETY: the functions of this block of calls take plain values and return a fresh object.
+        // SAFETY: the function has no arguments and returns a new object.
         let raw = unsafe { (api.options_create)() };
         let comparator = match settings.comparator {
             ComparatorKind::Bytewise => ptr::null_mut(),
@@ -33,24 +33,24 @@ impl RawOptions {
         };
         let filter = match settings.bloom_bits {
             0 => ptr::null_mut(),
-            // SAFETY: as above.
+            // SAFETY: the function takes an integer and returns a new object.
             bits => unsafe { (api.filterpolicy_create_bloom)(bits as c_int) },
         };
         let cache = match settings.cache_bytes {
             None => ptr::null_mut(),
-            // SAFETY: as above.
+            // SAFETY: the function takes an integer and returns a new object.
             Some(bytes) => unsafe { (api.cache_create_lru)(bytes) },
         };
-        let set = RawOptions { api, raw, comparator, filter, cache };
-        set.apply(settings);
-        set
+        let options = RawOptions { api, raw, comparator, filter, cache };
+        options.apply(settings);
+        options
     }
 
     fn apply(&self, settings: &Settings) {
         macro_rules! set {
             ($($setter:ident = $value:expr;)*) => {
                 $(
-                    // SAFETY: `raw` is live, and so is what a pointer among the values points to.
+                    // SAFETY: `raw` is live, and so are the objects that pointer values refer to.
                     unsafe { (self.api.$setter)(self.raw, $value) };
                 )*
             };
@@ -88,7 +88,8 @@ impl Drop for RawOptions {
             ($($destroy:ident($object:expr);)*) => {
                 $(
                     if !$object.is_null() {
-                        // SAFETY: made by the matching constructor, destroyed once, and no database uses it any more.
+                        // SAFETY: the matching constructor made the object, this is its only
+                        // destruction, and the database that used it is closed.
                         unsafe { (self.api.$destroy)($object) };
                     }
                 )*
@@ -103,45 +104,46 @@ impl Drop for RawOptions {
     }
 }
 
-/// What the comparator's callbacks are given.
+/// State of the comparator's callbacks.
 struct ComparatorState {
-    order: Arc<dyn Comparator>,
+    comparator: Arc<dyn Comparator>,
     name: CString,
 }
 
-fn new_comparator(api: &'static Api, order: Arc<dyn Comparator>) -> *mut api::Comparator {
-    let name = CString::new(order.name()).expect("names of orders have no zero byte");
-    let state = Box::into_raw(Box::new(ComparatorState { order, name })).cast();
-    // SAFETY: the callbacks below take back exactly this state; `drop_state` runs once, at destruction.
+fn new_comparator(api: &'static Api, comparator: Arc<dyn Comparator>) -> *mut api::Comparator {
+    let name = CString::new(comparator.name()).expect("comparator names have no zero byte");
+    let state = Box::into_raw(Box::new(ComparatorState { comparator, name })).cast();
+    // SAFETY: the callbacks cast `state` back to its type, and `drop_state` runs once, at
+    // destruction.
     unsafe { (api.comparator_create)(state, drop_state, compare, name_of) }
 }
 
 extern "C" fn drop_state(state: *mut c_void) {
-    // SAFETY: `state` is the box that `comparator` gave away, and this is its only return.
+    // SAFETY: `state` is the box from `new_comparator`, and this is its only return.
     drop(unsafe { Box::from_raw(state.cast::<ComparatorState>()) });
 }
 
 extern "C" fn name_of(state: *mut c_void) -> *const c_char {
-    // SAFETY: `state` lives until `drop_state`, and is only read.
+    // SAFETY: `state` lives until `drop_state` and is only read.
     let state = unsafe { &*state.cast::<ComparatorState>() };
     state.name.as_ptr()
 }
 
 extern "C" fn compare(state: *mut c_void, a: Bytes, a_len: usize, b: Bytes, b_len: usize) -> c_int {
-    // SAFETY: `state` lives until `drop_state`, and is only read.
+    // SAFETY: `state` lives until `drop_state` and is only read.
     let state = unsafe { &*state.cast::<ComparatorState>() };
-    // SAFETY: LevelDB gives the starts and lengths of two keys that live for the call.
+    // SAFETY: LevelDB passes the pointer and length of a key that lives during the call.
     let a = unsafe { bytes_from_c(a, a_len) };
-    // SAFETY: the same.
+    // SAFETY: LevelDB passes the pointer and length of a second key that lives during the call.
     let b = unsafe { bytes_from_c(b, b_len) };
-    match state.order.compare(a, b) {
+    match state.comparator.compare(a, b) {
         Ordering::Less => -1,
         Ordering::Equal => 0,
         Ordering::Greater => 1,
     }
 }
 
-/// The bytes at a pointer from C, which may be anything if there are none.
+/// Returns the bytes at a pointer from C. The pointer may be invalid if `len` is 0.
 ///
 /// # Safety
 /// `start` points to `len` bytes that live and stay unchanged for `'a`, or `len` is 0.
@@ -149,15 +151,15 @@ pub(super) unsafe fn bytes_from_c<'a>(start: *const c_char, len: usize) -> &'a [
     if len == 0 {
         return &[];
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees `len` live, unchanged bytes at `start`, and `len` is not 0.
     unsafe { std::slice::from_raw_parts(start.cast(), len) }
 }
 
-/// A text from C, copied.
+/// Copies a C string.
 ///
 /// # Safety
 /// `text` points to a string that ends in a zero byte.
 pub(super) unsafe fn string_from_c(text: *const c_char) -> String {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees a string that ends in a zero byte.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }

@@ -1,10 +1,10 @@
-//! The objects that one call to the library is given.
+//! Owned C objects that exist for one call.
 
 #![allow(unsafe_code, reason = "calls a C library")]
 
 use super::api::{self, Api};
 
-/// A batch for one call.
+/// A write batch for one call.
 pub(super) struct Batch {
     api: &'static Api,
     pub(super) raw: *mut api::Batch,
@@ -12,18 +12,21 @@ pub(super) struct Batch {
 
 impl Batch {
     pub(super) fn new(api: &'static Api) -> Batch {
-        // SAFETY: makes a fresh object.
+        // SAFETY: the function has no arguments and returns a new object.
         Batch { api, raw: unsafe { (api.writebatch_create)() } }
     }
 
     pub(super) fn add(&self, key: &[u8], value: Option<&[u8]>) {
-        let (start, len) = (key.as_ptr().cast(), key.len());
+        let start = key.as_ptr().cast();
+        let len = key.len();
         match value {
             Some(value) => {
-                // SAFETY: a live batch; key and value with their lengths, which are copied.
+                // SAFETY: `raw` is a live batch. The pointers and lengths describe live slices,
+                // which LevelDB copies.
                 unsafe { (self.api.writebatch_put)(self.raw, start, len, value.as_ptr().cast(), value.len()) }
             }
-            // SAFETY: a live batch; a key with its length, which is copied.
+            // SAFETY: `raw` is a live batch. The pointer and length describe a live slice, which
+            // LevelDB copies.
             None => unsafe { (self.api.writebatch_delete)(self.raw, start, len) },
         }
     }
@@ -31,7 +34,7 @@ impl Batch {
 
 impl Drop for Batch {
     fn drop(&mut self) {
-        // SAFETY: live until here.
+        // SAFETY: `raw` is live, and nothing uses it after this drop.
         unsafe { (self.api.writebatch_destroy)(self.raw) };
     }
 }
@@ -44,9 +47,9 @@ pub(super) struct WriteOptions {
 
 impl WriteOptions {
     pub(super) fn new(api: &'static Api, sync: bool) -> WriteOptions {
-        // SAFETY: makes a fresh object.
+        // SAFETY: the function has no arguments and returns a new object.
         let raw = unsafe { (api.writeoptions_create)() };
-        // SAFETY: the fresh object.
+        // SAFETY: `raw` is the new object.
         unsafe { (api.writeoptions_set_sync)(raw, u8::from(sync)) };
         WriteOptions { api, raw }
     }
@@ -54,7 +57,7 @@ impl WriteOptions {
 
 impl Drop for WriteOptions {
     fn drop(&mut self) {
-        // SAFETY: live until here.
+        // SAFETY: `raw` is live, and nothing uses it after this drop.
         unsafe { (self.api.writeoptions_destroy)(self.raw) };
     }
 }
@@ -66,21 +69,26 @@ pub(super) struct ReadOptions {
 }
 
 impl ReadOptions {
-    /// `at` is null, or a live snapshot of the database that is read.
-    pub(super) fn new(api: &'static Api, verify_checksums: bool, at: *const api::Snapshot) -> ReadOptions {
-        // SAFETY: makes a fresh object.
+    /// Creates read options. `snapshot` is null or a live snapshot of the database that is read.
+    pub(super) fn new(
+        api: &'static Api,
+        verify_checksums: bool,
+        snapshot: *const api::Snapshot,
+    ) -> ReadOptions {
+        // SAFETY: the function has no arguments and returns a new object.
         let raw = unsafe { (api.readoptions_create)() };
-        // SAFETY: the fresh object.
+        // SAFETY: `raw` is the new object.
         unsafe { (api.readoptions_set_verify_checksums)(raw, u8::from(verify_checksums)) };
-        // SAFETY: the fresh object; the pointer is only stored, and used by calls that its owner makes.
-        unsafe { (api.readoptions_set_snapshot)(raw, at) };
+        // SAFETY: `raw` is the new object. The call only stores the snapshot pointer, and the
+        // caller keeps the snapshot alive during reads.
+        unsafe { (api.readoptions_set_snapshot)(raw, snapshot) };
         ReadOptions { api, raw }
     }
 }
 
 impl Drop for ReadOptions {
     fn drop(&mut self) {
-        // SAFETY: live until here.
+        // SAFETY: `raw` is live, and nothing uses it after this drop.
         unsafe { (self.api.readoptions_destroy)(self.raw) };
     }
 }

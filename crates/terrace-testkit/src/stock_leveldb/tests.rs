@@ -29,27 +29,28 @@ fn put_then_get() {
 fn errors_have_status_codes() {
     let Some(stock) = stock_leveldb_or_skip() else { return };
     let dir = tempfile::tempdir().unwrap();
-    let refused = stock.open(dir.path(), &Settings::default()).err().unwrap();
-    assert_eq!(refused.code, StatusCode::InvalidArgument, "{refused}");
+    let error = stock.open(dir.path(), &Settings::default()).err().unwrap();
+    assert_eq!(error.code, StatusCode::InvalidArgument, "{error}");
     stock.open(dir.path(), &Settings::create()).unwrap().close();
-    let reversed = Settings { comparator: ComparatorKind::Reverse, ..Settings::default() };
-    let refused = stock.open(dir.path(), &reversed).err().unwrap();
-    assert!(refused.text.contains("does not match existing comparator"), "{refused}");
+    let reverse = Settings { comparator: ComparatorKind::Reverse, ..Settings::default() };
+    let error = stock.open(dir.path(), &reverse).err().unwrap();
+    assert!(error.text.contains("does not match existing comparator"), "{error}");
     stock.repair(dir.path(), &Settings::default()).unwrap();
     stock.destroy(dir.path(), &Settings::default()).unwrap();
     assert!(!dir.path().join("CURRENT").exists());
 }
 
-/// The judge must itself agree with the model, or neither is worth anything.
+/// The reference must agree with the model, or comparisons with it prove nothing.
 #[test]
-fn random_operations_agree_with_the_model() {
+fn random_operations_match_model() {
     let Some(stock) = stock_leveldb_or_skip() else { return };
     for seed in seeds("stock against the model", 20) {
-        let plan = Workload::draw(seed, 2_000, |shape, _| {
-            (shape.terrace_only_features, shape.sync_one_in) = (false, 0)
+        let workload = Workload::draw(seed, 2_000, |params, _| {
+            params.terrace_only_features = false;
+            params.sync_one_in = 0;
         });
         let dir = tempfile::tempdir().unwrap();
-        let mut subject = StockLevelDbUnderTest::open(stock, dir.path(), &plan.settings).unwrap();
-        plan.run(&mut subject, &mut Model::new(plan.params.comparator)).unwrap();
+        let mut database = StockLevelDbUnderTest::open(stock, dir.path(), &workload.settings).unwrap();
+        workload.run(&mut database, &mut Model::new(workload.params.comparator)).unwrap();
     }
 }

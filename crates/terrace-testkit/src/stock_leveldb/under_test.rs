@@ -1,4 +1,4 @@
-//! The stock library as a [`DatabaseUnderTest`] of random operations.
+//! The stock library as a [`DatabaseUnderTest`] for random operations.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,13 @@ use crate::differential::{DatabaseUnderTest, Entry, OpResult};
 use crate::op::{IteratorBounds, IteratorMove, Slot, ValueSpec, Write};
 use crate::settings::{ComparatorKind, Settings};
 
-/// A stock database and its slots. Has no bounds and no prefixes: draw shapes without them.
+/// A stock database with numbered snapshots and iterators. It has no bounds and no prefixes, so
+/// workloads must not use them.
 pub struct StockLevelDbUnderTest {
     library: &'static StockLevelDb,
     path: PathBuf,
     comparator: ComparatorKind,
-    /// None only if opening it again failed.
+    /// None only after a failed reopen.
     db: Option<StockDb>,
     snapshots: HashMap<Slot, StockSnapshot>,
     iterators: HashMap<Slot, StockIterator>,
@@ -26,15 +27,13 @@ impl StockLevelDbUnderTest {
         path: &Path,
         settings: &Settings,
     ) -> Result<StockLevelDbUnderTest, StockError> {
-        let db = Some(stock.open(path, settings)?);
-        let (snapshots, cursors) = (HashMap::new(), HashMap::new());
         Ok(StockLevelDbUnderTest {
             library: stock,
             path: path.to_path_buf(),
             comparator: settings.comparator,
-            db,
-            snapshots,
-            iterators: cursors,
+            db: Some(stock.open(path, settings)?),
+            snapshots: HashMap::new(),
+            iterators: HashMap::new(),
         })
     }
 
@@ -64,8 +63,8 @@ impl DatabaseUnderTest for StockLevelDbUnderTest {
         Ok(self.db()?.write(&pairs, sync)?)
     }
 
-    fn get(&mut self, key: &[u8], at: Option<Slot>) -> OpResult<Option<Vec<u8>>> {
-        Ok(self.db()?.get(key, at.and_then(|slot| self.snapshots.get(&slot)))?)
+    fn get(&mut self, key: &[u8], snapshot: Option<Slot>) -> OpResult<Option<Vec<u8>>> {
+        Ok(self.db()?.get(key, snapshot.and_then(|slot| self.snapshots.get(&slot)))?)
     }
 
     fn take_snapshot(&mut self, slot: Slot) {
@@ -78,17 +77,17 @@ impl DatabaseUnderTest for StockLevelDbUnderTest {
         self.snapshots.remove(&slot);
     }
 
-    fn open_iterator(&mut self, slot: Slot, at: Option<Slot>, range: &IteratorBounds) {
+    fn open_iterator(&mut self, slot: Slot, snapshot: Option<Slot>, range: &IteratorBounds) {
         assert_eq!(*range, IteratorBounds::default(), "stock LevelDB has no bounds");
         if let Some(db) = &self.db {
-            self.iterators.insert(slot, db.iter(at.and_then(|slot| self.snapshots.get(&slot))));
+            self.iterators.insert(slot, db.iter(snapshot.and_then(|slot| self.snapshots.get(&slot))));
         }
     }
 
-    fn move_iterator(&mut self, slot: Slot, step: &IteratorMove) -> OpResult<Option<Entry>> {
-        let cursor = self.iterators.get_mut(&slot).ok_or("no cursor")?;
-        let entry = cursor.apply_move(step);
-        cursor.status()?;
+    fn move_iterator(&mut self, slot: Slot, movement: &IteratorMove) -> OpResult<Option<Entry>> {
+        let iterator = self.iterators.get_mut(&slot).ok_or("no iterator in this slot")?;
+        let entry = iterator.apply_move(movement);
+        iterator.status()?;
         Ok(entry)
     }
 
@@ -96,7 +95,7 @@ impl DatabaseUnderTest for StockLevelDbUnderTest {
         self.iterators.remove(&slot);
     }
 
-    /// There is no call for it alone: a compaction of the empty key's range begins with one.
+    /// The C API has no flush. A compaction of an empty range starts with one.
     fn flush(&mut self) -> OpResult<()> {
         self.compact_range(Some(b""), Some(b""))
     }
@@ -106,21 +105,21 @@ impl DatabaseUnderTest for StockLevelDbUnderTest {
         Ok(())
     }
 
-    /// Key by key: it has no call for that.
+    /// Deletes key by key, because LevelDB has no such call.
     fn delete_range(&mut self, begin: Option<&[u8]>, end: Option<&[u8]>) -> OpResult<()> {
-        let order = self.comparator.build();
+        let comparator = self.comparator.build();
         let db = self.db()?;
-        let mut cursor = db.iter(None);
-        let mut next = cursor
+        let mut iterator = db.iter(None);
+        let mut next = iterator
             .apply_move(&begin.map_or(IteratorMove::SeekToFirst, |begin| IteratorMove::Seek(begin.to_vec())));
         while let Some((key, _)) = next {
-            if end.is_some_and(|end| order.compare(&key, end).is_ge()) {
+            if end.is_some_and(|end| comparator.compare(&key, end).is_ge()) {
                 break;
             }
             db.write(&[(&key, None)], false)?;
-            next = cursor.apply_move(&IteratorMove::Next);
+            next = iterator.apply_move(&IteratorMove::Next);
         }
-        Ok(cursor.status()?)
+        Ok(iterator.status()?)
     }
 
     fn reopen(&mut self, settings: &Settings) -> OpResult<()> {

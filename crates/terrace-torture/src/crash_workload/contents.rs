@@ -1,16 +1,16 @@
-//! States as numbers that can be compared at once, and values that say which write they are of.
+//! Fingerprints of states, and values that identify their write.
 
 use std::collections::BTreeMap;
 
 use terrace_testkit::rng::{Rng, splitmix};
 
-/// A key and a value, as a store gives them.
+/// Key and value, as a store returns them.
 pub type Entry = (Vec<u8>, Vec<u8>);
 
-/// A value, by the order in which the script made them.
+/// Number of a value, in the order of generation.
 pub type ValueId = u32;
 
-/// All values of a script: its parts are told apart by their first bytes.
+/// All values of a script. The first bytes of a value are its number.
 #[derive(Debug, Default)]
 pub struct ValuePool {
     values: Vec<Vec<u8>>,
@@ -19,7 +19,7 @@ pub struct ValuePool {
 const VALUE_ID_LEN: usize = size_of::<ValueId>();
 
 impl ValuePool {
-    /// Makes a value of `len` bytes, or a few more: text that a codec can halve, or noise that none can.
+    /// Generates a value of at least `len` bytes: compressible text or incompressible noise.
     pub fn generate(&mut self, len: usize, rng: &mut Rng) -> ValueId {
         let id = self.values.len() as ValueId;
         let mut value = id.to_le_bytes().to_vec();
@@ -35,70 +35,72 @@ impl ValuePool {
         id
     }
 
-    /// How many there are.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// True if there are none.
+    /// Returns true if there are no values.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// The bytes of all of them together.
+    /// Returns the total length of all values in bytes.
     pub fn total_bytes(&self) -> usize {
         self.values.iter().map(Vec::len).sum()
     }
 
-    /// The bytes of a value.
+    /// Returns the bytes of a value.
     pub fn bytes(&self, id: ValueId) -> &[u8] {
         &self.values[id as usize]
     }
 
-    /// Which value these bytes are.
+    /// Returns the number of the value with these bytes.
     fn identify(&self, bytes: &[u8]) -> Option<ValueId> {
         let id = ValueId::from_le_bytes(*bytes.first_chunk()?);
         (self.values.get(id as usize)? == bytes).then_some(id)
     }
 }
 
-/// What a store holds: the value of each key.
+/// Contents of a store: the value of each key.
 pub type State = BTreeMap<Vec<u8>, ValueId>;
 
-/// The state that `entries` are, which must come in order; says what never was written.
+/// Converts `entries` to a state. Returns an error for unordered keys and for values that were
+/// never written.
 pub fn parse_state(entries: &[Entry], values: &ValuePool) -> Result<State, String> {
     let mut state = State::new();
     for (key, value) in entries {
         let name = key.escape_ascii();
         let id = values.identify(value).ok_or_else(|| {
             let start = value[..value.len().min(24)].escape_ascii();
-            format!("{name} has a value that nobody wrote: {} bytes, \"{start}\"...", value.len())
+            format!("{name} has a value that was never written: {} bytes, \"{start}\"...", value.len())
         })?;
         if state.last_key_value().is_some_and(|(last, _)| last >= key) {
-            return Err(format!("{name} does not follow the key before it"));
+            return Err(format!("{name} is not after the previous key"));
         }
         state.insert(key.clone(), id);
     }
     Ok(state)
 }
 
-/// A number that equal states share and different ones hardly ever.
+/// Returns a hash of a state, independent of the order of keys.
 pub fn fingerprint(state: &State) -> u64 {
-    let each = state.iter().map(|(key, &id)| {
+    let hashes = state.iter().map(|(key, &id)| {
         let mut mix = u64::from(id) ^ u64::from(terrace_format::crc::value(key)) << 32;
         splitmix(&mut mix)
     });
-    each.fold(0, u64::wrapping_add)
+    hashes.fold(0, u64::wrapping_add)
 }
 
-/// In which keys `found` differs from `expected`, for a person.
+/// Describes the keys with different values in the two states.
 pub fn describe_difference(expected: &State, found: &State) -> String {
     let keys: std::collections::BTreeSet<_> = expected.keys().chain(found.keys()).collect();
     let differ = keys.into_iter().filter(|key| expected.get(*key) != found.get(*key));
     let show = |id: Option<&ValueId>| id.map_or("absent".to_owned(), |id| format!("value {id}"));
     let lines: Vec<String> = differ
         .map(|key| {
-            let (found, expected) = (show(found.get(key)), show(expected.get(key)));
+            let found = show(found.get(key));
+            let expected = show(expected.get(key));
             format!("{}: {found} instead of {expected}", key.escape_ascii())
         })
         .collect();

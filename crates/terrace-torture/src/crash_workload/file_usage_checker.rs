@@ -1,11 +1,12 @@
-//! A file system that watches what a database does to its files.
+//! A file system layer that checks how a database uses its files.
 //!
-//! - No file that the database needs is removed or renamed away: neither by the manifest that readers see, nor by the one
+//! - No needed file is removed or renamed away, whether the current MANIFEST needs it or the one
 //!   that a power cut would bring back.
-//! - No number is used twice, and none that the manifest can tell was used before a crash.
-//! - After closing nothing is left over.
+//! - No file number is used twice, including numbers that the MANIFEST marks as used before a
+//!   crash.
+//! - After a close, no file is left over.
 //!
-//! A violation is noted, and the call goes through: what it leads to is seen, too.
+//! The checker records a violation and lets the call through, so that its consequences show too.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -24,58 +25,63 @@ use terrace_format::filename::FileName;
 use super::manifest::{LiveFiles, read_live_files};
 use super::terrace::DB_DIR;
 
-/// The watch over one [`MemFs`].
+/// Checker of one [`MemFs`].
 #[derive(Debug)]
 pub struct FileUsageChecker {
     fs: Arc<MemFs>,
-    /// Whether logs have room that is filled by stores, or grow by appends.
+    /// True if logs are preallocated and mapped, false if they grow by appends.
     mapped_logs: bool,
     usage: Mutex<FileUsage>,
 }
 
 #[derive(Debug, Default)]
 struct FileUsage {
-    /// Numbers of files that this world has had, without those that vanished before they counted.
+    /// File numbers in use, without those of files that were removed before any version needed
+    /// them.
     used_numbers: BTreeSet<u64>,
-    /// No new file may have a number below.
+    /// Minimum number of a new file.
     min_new_number: u64,
     violations: Vec<String>,
 }
 
 impl FileUsageChecker {
-    /// Watches over `fs`.
-    pub fn new(fs: Arc<MemFs>, mapped: bool) -> Arc<FileUsageChecker> {
-        Arc::new(FileUsageChecker { fs, mapped_logs: mapped, usage: Mutex::default() })
+    /// Wraps `fs`.
+    pub fn new(fs: Arc<MemFs>, mapped_logs: bool) -> Arc<FileUsageChecker> {
+        Arc::new(FileUsageChecker { fs, mapped_logs, usage: Mutex::default() })
     }
 
-    /// What was done that must not be.
+    /// Returns an error if the database violated a rule.
     pub fn check_violations(&self) -> std::result::Result<(), String> {
-        let problems = &self.usage.lock().violations;
-        if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
+        let violations = &self.usage.lock().violations;
+        if violations.is_empty() { Ok(()) } else { Err(violations.join("\n")) }
     }
 
-    /// What a database that was closed left that it does not need.
+    /// Returns an error if a closed database left files that it does not need.
     pub fn check_no_leftovers(&self) -> std::result::Result<(), String> {
         let directory = Path::new(DB_DIR);
         let Some(live) = read_live_files(&*self.fs, directory) else { return Ok(()) };
         let names = self.fs.list(directory).map_err(|error| error.to_string())?;
         let files = names.iter().filter_map(|name| FileName::parse(name.to_str()?));
-        let over: Vec<String> = files
+        let leftovers: Vec<String> = files
             .filter(|file| {
                 matches!(file, FileName::Temp(_)) || file.number().is_some() && !live.is_needed(*file)
             })
             .map(|file| file.to_string())
             .collect();
-        if over.is_empty() { Ok(()) } else { Err(format!("left over after closing: {}", over.join(" "))) }
+        if leftovers.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("leftover files after a close: {}", leftovers.join(" ")))
+        }
     }
 
     fn on_create(&self, path: &Path) {
         let Some((file, number)) = parse_numbered_file(path) else { return };
-        let mut seen = self.usage.lock();
+        let mut usage = self.usage.lock();
         if self.fs.exists(path).is_ok_and(|exists| exists) {
-            seen.violations.push(format!("{file} is created, and exists"));
-        } else if number < seen.min_new_number || !seen.used_numbers.insert(number) {
-            seen.violations.push(format!("{file} is created, and its number was used before"));
+            usage.violations.push(format!("{file} is created although it exists"));
+        } else if number < usage.min_new_number || !usage.used_numbers.insert(number) {
+            usage.violations.push(format!("{file} is created with a used number"));
         }
     }
 
@@ -85,43 +91,45 @@ impl FileUsageChecker {
             return;
         }
         let directory = Path::new(DB_DIR);
-        let everything = PowerLoss {
+        let loss = PowerLoss {
             data: DataLoss::Everything,
             dir_entries: DirEntryLoss::Everything,
             persisted: PersistedPieces::None,
             seed: 0,
         };
         let now = read_live_files(&*self.fs, directory);
-        let after_power_cut = read_live_files(&self.fs.crash_clone(&Crash::PowerLoss(everything)), directory);
+        let after_power_cut = read_live_files(&self.fs.crash_clone(&Crash::PowerLoss(loss)), directory);
         let needed = |live: &Option<LiveFiles>| live.as_ref().is_some_and(|live| live.is_needed(file));
-        let blank = matches!(file, FileName::Log(_)) && is_all_zeros(&self.fs, path);
-        let mut seen = self.usage.lock();
-        if !blank && needed(&now) {
-            seen.violations.push(format!("{file} is removed, and the manifest names it"));
-        } else if !blank && needed(&after_power_cut) {
-            seen.violations
-                .push(format!("{file} is removed, and the manifest after a power cut would name it"));
+        let is_blank_log = matches!(file, FileName::Log(_)) && is_all_zeros(&self.fs, path);
+        let mut usage = self.usage.lock();
+        if !is_blank_log && needed(&now) {
+            usage.violations.push(format!("{file} is removed although the MANIFEST needs it"));
+        } else if !is_blank_log && needed(&after_power_cut) {
+            usage
+                .violations
+                .push(format!("{file} is removed although the MANIFEST after a power cut needs it"));
         }
-        let never_counted = match file {
+        let was_never_live = match file {
             FileName::Table(number) | FileName::OldTable(number) => {
                 now.is_some_and(|live| !live.ever_added.contains(&number))
             }
             FileName::Manifest(number) => now.is_none_or(|live| number > live.manifest),
-            _ => blank,
+            _ => is_blank_log,
         };
-        if let Some(number) = file.number().filter(|_| never_counted) {
-            seen.used_numbers.remove(&number);
+        if let Some(number) = file.number().filter(|_| was_never_live) {
+            usage.used_numbers.remove(&number);
         }
     }
 }
 
-/// The file of the database that `path` is; what is put aside in a folder of it is none any more.
+/// Parses the name of a file in the database directory. Returns None for files in its
+/// subdirectories.
 fn parse_db_file(path: &Path) -> Option<FileName> {
     let inside = path.parent().is_some_and(|parent| parent == Path::new(DB_DIR));
     FileName::parse(path.file_name()?.to_str()?).filter(|_| inside)
 }
 
-/// A file whose number is its own.
+/// Parses a file name with its own number; temporary files share their numbers.
 fn parse_numbered_file(path: &Path) -> Option<(FileName, u64)> {
     let file = parse_db_file(path).filter(|file| !matches!(file, FileName::Temp(_)))?;
     Some((file, file.number()?))
@@ -206,7 +214,7 @@ impl FileSystem for FileUsageChecker {
         self.fs.sync_dir(dir)
     }
 
-    /// A database that takes its lock is being opened: numbers go on from here.
+    /// An open takes the lock. It may use file numbers from the MANIFEST's next number on.
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn FileLock>> {
         let lock = self.fs.lock(path, mode)?;
         let directory = path.parent().unwrap_or(Path::new(DB_DIR));

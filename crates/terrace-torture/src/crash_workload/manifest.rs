@@ -1,4 +1,4 @@
-//! What the manifest that CURRENT names says, read without the engine.
+//! Reads the current MANIFEST without the engine.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read};
@@ -9,16 +9,16 @@ use terrace_format::filename::{FileName, current};
 use terrace_format::log::{LogItem, LogReader};
 use terrace_format::version_edit::VersionEdit;
 
-/// The files that count.
+/// Files of the current version.
 #[derive(Debug, Default)]
 pub(super) struct LiveFiles {
     pub(super) manifest: u64,
     pub(super) tables: BTreeSet<u64>,
-    /// Logs from this number on are needed.
+    /// Minimum number of a needed log.
     pub(super) log_number: u64,
-    /// The least number that no file can have had.
+    /// Minimum number that no existing file can have.
     pub(super) next_file: u64,
-    /// Tables that ever counted, as far as the manifest tells.
+    /// All tables that the MANIFEST has ever added.
     pub(super) ever_added: BTreeSet<u64>,
 }
 
@@ -30,8 +30,8 @@ impl Read for SequentialReader {
     }
 }
 
-/// What counts in `directory`; None if there is no database in good order. An edit that is being written does not
-/// count.
+/// Reads the live files of `directory`. Returns None if there is no valid database. An incomplete
+/// edit at the end is ignored.
 pub(super) fn read_live_files(fs: &dyn FileSystem, directory: &Path) -> Option<LiveFiles> {
     let mut name = Vec::new();
     let open =
@@ -43,7 +43,7 @@ pub(super) fn read_live_files(fs: &dyn FileSystem, directory: &Path) -> Option<L
     while let Ok(Some(item)) = records.next() {
         let LogItem::Record { data, .. } = item else { break };
         let edit = VersionEdit::decode(data).ok()?;
-        live.tables.retain(|number| edit.deleted_files.iter().all(|(_, gone)| gone != number));
+        live.tables.retain(|number| edit.deleted_files.iter().all(|(_, deleted)| deleted != number));
         live.tables.extend(edit.new_files.iter().map(|(_, file)| file.number));
         live.ever_added.extend(edit.new_files.iter().map(|(_, file)| file.number));
         live.log_number = edit.log_number.unwrap_or(live.log_number);
@@ -55,7 +55,7 @@ pub(super) fn read_live_files(fs: &dyn FileSystem, directory: &Path) -> Option<L
 }
 
 impl LiveFiles {
-    /// Whether the database needs this file.
+    /// Returns true if the database needs the file.
     pub(super) fn is_needed(&self, file: FileName) -> bool {
         match file {
             FileName::Table(number) | FileName::OldTable(number) => self.tables.contains(&number),

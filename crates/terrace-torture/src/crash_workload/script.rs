@@ -1,4 +1,4 @@
-//! What is done to a store: steps drawn from a seed, and the state after each write.
+//! A script of a workload: steps drawn from a seed, and the state after each write.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,48 +7,48 @@ use terrace_testkit::rng::Rng;
 
 use super::contents::{State, ValueId, ValuePool, fingerprint};
 
-/// One thing to do.
+/// One step of a script.
 #[derive(Debug, Clone)]
 pub enum ScriptStep {
-    /// One write, all of it or nothing.
+    /// An atomic write.
     Write {
-        /// Values, or None for a delete.
+        /// Keys with values, or with None for a deletion.
         changes: Vec<(Vec<u8>, Option<ValueId>)>,
-        /// Whether it is durable when it returns.
+        /// True if the write is durable when it returns.
         sync: bool,
     },
-    /// Memory becomes a table.
+    /// Flush of the memtable.
     Flush,
-    /// Everything is merged.
+    /// Compaction of all levels.
     Compact,
-    /// Close and open again.
+    /// Close and open.
     Reopen,
-    /// Close, repair what is not broken, open again.
+    /// Close, repair of the undamaged database, open.
     Repair,
-    /// Take a snapshot, which is held until the next.
+    /// Snapshot, which is held until the next one.
     TakeSnapshot,
 }
 
-/// How a script is drawn.
+/// Parameters of a random script.
 #[derive(Debug, Clone, Copy)]
 pub struct ScriptParams {
-    /// Writes.
+    /// Number of writes.
     pub writes: usize,
-    /// Different keys.
+    /// Number of different keys.
     pub keys: u64,
-    /// The shortest value.
+    /// Minimum length of a value in bytes.
     pub min_value_len: u64,
-    /// The longest; most are near the shortest.
+    /// Maximum length of a value in bytes. Most values are near the minimum.
     pub max_value_len: u64,
-    /// One write in so many is synced.
+    /// One write of this many is synced.
     pub sync_one_in: u64,
-    /// One step in so many is no write.
+    /// One step of this many is not a write.
     pub non_write_one_in: u64,
 }
 
 impl ScriptParams {
-    /// Short lives of every kind: tiny values, and such that fill memory tables in a few writes, so that several logs
-    /// are needed at once.
+    /// Draws the parameters of a short script. Some have tiny values. Others fill a memtable in a
+    /// few writes, so that several logs are live at once.
     pub fn draw(rng: &mut Rng) -> ScriptParams {
         if rng.one_in(3) {
             return ScriptParams {
@@ -71,57 +71,59 @@ impl ScriptParams {
     }
 }
 
-/// Steps, and the states that they lead through.
+/// Steps, and the state after each write.
 #[derive(Debug)]
 pub struct Script {
-    /// What is done.
+    /// Steps in order.
     pub steps: Vec<ScriptStep>,
-    /// The values that it writes, and one more.
+    /// Values of the writes, and the one of the post-crash write.
     pub values: ValuePool,
-    /// Each state, after so many writes.
+    /// State after each number of writes.
     pub states: Vec<State>,
-    /// The same as fingerprints.
+    /// Fingerprints of the states.
     pub fingerprints: Vec<u64>,
-    /// The value that is written once more after a crash.
+    /// Value of the write after a crash.
     pub post_crash_value: ValueId,
 }
 
-/// The key that is written once more after a crash.
+/// Key of the write after a crash.
 pub const POST_CRASH_KEY: &[u8] = b"~after the crash";
 
 impl Script {
-    /// The script of a seed.
-    pub fn draw(seed: u64, shape: ScriptParams) -> Script {
+    /// Draws the script of a seed.
+    pub fn draw(seed: u64, params: ScriptParams) -> Script {
         let mut rng = Rng::new(seed);
-        let (mut steps, mut values) = (Vec::new(), ValuePool::default());
+        let mut steps = Vec::new();
+        let mut values = ValuePool::default();
         let mut writes = 0;
-        while writes < shape.writes {
-            if rng.one_in(shape.non_write_one_in) {
-                let others = [
+        while writes < params.writes {
+            if rng.one_in(params.non_write_one_in) {
+                let non_writes = [
                     ScriptStep::Flush,
                     ScriptStep::Compact,
                     ScriptStep::Reopen,
                     ScriptStep::Repair,
                     ScriptStep::TakeSnapshot,
                 ];
-                steps.extend(others.into_iter().nth(rng.pick(&[0, 0, 0, 1, 1, 2, 2, 3, 4, 4])));
+                steps.extend(non_writes.into_iter().nth(rng.pick(&[0, 0, 0, 1, 1, 2, 2, 3, 4, 4])));
                 continue;
             }
             let changes = (0..1 + rng.skewed(4)).map(|_| {
-                let key = format!("key{:02}", rng.below(shape.keys)).into_bytes();
+                let key = format!("key{:02}", rng.below(params.keys)).into_bytes();
                 let delete = rng.one_in(5);
-                let len = shape.min_value_len + rng.skewed(shape.max_value_len - shape.min_value_len);
+                let len = params.min_value_len + rng.skewed(params.max_value_len - params.min_value_len);
                 (key, (!delete).then(|| values.generate(len as usize, &mut rng)))
             });
-            steps.push(ScriptStep::Write { changes: changes.collect(), sync: rng.one_in(shape.sync_one_in) });
+            steps
+                .push(ScriptStep::Write { changes: changes.collect(), sync: rng.one_in(params.sync_one_in) });
             writes += 1;
         }
         Script::from_steps(steps, values)
     }
 
-    /// A script of these steps.
+    /// Creates a script from steps.
     pub fn from_steps(steps: Vec<ScriptStep>, mut values: ValuePool) -> Script {
-        let after = values.generate(20, &mut Rng::new(0));
+        let post_crash_value = values.generate(20, &mut Rng::new(0));
         let mut states = vec![State::new()];
         for step in &steps {
             if let ScriptStep::Write { changes, .. } = step {
@@ -130,31 +132,34 @@ impl Script {
                 states.push(next);
             }
         }
-        let prints = states.iter().map(fingerprint).collect();
-        Script { steps, values, states, fingerprints: prints, post_crash_value: after }
+        let fingerprints = states.iter().map(fingerprint).collect();
+        Script { steps, values, states, fingerprints, post_crash_value }
     }
 
-    /// The state after `count` writes and the one after a crash.
+    /// Returns the state after `count` writes and the post-crash write.
     pub fn state_with_post_crash_write(&self, count: usize) -> State {
         let mut state = self.states[count].clone();
         state.insert(POST_CRASH_KEY.to_vec(), self.post_crash_value);
         state
     }
 
-    /// The writes that lead to `state`, the last number if there are several; for messages.
+    /// Returns the number of writes that lead to `state`, the largest if there are several; for
+    /// messages.
     pub fn write_count_of(&self, state: &State) -> Option<usize> {
         self.states.iter().rposition(|other| other == state)
     }
 
-    /// How many steps of each kind there are, for messages.
+    /// Returns the number of steps of each kind, for messages.
     pub fn summary(&self) -> String {
         let mut kinds = BTreeMap::<String, usize>::new();
-        self.steps.iter().for_each(|step| *kinds.entry(step.to_string()).or_default() += 1);
+        for step in &self.steps {
+            *kinds.entry(step.to_string()).or_default() += 1;
+        }
         kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
     }
 }
 
-/// Does to a state what a write does.
+/// Applies the changes of a write to a state.
 pub fn apply_changes(state: &mut State, changes: &[(Vec<u8>, Option<ValueId>)]) {
     for (key, value) in changes {
         match value {
@@ -171,7 +176,7 @@ impl fmt::Display for ScriptStep {
             ScriptStep::Write { sync: false, .. } => "write",
             ScriptStep::Flush => "flush",
             ScriptStep::Compact => "compaction",
-            ScriptStep::Reopen => "reopening",
+            ScriptStep::Reopen => "reopen",
             ScriptStep::Repair => "repair",
             ScriptStep::TakeSnapshot => "snapshot",
         })

@@ -1,4 +1,4 @@
-//! Runs a script, and shows every point at which a crash can find it.
+//! Runs a script and reports every point at which a crash is possible.
 
 use std::sync::Arc;
 
@@ -9,40 +9,41 @@ use super::contents::{describe_difference, parse_state};
 use super::script::{Script, ScriptStep};
 use super::store::CrashableStore;
 
-/// How far a life has come, counted in writes.
+/// Progress of a workload, in numbers of writes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct WriteProgress {
-    /// Those that a power cut must leave.
+    /// Writes that a power cut must keep.
     pub durable: usize,
-    /// Those that returned: the death of the process leaves them.
+    /// Writes that returned. A kill of the process must keep them.
     pub acknowledged: usize,
-    /// Those that were begun: nothing beyond may be found.
+    /// Writes that started. No later write may be found.
     pub started: usize,
 }
 
-/// A moment between two calls that change a file.
+/// State between two calls that change a file.
 pub struct CrashPoint {
-    /// The files, with what is pending.
+    /// Files with their unsynced changes.
     pub fs: MemFs,
-    /// What a restart must find.
+    /// Progress that limits the contents after a restart.
     pub progress: WriteProgress,
 }
 
-/// Plays `script` from nothing on `files`, which `world` shows to the store; `see` gets every point.
+/// Runs `script` on empty `files`, which the store uses through `fs`. Calls `visit` at every crash
+/// point.
 ///
-/// An answer that is wrong without any crash is an error, too.
+/// A wrong answer without a crash is also an error.
 pub fn run_script<S: CrashableStore>(
     script: &Script,
     options: &S::Options,
     files: &MemFs,
-    world: &Arc<dyn FileSystem>,
-    see: &mut dyn FnMut(CrashPoint) -> Result<(), String>,
+    fs: &Arc<dyn FileSystem>,
+    visit: &mut dyn FnMut(CrashPoint) -> Result<(), String>,
 ) -> Result<(), String> {
     let mut progress = WriteProgress::default();
-    let mut held = 0;
+    let mut snapshot_writes = 0;
     drop(files.take_crash_points());
-    let mut store = S::open(world, options)?;
-    report_points(files, progress, see)?;
+    let mut store = S::open(fs, options)?;
+    report_points(files, progress, visit)?;
     for step in &script.steps {
         match step {
             ScriptStep::Write { changes, sync } => {
@@ -52,47 +53,47 @@ pub fn run_script<S: CrashableStore>(
                     .collect();
                 progress.started += 1;
                 store.write(&changes, *sync)?;
-                report_points(files, progress, see)?;
+                report_points(files, progress, visit)?;
                 progress.acknowledged = progress.started;
                 if *sync {
                     progress.durable = progress.started;
                 }
             }
             ScriptStep::TakeSnapshot => {
-                check_entries(script, held, "the snapshot", store.read_snapshot())?;
+                check_entries(script, snapshot_writes, "the snapshot", store.read_snapshot())?;
                 store.take_snapshot();
-                held = progress.started;
+                snapshot_writes = progress.started;
             }
-            settling => {
-                if matches!(settling, ScriptStep::Reopen | ScriptStep::Repair) {
-                    check_entries(script, held, "the snapshot", store.read_snapshot())?;
+            durable_step => {
+                if matches!(durable_step, ScriptStep::Reopen | ScriptStep::Repair) {
+                    check_entries(script, snapshot_writes, "the snapshot", store.read_snapshot())?;
                 }
-                store = store.make_durable(settling)?;
-                report_points(files, progress, see)?;
+                store = store.make_durable(durable_step)?;
+                report_points(files, progress, visit)?;
                 progress.durable = progress.started;
             }
         }
     }
-    check_entries(script, held, "the snapshot", store.read_snapshot())?;
+    check_entries(script, snapshot_writes, "the snapshot", store.read_snapshot())?;
     check_entries(script, progress.started, "the end", Some(store.entries()))?;
     store.close()?;
-    report_points(files, progress, see)?;
+    report_points(files, progress, visit)?;
     progress.durable = progress.started;
-    see(CrashPoint { fs: files.fork(), progress })
+    visit(CrashPoint { fs: files.fork(), progress })
 }
 
 fn report_points(
     files: &MemFs,
     progress: WriteProgress,
-    see: &mut dyn FnMut(CrashPoint) -> Result<(), String>,
+    visit: &mut dyn FnMut(CrashPoint) -> Result<(), String>,
 ) -> Result<(), String> {
-    files.take_crash_points().into_iter().try_for_each(|fs| see(CrashPoint { fs, progress }))
+    files.take_crash_points().into_iter().try_for_each(|fs| visit(CrashPoint { fs, progress }))
 }
 
 fn check_entries(
     script: &Script,
     count: usize,
-    what: &str,
+    place: &str,
     found: Option<Result<Vec<super::contents::Entry>, String>>,
 ) -> Result<(), String> {
     let Some(found) = found else { return Ok(()) };
@@ -101,5 +102,5 @@ fn check_entries(
     if found == *expected {
         return Ok(());
     }
-    Err(format!("without a crash, at {what} after write {count}: {}", describe_difference(expected, &found)))
+    Err(format!("without a crash, at {place} after write {count}: {}", describe_difference(expected, &found)))
 }

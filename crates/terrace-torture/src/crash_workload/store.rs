@@ -1,4 +1,4 @@
-//! What a store must be able to do to be crashed.
+//! Interface of a store under crash tests.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -7,30 +7,30 @@ use terrace_env::FileSystem;
 
 use super::contents::Entry;
 
-/// A store on a file system. Errors are for a person.
+/// A store on a file system. Errors are messages for people.
 pub trait CrashableStore: Sized {
-    /// How it is opened.
+    /// Options of an open.
     type Options: Clone + Debug;
 
-    /// Opens or creates it.
+    /// Opens or creates the store.
     fn open(fs: &Arc<dyn FileSystem>, options: &Self::Options) -> Result<Self, String>;
 
-    /// Puts and deletes, all of them or none; durable when it returns if `sync`.
+    /// Writes a batch of puts and deletions. It is durable on return if `sync` is set.
     fn write(&mut self, changes: &[(&[u8], Option<&[u8]>)], sync: bool) -> Result<(), String>;
 
-    /// Everything, in order; a store with several ways to read compares them.
+    /// Returns all entries in order. A store with several ways to read compares them.
     fn entries(&self) -> Result<Vec<Entry>, String>;
 
-    /// Makes everything durable and gives it up.
+    /// Makes all writes durable and closes the store.
     fn close(self) -> Result<(), String>;
 
-    /// Makes everything durable, in whatever way `step` says.
+    /// Makes all writes durable by the operation that `step` names.
     fn make_durable(self, step: &super::script::ScriptStep) -> Result<Self, String>;
 
-    /// Remembers this moment.
+    /// Takes a snapshot.
     fn take_snapshot(&mut self) {}
 
-    /// Everything of the moment that is remembered, which is forgotten.
+    /// Returns all entries of the last snapshot and releases it.
     fn read_snapshot(&mut self) -> Option<Result<Vec<Entry>, String>> {
         None
     }

@@ -1,4 +1,4 @@
-//! A Terrace database as a store that is crashed.
+//! A Terrace database as a store under crash tests.
 
 use std::fmt;
 use std::path::Path;
@@ -14,26 +14,26 @@ use super::script::ScriptStep;
 use super::store::CrashableStore;
 use crate::database_under_test;
 
-/// The directory of the database.
+/// Directory of the database.
 pub const DB_DIR: &str = "/db";
 
-/// How a database is opened: options, and the world beside the files.
+/// Options of a database and of its environment, without the files.
 #[derive(Debug, Clone)]
 pub struct OpenConfig {
-    /// Its options.
+    /// Options of the database.
     pub settings: Settings,
-    /// Decides the order of background work.
+    /// Seed of the order of background jobs.
     pub seed: u64,
-    /// Whether messages go to the file LOG.
+    /// True if messages go to the file LOG.
     pub info_log: bool,
-    /// A clock of its own kind.
+    /// Clock, if it is not the default one.
     pub clock: Option<Arc<dyn Clock>>,
-    /// A scheduler of its own kind.
+    /// Scheduler, if it is not the default one.
     pub scheduler: Option<Arc<dyn Scheduler>>,
 }
 
 impl OpenConfig {
-    /// Small buffers, everything else any.
+    /// Draws random options with small buffers.
     pub fn draw(rng: &mut Rng) -> OpenConfig {
         let settings = Settings {
             write_buffer_size: rng.pick(&[64 << 10, 64 << 10, 128 << 10]),
@@ -45,7 +45,7 @@ impl OpenConfig {
         OpenConfig { settings, seed: rng.next_u64(), info_log: rng.one_in(4), clock: None, scheduler: None }
     }
 
-    /// The options on these files.
+    /// Returns the options of a database on `fs`.
     pub fn options(&self, fs: &Arc<dyn FileSystem>) -> terrace::Options {
         let env = Env {
             fs: Arc::clone(fs),
@@ -67,7 +67,7 @@ impl Logger for NullLogger {
     fn log(&self, _line: fmt::Arguments<'_>) {}
 }
 
-/// An open database, and a moment of it that a snapshot and an iterator hold.
+/// An open database, with a snapshot and an iterator of the same time.
 pub struct TerraceStore {
     db: Db,
     options: terrace::Options,
@@ -75,37 +75,37 @@ pub struct TerraceStore {
 }
 
 impl TerraceStore {
-    /// Opens it, with an error that is more than a text.
+    /// Opens the database and returns the typed error.
     pub fn try_open(options: &terrace::Options) -> terrace::Result<TerraceStore> {
         Ok(TerraceStore { db: Db::open(DB_DIR, options)?, options: options.clone(), snapshot_readers: None })
     }
 
-    /// The database.
+    /// Returns the database.
     pub fn db(&self) -> &Db {
         &self.db
     }
 
-    /// Writes.
+    /// Writes a batch and returns the typed error.
     pub fn try_write(&self, changes: &[(&[u8], Option<&[u8]>)], sync: bool) -> terrace::Result<()> {
         let mut batch = WriteBatch::new();
         for (key, value) in changes {
             match value {
                 Some(value) => batch.put(key, value),
                 None => batch.delete(key),
-            }
+            };
         }
         self.db.write_with(&batch, &WriteOptions { sync })
     }
 
-    /// Everything, by iterator and by key.
-    pub fn try_entries(&self, at: Option<Snapshot>) -> terrace::Result<Result<Vec<Entry>, String>> {
-        let reading = ReadOptions { snapshot: at, ..ReadOptions::default() };
+    /// Reads all entries with an iterator and compares each with a get.
+    pub fn try_entries(&self, snapshot: Option<Snapshot>) -> terrace::Result<Result<Vec<Entry>, String>> {
+        let options = ReadOptions { snapshot, ..ReadOptions::default() };
         let entries: Vec<Entry> =
-            self.db.iter_with(&reading).into_forward().collect::<terrace::Result<_>>()?;
+            self.db.iter_with(&options).into_forward().collect::<terrace::Result<_>>()?;
         for (key, value) in &entries {
-            if self.db.get_with(key, &reading)?.as_ref() != Some(value) {
+            if self.db.get_with(key, &options)?.as_ref() != Some(value) {
                 let key = key.escape_ascii();
-                return Ok(Err(format!("{key}: get and the iterator give different values")));
+                return Ok(Err(format!("get and the iterator return different values of {key}")));
             }
         }
         Ok(Ok(entries))
@@ -119,8 +119,8 @@ fn error_text(error: terrace::Error) -> String {
 impl CrashableStore for TerraceStore {
     type Options = OpenConfig;
 
-    fn open(fs: &Arc<dyn FileSystem>, how: &OpenConfig) -> Result<TerraceStore, String> {
-        TerraceStore::try_open(&how.options(fs)).map_err(error_text)
+    fn open(fs: &Arc<dyn FileSystem>, config: &OpenConfig) -> Result<TerraceStore, String> {
+        TerraceStore::try_open(&config.options(fs)).map_err(error_text)
     }
 
     fn write(&mut self, changes: &[(&[u8], Option<&[u8]>)], sync: bool) -> Result<(), String> {
@@ -165,7 +165,7 @@ impl CrashableStore for TerraceStore {
         let read = self.try_entries(Some(snapshot)).map_err(error_text).and_then(|entries| entries);
         Some(iterated.and_then(|iterated| match read {
             Ok(read) if read == iterated => Ok(read),
-            Ok(_) => Err("an iterator and a snapshot of the same moment differ".into()),
+            Ok(_) => Err("an iterator and a snapshot of the same sequence number differ".into()),
             error => error,
         }))
     }

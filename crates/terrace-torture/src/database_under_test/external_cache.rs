@@ -1,4 +1,4 @@
-//! A cache of somebody else's: it knows blocks by their keys only, and forgets all of them at once.
+//! A block cache of an application. It knows blocks by their keys, and evicts all blocks at once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

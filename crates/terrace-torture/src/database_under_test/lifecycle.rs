@@ -1,6 +1,6 @@
-//! What can happen to a whole database in memory, and what must be so right after it.
+//! Lifecycle events of a database in memory, and the checks that follow each.
 //!
-//! Whoever calls compares the contents then; here is what contents don't show.
+//! The caller compares the contents. These checks cover other properties.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use terrace_testkit::settings::Settings;
 
 use super::{TerraceUnderTest, error_text};
 
-/// Entries of an old database that are changed when life goes on in its copy.
+/// Number of entries of the old database that are changed after a copy.
 const OVERWRITTEN_ENTRIES: usize = 100;
 
 impl TerraceUnderTest {
-    pub(super) fn apply_lifecycle_op(&mut self, what: LifecycleOp, settings: &Settings) -> OpResult<()> {
-        match what {
+    pub(super) fn apply_lifecycle_op(&mut self, op: LifecycleOp, settings: &Settings) -> OpResult<()> {
+        match op {
             LifecycleOp::Kill => self.crash(&Crash::Kill, settings),
             LifecycleOp::PowerCut => self.crash(&POWER_LOSS_PROFILES[0].crash_with_seed(0), settings),
-            LifecycleOp::Repair(harm) => self.repair(harm, settings),
+            LifecycleOp::Repair(missing) => self.repair(missing, settings),
             LifecycleOp::Destroy => self.destroy(settings),
             LifecycleOp::Copy => self.copy_and_switch(settings),
             LifecycleOp::Verify => self.verify(settings),
@@ -33,73 +33,78 @@ impl TerraceUnderTest {
     #[cfg(test)]
     pub(crate) fn files_and_lengths(&self) -> Vec<(String, u64)> {
         let files = self.files().unwrap();
-        let of = |name: String| (name.clone(), files.file_size(&self.path.join(name)).unwrap());
-        file_names(&*files, &self.path).unwrap().into_iter().filter(|name| name != "lost").map(of).collect()
+        let mut names = file_names(&*files, &self.path).unwrap();
+        names.retain(|name| name != "lost");
+        let with_length = |name: String| (name.clone(), files.file_size(&self.path.join(name)).unwrap());
+        names.into_iter().map(with_length).collect()
     }
 
     fn files(&self) -> OpResult<Arc<MemFs>> {
-        let world = self.simulated.as_ref().ok_or("the database is not in memory")?;
-        Ok(world.files())
+        let simulated = self.simulated.as_ref().ok_or("the database is not in memory")?;
+        Ok(simulated.files())
     }
 
-    fn crash(&mut self, how: &Crash, settings: &Settings) -> OpResult<()> {
-        let after = self.simulated.as_ref().ok_or("the database is not in memory")?.crash(how);
-        // What the old one still does, it does to files that nobody will see again.
+    fn crash(&mut self, crash: &Crash, settings: &Settings) -> OpResult<()> {
+        let after = self.simulated.as_ref().ok_or("the database is not in memory")?.crash(crash);
+        // Jobs of the old database may still change its files, which the new database does not see.
         self.close()?;
         self.env = after.env();
         self.simulated = Some(after);
         self.reopen(settings)
     }
 
-    fn repair(&mut self, harm: MissingFile, settings: &Settings) -> OpResult<()> {
-        // A file that a reader held to the end is removed by the next open. Without a manifest nobody could tell that
-        // it is old.
+    fn repair(&mut self, missing: MissingFile, settings: &Settings) -> OpResult<()> {
+        // The next open removes obsolete files that a reader kept. Without a MANIFEST, a repair
+        // can't know that they are obsolete.
         self.reopen(settings)?;
         self.close()?;
         let files = self.files()?;
         remove_all(&*files, &self.path.join("lost")).map_err(|error| error.to_string())?;
         for name in file_names(&*files, &self.path).map_err(|error| error.to_string())? {
-            let gone = match harm {
+            let remove = match missing {
                 MissingFile::None => false,
                 MissingFile::Current => name == "CURRENT",
                 MissingFile::Manifest => name.starts_with("MANIFEST"),
             };
-            if gone {
+            if remove {
                 files.remove(&self.path.join(name)).map_err(|error| error.to_string())?;
             }
         }
         let options = self.open_options(settings);
         let report = repair(&self.path, &options, &RepairOptions::default()).map_err(error_text)?;
-        if report.changed != (harm != MissingFile::None) || report.blocks_lost > 0 {
-            return Err(format!("found a repair that says:\n{report}"));
+        if report.changed != (missing != MissingFile::None) || report.blocks_lost > 0 {
+            return Err(format!("unexpected repair:\n{report}"));
         }
         self.verify(settings)
     }
 
     fn verify(&mut self, settings: &Settings) -> OpResult<()> {
         self.close()?;
-        let (files, options) = (self.files()?, self.open_options(settings));
+        let files = self.files()?;
+        let options = self.open_options(settings);
         let before = files.mutation_count();
         let report = verify(&self.path, &options, &mut |_, _| ()).map_err(error_text)?;
         if !report.is_clean() {
-            return Err(format!("verify found\n{report}"));
+            return Err(format!("verify reported\n{report}"));
         }
         check_no_mutations(&files, before)?;
         self.reopen(settings)
     }
 
-    /// Leaves the database open in this way.
+    /// Opens the database read-only and leaves it so.
     fn read_only(&mut self, settings: &Settings) -> OpResult<()> {
         self.close()?;
-        let (files, options) = (self.files()?, self.open_options(settings));
+        let files = self.files()?;
+        let options = self.open_options(settings);
         let before = files.mutation_count();
         let [one, other] = [(); 2].map(|()| Db::open_read_only(&self.path, &options).map_err(error_text));
-        let (one, other) = (one?, other?);
+        let one = one?;
+        let other = other?;
         if one.put(b"key", b"value").is_ok() || one.delete(b"key").is_ok() || one.flush().is_ok() {
-            return Err("a read-only database took a write".into());
+            return Err("a read-only database accepted a write".into());
         }
         if Db::open(&self.path, &options).is_ok() {
-            return Err("a database was opened for writing while somebody reads it".into());
+            return Err("a database was opened for writing during a read-only open".into());
         }
         check_equal(&one, &other)?;
         other.close().map_err(error_text)?;
@@ -113,7 +118,7 @@ impl TerraceUnderTest {
         let options = self.open_options(settings);
         terrace::destroy(&self.path, &options).map_err(error_text)?;
         if Db::open(&self.path, &Options { create_if_missing: false, ..options }).is_ok() {
-            return Err("a database was opened that had been destroyed".into());
+            return Err("a destroyed database was opened".into());
         }
         self.reopen(settings)
     }
@@ -128,8 +133,8 @@ impl TerraceUnderTest {
         self.overwrite_and_destroy_old(&old, settings)
     }
 
-    /// Changes the old database until its files are different ones under the same names as the new one's, then
-    /// destroys it. They share a cache.
+    /// Changes the old database until its files have the names of the copy's files with other
+    /// contents, and destroys it. Both databases share a cache.
     fn overwrite_and_destroy_old(&mut self, old: &Path, settings: &Settings) -> OpResult<()> {
         let options = self.open_options(settings);
         let db = Db::open(old, &options).map_err(error_text)?;
@@ -145,7 +150,7 @@ impl TerraceUnderTest {
             db.put(&key, &other).map_err(error_text)?;
         }
         db.flush().map_err(error_text)?;
-        // Read, so that its blocks are in the cache.
+        // This puts its blocks into the cache.
         for entry in db.iter().into_forward().take(2 * OVERWRITTEN_ENTRIES) {
             entry.map_err(error_text)?;
         }
@@ -156,13 +161,14 @@ impl TerraceUnderTest {
 }
 
 fn check_equal(one: &Db, other: &Db) -> OpResult<()> {
-    let (mut one, mut other) = (one.iter().into_forward(), other.iter().into_forward());
+    let mut one = one.iter().into_forward();
+    let mut other = other.iter().into_forward();
     loop {
         match (one.next(), other.next()) {
             (None, None) => return Ok(()),
             (Some(Ok(one)), Some(Ok(other))) if one == other => {}
             (one, other) => {
-                return Err(format!("of two handles on equal files one shows {one:?}, the other {other:?}"));
+                return Err(format!("two handles on equal files show {one:?} and {other:?}"));
             }
         }
     }
@@ -171,7 +177,7 @@ fn check_equal(one: &Db, other: &Db) -> OpResult<()> {
 fn check_no_mutations(files: &MemFs, before: u64) -> OpResult<()> {
     match files.mutation_count() - before {
         0 => Ok(()),
-        calls => Err(format!("found {calls} calls that change a file, expected none")),
+        calls => Err(format!("{calls} calls changed files, expected none")),
     }
 }
 
@@ -179,7 +185,7 @@ fn file_names(files: &dyn FileSystem, dir: &Path) -> Result<Vec<String>> {
     Ok(files.list(dir)?.iter().map(|name| name.to_string_lossy().into_owned()).collect())
 }
 
-/// Removes a directory with the files in it, if it is there.
+/// Removes a directory and its files, if it exists.
 fn remove_all(files: &dyn FileSystem, dir: &Path) -> Result<()> {
     if !files.exists(dir)? {
         return Ok(());
@@ -192,7 +198,7 @@ fn remove_all(files: &dyn FileSystem, dir: &Path) -> Result<()> {
 }
 
 fn copy_files(files: &dyn FileSystem, from: &Path, to: &Path) -> Result<()> {
-    // A power cut may have brought an old one back.
+    // A power cut may have restored an older copy.
     remove_all(files, to)?;
     files.create_dir(to)?;
     for name in file_names(files, from)? {

@@ -1,4 +1,5 @@
-//! A world in memory of which everything can be taken apart: files that lose power, threads or none, no real time.
+//! A simulated environment in memory: files that can lose power, a choice of threads, and no real
+//! time.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,16 +11,17 @@ use terrace_env::{
 };
 use terrace_testkit::crafted::CraftedDb;
 
-/// Who does the work in the background.
+/// Threads that run background jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BackgroundThreads {
-    /// The thread that waits for it, in an order that the seed chooses: everything repeats to the last byte.
+    /// The waiting thread runs jobs in an order that the seed determines. Files repeat byte for
+    /// byte.
     Inline,
-    /// One for flushes and that many for merges.
+    /// One thread runs flushes, and this number of threads runs compactions.
     Pool(usize),
 }
 
-/// The files of a database, and what its env is made of besides.
+/// Files of a database, and the other parts of its environment.
 pub struct SimulatedEnv {
     files: Arc<MemFs>,
     background: BackgroundThreads,
@@ -27,17 +29,18 @@ pub struct SimulatedEnv {
 }
 
 impl SimulatedEnv {
-    /// Where the database is.
+    /// Path of the database.
     pub const DB_PATH: &str = "/db";
 
-    /// Without files.
-    pub fn new(threads: BackgroundThreads, seed: u64) -> SimulatedEnv {
-        SimulatedEnv { files: Arc::new(MemFs::new()), background: threads, seed }
+    /// Creates an environment without files.
+    pub fn new(background: BackgroundThreads, seed: u64) -> SimulatedEnv {
+        SimulatedEnv { files: Arc::new(MemFs::new()), background, seed }
     }
 
-    /// With the files of a database, all of them durable.
+    /// Adds the files of a database, all of them durable.
     pub fn with_files(self, database: &CraftedDb) -> terrace_env::Result<SimulatedEnv> {
-        let (path, files) = (Path::new(SimulatedEnv::DB_PATH), &self.files);
+        let path = Path::new(SimulatedEnv::DB_PATH);
+        let files = &self.files;
         files.create_dir(path)?;
         for (name, bytes) in database.files() {
             let mut file = files.create(&path.join(name))?;
@@ -50,12 +53,12 @@ impl SimulatedEnv {
         Ok(self)
     }
 
-    /// Its files.
+    /// Returns the file system.
     pub fn files(&self) -> Arc<MemFs> {
         Arc::clone(&self.files)
     }
 
-    /// An env on it.
+    /// Returns an environment with these files.
     pub fn env(&self) -> Env {
         let fs = Arc::clone(&self.files) as Arc<dyn FileSystem>;
         let random = Arc::new(SeededRandom::new(self.seed));
@@ -66,16 +69,16 @@ impl SimulatedEnv {
                 scheduler: DeterministicScheduler::new(self.seed),
                 random,
             },
-            BackgroundThreads::Pool(merges) => {
-                let scheduler = Arc::new(ThreadPool::new(2, merges)) as Arc<dyn Scheduler>;
+            BackgroundThreads::Pool(compactions) => {
+                let scheduler = Arc::new(ThreadPool::new(2, compactions)) as Arc<dyn Scheduler>;
                 Env { fs, clock: Arc::new(SystemClock), scheduler, random }
             }
         }
     }
 
-    /// What it is after a crash at this moment.
-    pub(super) fn crash(&self, how: &Crash) -> SimulatedEnv {
+    /// Returns the environment after a crash at this point.
+    pub(super) fn crash(&self, crash: &Crash) -> SimulatedEnv {
         let seed = self.seed.wrapping_add(1);
-        SimulatedEnv { files: Arc::new(self.files.crash_clone(how)), background: self.background, seed }
+        SimulatedEnv { files: Arc::new(self.files.crash_clone(crash)), background: self.background, seed }
     }
 }

@@ -1,4 +1,4 @@
-//! A directory of files as one row of bytes.
+//! A directory of files as one byte string.
 //!
 //! ```text
 //!   +------+-------+------+-------+--
@@ -6,33 +6,34 @@
 //!   +------+-------+------+-------+--
 //! ```
 //!
-//! Any bytes are a pack: what breaks off at its end is left out, and so is a name that no directory can hold. Of two
-//! files of one name the later one counts.
+//! Any bytes are a valid archive. An incomplete file at the end is dropped, and so is a file with
+//! an invalid name. Of two files with one name, the later one is kept.
 
 use std::collections::BTreeMap;
 
 use terrace_format::coding::{SliceDecoder, put_length_prefixed_slice};
 
-/// No directory of an input has more files.
+/// Maximum number of files in a decoded archive.
 const MAX_FILES: usize = 64;
 
-/// The pack of `files`.
+/// Encodes `files`.
 pub fn encode<'a, N: AsRef<str> + 'a, B: AsRef<[u8]> + 'a>(
     files: impl IntoIterator<Item = (&'a N, &'a B)>,
 ) -> Vec<u8> {
-    let mut pack = Vec::new();
+    let mut archive = Vec::new();
     for (name, bytes) in files {
-        put_length_prefixed_slice(&mut pack, name.as_ref().as_bytes());
-        put_length_prefixed_slice(&mut pack, bytes.as_ref());
+        put_length_prefixed_slice(&mut archive, name.as_ref().as_bytes());
+        put_length_prefixed_slice(&mut archive, bytes.as_ref());
     }
-    pack
+    archive
 }
 
-/// The files of a pack.
-pub fn decode(pack: &[u8]) -> BTreeMap<String, &[u8]> {
-    let (mut from, mut files) = (SliceDecoder::new(pack), BTreeMap::new());
+/// Decodes the files of an archive.
+pub fn decode(archive: &[u8]) -> BTreeMap<String, &[u8]> {
+    let mut decoder = SliceDecoder::new(archive);
+    let mut files = BTreeMap::new();
     while let (Ok(name), Ok(bytes)) =
-        (from.length_prefixed_slice("a name"), from.length_prefixed_slice("a file"))
+        (decoder.length_prefixed_slice("a name"), decoder.length_prefixed_slice("a file"))
     {
         let name = std::str::from_utf8(name).ok().filter(|name| is_valid_file_name(name));
         if let Some(name) = name.filter(|_| files.len() < MAX_FILES) {
@@ -42,7 +43,7 @@ pub fn decode(pack: &[u8]) -> BTreeMap<String, &[u8]> {
     files
 }
 
-/// Whether a directory can hold a file of that name.
+/// Returns true if a directory can contain a file with this name.
 fn is_valid_file_name(name: &str) -> bool {
     !["", ".", ".."].contains(&name) && !name.contains(['/', '\0']) && name.len() < 256
 }
@@ -52,10 +53,10 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(pack: &[u8], expect: &[(&str, &[u8])]) {
-        let files = decode(pack);
+    fn check(archive: &[u8], expected: &[(&str, &[u8])]) {
+        let files = decode(archive);
         assert!(
-            files.iter().map(|(name, bytes)| (name.as_str(), *bytes)).eq(expect.iter().copied()),
+            files.iter().map(|(name, bytes)| (name.as_str(), *bytes)).eq(expected.iter().copied()),
             "{files:?}"
         );
     }

@@ -1,7 +1,7 @@
-//! What inputs look like, as far as their checksums go.
+//! Formats of inputs, as far as their checksums are concerned.
 //!
-//! A changed input would nearly always stop at its first checksum, and nothing behind it would be tried. So every
-//! checksum that can be found in it is made right again ("mended"), most of the time.
+//! A changed input would nearly always fail at its first checksum, and the bytes after it would not
+//! be tested. So most changed inputs get valid checksums again.
 
 use std::sync::Arc;
 
@@ -14,21 +14,21 @@ use terrace_format::{DecodeErrorKind, InternalIterator, crc};
 
 use super::archive;
 
-/// A way to look for checksums.
+/// Position of the checksums in an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InputFormat {
-    /// There are none.
+    /// The input has no checksums.
     NoChecksums,
-    /// In every fragment.
+    /// Each log fragment has a checksum.
     Log,
-    /// Behind every block.
+    /// Each table block has a checksum after it.
     Table,
-    /// In the logs, manifests and tables of a pack.
+    /// The logs, MANIFESTs and tables of an archive have checksums.
     Archive,
 }
 
 impl InputFormat {
-    /// The form of a file of that name.
+    /// Returns the format of a file with this name.
     pub fn for_file(name: &str) -> InputFormat {
         match FileName::parse(name) {
             Some(FileName::Log(_) | FileName::Manifest(_)) => InputFormat::Log,
@@ -37,18 +37,19 @@ impl InputFormat {
         }
     }
 
-    /// Makes every checksum right that can be found. Changes no length.
+    /// Corrects all checksums that can be found, without a change of length.
     pub fn fix_checksums(self, input: &mut [u8]) {
         match self {
             InputFormat::NoChecksums => {}
             InputFormat::Log => fix_log_checksums(input),
             InputFormat::Table => fix_table_checksums(input),
-            // A pack is mended file by file, before it is packed.
+            // The files of an archive are fixed one by one, before they are encoded.
             InputFormat::Archive => {}
         }
     }
 
-    /// Whether a reader meets checksums and finds all of them right. None if such inputs have none.
+    /// Returns true if a reader finds checksums and all are valid, or None for formats without
+    /// checksums.
     pub fn checksums_match(self, input: &[u8]) -> Option<bool> {
         match self {
             InputFormat::NoChecksums => None,
@@ -56,12 +57,12 @@ impl InputFormat {
             InputFormat::Table => Some(table_checksums_match(input)),
             InputFormat::Archive => {
                 let files = archive::decode(input);
-                let mut with = files
+                let mut matches = files
                     .iter()
                     .filter_map(|(name, bytes)| InputFormat::for_file(name).checksums_match(bytes))
                     .peekable();
-                with.peek()?;
-                Some(with.all(|passes| passes))
+                matches.peek()?;
+                Some(matches.all(|valid| valid))
             }
         }
     }
@@ -70,13 +71,13 @@ impl InputFormat {
 fn fix_log_checksums(log: &mut [u8]) {
     for block in log.chunks_mut(LOG_BLOCK_SIZE) {
         let mut rest = block;
-        while let Some((header, behind)) = rest.split_first_chunk_mut::<FRAGMENT_HEADER_SIZE>() {
+        while let Some((header, after_header)) = rest.split_first_chunk_mut::<FRAGMENT_HEADER_SIZE>() {
             let len = usize::from(u16::from_le_bytes([header[4], header[5]]));
-            // Unused room, or a length that can't be: the rest of the block is passed over.
-            if header[6] == 0 && len == 0 || len > behind.len() {
+            // Unused space or an invalid length: a reader skips the rest of the block.
+            if header[6] == 0 && len == 0 || len > after_header.len() {
                 break;
             }
-            let (payload, next) = behind.split_at_mut(len);
+            let (payload, next) = after_header.split_at_mut(len);
             let checksum = crc::mask(crc::extend(crc::value(&header[6..]), payload));
             header[..4].copy_from_slice(&checksum.to_le_bytes());
             rest = next;
@@ -85,16 +86,17 @@ fn fix_log_checksums(log: &mut [u8]) {
 }
 
 fn log_checksums_match(log: &[u8]) -> bool {
-    let (mut reader, mut met) = (LogReader::new(log), false);
+    let mut reader = LogReader::new(log);
+    let mut found_item = false;
     while let Ok(Some(item)) = reader.next() {
         match item {
-            LogItem::Corruption { error: flaw, .. } if flaw.kind == DecodeErrorKind::ChecksumMismatch => {
+            LogItem::Corruption { error, .. } if error.kind == DecodeErrorKind::ChecksumMismatch => {
                 return false;
             }
-            _ => met = true,
+            _ => found_item = true,
         }
     }
-    met
+    found_item
 }
 
 fn fix_table_checksums(table: &mut [u8]) {
@@ -102,26 +104,26 @@ fn fix_table_checksums(table: &mut [u8]) {
     let Some((_, magic)) = table.split_last_chunk_mut::<8>() else { return };
     *magic = TABLE_MAGIC.to_le_bytes();
     let Ok(footer) = Footer::decode(table, len as u64) else { return };
-    for leading in [footer.metaindex, footer.index] {
-        for handle in index_handles(table, leading) {
+    for index in [footer.metaindex, footer.index] {
+        for handle in index_handles(table, index) {
             fix_block_checksum(table, handle);
         }
     }
-    // Last, so that a block that lies over one of them does not spoil it again.
+    // These two come last, because the blocks fixed before may overlap them.
     fix_block_checksum(table, footer.metaindex);
     fix_block_checksum(table, footer.index);
 }
 
-fn fix_block_checksum(table: &mut [u8], at: BlockHandle) {
-    if at.check(table.len() as u64).is_err() {
+fn fix_block_checksum(table: &mut [u8], handle: BlockHandle) {
+    if handle.check(table.len() as u64).is_err() {
         return;
     }
-    let block = &mut table[at.offset as usize..][..at.size as usize + BLOCK_TRAILER_SIZE];
-    let (covered, stored) = block.split_at_mut(at.size as usize + 1);
+    let block = &mut table[handle.offset as usize..][..handle.size as usize + BLOCK_TRAILER_SIZE];
+    let (covered, stored) = block.split_at_mut(handle.size as usize + 1);
     stored.copy_from_slice(&crc::mask(crc::value(covered)).to_le_bytes());
 }
 
-/// The handles in the values of an index, whatever its checksum.
+/// Returns the handles in the values of an index, even if its checksum is wrong.
 fn index_handles(table: &[u8], index: BlockHandle) -> Vec<BlockHandle> {
     let limit = table.len().saturating_sub(FOOTER_SIZE) as u64;
     let stored = &table[index.offset as usize..][..index.size as usize + BLOCK_TRAILER_SIZE];
@@ -129,7 +131,7 @@ fn index_handles(table: &[u8], index: BlockHandle) -> Vec<BlockHandle> {
     let mut entries = BlockIter::new(Arc::new(block), bytewise());
     let mut handles = Vec::new();
     entries.seek_to_first();
-    // A compressed index may have more entries than anybody wants.
+    // A compressed index may have too many entries to check.
     while entries.valid() && handles.len() < 1000 {
         handles.extend(BlockHandle::decode(entries.value()).ok().map(|(handle, _)| handle));
         entries.next();
@@ -139,13 +141,13 @@ fn index_handles(table: &[u8], index: BlockHandle) -> Vec<BlockHandle> {
 }
 
 fn table_checksums_match(table: &[u8]) -> bool {
-    let right = |at: BlockHandle| {
-        let block = &table[at.offset as usize..][..at.size as usize + BLOCK_TRAILER_SIZE];
-        let (covered, stored) = block.split_at(at.size as usize + 1);
+    let is_valid = |handle: BlockHandle| {
+        let block = &table[handle.offset as usize..][..handle.size as usize + BLOCK_TRAILER_SIZE];
+        let (covered, stored) = block.split_at(handle.size as usize + 1);
         crc::mask(crc::value(covered)).to_le_bytes() == stored
     };
     let Ok(Footer { metaindex, index }) = Footer::decode(table, table.len() as u64) else { return false };
-    right(index) && right(metaindex) && index_handles(table, index).into_iter().all(right)
+    is_valid(index) && is_valid(metaindex) && index_handles(table, index).into_iter().all(is_valid)
 }
 
 #[cfg(test)]
@@ -154,23 +156,23 @@ mod tests {
 
     use super::*;
 
-    /// Changes a byte, which the checksum tells, and mends, after which it does not.
+    /// Flips a bit, which makes a checksum invalid, and checks that `fix_checksums` corrects it.
     #[track_caller]
-    fn check(form: InputFormat, sound: &[u8], at: usize) {
-        assert_eq!(form.checksums_match(sound), Some(true));
-        let mut input = sound.to_vec();
-        input[at] ^= 1;
-        assert_eq!(form.checksums_match(&input), Some(false));
-        form.fix_checksums(&mut input);
-        assert_eq!(form.checksums_match(&input), Some(true));
-        assert_eq!(input[at], sound[at] ^ 1);
+    fn check(format: InputFormat, valid: &[u8], offset: usize) {
+        assert_eq!(format.checksums_match(valid), Some(true));
+        let mut input = valid.to_vec();
+        input[offset] ^= 1;
+        assert_eq!(format.checksums_match(&input), Some(false));
+        format.fix_checksums(&mut input);
+        assert_eq!(format.checksums_match(&input), Some(true));
+        assert_eq!(input[offset], valid[offset] ^ 1);
     }
 
     #[test]
     fn log_of_two_blocks() {
         let log = CraftedLog::new().record(b"first").record(&[1; 40_000]).record(b"last");
-        for at in [FRAGMENT_HEADER_SIZE, 100, 35_000, log.bytes().len() - 1] {
-            check(InputFormat::Log, log.bytes(), at);
+        for offset in [FRAGMENT_HEADER_SIZE, 100, 35_000, log.bytes().len() - 1] {
+            check(InputFormat::Log, log.bytes(), offset);
         }
     }
 
@@ -179,16 +181,16 @@ mod tests {
         let table =
             CraftedTable::new().put("a", 1, "x").put("b", 2, "y").filter(CraftedFilter::PerRange).encode();
         let footer = Footer::decode(&table, table.len() as u64).expect("a table");
-        for at in [0, 5, footer.index.offset as usize + 2] {
-            check(InputFormat::Table, &table, at);
+        for offset in [0, 5, footer.index.offset as usize + 2] {
+            check(InputFormat::Table, &table, offset);
         }
     }
 
     #[test]
     fn valid_input_is_unchanged() {
         let table = CraftedTable::new().put("a", 1, "x").encode();
-        let mut mended = table.clone();
-        InputFormat::Table.fix_checksums(&mut mended);
-        assert_eq!(mended, table);
+        let mut fixed = table.clone();
+        InputFormat::Table.fix_checksums(&mut fixed);
+        assert_eq!(fixed, table);
     }
 }

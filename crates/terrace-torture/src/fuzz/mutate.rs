@@ -1,9 +1,9 @@
-//! Changes inputs: at random, but knowing what readers of bytes stumble over, and where checksums are.
+//! Random changes of inputs, which prefer values that readers often handle wrongly.
 //!
 //! ```text
-//!   one file    1 to 6 changes, then its checksums are made right, mostly
-//!   a pack      the same to one of its files; or a file goes, comes from another pack, or takes another number.
-//!               Then the checksums of all are made right
+//!   one file     1 to 6 changes, then usually valid checksums
+//!   an archive   the same for one of its files; or a file is removed, copied from another archive,
+//!                or renumbered. Then usually valid checksums in all files
 //! ```
 
 use std::collections::BTreeMap;
@@ -15,20 +15,20 @@ use terrace_testkit::rng::Rng;
 use super::input_format::InputFormat;
 use super::{MAX_INPUT_LEN, archive};
 
-/// Changes `input`, perhaps with parts of one of `donors`.
-pub fn mutate(form: InputFormat, input: &mut Vec<u8>, donors: &[Vec<u8>], rng: &mut Rng) {
+/// Changes `input`, sometimes with parts of one of `donors`.
+pub fn mutate(format: InputFormat, input: &mut Vec<u8>, donors: &[Vec<u8>], rng: &mut Rng) {
     let donor = rng.below(donors.len().max(1) as u64) as usize;
     let donor = donors.get(donor).map_or(&[][..], |donor| donor);
-    match form {
+    match format {
         InputFormat::Archive => *input = mutate_archive(input, donor, rng),
-        form => mutate_file(form, input, donor, rng),
+        format => mutate_file(format, input, donor, rng),
     }
     input.truncate(MAX_INPUT_LEN);
 }
 
-fn mutate_file(form: InputFormat, file: &mut Vec<u8>, donor: &[u8], rng: &mut Rng) {
-    // Of a table whose parts have moved nothing is where its handles say.
-    let resize_one_in = if form == InputFormat::Table { 16 } else { 3 };
+fn mutate_file(format: InputFormat, file: &mut Vec<u8>, donor: &[u8], rng: &mut Rng) {
+    // After a resize of a table, most of its handles point to wrong offsets.
+    let resize_one_in = if format == InputFormat::Table { 16 } else { 3 };
     for _ in 0..=rng.skewed(5) {
         if rng.one_in(resize_one_in) {
             resize(file, donor, rng);
@@ -37,12 +37,12 @@ fn mutate_file(form: InputFormat, file: &mut Vec<u8>, donor: &[u8], rng: &mut Rn
         }
     }
     if !rng.one_in(8) {
-        form.fix_checksums(file);
+        format.fix_checksums(file);
     }
 }
 
-fn mutate_archive(pack: &[u8], donor: &[u8], rng: &mut Rng) -> Vec<u8> {
-    let files = archive::decode(pack);
+fn mutate_archive(archive_bytes: &[u8], donor: &[u8], rng: &mut Rng) -> Vec<u8> {
+    let files = archive::decode(archive_bytes);
     let Some((name, bytes)) = pick_file(&files, rng) else { return donor.to_vec() };
     let mut changed: BTreeMap<String, Vec<u8>> =
         files.iter().map(|(name, bytes)| (name.clone(), bytes.to_vec())).collect();
@@ -50,8 +50,8 @@ fn mutate_archive(pack: &[u8], donor: &[u8], rng: &mut Rng) -> Vec<u8> {
         0 => drop(changed.remove(name)),
         1 => drop(changed.insert(mutate_file_name(name, rng), bytes.to_vec())),
         2 => {
-            let given = archive::decode(donor);
-            changed.extend(pick_file(&given, rng).map(|(name, bytes)| (name.clone(), bytes.to_vec())));
+            let donor_files = archive::decode(donor);
+            changed.extend(pick_file(&donor_files, rng).map(|(name, bytes)| (name.clone(), bytes.to_vec())));
         }
         _ => {
             let mut bytes = bytes.to_vec();
@@ -60,7 +60,9 @@ fn mutate_archive(pack: &[u8], donor: &[u8], rng: &mut Rng) -> Vec<u8> {
         }
     }
     if !rng.one_in(8) {
-        changed.iter_mut().for_each(|(name, bytes)| InputFormat::for_file(name).fix_checksums(bytes));
+        for (name, bytes) in &mut changed {
+            InputFormat::for_file(name).fix_checksums(bytes);
+        }
     }
     archive::encode(&changed)
 }
@@ -73,7 +75,7 @@ fn pick_file<'a, 'b>(
     files.iter().nth(nth)
 }
 
-/// A name of the same kind with a number nearby, or far off; or of another kind.
+/// Returns a name of the same kind with a near or distant number, or a name of another kind.
 fn mutate_file_name(name: &str, rng: &mut Rng) -> String {
     let old = FileName::parse(name).and_then(|file| file.number()).unwrap_or(9);
     let small = rng.below(12);
@@ -87,7 +89,7 @@ fn mutate_file_name(name: &str, rng: &mut Rng) -> String {
     kind(number).to_string()
 }
 
-/// Numbers at which arithmetic changes its mind.
+/// Boundary values of integer types, lengths and offsets.
 static INTERESTING_NUMBERS: &[u64] = &[
     0,
     1,
@@ -124,70 +126,72 @@ fn interesting_number(file: &[u8], rng: &mut Rng) -> u64 {
     }
 }
 
-/// Somewhere in `file`, which is not empty; its ends more often, since what leads to the rest stands there.
+/// Returns an offset in `file`, which is not empty. Offsets near both ends are more likely, because
+/// headers and footers are there.
 fn random_offset(file: &[u8], rng: &mut Rng) -> usize {
     let last = file.len() as u64 - 1;
-    let at = match rng.below(4) {
+    let offset = match rng.below(4) {
         0 => rng.below(64).min(last),
         1 => last - rng.below(64).min(last),
         _ => rng.below(last + 1),
     };
-    at as usize
+    offset as usize
 }
 
-/// Changes bytes, and not their count.
+/// Changes bytes but not the length.
 fn overwrite(file: &mut [u8], rng: &mut Rng) {
     if file.is_empty() {
         return;
     }
-    let at = random_offset(file, rng);
+    let offset = random_offset(file, rng);
     match rng.below(8) {
-        0 | 1 => file[at] ^= 1 << rng.below(8),
-        2 => file[at] = rng.next_u64() as u8,
-        3 => file[at] = file[at].wrapping_add(rng.below(9) as u8).wrapping_sub(4),
+        0 | 1 => file[offset] ^= 1 << rng.below(8),
+        2 => file[offset] = rng.next_u64() as u8,
+        3 => file[offset] = file[offset].wrapping_add(rng.below(9) as u8).wrapping_sub(4),
         4 => {
             let from = random_offset(file, rng);
-            let len = (rng.skewed(64) as usize).min(file.len() - at.max(from));
-            file.copy_within(from..from + len, at);
+            let len = (rng.skewed(64) as usize).min(file.len() - offset.max(from));
+            file.copy_within(from..from + len, offset);
         }
         5 => {
             let number = interesting_number(file, rng).to_le_bytes();
-            let width = rng.pick(&[2, 4, 8]).min(file.len() - at);
-            file[at..at + width].copy_from_slice(&number[..width]);
+            let width = rng.pick(&[2, 4, 8]).min(file.len() - offset);
+            file[offset..offset + width].copy_from_slice(&number[..width]);
         }
         _ => {
-            let (mut varint, number) = (Vec::new(), interesting_number(file, rng));
-            if varint_len(number) <= file.len() - at {
+            let number = interesting_number(file, rng);
+            let mut varint = Vec::new();
+            if varint_len(number) <= file.len() - offset {
                 put_varint64(&mut varint, number);
-                file[at..at + varint.len()].copy_from_slice(&varint);
+                file[offset..offset + varint.len()].copy_from_slice(&varint);
             }
         }
     }
 }
 
-/// Takes bytes out, or puts some in.
+/// Removes or inserts bytes.
 fn resize(file: &mut Vec<u8>, donor: &[u8], rng: &mut Rng) {
-    let at = if file.is_empty() { 0 } else { random_offset(file, rng) };
+    let offset = if file.is_empty() { 0 } else { random_offset(file, rng) };
     let len = rng.skewed(256) as usize;
     match rng.below(7) {
-        0 => drop(file.drain(at..(at + len).min(file.len()))),
-        1 => file.truncate(at),
-        2 => drop(file.splice(at..at, std::iter::repeat_n(rng.next_u64() as u8, len))),
+        0 => drop(file.drain(offset..(offset + len).min(file.len()))),
+        1 => file.truncate(offset),
+        2 => drop(file.splice(offset..offset, std::iter::repeat_n(rng.next_u64() as u8, len))),
         3 => {
-            let part = file[at..(at + len).min(file.len())].to_vec();
-            file.splice(at..at, part);
+            let part = file[offset..(offset + len).min(file.len())].to_vec();
+            file.splice(offset..offset, part);
         }
         4 => {
             let mut varint = Vec::new();
             put_varint64(&mut varint, interesting_number(file, rng));
-            file.splice(at..at, varint);
+            file.splice(offset..offset, varint);
         }
         5 => file.extend(std::iter::repeat_n(0, len)),
         _ if donor.is_empty() => file.push(rng.next_u64() as u8),
         _ => {
             let from = random_offset(donor, rng);
             let part = &donor[from..(from + len).min(donor.len())];
-            file.splice(at..at, part.iter().copied());
+            file.splice(offset..offset, part.iter().copied());
         }
     }
 }
@@ -197,40 +201,44 @@ mod tests {
     use super::*;
     use crate::fuzz::TARGETS;
 
-    /// Without this most inputs would stop at their first checksum.
+    /// Otherwise most inputs would fail offset their first checksum.
     #[test]
-    fn most_inputs_pass_their_checksums() {
+    fn most_mutated_inputs_have_valid_checksums() {
         for target in TARGETS.iter().filter(|target| target.format != InputFormat::NoChecksums) {
             let seeds = (target.seed_inputs)();
             let mut rng = Rng::new(1);
-            let mut passed = 0;
+            let mut valid = 0;
             for _ in 0..400 {
                 let mut input = seeds[rng.below(seeds.len() as u64) as usize].clone();
                 mutate(target.format, &mut input, &seeds, &mut rng);
-                passed += u32::from(target.format.checksums_match(&input) == Some(true));
+                valid += u32::from(target.format.checksums_match(&input) == Some(true));
             }
-            assert!(passed >= 200, "{}: {passed} of 400", target.name);
+            assert!(valid >= 200, "{}: {valid} of 400", target.name);
         }
     }
 
     #[test]
     fn mutation_is_deterministic() {
-        let changed = |seed| {
-            let (mut input, mut rng) = (vec![7; 300], Rng::new(seed));
-            (0..50).for_each(|_| mutate(InputFormat::Log, &mut input, &[vec![1, 2, 3]], &mut rng));
+        let mutated = |seed| {
+            let mut input = vec![7; 300];
+            let mut rng = Rng::new(seed);
+            for _ in 0..50 {
+                mutate(InputFormat::Log, &mut input, &[vec![1, 2, 3]], &mut rng);
+            }
             input
         };
-        assert_eq!(changed(1), changed(1));
-        assert_ne!(changed(1), changed(2));
+        assert_eq!(mutated(1), mutated(1));
+        assert_ne!(mutated(1), mutated(2));
     }
 
     #[test]
-    fn inputs_of_any_length() {
+    fn inputs_of_any_length_are_mutated() {
         let mut rng = Rng::new(2);
-        for form in [InputFormat::NoChecksums, InputFormat::Log, InputFormat::Table, InputFormat::Archive] {
-            for input in [vec![], vec![1], vec![2; MAX_INPUT_LEN]] {
-                let mut input = input;
-                (0..200).for_each(|_| mutate(form, &mut input, &[], &mut rng));
+        for format in [InputFormat::NoChecksums, InputFormat::Log, InputFormat::Table, InputFormat::Archive] {
+            for mut input in [vec![], vec![1], vec![2; MAX_INPUT_LEN]] {
+                for _ in 0..200 {
+                    mutate(format, &mut input, &[], &mut rng);
+                }
                 assert!(input.len() <= MAX_INPUT_LEN);
             }
         }

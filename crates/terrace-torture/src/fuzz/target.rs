@@ -1,4 +1,4 @@
-//! The targets, a row each.
+//! The list of fuzz targets.
 
 use super::Target;
 
@@ -21,7 +21,7 @@ mod repair;
 mod table;
 mod version_edit;
 
-/// Every target, from the smallest thing that is read to the largest.
+/// All fuzz targets, ordered by the size of the structure that they read.
 pub static TARGETS: &[Target] = &[
     coding::TARGET,
     internal_key::TARGET,

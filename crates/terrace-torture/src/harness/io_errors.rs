@@ -1,10 +1,11 @@
-//! Failing file system calls: each call fails once or from then on, and each sync fails and loses data.
+//! Failing file system calls: each call fails once or from then on, and each sync fails and loses
+//! data.
 //!
-//! A case is a workload on one database. It runs once to count its calls, and then once more for each
-//! call, which fails. The database may return errors from operations, from open and from close. It
-//! must not answer wrongly, lose acknowledged writes, or keep failing after files work again. At the
-//! end the process is killed and the power is cut. After each, the database must open in a state that
-//! the results of its operations allow.
+//! A case is a workload on one database. It runs once to count its calls, and then once more for
+//! each call, which fails. The database may return errors from operations, from open and from
+//! close. It must not answer wrongly, lose acknowledged writes, or keep failing after files work
+//! again. At the end the process is killed and the power is cut. After each, the database must open
+//! in a state that the results of its operations allow.
 //!
 //! ```text
 //!   write acknowledged     present from now on

@@ -1,7 +1,7 @@
 //! Random operations under random options: every answer must equal that of an ordered map.
 //!
 //! ```text
-//!   model           files in memory; power cuts, repairs and copies; a quarter with background threads
+//!   model           files in memory; power cuts, repairs and copies; some with background threads
 //!   model-on-disk   the same on real files, without lifecycle events
 //!   metamorphic     the same operations under eight sets of options: identical answers
 //! ```

@@ -6,7 +6,7 @@
 //!     wait 1 to 300 ms                   write, with or without sync
 //!     sometimes suspend and resume       record it in the ledger
 //!     SIGKILL -------------------->
-//!     read the ledger, open the database, compare, start the next writer on the same database
+//!     read the ledger, open the database, compare, start the next writer on it
 //! ```
 //!
 //! The seed determines the writes of each thread (`thread_writes`). So the number of the last
@@ -317,6 +317,7 @@ fn draw_failed_sync_plan(rng: &mut Rng) -> String {
 
 /// Draws a plan in which the disk is full for some calls.
 fn draw_no_space_plan(rng: &mut Rng) -> String {
-    let call = rng.pick(&["write-at .log", "create-log .log", "append .ldb", "create .ldb", "append MANIFEST"]);
+    let call =
+        rng.pick(&["write-at .log", "create-log .log", "append .ldb", "create .ldb", "append MANIFEST"]);
     format!("{call} #{} x{} ENOSPC", 1 + rng.skewed(500), 1 + rng.below(20))
 }

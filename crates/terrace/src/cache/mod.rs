@@ -152,7 +152,7 @@ impl BlockCache {
     /// # use std::sync::Arc;
     /// # use terrace::{BlockCache, Db, Env, Options};
     /// let cache = BlockCache::new(1 << 20);
-    /// # let env = Env::memory();
+    /// # let env = Env::in_memory();
     /// # let block_cache = Some(Arc::clone(&cache));
     /// # let options = Options { create_if_missing: true, env, block_cache, ..Options::default() };
     /// # let db = Db::open("cities", &options)?;

@@ -6,8 +6,8 @@
 //!     1. drop it if the smallest snapshot sees a newer version of the key
 //!     2. drop it if it is a tombstone that the smallest snapshot sees, and no lower level can hold
 //!        the key
-//!     3. otherwise write it; start a new table when the current one is large enough or overlaps too
-//!        much of the level below the output, but never between two versions of a key
+//!     3. otherwise write it; start a new table when the current one is large enough or overlaps
+//!        too much of the level below the output, but never between two versions of a key
 //! ```
 //!
 //! The output holds every version that a current or later reader can see. The table writer checks

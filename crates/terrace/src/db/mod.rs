@@ -18,6 +18,7 @@ mod panic_guard;
 mod properties;
 mod read;
 mod recovery;
+mod scan;
 mod write;
 
 pub use components::directory::destroy;
@@ -26,12 +27,13 @@ pub use components::level_info::{LevelInfo, TableInfo};
 pub use components::pinned_value::PinnedValue;
 
 use std::fmt;
+use std::ops::RangeBounds;
 use std::path::Path;
 
 use terrace_format::batch::WriteBatch;
 
 use crate::error::Result;
-use crate::iterator::DbIterator;
+use crate::iterator::{DbIterator, Iter};
 use crate::options::{DEFAULT_READ_OPTIONS, Options, ReadOptions, WriteOptions};
 use crate::snapshot::Snapshot;
 use crate::sync::Arc;
@@ -78,7 +80,7 @@ impl Db {
     ///
     /// ```
     /// # use terrace::{Db, Env, Options};
-    /// let env = Env::memory();
+    /// let env = Env::in_memory();
     /// let options = Options { create_if_missing: true, env, ..Options::default() };
     /// let db = Db::open("cities", &options)?;
     /// assert!(Db::open("cities", &options).unwrap_err().is_locked());
@@ -99,7 +101,7 @@ impl Db {
     ///
     /// ```
     /// # use terrace::{Db, Env, Options};
-    /// # let env = Env::memory();
+    /// # let env = Env::in_memory();
     /// # let options = Options { create_if_missing: true, env, ..Options::default() };
     /// # let db = Db::open("cities", &options)?;
     /// # db.put(b"CH/Bern", b"46.95,7.45")?;
@@ -118,14 +120,14 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// db.put(b"CH/Bern", b"46.948,7.447")?; // replaces
     /// assert_eq!(db.get(b"CH/Bern")?.as_deref(), Some(b"46.948,7.447".as_slice()));
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.put_with(key, value, &WriteOptions::default())
     }
 
@@ -133,13 +135,18 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put_with(b"CH/Bern", b"46.95,7.45", &terrace::WriteOptions { sync: true })?;
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn put_with(&self, key: &[u8], value: &[u8], options: &WriteOptions) -> Result<()> {
-        self.inner().write_one(key, Some(value), options)
+    pub fn put_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        self.inner().write_one(key.as_ref(), Some(value.as_ref()), options)
     }
 
     /// Deletes `key`, which need not exist. Same as [`Db::write`] of a batch with this one
@@ -147,7 +154,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// db.delete(b"CH/Bern")?;
@@ -155,7 +162,7 @@ impl Db {
     /// assert!(db.get(b"CH/Bern")?.is_none());
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn delete(&self, key: &[u8]) -> Result<()> {
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         self.delete_with(key, &WriteOptions::default())
     }
 
@@ -163,13 +170,13 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.delete_with(b"CH/Bern", &terrace::WriteOptions { sync: true })?;
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn delete_with(&self, key: &[u8], options: &WriteOptions) -> Result<()> {
-        self.inner().write_one(key, None, options)
+    pub fn delete_with(&self, key: impl AsRef<[u8]>, options: &WriteOptions) -> Result<()> {
+        self.inner().write_one(key.as_ref(), None, options)
     }
 
     /// Deletes every key from `begin` up to, but not including, `end`. None means no bound.
@@ -191,7 +198,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// for name in ["AT/Wien", "CH/Bern", "CH/Chur", "FR/Lyon"] {
     ///     db.put(name.as_bytes(), b"")?;
@@ -219,7 +226,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Berne", b"46.95,7.45")?;
     /// let mut rename = terrace::WriteBatch::new();
@@ -241,7 +248,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// let mut batch = terrace::WriteBatch::new();
     /// batch.put(b"CH/Bern", b"46.95,7.45");
@@ -264,14 +271,14 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"")?;
     /// assert_eq!(db.get(b"CH/Bern")?, Some(vec![]), "an empty value is a value");
     /// assert_eq!(db.get(b"CH/Chur")?, None);
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.get_with(key, &DEFAULT_READ_OPTIONS)
     }
 
@@ -279,7 +286,7 @@ impl Db {
     ///
     /// ```
     /// # use terrace::{Env, Options, ReadOptions};
-    /// # let env = Env::memory();
+    /// # let env = Env::in_memory();
     /// # let options = Options { create_if_missing: true, env, ..Options::default() };
     /// # let db = terrace::Db::open("cities", &options)?;
     /// let before = db.snapshot();
@@ -289,8 +296,8 @@ impl Db {
     /// assert!(db.get_with(b"CH/Bern", &earlier)?.is_none());
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn get_with(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Vec<u8>>> {
-        self.inner().get(key, options)
+    pub fn get_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<Vec<u8>>> {
+        self.inner().get(key.as_ref(), options)
     }
 
     /// Creates a snapshot of the current state. It contains every write that has returned, and no
@@ -298,7 +305,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// let before = terrace::ReadOptions { snapshot: Some(db.snapshot()), ..Default::default() };
@@ -308,14 +315,15 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn snapshot(&self) -> Snapshot {
-        self.inner().snapshots.new_snapshot(self.inner().read_state.visible_seqno())
+        let snapshot = self.inner().snapshots.new_snapshot(self.inner().read_state.visible_seqno());
+        snapshot.attach(&self.handle)
     }
 
     /// Returns an iterator over the current state. It does not see later writes.
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Chur", b"46.85,9.53")?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
@@ -334,7 +342,7 @@ impl Db {
     ///
     /// ```
     /// # use terrace::{Env, Options, ReadOptions};
-    /// # let env = Env::memory();
+    /// # let env = Env::in_memory();
     /// # let options = Options { create_if_missing: true, env, ..Options::default() };
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"AT/Wien", b"48.21,16.37")?;
@@ -350,6 +358,44 @@ impl Db {
         DbInner::new_iter(&self.handle, options)
     }
 
+    /// Returns the entries whose keys are in `range`, in key order, at the state of this moment.
+    ///
+    /// [`Iterator::rev`] iterates backward, and [`Iter::next_entry`] scans without copies. A range that
+    /// excludes its start or includes its end needs the bytewise comparator. With another one, the only
+    /// item is an error.
+    ///
+    /// ```
+    /// # let env = terrace::Env::in_memory();
+    /// # let db = terrace::Db::open("cities", &terrace::Options::default().create_if_missing(true).env(env))?;
+    /// db.put("AT/Wien", "48.21,16.37")?;
+    /// db.put("CH/Bern", "46.95,7.45")?;
+    /// db.put("CH/Chur", "46.85,9.53")?;
+    /// assert_eq!(db.range("B".."CH/C").count(), 1);
+    /// let (last, _) = db.range("CH/"..).next_back().unwrap()?;
+    /// assert_eq!(last, b"CH/Chur");
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter {
+        DbInner::new_range_scan(&self.handle, range, ReadOptions::default())
+    }
+
+    /// Returns the entries whose keys begin with `prefix`, in key order, at the state of this moment.
+    ///
+    /// Needs the bytewise comparator. With another one, the only item is an error.
+    ///
+    /// ```
+    /// # let env = terrace::Env::in_memory();
+    /// # let db = terrace::Db::open("cities", &terrace::Options::default().create_if_missing(true).env(env))?;
+    /// db.put("AT/Wien", "48.21,16.37")?;
+    /// db.put("CH/Bern", "46.95,7.45")?;
+    /// assert_eq!(db.prefix("CH/").count(), 1);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
+        let options = ReadOptions { prefix: Some(prefix.as_ref().to_vec()), ..ReadOptions::default() };
+        DbInner::new_scan(&self.handle, options)
+    }
+
     /// Estimates for each range how many bytes its entries take in table files. A range includes
     /// its begin, but not its end. Entries that are only in memory do not count.
     ///
@@ -359,7 +405,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", &[7; 5000])?;
     /// db.flush()?;
@@ -385,7 +431,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// db.flush()?;
@@ -407,7 +453,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// db.flush()?;
@@ -431,7 +477,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// let clone = db.clone();
     /// db.close()?; // drops one handle
@@ -456,7 +502,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// let mut forgotten = db.iter();

@@ -32,7 +32,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// assert_eq!(db.property("leveldb.num-files-at-level0").as_deref(), Some("0"));
     /// assert!(db.property("leveldb.stats").is_some());
@@ -48,7 +48,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// db.flush()?;
@@ -71,7 +71,7 @@ impl Db {
     ///
     /// ```
     /// # use terrace::{Db, Env, Options, compress};
-    /// # let env = Env::memory();
+    /// # let env = Env::in_memory();
     /// # let options = Options { create_if_missing: true, env, ..Options::default() };
     /// assert!(Db::open("plain", &options)?.is_leveldb_compatible());
     /// # if cfg!(feature = "zstd") {
@@ -88,7 +88,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// assert_eq!(db.path(), std::path::Path::new("cities"));
     /// # Ok::<(), terrace::Error>(())

@@ -103,7 +103,11 @@ impl DbInner {
     }
 
     /// Returns the sequence number to read at: that of the snapshot, or `visible_seqno`.
-    fn read_sequence(&self, options: &ReadOptions, visible_seqno: SequenceNumber) -> Result<SequenceNumber> {
+    pub(super) fn read_sequence(
+        &self,
+        options: &ReadOptions,
+        visible_seqno: SequenceNumber,
+    ) -> Result<SequenceNumber> {
         match &options.snapshot {
             None => Ok(visible_seqno),
             Some(snapshot) if snapshot.belongs_to(&self.snapshots) => Ok(snapshot.sequence()),
@@ -115,19 +119,24 @@ impl DbInner {
     pub(super) fn new_iter(handle: &Arc<DbHandle>, options: &ReadOptions) -> DbIterator {
         let inner = &handle.inner;
         let (read_state, visible) = inner.read_state.load();
-        let (sequence, error) = match inner.read_sequence(options, visible) {
-            Ok(sequence) => (sequence, None),
-            Err(error) => (0, Some(error)),
-        };
-        let merging_iter = MergingIter::new(inner.comparator.clone(), read_state.sources(inner, options));
-        let mut db_iter = DbIter::new(&inner.comparator, merging_iter, sequence, options);
-        if let Some(error) = error {
-            db_iter.set_permanent_error(error);
+        match inner.read_sequence(options, visible) {
+            Ok(sequence) => DbInner::new_iter_at(handle, &read_state, sequence, options),
+            Err(error) => DbInner::new_iter_at(handle, &read_state, 0, options).with_permanent_error(error),
         }
-        DbIterator::new(
-            db_iter,
-            Arc::new(IterState { handle: Arc::clone(handle), read_state: Some(Arc::clone(&read_state)) }),
-        )
+    }
+
+    /// Creates an iterator over the state that `sequence` sees in `read_state`.
+    pub(super) fn new_iter_at(
+        handle: &Arc<DbHandle>,
+        read_state: &Arc<ReadState>,
+        sequence: SequenceNumber,
+        options: &ReadOptions,
+    ) -> DbIterator {
+        let inner = &handle.inner;
+        let merging = MergingIter::new(inner.comparator.clone(), read_state.sources(inner, options));
+        let iter = DbIter::new(&inner.comparator, merging, sequence, options);
+        let state = IterState { handle: Arc::clone(handle), read_state: Some(Arc::clone(read_state)) };
+        DbIterator::new(iter, Arc::new(state))
     }
 
     pub(super) fn approximate_size(&self, begin: &[u8], end: &[u8]) -> Result<u64> {
@@ -185,7 +194,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// let mut place = Vec::new();
@@ -196,7 +205,7 @@ impl Db {
     /// }
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+    pub fn get_into(&self, key: impl AsRef<[u8]>, value: &mut Vec<u8>) -> Result<bool> {
         self.get_into_with(key, value, &DEFAULT_READ_OPTIONS)
     }
 
@@ -205,7 +214,7 @@ impl Db {
     /// ```
     /// # use terrace::ReadOptions;
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// let earlier = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
@@ -215,9 +224,15 @@ impl Db {
     /// assert_eq!(place, b"46.95,7.45");
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn get_into_with(&self, key: &[u8], value: &mut Vec<u8>, options: &ReadOptions) -> Result<bool> {
+    pub fn get_into_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: &mut Vec<u8>,
+        options: &ReadOptions,
+    ) -> Result<bool> {
         value.clear();
-        let found = self.inner().get_impl(key, options, |found| value.extend_from_slice(found.bytes()))?;
+        let found =
+            self.inner().get_impl(key.as_ref(), options, |found| value.extend_from_slice(found.bytes()))?;
         Ok(found.is_some())
     }
 
@@ -227,7 +242,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", &[7; 50_000])?;
     /// let map = db.get_pinned(b"CH/Bern")?.unwrap();
@@ -235,7 +250,7 @@ impl Db {
     /// assert_eq!(map[..4], [7; 4], "the pinned value does not change");
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn get_pinned(&self, key: &[u8]) -> Result<Option<PinnedValue>> {
+    pub fn get_pinned(&self, key: impl AsRef<[u8]>) -> Result<Option<PinnedValue>> {
         self.get_pinned_with(key, &DEFAULT_READ_OPTIONS)
     }
 
@@ -244,14 +259,18 @@ impl Db {
     /// ```
     /// # use terrace::ReadOptions;
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// let once = ReadOptions { fill_cache: false, ..ReadOptions::default() };
     /// assert!(db.get_pinned_with(b"CH/Bern", &once)?.is_none());
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn get_pinned_with(&self, key: &[u8], options: &ReadOptions) -> Result<Option<PinnedValue>> {
-        self.inner().get_impl(key, options, |value| value.into_pinned())
+    pub fn get_pinned_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        options: &ReadOptions,
+    ) -> Result<Option<PinnedValue>> {
+        self.inner().get_impl(key.as_ref(), options, |value| value.into_pinned())
     }
 
     /// Returns true if `key` exists now. Same as [`Db::get`], without the value. The result is
@@ -259,14 +278,14 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"")?;
     /// assert!(db.contains(b"CH/Bern")?);
     /// assert!(!db.contains(b"CH/Chur")?);
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn contains(&self, key: &[u8]) -> Result<bool> {
+    pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         self.contains_with(key, &DEFAULT_READ_OPTIONS)
     }
 
@@ -275,15 +294,15 @@ impl Db {
     /// ```
     /// # use terrace::ReadOptions;
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// let empty = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// assert!(!db.contains_with(b"CH/Bern", &empty)?);
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn contains_with(&self, key: &[u8], options: &ReadOptions) -> Result<bool> {
-        Ok(self.inner().get_impl(key, options, |_| ())?.is_some())
+    pub fn contains_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<bool> {
+        Ok(self.inner().get_impl(key.as_ref(), options, |_| ())?.is_some())
     }
 
     /// Returns the values of `keys` at one moment, in the order of `keys`. Keys may be unsorted and
@@ -298,7 +317,7 @@ impl Db {
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// let places = db.multi_get(&[b"CH/Chur", b"CH/Bern"])?;
@@ -314,7 +333,7 @@ impl Db {
     /// ```
     /// # use terrace::ReadOptions;
     /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::memory(), true);
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// let empty = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
     /// db.put(b"CH/Bern", b"46.95,7.45")?;

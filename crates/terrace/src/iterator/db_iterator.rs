@@ -2,7 +2,7 @@
 
 use super::db_iter::DbIter;
 use super::read_sample::{IterObserver, ReadSampler};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::internal_iterator::{InternalIterator, delegate_iterator};
 use crate::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::sync::Arc;
 /// the status after its end.
 ///
 /// ```
-/// # let env = terrace::Env::memory();
+/// # let env = terrace::Env::in_memory();
 /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
 /// # let db = terrace::Db::open("cities", &options)?;
 /// db.put(b"CH/Bern", b"46.95,7.45")?;
@@ -45,13 +45,19 @@ impl DbIterator {
         DbIterator { iter, _observer: Some(observer) }
     }
 
+    /// Returns this iterator without entries and with `error` as its status.
+    pub(crate) fn with_permanent_error(mut self, error: Error) -> DbIterator {
+        self.iter.set_permanent_error(error);
+        self
+    }
+
     delegate_iterator! {
         iter in [DbIterator { iter, .. }];
 
         /// Returns true if the iterator is at an entry.
         ///
         /// ```
-        /// # let env = terrace::Env::memory();
+        /// # let env = terrace::Env::in_memory();
         /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
         /// # let db = terrace::Db::open("cities", &options)?;
         /// # db.put(b"CH/Bern", b"46.95,7.45")?;
@@ -69,7 +75,7 @@ impl DbIterator {
         /// Moves to the first key.
         ///
         /// ```
-        /// # let env = terrace::Env::memory();
+        /// # let env = terrace::Env::in_memory();
         /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
         /// # let db = terrace::Db::open("cities", &options)?;
         /// # db.put(b"CH/Bern", b"46.95,7.45")?;
@@ -85,7 +91,7 @@ impl DbIterator {
         /// Moves to the last key.
         ///
         /// ```
-        /// # let env = terrace::Env::memory();
+        /// # let env = terrace::Env::in_memory();
         /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
         /// # let db = terrace::Db::open("cities", &options)?;
         /// # db.put(b"CH/Bern", b"46.95,7.45")?;
@@ -101,7 +107,7 @@ impl DbIterator {
         /// Moves to the first key that is at or after `target`.
         ///
         /// ```
-        /// # let env = terrace::Env::memory();
+        /// # let env = terrace::Env::in_memory();
         /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
         /// # let db = terrace::Db::open("cities", &options)?;
         /// # db.put(b"CH/Bern", b"46.95,7.45")?;
@@ -119,7 +125,7 @@ impl DbIterator {
         /// Moves to the next key. Does nothing if the iterator is invalid.
         ///
         /// ```
-        /// # let env = terrace::Env::memory();
+        /// # let env = terrace::Env::in_memory();
         /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
         /// # let db = terrace::Db::open("cities", &options)?;
         /// # db.put(b"CH/Bern", b"46.95,7.45")?;
@@ -141,7 +147,7 @@ impl DbIterator {
         /// Moves to the key before. Does nothing if the iterator is invalid.
         ///
         /// ```
-        /// # let env = terrace::Env::memory();
+        /// # let env = terrace::Env::in_memory();
         /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
         /// # let db = terrace::Db::open("cities", &options)?;
         /// # db.put(b"CH/Bern", b"46.95,7.45")?;
@@ -159,7 +165,7 @@ impl DbIterator {
         /// Returns the current key, or an empty slice if the iterator is invalid.
         ///
         /// ```
-        /// # let env = terrace::Env::memory();
+        /// # let env = terrace::Env::in_memory();
         /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
         /// # let db = terrace::Db::open("cities", &options)?;
         /// # db.put(b"CH/Bern", b"46.95,7.45")?;
@@ -176,7 +182,7 @@ impl DbIterator {
         /// Returns the current value, or an empty slice if the iterator is invalid.
         ///
         /// ```
-        /// # let env = terrace::Env::memory();
+        /// # let env = terrace::Env::in_memory();
         /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
         /// # let db = terrace::Db::open("cities", &options)?;
         /// # db.put(b"CH/Bern", b"46.95,7.45")?;
@@ -193,7 +199,7 @@ impl DbIterator {
         /// Returns the first error since the iterator was created, damage included.
         ///
         /// ```
-        /// # let env = terrace::Env::memory();
+        /// # let env = terrace::Env::in_memory();
         /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
         /// # let db = terrace::Db::open("cities", &options)?;
         /// # db.put(b"CH/Bern", b"46.95,7.45")?;
@@ -213,7 +219,7 @@ impl DbIterator {
     /// Returns all entries in key order. An error is the last item.
     ///
     /// ```
-    /// # let env = terrace::Env::memory();
+    /// # let env = terrace::Env::in_memory();
     /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
@@ -231,7 +237,7 @@ impl DbIterator {
     /// Returns all entries in reverse key order. An error is the last item.
     ///
     /// ```
-    /// # let env = terrace::Env::memory();
+    /// # let env = terrace::Env::in_memory();
     /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;

@@ -12,13 +12,13 @@ use terrace_sync::mutant;
 use super::LevelIter;
 use crate::error::{Error, Result};
 use crate::internal_iterator::{InternalIterator, delegate_iterator};
-use crate::memtable::MemtableIter;
+use crate::memtable::BTreeCursor;
 
 /// Iterator over one sorted run. It is an enum, so that a step makes no virtual call.
 // An iterator has few runs, and a box would add a memory access to every step.
 #[allow(clippy::large_enum_variant)]
 pub(crate) enum ChildIter {
-    Memtable(MemtableIter),
+    Memtable(BTreeCursor),
     Level(LevelIter),
 }
 

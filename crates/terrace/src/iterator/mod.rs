@@ -1,13 +1,14 @@
 //! Iterators over several sorted runs: one level, several runs as one, and the user's view of them.
 //!
 //! ```text
-//!   DbIterator --> DbIter --> MergingIter --> ChildIter --> MemtableIter
+//!   DbIterator --> DbIter --> MergingIter --> ChildIter --> BTreeCursor
 //!                                                       \-> LevelIter --> TableIter --> BlockIter
 //! ```
 
 mod bounds;
 mod db_iter;
 mod db_iterator;
+mod entries;
 mod level_iter;
 mod merging_iter;
 mod prefetch;
@@ -15,6 +16,8 @@ mod read_sample;
 
 pub(crate) use db_iter::DbIter;
 pub use db_iterator::{Backward, DbIterator, Forward};
+pub use entries::Iter;
+pub(crate) use entries::IterSource;
 pub(crate) use level_iter::{LevelIter, SortedRun};
 pub(crate) use merging_iter::{ChildIter, MergingIter};
 pub(crate) use read_sample::{IterObserver, READ_BYTES_PERIOD};

@@ -364,7 +364,7 @@ impl Arena {
         unsafe { &*current }
     }
 
-    #[inline]
+    #[inline(always)]
     fn alloc_bytes(&self, size: usize, align: usize, mode: InsertMode) -> NonNull<u8> {
         loop {
             let current = self.current_chunk();

@@ -313,6 +313,7 @@ impl BTree {
         }
     }
 
+    #[inline(always)]
     fn insert_into_leaf(
         &self,
         position: &LeafPosition<'_>,

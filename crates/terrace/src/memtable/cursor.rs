@@ -13,6 +13,8 @@ use super::btree::{BTree, LeafPosition};
 use super::node::Node;
 use super::optimistic_latch::LatchVersion;
 use super::version_chain::{VersionChain, VersionChainPtr};
+use crate::error::{Error, Result};
+use crate::internal_iterator::InternalIterator;
 use crate::sync::Arc;
 
 /// Cursor over the records of a tree. A new cursor has no position.
@@ -35,21 +37,26 @@ impl BTreeCursor {
         BTreeCursor { tree, position: None }
     }
 
-    pub(crate) fn valid(&self) -> bool {
+    /// Returns the record at the cursor, which has a position.
+    fn current_record(&self) -> ArenaRecord<'_> {
+        // Callers of `InternalIterator` check `valid` first.
+        let position = self.position.as_ref().expect("the iterator is valid");
+        self.tree.versions_at(position).newest_record()
+    }
+}
+
+impl InternalIterator for BTreeCursor {
+    type Error = Error;
+
+    fn valid(&self) -> bool {
         self.position.is_some()
     }
 
-    /// Returns the internal key and the value at the cursor, or None if the cursor has no position.
-    pub(crate) fn entry(&self) -> Option<(&[u8], &[u8])> {
-        let ArenaRecord { key, value } = self.tree.versions_at(&self.position?).newest_record();
-        Some((key, value))
-    }
-
-    pub(crate) fn seek_to_first(&mut self) {
+    fn seek_to_first(&mut self) {
         self.position = self.tree.first_in_leaf(self.tree.first_leaf());
     }
 
-    pub(crate) fn seek_to_last(&mut self) {
+    fn seek_to_last(&mut self) {
         let last = self.tree.retry_until_valid(|tree| {
             let (mut leaf, mut latch_version) = tree.read_root()?;
             while leaf.level > 0 {
@@ -61,8 +68,7 @@ impl BTreeCursor {
         self.position = last.and_then(|last| self.tree.oldest_version(&last));
     }
 
-    /// Moves to the first record that is not below the internal key `target`.
-    pub(crate) fn seek(&mut self, target: &[u8]) {
+    fn seek(&mut self, target: &[u8]) {
         let tree = &self.tree;
         let user_key = key::user_key(target);
         let trailer = key::trailer(target);
@@ -82,7 +88,7 @@ impl BTreeCursor {
         }
     }
 
-    pub(crate) fn next(&mut self) {
+    fn next(&mut self) {
         let Some(position) = &mut self.position else { return };
         if !self.tree.step_in_leaf(position) {
             self.position = match self.tree.versions_at(position).older() {
@@ -95,7 +101,7 @@ impl BTreeCursor {
         }
     }
 
-    pub(crate) fn prev(&mut self) {
+    fn prev(&mut self) {
         let Some(position) = self.position else { return };
         let tree = &self.tree;
         let internal_key = tree.versions_at(&position).newest_record().key;
@@ -117,6 +123,23 @@ impl BTreeCursor {
             };
             tree.oldest_version(&before?)
         });
+    }
+
+    fn key(&self) -> &[u8] {
+        self.current_record().key
+    }
+
+    fn value(&self) -> &[u8] {
+        self.current_record().value
+    }
+
+    fn entry(&self) -> Option<(&[u8], &[u8])> {
+        let ArenaRecord { key, value } = self.tree.versions_at(&self.position?).newest_record();
+        Some((key, value))
+    }
+
+    fn status(&self) -> Result<()> {
+        Ok(())
     }
 }
 

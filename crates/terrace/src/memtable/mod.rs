@@ -23,12 +23,11 @@ use terrace_format::key::{
 
 pub(crate) use arena::ChunkPool;
 pub(crate) use btree::{FoundVersion, PinnedVersion};
+pub(crate) use cursor::BTreeCursor;
 pub(crate) use insert_mode::InsertMode;
 
 use btree::BTree;
-use cursor::BTreeCursor;
 
-use crate::error::Result;
 use crate::internal_iterator::InternalIterator;
 use crate::sync::{Arc, AtomicUsize, Ordering};
 
@@ -173,70 +172,14 @@ impl Memtable {
     }
 
     /// Returns an iterator over all records, including those that are added during its lifetime.
-    pub(crate) fn iter(self: &Arc<Self>) -> MemtableIter {
-        MemtableIter { cursor: BTreeCursor::new(Arc::clone(&self.tree)) }
+    pub(crate) fn iter(self: &Arc<Self>) -> BTreeCursor {
+        BTreeCursor::new(Arc::clone(&self.tree))
     }
 }
 
 impl fmt::Debug for Memtable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Memtable({} bytes)", self.memory_usage())
-    }
-}
-
-/// Iterator over the internal keys of a memtable.
-pub(crate) struct MemtableIter {
-    cursor: BTreeCursor,
-}
-
-impl MemtableIter {
-    fn current_entry(&self) -> (&[u8], &[u8]) {
-        // Callers of `InternalIterator` check `valid` first.
-        self.cursor.entry().expect("the iterator is valid")
-    }
-}
-
-impl InternalIterator for MemtableIter {
-    type Error = crate::error::Error;
-
-    fn valid(&self) -> bool {
-        self.cursor.valid()
-    }
-
-    fn seek_to_first(&mut self) {
-        self.cursor.seek_to_first();
-    }
-
-    fn seek_to_last(&mut self) {
-        self.cursor.seek_to_last();
-    }
-
-    fn seek(&mut self, target: &[u8]) {
-        self.cursor.seek(target);
-    }
-
-    fn next(&mut self) {
-        self.cursor.next();
-    }
-
-    fn prev(&mut self) {
-        self.cursor.prev();
-    }
-
-    fn key(&self) -> &[u8] {
-        self.current_entry().0
-    }
-
-    fn value(&self) -> &[u8] {
-        self.current_entry().1
-    }
-
-    fn entry(&self) -> Option<(&[u8], &[u8])> {
-        self.cursor.entry()
-    }
-
-    fn status(&self) -> Result<()> {
-        Ok(())
     }
 }
 

@@ -82,7 +82,7 @@ pub struct RepairOptions {
 /// ```
 /// # use std::path::Path;
 /// # use terrace::{Db, Env, Options, RepairOptions, repair};
-/// # let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
+/// # let options = Options { create_if_missing: true, env: Env::in_memory(), ..Options::default() };
 /// # let db = Db::open("cities", &options)?;
 /// # db.put(b"CH/Bern", b"46.95,7.45")?;
 /// # db.close()?;

@@ -22,7 +22,7 @@ use crate::sync::Arc;
 /// use terrace::table::{SstFileReader, TableBuilder, TableOptions};
 /// use terrace::{Env, Options};
 ///
-/// let env = Env::memory();
+/// let env = Env::in_memory();
 /// let path = Path::new("swiss.ldb");
 /// let options = Options { env: env.clone(), ..Options::default() };
 ///

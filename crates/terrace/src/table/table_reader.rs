@@ -17,7 +17,7 @@ use terrace_format::DecodeError;
 use terrace_format::block::{Block, BlockIter, BlockLookup};
 use terrace_format::comparator::bytewise;
 use terrace_format::filter::{BloomFilterPolicy, FilterPolicy};
-use terrace_format::filter_block::{BloomQuery, FilterBlockReader};
+use terrace_format::filter_block::FilterBlockReader;
 use terrace_format::key;
 use terrace_format::key_order::{ApproxRange, KeyOrder};
 use terrace_format::table::{BLOCK_TRAILER_SIZE, BlockHandle, TableProperties};
@@ -256,8 +256,8 @@ impl TableReader {
         let bloom_query = filter.and_then(|filter| filter.bloom_query(filter_hash));
         let mut approx_range = None;
         if likely {
-            for byte in bloom_query.into_iter().flat_map(BloomQuery::probed_bytes) {
-                prefetch(byte, 1);
+            if let Some(query) = bloom_query {
+                query.probed_bytes().for_each(|byte| prefetch(byte, 1));
             }
             approx_range = self.prefetch_approx_range(target);
         }

@@ -56,7 +56,7 @@ use crate::version::{FileMeta, ManifestRecovery};
 ///
 /// ```
 /// # use terrace::{Db, Env, Options, verify};
-/// # let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
+/// # let options = Options { create_if_missing: true, env: Env::in_memory(), ..Options::default() };
 /// # let db = Db::open("cities", &options)?;
 /// # db.put(b"CH/Bern", b"46.95,7.45")?;
 /// # db.close()?;

@@ -43,7 +43,7 @@ impl VerifyReport {
     ///
     /// ```
     /// # use terrace::{Db, Env, Options, verify};
-    /// # let env = Env::memory();
+    /// # let env = Env::in_memory();
     /// # let options = Options { create_if_missing: true, env, ..Options::default() };
     /// # Db::open("cities", &options)?.close()?;
     /// let report = verify("cities", &options, &mut |_, _| {})?;

@@ -1,39 +1,46 @@
-//! How often look-ups may pass through a file in vain before it is worth merging it away.
+//! Allowed seeks: the number of wasted probes that a file may cause before its compaction is worth
+//! its cost.
 //!
-//! Who has counted against an allowance that is at its end is told so, and asks for a merge. What that merge costs is known
-//! only then: if it costs more than was granted, more is granted first.
+//! A reader that uses up the last allowed seek requests a read-triggered compaction. The cost of
+//! the compaction is known only then. If it is greater than the granted number, the database grants
+//! more seeks first.
 
 use crate::sync::{AtomicI64, Ordering};
 
-/// Of one file. Relaxed: a figure that nothing else depends on.
+/// Allowed seeks of one file. Relaxed accesses suffice, because no other memory depends on the
+/// counters.
 pub(crate) struct AllowedSeeks {
     remaining: AtomicI64,
-    /// In all.
+    /// Total number of granted seeks.
     granted: AtomicI64,
 }
 
 impl AllowedSeeks {
+    /// Creates a counter with `granted` seeks.
     pub(crate) fn new(granted: i64) -> AllowedSeeks {
         AllowedSeeks { remaining: AtomicI64::new(granted), granted: AtomicI64::new(granted) }
     }
 
-    /// Counts `by`; true if it has ended with that, or had ended. Said again each time: while another file waits for its
-    /// merge, this one is forgotten.
-    pub(crate) fn charge(&self, by: i64) -> bool {
-        self.remaining.fetch_sub(by, Ordering::Relaxed) <= by
+    /// Charges `seeks`. Returns true if none remain.
+    ///
+    /// It returns true again at every further call, because the database drops a request while
+    /// another file waits for its compaction.
+    pub(crate) fn charge(&self, seeks: i64) -> bool {
+        self.remaining.fetch_sub(seeks, Ordering::Relaxed) <= seeks
     }
 
-    /// Grants `most` in all, unless as much was granted. True if that changes anything. One thread at a time.
-    pub(crate) fn raise_to(&self, most: i64) -> bool {
-        let more = most.saturating_sub(self.granted.load(Ordering::Relaxed)).max(0);
+    /// Raises the total number of granted seeks to `total`. Returns true if it was lower. Only one
+    /// thread at a time may call this method.
+    pub(crate) fn raise_to(&self, total: i64) -> bool {
+        let more = total.saturating_sub(self.granted.load(Ordering::Relaxed)).max(0);
         self.granted.fetch_add(more, Ordering::Relaxed);
         self.remaining.fetch_add(more, Ordering::Relaxed);
         more > 0
     }
 
-    /// Lets so many pass before anybody is told again.
-    pub(crate) fn reset(&self, by: i64) {
-        self.remaining.store(by, Ordering::Relaxed);
+    /// Sets the number of remaining seeks.
+    pub(crate) fn reset(&self, remaining: i64) {
+        self.remaining.store(remaining, Ordering::Relaxed);
     }
 }
 
@@ -43,12 +50,16 @@ mod tests {
 
     #[test]
     fn exhausted_when_all_granted_seeks_are_charged() {
-        let allowance = AllowedSeeks::new(100);
-        assert_eq!([64, 32, 4, 1].map(|by| allowance.charge(by)), [false, false, true, true]);
-        assert!(!allowance.raise_to(100), "as much as there was");
-        assert!(allowance.raise_to(150));
-        assert_eq!([48, 1, 1].map(|by| allowance.charge(by)), [false, true, true], "one was spent too much");
-        allowance.reset(16);
-        assert_eq!([15, 1].map(|by| allowance.charge(by)), [false, true]);
+        let seeks = AllowedSeeks::new(100);
+        assert_eq!([64, 32, 4, 1].map(|count| seeks.charge(count)), [false, false, true, true]);
+        assert!(!seeks.raise_to(100), "already granted");
+        assert!(seeks.raise_to(150));
+        assert_eq!(
+            [48, 1, 1].map(|count| seeks.charge(count)),
+            [false, true, true],
+            "one seek was charged too many"
+        );
+        seeks.reset(16);
+        assert_eq!([15, 1].map(|count| seeks.charge(count)), [false, true]);
     }
 }

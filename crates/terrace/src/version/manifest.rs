@@ -1,16 +1,16 @@
-//! The manifest: the log of version edits, and CURRENT, which names it.
+//! MANIFEST: the log of version edits, and CURRENT, which names it.
 //!
 //! ```text
-//!   MANIFEST-000007   [ snapshot of the files ] [ edit ] [ edit ] ...
+//!   MANIFEST-000007   [ snapshot of all files ] [ edit ] [ edit ] ...
 //!   CURRENT           MANIFEST-000007\n
 //! ```
 //!
-//! An edit counts when it is synced. A new manifest counts when CURRENT, renamed into place, is durable in the
-//! directory; until then the old one does, and stays.
+//! An edit takes effect when it is synced. A new MANIFEST takes effect when CURRENT, renamed into
+//! place, is durable in the directory. Until then, the old MANIFEST is valid and is not removed.
 //!
-//! A manifest that Terrace wrote carries a mark: its first record deletes table 0 of level 6, which never exists, so
-//! that every reader of the format takes it for nothing. The mark says whose rules the logs beside it follow
-//! (`docs/design/0001-log-replay.md`).
+//! A MANIFEST of Terrace carries a mark: its first record deletes table 0 of level 6. That table
+//! never exists, so other readers of the format ignore the deletion. The mark tells which rules the
+//! logs of the database follow (`docs/design/0001-log-replay.md`).
 
 use std::path::{Path, PathBuf};
 
@@ -22,11 +22,11 @@ use terrace_sync::mutant;
 
 use crate::error::{Error, Result};
 
-/// Whether an edit that failed may count all the same.
+/// Error of an edit, with the knowledge whether the edit took effect.
 pub(crate) enum CommitError {
-    /// It does not: its new files can go.
+    /// The edit did not take effect. The caller removes its new files.
     NotApplied(Error),
-    /// Nobody knows: its new files must stay.
+    /// The edit may have taken effect. Its new files must stay.
     Indeterminate(Error),
 }
 
@@ -38,52 +38,55 @@ impl CommitError {
     }
 }
 
-/// The deletion that marks a manifest as Terrace's.
+/// Deletion (level and file number) that marks a MANIFEST of Terrace.
 const TERRACE_MARK: (usize, u64) = (NUM_LEVELS - 1, 0);
 
-/// True if `first`, the first record of a manifest, has the mark.
+/// Returns true if `first`, the first record of a MANIFEST, has the mark.
 pub(super) fn has_terrace_mark(first: &VersionEdit) -> bool {
     first.deleted_files.contains(&TERRACE_MARK)
 }
 
-/// The open manifest of a database. One user at a time.
+/// Writer of the MANIFEST of a database. The caller serialises the calls.
 pub(crate) struct Manifest {
     env: Env,
     directory: PathBuf,
-    /// The size in bytes from which the next edit begins a new manifest.
+    /// Size in bytes from which the next edit starts a new MANIFEST.
     size_limit: u64,
     number: u64,
-    /// None before the first edit, and after a failed one: then the next begins a new manifest.
+    /// Open file. It is None before the first edit and after a failed edit; then the next edit
+    /// starts a new MANIFEST.
     current: Option<OpenManifest>,
 }
 
+/// Open MANIFEST file.
 struct OpenManifest {
     file: Box<dyn WritableFile>,
     record_writer: RecordWriter,
-    /// The size of the snapshot that it begins with.
+    /// Size of the snapshot at its start, in bytes.
     snapshot_size: u64,
-    /// False while all that it is known by, an earlier run's word, may be wrong.
+    /// False while only the clean end of an earlier process suggests that the file is durable.
     is_confirmed_durable: bool,
 }
 
-/// A manifest grows to this many times its first record, if that is more than the limit.
+/// Factor by which a MANIFEST outgrows its snapshot before rotation, if this exceeds the size
+/// limit.
 const SNAPSHOT_GROWTH_FACTOR: u64 = 4;
 
 impl Manifest {
-    /// A manifest that begins with the first edit.
-    pub(crate) fn new(env: &Env, directory: &Path, limit: u64) -> Manifest {
+    /// Creates a writer whose first edit starts a new MANIFEST.
+    pub(crate) fn new(env: &Env, directory: &Path, size_limit: u64) -> Manifest {
         Manifest {
             env: env.clone(),
             directory: directory.to_path_buf(),
-            size_limit: limit,
+            size_limit,
             number: 0,
             current: None,
         }
     }
 
-    /// Goes on with manifest `number`, which ends in good order after `length` bytes.
+    /// Continues the MANIFEST `number`, whose `length` bytes are intact.
     ///
-    /// The run before says that it closed the database, and so that all of it is durable.
+    /// The earlier process closed the database cleanly, so the file should be durable.
     pub(crate) fn reuse(&mut self, number: u64, length: u64) -> Result<()> {
         let file = self.env.fs.open_append(&self.directory.join(FileName::Manifest(number).to_string()))?;
         self.number = number;
@@ -96,11 +99,15 @@ impl Manifest {
         Ok(())
     }
 
-    /// Called before anything is removed that the manifest makes needless. If all of that is an earlier run's doing, its
-    /// last edit, or the switch to this manifest, may still lack a sync: a run that was killed can look like one that
-    /// closed, where a failed sync brought an older state back.
+    /// Makes the MANIFEST durable. The caller calls it before it removes files that the MANIFEST
+    /// made obsolete.
     ///
-    /// After an error the next edit begins a new manifest: a second sync would say nothing.
+    /// A MANIFEST of an earlier process needs a sync: its last edit, or the switch to this
+    /// MANIFEST, may not be durable. A killed process can look like a cleanly closed one if a
+    /// failed sync restored an older state.
+    ///
+    /// After an error, the next edit starts a new MANIFEST, because a second sync of the same file
+    /// would prove nothing.
     pub(crate) fn confirm_durable(&mut self) -> Result<()> {
         let Some(mut open) = self.current.take_if(|open| !open.is_confirmed_durable) else { return Ok(()) };
         open.file.sync()?;
@@ -110,12 +117,12 @@ impl Manifest {
         Ok(())
     }
 
-    /// The number of the manifest that CURRENT names.
+    /// Returns the number of the MANIFEST that CURRENT names.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// True if the next edit begins a new manifest.
+    /// Returns true if the next edit starts a new MANIFEST.
     pub(crate) fn needs_rotation(&self) -> bool {
         self.current.as_ref().is_none_or(|open| {
             open.record_writer.end_offset()
@@ -123,15 +130,15 @@ impl Manifest {
         })
     }
 
-    /// True if every edit so far is known to be durable.
+    /// Returns true if all edits of this process are known to be durable.
     pub(crate) fn has_only_durable_edits(&self) -> bool {
         self.current.is_some()
     }
 
-    /// Writes `edit` and makes it durable.
+    /// Appends `edit` and makes it durable.
     ///
-    /// On an error it may not be known whether the edit counts; the next edit then begins a new manifest, which
-    /// settles it.
+    /// After an error, it may be unknown whether the edit took effect. The next edit then starts a
+    /// new MANIFEST, which decides it.
     pub(crate) fn append(&mut self, edit: &VersionEdit) -> std::result::Result<(), CommitError> {
         self.confirm_durable().map_err(CommitError::NotApplied)?;
         let Some(mut open) = self.current.take() else { return Ok(()) };
@@ -141,9 +148,10 @@ impl Manifest {
         Ok(())
     }
 
-    /// Begins manifest `number` with `snapshot` and `edit`, makes CURRENT name it, and removes the one before.
+    /// Starts the MANIFEST `number` with `snapshot` and `edit`, makes CURRENT name it, and removes
+    /// the old MANIFEST.
     ///
-    /// On an error before CURRENT was renamed the old manifest counts, without `edit`.
+    /// After an error before the rename of CURRENT, the old MANIFEST is valid, without `edit`.
     pub(crate) fn rotate(
         &mut self,
         number: u64,
@@ -154,18 +162,18 @@ impl Manifest {
         snapshot.deleted_files.push(TERRACE_MARK);
         let path = self.directory.join(FileName::Manifest(number).to_string());
         let created = self.create_file(&path, &snapshot, edit).map_err(CommitError::NotApplied);
-        let begun =
+        let switched =
             created.and_then(|open| set_current_file(&self.env, &self.directory, number).map(|()| open));
-        let open = begun.inspect_err(|failure| {
-            if let CommitError::NotApplied(_) = failure {
-                // Not named by CURRENT: without it nothing is lost, and each try would leave another.
+        let open = switched.inspect_err(|error| {
+            if let CommitError::NotApplied(_) = error {
+                // CURRENT does not name the new file, and each attempt would leave one.
                 let _ = self.env.fs.remove(&path);
             }
         })?;
         let old = std::mem::replace(&mut self.number, number);
         self.current = Some(open);
         if old != 0 {
-            // A leftover is removed at the next open.
+            // If the removal fails, the next open removes the leftover file.
             let _ = self.env.fs.remove(&self.directory.join(FileName::Manifest(old).to_string()));
         }
         Ok(())
@@ -182,25 +190,27 @@ impl Manifest {
         open.snapshot_size = open.record_writer.end_offset();
         open.write_edit(edit)?;
         open.file.sync()?;
-        // The tables that the snapshot names, and the manifest itself, before anything names the manifest.
+        // The names of the tables in the snapshot, and of the MANIFEST itself, must be durable
+        // before CURRENT names the MANIFEST.
         self.env.fs.sync_dir(&self.directory)?;
         Ok(open)
     }
 
-    /// Tells the manifest that it took over from manifest `number` and has to remove it.
+    /// Sets the number of the old MANIFEST, which the next rotation removes.
     pub(crate) fn replaces(&mut self, number: u64) {
         self.number = number;
     }
 }
 
 impl OpenManifest {
+    /// Appends `edit` without a sync.
     fn write_edit(&mut self, edit: &VersionEdit) -> Result<()> {
         let mut record = Vec::new();
         edit.encode(&mut record);
         let mut end = self.record_writer.end_offset();
         let mut bytes = Vec::with_capacity(record.len() + 64);
         for fragment in self.record_writer.add_record(&record, false) {
-            // The end of a block that is too short for a header.
+            // Zeros fill the end of a block that is too short for a fragment header.
             bytes.resize(bytes.len() + (fragment.offset - end) as usize, 0);
             bytes.extend_from_slice(&fragment.header);
             bytes.extend_from_slice(fragment.payload);
@@ -211,26 +221,31 @@ impl OpenManifest {
     }
 }
 
-/// Makes CURRENT name manifest `number`, atomically and durably.
+/// Makes CURRENT name the MANIFEST `number`, atomically and durably.
 pub(crate) fn set_current_file(
     env: &Env,
     directory: &Path,
     number: u64,
 ) -> std::result::Result<(), CommitError> {
     let temp = directory.join(FileName::Temp(number).to_string());
-    let write = || {
-        let mut file = env.fs.create(&temp)?;
-        file.append(&current::encode(number))?;
-        file.sync()?;
-        file.close()
-    };
-    let rename = || env.fs.rename(&temp, &directory.join(FileName::Current.to_string()));
-    let written = write().map_err(|error| CommitError::NotApplied(error.into()));
-    // A rename that failed may have been done all the same, on a file system that is somewhere else.
-    let renamed = written.and_then(|()| rename().map_err(|error| CommitError::Indeterminate(error.into())));
+    let written = write_temp_file(env, &temp, number).map_err(CommitError::NotApplied);
+    let renamed = written.and_then(|()| {
+        // On a network file system, a rename that failed may have taken effect.
+        let renamed = env.fs.rename(&temp, &directory.join(FileName::Current.to_string()));
+        renamed.map_err(|error| CommitError::Indeterminate(error.into()))
+    });
     renamed.inspect_err(|_| drop(env.fs.remove(&temp)))?;
     if mutant!(CurrentRenameNotSynced) {
         return Ok(());
     }
     env.fs.sync_dir(directory).map_err(|error| CommitError::Indeterminate(error.into()))
+}
+
+/// Writes the contents of CURRENT for the MANIFEST `number` to the file `temp` and syncs it.
+fn write_temp_file(env: &Env, temp: &Path, number: u64) -> Result<()> {
+    let mut file = env.fs.create(temp)?;
+    file.append(&current::encode(number))?;
+    file.sync()?;
+    file.close()?;
+    Ok(())
 }

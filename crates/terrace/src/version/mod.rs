@@ -1,26 +1,28 @@
-//! A version: the table files that make up the database at one moment, as a value.
+//! Version: the set of tables that make up the database at one moment, as a value.
 //!
 //! ```text
-//!   level 0    files overlap; any may hold the newest version of a key
-//!   level 1-6  files of a level do not overlap and stand in key order; a lower level is newer
+//!   level 0    files overlap; any of them may hold the newest version of a key
+//!   level 1-6  files of one level are in key order and do not overlap; a lower level is newer
 //! ```
 //!
-//! A version never changes. Readers hold the one they started with; its files stay until nobody holds it.
+//! A version never changes. A reader keeps the version with which it started. The files of a
+//! version exist as long as the version.
 
 mod allowed_seeks;
 mod manifest;
+mod manifest_recovery;
 mod point_lookup;
 mod version_builder;
 mod version_set;
 
 pub(crate) use allowed_seeks::AllowedSeeks;
 pub(crate) use manifest::{CommitError, Manifest, set_current_file};
+pub(crate) use manifest_recovery::{
+    MAX_FILE_NUMBER, MAX_UNLISTED_FILE_NUMBER, ManifestRecovery, has_incompatible_suffix, read_current,
+};
 pub(crate) use point_lookup::ReadCompactionHint;
 pub(crate) use version_builder::VersionBuilder;
-pub(crate) use version_set::{
-    MAX_FILE_NUMBER, MAX_UNLISTED_FILE_NUMBER, ManifestRecovery, VersionSet, has_incompatible_suffix,
-    read_current,
-};
+pub(crate) use version_set::VersionSet;
 
 use std::fmt;
 use std::ops::Range;
@@ -37,22 +39,24 @@ use crate::table::{
     BlockReadOptions, FinishedTable, TableCache, TableHandle, TableIter, TableRef, TableStats,
 };
 
-/// A table file of a version.
+/// Metadata of a table file.
 pub(crate) struct FileMeta {
     pub(crate) number: u64,
     pub(crate) size: u64,
     pub(crate) smallest: InternalKey,
     pub(crate) largest: InternalKey,
-    /// Of look-ups that pass through this file in vain.
+    /// Number of wasted probes that the file may still cause.
     pub(crate) allowed_seeks: AllowedSeeks,
     pub(crate) table_handle: Arc<TableHandle>,
 }
 
 impl FileMeta {
-    /// LevelDB's: a merge of a megabyte costs as much as 25 seeks (25 MB of reading and writing against 10 ms each); to be
-    /// careful, one seek for every 16 KiB.
+    /// Number of bytes for which a file gets one allowed seek. The value is LevelDB's: the
+    /// compaction of 1 MiB costs as much as 25 seeks (25 MiB of reads and writes, or 10 ms for each
+    /// seek), which is one seek per 40 KiB. LevelDB allows one per 16 KiB, to be conservative.
     pub(crate) const BYTES_PER_SEEK: u64 = 16 << 10;
 
+    /// Creates the metadata of `file`, which is not open yet.
     pub(crate) fn new(file: NewFile) -> Arc<FileMeta> {
         let seeks = (file.size / Self::BYTES_PER_SEEK).max(100) as i64;
         Arc::new(FileMeta {
@@ -65,7 +69,7 @@ impl FileMeta {
         })
     }
 
-    /// The table in it.
+    /// Returns the reference with which the table cache finds the table.
     pub(crate) fn table_ref(&self) -> TableRef<'_> {
         TableRef {
             handle: &self.table_handle,
@@ -76,12 +80,12 @@ impl FileMeta {
         }
     }
 
-    /// What is known of its entries.
+    /// Returns the counts of entries and tombstones, if they are known.
     pub(crate) fn stats(&self) -> Option<TableStats> {
         self.table_handle.stats()
     }
 
-    /// As it stands in an edit.
+    /// Returns the entry of a version edit for this file.
     pub(crate) fn to_new_file(&self) -> NewFile {
         NewFile {
             number: self.number,
@@ -98,23 +102,24 @@ impl fmt::Debug for FileMeta {
     }
 }
 
-/// The sum of the sizes of `files`, in bytes.
+/// Returns the sum of the sizes of `files`, in bytes.
 pub(crate) fn total_size(files: &[Arc<FileMeta>]) -> u64 {
-    // Sizes come from the manifest, and are not to be believed.
+    // The sizes come from the MANIFEST, which may be damaged.
     files.iter().fold(0, |sum, file| sum.saturating_add(file.size))
 }
 
-/// The files of a database at one moment.
+/// Tables of a database at one moment.
 pub(crate) struct Version {
     pub(crate) comparator: InternalComparator,
-    /// Level 0 from the newest file to the oldest; the others in key order.
+    /// Files of each level: level 0 from the newest file to the oldest, the other levels in key
+    /// order.
     pub(crate) levels: [Vec<Arc<FileMeta>>; NUM_LEVELS],
-    /// Of the greatest keys of the files of each sorted level, if the order has any.
+    /// Heads of the largest keys of each sorted level, if the key order has heads.
     largest_key_heads: [Option<KeyHeads>; NUM_LEVELS],
     order: KeyOrder,
 }
 
-/// A range of user keys, both ends included; an open end is None.
+/// Range of user keys, both ends included. An open end is None.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KeyRange<'a> {
     pub(crate) begin: Option<&'a [u8]>,
@@ -122,12 +127,13 @@ pub(crate) struct KeyRange<'a> {
 }
 
 impl Version {
+    /// Creates a version without files.
     pub(crate) fn empty(comparator: InternalComparator) -> Version {
         let order = KeyOrder::from(&comparator);
         Version { comparator, levels: Default::default(), largest_key_heads: Default::default(), order }
     }
 
-    /// Sets the files of a level, in the order said at `levels`.
+    /// Sets the files of a level, in the order that `levels` requires.
     fn set_level(&mut self, level: usize, files: Vec<Arc<FileMeta>>) {
         if level > 0 {
             self.largest_key_heads[level] =
@@ -136,13 +142,12 @@ impl Version {
         self.levels[level] = files;
     }
 
-    /// Notes what is known of `tables`, which have just come to `level`.
+    /// Stores the known table properties of `tables`, which were just added to `level`.
     pub(crate) fn set_table_stats(&self, level: usize, tables: &[FinishedTable]) {
-        for FinishedTable { file, stats: tally } in tables {
-            let known = self.levels[level].iter().find(|known| known.number == file.number);
-            known.into_iter().for_each(|known| {
-                known.table_handle.set_stats(*tally);
-            });
+        for FinishedTable { file, stats } in tables {
+            if let Some(added) = self.levels[level].iter().find(|added| added.number == file.number) {
+                added.table_handle.set_stats(*stats);
+            }
         }
     }
 
@@ -151,62 +156,65 @@ impl Version {
     }
 
     fn file_overlaps(&self, file: &FileMeta, range: KeyRange<'_>) -> bool {
-        let before = range
+        let ends_before = range
             .begin
             .is_some_and(|begin| self.user_comparator().compare(file.largest.user_key(), begin).is_lt());
-        let behind = range
+        let starts_after = range
             .end
             .is_some_and(|end| self.user_comparator().compare(file.smallest.user_key(), end).is_gt());
-        !before && !behind
+        !ends_before && !starts_after
     }
 
-    /// The index of the first file of a sorted level whose greatest key is not below `target`.
+    /// Returns the index of the first file of a sorted level whose largest key is at or after
+    /// `target`, or the number of files if there is none.
     pub(crate) fn find_file(&self, level: usize, target: &[u8]) -> usize {
         let files = &self.levels[level];
-        let open = match &self.largest_key_heads[level] {
+        let candidates = match &self.largest_key_heads[level] {
             Some(heads) => heads.candidates(&self.order, target),
             None => 0..files.len(),
         };
-        let start = open.start;
-        let below = |file: &Arc<FileMeta>| self.order.compare(file.largest.as_bytes(), target).is_lt();
-        start + files[open].partition_point(below)
+        let start = candidates.start;
+        start
+            + files[candidates]
+                .partition_point(|file| self.order.compare(file.largest.as_bytes(), target).is_lt())
     }
 
-    /// True if nothing is stored below `level`.
+    /// Returns true if all levels below `level` are empty.
     pub(crate) fn is_bottommost_level(&self, level: usize) -> bool {
         self.levels[level + 1..].iter().all(Vec::is_empty)
     }
 
-    /// True if a file of `level` holds keys in `range`.
+    /// Returns true if a file of `level` may hold keys in `range`.
     pub(crate) fn overlaps_level(&self, level: usize, range: KeyRange<'_>) -> bool {
         self.levels[level].iter().any(|file| self.file_overlaps(file, range))
     }
 
-    /// The files of `level` that may hold keys in `range`, in the level's order.
+    /// Returns the files of `level` that may hold keys in `range`, in the order of the level.
     ///
-    /// On level 0 the range grows with each file that reaches beyond it: a merge must take a key's versions whole.
+    /// On level 0, every file that exceeds the range extends it, because a compaction must contain
+    /// all versions of a key.
     pub(crate) fn overlapping_inputs(&self, level: usize, range: KeyRange<'_>) -> Vec<Arc<FileMeta>> {
         let mut files = self.files_overlapping(level, range);
         loop {
             let Some((low, high)) = self.key_range(&files).filter(|_| level == 0) else { return files };
             let begin = range.begin.map(|begin| self.min_key(begin, low));
             let end = range.end.map(|end| self.max_key(end, high));
-            let more = self.files_overlapping(level, KeyRange { begin, end });
-            if more.len() == files.len() {
+            let extended = self.files_overlapping(level, KeyRange { begin, end });
+            if extended.len() == files.len() {
                 return files;
             }
-            files = more;
+            files = extended;
         }
     }
 
-    /// The files of a sorted level that may hold keys from `low` to `high`.
+    /// Returns the files of a sorted level that may hold keys from `low` to `high`, both included.
     pub(crate) fn overlapping_slice(&self, level: usize, low: &[u8], high: &[u8]) -> &[Arc<FileMeta>] {
         let files = &self.levels[level];
-        let from = files
+        let start = files
             .partition_point(|file| self.user_comparator().compare(file.largest.user_key(), low).is_lt());
-        let met = files[from..]
+        let len = files[start..]
             .partition_point(|file| self.user_comparator().compare(file.smallest.user_key(), high).is_le());
-        &files[from..from + met]
+        &files[start..start + len]
     }
 
     fn files_overlapping(&self, level: usize, range: KeyRange<'_>) -> Vec<Arc<FileMeta>> {
@@ -221,7 +229,7 @@ impl Version {
         if self.user_comparator().compare(b, a).is_gt() { b } else { a }
     }
 
-    /// The least and the greatest user key of `files`.
+    /// Returns the smallest and the largest user key of `files`.
     pub(crate) fn key_range<'a>(&self, files: &'a [Arc<FileMeta>]) -> Option<(&'a [u8], &'a [u8])> {
         let first = files.first()?;
         let start = (first.smallest.user_key(), first.largest.user_key());
@@ -230,57 +238,52 @@ impl Version {
         }))
     }
 
-    /// The runs of this version, newest first, for a merge: each file of level 0 by itself, those of another level all
-    /// together. Tables are opened when they are come to, and one that can't be opened is damage met on the way.
+    /// Returns iterators over the sorted runs of this version, newest first. Each file of level 0
+    /// is a run, and so is each other level.
+    ///
+    /// An iterator opens a table when it reaches it. A table that cannot be opened is an error of
+    /// the iterator.
     pub(crate) fn child_iters(
         self: &Arc<Self>,
-        tables: &Arc<TableCache>,
-        read: BlockReadOptions,
+        table_cache: &Arc<TableCache>,
+        read_options: BlockReadOptions,
     ) -> impl Iterator<Item = ChildIter> {
-        let each = (0..self.levels[0].len()).map(|i| (0, i..i + 1));
+        let level_0 = (0..self.levels[0].len()).map(|i| (0, i..i + 1));
         let sorted = (1..NUM_LEVELS).filter(|&level| !self.levels[level].is_empty());
         let sorted = sorted.map(|level| (level, 0..self.levels[level].len()));
-        each.chain(sorted).map(move |(level, range)| {
-            let files = RunFiles::LevelRange(Arc::clone(self), level, range);
-            ChildIter::Level(LevelIter::new(Arc::new(FileRun {
-                files,
-                table_cache: Arc::clone(tables),
-                read_options: read,
-            })))
+        level_0.chain(sorted).map(move |(level, range)| {
+            FileRun::iter(RunFiles::LevelRange(Arc::clone(self), level, range), table_cache, read_options)
         })
     }
 
-    /// No fewer than there are of [`Version::child_iters`].
+    /// Returns the maximum number of iterators that [`Version::child_iters`] returns.
     pub(crate) fn max_child_iters(&self) -> usize {
         self.levels[0].len() + NUM_LEVELS - 1
     }
 
-    /// `files` of one level as runs, as [`Version::child_iters`] would make them.
+    /// Returns iterators over the sorted runs of some `files` of one level.
     pub(crate) fn child_iters_of_files(
         &self,
         level: usize,
         files: Vec<Arc<FileMeta>>,
-        tables: &Arc<TableCache>,
-        read: BlockReadOptions,
+        table_cache: &Arc<TableCache>,
+        read_options: BlockReadOptions,
     ) -> Vec<ChildIter> {
         let runs = match level {
             0 => files.into_iter().map(|file| vec![file]).collect(),
             _ if files.is_empty() => vec![],
             _ => vec![files],
         };
-        let source = |files| {
-            let files = RunFiles::Selected(self.comparator.clone(), files);
-            ChildIter::Level(LevelIter::new(Arc::new(FileRun {
-                files,
-                table_cache: Arc::clone(tables),
-                read_options: read,
-            })))
-        };
-        runs.into_iter().map(source).collect()
+        runs.into_iter()
+            .map(|files| {
+                let files = RunFiles::Selected(self.comparator.clone(), files);
+                FileRun::iter(files, table_cache, read_options)
+            })
+            .collect()
     }
 
-    /// About how many bytes of table files lie before `key`.
-    pub(crate) fn approximate_offset(&self, key: &InternalKey, tables: &TableCache) -> Result<u64> {
+    /// Estimates the number of bytes of table files before `key`.
+    pub(crate) fn approximate_offset(&self, key: &InternalKey, table_cache: &TableCache) -> Result<u64> {
         let mut offset = 0u64;
         for (level, files) in self.levels.iter().enumerate() {
             for file in files {
@@ -291,7 +294,7 @@ impl Version {
                         break;
                     }
                 } else {
-                    offset += tables
+                    offset += table_cache
                         .with_table(file.table_ref(), |table| Ok(table.approximate_offset(key.as_bytes())))?;
                 }
             }
@@ -300,20 +303,28 @@ impl Version {
     }
 }
 
-/// Files that do not overlap, as a run.
+/// Files that do not overlap, as a sorted run.
 struct FileRun {
     files: RunFiles,
     table_cache: Arc<TableCache>,
     read_options: BlockReadOptions,
 }
 
+/// Files of a run.
 enum RunFiles {
-    /// A range of a level's files, on level 0 a single one.
+    /// Range of the files of a level of a version. On level 0, it is a single file.
     LevelRange(Arc<Version>, usize, Range<usize>),
+    /// Files of one level, in key order.
     Selected(InternalComparator, Vec<Arc<FileMeta>>),
 }
 
 impl FileRun {
+    /// Returns an iterator over `files`.
+    fn iter(files: RunFiles, table_cache: &Arc<TableCache>, read_options: BlockReadOptions) -> ChildIter {
+        let table_cache = Arc::clone(table_cache);
+        ChildIter::Level(LevelIter::new(Arc::new(FileRun { files, table_cache, read_options })))
+    }
+
     fn files(&self) -> &[Arc<FileMeta>] {
         match &self.files {
             RunFiles::LevelRange(version, level, range) => &version.levels[*level][range.clone()],
@@ -328,18 +339,18 @@ impl SortedRun for FileRun {
     }
 
     fn find_table(&self, target: &[u8]) -> usize {
-        let below = |order: &InternalComparator| {
+        let find = |order: &InternalComparator| {
             self.files().partition_point(|file| order.compare(file.largest.as_bytes(), target).is_lt())
         };
         match &self.files {
-            RunFiles::LevelRange(version, 0, _) => below(&version.comparator),
+            RunFiles::LevelRange(version, 0, _) => find(&version.comparator),
             RunFiles::LevelRange(version, level, _) => version.find_file(*level, target),
-            RunFiles::Selected(order, _) => below(order),
+            RunFiles::Selected(order, _) => find(order),
         }
     }
 
-    fn open_table(&self, i: usize) -> Result<TableIter> {
-        let file = &self.files()[i];
+    fn open_table(&self, index: usize) -> Result<TableIter> {
+        let file = &self.files()[index];
         Ok(TableIter::new(self.table_cache.find_table(file.table_ref())?, self.read_options))
     }
 }

@@ -1,5 +1,6 @@
-//! Look-ups in the tables of a version.
+//! Point lookup: searches the tables of a version for one key.
 
+use terrace_format::filename::FileName;
 use terrace_format::key::{self, InternalKey, ValueType};
 use terrace_format::version_edit::NUM_LEVELS;
 
@@ -9,47 +10,50 @@ use crate::stats::{TICKER_SAMPLE_WEIGHT, Ticker};
 use crate::sync::Arc;
 use crate::table::{BlockReadOptions, FoundEntry, LookupKey, TableCache, TableLookup, TableReader};
 
-/// A file that many look-ups passed through in vain, and its level.
+/// File that used up its allowed seeks, with its level.
 pub(crate) type ReadCompactionHint = (usize, Arc<FileMeta>);
 
 impl Version {
-    /// Puts into `found` the newest version of the user key of `target` at or behind `target`, if there is one, and gives a
-    /// file that look-ups wore out, as far as this one can tell.
+    /// Stores in `found` the first version at or after the internal key `target` of the same user
+    /// key, if there is one. Returns the file whose last allowed seek this lookup used up, if any.
     ///
-    /// On level 0 every file that may hold the key is asked, and the greatest sequence number counts. (LevelDB takes
-    /// the file with the greatest number, which after its own repair may hold older data.)
+    /// On level 0, the lookup probes every file that may hold the key and takes the version with
+    /// the greatest sequence number. (LevelDB takes the version of the newest file, which may be
+    /// older after LevelDB's own repair.)
     pub(crate) fn get(
         &self,
         target: &[u8],
-        tables: &TableCache,
-        read: BlockReadOptions,
+        table_cache: &TableCache,
+        read_options: BlockReadOptions,
         found: &mut Option<FoundEntry>,
     ) -> Result<Option<ReadCompactionHint>> {
         let user_key = key::user_key(target);
-        let target = LookupKey::new(target);
-        let mut search = PointLookup {
+        let lookup_key = LookupKey::new(target);
+        let mut lookup = PointLookup {
             version: self,
-            table_cache: tables,
-            read_options: read,
+            table_cache,
+            read_options,
             user_key,
-            lookup_key: target,
+            lookup_key,
             probed_files: 0,
             first_wasted_probe: None,
         };
-        search.run(found)?;
-        Ok(search.charge_wasted_probe())
+        lookup.run(found)?;
+        Ok(lookup.charge_wasted_probe())
     }
 
-    /// Has the device begin with what a look-up of `target` will want. A hint: what is wrong with a table is for the look-up to say.
-    pub(crate) fn prefetch(&self, target: &[u8], tables: &TableCache) {
+    /// Prefetches from storage the block that a lookup of `target` reads first. Ignores errors of
+    /// tables, because the lookup reports them.
+    pub(crate) fn prefetch(&self, target: &[u8], table_cache: &TableCache) {
         for (_, file) in self.candidate_files(target, key::user_key(target)) {
-            if tables.with_table(file.table_ref(), |table| Ok(table.prefetch(target))).unwrap_or(true) {
+            if table_cache.with_table(file.table_ref(), |table| Ok(table.prefetch(target))).unwrap_or(true) {
                 break;
             }
         }
     }
 
-    /// The file to charge for an iterator's stop at `internal_key`, if that stop needed more than one file.
+    /// Charges a read sample at `internal_key` to the first file that may hold the key, if at least
+    /// two files may. Returns this file if its allowed seeks are used up.
     pub(crate) fn record_read_sample(&self, internal_key: &[u8]) -> Option<ReadCompactionHint> {
         let user_key = key::user_key(internal_key);
         let mut files = self.candidate_files(internal_key, user_key);
@@ -58,70 +62,73 @@ impl Version {
         charge_seeks(first, 1)
     }
 
-    /// The files that may hold a version of `user_key` at or behind `target`, with their levels, in the order to ask them.
+    /// Returns the files that may hold a version of `user_key` at or after `target`, with their
+    /// levels, in the order of the probes.
     fn candidate_files<'a>(
         &'a self,
         target: &'a [u8],
         user_key: &'a [u8],
     ) -> impl Iterator<Item = (usize, &'a Arc<FileMeta>)> {
-        let unsorted = self.levels[0]
+        let level_0 = self.levels[0]
             .iter()
             .filter(move |file| self.file_may_contain(file, user_key))
             .map(|file| (0, file));
         let sorted = (1..NUM_LEVELS)
             .filter_map(move |level| self.candidate_file(level, target, user_key).map(|file| (level, file)));
-        unsorted.chain(sorted)
+        level_0.chain(sorted)
     }
 
-    /// True if `user_key` is between the ends of `file`.
+    /// Returns true if `user_key` is within the key range of `file`.
     fn file_may_contain(&self, file: &FileMeta, user_key: &[u8]) -> bool {
         let compare = |key: &InternalKey| self.comparator.compare_user_keys(key.user_key(), user_key);
         compare(&file.smallest).is_le() && compare(&file.largest).is_ge()
     }
 
-    /// The file of a sorted level that may hold a version of `user_key` at or behind `target`.
+    /// Returns the file of a sorted level that may hold a version of `user_key` at or after
+    /// `target`.
     #[inline]
     fn candidate_file(&self, level: usize, target: &[u8], user_key: &[u8]) -> Option<&Arc<FileMeta>> {
         if self.levels[level].is_empty() {
             return None;
         }
-        // That it does not end before the key is known.
+        // `find_file` returns a file that does not end before the key.
         let file = self.levels[level].get(self.find_file(level, target))?;
-        let compare = |key: &InternalKey| self.comparator.compare_user_keys(key.user_key(), user_key);
-        compare(&file.smallest).is_le().then_some(file)
+        self.comparator.compare_user_keys(file.smallest.user_key(), user_key).is_le().then_some(file)
     }
 }
 
-/// Counts so many stops against the file, and gives it if it is worn.
-fn charge_seeks((level, file): (usize, &Arc<FileMeta>), stops: i64) -> Option<ReadCompactionHint> {
-    file.allowed_seeks.charge(stops).then(|| (level, Arc::clone(file)))
+/// Charges `seeks` wasted probes to `file`. Returns the file if its allowed seeks are used up.
+fn charge_seeks((level, file): (usize, &Arc<FileMeta>), seeks: i64) -> Option<ReadCompactionHint> {
+    file.allowed_seeks.charge(seeks).then(|| (level, Arc::clone(file)))
 }
 
+/// State of one lookup.
 struct PointLookup<'a> {
     version: &'a Version,
     table_cache: &'a TableCache,
     read_options: BlockReadOptions,
     user_key: &'a [u8],
     lookup_key: LookupKey<'a>,
-    /// How many files.
+    /// Number of probed files.
     probed_files: usize,
-    /// The first of them in which a block was searched in vain, how many had been asked then, and its level.
+    /// First wasted probe: the number of probed files at that time, the level, and the file.
     first_wasted_probe: Option<(usize, usize, &'a Arc<FileMeta>)>,
 }
 
 impl<'a> PointLookup<'a> {
     fn run(&mut self, found: &mut Option<FoundEntry>) -> Result<()> {
-        let (version, user_key) = (self.version, self.user_key);
+        let version = self.version;
+        let user_key = self.user_key;
         for file in version.levels[0].iter().filter(|file| version.file_may_contain(file, user_key)) {
-            let mut here = None;
-            self.probe_file(0, file, &mut here)?;
-            if here.is_some() && found.is_some() {
-                // One of the two would have been enough.
+            let mut candidate = None;
+            self.probe_file(0, file, &mut candidate)?;
+            if candidate.is_some() && found.is_some() {
+                // The probe of one of the two files was not needed.
                 self.record_wasted_probe(0, file);
             }
-            let number = |hit: &Option<FoundEntry>| hit.as_ref().map(|hit| hit.trailer);
-            if number(&here) > number(found) {
-                *found = here;
+            let trailer = |entry: &Option<FoundEntry>| entry.as_ref().map(|entry| entry.trailer);
+            if trailer(&candidate) > trailer(found) {
+                *found = candidate;
             }
         }
         for level in 1..NUM_LEVELS {
@@ -160,35 +167,47 @@ impl<'a> PointLookup<'a> {
         found: &mut Option<FoundEntry>,
     ) -> Result<TableLookup> {
         let comparator = &self.version.comparator;
-        let same = |key: &[u8]| comparator.compare_user_keys(key::user_key(key), self.user_key).is_eq();
-        // The last level has more than all others. Of several files on level 0 it is most likely none.
+        // The bottommost level holds more entries than all others. One of several files of level 0
+        // probably lacks the key.
         let likely =
             self.version.is_bottommost_level(level) && (level > 0 || self.version.levels[0].len() == 1);
-        let get = |table: &TableReader| table.get(self.lookup_key, likely, self.read_options, same, found);
-        let answer = self.table_cache.with_table(file.table_ref(), get)?;
+        let result = self.table_cache.with_table(file.table_ref(), |table: &TableReader| {
+            table.get(
+                self.lookup_key,
+                likely,
+                self.read_options,
+                |key| comparator.compare_user_keys(key::user_key(key), self.user_key).is_eq(),
+                found,
+            )
+        })?;
         match found {
-            Some(hit) if ValueType::from_byte(hit.trailer as u8).is_none() => {
-                Err(self.unknown_kind_error(file, hit.trailer))
+            Some(entry) if ValueType::from_byte(entry.trailer as u8).is_none() => {
+                Err(self.unknown_value_type_error(file, entry.trailer))
             }
-            _ => Ok(answer),
+            _ => Ok(result),
         }
     }
 
     #[cold]
-    fn unknown_kind_error(&self, file: &FileMeta, trailer: u64) -> Error {
-        let (key, kind) = (self.user_key.escape_ascii(), trailer as u8);
-        let what = format!("value type {kind}, expected 0 or 1, in the key '{key}' of table {}", file.number);
-        Error::corruption("database".as_ref(), None, what)
+    fn unknown_value_type_error(&self, file: &FileMeta, trailer: u64) -> Error {
+        let key = self.user_key.escape_ascii();
+        let message = format!("key '{key}': value type {}, expected 0 or 1", trailer as u8);
+        Error::corruption(FileName::Table(file.number).to_string().as_ref(), None, message)
     }
 
-    /// Counts one in so many look-ups, for as many, against the file that it searched in vain: who reads on many cores does
-    /// not write to what all of them write to. A file behind which no other was asked is in nobody's way, and on level 0
-    /// each is in the way of all others.
+    /// Charges the first wasted probe to its file, if a compaction of the file would have saved a
+    /// probe: the lookup probed another file after it, or it is one of several files of level 0.
+    ///
+    /// Only one in [`TICKER_SAMPLE_WEIGHT`] lookups charges, with this weight. So readers on many
+    /// cores rarely write to the shared counter.
     #[inline]
     fn charge_wasted_probe(self) -> Option<ReadCompactionHint> {
-        let (turn, level, file) = self.first_wasted_probe?;
-        let in_the_way = turn < self.probed_files || (level == 0 && self.probed_files > 1);
-        let counts = in_the_way && self.table_cache.metrics().count_sampled(Ticker::WastedProbe);
-        if counts { charge_seeks((level, file), TICKER_SAMPLE_WEIGHT) } else { None }
+        let (probed_before, level, file) = self.first_wasted_probe?;
+        let cost_a_probe = probed_before < self.probed_files || (level == 0 && self.probed_files > 1);
+        if cost_a_probe && self.table_cache.metrics().count_sampled(Ticker::WastedProbe) {
+            charge_seeks((level, file), TICKER_SAMPLE_WEIGHT)
+        } else {
+            None
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! From one version to the next: a version and the edits since.
+//! Version builder: applies version edits to a version.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,8 +10,11 @@ use super::{FileMeta, Version};
 use crate::error::{Error, Result};
 use crate::sync::Arc;
 
-/// Gathers edits. Within one edit deletions come before additions, and an addition takes back an earlier deletion of
-/// the same number: so a file may be moved by one edit, and come back by a later one.
+/// Collected version edits.
+///
+/// Within one edit, deletions come before additions, and an addition cancels an earlier deletion of
+/// the same file number. So one edit can move a file to another level, and a later edit can move it
+/// back.
 #[derive(Default)]
 pub(crate) struct VersionBuilder {
     added: [BTreeMap<u64, Arc<FileMeta>>; NUM_LEVELS],
@@ -19,11 +22,13 @@ pub(crate) struct VersionBuilder {
 }
 
 impl VersionBuilder {
+    /// Adds `edit`.
     pub(crate) fn apply(&mut self, edit: &VersionEdit) {
         self.apply_with_known_files(edit, |_| None);
     }
 
-    /// As `apply`; `known` may have the metadata of a file that is only moved, with its open table.
+    /// Adds `edit`. `known` returns the metadata of a file that the edit only moves, so that its
+    /// table stays open.
     pub(crate) fn apply_with_known_files(
         &mut self,
         edit: &VersionEdit,
@@ -40,8 +45,8 @@ impl VersionBuilder {
         }
     }
 
-    /// The version after `base`. `path` is the manifest's, for the error that says that its edits contradict
-    /// themselves: files of a sorted level that overlap.
+    /// Returns the version after all edits to `base`. Overlapping files of a sorted level are an
+    /// error that names the MANIFEST at `path`.
     pub(crate) fn build(&self, base: &Version, path: &Path) -> Result<Version> {
         let mut next = Version::empty(base.comparator.clone());
         for level in 0..NUM_LEVELS {
@@ -52,11 +57,12 @@ impl VersionBuilder {
             if level == 0 {
                 files.sort_by_key(|file| std::cmp::Reverse(file.number));
             } else {
-                let order = &base.comparator;
+                let comparator = &base.comparator;
                 files.sort_by(|a, b| {
-                    order.compare(a.smallest.as_bytes(), b.smallest.as_bytes()).then(a.number.cmp(&b.number))
+                    let order = comparator.compare(a.smallest.as_bytes(), b.smallest.as_bytes());
+                    order.then(a.number.cmp(&b.number))
                 });
-                check_disjoint(&files, order, level, path)?;
+                check_disjoint(&files, comparator, level, path)?;
             }
             next.set_level(level, files);
         }
@@ -64,11 +70,17 @@ impl VersionBuilder {
     }
 }
 
-fn check_disjoint(files: &[Arc<FileMeta>], order: &dyn Comparator, level: usize, path: &Path) -> Result<()> {
+fn check_disjoint(
+    files: &[Arc<FileMeta>],
+    comparator: &dyn Comparator,
+    level: usize,
+    path: &Path,
+) -> Result<()> {
     for pair in files.windows(2) {
-        if order.compare(pair[0].largest.as_bytes(), pair[1].smallest.as_bytes()).is_ge() {
-            let what = format!("tables {} and {} overlap on level {level}", pair[0].number, pair[1].number);
-            return Err(Error::corruption(path, None, what));
+        if comparator.compare(pair[0].largest.as_bytes(), pair[1].smallest.as_bytes()).is_ge() {
+            let message =
+                format!("tables {} and {} overlap on level {level}", pair[0].number, pair[1].number);
+            return Err(Error::corruption(path, None, message));
         }
     }
     Ok(())
@@ -83,7 +95,7 @@ mod tests {
     use super::*;
 
     fn file(number: u64, smallest: &str, largest: &str) -> NewFile {
-        let key = |user: &str| InternalKey::new(user.as_bytes(), number, ValueType::Value);
+        let key = |user_key: &str| InternalKey::new(user_key.as_bytes(), number, ValueType::Value);
         NewFile { number, size: 1000, smallest: key(smallest), largest: key(largest) }
     }
 
@@ -96,16 +108,19 @@ mod tests {
     }
 
     fn text(version: &Version) -> String {
-        let level = |files: &Vec<Arc<FileMeta>>| {
-            files.iter().map(|f| f.number.to_string()).collect::<Vec<_>>().join(" ")
-        };
-        version.levels.iter().map(level).collect::<Vec<_>>().join("|")
+        let levels = version
+            .levels
+            .iter()
+            .map(|files| files.iter().map(|file| file.number.to_string()).collect::<Vec<_>>().join(" "));
+        levels.collect::<Vec<_>>().join("|")
     }
 
     #[track_caller]
     fn check(edits: &[VersionEdit], expect: &str) {
         let mut builder = VersionBuilder::default();
-        edits.iter().for_each(|edit| builder.apply(edit));
+        for edit in edits {
+            builder.apply(edit);
+        }
         let built = builder.build(&base(), "MANIFEST-000002".as_ref());
         assert_eq!(built.as_ref().map_or_else(|error| error.to_string(), text), expect);
     }
@@ -125,9 +140,9 @@ mod tests {
 
     #[test]
     fn addition_cancels_deletion() {
-        let gone = edit(&[(0, 3)], &[]);
-        let back = edit(&[(0, 3)], &[(0, file(3, "a", "c"))]);
-        check(&[gone, back], "3||||||");
+        let deletion = edit(&[(0, 3)], &[]);
+        let addition = edit(&[(0, 3)], &[(0, file(3, "a", "c"))]);
+        check(&[deletion, addition], "3||||||");
     }
 
     #[test]

@@ -126,7 +126,7 @@ fn large_and_small_values_stay_within_the_budget() {
     for round in 0..600u32 {
         let mut batch = WriteBatch::new();
         let (count, size) = if round / 100 % 2 == 0 { (400, 100) } else { (1, 300_000) };
-        (0..count).for_each(|n| batch.put(&key(round * 400 + n), &vec![7; size]));
+        batch.extend((0..count).map(|n| (key(round * 400 + n), vec![7; size])));
         db.write(&batch).unwrap();
         max_memory = max_memory.max(memory(&db));
     }

@@ -20,7 +20,7 @@ fn stamp(db: &Db, stamp: u64, options: &WriteOptions) {
     let mut batch = WriteBatch::new();
     // Long enough that memtables fill and compactions run all the time.
     let value = format!("{stamp:020}").repeat(10);
-    (0..KEYS).for_each(|n| batch.put(&key(n), value.as_bytes()));
+    batch.extend((0..KEYS).map(|n| (key(n), &value)));
     db.write_with(&batch, options).unwrap();
 }
 

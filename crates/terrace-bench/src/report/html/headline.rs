@@ -1,14 +1,14 @@
-//! The head of the page: what was compared, then losses, then wins.
+//! Head of the page: the compared engines, then losses, then wins.
 
 use super::number_format::times;
 use super::report_view::{ReportView, Row};
 use super::text::{escape, list, plural};
 use crate::report::model::{Ratio, Verdict};
 
-/// So many losses are told one by one.
+/// Maximum number of losses that are listed.
 const MAX_LISTED_LOSSES: usize = 6;
 
-/// For the window and the bookmark.
+/// Title for the window and bookmarks.
 pub(super) fn title(view: &ReportView<'_>) -> String {
     escape(&match view.base_engine() {
         Some(first) if view.other_engines().is_empty() => format!("{}: {}", first.name(), view.file.suite),
@@ -17,7 +17,7 @@ pub(super) fn title(view: &ReportView<'_>) -> String {
     })
 }
 
-/// The head of the page.
+/// Head of the page.
 pub(super) fn section(view: &ReportView<'_>) -> String {
     let file = view.file;
     let heading = match view.base_engine() {
@@ -25,7 +25,7 @@ pub(super) fn section(view: &ReportView<'_>) -> String {
             format!("<strong>{}</strong>, alone", escape(first.name()))
         }
         Some(first) => format!("<strong>{}</strong> beside {}", escape(first.name()), escape(&others(view))),
-        None => "No engine was there".to_owned(),
+        None => "No engine was available".to_owned(),
     };
     let facts = [
         format!("suite {}", file.suite),
@@ -46,10 +46,12 @@ fn others(view: &ReportView<'_>) -> String {
     list(&view.other_engines().iter().map(|engine| engine.name().to_owned()).collect::<Vec<_>>())
 }
 
-/// Where the first engine lost comes first, row by row; wins are only counted.
+/// Lists the losses of the first engine, and counts its wins.
 fn win_loss_summary(view: &ReportView<'_>) -> String {
     let Some(first) = view.base_engine() else { return "Nothing was measured.".to_owned() };
-    let (mut lost, mut won, mut noise) = (Vec::<(f64, String)>::new(), 0, 0);
+    let mut lost = Vec::<(f64, String)>::new();
+    let mut won = 0;
+    let mut noise = 0;
     for engine in view.other_engines() {
         for (row, ratio) in view.ratios_to_base(*engine) {
             match ratio.verdict {
@@ -59,23 +61,23 @@ fn win_loss_summary(view: &ReportView<'_>) -> String {
             }
         }
     }
-    let all = match lost.len() + won + noise {
+    let total = match lost.len() + won + noise {
         0 => return "Nothing was compared.".to_owned(),
-        all => plural(all, "comparison", "comparisons"),
+        total => plural(total, "comparison", "comparisons"),
     };
     let name = escape(first.name());
     let losses = match lost.len() {
-        0 => format!("{name} lost none of {all}."),
-        count => format!("{name} lost {count} of {all}: {}.", worst_losses(lost)),
+        0 => format!("{name} lost none of {total}."),
+        count => format!("{name} lost {count} of {total}: {}.", worst_losses(lost)),
     };
-    format!("{losses} It won {won}; {noise} lay within the noise.")
+    format!("{losses} It won {won}; {noise} were within the noise.")
 }
 
-/// The worst losses first, and how many more there are.
+/// Lists the worst losses first, and counts the rest.
 fn worst_losses(mut lost: Vec<(f64, String)>) -> String {
     lost.sort_by(|a, b| b.0.total_cmp(&a.0));
     let more = lost.len().saturating_sub(MAX_LISTED_LOSSES);
-    let named = lost.into_iter().take(MAX_LISTED_LOSSES).map(|(_, words)| words);
+    let named = lost.into_iter().take(MAX_LISTED_LOSSES).map(|(_, description)| description);
     list(&named.chain((more > 0).then(|| format!("{more} more"))).collect::<Vec<_>>())
 }
 

@@ -1,4 +1,4 @@
-//! Latencies: how long the fastest half took, the slowest hundredth, the slowest thousandth.
+//! Latencies: the median, the 99th percentile, the 99.9th percentile, and beyond.
 //!
 //! ```text
 //!   10 ms |                                  /+
@@ -8,7 +8,8 @@
 //!         0 %      90 %      99 %     99.9 %
 //! ```
 //!
-//! All rounds together. The last point of a curve is its longest operation, at one in as many as there were.
+//! A curve shows all rounds together. Its last point is the longest operation, at the share of one
+//! operation.
 
 use super::log_axis::LogAxis;
 use super::number_format::{count, nanoseconds, or_none};
@@ -21,7 +22,7 @@ const RIGHT: f64 = WIDTH - 8.0;
 const HEIGHT: f64 = 216.0;
 const LINE: f64 = 15.0;
 
-/// The shares that have a tick, a marker and a word to the pointer.
+/// Percentiles with a tick, a marker and a tooltip.
 static PERCENTILES: &[(f64, &str)] = &[
     (0.5, "50 %"),
     (0.9, "90 %"),
@@ -33,21 +34,22 @@ static PERCENTILES: &[(f64, &str)] = &[
     (0.999_999_9, "99.99999 %"),
 ];
 
-/// A curve: what share of the operations took no longer than that.
+/// Latency curve of one engine.
 struct Curve<'a> {
     cell: &'a Cell<'a>,
-    /// Upper bound in ns, and operations up to there.
+    /// Upper bound in ns, and number of operations up to it.
     steps: Vec<(f64, u64)>,
     operations: u64,
 }
 
-/// The figure of one row; nothing if no engine has a histogram.
+/// Figure of one row; `None` if no engine has a histogram.
 pub(super) fn figure(row: &Row<'_>) -> Option<String> {
     let curves: Vec<Curve<'_>> = row.cells.iter().filter_map(curve).collect();
     let nines = curves.iter().map(|curve| nines_of_max(curve.operations)).fold(2.0, f64::max);
     let range = latency_range(&curves)?;
     let legend = LINE * curves.len().div_ceil(3) as f64;
-    let (top, bottom) = (legend + 8.0, legend + 8.0 + HEIGHT);
+    let top = legend + 8.0;
+    let bottom = legend + 8.0 + HEIGHT;
     let across = |nine: f64| LEFT + (RIGHT - LEFT) * (nine / nines).min(1.0);
     let up = LogAxis::new(range, (bottom, top));
 
@@ -63,8 +65,8 @@ pub(super) fn figure(row: &Row<'_>) -> Option<String> {
         draw_curve(&mut svg, curve, across, &up);
     }
     pointer_regions(&mut svg, &curves, nines, across, (top, bottom));
-    let says: Vec<String> = curves.iter().map(describe_curve).collect();
-    Some(svg.finish(bottom + 18.0, &says.join("; ")))
+    let descriptions: Vec<String> = curves.iter().map(describe_curve).collect();
+    Some(svg.finish(bottom + 18.0, &descriptions.join("; ")))
 }
 
 fn curve<'a>(cell: &'a Cell<'a>) -> Option<Curve<'a>> {
@@ -72,42 +74,43 @@ fn curve<'a>(cell: &'a Cell<'a>) -> Option<Curve<'a>> {
     let mut steps = Vec::new();
     for (upper, count) in cell.histogram() {
         operations = operations.saturating_add(count);
-        // Nothing takes no time; a clock too coarse to see it is given its least step.
+        // An operation never takes 0 ns; a coarse clock gets its smallest step.
         steps.push((upper.max(1) as f64, operations));
     }
     (operations > 0).then_some(Curve { cell, steps, operations })
 }
 
 impl Curve<'_> {
-    /// What `share` of the operations took no longer than.
+    /// Latency that `share` of the operations did not exceed.
     fn percentile(&self, share: f64) -> Option<f64> {
         let rank = (share * self.operations as f64).ceil() as u64;
         self.steps.iter().find(|(_, up_to)| *up_to >= rank).map(|(upper, _)| *upper)
     }
 }
 
-/// How far right a share lies: 0 for none, 1 for 90 %, 2 for 99 %.
+/// Position of a share on the axis: 0 for 0 %, 1 for 90 %, 2 for 99 %.
 fn nines(share: f64) -> f64 {
     -(1.0 - share).log10()
 }
 
-/// Where the longest of so many lies: one in `operations`.
+/// Position of the longest of `operations` on the axis.
 fn nines_of_max(operations: u64) -> f64 {
     (operations.max(1) as f64).log10()
 }
 
-/// Whole decades around every figure.
+/// Range of full decades that contains every latency.
 fn latency_range(curves: &[Curve<'_>]) -> Option<(f64, f64)> {
     let least = curves.iter().filter_map(|curve| curve.steps.first()).map(|step| step.0);
     let most = curves.iter().filter_map(|curve| curve.steps.last()).map(|step| step.0);
-    let (least, most) = (least.min_by(f64::total_cmp)?, most.max_by(f64::total_cmp)?);
-    let (from, to) = (least.log10().floor(), most.log10().ceil());
+    let from = least.min_by(f64::total_cmp)?.log10().floor();
+    let to = most.max_by(f64::total_cmp)?.log10().ceil();
     Some((10f64.powf(from), 10f64.powf(to.max(from + 1.0))))
 }
 
 fn names(svg: &mut Svg, curves: &[Curve<'_>]) {
     for (place, curve) in curves.iter().enumerate() {
-        let (x, y) = (WIDTH / 3.0 * (place % 3) as f64, LINE * (place / 3) as f64 + 8.0);
+        let x = WIDTH / 3.0 * (place % 3) as f64;
+        let y = LINE * (place / 3) as f64 + 8.0;
         let style = curve.cell.engine.style;
         svg.line(&format!("curve {}", classes(style)), (x, y), (x + 22.0, y));
         svg.marker(style, (x + 11.0, y));
@@ -140,7 +143,7 @@ fn draw_curve(svg: &mut Svg, curve: &Curve<'_>, across: impl Fn(f64) -> f64, up:
         let to = (across(nine), up.position(*upper));
         let is_last = *up_to == curve.operations;
         if is_last || (to.0 - pen.0).abs() + (to.1 - pen.1).abs() >= 1.0 {
-            // A step: everything in this bucket took up to its upper bound.
+            // A step: every operation of a bucket counts with the bucket's upper bound.
             path.line_to((pen.0, to.1)).line_to(to);
             pen = to;
         }
@@ -156,7 +159,7 @@ fn draw_curve(svg: &mut Svg, curve: &Curve<'_>, across: impl Fn(f64) -> f64, up:
     svg.marker(style, pen);
 }
 
-/// What the pointer is told around each share.
+/// Tooltips around each percentile.
 fn pointer_regions(
     svg: &mut Svg,
     curves: &[Curve<'_>],
@@ -168,7 +171,7 @@ fn pointer_regions(
         PERCENTILES.iter().filter(|(share, _)| nines(*share) <= nines_shown + 0.01).collect();
     for (place, (share, label)) in places.iter().enumerate() {
         let x = across(nines(*share));
-        // Up to the next share, or as far to the right as to the left.
+        // The region extends to the right as far as to the left.
         let before = place.checked_sub(1).map_or(0.0, |before| nines(places[before].0));
         let half = (x - across(before)) / 2.0;
         let mut tip = format!("{label} took at most");
@@ -205,13 +208,13 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_too_coarse() {
+    fn coarse_clock() {
         let cell = crate::report::html::report_view::tests::cell(&[(0, 5)]);
         assert_eq!(latency_range(&[curve(&cell).unwrap()]), Some((1.0, 10.0)));
     }
 
     #[test]
-    fn nothing_counted() {
+    fn empty_histogram() {
         assert!(curve(&crate::report::html::report_view::tests::cell(&[(10, 0)])).is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! From figures to places on an axis.
+//! Positions of values on an axis.
 
 /// A logarithmic axis.
 pub(super) struct LogAxis {
@@ -9,38 +9,39 @@ pub(super) struct LogAxis {
 }
 
 impl LogAxis {
-    /// `least` lies at `from`, `most` at `to`. Both are above 0, and differ.
+    /// Maps `least` to `from` and `most` to `to`. Both values are above 0, and they differ.
     pub(super) fn new((least, most): (f64, f64), (from, to): (f64, f64)) -> LogAxis {
         debug_assert!(0.0 < least && least < most, "{least} to {most} is no range for a logarithm");
         LogAxis { min: least, max: most, from, to }
     }
 
-    /// Where `x` lies; what is outside lies on the edge.
+    /// Position of `x`; values outside the range are at the edge.
     pub(super) fn position(&self, x: f64) -> f64 {
         let share = (x.clamp(self.min, self.max) / self.min).ln() / self.ratio().ln();
         self.from + share * (self.to - self.from)
     }
 
-    /// How many times the least the most is.
+    /// Ratio of the largest to the smallest value.
     pub(super) fn ratio(&self) -> f64 {
         self.max / self.min
     }
 
-    /// Every power of ten inside.
+    /// All powers of ten in the range.
     pub(super) fn decades(&self) -> Vec<f64> {
         self.ticks(&[1.0])
     }
 
-    /// Powers of ten inside, times each of `steps`.
+    /// Powers of ten multiplied by each of `steps`, as far as they are in the range.
     pub(super) fn ticks(&self, steps: &[f64]) -> Vec<f64> {
-        let (first, last) = (self.min.log10().floor() as i32, self.max.log10().ceil() as i32);
+        let first = self.min.log10().floor() as i32;
+        let last = self.max.log10().ceil() as i32;
         let all = (first..=last).flat_map(|power| steps.iter().map(move |step| step * 10f64.powi(power)));
-        // A rounded power may lie a hair outside.
+        // A rounded power may be slightly outside the range.
         all.filter(|tick| *tick >= self.min * 0.999_999 && *tick <= self.max * 1.000_001).collect()
     }
 }
 
-/// A round step that makes at most `most` ticks up to `end`.
+/// Round step that gives at most `most` ticks up to `end`.
 pub(super) fn round_step(end: f64, most: usize) -> f64 {
     let rough = end / most.max(1) as f64;
     if rough.is_nan() || rough <= 0.0 || rough.is_infinite() {

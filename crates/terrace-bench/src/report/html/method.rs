@@ -1,17 +1,19 @@
-//! Under what conditions: who was not there, what failed, machine, rules, settings, and the command that repeats it.
+//! Conditions of the run: missing engines, failures, machine, rules, settings, and the command that
+//! repeats the run.
 
 use super::number_format::{bytes, count, times};
 use super::report_view::ReportView;
 use super::text::{escape, plural};
 use crate::report::model::{EngineInfo, Settings};
 
-/// Engines that were not there, and phases without figures; nothing if all went well.
+/// Engines that were not available, and phases that failed; empty if there are none.
 pub(super) fn missing_and_failed(view: &ReportView<'_>) -> String {
     let engines = view.file.engines.iter().filter(|engine| !engine.present).map(missing_engine);
     let failures = view.rows.iter().flat_map(|row| {
         let of_row = row.cells.iter().flat_map(|cell| cell.failed.iter().map(move |failed| (cell, failed)));
         of_row.map(|(cell, failed)| {
-            let (engine, row) = (escape(cell.engine.name()), escape(&row.info.name));
+            let engine = escape(cell.engine.name());
+            let row = escape(&row.info.name);
             format!(
                 "<li><b>{engine}</b> failed at {row}, round {}: {}</li>",
                 failed.round + 1,
@@ -23,13 +25,13 @@ pub(super) fn missing_and_failed(view: &ReportView<'_>) -> String {
     if items.is_empty() {
         return String::new();
     }
-    format!("<section id=\"absent\"><h2>What is not here</h2>\n<ul>{items}</ul></section>")
+    format!("<section id=\"absent\"><h2>Not available or failed</h2>\n<ul>{items}</ul></section>")
 }
 
 fn missing_engine(engine: &EngineInfo) -> String {
     let name = if engine.name.is_empty() { &engine.id } else { &engine.name };
     let note = if engine.note.is_empty() { "no reason given" } else { &engine.note };
-    format!("<li><b>{}</b> was not there: {}</li>", escape(name), escape(note))
+    format!("<li><b>{}</b> was not available: {}</li>", escape(name), escape(note))
 }
 
 /// Machine, rules and engines.
@@ -43,7 +45,8 @@ pub(super) fn section(view: &ReportView<'_>) -> String {
 }
 
 fn machine(view: &ReportView<'_>) -> String {
-    let (file, machine) = (view.file, &view.file.machine);
+    let file = view.file;
+    let machine = &file.machine;
     let facts = [
         ("Processor", machine.cpu.clone()),
         ("Cores", if machine.cores == 0 { String::new() } else { machine.cores.to_string() }),
@@ -71,16 +74,16 @@ fn rules(view: &ReportView<'_>) -> String {
     let checked: u64 = file.results.iter().map(|result| result.checked).fold(0, u64::saturating_add);
     let rules = [
         format!(
-            "{}; engines take turns within each, and each turn has a fresh directory and a process of its own.",
+            "{}; in each, the engines run one after the other, each in a new process and an empty directory.",
             plural(file.rounds as usize, "round", "rounds")
         ),
-        format!("Sizes are {} those of the suite.", times(file.scale)),
+        format!("Sizes are {} the sizes of the suite.", times(file.scale)),
         settings,
-        format!("{} values read were compared with what they had to be.", count(checked)),
-        "Keys and values follow from fixed seeds: every engine did the same operations in the same order."
+        format!("{} values read were compared with the expected values.", count(checked)),
+        "Keys and values follow from fixed seeds: every engine executed the same operations in the same order."
             .to_owned(),
-        "A latency counts from the end of the operation before: no pause between calls is hidden.".to_owned(),
-        "Ratios are taken round by round. One that lies within the spread of the rounds is called noise."
+        "A latency counts from the end of the previous operation, so pauses between calls are included.".to_owned(),
+        "Ratios are computed round by round. A difference within the spread of the rounds is reported as noise."
             .to_owned(),
     ];
     rules.iter().map(|rule| format!("<li>{rule}</li>")).collect()
@@ -105,7 +108,7 @@ fn engine_line(engine: &EngineInfo, style: usize) -> String {
 }
 
 fn settings_text(settings: &Settings) -> String {
-    let told = [
+    let parts = [
         settings.write_buffer_bytes.map(|size| format!("write buffer {}", bytes(size as f64))),
         settings.cache_bytes.map(|size| format!("cache {}", bytes(size as f64))),
         settings
@@ -113,17 +116,17 @@ fn settings_text(settings: &Settings) -> String {
             .map(|bits| if bits == 0 { "no filter".into() } else { format!("filter of {bits} bits") }),
         settings.compression.clone(),
     ];
-    let told: Vec<String> = told.into_iter().flatten().collect();
-    if told.is_empty() { "its own".to_owned() } else { told.join(", ") }
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { "its defaults".to_owned() } else { parts.join(", ") }
 }
 
-/// The command, and the file.
+/// The command, and the button that saves the result file.
 pub(super) fn reproduce(view: &ReportView<'_>) -> String {
     if view.file.command.is_empty() {
         return String::new();
     }
     format!(
-        "<section id=\"repeat\"><h2>Repeat it</h2>\n<pre><code>{}</code></pre>\n<p id=\"save\">The result file is inside \
+        "<section id=\"repeat\"><h2>Repeat this run</h2>\n<pre><code>{}</code></pre>\n<p id=\"save\">The result file is inside \
          this page, in the element <code>result</code>.</p></section>",
         escape(&view.file.command)
     )

@@ -1,9 +1,9 @@
-//! Figures for people: three digits and a unit, not thirteen and none.
+//! Numbers for people: three digits and a unit.
 
-/// Stands where there is no figure.
+/// Text for a missing value.
 pub(super) const NO_VALUE: &str = "–";
 
-/// `figure` if it is there and a number.
+/// Formats `figure` if it is present and finite.
 pub(super) fn or_none(figure: Option<f64>, show: impl Fn(f64) -> String) -> String {
     figure.filter(|figure| figure.is_finite()).map_or_else(|| NO_VALUE.to_owned(), show)
 }
@@ -43,7 +43,7 @@ pub(super) fn nanoseconds(ns: f64) -> String {
     with_unit(ns, 1000.0, &["\u{a0}ns", "\u{a0}µs", "\u{a0}ms", "\u{a0}s"])
 }
 
-/// As [`nanoseconds`].
+/// Formats seconds as [`nanoseconds`] does.
 pub(super) fn seconds(seconds: f64) -> String {
     if seconds == 0.0 { "0\u{a0}s".to_owned() } else { nanoseconds(seconds * 1e9) }
 }
@@ -58,7 +58,7 @@ pub(super) fn percent(share: f64) -> String {
     format!("{:.0}\u{a0}%", share * 100.0)
 }
 
-/// `1 000 000`, with gaps that don't break.
+/// Formats `1 000 000`, with spaces that do not break.
 pub(super) fn count(n: u64) -> String {
     let plain = n.to_string();
     let mut text = String::new();
@@ -71,7 +71,7 @@ pub(super) fn count(n: u64) -> String {
     text
 }
 
-/// The largest unit that leaves 1 or more; 999.6 is already one of the next.
+/// Uses the largest unit that leaves 1 or more; 999.6 already counts as 1.00 of the next.
 fn with_unit(x: f64, base: f64, units: &[&str]) -> String {
     let mut size = x;
     let mut units = units.iter();

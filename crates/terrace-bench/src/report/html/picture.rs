@@ -1,4 +1,4 @@
-//! Throughput over time of all rows, as one SVG file: for a document that can show a picture and nothing else.
+//! Throughput over time of all rows as one SVG file, for documents that show pictures only.
 
 use std::fmt::Write;
 
@@ -9,17 +9,19 @@ use super::{FIGURE_STYLE, timeline};
 use crate::report::model::ResultFile;
 
 const MARGIN: f64 = 16.0;
-/// Above each figure, with its name.
+/// Height of the name above each figure.
 const HEAD: f64 = 22.0;
 
-/// The picture; rows without figures are left out.
+/// Renders the picture. Rows without measurements are omitted.
 pub fn picture(file: &ResultFile) -> String {
     let view = ReportView::new(file);
-    let (mut rows, mut bottom) = (String::new(), MARGIN);
+    let mut rows = String::new();
+    let mut bottom = MARGIN;
     for row in &view.rows {
         let Some((figure, height)) = timeline::picture(row) else { continue };
         let name = escape(&row.info.name);
-        let (text, top) = (bottom + 12.0, bottom + HEAD);
+        let text = bottom + 12.0;
+        let top = bottom + HEAD;
         // Writing to a `String` never fails.
         let _ = writeln!(rows, r#"<text class="name" x="{MARGIN}" y="{text}">{name}</text>"#);
         let _ =

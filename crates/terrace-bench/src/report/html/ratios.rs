@@ -1,4 +1,4 @@
-//! One panel for each other engine: how many times as fast the first engine was, row by row.
+//! One panel for each other engine: the speed of the first engine relative to it, row by row.
 //!
 //! ```text
 //!                    LevelDB faster | Terrace faster
@@ -8,8 +8,9 @@
 //!                    2x             1x       2x    5x
 //! ```
 //!
-//! The axis is logarithmic and the same in every panel, so twice as fast and half as fast are equally long. A bar has
-//! the colour of the winner; one within the noise is hollow. The whisker goes from the least to the greatest round.
+//! The axis is logarithmic and the same in every panel, so twice as fast and half as fast are
+//! equally long. A bar has the colour of the winner; a bar within the noise is hollow. The whisker
+//! extends from the slowest to the fastest round.
 
 use super::log_axis::LogAxis;
 use super::number_format::times;
@@ -23,7 +24,7 @@ const RIGHT: f64 = 288.0;
 const TOP: f64 = 22.0;
 const STEP: f64 = 20.0;
 
-/// All panels; nothing if there is nobody to compare with.
+/// All panels; empty without another engine.
 pub(super) fn section(view: &ReportView<'_>) -> String {
     let Some(first) = view.base_engine() else { return String::new() };
     let compared: Vec<_> =
@@ -37,14 +38,14 @@ pub(super) fn section(view: &ReportView<'_>) -> String {
     let panels: String = compared.iter().map(|(engine, _)| panel(view, first, *engine, range)).collect();
     let name = escape(first.name());
     format!(
-        "<section id=\"ratios\"><h2>How many times as fast</h2>\n<p>{name} against each of the others: the median of \
-         the rounds, each round against its own twin. A bar points to the winner and has its colour; a hollow one lies \
-         within the noise. Whiskers go from the least to the greatest round. The axis is logarithmic.</p>\n\
+        "<section id=\"ratios\"><h2>Relative speed</h2>\n<p>{name} against each other engine: the median of \
+         the ratios of matching rounds. A bar points to the winner and has its colour; a hollow bar is \
+         within the noise. Whiskers extend from the slowest to the fastest round. The axis is logarithmic.</p>\n\
          <div class=\"grid\">{panels}</div></section>"
     )
 }
 
-/// How many times as fast the first engine was: the file's ratios are those of the other one.
+/// Speed of the first engine relative to another. The file's ratios are the inverse.
 struct SpeedFactor {
     median: f64,
     min: f64,
@@ -75,7 +76,7 @@ impl SpeedFactor {
     }
 }
 
-/// Wide enough for every whisker, for 1, and for a factor of 1.5 to both sides.
+/// Range that contains every whisker, 1, and a factor of 1.5 to both sides.
 fn range(all: impl Iterator<Item = SpeedFactor>) -> (f64, f64) {
     let wide = |(least, most): (f64, f64), factor: SpeedFactor| (least.min(factor.min), most.max(factor.max));
     let (least, most) = all.fold((1.0 / 1.5, 1.5), wide);
@@ -98,8 +99,7 @@ fn panel(view: &ReportView<'_>, first: Engine<'_>, other: Engine<'_>, range: (f6
             None => svg.text("value faint", Anchor::End, (WIDTH, y + 4.0), "not compared"),
         }
     }
-    let says = describe_panel(&rows);
-    let figure = svg.finish(bottom + 16.0, &says);
+    let figure = svg.finish(bottom + 16.0, &describe_panel(&rows));
     format!(
         "<figure><figcaption>{}{}</figcaption>{figure}</figure>",
         heading(other, &rows),
@@ -114,7 +114,7 @@ fn grid(svg: &mut Svg, axis: &LogAxis, bottom: f64) {
         let x = axis.position(tick);
         let one = (tick - 1.0).abs() < 0.001;
         svg.line(if one { "one" } else { "rule" }, (x, TOP), (x, bottom));
-        // Ticks stand 2 to 2.5 times apart: only very wide ranges bring their labels together.
+        // Ticks are a factor of 2 to 2.5 apart, so their labels collide only in very wide ranges.
         if x - last > 24.0 {
             svg.text("tick", Anchor::Middle, (x, bottom + 12.0), times_label(tick));
             last = x;
@@ -122,12 +122,12 @@ fn grid(svg: &mut Svg, axis: &LogAxis, bottom: f64) {
     }
 }
 
-/// `1/5×` to `1×` to `5×`.
+/// Formats `1/5×` to `1×` to `5×`.
 fn times_label(tick: f64) -> String {
     if tick < 0.999 { format!("1/{:.0}×", 1.0 / tick) } else { format!("{tick:.0}×") }
 }
 
-/// Which side is whose, where there is room to say it.
+/// Labels the sides with the names of the engines.
 fn side_labels(svg: &mut Svg, axis: &LogAxis, first: Engine<'_>, other: Engine<'_>) {
     let one = axis.position(1.0);
     svg.text("side", Anchor::End, (one - 6.0, 13.0), format_args!("◂ {}", truncate(other.name(), 14)));
@@ -144,11 +144,12 @@ fn bar(
     axis: &LogAxis,
     y: f64,
     row: &Row<'_>,
-    who: (Engine<'_>, Engine<'_>),
+    engines: (Engine<'_>, Engine<'_>),
     factor: &SpeedFactor,
 ) {
-    let (first, other) = who;
-    let (one, end) = (axis.position(1.0), axis.position(factor.median));
+    let (first, other) = engines;
+    let one = axis.position(1.0);
+    let end = axis.position(factor.median);
     let winner = if factor.median < 1.0 { other } else { first };
     let class = match factor.verdict {
         Verdict::WithinNoise => "bar hollow".to_owned(),
@@ -170,7 +171,8 @@ fn bar(
     svg.pointer_region("bar", (0.0, y - STEP / 2.0), (WIDTH, STEP), &tip);
 }
 
-/// The geometric mean: the only mean that is the same whichever engine stands on top.
+/// Heading with the geometric mean, the only mean that does not depend on which engine is the
+/// numerator.
 fn heading(other: Engine<'_>, rows: &[(&Row<'_>, &Ratio)]) -> String {
     let logarithms = rows.iter().map(|(_, ratio)| (1.0 / ratio.median).ln());
     let mean = if rows.is_empty() { f64::NAN } else { (logarithms.sum::<f64>() / rows.len() as f64).exp() };
@@ -190,8 +192,8 @@ fn win_loss_count(rows: &[(&Row<'_>, &Ratio)]) -> String {
 }
 
 fn describe_panel(rows: &[(&Row<'_>, &Ratio)]) -> String {
-    let one = |(row, ratio): &(&Row<'_>, &Ratio)| {
-        format!("{} {}", row.info.name, SpeedFactor::from_ratio(ratio).describe())
-    };
-    rows.iter().map(one).collect::<Vec<_>>().join(", ")
+    let descriptions = rows
+        .iter()
+        .map(|(row, ratio)| format!("{} {}", row.info.name, SpeedFactor::from_ratio(ratio).describe()));
+    descriptions.collect::<Vec<_>>().join(", ")
 }

@@ -1,4 +1,4 @@
-//! A result file, looked at by row and engine.
+//! View of a result file by row and engine.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::report::summary::median;
 /// A run, by rows.
 pub(super) struct ReportView<'a> {
     pub(super) file: &'a ResultFile,
-    /// Those that took part; ratios are to the first.
+    /// Engines that took part. Ratios refer to the first.
     pub(super) engines: Vec<Engine<'a>>,
     pub(super) rows: Vec<Row<'a>>,
 }
@@ -17,7 +17,7 @@ pub(super) struct ReportView<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Engine<'a> {
     pub(super) info: &'a EngineInfo,
-    /// Its place in the file: colour, dash and marker follow from it.
+    /// Index in the file, which determines colour, dash and marker.
     pub(super) style: usize,
 }
 
@@ -27,13 +27,13 @@ pub(super) struct Row<'a> {
     pub(super) cells: Vec<Cell<'a>>,
 }
 
-/// What one engine did at one row.
+/// Results of one engine for one row.
 pub(super) struct Cell<'a> {
     pub(super) engine: Engine<'a>,
     pub(super) summary: Option<&'a Summary>,
-    /// The rounds that have figures.
+    /// Rounds with measurements.
     pub(super) rounds: Vec<&'a PhaseResult>,
-    /// Those that have none, each with its reason.
+    /// Rounds that failed, each with its reason.
     pub(super) failed: Vec<&'a PhaseResult>,
 }
 
@@ -45,25 +45,24 @@ impl<'a> ReportView<'a> {
         ReportView { file, engines, rows }
     }
 
-    /// The engine that all others are compared with.
+    /// Engine with which all others are compared.
     pub(super) fn base_engine(&self) -> Option<Engine<'a>> {
         self.engines.first().copied()
     }
 
-    /// The others.
+    /// All engines except the base engine.
     pub(super) fn other_engines(&self) -> &[Engine<'a>] {
         self.engines.get(1..).unwrap_or_default()
     }
 
-    /// Rows where `engine` was compared with the first, and how that came out.
+    /// Rows in which `engine` was compared with the first, and their ratios.
     pub(super) fn ratios_to_base(&self, engine: Engine<'_>) -> Vec<(&Row<'a>, &'a Ratio)> {
-        let of = |row: &Row<'a>| row.cell(engine)?.ratio();
-        self.rows.iter().filter_map(|row| Some((row, of(row)?))).collect()
+        self.rows.iter().filter_map(|row| Some((row, row.cell(engine)?.ratio()?))).collect()
     }
 }
 
 impl<'a> Engine<'a> {
-    /// Its name, or what it is asked for by.
+    /// Name for people, or the id if there is none.
     pub(super) fn name(&self) -> &'a str {
         if self.info.name.is_empty() { &self.info.id } else { &self.info.name }
     }
@@ -88,12 +87,12 @@ impl<'a> Cell<'a> {
         Cell { engine, summary, rounds, failed }
     }
 
-    /// Its rate.
+    /// Median rate.
     pub(super) fn rate(&self) -> Option<f64> {
         positive_finite(self.summary?.median_ops_per_second?)
     }
 
-    /// The comparison with the first engine, if it came to numbers.
+    /// Ratio to the first engine, if all of its numbers are valid.
     pub(super) fn ratio(&self) -> Option<&'a Ratio> {
         let ratio = self.summary?.ratio_to_first.as_ref()?;
         [ratio.median, ratio.min, ratio.max]
@@ -102,17 +101,17 @@ impl<'a> Cell<'a> {
             .then_some(ratio)
     }
 
-    /// The median of one measure over the rounds that have it.
+    /// Median of one measure over the rounds that have it.
     pub(super) fn median(&self, measure: impl Fn(&PhaseResult) -> Option<f64>) -> Option<f64> {
         median(&self.values(measure).collect::<Vec<_>>())
     }
 
-    /// The least of one measure over the rounds.
+    /// Minimum of one measure over the rounds.
     pub(super) fn min(&self, measure: impl Fn(&PhaseResult) -> Option<f64>) -> Option<f64> {
         self.values(measure).min_by(f64::total_cmp)
     }
 
-    /// The greatest of one measure over the rounds.
+    /// Maximum of one measure over the rounds.
     pub(super) fn max(&self, measure: impl Fn(&PhaseResult) -> Option<f64>) -> Option<f64> {
         self.values(measure).max_by(f64::total_cmp)
     }
@@ -121,14 +120,14 @@ impl<'a> Cell<'a> {
         self.rounds.iter().filter_map(move |round| measure(round)).filter(|x| x.is_finite())
     }
 
-    /// The round of the median rate; of two in the middle, the slower.
+    /// Round with the median rate; the slower of the two middle rounds.
     pub(super) fn median_round(&self) -> Option<&'a PhaseResult> {
         let mut rounds = self.rounds.clone();
         rounds.sort_by(|a, b| a.ops_per_second.total_cmp(&b.ops_per_second));
         rounds.get(rounds.len().saturating_sub(1) / 2).copied()
     }
 
-    /// How often operations of any round took how long: upper bound in ns, count.
+    /// Latency histogram of all rounds: upper bound in ns, count.
     pub(super) fn histogram(&self) -> BTreeMap<u64, u64> {
         let mut sum = BTreeMap::<u64, u64>::new();
         for (upper, count) in self.rounds.iter().flat_map(|round| &round.latency_ns.histogram) {
@@ -139,7 +138,7 @@ impl<'a> Cell<'a> {
     }
 }
 
-/// `x`, if a logarithm can be taken of it.
+/// Returns `x` if it has a finite logarithm.
 pub(super) fn positive_finite(x: f64) -> Option<f64> {
     (x.is_finite() && x > 0.0).then_some(x)
 }
@@ -189,7 +188,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn not_a_number_is_no_figure() {
+    fn nan_is_ignored() {
         check(&[f64::NAN, 4.0], Some(4.0), Some(4.0));
     }
 }

@@ -1,4 +1,4 @@
-//! The figures of one row as a table: the text of its pictures, and what they leave out.
+//! Table of the numbers of one row: the data of its figures, and further measures.
 
 use super::number_format::{bytes, nanoseconds, or_none, percent, rate, seconds, times};
 use super::report_view::{Cell, Row};
@@ -14,7 +14,7 @@ struct Column {
     format: fn(f64) -> String,
 }
 
-/// How the rounds come to one figure.
+/// Aggregation of the rounds to one number.
 enum Aggregate {
     Median,
     Least,
@@ -23,11 +23,11 @@ enum Aggregate {
 
 const fn column(
     head: &'static str,
-    over: Aggregate,
-    show: fn(f64) -> String,
-    of: fn(&PhaseResult) -> Option<f64>,
+    aggregate: Aggregate,
+    format: fn(f64) -> String,
+    value: fn(&PhaseResult) -> Option<f64>,
 ) -> Column {
-    Column { head, value: of, aggregate: over, format: show }
+    Column { head, value, aggregate, format }
 }
 
 static COLUMNS: &[Column] = &[
@@ -49,7 +49,7 @@ static COLUMNS: &[Column] = &[
     column("Quiet after", Aggregate::Median, seconds, |round| round.quiet_seconds),
 ];
 
-/// The table of one row, without the columns that nobody has a figure for.
+/// Table of one row, without columns that are empty for all engines.
 pub(super) fn table(row: &Row<'_>) -> String {
     let columns: Vec<&Column> =
         COLUMNS.iter().filter(|column| row.cells.iter().any(|cell| column.figure(cell).is_some())).collect();
@@ -74,8 +74,10 @@ impl Column {
 }
 
 fn line(cell: &Cell<'_>, columns: &[&Column]) -> String {
-    let show = |column: &&Column| format!("<td>{}</td>", or_none(column.figure(cell), column.format));
-    let figures: String = columns.iter().map(show).collect();
+    let figures: String = columns
+        .iter()
+        .map(|column| format!("<td>{}</td>", or_none(column.figure(cell), column.format)))
+        .collect();
     let name = escape(cell.engine.name());
     format!("<tr><th scope=\"row\">{}{name}</th>{figures}</tr>", icon(cell.engine.style))
 }

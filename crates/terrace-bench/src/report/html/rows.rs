@@ -1,4 +1,4 @@
-//! Row by row: what was done, the pictures, the figures.
+//! Row by row: the workload, the figures, the numbers.
 
 use super::number_format::{bytes, count};
 use super::report_view::{ReportView, Row};
@@ -6,7 +6,7 @@ use super::text::{escape, plural};
 use super::{latency, resource_costs, row_table, timeline};
 use crate::workload::phase_spec::{Kind, Order, PhaseSpec};
 
-/// Every row with its pictures; nothing if there is none.
+/// All rows with their figures; empty without rows.
 pub(super) fn section(view: &ReportView<'_>) -> String {
     if view.rows.is_empty() || view.engines.is_empty() {
         return String::new();
@@ -15,9 +15,9 @@ pub(super) fn section(view: &ReportView<'_>) -> String {
     let cards: String = view.rows.iter().map(card).collect();
     format!(
         "<section id=\"rows\"><h2>Row by row</h2>\n<p><b>Over time:</b> operations in each 100 ms of the median round; \
-         a strip is as high as its own fastest window, the dashes are its mean, and a mark below says that less \
-         than a tenth of the mean was done. <b>Latencies:</b> all rounds together, with the pause before each \
-         call. Both axes grow tenfold. <b>Costs:</b> medians; shorter is better.</p>\n\
+         a strip is as high as its own fastest window, the dashes are its mean, and a mark below means less \
+         than a tenth of the mean. <b>Latencies:</b> all rounds together, including the pause before each \
+         call. Both axes are logarithmic. <b>Costs:</b> medians; shorter is better.</p>\n\
          <nav aria-label=\"Rows\"><a href=\"#rows\" aria-current=\"true\">All</a>{links}</nav>\n{cards}</section>"
     )
 }
@@ -43,7 +43,9 @@ fn card(row: &Row<'_>) -> String {
     } else {
         pictures
     };
-    let (id, name, work) = (row.info.row, escape(&row.info.name), escape(&describe(&row.info.workload)));
+    let id = row.info.row;
+    let name = escape(&row.info.name);
+    let work = escape(&describe(&row.info.workload));
     let figures = row_table::table(row);
     format!(
         "<article class=\"row\" id=\"row-{id}\"><h3>{name} <span class=\"work\">{work}</span></h3>\n\
@@ -51,7 +53,7 @@ fn card(row: &Row<'_>) -> String {
     )
 }
 
-/// What was done, in a line.
+/// Describes a workload in one line.
 fn describe(work: &PhaseSpec) -> String {
     let operations = plural_of(work.num, operation(work.kind));
     let mut parts = vec![format!("{operations}{}", order(work))];
@@ -103,10 +105,10 @@ fn order(work: &PhaseSpec) -> &'static str {
     }
     match work.order {
         Order::Seq => " in order",
-        Order::Reverse => " backwards",
+        Order::Reverse => " in reverse order",
         Order::Random => " at random",
-        Order::Hot => " of the hottest hundredth",
-        Order::Missing => " of keys that are not there",
+        Order::Hot => " of the hottest 1 %",
+        Order::Missing => " of missing keys",
         Order::Zipf => " by Zipf",
         Order::Latest => ", latest first",
     }

@@ -1,4 +1,5 @@
-//! Every row and engine: the median rate, the spread of the rounds, and the ratio to the first engine.
+//! Table of all rows and engines: the median rate, the spread of the rounds, and the ratio to the
+//! first engine.
 
 use super::number_format::{NO_VALUE, or_none, rate, short, times};
 use super::report_view::{Cell, Engine, ReportView, Row};
@@ -6,7 +7,7 @@ use super::svg::icon;
 use super::text::escape;
 use crate::report::model::{Ratio, Verdict};
 
-/// The table; nothing if there is nothing in it.
+/// The table; empty without rows or engines.
 pub(super) fn section(view: &ReportView<'_>) -> String {
     if view.rows.is_empty() || view.engines.is_empty() {
         return String::new();
@@ -15,7 +16,7 @@ pub(super) fn section(view: &ReportView<'_>) -> String {
     let rows: String = view.rows.iter().map(row).collect();
     format!(
         "<section id=\"table\"><h2>Operations per second</h2>\n<p>Medians; below them the slowest and the fastest round, \
-         and the median ratio to the first engine. A difference within the spread is called none.</p>\n\
+         and the median ratio to the first engine. A difference within the spread is reported as noise.</p>\n\
          <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Operations per second\"><table class=\"rates\"><thead><tr><th scope=\"col\">Row</th>{heads}</tr></thead>\n\
          <tbody>{rows}</tbody></table></div></section>"
     )
@@ -27,7 +28,8 @@ fn head(engine: &Engine<'_>) -> String {
 
 fn row(row: &Row<'_>) -> String {
     let cells: String = row.cells.iter().map(cell).collect();
-    let (id, name) = (row.info.row, escape(&row.info.name));
+    let id = row.info.row;
+    let name = escape(&row.info.name);
     format!("<tr><th scope=\"row\"><a href=\"#row-{id}\">{name}</a></th>{cells}</tr>\n")
 }
 

@@ -1,24 +1,24 @@
-//! A figure under construction: a few shapes, their classes, and what it says to those who can't see it.
+//! Builder of a figure: shapes, their classes, and a description for screen readers.
 //!
-//! Colours, dashes and fonts are the style sheet's; a figure knows classes. `e0` to `e7` are the colours of engines,
-//! `d0` to `d4` their dashes; `marker` is one of seven shapes. These have no common divisor, so engines of one colour
-//! have another dash and shape.
+//! The style sheet defines colours, dashes and fonts; a figure only names classes. `e0` to `e7` are
+//! the colours of engines, `d0` to `d4` their dashes; `marker` is one of seven shapes. 8, 5 and 7
+//! have no common divisor, so engines of the same colour differ in dash and shape.
 
 use std::fmt::{Display, Write};
 
 use super::text::escape;
 
-/// Every figure's width: one column on a desk, the whole of a phone.
+/// Width of every figure: one column on a desktop, the full width of a phone.
 pub(super) const WIDTH: f64 = 360.0;
 
-/// A figure.
+/// A figure under construction.
 pub(super) struct Svg {
     id: String,
     title: String,
     body: String,
 }
 
-/// The end of a text that its place is.
+/// Part of a text that is at its position.
 #[derive(Clone, Copy)]
 pub(super) enum Anchor {
     Start,
@@ -27,7 +27,7 @@ pub(super) enum Anchor {
 }
 
 impl Svg {
-    /// `id` is unique in the page.
+    /// Creates a figure; `id` is unique in the page.
     pub(super) fn new(id: impl Display, title: impl Display) -> Svg {
         Svg { id: id.to_string(), title: title.to_string(), body: String::new() }
     }
@@ -48,7 +48,7 @@ impl Svg {
         self.add(format_args!(r#"<path class="{class}" d="{}"/>"#, data.0));
     }
 
-    /// An engine's shape.
+    /// Draws an engine's marker.
     pub(super) fn marker(&mut self, style: usize, at: (f64, f64)) {
         let class = format!("marker e{}", style % 8);
         self.path(&class, &marker(style, at));
@@ -67,7 +67,7 @@ impl Svg {
         ));
     }
 
-    /// A part of the figure that tells `tip` to the pointer. It shows a hairline if it is part of a curve.
+    /// Adds a region with the tooltip `tip`. A region of the class `curve` shows a hairline.
     pub(super) fn pointer_region(
         &mut self,
         class: &str,
@@ -84,46 +84,46 @@ impl Svg {
         self.body.push_str("</g>");
     }
 
-    /// The finished figure; `says` is what it shows, in words.
-    pub(super) fn finish(self, height: f64, says: &str) -> String {
+    /// Finishes the figure. `description` tells its contents in words.
+    pub(super) fn finish(self, height: f64, description: &str) -> String {
         let Svg { id, title, body } = self;
         format!(
             r#"<svg viewBox="0 0 {WIDTH} {}" role="img" aria-labelledby="{id}-t {id}-d"><title id="{id}-t">{}</title><desc id="{id}-d">{}</desc>{body}</svg>"#,
             format_coordinate(height),
             escape(&title),
-            escape(says),
+            escape(description),
         )
     }
 
     fn add(&mut self, shape: std::fmt::Arguments<'_>) {
-        // Writing to a String does not fail.
+        // Writing to a String never fails.
         let _ = self.body.write_fmt(shape);
     }
 }
 
-/// The way of a pen.
+/// Path of a pen.
 #[derive(Default)]
 pub(super) struct Path(String);
 
 impl Path {
-    /// Lifts the pen, and puts it down at `to`.
+    /// Moves the pen to `to` without drawing.
     pub(super) fn move_to(&mut self, to: (f64, f64)) -> &mut Path {
         self.push_command('M', to)
     }
 
-    /// Draws to `to`.
+    /// Draws a line to `to`.
     pub(super) fn line_to(&mut self, to: (f64, f64)) -> &mut Path {
         self.push_command('L', to)
     }
 
-    /// Draws back to where the pen was put down.
+    /// Draws a line back to the start of the path.
     pub(super) fn close(&mut self) {
         self.0.push('Z');
     }
 
-    fn push_command(&mut self, how: char, (x, y): (f64, f64)) -> &mut Path {
-        // Writing to a String does not fail.
-        let _ = write!(self.0, "{how}{} {}", format_coordinate(x), format_coordinate(y));
+    fn push_command(&mut self, command: char, (x, y): (f64, f64)) -> &mut Path {
+        // Writing to a String never fails.
+        let _ = write!(self.0, "{command}{} {}", format_coordinate(x), format_coordinate(y));
         self
     }
 }
@@ -131,7 +131,7 @@ impl Path {
 /// One of seven shapes, about 7 units wide.
 fn marker(style: usize, (x, y): (f64, f64)) -> Path {
     static SHAPES: [&[(f64, f64)]; 7] = [
-        // Octagon, square, triangle, diamond, then: triangle upside down, cross, plus.
+        // Octagon, square, triangle, diamond, inverted triangle, cross, plus.
         &[
             (3.4, 1.4),
             (1.4, 3.4),
@@ -188,7 +188,7 @@ fn marker(style: usize, (x, y): (f64, f64)) -> Path {
     path
 }
 
-/// The marker as a picture of its own, for tables and headings.
+/// The marker as a separate picture, for tables and headings.
 pub(super) fn icon(style: usize) -> String {
     let shape = marker(style, (6.0, 6.0)).0;
     format!(
@@ -197,12 +197,12 @@ pub(super) fn icon(style: usize) -> String {
     )
 }
 
-/// The classes of an engine's colour and dash.
+/// Classes of an engine's colour and dash.
 pub(super) fn classes(style: usize) -> String {
     format!("e{} d{}", style % 8, style % 5)
 }
 
-/// A coordinate, to a tenth.
+/// A coordinate, rounded to a tenth.
 fn format_coordinate(x: f64) -> String {
     let x = if x.is_finite() { x } else { 0.0 };
     let text = format!("{x:.1}");

@@ -1,8 +1,8 @@
-//! Text that goes into a page: escaped, filled in, cut to length.
+//! Text for a page: escaping, templates, truncation.
 
 use serde::Serialize;
 
-/// `text` as it may stand between tags and between double quotes.
+/// Escapes `text` for use between tags and between double quotes.
 pub(super) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -20,14 +20,16 @@ pub(super) fn escape(text: &str) -> String {
     safe
 }
 
-/// `value` as JSON that may stand inside a `script` element: no `<`, so neither `</script>` nor `<!--`.
+/// Formats `value` as JSON for a `script` element: without `<`, so neither `</script>` nor `<!--`
+/// can occur.
 pub(super) fn json(value: &impl Serialize) -> String {
-    // Figures of a run that never ran may be NaN; serde_json writes those as null, and nothing else can fail.
+    // serde_json writes NaN as null, and no other value can fail.
     let plain = serde_json::to_string(value).unwrap_or_default();
     plain.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
 
-/// `template` with each `{{name}}` replaced by its part. Parts are not looked at, so none can fill another.
+/// Replaces each `{{name}}` of `template` by its part. Parts are not scanned, so none can fill
+/// another.
 pub(super) fn fill(template: &str, parts: &[(&str, &str)]) -> String {
     let mut page = String::new();
     let mut rest = template;
@@ -40,7 +42,7 @@ pub(super) fn fill(template: &str, parts: &[(&str, &str)]) -> String {
     page + rest
 }
 
-/// At most `most` characters of `text`; an ellipsis says that there were more.
+/// Truncates `text` to `most` characters, with an ellipsis at the end.
 pub(super) fn truncate(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
@@ -48,7 +50,7 @@ pub(super) fn truncate(text: &str, most: usize) -> String {
     text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// `a, b and c`.
+/// Formats `a, b and c`.
 pub(super) fn list(words: &[String]) -> String {
     match words {
         [] => String::new(),
@@ -57,7 +59,7 @@ pub(super) fn list(words: &[String]) -> String {
     }
 }
 
-/// `1 row`, `2 rows`.
+/// Formats `1 row`, `2 rows`.
 pub(super) fn plural(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
@@ -79,12 +81,12 @@ mod tests {
     }
 
     #[test]
-    fn part_that_looks_like_a_place() {
+    fn part_that_looks_like_a_placeholder() {
         assert_eq!(fill("[{{a}}|{{b}}|{{none}}]", &[("a", "{{b}}"), ("b", "B")]), "[{{b}}|B|]");
     }
 
     #[test]
-    fn too_long() {
+    fn long_text_is_truncated() {
         assert_eq!((truncate("größe", 5), truncate("größer", 5)), ("größe".into(), "größ…".into()));
     }
 

@@ -1,4 +1,4 @@
-//! Throughput over time: a strip for each engine, on one clock, in windows of 100 ms.
+//! Throughput over time: a strip for each engine, on one time axis, in windows of 100 ms.
 //!
 //! ```text
 //!   Terrace                       1.6 M/s, slowest 100 ms 91 % of it
@@ -9,8 +9,9 @@
 //!   0 s      1 s      2 s      3 s
 //! ```
 //!
-//! The round of the median rate is drawn; the slowest window is that of all rounds. A run with more windows than the
-//! figure has columns shows of each column the fastest window, pale, and the slowest, full: no stall is averaged away.
+//! The strip shows the round with the median rate; the slowest window is that of all rounds. If a
+//! run has more windows than the figure has columns, each column shows its fastest window in a pale
+//! colour and its slowest in full, so that no stall is averaged away.
 
 use super::log_axis::round_step;
 use super::number_format::{percent, rate, seconds};
@@ -21,12 +22,12 @@ use crate::report::model::PhaseResult;
 
 const WINDOW_SECONDS: f64 = 0.1;
 const MAX_COLUMNS: usize = 340;
-/// Places for the pointer across the figure.
+/// Number of tooltip regions across the figure.
 const POINTER_REGIONS: usize = 60;
 const HEAD: f64 = 17.0;
 const STRIP: f64 = 45.0;
 const GAP: f64 = 10.0;
-/// A window that has less than this share of the mean is a stall.
+/// A window with less than this share of the mean is a stall.
 const STALL_SHARE: f64 = 0.1;
 
 /// One window, or the windows of one column.
@@ -37,17 +38,17 @@ struct WindowColumn {
     max: f64,
 }
 
-/// The figure of one row; nothing if no engine has windows.
+/// Figure of one row; `None` if no engine has windows.
 pub(super) fn figure(row: &Row<'_>) -> Option<String> {
     Some(draw(row, true)?.0)
 }
 
-/// The same for paper, where nobody points at it, and its height.
+/// Figure without tooltips, for documents, and its height.
 pub(super) fn picture(row: &Row<'_>) -> Option<(String, f64)> {
     draw(row, false)
 }
 
-fn draw(row: &Row<'_>, tells: bool) -> Option<(String, f64)> {
+fn draw(row: &Row<'_>, with_tooltips: bool) -> Option<(String, f64)> {
     let runs: Vec<(&Cell<'_>, &PhaseResult)> =
         row.cells.iter().filter_map(|cell| Some((cell, round_with_windows(cell.median_round()?)?))).collect();
     let end = runs.iter().map(|(_, round)| round.seconds).fold(0.0, f64::max);
@@ -58,19 +59,19 @@ fn draw(row: &Row<'_>, tells: bool) -> Option<(String, f64)> {
     let mut svg = Svg::new(format_args!("time-{}", row.info.row), title);
     let bottom = (HEAD + STRIP + GAP) * runs.len() as f64 - GAP;
     time_axis(&mut svg, end, bottom);
-    let mut says = Vec::new();
+    let mut descriptions = Vec::new();
     for (place, (cell, round)) in runs.iter().enumerate() {
         let top = (HEAD + STRIP + GAP) * place as f64;
-        says.push(strip(&mut svg, cell, round, top, end));
+        descriptions.push(strip(&mut svg, cell, round, top, end));
     }
-    if tells {
+    if with_tooltips {
         pointer_regions(&mut svg, &runs, end, bottom);
     }
     let height = bottom + 18.0;
-    Some((svg.finish(height, &says.join("; ")), height))
+    Some((svg.finish(height, &descriptions.join("; ")), height))
 }
 
-/// A round whose windows tell something.
+/// Returns `round` if its windows contain operations.
 fn round_with_windows(round: &PhaseResult) -> Option<&PhaseResult> {
     let timed = round.seconds.is_finite() && round.seconds > 0.0;
     (timed && round.windows_100ms.iter().any(|ops| *ops > 0)).then_some(round)
@@ -94,7 +95,7 @@ fn time_axis(svg: &mut Svg, end: f64, bottom: f64) {
     }
 }
 
-/// A tick of the clock. All ticks of a figure have the unit of its end.
+/// Formats a tick of the time axis. All ticks of a figure have the unit of its end.
 fn instant(time: f64, end: f64) -> String {
     let (unit, scale) = match end {
         end if end < 0.001 => ("µs", 1e6),
@@ -104,14 +105,15 @@ fn instant(time: f64, end: f64) -> String {
     format!("{} {unit}", (time * scale * 1000.0).round() / 1000.0)
 }
 
-/// Draws one engine's strip, and says it in words.
+/// Draws one engine's strip, and describes it in words.
 fn strip(svg: &mut Svg, cell: &Cell<'_>, round: &PhaseResult, top: f64, end: f64) -> String {
     let style = cell.engine.style;
-    let (roof, base) = (top + HEAD, top + HEAD + STRIP);
+    let strip_top = top + HEAD;
+    let base = strip_top + STRIP;
     let columns = columns(round);
     let most = columns.iter().map(|column| column.max).fold(f64::MIN_POSITIVE, f64::max);
     let x = |time: f64| WIDTH * (time / end).min(1.0);
-    let y = |rate: f64| base - (base - roof) * rate / most;
+    let y = |rate: f64| base - (base - strip_top) * rate / most;
 
     svg.path(&format!("peak {}", classes(style)), &outline(&columns, base, x, |column| y(column.max)));
     svg.path(&format!("low {}", classes(style)), &outline(&columns, base, x, |column| y(column.min)));
@@ -137,7 +139,7 @@ fn strip_text(cell: &Cell<'_>, mean: f64) -> String {
     }
 }
 
-/// The windows as rates, at most `MAX_COLUMNS` of them.
+/// The windows as rates, in at most `MAX_COLUMNS` columns.
 fn columns(round: &PhaseResult) -> Vec<WindowColumn> {
     let windows = &round.windows_100ms;
     let each = windows.len().div_ceil(MAX_COLUMNS).max(1);
@@ -156,7 +158,7 @@ fn columns(round: &PhaseResult) -> Vec<WindowColumn> {
     windows.chunks(each).enumerate().filter_map(column).collect()
 }
 
-/// The rate of a window. The last one ends with the phase; if that leaves next to nothing of it, it has no rate.
+/// Rate of a window. The last window ends with the phase; if it is too short, it has no rate.
 fn window_rate(round: &PhaseResult, window: usize, ops: u64) -> Option<f64> {
     let left = round.seconds - window as f64 * WINDOW_SECONDS;
     let length = left.min(WINDOW_SECONDS);
@@ -164,7 +166,7 @@ fn window_rate(round: &PhaseResult, window: usize, ops: u64) -> Option<f64> {
     (whole_phase || length > WINDOW_SECONDS / 4.0).then(|| ops as f64 / length)
 }
 
-/// The outline of steps, from the base and back.
+/// Outline of the steps, from the base line and back.
 fn outline(
     columns: &[WindowColumn],
     base: f64,
@@ -181,7 +183,7 @@ fn outline(
     path
 }
 
-/// What the pointer is told: the time, and the rate of everybody who still runs.
+/// Tooltips: the time, and the rate of every engine that still runs.
 fn pointer_regions(svg: &mut Svg, runs: &[(&Cell<'_>, &PhaseResult)], end: f64, bottom: f64) {
     let all: Vec<Vec<WindowColumn>> = runs.iter().map(|(_, round)| columns(round)).collect();
     let longest = all.iter().map(Vec::len).max().unwrap_or(0);
@@ -216,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn last_window_cut_short() {
+    fn short_last_window() {
         let columns = columns(&round(0.25, &[100, 10, 50]));
         let rates: Vec<f64> = columns.iter().map(|column| column.max.round()).collect();
         assert_eq!(
@@ -227,9 +229,9 @@ mod tests {
     }
 
     #[test]
-    fn next_to_nothing_of_a_window() {
-        assert_eq!(columns(&round(0.101, &[100, 9])).len(), 1, "1 ms says nothing");
-        assert_eq!(columns(&round(0.001, &[9])).len(), 1, "unless it was all");
+    fn very_short_last_window() {
+        assert_eq!(columns(&round(0.101, &[100, 9])).len(), 1, "1 ms is too short");
+        assert_eq!(columns(&round(0.001, &[9])).len(), 1, "unless it is the whole phase");
     }
 
     #[test]

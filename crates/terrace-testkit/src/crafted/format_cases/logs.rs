@@ -1,4 +1,4 @@
-//! Logs: zeros, stumps, several at once.
+//! Cases of logs: zeros, incomplete records, several logs.
 
 use super::{ExpectedOutcome, FormatCase, expect_entries};
 use crate::crafted::{CraftedDb, CraftedLog};
@@ -8,11 +8,13 @@ fn db_with_log(log: &CraftedLog) -> CraftedDb {
     CraftedDb::new().log(3, log)
 }
 
-/// `count` puts of one batch each, of values that long, and what they leave.
+/// Appends `count` batches of one put each, with values of `value_len` bytes, and returns the
+/// entries too.
 fn append_batches(mut log: CraftedLog, count: u64, value_len: usize) -> (CraftedLog, Vec<(String, String)>) {
     let mut entries = Vec::new();
     for n in 1..=count {
-        let (key, value) = (format!("k{n:04}"), "v".repeat(value_len));
+        let key = format!("k{n:04}");
+        let value = "v".repeat(value_len);
         log = log.batch(n, &[(&key, &value)]);
         entries.push((key, value));
     }
@@ -28,12 +30,12 @@ pub(super) fn cases() -> Vec<FormatCase> {
         let start = log.bytes().len();
         log.batch(6, &[("torn", &big)]).truncate(start + len)
     };
-    let refused = ExpectedOutcome::OpenFails(StatusCode::Corruption);
+    let corruption = ExpectedOutcome::OpenFails(StatusCode::Corruption);
     vec![
         FormatCase::new("an empty database", CraftedDb::new(), expect_entries::<&str, &str>(&[])),
         FormatCase::new("an empty log", db_with_log(&CraftedLog::new()), expect_entries::<&str, &str>(&[])),
         FormatCase::new(
-            "a log of zeros only",
+            "a log of only zeros",
             db_with_log(&CraftedLog::new().append_zeros(1 << 20)),
             expect_entries::<&str, &str>(&[]),
         ),
@@ -43,7 +45,7 @@ pub(super) fn cases() -> Vec<FormatCase> {
             expect_entries(&short_entries),
         ),
         FormatCase::new(
-            "a tail of zeros to the block's end",
+            "a tail of zeros up to the block end",
             db_with_log(&short.clone().pad_to_block()),
             expect_entries(&short_entries),
         ),
@@ -64,39 +66,39 @@ pub(super) fn cases() -> Vec<FormatCase> {
             expect_entries(&short_entries),
         ),
         FormatCase::new(
-            "a torn record, then zeros",
+            "an incomplete record, then zeros",
             db_with_log(&torn(short.clone(), 65_536).append_zeros(65_536)),
             expect_entries(&short_entries),
         )
-        .expect_paranoid(refused.clone()),
+        .expect_paranoid(corruption.clone()),
         FormatCase::new(
             "a flipped bit",
             db_with_log(&short.clone().flip_bit(20)),
             expect_entries::<&str, &str>(&[]),
         )
-        .expect_paranoid(refused.clone()),
+        .expect_paranoid(corruption.clone()),
         FormatCase::new(
             "a batch with an unknown tag",
             db_with_log(&short.clone().record(&unknown_tag())),
             expect_entries(&short_entries),
         )
-        .expect_paranoid(refused.clone()),
+        .expect_paranoid(corruption.clone()),
         FormatCase::new(
             "a record too short for a batch",
             db_with_log(&short.record(b"short")),
             expect_entries(&short_entries),
         )
-        .expect_paranoid(refused),
+        .expect_paranoid(corruption),
         several_live_logs(),
         sequence_gaps(),
         log_before_log_number(),
         later_log_with_older_version(),
         recycled_log(),
-        hole_before_records(),
+        gap_before_records(),
     ]
 }
 
-/// A batch of one operation that is neither a put nor a delete.
+/// Returns a batch with one operation of an unknown type.
 fn unknown_tag() -> Vec<u8> {
     [&6u64.to_le_bytes()[..], &1u32.to_le_bytes(), &[7, 1, b'k']].concat()
 }
@@ -109,22 +111,23 @@ fn several_live_logs() -> FormatCase {
     FormatCase::new("several live logs", database, expect_entries(&[("a", "1"), ("b", "2"), ("c", "3")]))
 }
 
-/// A repair or a lost log leaves such numbers behind; nothing says that they run on.
+/// A repair or a lost log leaves gaps between sequence numbers, which are valid.
 fn sequence_gaps() -> FormatCase {
     let database = CraftedDb::new()
         .log(3, &CraftedLog::new().batch(1, &[("a", "1")]).batch(100, &[("a", "2")]))
         .log(4, &CraftedLog::new().batch(1_000, &[("b", "1")]));
-    FormatCase::new("numbers with gaps between them", database, expect_entries(&[("a", "2"), ("b", "1")]))
+    FormatCase::new("gaps between sequence numbers", database, expect_entries(&[("a", "2"), ("b", "1")]))
 }
 
 fn log_before_log_number() -> FormatCase {
     let database = CraftedDb::new()
         .log(2, &CraftedLog::new().batch(1, &[("dead", "1")]))
         .log(3, &CraftedLog::new().batch(2, &[("a", "1")]));
-    FormatCase::new("a log that the manifest has done with", database, expect_entries(&[("a", "1")]))
+    FormatCase::new("an obsolete log", database, expect_entries(&[("a", "1")]))
 }
 
-/// As one log per thread would leave it: stock LevelDB's get trusts the log's number, its iterator the sequence.
+/// One log per thread would produce such files. Get in stock LevelDB trusts the log number, and its
+/// iterator the sequence number.
 fn later_log_with_older_version() -> FormatCase {
     let database = CraftedDb::new()
         .log(3, &CraftedLog::new().batch(10, &[("k", "new")]))
@@ -133,26 +136,22 @@ fn later_log_with_older_version() -> FormatCase {
         .leveldb_disagrees()
 }
 
-/// A log written over an old one: where the new records end, the old ones come back to life. This is why no log is ever
-/// written over.
+/// A log that overwrites an old one: after the last new record, old records become visible.
+/// Therefore Terrace never overwrites a log.
 fn recycled_log() -> FormatCase {
     let log = CraftedLog::new().batch(10, &[("a", "new")]).batch(2, &[("a", "old"), ("b", "old")]);
     FormatCase::new(
-        "a log written over an older one",
+        "a log that overwrites an older one",
         db_with_log(&log),
         expect_entries(&[("a", "new"), ("b", "old")]),
     )
 }
 
-/// A record that was reserved and never filled, in front of one that was: the rest of its block is lost, and later blocks
-/// are read. This is why no write is acknowledged before all that stand in front of it are in the log.
-fn hole_before_records() -> FormatCase {
+/// An unfilled reservation before a record: the rest of its block is lost, and later blocks are
+/// read. Therefore a write is acknowledged only when all earlier ones are in the log.
+fn gap_before_records() -> FormatCase {
     let log =
         CraftedLog::new().batch(1, &[("a", "1")]).append_zeros(27).batch(3, &[("c", "1")]).pad_to_block();
     let log = log.batch(4, &[("d", "1")]);
-    FormatCase::new(
-        "a hole in front of records",
-        db_with_log(&log),
-        expect_entries(&[("a", "1"), ("d", "1")]),
-    )
+    FormatCase::new("a gap before records", db_with_log(&log), expect_entries(&[("a", "1"), ("d", "1")]))
 }

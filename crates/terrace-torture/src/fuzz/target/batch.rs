@@ -7,7 +7,7 @@ use crate::fuzz::input_format::InputFormat;
 
 pub(super) const TARGET: Target = Target {
     name: "batch",
-    property: "a batch that is taken holds as many operations as it says, and is made of them again",
+    property: "a valid batch has the stated number of operations, and survives another encoding",
     format: InputFormat::NoChecksums,
     executions_per_case: 20_000,
     seed_inputs: seeds,
@@ -26,20 +26,20 @@ fn seeds() -> Vec<Vec<u8>> {
 fn run(input: &[u8]) {
     let batch = match batch::validate(input) {
         Ok(batch) => batch,
-        Err(flaw) => return assert!(flaw.offset <= input.len() as u64, "{flaw} at {}", flaw.offset),
+        Err(error) => return assert!(error.offset <= input.len() as u64, "{error} at {}", error.offset),
     };
     let ops: Vec<BatchOp<'_>> = batch.iter().take(input.len()).collect();
     assert_eq!(ops.len(), batch.len(), "operations");
-    let mut again = WriteBatch::new();
+    let mut rebuilt = WriteBatch::new();
     for op in &ops {
         match *op {
-            BatchOp::Put { key, value } => again.put(key, value),
-            BatchOp::Delete { key } => again.delete(key),
-        }
+            BatchOp::Put { key, value } => rebuilt.put(key, value),
+            BatchOp::Delete { key } => rebuilt.delete(key),
+        };
     }
-    again.set_sequence(batch.sequence());
-    assert!(again.as_bytes().len() <= input.len(), "grew when it was made again");
-    let back = WriteBatch::from_bytes(again.as_bytes().to_vec()).expect("what was made is taken");
-    assert!(back.iter().eq(ops), "other operations when it was made again");
-    assert_eq!(back.sequence(), batch.sequence());
+    rebuilt.set_sequence(batch.sequence());
+    assert!(rebuilt.as_bytes().len() <= input.len(), "the rebuilt batch is longer");
+    let decoded = WriteBatch::from_bytes(rebuilt.as_bytes().to_vec()).expect("a rebuilt batch is valid");
+    assert!(decoded.iter().eq(ops), "the rebuilt batch has other operations");
+    assert_eq!(decoded.sequence(), batch.sequence());
 }

@@ -11,7 +11,7 @@ use crate::fuzz::input_format::InputFormat;
 
 pub(super) const TARGET: Target = Target {
     name: "block",
-    property: "a block reads as a plain decoder reads it, both ways, and every key of a sound one is found",
+    property: "a block iterates as a simple decoder reads it, in both directions, and seeks find each key of a valid block",
     format: InputFormat::NoChecksums,
     executions_per_case: 10_000,
     seed_inputs: seeds,
@@ -19,18 +19,20 @@ pub(super) const TARGET: Target = Target {
 };
 
 fn seeds() -> Vec<Vec<u8>> {
-    let built = |interval, keys: &[&str]| {
+    let build = |interval, keys: &[&str]| {
         let mut builder = BlockBuilder::new(interval);
-        keys.iter().for_each(|key| builder.add(key.as_bytes(), &[b'v'; 5]));
+        for key in keys {
+            builder.add(key.as_bytes(), &[b'v'; 5]);
+        }
         builder.finish().to_vec()
     };
     let keys = ["apple", "apples", "apply", "banana", "band", "bandana", "candle"];
-    vec![built(16, &[]), built(16, &keys), built(2, &keys), built(1, &keys)]
+    vec![build(16, &[]), build(16, &keys), build(2, &keys), build(1, &keys)]
 }
 
-/// An entry, decoded in the plainest way.
+/// Entry that the test decoded with simple code.
 struct DecodedEntry {
-    at: usize,
+    offset: usize,
     shared: usize,
     key: Vec<u8>,
     value: Vec<u8>,
@@ -39,61 +41,65 @@ struct DecodedEntry {
 fn run(input: &[u8]) {
     let block = match Block::new(input.to_vec()) {
         Ok(block) => Arc::new(block),
-        Err(flaw) => return assert!(flaw.offset <= input.len() as u64, "{flaw} at {}", flaw.offset),
+        Err(error) => return assert!(error.offset <= input.len() as u64, "{error} offset {}", error.offset),
     };
     let (restarts, entries_end) = decode_restarts(input);
-    let (plain, whole) = decode_entries(&input[..entries_end], restarts.first().copied());
+    let (decoded, complete) = decode_entries(&input[..entries_end], restarts.first().copied());
     let mut iter = BlockIter::new(block, bytewise());
-    check_forward(&mut iter, &plain, whole);
-    let at_entry = |point: &usize| plain.iter().any(|entry| entry.at == *point && entry.shared == 0);
-    let sound = whole && (plain.is_empty() || restarts.iter().all(at_entry));
-    check_backward(&mut iter, &plain, sound);
-    let rises = plain.windows(2).all(|pair| pair[0].key < pair[1].key);
-    let targets = plain.iter().map(|entry| entry.key.as_slice()).chain([input, b"", &[0xff; 9]]);
+    check_forward(&mut iter, &decoded, complete);
+    let is_entry_start =
+        |point: &usize| decoded.iter().any(|entry| entry.offset == *point && entry.shared == 0);
+    let valid = complete && (decoded.is_empty() || restarts.iter().all(is_entry_start));
+    check_backward(&mut iter, &decoded, valid);
+    let is_sorted = decoded.windows(2).all(|pair| pair[0].key < pair[1].key);
+    let targets = decoded.iter().map(|entry| entry.key.as_slice()).chain([input, b"", &[0xff; 9]]);
     for target in targets.take(100) {
-        check_seeks(&mut iter, target, (sound && rises).then_some(&plain));
+        check_seeks(&mut iter, target, (valid && is_sorted).then_some(&decoded));
     }
-    if sound && rises {
-        check_rebuilt(&plain);
+    if valid && is_sorted {
+        check_rebuilt(&decoded);
     }
 }
 
-/// The restart points of a block that was taken, and where its entries end.
+/// Returns the restart points of a valid block, and the end of its entries.
 fn decode_restarts(input: &[u8]) -> (Vec<usize>, usize) {
-    let number = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| input[at + i])) as usize;
+    let read_u32 = |offset: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| input[offset + i])) as usize;
     let count_at = input.len() - 4;
-    let entries_end = count_at - 4 * number(count_at);
-    ((entries_end..count_at).step_by(4).map(number).collect(), entries_end)
+    let entries_end = count_at - 4 * read_u32(count_at);
+    ((entries_end..count_at).step_by(4).map(read_u32).collect(), entries_end)
 }
 
-/// The entries up to the first that is broken, and whether there is none.
+/// Returns the entries before the first invalid one, and true if all are valid.
 fn decode_entries(entries: &[u8], start: Option<usize>) -> (Vec<DecodedEntry>, bool) {
-    let (mut plain, mut at, mut key) = (Vec::new(), start.unwrap_or(entries.len()), Vec::new());
-    while at < entries.len() {
-        let mut head = at;
+    let mut decoded = Vec::new();
+    let mut offset = start.unwrap_or(entries.len());
+    let mut key = Vec::new();
+    while offset < entries.len() {
+        let mut head = offset;
         let [Some(shared), Some(unshared), Some(value_len)] = [0, 1, 2].map(|_| varint(entries, &mut head))
         else {
-            return (plain, false);
+            return (decoded, false);
         };
-        let (key_end, value_end) = (head as u64 + unshared, head as u64 + unshared + value_len);
+        let key_end = head as u64 + unshared;
+        let value_end = key_end + value_len;
         if shared > key.len() as u64 || value_end > entries.len() as u64 {
-            return (plain, false);
+            return (decoded, false);
         }
         key.truncate(shared as usize);
         key.extend_from_slice(&entries[head..key_end as usize]);
         let value = entries[key_end as usize..value_end as usize].to_vec();
-        plain.push(DecodedEntry { at, shared: shared as usize, key: key.clone(), value });
-        at = value_end as usize;
+        decoded.push(DecodedEntry { offset, shared: shared as usize, key: key.clone(), value });
+        offset = value_end as usize;
     }
-    (plain, true)
+    (decoded, true)
 }
 
-/// A varint32, of which bits beyond the 32nd are lost.
-fn varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
+/// Decodes a varint32 and drops bits after the 32nd.
+fn varint(bytes: &[u8], offset: &mut usize) -> Option<u64> {
     let mut value = 0u64;
     for shift in [0, 7, 14, 21, 28] {
-        let byte = *bytes.get(*at)?;
-        *at += 1;
+        let byte = *bytes.get(*offset)?;
+        *offset += 1;
         value |= u64::from(byte & 0x7f) << shift;
         if byte < 0x80 {
             return Some(value & u64::from(u32::MAX));
@@ -102,64 +108,71 @@ fn varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
     None
 }
 
-fn check_forward(iter: &mut BlockIter, plain: &[DecodedEntry], whole: bool) {
+fn check_forward(iter: &mut BlockIter, decoded: &[DecodedEntry], complete: bool) {
     iter.seek_to_first();
-    for entry in plain {
-        assert!(iter.valid(), "ends before the entry at {}: {:?}", entry.at, iter.status());
-        assert!(iter.key() == entry.key && iter.value() == entry.value, "another entry at {}", entry.at);
+    for entry in decoded {
+        assert!(iter.valid(), "ends before the entry offset {}: {:?}", entry.offset, iter.status());
+        assert!(
+            iter.key() == entry.key && iter.value() == entry.value,
+            "wrong entry offset {}",
+            entry.offset
+        );
         iter.next();
     }
-    assert!(!iter.valid(), "an entry behind the last");
-    assert_eq!(iter.status().is_ok(), whole, "{:?}", iter.status());
+    assert!(!iter.valid(), "an entry after the last");
+    assert_eq!(iter.status().is_ok(), complete, "{:?}", iter.status());
 }
 
-/// Of a block whose restart points are not where entries begin, only that it comes to an end.
-fn check_backward(iter: &mut BlockIter, plain: &[DecodedEntry], sound: bool) {
+/// Checks that backward iteration shows the same entries. For a block with wrong restart points, it
+/// only checks that the iteration ends.
+fn check_backward(iter: &mut BlockIter, decoded: &[DecodedEntry], valid: bool) {
     iter.seek_to_last();
-    if !sound {
+    if !valid {
         let mut steps = 0;
         while iter.valid() {
             iter.prev();
             steps += 1;
-            assert!(steps <= 1 << 20, "no end");
+            assert!(steps <= 1 << 20, "backward iteration does not end");
         }
         return;
     }
-    for entry in plain.iter().rev() {
-        assert!(iter.valid(), "backwards, ends before the entry at {}", entry.at);
+    for entry in decoded.iter().rev() {
+        assert!(iter.valid(), "backward iteration ends before the entry offset {}", entry.offset);
         assert!(
             iter.key() == entry.key && iter.value() == entry.value,
-            "backwards, another entry at {}",
-            entry.at
+            "backward iteration: wrong entry offset {}",
+            entry.offset
         );
         iter.prev();
     }
     assert!(
         !iter.valid() && iter.status().is_ok(),
-        "backwards, something before the first: {:?}",
+        "backward iteration: an entry or error before the first: {:?}",
         iter.status()
     );
 }
 
-fn check_seeks(iter: &mut BlockIter, target: &[u8], sound: Option<&Vec<DecodedEntry>>) {
+fn check_seeks(iter: &mut BlockIter, target: &[u8], valid: Option<&Vec<DecodedEntry>>) {
     iter.seek(target);
-    let Some(plain) = sound else { return };
-    match plain.iter().find(|entry| entry.key.as_slice() >= target) {
+    let Some(decoded) = valid else { return };
+    match decoded.iter().find(|entry| entry.key.as_slice() >= target) {
         Some(entry) => assert!(
             iter.valid() && iter.key() == entry.key,
-            "a search does not find the entry at {}",
-            entry.at
+            "a seek does not find the entry offset {}",
+            entry.offset
         ),
-        None => assert!(!iter.valid(), "a search finds a key below its target"),
+        None => assert!(!iter.valid(), "a seek finds a key below its target"),
     }
 }
 
-fn check_rebuilt(plain: &[DecodedEntry]) {
+fn check_rebuilt(decoded: &[DecodedEntry]) {
     let mut builder = BlockBuilder::new(3);
-    plain.iter().for_each(|entry| builder.add(&entry.key, &entry.value));
+    for entry in decoded {
+        builder.add(&entry.key, &entry.value);
+    }
     let size = builder.size_estimate();
     let bytes = builder.finish().to_vec();
     assert_eq!(bytes.len(), size);
-    let block = Block::new(bytes).expect("what was built is taken");
-    check_forward(&mut BlockIter::new(Arc::new(block), bytewise()), plain, true);
+    let block = Block::new(bytes).expect("a built block is valid");
+    check_forward(&mut BlockIter::new(Arc::new(block), bytewise()), decoded, true);
 }

@@ -7,7 +7,7 @@ use crate::fuzz::input_format::InputFormat;
 
 pub(super) const TARGET: Target = Target {
     name: "coding",
-    property: "what an integer or slice decodes to encodes to no more bytes, and decodes to the same",
+    property: "a decoded integer or slice encodes to no more bytes, and decodes to the same value",
     format: InputFormat::NoChecksums,
     executions_per_case: 20_000,
     seed_inputs: seeds,
@@ -27,49 +27,53 @@ fn seeds() -> Vec<Vec<u8>> {
 
 fn run(input: &[u8]) {
     check_integers(input);
-    let mut cursor = SliceDecoder::new(input);
+    let mut decoder = SliceDecoder::new(input);
     let mut step = 0;
-    while !cursor.is_empty() {
-        let before = cursor.offset();
-        let read = read_field(&mut cursor, step);
+    while !decoder.is_empty() {
+        let before = decoder.offset();
+        let result = read_field(&mut decoder, step);
         assert_eq!(
-            cursor.offset() + cursor.remaining().len() as u64,
+            decoder.offset() + decoder.remaining().len() as u64,
             input.len() as u64,
-            "a cursor lost its place"
+            "the offset and the remaining bytes do not add up"
         );
-        if let Err(flaw) = read {
-            assert!(flaw.offset >= before && flaw.offset <= input.len() as u64, "{flaw} at {}", flaw.offset);
+        if let Err(error) = result {
+            assert!(
+                error.offset >= before && error.offset <= input.len() as u64,
+                "{error} at {}",
+                error.offset
+            );
             return;
         }
         step += 1;
     }
 }
 
-/// Every kind of field in turn.
-fn read_field(cursor: &mut SliceDecoder<'_>, step: usize) -> Result<(), terrace_format::DecodeError> {
+/// Reads a field whose kind depends on `step`.
+fn read_field(decoder: &mut SliceDecoder<'_>, step: usize) -> Result<(), terrace_format::DecodeError> {
     match step % 6 {
-        0 => cursor.length_prefixed_slice("a slice").map(drop),
-        1 => cursor.varint32("a varint32").map(drop),
-        2 => cursor.varint64("a varint64").map(drop),
-        3 => cursor.byte("a byte").map(drop),
-        4 => cursor.fixed32("a fixed32").map(drop),
-        _ => cursor.fixed64("a fixed64").map(drop),
+        0 => decoder.length_prefixed_slice("a slice").map(drop),
+        1 => decoder.varint32("a varint32").map(drop),
+        2 => decoder.varint64("a varint64").map(drop),
+        3 => decoder.byte("a byte").map(drop),
+        4 => decoder.fixed32("a fixed32").map(drop),
+        _ => decoder.fixed64("a fixed64").map(drop),
     }
 }
 
 fn check_integers(input: &[u8]) {
-    let mut again = Vec::new();
+    let mut encoded = Vec::new();
     if let Some((value, len)) = coding::get_varint64(input) {
-        coding::put_varint64(&mut again, value);
-        assert!(len <= input.len() && again.len() <= len, "{len} bytes for {value}");
-        assert_eq!(coding::varint_len(value), again.len(), "the length of {value}");
-        assert_eq!(coding::get_varint64(&again), Some((value, again.len())));
+        coding::put_varint64(&mut encoded, value);
+        assert!(len <= input.len() && encoded.len() <= len, "{len} bytes for {value}");
+        assert_eq!(coding::varint_len(value), encoded.len(), "the length of {value}");
+        assert_eq!(coding::get_varint64(&encoded), Some((value, encoded.len())));
     }
     if let Some((value, len)) = coding::get_varint32(input) {
-        again.clear();
-        coding::put_varint32(&mut again, value);
-        assert!(len <= input.len() && again.len() <= len, "{len} bytes for {value}");
-        assert_eq!(coding::get_varint32(&again), Some((value, again.len())));
+        encoded.clear();
+        coding::put_varint32(&mut encoded, value);
+        assert!(len <= input.len() && encoded.len() <= len, "{len} bytes for {value}");
+        assert_eq!(coding::get_varint32(&encoded), Some((value, encoded.len())));
     }
     assert_eq!(coding::get_fixed64(input).is_some(), input.len() >= 8);
     assert_eq!(coding::get_fixed32(input).is_some(), input.len() >= 4);

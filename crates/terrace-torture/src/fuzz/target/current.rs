@@ -1,4 +1,4 @@
-//! CURRENT.
+//! The file CURRENT.
 
 use terrace_format::filename::current;
 
@@ -7,7 +7,7 @@ use crate::fuzz::input_format::InputFormat;
 
 pub(super) const TARGET: Target = Target {
     name: "current",
-    property: "CURRENT is taken only as it would be written",
+    property: "CURRENT is valid only in the form in which it is written",
     format: InputFormat::NoChecksums,
     executions_per_case: 20_000,
     seed_inputs: || {
@@ -21,9 +21,9 @@ pub(super) const TARGET: Target = Target {
 fn run(input: &[u8]) {
     match current::decode(input) {
         Ok(number) => assert_eq!(current::encode(number), input),
-        Err(flaw) => {
-            assert!(flaw.offset <= input.len() as u64, "{flaw} at {}", flaw.offset);
-            assert!(flaw.to_string().len() < 1000, "a long message about a long CURRENT");
+        Err(error) => {
+            assert!(error.offset <= input.len() as u64, "{error} at {}", error.offset);
+            assert!(error.to_string().len() < 1000, "a long message about a long CURRENT");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What the targets over whole databases share: files in memory, and reading all of a database in every way.
+//! Common parts of the targets over whole databases: files in memory, and reads of a database in
+//! every way.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,10 +11,10 @@ use terrace_env::{DeterministicScheduler, FileSystem};
 use terrace_format::filename::FileName;
 use terrace_testkit::differential::Entry;
 
-/// Where the database lies.
+/// Directory of the database.
 pub(super) const DB_DIR: &str = "db";
 
-/// A file system with these files in the database's directory.
+/// Creates a file system with these files in the directory of the database.
 pub(super) fn file_system_with<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Arc<MemFs> {
     let fs = MemFs::new();
     let written = fs.create_dir(DB_DIR.as_ref()).and_then(|()| {
@@ -23,11 +24,11 @@ pub(super) fn file_system_with<'a>(files: impl IntoIterator<Item = (&'a str, &'a
             file.close()
         })
     });
-    written.expect("files in memory, with good names");
+    written.expect("creating files in memory succeeds");
     Arc::new(fs)
 }
 
-/// Options that keep everything small and on this thread.
+/// Returns options with small sizes and with all jobs on this thread.
 pub(super) fn options(fs: Arc<MemFs>) -> Options {
     let env = Env { scheduler: DeterministicScheduler::new(0), ..Env::with_file_system(fs) };
     Options {
@@ -40,24 +41,25 @@ pub(super) fn options(fs: Arc<MemFs>) -> Options {
     }
 }
 
-/// What is wrong with the database; None if it can't be looked at.
+/// Verifies the database. Returns None if that is impossible.
 pub(super) fn verify_report(options: &Options) -> Option<VerifyReport> {
-    verify(DB_DIR, options, &mut |done, all| assert!(done <= all, "{done} of {all} bytes")).ok()
+    verify(DB_DIR, options, &mut |done, total| assert!(done <= total, "{done} of {total} bytes")).ok()
 }
 
-/// What can be asked of a database.
+/// Guarantees of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Soundness {
-    /// Nothing but that it is survived.
+    /// Reads may return any answer or error, but must end without a panic.
     Unverified,
-    /// A check found nothing: all of it can be read. But a key may stand in two places, and nobody looked which of them
-    /// is newer: a look-up believes the upper one, a scan the greater number.
+    /// Verify found no problem, so all entries are readable. But a key may be in two tables, of
+    /// which the newer one is unknown. A get trusts the upper level, and a scan the larger sequence
+    /// number.
     Verified,
-    /// And no key stands in two places: all ways of reading agree.
+    /// As `Verified`, and no key is in two tables, so all reads agree.
     VerifiedWithoutOverlap,
 }
 
-/// What can be asked of a database with these files.
+/// Determines the guarantees of a database with these files.
 pub(super) fn classify(files: &BTreeMap<String, &[u8]>, options: &Options) -> Soundness {
     if !verify_report(options).is_some_and(|report| report.is_clean()) {
         return Soundness::Unverified;
@@ -66,22 +68,22 @@ pub(super) fn classify(files: &BTreeMap<String, &[u8]>, options: &Options) -> So
         .iter()
         .any(|(name, bytes)| !bytes.is_empty() && matches!(FileName::parse(name), Some(FileName::Log(_))));
     let db = Db::open_read_only(DB_DIR, options)
-        .unwrap_or_else(|error| panic!("a sound database does not open: {error}"));
+        .unwrap_or_else(|error| panic!("a verified database does not open: {error}"));
     let mut tables: Vec<TableInfo> = db.levels().into_iter().flat_map(|level| level.files).collect();
     tables.sort_by(|a, b| a.smallest.cmp(&b.smallest));
-    let apart = tables.windows(2).all(|pair| pair[0].largest < pair[1].smallest);
-    if apart && !has_log { Soundness::VerifiedWithoutOverlap } else { Soundness::Verified }
+    let disjoint = tables.windows(2).all(|pair| pair[0].largest < pair[1].smallest);
+    if disjoint && !has_log { Soundness::VerifiedWithoutOverlap } else { Soundness::Verified }
 }
 
-/// Everything in a database, or why it can't be read. Checks nothing.
+/// Reads all entries, or returns the read error. Checks nothing.
 pub(super) fn read_forward(db: &Db) -> Result<Vec<Entry>, String> {
-    let (first, next): (MoveFn, MoveFn) = (DbIterator::seek_to_first, DbIterator::next);
-    scan(&mut db.iter(), first, next)
+    scan(&mut db.iter(), DbIterator::seek_to_first, DbIterator::next)
 }
 
 type MoveFn = fn(&mut DbIterator);
 
-/// A few bytes can be compressed so well that they are many entries: reading them all takes long, and shows nothing.
+/// Maximum number of entries of a scan. Well-compressed inputs may have far more, which takes long
+/// and adds no coverage.
 const MAX_ENTRIES: usize = 20_000;
 
 fn scan(iter: &mut DbIterator, first: MoveFn, next: MoveFn) -> Result<Vec<Entry>, String> {
@@ -98,38 +100,41 @@ fn scan(iter: &mut DbIterator, first: MoveFn, next: MoveFn) -> Result<Vec<Entry>
     Ok(entries)
 }
 
-/// Reads a database in every way. Returns what a scan shows, if it shows all.
-pub(super) fn check_reads(db: &Db, state: Soundness) -> Option<Vec<Entry>> {
+/// Reads a database in every way. Returns the entries of a complete scan.
+pub(super) fn check_reads(db: &Db, soundness: Soundness) -> Option<Vec<Entry>> {
     let forward = read_forward(db);
     let backward = scan(&mut db.iter(), DbIterator::seek_to_last, DbIterator::prev);
-    let sound = state >= Soundness::Verified;
+    let verified = soundness >= Soundness::Verified;
     let too_many = |error: &str| error.starts_with("more than");
-    for (way, walked) in [("forwards", &forward), ("backwards", &backward)] {
-        let failed = walked.as_ref().err().filter(|error| sound && !too_many(error));
-        assert!(failed.is_none(), "a sound database, {way}: {failed:?}");
+    for (direction, result) in [("forward", &forward), ("backward", &backward)] {
+        let error = result.as_ref().err().filter(|error| verified && !too_many(error));
+        assert!(error.is_none(), "{direction} scan of a verified database: {error:?}");
     }
     let forward = forward.ok()?;
     let gets: Vec<_> = forward.iter().take(200).map(|(key, _)| db.get(key)).collect();
-    if sound {
-        assert!(forward.windows(2).all(|pair| pair[0].0 < pair[1].0), "a sound database's keys do not rise");
+    if verified {
+        assert!(
+            forward.windows(2).all(|pair| pair[0].0 < pair[1].0),
+            "the keys of a verified database are not in order"
+        );
         assert!(
             gets.iter().all(Result::is_ok),
-            "a sound database: {:?}",
-            gets.iter().find(|got| got.is_err())
+            "get from a verified database: {:?}",
+            gets.iter().find(|result| result.is_err())
         );
-        assert!(db.get(b"absent\xff\0").is_ok(), "a sound database: a look-up of what is not there");
+        assert!(db.get(b"absent\xff\0").is_ok(), "get of an absent key from a verified database failed");
     }
-    if state == Soundness::VerifiedWithoutOverlap {
+    if soundness == Soundness::VerifiedWithoutOverlap {
         let backward = backward.ok()?;
-        assert!(forward.iter().eq(backward.iter().rev()), "a scan backwards differs");
-        for ((key, value), got) in forward.iter().zip(gets.into_iter().flatten()) {
-            assert!(got.as_ref() == Some(value), "a look-up of '{}' differs from a scan", key.escape_ascii());
+        assert!(forward.iter().eq(backward.iter().rev()), "a backward scan differs");
+        for ((key, value), found) in forward.iter().zip(gets.into_iter().flatten()) {
+            assert!(found.as_ref() == Some(value), "get of '{}' differs from a scan", key.escape_ascii());
         }
     }
     Some(forward)
 }
 
-/// Nothing may have been made outside of the database's directory.
+/// Checks that no file was created outside of the directory of the database.
 pub(super) fn assert_only_db_dir(fs: &MemFs) {
     let names = fs.list("".as_ref()).expect("the root of a file system in memory");
     assert!(names == [DB_DIR], "files outside of the database's directory: {names:?}");

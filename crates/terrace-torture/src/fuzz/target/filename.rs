@@ -1,4 +1,4 @@
-//! Names of files.
+//! File names.
 
 use terrace_format::filename::FileName;
 
@@ -7,7 +7,7 @@ use crate::fuzz::input_format::InputFormat;
 
 pub(super) const TARGET: Target = Target {
     name: "filename",
-    property: "a name that is taken for a database's leads to no other directory, and parses as it is spelled",
+    property: "a valid file name contains no path, and survives another formatting and parsing",
     format: InputFormat::NoChecksums,
     executions_per_case: 20_000,
     seed_inputs: seeds,
@@ -35,11 +35,11 @@ fn run(input: &[u8]) {
     let name = String::from_utf8_lossy(input);
     let Some(file) = FileName::parse(&name) else { return };
     assert!(!name.contains(['/', '\\', '\0']), "a path: {name:?}");
-    let spelled = file.to_string();
-    assert_eq!(FileName::parse(&spelled), Some(file), "{name:?} is spelled {spelled:?}");
-    // Others may write fewer zeros, or more.
+    let formatted = file.to_string();
+    assert_eq!(FileName::parse(&formatted), Some(file), "{name:?} is formatted as {formatted:?}");
+    // A number may have any count of leading zeros.
     let number = |name: &str| {
         name.chars().filter(char::is_ascii_digit).collect::<String>().trim_start_matches('0').to_owned()
     };
-    assert_eq!(number(&name), number(&spelled));
+    assert_eq!(number(&name), number(&formatted));
 }

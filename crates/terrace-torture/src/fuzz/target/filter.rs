@@ -10,7 +10,7 @@ use crate::fuzz::input_format::InputFormat;
 
 pub(super) const TARGET: Target = Target {
     name: "filter",
-    property: "a filter block answers about any key of any block, and one that was built lets its keys in",
+    property: "a filter block answers for any key and block, and a built one admits its keys",
     format: InputFormat::NoChecksums,
     executions_per_case: 10_000,
     seed_inputs: seeds,
@@ -24,8 +24,8 @@ fn seeds() -> Vec<Vec<u8>> {
         builder.add(key.as_bytes());
     }
     let built = builder.finish();
-    let whole = [&[0xff; 9][..], &[6], &[0, 0, 0, 0], &[10, 0, 0, 0], &[30]].concat();
-    vec![built, whole, vec![0, 0, 0, 0, 11]]
+    let whole_table = [&[0xff; 9][..], &[6], &[0, 0, 0, 0], &[10, 0, 0, 0], &[30]].concat();
+    vec![built, whole_table, vec![0, 0, 0, 0, 11]]
 }
 
 fn run(input: &[u8]) {
@@ -44,12 +44,13 @@ fn run(input: &[u8]) {
     check_built_filter(input);
 }
 
-/// Takes the input for offsets and keys.
+/// Builds a filter block from offsets and keys in the input, and checks that it admits them.
 fn check_built_filter(input: &[u8]) {
     let policy: Arc<dyn FilterPolicy> =
         Arc::new(BloomFilterPolicy::new(input.first().copied().unwrap_or(0).into()));
     let mut builder = FilterBlockBuilder::new(TableFilter::BlockBased(Arc::clone(&policy)));
-    let (mut offset, mut keys) = (0, Vec::new());
+    let mut offset = 0;
+    let mut keys = Vec::new();
     for chunk in input.chunks(7).take(100) {
         offset += u64::from(chunk[0]) * 40;
         builder.start_block(offset);
@@ -58,6 +59,6 @@ fn check_built_filter(input: &[u8]) {
     }
     let block = FilterBlockReader::new(policy, builder.finish());
     for (offset, key) in keys {
-        assert!(block.may_match(offset, key), "denies a key of the block at {offset}");
+        assert!(block.may_match(offset, key), "the filter hides a key of the block at {offset}");
     }
 }

@@ -1,4 +1,4 @@
-//! Footers of tables, and the index that they lead to.
+//! Table footers, and the index blocks that they point to.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::fuzz::input_format::InputFormat;
 
 pub(super) const TARGET: Target = Target {
     name: "footer",
-    property: "no handle that is taken reaches beyond its file, whatever its numbers add up to",
+    property: "no valid handle exceeds its file, even if its numbers overflow",
     format: InputFormat::Table,
     executions_per_case: 10_000,
     seed_inputs: seeds,
@@ -24,14 +24,14 @@ fn seeds() -> Vec<Vec<u8>> {
     let footer = |metaindex, index| Footer { metaindex, index }.encode().to_vec();
     let mut seeds = super::table::seeds();
     seeds.push(footer(handle(0, 0), handle(0, 0)));
-    // Their ends, counted in 64 bits, are small numbers.
+    // The ends of these handles overflow 64 bits to small numbers.
     seeds.push(footer(handle(u64::MAX, 0), handle(0, u64::MAX)));
     seeds.push(footer(handle(0, u64::MAX - 4), handle(u64::MAX - 10, 20)));
     seeds
 }
 
 fn run(input: &[u8]) {
-    // The file may be longer than what was read of it.
+    // The file may be longer than the part that was read.
     for length in [input.len() as u64, 1 << 20, u64::MAX] {
         check_footer(input, length);
     }
@@ -49,14 +49,14 @@ fn check_footer(input: &[u8], length: u64) {
     assert_eq!(Footer::decode(&footer.encode(), length), Ok(footer));
 }
 
-/// Whether it lies before `limit`, in arithmetic that can't overflow.
+/// Returns true if the block ends before `limit`, without overflow.
 fn handle_fits(handle: BlockHandle, limit: u64) -> bool {
     u128::from(handle.offset) + u128::from(handle.size) + BLOCK_TRAILER_SIZE as u128 <= u128::from(limit)
 }
 
-fn check_index_block(file: &[u8], at: BlockHandle) {
+fn check_index_block(file: &[u8], handle: BlockHandle) {
     let limit = (file.len() - FOOTER_SIZE) as u64;
-    let stored = &file[at.offset as usize..][..at.size as usize + BLOCK_TRAILER_SIZE];
+    let stored = &file[handle.offset as usize..][..handle.size as usize + BLOCK_TRAILER_SIZE];
     let Ok(block) = read_block(stored, true).and_then(Block::new) else { return };
     let mut entries = BlockIter::new(Arc::new(block), bytewise());
     entries.seek_to_first();

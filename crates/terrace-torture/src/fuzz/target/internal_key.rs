@@ -27,15 +27,15 @@ fn run(input: &[u8]) {
     assert_eq!(key::user_key(input).len(), input.len().saturating_sub(key::KEY_TRAILER_SIZE));
     match key::parse(input) {
         Ok(parsed) => {
-            let again = InternalKey::new(parsed.user_key, parsed.sequence, parsed.value_type);
-            assert_eq!(again.as_bytes(), input);
-            let decoded = InternalKey::decode(input).expect("what parses decodes");
+            let encoded = InternalKey::new(parsed.user_key, parsed.sequence, parsed.value_type);
+            assert_eq!(encoded.as_bytes(), input);
+            let decoded = InternalKey::decode(input).expect("a key that parses also decodes");
             assert_eq!((decoded.user_key(), decoded.sequence()), (parsed.user_key, parsed.sequence));
             assert_eq!(key::trailer(input), key::pack_sequence_and_type(parsed.sequence, parsed.value_type));
         }
-        Err(flaw) => {
-            assert!(flaw.offset <= input.len() as u64, "{flaw} at {}", flaw.offset);
-            assert!(InternalKey::decode(input).is_err(), "decodes, but does not parse: {flaw}");
+        Err(error) => {
+            assert!(error.offset <= input.len() as u64, "{error} at {}", error.offset);
+            assert!(InternalKey::decode(input).is_err(), "decodes, but does not parse: {error}");
         }
     }
 }

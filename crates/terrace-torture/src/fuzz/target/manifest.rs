@@ -1,4 +1,4 @@
-//! Whole manifests.
+//! Whole MANIFESTs.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::fuzz::input_format::InputFormat;
 
 pub(super) const TARGET: Target = Target {
     name: "manifest",
-    property: "levels that a manifest leads to are sorted, disjoint, and name each table once",
+    property: "the levels of a valid MANIFEST are sorted, disjoint, and contain each table once",
     format: InputFormat::Log,
     executions_per_case: 2_000,
     seed_inputs: seeds,
@@ -34,7 +34,7 @@ fn run(input: &[u8]) {
     let current = current::encode(2);
     let tables: Vec<String> =
         added_tables(input).iter().map(|number| FileName::Table(*number).to_string()).collect();
-    // Nobody reads them: a table is opened when something is looked up.
+    // The tables may be empty, because a table is opened only by a read.
     let empty = tables.iter().map(|name| (name.as_str(), &b""[..]));
     let fs =
         db_checks::file_system_with(empty.chain([("CURRENT", &current[..]), ("MANIFEST-000002", input)]));
@@ -42,16 +42,17 @@ fn run(input: &[u8]) {
     let Ok(db) = Db::open_read_only(db_checks::DB_DIR, &options) else { return };
     for level in db.levels() {
         let numbers: BTreeSet<u64> = level.files.iter().map(|file| file.number).collect();
-        assert_eq!(numbers.len(), level.files.len(), "a table stands twice on level {}", level.level);
+        assert_eq!(numbers.len(), level.files.len(), "a table is twice on level {}", level.level);
         let disjoint = level.files.windows(2).all(|pair| pair[0].largest <= pair[1].smallest);
         assert!(level.level == 0 || disjoint, "tables overlap on level {}", level.level);
     }
 }
 
-/// As many of the tables that it ever adds as one would care to make.
+/// Returns the numbers of the tables that the edits add, up to a limit.
 fn added_tables(input: &[u8]) -> BTreeSet<u64> {
     const MAX_TABLES: usize = 64;
-    let (mut reader, mut tables) = (LogReader::new(input), BTreeSet::new());
+    let mut reader = LogReader::new(input);
+    let mut tables = BTreeSet::new();
     while let Ok(Some(item)) = reader.next() {
         let LogItem::Record { data, .. } = item else { continue };
         let Ok(edit) = VersionEdit::decode(data) else { continue };

@@ -1,4 +1,4 @@
-//! Lists of operations, against the model.
+//! Lists of operations, compared with the model.
 
 use std::path::Path;
 
@@ -16,15 +16,16 @@ use crate::fuzz::input_format::InputFormat;
 
 pub(super) const TARGET: Target = Target {
     name: "operations",
-    property: "any list of operations is answered as by an ordered map",
+    property: "all operations are answered as by an ordered map",
     format: InputFormat::NoChecksums,
     executions_per_case: 200,
     seed_inputs: seeds,
     run,
 };
 
-/// What an operation takes of the input, and the most of them in a list.
+/// Number of input bytes for an operation.
 const BYTES_PER_OPERATION: usize = 4;
+/// Maximum number of operations in a list.
 const MAX_OPERATIONS: usize = 300;
 
 fn seeds() -> Vec<Vec<u8>> {
@@ -36,11 +37,11 @@ fn seeds() -> Vec<Vec<u8>> {
 }
 
 fn run(input: &[u8]) {
-    let Some((&[order, settings], rest)) = input.split_first_chunk::<2>() else { return };
-    let order = if order % 4 == 0 { ComparatorKind::Reverse } else { ComparatorKind::Bytewise };
-    let settings = Settings::draw(&mut Rng::new(settings.into()), order);
-    let shape = WorkloadParams {
-        comparator: order,
+    let Some((&[comparator, settings], rest)) = input.split_first_chunk::<2>() else { return };
+    let comparator = if comparator % 4 == 0 { ComparatorKind::Reverse } else { ComparatorKind::Bytewise };
+    let settings = Settings::draw(&mut Rng::new(settings.into()), comparator);
+    let params = WorkloadParams {
+        comparator,
         keys: 0,
         value_min: 0,
         value_max: 0,
@@ -50,28 +51,31 @@ fn run(input: &[u8]) {
         many_versions: false,
     };
     let (operations, _) = rest.as_chunks::<BYTES_PER_OPERATION>();
-    let ops = operations.iter().take(MAX_OPERATIONS).map(|bytes| decode_operation(*bytes, order)).collect();
-    let plan = Workload { seed: 0, params: shape, settings, ops };
+    let ops =
+        operations.iter().take(MAX_OPERATIONS).map(|bytes| decode_operation(*bytes, comparator)).collect();
+    let workload = Workload { seed: 0, params, settings, ops };
     let env = Env { scheduler: DeterministicScheduler::new(0), ..Env::in_memory() };
-    let mut engine =
-        TerraceUnderTest::open(Path::new("db"), &plan.settings, &env).expect("an empty directory opens");
-    if let Err(report) = plan.run(&mut engine, &mut Model::new(order)) {
+    let mut database =
+        TerraceUnderTest::open(Path::new("db"), &workload.settings, &env).expect("an empty directory opens");
+    if let Err(report) = workload.run(&mut database, &mut Model::new(comparator)) {
         panic!("{report}");
     }
 }
 
-/// Kind, key, another key or a length, a slot.
-fn decode_operation([kind, a, b, c]: [u8; BYTES_PER_OPERATION], order: ComparatorKind) -> Op {
-    let (slot, at, sync) = (usize::from(c & 3), (c & 4 != 0).then_some(usize::from(c >> 6)), c & 8 != 0);
+/// Decodes an operation from its kind, a key, another key or a length, and a slot.
+fn decode_operation([kind, a, b, c]: [u8; BYTES_PER_OPERATION], comparator: ComparatorKind) -> Op {
+    let slot = usize::from(c & 3);
+    let snapshot = (c & 4 != 0).then_some(usize::from(c >> 6));
+    let sync = c & 8 != 0;
     match kind % 32 {
         0..8 => Op::Put { key: decode_key(a), value: decode_value(b, c), sync },
         8..11 => Op::Delete { key: decode_key(a), sync },
         11..14 => Op::Batch { writes: decode_writes(a, b, c), sync },
-        14..18 => Op::Get { key: decode_key(a), snapshot: at },
-        18 => Op::Scan { snapshot: at },
+        14..18 => Op::Get { key: decode_key(a), snapshot },
+        18 => Op::Scan { snapshot },
         19 => Op::TakeSnapshot { slot },
         20 => Op::ReleaseSnapshot { slot },
-        21 => Op::OpenIterator { slot, snapshot: at, range: decode_range(a, b, c, order) },
+        21 => Op::OpenIterator { slot, snapshot, range: decode_range(a, b, c, comparator) },
         22..26 => Op::MoveIterator { slot, movement: decode_move(a, b) },
         26 => Op::CloseIterator { slot },
         27 if c & 64 != 0 => Op::DeleteRange { begin: decode_bound(a, c & 16), end: decode_bound(b, c & 32) },
@@ -83,7 +87,8 @@ fn decode_operation([kind, a, b, c]: [u8; BYTES_PER_OPERATION], order: Comparato
     }
 }
 
-/// Few keys, some of which begin others: chances are that operations meet.
+/// Decodes one of a few keys, some of them prefixes of others, so that operations often use the
+/// same key.
 fn decode_key(byte: u8) -> Vec<u8> {
     let letter = [b'a', b'b', 0, 0xff][usize::from(byte & 3)];
     vec![letter; usize::from(byte >> 2 & 7)].into_iter().chain((byte >= 128).then_some(byte)).collect()
@@ -110,14 +115,14 @@ fn decode_writes(a: u8, b: u8, c: u8) -> Vec<Write> {
     (0..c % 12).map(write).collect()
 }
 
-fn decode_range(a: u8, b: u8, c: u8, order: ComparatorKind) -> IteratorBounds {
-    // A prefix means something only in the order of the bytes.
-    let prefix = decode_bound(a, c & 128).filter(|_| order == ComparatorKind::Bytewise);
+fn decode_range(a: u8, b: u8, c: u8, comparator: ComparatorKind) -> IteratorBounds {
+    // A prefix has a meaning only in bytewise comparator.
+    let prefix = decode_bound(a, c & 128).filter(|_| comparator == ComparatorKind::Bytewise);
     IteratorBounds { lower: decode_bound(a, c & 16), upper: decode_bound(b, c & 32), prefix }
 }
 
-fn decode_bound(byte: u8, given: u8) -> Option<Vec<u8>> {
-    (given != 0).then(|| decode_key(byte))
+fn decode_bound(byte: u8, present: u8) -> Option<Vec<u8>> {
+    (present != 0).then(|| decode_key(byte))
 }
 
 fn decode_move(a: u8, b: u8) -> IteratorMove {

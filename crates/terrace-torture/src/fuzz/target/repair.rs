@@ -1,4 +1,4 @@
-//! Whole directories, repaired.
+//! Repairs of whole directories.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::fuzz::{Target, archive};
 
 pub(super) const TARGET: Target = Target {
     name: "repair",
-    property: "whatever lies in a directory, a repair makes a sound database of it, and a sound one keeps its contents",
+    property: "repair makes a valid database of any directory, and an undamaged one keeps its contents",
     format: InputFormat::Archive,
     executions_per_case: 200,
     seed_inputs: directory::seeds,
@@ -24,47 +24,49 @@ fn run(input: &[u8]) {
     let files = archive::decode(input);
     let fs = db_checks::file_system_with(files.iter().map(|(name, bytes)| (name.as_str(), *bytes)));
     let options = db_checks::options(Arc::clone(&fs));
-    let state = db_checks::classify(&files, &options);
-    let sound = state >= Soundness::Verified && are_all_tables_live(&files, &options);
+    let soundness = db_checks::classify(&files, &options);
+    let undamaged = soundness >= Soundness::Verified && are_all_tables_live(&files, &options);
     let before = Db::open_read_only(db_checks::DB_DIR, &options).ok().map(|db| db_checks::read_forward(&db));
-    let how = RepairOptions { dry_run: true };
-    let plan = repair(db_checks::DB_DIR, &options, &how).map(|report| report.changed);
+    let dry_run = RepairOptions { dry_run: true };
+    let planned = repair(db_checks::DB_DIR, &options, &dry_run).map(|report| report.changed);
     let report = match repair(db_checks::DB_DIR, &options, &RepairOptions::default()) {
         Ok(report) => report,
-        // No database, or another comparator's.
+        // There is no database, or it uses another comparator.
         Err(error) => {
-            return assert_eq!(error.kind(), ErrorKind::InvalidArgument, "can't be repaired: {error}");
+            return assert_eq!(error.kind(), ErrorKind::InvalidArgument, "repair failed: {error}");
         }
     };
     db_checks::assert_only_db_dir(&fs);
-    assert_eq!(plan.ok(), Some(report.changed), "a dry run said otherwise: {report}");
-    // Level-0 tables whose numbers don't tell their age mislead stock LevelDB, and are merged.
-    let kept = !report.changed || report.problems.is_empty() && report.tables_merged > 0;
-    assert!(!sound || kept, "a sound database was changed: {report}");
-    let after = db_checks::verify_report(&options).expect("a repaired database can be looked at");
-    // A log may end in a record that was being written: the next open leaves it out, and a repair need not.
-    let torn = |problem: &Problem| problem.message.contains("incomplete record");
-    assert!(after.problems.iter().all(torn), "not sound when it was repaired: {after}\n{report}");
+    assert_eq!(planned.ok(), Some(report.changed), "the dry run had another result: {report}");
+    // Repair compacts level-0 tables whose numbers do not give their age, because they mislead
+    // stock LevelDB.
+    let unchanged = !report.changed || report.problems.is_empty() && report.tables_merged > 0;
+    assert!(!undamaged || unchanged, "an undamaged database was changed: {report}");
+    let after = db_checks::verify_report(&options).expect("a repaired database can be verified");
+    // A log may end in an incomplete record, which the next open drops. A repair may leave it.
+    let is_torn_record = |problem: &Problem| problem.message.contains("incomplete record");
+    assert!(after.problems.iter().all(is_torn_record), "not valid after its repair: {after}\n{report}");
     let db = Db::open(db_checks::DB_DIR, &options)
-        .unwrap_or_else(|error| panic!("does not open when it was repaired: {error}\n{report}"));
-    let now = db_checks::check_reads(&db, Soundness::Verified.max(state));
+        .unwrap_or_else(|error| panic!("a repaired database does not open: {error}\n{report}"));
+    let now = db_checks::check_reads(&db, Soundness::Verified.max(soundness));
     if let (true, Some(Ok(before)), Some(now)) =
-        (sound && state == Soundness::VerifiedWithoutOverlap, before, now)
+        (undamaged && soundness == Soundness::VerifiedWithoutOverlap, before, now)
     {
         assert!(
             before == now,
-            "a sound database has other contents: {} entries, were {}",
+            "an undamaged database has other contents: {} entries, expected {}",
             now.len(),
             before.len()
         );
     }
     drop(db);
-    let again = repair(db_checks::DB_DIR, &options, &RepairOptions::default())
-        .expect("what was repaired can be again");
-    assert!(!again.changed, "there was more to repair: {again}");
+    let second =
+        repair(db_checks::DB_DIR, &options, &RepairOptions::default()).expect("a second repair succeeds");
+    assert!(!second.changed, "the second repair changed the database: {second}");
 }
 
-/// True if every table in the directory is live: others may be what is left of a manifest whose end is lost.
+/// Returns true if every table in the directory is live. Other tables may belong to lost MANIFEST
+/// edits.
 fn are_all_tables_live(files: &BTreeMap<String, &[u8]>, options: &Options) -> bool {
     let Ok(db) = Db::open_read_only(db_checks::DB_DIR, options) else { return false };
     let live: BTreeSet<u64> =

@@ -45,7 +45,7 @@ fn encode(edit: &VersionEdit) -> Vec<u8> {
 fn run(input: &[u8]) {
     let mut edit = match VersionEdit::decode(input) {
         Ok(edit) => edit,
-        Err(flaw) => return assert!(flaw.offset <= input.len() as u64, "{flaw} at {}", flaw.offset),
+        Err(error) => return assert!(error.offset <= input.len() as u64, "{error} at {}", error.offset),
     };
     let levels = edit
         .new_files
@@ -58,9 +58,9 @@ fn run(input: &[u8]) {
     assert!(edit.last_sequence.is_none_or(|last| last <= MAX_SEQUENCE_NUMBER));
     let bytes = encode(&edit);
     assert!(bytes.len() <= input.len(), "grew from {} bytes to {}", input.len(), bytes.len());
-    let back = VersionEdit::decode(&bytes).expect("what was encoded decodes");
-    // Deleted files are written as the set that they are.
+    let decoded = VersionEdit::decode(&bytes).expect("an encoded edit decodes");
+    // Deleted files are encoded as a sorted set.
     edit.deleted_files.sort_unstable();
     edit.deleted_files.dedup();
-    assert_eq!(back, edit);
+    assert_eq!(decoded, edit);
 }

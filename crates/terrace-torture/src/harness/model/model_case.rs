@@ -59,7 +59,8 @@ impl ModelCase {
             params.lifecycle_ops = !many_versions;
             if many_versions {
                 params.many_versions = true;
-                (params.keys, [params.value_min, params.value_max]) = MANY_VERSIONS_KEYS_AND_VALUE_LENS;
+                params.keys = MANY_VERSIONS_KEYS_AND_VALUE_LENS.0;
+                [params.value_min, params.value_max] = MANY_VERSIONS_KEYS_AND_VALUE_LENS.1;
                 settings.write_buffer_size = 64 << 10;
                 settings.max_file_size = 1 << 20;
             } else if large_values {

@@ -164,7 +164,7 @@ impl<'a> TerraceWriter<'a> {
                 match write {
                     Write::Put { key, value } => batch.put(&key, &value.bytes()),
                     Write::Delete { key } => batch.delete(&key),
-                }
+                };
             }
             self.write_with_retry(&batch, &WriteOptions { sync: rng.one_in(self.job.sync_one_in) })?;
             self.ledger.record(thread, number)?;

@@ -3,8 +3,9 @@
 //! ```text
 //!   level 0   4 flushes  ───────────┐
 //!   level 1   (skipped)             │
-//!   level 2   target: total / 5   <─┘ base     the first level whose target is at least the size of
-//!   level 3   target: total           bottom   level 0; the bottom is the deepest level with a table
+//!   level 2   target: total / 5   <─┘ base     the first level whose target is at least the size
+//!                                              of level 0
+//!   level 3   target: total           bottom   the deepest level with a table
 //! ```
 //!
 //! A small database has one sorted level, and level 0 is compacted directly into it. So each byte

@@ -6,6 +6,7 @@ use terrace_sync::thread;
 
 use super::super::cursor::BTreeCursor;
 use super::*;
+use crate::internal_iterator::InternalIterator;
 
 /// Orders keys by descending length, then by descending bytes. Heads do not help with this order.
 struct LongestKeyFirst;

@@ -21,11 +21,13 @@ fn deleted_range_stays_deleted() {
         ReportedDb::new(Settings { write_buffer_size: 64 << 10, max_file_size: 1 << 20, ..plain() });
     for range in [1, 2] {
         let mut batch = WriteBatch::new();
-        (0..COUNT).for_each(|n| batch.put(&name(range, n), format!("value {range}").as_bytes()));
+        batch.extend((0..COUNT).map(|n| (name(range, n), format!("value {range}"))));
         database.db().write(&batch).unwrap();
     }
     let mut batch = WriteBatch::new();
-    (0..COUNT).for_each(|n| batch.delete(&name(2, n)));
+    for n in 0..COUNT {
+        batch.delete(name(2, n));
+    }
     database.db().write(&batch).unwrap();
     database.db().compact_range(Some(b"range 1"), Some(b"range 2 z")).unwrap();
     let entries: Vec<_> = database.db().iter().into_forward().map(|entry| entry.unwrap()).collect();

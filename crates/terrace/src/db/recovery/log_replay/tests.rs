@@ -71,9 +71,9 @@ fn logs(random: &SeededRandom) -> Vec<Vec<u8>> {
                 let value =
                     vec![b'a' + pick(random, 26) as u8; pick(random, 40) * (1 + pick(random, 60) / 59 * 300)];
                 if pick(random, 5) == 0 {
-                    batch.delete(key.as_bytes())
+                    batch.delete(key.as_bytes());
                 } else {
-                    batch.put(key.as_bytes(), &value)
+                    batch.put(key.as_bytes(), &value);
                 }
             }
             add(&mut batch, sequence);

@@ -1,0 +1,196 @@
+//! Scans as Rust iterators, and reads of a snapshot.
+
+use std::cmp::Ordering;
+use std::ops::{Bound, RangeBounds};
+
+use terrace_format::key::SequenceNumber;
+
+use super::inner::{DbInner, ReadState};
+use super::{Db, DbHandle};
+use crate::error::{Error, Result};
+use crate::iterator::{DbIterator, Iter, IterSource};
+use crate::options::ReadOptions;
+use crate::snapshot::Snapshot;
+use crate::sync::Arc;
+
+/// State of the database at the creation of an [`Iter`].
+struct ScanSource {
+    handle: Arc<DbHandle>,
+    read_state: Arc<ReadState>,
+    sequence: SequenceNumber,
+    options: ReadOptions,
+}
+
+impl IterSource for ScanSource {
+    fn open(&self) -> DbIterator {
+        DbInner::new_iter_at(&self.handle, &self.read_state, self.sequence, &self.options)
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        self.handle.inner.comparator.compare_user_keys(a, b)
+    }
+}
+
+impl DbInner {
+    /// Creates an iterator over the current state or over a snapshot. An error in `options` is the
+    /// only item of the iterator.
+    pub(super) fn new_scan(handle: &Arc<DbHandle>, options: ReadOptions) -> Iter {
+        let (read_state, visible) = handle.inner.read_state.load();
+        let sequence = match handle.inner.read_sequence(&options, visible) {
+            Ok(sequence) => sequence,
+            Err(error) => return Iter::from(error),
+        };
+        let source =
+            ScanSource { handle: Arc::clone(handle), read_state: Arc::clone(&read_state), sequence, options };
+        Iter::new(Ok(Box::new(source)))
+    }
+
+    /// Creates an iterator over the keys of `range` that are within the bounds of `options`.
+    pub(super) fn new_range_scan<K: AsRef<[u8]>>(
+        handle: &Arc<DbHandle>,
+        range: impl RangeBounds<K>,
+        options: ReadOptions,
+    ) -> Iter {
+        match handle.inner.half_open_range(range) {
+            Ok((lower_bound, upper_bound)) => {
+                DbInner::new_scan(handle, ReadOptions { lower_bound, upper_bound, ..options })
+            }
+            Err(error) => Iter::from(error),
+        }
+    }
+
+    /// Returns the start of `range`, included, and its end, excluded.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for an excluded start or an included end, unless the database has the bytewise
+    /// comparator: only that order has a known next key.
+    pub(super) fn half_open_range<K: AsRef<[u8]>>(
+        &self,
+        range: impl RangeBounds<K>,
+    ) -> Result<(Option<Vec<u8>>, Option<Vec<u8>>)> {
+        let start = match range.start_bound() {
+            Bound::Unbounded => None,
+            Bound::Included(key) => Some(key.as_ref().to_vec()),
+            Bound::Excluded(key) => Some(self.next_key(key.as_ref())?),
+        };
+        let end = match range.end_bound() {
+            Bound::Unbounded => None,
+            Bound::Included(key) => Some(self.next_key(key.as_ref())?),
+            Bound::Excluded(key) => Some(key.as_ref().to_vec()),
+        };
+        Ok((start, end))
+    }
+
+    /// Returns the smallest key after `key` in bytewise order.
+    fn next_key(&self, key: &[u8]) -> Result<Vec<u8>> {
+        if !self.comparator.is_bytewise() {
+            return Err(Error::InvalidArgument(
+                "with a custom comparator, a range includes its start and excludes its end".into(),
+            ));
+        }
+        Ok([key, &[0]].concat())
+    }
+}
+
+impl Snapshot {
+    /// Returns the value of `key` in the snapshot.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db::get`], and [`Error::NotSupported`] if the database is closed.
+    ///
+    /// ```
+    /// # let env = terrace::Env::in_memory();
+    /// # let db = terrace::Db::open("cities", &terrace::Options::default().create_if_missing(true).env(env))?;
+    /// let before = db.snapshot();
+    /// db.put("CH/Bern", "46.95,7.45")?;
+    /// assert_eq!(before.get("CH/Bern")?, None);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.open_database()?.inner.get(key.as_ref(), &self.read_options())
+    }
+
+    /// Returns the values of `keys` in the snapshot, in the order of `keys`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Snapshot::get`].
+    ///
+    /// ```
+    /// # let env = terrace::Env::in_memory();
+    /// # let db = terrace::Db::open("cities", &terrace::Options::default().create_if_missing(true).env(env))?;
+    /// db.put("CH/Bern", "46.95,7.45")?;
+    /// let values = db.snapshot().multi_get(&["CH/Bern", "CH/Chur"])?;
+    /// assert_eq!(values, [Some(b"46.95,7.45".to_vec()), None]);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn multi_get(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Vec<u8>>>> {
+        Db { handle: self.open_database()? }.multi_get_with(keys, &self.read_options())
+    }
+
+    /// Returns all entries of the snapshot in key order.
+    ///
+    /// If the database is closed, the only item is an [`Error::NotSupported`].
+    ///
+    /// ```
+    /// # let env = terrace::Env::in_memory();
+    /// # let db = terrace::Db::open("cities", &terrace::Options::default().create_if_missing(true).env(env))?;
+    /// let before = db.snapshot();
+    /// db.put("CH/Bern", "46.95,7.45")?;
+    /// assert_eq!(before.iter().count(), 0);
+    /// assert_eq!(db.iter().count(), 1);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn iter(&self) -> Iter {
+        match self.open_database() {
+            Ok(handle) => DbInner::new_scan(&handle, self.read_options()),
+            Err(error) => Iter::from(error),
+        }
+    }
+
+    /// Returns the entries of the snapshot whose keys are in `range`. Compare [`Db::range`].
+    ///
+    /// ```
+    /// # let env = terrace::Env::in_memory();
+    /// # let db = terrace::Db::open("cities", &terrace::Options::default().create_if_missing(true).env(env))?;
+    /// db.put("CH/Bern", "46.95,7.45")?;
+    /// assert_eq!(db.snapshot().range("A".."D").count(), 1);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter {
+        match self.open_database() {
+            Ok(handle) => DbInner::new_range_scan(&handle, range, self.read_options()),
+            Err(error) => Iter::from(error),
+        }
+    }
+
+    /// Returns the entries of the snapshot whose keys begin with `prefix`. Compare [`Db::prefix`].
+    ///
+    /// ```
+    /// # let env = terrace::Env::in_memory();
+    /// # let db = terrace::Db::open("cities", &terrace::Options::default().create_if_missing(true).env(env))?;
+    /// db.put("CH/Bern", "46.95,7.45")?;
+    /// assert_eq!(db.snapshot().prefix("CH/").count(), 1);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
+        let options = ReadOptions { prefix: Some(prefix.as_ref().to_vec()), ..self.read_options() };
+        match self.open_database() {
+            Ok(handle) => DbInner::new_scan(&handle, options),
+            Err(error) => Iter::from(error),
+        }
+    }
+
+    fn read_options(&self) -> ReadOptions {
+        ReadOptions { snapshot: Some(self.clone()), ..ReadOptions::default() }
+    }
+
+    /// Returns the handle of the database, if one exists.
+    fn open_database(&self) -> Result<Arc<DbHandle>> {
+        self.database()
+            .and_then(|database| database.downcast().ok())
+            .ok_or_else(|| Error::NotSupported("database is closed".into()))
+    }
+}
