@@ -184,7 +184,7 @@ impl Snapshot {
     /// let before = db.snapshot();
     /// db.put("CH/Bern", "46.95,7.45")?;
     /// assert_eq!(before.iter().count(), 0);
-    /// assert_eq!(db.iter().count(), 1);
+    /// assert_eq!(db.prefix("").count(), 1);
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn iter(&self) -> Iter {

@@ -28,7 +28,7 @@ pub(crate) trait IterSource: Send + Sync {
 
 /// Iterator over the entries of a database in key order, at the state of one moment.
 ///
-/// `Db::iter`, `Db::range`, `Db::prefix` and the same methods of `Snapshot` return it. It is
+/// `Db::range` and `Db::prefix` return it, as do these methods and `iter` of `Snapshot`. It is
 /// double-ended: [`Iterator::rev`] iterates backward. An item is a copy of a key and its value;
 /// [`Iter::next_entry`] lends both without a copy.
 ///
@@ -84,7 +84,7 @@ impl Iter {
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put("CH/Bern", "46.95,7.45")?;
     /// let mut bytes = 0;
-    /// let mut iter = db.iter();
+    /// let mut iter = db.prefix("");
     /// while let Some((key, value)) = iter.next_entry()? {
     ///     bytes += key.len() + value.len();
     /// }

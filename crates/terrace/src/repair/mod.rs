@@ -70,7 +70,7 @@ pub struct RepairOptions {
 /// # Errors
 ///
 /// [`ErrorKind::InvalidArgument`] if there is no database, or one with another comparator;
-/// [`ErrorKind::Io`] if it is open ([`ErrorOut::is_locked`](crate::ErrorOut::is_locked)), or if a
+/// [`ErrorKind::Io`] if it is open ([`Error::is_locked`](crate::Error::is_locked)), or if a
 /// file can't be read or written. A failed read is never taken for corruption: copy the files of a
 /// failing disk first. After an error the database is unchanged, except for new files that no
 /// manifest names and that the next open removes. If only moving files to `lost` failed, the

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::verify::Problem;
 
-/// Findings and actions of [`repair`](crate::repair); with a dry run, the planned actions.
+/// Findings and actions of [`repair`](fn@crate::repair); with a dry run, the planned actions.
 ///
 /// ```text
 /// found:

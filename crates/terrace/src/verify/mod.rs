@@ -47,7 +47,7 @@ use crate::version::{FileMeta, ManifestRecovery};
 ///
 /// [`ErrorKind::NotFound`] if there is no such directory; [`ErrorKind::InvalidArgument`] if it
 /// holds no database, or one with another comparator; [`ErrorKind::Io`] if it is open for writing
-/// ([`ErrorOut::is_locked`]) or if the directory can't be read. A problem with a single file,
+/// ([`Error::is_locked`]) or if the directory can't be read. A problem with a single file,
 /// including a failed read, is not an error; the report lists it.
 ///
 /// [`ErrorKind::NotFound`]: crate::ErrorKind::NotFound

@@ -24,7 +24,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Findings of [`verify`](crate::verify). Prints as one line per problem and a summary line.
+/// Findings of [`verify`](fn@crate::verify). Prints as one line per problem and a summary line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VerifyReport {
