@@ -59,7 +59,8 @@ pub(crate) fn remove(path: &Path) {
 /// Changes `len` bytes at `offset`; a negative offset counts from the end.
 pub(crate) fn damage(path: &Path, offset: i64, len: usize) {
     let mut bytes = read(path);
-    let start = if offset < 0 { bytes.len() - offset.unsigned_abs() as usize } else { offset as usize };
+    let start =
+        if offset < 0 { bytes.len().saturating_sub(offset.unsigned_abs() as usize) } else { offset as usize };
     let end = (start + len).min(bytes.len());
     bytes[start..end].iter_mut().for_each(|byte| *byte ^= 0x80);
     write(path, &bytes);
