@@ -213,7 +213,7 @@ impl ScenarioContext {
         let scanned = scan(&mut db.iter_with(options), self.key_count, false)?;
         for &(key, value) in &scanned {
             let got =
-                parse_value(db.get_with(&key_bytes(key), options).map_err(error_context("get"))?.as_deref())?;
+                parse_value(db.get_with(key_bytes(key), options).map_err(error_context("get"))?.as_deref())?;
             if got != value {
                 return Err(format!(
                     "key {key}: a scan shows {value:?}, a get {got:?}, at one sequence number"
@@ -332,8 +332,8 @@ impl Client {
         let mut batch = WriteBatch::new();
         for &(key, value) in values {
             match value {
-                Some(number) => batch.put(&key_bytes(key), &value_bytes(number, length)),
-                None => batch.delete(&key_bytes(key)),
+                Some(number) => batch.put(key_bytes(key), value_bytes(number, length)),
+                None => batch.delete(key_bytes(key)),
             };
         }
         let from = self.context.next_timestamp();
@@ -372,7 +372,7 @@ impl Client {
     }
 
     fn get(&mut self, key: Key) -> Result<(), String> {
-        let held = self.acquire(|db| db.get(&key_bytes(key)));
+        let held = self.acquire(|db| db.get(key_bytes(key)));
         let value = parse_value(held.reader.map_err(error_context("get"))?.as_deref())?;
         self.record_operation("get", held.invoked_at, held.returned_at, Effect::Read(vec![(key, value)]));
         Ok(())

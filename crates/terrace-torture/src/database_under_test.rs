@@ -166,7 +166,7 @@ impl DatabaseUnderTest for TerraceUnderTest {
         let mut batch = WriteBatch::new();
         for write in writes {
             match write {
-                Write::Put { key, value } => batch.put(key, &value.bytes()),
+                Write::Put { key, value } => batch.put(key, value.bytes()),
                 Write::Delete { key } => batch.delete(key),
             };
         }

@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let db = Db::open(directory, &options)?;
     for n in 0..50_000_u32 {
-        db.put(&n.to_be_bytes(), format!("value number {n}").as_bytes())?;
+        db.put(n.to_be_bytes(), format!("value number {n}").as_bytes())?;
     }
 
     // Not needed in operation: compactions run in the background.

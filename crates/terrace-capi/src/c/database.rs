@@ -148,7 +148,7 @@ mod tests {
             }) && db.take().is_some_and(|db| db.shutdown().is_ok())
         }));
         for n in 0..1000u32 {
-            db.put(&n.to_be_bytes(), &[7; 1000]).unwrap();
+            db.put(n.to_be_bytes(), [7; 1000]).unwrap();
         }
         db.put_with(b"after", b"2", &WriteOptions { sync: true }).unwrap();
         assert!(db.get(b"child").unwrap().is_none());

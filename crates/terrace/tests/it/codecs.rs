@@ -18,7 +18,7 @@ fn options(compression: &'static Codec) -> Options {
 fn fill(dir: &Path, options: &Options) {
     let db = Db::open(dir, options).unwrap();
     for n in 0..100 {
-        db.put(format!("key-{n:02}").as_bytes(), &[b'v'; 100]).unwrap();
+        db.put(format!("key-{n:02}").as_bytes(), [b'v'; 100]).unwrap();
     }
     db.flush().unwrap();
     db.close().unwrap();

@@ -29,7 +29,7 @@ fn value(n: u32, round: u8) -> Vec<u8> {
 }
 
 fn fill(db: &Db, keys: impl Iterator<Item = u32>, round: u8) {
-    keys.for_each(|n| db.put(&key(n), &value(n, round)).unwrap());
+    keys.for_each(|n| db.put(key(n), value(n, round)).unwrap());
 }
 
 /// Writes old values of every key to tables of their own, newer ones of every third key to tables
@@ -60,7 +60,7 @@ fn bytes(db: &Db) -> u64 {
 
 /// Returns the round of each key's value, or None if it has no value.
 fn rounds(db: &Db, options: &ReadOptions) -> Vec<Option<u8>> {
-    (0..KEYS).map(|n| db.get_with(&key(n), options).unwrap().map(|value| value[0])).collect()
+    (0..KEYS).map(|n| db.get_with(key(n), options).unwrap().map(|value| value[0])).collect()
 }
 
 fn expected_rounds(deleted: std::ops::Range<u32>) -> Vec<Option<u8>> {
@@ -97,7 +97,7 @@ fn unbounded_ranges_delete_everything() -> Result<()> {
     assert_eq!(rounds(&db, &ReadOptions::default()), expected);
     db.delete_range(Some(&key(200)), Some(&key(100)))?;
     db.delete_range(Some(&key(200)), Some(&key(200)))?;
-    assert!(db.get(&key(150))?.is_some(), "a range with crossed bounds has no keys");
+    assert!(db.get(key(150))?.is_some(), "a range with crossed bounds has no keys");
     db.delete_range(None, None)?;
     assert_eq!(db.iter().into_forward().count(), 0);
     assert_eq!(tables(&db), 0, "no table is left");

@@ -74,7 +74,7 @@ fn old_handles_do_not_modify_a_closed_database() {
     fixture.options.filter_policy = Some(Arc::new(BloomFilterPolicy::new(0)));
     let db = fixture.open();
     for step in [1, 2] {
-        (0..2000u32).step_by(step).for_each(|n| db.put(&n.to_be_bytes(), b"old").unwrap());
+        (0..2000u32).step_by(step).for_each(|n| db.put(n.to_be_bytes(), b"old").unwrap());
         db.flush().unwrap();
     }
     db.put(b"x", b"late").unwrap();
@@ -87,7 +87,7 @@ fn old_handles_do_not_modify_a_closed_database() {
     let before = fixture.files();
     for n in (1..2000u32).step_by(2) {
         // The newer table does not hold the key, so each get wastes a probe.
-        assert!(db.get(&n.to_be_bytes()).unwrap().is_some());
+        assert!(db.get(n.to_be_bytes()).unwrap().is_some());
         fixture.background.run_until_idle();
     }
     assert!(fixture.files() == before, "{:?}", fixture.names(""));
@@ -115,7 +115,7 @@ fn close_wakes_a_waiting_compact_range() {
 fn failed_open_leaves_no_tables() {
     let fixture = FaultyDb::new();
     let db = fixture.open();
-    (0..1000u32).for_each(|n| db.put(&n.to_be_bytes(), &[7; 100]).unwrap());
+    (0..1000u32).for_each(|n| db.put(n.to_be_bytes(), [7; 100]).unwrap());
     let fixture = FaultyDb::on(Arc::new(fixture.memory.crash_clone(&Crash::Kill)));
     let before = fixture.names("");
     for plan in [
@@ -174,7 +174,7 @@ fn failed_open_removes_only_its_own_log() {
 fn failed_repair_leaves_no_tables() {
     let fixture = FaultyDb::new();
     let db = fixture.open();
-    (0..1000u32).for_each(|n| db.put(&n.to_be_bytes(), &[7; 100]).unwrap());
+    (0..1000u32).for_each(|n| db.put(n.to_be_bytes(), [7; 100]).unwrap());
     let fixture = FaultyDb::on(Arc::new(fixture.memory.crash_clone(&Crash::Kill)));
     fixture.memory.remove("db/CURRENT".as_ref()).unwrap();
     fixture.memory.remove(&Path::new("db").join(&fixture.names("MANIFEST")[0])).unwrap();

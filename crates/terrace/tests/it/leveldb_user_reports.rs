@@ -89,7 +89,7 @@ impl ReportedDb {
     /// Writes entries 0 to `count`, one by one.
     fn fill(&self, count: u32) {
         for n in 0..count {
-            self.db().put(&key(n), &value(n)).unwrap();
+            self.db().put(key(n), value(n)).unwrap();
         }
     }
 
@@ -98,7 +98,7 @@ impl ReportedDb {
     fn find(&self, count: u32) -> FoundCounts {
         let mut found = FoundCounts { right: 0, missing: 0, damaged: 0 };
         for n in 0..count {
-            match self.db().get(&key(n)) {
+            match self.db().get(key(n)) {
                 Ok(Some(bytes)) if bytes == value(n) => found.right += 1,
                 Ok(Some(bytes)) => panic!("entry {n} has a wrong value of {} bytes", bytes.len()),
                 Ok(None) => found.missing += 1,

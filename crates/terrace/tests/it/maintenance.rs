@@ -36,7 +36,7 @@ fn manifest_stays_small_while_open() {
     for n in 0..600u32 {
         // Long keys make large edits.
         let key = [format!("{:02}", n % 20).into_bytes(), vec![b'k'; 20_000]].concat();
-        db.put(&key, &n.to_le_bytes()).unwrap();
+        db.put(&key, n.to_le_bytes()).unwrap();
         db.flush().unwrap();
         let manifests = files(&env, "MANIFEST");
         assert_eq!(manifests.len(), 1, "{manifests:?}");
@@ -57,13 +57,13 @@ fn compact_range_reclaims_space() {
         for n in 0..3000u32 {
             let seed = n * 7919 + round;
             let noise: Vec<u8> = (0..1000u32).map(|i| (i.wrapping_mul(seed | 1) >> 7) as u8).collect();
-            db.put(&n.to_be_bytes(), &noise).unwrap();
+            db.put(n.to_be_bytes(), &noise).unwrap();
         }
     }
     db.compact_range(None, None).unwrap();
     let tables = |env: &Env| files(env, ".ldb").iter().map(|(_, size)| size).sum::<u64>();
     assert!(tables(&env) < 4 << 20, "{} bytes for 3 MB", tables(&env));
-    (0..3000u32).for_each(|n| db.delete(&n.to_be_bytes()).unwrap());
+    (0..3000u32).for_each(|n| db.delete(n.to_be_bytes()).unwrap());
     db.compact_range(None, None).unwrap();
     assert_eq!(tables(&env), 0, "{}", db.property("leveldb.sstables").unwrap());
 }
@@ -81,13 +81,13 @@ fn shared_cache_keeps_databases_apart() {
         });
         for (which, db) in dbs.iter().enumerate() {
             let value = format!("database {which}, round {round}");
-            (0..100u32).for_each(|n| db.put(&n.to_be_bytes(), value.as_bytes()).unwrap());
+            (0..100u32).for_each(|n| db.put(n.to_be_bytes(), value.as_bytes()).unwrap());
             db.flush().unwrap();
         }
         for (which, db) in dbs.iter().enumerate() {
             let value = format!("database {which}, round {round}");
             for n in 0..100u32 {
-                assert_eq!(db.get(&n.to_be_bytes()).unwrap(), Some(value.clone().into_bytes()));
+                assert_eq!(db.get(n.to_be_bytes()).unwrap(), Some(value.clone().into_bytes()));
             }
         }
         assert!(cache.usage() > 0 && cache.usage() <= cache.capacity());

@@ -56,13 +56,13 @@ fn fill_and_read(db: &Db) -> u64 {
         }
     };
     for (step, n) in scattered().enumerate() {
-        db.put(&key(n), &[n as u8; 100]).unwrap();
+        db.put(key(n), [n as u8; 100]).unwrap();
         sample(step as u32);
     }
     db.compact_range(None, None).unwrap();
     // Every sixth key, in order and then scattered, so that all tables are opened.
     for (step, n) in (0..KEYS).step_by(6).chain(scattered().take(2_000)).enumerate() {
-        assert_eq!(db.get(&key(n)).unwrap(), Some(vec![n as u8; 100]));
+        assert_eq!(db.get(key(n)).unwrap(), Some(vec![n as u8; 100]));
         sample(step as u32);
     }
     max_memory
@@ -141,7 +141,7 @@ fn pooled_memory_is_released_when_idle() {
     let db = Db::open("db", &Options { create_if_missing: true, env, ..Options::default() }).unwrap();
     let mut pooled = 0;
     for n in scattered().chain(scattered()) {
-        db.put(&key(n), &[n as u8; 100]).unwrap();
+        db.put(key(n), [n as u8; 100]).unwrap();
         if n.is_multiple_of(100) {
             pooled = pooled.max(parts(&db)["pooled"].0);
         }
@@ -221,7 +221,7 @@ mod mapped {
         let db = Db::open(dir.path().join("db"), &options).unwrap();
 
         for n in 0..50_000 {
-            db.put(&key(n * 7919 % 50_000), &[n as u8; 1000]).unwrap();
+            db.put(key(n * 7919 % 50_000), [n as u8; 1000]).unwrap();
         }
         db.compact_range(None, None).unwrap();
         let stored: u64 = db.levels().iter().flat_map(|level| &level.files).map(|file| file.size).sum();

@@ -117,7 +117,7 @@ fn iterators_over_one_run() {
         }
         db.compact_range(None, None).unwrap();
         if memtable {
-            db.put(&key(1), b"later").unwrap();
+            db.put(key(1), b"later").unwrap();
         }
         check_iterators(&db, &states, &random);
     }
@@ -227,13 +227,13 @@ fn one_block() -> (Db, Arc<BlockCache>) {
     let options =
         Options { create_if_missing: true, env, block_cache: Some(cache.clone()), ..Options::default() };
     let db = Db::open("db", &options).unwrap();
-    (0..40).for_each(|n| db.put(&key(n), &[7; 50]).unwrap());
+    (0..40).for_each(|n| db.put(key(n), [7; 50]).unwrap());
     db.flush().unwrap();
     (db, cache)
 }
 
 fn usage_after_get(db: &Db, cache: &BlockCache) -> usize {
-    assert_eq!(db.get(&key(3)).unwrap().as_deref(), Some(&[7; 50][..]));
+    assert_eq!(db.get(key(3)).unwrap().as_deref(), Some(&[7; 50][..]));
     cache.usage()
 }
 
@@ -262,9 +262,9 @@ fn block_read_by_a_get_has_its_search_index() {
 #[test]
 fn pinned_value_outlives_its_key_its_block_and_its_database() {
     let db = open_small_cache();
-    db.put(b"in a table", &[1; 5000]).unwrap();
+    db.put(b"in a table", [1; 5000]).unwrap();
     db.flush().unwrap();
-    db.put(b"in a memtable", &[2; 5000]).unwrap();
+    db.put(b"in a memtable", [2; 5000]).unwrap();
     let table = db.get_pinned(b"in a table").unwrap().unwrap();
     let memtable = db.get_pinned(b"in a memtable").unwrap().unwrap();
     for key in [b"in a table".as_slice(), b"in a memtable"] {
@@ -272,10 +272,10 @@ fn pinned_value_outlives_its_key_its_block_and_its_database() {
     }
     db.compact_range(None, None).unwrap();
     for n in 0..100 {
-        db.put(&key(n), &[3; 5000]).unwrap();
+        db.put(key(n), [3; 5000]).unwrap();
     }
     db.flush().unwrap();
-    (0..100).for_each(|n| assert!(db.contains(&key(n)).unwrap()));
+    (0..100).for_each(|n| assert!(db.contains(key(n)).unwrap()));
     db.close().unwrap();
     assert_eq!((&table[..], &memtable[..]), (&[1; 5000][..], &[2; 5000][..]));
 }
@@ -307,12 +307,12 @@ fn counts(db: &Db) -> [u64; 4] {
 fn reads_are_counted_in_stats() {
     let db = open_small_cache();
     for n in 0..200 {
-        db.put(&key(n), &[7; 100]).unwrap();
+        db.put(key(n), [7; 100]).unwrap();
     }
     db.compact_range(None, None).unwrap();
     assert_eq!(counts(&db), [0; 4], "compactions count nothing");
-    assert!(db.contains(&key(5)).unwrap());
-    assert!(db.contains(&key(5)).unwrap());
+    assert!(db.contains(key(5)).unwrap());
+    assert!(db.contains(key(5)).unwrap());
     assert_eq!(counts(&db), [1, 1, 0, 0]);
     (0..1000).for_each(|n| assert!(!db.contains(format!("0000{n}").as_bytes()).unwrap()));
     let [hits, misses, negatives, false_positives] = counts(&db);
@@ -332,7 +332,7 @@ fn write_stalls_are_counted_in_stats() {
     let stats_contain = |part: &str| db.property("terrace.stats").unwrap().contains(part);
     assert!(stats_contain("writes  delayed 0 for 0 us, stopped 0 for 0 us"));
     for n in 0..100 {
-        db.put(&key(n), &[7; 10_000]).unwrap();
+        db.put(key(n), [7; 10_000]).unwrap();
     }
     assert!(!stats_contain("stopped 0 for"));
 }

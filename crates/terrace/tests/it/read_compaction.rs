@@ -31,11 +31,11 @@ impl ReadCompactionDb {
             ..Options::default()
         };
         let db = Db::open("db", &options).unwrap();
-        (0..KEYS).for_each(|n| db.put(&key(n), &[7; 200]).unwrap());
+        (0..KEYS).for_each(|n| db.put(key(n), [7; 200]).unwrap());
         db.compact_range(None, None).unwrap();
         for part in 0..2 {
-            (0..KEYS).skip(part).step_by(1_000).for_each(|n| db.put(&key(n), b"new").unwrap());
-            db.put(&key(KEYS), b"").unwrap();
+            (0..KEYS).skip(part).step_by(1_000).for_each(|n| db.put(key(n), b"new").unwrap());
+            db.put(key(KEYS), b"").unwrap();
             db.flush().unwrap();
         }
         background.run_until_idle();
@@ -64,7 +64,7 @@ impl ReadCompactionDb {
         for _ in 0..count {
             self.gets += 1;
             let n = self.gets.wrapping_mul(2_654_435_761) % KEYS / 1_000 * 1_000 + 500;
-            assert_eq!(self.db.get(&key(n)).unwrap(), Some(vec![7; 200]));
+            assert_eq!(self.db.get(key(n)).unwrap(), Some(vec![7; 200]));
             self.background.run_until_idle();
         }
     }
@@ -117,9 +117,9 @@ fn skipped_tombstones_trigger_a_flush() {
     let env = Env { scheduler: Arc::clone(&background) as _, ..Env::in_memory() };
     let options = Options { create_if_missing: true, env: env.clone(), ..Options::default() };
     let db = Db::open("db", &options).unwrap();
-    (0..2_000).for_each(|n| db.put(&key(n), b"").unwrap());
+    (0..2_000).for_each(|n| db.put(key(n), b"").unwrap());
     db.compact_range(None, None).unwrap();
-    (0..1_000).for_each(|n| db.delete(&key(n)).unwrap());
+    (0..1_000).for_each(|n| db.delete(key(n)).unwrap());
     let flushes = || {
         background.run_until_idle();
         log(&env).matches("Level-0 table #").count()

@@ -38,7 +38,7 @@ fn key(n: u32) -> Vec<u8> {
 /// Returns how many of the keys 0 to 99 are stored, and how many of them precede the first missing
 /// one.
 fn count_keys(db: &Db) -> (usize, usize) {
-    let stored: Vec<bool> = (0..100).map(|n| db.get(&key(n)).unwrap().is_some()).collect();
+    let stored: Vec<bool> = (0..100).map(|n| db.get(key(n)).unwrap().is_some()).collect();
     (stored.iter().filter(|&&stored| stored).count(), stored.iter().take_while(|&&stored| stored).count())
 }
 
@@ -83,7 +83,7 @@ fn writes_after_enospc_in_a_large_record() {
     let sync = WriteOptions { sync: true };
     db.put_with(b"before", b"", &sync).unwrap();
     fault.set_plan("write-at .log #2 once ENOSPC".parse().unwrap());
-    assert!(db.put_with(b"large", &[1; 100_000], &sync).unwrap_err().is_retryable());
+    assert!(db.put_with(b"large", [1; 100_000], &sync).unwrap_err().is_retryable());
     db.put_with(b"after", b"", &sync).unwrap();
     for paranoid_checks in [false, true] {
         let killed = Arc::new(memory.crash_clone(&Crash::Kill));
@@ -101,7 +101,7 @@ fn empty_batch_is_not_a_close_marker() {
     let fs = Arc::new(MemFs::new());
     let db = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap();
     for n in 0..100 {
-        db.put(&key(n), &[1; 900]).unwrap();
+        db.put(key(n), [1; 900]).unwrap();
     }
     db.write(&WriteBatch::new()).unwrap();
     let after_crash = Arc::new(fs.crash_clone(&Crash::Kill));
@@ -120,7 +120,7 @@ fn reused_log_does_not_count_as_flushed() {
     let fs = Arc::new(MemFs::new());
     let db = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap();
     for n in 0..99 {
-        db.put(&key(n), &[1; 900]).unwrap();
+        db.put(key(n), [1; 900]).unwrap();
     }
     db.close().unwrap();
     // A manifest with an incomplete record at its end is not reused.
@@ -133,7 +133,7 @@ fn reused_log_does_not_count_as_flushed() {
     let db = Db::open("db", &reuse(&fs)).unwrap();
     assert_eq!(names(&*fs, ".log"), log, "the log is reused");
     assert_ne!(Path::new("db").join(&names(&*fs, "MANIFEST")[0]), manifest, "the manifest is not reused");
-    db.put(&key(99), &[1; 900]).unwrap();
+    db.put(key(99), [1; 900]).unwrap();
     let after_crash = Arc::new(fs.crash_clone(&Crash::Kill));
     drop(db);
     zero_range(&after_crash, &Path::new("db").join(&log[0]), 0, 32 << 10);
@@ -260,7 +260,7 @@ fn failed_flushes_on_a_full_disk_leave_no_files() {
         let fault = Arc::new(FaultFs::new(Arc::clone(&memory) as _, FaultPlan::default()));
         let db = Db::open("db", &options(Arc::clone(&fault) as _)).unwrap();
         for n in 0..100 {
-            db.put(&key(n), &[9; 100]).unwrap();
+            db.put(key(n), [9; 100]).unwrap();
         }
         fault.set_plan(plan.parse().unwrap());
         for _ in 0..5 {
@@ -354,7 +354,7 @@ fn process_killed_inside_a_large_record() {
         let db = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap();
         db.put(b"before", b"").unwrap();
         fs.freeze_at(fs.mutation_count() + call);
-        let _ = db.put(b"large", &[1; 100_000]);
+        let _ = db.put(b"large", [1; 100_000]);
         let after = Arc::new(fs.crash_clone(&Crash::Kill));
         let db = Db::open("db", &Options { paranoid_checks: true, ..options(after) }).unwrap();
         assert!(db.get(b"before").unwrap().is_some(), "call {call}");
@@ -397,7 +397,7 @@ fn disk_smaller_than_a_preallocated_log() {
     let log = Path::new("db").join(&names(&*memory, ".log")[0]);
     assert!(memory.file_size(&log).unwrap() < 1 << 20);
     for n in 0..100 {
-        db.put(&key(n), &[1; 3000]).unwrap();
+        db.put(key(n), [1; 3000]).unwrap();
     }
     db.close().unwrap();
     let db = Db::open("db", &options(Arc::clone(&fault) as _)).unwrap();
@@ -421,10 +421,10 @@ fn compact_range_drops_put_and_delete_of_one_memtable() {
     let fs = Arc::new(MemFs::new());
     let db = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap();
     for n in 0..100 {
-        db.put(&key(n), &[1; 900]).unwrap();
+        db.put(key(n), [1; 900]).unwrap();
     }
     for n in 0..100 {
-        db.delete(&key(n)).unwrap();
+        db.delete(key(n)).unwrap();
     }
     db.compact_range(None, None).unwrap();
     assert!(names(&*fs, ".ldb").is_empty(), "{}", db.property("leveldb.sstables").unwrap());
@@ -439,7 +439,7 @@ fn verify_agrees_with_open() {
         let fs = Arc::new(MemFs::new());
         let db = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap();
         for n in 0..100 {
-            db.put(&key(n), &[1; 900]).unwrap();
+            db.put(key(n), [1; 900]).unwrap();
         }
         db.close().unwrap();
         fs
@@ -474,15 +474,15 @@ fn log_with_a_failed_sync_is_not_reused() {
         let reuse = Options { reuse_logs: true, ..options(Arc::clone(&fs) as _) };
         let sync = WriteOptions { sync: true };
         let db = Db::open("db", &reuse).unwrap();
-        db.put_with(&key(0), b"", &sync).unwrap();
-        db.put(&key(1), b"").unwrap();
+        db.put_with(key(0), b"", &sync).unwrap();
+        db.put(key(1), b"").unwrap();
         fs.inject_sync_failure(0, effect);
-        db.put_with(&key(2), b"", &sync).unwrap_err();
+        db.put_with(key(2), b"", &sync).unwrap_err();
         assert!(db.close().is_err());
         let db = Db::open("db", &reuse).unwrap();
         let (stored, prefix) = count_keys(&db);
         assert_eq!(stored, prefix);
-        db.put_with(&key(stored as u32), b"", &sync).unwrap();
+        db.put_with(key(stored as u32), b"", &sync).unwrap();
         let after_crash = Arc::new(fs.crash_clone(&POWER_LOSS_PROFILES[0].crash_with_seed(0)));
         drop(db);
         let db = Db::open("db", &options(after_crash)).unwrap();
@@ -502,7 +502,7 @@ fn close_marker_with_a_failed_sync_is_not_trusted() {
         let reuse = Options { reuse_logs: true, ..options(Arc::clone(&fs) as _) };
         let sync = WriteOptions { sync: true };
         let db = Db::open("db", &reuse).unwrap();
-        db.put_with(&key(0), b"", &sync).unwrap();
+        db.put_with(key(0), b"", &sync).unwrap();
         db.close().unwrap();
         let log = names(&*fs, ".log");
         let db = Db::open("db", &reuse).unwrap();
@@ -511,7 +511,7 @@ fn close_marker_with_a_failed_sync_is_not_trusted() {
         db.close().unwrap();
         for n in 1..4 {
             let db = Db::open("db", &reuse).unwrap();
-            db.put_with(&key(n), b"", &sync).unwrap();
+            db.put_with(key(n), b"", &sync).unwrap();
             let after_crash = Arc::new(fs.crash_clone(&POWER_LOSS_PROFILES[0].crash_with_seed(0)));
             let db = Db::open("db", &options(after_crash)).unwrap();
             assert_eq!(count_keys(&db), (n as usize + 1, n as usize + 1), "{effect:?}");
@@ -527,7 +527,7 @@ fn unreferenced_manifest_is_removed() {
     let fs = Arc::new(MemFs::new());
     let reuse = Options { reuse_logs: true, ..options(Arc::clone(&fs) as _) };
     let db = Db::open("db", &reuse).unwrap();
-    db.put(&key(0), b"").unwrap();
+    db.put(key(0), b"").unwrap();
     db.close().unwrap();
     let manifest = names(&*fs, "MANIFEST");
     write(&fs, "db/MANIFEST-000050".as_ref(), b"half");
@@ -543,7 +543,7 @@ fn flipped_length_bit_in_a_closed_log() {
     let fs = Arc::new(MemFs::new());
     let db = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap();
     for n in 0..10 {
-        db.put(&key(n), b"value").unwrap();
+        db.put(key(n), b"value").unwrap();
     }
     db.close().unwrap();
     let log = Path::new("db").join(&names(&*fs, ".log")[0]);
@@ -562,9 +562,9 @@ fn enospc_in_a_sync_is_not_retryable() {
     let faults = Arc::new(FaultFs::new(Arc::new(MemFs::new()), FaultPlan::default()));
     let db = Db::open("db", &options(Arc::clone(&faults) as _)).unwrap();
     faults.set_plan("sync .log #1 once ENOSPC".parse().unwrap());
-    let error = db.put_with(&key(0), b"", &WriteOptions { sync: true }).unwrap_err();
+    let error = db.put_with(key(0), b"", &WriteOptions { sync: true }).unwrap_err();
     assert!(!error.is_retryable(), "{error}");
-    assert!(db.put(&key(1), b"").is_err());
+    assert!(db.put(key(1), b"").is_err());
 }
 
 /// Symptom: repair lost up to 32 KiB of records because of one flipped bit. LevelDB's repair keeps
@@ -575,7 +575,7 @@ fn repair_loses_only_the_damaged_log_record() {
     let fs = Arc::new(MemFs::new());
     let db = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap();
     for n in 0..100 {
-        db.put(&key(n), &[1; 100]).unwrap();
+        db.put(key(n), [1; 100]).unwrap();
     }
     db.close().unwrap();
     let log = Path::new("db").join(&names(&*fs, ".log")[0]);
@@ -705,7 +705,7 @@ fn closed_database_releases_its_options() {
             ..Options::default()
         };
         let db = Db::open("db", &options).unwrap();
-        db.put(&key(1), b"").unwrap();
+        db.put(key(1), b"").unwrap();
         db.flush().unwrap();
         drop(options);
         drop(db);
@@ -742,12 +742,12 @@ fn write_with_a_failed_sync_is_not_visible() {
 fn logs_added_after_a_closed_log_are_replayed() {
     let fs = Arc::new(MemFs::new());
     let db = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap();
-    db.put(&key(0), b"").unwrap();
+    db.put(key(0), b"").unwrap();
     db.close().unwrap();
     let closed_log = FileName::parse(&names(&*fs, ".log")[0]).and_then(|name| name.number()).unwrap();
     for (n, sequence) in [(1, 1000), (2, 1001)] {
         let mut batch = WriteBatch::new();
-        batch.put(&key(n as u32), b"");
+        batch.put(key(n as u32), b"");
         batch.set_sequence(sequence);
         let path = Path::new("db").join(FileName::Log(closed_log + n).to_string());
         append_record(&fs, &path, batch.as_bytes());
@@ -763,7 +763,7 @@ fn logs_added_after_a_closed_log_are_replayed() {
 fn reused_log_is_synced_before_the_next_log() {
     let fs = Arc::new(MemFs::new());
     let db = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap();
-    db.put(&key(0), b"").unwrap();
+    db.put(key(0), b"").unwrap();
     db.close().unwrap();
     let small_memtables =
         Options { reuse_logs: true, write_buffer_size: Some(64 << 10), ..options(Arc::clone(&fs) as _) };
@@ -772,7 +772,7 @@ fn reused_log_is_synced_before_the_next_log() {
     assert_eq!(names(&*fs, ".log"), log, "the log is reused");
     // The flush does not run, because nothing runs the deterministic scheduler.
     for n in 1..100 {
-        db.put(&key(n), &[1; 900]).unwrap();
+        db.put(key(n), [1; 900]).unwrap();
     }
     assert_eq!(names(&*fs, ".log").len(), 2);
     for seed in 0..100 {
@@ -823,11 +823,11 @@ fn open_with_all_deleted(options: &mut Options, values: usize) -> Db {
     let db = Db::open("db", options).unwrap();
     let value = vec![1; 200 << 10];
     for n in 0..values {
-        db.put(&row(n), &value).unwrap();
+        db.put(row(n), &value).unwrap();
     }
     db.compact_range(None, None).unwrap();
     for n in 0..values {
-        db.delete(&row(n)).unwrap();
+        db.delete(row(n)).unwrap();
     }
     db.flush().unwrap();
     db

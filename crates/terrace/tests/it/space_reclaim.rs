@@ -72,7 +72,7 @@ fn scattered() -> impl Iterator<Item = u32> {
 
 fn fill(fixture: &SpaceDb) -> Db {
     let db = fixture.open();
-    scattered().for_each(|n| db.put(&key(n), &value(n)).unwrap());
+    scattered().for_each(|n| db.put(key(n), value(n)).unwrap());
     fixture.settle(&db);
     db
 }
@@ -92,7 +92,7 @@ fn space_of_random_deletes_is_reclaimed() {
     for change in [|_: &mut Options| (), small_files] {
         let fixture = SpaceDb::new(change);
         let db = fill(&fixture);
-        scattered().filter(|&n| is_chosen(n)).for_each(|n| db.delete(&key(n)).unwrap());
+        scattered().filter(|&n| is_chosen(n)).for_each(|n| db.delete(key(n)).unwrap());
         fixture.settle(&db);
         let percent = fixture.percent(&db);
         assert!(percent <= 130, "{percent} %");
@@ -125,7 +125,7 @@ fn scan_reads_few_blocks_of_a_deleted_range() {
         blocks(&db) - before
     };
     let full = blocks_of_range_scan();
-    (KEYS / 4..KEYS / 4 * 3).for_each(|n| db.delete(&key(n)).unwrap());
+    (KEYS / 4..KEYS / 4 * 3).for_each(|n| db.delete(key(n)).unwrap());
     fixture.settle(&db);
     let empty = blocks_of_range_scan();
     assert!(full > 1_000 && empty < 10, "{empty} blocks read, {full} before");
@@ -137,7 +137,7 @@ fn scan_reads_few_blocks_of_a_deleted_range() {
 fn deletes_of_missing_keys_leave_no_tables() {
     let fixture = SpaceDb::new(|_| ());
     let db = fixture.open();
-    scattered().for_each(|n| db.delete(&key(n)).unwrap());
+    scattered().for_each(|n| db.delete(key(n)).unwrap());
     fixture.settle(&db);
     assert_eq!(fixture.space(), 0, "{}", db.property("leveldb.sstables").unwrap());
 }
@@ -151,7 +151,7 @@ fn tombstones_are_not_compacted_while_a_snapshot_needs_them() {
     db.compact_range(None, None).unwrap();
     let before = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
     let full = fixture.space();
-    scattered().filter(|&n| is_chosen(n)).for_each(|n| db.delete(&key(n)).unwrap());
+    scattered().filter(|&n| is_chosen(n)).for_each(|n| db.delete(key(n)).unwrap());
     fixture.settle(&db);
     let tombstones = fixture.space() - full;
     assert!(tombstones < full / 2, "{tombstones} bytes of tombstones above {full}");
@@ -178,7 +178,7 @@ fn tombstones_of_an_earlier_run_are_compacted() {
     db.compact_range(None, None).unwrap();
     let full = fixture.space();
     let before = db.snapshot();
-    scattered().filter(|&n| is_chosen(n)).for_each(|n| db.delete(&key(n)).unwrap());
+    scattered().filter(|&n| is_chosen(n)).for_each(|n| db.delete(key(n)).unwrap());
     fixture.settle(&db);
     // The snapshot is released when the database cannot react any more.
     db.shutdown().unwrap();
@@ -201,9 +201,9 @@ fn queue_workload_uses_bounded_space() {
     let db = fixture.open();
     let mut max_space = 0;
     for n in 0..KEYS {
-        db.put(&key(n), &value(n)).unwrap();
+        db.put(key(n), value(n)).unwrap();
         if let Some(oldest) = n.checked_sub(LENGTH) {
-            db.delete(&key(oldest)).unwrap();
+            db.delete(key(oldest)).unwrap();
         }
         if n % 1_000 == 0 {
             fixture.background.run_until_idle();
@@ -239,11 +239,11 @@ fn reads_are_correct_during_tombstone_compactions() {
             for _ in 0..2_000 {
                 let n = low + random(span);
                 if random(100) < deletes {
-                    db.delete(&key(n)).unwrap();
+                    db.delete(key(n)).unwrap();
                     model.remove(&key(n));
                 } else {
                     let value = value(n + round);
-                    db.put(&key(n), &value).unwrap();
+                    db.put(key(n), &value).unwrap();
                     model.insert(key(n), value);
                 }
             }
@@ -285,7 +285,7 @@ fn false_table_properties_do_no_harm() {
     let db = fixture.open();
     assert_eq!(db.iter().into_forward().count() as u32, KEYS);
     let full = fixture.space();
-    db.put(&key(KEYS), b"").unwrap();
+    db.put(key(KEYS), b"").unwrap();
     fixture.settle(&db);
     assert_eq!(db.iter().into_forward().count() as u32, KEYS + 1);
     assert!(fixture.space() <= full + full / 10);

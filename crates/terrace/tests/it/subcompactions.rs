@@ -44,7 +44,7 @@ fn value(n: u32, round: u8) -> Vec<u8> {
 }
 
 fn put(db: &Db, round: u8, numbers: impl Iterator<Item = u32>) {
-    numbers.for_each(|n| db.put(&key(n), &value(n, round)).unwrap());
+    numbers.for_each(|n| db.put(key(n), value(n, round)).unwrap());
 }
 
 fn all(db: &Db, options: &ReadOptions) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -66,7 +66,7 @@ fn subcompactions_give_the_same_result() {
     put(&db, 1, 0..KEYS);
     let snapshot = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
     put(&db, 2, (0..KEYS).filter(|n| n % 2 == 0));
-    (0..KEYS).filter(|n| n % 3 == 0).for_each(|n| db.delete(&key(n)).unwrap());
+    (0..KEYS).filter(|n| n % 3 == 0).for_each(|n| db.delete(key(n)).unwrap());
     let now = expected(|n| (n % 3 != 0).then_some(if n % 2 == 0 { 2 } else { 1 }));
     let check = || {
         assert!(

@@ -38,7 +38,7 @@ fn common_stamp(db: &Db, options: &ReadOptions) -> u64 {
         assert!(forward == backward, "a snapshot changed");
         for n in 0..KEYS {
             assert!(
-                db.get_with(&key(n), options).unwrap().as_ref() == Some(&forward[0].1),
+                db.get_with(key(n), options).unwrap().as_ref() == Some(&forward[0].1),
                 "a snapshot changed"
             );
         }

@@ -55,7 +55,7 @@ fn options(tick: u64) -> (Options, Arc<TickingClock>, Receiver<String>) {
 }
 
 fn put(db: &Db, numbers: std::ops::Range<u32>) {
-    numbers.for_each(|n| db.put(format!("{n:05}").as_bytes(), &[7; 5000]).unwrap());
+    numbers.for_each(|n| db.put(format!("{n:05}").as_bytes(), [7; 5000]).unwrap());
 }
 
 /// Returns the words of the row of `terrace.stats` that begins with `group` and `name`, without

@@ -18,7 +18,7 @@ fn seeds() -> Vec<Vec<u8>> {
     let mut batch = WriteBatch::new();
     batch.put(b"CH/Bern", b"46.95,7.45");
     batch.delete(b"CH/Berne");
-    batch.put(b"", &[7; 200]);
+    batch.put(b"", [7; 200]);
     batch.set_sequence(1000);
     vec![WriteBatch::new().as_bytes().to_vec(), batch.as_bytes().to_vec()]
 }

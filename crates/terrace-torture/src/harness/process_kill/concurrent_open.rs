@@ -114,7 +114,7 @@ fn open_in_loop(opener: &OpenerArgs) -> Result<(), String> {
         check_second_open_is_locked(&opener.database)?;
         for _ in 0..rng.skewed(200) {
             let count = read_counter(&db)? + 1;
-            db.put(COUNTER_KEY, &count.to_le_bytes()).map_err(|error| error.to_string())?;
+            db.put(COUNTER_KEY, count.to_le_bytes()).map_err(|error| error.to_string())?;
             acknowledged += 1;
             ledger.record(opener.number, acknowledged)?;
         }

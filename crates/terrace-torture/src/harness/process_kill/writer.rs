@@ -162,7 +162,7 @@ impl<'a> TerraceWriter<'a> {
             let mut batch = WriteBatch::new();
             for write in thread_writes::nth_batch(self.job.seed, thread, number) {
                 match write {
-                    Write::Put { key, value } => batch.put(&key, &value.bytes()),
+                    Write::Put { key, value } => batch.put(&key, value.bytes()),
                     Write::Delete { key } => batch.delete(&key),
                 };
             }

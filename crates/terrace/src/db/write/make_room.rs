@@ -168,7 +168,7 @@ mod tests {
         inner.memtable_sizer.record_flush(size, u64::MAX, now);
         assert_eq!(inner.memtable_sizer.size(), 2 * size);
         for key in 0u32.. {
-            db.put(&key.to_be_bytes(), &[0; 100]).unwrap();
+            db.put(key.to_be_bytes(), [0; 100]).unwrap();
             let (number, end, current_capacity) = current_log();
             if number > first {
                 assert!(current_capacity >= 2 * size as u64, "{current_capacity}");

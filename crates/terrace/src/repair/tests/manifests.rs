@@ -351,7 +351,7 @@ fn incompatibility_marker_is_restored() {
     test_db.options.compression = crate::compress::codec_by_name("zstd").unwrap();
     let db = Db::open(DIR, &test_db.options).unwrap();
     for n in 0..20 {
-        db.put(format!("k{n:02}").as_bytes(), &[b'v'; 200]).unwrap();
+        db.put(format!("k{n:02}").as_bytes(), [b'v'; 200]).unwrap();
     }
     db.flush().unwrap();
     db.close().unwrap();

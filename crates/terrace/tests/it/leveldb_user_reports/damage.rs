@@ -178,8 +178,8 @@ fn keys_outside_the_damaged_table() {
     database.close();
     files::damage(&database.file(".ldb"), 100, 1);
     database.open();
-    database.db().put(&key(1_000), &value(1_000)).unwrap();
-    assert_eq!(database.db().get(&key(1_000)).unwrap(), Some(value(1_000)));
+    database.db().put(key(1_000), value(1_000)).unwrap();
+    assert_eq!(database.db().get(key(1_000)).unwrap(), Some(value(1_000)));
     database.db().flush().unwrap();
-    assert_eq!(database.db().get(&key(1_000)).unwrap(), Some(value(1_000)));
+    assert_eq!(database.db().get(key(1_000)).unwrap(), Some(value(1_000)));
 }

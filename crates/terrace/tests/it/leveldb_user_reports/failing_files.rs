@@ -51,16 +51,16 @@ fn file_creation_fails_during_writes() {
         let (fs, options) = faulty_options();
         let db = Db::open("/db", &options).unwrap();
         fs.set_plan(plan(text));
-        let acknowledged = (0..5_000).take_while(|&n| db.put(&key(n), &value(n)).is_ok()).count() as u32;
+        let acknowledged = (0..5_000).take_while(|&n| db.put(key(n), value(n)).is_ok()).count() as u32;
         assert!((1..5_000).contains(&acknowledged), "{text}: {acknowledged} writes");
         for n in 0..acknowledged {
-            assert!(db.get(&key(n)).unwrap() == Some(value(n)), "{text}: entry {n} while it fails");
+            assert!(db.get(key(n)).unwrap() == Some(value(n)), "{text}: entry {n} while it fails");
         }
         drop(db);
         fs.set_plan(FaultPlan::default());
         let db = Db::open("/db", &options).unwrap();
         for n in 0..acknowledged {
-            assert!(db.get(&key(n)).unwrap() == Some(value(n)), "{text}: entry {n} of {acknowledged}");
+            assert!(db.get(key(n)).unwrap() == Some(value(n)), "{text}: entry {n} of {acknowledged}");
         }
         db.put(b"again", b"1").unwrap();
     }
@@ -71,12 +71,12 @@ fn file_creation_fails_during_writes() {
 fn temporary_enospc_during_a_flush() {
     let (fs, options) = faulty_options();
     let db = Db::open("/db", &options).unwrap();
-    (0..50).for_each(|n| db.put(&key(n), &value(n)).unwrap());
+    (0..50).for_each(|n| db.put(key(n), value(n)).unwrap());
     fs.set_plan(plan("create .ldb #1 forever ENOSPC"));
     assert_eq!(db.flush().unwrap_err().kind(), ErrorKind::Io);
     fs.set_plan(FaultPlan::default());
     drop(db);
     let db = Db::open("/db", &options).unwrap();
-    (0..50).for_each(|n| assert!(db.get(&key(n)).unwrap() == Some(value(n)), "entry {n}"));
+    (0..50).for_each(|n| assert!(db.get(key(n)).unwrap() == Some(value(n)), "entry {n}"));
     db.flush().unwrap();
 }

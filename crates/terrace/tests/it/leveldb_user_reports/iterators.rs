@@ -74,8 +74,8 @@ fn many_overwrites_under_many_snapshots() {
         let value =
             (!rng.one_in(10)).then(|| ValueSpec { len: rng.below(600) as u32, seed: rng.next_u64() as u32 });
         match value {
-            Some(value) => database.db().put(&key(n as u32), &value.bytes()).unwrap(),
-            None => database.db().delete(&key(n as u32)).unwrap(),
+            Some(value) => database.db().put(key(n as u32), value.bytes()).unwrap(),
+            None => database.db().delete(key(n as u32)).unwrap(),
         }
         now[n as usize] = value;
         if rng.one_in(100) {
@@ -86,11 +86,11 @@ fn many_overwrites_under_many_snapshots() {
             let at = rng.below(held.len() as u64) as usize;
             let (snapshot, n, value) = held.remove(at).unwrap();
             let options = ReadOptions { snapshot: Some(snapshot), ..ReadOptions::default() };
-            let found = database.db().get_with(&key(n as u32), &options).unwrap();
+            let found = database.db().get_with(key(n as u32), &options).unwrap();
             assert!(found == value.map(ValueSpec::bytes), "key {n} at a snapshot");
         }
     }
     for (n, value) in now.iter().enumerate() {
-        assert!(database.db().get(&key(n as u32)).unwrap() == value.map(ValueSpec::bytes), "key {n} now");
+        assert!(database.db().get(key(n as u32)).unwrap() == value.map(ValueSpec::bytes), "key {n} now");
     }
 }
