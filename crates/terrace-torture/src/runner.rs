@@ -46,7 +46,7 @@ pub struct HarnessOutcome {
 
 /// Runs cases of `harness` on `threads` threads, with seeds drawn from `base_seed`.
 ///
-/// The run also ends after [`Counters::max_violations`] violations.
+/// The run also ends after `Counters::max_violations` violations.
 pub fn run_harness(
     harness: &'static Harness,
     base_seed: u64,

@@ -78,7 +78,7 @@ const IDLE_POLLS: u32 = 8;
 const QUIET_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Waits until the other threads of the process are idle. Returns how long they were busy, or
-/// `None` if that is unknown or they are still busy after [`QUIET_TIMEOUT`].
+/// `None` if that is unknown or they are still busy after `QUIET_TIMEOUT`.
 pub fn wait_until_quiet() -> Option<Duration> {
     let start = Instant::now();
     let mut busy_until = Duration::ZERO;
