@@ -24,7 +24,7 @@ struct Command {
 static COMMANDS: &[Command] = &[
     Command {
         name: "tidy",
-        help: "Check structure, names, prose and code habits: [--all] [--uses] [PATH-PREFIX]",
+        help: "Check structure, names, prose and code habits: [--uses] [PATH-PREFIX]",
         run: tidy::run,
     },
     Command { name: "check", help: "Run a fixed share of every torture harness", run: torture::check },

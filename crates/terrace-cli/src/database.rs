@@ -69,11 +69,9 @@ impl Default for ComparatorArg {
 impl ComparatorArg {
     /// Options for a command that only reads.
     pub(crate) fn options_for_reading(&self) -> Options {
-        Options {
-            comparator: (self.comparator.comparator)(),
-            filter_policy: bloom_filter_policy(10),
-            ..Options::default()
-        }
+        let mut options = Options::default().comparator((self.comparator.comparator)());
+        options.filter_policy = bloom_filter_policy(10);
+        options
     }
 
     /// Options for a command that writes.
@@ -110,8 +108,7 @@ impl DatabaseArgs {
     ) -> Result<Db, Failure> {
         let create_advice = if create.is_some() { "; --create creates one" } else { "" };
         let create = create.unwrap_or(false);
-        let options =
-            Options { create_if_missing: create, ..self.comparator.options_for_writing(file_format)? };
+        let options = self.comparator.options_for_writing(file_format)?.create_if_missing(create);
         match PathContents::inspect(&options, &self.dir)? {
             PathContents::Database => {}
             // Files of an interrupted creation hold no entries, so a new database may replace them.
@@ -275,7 +272,7 @@ pub(crate) struct WriteArgs {
 impl WriteArgs {
     /// Converts the arguments to the engine's options.
     pub(crate) fn write_options(&self) -> WriteOptions {
-        WriteOptions { sync: self.sync }
+        WriteOptions::default().sync(self.sync)
     }
 }
 

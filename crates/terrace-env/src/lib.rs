@@ -10,7 +10,7 @@
 //!    +-- random     Random       system | seeded
 //! ```
 //!
-//! [`HugePages`] is memory directly from the system, and [`prefetch`] loads memory into the
+//! [`MemMapping`] is memory directly from the system, and [`prefetch`] loads memory into the
 //! processor caches.
 //!
 //! No other crate uses a file, a clock, a thread or randomness directly. Tests with crashes, faults
@@ -20,8 +20,8 @@ mod clock;
 mod env;
 mod error;
 mod fs;
-mod huge_pages;
 mod lock_table;
+mod mem_mapping;
 mod prefetch;
 mod process;
 mod random;
@@ -39,7 +39,7 @@ pub use fs::{
     AccessMode, AppendingLog, FileLock, FileSystem, LockMode, LogFile, RandomAccessFile, SequentialFile,
     WritableFile,
 };
-pub use huge_pages::HugePages;
+pub use mem_mapping::MemMapping;
 pub use prefetch::prefetch;
 pub use process::ProcessToken;
 pub use random::{Random, SeededRandom, SystemRandom};

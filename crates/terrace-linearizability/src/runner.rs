@@ -115,15 +115,13 @@ impl ScenarioContext {
         };
         let path = directory.as_ref().map_or("/db".into(), |directory| directory.path().join("db"));
         let env = scenario_env(fs);
-        let options = Options {
-            create_if_missing: true,
-            env: env.clone(),
-            write_buffer_size: Some(1),
-            reuse_logs: scenario.reuse_logs,
-            filter_policy: (scenario.bloom_bits > 0)
-                .then(|| Arc::new(BloomFilterPolicy::new(scenario.bloom_bits)) as _),
-            ..Options::default()
-        };
+        let mut options = Options::default()
+            .create_if_missing(true)
+            .env(env.clone())
+            .write_buffer_size(1)
+            .reuse_logs(scenario.reuse_logs);
+        options.filter_policy =
+            (scenario.bloom_bits > 0).then(|| Arc::new(BloomFilterPolicy::new(scenario.bloom_bits)) as _);
         Ok(Arc::new(ScenarioContext {
             env,
             mem,
@@ -171,7 +169,7 @@ impl ScenarioContext {
             history.extend(record.history);
             for (mut cut, image) in record.crash_images {
                 let env = Env { fs: Arc::new(image), ..self.env.clone() };
-                let options = Options { env, ..self.options.clone() };
+                let options = self.options.clone().env(env);
                 let db = Db::open(&self.path, &options).map_err(error_context("open after a power cut"))?;
                 cut.effect = Effect::PowerCutState(self.read_all(&db, &ReadOptions::default())?);
                 db.close().map_err(error_context("close after a power cut"))?;
@@ -210,7 +208,7 @@ impl ScenarioContext {
 
     /// Reads every key by a get and by a scan. Both must agree, because they read one snapshot.
     fn read_all(&self, db: &Db, options: &ReadOptions) -> Result<Vec<(Key, Value)>, String> {
-        let scanned = scan(&mut db.iter_with(options), self.key_count, false)?;
+        let scanned = scan(&mut db.raw_iter_with(options), self.key_count, false)?;
         for &(key, value) in &scanned {
             let got =
                 parse_value(db.get_with(key_bytes(key), options).map_err(error_context("get"))?.as_deref())?;
@@ -271,7 +269,7 @@ impl Client {
             Action::Write { values, length, sync } => self.write(values, *length, *sync),
             Action::Get(key) => self.get(*key),
             Action::Scan { backward } => {
-                let mut held = self.acquire(|db| db.iter());
+                let mut held = self.acquire(|db| db.raw_iter());
                 let values = scan(&mut held.reader, self.context.key_count, *backward)?;
                 let effect = Effect::Read(values);
                 self.record_operation("scan", held.invoked_at, held.returned_at, effect);
@@ -285,7 +283,7 @@ impl Client {
             Action::ReadSnapshot => self.reread_snapshot(),
             Action::OpenIterator => {
                 self.rescan_iterator(false)?;
-                self.iterator = Some(self.acquire(|db| db.iter()));
+                self.iterator = Some(self.acquire(|db| db.raw_iter()));
                 Ok(())
             }
             Action::RescanIterator { backward } => self.rescan_iterator(*backward),
@@ -337,7 +335,7 @@ impl Client {
             };
         }
         let from = self.context.next_timestamp();
-        self.db.write_with(&batch, &WriteOptions { sync }).map_err(error_context("write"))?;
+        self.db.write_with(&batch, &WriteOptions::default().sync(sync)).map_err(error_context("write"))?;
         let to = self.context.next_timestamp();
         self.context.operations_written.fetch_add(values.len() as u64, Ordering::SeqCst);
         if let Some(first) = values.iter().find_map(|(_, value)| *value).filter(|_| sync) {
@@ -360,9 +358,7 @@ impl Client {
         let keys: Vec<Key> =
             (from..to.min(self.context.key_count)).flat_map(|key| [key; MAX_DELETES_PER_KEY]).collect();
         let began: Vec<u64> = keys.iter().map(|_| self.context.next_timestamp()).collect();
-        self.db
-            .delete_range(Some(&key_bytes(from)), Some(&key_bytes(to)))
-            .map_err(error_context("delete_range"))?;
+        self.db.delete_range(key_bytes(from)..key_bytes(to)).map_err(error_context("delete_range"))?;
         self.context.range_deleted.store(true, Ordering::SeqCst);
         for (key, from) in keys.into_iter().zip(began) {
             let to = self.context.next_timestamp();
@@ -380,7 +376,7 @@ impl Client {
 
     fn reread_snapshot(&mut self) -> Result<(), String> {
         let Some(mut held) = self.snapshot.take() else { return Ok(()) };
-        let options = ReadOptions { snapshot: Some(held.reader.clone()), ..ReadOptions::default() };
+        let options = ReadOptions::default().snapshot(held.reader.clone());
         let shows = self.context.read_all(&self.db, &options)?;
         self.check_unchanged("snapshot", &mut held, shows)?;
         self.snapshot = Some(held);

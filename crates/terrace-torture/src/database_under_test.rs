@@ -5,6 +5,7 @@ mod lifecycle;
 mod simulated_env;
 
 use std::collections::HashMap;
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -25,24 +26,22 @@ pub use simulated_env::{BackgroundThreads, SimulatedEnv};
 /// Converts `settings` to options.
 pub fn options_from_settings(settings: &Settings, env: &Env) -> Options {
     let bloom = || Arc::new(BloomFilterPolicy::new(settings.bloom_bits)) as Arc<dyn FilterPolicy>;
-    Options {
-        comparator: settings.comparator.build(),
-        create_if_missing: settings.create_if_missing,
-        error_if_exists: settings.error_if_exists,
-        paranoid_checks: settings.paranoid_checks,
-        env: env.clone(),
+    Options::default()
+        .comparator(settings.comparator.build())
+        .create_if_missing(settings.create_if_missing)
+        .error_if_exists(settings.error_if_exists)
+        .paranoid_checks(settings.paranoid_checks)
+        .env(env.clone())
         // LevelDB's default means Terrace's default.
-        write_buffer_size: Some(settings.write_buffer_size).filter(|&size| size != 4 << 20),
-        max_open_files: settings.max_open_files,
-        block_cache: settings.cache_bytes.map(BlockCache::new),
-        block_size: settings.block_size,
-        block_restart_interval: settings.block_restart_interval,
-        max_file_size: Some(settings.max_file_size as u64).filter(|&size| size != 2 << 20),
-        compression: codec(settings),
-        reuse_logs: settings.reuse_logs,
-        filter_policy: Some(bloom()),
-        ..Options::default()
-    }
+        .write_buffer_size(Some(settings.write_buffer_size).filter(|&size| size != 4 << 20))
+        .max_open_files(settings.max_open_files)
+        .block_cache(settings.cache_bytes.map(BlockCache::new))
+        .block_size(settings.block_size)
+        .block_restart_interval(settings.block_restart_interval)
+        .max_file_size(Some(settings.max_file_size as u64).filter(|&size| size != 2 << 20))
+        .compression(codec(settings))
+        .reuse_logs(settings.reuse_logs)
+        .filter_policy(bloom())
 }
 
 fn codec(settings: &Settings) -> &'static Codec {
@@ -125,7 +124,7 @@ impl TerraceUnderTest {
             });
             Arc::clone(cache)
         });
-        Options { block_cache, ..options_from_settings(settings, &self.env) }
+        options_from_settings(settings, &self.env).block_cache(block_cache)
     }
 
     fn db(&self) -> OpResult<&Db> {
@@ -139,7 +138,7 @@ impl TerraceUnderTest {
 
     fn read_options(&self, snapshot: Option<Slot>) -> ReadOptions {
         let snapshot = snapshot.and_then(|slot| self.snapshots.get(&slot).cloned());
-        ReadOptions { snapshot, ..ReadOptions::default() }
+        ReadOptions::default().snapshot(snapshot)
     }
 
     fn close(&mut self) -> OpResult<()> {
@@ -155,11 +154,11 @@ fn error_text(error: terrace::Error) -> String {
 
 impl DatabaseUnderTest for TerraceUnderTest {
     fn put(&mut self, key: &[u8], value: &[u8], sync: bool) -> OpResult<()> {
-        self.db()?.put_with(key, value, &WriteOptions { sync }).map_err(error_text)
+        self.db()?.put_with(key, value, &WriteOptions::default().sync(sync)).map_err(error_text)
     }
 
     fn delete(&mut self, key: &[u8], sync: bool) -> OpResult<()> {
-        self.db()?.delete_with(key, &WriteOptions { sync }).map_err(error_text)
+        self.db()?.delete_with(key, &WriteOptions::default().sync(sync)).map_err(error_text)
     }
 
     fn write(&mut self, writes: &[Write], sync: bool) -> OpResult<()> {
@@ -170,7 +169,7 @@ impl DatabaseUnderTest for TerraceUnderTest {
                 Write::Delete { key } => batch.delete(key),
             };
         }
-        self.db()?.write_with(&batch, &WriteOptions { sync }).map_err(error_text)
+        self.db()?.write_with(&batch, &WriteOptions::default().sync(sync)).map_err(error_text)
     }
 
     fn get(&mut self, key: &[u8], snapshot: Option<Slot>) -> OpResult<Option<Vec<u8>>> {
@@ -189,10 +188,12 @@ impl DatabaseUnderTest for TerraceUnderTest {
 
     fn open_iterator(&mut self, slot: Slot, snapshot: Option<Slot>, bounds: &IteratorBounds) {
         let IteratorBounds { lower, upper, prefix } = bounds.clone();
-        let options =
-            ReadOptions { lower_bound: lower, upper_bound: upper, prefix, ..self.read_options(snapshot) };
+        let mut options = self.read_options(snapshot);
+        options.lower_bound = lower;
+        options.upper_bound = upper;
+        options.prefix = prefix;
         if let Some(db) = &self.db {
-            self.iterators.insert(slot, db.iter_with(&options));
+            self.iterators.insert(slot, db.raw_iter_with(&options));
         }
     }
 
@@ -223,7 +224,9 @@ impl DatabaseUnderTest for TerraceUnderTest {
     }
 
     fn delete_range(&mut self, begin: Option<&[u8]>, end: Option<&[u8]>) -> OpResult<()> {
-        self.db()?.delete_range(begin, end).map_err(error_text)
+        let range =
+            (begin.map_or(Bound::Unbounded, Bound::Included), end.map_or(Bound::Unbounded, Bound::Excluded));
+        self.db()?.delete_range::<&[u8]>(range).map_err(error_text)
     }
 
     fn reopen(&mut self, settings: &Settings) -> OpResult<()> {

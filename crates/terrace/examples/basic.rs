@@ -6,7 +6,7 @@ use terrace::{Db, Options};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let directory = std::env::args().nth(1).ok_or("usage: basic DIRECTORY")?;
-    let db = Db::open(directory, &Options { create_if_missing: true, ..Options::default() })?;
+    let db = Db::open(directory, &Options::default().create_if_missing(true))?;
 
     db.put(b"CH/Bern", b"46.95,7.45")?;
     db.put(b"CH/Chur", b"46.85,9.53")?;
@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("Chur is {}", if db.contains(b"CH/Chur")? { "present" } else { "absent" });
 
     // Entries come in the order of their keys.
-    for entry in db.iter().into_forward() {
+    for entry in db.iter() {
         let (key, value) = entry?;
         println!("{} {}", String::from_utf8(key)?, String::from_utf8(value)?);
     }

@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let mut entries = 0_u64;
     let mut bytes = 0;
-    let mut cursor = db.iter();
+    let mut cursor = db.raw_iter();
     cursor.seek_to_first();
     while cursor.valid() {
         entries += 1;

@@ -7,19 +7,17 @@ use terrace::{BlockCache, BloomFilterPolicy, Db, Options, compress};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let directory = std::env::args().nth(1).ok_or("usage: tuning DIRECTORY")?;
-    let options = Options {
-        create_if_missing: true,
+    let options = Options::default()
+        .create_if_missing(true)
         // Several databases may share one cache.
-        block_cache: Some(BlockCache::new(64 << 20)),
+        .block_cache(BlockCache::new(64 << 20))
         // More bits per key make fewer reads of tables that lack the key.
-        filter_policy: Some(Arc::new(BloomFilterPolicy::new(14))),
+        .filter_policy(Arc::new(BloomFilterPolicy::new(14)))
         // Larger memtables make fewer tables, and take more memory.
-        write_buffer_size: Some(16 << 20),
+        .write_buffer_size(16 << 20)
         // Larger blocks compress better; smaller blocks make single reads faster.
-        block_size: 16 << 10,
-        compression: &compress::SNAPPY,
-        ..Options::default()
-    };
+        .block_size(16 << 10)
+        .compression(&compress::SNAPPY);
     let db = Db::open(directory, &options)?;
     for n in 0..50_000_u32 {
         db.put(n.to_be_bytes(), format!("value number {n}").as_bytes())?;

@@ -99,7 +99,7 @@ impl Error {
     ///
     /// ```
     /// use terrace::{Db, Env, ErrorKind, Options};
-    /// let options = Options { env: Env::in_memory(), ..Options::default() };
+    /// let options = Options::default().env(Env::in_memory());
     /// let error = Db::open("missing", &options).unwrap_err();
     /// assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     /// println!("{error}");
@@ -121,7 +121,7 @@ impl Error {
     /// ```
     /// # use terrace::{Env, Options};
     /// # let env = Env::in_memory();
-    /// # let options = Options { create_if_missing: true, env, ..Options::default() };
+    /// # let options = Options::default().create_if_missing(true).env(env);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// let second = terrace::Db::open("cities", &options);
     /// assert!(second.is_err_and(|error| error.is_locked()));

@@ -31,7 +31,7 @@ impl fmt::Debug for dyn Logger {
 /// let env = Env::in_memory();
 /// let logger = file_logger(&env, "cities.log".as_ref())?;
 /// logger.log(format_args!("opened {} times", 3));
-/// let options = Options { logger: Some(logger), env, ..Options::default() };
+/// let options = Options::default().logger(logger).env(env);
 /// # Ok::<(), terrace::Error>(())
 /// ```
 pub fn file_logger(env: &Env, path: &Path) -> Result<Arc<dyn Logger>> {

@@ -8,7 +8,7 @@
 //! ```
 //! use terrace::{Db, Env, Options, WriteBatch};
 //!
-//! let options = Options { create_if_missing: true, env: Env::in_memory(), ..Options::default() };
+//! let options = Options::default().create_if_missing(true).env(Env::in_memory());
 //! let db = Db::open("cities", &options)?;
 //! db.put(b"CH/Bern", b"46.95,7.45")?;
 //!
@@ -53,14 +53,36 @@ pub use cache::{BlockCache, CachedBlock, ExternalBlockCache};
 pub use db::{Db, LevelInfo, PinnedValue, TableInfo, destroy};
 pub use error::{Corruption, Error, ErrorKind, Result};
 pub use info_log::{Logger, file_logger};
-pub use iterator::{Backward, DbIterator, Forward, Iter};
-pub use options::{Options, ReadOptions, WriteOptions};
-pub use repair::{RepairOptions, RepairReport, repair};
+pub use iterator::{DbIterator, Iter};
+pub use options::{Options, ReadOptions, RepairOptions, WriteOptions};
+pub use repair::{RepairReport, repair};
 pub use snapshot::Snapshot;
-pub use verify::{Problem, VerifyReport, verify};
+pub use verify::{Problem, VerifyReport, verify, verify_with_progress};
 
-pub use terrace_env::{self as env, Env};
+pub use terrace_env::Env;
 pub use terrace_format::batch::{BatchOp, WriteBatch};
 pub use terrace_format::comparator::{Bytewise, Comparator, bytewise};
-pub use terrace_format::compress::{self, Codec};
+pub use terrace_format::compress::Codec;
 pub use terrace_format::filter::{BloomFilterPolicy, FilterPolicy};
+
+/// Interface to the operating system: files, clocks, threads and randomness.
+///
+/// [`Env`] combines the parts. A program that replaces one of them implements its trait.
+pub mod env {
+    #[cfg(unix)]
+    pub use terrace_env::posix;
+    pub use terrace_env::{
+        AccessMode, AppendingLog, Clock, DeterministicScheduler, Env, FileError, FileLock, FileSystem,
+        LockHolder, LockMode, LogFile, ManualClock, Priority, Random, RandomAccessFile, Result, ScheduledJob,
+        Scheduler, SeededRandom, SequentialFile, SystemClock, SystemRandom, ThreadPool, WritableFile,
+    };
+    pub use terrace_env::{fault, mem};
+}
+
+/// Compression of blocks: the codecs, and their lookup by name or id.
+pub mod compress {
+    pub use terrace_format::compress::{
+        CODECS, Codec, DEFLATE, MAX_BLOCK_CONTENTS, NO_COMPRESSION, SNAPPY, ZLIB, ZSTD, codec_by_name,
+        decompress, decompress_into,
+    };
+}

@@ -23,17 +23,16 @@ use crate::sync::Arc;
 /// use std::sync::Arc;
 /// use terrace::{BlockCache, BloomFilterPolicy, Db, Env, Options};
 ///
-/// let options = Options {
-///     create_if_missing: true,
-///     block_cache: Some(BlockCache::new(64 << 20)),
-///     filter_policy: Some(Arc::new(BloomFilterPolicy::new(10))),
-///     env: Env::in_memory(), // for a test; leave it out for files
-///     ..Options::default()
-/// };
+/// let options = Options::default()
+///     .create_if_missing(true)
+///     .block_cache(BlockCache::new(64 << 20))
+///     .filter_policy(Arc::new(BloomFilterPolicy::new(14)))
+///     .env(Env::in_memory());
 /// let db = Db::open("cities", &options)?;
 /// # Ok::<(), terrace::Error>(())
 /// ```
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Options {
     /// Order of the keys. Its name and its order must be those that the database was created with.
     pub comparator: Arc<dyn Comparator>,
@@ -120,22 +119,26 @@ pub struct Options {
     pub filter_policy: Option<Arc<dyn FilterPolicy>>,
 }
 
-/// Declares a builder method for each listed field of an options type: it sets the field, in
-/// `Some` if the list says so, and returns the options.
+/// Declares a builder method for each listed field of an options type.
+///
+/// The method sets the field and returns the options. A conversion after `as` turns the argument
+/// into the value of the field.
 macro_rules! builder_methods {
-    ($options:ident: $($field:ident: $type:ty $(as $some:ident)?),+ $(,)?) => {
+    ($options:ident: $($field:ident: $type:ty $(as $conversion:ident)?),+ $(,)?) => {
         impl $options {
             $(
                 #[doc = concat!("Sets [`", stringify!($options), "::", stringify!($field), "`](#structfield.", stringify!($field), ") and returns the options.")]
                 #[must_use]
                 pub fn $field(mut self, $field: $type) -> $options {
-                    self.$field = builder_methods!(@value $field $($some)?);
+                    self.$field = builder_methods!(@value $field $($conversion)?);
                     self
                 }
             )+
         }
     };
     (@value $field:ident Some) => { Some($field) };
+    (@value $field:ident SomeInto) => { Some($field.into()) };
+    (@value $field:ident Into) => { $field.into() };
     (@value $field:ident) => { $field };
 }
 
@@ -147,13 +150,13 @@ builder_methods! {
     paranoid_checks: bool,
     env: Env,
     logger: Arc<dyn Logger> as Some,
-    memory_budget: usize as Some,
-    write_buffer_size: usize as Some,
+    memory_budget: impl Into<Option<usize>> as Into,
+    write_buffer_size: impl Into<Option<usize>> as Into,
     max_open_files: usize,
-    block_cache: Arc<BlockCache> as Some,
+    block_cache: impl Into<Option<Arc<BlockCache>>> as Into,
     block_size: usize,
     block_restart_interval: usize,
-    max_file_size: u64 as Some,
+    max_file_size: impl Into<Option<u64>> as Into,
     compression: &'static Codec,
     reuse_logs: bool,
     filter_policy: Arc<dyn FilterPolicy> as Some,
@@ -163,15 +166,20 @@ builder_methods! {
     ReadOptions:
     verify_checksums: bool,
     fill_cache: bool,
-    snapshot: Snapshot as Some,
-    lower_bound: Vec<u8> as Some,
-    upper_bound: Vec<u8> as Some,
-    prefix: Vec<u8> as Some,
+    snapshot: impl Into<Option<Snapshot>> as Into,
+    lower_bound: impl Into<Vec<u8>> as SomeInto,
+    upper_bound: impl Into<Vec<u8>> as SomeInto,
+    prefix: impl Into<Vec<u8>> as SomeInto,
 }
 
 builder_methods! {
     WriteOptions:
     sync: bool,
+}
+
+builder_methods! {
+    RepairOptions:
+    dry_run: bool,
 }
 
 impl Default for Options {
@@ -292,23 +300,19 @@ impl From<&Options> for TableOptions {
 /// ```
 /// # use terrace::{Env, Options};
 /// # let env = Env::in_memory();
-/// # let options = Options { create_if_missing: true, env, ..Options::default() };
+/// # let options = Options::default().create_if_missing(true).env(env);
 /// # let db = terrace::Db::open("cities", &options)?;
 /// use terrace::ReadOptions;
 ///
 /// for name in ["AT/Wien", "CH/Bern", "CH/Chur", "FR/Lyon"] {
 ///     db.put(name.as_bytes(), b"")?;
 /// }
-/// let range = ReadOptions {
-///     lower_bound: Some(b"B".to_vec()),
-///     upper_bound: Some(b"CH/C".to_vec()),
-///     fill_cache: false,
-///     ..ReadOptions::default()
-/// };
-/// assert_eq!(db.iter_with(&range).into_forward().count(), 1);
+/// let range = ReadOptions::default().lower_bound(b"B").upper_bound(b"CH/C").fill_cache(false);
+/// assert_eq!(db.iter_with(&range).count(), 1);
 /// # Ok::<(), terrace::Error>(())
 /// ```
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ReadOptions {
     /// Ignored: Terrace verifies the checksum of every block that it reads from a file. The
     /// field exists for LevelDB's users.
@@ -352,18 +356,37 @@ impl Default for ReadOptions {
 /// ```
 /// # use terrace::{Env, Options};
 /// # let env = Env::in_memory();
-/// # let options = Options { create_if_missing: true, env, ..Options::default() };
+/// # let options = Options::default().create_if_missing(true).env(env);
 /// # let db = terrace::Db::open("cities", &options)?;
 /// db.put(b"CH/Bern", b"46.95,7.45")?;
 /// // The sync makes both writes durable.
-/// db.put_with(b"CH/Chur", b"46.85,9.53", &terrace::WriteOptions { sync: true })?;
+/// db.put_with(b"CH/Chur", b"46.85,9.53", &terrace::WriteOptions::default().sync(true))?;
 /// # Ok::<(), terrace::Error>(())
 /// ```
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct WriteOptions {
     /// Returns only after the write is durable. Otherwise the write survives a process crash, and a
     /// power cut may lose it. Default: false.
     pub sync: bool,
+}
+
+impl WriteOptions {
+    /// Default options as a constant.
+    pub const DEFAULT: WriteOptions = WriteOptions { sync: false };
+}
+
+/// Options of [`repair`](fn@crate::repair).
+///
+/// ```
+/// let options = terrace::RepairOptions::default().dry_run(true);
+/// assert!(options.dry_run);
+/// ```
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct RepairOptions {
+    /// Reports the planned actions and writes nothing. Default: false.
+    pub dry_run: bool,
 }
 
 #[cfg(test)]

@@ -17,11 +17,11 @@ use crate::sync::{Arc, AtomicU64, Mutex, Ordering, Weak};
 /// ```
 /// # use terrace::{Env, Options};
 /// # let env = Env::in_memory();
-/// # let options = Options { create_if_missing: true, env, ..Options::default() };
+/// # let options = Options::default().create_if_missing(true).env(env);
 /// # let db = terrace::Db::open("cities", &options)?;
 /// use terrace::ReadOptions;
 ///
-/// let empty = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
+/// let empty = ReadOptions::default().snapshot(db.snapshot());
 /// db.put(b"CH/Bern", b"46.95,7.45")?;
 /// assert_eq!(db.get_with(b"CH/Bern", &empty)?, None);
 /// drop(empty); // releases the snapshot
@@ -45,7 +45,7 @@ impl Snapshot {
     /// ```
     /// # use terrace::{Env, Options};
     /// # let env = Env::in_memory();
-    /// # let options = Options { create_if_missing: true, env, ..Options::default() };
+    /// # let options = Options::default().create_if_missing(true).env(env);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// let before = db.snapshot().sequence();
     /// db.put(b"CH/Bern", b"46.95,7.45")?;

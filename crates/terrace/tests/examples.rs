@@ -1,7 +1,7 @@
 //! Each program in `examples/`, run on a directory of its own.
 //!
-//! `cargo test` builds the examples before this test, unless the command line selects other targets.
-//! A test without its program is skipped, and fails if `TERRACE_REQUIRE_EXAMPLES` is set.
+//! `cargo test` builds the examples before this test, unless the command line selects other
+//! targets. A test without its program is skipped, and fails if `TERRACE_REQUIRE_EXAMPLES` is set.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -72,7 +72,7 @@ fn range_scan() {
 #[test]
 fn inspect_leveldb() {
     let directory = tempfile::tempdir().unwrap();
-    let db = Db::open(directory.path(), &Options { create_if_missing: true, ..Options::default() }).unwrap();
+    let db = Db::open(directory.path(), &Options::default().create_if_missing(true)).unwrap();
     db.put(b"key", b"value").unwrap();
     db.flush().unwrap();
     db.put(b"in the log", b"").unwrap();

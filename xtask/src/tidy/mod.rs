@@ -92,6 +92,8 @@ static CHECKS: &[Check] = &[
     check("phrases", phrases::check),
     check("frequencies", prose::frequencies),
     check("doc starts", prose::doc_starts),
+    check("columns", prose::columns),
+    check("habits", habits::check),
     check("file size", sizes::check),
     check("function size", functions::check),
     check("names", names::check),
@@ -101,19 +103,15 @@ static CHECKS: &[Check] = &[
     check("publish", publish::check),
 ];
 
-/// Checks that `--all` adds. The tree does not satisfy them yet.
-static PENDING: &[Check] = &[check("columns", prose::columns), check("habits", habits::check)];
-
 /// `cargo xtask tidy`: prints figures, then the problems. Fails if there is a problem.
 ///
-/// With `--all`, the pending checks run too. A path prefix limits the files. `--uses` lists each
-/// counted word and each long sentence.
+/// A path prefix limits the files. `--uses` lists each counted word and each long sentence.
 pub(crate) fn run() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(2).collect();
     let (flags, names): (Vec<&str>, Vec<&str>) =
         arguments.iter().map(String::as_str).partition(|argument| argument.starts_with("--"));
-    if let Some(flag) = flags.iter().find(|flag| !matches!(**flag, "--all" | "--uses")) {
-        eprintln!("tidy: unknown flag {flag}; usage: cargo xtask tidy [--all] [--uses] [PATH-PREFIX]");
+    if let Some(flag) = flags.iter().find(|flag| **flag != "--uses") {
+        eprintln!("tidy: unknown flag {flag}; usage: cargo xtask tidy [--uses] [PATH-PREFIX]");
         return ExitCode::from(2);
     }
     let tree = match Tree::read(&root()) {
@@ -123,14 +121,12 @@ pub(crate) fn run() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let pending = if flags.contains(&"--all") { PENDING } else { &[] };
-    let checks: Vec<&Check> = CHECKS.iter().chain(pending).collect();
     let extra = if flags.contains(&"--uses") { prose::uses(&tree) } else { Vec::new() };
-    report(&tree, &checks, extra, names.first().copied().unwrap_or_default())
+    report(&tree, extra, names.first().copied().unwrap_or_default())
 }
 
 /// Prints the figures and the problems of the files with a path that starts with `prefix`.
-fn report(tree: &Tree, checks: &[&Check], extra: Vec<Problem>, prefix: &str) -> ExitCode {
+fn report(tree: &Tree, extra: Vec<Problem>, prefix: &str) -> ExitCode {
     if prefix.is_empty() {
         print!("{}{}", sizes::report(tree), functions::report(tree));
         print!("{}{}", cycles::report(), prose::report(tree));
@@ -140,7 +136,7 @@ fn report(tree: &Tree, checks: &[&Check], extra: Vec<Problem>, prefix: &str) -> 
     let mut summary = Vec::new();
     let mut all = extra;
     all.retain(|problem| problem.file.starts_with(prefix));
-    for check in checks {
+    for check in CHECKS {
         let mut found = (check.find)(tree);
         found.retain(|problem| problem.file.starts_with(prefix));
         summary.push(format!("{} {}", check.name, found.len()));

@@ -23,7 +23,7 @@ fn error_text(error: terrace::Error) -> String {
 }
 
 fn options(settings: &Settings) -> Result<Options> {
-    let mut options = Options { create_if_missing: true, ..Options::default() };
+    let mut options = Options::default().create_if_missing(true);
     let size = |bytes: u64| usize::try_from(bytes).map_err(|_| format!("{bytes} bytes do not fit in memory"));
     if let Some(bytes) = settings.write_buffer_bytes {
         options.write_buffer_size = Some(size(bytes)?);
@@ -50,11 +50,11 @@ struct TerraceStore(Db);
 
 impl Store for TerraceStore {
     fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
-        self.0.put_with(key, value, &WriteOptions { sync }).map_err(error_text)
+        self.0.put_with(key, value, &WriteOptions::default().sync(sync)).map_err(error_text)
     }
 
     fn delete(&self, key: &[u8], sync: bool) -> Result<()> {
-        self.0.delete_with(key, &WriteOptions { sync }).map_err(error_text)
+        self.0.delete_with(key, &WriteOptions::default().sync(sync)).map_err(error_text)
     }
 
     fn write(&self, changes: &[Change], sync: bool) -> Result<()> {
@@ -65,7 +65,7 @@ impl Store for TerraceStore {
                 None => batch.delete(key),
             };
         }
-        self.0.write_with(&batch, &WriteOptions { sync }).map_err(error_text)
+        self.0.write_with(&batch, &WriteOptions::default().sync(sync)).map_err(error_text)
     }
 
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
@@ -73,7 +73,7 @@ impl Store for TerraceStore {
     }
 
     fn cursor(&self) -> Result<Box<dyn Cursor + '_>> {
-        Ok(Box::new(TerraceCursor(self.0.iter())))
+        Ok(Box::new(TerraceCursor(self.0.raw_iter())))
     }
 
     fn compact(&self) -> Result<()> {

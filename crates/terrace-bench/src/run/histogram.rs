@@ -1,7 +1,7 @@
 //! Latency histogram with buckets of proportional width: the error is at most 1.6 %.
 //!
 //! ```text
-//!   0 1 2 ... 63 | 64 65 ... 127 | 128 130 ... 254 | 256 260 ... 508 | ...      bucket's lower bound, ns
+//!   0 1 2 ... 63 | 64 65 ... 127 | 128 130 ... 254 | 256 260 ... 508 | ...   lower bound, ns
 //!     exact          64 of 1          64 of 2           64 of 4
 //! ```
 //!

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   plan                    engines and phases from the command line, validated
-//!   rounds                  A B C, A B C, A B C: runs every engine in every round, checks the results
+//!   rounds                  A B C, A B C, A B C: all engines in each round; checks the results
 //!     measuring_process     one run in a new process; protocol, memory_cgroup, stop_signal
 //!       phase               one phase: clock, resources, the end of background work
 //!         worker            one thread: operations, checks, histogram, windows

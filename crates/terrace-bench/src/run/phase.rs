@@ -1,9 +1,9 @@
 //! Executes one phase with one engine, in this process.
 //!
 //! ```text
-//!   open, fresh if asked | clock starts | threads do their operations | clock stops | wait until quiet | count
-//!                        |<-- seconds, latencies, windows ------------>|
-//!                        |<-- processor time, memory, device writes ------------------------------->|
+//!   open, fresh if asked | threads execute their operations | wait until quiet | count
+//!                        |<- seconds, latencies, windows -->|
+//!                        |<- processor time, memory, device writes --------->|
 //! ```
 //!
 //! Deferred work of the engine counts: processor time and writes are measured until background work

@@ -5,7 +5,7 @@
 //!      |------- RunRequest, then end of input ------>|
 //!      |<------ {"tick":{"row":0,"done":1,"of":9}} --|   now and then
 //!      |<------ {"result":{...}} --------------------|   after each phase
-//!      |<------ {"error":"..."} ---------------------|   instead of a result; the process then fails
+//!      |<------ {"error":"..."} ---------------------|   instead of a result, at a failure
 //! ```
 //!
 //! Any program that implements this protocol can be an engine. Its `result` leaves `round` at 0 and

@@ -79,7 +79,7 @@ extern "C" fn terrace_repair(
     // SAFETY: the caller passes null, or a NUL-terminated string `name` that lives through the
     // call.
     let name = unsafe { path_from_c(name) };
-    let repair_options = RepairOptions { dry_run: dry_run != 0 };
+    let repair_options = RepairOptions::default().dry_run(dry_run != 0);
     let report =
         run_with_errptr(errptr, || Ok(terrace::repair(name, checked_options(options)?, &repair_options)?));
     report.map_or(ptr::null_mut(), |report| malloc_c_string(report.to_string()))
@@ -97,8 +97,7 @@ extern "C" fn terrace_verify(
     // SAFETY: the caller passes null, or a NUL-terminated string `name` that lives through the
     // call.
     let name = unsafe { path_from_c(name) };
-    let report =
-        run_with_errptr(errptr, || Ok(terrace::verify(name, checked_options(options)?, &mut |_, _| {})?));
+    let report = run_with_errptr(errptr, || Ok(terrace::verify(name, checked_options(options)?)?));
     write_out_param(problems, report.as_ref().map_or(0, |report| report.problems.len()));
     report.map_or(ptr::null_mut(), |report| malloc_c_string(report.to_string()))
 }
@@ -136,7 +135,7 @@ mod tests {
     #[test]
     fn forked_child_does_not_change_the_database() {
         let dir = tempfile::tempdir().unwrap();
-        let options = Options { create_if_missing: true, ..Options::default() };
+        let options = Options::default().create_if_missing(true);
         let db = Db::open(dir.path().join("db"), &options).unwrap();
         db.put(b"before", b"1").unwrap();
         let copy = Some(db.clone());
@@ -150,10 +149,10 @@ mod tests {
         for n in 0..1000u32 {
             db.put(n.to_be_bytes(), [7; 1000]).unwrap();
         }
-        db.put_with(b"after", b"2", &WriteOptions { sync: true }).unwrap();
+        db.put_with(b"after", b"2", &WriteOptions::default().sync(true)).unwrap();
         assert!(db.get(b"child").unwrap().is_none());
         db.close().unwrap();
         let db = Db::open(dir.path().join("db"), &options).unwrap();
-        assert_eq!(db.iter().into_forward().count(), 1002);
+        assert_eq!(db.iter().count(), 1002);
     }
 }

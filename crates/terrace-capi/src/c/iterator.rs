@@ -25,7 +25,7 @@ extern "C" fn leveldb_create_iterator(
 ) -> Option<Box<IteratorHandle>> {
     run_or_default(|| {
         Some(Box::new(IteratorHandle {
-            iterator: database?.0.iter_with(read_options(options)),
+            iterator: database?.0.raw_iter_with(read_options(options)),
             copied_entries: Vec::new(),
         }))
     })

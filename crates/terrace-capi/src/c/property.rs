@@ -1,6 +1,7 @@
 //! Properties of a database, and its maintenance.
 
 use std::ffi::{c_char, c_int};
+use std::ops::Bound;
 use std::ptr;
 
 use super::database::DatabaseHandle;
@@ -152,7 +153,9 @@ extern "C" fn terrace_delete_range(
     // SAFETY: the caller passes null, or a pointer `limit` to `limit_len` bytes that live through
     // the call.
     let limit = unsafe { range_bound(limit, limit_len) };
-    run_with_errptr(errptr, || Ok(require_non_null(database)?.0.delete_range(start, limit)?));
+    let range =
+        (start.map_or(Bound::Unbounded, Bound::Included), limit.map_or(Bound::Unbounded, Bound::Excluded));
+    run_with_errptr(errptr, || Ok(require_non_null(database)?.0.delete_range::<&[u8]>(range)?));
 }
 
 #[unsafe(no_mangle)]

@@ -13,7 +13,7 @@ pub(super) struct WriteOptionsHandle(pub(super) WriteOptions);
 
 static DEFAULT_READ_OPTIONS: ReadOptions = ReadOptions::DEFAULT;
 
-static DEFAULT_WRITE_OPTIONS: WriteOptions = WriteOptions { sync: false };
+static DEFAULT_WRITE_OPTIONS: WriteOptions = WriteOptions::DEFAULT;
 
 #[inline]
 pub(super) fn read_options(handle: Option<&ReadOptionsHandle>) -> &ReadOptions {

@@ -47,7 +47,7 @@ extern "C" fn terrace_cxx_put(
 ) -> StatusCode {
     let key = key.as_slice();
     let value = value.as_slice();
-    run_with_report(report, || Ok(db.put_with(key, value, &WriteOptions { sync })?))
+    run_with_report(report, || Ok(db.put_with(key, value, &WriteOptions::default().sync(sync))?))
 }
 
 #[unsafe(no_mangle)]
@@ -58,7 +58,7 @@ extern "C" fn terrace_cxx_delete(
     report: &mut ErrorReport,
 ) -> StatusCode {
     let key = key.as_slice();
-    run_with_report(report, || Ok(db.delete_with(key, &WriteOptions { sync })?))
+    run_with_report(report, || Ok(db.delete_with(key, &WriteOptions::default().sync(sync))?))
 }
 
 /// Applies a batch in its stored form, which C++ keeps and the WAL uses.
@@ -72,7 +72,7 @@ extern "C" fn terrace_cxx_write(
     let batch = batch.as_slice();
     run_with_report(report, || {
         let batch = WriteBatch::from_bytes(batch.to_vec()).map_err(batch_corruption)?;
-        Ok(db.write_with(&batch, &WriteOptions { sync })?)
+        Ok(db.write_with(&batch, &WriteOptions::default().sync(sync))?)
     })
 }
 
@@ -109,7 +109,7 @@ extern "C" fn terrace_cxx_get(
 
 #[unsafe(no_mangle)]
 extern "C" fn terrace_cxx_iterate(db: &Db, read: CxxReadOptions) -> Option<Box<CxxIterator>> {
-    run_or(None, || Some(Box::new(CxxIterator::from(db.iter_with(&read.to_read_options())))))
+    run_or(None, || Some(Box::new(CxxIterator::from(db.raw_iter_with(&read.to_read_options())))))
 }
 
 #[unsafe(no_mangle)]

@@ -134,7 +134,7 @@ fn format_internal_key(key: &InternalKey) -> String {
 fn dump_table(env: Env, path: &Path, to: &UserObject<WritableFileCallbacks>) -> Result<(), StatusError> {
     let file = env.fs.open_random_access(path, AccessMode::Pread).map_err(Error::from)?;
     // A scan in file order compares no keys, so the comparator of the database is not needed.
-    let options = Options { env, ..Options::default() };
+    let options = Options::default().env(env);
     let mut iterator = SstFileReader::open(Arc::clone(&file), path, &options)?.iter(false);
     iterator.seek_to_first();
     while iterator.valid() {

@@ -63,22 +63,21 @@ impl CxxOptions {
     }
 
     fn to_options_with_env(&self, user_env: Option<&UserEnv>) -> Options {
-        let mut options = Options {
-            create_if_missing: self.create_if_missing,
-            error_if_exists: self.error_if_exists,
-            paranoid_checks: self.paranoid_checks,
-            reuse_logs: self.reuse_logs,
-            write_buffer_size: (self.write_buffer_size != LEVELDB_WRITE_BUFFER_SIZE)
-                .then_some(self.write_buffer_size),
-            block_size: self.block_size,
-            max_file_size: (self.max_file_size != LEVELDB_MAX_FILE_SIZE).then_some(self.max_file_size as u64),
+        let mut options = Options::default()
+            .create_if_missing(self.create_if_missing)
+            .error_if_exists(self.error_if_exists)
+            .paranoid_checks(self.paranoid_checks)
+            .reuse_logs(self.reuse_logs)
+            .write_buffer_size(
+                (self.write_buffer_size != LEVELDB_WRITE_BUFFER_SIZE).then_some(self.write_buffer_size),
+            )
+            .block_size(self.block_size)
+            .max_file_size((self.max_file_size != LEVELDB_MAX_FILE_SIZE).then_some(self.max_file_size as u64))
             // Negative numbers become 0, which is later clipped to the minimum.
-            max_open_files: usize::try_from(self.max_open_files).unwrap_or(0),
-            block_restart_interval: usize::try_from(self.block_restart_interval).unwrap_or(0),
-            compression: if self.compression == 0 { &compress::NO_COMPRESSION } else { &compress::SNAPPY },
-            env: user_env.map_or_else(Env::system, UserEnv::to_env),
-            ..Options::default()
-        };
+            .max_open_files(usize::try_from(self.max_open_files).unwrap_or(0))
+            .block_restart_interval(usize::try_from(self.block_restart_interval).unwrap_or(0))
+            .compression(if self.compression == 0 { &compress::NO_COMPRESSION } else { &compress::SNAPPY })
+            .env(user_env.map_or_else(Env::system, UserEnv::to_env));
         if let Some(comparator) = self.comparator.non_null() {
             options.comparator = Arc::new(comparator.into_comparator());
         }
@@ -119,11 +118,9 @@ impl CxxReadOptions {
     pub(super) fn to_read_options(self) -> ReadOptions {
         // SAFETY: the program passes null, or a snapshot that it has not released.
         let snapshot = unsafe { self.snapshot.as_ref() }.cloned();
-        ReadOptions {
-            verify_checksums: self.verify_checksums,
-            fill_cache: self.fill_cache,
-            snapshot,
-            ..ReadOptions::default()
-        }
+        ReadOptions::default()
+            .verify_checksums(self.verify_checksums)
+            .fill_cache(self.fill_cache)
+            .snapshot(snapshot)
     }
 }

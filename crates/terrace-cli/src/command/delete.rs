@@ -1,6 +1,7 @@
 //! `terrace delete`: deletes one key, or all keys of a range.
 
 use std::ffi::OsString;
+use std::ops::Bound;
 
 use clap::{ArgGroup, Args};
 
@@ -40,7 +41,10 @@ impl Run for Delete {
         let db = self.database.open_writable(&self.write_args.file_format, None)?;
         match key {
             Some(key) => db.delete_with(&key, &self.write_args.write_options())?,
-            None => db.delete_range(from.as_deref(), to.as_deref())?,
+            None => db.delete_range((
+                from.map_or(Bound::Unbounded, Bound::Included),
+                to.map_or(Bound::Unbounded, Bound::Excluded),
+            ))?,
         }
         Ok(db.close()?)
     }

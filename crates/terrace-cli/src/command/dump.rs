@@ -47,10 +47,10 @@ impl Run for Dump {
 const ENTRIES_PER_PROGRESS_UPDATE: u64 = 20_000;
 
 fn dump_entries(db: &Db, format: Format, out: &mut impl Write) -> CommandResult {
-    let options = ReadOptions { verify_checksums: true, fill_cache: false, ..ReadOptions::default() };
+    let options = ReadOptions::default().verify_checksums(true).fill_cache(false);
     let mut progress =
         Progress::bytes("dumping", Some(db.levels().iter().map(level_chart::level_bytes).sum()));
-    let mut entries = db.iter_with(&options);
+    let mut entries = db.raw_iter_with(&options);
     entries.seek_to_first();
     let first = if entries.valid() { entries.key().to_vec() } else { Vec::new() };
     let mut count: u64 = 0;

@@ -38,7 +38,7 @@ impl Run for Repair {
             other => return other.not_a_database(&self.dir, ""),
         }
         let progress = Progress::spinner("repairing");
-        let report = terrace::repair(&self.dir, &options, &RepairOptions { dry_run: self.dry_run })?;
+        let report = terrace::repair(&self.dir, &options, &RepairOptions::default().dry_run(self.dry_run))?;
         drop(progress);
         let mut out = terminal::output();
         writeln!(out, "{}", terminal::printable(&report).trim_end())?;

@@ -46,7 +46,7 @@ impl Run for Scan {
     fn run(self) -> CommandResult {
         let options = self.read_options()?;
         let db = self.database.open_read_only()?;
-        let mut entries = db.iter_with(&options);
+        let mut entries = db.raw_iter_with(&options);
         if self.reverse {
             entries.seek_to_last()
         } else {
@@ -67,12 +67,10 @@ impl Run for Scan {
 
 impl Scan {
     fn read_options(&self) -> Result<ReadOptions, Failure> {
-        Ok(ReadOptions {
-            lower_bound: self.encoding.decode_optional(self.from.as_ref())?,
-            upper_bound: self.encoding.decode_optional(self.to.as_ref())?,
-            prefix: self.encoding.decode_optional(self.prefix.as_ref())?,
-            fill_cache: false,
-            ..ReadOptions::default()
-        })
+        let mut options = ReadOptions::default().fill_cache(false);
+        options.lower_bound = self.encoding.decode_optional(self.from.as_ref())?;
+        options.upper_bound = self.encoding.decode_optional(self.to.as_ref())?;
+        options.prefix = self.encoding.decode_optional(self.prefix.as_ref())?;
+        Ok(options)
     }
 }

@@ -25,7 +25,7 @@ impl Run for Verify {
             other => return other.not_a_database(&self.database.dir, ""),
         }
         let mut progress = Progress::bytes("verifying", Some(0));
-        let report = terrace::verify(&self.database.dir, &options, &mut |done, total| {
+        let report = terrace::verify_with_progress(&self.database.dir, &options, |done, total| {
             progress.set_position_and_total(done, total)
         })?;
         drop(progress);

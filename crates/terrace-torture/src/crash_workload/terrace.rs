@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace::{Db, DbIterator, Env, Logger, ReadOptions, RepairOptions, Snapshot, WriteBatch, WriteOptions};
+use terrace::{Db, Env, Iter, Logger, ReadOptions, RepairOptions, Snapshot, WriteBatch, WriteOptions};
 use terrace_env::{Clock, DeterministicScheduler, FileSystem, ManualClock, Scheduler, SeededRandom};
 use terrace_testkit::rng::Rng;
 use terrace_testkit::settings::{ComparatorKind, Settings};
@@ -71,7 +71,7 @@ impl Logger for NullLogger {
 pub struct TerraceStore {
     db: Db,
     options: terrace::Options,
-    snapshot_readers: Option<(Snapshot, DbIterator)>,
+    snapshot_readers: Option<(Snapshot, Iter)>,
 }
 
 impl TerraceStore {
@@ -94,14 +94,13 @@ impl TerraceStore {
                 None => batch.delete(key),
             };
         }
-        self.db.write_with(&batch, &WriteOptions { sync })
+        self.db.write_with(&batch, &WriteOptions::default().sync(sync))
     }
 
     /// Reads all entries with an iterator and compares each with a get.
     pub fn try_entries(&self, snapshot: Option<Snapshot>) -> terrace::Result<Result<Vec<Entry>, String>> {
-        let options = ReadOptions { snapshot, ..ReadOptions::default() };
-        let entries: Vec<Entry> =
-            self.db.iter_with(&options).into_forward().collect::<terrace::Result<_>>()?;
+        let options = ReadOptions::default().snapshot(snapshot);
+        let entries: Vec<Entry> = self.db.iter_with(&options).collect::<terrace::Result<_>>()?;
         for (key, value) in &entries {
             if self.db.get_with(key, &options)?.as_ref() != Some(value) {
                 let key = key.escape_ascii();
@@ -160,8 +159,7 @@ impl CrashableStore for TerraceStore {
 
     fn read_snapshot(&mut self) -> Option<Result<Vec<Entry>, String>> {
         let (snapshot, iterator) = self.snapshot_readers.take()?;
-        let iterated: Result<Vec<Entry>, String> =
-            iterator.into_forward().map(|entry| entry.map_err(error_text)).collect();
+        let iterated: Result<Vec<Entry>, String> = iterator.map(|entry| entry.map_err(error_text)).collect();
         let read = self.try_entries(Some(snapshot)).map_err(error_text).and_then(|entries| entries);
         Some(iterated.and_then(|iterated| match read {
             Ok(read) if read == iterated => Ok(read),

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace::{Db, Options, RepairOptions, repair, verify};
+use terrace::{Db, RepairOptions, repair, verify};
 use terrace_env::mem::{Crash, MemFs, POWER_LOSS_PROFILES};
 use terrace_env::{FileSystem, Result};
 use terrace_testkit::differential::{DatabaseUnderTest, OpResult};
@@ -83,7 +83,7 @@ impl TerraceUnderTest {
         let files = self.files()?;
         let options = self.open_options(settings);
         let before = files.mutation_count();
-        let report = verify(&self.path, &options, &mut |_, _| ()).map_err(error_text)?;
+        let report = verify(&self.path, &options).map_err(error_text)?;
         if !report.is_clean() {
             return Err(format!("verify reported\n{report}"));
         }
@@ -117,7 +117,7 @@ impl TerraceUnderTest {
         self.close()?;
         let options = self.open_options(settings);
         terrace::destroy(&self.path, &options).map_err(error_text)?;
-        if Db::open(&self.path, &Options { create_if_missing: false, ..options }).is_ok() {
+        if Db::open(&self.path, &options.create_if_missing(false)).is_ok() {
             return Err("a destroyed database was opened".into());
         }
         self.reopen(settings)
@@ -139,19 +139,15 @@ impl TerraceUnderTest {
         let options = self.open_options(settings);
         let db = Db::open(old, &options).map_err(error_text)?;
         check_equal(self.db()?, &db)?;
-        let entries = db
-            .iter()
-            .into_forward()
-            .take(OVERWRITTEN_ENTRIES)
-            .collect::<terrace::Result<Vec<_>>>()
-            .map_err(error_text)?;
+        let entries =
+            db.iter().take(OVERWRITTEN_ENTRIES).collect::<terrace::Result<Vec<_>>>().map_err(error_text)?;
         for (key, value) in entries {
             let other: Vec<u8> = value.iter().map(|byte| !byte).collect();
             db.put(&key, &other).map_err(error_text)?;
         }
         db.flush().map_err(error_text)?;
         // This puts its blocks into the cache.
-        for entry in db.iter().into_forward().take(2 * OVERWRITTEN_ENTRIES) {
+        for entry in db.iter().take(2 * OVERWRITTEN_ENTRIES) {
             entry.map_err(error_text)?;
         }
         db.close().map_err(error_text)?;
@@ -161,8 +157,8 @@ impl TerraceUnderTest {
 }
 
 fn check_equal(one: &Db, other: &Db) -> OpResult<()> {
-    let mut one = one.iter().into_forward();
-    let mut other = other.iter().into_forward();
+    let mut one = one.iter();
+    let mut other = other.iter();
     loop {
         match (one.next(), other.next()) {
             (None, None) => return Ok(()),

@@ -233,7 +233,7 @@ impl ClosedDatabase<'_> {
         may_lose_entries: &dyn Fn() -> bool,
     ) -> Result<(), String> {
         let mut entries = Vec::new();
-        for entry in db.iter().into_forward() {
+        for entry in db.iter() {
             match entry {
                 Ok(entry) => entries.push(entry),
                 Err(error) => {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   alternate-with-leveldb    the engines write in turns; each finds the other's writes
-//!   leveldb-after-crash       one engine writes and is killed, the other reads (see `process_kill`)
+//!   leveldb-after-crash       one engine writes and is killed, the other reads: `process_kill`
 //!   leveldb-after-power-cut   both engines read the same contents after a power cut
 //!   repair-vs-leveldb         Terrace's repair recovers all that LevelDB's does
 //! ```

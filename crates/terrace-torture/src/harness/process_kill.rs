@@ -10,8 +10,8 @@
 //! ```
 //!
 //! The seed determines the writes of each thread (`thread_writes`). So the number of the last
-//! acknowledged write gives the expected contents: the state after that write, or after the complete
-//! next one.
+//! acknowledged write gives the expected contents: the state after that write, or after the
+//! complete next one.
 //!
 //! The speed of the machine decides when a kill happens. A seed repeats the writes, not the time.
 
@@ -275,7 +275,7 @@ impl KillCase {
         let read_only = self.rng.one_in(2) && database.join("CURRENT").exists();
         let open = if read_only { Db::open_read_only } else { Db::open };
         let entries = open(&database, &options).and_then(|db| {
-            let entries = db.iter().into_forward().collect::<terrace::Result<Vec<_>>>()?;
+            let entries = db.iter().collect::<terrace::Result<Vec<_>>>()?;
             db.close().map(|()| entries)
         });
         entries.map_err(|error| error.to_string())

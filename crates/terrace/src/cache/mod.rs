@@ -87,8 +87,8 @@ impl BlockCache {
     /// use terrace::{BlockCache, Options};
     ///
     /// let cache = BlockCache::new(64 << 20);
-    /// let cities = Options { block_cache: Some(Arc::clone(&cache)), ..Options::default() };
-    /// let rivers = Options { block_cache: Some(cache), ..Options::default() }; // shares it
+    /// let cities = Options::default().block_cache(Arc::clone(&cache));
+    /// let rivers = Options::default().block_cache(cache); // shares it
     /// ```
     pub fn new(capacity: usize) -> Arc<BlockCache> {
         Arc::new(BlockCache { backend: CacheBackend::BuiltIn(S3FifoCache::new(capacity)), capacity })
@@ -118,7 +118,7 @@ impl BlockCache {
     /// }
     ///
     /// let cache = BlockCache::with_store(Arc::new(UnboundedCache::default()));
-    /// let options = Options { block_cache: Some(cache), ..Options::default() };
+    /// let options = Options::default().block_cache(cache);
     /// ```
     pub fn with_store(store: Arc<dyn ExternalBlockCache>) -> Arc<BlockCache> {
         Arc::new(BlockCache { backend: CacheBackend::External(store), capacity: usize::MAX })
@@ -153,8 +153,8 @@ impl BlockCache {
     /// # use terrace::{BlockCache, Db, Env, Options};
     /// let cache = BlockCache::new(1 << 20);
     /// # let env = Env::in_memory();
-    /// # let block_cache = Some(Arc::clone(&cache));
-    /// # let options = Options { create_if_missing: true, env, block_cache, ..Options::default() };
+    /// # let options = Options::default().create_if_missing(true).env(env);
+    /// # let options = options.block_cache(Arc::clone(&cache));
     /// # let db = Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// db.flush()?;

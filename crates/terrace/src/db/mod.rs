@@ -80,7 +80,7 @@ impl Db {
     /// ```
     /// # use terrace::{Db, Env, Options};
     /// let env = Env::in_memory();
-    /// let options = Options { create_if_missing: true, env, ..Options::default() };
+    /// let options = Options::default().create_if_missing(true).env(env);
     /// let db = Db::open("cities", &options)?;
     /// assert!(Db::open("cities", &options).unwrap_err().is_locked());
     /// # Ok::<(), terrace::Error>(())
@@ -101,7 +101,7 @@ impl Db {
     /// ```
     /// # use terrace::{Db, Env, Options};
     /// # let env = Env::in_memory();
-    /// # let options = Options { create_if_missing: true, env, ..Options::default() };
+    /// # let options = Options::default().create_if_missing(true).env(env);
     /// # let db = Db::open("cities", &options)?;
     /// # db.put(b"CH/Bern", b"46.95,7.45")?;
     /// # db.close()?;
@@ -136,7 +136,7 @@ impl Db {
     /// # let mut options = terrace::Options::default();
     /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
-    /// db.put_with(b"CH/Bern", b"46.95,7.45", &terrace::WriteOptions { sync: true })?;
+    /// db.put_with(b"CH/Bern", b"46.95,7.45", &terrace::WriteOptions::default().sync(true))?;
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn put_with(
@@ -171,43 +171,11 @@ impl Db {
     /// # let mut options = terrace::Options::default();
     /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
-    /// db.delete_with(b"CH/Bern", &terrace::WriteOptions { sync: true })?;
+    /// db.delete_with(b"CH/Bern", &terrace::WriteOptions::default().sync(true))?;
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn delete_with(&self, key: impl AsRef<[u8]>, options: &WriteOptions) -> Result<()> {
         self.inner().write_one(key.as_ref(), None, options)
-    }
-
-    /// Deletes every key from `begin` up to, but not including, `end`. None means no bound.
-    ///
-    /// Drops tables whole if all of their keys are in the range; their space is free when no
-    /// iterator reads them. Deletes the other keys one by one. When this returns, the deletion and
-    /// all earlier writes are durable. Keys that other threads write into the range at the same
-    /// time may survive. While a snapshot is held, all keys are deleted one by one, and compactions
-    /// free the space later.
-    ///
-    /// The deletion is not atomic. A concurrent reader may miss only some of the keys, but it never
-    /// sees an older value.
-    ///
-    /// # Errors
-    ///
-    /// Errors of a table that cannot be read, of the log or of the MANIFEST. Some keys may be
-    /// deleted then, and the others keep their values. The same holds if the process ends before
-    /// this returns.
-    ///
-    /// ```
-    /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
-    /// # let db = terrace::Db::open("cities", &options)?;
-    /// for name in ["AT/Wien", "CH/Bern", "CH/Chur", "FR/Lyon"] {
-    ///     db.put(name.as_bytes(), b"")?;
-    /// }
-    /// db.delete_range(Some(b"CH/"), Some(b"CI"))?;
-    /// assert_eq!(db.iter().into_forward().count(), 2);
-    /// # Ok::<(), terrace::Error>(())
-    /// ```
-    pub fn delete_range(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
-        self.inner().delete_range(begin, end)
     }
 
     /// Applies all operations of `batch`, in order, or none of them.
@@ -252,7 +220,7 @@ impl Db {
     /// let mut batch = terrace::WriteBatch::new();
     /// batch.put(b"CH/Bern", b"46.95,7.45");
     /// batch.delete(b"CH/Berne");
-    /// db.write_with(&batch, &terrace::WriteOptions { sync: true })?;
+    /// db.write_with(&batch, &terrace::WriteOptions::default().sync(true))?;
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn write_with(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
@@ -286,12 +254,12 @@ impl Db {
     /// ```
     /// # use terrace::{Env, Options, ReadOptions};
     /// # let env = Env::in_memory();
-    /// # let options = Options { create_if_missing: true, env, ..Options::default() };
+    /// # let options = Options::default().create_if_missing(true).env(env);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// let before = db.snapshot();
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// assert!(db.get(b"CH/Bern")?.is_some());
-    /// let earlier = ReadOptions { snapshot: Some(before), ..ReadOptions::default() };
+    /// let earlier = ReadOptions::default().snapshot(before);
     /// assert!(db.get_with(b"CH/Bern", &earlier)?.is_none());
     /// # Ok::<(), terrace::Error>(())
     /// ```
@@ -307,10 +275,10 @@ impl Db {
     /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
-    /// let before = terrace::ReadOptions { snapshot: Some(db.snapshot()), ..Default::default() };
+    /// let before = terrace::ReadOptions::default().snapshot(db.snapshot());
     /// db.delete(b"CH/Bern")?;
-    /// assert_eq!(db.iter_with(&before).into_forward().count(), 1);
-    /// assert_eq!(db.iter().into_forward().count(), 0);
+    /// assert_eq!(db.iter_with(&before).count(), 1);
+    /// assert_eq!(db.iter().count(), 0);
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn snapshot(&self) -> Snapshot {
@@ -318,42 +286,43 @@ impl Db {
         snapshot.attach(&self.handle)
     }
 
-    /// Returns an iterator over the current state. It does not see later writes.
+    /// Returns a cursor on the current state. It can seek, and later writes do not change it.
+    ///
+    /// A loop with [`Db::iter`] or [`Db::range`] is shorter. The cursor offers the calls of
+    /// LevelDB's `Iterator`.
     ///
     /// ```
-    /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
+    /// # let env = terrace::Env::in_memory();
+    /// # let options = terrace::Options::default().create_if_missing(true).env(env);
     /// # let db = terrace::Db::open("cities", &options)?;
-    /// db.put(b"CH/Chur", b"46.85,9.53")?;
-    /// db.put(b"CH/Bern", b"46.95,7.45")?;
-    /// let all = db.iter();
-    /// db.put(b"CH/Thun", b"46.76,7.63")?; // too late for this iterator
-    /// let names: Result<Vec<_>, _> = all.into_forward().map(|entry| entry.map(|e| e.0)).collect();
-    /// assert_eq!(names?, [b"CH/Bern", b"CH/Chur"]);
+    /// db.put("CH/Chur", "46.85,9.53")?;
+    /// db.put("CH/Bern", "46.95,7.45")?;
+    /// let mut cursor = db.raw_iter();
+    /// cursor.seek(b"CH/C");
+    /// assert_eq!(cursor.key(), b"CH/Chur");
+    /// cursor.prev();
+    /// assert_eq!(cursor.key(), b"CH/Bern");
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn iter(&self) -> DbIterator {
-        self.iter_with(&DEFAULT_READ_OPTIONS)
+    pub fn raw_iter(&self) -> DbIterator {
+        self.raw_iter_with(&DEFAULT_READ_OPTIONS)
     }
 
-    /// Returns an iterator with read options: snapshot, bounds or prefix. Its status reports
-    /// invalid options.
+    /// Returns a cursor with read options: snapshot, bounds or prefix. Its status reports invalid
+    /// options.
     ///
     /// ```
-    /// # use terrace::{Env, Options, ReadOptions};
-    /// # let env = Env::in_memory();
-    /// # let options = Options { create_if_missing: true, env, ..Options::default() };
+    /// # let env = terrace::Env::in_memory();
+    /// # let options = terrace::Options::default().create_if_missing(true).env(env);
     /// # let db = terrace::Db::open("cities", &options)?;
-    /// db.put(b"AT/Wien", b"48.21,16.37")?;
-    /// db.put(b"CH/Bern", b"46.95,7.45")?;
-    /// db.put(b"CH/Chur", b"46.85,9.53")?;
-    /// let swiss = ReadOptions { prefix: Some(b"CH/".to_vec()), ..ReadOptions::default() };
-    /// let names = db.iter_with(&swiss).into_backward().map(|entry| entry.map(|e| e.0));
-    /// let names = names.collect::<Result<Vec<_>, _>>()?;
-    /// assert_eq!(names, [b"CH/Chur", b"CH/Bern"]);
+    /// db.put("AT/Wien", "48.21,16.37")?;
+    /// db.put("CH/Bern", "46.95,7.45")?;
+    /// let mut cursor = db.raw_iter_with(&terrace::ReadOptions::default().prefix("CH/"));
+    /// cursor.seek_to_first();
+    /// assert_eq!(cursor.key(), b"CH/Bern");
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn iter_with(&self, options: &ReadOptions) -> DbIterator {
+    pub fn raw_iter_with(&self, options: &ReadOptions) -> DbIterator {
         DbInner::new_iter(&self.handle, options)
     }
 
@@ -466,7 +435,7 @@ impl Db {
     /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
-    /// let mut forgotten = db.iter();
+    /// let mut forgotten = db.raw_iter();
     /// db.shutdown()?;
     /// let again = terrace::Db::open("cities", &options)?;
     /// again.delete(b"CH/Bern")?;

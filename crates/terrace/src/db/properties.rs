@@ -72,10 +72,10 @@ impl Db {
     /// ```
     /// # use terrace::{Db, Env, Options, compress};
     /// # let env = Env::in_memory();
-    /// # let options = Options { create_if_missing: true, env, ..Options::default() };
+    /// # let options = Options::default().create_if_missing(true).env(env);
     /// assert!(Db::open("plain", &options)?.is_leveldb_compatible());
     /// # if cfg!(feature = "zstd") {
-    /// let compressed = Options { compression: &compress::ZSTD, ..options };
+    /// let compressed = options.compression(&compress::ZSTD);
     /// assert!(!Db::open("compressed", &compressed)?.is_leveldb_compatible());
     /// # }
     /// # Ok::<(), terrace::Error>(())

@@ -217,7 +217,7 @@ impl Db {
     /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
-    /// let earlier = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
+    /// let earlier = ReadOptions::default().snapshot(db.snapshot());
     /// db.delete(b"CH/Bern")?;
     /// let mut place = Vec::new();
     /// assert!(db.get_into_with(b"CH/Bern", &mut place, &earlier)?);
@@ -261,7 +261,7 @@ impl Db {
     /// # let mut options = terrace::Options::default();
     /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
-    /// let once = ReadOptions { fill_cache: false, ..ReadOptions::default() };
+    /// let once = ReadOptions::default().fill_cache(false);
     /// assert!(db.get_pinned_with(b"CH/Bern", &once)?.is_none());
     /// # Ok::<(), terrace::Error>(())
     /// ```
@@ -296,7 +296,7 @@ impl Db {
     /// # let mut options = terrace::Options::default();
     /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
-    /// let empty = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
+    /// let empty = ReadOptions::default().snapshot(db.snapshot());
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// assert!(!db.contains_with(b"CH/Bern", &empty)?);
     /// # Ok::<(), terrace::Error>(())
@@ -335,7 +335,7 @@ impl Db {
     /// # let mut options = terrace::Options::default();
     /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
-    /// let empty = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
+    /// let empty = ReadOptions::default().snapshot(db.snapshot());
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// assert_eq!(db.multi_get_with(&[b"CH/Bern"], &empty)?, [None]);
     /// # Ok::<(), terrace::Error>(())

@@ -13,6 +13,9 @@ use crate::options::ReadOptions;
 use crate::snapshot::Snapshot;
 use crate::sync::Arc;
 
+/// Lower bound, included, and upper bound, excluded, of a range of keys. None means no bound.
+type KeyBounds = (Option<Vec<u8>>, Option<Vec<u8>>);
+
 /// State of the database at the creation of an [`Iter`].
 struct ScanSource {
     handle: Arc<DbHandle>,
@@ -51,23 +54,21 @@ impl DbInner {
         range: impl RangeBounds<K>,
         options: ReadOptions,
     ) -> Iter {
-        match handle.inner.with_bounds(options, range) {
-            Ok(options) => DbInner::new_scan(handle, options),
+        match handle.inner.key_bounds(range) {
+            Ok((lower_bound, upper_bound)) => {
+                DbInner::new_scan(handle, ReadOptions { lower_bound, upper_bound, ..options })
+            }
             Err(error) => Iter::from(error),
         }
     }
 
-    /// Returns `options` with the bounds of `range`: its start included and its end excluded.
+    /// Returns the bounds of `range`: the lower one included and the upper one excluded.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for an excluded start or an included end, unless the database has the bytewise
-    /// comparator: only that order has a known next key.
-    fn with_bounds<K: AsRef<[u8]>>(
-        &self,
-        options: ReadOptions,
-        range: impl RangeBounds<K>,
-    ) -> Result<ReadOptions> {
+    /// `InvalidArgument` for an excluded start or an included end, unless the database has the
+    /// bytewise comparator: only that order has a known next key.
+    fn key_bounds<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<KeyBounds> {
         let lower_bound = match range.start_bound() {
             Bound::Unbounded => None,
             Bound::Included(key) => Some(key.as_ref().to_vec()),
@@ -78,7 +79,7 @@ impl DbInner {
             Bound::Included(key) => Some(self.next_key(key.as_ref())?),
             Bound::Excluded(key) => Some(key.as_ref().to_vec()),
         };
-        Ok(ReadOptions { lower_bound, upper_bound, ..options })
+        Ok((lower_bound, upper_bound))
     }
 
     /// Returns the smallest key after `key` in bytewise order.
@@ -93,11 +94,51 @@ impl DbInner {
 }
 
 impl Db {
+    /// Returns all entries in key order, at the state of this moment: later writes do not appear.
+    ///
+    /// [`Iterator::rev`] iterates backward, and [`Iter::next_entry`] scans without copies.
+    /// [`Db::raw_iter`] can seek.
+    ///
+    /// ```
+    /// # let env = terrace::Env::in_memory();
+    /// # let options = terrace::Options::default().create_if_missing(true).env(env);
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// db.put("CH/Chur", "46.85,9.53")?;
+    /// db.put("CH/Bern", "46.95,7.45")?;
+    /// let all = db.iter();
+    /// db.put("CH/Thun", "46.76,7.63")?; // too late for this iterator
+    /// let names: Result<Vec<_>, _> = all.map(|entry| entry.map(|(key, _)| key)).collect();
+    /// assert_eq!(names?, [b"CH/Bern", b"CH/Chur"]);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn iter(&self) -> Iter {
+        DbInner::new_scan(&self.handle, ReadOptions::DEFAULT)
+    }
+
+    /// Returns the entries that `options` selects by snapshot, bounds and prefix, in key order.
+    /// Invalid options are an error, the only item.
+    ///
+    /// ```
+    /// # let env = terrace::Env::in_memory();
+    /// # let options = terrace::Options::default().create_if_missing(true).env(env);
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// use terrace::ReadOptions;
+    ///
+    /// db.put("CH/Bern", "46.95,7.45")?;
+    /// let before = ReadOptions::default().snapshot(db.snapshot()).prefix("CH/");
+    /// db.delete("CH/Bern")?;
+    /// assert_eq!(db.iter_with(&before).count(), 1);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn iter_with(&self, options: &ReadOptions) -> Iter {
+        DbInner::new_scan(&self.handle, options.clone())
+    }
+
     /// Returns the entries whose keys are in `range`, in key order, at the state of this moment.
     ///
-    /// [`Iterator::rev`] iterates backward, and [`Iter::next_entry`] scans without copies. A range that
-    /// excludes its start or includes its end needs the bytewise comparator. With another one, the only
-    /// item is an error.
+    /// [`Iterator::rev`] iterates backward, and [`Iter::next_entry`] scans without copies. A range
+    /// that excludes its start or includes its end needs the bytewise comparator. With another one,
+    /// the only item is an error.
     ///
     /// ```
     /// # let env = terrace::Env::in_memory();
@@ -115,7 +156,8 @@ impl Db {
         DbInner::new_range_scan(&self.handle, range, ReadOptions::default())
     }
 
-    /// Returns the entries whose keys begin with `prefix`, in key order, at the state of this moment.
+    /// Returns the entries whose keys begin with `prefix`, in key order, at the state of this
+    /// moment.
     ///
     /// Needs the bytewise comparator. With another one, the only item is an error.
     ///
@@ -129,8 +171,64 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
-        let options = ReadOptions { prefix: Some(prefix.as_ref().to_vec()), ..ReadOptions::default() };
-        DbInner::new_scan(&self.handle, options)
+        DbInner::new_scan(&self.handle, ReadOptions::default().prefix(prefix.as_ref()))
+    }
+
+    /// Deletes every key in `range`.
+    ///
+    /// Drops tables whole if all of their keys are in the range; their space is free when no
+    /// iterator reads them. Deletes the other keys one by one. When this returns, the deletion and
+    /// all earlier writes are durable. Keys that other threads write into the range at the same
+    /// time may survive. While a snapshot is held, all keys are deleted one by one, and compactions
+    /// free the space later.
+    ///
+    /// The deletion is not atomic. A concurrent reader may miss only some of the keys, but it never
+    /// sees an older value.
+    ///
+    /// # Errors
+    ///
+    /// - [`Error::InvalidArgument`] for a range that excludes its start or includes its end, if the
+    ///   database has a custom comparator. Nothing is deleted.
+    /// - Errors of a table that cannot be read, of the log or of the MANIFEST. Some keys may be
+    ///   deleted then, and the others keep their values. The same holds if the process ends before
+    ///   this returns.
+    ///
+    /// ```
+    /// # let env = terrace::Env::in_memory();
+    /// # let options = terrace::Options::default().create_if_missing(true).env(env);
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// for name in ["AT/Wien", "CH/Bern", "CH/Chur", "FR/Lyon"] {
+    ///     db.put(name, "")?;
+    /// }
+    /// db.delete_range("CH/".."CI")?;
+    /// assert_eq!(db.iter().count(), 2);
+    /// db.delete_range::<&str>(..)?;
+    /// assert_eq!(db.iter().count(), 0);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
+        let (begin, end) = self.inner().key_bounds(range)?;
+        self.inner().delete_range(begin.as_deref(), end.as_deref())
+    }
+}
+
+/// Iterates over all entries, as [`Db::iter`] does.
+impl IntoIterator for &Db {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+    type IntoIter = Iter;
+
+    fn into_iter(self) -> Iter {
+        self.iter()
+    }
+}
+
+/// Iterates over all entries of the snapshot, as [`Snapshot::iter`] does.
+impl IntoIterator for &Snapshot {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+    type IntoIter = Iter;
+
+    fn into_iter(self) -> Iter {
+        self.iter()
     }
 }
 
@@ -184,7 +282,7 @@ impl Snapshot {
     /// let before = db.snapshot();
     /// db.put("CH/Bern", "46.95,7.45")?;
     /// assert_eq!(before.iter().count(), 0);
-    /// assert_eq!(db.prefix("").count(), 1);
+    /// assert_eq!(db.iter().count(), 1);
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn iter(&self) -> Iter {
@@ -222,7 +320,7 @@ impl Snapshot {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
-        let options = ReadOptions { prefix: Some(prefix.as_ref().to_vec()), ..self.read_options() };
+        let options = self.read_options().prefix(prefix.as_ref());
         match self.open_database() {
             Ok(handle) => DbInner::new_scan(&handle, options),
             Err(error) => Iter::from(error),

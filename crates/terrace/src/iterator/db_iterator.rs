@@ -2,7 +2,7 @@
 
 use super::db_iter::DbIter;
 use super::read_sample::{IterObserver, ReadSampler};
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::internal_iterator::{InternalIterator, delegate_iterator};
 use crate::sync::Arc;
 
@@ -17,11 +17,11 @@ use crate::sync::Arc;
 ///
 /// ```
 /// # let env = terrace::Env::in_memory();
-/// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
+/// # let options = terrace::Options::default().create_if_missing(true).env(env);
 /// # let db = terrace::Db::open("cities", &options)?;
 /// db.put(b"CH/Bern", b"46.95,7.45")?;
 /// db.put(b"CH/Chur", b"46.85,9.53")?;
-/// let mut iter = db.iter();
+/// let mut iter = db.raw_iter();
 /// iter.seek(b"CH/C");
 /// while iter.valid() {
 ///     println!("{} {}", iter.key().escape_ascii(), iter.value().escape_ascii());
@@ -58,11 +58,11 @@ impl DbIterator {
         ///
         /// ```
         /// # let env = terrace::Env::in_memory();
-        /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
+        /// # let options = terrace::Options::default().create_if_missing(true).env(env);
         /// # let db = terrace::Db::open("cities", &options)?;
         /// # db.put(b"CH/Bern", b"46.95,7.45")?;
         /// # db.put(b"CH/Chur", b"46.85,9.53")?;
-        /// let mut iter = db.iter();
+        /// let mut iter = db.raw_iter();
         ///
         /// assert!(!iter.valid(), "a new iterator is invalid");
         /// iter.seek_to_first();
@@ -76,11 +76,11 @@ impl DbIterator {
         ///
         /// ```
         /// # let env = terrace::Env::in_memory();
-        /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
+        /// # let options = terrace::Options::default().create_if_missing(true).env(env);
         /// # let db = terrace::Db::open("cities", &options)?;
         /// # db.put(b"CH/Bern", b"46.95,7.45")?;
         /// # db.put(b"CH/Chur", b"46.85,9.53")?;
-        /// let mut iter = db.iter();
+        /// let mut iter = db.raw_iter();
         ///
         /// iter.seek_to_first();
         /// assert_eq!(iter.key(), b"CH/Bern");
@@ -92,11 +92,11 @@ impl DbIterator {
         ///
         /// ```
         /// # let env = terrace::Env::in_memory();
-        /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
+        /// # let options = terrace::Options::default().create_if_missing(true).env(env);
         /// # let db = terrace::Db::open("cities", &options)?;
         /// # db.put(b"CH/Bern", b"46.95,7.45")?;
         /// # db.put(b"CH/Chur", b"46.85,9.53")?;
-        /// let mut iter = db.iter();
+        /// let mut iter = db.raw_iter();
         ///
         /// iter.seek_to_last();
         /// assert_eq!(iter.key(), b"CH/Chur");
@@ -108,11 +108,11 @@ impl DbIterator {
         ///
         /// ```
         /// # let env = terrace::Env::in_memory();
-        /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
+        /// # let options = terrace::Options::default().create_if_missing(true).env(env);
         /// # let db = terrace::Db::open("cities", &options)?;
         /// # db.put(b"CH/Bern", b"46.95,7.45")?;
         /// # db.put(b"CH/Chur", b"46.85,9.53")?;
-        /// let mut iter = db.iter();
+        /// let mut iter = db.raw_iter();
         ///
         /// iter.seek(b"CH/C");
         /// assert_eq!(iter.key(), b"CH/Chur");
@@ -126,11 +126,11 @@ impl DbIterator {
         ///
         /// ```
         /// # let env = terrace::Env::in_memory();
-        /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
+        /// # let options = terrace::Options::default().create_if_missing(true).env(env);
         /// # let db = terrace::Db::open("cities", &options)?;
         /// # db.put(b"CH/Bern", b"46.95,7.45")?;
         /// # db.put(b"CH/Chur", b"46.85,9.53")?;
-        /// let mut iter = db.iter();
+        /// let mut iter = db.raw_iter();
         ///
         /// iter.seek_to_first();
         /// iter.next();
@@ -139,7 +139,7 @@ impl DbIterator {
         /// assert!(!iter.valid());
         /// # Ok::<(), terrace::Error>(())
         /// ```
-        // LevelDB's name; `into_forward` returns an `Iterator`.
+        // LevelDB's name; `Iter` implements `Iterator`.
         #[allow(clippy::should_implement_trait)]
         #[inline]
         pub fn next;
@@ -148,11 +148,11 @@ impl DbIterator {
         ///
         /// ```
         /// # let env = terrace::Env::in_memory();
-        /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
+        /// # let options = terrace::Options::default().create_if_missing(true).env(env);
         /// # let db = terrace::Db::open("cities", &options)?;
         /// # db.put(b"CH/Bern", b"46.95,7.45")?;
         /// # db.put(b"CH/Chur", b"46.85,9.53")?;
-        /// let mut iter = db.iter();
+        /// let mut iter = db.raw_iter();
         ///
         /// iter.seek(b"CH/Chur");
         /// iter.prev();
@@ -166,11 +166,11 @@ impl DbIterator {
         ///
         /// ```
         /// # let env = terrace::Env::in_memory();
-        /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
+        /// # let options = terrace::Options::default().create_if_missing(true).env(env);
         /// # let db = terrace::Db::open("cities", &options)?;
         /// # db.put(b"CH/Bern", b"46.95,7.45")?;
         /// # db.put(b"CH/Chur", b"46.85,9.53")?;
-        /// let mut iter = db.iter();
+        /// let mut iter = db.raw_iter();
         ///
         /// iter.seek_to_first();
         /// assert_eq!(iter.key(), b"CH/Bern");
@@ -183,11 +183,11 @@ impl DbIterator {
         ///
         /// ```
         /// # let env = terrace::Env::in_memory();
-        /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
+        /// # let options = terrace::Options::default().create_if_missing(true).env(env);
         /// # let db = terrace::Db::open("cities", &options)?;
         /// # db.put(b"CH/Bern", b"46.95,7.45")?;
         /// # db.put(b"CH/Chur", b"46.85,9.53")?;
-        /// let mut iter = db.iter();
+        /// let mut iter = db.raw_iter();
         ///
         /// iter.seek_to_first();
         /// assert_eq!(iter.value(), b"46.95,7.45");
@@ -200,11 +200,11 @@ impl DbIterator {
         ///
         /// ```
         /// # let env = terrace::Env::in_memory();
-        /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
+        /// # let options = terrace::Options::default().create_if_missing(true).env(env);
         /// # let db = terrace::Db::open("cities", &options)?;
         /// # db.put(b"CH/Bern", b"46.95,7.45")?;
         /// # db.put(b"CH/Chur", b"46.85,9.53")?;
-        /// let mut iter = db.iter();
+        /// let mut iter = db.raw_iter();
         ///
         /// iter.seek_to_first();
         /// while iter.valid() {
@@ -215,58 +215,6 @@ impl DbIterator {
         /// ```
         pub fn status;
     }
-
-    /// Returns all entries in key order. An error is the last item.
-    ///
-    /// ```
-    /// # let env = terrace::Env::in_memory();
-    /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
-    /// # let db = terrace::Db::open("cities", &options)?;
-    /// db.put(b"CH/Bern", b"46.95,7.45")?;
-    /// for entry in db.iter().into_forward() {
-    ///     let (name, location) = entry?;
-    ///     println!("{} {}", name.escape_ascii(), location.escape_ascii());
-    /// }
-    /// # Ok::<(), terrace::Error>(())
-    /// ```
-    pub fn into_forward(mut self) -> Forward {
-        self.seek_to_first();
-        Forward(Some(self))
-    }
-
-    /// Returns all entries in reverse key order. An error is the last item.
-    ///
-    /// ```
-    /// # let env = terrace::Env::in_memory();
-    /// # let options = terrace::Options { create_if_missing: true, env, ..Default::default() };
-    /// # let db = terrace::Db::open("cities", &options)?;
-    /// db.put(b"CH/Bern", b"46.95,7.45")?;
-    /// db.put(b"CH/Chur", b"46.85,9.53")?;
-    /// let last = db.iter().into_backward().next().transpose()?;
-    /// assert_eq!(last, Some((b"CH/Chur".to_vec(), b"46.85,9.53".to_vec())));
-    /// # Ok::<(), terrace::Error>(())
-    /// ```
-    pub fn into_backward(mut self) -> Backward {
-        self.seek_to_last();
-        Backward(Some(self))
-    }
-
-    /// Returns a copy of the current entry and moves with `step`. After the last entry, drops the
-    /// iterator and returns its error, if there is one.
-    fn pull_entry(
-        iter: &mut Option<DbIterator>,
-        step: fn(&mut DbIterator),
-    ) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
-        let current = iter.as_mut()?;
-        if current.valid() {
-            let entry = (current.key().to_vec(), current.value().to_vec());
-            step(current);
-            return Some(Ok(entry));
-        }
-        let status = current.status();
-        *iter = None;
-        status.err().map(Err)
-    }
 }
 
 impl std::fmt::Debug for DbIterator {
@@ -276,29 +224,5 @@ impl std::fmt::Debug for DbIterator {
         } else {
             f.write_str("DbIterator")
         }
-    }
-}
-
-/// Iterator over copies of all entries in key order.
-#[derive(Debug)]
-pub struct Forward(Option<DbIterator>);
-
-impl Iterator for Forward {
-    type Item = Result<(Vec<u8>, Vec<u8>)>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        DbIterator::pull_entry(&mut self.0, DbIterator::next)
-    }
-}
-
-/// Iterator over copies of all entries in reverse key order.
-#[derive(Debug)]
-pub struct Backward(Option<DbIterator>);
-
-impl Iterator for Backward {
-    type Item = Result<(Vec<u8>, Vec<u8>)>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        DbIterator::pull_entry(&mut self.0, DbIterator::prev)
     }
 }

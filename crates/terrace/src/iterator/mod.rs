@@ -15,7 +15,7 @@ mod prefetch;
 mod read_sample;
 
 pub(crate) use db_iter::DbIter;
-pub use db_iterator::{Backward, DbIterator, Forward};
+pub use db_iterator::DbIterator;
 pub use entries::Iter;
 pub(crate) use entries::IterSource;
 pub(crate) use level_iter::{LevelIter, SortedRun};

@@ -18,7 +18,7 @@
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-use terrace_env::HugePages;
+use terrace_env::MemMapping;
 use terrace_format::key::KEY_TRAILER_SIZE;
 
 use super::insert_mode::InsertMode;
@@ -94,7 +94,7 @@ const POOLED_CHUNKS_MAX: usize = 16;
 
 /// Pool of chunks recycled from flushed memtables. A recycled chunk causes no page faults.
 pub(crate) struct ChunkPool {
-    free_chunks: Mutex<Vec<HugePages>>,
+    free_chunks: Mutex<Vec<MemMapping>>,
     /// Maximum number of pooled chunks.
     max_chunks: usize,
 }
@@ -125,21 +125,21 @@ impl ChunkPool {
     /// Returns uninitialized memory of `size` bytes, rounded up to whole cache lines.
     fn alloc_chunk(&self, size: usize) -> ChunkMemory {
         let pages = if size == MAX_CHUNK_SIZE { self.alloc_max_chunk() } else { None };
-        pages.map_or_else(|| ChunkMemory::alloc_heap(size), ChunkMemory::LargePages)
+        pages.map_or_else(|| ChunkMemory::alloc_heap(size), ChunkMemory::Mapping)
     }
 
-    fn alloc_max_chunk(&self) -> Option<HugePages> {
-        self.pop_free().or_else(|| HugePages::new(MAX_CHUNK_SIZE).ok())
+    fn alloc_max_chunk(&self) -> Option<MemMapping> {
+        self.pop_free().or_else(|| MemMapping::new(MAX_CHUNK_SIZE).ok())
     }
 
     /// Returns a recycled chunk, if the pool holds one.
-    fn pop_free(&self) -> Option<HugePages> {
+    fn pop_free(&self) -> Option<MemMapping> {
         self.free_chunks.lock().pop()
     }
 
     fn recycle(&self, memory: ChunkMemory) {
         match memory {
-            ChunkMemory::LargePages(pages) => {
+            ChunkMemory::Mapping(pages) => {
                 let mut free_chunks = self.free_chunks.lock();
                 if free_chunks.len() < self.max_chunks {
                     free_chunks.push(pages);
@@ -155,7 +155,7 @@ impl ChunkPool {
 /// Memory of a chunk.
 enum ChunkMemory {
     /// Chunk of [`MAX_CHUNK_SIZE`] bytes, mapped by the system.
-    LargePages(HugePages),
+    Mapping(MemMapping),
     /// Leaked box: a chunk of another size, or a chunk that the system did not map.
     Heap(NonNull<[CacheLine]>),
 }
@@ -180,7 +180,7 @@ struct ArenaChunk {
 impl ArenaChunk {
     fn new(mut memory: ChunkMemory) -> ArenaChunk {
         let (start, size) = match &mut memory {
-            ChunkMemory::LargePages(pages) => (NonNull::from(pages.as_mut_slice()).cast(), MAX_CHUNK_SIZE),
+            ChunkMemory::Mapping(pages) => (NonNull::from(pages.as_mut_slice()).cast(), MAX_CHUNK_SIZE),
             ChunkMemory::Heap(lines) => (lines.cast(), lines.len() * CHUNK_ALIGN),
         };
         ArenaChunk { used: AtomicUsize::new(0), start, size, memory }
@@ -237,7 +237,7 @@ impl Arena {
     pub(super) fn new(pool: Arc<ChunkPool>, fills_soon: bool) -> Arena {
         // A recycled chunk shows that memtables of this database fill up.
         let large = if fills_soon { pool.alloc_max_chunk() } else { pool.pop_free() };
-        let first = large.map_or_else(|| ChunkMemory::alloc_heap(MIN_CHUNK_SIZE), ChunkMemory::LargePages);
+        let first = large.map_or_else(|| ChunkMemory::alloc_heap(MIN_CHUNK_SIZE), ChunkMemory::Mapping);
         let first = ArenaChunk::new(first).leak();
         Arena {
             current_chunk: AtomicPtr::new(first.as_ptr()),

@@ -38,18 +38,11 @@ use terrace_env::{FileLock, LockMode};
 
 use crate::db::{lock_directory, lock_directory_shared};
 use crate::error::Result;
-use crate::options::Options;
+use crate::options::{Options, RepairOptions};
 use crate::verify::list_database_files;
 use install::NewManifest;
 use job::RepairJob;
 use table_output::TableOutput;
-
-/// Options of [`repair`].
-#[derive(Debug, Clone, Default)]
-pub struct RepairOptions {
-    /// Reports the planned actions and writes nothing. Default: false.
-    pub dry_run: bool,
-}
 
 /// Makes the database in directory `path` usable again, with every entry that is still readable.
 ///

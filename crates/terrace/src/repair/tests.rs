@@ -11,8 +11,9 @@ use terrace_env::mem::MemFs;
 use terrace_env::{AccessMode, Env, FileSystem};
 use terrace_testkit::crafted::CraftedDb;
 
-use super::{RepairOptions, RepairReport, repair};
+use super::{RepairReport, repair};
 use crate::db::Db;
+use crate::options::RepairOptions;
 use crate::options::{Options, ReadOptions};
 use crate::sync::Arc;
 use crate::verify::{VerifyReport, verify};
@@ -128,7 +129,7 @@ impl TestDb {
     }
 
     fn verify(&self) -> VerifyReport {
-        verify(DIR, &self.options, &mut |_, _| ()).unwrap()
+        verify(DIR, &self.options).unwrap()
     }
 
     /// Returns all entries as `key=value`. Checks that gets, scans and `verify` agree.
@@ -146,8 +147,7 @@ impl TestDb {
 /// Returns all entries as `key=value`. Checks that gets and scans agree.
 #[track_caller]
 fn contents(db: &Db) -> String {
-    let entries: Vec<_> =
-        db.iter_with(&ReadOptions::default()).into_forward().map(|entry| entry.unwrap()).collect();
+    let entries: Vec<_> = db.iter_with(&ReadOptions::default()).map(|entry| entry.unwrap()).collect();
     let text = |(key, value): (Vec<u8>, Vec<u8>)| {
         assert_eq!(db.get(&key).unwrap().as_deref(), Some(value.as_slice()), "get of {}", key.escape_ascii());
         format!("{}={}", key.escape_ascii(), value.escape_ascii())

@@ -24,7 +24,7 @@ use crate::sync::Arc;
 ///
 /// let env = Env::in_memory();
 /// let path = Path::new("swiss.ldb");
-/// let options = Options { env: env.clone(), ..Options::default() };
+/// let options = Options::default().env(env.clone());
 ///
 /// let mut table = TableBuilder::new(TableOptions::from(&options), Vec::new());
 /// table.add(b"Bern", b"46.95,7.45").unwrap();

@@ -40,8 +40,7 @@ use crate::version::{FileMeta, ManifestRecovery};
 /// logs in the directory.
 ///
 /// Writes nothing, and takes the lock of a read-only open: it excludes writers while it runs, but
-/// not readers. Calls `progress` often, on the calling thread, with the number of bytes done and
-/// the total number of bytes; the callback should return soon.
+/// not readers.
 ///
 /// # Errors
 ///
@@ -60,14 +59,32 @@ use crate::version::{FileMeta, ManifestRecovery};
 /// # let db = Db::open("cities", &options)?;
 /// # db.put(b"CH/Bern", b"46.95,7.45")?;
 /// # db.close()?;
-/// let report = verify("cities", &options, &mut |done, all| assert!(done <= all))?;
+/// let report = verify("cities", &options)?;
 /// assert!(report.is_clean(), "{report}");
 /// # Ok::<(), terrace::Error>(())
 /// ```
-pub fn verify(
+pub fn verify(path: impl AsRef<Path>, options: &Options) -> Result<VerifyReport> {
+    verify_with_progress(path, options, |_, _| ())
+}
+
+/// Same as [`verify`], and reports its progress.
+///
+/// Calls `progress` often, on the calling thread, with the number of bytes done and the total
+/// number of bytes. The callback should return soon.
+///
+/// ```
+/// # use terrace::{Db, Env, Options, verify_with_progress};
+/// # let options = Options::default().create_if_missing(true).env(Env::in_memory());
+/// # let db = Db::open("cities", &options)?;
+/// # db.put(b"CH/Bern", b"46.95,7.45")?;
+/// # db.close()?;
+/// verify_with_progress("cities", &options, |done, total| println!("{done} of {total} bytes"))?;
+/// # Ok::<(), terrace::Error>(())
+/// ```
+pub fn verify_with_progress(
     path: impl AsRef<Path>,
     options: &Options,
-    progress: &mut dyn FnMut(u64, u64),
+    mut progress: impl FnMut(u64, u64),
 ) -> Result<VerifyReport> {
     let directory = path.as_ref();
     let files = list_database_files(options, directory)?;
@@ -82,7 +99,7 @@ pub fn verify(
         max_table_sequence: 0,
         bytes_done: 0,
         bytes_total: 0,
-        progress,
+        progress: &mut progress,
     };
     verifier.run(&files)?;
     Ok(verifier.report)

@@ -44,9 +44,9 @@ impl VerifyReport {
     /// ```
     /// # use terrace::{Db, Env, Options, verify};
     /// # let env = Env::in_memory();
-    /// # let options = Options { create_if_missing: true, env, ..Options::default() };
+    /// # let options = Options::default().create_if_missing(true).env(env);
     /// # Db::open("cities", &options)?.close()?;
-    /// let report = verify("cities", &options, &mut |_, _| {})?;
+    /// let report = verify("cities", &options)?;
     /// if !report.is_clean() {
     ///     eprintln!("{report}");
     /// }

@@ -13,7 +13,7 @@ use terrace_env::mem::MemFs;
 type Entries = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn on(fs: Arc<dyn FileSystem>) -> Options {
-    Options { env: Env::with_file_system(fs), create_if_missing: true, ..Options::default() }
+    Options::default().env(Env::with_file_system(fs)).create_if_missing(true)
 }
 
 /// Creates a closed database with a table, a log and a manifest of several edits.
@@ -57,7 +57,7 @@ fn names(fs: &MemFs) -> Vec<String> {
 
 /// Returns every entry, or the first error.
 fn contents(options: &Options) -> terrace::Result<Entries> {
-    Db::open("db", options)?.iter().into_forward().collect()
+    Db::open("db", options)?.iter().collect()
 }
 
 #[track_caller]
@@ -71,7 +71,7 @@ fn check_open_fails(options: &Options, kind: ErrorKind, part: &str) {
 
 #[test]
 fn no_directory() {
-    let options = Options { create_if_missing: false, ..on(Arc::new(MemFs::new())) };
+    let options = on(Arc::new(MemFs::new())).create_if_missing(false);
     check_open_fails(&options, ErrorKind::InvalidArgument, "db: does not exist (create_if_missing is false)");
     assert!(!options.env.fs.exists("db".as_ref()).unwrap(), "a failed open creates nothing");
 }
@@ -81,7 +81,7 @@ fn file_in_place_of_the_directory() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
     std::fs::write(&path, b"precious").unwrap();
-    let options = Options { create_if_missing: true, ..Options::default() };
+    let options = Options::default().create_if_missing(true);
     let error = Db::open(&path, &options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io, "{error}");
     assert!(error.to_string().contains("Not a directory"), "{error}");
@@ -133,7 +133,7 @@ fn another_comparator() {
         }
     }
     let (fs, state) = database();
-    let options = Options { comparator: Arc::new(ReverseComparator), ..on(Arc::clone(&fs) as _) };
+    let options = on(Arc::clone(&fs) as _).comparator(Arc::new(ReverseComparator));
     let part = "leveldb.BytewiseComparator does not match existing comparator : test.Backward";
     check_open_fails(&options, ErrorKind::InvalidArgument, part);
     assert!(contents(&on(fs)).unwrap() == state);
@@ -149,7 +149,7 @@ fn read_only_file_system() {
     let error = Db::open("db", &options).unwrap_err();
     assert!(error.to_string().contains("Read-only"), "{error}");
     let db = Db::open_read_only("db", &options).unwrap();
-    let found: Entries = db.iter().into_forward().collect::<terrace::Result<_>>().unwrap();
+    let found: Entries = db.iter().collect::<terrace::Result<_>>().unwrap();
     assert!(found == state);
     drop(db);
     fault.set_plan(FaultPlan::default());
@@ -161,7 +161,7 @@ fn read_only_open_changes_nothing() {
     let (fs, state) = database();
     let calls = fs.mutation_count();
     let db = Db::open_read_only("db", &on(Arc::clone(&fs) as _)).unwrap();
-    let found: Entries = db.iter().into_forward().collect::<terrace::Result<_>>().unwrap();
+    let found: Entries = db.iter().collect::<terrace::Result<_>>().unwrap();
     assert!(found == state);
     assert_eq!(db.put(b"key", b"value").unwrap_err().kind(), ErrorKind::NotSupported);
     assert_eq!(db.flush().unwrap_err().kind(), ErrorKind::NotSupported);
@@ -188,7 +188,7 @@ fn temporary_resource_exhaustion() {
             let plan = plan.replace("{n}", &n.to_string());
             let (fs, mut state) = database();
             let fault = Arc::new(FaultFs::new(fs, FaultPlan::default()));
-            let options = Options { write_buffer_size: Some(64 << 10), ..on(Arc::clone(&fault) as _) };
+            let options = on(Arc::clone(&fault) as _).write_buffer_size(64 << 10);
             let db = Db::open("db", &options).unwrap();
             fault.set_plan(plan.parse().unwrap());
             for i in 0..200u32 {
@@ -203,7 +203,7 @@ fn temporary_resource_exhaustion() {
                 state.insert(key, value);
             }
             fault.set_plan(FaultPlan::default());
-            let found: Entries = db.iter().into_forward().collect::<terrace::Result<_>>().unwrap();
+            let found: Entries = db.iter().collect::<terrace::Result<_>>().unwrap();
             assert!(found == state, "{plan}: while open");
             drop(db);
             assert!(contents(&options).unwrap() == state, "{plan}: opened again");
@@ -219,7 +219,7 @@ fn failed_sync_fails_all_writes_until_reopened() {
     let options = on(Arc::clone(&fault) as _);
     let db = Db::open("db", &options).unwrap();
     fault.set_plan("sync .log #1 once EIO".parse().unwrap());
-    let sync = WriteOptions { sync: true };
+    let sync = WriteOptions::default().sync(true);
     assert_eq!(db.put_with(b"unknown", b"", &sync).unwrap_err().kind(), ErrorKind::Io);
     for _ in 0..2 {
         let error = db.put(b"later", b"").unwrap_err();
@@ -301,7 +301,7 @@ fn flipped_bit_in_each_byte_of_each_file() {
                 damaged[offset] ^= flip;
                 write(&fork, &path, &damaged);
                 let lenient = contents(&on(Arc::new(fork.fork())));
-                let strict = contents(&Options { paranoid_checks: true, ..on(fork) });
+                let strict = contents(&on(fork).paranoid_checks(true));
                 for (found, may_lack) in
                     [(lenient, name.ends_with(".log")), (strict, lengths.contains(&offset))]
                 {
@@ -320,7 +320,7 @@ fn flipped_bit_in_each_byte_of_each_file() {
 #[test]
 fn empty_and_64_mib_keys_and_values() {
     let dir = tempfile::tempdir().unwrap();
-    let options = Options { create_if_missing: true, ..Options::default() };
+    let options = Options::default().create_if_missing(true);
     let db = Db::open(dir.path(), &options).unwrap();
     let large: Vec<u8> = (0..64 << 20).map(|i: u32| (i ^ i >> 11) as u8).collect();
     db.put(b"", b"the empty key").unwrap();
@@ -332,7 +332,7 @@ fn empty_and_64_mib_keys_and_values() {
         assert_eq!(db.get(b"empty value").unwrap().as_deref(), Some(b"".as_slice()));
         assert!(db.get(b"large value").unwrap().as_deref() == Some(&large));
         assert_eq!(db.get(&large).unwrap().as_deref(), Some(b"large key".as_slice()));
-        assert_eq!(db.iter().into_forward().count(), 4);
+        assert_eq!(db.iter().count(), 4);
     };
     check(&db);
     db.close().unwrap();
@@ -347,18 +347,14 @@ fn crossed_bounds_and_snapshot_of_another_database() {
     let (fs, state) = database();
     let db = Db::open("db", &on(fs)).unwrap();
     let other = Db::open("other", &on(Arc::new(MemFs::new()))).unwrap();
-    let foreign = ReadOptions { snapshot: Some(other.snapshot()), ..ReadOptions::default() };
+    let foreign = ReadOptions::default().snapshot(other.snapshot());
     assert_eq!(db.get_with(b"key001", &foreign).unwrap_err().kind(), ErrorKind::InvalidArgument);
-    let mut iter = db.iter_with(&foreign);
+    let mut iter = db.raw_iter_with(&foreign);
     iter.seek_to_first();
     assert!(!iter.valid());
     assert_eq!(iter.status().unwrap_err().kind(), ErrorKind::InvalidArgument);
-    let crossed = ReadOptions {
-        lower_bound: Some(b"key030".to_vec()),
-        upper_bound: Some(b"key010".to_vec()),
-        ..ReadOptions::default()
-    };
-    assert_eq!(db.iter_with(&crossed).into_forward().count(), 0);
-    assert_eq!(db.iter_with(&crossed).into_backward().count(), 0);
-    assert_eq!(db.iter().into_forward().count(), state.len());
+    let crossed = ReadOptions::default().lower_bound(b"key030").upper_bound(b"key010");
+    assert_eq!(db.iter_with(&crossed).count(), 0);
+    assert_eq!(db.iter_with(&crossed).rev().count(), 0);
+    assert_eq!(db.iter().count(), state.len());
 }

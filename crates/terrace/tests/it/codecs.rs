@@ -11,7 +11,7 @@ use terrace::{Db, Env, Error, ErrorKind, Options, RepairOptions, VerifyReport, r
 use crate::files;
 
 fn options(compression: &'static Codec) -> Options {
-    Options { create_if_missing: true, compression, ..Options::default() }
+    Options::default().create_if_missing(true).compression(compression)
 }
 
 /// Writes one table of 100 entries.
@@ -25,7 +25,7 @@ fn fill(dir: &Path, options: &Options) {
 }
 
 fn verified(dir: &Path, options: &Options) -> terrace::Result<VerifyReport> {
-    verify(dir, options, &mut |_, _| ())
+    verify(dir, options)
 }
 
 /// Writes data blocks that begin with the zstd magic and that no decoder accepts.
@@ -92,7 +92,7 @@ fn every_build_reads_and_writes_plain_and_snappy() {
 #[test]
 fn missing_codec_is_an_error_at_open() {
     for codec in CODECS {
-        let options = Options { env: Env::in_memory(), ..options(codec) };
+        let options = options(codec).env(Env::in_memory());
         match (codec.missing_feature, Db::open("db", &options)) {
             (None, opened) => assert!(opened.is_ok(), "{}", codec.name),
             (Some(feature), opened) => {
@@ -115,7 +115,7 @@ fn read_error_names_the_codec_and_the_feature() {
         fill(dir.path(), &options);
         let db = Db::open(dir.path(), &options).unwrap();
         check_error(&db.get(b"key-01").unwrap_err(), codec, feature, has_feature);
-        let mut iterator = db.iter();
+        let mut iterator = db.raw_iter();
         iterator.seek_to_first();
         check_error(&iterator.status().unwrap_err(), codec, feature, has_feature);
     }

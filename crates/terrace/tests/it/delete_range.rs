@@ -9,7 +9,7 @@ use terrace_env::{DeterministicScheduler, FileSystem};
 fn options(fs: Arc<dyn FileSystem>) -> Options {
     let mut env = Env::with_file_system(fs);
     env.scheduler = DeterministicScheduler::new(1);
-    Options { create_if_missing: true, write_buffer_size: Some(256 << 10), env, ..Options::default() }
+    Options::default().create_if_missing(true).write_buffer_size(256 << 10).env(env)
 }
 
 const KEYS: u32 = 400;
@@ -74,7 +74,7 @@ fn covered_tables_are_dropped_and_other_keys_stay() -> Result<()> {
     layers(&db);
     let before = tables(&db);
     let size = bytes(&db);
-    db.delete_range(Some(&key(30)), Some(&key(371)))?;
+    db.delete_range(key(30)..key(371))?;
     assert_eq!(rounds(&db, &ReadOptions::default()), expected_rounds(30..371));
     assert!(tables(&db) < before / 2, "{} tables of {before} are left", tables(&db));
     // Only entries of one round are left in tables that cover the whole range; the next compaction
@@ -91,15 +91,15 @@ fn covered_tables_are_dropped_and_other_keys_stay() -> Result<()> {
 fn unbounded_ranges_delete_everything() -> Result<()> {
     let db = Db::open("db", &options(Arc::new(MemFs::new())))?;
     layers(&db);
-    db.delete_range(Some(&key(390)), None)?;
-    db.delete_range(None, Some(&key(10)))?;
+    db.delete_range(key(390)..)?;
+    db.delete_range(..key(10))?;
     let expected: Vec<_> = (0..KEYS).map(|n| (10..390).contains(&n).then(|| newest(n))).collect();
     assert_eq!(rounds(&db, &ReadOptions::default()), expected);
-    db.delete_range(Some(&key(200)), Some(&key(100)))?;
-    db.delete_range(Some(&key(200)), Some(&key(200)))?;
+    db.delete_range(key(200)..key(100))?;
+    db.delete_range(key(200)..key(200))?;
     assert!(db.get(key(150))?.is_some(), "a range with crossed bounds has no keys");
-    db.delete_range(None, None)?;
-    assert_eq!(db.iter().into_forward().count(), 0);
+    db.delete_range::<&[u8]>(..)?;
+    assert_eq!(db.iter().count(), 0);
     assert_eq!(tables(&db), 0, "no table is left");
     Ok(())
 }
@@ -109,14 +109,14 @@ fn snapshots_and_iterators_keep_what_they_see() -> Result<()> {
     let db = Db::open("db", &options(Arc::new(MemFs::new())))?;
     layers(&db);
     let iterator = db.iter();
-    db.delete_range(Some(&key(0)), Some(&key(100)))?;
-    let then = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
-    db.delete_range(Some(&key(0)), Some(&key(200)))?;
+    db.delete_range(key(0)..key(100))?;
+    let then = ReadOptions::default().snapshot(db.snapshot());
+    db.delete_range(key(0)..key(200))?;
     assert_eq!(rounds(&db, &then), expected_rounds(0..100));
     assert_eq!(rounds(&db, &ReadOptions::default()), expected_rounds(0..200));
     db.compact_range(None, None)?;
     assert_eq!(rounds(&db, &then), expected_rounds(0..100));
-    let seen: Vec<u8> = iterator.into_forward().map(|entry| entry.unwrap().1[0]).collect();
+    let seen: Vec<u8> = iterator.map(|entry| entry.unwrap().1[0]).collect();
     assert_eq!(seen, (0..KEYS).map(newest).collect::<Vec<_>>());
     Ok(())
 }
@@ -128,8 +128,8 @@ fn read_only_database_is_an_error() -> Result<()> {
     fill(&db, 0..3, 1);
     db.close()?;
     let db = Db::open_read_only("db", &options(fs))?;
-    assert!(db.delete_range(None, None).is_err());
-    assert_eq!(db.iter().into_forward().count(), 3);
+    assert!(db.delete_range::<&[u8]>(..).is_err());
+    assert_eq!(db.iter().count(), 3);
     Ok(())
 }
 
@@ -141,14 +141,14 @@ fn crash_never_shows_an_older_value() {
     let start = Arc::new(MemFs::new());
     let db = Db::open("db", &options(start.clone())).unwrap();
     layers(&db);
-    db.put_with(b"last", b"", &WriteOptions { sync: true }).unwrap();
+    db.put_with(b"last", b"", &WriteOptions::default().sync(true)).unwrap();
     drop(db);
     let deleted = 30..371;
     for call in 0.. {
         let fs = Arc::new(start.crash_clone(&Crash::Kill));
         let db = Db::open("db", &options(fs.clone())).unwrap();
         fs.freeze_at(call);
-        let done = db.delete_range(Some(&key(deleted.start)), Some(&key(deleted.end))).is_ok();
+        let done = db.delete_range(key(deleted.start)..key(deleted.end)).is_ok();
         let power = POWER_LOSS_PROFILES.iter().map(|profile| profile.crash_with_seed(u64::from(call as u32)));
         for crash in std::iter::once(Crash::Kill).chain(power) {
             let after = Db::open("db", &options(Arc::new(fs.crash_clone(&crash)))).unwrap();

@@ -30,7 +30,7 @@ impl FaultyDb {
         let background = DeterministicScheduler::new(1);
         let env =
             Env { scheduler: Arc::clone(&background) as _, ..Env::with_file_system(Arc::clone(&fault) as _) };
-        let options = Options { create_if_missing: true, env, ..Options::default() };
+        let options = Options::default().create_if_missing(true).env(env);
         FaultyDb { memory, fault, background, options }
     }
 
@@ -135,7 +135,7 @@ fn failed_open_leaves_no_tables() {
         );
     }
     fixture.plan("");
-    assert_eq!(fixture.open().iter().into_forward().count(), 1000);
+    assert_eq!(fixture.open().iter().count(), 1000);
 }
 
 /// Symptom: the database did not open any more without a repair. Cause: an open that reused an
@@ -188,7 +188,7 @@ fn failed_repair_leaves_no_tables() {
     }
     fixture.plan("");
     terrace::repair("db", &fixture.options, &RepairOptions::default()).unwrap();
-    assert_eq!(fixture.open().iter().into_forward().count(), 1000);
+    assert_eq!(fixture.open().iter().count(), 1000);
 }
 
 /// Symptom: each failed attempt of a compaction left its tables. Cause: its edit had not been
@@ -272,7 +272,7 @@ fn flushed_write_survives_a_failed_wal_sync() {
     assert!(clock.callback.set(Box::new(move || other.flush().unwrap())).is_ok());
     clock.is_due.store(true, Ordering::Relaxed);
     fixture.plan("sync .log #1 once EIO");
-    let written = db.put_with(b"a", b"new", &WriteOptions { sync: true });
+    let written = db.put_with(b"a", b"new", &WriteOptions::default().sync(true));
     assert_eq!(fixture.names(".ldb").len(), 1, "flushed meanwhile");
     let seen = db.get(b"a").unwrap() == Some(b"new".to_vec());
     assert_eq!(written.is_ok(), seen, "{written:?}");
@@ -290,7 +290,7 @@ fn flushed_write_survives_a_failed_wal_sync() {
 fn failed_manifest_sync_is_not_retried() {
     let fixture = FaultyDb::new();
     fixture.options.env.fs.create_dir("db".as_ref()).unwrap();
-    let reuse = Options { reuse_logs: true, ..fixture.options.clone() };
+    let reuse = fixture.options.clone().reuse_logs(true);
     let db = Db::open("db", &reuse).unwrap();
     db.put(b"a", b"").unwrap();
     db.close().unwrap();
@@ -311,7 +311,7 @@ fn failed_manifest_sync_is_not_retried() {
 fn destroy_never_lets_two_openers_lock() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
-    let options = Options { create_if_missing: true, ..Options::default() };
+    let options = Options::default().create_if_missing(true);
     let fs = &options.env.fs;
     let holders = AtomicUsize::new(0);
     let done = AtomicBool::new(false);
@@ -345,8 +345,8 @@ impl Drop for UseDbOnDrop {
         assert_eq!(db.get(b"a").unwrap().as_deref(), Some(b"first".as_slice()));
         assert!(db.get_pinned(b"c").unwrap().is_some());
         db.flush().unwrap();
-        assert_eq!(db.iter().into_forward().count(), 2);
-        db.put_with(b"d", b"last", &WriteOptions { sync: true }).unwrap();
+        assert_eq!(db.iter().count(), 2);
+        db.put_with(b"d", b"last", &WriteOptions::default().sync(true)).unwrap();
         db.compact_range(None, None).unwrap();
         db.close().unwrap();
     }
@@ -363,12 +363,10 @@ fn database_works_in_thread_local_destructors() {
     let fs = Arc::new(MemFs::new());
     for n in 0..20 {
         let compression = [&compress::NO_COMPRESSION, &compress::SNAPPY, &compress::ZSTD][n / 7];
-        let options = Options {
-            create_if_missing: true,
-            env: Env::with_file_system(Arc::clone(&fs) as _),
-            compression,
-            ..Options::default()
-        };
+        let options = Options::default()
+            .create_if_missing(true)
+            .env(Env::with_file_system(Arc::clone(&fs) as _))
+            .compression(compression);
         let work = move || {
             // Destroyed last, because it was created first.
             LAST.with(|last| *last.borrow_mut() = Some(UseDbOnDrop(None)));
@@ -379,12 +377,9 @@ fn database_works_in_thread_local_destructors() {
             LAST.with(|last| last.borrow_mut().as_mut().unwrap().0 = Some(db));
         };
         std::thread::scope(|scope| scope.spawn(work).join().unwrap());
-        let db = Db::open(
-            "db",
-            &Options { env: Env::with_file_system(Arc::clone(&fs) as _), ..Options::default() },
-        )
-        .unwrap();
-        assert_eq!(db.iter().into_forward().count(), 3);
+        let db =
+            Db::open("db", &Options::default().env(Env::with_file_system(Arc::clone(&fs) as _))).unwrap();
+        assert_eq!(db.iter().count(), 3);
         db.delete(b"d").unwrap();
         db.delete(b"c").unwrap();
     }

@@ -32,8 +32,7 @@ fn repair_keeps_the_newer_of_two_versions() {
     );
     database.write_to(dir.path());
     let new = Some(b"new".to_vec());
-    let seen =
-        |db: &Db| (db.get(b"k").unwrap(), db.iter().into_forward().next().map(|entry| entry.unwrap().1));
+    let seen = |db: &Db| (db.get(b"k").unwrap(), db.iter().next().map(|entry| entry.unwrap().1));
     let db = Db::open(dir.path(), &create()).unwrap();
     assert_eq!(seen(&db), (new.clone(), new.clone()), "before the repair");
     db.close().unwrap();
@@ -106,7 +105,7 @@ fn empty_value_is_not_a_missing_key() {
     let check = |db: &Db, location: &str| {
         assert_eq!(db.get(b"empty").unwrap(), Some(Vec::new()), "{location}");
         assert_eq!(db.get(b"missing").unwrap(), None, "{location}");
-        let entries: Vec<_> = db.iter().into_forward().map(|entry| entry.unwrap()).collect();
+        let entries: Vec<_> = db.iter().map(|entry| entry.unwrap()).collect();
         assert_eq!(entries, [(b"empty".to_vec(), Vec::new())], "{location}");
     };
     let db = Db::open(dir.path(), &create()).unwrap();

@@ -162,8 +162,8 @@ fn locks_exclude_each_other() {
 fn leveldb_refuses_databases_with_zstd() {
     let Some(stock) = stock_leveldb_or_skip() else { return };
     let dir = tempfile::tempdir().unwrap();
-    let plain = terrace::Options { create_if_missing: true, ..terrace::Options::default() };
-    let zstd = terrace::Options { compression: &terrace::compress::ZSTD, ..plain.clone() };
+    let plain = terrace::Options::default().create_if_missing(true);
+    let zstd = plain.clone().compression(&terrace::compress::ZSTD);
     let db = terrace::Db::open(dir.path(), &plain).unwrap();
     db.put(b"old", b"plain").unwrap();
     db.close().unwrap();

@@ -112,7 +112,7 @@ impl ReportedDb {
     /// Scans all entries and checks their values. Returns the iterator's error.
     #[track_caller]
     fn scan(&self) -> terrace::Result<usize> {
-        let mut iter = self.db().iter();
+        let mut iter = self.db().raw_iter();
         let mut count = 0;
         iter.seek_to_first();
         while iter.valid() {

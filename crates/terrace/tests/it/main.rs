@@ -7,7 +7,7 @@
 //!   leftover_files         failures leave no unneeded files and no waiting threads
 //!   leveldb_bugs           bugs of LevelDB 1.23 that Terrace does not have
 //!   leveldb_interop        LevelDB and Terrace exclude each other and give the same errors
-//!   leveldb_user_reports   reports of LevelDB users: corruption, lost files, deleted keys that return
+//!   leveldb_user_reports   reports of LevelDB users: corruption, lost files, undead keys
 //!   maintenance            small manifests, reclaimed space, shared caches, the info log
 //!   memory_budget          memory of a database stays within its budget
 //!   nonstandard_files      files that LevelDB reads but never writes

@@ -15,7 +15,7 @@ fn memory() -> Env {
 }
 
 fn options(env: &Env) -> Options {
-    Options { create_if_missing: true, env: env.clone(), ..Options::default() }
+    Options::default().create_if_missing(true).env(env.clone())
 }
 
 fn files(env: &Env, part: &str) -> Vec<(String, u64)> {
@@ -30,7 +30,7 @@ fn files(env: &Env, part: &str) -> Vec<(String, u64)> {
 #[test]
 fn manifest_stays_small_while_open() {
     let env = memory();
-    let db = Db::open("db", &Options { max_file_size: Some(1 << 20), ..options(&env) }).unwrap();
+    let db = Db::open("db", &options(&env).max_file_size(1 << 20)).unwrap();
     let first = files(&env, "MANIFEST");
     let mut largest = 0;
     for n in 0..600u32 {
@@ -46,7 +46,7 @@ fn manifest_stays_small_while_open() {
     assert!(largest < 10 << 20, "{largest} bytes, of some 40 MB of edits");
     db.close().unwrap();
     let db = Db::open("db", &options(&env)).unwrap();
-    assert_eq!(db.iter().into_forward().count(), 20);
+    assert_eq!(db.iter().count(), 20);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn shared_cache_keeps_databases_apart() {
     let envs = [memory(), memory()];
     for round in 0..3 {
         let dbs = envs.each_ref().map(|env| {
-            let options = Options { block_cache: Some(Arc::clone(&cache)), ..options(env) };
+            let options = options(env).block_cache(Arc::clone(&cache));
             Db::open("db", &options).unwrap()
         });
         for (which, db) in dbs.iter().enumerate() {
@@ -144,8 +144,7 @@ fn info_log_records_flushes_and_compactions() {
     db.put(b"key", b"in the log").unwrap();
     db.close().unwrap();
     assert_eq!(read("db/LOG"), before, "an open without messages does not change it");
-    let db =
-        Db::open("db", &Options { logger: Some(Arc::new(ChannelLogger(sender))), ..options(&env) }).unwrap();
+    let db = Db::open("db", &options(&env).logger(Arc::new(ChannelLogger(sender)))).unwrap();
     db.close().unwrap();
     assert!(lines.try_iter().any(|line| line.starts_with("Recovering log #")));
     assert_eq!(read("db/LOG"), before, "a user's logger replaces the file");
@@ -159,7 +158,7 @@ fn iterator_that_outlives_destroy_removes_no_files() {
     let db = Db::open("db", &options(&env)).unwrap();
     db.put(b"old", b"1").unwrap();
     db.flush().unwrap();
-    let mut forgotten = db.iter();
+    let mut forgotten = db.raw_iter();
     db.put(b"old", b"2").unwrap();
     db.compact_range(None, None).unwrap();
     db.shutdown().unwrap();

@@ -11,15 +11,13 @@ const MB: u64 = 1 << 20;
 /// Returns options for a database in memory, whose jobs run only when requested or waited for.
 /// Small blocks make large indexes.
 fn options(budget: Option<usize>) -> Options {
-    Options {
-        create_if_missing: true,
-        env: Env { scheduler: DeterministicScheduler::new(1), ..Env::in_memory() },
-        memory_budget: budget,
-        compression: &compress::NO_COMPRESSION,
-        block_size: 1 << 10,
-        max_file_size: Some(1 << 20),
-        ..Options::default()
-    }
+    Options::default()
+        .create_if_missing(true)
+        .env(Env { scheduler: DeterministicScheduler::new(1), ..Env::in_memory() })
+        .memory_budget(budget)
+        .compression(&compress::NO_COMPRESSION)
+        .block_size(1 << 10)
+        .max_file_size(1 << 20)
 }
 
 fn key(n: u32) -> Vec<u8> {
@@ -100,7 +98,7 @@ fn removed_tables_release_their_memory() {
     let db = Db::open("db", &options(Some(16 << 20))).unwrap();
     fill_and_read(&db);
     assert!(parts(&db)["tables"].0 > MB);
-    db.delete_range(None, None).unwrap();
+    db.delete_range::<&[u8]>(..).unwrap();
     let parts = parts(&db);
     assert_eq!((parts["tables"].0, parts["cache"]), (0, (0, Some(8 * MB))), "{parts:?}");
 }
@@ -108,7 +106,7 @@ fn removed_tables_release_their_memory() {
 #[test]
 fn shared_cache_keeps_its_capacity() {
     let cache = BlockCache::new(4 << 20);
-    let shared = Options { block_cache: Some(cache.clone()), ..options(Some(8 << 20)) };
+    let shared = options(Some(8 << 20)).block_cache(cache.clone());
     let db = Db::open("db", &shared).unwrap();
     fill_and_read(&db);
     let parts = parts(&db);
@@ -138,7 +136,7 @@ fn large_and_small_values_stay_within_the_budget() {
 fn pooled_memory_is_released_when_idle() {
     let jobs = DeterministicScheduler::new(1);
     let env = Env { scheduler: jobs.clone(), ..Env::in_memory() };
-    let db = Db::open("db", &Options { create_if_missing: true, env, ..Options::default() }).unwrap();
+    let db = Db::open("db", &Options::default().create_if_missing(true).env(env)).unwrap();
     let mut pooled = 0;
     for n in scattered().chain(scattered()) {
         db.put(key(n), [n as u8; 100]).unwrap();
@@ -211,13 +209,11 @@ mod mapped {
             comparisons: AtomicU64::new(0),
             max_resident: AtomicU64::new(0),
         });
-        let options = Options {
-            create_if_missing: true,
-            comparator: probe.clone(),
-            compression: &compress::NO_COMPRESSION,
-            env: Env { scheduler: DeterministicScheduler::new(1), ..Env::system() },
-            ..Options::default()
-        };
+        let options = Options::default()
+            .create_if_missing(true)
+            .comparator(probe.clone())
+            .compression(&compress::NO_COMPRESSION)
+            .env(Env { scheduler: DeterministicScheduler::new(1), ..Env::system() });
         let db = Db::open(dir.path().join("db"), &options).unwrap();
 
         for n in 0..50_000 {

@@ -36,7 +36,7 @@ fn options_on(fs: Arc<dyn FileSystem>) -> Options {
         random: Arc::new(SeededRandom::new(7)),
         ..Env::with_file_system(fs)
     };
-    Options { create_if_missing: true, env, ..Options::default() }
+    Options::default().create_if_missing(true).env(env)
 }
 
 /// Creates a database with two overlapping tables and, if `logged`, a closed log with a record.

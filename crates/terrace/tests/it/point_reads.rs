@@ -18,7 +18,7 @@ fn open_small_cache() -> Db {
 fn open_small_cache_in(path: &Path, env: Env) -> Db {
     let env = Env { scheduler: DeterministicScheduler::new(1), ..env };
     let block_cache = Some(BlockCache::new(20_000));
-    Db::open(path, &Options { create_if_missing: true, env, block_cache, ..Options::default() }).unwrap()
+    Db::open(path, &Options::default().create_if_missing(true).env(env).block_cache(block_cache)).unwrap()
 }
 
 /// Returns a key of one of several lengths; the longest exceed the inline buffer of a lookup key.
@@ -30,7 +30,7 @@ fn key(n: u64) -> Vec<u8> {
 /// Checks that the database and the map agree.
 #[track_caller]
 fn check(db: &Db, map: &Map, snapshot: Option<&Snapshot>, keys: &[Vec<u8>]) {
-    let options = ReadOptions { snapshot: snapshot.cloned(), ..ReadOptions::default() };
+    let options = ReadOptions::default().snapshot(snapshot.cloned());
     let mut value = b"what was there before".to_vec();
     for key in keys {
         let expected = map.get(key);
@@ -106,7 +106,7 @@ fn iterators_over_one_run() {
     for (seed, cache, memtable) in [(1, 20_000, false), (2, 1 << 20, false), (3, 1 << 20, true)] {
         let env = Env { scheduler: DeterministicScheduler::new(1), ..Env::in_memory() };
         let block_cache = Some(BlockCache::new(cache));
-        let options = Options { create_if_missing: true, env, block_cache, ..Options::default() };
+        let options = Options::default().create_if_missing(true).env(env).block_cache(block_cache);
         let db = Db::open("db", &options).unwrap();
         let random = SeededRandom::new(seed);
         let mut map = Map::new();
@@ -129,7 +129,7 @@ fn iterators_over_one_run() {
 fn iterators_over_several_runs() {
     for (seed, later) in [(1, 1), (2, 10), (3, 40), (4, 400), (5, 10), (6, 40)] {
         let env = Env { scheduler: DeterministicScheduler::new(1), ..Env::in_memory() };
-        let options = Options { create_if_missing: true, env, ..Options::default() };
+        let options = Options::default().create_if_missing(true).env(env);
         let db = Db::open("db", &options).unwrap();
         let random = SeededRandom::new(seed);
         let mut map = Map::new();
@@ -171,12 +171,9 @@ fn check_iterators(db: &Db, states: &[SnapshotState], random: &SeededRandom) {
         for (lower, upper) in [(None, None), (Some(key(100)), Some(key(500)))] {
             let start = lower.clone().unwrap_or_default();
             let limit = upper.clone().unwrap_or(vec![0xff]);
-            let options = ReadOptions {
-                snapshot: Some(snapshot.clone()),
-                lower_bound: lower,
-                upper_bound: upper,
-                ..ReadOptions::default()
-            };
+            let mut options = ReadOptions::default().snapshot(snapshot.clone());
+            options.lower_bound = lower;
+            options.upper_bound = upper;
             check_iterator(db, &map.range(start..limit).collect::<Vec<_>>(), &options, random);
         }
     }
@@ -185,7 +182,7 @@ fn check_iterators(db: &Db, states: &[SnapshotState], random: &SeededRandom) {
 /// Checks that the database and the map agree.
 #[track_caller]
 fn check_iterator(db: &Db, entries: &[(&Vec<u8>, &Vec<u8>)], options: &ReadOptions, random: &SeededRandom) {
-    let mut iter = db.iter_with(options);
+    let mut iter = db.raw_iter_with(options);
     let mut position: Option<usize> = None;
     let mut direction = 0;
     for _ in 0..4000 {
@@ -224,8 +221,7 @@ fn check_iterator(db: &Db, entries: &[(&Vec<u8>, &Vec<u8>)], options: &ReadOptio
 fn one_block() -> (Db, Arc<BlockCache>) {
     let env = Env { scheduler: DeterministicScheduler::new(1), ..Env::in_memory() };
     let cache = BlockCache::new(1 << 20);
-    let options =
-        Options { create_if_missing: true, env, block_cache: Some(cache.clone()), ..Options::default() };
+    let options = Options::default().create_if_missing(true).env(env).block_cache(cache.clone());
     let db = Db::open("db", &options).unwrap();
     (0..40).for_each(|n| db.put(key(n), [7; 50]).unwrap());
     db.flush().unwrap();
@@ -240,7 +236,7 @@ fn usage_after_get(db: &Db, cache: &BlockCache) -> usize {
 #[test]
 fn cache_charges_a_block_for_its_search_index() {
     let (db, cache) = one_block();
-    assert_eq!(db.iter().into_forward().map(Result::unwrap).count(), 40);
+    assert_eq!(db.iter().map(Result::unwrap).count(), 40);
     let scanned = cache.usage();
     let usages = [(); 3].map(|()| usage_after_get(&db, &cache));
     assert!(0 < scanned && scanned < usages[0], "{scanned} {usages:?}");
@@ -255,7 +251,7 @@ fn block_read_by_a_get_has_its_search_index() {
     let usages = [(); 3].map(|()| usage_after_get(&db, &cache));
     assert_eq!(usages, [usages[0]; 3]);
     let (scanned, others) = one_block();
-    assert_eq!(scanned.iter().into_forward().map(Result::unwrap).count(), 40);
+    assert_eq!(scanned.iter().map(Result::unwrap).count(), 40);
     assert!(others.usage() < usages[0]);
 }
 
@@ -285,7 +281,7 @@ fn snapshot_of_another_database_is_an_error() {
     let db = open_small_cache();
     let other = open_small_cache();
     db.put(b"a", b"1").unwrap();
-    let options = ReadOptions { snapshot: Some(other.snapshot()), ..ReadOptions::default() };
+    let options = ReadOptions::default().snapshot(other.snapshot());
     let mut value = b"before".to_vec();
     assert!(db.get_into_with(b"a", &mut value, &options).is_err());
     assert_eq!(value, b"");
@@ -326,8 +322,7 @@ fn write_stalls_are_counted_in_stats() {
     let mut env = Env::in_memory();
     // Jobs run only when a thread waits for them.
     env.scheduler = DeterministicScheduler::new(1);
-    let options =
-        Options { create_if_missing: true, write_buffer_size: Some(64 << 10), env, ..Options::default() };
+    let options = Options::default().create_if_missing(true).write_buffer_size(64 << 10).env(env);
     let db = Db::open("db", &options).unwrap();
     let stats_contain = |part: &str| db.property("terrace.stats").unwrap().contains(part);
     assert!(stats_contain("writes  delayed 0 for 0 us, stopped 0 for 0 us"));

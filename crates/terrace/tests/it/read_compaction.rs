@@ -22,14 +22,12 @@ impl ReadCompactionDb {
         // With a stopped clock compactions take no time, so no pause follows them.
         let clock = Arc::new(ManualClock::default());
         let env = Env { scheduler: Arc::clone(&background) as _, clock, ..Env::in_memory() };
-        let options = Options {
-            create_if_missing: true,
-            env: env.clone(),
-            compression: &compress::NO_COMPRESSION,
-            max_file_size: Some(64 << 20),
-            filter_policy: Some(Arc::new(BloomFilterPolicy::new(filter_bits))),
-            ..Options::default()
-        };
+        let options = Options::default()
+            .create_if_missing(true)
+            .env(env.clone())
+            .compression(&compress::NO_COMPRESSION)
+            .max_file_size(64 << 20)
+            .filter_policy(Arc::new(BloomFilterPolicy::new(filter_bits)));
         let db = Db::open("db", &options).unwrap();
         (0..KEYS).for_each(|n| db.put(key(n), [7; 200]).unwrap());
         db.compact_range(None, None).unwrap();
@@ -115,7 +113,7 @@ fn probes_avoided_by_filters_trigger_no_compaction() {
 fn skipped_tombstones_trigger_a_flush() {
     let background = DeterministicScheduler::new(1);
     let env = Env { scheduler: Arc::clone(&background) as _, ..Env::in_memory() };
-    let options = Options { create_if_missing: true, env: env.clone(), ..Options::default() };
+    let options = Options::default().create_if_missing(true).env(env.clone());
     let db = Db::open("db", &options).unwrap();
     (0..2_000).for_each(|n| db.put(key(n), b"").unwrap());
     db.compact_range(None, None).unwrap();
@@ -126,7 +124,7 @@ fn skipped_tombstones_trigger_a_flush() {
     };
     let before = flushes();
     let scan = |backward: bool| {
-        let mut iter = db.iter();
+        let mut iter = db.raw_iter();
         if backward {
             iter.seek(&key(1_000));
             iter.prev();
@@ -143,5 +141,5 @@ fn skipped_tombstones_trigger_a_flush() {
     assert_eq!(flushes(), before + 1);
     (0..200).for_each(|round| scan(round % 2 == 0));
     assert_eq!(flushes(), before + 1, "the tombstones are already in a table");
-    assert_eq!(db.iter().into_forward().count(), 1_000);
+    assert_eq!(db.iter().count(), 1_000);
 }

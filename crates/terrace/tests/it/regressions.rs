@@ -22,7 +22,7 @@ use terrace_format::version_edit::{NewFile, VersionEdit};
 fn options(fs: Arc<dyn FileSystem>) -> Options {
     let mut env = Env::with_file_system(fs);
     env.scheduler = DeterministicScheduler::new(1);
-    Options { create_if_missing: true, env, ..Options::default() }
+    Options::default().create_if_missing(true).env(env)
 }
 
 fn names(fs: &dyn FileSystem, ending: &str) -> Vec<String> {
@@ -80,14 +80,14 @@ fn writes_after_enospc_in_a_large_record() {
     let memory = Arc::new(MemFs::new());
     let fault = Arc::new(FaultFs::new(Arc::clone(&memory) as _, FaultPlan::default()));
     let db = Db::open("db", &options(Arc::clone(&fault) as _)).unwrap();
-    let sync = WriteOptions { sync: true };
+    let sync = WriteOptions::default().sync(true);
     db.put_with(b"before", b"", &sync).unwrap();
     fault.set_plan("write-at .log #2 once ENOSPC".parse().unwrap());
     assert!(db.put_with(b"large", [1; 100_000], &sync).unwrap_err().is_retryable());
     db.put_with(b"after", b"", &sync).unwrap();
     for paranoid_checks in [false, true] {
         let killed = Arc::new(memory.crash_clone(&Crash::Kill));
-        let db = Db::open("db", &Options { paranoid_checks, ..options(killed) }).unwrap();
+        let db = Db::open("db", &options(killed).paranoid_checks(paranoid_checks)).unwrap();
         assert!(db.get(b"before").unwrap().is_some() && db.get(b"after").unwrap().is_some());
         assert!(db.get(b"large").unwrap().is_none());
     }
@@ -128,7 +128,7 @@ fn reused_log_does_not_count_as_flushed() {
     let mut file = fs.open_append(&manifest).unwrap();
     file.append(&[1, 2, 3]).unwrap();
     file.close().unwrap();
-    let reuse = |fs: &Arc<MemFs>| Options { reuse_logs: true, ..options(Arc::clone(fs) as _) };
+    let reuse = |fs: &Arc<MemFs>| options(Arc::clone(fs) as _).reuse_logs(true);
     let log = names(&*fs, ".log");
     let db = Db::open("db", &reuse(&fs)).unwrap();
     assert_eq!(names(&*fs, ".log"), log, "the log is reused");
@@ -150,7 +150,7 @@ fn database_directory_is_durable() {
     let fs = Arc::new(MemFs::new());
     fs.create_dir("db".as_ref()).unwrap();
     let db = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap();
-    db.put_with(b"key", b"", &WriteOptions { sync: true }).unwrap();
+    db.put_with(b"key", b"", &WriteOptions::default().sync(true)).unwrap();
     let after = fs.crash_clone(&POWER_LOSS_PROFILES[0].crash_with_seed(1));
     let db = Db::open("db", &options(Arc::new(after))).unwrap();
     assert!(db.get(b"key").unwrap().is_some());
@@ -178,12 +178,10 @@ impl Comparator for PanickingComparator {
 
 fn panicking_comparator() -> (Arc<PanickingComparator>, Options) {
     let comparator = Arc::new(PanickingComparator::default());
-    let options = Options {
-        comparator: Arc::clone(&comparator) as Arc<dyn Comparator>,
-        env: Env::in_memory(),
-        create_if_missing: true,
-        ..Options::default()
-    };
+    let options = Options::default()
+        .comparator(Arc::clone(&comparator) as Arc<dyn Comparator>)
+        .env(Env::in_memory())
+        .create_if_missing(true);
     (comparator, options)
 }
 
@@ -219,8 +217,8 @@ fn logger_panic_counts_a_failed_flush_once() {
     let plan = "create .ldb #1 forever ENOSPC".parse().unwrap();
     let fault = FaultFs::new(Arc::new(MemFs::new()), plan);
     let env = Env { fs: Arc::new(fault), ..Env::in_memory() };
-    let logger = Some(Arc::new(PanickingLogger) as Arc<dyn Logger>);
-    let db = Db::open("db", &Options { env, logger, create_if_missing: true, ..Options::default() }).unwrap();
+    let logger = Arc::new(PanickingLogger);
+    let db = Db::open("db", &Options::default().env(env).logger(logger).create_if_missing(true)).unwrap();
     db.put(b"a", b"1").unwrap();
     assert!(db.flush().is_err());
     assert!(db.put(b"c", b"3").unwrap_err().to_string().starts_with("background error"));
@@ -356,7 +354,7 @@ fn process_killed_inside_a_large_record() {
         fs.freeze_at(fs.mutation_count() + call);
         let _ = db.put(b"large", [1; 100_000]);
         let after = Arc::new(fs.crash_clone(&Crash::Kill));
-        let db = Db::open("db", &Options { paranoid_checks: true, ..options(after) }).unwrap();
+        let db = Db::open("db", &options(after).paranoid_checks(true)).unwrap();
         assert!(db.get(b"before").unwrap().is_some(), "call {call}");
     }
 }
@@ -445,7 +443,7 @@ fn verify_agrees_with_open() {
         fs
     };
     let problems = |fs: &Arc<MemFs>| {
-        let report = terrace::verify("db", &options(Arc::clone(fs) as _), &mut |_, _| ()).unwrap();
+        let report = terrace::verify("db", &options(Arc::clone(fs) as _)).unwrap();
         report.problems.len()
     };
     let fs = healthy();
@@ -471,8 +469,8 @@ fn verify_agrees_with_open() {
 fn log_with_a_failed_sync_is_not_reused() {
     for effect in [FailedSyncEffect::KeepsPages, FailedSyncEffect::DropsPages] {
         let fs = Arc::new(MemFs::new());
-        let reuse = Options { reuse_logs: true, ..options(Arc::clone(&fs) as _) };
-        let sync = WriteOptions { sync: true };
+        let reuse = options(Arc::clone(&fs) as _).reuse_logs(true);
+        let sync = WriteOptions::default().sync(true);
         let db = Db::open("db", &reuse).unwrap();
         db.put_with(key(0), b"", &sync).unwrap();
         db.put(key(1), b"").unwrap();
@@ -499,8 +497,8 @@ fn log_with_a_failed_sync_is_not_reused() {
 fn close_marker_with_a_failed_sync_is_not_trusted() {
     for effect in [FailedSyncEffect::KeepsPages, FailedSyncEffect::DropsPages] {
         let fs = Arc::new(MemFs::new());
-        let reuse = Options { reuse_logs: true, ..options(Arc::clone(&fs) as _) };
-        let sync = WriteOptions { sync: true };
+        let reuse = options(Arc::clone(&fs) as _).reuse_logs(true);
+        let sync = WriteOptions::default().sync(true);
         let db = Db::open("db", &reuse).unwrap();
         db.put_with(key(0), b"", &sync).unwrap();
         db.close().unwrap();
@@ -525,7 +523,7 @@ fn close_marker_with_a_failed_sync_is_not_trusted() {
 #[test]
 fn unreferenced_manifest_is_removed() {
     let fs = Arc::new(MemFs::new());
-    let reuse = Options { reuse_logs: true, ..options(Arc::clone(&fs) as _) };
+    let reuse = options(Arc::clone(&fs) as _).reuse_logs(true);
     let db = Db::open("db", &reuse).unwrap();
     db.put(key(0), b"").unwrap();
     db.close().unwrap();
@@ -548,7 +546,7 @@ fn flipped_length_bit_in_a_closed_log() {
     db.close().unwrap();
     let log = Path::new("db").join(&names(&*fs, ".log")[0]);
     fs.corrupt(&log, |bytes| bytes[5] ^= 0x40).unwrap();
-    let paranoid = Options { paranoid_checks: true, ..options(fs) };
+    let paranoid = options(fs).paranoid_checks(true);
     let error = Db::open("db", &paranoid).unwrap_err();
     let expected = "000002.log at 0: an incomplete record in a closed log, expected complete records";
     assert!(error.to_string().ends_with(expected), "{error}");
@@ -562,7 +560,7 @@ fn enospc_in_a_sync_is_not_retryable() {
     let faults = Arc::new(FaultFs::new(Arc::new(MemFs::new()), FaultPlan::default()));
     let db = Db::open("db", &options(Arc::clone(&faults) as _)).unwrap();
     faults.set_plan("sync .log #1 once ENOSPC".parse().unwrap());
-    let error = db.put_with(key(0), b"", &WriteOptions { sync: true }).unwrap_err();
+    let error = db.put_with(key(0), b"", &WriteOptions::default().sync(true)).unwrap_err();
     assert!(!error.is_retryable(), "{error}");
     assert!(db.put(key(1), b"").is_err());
 }
@@ -662,7 +660,7 @@ fn verify_table(blocks: BlockSpecs<'_>) -> String {
     append_record(&fs, "db/MANIFEST-000002".as_ref(), &record);
     write(&fs, "db/CURRENT".as_ref(), b"MANIFEST-000002\n");
     write(&fs, "db/000009.ldb".as_ref(), &table);
-    let report = terrace::verify("db", &options(fs), &mut |_, _| ()).unwrap();
+    let report = terrace::verify("db", &options(fs)).unwrap();
     report.problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("; ")
 }
 
@@ -699,11 +697,7 @@ fn verify_reports_keys_that_gets_cannot_reach() {
 fn closed_database_releases_its_options() {
     for _ in 0..200 {
         let fs: Arc<dyn FileSystem> = Arc::new(MemFs::new());
-        let options = Options {
-            create_if_missing: true,
-            env: Env::with_file_system(Arc::clone(&fs)),
-            ..Options::default()
-        };
+        let options = Options::default().create_if_missing(true).env(Env::with_file_system(Arc::clone(&fs)));
         let db = Db::open("db", &options).unwrap();
         db.put(key(1), b"").unwrap();
         db.flush().unwrap();
@@ -727,11 +721,11 @@ fn write_with_a_failed_sync_is_not_visible() {
     batch.put(b"a", b"new");
     batch.delete(b"b");
     batch.put(b"c", b"new");
-    assert!(db.write_with(&batch, &WriteOptions { sync: true }).is_err());
+    assert!(db.write_with(&batch, &WriteOptions::default().sync(true)).is_err());
     assert_eq!(db.get(b"a").unwrap().as_deref(), Some(b"old".as_slice()));
     assert_eq!(db.get(b"b").unwrap().as_deref(), Some(b"old".as_slice()));
     assert_eq!(db.get(b"c").unwrap(), None);
-    assert_eq!(db.iter().into_forward().count(), 2);
+    assert_eq!(db.iter().count(), 2);
     assert!(db.put(b"d", b"").is_err(), "the durable end of the log is unknown");
 }
 
@@ -765,8 +759,7 @@ fn reused_log_is_synced_before_the_next_log() {
     let db = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap();
     db.put(key(0), b"").unwrap();
     db.close().unwrap();
-    let small_memtables =
-        Options { reuse_logs: true, write_buffer_size: Some(64 << 10), ..options(Arc::clone(&fs) as _) };
+    let small_memtables = options(Arc::clone(&fs) as _).reuse_logs(true).write_buffer_size(64 << 10);
     let log = names(&*fs, ".log");
     let db = Db::open("db", &small_memtables).unwrap();
     assert_eq!(names(&*fs, ".log"), log, "the log is reused");
@@ -803,7 +796,7 @@ fn compact_range_of_other_keys_flushes_to_the_usual_level() {
 fn compact_range_returns_after_its_inputs_are_removed() {
     let fs = Arc::new(MemFs::new());
     let env = Env::with_file_system(Arc::clone(&fs) as _);
-    let db = Db::open("db", &Options { create_if_missing: true, env, ..Options::default() }).unwrap();
+    let db = Db::open("db", &Options::default().create_if_missing(true).env(env)).unwrap();
     for round in 0..100 {
         db.put(b"a", b"").unwrap();
         db.compact_range(None, None).unwrap();
@@ -847,7 +840,7 @@ fn scans_compact_every_table_of_tombstones() {
     let size = |db: &Db| db.approximate_sizes(&[(b"0", b"9")]).unwrap()[0];
     let before = size(&db);
     for _ in 0..1000 {
-        assert_eq!(db.iter().into_forward().count(), 0);
+        assert_eq!(db.iter().count(), 0);
         // Runs the read-triggered compactions.
         while options.env.scheduler.run_one_here() {}
         if size(&db) < before / 10 {
@@ -888,7 +881,7 @@ fn read_compactions_follow_scan_order() {
         |start: usize, limit: usize| db.approximate_sizes(&[(&row(start)[..], &row(limit)[..])]).unwrap()[0];
     let total = size(0, 5 * FILES);
     for scan in 0..100 {
-        assert_eq!(db.iter().into_forward().count(), 0);
+        assert_eq!(db.iter().count(), 0);
         clock.1.store(true, Ordering::Relaxed);
         while options.env.scheduler.run_one_here() {}
         clock.1.store(false, Ordering::Relaxed);
@@ -923,8 +916,8 @@ fn swapped_table_file_is_detected() {
     let get_after_swap = |first: &[&[u8]], second: &[&[u8]], paranoid_checks| {
         let fs = Arc::new(MemFs::new());
         let (sender, lines) = channel();
-        let logger = Some(Arc::new(ChannelLogger(sender)) as Arc<dyn Logger>);
-        let options = Options { paranoid_checks, logger, ..options(Arc::clone(&fs) as _) };
+        let logger = Arc::new(ChannelLogger(sender));
+        let options = options(Arc::clone(&fs) as _).paranoid_checks(paranoid_checks).logger(logger);
         let db = Db::open("db", &options).unwrap();
         for keys in [first, second] {
             keys.iter().for_each(|key| db.put(key, b"v").unwrap());

@@ -92,7 +92,7 @@ fn check_random_histories(
             let tables = files::tables(dir.path()).len();
             assert!(case.needs_repair || !report.changed, "{}: {report}", context());
             assert_eq!(report.blocks_lost, 0, "{}: {report}", context());
-            let checked = verify(dir.path(), &options, &mut |_, _| ()).unwrap();
+            let checked = verify(dir.path(), &options).unwrap();
             assert!(checked.is_clean(), "{}: {checked}\n{tables} tables\n{report}", context());
             for reader in readers {
                 let mut database = open(*reader, dir.path(), &settings);

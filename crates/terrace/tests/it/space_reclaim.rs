@@ -20,7 +20,7 @@ impl SpaceDb {
     fn new(change: impl FnOnce(&mut Options)) -> SpaceDb {
         let background = DeterministicScheduler::new(1);
         let env = Env { scheduler: Arc::clone(&background) as _, ..Env::in_memory() };
-        let mut options = Options { create_if_missing: true, env: env.clone(), ..Options::default() };
+        let mut options = Options::default().create_if_missing(true).env(env.clone());
         change(&mut options);
         SpaceDb { env, background, options }
     }
@@ -98,7 +98,7 @@ fn space_of_random_deletes_is_reclaimed() {
         assert!(percent <= 130, "{percent} %");
         let left = (0..KEYS).filter(|&n| !is_chosen(n)).count();
         assert!(left.abs_diff(KEYS as usize / 2) < 2_000, "{left} keys are left");
-        assert_eq!(db.iter().into_forward().count(), left);
+        assert_eq!(db.iter().count(), left);
     }
 }
 
@@ -116,7 +116,7 @@ fn scan_reads_few_blocks_of_a_deleted_range() {
     let db = fill(&fixture);
     let blocks_of_range_scan = || {
         let before = blocks(&db);
-        let mut iter = db.iter();
+        let mut iter = db.raw_iter();
         iter.seek(&key(KEYS / 4));
         while iter.valid() && iter.key() < &key(KEYS / 4 * 3)[..] {
             iter.next();
@@ -149,13 +149,13 @@ fn tombstones_are_not_compacted_while_a_snapshot_needs_them() {
     let fixture = SpaceDb::new(|_| ());
     let db = fill(&fixture);
     db.compact_range(None, None).unwrap();
-    let before = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
+    let before = ReadOptions::default().snapshot(db.snapshot());
     let full = fixture.space();
     scattered().filter(|&n| is_chosen(n)).for_each(|n| db.delete(key(n)).unwrap());
     fixture.settle(&db);
     let tombstones = fixture.space() - full;
     assert!(tombstones < full / 2, "{tombstones} bytes of tombstones above {full}");
-    assert_eq!(db.iter_with(&before).into_forward().count() as u32, KEYS);
+    assert_eq!(db.iter_with(&before).count() as u32, KEYS);
     // A manual compaction moves the tombstones to the last level, together with the entries that
     // the snapshot sees.
     db.compact_range(None, None).unwrap();
@@ -186,7 +186,7 @@ fn tombstones_of_an_earlier_run_are_compacted() {
 
     let db = fixture.open();
     assert!(fixture.space() > full);
-    assert_eq!(db.iter().into_forward().count(), (0..KEYS).filter(|&n| !is_chosen(n)).count());
+    assert_eq!(db.iter().count(), (0..KEYS).filter(|&n| !is_chosen(n)).count());
     fixture.background.run_until_idle();
     let percent = fixture.percent(&db);
     assert!(percent <= 130, "{percent} %");
@@ -248,7 +248,7 @@ fn reads_are_correct_during_tombstone_compactions() {
                 }
             }
             if random(3) == 0 {
-                let options = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
+                let options = ReadOptions::default().snapshot(db.snapshot());
                 snapshots.push((options, model.clone()));
             }
             if snapshots.len() > 2 {
@@ -262,13 +262,13 @@ fn reads_are_correct_during_tombstone_compactions() {
         fixture.env.fs.open_sequential("db/LOG".as_ref()).unwrap().read(&mut log).unwrap();
         tombstone_compactions += String::from_utf8_lossy(&log).matches("reason=Tombstones").count();
         db.close().unwrap();
-        assert!(terrace::verify("db", &fixture.options, &mut |_, _| ()).unwrap().is_clean());
+        assert!(terrace::verify("db", &fixture.options).unwrap().is_clean());
     }
     assert!(tombstone_compactions > 2, "{tombstone_compactions} tombstone compactions");
 }
 
 fn contents(db: &Db, options: &ReadOptions) -> BTreeMap<Vec<u8>, Vec<u8>> {
-    db.iter_with(options).into_forward().collect::<Result<_, _>>().unwrap()
+    db.iter_with(options).collect::<Result<_, _>>().unwrap()
 }
 
 /// Wrong table properties cost at most one compaction.
@@ -283,11 +283,11 @@ fn false_table_properties_do_no_harm() {
         falsify_properties(&fixture.env, &Path::new("db").join(name));
     }
     let db = fixture.open();
-    assert_eq!(db.iter().into_forward().count() as u32, KEYS);
+    assert_eq!(db.iter().count() as u32, KEYS);
     let full = fixture.space();
     db.put(key(KEYS), b"").unwrap();
     fixture.settle(&db);
-    assert_eq!(db.iter().into_forward().count() as u32, KEYS + 1);
+    assert_eq!(db.iter().count() as u32, KEYS + 1);
     assert!(fixture.space() <= full + full / 10);
 }
 

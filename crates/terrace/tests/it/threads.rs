@@ -12,7 +12,7 @@ fn key(n: u32) -> Vec<u8> {
 }
 
 fn options(env: Env) -> Options {
-    Options { create_if_missing: true, write_buffer_size: Some(64 << 10), env, ..Options::default() }
+    Options::default().create_if_missing(true).write_buffer_size(64 << 10).env(env)
 }
 
 /// Writes the same new value to every key, in one batch.
@@ -26,8 +26,8 @@ fn stamp(db: &Db, stamp: u64, options: &WriteOptions) {
 
 /// Returns the stamp that all keys have, read by gets and by scans in both directions.
 fn common_stamp(db: &Db, options: &ReadOptions) -> u64 {
-    let forward: Vec<_> = db.iter_with(options).into_forward().collect::<Result<_, _>>().unwrap();
-    let mut backward: Vec<_> = db.iter_with(options).into_backward().collect::<Result<_, _>>().unwrap();
+    let forward: Vec<_> = db.iter_with(options).collect::<Result<_, _>>().unwrap();
+    let mut backward: Vec<_> = db.iter_with(options).rev().collect::<Result<_, _>>().unwrap();
     backward.reverse();
     let stamp = |value: &[u8]| std::str::from_utf8(&value[..20]).unwrap().parse::<u64>().unwrap();
     for entries in [&forward, &backward] {
@@ -63,7 +63,7 @@ fn batches_are_seen_whole_and_in_order() {
                     move || {
                         let mut rounds = 0;
                         while !done.load(Ordering::Relaxed) || rounds == 0 {
-                            let at = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
+                            let at = ReadOptions::default().snapshot(db.snapshot());
                             let first = common_stamp(db, &at);
                             if reader == 0 {
                                 common_stamp(db, &ReadOptions::default());
@@ -82,7 +82,7 @@ fn batches_are_seen_whole_and_in_order() {
                         && stamp_of < 3000
                     {
                         let sync = stamp_of % 50 == 0;
-                        stamp(&db, stamp_of, &WriteOptions { sync });
+                        stamp(&db, stamp_of, &WriteOptions::default().sync(sync));
                     }
                 })
             })
@@ -108,7 +108,7 @@ fn every_thread_reads_its_own_writes() {
             scope.spawn(move || {
                 for n in 0..WRITES {
                     let key = format!("{thread}/{n:05}");
-                    db.put_with(key.as_bytes(), key.as_bytes(), &WriteOptions { sync: n % 500 == 0 })
+                    db.put_with(key.as_bytes(), key.as_bytes(), &WriteOptions::default().sync(n % 500 == 0))
                         .unwrap();
                     assert_eq!(db.get(key.as_bytes()).unwrap().as_deref(), Some(key.as_bytes()));
                     if n % 3 == 0 {
@@ -120,10 +120,10 @@ fn every_thread_reads_its_own_writes() {
         }
     });
     let expect = (THREADS * (WRITES - WRITES.div_ceil(3))) as usize;
-    assert_eq!(db.iter().into_forward().count(), expect);
+    assert_eq!(db.iter().count(), expect);
     db.close().unwrap();
     let db = Db::open(dir.path(), &options(Env::system())).unwrap();
-    assert_eq!(db.iter().into_forward().count(), expect);
+    assert_eq!(db.iter().count(), expect);
 }
 
 /// The handle may be dropped first: an iterator keeps the database and its files.
@@ -132,7 +132,7 @@ fn iterator_outlives_the_handle_and_compactions() {
     let env = Env::in_memory();
     let db = Db::open("db", &options(env.clone())).unwrap();
     (0..50).for_each(|n| stamp(&db, n, &WriteOptions::default()));
-    let mut old = db.iter();
+    let mut old = db.raw_iter();
     (50..200).for_each(|n| stamp(&db, n, &WriteOptions::default()));
     db.compact_range(None, None).unwrap();
     drop(db);

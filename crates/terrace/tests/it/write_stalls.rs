@@ -44,13 +44,11 @@ fn options(tick: u64) -> (Options, Arc<TickingClock>, Receiver<String>) {
     let clock = Arc::new(TickingClock { tick, readings: AtomicU64::new(0) });
     let env =
         Env { scheduler: DeterministicScheduler::new(1), clock: Arc::clone(&clock) as _, ..Env::in_memory() };
-    let options = Options {
-        create_if_missing: true,
-        write_buffer_size: Some(64 << 10),
-        env,
-        logger: Some(Arc::new(ChannelLogger(sender))),
-        ..Options::default()
-    };
+    let options = Options::default()
+        .create_if_missing(true)
+        .write_buffer_size(64 << 10)
+        .env(env)
+        .logger(Arc::new(ChannelLogger(sender)));
     (options, clock, lines)
 }
 
@@ -82,7 +80,7 @@ fn put_without_stall_reads_no_clock() {
     let before = clock.readings.load(Ordering::Relaxed);
     put(&db, 1..10);
     assert_eq!(clock.readings.load(Ordering::Relaxed), before);
-    db.put_with(b"key", b"value", &WriteOptions { sync: true }).unwrap();
+    db.put_with(b"key", b"value", &WriteOptions::default().sync(true)).unwrap();
     assert!(clock.readings.load(Ordering::Relaxed) > before, "a sync waits");
 }
 
@@ -102,7 +100,7 @@ fn stalls_are_counted() {
     assert!(flushes >= times, "{flushes} flushes, {times} waits for one");
     assert!(db.property("terrace.stats").unwrap().contains(&format!("stopped {times} for ")));
     assert_eq!(row(&db, "stall", "sync"), None);
-    db.put_with(b"key", b"value", &WriteOptions { sync: true }).unwrap();
+    db.put_with(b"key", b"value", &WriteOptions::default().sync(true)).unwrap();
     assert_eq!(row(&db, "stall", "sync").unwrap()[..2], ["1", "us"]);
     assert!(!lines.try_iter().any(|line| line.starts_with("Write stall: ")), "no stall was long");
     db.close().unwrap();
@@ -164,7 +162,8 @@ fn logs(env: &Env) -> Vec<String> {
 fn log_is_removed_after_its_flush() {
     let fs = Arc::new(MemFs::new());
     let (options, _, _lines) = options(1);
-    let options = Options { env: Env { fs: Arc::clone(&fs) as _, ..options.env.clone() }, ..options };
+    let env = Env { fs: Arc::clone(&fs) as _, ..options.env.clone() };
+    let options = options.env(env);
     let db = Db::open("db", &options).unwrap();
     put(&db, 0..10);
     assert_eq!(logs(&options.env).len(), 1);
@@ -175,8 +174,8 @@ fn log_is_removed_after_its_flush() {
         POWER_LOSS_PROFILES.iter().flat_map(|profile| (0..10).map(move |seed| (profile, seed)))
     {
         let env = Env { fs: Arc::new(fs.crash_clone(&profile.crash_with_seed(seed))), ..options.env.clone() };
-        let db = Db::open("db", &Options { env: env.clone(), ..options.clone() }).unwrap();
-        let found = db.iter().into_forward().map(Result::unwrap).count();
+        let db = Db::open("db", &options.clone().env(env.clone())).unwrap();
+        let found = db.iter().map(Result::unwrap).count();
         assert!((10..=15).contains(&found), "{found} keys, {profile:?}, seed {seed}");
         db.close().unwrap();
         assert_eq!(logs(&env).len(), 1);
@@ -187,5 +186,5 @@ fn log_is_removed_after_its_flush() {
     db.close().unwrap();
     assert_eq!(logs(&options.env).len(), 1);
     let db = Db::open("db", &options).unwrap();
-    assert_eq!(db.iter().into_forward().count(), 25);
+    assert_eq!(db.iter().count(), 25);
 }

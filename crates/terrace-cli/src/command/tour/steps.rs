@@ -106,9 +106,7 @@ impl<W: Write> TourRunner<W> {
     }
 
     fn prefix_scan(&mut self, db: &Db) -> CommandResult {
-        let options = ReadOptions { prefix: Some(self.prefix.clone()), ..ReadOptions::default() };
-        let (found, took) =
-            timed(|| db.iter_with(&options).into_forward().collect::<terrace::Result<Vec<KeyValue>>>())?;
+        let (found, took) = timed(|| db.prefix(&self.prefix).collect::<terrace::Result<Vec<KeyValue>>>())?;
         check_equal_entries(
             "the entries of the prefix",
             &found,
@@ -120,38 +118,30 @@ impl<W: Write> TourRunner<W> {
             quoted(&self.prefix),
             units::time(took)
         );
-        self.print_step("prefix", "db.iter_with(&ReadOptions { prefix, .. }).into_forward()", &result)
+        self.print_step("prefix", "db.prefix(prefix)", &result)
     }
 
     fn reverse_range(&mut self, db: &Db) -> CommandResult {
         let inside: Vec<_> = entries_with_prefix(&self.model, &self.prefix).collect();
         let from = inside[0].0.clone();
         let to = inside[inside.len() / 2].0.clone();
-        let options = ReadOptions {
-            lower_bound: Some(from.clone()),
-            upper_bound: Some(to.clone()),
-            ..ReadOptions::default()
-        };
-        let (found, took) =
-            timed(|| db.iter_with(&options).into_backward().collect::<terrace::Result<Vec<KeyValue>>>())?;
+        let (found, took) = timed(|| {
+            db.range(from.as_slice()..to.as_slice()).rev().collect::<terrace::Result<Vec<KeyValue>>>()
+        })?;
         check_equal_entries("the reverse range", &found, self.model.range(from..to).rev())?;
         let result = format!(
             "{} of a range, last first, in {}",
             units::entries(found.len() as u64),
             units::time(took)
         );
-        self.print_step(
-            "reverse",
-            "db.iter_with(&ReadOptions { lower_bound, upper_bound, .. }).into_backward()",
-            &result,
-        )
+        self.print_step("reverse", "db.range(from..to).rev()", &result)
     }
 
     /// Moves a value to another key in one batch, while a snapshot keeps the old state.
     fn batch_and_snapshot(&mut self, db: &Db) -> CommandResult {
         let (old_key, value) = self.model.pop_first().ok_or_else(|| Failure::File("no entries".into()))?;
         let new_key = [&old_key, " (moved)".as_bytes()].concat();
-        let before = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
+        let before = ReadOptions::default().snapshot(db.snapshot());
 
         let mut batch = WriteBatch::new();
         batch.delete(&old_key);
@@ -182,7 +172,7 @@ impl<W: Write> TourRunner<W> {
             db.close()?;
             Db::open(&self.dir, &self.options)
         })?;
-        let (found, scan) = timed(|| db.iter().into_forward().collect::<terrace::Result<Vec<KeyValue>>>())?;
+        let (found, scan) = timed(|| db.iter().collect::<terrace::Result<Vec<KeyValue>>>())?;
         check_equal_entries("the entries after reopening", &found, self.model.iter())?;
         let result = format!(
             "closed and opened in {}; all {} found, scanned in {}",

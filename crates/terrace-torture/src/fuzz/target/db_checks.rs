@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace::{BlockCache, BloomFilterPolicy, Db, DbIterator, Env, Options, TableInfo, VerifyReport, verify};
+use terrace::{
+    BlockCache, BloomFilterPolicy, Db, DbIterator, Env, Options, TableInfo, VerifyReport,
+    verify_with_progress,
+};
 use terrace_env::mem::MemFs;
 use terrace_env::{DeterministicScheduler, FileSystem};
 use terrace_format::filename::FileName;
@@ -31,19 +34,18 @@ pub(super) fn file_system_with<'a>(files: impl IntoIterator<Item = (&'a str, &'a
 /// Returns options with small sizes and with all jobs on this thread.
 pub(super) fn options(fs: Arc<MemFs>) -> Options {
     let env = Env { scheduler: DeterministicScheduler::new(0), ..Env::with_file_system(fs) };
-    Options {
-        env,
-        write_buffer_size: Some(64 << 10),
-        max_file_size: Some(1 << 20),
-        block_cache: Some(BlockCache::new(1 << 20)),
-        filter_policy: Some(Arc::new(BloomFilterPolicy::new(10))),
-        ..Options::default()
-    }
+    Options::default()
+        .env(env)
+        .write_buffer_size(64 << 10)
+        .max_file_size(1 << 20)
+        .block_cache(BlockCache::new(1 << 20))
+        .filter_policy(Arc::new(BloomFilterPolicy::new(10)))
 }
 
 /// Verifies the database. Returns None if that is impossible.
 pub(super) fn verify_report(options: &Options) -> Option<VerifyReport> {
-    verify(DB_DIR, options, &mut |done, total| assert!(done <= total, "{done} of {total} bytes")).ok()
+    verify_with_progress(DB_DIR, options, |done, total| assert!(done <= total, "{done} of {total} bytes"))
+        .ok()
 }
 
 /// Guarantees of a database.
@@ -77,7 +79,7 @@ pub(super) fn classify(files: &BTreeMap<String, &[u8]>, options: &Options) -> So
 
 /// Reads all entries, or returns the read error. Checks nothing.
 pub(super) fn read_forward(db: &Db) -> Result<Vec<Entry>, String> {
-    scan(&mut db.iter(), DbIterator::seek_to_first, DbIterator::next)
+    scan(&mut db.raw_iter(), DbIterator::seek_to_first, DbIterator::next)
 }
 
 type MoveFn = fn(&mut DbIterator);
@@ -103,7 +105,7 @@ fn scan(iter: &mut DbIterator, first: MoveFn, next: MoveFn) -> Result<Vec<Entry>
 /// Reads a database in every way. Returns the entries of a complete scan.
 pub(super) fn check_reads(db: &Db, soundness: Soundness) -> Option<Vec<Entry>> {
     let forward = read_forward(db);
-    let backward = scan(&mut db.iter(), DbIterator::seek_to_last, DbIterator::prev);
+    let backward = scan(&mut db.raw_iter(), DbIterator::seek_to_last, DbIterator::prev);
     let verified = soundness >= Soundness::Verified;
     let too_many = |error: &str| error.starts_with("more than");
     for (direction, result) in [("forward", &forward), ("backward", &backward)] {

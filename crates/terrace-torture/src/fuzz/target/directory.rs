@@ -59,12 +59,8 @@ fn check_writable(options: &Options, soundness: Soundness, contents: Option<&Vec
         Err(error) => return assert!(!verified, "a verified database does not open for writing: {error}"),
     };
     check_same_contents(&db, soundness, contents, "after an open for writing");
-    let bounded = ReadOptions {
-        lower_bound: Some(b"b".to_vec()),
-        upper_bound: Some(b"k".to_vec()),
-        ..ReadOptions::default()
-    };
-    let bounded = db.iter_with(&bounded).into_forward().take(100).filter_map(Result::ok).collect::<Vec<_>>();
+    let bounded = ReadOptions::default().lower_bound(b"b".to_vec()).upper_bound(b"k".to_vec());
+    let bounded = db.iter_with(&bounded).take(100).filter_map(Result::ok).collect::<Vec<_>>();
     assert!(
         bounded.iter().all(|(key, _)| (&b"b"[..]..&b"k"[..]).contains(&key.as_slice())),
         "a key outside of the bounds"
@@ -109,5 +105,5 @@ fn check_same_contents(db: &Db, soundness: Soundness, contents: Option<&Vec<Entr
 /// Returns the same options with another file system.
 pub(super) fn with_file_system(options: &Options, fs: &Arc<MemFs>) -> Options {
     let env = Env { fs: Arc::clone(fs) as _, ..options.env.clone() };
-    Options { env, ..options.clone() }
+    options.clone().env(env)
 }

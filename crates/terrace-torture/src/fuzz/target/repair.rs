@@ -27,7 +27,7 @@ fn run(input: &[u8]) {
     let soundness = db_checks::classify(&files, &options);
     let undamaged = soundness >= Soundness::Verified && are_all_tables_live(&files, &options);
     let before = Db::open_read_only(db_checks::DB_DIR, &options).ok().map(|db| db_checks::read_forward(&db));
-    let dry_run = RepairOptions { dry_run: true };
+    let dry_run = RepairOptions::default().dry_run(true);
     let planned = repair(db_checks::DB_DIR, &options, &dry_run).map(|report| report.changed);
     let report = match repair(db_checks::DB_DIR, &options, &RepairOptions::default()) {
         Ok(report) => report,

@@ -166,7 +166,7 @@ impl<'a> TerraceWriter<'a> {
                     Write::Delete { key } => batch.delete(&key),
                 };
             }
-            self.write_with_retry(&batch, &WriteOptions { sync: rng.one_in(self.job.sync_one_in) })?;
+            self.write_with_retry(&batch, &WriteOptions::default().sync(rng.one_in(self.job.sync_one_in)))?;
             self.ledger.record(thread, number)?;
         }
         Ok(())

@@ -62,7 +62,7 @@ pub(crate) fn lock_directory_shared(
 /// ```
 /// # use terrace::{Db, Env, Options, destroy};
 /// let env = Env::in_memory();
-/// let options = Options { create_if_missing: true, env, ..Options::default() };
+/// let options = Options::default().create_if_missing(true).env(env);
 /// let db = Db::open("cities", &options)?;
 /// assert!(destroy("cities", &options).is_err(), "it is open");
 /// db.close()?;

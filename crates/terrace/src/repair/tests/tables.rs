@@ -43,7 +43,7 @@ fn open_database_is_locked() {
         let error = repair(DIR, &test_db.options, &RepairOptions { dry_run }).unwrap_err();
         assert!(error.is_locked(), "{error}");
     }
-    assert!(verify(DIR, &test_db.options, &mut |_, _| ()).unwrap_err().is_locked());
+    assert!(verify(DIR, &test_db.options).unwrap_err().is_locked());
     assert_eq!(test_db.fs.mutation_count(), before);
     db.close().unwrap();
 }

@@ -30,7 +30,7 @@ fn deleted_range_stays_deleted() {
     }
     database.db().write(&batch).unwrap();
     database.db().compact_range(Some(b"range 1"), Some(b"range 2 z")).unwrap();
-    let entries: Vec<_> = database.db().iter().into_forward().map(|entry| entry.unwrap()).collect();
+    let entries: Vec<_> = database.db().iter().map(|entry| entry.unwrap()).collect();
     let distinct: std::collections::BTreeSet<_> = (0..COUNT).map(|n| name(1, n)).collect();
     assert!(entries.iter().all(|(key, value)| key.starts_with(b"range 1") && value == b"value 1"));
     assert_eq!(entries.len(), distinct.len());
@@ -44,7 +44,7 @@ fn direction_change_after_a_put() {
     for (key, value) in [("1", "b"), ("2", "c"), ("3", "d"), ("4", "e"), ("5", "f")] {
         database.put(key, value);
     }
-    let mut iter = database.db().iter();
+    let mut iter = database.db().raw_iter();
     database.put("25", "cd");
     iter.seek(b"5");
     let mut path = vec![iter.key().to_vec()];
@@ -85,7 +85,7 @@ fn many_overwrites_under_many_snapshots() {
         if held.len() > 60 {
             let at = rng.below(held.len() as u64) as usize;
             let (snapshot, n, value) = held.remove(at).unwrap();
-            let options = ReadOptions { snapshot: Some(snapshot), ..ReadOptions::default() };
+            let options = ReadOptions::default().snapshot(snapshot);
             let found = database.db().get_with(key(n as u32), &options).unwrap();
             assert!(found == value.map(ValueSpec::bytes), "key {n} at a snapshot");
         }

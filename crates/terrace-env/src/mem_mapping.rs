@@ -9,14 +9,14 @@ use memmap2::MmapMut;
 /// Dropping it returns the memory to the system at once, unlike memory of an allocator. Moving the
 /// value does not move the memory.
 #[derive(Debug)]
-pub struct HugePages {
+pub struct MemMapping {
     map: MmapMut,
 }
 
-impl HugePages {
+impl MemMapping {
     /// Maps `len` bytes. Fails if the system has no more memory.
-    pub fn new(len: usize) -> io::Result<HugePages> {
-        Ok(HugePages { map: MmapMut::map_anon(len)? })
+    pub fn new(len: usize) -> io::Result<MemMapping> {
+        Ok(MemMapping { map: MmapMut::map_anon(len)? })
     }
 
     /// Returns all bytes. They are aligned to a page.
@@ -32,7 +32,7 @@ mod tests {
     #[test]
     fn zeroed_and_its_own() {
         for len in [1, 4096, 2 << 20] {
-            let mut pages = [HugePages::new(len).unwrap(), HugePages::new(len).unwrap()];
+            let mut pages = [MemMapping::new(len).unwrap(), MemMapping::new(len).unwrap()];
             pages[0].as_mut_slice().fill(1);
             assert_eq!(pages[1].as_mut_slice(), vec![0; len]);
             assert_eq!(pages[0].as_mut_slice(), vec![1; len]);
