@@ -1,9 +1,9 @@
 //! Statistics of a database: counters of frequent events, exact and cheap in every thread.
 //!
 //! ```text
-//!   thread  0  1  2 ... 15   16 ... 24 ...     each thread counts in a shard, on cache lines that
-//!           |  |  |     |     |      |         no other thread writes, or only a few; a query
-//!   shard   0  1  2 ... 15   16 ... 16         adds all shards
+//!   thread  0  1  2 ... 15   16  17 ...     each thread counts in a shard, on cache lines that
+//!           |  |  |     |     |   |         no other thread writes, or only a few; a query
+//!   shard   0  1  2 ... 15    0   1 ...     adds all shards
 //! ```
 //!
 //! Durations of rare and slow events are in [`histograms`].
@@ -35,10 +35,8 @@ pub(crate) enum Ticker {
 }
 
 const TICKER_COUNT: usize = 5;
-/// Number of shards with one thread each, which adds without a locked instruction. The other
-/// threads share [`SHARED_SHARDS`] more shards.
-const EXCLUSIVE_SHARDS: usize = 16;
-const SHARED_SHARDS: usize = 8;
+/// Number of shards. Up to so many threads count without a cache miss.
+const SHARD_COUNT: usize = 16;
 
 /// Number of events that one sample stands for, where recording each event costs too much.
 pub(crate) const TICKER_SAMPLE_WEIGHT: i64 = 1 << TICKER_SAMPLE_WEIGHT_LOG2;
@@ -46,7 +44,7 @@ const TICKER_SAMPLE_WEIGHT_LOG2: u32 = 4;
 
 /// Counters and timers of one database since its open.
 pub(crate) struct Statistics {
-    shards: [TickerShard; EXCLUSIVE_SHARDS + SHARED_SHARDS],
+    shards: [TickerShard; SHARD_COUNT],
     pub(crate) timers: Timers,
 }
 
@@ -83,19 +81,8 @@ impl Statistics {
     /// Counts `count` events and returns the previous count of this thread's shard.
     #[inline]
     pub(crate) fn add(&self, ticker: Ticker, count: u64) -> u64 {
-        let slot = thread_slot().unwrap_or(EXCLUSIVE_SHARDS);
-        match self.shards[..EXCLUSIVE_SHARDS].get(slot) {
-            // Only this thread writes this shard. An earlier thread with the same slot has ended.
-            Some(TickerShard(own)) => {
-                let before = own[ticker as usize].load(Ordering::Relaxed);
-                own[ticker as usize].store(before.wrapping_add(count), Ordering::Relaxed);
-                before
-            }
-            None => {
-                let TickerShard(shared) = &self.shards[EXCLUSIVE_SHARDS + slot % SHARED_SHARDS];
-                shared[ticker as usize].fetch_add(count, Ordering::Relaxed)
-            }
-        }
+        let TickerShard(counters) = &self.shards[thread_slot().unwrap_or(0) % SHARD_COUNT];
+        counters[ticker as usize].fetch_add(count, Ordering::Relaxed)
     }
 
     /// Returns the number of events. While other threads count, this is the number at some recent
@@ -134,7 +121,7 @@ mod tests {
     fn counts_of_all_threads_are_kept() {
         let statistics = Statistics::default();
         thread::scope(|scope| {
-            for _ in 0..EXCLUSIVE_SHARDS + 8 {
+            for _ in 0..2 * SHARD_COUNT {
                 scope.spawn(|| (0..1000).for_each(|_| statistics.count(Ticker::BlockCacheHit)));
             }
         });
@@ -145,6 +132,6 @@ mod tests {
             Ticker::FilterNegative,
             Ticker::FilterFalsePositive,
         ];
-        assert_eq!(all.map(|ticker| statistics.get(ticker)), [1000 * (EXCLUSIVE_SHARDS as u64 + 8), 0, 1, 0]);
+        assert_eq!(all.map(|ticker| statistics.get(ticker)), [1000 * 2 * SHARD_COUNT as u64, 0, 1, 0]);
     }
 }
