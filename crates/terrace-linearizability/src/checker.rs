@@ -336,11 +336,7 @@ mod tests {
         let mut words = line.split_whitespace();
         let (from, to) = words.next().unwrap().split_once("..").unwrap();
         let verb = words.next().unwrap();
-        let pair = |word: &str| {
-            let (key, value) = word.split_once('=').unwrap();
-            (key.parse().unwrap(), value.parse().ok())
-        };
-        let values = words.map(pair).collect();
+        let values = words.map(key_and_value).collect();
         let what = match verb {
             "put" => Effect::Write(values),
             "erase" => Effect::RangeDelete(values),
@@ -354,6 +350,12 @@ mod tests {
             effect: what,
             after_values: vec![],
         }
+    }
+
+    /// Parses `KEY=VALUE`.
+    fn key_and_value(word: &str) -> (Key, Value) {
+        let (key, value) = word.split_once('=').unwrap();
+        (key.parse().unwrap(), value.parse().ok())
     }
 
     #[track_caller]
@@ -490,6 +492,28 @@ mod tests {
         })
     }
 
+    /// Draws six operations. Their twelve begin and end times are distinct.
+    fn draw_history(rng: &mut Rng) -> Vec<Operation> {
+        let mut times: Vec<u64> = (0..12).collect();
+        (1..12).rev().for_each(|i| times.swap(i, rng.below(i as u64 + 1) as usize));
+        times.chunks(2).map(|pair| draw_operation(rng, pair[0].min(pair[1]), pair[0].max(pair[1]))).collect()
+    }
+
+    /// Draws a read or a write of one key or of both keys.
+    fn draw_operation(rng: &mut Rng, invoked_at: u64, returned_at: u64) -> Operation {
+        let values = if rng.one_in(3) {
+            vec![(0, draw_value(rng)), (1, draw_value(rng))]
+        } else {
+            vec![(rng.below(2) as Key, draw_value(rng))]
+        };
+        let effect = if rng.one_in(2) { Effect::Write(values) } else { Effect::Read(values) };
+        Operation { name: String::new(), invoked_at, returned_at, effect, after_values: vec![] }
+    }
+
+    fn draw_value(rng: &mut Rng) -> Value {
+        (!rng.one_in(4)).then(|| rng.below(3) as u32)
+    }
+
     /// Compares the search with the reference on random histories, of which some have a valid
     /// order.
     #[test]
@@ -497,23 +521,7 @@ mod tests {
         let mut rng = Rng::new(1);
         let mut fitting = 0;
         for _ in 0..20_000 {
-            let mut times: Vec<u64> = (0..12).collect();
-            (1..12).rev().for_each(|i| times.swap(i, rng.below(i as u64 + 1) as usize));
-            let draw = |pair: &[u64]| {
-                let value = |rng: &mut Rng| (!rng.one_in(4)).then(|| rng.below(3) as u32);
-                let one = |rng: &mut Rng| vec![(rng.below(2) as usize, value(rng))];
-                let both = |rng: &mut Rng| vec![(0, value(rng)), (1, value(rng))];
-                let values = if rng.one_in(3) { both(&mut rng) } else { one(&mut rng) };
-                let effect = if rng.one_in(2) { Effect::Write(values) } else { Effect::Read(values) };
-                Operation {
-                    name: String::new(),
-                    invoked_at: pair[0].min(pair[1]),
-                    returned_at: pair[0].max(pair[1]),
-                    effect,
-                    after_values: vec![],
-                }
-            };
-            let mut history: Vec<Operation> = times.chunks(2).map(draw).collect();
+            let mut history = draw_history(&mut rng);
             let fits = check_linearizable(&history, 2, 100_000) == Verdict::Linearizable;
             assert_eq!(fits, brute_force(&mut history, &mut [None; 2]), "{history:#?}");
             fitting += usize::from(fits);

@@ -15,25 +15,15 @@ fn main() -> ExitCode {
         MODELS.iter().filter(|model| filter.as_ref().is_none_or(|name| name == model.name)).collect();
     let next = AtomicUsize::new(0);
     let failed = AtomicUsize::new(0);
-    let explore = || {
-        while let Some(model) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
-            match catch_unwind(|| model.explore()) {
-                Ok(executions) => println!("{} {executions}", model.name),
-                Err(panic) => {
-                    println!(
-                        "{}, which checks that {}: {}",
-                        model.name,
-                        model.invariant,
-                        panic_message(&*panic)
-                    );
-                    failed.fetch_add(1, Ordering::Relaxed);
-                }
-            }
-        }
-    };
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(explore);
+            scope.spawn(|| {
+                while let Some(model) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if !explore_and_report(model) {
+                        failed.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            });
         }
     });
     match (chosen.is_empty(), failed.into_inner()) {
@@ -41,6 +31,18 @@ fn main() -> ExitCode {
         (_, 0) => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     }
+}
+
+/// Explores a model and prints the result. Returns false if an execution violates the invariant.
+fn explore_and_report(model: &Model) -> bool {
+    let explored = catch_unwind(|| model.explore());
+    match &explored {
+        Ok(executions) => println!("{} {executions}", model.name),
+        Err(panic) => {
+            println!("{}, which checks that {}: {}", model.name, model.invariant, panic_message(&**panic));
+        }
+    }
+    explored.is_ok()
 }
 
 fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {

@@ -73,18 +73,22 @@ fn explore(seed: u64, name: &str, scheduler: impl Scheduler + 'static) -> Result
     let digest = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&schedules);
     let sum = Arc::clone(&digest);
-    let body = move || {
-        let number = count.fetch_add(1, Ordering::Relaxed) + 1;
-        match run_scenario(&Scenario::draw(seed, &SMALL_SCENARIO)) {
-            Ok(outcome) => drop(sum.fetch_xor(outcome.digest.wrapping_mul(number | 1), Ordering::Relaxed)),
-            Err(violation) => std::panic::panic_any(violation),
-        }
-    };
-    let ran = catch_unwind(AssertUnwindSafe(|| Runner::new(scheduler, config).run(body)));
+    let ran = catch_unwind(AssertUnwindSafe(|| {
+        Runner::new(scheduler, config).run(move || run_schedule(seed, &count, &sum))
+    }));
     let schedules = schedules.load(Ordering::Relaxed);
     match ran {
         Ok(_) => Ok(ScheduleTotals { schedules, digest: digest.load(Ordering::Relaxed) }),
         Err(panic) => Err(format!("{name} schedule {schedules}: {}", panic_message(&*panic))),
+    }
+}
+
+/// Runs the scenario of `seed` once. Counts the schedule and adds the result to `digest`.
+fn run_schedule(seed: u64, schedules: &AtomicU64, digest: &AtomicU64) {
+    let number = schedules.fetch_add(1, Ordering::Relaxed) + 1;
+    match run_scenario(&Scenario::draw(seed, &SMALL_SCENARIO)) {
+        Ok(outcome) => drop(digest.fetch_xor(outcome.digest.wrapping_mul(number | 1), Ordering::Relaxed)),
+        Err(violation) => std::panic::panic_any(violation),
     }
 }
 

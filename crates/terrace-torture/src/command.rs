@@ -152,9 +152,11 @@ fn run_harnesses(
 
 /// Returns the attacks that have cases under `until` and can run on this machine.
 fn default_harnesses(until: impl Fn(&Harness, u32) -> StopCondition) -> Vec<&'static Harness> {
-    let is_wanted = |harness: &&Harness| !matches!(until(harness, 1), StopCondition::Cases(0));
-    let can_run = |harness: &&Harness| !harness::needs_libfuzzer(harness) || libfuzzer::program().is_some();
-    HARNESSES.iter().filter(is_wanted).filter(can_run).collect()
+    HARNESSES
+        .iter()
+        .filter(|harness| !matches!(until(harness, 1), StopCondition::Cases(0)))
+        .filter(|harness| !harness::needs_libfuzzer(harness) || libfuzzer::program().is_some())
+        .collect()
 }
 
 fn save_scoreboard(board: &Scoreboard, path: &std::path::Path) -> std::io::Result<()> {
@@ -185,23 +187,28 @@ fn run_libfuzzer(only: Option<&'static Target>, seconds: u64, minimize: bool) ->
         TARGETS.iter().filter(|target| only.is_none_or(|only| only.name == target.name)).collect();
     let next = AtomicUsize::new(0);
     let failed = AtomicUsize::new(0);
-    let worker = || {
-        while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
-            match fuzz_target(program, target, seconds, minimize) {
-                Ok(text) => println!("{:<12} {text}", target.name),
-                Err(message) => {
-                    failed.fetch_add(1, Ordering::Relaxed);
-                    println!("VIOLATION in {}\n{message}", target.name);
-                }
-            }
-        }
-    };
     thread::scope(|scope| {
         for _ in 0..thread_count().min(targets.len()) {
-            scope.spawn(worker);
+            scope.spawn(|| {
+                while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if !fuzz_and_report(program, target, seconds, minimize) {
+                        failed.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            });
         }
     });
     if failed.into_inner() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Fuzzes a target and prints the result. Returns false after a violation.
+fn fuzz_and_report(program: &Path, target: &Target, seconds: u64, minimize: bool) -> bool {
+    let fuzzed = fuzz_target(program, target, seconds, minimize);
+    match &fuzzed {
+        Ok(text) => println!("{:<12} {text}", target.name),
+        Err(message) => println!("VIOLATION in {}\n{message}", target.name),
+    }
+    fuzzed.is_ok()
 }
 
 fn fuzz_target(program: &Path, target: &Target, seconds: u64, minimize: bool) -> Result<String, String> {
@@ -218,13 +225,17 @@ fn thread_count() -> usize {
 }
 
 fn parse_target(name: &str) -> Result<&'static Target, String> {
-    let names = || TARGETS.iter().map(|target| target.name).collect::<Vec<_>>().join(", ");
-    fuzz::by_name(name).ok_or_else(|| format!("unknown fuzz target; known targets: {}", names()))
+    fuzz::by_name(name).ok_or_else(|| {
+        let names: Vec<_> = TARGETS.iter().map(|target| target.name).collect();
+        format!("unknown fuzz target; known targets: {}", names.join(", "))
+    })
 }
 
 fn parse_harness(name: &str) -> Result<&'static Harness, String> {
-    let names = || HARNESSES.iter().map(|harness| harness.name).collect::<Vec<_>>().join(", ");
-    harness::by_name(name).ok_or_else(|| format!("unknown attack; known attacks: {}", names()))
+    harness::by_name(name).ok_or_else(|| {
+        let names: Vec<_> = HARNESSES.iter().map(|harness| harness.name).collect();
+        format!("unknown attack; known attacks: {}", names.join(", "))
+    })
 }
 
 fn parse_duration(text: &str) -> Result<Duration, String> {

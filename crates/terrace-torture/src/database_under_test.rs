@@ -9,9 +9,7 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace::{
-    BlockCache, BloomFilterPolicy, Db, DbIterator, Env, ErrorKind, FilterPolicy, Options, ReadOptions,
-};
+use terrace::{BlockCache, BloomFilterPolicy, Db, DbIterator, Env, ErrorKind, Options, ReadOptions};
 use terrace::{Snapshot, WriteBatch, WriteOptions};
 use terrace_format::compress::{Codec, NO_COMPRESSION, SNAPPY, ZSTD};
 use terrace_testkit::differential::{DatabaseUnderTest, Entry, OpResult};
@@ -25,7 +23,6 @@ pub use simulated_env::{BackgroundThreads, SimulatedEnv};
 
 /// Converts `settings` to options.
 pub fn options_from_settings(settings: &Settings, env: &Env) -> Options {
-    let bloom = || Arc::new(BloomFilterPolicy::new(settings.bloom_bits)) as Arc<dyn FilterPolicy>;
     Options::default()
         .comparator(settings.comparator.build())
         .create_if_missing(settings.create_if_missing)
@@ -41,7 +38,7 @@ pub fn options_from_settings(settings: &Settings, env: &Env) -> Options {
         .max_file_size(Some(settings.max_file_size as u64).filter(|&size| size != 2 << 20))
         .compression(codec(settings))
         .reuse_logs(settings.reuse_logs)
-        .filter_policy(bloom())
+        .filter_policy(Arc::new(BloomFilterPolicy::new(settings.bloom_bits)))
 }
 
 fn codec(settings: &Settings) -> &'static Codec {

@@ -14,9 +14,10 @@ const MUTANT_ENV_VAR: &str = "TERRACE_MUTANT";
 
 /// Returns the mutant with a name.
 pub fn by_name(name: &str) -> Result<&'static Mutant, String> {
-    let names = || MUTANTS.iter().map(|mutant| mutant.name).collect::<Vec<_>>().join(", ");
-    let found = MUTANTS.iter().find(|mutant| mutant.name == name);
-    found.ok_or_else(|| format!("unknown mutant; known mutants: {}", names()))
+    MUTANTS.iter().find(|mutant| mutant.name == name).ok_or_else(|| {
+        let names: Vec<_> = MUTANTS.iter().map(|mutant| mutant.name).collect();
+        format!("unknown mutant; known mutants: {}", names.join(", "))
+    })
 }
 
 /// Checks that attacks find the given mutants, or all mutants, and prints a table of the results.

@@ -22,6 +22,16 @@ pub enum StopCondition {
     Elapsed(Duration),
 }
 
+impl StopCondition {
+    /// Returns true if a run that began at `started` must not start its case `index`.
+    fn is_met(self, index: u64, started: Instant) -> bool {
+        match self {
+            StopCondition::Cases(cases) => index >= cases,
+            StopCondition::Elapsed(time) => started.elapsed() >= time,
+        }
+    }
+}
+
 /// Case that failed.
 #[derive(Debug, Clone)]
 pub struct Violation {
@@ -58,24 +68,19 @@ pub fn run_harness(
     let next = AtomicU64::new(0);
     let done = AtomicU64::new(0);
     let violations = Mutex::new(Vec::new());
-    let worker = || {
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let stop = match until {
-                StopCondition::Cases(cases) => index >= cases,
-                StopCondition::Elapsed(time) => started.elapsed() >= time,
-            };
-            if stop || violations.lock().len() >= counters.max_violations() {
-                return;
-            }
-            let violation = run_case(harness, Seed::nth(harness, base_seed, index), counters);
-            done.fetch_add(1, Ordering::Relaxed);
-            violations.lock().extend(violation);
-        }
-    };
     std::thread::scope(|scope| {
         for _ in 0..threads {
-            scope.spawn(worker);
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if until.is_met(index, started) || violations.lock().len() >= counters.max_violations() {
+                        return;
+                    }
+                    let violation = run_case(harness, Seed::nth(harness, base_seed, index), counters);
+                    done.fetch_add(1, Ordering::Relaxed);
+                    violations.lock().extend(violation);
+                }
+            });
         }
     });
     HarnessOutcome {

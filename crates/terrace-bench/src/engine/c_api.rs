@@ -119,11 +119,14 @@ pub(super) fn loaded_from(name: &Path) -> String {
     let stem = file.split_once(".so").map_or(&*file, |(stem, _)| stem);
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let mut paths = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));
-    let loaded = |path: &&str| {
-        let file = path.rsplit('/').next().unwrap_or_default();
-        file.strip_prefix(stem).is_some_and(|rest| rest.starts_with(".so"))
-    };
-    paths.find(loaded).map_or_else(|| name.display().to_string(), str::to_owned)
+    let loaded = paths.find(|path| is_library_file(path, stem));
+    loaded.map_or_else(|| name.display().to_string(), str::to_owned)
+}
+
+/// Returns true if the file name of `path` is `stem`, followed by `.so` and any version.
+fn is_library_file(path: &str, stem: &str) -> bool {
+    let file = path.rsplit('/').next().unwrap_or_default();
+    file.strip_prefix(stem).is_some_and(|rest| rest.starts_with(".so"))
 }
 
 /// Objects that must outlive the database, each with its destructor.

@@ -124,13 +124,16 @@ impl RangeSource for FjallSnapshot<'_> {
     type Range = PairIter;
 
     fn range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<PairIter> {
-        let pair: fn(Guard) -> Result<KvPair> = |guard| guard.into_inner().map_err(error_text);
-        Ok(self.snapshot.range::<&[u8], _>(self.entries, (from, to)).map(pair))
+        Ok(self.snapshot.range::<&[u8], _>(self.entries, (from, to)).map(read_pair))
     }
 
     fn bytes(entry: &KvPair) -> (&[u8], &[u8]) {
         (&entry.0, &entry.1)
     }
+}
+
+fn read_pair(guard: Guard) -> Result<KvPair> {
+    guard.into_inner().map_err(error_text)
 }
 
 fn error_text(error: fjall::Error) -> String {

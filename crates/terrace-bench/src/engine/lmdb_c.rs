@@ -68,9 +68,10 @@ const LIBRARY_NAME: &str = "liblmdb.so.0";
 /// Finds the library at `path`, or the system's.
 pub(super) fn find(path: Option<&Path>) -> Result<FoundEngine> {
     let name = path.unwrap_or(Path::new(LIBRARY_NAME));
-    let missing =
-        |e| if path.is_some() { e } else { format!("{LIBRARY_NAME} not found: apt-get install liblmdb0") };
-    let library = load_library(name).map_err(missing)?;
+    let library = load_library(name).map_err(|e| match path {
+        Some(_) => e,
+        None => format!("{LIBRARY_NAME} not found: apt-get install liblmdb0"),
+    })?;
     let api = Api::load(&library, "mdb").map_err(|e| format!("{}: {e}", name.display()))?;
     let mut parts = [0; 3];
     let [major, minor, patch] = &mut parts;

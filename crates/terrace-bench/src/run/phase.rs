@@ -107,13 +107,13 @@ impl<'a> PhaseRunner<'a> {
         let (mut sum, written) = thread::scope(|scope| {
             let barrier = &barrier;
             let start = |shared, ops: Vec<_>| -> Vec<_> {
-                let work = |ops| {
-                    move || {
+                let threads = ops.into_iter().map(|ops| {
+                    scope.spawn(move || {
                         barrier.wait();
                         Worker::new(shared, store).run(ops)
-                    }
-                };
-                ops.into_iter().map(|ops| scope.spawn(work(ops))).collect()
+                    })
+                });
+                threads.collect()
             };
             let threads = start(&shared, ops);
             let writers = start(&writers_shared, puts);
@@ -210,7 +210,6 @@ mod tests {
 
     #[test]
     fn every_kind_finds_existing_keys() {
-        let few: fn(&mut PhaseSpec) = |d| d.num = 20;
         let results = run(
             &FaultyEngine::default(),
             &[
@@ -219,7 +218,7 @@ mod tests {
                 ("readseq", as_is),
                 ("readreverse", as_is),
                 ("readmissing", as_is),
-                ("seekrandom", few),
+                ("seekrandom", |d| d.num = 20),
                 ("open", as_is),
                 ("compact", as_is),
                 ("deleteseq", as_is),
@@ -290,12 +289,15 @@ mod tests {
     #[test]
     fn writers_respect_write_rate() {
         let engine = FaultyEngine::default();
-        let slow: fn(&mut PhaseSpec) = |d| {
-            d.writers = 1;
-            d.write_rate = 50;
-        };
+        let steps: [Step; 2] = [
+            ("fillseq", as_is),
+            ("readwhilewriting", |d| {
+                d.writers = 1;
+                d.write_rate = 50;
+            }),
+        ];
         let start = std::time::Instant::now();
-        run(&engine, &[("fillseq", as_is), ("readwhilewriting", slow)]).expect("no fault is injected");
+        run(&engine, &steps).expect("no fault is injected");
         let puts = engine.state.lock().expect("no thread panicked").put_count - NUM;
         let most = (start.elapsed().as_secs_f64() * 50.0) as u64 + 1;
         assert!(puts <= most, "{puts} puts, at most {most}");
@@ -320,8 +322,8 @@ mod tests {
     fn injected_pause_between_calls_is_measured() {
         let engine =
             FaultyEngine { cursor_drop_delay: Some(Duration::from_millis(50)), ..FaultyEngine::default() };
-        let seek = |d: &mut PhaseSpec| d.num = 2;
-        let result = &run(&engine, &[("fillseq", as_is), ("seekrandom", seek)]).expect("no error")[1];
+        let results = run(&engine, &[("fillseq", as_is), ("seekrandom", |d| d.num = 2)]);
+        let result = &results.expect("no error")[1];
         assert!(result.latency_ns.p50 >= 50_000_000, "{:?}", result.latency_ns);
     }
 

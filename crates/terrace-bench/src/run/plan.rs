@@ -7,7 +7,7 @@ use crate::report::model::{EngineInfo, PhaseInfo, Settings};
 use crate::run::measuring_process::ExternalProgram;
 use crate::workload::expected_values::ExpectedResult;
 use crate::workload::phase_spec::{Kind, Order, PhaseSpec};
-use crate::workload::suites::{self, NamedPhase};
+use crate::workload::suites::{self, NamedPhase, Workload};
 
 /// Plan of a run.
 pub struct Plan {
@@ -193,9 +193,13 @@ pub fn compression_by_name(name: &str) -> Result<String, String> {
 
 /// Returns the phases of workloads by name, over `num` keys.
 pub fn workloads_by_name(names: &[String], num: u64) -> Result<Vec<NamedPhase>, String> {
-    let known = || suites::WORKLOADS.iter().map(|workload| workload.name);
-    let find = |name: &String| suites::by_name(name).ok_or_else(|| unknown_word("workload", name, known()));
-    Ok(suites::phases_of_workloads(&names.iter().map(find).collect::<Result<Vec<_>, _>>()?, num))
+    let workloads = names.iter().map(|name| workload_by_name(name)).collect::<Result<Vec<_>, _>>()?;
+    Ok(suites::phases_of_workloads(&workloads, num))
+}
+
+fn workload_by_name(name: &str) -> Result<&'static Workload, String> {
+    let known = suites::WORKLOADS.iter().map(|workload| workload.name);
+    suites::by_name(name).ok_or_else(|| unknown_word("workload", name, known))
 }
 
 /// Distance of the seeds of two rows. With equal seeds, a row would read the keys in the order in

@@ -133,11 +133,10 @@ mod tests {
         let (woken, mut waker) = UnixStream::pair().expect("the test may have two more files");
         let stop = StopSignal { signal_number: Arc::default(), wake_pipe: Some(woken) };
         let asked = Arc::clone(&stop.signal_number);
-        let ask = move || {
+        (stop, move || {
             asked.store(SIGINT as usize, Ordering::Relaxed);
             waker.write_all(b"!").expect("there is room for a byte");
-        };
-        (stop, ask)
+        })
     }
 
     #[test]

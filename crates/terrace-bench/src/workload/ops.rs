@@ -80,7 +80,8 @@ impl<'a> Ops<'a> {
         let keyspace = self.phase.keyspace;
         let sequential = |ops: &Ops<'_>| {
             let n = ops.ops_of_earlier_threads + ops.done;
-            if n < keyspace { n } else { n % keyspace } // avoids the division, the slowest instruction here
+            // The branch avoids the division, the slowest instruction here.
+            if n < keyspace { n } else { n % keyspace }
         };
         match self.phase.order {
             Order::Seq => sequential(self),

@@ -236,8 +236,9 @@ impl StockDb {
 
     /// Returns the number of files of each level.
     pub fn files_per_level(&self) -> Vec<usize> {
-        let files = |level| self.property(&format!("leveldb.num-files-at-level{level}"));
-        (0..7).filter_map(|level| files(level)?.parse().ok()).collect()
+        (0..7)
+            .filter_map(|level| self.property(&format!("leveldb.num-files-at-level{level}"))?.parse().ok())
+            .collect()
     }
 
     /// Closes the database, unless an iterator or snapshot is left.

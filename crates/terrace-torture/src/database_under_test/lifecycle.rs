@@ -35,8 +35,11 @@ impl TerraceUnderTest {
         let files = self.files().unwrap();
         let mut names = file_names(&*files, &self.path).unwrap();
         names.retain(|name| name != "lost");
-        let with_length = |name: String| (name.clone(), files.file_size(&self.path.join(name)).unwrap());
-        names.into_iter().map(with_length).collect()
+        let with_lengths = names.into_iter().map(|name| {
+            let len = files.file_size(&self.path.join(&name)).unwrap();
+            (name, len)
+        });
+        with_lengths.collect()
     }
 
     fn files(&self) -> OpResult<Arc<MemFs>> {

@@ -329,8 +329,6 @@ impl FaultRun<'_> {
             .try_entries(None)
             .map_err(|error| format!("a scan failed although all calls work again: {error}"))?;
         self.allowed.check_read(&parse_state(&found?, &self.case.script.values)?)?;
-        let is_out_of_resources =
-            |plan: &String| ["ENOSPC", "EDQUOT", "EMFILE"].iter().any(|errno| plan.ends_with(errno));
         let sync_failed = failed_calls.iter().any(|(op, _)| matches!(op, FileOp::Sync | FileOp::SyncDir));
         if !matches!(fault, Fault::FailCalls(plan) if is_out_of_resources(plan)) || sync_failed {
             return Ok(());
@@ -352,4 +350,9 @@ impl FaultRun<'_> {
         }
         self.read_and_check()
     }
+}
+
+/// Returns true if the failed calls of `plan` report that the system ran out of a resource.
+fn is_out_of_resources(plan: &str) -> bool {
+    ["ENOSPC", "EDQUOT", "EMFILE"].iter().any(|errno| plan.ends_with(errno))
 }

@@ -83,15 +83,19 @@ fn check_equal(ours: &[Entry], theirs: &[Entry]) -> OpResult<()> {
         return Ok(());
     }
     let index = ours.iter().zip(theirs).take_while(|(a, b)| a == b).count();
-    let show = |entry: Option<&Entry>| {
-        entry.map_or("no entry".into(), |(k, v)| format!("\"{}\" with {} bytes", k.escape_ascii(), v.len()))
-    };
-    let [our_entry, their_entry] = [ours, theirs].map(|entries| show(entries.get(index)));
+    let [our_entry, their_entry] = [ours, theirs].map(|entries| describe_entry(entries.get(index)));
     Err(format!(
         "Terrace has {} entries, LevelDB {}; at entry {index} Terrace has {our_entry}, LevelDB {their_entry}",
         ours.len(),
         theirs.len()
     ))
+}
+
+fn describe_entry(entry: Option<&Entry>) -> String {
+    match entry {
+        Some((key, value)) => format!("\"{}\" with {} bytes", key.escape_ascii(), value.len()),
+        None => "no entry".into(),
+    }
 }
 
 fn error_text(error: impl std::fmt::Display) -> String {

@@ -197,8 +197,8 @@ impl RecoveryCrasher<'_> {
 
     fn matching_write_count(&self, found: &State, min: usize, max: usize) -> Result<usize, String> {
         let found_fingerprint = fingerprint(found);
-        let matches = |&count: &usize| self.script.fingerprints[count] == found_fingerprint;
-        (min..=max).rev().find(matches).ok_or_else(|| {
+        let count = (min..=max).rev().find(|&count| self.script.fingerprints[count] == found_fingerprint);
+        count.ok_or_else(|| {
             let difference = describe_difference(&self.script.states[max], found);
             format!("first recovery: expected {min} to {max} writes; compared with {max}: {difference}")
         })

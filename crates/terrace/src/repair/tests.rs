@@ -148,11 +148,11 @@ impl TestDb {
 #[track_caller]
 fn contents(db: &Db) -> String {
     let entries: Vec<_> = db.iter_with(&ReadOptions::default()).map(|entry| entry.unwrap()).collect();
-    let text = |(key, value): (Vec<u8>, Vec<u8>)| {
+    let texts = entries.into_iter().map(|(key, value)| {
         assert_eq!(db.get(&key).unwrap().as_deref(), Some(value.as_slice()), "get of {}", key.escape_ascii());
         format!("{}={}", key.escape_ascii(), value.escape_ascii())
-    };
-    entries.into_iter().map(text).collect::<Vec<_>>().join(" ")
+    });
+    texts.collect::<Vec<_>>().join(" ")
 }
 
 /// Writes twenty keys with values of 200 bytes: five blocks.

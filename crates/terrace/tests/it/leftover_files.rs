@@ -356,6 +356,17 @@ std::thread_local! {
     static LAST: std::cell::RefCell<Option<UseDbOnDrop>> = const { std::cell::RefCell::new(None) };
 }
 
+/// Opens and fills a database that a destructor of the calling thread uses and closes.
+fn leave_db_to_destructor(options: &Options) {
+    // Destroyed last, because it was created first.
+    LAST.with(|last| *last.borrow_mut() = Some(UseDbOnDrop(None)));
+    let db = Db::open("db", options).unwrap();
+    db.put(b"a", b"first").unwrap();
+    db.flush().unwrap();
+    assert!(db.get(b"a").unwrap().is_some());
+    LAST.with(|last| last.borrow_mut().as_mut().unwrap().0 = Some(db));
+}
+
 /// Thread-local data of a thread is destroyed in turn. A database still works after its own
 /// thread-local data is destroyed, and so in destructors of a C++ program.
 #[test]
@@ -367,16 +378,7 @@ fn database_works_in_thread_local_destructors() {
             .create_if_missing(true)
             .env(Env::with_file_system(Arc::clone(&fs) as _))
             .compression(compression);
-        let work = move || {
-            // Destroyed last, because it was created first.
-            LAST.with(|last| *last.borrow_mut() = Some(UseDbOnDrop(None)));
-            let db = Db::open("db", &options).unwrap();
-            db.put(b"a", b"first").unwrap();
-            db.flush().unwrap();
-            assert!(db.get(b"a").unwrap().is_some());
-            LAST.with(|last| last.borrow_mut().as_mut().unwrap().0 = Some(db));
-        };
-        std::thread::scope(|scope| scope.spawn(work).join().unwrap());
+        std::thread::scope(|scope| scope.spawn(move || leave_db_to_destructor(&options)).join().unwrap());
         let db =
             Db::open("db", &Options::default().env(Env::with_file_system(Arc::clone(&fs) as _))).unwrap();
         assert_eq!(db.iter().count(), 3);

@@ -29,7 +29,6 @@ fn common_stamp(db: &Db, options: &ReadOptions) -> u64 {
     let forward: Vec<_> = db.iter_with(options).collect::<Result<_, _>>().unwrap();
     let mut backward: Vec<_> = db.iter_with(options).rev().collect::<Result<_, _>>().unwrap();
     backward.reverse();
-    let stamp = |value: &[u8]| std::str::from_utf8(&value[..20]).unwrap().parse::<u64>().unwrap();
     for entries in [&forward, &backward] {
         assert_eq!(entries.len(), KEYS as usize);
         assert!(entries.iter().all(|(_, value)| *value == entries[0].1), "a reader saw part of a batch");
@@ -43,7 +42,7 @@ fn common_stamp(db: &Db, options: &ReadOptions) -> u64 {
             );
         }
     }
-    stamp(&forward[0].1)
+    std::str::from_utf8(&forward[0].1[..20]).unwrap().parse().unwrap()
 }
 
 /// Readers see batches completely, snapshots do not change, and no reader goes back in time, during
@@ -126,6 +125,11 @@ fn every_thread_reads_its_own_writes() {
     assert_eq!(db.iter().count(), expect);
 }
 
+fn table_file_count(env: &Env) -> usize {
+    let names = env.fs.list("db".as_ref()).unwrap();
+    names.iter().filter(|name| name.to_string_lossy().ends_with(".ldb")).count()
+}
+
 /// The handle may be dropped first: an iterator keeps the database and its files.
 #[test]
 fn iterator_outlives_the_handle_and_compactions() {
@@ -145,13 +149,9 @@ fn iterator_outlives_the_handle_and_compactions() {
     }
     assert!(!old.valid() && old.status().is_ok());
     drop(old);
-    let tables = |env: &Env| {
-        let names = env.fs.list("db".as_ref()).unwrap();
-        names.iter().filter(|name| name.to_string_lossy().ends_with(".ldb")).count()
-    };
     // No compaction may start while the tables are counted.
     let quiet = Env { scheduler: DeterministicScheduler::new(1), ..env.clone() };
     let db = Db::open("db", &options(quiet)).unwrap();
     let live: usize = db.levels().iter().map(|level| level.files.len()).sum();
-    assert_eq!(tables(&env), live, "tables of the iterator are removed");
+    assert_eq!(table_file_count(&env), live, "tables of the iterator are removed");
 }

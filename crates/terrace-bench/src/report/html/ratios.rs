@@ -78,8 +78,9 @@ impl SpeedFactor {
 
 /// Range that contains every whisker, 1, and a factor of 1.5 to both sides.
 fn range(all: impl Iterator<Item = SpeedFactor>) -> (f64, f64) {
-    let wide = |(least, most): (f64, f64), factor: SpeedFactor| (least.min(factor.min), most.max(factor.max));
-    let (least, most) = all.fold((1.0 / 1.5, 1.5), wide);
+    let (least, most) = all.fold((1.0_f64 / 1.5, 1.5_f64), |(least, most), factor| {
+        (least.min(factor.min), most.max(factor.max))
+    });
     (least / 1.05, most * 1.05)
 }
 

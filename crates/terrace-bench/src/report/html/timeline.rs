@@ -143,19 +143,22 @@ fn strip_text(cell: &Cell<'_>, mean: f64) -> String {
 fn columns(round: &PhaseResult) -> Vec<WindowColumn> {
     let windows = &round.windows_100ms;
     let each = windows.len().div_ceil(MAX_COLUMNS).max(1);
-    let column = |(place, ops): (usize, &[u64])| {
-        let from = place * each;
-        let rates = (from..).zip(ops).filter_map(|(window, ops)| window_rate(round, window, *ops));
-        let (least, most) = rates.fold((f64::INFINITY, 0.0), |(a, b), rate| (rate.min(a), rate.max(b)));
-        let to = (from + ops.len()) as f64 * WINDOW_SECONDS;
-        (least <= most).then_some(WindowColumn {
-            from: from as f64 * WINDOW_SECONDS,
-            to: to.min(round.seconds),
-            min: least,
-            max: most,
-        })
-    };
-    windows.chunks(each).enumerate().filter_map(column).collect()
+    let parts = windows.chunks(each).enumerate();
+    parts.filter_map(|(place, ops)| column(round, place * each, ops)).collect()
+}
+
+/// Column of the windows from number `from` on, which contain `ops` operations each; `None` if no
+/// window has a rate.
+fn column(round: &PhaseResult, from: usize, ops: &[u64]) -> Option<WindowColumn> {
+    let rates = (from..).zip(ops).filter_map(|(window, ops)| window_rate(round, window, *ops));
+    let (least, most) = rates.fold((f64::INFINITY, 0.0), |(a, b), rate| (rate.min(a), rate.max(b)));
+    let to = (from + ops.len()) as f64 * WINDOW_SECONDS;
+    (least <= most).then_some(WindowColumn {
+        from: from as f64 * WINDOW_SECONDS,
+        to: to.min(round.seconds),
+        min: least,
+        max: most,
+    })
 }
 
 /// Rate of a window. The last window ends with the phase; if it is too short, it has no rate.

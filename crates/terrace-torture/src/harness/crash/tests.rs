@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_env::mem::{Crash, FailedSyncEffect, MemFs, POWER_LOSS_PROFILES, PowerLossProfile};
+use terrace_env::mem::{Crash, FailedSyncEffect, MemFs, POWER_LOSS_PROFILES};
 use terrace_env::{FileSystem, Result as FileResult};
 
 use super::*;
@@ -106,12 +106,11 @@ impl CrashableStore for SingleFileStore {
 fn script() -> Script {
     let mut rng = Rng::new(1);
     let mut values = ValuePool::default();
-    let write = |n: usize| {
-        let changes = vec![(vec![b'a' + (n % 3) as u8], Some(values.generate(900, &mut rng)))];
+    let steps = [b"a", b"b", b"c", b"a", b"b", b"c"].map(|key| {
+        let changes = vec![(key.to_vec(), Some(values.generate(900, &mut rng)))];
         ScriptStep::Write { changes, sync: true }
-    };
-    let steps = (0..6).map(write).collect();
-    Script::from_steps(steps, values)
+    });
+    Script::from_steps(steps.into(), values)
 }
 
 /// Runs the store under all profiles whose names start with `profiles`.
@@ -120,9 +119,8 @@ fn crash(mode: ReplaceMode, profiles: &str) -> Result<(), String> {
     let mut checker = ImageChecker::<SingleFileStore>::new(&script, &mode, true);
     let files = Arc::new(MemFs::new());
     let fs = Arc::clone(&files) as Arc<dyn FileSystem>;
-    let is_selected = |row: &&PowerLossProfile| row.name.starts_with(profiles);
     run_script::<SingleFileStore>(&script, &mode, &files, &fs, &mut |point| {
-        for profile in POWER_LOSS_PROFILES.iter().filter(is_selected) {
+        for profile in POWER_LOSS_PROFILES.iter().filter(|profile| profile.name.starts_with(profiles)) {
             for crash in point.fs.power_losses(profile, 8, point.fs.mutation_count()) {
                 checker.check(
                     point.fs.crash_clone(&crash),

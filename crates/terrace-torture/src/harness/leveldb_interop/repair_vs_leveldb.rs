@@ -227,13 +227,12 @@ fn check_nothing_invented(workload: &Workload, ours: &[Entry]) -> OpResult<()> {
     for write in workload.ops.iter().flat_map(Op::writes) {
         written.entry(write.key().to_vec()).or_default().extend(write.value());
     }
-    let was_written = |key: &Vec<u8>, value: &[u8]| {
-        written.get(key).is_some_and(|values| values.iter().any(|written| written.matches(value)))
-    };
-    match ours.iter().find(|(key, value)| !was_written(key, value)) {
-        Some((key, _)) => {
-            Err(format!("Terrace's repair shows a value that \"{}\" never had", key.escape_ascii()))
+    for (key, value) in ours {
+        let specs = written.get(key);
+        if !specs.is_some_and(|specs| specs.iter().any(|spec| spec.matches(value))) {
+            let key = key.escape_ascii();
+            return Err(format!("Terrace's repair shows a value that \"{key}\" never had"));
         }
-        None => Ok(()),
     }
+    Ok(())
 }

@@ -77,7 +77,7 @@ struct OptionVariant {
 impl OptionVariant {
     fn draw(workload: &Workload) -> Vec<OptionVariant> {
         let mut rng = Rng::new(workload.seed ^ 0x5e75);
-        let variant = |index| OptionVariant {
+        let variants = (0..OPTION_VARIANTS).map(|index| OptionVariant {
             settings: Settings::draw_with_terrace_features(&mut rng, workload.params.comparator),
             background: if index == OPTION_VARIANTS - 1 {
                 BackgroundThreads::Pool(2)
@@ -85,8 +85,8 @@ impl OptionVariant {
                 BackgroundThreads::Inline
             },
             seed: workload.seed ^ index,
-        };
-        (0..OPTION_VARIANTS).map(variant).collect()
+        });
+        variants.collect()
     }
 
     /// Returns the answer of each operation, up to the first failure.

@@ -95,20 +95,23 @@ impl ModelCase {
         simulated.with_files(&files).map_err(|error| error.to_string())
     }
 
-    /// Runs the given operations instead of the workload's.
+    /// Runs the given operations instead of the workload's. A panic is a failure.
     pub(super) fn run(&self, ops: &[Op]) -> Result<(), Failure> {
+        catch_unwind(AssertUnwindSafe(|| self.run_or_panic(ops))).unwrap_or_else(|panic| {
+            let message = format!("panic: {}", panic_message(panic.as_ref()));
+            Err(Failure { op_index: ops.len(), message })
+        })
+    }
+
+    fn run_or_panic(&self, ops: &[Op]) -> Result<(), Failure> {
         let fail = |message: String| Failure { op_index: ops.len(), message };
         let workload = Workload { ops: ops.to_vec(), ..self.workload.clone() };
-        let run = || {
-            let mut database =
-                TerraceUnderTest::in_memory(self.initial_env().map_err(fail)?, &workload.settings)
-                    .map_err(|e| fail(e.to_string()))?;
-            workload.run(&mut database, &mut Model::new(workload.params.comparator)).map_err(|report| {
-                Failure { op_index: report.op_index(), message: report.message().to_owned() }
-            })
-        };
-        catch_unwind(AssertUnwindSafe(run))
-            .unwrap_or_else(|panic| Err(fail(format!("panic: {}", panic_message(panic.as_ref())))))
+        let simulated = self.initial_env().map_err(fail)?;
+        let mut database = TerraceUnderTest::in_memory(simulated, &workload.settings)
+            .map_err(|error| fail(error.to_string()))?;
+        workload
+            .run(&mut database, &mut Model::new(workload.params.comparator))
+            .map_err(|report| Failure { op_index: report.op_index(), message: report.message().to_owned() })
     }
 
     /// Returns true if the case has no background threads.

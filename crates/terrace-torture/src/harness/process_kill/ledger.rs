@@ -36,12 +36,13 @@ impl Ledger {
 
     /// Returns the number of each thread.
     pub(super) fn read(&self) -> Result<Vec<u64>, String> {
-        let read_entry = |thread| {
-            let mut entry = [0; ENTRY_SIZE as usize];
-            let read = self.file.read_exact_at(&mut entry, thread as u64 * ENTRY_SIZE);
-            read.map(|()| u64::from_le_bytes(entry)).map_err(|error| format!("ledger: {error}"))
-        };
-        (0..self.threads).map(read_entry).collect()
+        (0..self.threads as u64).map(|thread| self.read_entry(thread)).collect()
+    }
+
+    fn read_entry(&self, thread: u64) -> Result<u64, String> {
+        let mut entry = [0; ENTRY_SIZE as usize];
+        let read = self.file.read_exact_at(&mut entry, thread * ENTRY_SIZE);
+        read.map(|()| u64::from_le_bytes(entry)).map_err(|error| format!("ledger: {error}"))
     }
 }
 

@@ -92,7 +92,13 @@ impl ExpectedState {
     fn first_difference(&self, found: &[Entry]) -> Option<String> {
         let actual: BTreeMap<&[u8], &[u8]> =
             found.iter().map(|(k, v)| (k.as_slice(), v.as_slice())).collect();
-        let describe = |key: &[u8]| match (self.state.get(key), actual.get(key)) {
+        let mut keys = self.state.keys().map(Vec::as_slice).chain(actual.keys().copied());
+        keys.find_map(|key| self.difference_at(key, actual.get(key).copied()))
+    }
+
+    /// Describes the expected and the actual value of a key, if they differ.
+    fn difference_at(&self, key: &[u8], actual: Option<&[u8]>) -> Option<String> {
+        match (self.state.get(key), actual) {
             (Some(value), Some(bytes)) if value.matches(bytes) => None,
             (None, None) => None,
             (expected, bytes) => Some(format!(
@@ -101,18 +107,16 @@ impl ExpectedState {
                 expected.map_or("nothing".into(), ValueSpec::to_string),
                 bytes.map_or("nothing".into(), |bytes| self.describe_origin(key, bytes))
             )),
-        };
-        let keys = self.state.keys().map(Vec::as_slice).chain(actual.keys().copied());
-        keys.into_iter().find_map(describe)
+        }
     }
 
     /// Describes which batch wrote these bytes.
     fn describe_origin(&self, key: &[u8], bytes: &[u8]) -> String {
-        let is_origin =
-            |write: &Write| write.key() == key && write.value().is_some_and(|value| value.matches(bytes));
-        let number = (1..=self.batches_applied)
-            .rev()
-            .find(|&n| nth_batch(self.seed, self.thread, n).iter().any(is_origin));
+        let number = (1..=self.batches_applied).rev().find(|&n| {
+            let batch = nth_batch(self.seed, self.thread, n);
+            let mut values = batch.iter().filter(|write| write.key() == key).filter_map(Write::value);
+            values.any(|value| value.matches(bytes))
+        });
         number.map_or("bytes that were never written".into(), |number| format!("the value of write {number}"))
     }
 }
