@@ -28,7 +28,7 @@ pub(crate) trait IterSource: Send + Sync {
 
 /// Iterator over the entries of a database in key order, at the state of one moment.
 ///
-/// `Db::range` and `Db::prefix` return it, as do these methods and `iter` of `Snapshot`. It is
+/// `iter`, `range` and `prefix` of `Db` and of `Snapshot` return it. It is
 /// double-ended: [`Iterator::rev`] iterates backward. An item is a copy of a key and its value;
 /// [`Iter::next_entry`] lends both without a copy.
 ///
