@@ -1,0 +1,102 @@
+//! Opening and creating files in a directory that an attacker may have prepared.
+//!
+//! ```text
+//!   purpose                     link           other kinds     several hard links
+//!   read                        is followed    are refused     allowed
+//!   create                      is refused     are refused     only this name is replaced
+//!   append, continue a log      is refused     are refused     refused
+//!   lock                        is refused     are refused     allowed, because nothing is written
+//! ```
+//!
+//! "Other kinds" are directories, FIFOs, sockets and devices. A FIFO would block the process, and
+//! opening a device may already have an effect. Therefore the kind is checked before the file is
+//! opened, and again for the open file.
+
+use std::fs::{self, File, FileType, Metadata, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use terrace_sync::mutant;
+
+use crate::error::UnexpectedFile;
+
+/// Opens a regular file for reading. Links are followed.
+pub(super) fn open_for_reading(path: &Path) -> io::Result<File> {
+    check_regular(&fs::metadata(path)?)?;
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    check_regular(&file.metadata()?)?;
+    Ok(file)
+}
+
+/// Creates a file that every user may read, subject to the umask. Replaces an existing regular
+/// file, whose other hard links keep their contents.
+pub(super) fn create_file(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    options.write(true).create_new(true).mode(0o644).custom_flags(libc::O_NOFOLLOW);
+    match options.open(path) {
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+            check_regular(&fs::symlink_metadata(path)?)?;
+            fs::remove_file(path)?;
+            options.open(path)
+        }
+        opened => opened,
+    }
+}
+
+/// Opens a file for a lock, and creates it if it does not exist. Links are refused.
+pub(super) fn open_for_lock(path: &Path) -> io::Result<File> {
+    open_no_follow(path, OpenOptions::new().read(true).write(true).create(true).mode(0o644))
+}
+
+/// Opens a file whose contents stay, for more writes. `options` may create it.
+///
+/// Links and files with several hard links are refused with [`ErrorKind::Unsupported`]. The file
+/// system contract has this error for files that cannot be continued, so the database creates a new
+/// file.
+pub(super) fn open_for_more_writes(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let opened = open_no_follow(path, options).and_then(|file| {
+        check_single_link(&file.metadata()?)?;
+        Ok(file)
+    });
+    opened.map_err(|e| match UnexpectedFile::of(&e) {
+        Some(found) => io::Error::new(ErrorKind::Unsupported, found),
+        None => e,
+    })
+}
+
+fn open_no_follow(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    if mutant!(LinkFollowedForWriting) {
+        return options.open(path);
+    }
+    if let Ok(metadata) = fs::symlink_metadata(path) {
+        check_regular(&metadata)?;
+    }
+    let file = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+    check_regular(&file.metadata()?)?;
+    Ok(file)
+}
+
+fn check_regular(metadata: &Metadata) -> io::Result<()> {
+    if metadata.is_file() {
+        return Ok(());
+    }
+    Err(UnexpectedFile { found: kind_name(metadata.file_type()), expected: "a regular file" }.into())
+}
+
+fn check_single_link(metadata: &Metadata) -> io::Result<()> {
+    if metadata.nlink() <= 1 || mutant!(LinkFollowedForWriting) {
+        return Ok(());
+    }
+    Err(UnexpectedFile { found: "a file with several hard links", expected: "one hard link" }.into())
+}
+
+fn kind_name(kind: FileType) -> &'static str {
+    let kinds = [
+        (kind.is_symlink(), "a symbolic link"),
+        (kind.is_dir(), "a directory"),
+        (kind.is_fifo(), "a FIFO"),
+        (kind.is_socket(), "a socket"),
+        (kind.is_char_device() || kind.is_block_device(), "a device"),
+    ];
+    kinds.iter().find(|(is_kind, _)| *is_kind).map_or("an unknown kind of file", |(_, name)| name)
+}
