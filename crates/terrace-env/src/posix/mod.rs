@@ -99,8 +99,7 @@ impl FileSystem for PosixFs {
     }
 
     fn reopen_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
-        let file = open::open_for_more_writes(path, OpenOptions::new().read(true).write(true))
-            .map_err(open_error(path))?;
+        let file = open::open_log_for_more_writes(path).map_err(open_error(path))?;
         mapped_log::reopen(path, file, capacity)
     }
 

@@ -5,7 +5,7 @@
 //!   read                        is followed    are refused     allowed
 //!   create                      is refused     are refused     only this name is replaced
 //!   append, continue a log      is refused     are refused     refused
-//!   lock                        is refused     are refused     allowed, because nothing is written
+//!   lock                        is refused     are refused     allowed: nothing is written
 //! ```
 //!
 //! "Other kinds" are directories, FIFOs, sockets and devices. A FIFO would block the process, and
@@ -62,6 +62,24 @@ pub(super) fn open_for_more_writes(path: &Path, options: &mut OpenOptions) -> io
         Some(found) => io::Error::new(ErrorKind::Unsupported, found),
         None => e,
     })
+}
+
+/// Maximum total size of the holes in a log that is continued, in bytes. The limit exceeds the size
+/// of most logs, because file systems with compression report less storage for files without holes.
+const MAX_HOLES_IN_CONTINUED_LOG: u64 = 64 << 20;
+
+/// Opens a log for more writes. The log allocates its whole length, so a log with large holes is
+/// refused like a link: it could fill the disk.
+pub(super) fn open_log_for_more_writes(path: &Path) -> io::Result<File> {
+    let file = open_for_more_writes(path, OpenOptions::new().read(true).write(true))?;
+    let metadata = file.metadata()?;
+    // The system counts blocks of 512 bytes.
+    let holes = metadata.len().saturating_sub(metadata.blocks().saturating_mul(512));
+    if holes > MAX_HOLES_IN_CONTINUED_LOG {
+        let reason = UnexpectedFile { found: "a file with large holes", expected: "storage for every byte" };
+        return Err(io::Error::new(ErrorKind::Unsupported, reason));
+    }
+    Ok(file)
 }
 
 fn open_no_follow(path: &Path, options: &mut OpenOptions) -> io::Result<File> {

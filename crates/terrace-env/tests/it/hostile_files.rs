@@ -152,6 +152,18 @@ fn other_kinds_of_files_are_refused() {
     check_refused_for_writing(&dir, &path, "a directory");
 }
 
+/// Symptom: a log with a hole of terabytes filled the disk when its database was written.
+#[test]
+fn log_with_a_large_hole_is_not_continued() {
+    let dir = HostileDir::new();
+    let path = dir.entry();
+    for (len, is_refused) in [(1 << 20, false), (1 << 40, true)] {
+        fs::File::create(&path).unwrap().set_len(len).unwrap();
+        let opened = dir.fs.reopen_log(&path, len + 1);
+        assert_eq!(opened.is_err_and(|error| error.is_unsupported()), is_refused, "{len}");
+    }
+}
+
 /// Symptom: reading a file with a hole of terabytes took hours.
 #[test]
 fn holes_are_skipped_in_whole_units() {
