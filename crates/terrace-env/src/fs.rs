@@ -52,7 +52,8 @@ pub trait FileSystem: Debug + Send + Sync {
     /// Creates an empty file for writing, and replaces an existing file.
     ///
     /// The file that had this name is unchanged for its open handles and its other hard links. An
-    /// entry of another kind, such as a symbolic link or a directory, is an error. The name is durable only after [`FileSystem::sync_dir`] on its directory.
+    /// entry of another kind, such as a symbolic link or a directory, is an error. The name is
+    /// durable only after [`FileSystem::sync_dir`] on its directory.
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
 
     /// Opens a file for appending, and creates it if it does not exist.

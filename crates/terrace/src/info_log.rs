@@ -23,7 +23,7 @@ impl fmt::Debug for dyn Logger {
 }
 
 /// Creates a file at `path`, which replaces an existing file, and returns a logger that writes to
-/// it. A symbolic link or a device at `path` is an error. Each line begins with the time:
+/// it. Anything at `path` that is not a regular file is an error. Each line begins with the time:
 /// `2026/11/21-20:44:03.000251 Recovering log #3`.
 ///
 /// ```

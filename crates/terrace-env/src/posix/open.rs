@@ -8,8 +8,8 @@
 //!   lock                        is refused     are refused     allowed: nothing is written
 //! ```
 //!
-//! "Other kinds" are directories, FIFOs, sockets and devices. A FIFO would block the process, and
-//! opening a device may already have an effect. Therefore the kind is checked before the file is
+//! "Other kinds" are directories, FIFOs, sockets and special files of devices. A FIFO would block the
+//! process, and opening some special files has an effect at once. Therefore the kind is checked before the file is
 //! opened, and again for the open file.
 
 use std::fs::{self, File, FileType, Metadata, OpenOptions};
@@ -114,7 +114,7 @@ fn kind_name(kind: FileType) -> &'static str {
         (kind.is_dir(), "a directory"),
         (kind.is_fifo(), "a FIFO"),
         (kind.is_socket(), "a socket"),
-        (kind.is_char_device() || kind.is_block_device(), "a device"),
+        (kind.is_char_device() || kind.is_block_device(), "a special file"),
     ];
     kinds.iter().find(|(is_kind, _)| *is_kind).map_or("an unknown kind of file", |(_, name)| name)
 }

@@ -136,7 +136,7 @@ fn other_kinds_of_files_are_refused() {
     let dir = HostileDir::new();
     let dev_null = rustix::fs::makedev(1, 3);
     for (kind, device, found) in
-        [(FileType::Fifo, 0, "a FIFO"), (FileType::CharacterDevice, dev_null, "a device")]
+        [(FileType::Fifo, 0, "a FIFO"), (FileType::CharacterDevice, dev_null, "a special file")]
     {
         let Some(path) = dir.make_node(kind, device) else {
             println!("NOT TESTED: {found}, for lack of permission to create one");

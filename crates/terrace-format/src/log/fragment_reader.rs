@@ -12,8 +12,8 @@ use terrace_sync::mutant;
 use super::{FRAGMENT_HEADER_SIZE, LOG_BLOCK_SIZE, LogSource, fragment_checksum, fragment_type};
 use crate::decode_error::{DecodeError, DecodeErrorKind};
 
-/// Unused space in bytes that is read before holes are skipped. Logs that databases preallocate have
-/// less, so their recovery never depends on the report of holes, which some file systems had wrong.
+/// Unused space in bytes that is read before holes are skipped. Logs that databases preallocate
+/// have less, so their recovery never depends on reports of holes. Some file systems had bugs there.
 pub const MIN_UNUSED_BEFORE_HOLES: u64 = 64 << 20;
 
 static ZEROS: [u8; LOG_BLOCK_SIZE] = [0; LOG_BLOCK_SIZE];

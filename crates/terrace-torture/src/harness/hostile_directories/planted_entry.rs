@@ -31,7 +31,7 @@ pub(super) fn plant_entry(database: &Path, outside: &Path, rng: &mut Rng) -> io:
 
 /// Draws the name of an existing file, or a name that the database will use.
 fn draw_name(database: &Path, rng: &mut Rng) -> io::Result<String> {
-    const FIXED: &[&str] = &["LOCK", "LOG", "LOG.old", "CURRENT", "lost", "lost/inner"];
+    const FIXED: &[&str] = &["LOCK", "LOG", "LOG.old", "CURRENT", "lost/inner"];
     let mut names: Vec<String> = Vec::new();
     for entry in fs::read_dir(database)? {
         names.push(entry?.file_name().to_string_lossy().into_owned());
@@ -42,8 +42,13 @@ fn draw_name(database: &Path, rng: &mut Rng) -> io::Result<String> {
     let number = rng.below(40);
     Ok(match rng.below(12) {
         0..4 => existing,
-        4..6 => rng.pick(FIXED).to_owned(),
-        6 | 7 => format!("lost/{existing}"),
+        4 => rng.pick(FIXED).to_owned(),
+        5 => "lost".to_owned(),
+        6 | 7 => {
+            names.retain(|name| name.ends_with(".log") || name.starts_with("MANIFEST"));
+            let moved = names.get(rng.below(names.len().max(1) as u64) as usize);
+            format!("lost/{}", moved.unwrap_or(&existing))
+        }
         8 => format!("{number:06}.log"),
         9 => format!("{number:06}.ldb"),
         10 => format!("MANIFEST-{number:06}"),
@@ -51,12 +56,15 @@ fn draw_name(database: &Path, rng: &mut Rng) -> io::Result<String> {
     })
 }
 
+/// Kinds of the entry `lost`, mostly a link to a directory.
+const LOST_KINDS: &[u64] = &[5, 5, 5, 0, 7, 8];
+
 /// Replaces `path` and describes its replacement. Entries that need privileges are left out without
 /// them.
 fn plant(path: &Path, name: &str, outside: &Path, rng: &mut Rng) -> io::Result<&'static str> {
     let copy = outside.join(Path::new(name).file_name().unwrap_or_default());
     let target = if copy.is_file() && !rng.one_in(4) { copy } else { outside.join("victim") };
-    let kind = rng.below(12);
+    let kind = if name == "lost" { rng.pick(LOST_KINDS) } else { rng.below(12) };
     if kind >= 9 {
         return change_in_place(path, kind);
     }
@@ -81,7 +89,7 @@ fn plant(path: &Path, name: &str, outside: &Path, rng: &mut Rng) -> io::Result<&
     }
 }
 
-/// Creates a FIFO or a device.
+/// Creates a FIFO or a special file.
 fn plant_node(path: &Path, rng: &mut Rng) -> io::Result<&'static str> {
     let (kind, device, text) = match rng.below(3) {
         0 => (FileType::CharacterDevice, makedev(1, 5), "the device /dev/zero"),

@@ -1,6 +1,6 @@
-//! Subdirectory `lost`: files that are no longer part of the database, and that it never removes.
+//! Subdirectory `lost`: files that are no longer part of the database. They are never removed.
 //!
-//! The directory may come from another person, for example in an archive. Therefore `lost` must be a
+//! The directory may come from an attacker, for example in an archive. Therefore `lost` must be a
 //! directory and not a link to one, and no entry in it is ever replaced.
 
 use std::io::Read;
