@@ -47,7 +47,7 @@ pub(crate) fn draw(
 
 /// Total size of the files of a level.
 pub(crate) fn level_bytes(level: &LevelInfo) -> u64 {
-    level.files.iter().map(|file| file.size).sum()
+    level.files.iter().fold(0, |bytes, file| bytes.saturating_add(file.size))
 }
 
 fn level_line(

@@ -20,6 +20,30 @@ impl From<LockHolder> for io::Error {
     }
 }
 
+/// Refused kind of file. It is the source of an error of a file system that found, for example, a
+/// link in the place of a regular file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("found {found}, expected {expected}")]
+pub struct UnexpectedFile {
+    /// Kind of the existing file: `a symbolic link`.
+    pub found: &'static str,
+    /// Kind that the operation accepts: `a regular file`.
+    pub expected: &'static str,
+}
+
+impl UnexpectedFile {
+    /// Returns the refused kind that caused `error`, if one did.
+    pub(crate) fn of(error: &io::Error) -> Option<UnexpectedFile> {
+        error.get_ref()?.downcast_ref().copied()
+    }
+}
+
+impl From<UnexpectedFile> for io::Error {
+    fn from(reason: UnexpectedFile) -> io::Error {
+        io::Error::new(io::ErrorKind::InvalidInput, reason)
+    }
+}
+
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, FileError>;
 
@@ -56,6 +80,11 @@ impl FileError {
     /// Returns the holder of the lock, if the operation failed because of one.
     pub fn lock_holder(&self) -> Option<LockHolder> {
         self.source.get_ref()?.downcast_ref().copied()
+    }
+
+    /// Returns the refused kind of file, if the operation failed because of one.
+    pub fn unexpected_file(&self) -> Option<UnexpectedFile> {
+        UnexpectedFile::of(&self.source)
     }
 
     /// Returns true if the file system does not support the operation.

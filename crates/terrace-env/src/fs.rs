@@ -49,15 +49,18 @@ pub trait FileSystem: Debug + Send + Sync {
     /// Opens an existing file for random reads. The file must not change while it is open.
     fn open_random_access(&self, path: &Path, access: AccessMode) -> Result<Arc<dyn RandomAccessFile>>;
 
-    /// Creates an empty file for writing, or truncates an existing file.
+    /// Creates an empty file for writing, and replaces an existing file.
     ///
-    /// The name is durable only after [`FileSystem::sync_dir`] on its directory.
+    /// The file that had this name is unchanged for its open handles and its other hard links. An
+    /// entry of another kind, such as a symbolic link or a directory, is an error. The name is
+    /// durable only after [`FileSystem::sync_dir`] on its directory.
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
 
     /// Opens a file for appending, and creates it if it does not exist.
     ///
     /// A file system that cannot append returns an error of kind
-    /// [`std::io::ErrorKind::Unsupported`]. The database then creates new files instead.
+    /// [`std::io::ErrorKind::Unsupported`]. The database then creates new files instead. So does a
+    /// file system with links, if `path` is a symbolic link or a file with several hard links.
     fn open_append(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
 
     /// Creates a log file with a capacity of `capacity` bytes, which read as zeros until they are
@@ -81,7 +84,7 @@ pub trait FileSystem: Debug + Send + Sync {
     ///
     /// A file system that cannot overwrite old bytes returns an error of kind
     /// [`std::io::ErrorKind::Unsupported`], like the default implementation. The database then
-    /// creates a new log.
+    /// creates a new log. Links have the same result as for [`FileSystem::open_append`].
     fn reopen_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
         let _ = capacity;
         Err(FileError::new("open", path, io::ErrorKind::Unsupported.into()))
@@ -92,6 +95,13 @@ pub trait FileSystem: Debug + Send + Sync {
 
     /// Returns true if `path` is a directory, and false if it is anything else or does not exist.
     fn is_dir(&self, path: &Path) -> Result<bool>;
+
+    /// Returns true if `path` itself is a symbolic link, which may be dangling. The default
+    /// implementation is for file systems without symbolic links.
+    fn is_symlink(&self, path: &Path) -> Result<bool> {
+        let _ = path;
+        Ok(false)
+    }
 
     /// Returns the size of a file, in bytes.
     fn file_size(&self, path: &Path) -> Result<u64>;
@@ -125,6 +135,8 @@ pub trait FileSystem: Debug + Send + Sync {
     /// Fails at once with [`std::io::ErrorKind::WouldBlock`] if another opener holds the lock: in
     /// this process, in another process, a C++ LevelDB (record lock) or a Go LevelDB (`flock`).
     ///
+    /// The lock file is a regular file. [`LockMode::Exclusive`] refuses a symbolic link.
+    ///
     /// The lock lasts until the returned value is dropped. Other opens and closes of the same file
     /// do not release it.
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn FileLock>>;
@@ -149,6 +161,16 @@ pub trait SequentialFile: Send {
 
     /// Skips `n` bytes, or all remaining bytes if there are fewer.
     fn skip(&mut self, n: u64) -> Result<()>;
+
+    /// Skips a hole at the current position, in whole multiples of `unit` bytes. Returns the number
+    /// of skipped bytes, all of which read as zeros.
+    ///
+    /// A hole is a part of a file without storage, which can be larger than the disk. The default
+    /// implementation skips nothing.
+    fn skip_hole(&mut self, unit: u64) -> Result<u64> {
+        let _ = unit;
+        Ok(0)
+    }
 }
 
 /// File that many threads read at any offset at once.

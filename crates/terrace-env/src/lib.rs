@@ -34,7 +34,7 @@ pub mod posix;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use env::Env;
-pub use error::{FileError, LockHolder, Result};
+pub use error::{FileError, LockHolder, Result, UnexpectedFile};
 pub use fs::{
     AccessMode, AppendingLog, FileLock, FileSystem, LockMode, LogFile, RandomAccessFile, SequentialFile,
     WritableFile,

@@ -37,6 +37,8 @@ counters! {
     ErrorsInjected "errors_injected" 50_000,
     /// Flipped bits in the files of closed databases.
     BitFlips "bit_flips" 200_000,
+    /// Directories with links and special files on which databases were opened and repaired.
+    HostileDirectories "hostile_directories" 5_000,
     /// Operations whose answers were compared with the model.
     ModelOperations "model_ops" 50_000_000,
     /// Operations whose answers were compared between sets of options.

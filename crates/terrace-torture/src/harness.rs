@@ -8,6 +8,7 @@ mod coverage_guided;
 mod crash;
 mod fuzz;
 mod histories;
+mod hostile_directories;
 mod io_errors;
 mod leveldb_interop;
 mod loom_models;
@@ -46,6 +47,7 @@ pub static HARNESSES: &[Harness] = &[
     io_errors::IO_ERRORS,
     bit_rot::BIT_ROT,
     clocks::CLOCKS,
+    hostile_directories::HOSTILE_DIRECTORIES,
     schedules::SCHEDULES,
     histories::HISTORIES,
     loom_models::LOOM_MODELS,

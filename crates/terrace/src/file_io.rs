@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use terrace_env::{FileError, SequentialFile, WritableFile};
+use terrace_format::log::LogSource;
 
 use crate::error::Error;
 
@@ -14,6 +15,12 @@ pub(crate) struct FileReader(pub(crate) Box<dyn SequentialFile>);
 impl io::Read for FileReader {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         self.0.read(buf).map_err(io::Error::other)
+    }
+}
+
+impl LogSource for FileReader {
+    fn skip_hole(&mut self, unit: u64) -> io::Result<u64> {
+        self.0.skip_hole(unit).map_err(io::Error::other)
     }
 }
 

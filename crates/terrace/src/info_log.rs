@@ -22,7 +22,8 @@ impl fmt::Debug for dyn Logger {
     }
 }
 
-/// Creates a file at `path` and returns a logger that writes to it. Each line begins with the time:
+/// Creates a file at `path`, which replaces an existing file, and returns a logger that writes to
+/// it. Anything at `path` that is not a regular file is an error. Each line begins with the time:
 /// `2026/11/21-20:44:03.000251 Recovering log #3`.
 ///
 /// ```
@@ -92,7 +93,8 @@ impl InfoLogFile {
             // Some file systems write the data of a renamed file at once if the rename replaces
             // another file.
             let _ = env.fs.remove(&old);
-            let _ = env.fs.rename(&path, &old);
+            // A directory with the name of the old log prevents the rename.
+            let _ = env.fs.rename(&path, &old).or_else(|_| env.fs.remove(&path));
             // The database works without an info log.
             *self = env.fs.create(&path).map_or(InfoLogFile::Disabled, InfoLogFile::Open);
         }

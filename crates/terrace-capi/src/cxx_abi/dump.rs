@@ -17,7 +17,7 @@ use terrace::{BatchOp, Error, Options};
 use terrace_format::batch;
 use terrace_format::filename::FileName;
 use terrace_format::key::{self, InternalKey, ValueType};
-use terrace_format::log::{LogItem, LogReader};
+use terrace_format::log::{LogItem, LogReader, LogSource};
 use terrace_format::version_edit::VersionEdit;
 
 use super::callbacks::{EnvCallbacks, UserEnv, WritableFileCallbacks};
@@ -55,6 +55,12 @@ struct SequentialFileReader(Box<dyn SequentialFile>);
 impl Read for SequentialFileReader {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         self.0.read(buf).map_err(io::Error::other)
+    }
+}
+
+impl LogSource for SequentialFileReader {
+    fn skip_hole(&mut self, unit: u64) -> io::Result<u64> {
+        self.0.skip_hole(unit).map_err(io::Error::other)
     }
 }
 

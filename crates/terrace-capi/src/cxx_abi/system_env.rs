@@ -24,6 +24,10 @@ fn system_env() -> &'static Env {
 }
 
 fn to_status_error(error: FileError) -> StatusError {
+    if error.is_unsupported() {
+        // A database that uses this environment through a wrapper then creates a new file.
+        return Error::NotSupported(error.to_string()).into();
+    }
     StatusError::from(Error::from(error))
 }
 

@@ -139,7 +139,7 @@ fn log_bytes(options: &Options, dir: &Path) -> terrace_env::Result<u64> {
     let mut bytes = 0;
     for name in fs.list(dir)? {
         if let Some(FileName::Log(_)) = name.to_str().and_then(FileName::parse) {
-            bytes += fs.file_size(&dir.join(name)).unwrap_or(0);
+            bytes = u64::saturating_add(bytes, fs.file_size(&dir.join(name)).unwrap_or(0));
         }
     }
     Ok(bytes)

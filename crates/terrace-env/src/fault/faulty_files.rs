@@ -28,6 +28,10 @@ impl SequentialFile for FaultySequentialFile {
         self.injector.check_call(FileOp::Skip, "skip")?;
         self.file.skip(n)
     }
+
+    fn skip_hole(&mut self, unit: u64) -> Result<u64> {
+        self.file.skip_hole(unit)
+    }
 }
 
 #[derive(Debug)]

@@ -199,6 +199,11 @@ impl FileSystem for FaultFs {
         self.inner.is_dir(path)
     }
 
+    fn is_symlink(&self, path: &Path) -> Result<bool> {
+        self.check_call(FileOp::Stat, "stat", path)?;
+        self.inner.is_symlink(path)
+    }
+
     fn file_size(&self, path: &Path) -> Result<u64> {
         self.check_call(FileOp::Stat, "stat", path)?;
         self.inner.file_size(path)

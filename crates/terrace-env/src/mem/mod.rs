@@ -181,7 +181,7 @@ impl FileSystem for MemFs {
 
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
         let mut state = self.state.lock();
-        let inode = create_or_truncate(&mut state, path).map_err(file_error("open", path))?;
+        let inode = create_or_replace(&mut state, path).map_err(file_error("open", path))?;
         Ok(self.new_writable_file(&mut state, path, inode))
     }
 
@@ -194,7 +194,7 @@ impl FileSystem for MemFs {
     fn create_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
         let mut state = self.state.lock();
         let len = rounded_log_capacity(capacity).map_err(file_error("allocate", path))?;
-        let inode = create_or_truncate(&mut state, path).map_err(file_error("open", path))?;
+        let inode = create_or_replace(&mut state, path).map_err(file_error("open", path))?;
         self.new_log_file(&mut state, path, inode, len)
     }
 
@@ -281,14 +281,12 @@ fn file_error(op: &'static str, path: &Path) -> impl Fn(io::Error) -> FileError 
     move |e| FileError::new(op, path, e)
 }
 
-/// Creates the file, or truncates it to 0 bytes.
-fn create_or_truncate(state: &mut MemFsState, path: &Path) -> io::Result<directories::Inode> {
-    let before = state.mutation_count;
-    let inode = state.resolve_or_create_file(path)?;
-    if state.mutation_count == before {
-        state.change_file(inode, FileChange::SetLen(0))?;
+/// Creates an empty file, and replaces an existing one by a new inode.
+fn create_or_replace(state: &mut MemFsState, path: &Path) -> io::Result<directories::Inode> {
+    if state.resolve_file(path).is_ok() {
+        remove(state, path)?;
     }
-    Ok(inode)
+    state.resolve_or_create_file(path)
 }
 
 fn create_dir(state: &mut MemFsState, path: &Path) -> io::Result<()> {

@@ -38,6 +38,32 @@ impl SequentialFile for PosixSequentialFile {
         self.offset = self.offset.saturating_add(n).min(end.max(self.offset));
         Ok(())
     }
+
+    fn skip_hole(&mut self, unit: u64) -> Result<u64> {
+        let end = self.file.metadata().map_err(|e| FileError::new("stat", &self.path, e))?.len();
+        let data = next_data(&self.file, self.offset, end);
+        let hole = data.min(end).saturating_sub(self.offset);
+        let skipped = hole - hole % unit.max(1);
+        self.offset += skipped;
+        Ok(skipped)
+    }
+}
+
+/// Returns the offset of the first data at or after `offset`, and `end` if there are none. Returns
+/// `offset` if the file system does not know.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn next_data(file: &File, offset: u64, end: u64) -> u64 {
+    match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(offset)) {
+        Ok(data) => data,
+        Err(rustix::io::Errno::NXIO) => end,
+        Err(_) => offset,
+    }
+}
+
+/// Returns `offset`: holes are read as zeros on this system.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn next_data(_file: &File, offset: u64, _end: u64) -> u64 {
+    offset
 }
 
 /// Reads once at `offset` and repeats interrupted calls.

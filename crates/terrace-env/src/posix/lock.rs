@@ -20,7 +20,7 @@
 // This module is one of those that may use the file system.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
@@ -30,6 +30,7 @@ use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
 use terrace_sync::mutant;
 
+use super::open;
 use crate::error::{FileError, LockHolder, Result};
 use crate::fs::{FileLock, LockMode};
 use crate::lock_table::LockTable;
@@ -122,8 +123,8 @@ fn check_lock_table(lock_table: &LockTable<FileId>, file_id: FileId, mode: LockM
 
 fn open_lock_file(path: &Path, mode: LockMode) -> io::Result<File> {
     match mode {
-        LockMode::Exclusive => super::create_options().read(true).truncate(false).open(path),
-        LockMode::Shared => OpenOptions::new().read(true).open(path),
+        LockMode::Exclusive => open::open_for_lock(path),
+        LockMode::Shared => open::open_for_reading(path),
     }
 }
 

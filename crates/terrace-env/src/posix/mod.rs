@@ -1,7 +1,8 @@
 //! File system of the operating system.
 //!
 //! ```text
-//!   PosixFs --+-- files               sequential reads, buffered writes
+//!   PosixFs --+-- open                opening and creation in a directory that may be hostile
+//!             +-- files               sequential reads, buffered writes
 //!             +-- random_access_file  positioned reads: mapped | open | reopened for each read
 //!             +-- limits              maximum numbers of mapped and open files
 //!             +-- memory_limit        memory of the machine or the control group
@@ -23,10 +24,11 @@ mod limits;
 mod lock;
 mod mapped_log;
 mod memory_limit;
+mod open;
 mod random_access_file;
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -70,32 +72,34 @@ impl Default for PosixFs {
 
 impl FileSystem for PosixFs {
     fn open_sequential(&self, path: &Path) -> Result<Box<dyn SequentialFile>> {
-        let file = open_regular(path)?;
+        let file = open::open_for_reading(path).map_err(open_error(path))?;
         Ok(Box::new(files::PosixSequentialFile::new(path, file)))
     }
 
     fn open_random_access(&self, path: &Path, access: AccessMode) -> Result<Arc<dyn RandomAccessFile>> {
-        let file = open_regular(path)?;
+        let file = open::open_for_reading(path).map_err(open_error(path))?;
         random_access_file::open_with_limits(&self.limits, path, file, access)
     }
 
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        let file = open_with(path, create_options().truncate(true))?;
+        let file = open::create_file(path, &mut OpenOptions::new()).map_err(open_error(path))?;
         Ok(Box::new(files::PosixWritableFile::new(path, file)))
     }
 
     fn open_append(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        let file = open_with(path, create_options().append(true))?;
+        let mut options = OpenOptions::new();
+        options.append(true).create(true).mode(0o644);
+        let file = open::open_for_more_writes(path, &mut options).map_err(open_error(path))?;
         Ok(Box::new(files::PosixWritableFile::new(path, file)))
     }
 
     fn create_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
-        let file = open_with(path, create_options().read(true).truncate(true))?;
+        let file = open::create_file(path, OpenOptions::new().read(true)).map_err(open_error(path))?;
         mapped_log::create(path, file, capacity)
     }
 
     fn reopen_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
-        let file = open_with(path, OpenOptions::new().read(true).write(true))?;
+        let file = open::open_log_for_more_writes(path).map_err(open_error(path))?;
         mapped_log::reopen(path, file, capacity)
     }
 
@@ -110,6 +114,14 @@ impl FileSystem for PosixFs {
     fn is_dir(&self, path: &Path) -> Result<bool> {
         match fs::metadata(path) {
             Ok(metadata) => Ok(metadata.is_dir()),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(FileError::new("stat", path, e)),
+        }
+    }
+
+    fn is_symlink(&self, path: &Path) -> Result<bool> {
+        match fs::symlink_metadata(path) {
+            Ok(metadata) => Ok(metadata.is_symlink()),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(e) => Err(FileError::new("stat", path, e)),
         }
@@ -143,8 +155,9 @@ impl FileSystem for PosixFs {
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
-        let opened = open_with(dir, OpenOptions::new().read(true))?;
-        match opened.sync_all() {
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(libc::O_DIRECTORY);
+        match options.open(dir).map_err(open_error(dir))?.sync_all() {
             // Some file systems report in this way that they cannot sync directories. Nothing more
             // durable is possible.
             Err(e) if e.kind() == io::ErrorKind::InvalidInput => Ok(()),
@@ -157,25 +170,6 @@ impl FileSystem for PosixFs {
     }
 }
 
-/// Opens a regular file for reading. Other files are refused without a wait, because a pipe may
-/// have no end.
-fn open_regular(path: &Path) -> Result<File> {
-    let fail = |e| FileError::new("open", path, e);
-    let options = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).clone();
-    let file = options.open(path).map_err(fail)?;
-    if file.metadata().map_err(fail)?.is_file() {
-        return Ok(file);
-    }
-    Err(fail(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")))
-}
-
-fn open_with(path: &Path, options: &OpenOptions) -> Result<File> {
-    options.open(path).map_err(|e| FileError::new("open", path, e))
-}
-
-/// Returns the options to create a file that every user may read, subject to the umask.
-fn create_options() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).mode(0o644);
-    options
+fn open_error(path: &Path) -> impl Fn(io::Error) -> FileError {
+    move |e| FileError::new("open", path, e)
 }

@@ -16,6 +16,7 @@ use rustix::fs::Advice;
 
 use super::files::read_fully;
 use super::limits::{ResourceLimits, ResourcePermit};
+use super::open::open_for_reading;
 use crate::error::{FileError, Result};
 use crate::fs::{AccessMode, RandomAccessFile};
 
@@ -143,7 +144,7 @@ struct ReopeningRandomAccessFile {
 
 impl RandomAccessFile for ReopeningRandomAccessFile {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let file = File::open(&self.path).map_err(|e| FileError::new("open", &self.path, e))?;
+        let file = open_for_reading(&self.path).map_err(|e| FileError::new("open", &self.path, e))?;
         read_fully(&file, offset, buf).map_err(|e| FileError::new("read", &self.path, e))
     }
 

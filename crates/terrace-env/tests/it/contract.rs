@@ -16,7 +16,7 @@ static CONTRACT_CASES: &[(&str, ContractCase)] = &[
     ("written bytes are read back", written_bytes),
     ("appends of every size around the buffer", appends_around_the_buffer),
     ("append continues at the end of the file", append_continues),
-    ("create truncates an existing file", create_truncates),
+    ("create replaces an existing file", create_replaces),
     ("no call may follow a close", no_call_after_close),
     ("dropped without close", dropped_without_close),
     ("skip within the file and past its end", skip),
@@ -104,10 +104,18 @@ fn append_continues(fs: &dyn FileSystem, dir: &Path) {
     assert_eq!(read(fs, &path), b"abcd");
 }
 
-fn create_truncates(fs: &dyn FileSystem, dir: &Path) {
-    write(fs, &dir.join("file"), b"old and long");
-    write(fs, &dir.join("file"), b"new");
-    assert_eq!(read(fs, &dir.join("file")), b"new");
+fn create_replaces(fs: &dyn FileSystem, dir: &Path) {
+    let path = dir.join("file");
+    write(fs, &path, b"old and long");
+    let mut old = fs.open_sequential(&path).unwrap();
+    write(fs, &path, b"new");
+    assert_eq!(read(fs, &path), b"new");
+    let mut buf = [0; 20];
+    let n = old.read(&mut buf).unwrap();
+    assert_eq!(&buf[..n], b"old and long", "an open file keeps its contents");
+    assert!(!fs.is_symlink(&path).unwrap());
+    fs.create_dir(&dir.join("folder")).unwrap();
+    assert!(fs.create(&dir.join("folder")).is_err());
 }
 
 fn no_call_after_close(fs: &dyn FileSystem, dir: &Path) {

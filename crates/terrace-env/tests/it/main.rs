@@ -6,6 +6,8 @@ mod contract;
 mod crash;
 mod fault;
 #[cfg(unix)]
+mod hostile_files;
+#[cfg(unix)]
 mod locks;
 #[cfg(unix)]
 mod mapped_log;

@@ -1,15 +1,22 @@
 //! Fragment reader: reads a log block by block and splits it into fragments. The log reader joins
 //! them into records.
 //!
-//! It holds one block, and never more memory than it has read.
+//! It holds one block, and never more memory than it has read. After [`MIN_UNUSED_BEFORE_HOLES`] it
+//! skips holes instead of reading them.
 
-use std::io::{self, Read};
+use std::io;
 use std::ops::Range;
 
 use terrace_sync::mutant;
 
-use super::{FRAGMENT_HEADER_SIZE, LOG_BLOCK_SIZE, fragment_checksum, fragment_type};
+use super::{FRAGMENT_HEADER_SIZE, LOG_BLOCK_SIZE, LogSource, fragment_checksum, fragment_type};
 use crate::decode_error::{DecodeError, DecodeErrorKind};
+
+/// Unused space in bytes that is read before holes are skipped. Logs that databases preallocate
+/// have less, so their recovery never depends on reports of holes. Some file systems had bugs there.
+pub const MIN_UNUSED_BEFORE_HOLES: u64 = 64 << 20;
+
+static ZEROS: [u8; LOG_BLOCK_SIZE] = [0; LOG_BLOCK_SIZE];
 
 #[derive(Debug)]
 pub(super) struct FragmentReader<R> {
@@ -25,6 +32,10 @@ pub(super) struct FragmentReader<R> {
     /// True if the reader drops only a corrupt fragment, as long as its length leads to a valid
     /// one.
     resyncs: bool,
+    /// Bytes of unused space that were read.
+    unused_bytes: u64,
+    /// True if the current block ends with unused space. More unused blocks then change nothing.
+    ends_unused: bool,
     pub(super) skipped: SkippedBytes,
 }
 
@@ -60,7 +71,7 @@ pub(super) struct FragmentPos {
     payload: Range<usize>,
 }
 
-impl<R: Read> FragmentReader<R> {
+impl<R: LogSource> FragmentReader<R> {
     pub(super) fn new(source: R) -> FragmentReader<R> {
         let skipped = SkippedBytes::default();
         FragmentReader {
@@ -70,6 +81,8 @@ impl<R: Read> FragmentReader<R> {
             block_start: 0,
             block_complete: false,
             resyncs: false,
+            unused_bytes: 0,
+            ends_unused: false,
             skipped,
         }
     }
@@ -94,7 +107,19 @@ impl<R: Read> FragmentReader<R> {
             self.block.clear();
             self.block_pos = 0;
             self.block_complete = false;
+            self.skip_hole()?;
         }
+    }
+
+    /// Skips whole blocks of a hole at the start of a block, after unused space. A reader of these
+    /// blocks would find more unused space.
+    fn skip_hole(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.ends_unused) && self.unused_bytes >= MIN_UNUSED_BEFORE_HOLES {
+            let skipped = self.source.skip_hole(LOG_BLOCK_SIZE as u64)?;
+            self.skipped.saw_zeros |= skipped > 0;
+            self.block_start += skipped;
+        }
+        Ok(())
     }
 
     /// Returns the payload of the last fragment.
@@ -127,7 +152,8 @@ impl<R: Read> FragmentReader<R> {
             return self.truncated_fragment(offset, len, self.block.len() - start);
         };
         if kind == fragment_type::ZERO && len == 0 {
-            self.skip_rest();
+            self.ends_unused = true;
+            self.unused_bytes += self.skip_rest() as u64;
             return FragmentRead::Unused;
         }
         let computed = fragment_checksum(kind, payload);
@@ -223,7 +249,7 @@ impl<R: Read> FragmentReader<R> {
     fn skip_rest(&mut self) -> usize {
         let rest = &self.block[self.block_pos..];
         let skipped = rest.len();
-        let zeros = rest.iter().all(|&byte| byte == 0);
+        let zeros = *rest == ZEROS[..skipped];
         self.skipped.saw_zeros |= zeros && skipped > 0;
         self.skipped.saw_other |= !zeros;
         self.block_pos = self.block.len();

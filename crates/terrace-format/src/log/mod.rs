@@ -23,9 +23,12 @@
 
 mod fragment_reader;
 mod reader;
+mod source;
 mod writer;
 
+pub use fragment_reader::MIN_UNUSED_BEFORE_HOLES;
 pub use reader::{LogEnd, LogItem, LogReader};
+pub use source::LogSource;
 pub use writer::{Fragment, RecordWriter};
 
 use crate::crc;

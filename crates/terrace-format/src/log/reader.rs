@@ -19,10 +19,10 @@
 //!
 //! The memory use is at most the number of bytes read. The reader does not interpret records.
 
-use std::io::{self, Read};
+use std::io;
 
 use super::fragment_reader::{DroppedBytes, FragmentPos, FragmentRead, FragmentReader, SkippedBytes};
-use super::fragment_type;
+use super::{LogSource, fragment_type};
 use crate::decode_error::{DecodeError, DecodeErrorKind};
 
 /// Item of a log.
@@ -79,7 +79,7 @@ enum NextItem {
     End,
 }
 
-impl<R: Read> LogReader<R> {
+impl<R: LogSource> LogReader<R> {
     /// Creates a reader of `source`, which is at the start of the log.
     pub fn new(source: R) -> LogReader<R> {
         LogReader::with_fragments(FragmentReader::new(source))

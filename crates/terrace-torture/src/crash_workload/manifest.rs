@@ -6,7 +6,7 @@ use std::path::Path;
 
 use terrace_env::{FileSystem, SequentialFile};
 use terrace_format::filename::{FileName, current};
-use terrace_format::log::{LogItem, LogReader};
+use terrace_format::log::{LogItem, LogReader, LogSource};
 use terrace_format::version_edit::VersionEdit;
 
 /// Files of the current version.
@@ -29,6 +29,8 @@ impl Read for SequentialReader {
         self.0.read(buf).map_err(io::Error::other)
     }
 }
+
+impl LogSource for SequentialReader {}
 
 /// Reads the live files of `directory`. Returns None if there is no valid database. An incomplete
 /// edit at the end is ignored.

@@ -63,6 +63,9 @@ pub static MUTANTS: &[Mutant] = &[
     row("TornRecordLeftAfterNoSpace", &["io-errors"], 60, "a record that hit a full disk stays in the WAL, and the next one follows it"),
     row("SequenceNotRecoveredFromWal", &["model"], 30, "sequence numbers continue from the MANIFEST's, not from the WAL's"),
     row("LockReleasedByFailedOpen", &["concurrent-open"], 60, "a failed second open in the same process releases the lock"),
+    row("LinkFollowedForWriting", &["hostile-directories"], 60, "a log, MANIFEST or LOCK that is a link is opened for writing"),
+    row("LostLinkFollowed", &["hostile-directories"], 60, "files are moved to lost/ although it is a link to another directory"),
+    row("LostFileOverwritten", &["hostile-directories"], 60, "a file in lost/ is replaced by another one of the same name"),
     row("RareWrongRead", &["model"], 120, "one get in a million returns a wrong byte"),
 ];
 

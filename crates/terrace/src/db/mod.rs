@@ -24,6 +24,7 @@ mod write;
 pub use components::directory::destroy;
 pub(crate) use components::directory::{list_db_files, lock_directory, lock_directory_shared};
 pub use components::level_info::{LevelInfo, TableInfo};
+pub(crate) use components::lost_directory::LostDirectory;
 pub use components::pinned_value::PinnedValue;
 
 use std::fmt;

@@ -8,18 +8,15 @@
 //! ```
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use terrace_format::filename::FileName;
 use terrace_format::key::SequenceNumber;
 use terrace_format::version_edit::{NewFile, VersionEdit};
 
 use super::table_output::TableOutput;
+use crate::db::LostDirectory;
 use crate::error::Result;
 use crate::version::{CommitError, Manifest, VersionSet};
-
-/// Subdirectory for files that are no longer part of the database.
-const LOST_DIR: &str = "lost";
 
 /// Contents of the new manifest.
 #[derive(Default)]
@@ -72,22 +69,12 @@ fn create_empty_log(output: &mut TableOutput<'_>) -> Result<u64> {
     Ok(number)
 }
 
-/// Returns the names of `files` and their names in `lost/`, chosen so that no file there is
-/// replaced.
+/// Returns the names of `files` and their new paths in `lost/`, which no entry there has.
 pub(super) fn archive_paths(output: &TableOutput<'_>, files: &[FileName]) -> Result<Vec<(String, String)>> {
-    let fs = &output.env().fs;
-    let mut moves = Vec::new();
-    for name in files.iter().map(FileName::to_string).collect::<BTreeSet<_>>() {
-        let mut to = format!("{LOST_DIR}/{name}");
-        for copy in 1u64.. {
-            if !fs.exists(&output.directory.join(&to))? {
-                break;
-            }
-            to = format!("{LOST_DIR}/{name}.{copy}");
-        }
-        moves.push((name, to));
-    }
-    Ok(moves)
+    let lost = LostDirectory::new(output.env(), output.directory);
+    let names: BTreeSet<String> = files.iter().map(FileName::to_string).collect();
+    let moves = names.into_iter().map(|name| lost.unused_path(&name).map(|path| (name, path)));
+    moves.collect()
 }
 
 /// Moves files to `lost/`, durably.
@@ -97,14 +84,11 @@ pub(super) fn archive_files(output: &TableOutput<'_>, moves: &[(String, String)]
     }
     let fs = &output.env().fs;
     let directory = output.directory;
-    let lost = directory.join(LOST_DIR);
-    if !fs.exists(&lost)? {
-        fs.create_dir(&lost)?;
-        fs.sync_dir(directory)?;
-    }
+    let lost = LostDirectory::new(output.env(), directory);
+    lost.create()?;
     for (from, to) in moves {
-        fs.rename(&directory.join(from), &directory.join(Path::new(to)))?;
+        fs.rename(&directory.join(from), &directory.join(to))?;
     }
-    fs.sync_dir(&lost)?;
+    lost.sync()?;
     Ok(fs.sync_dir(directory)?)
 }

@@ -170,9 +170,9 @@ impl Verifier<'_> {
         if recovered.is_written_by_terrace && !files.contains(&log) {
             self.add_problem(log, None, "is missing");
         }
-        self.bytes_total = live.values().map(|file| file.size).sum::<u64>()
-            + logs.iter().map(|&number| self.file_size(FileName::Log(number))).sum::<u64>()
-            + self.file_size(manifest);
+        let table_sizes = live.values().map(|file| file.size);
+        let log_sizes = logs.iter().map(|&number| self.file_size(FileName::Log(number)));
+        self.bytes_total = total_bytes(table_sizes.chain(log_sizes).chain([self.file_size(manifest)]));
         self.count_file(self.file_size(manifest));
         for file in live.values() {
             match find_table_file(file.number, files) {
@@ -212,8 +212,9 @@ impl Verifier<'_> {
     fn check_all_files(&mut self, files: &[FileName]) {
         let tables: Vec<FileName> = files.iter().copied().filter(FileName::is_table).collect();
         let logs: Vec<u64> = files.iter().filter_map(log_number).collect();
-        self.bytes_total = tables.iter().map(|&file| self.file_size(file)).sum::<u64>()
-            + logs.iter().map(|&number| self.file_size(FileName::Log(number))).sum::<u64>();
+        let table_sizes = tables.iter().map(|&file| self.file_size(file));
+        let log_sizes = logs.iter().map(|&number| self.file_size(FileName::Log(number)));
+        self.bytes_total = total_bytes(table_sizes.chain(log_sizes));
         for &table in &tables {
             self.check_table(table, None);
         }
@@ -319,7 +320,7 @@ impl Verifier<'_> {
 
     fn count_file(&mut self, bytes: u64) {
         self.report.files += 1;
-        self.report.bytes += bytes;
+        self.report.bytes = self.report.bytes.saturating_add(bytes);
         self.report_progress(bytes);
     }
 
@@ -330,6 +331,11 @@ impl Verifier<'_> {
     fn add_error(&mut self, file: FileName, error: Error) {
         self.report.problems.push(Problem::from_error(file, error));
     }
+}
+
+/// Returns the sum of file sizes. Files with holes can exceed every integer.
+fn total_bytes(sizes: impl Iterator<Item = u64>) -> u64 {
+    sizes.fold(0, u64::saturating_add)
 }
 
 fn log_number(file: &FileName) -> Option<u64> {

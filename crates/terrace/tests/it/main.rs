@@ -4,6 +4,7 @@
 //!   bad_input              errors for bad directories, files, disks and arguments; no data is lost
 //!   codecs                 builds without a codec report it and lose nothing
 //!   delete_range           removal of a key range, whole tables at once
+//!   hostile_directories    links, special files and holes; nothing outside of a directory changes
 //!   leftover_files         failures leave no unneeded files and no waiting threads
 //!   leveldb_bugs           bugs of LevelDB 1.23 that Terrace does not have
 //!   leveldb_interop        LevelDB and Terrace exclude each other and give the same errors
@@ -28,6 +29,7 @@ mod bad_input;
 mod codecs;
 mod delete_range;
 mod files;
+mod hostile_directories;
 mod leftover_files;
 mod leveldb_bugs;
 mod leveldb_interop;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use terrace_format::log::{LogEnd, LogItem, LogReader, RecordWriter};
+use terrace_format::log::{LogEnd, LogItem, LogReader, LogSource, RecordWriter};
 use terrace_testkit::crafted::CraftedLog;
 
 use crate::fuzz::Target;
@@ -42,7 +42,7 @@ fn run(input: &[u8]) {
 }
 
 /// Returns the records, None for each corruption, and the end of the log.
-fn read_records(mut reader: LogReader<impl Read>, len: usize) -> (Vec<Option<Vec<u8>>>, LogEnd) {
+fn read_records(mut reader: LogReader<impl LogSource>, len: usize) -> (Vec<Option<Vec<u8>>>, LogEnd) {
     let mut items = Vec::new();
     let mut last = None;
     loop {
@@ -94,6 +94,8 @@ struct TrickleReader<'a> {
     rest: &'a [u8],
     reads: usize,
 }
+
+impl LogSource for TrickleReader<'_> {}
 
 impl Read for TrickleReader<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {

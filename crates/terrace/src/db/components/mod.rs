@@ -9,6 +9,7 @@ pub(crate) mod commit_publisher;
 pub(crate) mod compaction_stats;
 pub(crate) mod directory;
 pub(crate) mod level_info;
+pub(crate) mod lost_directory;
 pub(crate) mod memory_budget;
 pub(crate) mod memtable_size;
 pub(crate) mod obsolete_tables;

@@ -13,14 +13,14 @@
 //! at the end of a log is not damage: there the process was killed. A read error is never taken for
 //! the end of a log.
 
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
 use terrace_env::{AccessMode, Env};
 use terrace_format::batch::{self, BatchRef};
 use terrace_format::filename::FileName;
 use terrace_format::key::{InternalComparator, SequenceNumber};
-use terrace_format::log::{LogEnd, LogItem, LogReader};
+use terrace_format::log::{LogEnd, LogItem, LogReader, LogSource};
 use terrace_format::{DecodeError, DecodeErrorKind};
 use terrace_sync::mutant;
 
@@ -336,7 +336,7 @@ impl LogReplay<'_> {
     }
 }
 
-fn is_last_record_close_marker(mut reader: LogReader<impl Read>) -> io::Result<bool> {
+fn is_last_record_close_marker(mut reader: LogReader<impl LogSource>) -> io::Result<bool> {
     let mut is_marker = false;
     while let Some(item) = reader.next()? {
         is_marker = match item {

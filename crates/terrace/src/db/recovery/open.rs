@@ -22,6 +22,7 @@ use terrace_sync::mutant;
 use super::log_replay::{LogReplay, ReplayOutcome};
 use super::parallel_insert::ParallelInserter;
 use crate::db::components::directory::{list_db_files, lock_directory, lock_directory_shared};
+use crate::db::components::lost_directory::LostDirectory;
 use crate::db::components::memtable_size::MemtableSizer;
 use crate::db::components::recovery_flush::RecoveryFlusher;
 use crate::db::components::wal::{WalFile, WalWriter};
@@ -90,36 +91,21 @@ impl DbInner {
         DbOpener { directory, options: &options, comparator, logger, recovered }.into_read_only(lock)
     }
 
-    /// Copies logs with skipped records to a folder that no cleanup touches. The copies are durable
-    /// when this returns.
-    fn archive_skipped_logs(&self, logs: &[u64]) -> Result<()> {
+    /// Copies logs with skipped records to `lost/` and adds the paths of the copies to `copies`. The
+    /// copies are durable when this returns.
+    fn archive_skipped_logs(&self, logs: &[u64], copies: &mut Vec<String>) -> Result<()> {
         if logs.is_empty() {
             return Ok(());
         }
-        let fs = &self.options.env.fs;
-        let archive = self.directory.join(SKIPPED_LOGS_DIRECTORY);
-        if !fs.is_dir(&archive)? {
-            fs.create_dir(&archive)?;
-        }
+        let lost = LostDirectory::new(&self.options.env, &self.directory);
+        lost.create()?;
         for &number in logs {
             let name = FileName::Log(number).to_string();
-            self.logger.log(format_args!(
-                "Copied {name} to {SKIPPED_LOGS_DIRECTORY}/: it has records that were not replayed"
-            ));
-            let mut from = fs.open_sequential(&self.directory.join(&name))?;
-            let mut to = fs.create(&archive.join(&name))?;
-            let mut buffer = vec![0; 64 << 10];
-            loop {
-                match from.read(&mut buffer)? {
-                    0 => break,
-                    read => to.append(&buffer[..read])?,
-                }
-            }
-            to.sync()?;
-            to.close()?;
+            let copy = lost.copy_log(&name)?;
+            self.logger.log(format_args!("Copied {name} to {copy}: it has records that were not replayed"));
+            copies.push(copy);
         }
-        fs.sync_dir(&archive)?;
-        Ok(fs.sync_dir(&self.directory)?)
+        lost.sync()
     }
 
     /// Removes the new log of a database that could not be opened, if the log is empty.
@@ -131,9 +117,6 @@ impl DbInner {
         }
     }
 }
-
-/// Folder for copies of logs with skipped records.
-const SKIPPED_LOGS_DIRECTORY: &str = "lost";
 
 fn missing_database_error(directory: &Path) -> Error {
     Error::InvalidArgument(format!("{}: does not exist (create_if_missing is false)", directory.display()))
@@ -229,12 +212,18 @@ impl DbOpener<'_> {
         let has_changes = !edit.new_files.is_empty() || log_changed;
         let memtable = Arc::clone(&writer.memtable);
         let inner = self.into_inner(memtable, Vec::new(), next_file, manifest?, Some(writer), Some(lock));
-        let archived = inner.archive_skipped_logs(&replayed.skipped_logs).map_err(CommitError::NotApplied);
+        let mut log_copies = Vec::new();
+        let archived = inner.archive_skipped_logs(&replayed.skipped_logs, &mut log_copies);
         let needs_edit = has_changes || inner.manifest.lock().needs_rotation();
-        let installed =
-            archived.and_then(|()| if needs_edit { inner.log_and_apply(|_| edit, |_| ()) } else { Ok(()) });
+        let installed = archived.map_err(CommitError::NotApplied).and_then(|()| match needs_edit {
+            true => inner.log_and_apply(|_| edit, |_| ()),
+            false => Ok(()),
+        });
         if !matches!(installed, Err(CommitError::NotApplied(_))) {
             flusher.keep_tables();
+        } else {
+            // The next attempt copies these logs again.
+            LostDirectory::new(&inner.options.env, &inner.directory).remove(&log_copies);
         }
         // Removes unused tables while the directory is locked.
         drop(flusher);
