@@ -267,7 +267,13 @@ pub trait LogFile: Debug + Send + Sync {
 }
 
 /// Held lock. Dropping it releases the lock.
-pub trait FileLock: Debug + Send + Sync {}
+pub trait FileLock: Debug + Send + Sync {
+    /// Returns a line for each mechanism of the lock that the system refused: the mechanism in its
+    /// place, and the reason. The database writes the lines to its info log.
+    fn fallbacks(&self) -> &[String] {
+        &[]
+    }
+}
 
 /// [`LogFile`] on any [`WritableFile`], for file systems without preallocation and for custom ones.
 ///

@@ -4,7 +4,8 @@
 //!   PosixFs --+-- files               sequential reads, buffered writes
 //!             +-- random_access_file  positioned reads: mapped | open | reopened for each read
 //!             +-- limits              maximum numbers of mapped and open files
-//!             +-- memory_limit        memory of the machine or the control group
+//!             +-- memory_limit        memory of the machine, the control group or the process
+//!             +-- file_size_limit     maximum size of files, checked before each write
 //!             +-- mapped_log          preallocated logs, written through a mapping
 //!             +-- lock                database lock against every kind of LevelDB
 //!             +-- fork                detection of forked children
@@ -17,6 +18,7 @@
 // This module implements the replacement that the lint names.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod file_size_limit;
 mod files;
 mod fork;
 mod limits;
@@ -34,7 +36,8 @@ use std::sync::Arc;
 
 use crate::error::{FileError, Result};
 use crate::fs::{
-    AccessMode, FileLock, FileSystem, LockMode, LogFile, RandomAccessFile, SequentialFile, WritableFile,
+    AccessMode, AppendingLog, FileLock, FileSystem, LockMode, LogFile, RandomAccessFile, SequentialFile,
+    WritableFile,
 };
 pub(crate) use fork::{fork_count, start_counting_forks};
 use limits::ResourceLimits;
@@ -47,8 +50,7 @@ pub struct PosixFs {
 
 impl PosixFs {
     /// Creates a handle to the file system. All these handles share the limits of the process:
-    /// 1,000 mapped files, with half of the memory of the machine or of the process's control group
-    /// in total.
+    /// 1,000 mapped files, with half of the memory limit of the process in total.
     pub fn new() -> PosixFs {
         PosixFs { limits: ResourceLimits::process_wide() }
     }
@@ -86,15 +88,24 @@ impl FileSystem for PosixFs {
 
     fn open_append(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
         let file = open_with(path, create_options().append(true))?;
-        Ok(Box::new(files::PosixWritableFile::new(path, file)))
+        let len = file.metadata().map_err(|e| FileError::new("stat", path, e))?.len();
+        Ok(Box::new(files::PosixWritableFile::with_len(path, file, len)))
     }
 
     fn create_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
         let file = open_with(path, create_options().read(true).truncate(true))?;
+        if file_size_limit::is_limited() {
+            // Preallocation counts as growth, and a kill by the limit could follow any write.
+            let file = files::PosixWritableFile::new(path, file);
+            return Ok(Box::new(AppendingLog::new(path, Box::new(file))));
+        }
         mapped_log::create(path, file, capacity)
     }
 
     fn reopen_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
+        if file_size_limit::is_limited() {
+            return Err(FileError::new("open", path, io::ErrorKind::Unsupported.into()));
+        }
         let file = open_with(path, OpenOptions::new().read(true).write(true))?;
         mapped_log::reopen(path, file, capacity)
     }
