@@ -101,6 +101,14 @@ impl PosixWritableFile {
         self.open_file()?.write_all(data).map_err(|e| FileError::new("write", &self.path, e))
     }
 
+    /// Returns false if there is no memory for `more` buffered bytes.
+    fn reserve_buffer(&mut self, more: usize) -> bool {
+        let used = self.buffer.len();
+        // The size doubles, so that a small file has a small buffer, up to exactly the maximum.
+        let wanted = (used + more).next_power_of_two().min(WRITABLE_FILE_BUFFER_SIZE);
+        self.buffer.try_reserve_exact(wanted.saturating_sub(used)).is_ok()
+    }
+
     fn open_file(&self) -> Result<&File> {
         self.file
             .as_ref()
@@ -117,6 +125,10 @@ impl WritableFile for PosixWritableFile {
             return self.write(data);
         }
         self.open_file()?;
+        if !self.reserve_buffer(data.len()) {
+            self.flush()?;
+            return self.write(data);
+        }
         self.buffer.extend_from_slice(data);
         Ok(())
     }

@@ -24,11 +24,21 @@ pub(super) fn detect() -> u64 {
 /// Returns the part of the free address space (`ulimit -v`) that counts as memory, or `None` if it
 /// is unlimited.
 ///
-/// Half of the space is left for uses that are no memory: glibc reserves 64 MiB for each of the
-/// first threads that allocate, and mapped logs count in full.
+/// That is a quarter. glibc reserves 64 MiB for each of the first threads that allocate, mapped logs
+/// count in full, and the program needs space, too.
 fn address_space_limit() -> Option<u64> {
     let limit = getrlimit(Resource::As).current?;
-    Some(limit.saturating_sub(status_bytes("VmSize:")) / 2)
+    Some(limit.saturating_sub(status_bytes("VmSize:")) / 4)
+}
+
+/// Address space in bytes below which the process should start few threads. The 64 MiB of the
+/// allocator for each thread of a pool would be a large part of it.
+const LITTLE_ADDRESS_SPACE: u64 = 4 << 30;
+
+/// Returns true if the process should start few threads, because its address space is limited.
+pub(crate) fn has_little_address_space() -> bool {
+    cfg!(target_pointer_width = "32")
+        || getrlimit(Resource::As).current.is_some_and(|limit| limit < LITTLE_ADDRESS_SPACE)
 }
 
 /// Returns the free part of the limit on private memory (`ulimit -d`), or `None` if it is

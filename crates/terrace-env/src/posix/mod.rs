@@ -41,6 +41,7 @@ use crate::fs::{
 };
 pub(crate) use fork::{fork_count, start_counting_forks};
 use limits::ResourceLimits;
+pub(crate) use memory_limit::has_little_address_space;
 
 /// File system of the operating system.
 #[derive(Debug, Clone)]
