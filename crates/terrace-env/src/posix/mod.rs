@@ -157,9 +157,11 @@ impl FileSystem for PosixFs {
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         let opened = open_with(dir, OpenOptions::new().read(true))?;
         match opened.sync_all() {
-            // Some file systems report in this way that they cannot sync directories. Nothing more
-            // durable is possible.
-            Err(e) if e.kind() == io::ErrorKind::InvalidInput => Ok(()),
+            // Some file systems and systems report in this way that they cannot sync directories.
+            // Nothing more durable is possible.
+            Err(e) if matches!(e.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP)) => {
+                Ok(())
+            }
             other => other.map_err(|e| FileError::new("fsync", dir, e)),
         }
     }
@@ -167,6 +169,13 @@ impl FileSystem for PosixFs {
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn FileLock>> {
         Ok(Box::new(lock::lock_file(path, mode)?))
     }
+}
+
+/// Returns a random number, or `None` if the system refuses.
+pub(crate) fn random_seed() -> Option<u64> {
+    let mut seed = [0; 8];
+    let len = rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty()).ok()?;
+    (len == seed.len()).then(|| u64::from_ne_bytes(seed))
 }
 
 /// Opens a regular file for reading. Other files are refused without a wait, because a pipe may
