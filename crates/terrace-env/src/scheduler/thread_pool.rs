@@ -19,6 +19,7 @@ use terrace_sync::thread::{self, JoinHandle};
 use terrace_sync::{Condvar, Mutex};
 
 use super::{Priority, ScheduledJob, Scheduler};
+use crate::MemMapping;
 #[cfg(unix)]
 use crate::posix::has_little_address_space;
 
@@ -37,6 +38,10 @@ const MAX_SHARED_COMPACTION_THREADS: usize = 4;
 /// Stack size of a thread in bytes. Jobs need a few KiB; comparators, filters and loggers of the
 /// program run in these threads, too.
 const STACK_SIZE: usize = 1 << 20;
+
+/// Memory of a new thread besides its stack, in bytes: its signal stack, guard pages, and the first
+/// allocations.
+const THREAD_OVERHEAD: usize = 256 << 10;
 
 /// Thread pool with a maximum number of threads for each priority.
 ///
@@ -146,6 +151,11 @@ impl Workers {
     /// Starts a thread. If the system refuses, an existing thread runs the job, or a caller of
     /// `run_one_here` if there is none.
     fn spawn_worker(&self, state: &mut WorkerQueueState) {
+        // A new thread of the standard library aborts the process if the system has no memory for
+        // its signal stack. The thread gets the memory that this probe releases.
+        if MemMapping::new(STACK_SIZE + THREAD_OVERHEAD).is_err() {
+            return;
+        }
         let name = format!("terrace-{}-{}", self.name, state.threads.len() + 1);
         let queue = Arc::clone(&self.queue);
         let builder = thread::Builder::new().name(name).stack_size(STACK_SIZE);

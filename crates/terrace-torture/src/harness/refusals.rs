@@ -109,6 +109,7 @@ fn wait_for_child(mut child: Child) -> Result<ExitStatus, String> {
 /// Opens the database of a child without refusals.
 fn check_contents(seed: u64, refusal: &Refusal, database: &Path) -> Result<(), String> {
     let db = Db::open(database, &Options::default()).map_err(|error| error.to_string())?;
-    child::check_entries(&db, seed, refusal.workload)?;
+    let mut values = child::ExpectedValues::new(seed, refusal.workload);
+    values.check_entries(&db).map_err(|error| error.to_string())??;
     db.close().map_err(|error| error.to_string())
 }

@@ -27,6 +27,8 @@ pub(crate) fn run_child(arguments: &ChildArgs) -> ExitCode {
         return ExitCode::from(2);
     };
     exit_with_parent();
+    // The values of this process must not fail for lack of memory.
+    let mut values = ExpectedValues::new(arguments.seed, refusal.workload);
     let installed = match refusal.kind {
         RefusalKind::Calls(calls) => seccomp::refuse(calls, arguments.errno),
         RefusalKind::Limit(resource, bytes) => lower_limit(resource, bytes),
@@ -35,7 +37,7 @@ pub(crate) fn run_child(arguments: &ChildArgs) -> ExitCode {
         eprintln!("{}: {error}", refusal.name);
         return ExitCode::from(EXIT_NOT_TESTED);
     }
-    match run_workload(&arguments.database, arguments.seed, refusal.workload) {
+    match run_workload(&arguments.database, &mut values) {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(message)) => {
             eprintln!("wrong contents: {message}");
@@ -66,32 +68,75 @@ fn status_bytes(row: &str) -> u64 {
 }
 
 /// Returns the error of an operation, or the description of wrong contents.
-fn run_workload(database: &Path, seed: u64, workload: Workload) -> terrace::Result<Result<(), String>> {
+fn run_workload(database: &Path, values: &mut ExpectedValues) -> terrace::Result<Result<(), String>> {
     let options = Options::default().create_if_missing(true);
     let db = Db::open(database, &options)?;
-    write_all(&db, seed, workload)?;
+    write_all(&db, values)?;
     db.flush()?;
     db.compact_range(None, None)?;
     read_all(&db)?;
-    if let Err(message) = check_entries(&db, seed, workload) {
+    if let Err(message) = values.check_entries(&db)? {
         return Ok(Err(message));
     }
     db.close()?;
     let db = Db::open(database, &options)?;
     read_all(&db)?;
-    if let Err(message) = check_entries(&db, seed, workload) {
+    if let Err(message) = values.check_entries(&db)? {
         return Ok(Err(message));
     }
-    db.put(key(0), value(seed, workload, 0))?;
+    db.put(key(0), values.value(0))?;
     db.close()?;
     Ok(Ok(()))
 }
 
-/// Number of entries of a workload.
-fn entry_count(workload: Workload) -> u64 {
-    match workload {
-        Workload::SmallValues => 8_000,
-        Workload::LargeValues => 12,
+/// Values of a workload, which one buffer holds in turn.
+pub(super) struct ExpectedValues {
+    seed: u64,
+    workload: Workload,
+    buffer: Vec<u8>,
+}
+
+impl ExpectedValues {
+    pub(super) fn new(seed: u64, workload: Workload) -> ExpectedValues {
+        let max_len = match workload {
+            Workload::SmallValues => 2_000,
+            Workload::LargeValues => 9 << 20,
+        };
+        ExpectedValues { seed, workload, buffer: Vec::with_capacity(max_len) }
+    }
+
+    /// Number of entries of the workload.
+    fn len(&self) -> u64 {
+        match self.workload {
+            Workload::SmallValues => 8_000,
+            Workload::LargeValues => 12,
+        }
+    }
+
+    fn value(&mut self, number: u64) -> &[u8] {
+        let mut rng = Rng::new(self.seed ^ number);
+        let len = match self.workload {
+            Workload::SmallValues => 200 + rng.below(1_500),
+            // Up to 8 MiB: a batch, a record, a part of a memtable, a block and a result.
+            Workload::LargeValues => ((64 << 10) << (number % 8)) + rng.below(1 << 16),
+        };
+        self.buffer.clear();
+        for _ in 0..len.div_ceil(8) {
+            self.buffer.extend_from_slice(&rng.next_u64().to_le_bytes());
+        }
+        &self.buffer
+    }
+
+    /// Compares all entries with those that the workload wrote.
+    pub(super) fn check_entries(&mut self, db: &Db) -> terrace::Result<Result<(), String>> {
+        for number in 0..self.len() {
+            let found = db.get(key(number))?;
+            if found.as_deref() != Some(self.value(number)) {
+                let len = found.map(|found| found.len());
+                return Ok(Err(format!("entry {number} has the length {len:?}, or other bytes")));
+            }
+        }
+        Ok(Ok(()))
     }
 }
 
@@ -99,47 +144,22 @@ fn key(number: u64) -> Vec<u8> {
     format!("key{:08}", number.wrapping_mul(7919) % 100_000_000).into_bytes()
 }
 
-fn value(seed: u64, workload: Workload, number: u64) -> Vec<u8> {
-    let mut rng = Rng::new(seed ^ number);
-    let len = match workload {
-        Workload::SmallValues => 200 + rng.below(1_500),
-        // Up to 12 MiB: a batch, a record, a memtable chunk, a block and a result of each.
-        Workload::LargeValues => (64 << 10) << (number % 8) | rng.below(1 << 16),
-    };
-    (0..len.div_ceil(8)).flat_map(|_| rng.next_u64().to_le_bytes()).collect()
-}
-
-fn write_all(db: &Db, seed: u64, workload: Workload) -> terrace::Result<()> {
-    for number in 0..entry_count(workload) {
+fn write_all(db: &Db, values: &mut ExpectedValues) -> terrace::Result<()> {
+    for number in 0..values.len() {
         let sync = WriteOptions::default().sync(number.is_multiple_of(997));
-        let value = value(seed, workload, number);
+        let value = values.value(number);
         if number.is_multiple_of(3) {
             let mut batch = WriteBatch::new();
-            batch.put(key(number), &value);
+            batch.put(key(number), value);
             db.write_with(&batch, &sync)?;
         } else {
-            db.put_with(key(number), &value, &sync)?;
+            db.put_with(key(number), value, &sync)?;
         }
     }
     Ok(())
 }
 
-/// Reads every entry once in order, to separate errors from wrong contents.
+/// Reads every entry once in order.
 fn read_all(db: &Db) -> terrace::Result<()> {
     db.iter().try_for_each(|entry| entry.map(drop))
-}
-
-/// Compares all entries with those that the workload wrote.
-pub(super) fn check_entries(db: &Db, seed: u64, workload: Workload) -> Result<(), String> {
-    for number in 0..entry_count(workload) {
-        match db.get(key(number)) {
-            Ok(Some(found)) if found == value(seed, workload, number) => {}
-            Ok(found) => {
-                let len = found.map(|found| found.len());
-                return Err(format!("entry {number} has the length {len:?}, or other bytes"));
-            }
-            Err(error) => return Err(error.to_string()),
-        }
-    }
-    Ok(())
 }

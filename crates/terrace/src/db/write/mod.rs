@@ -58,6 +58,9 @@ impl DbInner {
         if batch.is_oversized() {
             return Err(oversized_error());
         }
+        if batch.is_out_of_memory() {
+            return Err(Error::out_of_memory(&self.directory, batch.as_bytes().len()));
+        }
         if batch.is_empty() {
             return self.write_empty_batch(options);
         }
