@@ -289,7 +289,13 @@ pub trait LogFile: Debug + Send + Sync {
 }
 
 /// Held lock. Dropping it releases the lock.
-pub trait FileLock: Debug + Send + Sync {}
+pub trait FileLock: Debug + Send + Sync {
+    /// Returns a line for each mechanism of the lock that the system refused: the mechanism in its
+    /// place, and the reason. The database writes the lines to its info log.
+    fn fallbacks(&self) -> &[String] {
+        &[]
+    }
+}
 
 /// [`LogFile`] on any [`WritableFile`], for file systems without preallocation and for custom ones.
 ///
@@ -337,7 +343,12 @@ impl LogFile for AppendingLog {
             return fail(format!("write at {offset}, expected {} or above", state.end));
         };
         // One append, so that a file without a buffer makes one system call.
-        let mut bytes = vec![0; gap as usize];
+        let mut bytes = Vec::new();
+        let len = usize::try_from(gap).unwrap_or(usize::MAX).saturating_add(head.len() + body.len());
+        bytes
+            .try_reserve_exact(len)
+            .map_err(|_| FileError::new("write", &self.path, io::ErrorKind::OutOfMemory.into()))?;
+        bytes.resize(gap as usize, 0);
         bytes.extend_from_slice(head);
         bytes.extend_from_slice(body);
         let written = state.file.append(&bytes).and_then(|()| state.file.flush());

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! [`MemMapping`] is memory directly from the system, and [`prefetch`] loads memory into the
-//! processor caches.
+//! processor caches. [`StickySync`] keeps the first error of the syncs of a file.
 //!
 //! No other crate uses a file, a clock, a thread or randomness directly. Tests with crashes, faults
 //! and manual clocks are therefore complete.
@@ -26,6 +26,7 @@ mod prefetch;
 mod process;
 mod random;
 mod scheduler;
+mod sticky_sync;
 
 pub mod fault;
 pub mod mem;
@@ -44,3 +45,4 @@ pub use prefetch::prefetch;
 pub use process::ProcessToken;
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use scheduler::{DeterministicScheduler, Priority, ScheduledJob, Scheduler, ThreadPool};
+pub use sticky_sync::StickySync;

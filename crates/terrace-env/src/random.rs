@@ -3,9 +3,7 @@
 //! Both generators are SplitMix64: a counter with an odd step, and a mixing function. The state is
 //! one atomic counter, so threads share a generator without a lock, and every seed is equally good.
 
-use std::collections::hash_map::RandomState;
 use std::fmt::Debug;
-use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Source of random numbers. Every thread may use it. Not for secrets.
@@ -57,10 +55,33 @@ pub struct SystemRandom {
 impl SystemRandom {
     /// Creates a generator that the system seeds.
     pub fn new() -> SystemRandom {
-        // The standard library seeds its hash maps from the system. An empty hash with such keys is
-        // a seed that needs no dependency.
-        SystemRandom { generator: SeededRandom::new(RandomState::new().build_hasher().finish()) }
+        SystemRandom { generator: SeededRandom::new(system_seed()) }
     }
+}
+
+/// Returns a seed from the system.
+///
+/// If a sandbox refuses `getrandom`, the seed is a hash of the time, the process and a counter. The
+/// numbers are not for secrets, and the hash maps of the standard library would panic.
+#[cfg(unix)]
+fn system_seed() -> u64 {
+    crate::posix::random_seed().unwrap_or_else(fallback_seed)
+}
+
+/// Returns a seed from the system. The standard library seeds its hash maps from there. An empty
+/// hash with such keys is a seed that needs no dependency.
+#[cfg(not(unix))]
+fn system_seed() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::collections::hash_map::RandomState::new().build_hasher().finish()
+}
+
+#[cfg(unix)]
+fn fallback_seed() -> u64 {
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    let time = crate::clock::Clock::wall_us(&crate::SystemClock);
+    let call = CALLS.fetch_add(1, Ordering::Relaxed);
+    mix64(mix64(time ^ call << 48) ^ u64::from(std::process::id()))
 }
 
 impl Default for SystemRandom {

@@ -19,7 +19,13 @@ pub struct WriteBatch {
     rep: Vec<u8>,
     /// True if an operation was too long, or if the count does not fit 32 bits.
     oversized: bool,
+    /// True if the system had no memory for an operation, which is missing in `rep`.
+    out_of_memory: bool,
 }
+
+/// Size of an operation in bytes for which the batch reserves memory first. The allocator has spare
+/// memory for smaller ones.
+const LARGE_OPERATION: usize = 64 << 10;
 
 /// Maximum length of a key or value, in bytes. It is a little below 4 GiB, so that the length of an
 /// internal key fits 32 bits too.
@@ -44,7 +50,7 @@ pub enum BatchOp<'a> {
 
 impl Default for WriteBatch {
     fn default() -> WriteBatch {
-        WriteBatch { rep: vec![0; BATCH_HEADER_SIZE], oversized: false }
+        WriteBatch { rep: vec![0; BATCH_HEADER_SIZE], oversized: false, out_of_memory: false }
     }
 }
 
@@ -74,7 +80,7 @@ impl WriteBatch {
     /// ```
     pub fn from_bytes(rep: Vec<u8>) -> Result<WriteBatch, DecodeError> {
         validate(&rep)?;
-        Ok(WriteBatch { rep, oversized: false })
+        Ok(WriteBatch { rep, oversized: false, out_of_memory: false })
     }
 
     /// Returns the stored form.
@@ -93,7 +99,7 @@ impl WriteBatch {
     /// Sets the value of `key` and returns the batch, for chains of calls.
     ///
     /// A key or value longer than [`MAX_KEY_OR_VALUE_LEN`] makes the batch oversized: the database
-    /// refuses it.
+    /// refuses it. It also refuses a batch for whose large key or value there was no memory.
     ///
     /// ```
     /// use terrace_format::batch::WriteBatch;
@@ -107,6 +113,9 @@ impl WriteBatch {
         let value = value.as_ref();
         if key.len().max(value.len()) > MAX_KEY_OR_VALUE_LEN {
             self.oversized = true;
+            return self;
+        }
+        if !self.reserve(key.len() + value.len()) {
             return self;
         }
         self.rep.push(ValueType::Value as u8);
@@ -135,6 +144,9 @@ impl WriteBatch {
             self.oversized = true;
             return self;
         }
+        if !self.reserve(key.len()) {
+            return self;
+        }
         self.rep.push(ValueType::Deletion as u8);
         put_length_prefixed_slice(&mut self.rep, key);
         self.add_count(1);
@@ -154,8 +166,12 @@ impl WriteBatch {
     /// assert_eq!(all.len(), 2);
     /// ```
     pub fn append(&mut self, other: &WriteBatch) {
-        self.rep.extend_from_slice(&other.rep[BATCH_HEADER_SIZE..]);
         self.oversized |= other.oversized;
+        self.out_of_memory |= other.out_of_memory;
+        if !self.reserve(other.rep.len()) {
+            return;
+        }
+        self.rep.extend_from_slice(&other.rep[BATCH_HEADER_SIZE..]);
         self.add_count(other.len());
     }
 
@@ -173,6 +189,34 @@ impl WriteBatch {
         self.oversized
     }
 
+    /// Returns true if the system had no memory for an operation of 64 KiB or more. The database
+    /// refuses such a batch.
+    ///
+    /// ```
+    /// use terrace_format::batch::WriteBatch;
+    ///
+    /// let mut batch = WriteBatch::new();
+    /// batch.put(b"CH/Bern", &[0; 1 << 20]);
+    /// assert!(!batch.is_out_of_memory());
+    /// ```
+    pub fn is_out_of_memory(&self) -> bool {
+        self.out_of_memory
+    }
+
+    /// Reserves memory for a large operation with `bytes` bytes. Returns false without memory.
+    #[inline]
+    fn reserve(&mut self, bytes: usize) -> bool {
+        // The kind of the operation, and two lengths.
+        bytes < LARGE_OPERATION || self.reserve_large(bytes.saturating_add(1 + 2 * 5))
+    }
+
+    fn reserve_large(&mut self, bytes: usize) -> bool {
+        // Many operations need amortized growth. Without memory for that, the exact size may fit.
+        let reserved = self.rep.try_reserve(bytes).or_else(|_| self.rep.try_reserve_exact(bytes));
+        self.out_of_memory |= reserved.is_err();
+        reserved.is_ok()
+    }
+
     /// Removes all operations and keeps the allocated memory.
     ///
     /// ```
@@ -187,6 +231,7 @@ impl WriteBatch {
         self.rep.truncate(BATCH_HEADER_SIZE);
         self.rep.fill(0);
         self.oversized = false;
+        self.out_of_memory = false;
     }
 
     /// Returns the number of operations.

@@ -26,6 +26,7 @@ use std::cell::RefCell;
 
 use crate::coding::get_varint32;
 use crate::decode_error::{DecodeError, DecodeErrorKind};
+use crate::memory;
 
 /// Maximum decompressed size of a zstd, zlib or deflate block, in bytes. Blocks have a few KiB, or
 /// hold one larger entry. Snappy needs no limit: its input bounds its output.
@@ -180,7 +181,7 @@ fn store_uncompressed(contents: &[u8], dst: &mut Vec<u8>) {
 
 fn load_uncompressed(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), DecodeError> {
     dst.clear();
-    dst.reserve_exact(stored.len());
+    memory::reserve(dst, stored.len())?;
     dst.extend_from_slice(stored);
     Ok(())
 }
@@ -208,7 +209,7 @@ fn decompress_snappy(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), DecodeError
     let (declared, pos) = get_varint32(stored).ok_or_else(|| decompression_error("snappy", "no length"))?;
     let declared = declared as usize;
     check_size("snappy", declared, stored.len().saturating_mul(SNAPPY_MAX_RATIO))?;
-    resize_for_overwrite(dst, declared + snappy::SLOP_BYTES);
+    resize_for_overwrite(dst, declared + snappy::SLOP_BYTES)?;
     snappy::decompress(stored, pos, dst)
         .ok_or_else(|| decompression_error("snappy", "wrong decompressed length"))?;
     dst.truncate(declared);
@@ -217,12 +218,13 @@ fn decompress_snappy(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), DecodeError
 
 /// Sets the length of `dst`, whose bytes the caller overwrites. It copies no old bytes and clears
 /// no more than necessary.
-fn resize_for_overwrite(dst: &mut Vec<u8>, len: usize) {
+fn resize_for_overwrite(dst: &mut Vec<u8>, len: usize) -> Result<(), DecodeError> {
     if dst.capacity() < len {
-        *dst = vec![0; len];
-    } else {
-        dst.resize(len, 0);
+        *dst = Vec::new();
+        memory::reserve(dst, len)?;
     }
+    dst.resize(len, 0);
+    Ok(())
 }
 
 thread_local! {

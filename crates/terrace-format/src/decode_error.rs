@@ -20,6 +20,8 @@ pub enum DecodeErrorKind {
     Decompression,
     /// The build lacks the cargo feature of the block's codec. The bytes may be intact.
     MissingCodec,
+    /// The system has no memory for the decoded bytes. The stored bytes may be intact.
+    OutOfMemory,
     /// Bytes contradict each other in another way.
     Malformed,
 }

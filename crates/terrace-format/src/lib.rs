@@ -20,6 +20,7 @@ mod internal_iterator;
 pub mod key;
 pub mod key_order;
 pub mod log;
+mod memory;
 pub mod table;
 pub mod version_edit;
 

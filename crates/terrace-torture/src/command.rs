@@ -12,6 +12,8 @@ use crate::counters::Counters;
 use crate::fuzz::{self, TARGETS, Target, libfuzzer};
 use crate::harness::process_kill::concurrent_open::{self, OpenerArgs};
 use crate::harness::process_kill::writer::{self, WriterJob};
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+use crate::harness::refusals;
 use crate::harness::{self, HARNESSES, Harness};
 use crate::mutants::{self, Mutant};
 use crate::runner::{self, StopCondition};
@@ -68,6 +70,10 @@ enum CliCommand {
     /// Opens a database that another process also opens; `concurrent-open` runs this
     #[command(hide = true)]
     Open(OpenerArgs),
+    /// Works while the system refuses calls; `refusals` runs this
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    #[command(hide = true)]
+    Refused(refusals::ChildArgs),
     /// Repeat one case
     Replay {
         /// Seed that a violation printed
@@ -111,6 +117,8 @@ pub fn main() -> ExitCode {
         CliCommand::Mutants { names } => mutants::run_mutants(&names),
         CliCommand::Write { job, ledger } => writer::run_writer(&job, &ledger),
         CliCommand::Open(opener) => concurrent_open::run_opener(&opener),
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        CliCommand::Refused(child) => refusals::run_child(&child),
         CliCommand::Replay { seed } => replay_case(seed),
     }
 }

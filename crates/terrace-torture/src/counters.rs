@@ -61,6 +61,8 @@ counters! {
     FuzzChecksumsValid "fuzz_checksums_valid" 0,
     /// Writing processes that were killed.
     ProcessKills "process_kills" 1_000,
+    /// Workloads that ran while the system refused a call, or under a limit.
+    Refusals "refusals" 0,
     /// Writes that killed processes had acknowledged and that were found again.
     AcknowledgedWrites "acked_writes" 5_000_000,
     /// Databases that one engine opened after the other had written them.

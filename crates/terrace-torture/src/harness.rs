@@ -16,6 +16,8 @@ mod model;
 mod model_checker;
 pub(crate) mod process_kill;
 mod recovery_crash;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub(crate) mod refusals;
 mod schedules;
 
 /// One attack. Each seed determines one case. Cases are independent and run on several threads.
@@ -55,6 +57,8 @@ pub static HARNESSES: &[Harness] = &[
     process_kill::FAILED_SYNCS,
     process_kill::FULL_DISK,
     process_kill::concurrent_open::CONCURRENT_OPEN,
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    refusals::REFUSALS_HARNESS,
     leveldb_interop::ALTERNATE_WITH_LEVELDB,
     process_kill::LEVELDB_AFTER_CRASH,
     leveldb_interop::LEVELDB_AFTER_POWER_CUT,

@@ -1,5 +1,6 @@
 //! Errors of this crate, in the five kinds of LevelDB.
 
+use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -86,8 +87,20 @@ impl Error {
             Corruption { path: path.to_path_buf(), offset: Some(error.offset), message: error.to_string() };
         match error.kind {
             DecodeErrorKind::MissingCodec => Error::NotSupported(corruption.to_string()),
+            DecodeErrorKind::OutOfMemory => Error::from_io(path, IoErrorKind::OutOfMemory, error.to_string()),
             _ => Error::Corruption(corruption),
         }
+    }
+
+    fn from_io(path: &Path, kind: IoErrorKind, message: String) -> Error {
+        FileError::new("allocate memory for", path, std::io::Error::new(kind, message)).into()
+    }
+
+    /// Returns the error of a request for `bytes` bytes that the system refused, on behalf of the
+    /// file or directory at `path`. It is retryable.
+    #[cold]
+    pub(crate) fn out_of_memory(path: &Path, bytes: usize) -> Error {
+        Error::from_io(path, IoErrorKind::OutOfMemory, format!("no memory for {bytes} bytes"))
     }
 
     /// Returns a corruption error for the file at `path`.
@@ -172,6 +185,14 @@ impl From<FileError> for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn missing_memory_is_retryable() {
+        let error = DecodeError::new(DecodeErrorKind::OutOfMemory, 7, "no memory for 9 bytes", "");
+        let error = Error::from_decode_error("db/000042.ldb".as_ref(), &error);
+        assert_eq!((error.kind(), error.is_retryable()), (ErrorKind::Io, true));
+        assert_eq!(error.to_string(), "io: allocate memory for db/000042.ldb: no memory for 9 bytes");
+    }
 
     #[test]
     fn missing_codec_is_not_corruption() {

@@ -38,6 +38,21 @@ impl io::Write for FileWriter {
     }
 }
 
+/// Copies `bytes`, which a caller of the database at `path` gets. Memory that the system refuses is
+/// an error.
+pub(crate) fn try_copy(bytes: &[u8], path: &Path) -> crate::error::Result<Vec<u8>> {
+    let mut copy = Vec::new();
+    extend_copy(&mut copy, bytes, path)?;
+    Ok(copy)
+}
+
+/// Appends `bytes` to `buffer`. Memory that the system refuses is an error.
+pub(crate) fn extend_copy(buffer: &mut Vec<u8>, bytes: &[u8], path: &Path) -> crate::error::Result<()> {
+    buffer.try_reserve_exact(bytes.len()).map_err(|_| Error::out_of_memory(path, bytes.len()))?;
+    buffer.extend_from_slice(bytes);
+    Ok(())
+}
+
 /// Returns the error that a [`FileReader`] or [`FileWriter`] of the file at `path` wrapped.
 pub(crate) fn file_error(path: &Path, error: io::Error) -> Error {
     match error.downcast::<FileError>() {

@@ -81,7 +81,7 @@ impl FileLogger {
     /// Returns a lock that disables the creation of `LOG` before it releases `lock`. A later
     /// creation would rename the `LOG` of the next process that opens the database.
     pub(crate) fn bind_to_lock(self: &Arc<Self>, lock: Box<dyn FileLock>) -> Box<dyn FileLock> {
-        Box::new(InfoLogLock { logger: Arc::clone(self), _lock: lock })
+        Box::new(InfoLogLock { logger: Arc::clone(self), lock })
     }
 }
 
@@ -119,13 +119,17 @@ impl Logger for FileLogger {
 #[derive(Debug)]
 struct InfoLogLock {
     logger: Arc<FileLogger>,
-    _lock: Box<dyn FileLock>,
+    lock: Box<dyn FileLock>,
 }
 
-impl FileLock for InfoLogLock {}
+impl FileLock for InfoLogLock {
+    fn fallbacks(&self) -> &[String] {
+        self.lock.fallbacks()
+    }
+}
 
 impl Drop for InfoLogLock {
-    /// Disables the creation of `LOG`. The field `_lock` is dropped afterwards.
+    /// Disables the creation of `LOG`. The field `lock` is dropped afterwards.
     fn drop(&mut self) {
         let mut file = self.logger.file.lock();
         if matches!(*file, InfoLogFile::NotCreated(_)) {

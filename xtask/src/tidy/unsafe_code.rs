@@ -29,6 +29,7 @@ static ALLOWED: &[(&str, &str)] = &[
     ),
     ("crates/terrace-sync/src/loom_cell.rs", "shares loom's cells among loom's threads"),
     ("crates/terrace-testkit/src/stock_leveldb", "calls the C functions of the stock library"),
+    ("crates/terrace-torture/src/harness/refusals/seccomp.rs", "installs a filter of system calls"),
     ("crates/terrace-torture/src/allocation_counter.rs", "counts memory around the system's allocator"),
 ];
 

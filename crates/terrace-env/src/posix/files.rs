@@ -5,8 +5,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use super::file_size_limit::FileSizeLimit;
 use crate::error::{FileError, Result};
 use crate::fs::{SequentialFile, WritableFile};
+use crate::sticky_sync::StickySync;
 
 /// Size of the write buffer, in bytes. Four times LevelDB's size reduces the cost of page-cache
 /// writes of tables by an eighth. Larger buffers gain nothing more.
@@ -92,16 +94,45 @@ pub(super) fn read_fully(file: &File, offset: u64, buf: &mut [u8]) -> io::Result
 pub(super) struct PosixWritableFile {
     path: PathBuf,
     file: Option<File>, // None after `close`.
+    /// Size of the file in bytes, without the buffer.
+    len: u64,
+    size_limit: FileSizeLimit,
     buffer: Vec<u8>,
+    syncs: StickySync,
 }
 
 impl PosixWritableFile {
+    /// Creates a writer for an empty `file`.
     pub(super) fn new(path: &Path, file: File) -> PosixWritableFile {
-        PosixWritableFile { path: path.to_path_buf(), file: Some(file), buffer: Vec::new() }
+        PosixWritableFile::with_len(path, file, 0)
     }
 
-    fn write(&self, data: &[u8]) -> Result<()> {
+    /// Creates a writer that appends to `file`, which has `len` bytes.
+    pub(super) fn with_len(path: &Path, file: File, len: u64) -> PosixWritableFile {
+        PosixWritableFile {
+            path: path.to_path_buf(),
+            file: Some(file),
+            len,
+            size_limit: FileSizeLimit::default(),
+            buffer: Vec::new(),
+            syncs: StickySync::default(),
+        }
+    }
+
+    fn write(&mut self, data: &[u8]) -> Result<()> {
+        let end = self.len.saturating_add(data.len() as u64);
+        self.size_limit.check(end).map_err(|e| FileError::new("write", &self.path, e))?;
+        // After an error the size is unknown. The larger value only makes the limit stricter.
+        self.len = end;
         self.open_file()?.write_all(data).map_err(|e| FileError::new("write", &self.path, e))
+    }
+
+    /// Returns false if there is no memory for `more` buffered bytes.
+    fn reserve_buffer(&mut self, more: usize) -> bool {
+        let used = self.buffer.len();
+        // The size doubles, so that a small file has a small buffer, up to exactly the maximum.
+        let wanted = (used + more).next_power_of_two().min(WRITABLE_FILE_BUFFER_SIZE);
+        self.buffer.try_reserve_exact(wanted.saturating_sub(used)).is_ok()
     }
 
     fn open_file(&self) -> Result<&File> {
@@ -120,6 +151,10 @@ impl WritableFile for PosixWritableFile {
             return self.write(data);
         }
         self.open_file()?;
+        if !self.reserve_buffer(data.len()) {
+            self.flush()?;
+            return self.write(data);
+        }
         self.buffer.extend_from_slice(data);
         Ok(())
     }
@@ -130,14 +165,17 @@ impl WritableFile for PosixWritableFile {
         if self.buffer.is_empty() {
             return Ok(());
         }
-        let written = self.write(&self.buffer);
-        self.buffer.clear();
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let written = self.write(&buffer);
+        buffer.clear();
+        self.buffer = buffer;
         written
     }
 
     fn sync(&mut self) -> Result<()> {
         self.flush()?;
-        self.open_file()?.sync_data().map_err(|e| FileError::new("fdatasync", &self.path, e))
+        let file = self.open_file()?;
+        self.syncs.sync_with(|| file.sync_data().map_err(|e| FileError::new("fdatasync", &self.path, e)))
     }
 
     fn close(&mut self) -> Result<()> {

@@ -8,8 +8,12 @@
 //!
 //! An ordinary record lock belongs to the process, and the first close of *any* descriptor of the
 //! file releases it. A lock of an open file description lasts until its own close, and still
-//! conflicts with ordinary locks. Some systems have only ordinary locks. Therefore the set is
-//! checked before the file is opened, so that a refused opener closes nothing.
+//! conflicts with ordinary locks.
+//!
+//! Some systems have only ordinary locks: WSL1, gVisor, a sandbox that filters `fcntl`. There the
+//! process takes an ordinary lock. Therefore the set is checked before the file is opened, so that
+//! a refused opener closes nothing, and a file is closed only when the process has no other lock of
+//! it. A system without `flock` for this file gives the record lock only, like C++ LevelDB.
 //!
 //! A file name that is removed and created again could be locked twice. The thread that removes the
 //! lock file with the database therefore holds the lock meanwhile, and a new holder checks that its
@@ -40,7 +44,41 @@ type FileId = (u64, u64);
 
 /// Locks of this process. The mutex is held while a lock is taken or released, so that the table
 /// agrees with the system.
-static LOCK_TABLE: Mutex<LockTable<FileId>> = Mutex::new(LockTable::new());
+static PROCESS_LOCKS: Mutex<ProcessLocks> =
+    Mutex::new(ProcessLocks { table: LockTable::new(), kept_files: Vec::new() });
+
+/// Locks of this process, and the files that it must not close yet.
+#[derive(Debug)]
+struct ProcessLocks {
+    table: LockTable<FileId>,
+    /// Files of released or failed locks. Closing one would release an ordinary record lock that
+    /// the process still holds on the same file.
+    kept_files: Vec<(FileId, LockedFile)>,
+}
+
+impl ProcessLocks {
+    fn check(&self, file_id: FileId, mode: LockMode) -> io::Result<()> {
+        if self.table.can_lock(&file_id, mode) {
+            return Ok(());
+        }
+        Err(LockHolder::ThisProcess.into())
+    }
+
+    /// Returns a kept file, for another shared lock. Its ordinary record lock is still held.
+    fn take_kept_file(&mut self, file_id: FileId) -> Option<LockedFile> {
+        let position = self.kept_files.iter().position(|(kept_id, _)| *kept_id == file_id)?;
+        Some(self.kept_files.swap_remove(position).1)
+    }
+
+    /// Closes `file`, or keeps it open until the process has no lock of the file.
+    fn close(&mut self, file_id: FileId, file: LockedFile) {
+        if self.table.can_lock(&file_id, LockMode::Exclusive) {
+            self.kept_files.retain(|(kept_id, _)| *kept_id != file_id);
+        } else if file.record_lock == RecordLock::Process {
+            self.kept_files.push((file_id, file));
+        }
+    }
+}
 
 /// Held lock.
 #[derive(Debug)]
@@ -49,76 +87,113 @@ pub(super) struct PosixFileLock {
     file_id: FileId,
 }
 
-/// Possibly locked file, and the id of the process that locked it. Dropping it releases the locks.
-/// A forked child that drops its copy leaves them to its parent.
+/// Owner of a record lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RecordLock {
+    /// The open file description.
+    FileDescription,
+    /// The process: an ordinary record lock.
+    Process,
+}
+
+/// Possibly locked file. Dropping it releases the locks. A forked child that drops its copy leaves
+/// them to its parent.
 #[derive(Debug)]
-struct LockedFile(File, u32);
+struct LockedFile {
+    file: File,
+    record_lock: RecordLock,
+    /// Process that locked the file.
+    process_id: u32,
+    /// Lines for [`FileLock::fallbacks`].
+    fallbacks: Vec<String>,
+}
+
+impl LockedFile {
+    fn new(file: File, record_lock: RecordLock) -> LockedFile {
+        LockedFile { file, record_lock, process_id: std::process::id(), fallbacks: Vec::new() }
+    }
+}
 
 impl Drop for LockedFile {
     fn drop(&mut self) {
-        if self.1 != std::process::id() {
+        if self.process_id != std::process::id() {
             return;
         }
         // If this fails, closing the file releases the lock, unless a forked child still has it
         // open.
-        let _ = flock(&self.0, FlockOperation::NonBlockingUnlock);
-        let _ = set_record_lock(&self.0, libc::F_UNLCK as libc::c_short);
+        let _ = flock(&self.file, FlockOperation::NonBlockingUnlock);
+        let _ = set_record_lock(&self.file, self.record_lock, libc::F_UNLCK as libc::c_short);
     }
 }
 
 /// Takes the lock or fails at once.
 pub(super) fn lock_file(path: &Path, mode: LockMode) -> Result<PosixFileLock> {
     let fail = |e| FileError::new("lock", path, e);
-    let mut lock_table = LOCK_TABLE.lock();
+    let mut locks = PROCESS_LOCKS.lock();
     if let Ok(metadata) = fs::metadata(path)
         && !mutant!(LockReleasedByFailedOpen)
     {
-        check_lock_table(&lock_table, file_id(&metadata), mode).map_err(fail)?;
+        let file_id = file_id(&metadata);
+        locks.check(file_id, mode).map_err(fail)?;
+        if let Some(file) = locks.take_kept_file(file_id) {
+            locks.table.insert(file_id, mode);
+            return Ok(PosixFileLock { file: Some(file), file_id });
+        }
     }
     let file = open_lock_file(path, mode).map_err(fail)?;
-    lock_opened_file(&mut lock_table, path, file, mode).map_err(fail)
+    lock_opened_file(&mut locks, path, file, mode, PREFERRED_RECORD_LOCK).map_err(fail)
 }
 
+/// Locks `file`, with `record_lock` or with an ordinary record lock if the system refuses that.
 fn lock_opened_file(
-    lock_table: &mut LockTable<FileId>,
+    locks: &mut ProcessLocks,
     path: &Path,
     file: File,
     mode: LockMode,
+    record_lock: RecordLock,
 ) -> io::Result<PosixFileLock> {
     let file_id = self::file_id(&file.metadata()?);
-    check_lock_table(lock_table, file_id, mode)?;
-    let file = LockedFile(file, std::process::id());
-    lock_record(&file.0, mode).map_err(map_lock_error)?;
-    if !mutant!(LockReleasedByFailedOpen) {
-        lock_flock(&file.0, mode).map_err(map_lock_error)?;
+    let mut file = LockedFile::new(file, record_lock);
+    let locked = locks.check(file_id, mode).and_then(|()| take_locks(&mut file, path, file_id, mode));
+    if let Err(e) = locked {
+        locks.close(file_id, file);
+        return Err(e);
     }
-    if !fs::metadata(path).is_ok_and(|metadata| self::file_id(&metadata) == file_id) {
-        // Another process has destroyed the database and removed the file since it was opened.
-        return Err(LockHolder::OtherProcess.into());
-    }
-    lock_table.insert(file_id, mode);
+    locks.table.insert(file_id, mode);
     Ok(PosixFileLock { file: Some(file), file_id })
+}
+
+/// Takes both kinds of lock.
+fn take_locks(file: &mut LockedFile, path: &Path, file_id: FileId, mode: LockMode) -> io::Result<()> {
+    lock_record(file, mode).map_err(map_lock_error)?;
+    if !mutant!(LockReleasedByFailedOpen) {
+        lock_flock(file, mode).map_err(map_lock_error)?;
+    }
+    if fs::metadata(path).is_ok_and(|metadata| self::file_id(&metadata) == file_id) {
+        return Ok(());
+    }
+    // Another process has destroyed the database and removed the file since it was opened.
+    Err(LockHolder::OtherProcess.into())
 }
 
 impl Drop for PosixFileLock {
     fn drop(&mut self) {
-        let mut lock_table = LOCK_TABLE.lock();
-        self.file = None;
-        lock_table.remove(&self.file_id);
+        let mut locks = PROCESS_LOCKS.lock();
+        locks.table.remove(&self.file_id);
+        if let Some(file) = self.file.take() {
+            locks.close(self.file_id, file);
+        }
     }
 }
 
-impl FileLock for PosixFileLock {}
+impl FileLock for PosixFileLock {
+    fn fallbacks(&self) -> &[String] {
+        self.file.as_ref().map_or(&[], |file| &file.fallbacks)
+    }
+}
 
 fn file_id(metadata: &Metadata) -> FileId {
     (metadata.dev(), metadata.ino())
-}
-
-fn check_lock_table(lock_table: &LockTable<FileId>, file_id: FileId, mode: LockMode) -> io::Result<()> {
-    if lock_table.can_lock(&file_id, mode) {
-        return Ok(());
-    }
-    Err(LockHolder::ThisProcess.into())
 }
 
 fn open_lock_file(path: &Path, mode: LockMode) -> io::Result<File> {
@@ -128,12 +203,26 @@ fn open_lock_file(path: &Path, mode: LockMode) -> io::Result<File> {
     }
 }
 
-fn lock_flock(file: &File, mode: LockMode) -> io::Result<()> {
+/// Takes the lock of Go LevelDB, if the system has it for this file.
+fn lock_flock(file: &mut LockedFile, mode: LockMode) -> io::Result<()> {
     let operation = match mode {
         LockMode::Exclusive => FlockOperation::NonBlockingLockExclusive,
         LockMode::Shared => FlockOperation::NonBlockingLockShared,
     };
-    Ok(flock(file, operation)?)
+    match flock(&file.file, operation).map_err(io::Error::from) {
+        Err(e) if is_refusal(&e) => {
+            file.fallbacks.push(format!("Locking with fcntl only, without flock: {e}"));
+            Ok(())
+        }
+        locked => locked,
+    }
+}
+
+/// Returns true for the errors of a file system, a system or a sandbox without a kind of lock.
+fn is_refusal(e: &io::Error) -> bool {
+    const REFUSALS: [i32; 6] =
+        [libc::ENOSYS, libc::EOPNOTSUPP, libc::ENOLCK, libc::EPERM, libc::EINVAL, libc::ENOMEM];
+    e.raw_os_error().is_some_and(|errno| REFUSALS.contains(&errno))
 }
 
 /// Maps the two system errors that mean a conflicting lock.
@@ -144,35 +233,41 @@ fn map_lock_error(e: io::Error) -> io::Error {
     }
 }
 
-/// Command of `fcntl` that sets a record lock, if possible of the open file description.
-const RECORD_LOCK_COMMAND: libc::c_int = {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    {
-        libc::F_OFD_SETLK
-    }
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    {
-        libc::F_SETLK
-    }
+const PREFERRED_RECORD_LOCK: RecordLock = if cfg!(any(target_os = "linux", target_os = "android")) {
+    RecordLock::FileDescription
+} else {
+    RecordLock::Process
 };
 
-fn lock_record(file: &File, mode: LockMode) -> io::Result<()> {
+/// Takes the lock of C++ LevelDB: the kind in `file`, or an ordinary one if the system refuses it.
+fn lock_record(file: &mut LockedFile, mode: LockMode) -> io::Result<()> {
     let kind = match mode {
         LockMode::Exclusive => libc::F_WRLCK,
         LockMode::Shared => libc::F_RDLCK,
     };
-    set_record_lock(file, kind as libc::c_short)
+    match set_record_lock(&file.file, file.record_lock, kind as libc::c_short) {
+        Err(e) if file.record_lock == RecordLock::FileDescription && is_refusal(&e) => {
+            file.record_lock = RecordLock::Process;
+            file.fallbacks.push(format!("Locking with F_SETLK instead of F_OFD_SETLK: {e}"));
+            set_record_lock(&file.file, RecordLock::Process, kind as libc::c_short)
+        }
+        locked => locked,
+    }
 }
 
 /// Sets or removes a record lock on the whole file.
 #[allow(unsafe_code)] // No safe wrapper supports locks of open file descriptions.
-fn set_record_lock(file: &File, kind: libc::c_short) -> io::Result<()> {
+fn set_record_lock(file: &File, owner: RecordLock, kind: libc::c_short) -> io::Result<()> {
     // SAFETY: `flock` is a C struct of integers, and zero is a valid value of every integer. Zeros
     // request the range from 0 to the end, and a lock of a file description requires process id 0.
     let mut request: libc::flock = unsafe { std::mem::zeroed() };
     request.l_whence = libc::SEEK_SET as libc::c_short;
     request.l_type = kind;
-    let command = if mutant!(LockReleasedByFailedOpen) { libc::F_SETLK } else { RECORD_LOCK_COMMAND };
+    let command = match owner {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        RecordLock::FileDescription if !mutant!(LockReleasedByFailedOpen) => libc::F_OFD_SETLK,
+        _ => libc::F_SETLK,
+    };
     // SAFETY: `file` keeps the descriptor open during the call. For these commands, `fcntl` only
     // reads `request`, which lives until the call returns.
     let result = unsafe { libc::fcntl(file.as_raw_fd(), command, &request) };
@@ -192,7 +287,7 @@ mod tests {
         for mode in [LockMode::Exclusive, LockMode::Shared] {
             let lock = lock_file(&path, mode).unwrap();
             // Shares the file description, like a forked child.
-            let forked = lock.file.as_ref().unwrap().0.try_clone().unwrap();
+            let forked = lock.file.as_ref().unwrap().file.try_clone().unwrap();
             drop(lock);
             lock_file(&path, LockMode::Exclusive).unwrap();
             drop(forked);
@@ -211,7 +306,8 @@ mod tests {
             let other = creates_another.then(|| lock_file(&path, LockMode::Exclusive).unwrap());
             for mode in [LockMode::Exclusive, LockMode::Shared] {
                 let file = unlinked.try_clone().unwrap();
-                let result = lock_opened_file(&mut LOCK_TABLE.lock(), &path, file, mode);
+                let result =
+                    lock_opened_file(&mut PROCESS_LOCKS.lock(), &path, file, mode, PREFERRED_RECORD_LOCK);
                 assert_eq!(result.unwrap_err().kind(), io::ErrorKind::WouldBlock);
             }
             drop(other);
@@ -224,10 +320,81 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("LOCK");
         let lock = lock_file(&path, LockMode::Exclusive).unwrap();
-        let LockedFile(file, owner) = lock.file.as_ref().unwrap();
-        drop(LockedFile(file.try_clone().unwrap(), owner + 1));
-        let probe = File::open(&path).unwrap();
-        assert!(lock_record(&probe, LockMode::Shared).is_err());
-        assert!(lock_flock(&probe, LockMode::Shared).is_err());
+        let locked = lock.file.as_ref().unwrap();
+        let mut copy = LockedFile::new(locked.file.try_clone().unwrap(), locked.record_lock);
+        copy.process_id += 1;
+        drop(copy);
+        let mut probe = LockedFile::new(File::open(&path).unwrap(), PREFERRED_RECORD_LOCK);
+        assert!(lock_record(&mut probe, LockMode::Shared).is_err());
+        assert!(lock_flock(&mut probe, LockMode::Shared).is_err());
+    }
+
+    /// Takes a lock in a process with ordinary record locks only.
+    fn lock_with_process_lock(path: &Path, mode: LockMode) -> PosixFileLock {
+        let file = open_lock_file(path, mode).unwrap();
+        lock_opened_file(&mut PROCESS_LOCKS.lock(), path, file, mode, RecordLock::Process).unwrap()
+    }
+
+    /// Returns true if another owner, such as another process, can take an exclusive lock.
+    fn can_be_locked(path: &Path) -> bool {
+        let file = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+        // A lock of a file description conflicts with the ordinary lock of the same process.
+        let locked = set_record_lock(&file, RecordLock::FileDescription, libc::F_WRLCK as libc::c_short);
+        // Closing the file would release the ordinary lock of this process.
+        Box::leak(Box::new(file));
+        locked.is_ok()
+    }
+
+    /// Two shared locks of one process are one ordinary record lock, which the close of either file
+    /// would release.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn process_lock_lasts_until_the_last_shared_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("LOCK");
+        fs::write(&path, "").unwrap();
+        let [first, second] = [(); 2].map(|()| lock_with_process_lock(&path, LockMode::Shared));
+        drop(first);
+        assert!(!can_be_locked(&path));
+        let kept_files = || {
+            let id = file_id(&fs::metadata(&path).unwrap());
+            PROCESS_LOCKS.lock().kept_files.iter().filter(|(kept_id, _)| *kept_id == id).count()
+        };
+        for _ in 0..3 {
+            drop(lock_file(&path, LockMode::Shared).unwrap());
+            assert_eq!(kept_files(), 1, "a kept file is reused");
+        }
+        drop(second);
+        assert_eq!(kept_files(), 0);
+        assert!(can_be_locked(&path));
+    }
+
+    /// An opener that is refused after it has opened the file keeps it open: its close would
+    /// release the ordinary record lock of the holder.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn refused_opener_does_not_release_a_process_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("LOCK");
+        let held = lock_with_process_lock(&path, LockMode::Exclusive);
+        let file = open_lock_file(&path, LockMode::Exclusive).unwrap();
+        let refused = lock_opened_file(
+            &mut PROCESS_LOCKS.lock(),
+            &path,
+            file,
+            LockMode::Exclusive,
+            RecordLock::Process,
+        );
+        assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert!(!can_be_locked(&path));
+        drop(held);
+        assert!(can_be_locked(&path));
+    }
+
+    #[test]
+    fn errors_of_a_missing_mechanism_and_of_a_held_lock() {
+        let is_refusal = |errno| is_refusal(&io::Error::from_raw_os_error(errno));
+        assert!([libc::EINVAL, libc::ENOSYS, libc::EPERM, libc::ENOLCK].into_iter().all(is_refusal));
+        assert!(![libc::EAGAIN, libc::EACCES, libc::EBADF, libc::EIO].into_iter().any(is_refusal));
     }
 }

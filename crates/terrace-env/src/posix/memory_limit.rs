@@ -3,8 +3,11 @@
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
-/// Returns the memory of the machine, or the smallest limit of the process's control group and its
-/// ancestors, in bytes. Returns the greatest number if both are unknown.
+use rustix::process::{Resource, getrlimit};
+
+/// Returns the smallest of these limits in bytes: the memory of the machine, the limits of the
+/// process's control group and its ancestors, and the resource limits of the process. Returns the
+/// greatest number if none is known.
 pub(super) fn detect() -> u64 {
     let groups = read_to_string("/proc/self/cgroup").unwrap_or_default();
     groups
@@ -12,8 +15,50 @@ pub(super) fn detect() -> u64 {
         .flat_map(cgroup_limit_files)
         .filter_map(|file| read_limit(&file))
         .chain([physical_memory()])
+        .chain(address_space_limit())
+        .chain(data_limit())
         .min()
         .unwrap_or(u64::MAX)
+}
+
+/// Returns the part of the free address space (`ulimit -v`) that counts as memory, or `None` if it
+/// is unlimited.
+///
+/// That is a quarter. glibc reserves 64 MiB for each of the first threads that allocate, mapped logs
+/// count in full, and the program needs space, too.
+fn address_space_limit() -> Option<u64> {
+    let limit = getrlimit(Resource::As).current?;
+    Some(limit.saturating_sub(status_bytes("VmSize:")) / 4)
+}
+
+/// Address space in bytes below which the process should start few threads. The 64 MiB of the
+/// allocator for each thread of a pool would be a large part of it.
+const LITTLE_ADDRESS_SPACE: u64 = 4 << 30;
+
+/// Returns true if the process should start few threads, because its address space is limited.
+pub(crate) fn has_little_address_space() -> bool {
+    cfg!(target_pointer_width = "32")
+        || getrlimit(Resource::As).current.is_some_and(|limit| limit < LITTLE_ADDRESS_SPACE)
+}
+
+/// Returns the free part of the limit on private memory (`ulimit -d`), or `None` if it is
+/// unlimited.
+fn data_limit() -> Option<u64> {
+    let limit = getrlimit(Resource::Data).current?;
+    Some(limit.saturating_sub(status_bytes("VmData:")))
+}
+
+/// Returns a size in `/proc/self/status`, or 0 on a system without this file.
+fn status_bytes(row: &str) -> u64 {
+    let status = read_to_string("/proc/self/status").unwrap_or_default();
+    parse_status(&status, row).unwrap_or(0)
+}
+
+/// Parses a row such as `VmSize:      5252 kB`, and returns the number of bytes.
+fn parse_status(status: &str, row: &str) -> Option<u64> {
+    let size = status.lines().find_map(|line| line.strip_prefix(row))?;
+    let kib: u64 = size.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1 << 10)
 }
 
 fn physical_memory() -> u64 {
@@ -64,6 +109,13 @@ mod tests {
         for other in ["3:cpu,cpuacct:/a", "", "nonsense", "1:"] {
             assert!(cgroup_limit_files(other).is_empty(), "{other}");
         }
+    }
+
+    #[test]
+    fn sizes_in_the_status_of_a_process() {
+        let status = "Name:\tcat\nVmSize:\t    5252 kB\nVmData:\t 244 kB\nThreads:\t1\n";
+        let sizes = ["VmSize:", "VmData:", "VmLck:", "Threads:"].map(|row| parse_status(status, row));
+        assert_eq!(sizes, [Some(5252 << 10), Some(244 << 10), None, None]);
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //!             +-- files               sequential reads, buffered writes
 //!             +-- random_access_file  positioned reads: mapped | open | reopened for each read
 //!             +-- limits              maximum numbers of mapped and open files
-//!             +-- memory_limit        memory of the machine or the control group
+//!             +-- memory_limit        memory of the machine, the control group or the process
+//!             +-- file_size_limit     maximum size of files, checked before each write
 //!             +-- mapped_log          preallocated logs, written through a mapping
 //!             +-- lock                database lock against every kind of LevelDB
 //!             +-- fork                detection of forked children
@@ -18,6 +19,7 @@
 // This module implements the replacement that the lint names.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod file_size_limit;
 mod files;
 mod fork;
 mod limits;
@@ -36,10 +38,12 @@ use std::sync::Arc;
 
 use crate::error::{FileError, Result};
 use crate::fs::{
-    AccessMode, FileLock, FileSystem, LockMode, LogFile, RandomAccessFile, SequentialFile, WritableFile,
+    AccessMode, AppendingLog, FileLock, FileSystem, LockMode, LogFile, RandomAccessFile, SequentialFile,
+    WritableFile,
 };
 pub(crate) use fork::{fork_count, start_counting_forks};
 use limits::ResourceLimits;
+pub(crate) use memory_limit::has_little_address_space;
 
 /// File system of the operating system.
 #[derive(Debug, Clone)]
@@ -49,8 +53,7 @@ pub struct PosixFs {
 
 impl PosixFs {
     /// Creates a handle to the file system. All these handles share the limits of the process:
-    /// 1,000 mapped files, with half of the memory of the machine or of the process's control group
-    /// in total.
+    /// 1,000 mapped files, with half of the memory limit of the process in total.
     pub fn new() -> PosixFs {
         PosixFs { limits: ResourceLimits::process_wide() }
     }
@@ -90,15 +93,24 @@ impl FileSystem for PosixFs {
         let mut options = OpenOptions::new();
         options.append(true).create(true).mode(0o644);
         let file = open::open_for_more_writes(path, &mut options).map_err(open_error(path))?;
-        Ok(Box::new(files::PosixWritableFile::new(path, file)))
+        let len = file.metadata().map_err(|e| FileError::new("stat", path, e))?.len();
+        Ok(Box::new(files::PosixWritableFile::with_len(path, file, len)))
     }
 
     fn create_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
         let file = open::create_file(path, OpenOptions::new().read(true)).map_err(open_error(path))?;
+        if file_size_limit::is_limited() {
+            // Preallocation counts as growth, and a kill by the limit could follow any write.
+            let file = files::PosixWritableFile::new(path, file);
+            return Ok(Box::new(AppendingLog::new(path, Box::new(file))));
+        }
         mapped_log::create(path, file, capacity)
     }
 
     fn reopen_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
+        if file_size_limit::is_limited() {
+            return Err(FileError::new("open", path, io::ErrorKind::Unsupported.into()));
+        }
         let file = open::open_log_for_more_writes(path).map_err(open_error(path))?;
         mapped_log::reopen(path, file, capacity)
     }
@@ -158,9 +170,11 @@ impl FileSystem for PosixFs {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(libc::O_DIRECTORY);
         match options.open(dir).map_err(open_error(dir))?.sync_all() {
-            // Some file systems report in this way that they cannot sync directories. Nothing more
-            // durable is possible.
-            Err(e) if e.kind() == io::ErrorKind::InvalidInput => Ok(()),
+            // Some file systems and systems report in this way that they cannot sync directories.
+            // Nothing more durable is possible.
+            Err(e) if matches!(e.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP)) => {
+                Ok(())
+            }
             other => other.map_err(|e| FileError::new("fsync", dir, e)),
         }
     }
@@ -168,6 +182,13 @@ impl FileSystem for PosixFs {
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn FileLock>> {
         Ok(Box::new(lock::lock_file(path, mode)?))
     }
+}
+
+/// Returns a random number, or `None` if the system refuses.
+pub(crate) fn random_seed() -> Option<u64> {
+    let mut seed = [0; 8];
+    let len = rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty()).ok()?;
+    (len == seed.len()).then(|| u64::from_ne_bytes(seed))
 }
 
 fn open_error(path: &Path) -> impl Fn(io::Error) -> FileError {

@@ -19,6 +19,14 @@ use terrace_sync::thread::{self, JoinHandle};
 use terrace_sync::{Condvar, Mutex};
 
 use super::{Priority, ScheduledJob, Scheduler};
+use crate::MemMapping;
+#[cfg(unix)]
+use crate::posix::has_little_address_space;
+
+#[cfg(not(unix))]
+fn has_little_address_space() -> bool {
+    false
+}
 
 /// Flush threads of the shared pool: one can use the processor while the other waits for the disk.
 const SHARED_FLUSH_THREADS: usize = 2;
@@ -26,6 +34,14 @@ const SHARED_FLUSH_THREADS: usize = 2;
 /// Maximum number of compaction threads of the shared pool. With more threads, the disk is the
 /// bottleneck.
 const MAX_SHARED_COMPACTION_THREADS: usize = 4;
+
+/// Stack size of a thread in bytes. Jobs need a few KiB; comparators, filters and loggers of the
+/// program run in these threads, too.
+const STACK_SIZE: usize = 1 << 20;
+
+/// Memory of a new thread besides its stack, in bytes: its signal stack, guard pages, and the first
+/// allocations.
+const THREAD_OVERHEAD: usize = 256 << 10;
 
 /// Thread pool with a maximum number of threads for each priority.
 ///
@@ -37,11 +53,15 @@ pub struct ThreadPool {
 
 impl ThreadPool {
     /// Returns the pool that all databases of the process share: two flush threads, and one
-    /// compaction thread per core, at most 4.
+    /// compaction thread per core, at most 4. If the process has a limit on its address space below
+    /// 4 GiB (`ulimit -v`), the pool has one thread of each kind.
     pub fn shared() -> Arc<dyn Scheduler> {
         // The standard `OnceLock`, because each model has a pool of its own.
         static SHARED: OnceLock<Arc<ThreadPool>> = OnceLock::new();
         let pool = SHARED.get_or_init(|| {
+            if has_little_address_space() {
+                return Arc::new(ThreadPool::new(1, 1));
+            }
             let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
             Arc::new(ThreadPool::new(SHARED_FLUSH_THREADS, cores.clamp(1, MAX_SHARED_COMPACTION_THREADS)))
         });
@@ -131,9 +151,15 @@ impl Workers {
     /// Starts a thread. If the system refuses, an existing thread runs the job, or a caller of
     /// `run_one_here` if there is none.
     fn spawn_worker(&self, state: &mut WorkerQueueState) {
+        // A new thread of the standard library aborts the process if the system has no memory for
+        // its signal stack. The thread gets the memory that this probe releases.
+        if MemMapping::new(STACK_SIZE + THREAD_OVERHEAD).is_err() {
+            return;
+        }
         let name = format!("terrace-{}-{}", self.name, state.threads.len() + 1);
         let queue = Arc::clone(&self.queue);
-        if let Ok(thread) = thread::Builder::new().name(name).spawn(move || queue.run_worker()) {
+        let builder = thread::Builder::new().name(name).stack_size(STACK_SIZE);
+        if let Ok(thread) = builder.spawn(move || queue.run_worker()) {
             state.threads.push(thread);
         }
     }

@@ -69,6 +69,15 @@ impl BlockBuilder {
         self.last_key.extend_from_slice(&key[same..]);
     }
 
+    /// Reserves memory for one more entry and for the end of the block, in a builder of large
+    /// entries. Returns false if the system refuses.
+    pub fn try_reserve(&mut self, key: &[u8], value: &[u8]) -> bool {
+        // Three lengths, and the restart points of the entry and of `finish` with their count.
+        let fixed = 3 * 5 + (self.restarts.len() + 3) * RESTART_SIZE;
+        self.buffer.try_reserve_exact(key.len() + value.len() + fixed).is_ok()
+            && self.last_key.try_reserve_exact(key.len()).is_ok()
+    }
+
     /// Completes the block and returns its bytes. Only [`reset`](BlockBuilder::reset) may follow.
     pub fn finish(&mut self) -> &[u8] {
         if self.restarts.is_empty() {

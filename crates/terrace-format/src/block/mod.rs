@@ -82,7 +82,7 @@ impl Block {
     /// The copy uses `memory` if its capacity suffices. The checks are those of [`Block::new`].
     pub fn copy_of(contents: Cow<'_, [u8]>, memory: Vec<u8>) -> Result<Block, DecodeError> {
         let BlockContents { entries_end, num_restarts, .. } = BlockContents::new(&contents)?;
-        Ok(Block::build(contents, (entries_end, num_restarts), None, memory))
+        Block::build(contents, (entries_end, num_restarts), None, memory)
     }
 
     /// Creates a block like [`Block::copy_of`], with a search index for many searches in `order`.
@@ -95,11 +95,11 @@ impl Block {
         memory: Vec<u8>,
     ) -> Result<Block, DecodeError> {
         let BlockContents { entries_end, num_restarts, .. } = BlockContents::new(&contents)?;
-        Ok(Block::build(contents, (entries_end, num_restarts), Some(order), memory))
+        Block::build(contents, (entries_end, num_restarts), Some(order), memory)
     }
 
     /// Returns the same block with a search index, as [`Block::copy_with_search_index`] creates it.
-    pub fn with_search_index(&self, order: &KeyOrder, memory: Vec<u8>) -> Block {
+    pub fn with_search_index(&self, order: &KeyOrder, memory: Vec<u8>) -> Result<Block, DecodeError> {
         Block::build(self.contents().into(), (self.entries_end, self.num_restarts), Some(order), memory)
     }
 
@@ -110,7 +110,7 @@ impl Block {
         (entries_end, num_restarts): (usize, usize),
         index_order: Option<&KeyOrder>,
         memory: Vec<u8>,
-    ) -> Block {
+    ) -> Result<Block, DecodeError> {
         let builder = match index_order {
             Some(KeyOrder::Internal) => {
                 SearchIndexBuilder::new(BlockContents { bytes: &contents, entries_end, num_restarts })
@@ -119,9 +119,9 @@ impl Block {
         };
         let search_index = builder.as_ref().map_or_else(SearchIndex::default, SearchIndexBuilder::index);
         let bytes = if builder.is_none() && contents.len() > COPIED_MAX {
-            without_excess_capacity(contents.into_owned())
+            without_excess_capacity(into_owned(contents)?)
         } else {
-            let mut bytes = reuse(memory, search_index.size() + contents.len());
+            let mut bytes = reuse(memory, search_index.size() + contents.len())?;
             bytes.resize(search_index.size(), 0);
             if let Some(builder) = &builder {
                 builder.write(&mut bytes);
@@ -129,7 +129,8 @@ impl Block {
             bytes.extend_from_slice(&contents);
             bytes
         };
-        Block { bytes, entries_end, num_restarts, search_index, has_search_index: index_order.is_some() }
+        let has_search_index = index_order.is_some();
+        Ok(Block { bytes, entries_end, num_restarts, search_index, has_search_index })
     }
 
     fn block_contents(&self) -> BlockContents<'_> {
@@ -239,13 +240,28 @@ fn without_excess_capacity(mut bytes: Vec<u8>) -> Vec<u8> {
 
 /// Returns an empty buffer for `len` bytes: `old` if its capacity suffices and is not much larger
 /// than needed.
-fn reuse(mut old: Vec<u8>, len: usize) -> Vec<u8> {
+fn reuse(mut old: Vec<u8>, len: usize) -> Result<Vec<u8>, DecodeError> {
     if (len..=len + len / 8 + SLACK).contains(&old.capacity()) {
         old.clear();
-        return old;
+        return Ok(old);
     }
     drop(old);
-    Vec::with_capacity(len)
+    let mut new = Vec::new();
+    crate::memory::reserve(&mut new, len)?;
+    Ok(new)
+}
+
+/// Returns `contents` itself, or a copy if it is borrowed.
+fn into_owned(contents: Cow<'_, [u8]>) -> Result<Vec<u8>, DecodeError> {
+    match contents {
+        Cow::Owned(contents) => Ok(contents),
+        Cow::Borrowed(contents) => {
+            let mut copy = Vec::new();
+            crate::memory::reserve(&mut copy, contents.len())?;
+            copy.extend_from_slice(contents);
+            Ok(copy)
+        }
+    }
 }
 
 /// Contents of a block in any memory, with the sizes of its parts.

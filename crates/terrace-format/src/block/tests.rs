@@ -210,7 +210,7 @@ fn exercise(contents: &[u8]) {
     for target in [&b""[..], b"apple", b"b", b"zzz"] {
         let _ = iter.block().seek_for_get(target);
         let _ = Block::new(contents.to_vec()).map(|block| {
-            let _ = block.with_search_index(&KeyOrder::Internal, Vec::new()).seek_for_get(target);
+            let _ = block.with_search_index(&KeyOrder::Internal, Vec::new()).unwrap().seek_for_get(target);
         });
         iter.seek(target);
         assert!(!iter.valid() || iter.key() >= target);
@@ -221,7 +221,7 @@ fn exercise(contents: &[u8]) {
     for with_index in [false, true] {
         let Ok(mut block) = Block::new(contents.to_vec()) else { return };
         if with_index {
-            block = block.with_search_index(&KeyOrder::Internal, Vec::new());
+            block = block.with_search_index(&KeyOrder::Internal, Vec::new()).unwrap();
         }
         let mut iter = BlockIter::new(Arc::new(block), KeyOrder::Internal);
         let forward = |iter: &mut BlockIter| {
@@ -373,7 +373,7 @@ proptest! {
         let entries: Entries = versions.iter().map(|v| (version_key(v), version_key(v))).collect();
         let mut block = Block::new(built(restart_interval, &entries)).unwrap();
         if with_index {
-            block = block.with_search_index(&KeyOrder::Internal, Vec::new());
+            block = block.with_search_index(&KeyOrder::Internal, Vec::new()).unwrap();
         }
         let mut iter = BlockIter::new(Arc::new(block), KeyOrder::Internal);
         for target_version in versions.iter().chain(&targets) {
@@ -403,7 +403,7 @@ proptest! {
     fn plain_keys_need_no_iterator(numbers in prop::collection::btree_set(0u32..5000, 1..100), target in 0u32..5000) {
         let internal = |n: &u32| internal_key(format!("{n:06}").as_bytes(), 7);
         let entries: Entries = numbers.iter().map(|n| (internal(n), n.to_le_bytes().to_vec())).collect();
-        let block = Block::new(built(16, &entries)).unwrap().with_search_index(&KeyOrder::Internal, Vec::new());
+        let block = Block::new(built(16, &entries)).unwrap().with_search_index(&KeyOrder::Internal, Vec::new()).unwrap();
         for n in numbers.iter().chain([&target]) {
             let found = match block.seek_for_get(&internal(n)).unwrap() {
                 BlockLookup::Found { trailer, value } => Some((trailer, &block.contents()[value])),
@@ -437,7 +437,8 @@ fn seeks_with_a_search_index() {
             let entries: Entries = keys[..count].iter().map(|key| (internal(key), key.to_vec())).collect();
             let block = Block::new(built(restart_interval, &entries))
                 .unwrap()
-                .with_search_index(&KeyOrder::Internal, Vec::new());
+                .with_search_index(&KeyOrder::Internal, Vec::new())
+                .unwrap();
             assert_eq!(
                 (block.search_index.is_empty(), block.search_index.size() == 0),
                 (count == 0, count == 0)
@@ -463,12 +464,12 @@ fn blocks_without_a_search_index() {
     let short_keys = Block::new(block(FRUIT_BY_TWO, &[0, 25])).unwrap();
     for block in [large, broken, short_keys] {
         assert!(!block.has_search_index());
-        let indexed = block.with_search_index(&KeyOrder::Internal, b"anything".to_vec());
+        let indexed = block.with_search_index(&KeyOrder::Internal, b"anything".to_vec()).unwrap();
         assert!(indexed.has_search_index() && indexed.search_index.is_empty());
         assert_eq!(indexed.contents(), block.contents());
     }
     let custom_order = Block::new(built(16, &entries[..1])).unwrap();
-    let custom_order = custom_order.with_search_index(&KeyOrder::Custom(bytewise()), Vec::new());
+    let custom_order = custom_order.with_search_index(&KeyOrder::Custom(bytewise()), Vec::new()).unwrap();
     assert!(custom_order.search_index.is_empty());
 }
 

@@ -8,6 +8,7 @@ use flate2::write::{DeflateEncoder, ZlibEncoder};
 
 use super::{MAX_BLOCK_CONTENTS, check_size, decompression_error};
 use crate::decode_error::DecodeError;
+use crate::memory;
 
 /// First read of a stream, in bytes: the usual size of a block.
 const MIN_READ_SIZE: usize = 4 << 10;
@@ -39,7 +40,7 @@ fn read_bounded(codec: &str, mut stream: impl Read, dst: &mut Vec<u8>) -> Result
     dst.clear();
     loop {
         let more = len.max(MIN_READ_SIZE).min(MAX_BLOCK_CONTENTS + 1 - len);
-        dst.reserve_exact(more);
+        memory::reserve(dst, more)?;
         let read = stream.by_ref().take(more as u64).read_to_end(dst);
         let read = read.map_err(|error| decompression_error(codec, error))?;
         len += read;

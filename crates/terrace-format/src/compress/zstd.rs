@@ -8,6 +8,7 @@ use zstd::bulk::{Compressor, Decompressor};
 
 use super::{MAX_BLOCK_CONTENTS, decompression_error, store_uncompressed};
 use crate::decode_error::DecodeError;
+use crate::memory;
 
 /// Compression level: LevelDB's default.
 const LEVEL: i32 = 1;
@@ -32,13 +33,16 @@ pub(super) fn compress(contents: &[u8], dst: &mut Vec<u8>) {
 
 pub(super) fn decompress(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), DecodeError> {
     let capacity = stored.len().saturating_mul(MAX_RATIO).min(MAX_BLOCK_CONTENTS);
-    let contents = with_context(&DECOMPRESSOR, Decompressor::new, |decompressor| {
-        decompressor.decompress(stored, capacity)
-    });
-    let mut contents = contents.map_err(|error| decompression_error("zstd", error))?;
     // For a frame that does not state its size, the capacity is the largest possible size.
-    contents.shrink_to_fit();
-    *dst = contents; // No copy: it would hold the block twice.
+    let stated = ::zstd::zstd_safe::get_frame_content_size(stored).ok().flatten();
+    let capacity = stated.map_or(capacity, |size| usize::try_from(size).unwrap_or(usize::MAX).min(capacity));
+    *dst = Vec::new();
+    memory::reserve(dst, capacity)?;
+    with_context(&DECOMPRESSOR, Decompressor::new, |decompressor| {
+        decompressor.decompress_to_buffer(stored, &mut *dst)
+    })
+    .map_err(|error| decompression_error("zstd", error))?;
+    dst.shrink_to_fit();
     Ok(())
 }
 
@@ -47,10 +51,10 @@ pub(super) fn decompress(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), DecodeE
 fn with_context<C, T>(
     context: &'static LocalKey<RefCell<Option<C>>>,
     new: fn() -> io::Result<C>,
-    work: impl Fn(&mut C) -> io::Result<T>,
+    mut work: impl FnMut(&mut C) -> io::Result<T>,
 ) -> io::Result<T> {
     let result = context.try_with(|context| {
-        context.borrow_mut().as_mut().map_or(Err(io::ErrorKind::OutOfMemory.into()), &work)
+        context.borrow_mut().as_mut().map_or(Err(io::ErrorKind::OutOfMemory.into()), &mut work)
     });
     result.unwrap_or_else(|_| work(&mut new()?))
 }

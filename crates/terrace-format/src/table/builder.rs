@@ -24,6 +24,10 @@ use crate::compress::{self, Codec};
 use crate::filter_block::{FilterBlockBuilder, TableFilter};
 use crate::key_order::{KeyOrder, common_prefix_len};
 
+/// Size in bytes of an entry or a block for which a builder reserves memory first, so that a refusal
+/// of the system is an error. Smaller requests are left to the allocator, which has spare memory.
+const LARGE_REQUEST: usize = 64 << 10;
+
 /// Options of a table builder.
 #[derive(Clone)]
 pub struct TableOptions {
@@ -109,6 +113,9 @@ impl<W: Write> TableBuilder<W> {
         }
         if let Some(filter) = &mut self.filter_block {
             filter.add(key);
+        }
+        if key.len() + value.len() >= LARGE_REQUEST && !self.data_block.try_reserve(key, value) {
+            return Err(io::ErrorKind::OutOfMemory.into());
         }
         self.data_block.add_with_shared_prefix(same, key, value);
         self.num_entries += 1;
@@ -233,6 +240,10 @@ impl<W: Write> BlockWriter<W> {
         }
         let mut compressed = std::mem::take(&mut self.compressed);
         compressed.clear();
+        // More than any codec needs.
+        if raw.len() >= LARGE_REQUEST && compressed.try_reserve(raw.len() + raw.len() / 4).is_err() {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
         (self.codec.compress)(raw, &mut compressed);
         let handle = if compressed.len() < raw.len() - raw.len() / 8 {
             self.write_raw_block(&compressed, self.codec.id)

@@ -34,6 +34,7 @@ pub static MUTANTS: &[Mutant] = &[
     row("TableNotSyncedBeforeInstall", &["crash"], 30, "a table is installed before its contents are durable"),
     row("SyncWriteAckedBeforeFsync", &["crash"], 30, "a sync write is acknowledged before it is durable"),
     row("FsyncErrorIgnored", &["io-errors", "crash"], 30, "a failed sync counts as successful"),
+    row("SyncErrorReportedOnce", &["loom-models"], 180, "of two syncs of one log, only one reports the lost pages"),
     row("TornWalReused", &["crash"], 60, "a WAL that ends in a partial record is reused"),
     row("ReplayContinuesAfterLostRecord", &["crash"], 30, "log replay continues after a lost record"),
     row("ReplayContinuesAfterDamagedWal", &["crash"], 60, "log replay continues with the next WAL after a damaged one"),

@@ -10,6 +10,7 @@ use super::components::pinned_value::PinnedValue;
 use super::inner::{DbInner, ReadState};
 use super::{Db, DbHandle};
 use crate::error::{Error, Result};
+use crate::file_io::{extend_copy, try_copy};
 use crate::iterator::{ChildIter, DbIter, DbIterator, IterObserver, MergingIter, READ_BYTES_PERIOD};
 use crate::memtable::{FoundVersion, Memtable};
 use crate::options::{DEFAULT_READ_OPTIONS, ReadOptions};
@@ -30,7 +31,8 @@ const MULTI_GET_BATCH_SIZE: usize = 32;
 
 impl DbInner {
     pub(super) fn get(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Vec<u8>>> {
-        let value = self.get_impl(key, options, |value| value.bytes().to_vec())?;
+        let value = self.get_impl(key, options, |value| try_copy(value.bytes(), &self.directory))?;
+        let value = value.transpose()?;
         Ok(if mutant!(RareWrongRead) { corrupt_one_in_a_million(value) } else { value })
     }
 
@@ -86,8 +88,10 @@ impl DbInner {
             }
             for &i in batch {
                 let key = keys[i].as_ref();
-                values[i] =
-                    self.get_from(&read_state, key, sequence, options, |value| value.bytes().to_vec())?;
+                let value = self.get_from(&read_state, key, sequence, options, |value| {
+                    try_copy(value.bytes(), &self.directory)
+                })?;
+                values[i] = value.transpose()?;
             }
         }
         Ok(values)
@@ -231,9 +235,10 @@ impl Db {
         options: &ReadOptions,
     ) -> Result<bool> {
         value.clear();
-        let found =
-            self.inner().get_impl(key.as_ref(), options, |found| value.extend_from_slice(found.bytes()))?;
-        Ok(found.is_some())
+        let inner = self.inner();
+        let found = inner
+            .get_impl(key.as_ref(), options, |found| extend_copy(value, found.bytes(), &inner.directory))?;
+        Ok(found.transpose()?.is_some())
     }
 
     /// Returns the current value of `key` without copying it, or None if the key does not exist.

@@ -27,6 +27,7 @@ use super::merging_iter::{Direction, MergingIter};
 use super::prefetch::{prefetch_backward, prefetch_forward};
 use super::read_sample::ReadSampler;
 use crate::error::{Error, Result};
+use crate::file_io::extend_copy;
 use crate::internal_iterator::InternalIterator;
 use crate::options::ReadOptions;
 
@@ -310,7 +311,10 @@ impl DbIter {
                         self.saved_key.clear();
                         self.saved_key.extend_from_slice(user_key);
                         self.saved_value.clear();
-                        self.saved_value.extend_from_slice(value);
+                        if let Err(error) = extend_copy(&mut self.saved_value, value, "database".as_ref()) {
+                            self.first_error.get_or_insert(error);
+                            return;
+                        }
                     }
                 }
                 Ok(_) => {}

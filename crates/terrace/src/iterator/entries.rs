@@ -13,9 +13,11 @@
 use std::cmp::Ordering;
 use std::fmt;
 use std::iter::FusedIterator;
+use std::path::Path;
 
 use super::db_iterator::DbIterator;
 use crate::error::{Error, Result};
+use crate::file_io::try_copy;
 
 /// State that both ends of an [`Iter`] read.
 pub(crate) trait IterSource: Send + Sync {
@@ -132,8 +134,13 @@ impl Iter {
             End::Front => self.front.as_ref()?,
             End::Back => self.back.as_ref()?,
         };
-        Some(Ok((cursor.key().to_vec(), cursor.value().to_vec())))
+        Some(copy_entry(cursor))
     }
+}
+
+fn copy_entry(cursor: &DbIterator) -> Result<(Vec<u8>, Vec<u8>)> {
+    let path = Path::new("database");
+    Ok((try_copy(cursor.key(), path)?, try_copy(cursor.value(), path)?))
 }
 
 /// Moves the cursor of `end` by one entry, or opens it at its first entry.

@@ -28,6 +28,7 @@ mod obsolete_tables;
 mod pool;
 mod read_state;
 mod snapshot;
+mod sticky_sync;
 mod table_cache;
 mod task_group;
 mod wal_sync;
@@ -142,6 +143,11 @@ pub static MODELS: &[Model] = &[
         wal_sync::wal_switch,
     ),
     Model::exhaustive("failed_sync", "no sync write succeeds after a failed sync", wal_sync::failed_sync),
+    Model::exhaustive(
+        "sticky_sync",
+        "no sync of a log succeeds beside or after a failed one",
+        sticky_sync::error_reported_once,
+    ),
     Model::exhaustive("panicking_sync", "a sync that panics blocks no writer", wal_sync::panicking_sync),
     Model::bounded(4, "background_error", "the first error stays", background_error::two_errors),
     Model::bounded(

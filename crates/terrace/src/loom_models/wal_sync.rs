@@ -65,7 +65,7 @@ impl WalSyncModel {
         let log = Arc::<RecordingLogFile>::default();
         let model = WalSyncModel {
             commit: Mutex::new((log.clone(), 0)),
-            wal_sync: WalSync::new(vec![WalFile { number: 1, file: log.clone() }]),
+            wal_sync: WalSync::new(vec![WalFile::new(1, log.clone())]),
             background_error: BackgroundError::new(),
             dir_synced: Flag::new(false),
         };
@@ -100,7 +100,7 @@ impl WalSyncModel {
     fn switch_wal(&self, number: u64) -> Arc<RecordingLogFile> {
         let log = Arc::<RecordingLogFile>::default();
         let mut commit = self.commit.lock();
-        self.wal_sync.add_log(WalFile { number, file: log.clone() }, 0);
+        self.wal_sync.add_log(WalFile::new(number, log.clone()), 0);
         commit.0 = log.clone();
         log
     }

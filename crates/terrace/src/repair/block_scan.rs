@@ -67,7 +67,9 @@ pub(super) fn scan_blocks(
         let block = size.map(|size| read_block(&bytes[..size + BLOCK_TRAILER_SIZE], true)).transpose();
         let contents = match block {
             // The checksum is correct, so the block is intact. Skipping it would lose its entries.
-            Err(error) if error.kind == DecodeErrorKind::MissingCodec => {
+            Err(error)
+                if matches!(error.kind, DecodeErrorKind::MissingCodec | DecodeErrorKind::OutOfMemory) =>
+            {
                 return Err(Error::from_decode_error(path, &error.offset_by(offset)));
             }
             contents => contents.ok().flatten(),

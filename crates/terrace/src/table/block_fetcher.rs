@@ -16,6 +16,7 @@ use terrace_format::{DecodeError, DecodeErrorKind};
 
 use super::block_pool;
 use crate::error::{Error, Result};
+use crate::file_io::try_copy;
 
 pub(crate) fn read_footer(file: &dyn RandomAccessFile, path: &Path) -> Result<Footer> {
     let length = file.len();
@@ -42,7 +43,15 @@ pub(crate) fn read_block_bytes(
     path: &Path,
     handle: BlockHandle,
 ) -> Result<Vec<u8>> {
-    read_block_with(file, path, handle, |contents| Ok(contents.into_owned()))
+    let mut bytes = Ok(Vec::new());
+    read_block_with(file, path, handle, |contents| {
+        bytes = match contents {
+            Cow::Owned(contents) => Ok(contents),
+            Cow::Borrowed(contents) => try_copy(contents, path),
+        };
+        Ok(())
+    })?;
+    bytes
 }
 
 /// Number of bytes of a stored block that are prefetched: the stored size of a usual block.
@@ -77,7 +86,8 @@ pub(super) fn read_block_with<T>(
         None => block_pool::with_read_buffer(stored, |bytes| {
             read_exact_at(file, path, handle.offset, bytes)?;
             Ok::<_, Error>(decode(bytes))
-        })?,
+        })
+        .ok_or_else(|| Error::out_of_memory(path, stored))??,
     };
     result.map_err(|error| Error::from_decode_error(path, &DecodeError { offset: handle.offset, ..error }))
 }

@@ -48,10 +48,14 @@ pub(super) fn recycle(mut block: Arc<Block>) {
     }
 }
 
-/// Calls `work` with a buffer of `len` bytes of arbitrary content.
-pub(super) fn with_read_buffer<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
+/// Calls `work` with a buffer of `len` bytes of arbitrary content, or returns `None` if the system
+/// has no memory for it.
+pub(super) fn with_read_buffer<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T) -> Option<T> {
     if len > POOLED_BYTES_MAX {
-        return work(&mut vec![0; len]);
+        let mut buffer = Vec::new();
+        buffer.try_reserve_exact(len).ok()?;
+        buffer.resize(len, 0);
+        return Some(work(&mut buffer));
     }
     // The buffer is taken, not borrowed, because the file system of a user may read a database
     // itself.
@@ -61,7 +65,7 @@ pub(super) fn with_read_buffer<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T)
     }
     let result = work(&mut buffer[..len]);
     put_local(&READ_BUFFER, buffer);
-    result
+    Some(result)
 }
 
 /// Calls `work` with a buffer for the decompression of a block.
@@ -123,18 +127,18 @@ mod tests {
     fn nested_read_buffers() {
         let fill_inner = |bytes: &mut [u8]| bytes.fill(1);
         let outer = with_read_buffer(10, |bytes| {
-            with_read_buffer(20, fill_inner);
+            with_read_buffer(20, fill_inner).unwrap();
             bytes.fill(2);
-            with_read_buffer(5, fill_inner);
+            with_read_buffer(5, fill_inner).unwrap();
             bytes.to_vec()
         });
-        assert_eq!(outer, [2; 10]);
+        assert_eq!(outer, Some(vec![2; 10]));
     }
 
     #[test]
     fn read_buffer_of_any_length() {
         for len in [0, 10, POOLED_BYTES_MAX, 3, POOLED_BYTES_MAX + 1] {
-            assert_eq!(with_read_buffer(len, |bytes| bytes.len()), len);
+            assert_eq!(with_read_buffer(len, |bytes| bytes.len()), Some(len));
         }
     }
 }

@@ -41,7 +41,9 @@ const KEY_BYTES_LIMIT_MIN: usize = 1 << 20;
 
 impl IndexReader {
     /// Decodes the index block of a table whose keys are in `order`.
-    pub(crate) fn new(block: Block, order: KeyOrder) -> IndexReader {
+    ///
+    /// An error means that there is no memory. Damage is an error of the methods that meet it.
+    pub(crate) fn new(block: Block, order: KeyOrder) -> std::result::Result<IndexReader, DecodeError> {
         let max_key_bytes = block.memory_usage() * KEY_BYTES_PER_BLOCK_BYTE;
         let max_key_bytes = max_key_bytes.max(KEY_BYTES_LIMIT_MIN).min(u32::MAX as usize);
         let mut entries = BlockIter::new(Arc::new(block), order.clone());
@@ -65,6 +67,10 @@ impl IndexReader {
                 ));
                 break;
             }
+            if index.keys.try_reserve(key.len()).is_err() {
+                let found = format!("no memory for {} bytes", index.keys.len() + key.len());
+                return Err(DecodeError::new(DecodeErrorKind::OutOfMemory, 0, found, ""));
+            }
             index.keys.extend_from_slice(key);
             index.key_ends.push(index.keys.len() as u32);
             index
@@ -78,7 +84,7 @@ impl IndexReader {
         index.handles.shrink_to_fit();
         let all_but_last = 0..index.len().saturating_sub(1);
         index.heads = KeyHeads::new(&index.order, all_but_last.map(|i| index.key(i)));
-        index
+        Ok(index)
     }
 
     /// Returns the number of blocks.

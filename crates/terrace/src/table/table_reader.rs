@@ -8,7 +8,6 @@
 //! The checksum of a block is verified when the block is read from the file. A damaged block is an
 //! error of the reads that need it. The other blocks stay readable.
 
-use std::convert::Infallible;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -137,7 +136,8 @@ impl TableReader {
         context: Arc<TableReaderContext>,
     ) -> Result<TableReader> {
         let footer = read_footer(&*file, &path)?;
-        let index = IndexReader::new(read_block(&*file, &path, footer.index)?, context.order.clone());
+        let index = IndexReader::new(read_block(&*file, &path, footer.index)?, context.order.clone())
+            .map_err(|error| Error::from_decode_error(&path, &error))?;
         let blocks = context.cache.table_blocks(context.cache_id, number, index.len());
         let mut table = TableReader {
             file,
@@ -418,8 +418,10 @@ impl TableReader {
             return block;
         }
         let order = &self.context.order;
-        let indexed = block_pool::reuse(|memory| Ok::<_, Infallible>(block.with_search_index(order, memory)));
-        let indexed = indexed.unwrap_or_else(|never| match never {});
+        // Without memory for the index, the search decodes entries.
+        let Ok(indexed) = block_pool::reuse(|memory| block.with_search_index(order, memory)) else {
+            return block;
+        };
         self.blocks.replace(index, &indexed).into_iter().for_each(block_pool::recycle);
         BlockRef::Counted(indexed)
     }

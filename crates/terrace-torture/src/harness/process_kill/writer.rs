@@ -85,7 +85,7 @@ fn write_with_leveldb(job: &WriterJob, ledger: &Path) -> Result<(), String> {
 }
 
 /// Ends this process when its parent ends.
-pub(super) fn exit_with_parent() {
+pub(in super::super) fn exit_with_parent() {
     std::thread::spawn(|| {
         let _ = std::io::stdin().read(&mut [0]);
         std::process::exit(0);

@@ -9,7 +9,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use terrace_env::LogFile;
+use terrace_env::{LogFile, StickySync};
 use terrace_format::filename::FileName;
 use terrace_format::key::SequenceNumber;
 use terrace_format::log::RecordWriter;
@@ -26,6 +26,7 @@ use crate::sync::Arc;
 pub(crate) struct WalFile {
     pub(crate) number: u64,
     pub(crate) file: Arc<dyn LogFile>,
+    syncs: Arc<StickySync>,
 }
 
 /// Preallocation on a nearly full disk, in bytes. Beyond it, the log grows with each record.
@@ -44,6 +45,16 @@ fn open_preallocated(
 }
 
 impl WalFile {
+    pub(crate) fn new(number: u64, file: Arc<dyn LogFile>) -> WalFile {
+        WalFile { number, file, syncs: Arc::default() }
+    }
+
+    /// Makes the log durable. After an error, every later or concurrent call fails, too: a custom
+    /// file system may report an error only once.
+    pub(crate) fn sync(&self) -> Result<()> {
+        Ok(self.syncs.sync_with(|| self.file.sync())?)
+    }
+
     /// Creates log `number` with `capacity` preallocated bytes. After an error the file does not
     /// exist.
     pub(crate) fn create(
@@ -59,7 +70,7 @@ impl WalFile {
                 // On a full disk, every write retries this: no files may accumulate.
                 let _ = fs.remove(&path);
             })?;
-        Ok(WalFile { number, file })
+        Ok(WalFile::new(number, file))
     }
 
     /// Opens log `number`, which was closed with `length` bytes, for reuse. The record writer
@@ -79,7 +90,7 @@ impl WalFile {
         };
         let end = length.saturating_sub(CLOSE_MARKER_LEN as u64);
         let close_marker = if end < length { CloseMarker::new(&file, end) } else { CloseMarker::default() };
-        Ok(Some((WalFile { number, file }, RecordWriter::resume_at(end), Arc::new(close_marker))))
+        Ok(Some((WalFile::new(number, file), RecordWriter::resume_at(end), Arc::new(close_marker))))
     }
 }
 

@@ -105,7 +105,7 @@ impl WalSync {
         let writes = self.write_count.load(Ordering::Acquire);
         let logs = self.logs.lock().clone();
         for log in &logs {
-            log.file.sync()?;
+            log.sync()?;
         }
         let last = logs.last().map_or(0, |log| log.number);
         if self.last_synced_name.load(Ordering::Relaxed) < last && !mutant!(WalDirEntryNotSynced) {

@@ -68,6 +68,7 @@ impl DbInner {
             Some(logger) => (Arc::clone(logger), lock),
             None => open_info_log(env, directory, lock),
         };
+        log_lock_fallbacks(&*logger, &*lock);
         let comparator = InternalComparator::new(Arc::clone(&options.comparator));
         let recovered = if exists {
             ManifestRecovery::read_current_manifest(env, directory, &comparator)?
@@ -86,6 +87,9 @@ impl DbInner {
         }
         let lock = lock_directory_shared(env, directory)?;
         let logger = options.logger.clone().unwrap_or_else(|| Arc::new(NoLogger));
+        if let Some(lock) = &lock {
+            log_lock_fallbacks(&*logger, &**lock);
+        }
         let comparator = InternalComparator::new(Arc::clone(&options.comparator));
         let recovered = ManifestRecovery::read_current_manifest(env, directory, &comparator)?;
         DbOpener { directory, options: &options, comparator, logger, recovered }.into_read_only(lock)
@@ -182,6 +186,12 @@ fn open_info_log(
     let logger = FileLogger::for_database(env, directory);
     let lock = logger.bind_to_lock(lock);
     (logger, lock)
+}
+
+fn log_lock_fallbacks(logger: &dyn Logger, lock: &dyn FileLock) {
+    for line in lock.fallbacks() {
+        logger.log(format_args!("{line}"));
+    }
 }
 
 /// Parts of a database that is being opened.

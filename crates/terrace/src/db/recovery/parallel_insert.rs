@@ -31,6 +31,10 @@ const MAX_SORTED_CHUNK_BYTES: usize = 4 << 20;
 /// Number of chunks of a small memtable.
 const CHUNKS_PER_MEMTABLE: usize = 8;
 
+/// Maximum number of helper threads. glibc reserves 64 MiB of address space for each new thread,
+/// and an open should need less than 150 MiB: a helper, a flush thread and a log.
+const MAX_INSERT_HELPERS: usize = 1;
+
 /// Inserter that fills one memtable after the other.
 pub(super) struct ParallelInserter {
     task_group: TaskGroup,
@@ -59,7 +63,8 @@ impl ParallelInserter {
         max_chunk_bytes: usize,
     ) -> ParallelInserter {
         // The opener inserts chunks, too.
-        let helpers = env.scheduler.parallelism(Priority::Compaction).saturating_sub(1);
+        let threads = env.scheduler.parallelism(Priority::Compaction);
+        let helpers = threads.saturating_sub(1).min(MAX_INSERT_HELPERS);
         ParallelInserter {
             task_group: TaskGroup::new(&env.scheduler, Priority::Compaction, helpers),
             chunk: SortedChunk::default(),
