@@ -1,16 +1,17 @@
 //! Damage of the files of a closed database: a bit, a sector, a misplaced sector, an outdated
-//! sector.
+//! sector, a whole table in place of another one.
 //!
 //! A case is the database that a workload left after its close. Each bit of a small file is flipped
-//! in turn, and a sample of the bits of a larger one. Then sectors are damaged. Each time the
-//! database is opened, read by iterator and by key, and compared. With `paranoid_checks`:
+//! in turn, and a sample of the bits of a larger one. Then sectors are damaged, and table files are
+//! exchanged, cut and lengthened. Each time the database is opened, read by iterator and by key, and
+//! compared. With `paranoid_checks`:
 //!
 //! - each answer is right, or open or the read reports
 //!   [`Corruption`](terrace::ErrorKind::Corruption);
 //! - no read returns found a value that the key never had, and each read ends.
 //!
-//! Without `paranoid_checks`, a log record may be missing, as in LevelDB, or a small table may be
-//! replaced by another one, if the info log reports it.
+//! Without `paranoid_checks`, a log record may be missing, as in LevelDB, if the info log reports
+//! it. A table that is longer than the MANIFEST says gives no error, as in LevelDB.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use terrace::{Db, ErrorKind, Logger};
 use terrace_env::mem::MemFs;
 use terrace_env::{AccessMode, FileSystem};
+use terrace_format::table::FOOTER_SIZE;
 use terrace_testkit::rng::Rng;
 
 use super::Harness;
@@ -48,6 +50,9 @@ const CLOSE_MARKER_RECORD_LEN: u64 = 19;
 /// Number of sectors that a case damages.
 const SECTORS_PER_CASE: usize = 60;
 
+/// Maximum number of pairs of tables that a case exchanges.
+const TABLE_PAIRS_PER_CASE: usize = 40;
+
 fn run(seed: u64, counters: &Counters) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     let params = ScriptParams {
@@ -67,11 +72,20 @@ fn run(seed: u64, counters: &Counters) -> Result<(), String> {
     closed
         .flip_bits(&mut rng, counters)
         .and_then(|()| closed.damage_sectors(&mut rng, counters))
+        .and_then(|()| closed.exchange_tables(&mut rng, counters))
+        .and_then(|()| closed.change_table_lengths(&mut rng, counters))
         .map_err(|message| format!("{message}\nworkload: {}; {}", script.summary(), config.settings))
 }
 
 /// Function that damages the bytes of a file.
 type Damage<'a> = Box<dyn Fn(&mut Vec<u8>) + 'a>;
+
+/// Result of a read that a damage permits, besides the right one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Permitted {
+    Corruption,
+    Nothing,
+}
 
 /// A closed database.
 struct ClosedDatabase<'a> {
@@ -128,7 +142,13 @@ impl ClosedDatabase<'_> {
 
     fn check_bit_flip(&self, path: &Path, bit: u64, writable: bool) -> Result<(), String> {
         let offset = (bit / 8) as usize;
-        self.check_damaged(path, offset..offset + 1, |bytes| bytes[offset] ^= 1 << (bit % 8), writable)
+        self.check_damaged(
+            path,
+            offset..offset + 1,
+            |bytes| bytes[offset] ^= 1 << (bit % 8),
+            writable,
+            Permitted::Corruption,
+        )
     }
 
     fn damage_sectors(&self, rng: &mut Rng, counters: &Counters) -> Result<(), String> {
@@ -170,12 +190,75 @@ impl ClosedDatabase<'_> {
                     }),
                 ),
             };
-            self.check_damaged(path, start..end, |bytes| change(bytes), true).map_err(|message| {
-                format!("{} of {len} bytes, sector {sector}: {name}: {message}", path.display())
-            })?;
+            self.check_damaged(path, start..end, |bytes| change(bytes), true, Permitted::Corruption)
+                .map_err(|message| {
+                    format!("{} of {len} bytes, sector {sector}: {name}: {message}", path.display())
+                })?;
             counters.add(Counter::BitFlips, 1);
         }
         Ok(())
+    }
+
+    fn tables(&self) -> Result<Vec<(PathBuf, Vec<u8>)>, String> {
+        let mut tables = Vec::new();
+        for (path, _) in self.non_empty_files()? {
+            if path.extension().is_some_and(|ending| ending == "ldb") {
+                let contents = self.read_file(&path)?;
+                tables.push((path, contents));
+            }
+        }
+        Ok(tables)
+    }
+
+    /// Puts one table in place of another one: as it is, and with the size of the other one.
+    fn exchange_tables(&self, rng: &mut Rng, counters: &Counters) -> Result<(), String> {
+        let tables = self.tables()?;
+        let pairs = tables.iter().flat_map(|from| tables.iter().map(move |to| (from, to)));
+        let mut pairs: Vec<_> = pairs.filter(|(from, to)| from.0 != to.0).collect();
+        while pairs.len() > TABLE_PAIRS_PER_CASE {
+            pairs.swap_remove(rng.below(pairs.len() as u64) as usize);
+        }
+        for ((from, other), (path, table)) in pairs {
+            for contents in [Some(other.clone()), stretch_table(other, table.len())].into_iter().flatten() {
+                let context = format!("{} replaced by {}", path.display(), from.display());
+                self.check_table(path, &contents, Permitted::Corruption, rng, counters)
+                    .map_err(|message| format!("{context}, {} bytes: {message}", contents.len()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Cuts each table, and appends bytes to it.
+    fn change_table_lengths(&self, rng: &mut Rng, counters: &Counters) -> Result<(), String> {
+        for (path, table) in self.tables()? {
+            let cut = rng.below(table.len() as u64) as usize;
+            let (footer, noise) = (table.len() - FOOTER_SIZE, rng.next_u64().to_le_bytes());
+            for (contents, permitted) in [
+                (table[..cut].to_vec(), Permitted::Corruption),
+                ([&table[..], &noise].concat(), Permitted::Nothing),
+                ([&table[..], &table[footer..]].concat(), Permitted::Nothing),
+            ] {
+                self.check_table(&path, &contents, permitted, rng, counters).map_err(|message| {
+                    format!("{} of {} bytes, now {}: {message}", path.display(), table.len(), contents.len())
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_table(
+        &self,
+        path: &Path,
+        contents: &[u8],
+        permitted: Permitted,
+        rng: &mut Rng,
+        counters: &Counters,
+    ) -> Result<(), String> {
+        counters.add(Counter::BitFlips, 1);
+        // The position decides about paranoid checks.
+        let start = rng.below(2) as usize;
+        let change = |bytes: &mut Vec<u8>| *bytes = contents.to_vec();
+        self.check_damaged(path, start..start + 1, change, rng.one_in(2), permitted)
     }
 
     fn read_file(&self, path: &Path) -> Result<Vec<u8>, String> {
@@ -191,6 +274,7 @@ impl ClosedDatabase<'_> {
         range: Range<usize>,
         change: impl FnOnce(&mut Vec<u8>),
         writable: bool,
+        permitted: Permitted,
     ) -> Result<(), String> {
         let image = self.files.fork();
         image.corrupt(path, change).map_err(|error| error.to_string())?;
@@ -207,11 +291,13 @@ impl ClosedDatabase<'_> {
         let opened = if writable { Db::open(DB_DIR, &options) } else { Db::open_read_only(DB_DIR, &options) };
         let db = match opened {
             Ok(db) => db,
-            Err(error) => return expect_corruption(&error, "open"),
+            Err(error) => return permitted.check(&error, "open"),
         };
         let expected = &self.script.states[self.script.states.len() - 1];
-        let may_lose_entries =
-            || may_be_crash || !options.paranoid_checks && logger.corruption_logged.load(Ordering::Relaxed);
+        let may_lose_entries = || {
+            may_be_crash
+                || is_log && !options.paranoid_checks && logger.corruption_logged.load(Ordering::Relaxed)
+        };
         for (key, _) in self.script.states.iter().flatten() {
             match db.get(key) {
                 Ok(found) => {
@@ -223,10 +309,10 @@ impl ClosedDatabase<'_> {
                             .map_err(|message| format!("get {}: {message}", key.escape_ascii()))?;
                     }
                 }
-                Err(error) => expect_corruption(&error, "get")?,
+                Err(error) => permitted.check(&error, "get")?,
             }
         }
-        self.check_scan(&db, expected, &may_lose_entries)
+        self.check_scan(&db, expected, &may_lose_entries, permitted)
     }
 
     fn check_scan(
@@ -234,6 +320,7 @@ impl ClosedDatabase<'_> {
         db: &Db,
         expected: &State,
         may_lose_entries: &dyn Fn() -> bool,
+        permitted: Permitted,
     ) -> Result<(), String> {
         let mut entries = Vec::new();
         for entry in db.iter() {
@@ -241,7 +328,7 @@ impl ClosedDatabase<'_> {
                 Ok(entry) => entries.push(entry),
                 Err(error) => {
                     parse_state(&entries, &self.script.values)?;
-                    return expect_corruption(&error, "scan");
+                    return permitted.check(&error, "scan");
                 }
             }
             if entries.len() > self.script.values.len() {
@@ -269,6 +356,19 @@ impl ClosedDatabase<'_> {
     }
 }
 
-fn expect_corruption(error: &terrace::Error, operation: &str) -> Result<(), String> {
-    if error.kind() == ErrorKind::Corruption { Ok(()) } else { Err(format!("{operation}: {error}")) }
+impl Permitted {
+    fn check(self, error: &terrace::Error, operation: &str) -> Result<(), String> {
+        match (self, error.kind()) {
+            (Permitted::Corruption, ErrorKind::Corruption) => Ok(()),
+            _ => Err(format!("{operation}: {error}")),
+        }
+    }
+}
+
+/// Returns `table` with a length of `len`, if it is not longer. The footer moves to the end. It
+/// holds offsets from the start of the file, so the result is an intact table.
+fn stretch_table(table: &[u8], len: usize) -> Option<Vec<u8>> {
+    let filler = len.checked_sub(table.len())?;
+    let (blocks, footer) = table.split_at(table.len() - FOOTER_SIZE);
+    Some([blocks, &vec![0; filler], footer].concat())
 }

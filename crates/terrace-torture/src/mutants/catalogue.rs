@@ -60,6 +60,8 @@ pub static MUTANTS: &[Mutant] = &[
     row("ShortReadTreatedAsEof", &["io-errors"], 60, "a short read counts as the end of the file"),
     row("ReadErrorTreatedAsEof", &["io-errors"], 60, "a read error in a log counts as its end"),
     row("BlockChecksumNotVerified", &["bit-rot"], 30, "block checksums are not verified"),
+    row("TableReadAtEndOfFile", &["bit-rot"], 60, "a table is read at the end of its file instead of the size in the MANIFEST"),
+    row("TableKeyBoundsNotCompared", &["bit-rot"], 120, "the first and the last key of a table are not compared with the MANIFEST"),
     row("NoSpaceNeverRecovers", &["io-errors"], 60, "after a full disk, writes fail until the database is opened again"),
     row("TornRecordLeftAfterNoSpace", &["io-errors"], 60, "a record that hit a full disk stays in the WAL, and the next one follows it"),
     row("SequenceNotRecoveredFromWal", &["model"], 30, "sequence numbers continue from the MANIFEST's, not from the WAL's"),

@@ -10,7 +10,6 @@ use terrace_sync::thread;
 
 use super::whole_database;
 use crate::cache::{BlockCache, new_cache_id};
-use crate::info_log::NoLogger;
 use crate::options::Options;
 use crate::stats::Statistics;
 use crate::sync::Arc;
@@ -76,13 +75,7 @@ pub(super) fn two_readers() {
         metrics: Statistics::default(),
         memory: Arc::default(),
     };
-    let tables = Arc::new(TableCache::new(
-        Path::new("/"),
-        &options,
-        Arc::new(NoLogger),
-        Arc::new(context),
-        Box::new(|_| ()),
-    ));
+    let tables = Arc::new(TableCache::new(Path::new("/"), &options, Arc::new(context), Box::new(|_| ())));
     let other = {
         let files = Arc::clone(&files);
         let tables = Arc::clone(&tables);

@@ -81,7 +81,7 @@ impl RepairJob<'_> {
         inspection: TableInspection,
     ) -> Result<Vec<RecoveredTable>> {
         self.report.problems.extend(inspection.problems);
-        let salvaged = salvage_table(&mut self.output, name)?;
+        let salvaged = salvage_table(&mut self.output, name, inspection.size)?;
         let lost = match (inspection.lost_blocks, inspection.index_unreadable) {
             (0, false) => "no block lost".to_owned(),
             (0, true) => "index unreadable, blocks found by their checksums".to_owned(),

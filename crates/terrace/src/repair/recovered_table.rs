@@ -42,10 +42,10 @@ impl EntryStats {
         &self.largest_key
     }
 
-    /// Returns whether the keys exceed the key range of `file`.
-    pub(super) fn exceeds_key_range(&self, file: &NewFile, order: &InternalComparator) -> bool {
-        order.compare(&self.smallest_key, file.smallest.as_bytes()).is_lt()
-            || order.compare(&self.largest_key, file.largest.as_bytes()).is_gt()
+    /// Returns whether the smallest and the largest key are those of `file`.
+    pub(super) fn has_key_range(&self, file: &NewFile, order: &InternalComparator) -> bool {
+        order.compare(&self.smallest_key, file.smallest.as_bytes()).is_eq()
+            && order.compare(&self.largest_key, file.largest.as_bytes()).is_eq()
     }
 
     /// Returns whether the user key ranges overlap.

@@ -8,8 +8,6 @@
 //!
 //! Entries keep their sequence numbers, so the order of versions does not change.
 
-use std::path::Path;
-
 use terrace_env::{AccessMode, RandomAccessFile};
 use terrace_format::batch::BatchOp;
 use terrace_format::filename::FileName;
@@ -29,6 +27,7 @@ use crate::verify::{
 
 /// Result of a scan over a table.
 pub(super) struct TableInspection {
+    /// Size of the table in bytes. The file may be longer.
     pub(super) size: u64,
     pub(super) stats: EntryStats,
     pub(super) problems: Vec<Problem>,
@@ -42,12 +41,35 @@ pub(super) struct TableInspection {
     pub(super) leveldb_compatible: bool,
 }
 
-/// Reads all of `table`.
-pub(super) fn inspect_table(output: &TableOutput<'_>, table: FileName) -> Result<TableInspection> {
+/// Reads all of `table`, which ends after `recorded_size` bytes, if the manifest is known.
+///
+/// A longer file is read to its end if no index ends at that size, because another table may be
+/// stored in place of the recorded one.
+pub(super) fn inspect_table(
+    output: &TableOutput<'_>,
+    table: FileName,
+    recorded_size: Option<u64>,
+) -> Result<TableInspection> {
     let path = output.path(table);
     let file = output.env().fs.open_random_access(&path, AccessMode::Pread)?;
+    if let Some(size) = recorded_size.filter(|&size| size < file.len()) {
+        let inspection = inspect_prefix(output, table, &*file, size)?;
+        if !inspection.index_unreadable {
+            return Ok(inspection);
+        }
+    }
+    inspect_prefix(output, table, &*file, file.len())
+}
+
+/// Reads the table in the first `size` bytes of `file`.
+fn inspect_prefix(
+    output: &TableOutput<'_>,
+    table: FileName,
+    file: &dyn RandomAccessFile,
+    size: u64,
+) -> Result<TableInspection> {
     let mut inspection = TableInspection {
-        size: file.len(),
+        size,
         stats: EntryStats::default(),
         problems: Vec::new(),
         lost_blocks: 0,
@@ -55,7 +77,10 @@ pub(super) fn inspect_table(output: &TableOutput<'_>, table: FileName) -> Result
         keys_out_of_order: false,
         leveldb_compatible: true,
     };
-    table_scan(output, &*file, &path).run(&mut |event| {
+    let filter =
+        output.options.filter_policy.clone().map(|policy| Arc::new(InternalFilterPolicy(policy)) as _);
+    let scan = TableScan { file, path: &output.path(table), size, order: &output.order, filter };
+    scan.run(&mut |event| {
         match event {
             TableScanEvent::Entry { key, .. } => inspection.stats.add(key),
             TableScanEvent::Block { leveldb_compatible: block_compatible, .. } => {
@@ -73,16 +98,6 @@ pub(super) fn inspect_table(output: &TableOutput<'_>, table: FileName) -> Result
     Ok(inspection)
 }
 
-fn table_scan<'a>(
-    output: &'a TableOutput<'_>,
-    file: &'a dyn RandomAccessFile,
-    path: &'a Path,
-) -> TableScan<'a> {
-    let filter =
-        output.options.filter_policy.clone().map(|policy| Arc::new(InternalFilterPolicy(policy)) as _);
-    TableScan { file, path, order: &output.order, filter }
-}
-
 /// Tables written by a salvage.
 #[derive(Default)]
 pub(super) struct SalvagedTables {
@@ -90,13 +105,17 @@ pub(super) struct SalvagedTables {
     pub(super) entries: u64,
 }
 
-/// Copies the readable entries of `table`, usually into one new table, into several if its keys are
-/// out of order.
-pub(super) fn salvage_table(output: &mut TableOutput<'_>, table: FileName) -> Result<SalvagedTables> {
+/// Copies the readable entries in the first `size` bytes of `table`, usually into one new table,
+/// into several if its keys are out of order.
+pub(super) fn salvage_table(
+    output: &mut TableOutput<'_>,
+    table: FileName,
+    size: u64,
+) -> Result<SalvagedTables> {
     let path = output.path(table);
     let file = output.env().fs.open_random_access(&path, AccessMode::Pread)?;
     let order = output.order.clone();
-    let scan = TableScan { file: &*file, path: &path, order: &order, filter: None };
+    let scan = TableScan { file: &*file, path: &path, size, order: &order, filter: None };
     let mut writer = SalvageWriter::new(output, table);
     let unknown_from = scan.run(&mut |event| match event {
         TableScanEvent::Entry { key, value } => writer.add_entry(key, value),

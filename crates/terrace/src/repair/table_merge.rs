@@ -9,7 +9,6 @@ use super::recovered_table::RecoveredTable;
 use super::table_output::{TableOutput, UnfinishedTable};
 use crate::cache::{self, BlockCache};
 use crate::error::Result;
-use crate::info_log::NoLogger;
 use crate::internal_iterator::InternalIterator;
 use crate::iterator::{ChildIter, MergingIter};
 use crate::stats::Statistics;
@@ -61,13 +60,8 @@ fn merge_inputs(output: &TableOutput<'_>, group: &[RecoveredTable]) -> Vec<Child
         metrics: Statistics::default(),
         memory: Arc::default(),
     };
-    let table_cache = Arc::new(TableCache::new(
-        output.directory,
-        output.options,
-        Arc::new(NoLogger),
-        Arc::new(context),
-        Box::new(|_| ()),
-    ));
+    let table_cache =
+        Arc::new(TableCache::new(output.directory, output.options, Arc::new(context), Box::new(|_| ())));
     let version = Version::empty(output.order.clone());
     let read = BlockReadOptions { fill_cache: false };
     split_into_sorted_runs(group, &output.order)

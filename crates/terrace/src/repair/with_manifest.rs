@@ -36,7 +36,7 @@ impl RepairJob<'_> {
             {
                 continue;
             }
-            let stats = inspect_table(&self.output, *table)?.stats;
+            let stats = inspect_table(&self.output, *table, None)?.stats;
             if log_missing || missing.iter().any(|file| stats.overlaps_user_keys(file, &self.output.order)) {
                 return Ok(true);
             }
@@ -174,17 +174,16 @@ impl RepairJob<'_> {
             self.report.tables_missing += 1;
             return Ok(true);
         };
-        let inspection = inspect_table(&self.output, name)?;
-        if !inspection.problems.is_empty() {
+        let inspection = inspect_table(&self.output, name, Some(file.size))?;
+        if !inspection.problems.is_empty() || inspection.stats.entries == 0 {
             tables.extend(self.replace_damaged_table(name, inspection)?);
             return Ok(true);
         }
-        let exceeds =
-            inspection.stats.entries > 0 && inspection.stats.exceeds_key_range(file, &self.output.order);
-        let matches = file.size == inspection.size && !exceeds;
-        let actual = match exceeds {
-            true => inspection.stats.to_new_file(file.number, inspection.size)?,
-            false => NewFile { size: inspection.size, ..file.clone() },
+        let has_key_range = inspection.stats.has_key_range(file, &self.output.order);
+        let matches = file.size == inspection.size && has_key_range;
+        let actual = match has_key_range {
+            true => NewFile { size: inspection.size, ..file.clone() },
+            false => inspection.stats.to_new_file(file.number, inspection.size)?,
         };
         if !matches {
             self.report_problem(name, format!("has {actual:?}, the manifest says {file:?}"));

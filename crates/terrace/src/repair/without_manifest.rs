@@ -54,7 +54,8 @@ impl RepairJob<'_> {
         missing: &[NewFile],
     ) -> Result<Vec<RecoveredTable>> {
         let number = name.number().unwrap_or(0);
-        let inspection = inspect_table(&self.output, name)?;
+        let recorded_size = facts.live_tables.get(&number).map(|file| file.size);
+        let inspection = inspect_table(&self.output, name, recorded_size)?;
         if facts.is_obsolete_table(number, &inspection.stats, missing, &self.output) {
             self.report_action(format!("{name}: obsolete, its entries are in other tables"));
             self.replaced_files.push(name);

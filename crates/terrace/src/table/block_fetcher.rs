@@ -18,17 +18,17 @@ use super::block_pool;
 use crate::error::{Error, Result};
 use crate::file_io::try_copy;
 
-pub(crate) fn read_footer(file: &dyn RandomAccessFile, path: &Path) -> Result<Footer> {
-    let length = file.len();
-    let Some(offset) = length.checked_sub(FOOTER_SIZE as u64) else {
+/// Reads the footer of the table in the first `size` bytes of the file.
+pub(crate) fn read_footer(file: &dyn RandomAccessFile, path: &Path, size: u64) -> Result<Footer> {
+    let Some(offset) = size.checked_sub(FOOTER_SIZE as u64) else {
         return Err(Error::from_decode_error(
             path,
-            &DecodeError::truncated(0, "a table's footer", length, FOOTER_SIZE as u64),
+            &DecodeError::truncated(0, "a table's footer", size, FOOTER_SIZE as u64),
         ));
     };
     let mut bytes = [0; FOOTER_SIZE];
     read_exact_at(file, path, offset, &mut bytes)?;
-    Footer::decode(&bytes, length).map_err(|error| Error::from_decode_error(path, &error))
+    Footer::decode(&bytes, size).map_err(|error| Error::from_decode_error(path, &error))
 }
 
 /// Reads, verifies and decompresses a block.

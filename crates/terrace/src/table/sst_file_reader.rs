@@ -62,7 +62,8 @@ impl SstFileReader {
             metrics: Statistics::default(),
             memory: Arc::default(),
         };
-        let table = TableReader::open(file, path.to_path_buf(), 0, Arc::new(context))?;
+        let size = file.len();
+        let table = TableReader::open(file, path.to_path_buf(), size, 0, Arc::new(context))?;
         Ok(SstFileReader { reader: Arc::new(table) })
     }
 

@@ -13,12 +13,12 @@ use terrace_env::AccessMode;
 use terrace_format::filename::FileName;
 use terrace_format::key::{InternalKey, SequenceNumber};
 use terrace_format::table::TableProperties;
+use terrace_sync::mutant;
 
-use super::key_bounds_check::{SECTOR_SIZE, check_key_bounds};
+use super::key_bounds_check::check_key_bounds;
 use super::table_memory::TableMemory;
 use super::table_reader::{TableReader, TableReaderContext};
 use crate::error::{Error, Result};
-use crate::info_log::Logger;
 use crate::options::Options;
 use crate::stats::Statistics;
 use crate::sync::{Arc, AtomicBool, HazardCell, HazardGuard, Mutex, Ordering, RetireList, Retired, Weak};
@@ -71,7 +71,7 @@ impl TableHandle {
 pub(crate) struct TableRef<'a> {
     pub(crate) handle: &'a Arc<TableHandle>,
     pub(crate) number: u64,
-    /// Size of the file in bytes.
+    /// Size of the table in bytes. The footer ends here, even if the file is longer.
     pub(crate) size: u64,
     pub(crate) smallest: &'a InternalKey,
     pub(crate) largest: &'a InternalKey,
@@ -81,7 +81,6 @@ pub(crate) struct TableRef<'a> {
 pub(crate) struct TableCache {
     directory: PathBuf,
     options: Options,
-    logger: Arc<dyn Logger>,
     context: Arc<TableReaderContext>,
     capacity: usize,
     eviction: Mutex<ClockEviction>,
@@ -121,7 +120,6 @@ impl TableCache {
     pub(crate) fn new(
         directory: &Path,
         options: &Options,
-        logger: Arc<dyn Logger>,
         context: Arc<TableReaderContext>,
         on_stats: OnStats,
     ) -> TableCache {
@@ -129,7 +127,6 @@ impl TableCache {
         TableCache {
             directory: directory.to_path_buf(),
             options: options.clone(),
-            logger,
             context,
             capacity,
             eviction: Mutex::default(),
@@ -185,10 +182,7 @@ impl TableCache {
         if table.may_block() {
             self.may_block.store(true, Ordering::Relaxed);
         }
-        if file.size <= SECTOR_SIZE {
-            let is_strict = self.options.paranoid_checks;
-            check_key_bounds(&table, file.smallest, file.largest, &*self.logger, is_strict)?;
-        }
+        check_key_bounds(&table, file.smallest, file.largest)?;
         if let Some(properties) = table.properties()? {
             let stats = TableStats { properties, newest_tombstone: 0 };
             if file.handle.set_stats(stats) {
@@ -215,11 +209,12 @@ impl TableCache {
             }
             opened => (path, opened?),
         };
-        if size != 0 && file.len() < size {
+        if file.len() < size {
             let message = format!("{} bytes, expected {size} (from the manifest)", file.len());
             return Err(Error::corruption(&path, None, message));
         }
-        TableReader::open(file, path, number, Arc::clone(&self.context))
+        let size = if mutant!(TableReadAtEndOfFile) { file.len() } else { size };
+        TableReader::open(file, path, size, number, Arc::clone(&self.context))
     }
 
     fn evict_for(&self, opened: &Arc<TableHandle>, other: Option<Retired<TableReader>>) {

@@ -129,13 +129,15 @@ impl PinnedEntry {
 }
 
 impl TableReader {
+    /// Opens the table in the first `size` bytes of `file`.
     pub(crate) fn open(
         file: Arc<dyn RandomAccessFile>,
         path: PathBuf,
+        size: u64,
         number: u64,
         context: Arc<TableReaderContext>,
     ) -> Result<TableReader> {
-        let footer = read_footer(&*file, &path)?;
+        let footer = read_footer(&*file, &path, size)?;
         let index = IndexReader::new(read_block(&*file, &path, footer.index)?, context.order.clone())
             .map_err(|error| Error::from_decode_error(&path, &error))?;
         let blocks = context.cache.table_blocks(context.cache_id, number, index.len());
@@ -151,8 +153,7 @@ impl TableReader {
             reservation: None,
         };
         table.filter = table.read_filter()?;
-        let file_len = table.file.len();
-        table.has_full_filter = table.filter.as_ref().is_some_and(|filter| filter.is_full_filter(file_len));
+        table.has_full_filter = table.filter.as_ref().is_some_and(|filter| filter.is_full_filter(size));
         table.reservation = Some(table.context.memory.reserve(table.memory_usage()));
         Ok(table)
     }

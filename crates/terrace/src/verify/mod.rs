@@ -37,7 +37,8 @@ use crate::version::{FileMeta, ManifestRecovery};
 /// the checksum and contents of every block, the key order, and the size and key range of the
 /// manifest. With [`Options::filter_policy`] it also covers that the filter accepts every key. For
 /// each log to replay it covers every record. Without a readable manifest it covers all tables and
-/// logs in the directory.
+/// logs in the directory. A table ends where the manifest says; bytes after its end are no problem,
+/// but a note of the report.
 ///
 /// Writes nothing, and takes the lock of a read-only open: it excludes writers while it runs, but
 /// not readers.
@@ -235,29 +236,19 @@ impl Verifier<'_> {
     fn read_table(&mut self, name: FileName, live: Option<&FileMeta>) -> Result<()> {
         let path = self.directory.join(name.to_string());
         let file = self.options.env.fs.open_random_access(&path, AccessMode::Pread)?;
-        if let Some(live) = live.filter(|live| live.size != file.len()) {
-            self.add_problem(
-                name,
-                None,
-                format!("{} bytes, expected {} as in the manifest", file.len(), live.size),
-            );
-        }
+        let problems_before = self.report.problems.len();
+        let size = live.map_or(file.len(), |live| self.check_table_size(name, file.len(), live.size));
         let order = self.order.clone();
-        let scan = TableScan { file: &*file, path: &path, order: &order, filter: self.filter.clone() };
-        let mut key_outside = None;
+        let filter = self.filter.clone();
+        let scan = TableScan { file: &*file, path: &path, size, order: &order, filter };
+        let mut end_keys = EndKeys::default();
         scan.run(&mut |event| {
             match event {
                 TableScanEvent::Entry { key, .. } => {
                     self.report.entries += 1;
                     self.max_table_sequence =
                         self.max_table_sequence.max(terrace_format::key::trailer(key) >> 8);
-                    let in_range = live.is_none_or(|live| {
-                        order.compare(live.smallest.as_bytes(), key).is_le()
-                            && order.compare(key, live.largest.as_bytes()).is_le()
-                    });
-                    if key_outside.is_none() && !in_range {
-                        key_outside = Some(terrace_format::key::user_key(key).escape_ascii().to_string());
-                    }
+                    end_keys.add(key);
                 }
                 TableScanEvent::Block { bytes, .. } => self.report_progress(bytes),
                 TableScanEvent::Corruption { corruption, .. } => {
@@ -266,14 +257,22 @@ impl Verifier<'_> {
             }
             Ok(())
         })?;
-        if let Some((live, key)) = live.zip(key_outside) {
-            let message = format!(
-                "key '{key}' is outside the range of the manifest, {:?} to {:?}",
-                live.smallest, live.largest
-            );
+        let is_intact = self.report.problems.len() == problems_before;
+        if let Some(message) = live.and_then(|live| end_keys.mismatch(live, &order, is_intact)) {
             self.add_problem(name, None, message);
         }
         Ok(())
+    }
+
+    /// Compares the size of a table file with the manifest. Returns the size of the table.
+    fn check_table_size(&mut self, name: FileName, file_len: u64, size: u64) -> u64 {
+        if file_len < size {
+            self.add_problem(name, None, format!("{file_len} bytes, expected {size} as in the manifest"));
+        } else if file_len > size {
+            let message = format!("{} bytes after the end of the table are ignored", file_len - size);
+            self.report.notes.push(Problem { file: name.to_string(), offset: Some(size), message });
+        }
+        file_len.min(size)
     }
 
     /// Checks `logs` and their sequence numbers. Returns the last sequence number.
@@ -336,6 +335,44 @@ impl Verifier<'_> {
 /// Returns the sum of file sizes. Files with holes can exceed every integer.
 fn total_bytes(sizes: impl Iterator<Item = u64>) -> u64 {
     sizes.fold(0, u64::saturating_add)
+}
+
+/// First and last key of a table.
+#[derive(Default)]
+struct EndKeys {
+    first: Vec<u8>,
+    last: Vec<u8>,
+}
+
+impl EndKeys {
+    /// Adds the next key of the table.
+    fn add(&mut self, key: &[u8]) {
+        if self.first.is_empty() {
+            self.first.extend_from_slice(key);
+        }
+        self.last.clear();
+        self.last.extend_from_slice(key);
+    }
+
+    /// Describes how the keys differ from those of the manifest, if they do. Keys of a table that
+    /// is not intact may be missing, but all others are within the range.
+    fn mismatch(&self, live: &FileMeta, order: &InternalComparator, is_intact: bool) -> Option<String> {
+        let first = order.compare(&self.first, live.smallest.as_bytes());
+        let last = order.compare(&self.last, live.largest.as_bytes());
+        let is_match = match is_intact {
+            true => first.is_eq() && last.is_eq(),
+            false => self.first.is_empty() || first.is_ge() && last.is_le(),
+        };
+        (!is_match).then(|| {
+            format!(
+                "keys '{}' to '{}', expected {:?} to {:?} as in the manifest",
+                self.first.escape_ascii(),
+                self.last.escape_ascii(),
+                live.smallest,
+                live.largest
+            )
+        })
+    }
 }
 
 fn log_number(file: &FileName) -> Option<u64> {

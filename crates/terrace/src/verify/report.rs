@@ -24,7 +24,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Findings of [`verify`](fn@crate::verify). Prints as one line per problem and a summary line.
+/// Findings of [`verify`](fn@crate::verify). Prints as one line per problem or note and a summary
+/// line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VerifyReport {
@@ -36,6 +37,9 @@ pub struct VerifyReport {
     pub entries: u64,
     /// Problems, in the order of the checks.
     pub problems: Vec<Problem>,
+    /// Unusual findings that lose no entry, such as bytes after the end of a table. LevelDB ignores
+    /// them too.
+    pub notes: Vec<Problem>,
 }
 
 impl VerifyReport {
@@ -62,7 +66,10 @@ impl fmt::Display for VerifyReport {
         for problem in &self.problems {
             writeln!(f, "{problem}")?;
         }
-        let VerifyReport { files, bytes, entries, problems } = self;
+        for note in &self.notes {
+            writeln!(f, "note: {note}")?;
+        }
+        let VerifyReport { files, bytes, entries, problems, .. } = self;
         write!(f, "{files} files, {bytes} bytes, {entries} entries: ")?;
         match problems.len() {
             0 => f.write_str("no problem"),

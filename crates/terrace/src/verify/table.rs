@@ -52,6 +52,8 @@ pub(crate) enum CorruptionKind {
 pub(crate) struct TableScan<'a> {
     pub(crate) file: &'a dyn RandomAccessFile,
     pub(crate) path: &'a Path,
+    /// Size of the table in bytes, from the start of the file. Later bytes are ignored.
+    pub(crate) size: u64,
     pub(crate) order: &'a InternalComparator,
     /// Filter policy over internal keys.
     pub(crate) filter: Option<Arc<dyn FilterPolicy>>,
@@ -63,7 +65,7 @@ impl TableScan<'_> {
     /// Scans the whole table. If the index does not cover the table, returns the offset from which
     /// the blocks are unknown.
     pub(crate) fn run(&self, visit: TableVisitor<'_>) -> Result<Option<u64>> {
-        let footer = match separate_corruption(read_footer(self.file, self.path))? {
+        let footer = match separate_corruption(read_footer(self.file, self.path, self.size))? {
             Ok(footer) => footer,
             Err(corruption) => {
                 return report_damage(visit, CorruptionKind::IndexUnreadable, corruption).map(|()| Some(0));
@@ -179,8 +181,8 @@ struct DataBlockScan<'a> {
 
 impl DataBlockScan<'_> {
     fn scan_block(&mut self, handle: BlockHandle, separator: &[u8], visit: TableVisitor<'_>) -> Result<()> {
-        let TableScan { file, path, .. } = *self.table;
-        if let Err(error) = handle.check(file.len().saturating_sub(FOOTER_SIZE as u64)) {
+        let TableScan { file, path, size, .. } = *self.table;
+        if let Err(error) = handle.check(size.saturating_sub(FOOTER_SIZE as u64)) {
             return report_unreadable_block(visit, self.table.corruption(handle.offset, error.to_string()));
         }
         if handle.offset < self.prev_block_end {

@@ -21,6 +21,7 @@
 //!   subcompactions         compactions on several threads
 //!   threads                concurrent readers and writers see consistent states
 //!   write_stalls           write stalls are counted and logged
+//!   wrong_tables           exchanged, lengthened and cut table files give no wrong answer
 //! ```
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
@@ -47,3 +48,4 @@ mod space_reclaim;
 mod subcompactions;
 mod threads;
 mod write_stalls;
+mod wrong_tables;

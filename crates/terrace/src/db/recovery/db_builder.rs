@@ -60,7 +60,6 @@ impl DbOpener<'_> {
             table_cache: Arc::new(TableCache::new(
                 self.directory,
                 &options,
-                Arc::clone(&self.logger),
                 context,
                 schedule_on_many_tombstones(Weak::clone(inner)),
             )),
