@@ -74,7 +74,8 @@ pub(super) fn lock_file(path: &Path, mode: LockMode) -> Result<PosixFileLock> {
     {
         check_lock_table(&lock_table, file_id(&metadata), mode).map_err(fail)?;
     }
-    let file = open_lock_file(path, mode).map_err(fail)?;
+    // The operation tells a file that cannot be opened from one that cannot be locked.
+    let file = open_lock_file(path, mode).map_err(|e| FileError::new("open", path, e))?;
     lock_opened_file(&mut lock_table, path, file, mode).map_err(fail)
 }
 
