@@ -75,19 +75,22 @@ fn user_env_status(error: &FileError) -> Option<StatusError> {
     error.source.get_ref()?.downcast_ref::<StatusError>().cloned()
 }
 
-/// Formats an I/O error as LevelDB does: `dir/000005.ldb: No such file or directory`, with the
-/// prefix `lock` for locks.
+/// Formats an I/O error as LevelDB does: `dir/000005.ldb: No such file or directory`.
+///
+/// Some programs wait and try again after a message that begins with `lock`. Therefore only a lock
+/// that another opener holds has this prefix.
 fn io_error_message(error: &FileError) -> String {
-    let FileError { op, path, source } = error;
-    let prefix = if *op == "lock" { "lock " } else { "" };
-    let reason = match error.lock_holder() {
-        Some(LockHolder::ThisProcess) => "already held by process".to_owned(),
-        Some(LockHolder::OtherProcess) => "Resource temporarily unavailable".to_owned(),
-        None => source.to_string(),
-    };
+    let path = error.path.display();
+    match error.lock_holder() {
+        Some(LockHolder::ThisProcess) => return format!("lock {path}: already held by process"),
+        Some(LockHolder::OtherProcess) => return format!("lock {path}: Resource temporarily unavailable"),
+        None => {}
+    }
+    let reason = error.source.to_string();
     // Rust appends the error number; LevelDB does not.
     let reason = reason.split_once(" (os error").map_or(&*reason, |(reason, _)| reason);
-    format!("{prefix}{}: {reason}", path.display())
+    let cannot = if error.op == "lock" { "cannot lock: " } else { "" };
+    format!("{path}: {cannot}{reason}")
 }
 
 /// Allows the engine to carry the error inside the [`FileError`] of the failed file.
@@ -129,6 +132,14 @@ mod tests {
             5,
             "IO error: lock db/LOCK: Resource temporarily unavailable",
         );
+    }
+
+    /// The file was opened but not locked, and no other opener holds the lock.
+    #[test]
+    fn lock_failures() {
+        let os_error = io::Error::from_raw_os_error;
+        check(file("lock", os_error(libc::ENOLCK)), 5, "IO error: db/LOCK: cannot lock: No locks available");
+        check(file("open", os_error(libc::EACCES)), 5, "IO error: db/LOCK: Permission denied");
     }
 
     #[test]

@@ -324,6 +324,31 @@ void DumpFiles() {
   PrintKind("missing", DumpFile(env.get(), "/dumped/000099.log", &text));
 }
 
+// Locks without a file.
+class LocklessEnv : public EnvWrapper {
+ public:
+  LocklessEnv() : EnvWrapper(Env::Default()) {}
+  Status LockFile(const std::string&, FileLock** lock) override {
+    *lock = new FileLock;
+    return Status::OK();
+  }
+  Status UnlockFile(FileLock* lock) override {
+    delete lock;
+    return Status::OK();
+  }
+};
+
+void EnvWithoutLockFile() {
+  std::printf("-- no lock file\n");
+  LocklessEnv env;
+  Options options;
+  options.env = &env;
+  Put(Open(options, "lockless").get(), "key", "value");
+  Print("lock file", env.FileExists("lockless/LOCK"));
+  PrintKind("destroyed", DestroyDB("lockless", options));
+  Print("still there", env.FileExists("lockless"));
+}
+
 void SystemEnv() {
   std::printf("-- the machine\n");
   Env* const env = Env::Default();
@@ -354,6 +379,8 @@ void SystemEnv() {
   FileLock* second = nullptr;
   PrintKind("locked", env->LockFile("LOCK", &lock));
   PrintKind("again", env->LockFile("LOCK", &second));
+  Print("refused", env->LockFile("LOCK", &second));
+  Print("lock in no directory", env->LockFile("no/directory/LOCK", &second));
   PrintKind("unlocked", env->UnlockFile(lock));
   WritableFile* file = nullptr;
   PrintKind("in no directory", env->NewWritableFile("no/directory/file", &file));
@@ -376,5 +403,6 @@ int main() {
   OldMethodNames();
   MemoryEnv();
   DumpFiles();
+  EnvWithoutLockFile();
   SystemEnv();
 }

@@ -140,7 +140,8 @@ pub(super) fn lock_file(path: &Path, mode: LockMode) -> Result<PosixFileLock> {
             return Ok(PosixFileLock { file: Some(file), file_id });
         }
     }
-    let file = open_lock_file(path, mode).map_err(fail)?;
+    // The operation tells a file that cannot be opened from one that cannot be locked.
+    let file = open_lock_file(path, mode).map_err(|e| FileError::new("open", path, e))?;
     lock_opened_file(&mut locks, path, file, mode, PREFERRED_RECORD_LOCK).map_err(fail)
 }
 

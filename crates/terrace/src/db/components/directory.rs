@@ -81,14 +81,16 @@ pub fn destroy(path: impl AsRef<Path>, options: &Options) -> Result<()> {
     let lock = lock_directory(env, directory, LockMode::Exclusive)?;
     let mut outcome = Ok(());
     // Lists the files again under the lock, which excludes other processes.
-    for file in list_db_files(env, directory, MAX_FILE_NUMBER)? {
-        if file != FileName::Lock {
-            outcome = outcome.and(env.fs.remove(&directory.join(file.to_string())));
-        }
+    let files = list_db_files(env, directory, MAX_FILE_NUMBER)?;
+    for file in files.iter().filter(|&&file| file != FileName::Lock) {
+        outcome = outcome.and(env.fs.remove(&directory.join(file.to_string())));
     }
     // Removed while it is locked. A process that locks LOCK afterwards creates a new file with this
-    // name.
-    outcome = outcome.and(env.fs.remove(&directory.join(FileName::Lock.to_string())));
+    // name. The environment of a program may lock without a file.
+    let removed = env.fs.remove(&directory.join(FileName::Lock.to_string()));
+    if files.contains(&FileName::Lock) {
+        outcome = outcome.and(removed);
+    }
     drop(lock);
     // Fails if the directory contains other files, as intended.
     let _ = env.fs.remove_dir(directory);
