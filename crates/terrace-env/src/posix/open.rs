@@ -8,9 +8,9 @@
 //!   lock                        is refused     are refused     allowed: nothing is written
 //! ```
 //!
-//! "Other kinds" are directories, FIFOs, sockets and special files of devices. A FIFO would block the
-//! process, and opening some special files has an effect at once. Therefore the kind is checked before the file is
-//! opened, and again for the open file.
+//! "Other kinds" are directories, FIFOs, sockets and special files of devices. A FIFO would block
+//! the process, and opening some special files has an effect at once. Therefore the kind is checked
+//! before the file is opened, and again for the open file.
 
 use std::fs::{self, File, FileType, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
