@@ -245,7 +245,7 @@ fn tables_that_are_links() {
     assert!(fs::read(hostile.path("elsewhere").join(table.file_name().unwrap())).unwrap() == bytes);
 }
 
-/// Symptom: a repair took hours. Cause: a table ended with a hole of terabytes instead of its index.
+/// Symptom: a repair took hours. Cause: a table ended with a hole of terabytes, not with its index.
 #[test]
 fn table_that_ends_with_a_hole() {
     let hostile = HostileDb::closed();
