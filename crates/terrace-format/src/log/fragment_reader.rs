@@ -13,8 +13,8 @@ use super::{FRAGMENT_HEADER_SIZE, LOG_BLOCK_SIZE, LogSource, fragment_checksum, 
 use crate::decode_error::{DecodeError, DecodeErrorKind};
 
 /// Unused space in bytes that is read before holes are skipped. Logs that databases preallocate
-/// have less, so their recovery never depends on reports of holes. Some file systems had bugs
-/// there.
+/// have less, so their recovery never depends on reports of holes, in which some file systems had
+/// bugs.
 pub const MIN_UNUSED_BEFORE_HOLES: u64 = 64 << 20;
 
 static ZEROS: [u8; LOG_BLOCK_SIZE] = [0; LOG_BLOCK_SIZE];

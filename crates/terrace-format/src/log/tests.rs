@@ -427,9 +427,9 @@ fn hole_of_terabytes() {
     let cut = &written(&[&[7; 40_000]], false)[..LOG_BLOCK_SIZE];
     let cut_report =
         "0! a record that breaks off after 32761 bytes, expected its next fragment (32761 dropped)";
-    /// Bytes before and after a hole, the length of the file, and the lines of its records.
-    type HoleCase<'a> = (&'a [u8], &'a [u8], u64, &'a [&'a str]);
-    let cases: [HoleCase<'_>; 4] = [
+    /// Start, end, length, and expected items.
+    type Case<'a> = (&'a [u8], &'a [u8], u64, &'a [&'a str]);
+    let cases: [Case<'_>; 4] = [
         (&one, &one, LEN, &["0: one", "4398046511104: one", "end 4398046511114, clean, zeros"]),
         (&one, &[], LEN + 12_345, &["0: one", "end 10, clean, zeros"]),
         (cut, &one, LEN, &[cut_report, "4398046511104: one", "end 4398046511114, clean, zeros"]),

@@ -13,7 +13,7 @@
 //!
 //! The blocks of a table follow each other without gaps, so each block leads to the next one. Only
 //! the start of a block after a damaged one must be searched. The search is bounded: it stops after
-//! a fixed multiple of the file length.
+//! a fixed multiple of the file length, and after [`MAX_SKIPPED_ZEROS`].
 //!
 //! The metaindex and the index must not be taken for data, because that would invent entries. The
 //! metaindex is empty, or its keys are not internal keys. The values of an index are the handles of
@@ -39,6 +39,10 @@ const MAX_GUESSED_BLOCK_LEN: usize = 64 << 10;
 /// Maximum number of bytes to checksum for each byte of the file.
 const CHECKSUM_BYTES_PER_FILE_BYTE: u64 = 64;
 
+/// Maximum number of zeros in a table that the search skips, in bytes: four blocks of the maximum
+/// size. Only a table with a hole, which may be larger than the disk, has more between its blocks.
+const MAX_SKIPPED_ZEROS: u64 = 4 * MAX_BLOCK_LEN as u64;
+
 /// Receives the key and the value of an entry.
 type EntryVisitor<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<()>;
 
@@ -56,6 +60,7 @@ pub(super) fn scan_blocks(
     let mut known: Vec<BlockHandle> = Vec::new();
     let mut offset = from;
     let mut at_known_start = true;
+    let mut skipped_zeros = 0;
     while offset < file.len() && checksum_budget > 0 {
         let bytes =
             window.bytes_at(offset, if at_known_start { MAX_BLOCK_LEN } else { MAX_GUESSED_BLOCK_LEN })?;
@@ -87,7 +92,12 @@ pub(super) fn scan_blocks(
             }
             (_, Some(BlockRole::IndexOrMetaindex)) if at_known_start => return Ok(()),
             _ => {
-                offset += 1;
+                let zeros = zeros_without_block(bytes);
+                skipped_zeros += zeros;
+                if skipped_zeros > MAX_SKIPPED_ZEROS {
+                    return Ok(());
+                }
+                offset += zeros.max(1);
                 at_known_start = false;
             }
         }
@@ -136,6 +146,16 @@ fn find_block_end(bytes: &[u8], checksum_budget: &mut u64) -> Option<usize> {
     }
     *checksum_budget = checksum_budget.saturating_sub(bytes.len() as u64);
     None
+}
+
+/// Returns the number of zeros at the start of `bytes` that are too far from other bytes to be the
+/// start of a data block. It can be 0 although there are zeros.
+fn zeros_without_block(bytes: &[u8]) -> u64 {
+    const STEP: usize = 4096;
+    // Two lengths of Snappy, five bytes each, and the two bytes that start a block are fewer.
+    const MAX_START: usize = 16;
+    let is_zero = bytes.first_chunk::<STEP>().is_some_and(|step| *step == [0; STEP]);
+    if is_zero { (STEP - MAX_START) as u64 } else { 0 }
 }
 
 /// Returns whether `bytes` may be the start of a stored data block: its first entry shares no

@@ -108,7 +108,7 @@ fn change_in_place(path: &Path, kind: u64) -> io::Result<&'static str> {
     }
     if kind == 9 {
         let _ = chown(path, Some(OTHER_USER), Some(OTHER_USER));
-        let changed = fs::set_permissions(path, fs::Permissions::from_mode(0o0));
+        let changed = fs::set_permissions(path, fs::Permissions::from_mode(0o000));
         return Ok(changed.map_or("not planted", |()| "a file of another user"));
     }
     let len = if kind == 10 { HOLE_LEN } else { HOLE_LEN + 12_345 };

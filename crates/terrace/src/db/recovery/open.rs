@@ -95,8 +95,8 @@ impl DbInner {
         DbOpener { directory, options: &options, comparator, logger, recovered }.into_read_only(lock)
     }
 
-    /// Copies logs with skipped records to `lost/` and adds the paths of the copies to `copies`.
-    /// The copies are durable when this returns.
+    /// Copies logs with skipped records to `lost/`, durably, and adds the paths of the copies to
+    /// `copies`.
     fn archive_skipped_logs(&self, logs: &[u64], copies: &mut Vec<String>) -> Result<()> {
         if logs.is_empty() {
             return Ok(());
