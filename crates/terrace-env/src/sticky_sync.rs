@@ -31,8 +31,8 @@ use crate::error::{FileError, Result};
 /// ```
 #[derive(Debug, Default)]
 pub struct StickySync {
-    /// First error. The lock is held during a sync: a thread that checked the error without it could
-    /// miss the error of a call that has returned, and is not recorded yet.
+    /// First error. The lock is held during a sync: a thread that checked the error without it
+    /// could miss the error of a call that has returned, and is not recorded yet.
     failure: Mutex<Option<SyncFailure>>,
 }
 
@@ -85,6 +85,7 @@ impl SyncFailure {
 }
 
 #[cfg(all(test, not(any(feature = "loom", feature = "shuttle"))))]
+#[allow(clippy::disallowed_methods)] // The test checks real threads.
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, Barrier, mpsc};
@@ -134,8 +135,9 @@ mod tests {
         let both_started = Arc::new(Barrier::new(2));
         let (entered, first_entered) = mpsc::channel();
         let first = {
-            let (syncs, file, both_started) =
-                (Arc::clone(&syncs), Arc::clone(&file), Arc::clone(&both_started));
+            let syncs = Arc::clone(&syncs);
+            let file = Arc::clone(&file);
+            let both_started = Arc::clone(&both_started);
             thread::spawn(move || {
                 syncs.sync_with(|| {
                     let result = file.fdatasync(io::Error::from_raw_os_error(5));

@@ -24,8 +24,8 @@ pub(super) fn detect() -> u64 {
 /// Returns the part of the free address space (`ulimit -v`) that counts as memory, or `None` if it
 /// is unlimited.
 ///
-/// That is a quarter. glibc reserves 64 MiB for each of the first threads that allocate, mapped logs
-/// count in full, and the program needs space, too.
+/// That is a quarter. glibc reserves 64 MiB for each of the first threads that allocate, mapped
+/// logs count in full, and the program needs space, too.
 fn address_space_limit() -> Option<u64> {
     let limit = getrlimit(Resource::As).current?;
     Some(limit.saturating_sub(status_bytes("VmSize:")) / 4)

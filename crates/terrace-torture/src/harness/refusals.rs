@@ -108,6 +108,12 @@ fn wait_for_child(mut child: Child) -> Result<ExitStatus, String> {
 
 /// Opens the database of a child without refusals.
 fn check_contents(seed: u64, refusal: &Refusal, database: &Path) -> Result<(), String> {
+    if !refusal.info_log.is_empty() {
+        let lines = std::fs::read_to_string(database.join("LOG")).unwrap_or_default();
+        if !lines.contains(refusal.info_log) {
+            return Err(format!("LOG has no line with \"{}\": {lines}", refusal.info_log));
+        }
+    }
     let db = Db::open(database, &Options::default()).map_err(|error| error.to_string())?;
     let mut values = child::ExpectedValues::new(seed, refusal.workload);
     values.check_entries(&db).map_err(|error| error.to_string())??;

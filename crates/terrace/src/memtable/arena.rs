@@ -156,8 +156,8 @@ impl ChunkPool {
                     free_chunks.push(pages);
                 }
             }
-            // SAFETY: `alloc_heap` or `try_alloc_heap` leaked this box. The arena that owned the chunk is being
-            // dropped, so nothing follows a pointer into the chunk.
+            // SAFETY: `alloc_heap` or `try_alloc_heap` leaked this box. The arena that owned the
+            // chunk is being dropped, so nothing follows a pointer into the chunk.
             ChunkMemory::Heap(lines) => drop(unsafe { Box::from_raw(lines.as_ptr()) }),
         }
     }
@@ -382,8 +382,8 @@ impl Arena {
     }
 
     /// Allocates the next chunk if less than an eighth of the current one is left after `bytes`
-    /// bytes. This share is for the nodes of the tree, and for other threads that insert at the same
-    /// time. Returns false if the system has no memory.
+    /// bytes. This share is for the nodes of the tree, and for other threads that insert at the
+    /// same time. Returns false if the system has no memory.
     #[inline]
     pub(super) fn try_reserve(&self, bytes: usize) -> bool {
         let current = self.current_chunk();

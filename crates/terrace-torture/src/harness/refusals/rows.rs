@@ -14,6 +14,8 @@ pub(super) struct Refusal {
     /// Error numbers with which an operation may fail. With other ones, every operation succeeds. A
     /// limit has the number 0.
     pub(super) may_fail_with: &'static [i32],
+    /// Text that the info log must contain if every operation succeeds.
+    pub(super) info_log: &'static str,
 }
 
 #[derive(Debug)]
@@ -57,7 +59,13 @@ const fn fcntl(command: libc::c_int) -> RefusedCall {
 
 /// Creates the row of calls that no operation needs.
 const fn calls(name: &'static str, calls: &'static [RefusedCall]) -> Refusal {
-    Refusal { name, kind: RefusalKind::Calls(calls), workload: Workload::SmallValues, may_fail_with: &[] }
+    Refusal {
+        name,
+        kind: RefusalKind::Calls(calls),
+        workload: Workload::SmallValues,
+        may_fail_with: &[],
+        info_log: "",
+    }
 }
 
 const fn limit(name: &'static str, resource: Resource, bytes: u64) -> Refusal {
@@ -66,6 +74,7 @@ const fn limit(name: &'static str, resource: Resource, bytes: u64) -> Refusal {
         kind: RefusalKind::Limit(resource, bytes),
         workload: Workload::SmallValues,
         may_fail_with: &[],
+        info_log: "",
     }
 }
 
@@ -77,8 +86,16 @@ pub(super) static REFUSALS: &[Refusal] = &[
     },
     Refusal { may_fail_with: MAPPED_LOG_ERRORS, ..calls("fallocate", &[every(libc::SYS_fallocate)]) },
     // EAGAIN means that another process holds the lock.
-    Refusal { may_fail_with: &[libc::EAGAIN], ..calls("flock", &[every(libc::SYS_flock)]) },
-    Refusal { may_fail_with: &[libc::EAGAIN], ..calls("fcntl-ofd", &[fcntl(libc::F_OFD_SETLK)]) },
+    Refusal {
+        may_fail_with: &[libc::EAGAIN],
+        info_log: "Locking with fcntl only, without flock: ",
+        ..calls("flock", &[every(libc::SYS_flock)])
+    },
+    Refusal {
+        may_fail_with: &[libc::EAGAIN],
+        info_log: "Locking with F_SETLK instead of F_OFD_SETLK: ",
+        ..calls("fcntl-ofd", &[fcntl(libc::F_OFD_SETLK)])
+    },
     // LevelDB's lock: without it two processes could open the database.
     Refusal {
         may_fail_with: ERRNOS,

@@ -44,10 +44,10 @@ const MAX_REUSED_RECORD_BUFFER: usize = 1 << 20;
 const LARGE_WRITE: usize = 64 << 10;
 
 /// Bytes of a record beyond the keys and values of one operation, or beyond the bytes of a batch.
-const RECORD_OVERHEAD: usize = 64;
+const WAL_RECORD_OVERHEAD: usize = 64;
 
-/// Memory of a large write in the memtable beyond its bytes: lengths, nodes, and the memory that the
-/// allocator needs itself.
+/// Memory of a large write in the memtable beyond its bytes: lengths, nodes, and the memory that
+/// the allocator needs itself.
 const MEMTABLE_OVERHEAD: usize = 64 << 10;
 
 /// Bytes that a log grows between two measurements of its fill rate.
@@ -149,9 +149,9 @@ impl DbInner {
         }
     }
 
-    /// Ensures that the record and the memtable have memory for a write of `bytes` bytes. A write that
-    /// is in the WAL must not fail for lack of memory. The result is memory that the memtable will
-    /// need soon.
+    /// Ensures that the record and the memtable have memory for a write of `bytes` bytes. A write
+    /// that is in the WAL must not fail for lack of memory. The result is memory that the memtable
+    /// will need soon.
     #[inline]
     fn reserve_memory(&self, writer: &mut WalWriter, bytes: usize) -> Result<Option<Vec<u8>>> {
         let has_memory = writer.memtable.try_reserve(bytes);
@@ -169,7 +169,7 @@ impl DbInner {
         // The record has a header, and up to two lengths for each operation.
         let record = &mut writer.record_buffer;
         record.clear();
-        record.try_reserve_exact(bytes.checked_add(RECORD_OVERHEAD)?).ok()?;
+        record.try_reserve_exact(bytes.checked_add(WAL_RECORD_OVERHEAD)?).ok()?;
         let mut memtable = Vec::new();
         memtable.try_reserve_exact(bytes.checked_add(MEMTABLE_OVERHEAD)?).ok()?;
         Some(memtable)
