@@ -85,11 +85,11 @@ impl SyncFailure {
 }
 
 #[cfg(all(test, not(any(feature = "loom", feature = "shuttle"))))]
+#[allow(clippy::disallowed_methods)] // The test checks real threads.
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::{Barrier, mpsc};
-
-    use terrace_sync::thread;
+    use std::sync::{Arc, Barrier, mpsc};
+    use std::thread;
 
     use super::*;
 
@@ -130,12 +130,15 @@ mod tests {
     /// reported the lost pages to one of them, and the other acknowledged its writes.
     #[test]
     fn sync_beside_a_failing_one_fails() {
-        let syncs = StickySync::default();
-        let file = FailsOnce::default();
-        let both_started = Barrier::new(2);
+        let syncs = Arc::new(StickySync::default());
+        let file = Arc::new(FailsOnce::default());
+        let both_started = Arc::new(Barrier::new(2));
         let (entered, first_entered) = mpsc::channel();
-        thread::scope(|scope| {
-            let first = scope.spawn(|| {
+        let first = {
+            let syncs = Arc::clone(&syncs);
+            let file = Arc::clone(&file);
+            let both_started = Arc::clone(&both_started);
+            thread::spawn(move || {
                 syncs.sync_with(|| {
                     let result = file.fdatasync(io::Error::from_raw_os_error(5));
                     // The system has forgotten the error, and this call has not returned yet.
@@ -143,11 +146,11 @@ mod tests {
                     both_started.wait();
                     result
                 })
-            });
-            first_entered.recv().unwrap();
-            both_started.wait();
-            let second = syncs.sync_with(|| file.fdatasync(io::Error::from_raw_os_error(5)));
-            assert!(first.join().unwrap().is_err() && second.is_err());
-        });
+            })
+        };
+        first_entered.recv().unwrap();
+        both_started.wait();
+        let second = syncs.sync_with(|| file.fdatasync(io::Error::from_raw_os_error(5)));
+        assert!(first.join().unwrap().is_err() && second.is_err());
     }
 }

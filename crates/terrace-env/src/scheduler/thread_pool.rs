@@ -39,9 +39,20 @@ const MAX_SHARED_COMPACTION_THREADS: usize = 4;
 /// program run in these threads, too.
 const STACK_SIZE: usize = 1 << 20;
 
-/// Memory of a new thread besides its stack, in bytes: its signal stack, guard pages, and the first
-/// allocations.
-const THREAD_OVERHEAD: usize = 256 << 10;
+/// Memory in bytes that must be free besides the stack of a new thread: its signal stack, and the
+/// requests of other threads until it has started.
+const FREE_MEMORY_FOR_THREAD: usize = 16 << 20;
+
+/// Address space in bytes that glibc's allocator reserves for a new thread.
+const ALLOCATOR_ARENA: usize = 64 << 20;
+
+/// Returns true if the system has memory for a new thread.
+///
+/// A thread of the standard library aborts the process if there is none for its signal stack.
+fn has_memory_for_thread() -> bool {
+    let arena = if has_little_address_space() { ALLOCATOR_ARENA } else { 0 };
+    MemMapping::new(STACK_SIZE + FREE_MEMORY_FOR_THREAD + arena).is_ok()
+}
 
 /// Thread pool with a maximum number of threads for each priority.
 ///
@@ -151,9 +162,7 @@ impl Workers {
     /// Starts a thread. If the system refuses, an existing thread runs the job, or a caller of
     /// `run_one_here` if there is none.
     fn spawn_worker(&self, state: &mut WorkerQueueState) {
-        // A new thread of the standard library aborts the process if the system has no memory for
-        // its signal stack. The thread gets the memory that this probe releases.
-        if MemMapping::new(STACK_SIZE + THREAD_OVERHEAD).is_err() {
+        if !has_memory_for_thread() {
             return;
         }
         let name = format!("terrace-{}-{}", self.name, state.threads.len() + 1);

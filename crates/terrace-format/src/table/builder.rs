@@ -25,8 +25,7 @@ use crate::filter_block::{FilterBlockBuilder, TableFilter};
 use crate::key_order::{KeyOrder, common_prefix_len};
 
 /// Size in bytes of an entry or a block for which a builder reserves memory first, so that a
-/// refusal of the system is an error. Smaller requests are left to the allocator, which has spare
-/// memory.
+/// refusal of the system is an error. The allocator has spare memory for smaller requests.
 const LARGE_REQUEST: usize = 64 << 10;
 
 /// Options of a table builder.

@@ -15,6 +15,7 @@ mod child;
 mod rows;
 mod seccomp;
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Once;
@@ -76,6 +77,7 @@ fn run_refusal(seed: u64, refusal: &Refusal, errno: i32) -> Result<(), String> {
             WARN.call_once(|| eprintln!("NOT TESTED: refused system calls: {output}"));
             Ok(())
         }
+        _ if refusal.may_abort && status.signal() == Some(libc::SIGABRT) => Ok(()),
         _ => Err(format!("the child ended with {status}: {output}")),
     }
 }
@@ -108,6 +110,12 @@ fn wait_for_child(mut child: Child) -> Result<ExitStatus, String> {
 
 /// Opens the database of a child without refusals.
 fn check_contents(seed: u64, refusal: &Refusal, database: &Path) -> Result<(), String> {
+    if !refusal.info_log.is_empty() {
+        let lines = std::fs::read_to_string(database.join("LOG")).unwrap_or_default();
+        if !lines.contains(refusal.info_log) {
+            return Err(format!("LOG has no line with \"{}\": {lines}", refusal.info_log));
+        }
+    }
     let db = Db::open(database, &Options::default()).map_err(|error| error.to_string())?;
     let mut values = child::ExpectedValues::new(seed, refusal.workload);
     values.check_entries(&db).map_err(|error| error.to_string())??;

@@ -84,12 +84,16 @@ fn write_with_leveldb(job: &WriterJob, ledger: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Ends this process when its parent ends.
+/// Ends this process when its parent ends. Returns after the thread has started that waits for it.
 pub(in super::super) fn exit_with_parent() {
-    std::thread::spawn(|| {
+    let (started, has_started) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        drop(started);
         let _ = std::io::stdin().read(&mut [0]);
         std::process::exit(0);
     });
+    // The error means that the thread has dropped its end.
+    let _: Result<(), _> = has_started.recv();
 }
 
 struct TerraceWriter<'a> {

@@ -31,6 +31,10 @@ pub(crate) fn run_child(arguments: &ChildArgs) -> ExitCode {
     let mut values = ExpectedValues::new(arguments.seed, refusal.workload);
     let installed = match refusal.kind {
         RefusalKind::Calls(calls) => seccomp::refuse(calls, arguments.errno),
+        // The seed decides which of the large requests is the first that fails.
+        RefusalKind::Limit(resource, bytes) if refusal.workload == Workload::LargeValues => {
+            lower_limit(resource, bytes - bytes / 8 * (arguments.seed % 6))
+        }
         RefusalKind::Limit(resource, bytes) => lower_limit(resource, bytes),
     };
     if let Err(error) = installed {

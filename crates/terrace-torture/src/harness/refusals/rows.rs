@@ -14,6 +14,11 @@ pub(super) struct Refusal {
     /// Error numbers with which an operation may fail. With other ones, every operation succeeds. A
     /// limit has the number 0.
     pub(super) may_fail_with: &'static [i32],
+    /// True if the child may abort. Writes do not reserve memory for their record and their
+    /// memtable yet.
+    pub(super) may_abort: bool,
+    /// Text that the info log must contain if every operation succeeds.
+    pub(super) info_log: &'static str,
 }
 
 #[derive(Debug)]
@@ -57,7 +62,14 @@ const fn fcntl(command: libc::c_int) -> RefusedCall {
 
 /// Creates the row of calls that no operation needs.
 const fn calls(name: &'static str, calls: &'static [RefusedCall]) -> Refusal {
-    Refusal { name, kind: RefusalKind::Calls(calls), workload: Workload::SmallValues, may_fail_with: &[] }
+    Refusal {
+        name,
+        kind: RefusalKind::Calls(calls),
+        workload: Workload::SmallValues,
+        may_fail_with: &[],
+        may_abort: false,
+        info_log: "",
+    }
 }
 
 const fn limit(name: &'static str, resource: Resource, bytes: u64) -> Refusal {
@@ -66,6 +78,8 @@ const fn limit(name: &'static str, resource: Resource, bytes: u64) -> Refusal {
         kind: RefusalKind::Limit(resource, bytes),
         workload: Workload::SmallValues,
         may_fail_with: &[],
+        may_abort: false,
+        info_log: "",
     }
 }
 
@@ -77,8 +91,16 @@ pub(super) static REFUSALS: &[Refusal] = &[
     },
     Refusal { may_fail_with: MAPPED_LOG_ERRORS, ..calls("fallocate", &[every(libc::SYS_fallocate)]) },
     // EAGAIN means that another process holds the lock.
-    Refusal { may_fail_with: &[libc::EAGAIN], ..calls("flock", &[every(libc::SYS_flock)]) },
-    Refusal { may_fail_with: &[libc::EAGAIN], ..calls("fcntl-ofd", &[fcntl(libc::F_OFD_SETLK)]) },
+    Refusal {
+        may_fail_with: &[libc::EAGAIN],
+        info_log: "Locking with fcntl only, without flock: ",
+        ..calls("flock", &[every(libc::SYS_flock)])
+    },
+    Refusal {
+        may_fail_with: &[libc::EAGAIN],
+        info_log: "Locking with F_SETLK instead of F_OFD_SETLK: ",
+        ..calls("fcntl-ofd", &[fcntl(libc::F_OFD_SETLK)])
+    },
     // LevelDB's lock: without it two processes could open the database.
     Refusal {
         may_fail_with: ERRNOS,
@@ -99,11 +121,13 @@ pub(super) static REFUSALS: &[Refusal] = &[
     Refusal { may_fail_with: &[0], ..limit("file-size", Resource::Fsize, 1 << 20) },
     Refusal {
         workload: Workload::LargeValues,
+        may_abort: true,
         may_fail_with: &[0],
         ..limit("address-space-large-values", Resource::As, 64 << 20)
     },
     Refusal {
         workload: Workload::LargeValues,
+        may_abort: true,
         may_fail_with: &[0],
         ..limit("data-large-values", Resource::Data, 48 << 20)
     },
