@@ -138,11 +138,7 @@ mod tests {
     #[test]
     fn lock_failures() {
         let os_error = io::Error::from_raw_os_error;
-        check(
-            file("lock", os_error(libc::ENOLCK)),
-            5,
-            "IO error: db/LOCK: cannot lock: No locks available",
-        );
+        check(file("lock", os_error(libc::ENOLCK)), 5, "IO error: db/LOCK: cannot lock: No locks available");
         check(file("open", os_error(libc::EACCES)), 5, "IO error: db/LOCK: Permission denied");
     }
 
