@@ -3,8 +3,8 @@
 //!
 //! A case is the database that a workload left after its close. Each bit of a small file is flipped
 //! in turn, and a sample of the bits of a larger one. Then sectors are damaged, and table files are
-//! exchanged, cut and lengthened. Each time the database is opened, read by iterator and by key, and
-//! compared. With `paranoid_checks`:
+//! exchanged, cut and lengthened. Each time the database is opened, read by iterator and by key,
+//! and compared. With `paranoid_checks`:
 //!
 //! - each answer is right, or open or the read reports
 //!   [`Corruption`](terrace::ErrorKind::Corruption);
@@ -224,7 +224,8 @@ impl ClosedDatabase<'_> {
     fn change_table_lengths(&self, rng: &mut Rng, counters: &Counters) -> Result<(), String> {
         for (path, table) in self.tables()? {
             let cut = rng.below(table.len() as u64) as usize;
-            let (footer, noise) = (table.len() - FOOTER_SIZE, rng.next_u64().to_le_bytes());
+            let footer = table.len() - FOOTER_SIZE;
+            let noise = rng.next_u64().to_le_bytes();
             for (contents, permitted) in [
                 (table[..cut].to_vec(), Permitted::Corruption),
                 ([&table[..], &noise].concat(), Permitted::Nothing),
@@ -249,8 +250,13 @@ impl ClosedDatabase<'_> {
         counters.add(Counter::BitFlips, 1);
         // The position decides about paranoid checks.
         let start = rng.below(2) as usize;
-        let change = |bytes: &mut Vec<u8>| *bytes = contents.to_vec();
-        self.check_damaged(path, start..start + 1, change, rng.one_in(2), permitted)
+        self.check_damaged(
+            path,
+            start..start + 1,
+            |bytes| *bytes = contents.to_vec(),
+            rng.one_in(2),
+            permitted,
+        )
     }
 
     fn read_file(&self, path: &Path) -> Result<Vec<u8>, String> {
