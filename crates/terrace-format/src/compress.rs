@@ -186,13 +186,18 @@ fn load_uncompressed(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), DecodeError
     Ok(())
 }
 
+fn new_encoder() -> Box<snap::raw::Encoder> {
+    Box::new(snap::raw::Encoder::new())
+}
+
 fn compress_snappy(contents: &[u8], dst: &mut Vec<u8>) {
     let start = dst.len();
     dst.resize(start + snap::raw::max_compress_len(contents.len()), 0);
     let mut compress = |encoder: &mut snap::raw::Encoder| encoder.compress(contents, &mut dst[start..]);
-    let result = SNAPPY_ENCODER.try_with(|encoder| compress(&mut encoder.borrow_mut()));
+    let result =
+        SNAPPY_ENCODER.try_with(|encoder| compress(encoder.borrow_mut().get_or_insert_with(new_encoder)));
     // A thread that is about to end has no encoder any more.
-    match result.unwrap_or_else(|_| compress(&mut snap::raw::Encoder::new())) {
+    match result.unwrap_or_else(|_| compress(&mut new_encoder())) {
         Ok(len) => dst.truncate(start + len),
         Err(_) => {
             dst.truncate(start); // The block has 4 GiB or more.
@@ -228,8 +233,10 @@ fn resize_for_overwrite(dst: &mut Vec<u8>, len: usize) -> Result<(), DecodeError
 }
 
 thread_local! {
-    // An encoder has a table of 32 KiB. A new one for every block would have to clear it.
-    static SNAPPY_ENCODER: RefCell<snap::raw::Encoder> = RefCell::new(snap::raw::Encoder::new());
+    // An encoder has a table of 32 KiB. A new one for every block would have to clear it. The box
+    // matters: thread-locals of a shared library take space on the stack of every thread of the
+    // program, and an encoder has 2 KiB.
+    static SNAPPY_ENCODER: RefCell<Option<Box<snap::raw::Encoder>>> = const { RefCell::new(None) };
 }
 
 fn check_size(codec: &str, size: usize, max: usize) -> Result<(), DecodeError> {

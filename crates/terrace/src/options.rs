@@ -42,15 +42,12 @@ pub struct Options {
     pub error_if_exists: bool,
     /// Reports damage early. Checksums are verified with and without this option. Default: false.
     ///
-    /// If set, three things differ:
+    /// If set, two things differ:
     /// - Open fails on the first damaged log record. LevelDB's default, and the default here, is to
     ///   report the record to the info log and to continue.
     /// - Tables are read by system calls, which return errors. Otherwise up to a thousand tables
     ///   are mapped into memory, as in LevelDB. A storage error under a mapping, or a file that
     ///   another process truncates, ends the process.
-    /// - A table of up to 4 KiB is damaged if its smallest or largest key differs from the
-    ///   MANIFEST. Otherwise it is damaged only if a key lies outside the range in the MANIFEST. A
-    ///   smaller range is a line in the info log.
     pub paranoid_checks: bool,
     /// Files, clock, threads and randomness. Default: those of the operating system.
     pub env: Env,

@@ -72,9 +72,15 @@ struct Histogram {
     max_micros: AtomicU64,
 }
 
-/// Durations of all timers since the open of the database.
-#[derive(Default)]
-pub(crate) struct Timers([Histogram; TIMERS.len()]);
+/// Durations of all timers since the open of the database. They are on the heap, because an open
+/// may run on a small stack.
+pub(crate) struct Timers(Box<[Histogram]>);
+
+impl Default for Timers {
+    fn default() -> Timers {
+        Timers(TIMERS.iter().map(|_| Histogram::default()).collect())
+    }
+}
 
 /// Copy of the durations of one timer.
 #[derive(Debug, Clone, PartialEq, Eq)]

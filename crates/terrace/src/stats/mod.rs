@@ -50,12 +50,13 @@ pub(crate) struct Statistics {
 
 impl Default for Statistics {
     fn default() -> Statistics {
-        Statistics { shards: std::array::from_fn(|_| TickerShard::default()), timers: Timers::default() }
+        // A constant array is initialised in place, without a copy on the stack.
+        let shards = [const { TickerShard([const { AtomicU64::new(0) }; TICKER_COUNT]) }; SHARD_COUNT];
+        Statistics { shards, timers: Timers::default() }
     }
 }
 
 /// Counters of a shard. Two cache lines, because processors prefetch lines in pairs.
-#[derive(Default)]
 #[repr(align(128))]
 struct TickerShard([AtomicU64; TICKER_COUNT]);
 

@@ -90,6 +90,9 @@ impl DbOpener<'_> {
         })
     }
 
+    // Not inlined, so that an open on a small stack does not hold the statistics beside the other
+    // parts of the shared state.
+    #[inline(never)]
     fn table_reader_context(
         &self,
         budget: Option<&MemoryBudget>,
