@@ -9,7 +9,8 @@
 //! gets the error and the other gets success, although the bytes of both may be lost.
 
 use std::io;
-use std::path::PathBuf;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
 
 use terrace_sync::{Mutex, mutant};
 
@@ -38,13 +39,21 @@ pub struct StickySync {
 
 impl StickySync {
     /// Calls `sync` and returns its result, or the first error if an earlier or a concurrent call
-    /// has failed.
+    /// has failed. A panic of `sync` counts as a failure.
     pub fn sync_with(&self, sync: impl FnOnce() -> Result<()>) -> Result<()> {
         let mut failure = self.failure.lock();
         if let Some(failure) = &*failure {
             return Err(failure.to_error());
         }
-        let synced = sync();
+        let synced = match catch_unwind(AssertUnwindSafe(sync)) {
+            Ok(synced) => synced,
+            Err(panic) => {
+                let error = io::Error::other("an earlier sync of the file panicked");
+                *failure = Some(SyncFailure::new(&FileError::new("sync", Path::new(""), error)));
+                drop(failure);
+                resume_unwind(panic);
+            }
+        };
         if let Err(error) = &synced
             && !mutant!(SyncErrorReportedOnce)
         {
