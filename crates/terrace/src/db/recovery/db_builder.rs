@@ -49,7 +49,6 @@ impl DbOpener<'_> {
         let version_set = self.recovered.version_set;
         let writer = wal_writer.as_ref();
         let visible = writer.map_or(version_set.last_sequence, |writer| writer.last_sequence);
-        let close_marker = writer.and_then(|writer| writer.close_marker.clone()).unwrap_or_default();
         let version = Arc::clone(&version_set.version);
         let read_state = ReadState { memtable: Arc::clone(&memtable), immutable_memtables, version };
         Arc::new_cyclic(|inner| DbInner {
@@ -77,7 +76,6 @@ impl DbOpener<'_> {
             read_state: ReadStateCell::new(read_state, visible),
             next_file_number,
             background_error: BackgroundError::new(),
-            wal_close_marker: close_marker,
             is_shutting_down: AtomicBool::new(false),
             wal_sync: WalSync::new(wal_writer.iter().map(|writer| writer.wal.clone()).collect()),
             commit: Mutex::new(wal_writer),

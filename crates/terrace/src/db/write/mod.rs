@@ -24,7 +24,6 @@ use std::ops::RangeInclusive;
 
 use terrace_format::batch::{self, BatchOp, MAX_KEY_OR_VALUE_LEN, WriteBatch};
 use terrace_format::key::{MAX_SEQUENCE_NUMBER, SequenceNumber};
-use terrace_format::log::LOG_BLOCK_SIZE;
 use terrace_sync::mutant;
 
 use super::components::wal::WalWriter;
@@ -195,7 +194,7 @@ impl DbInner {
         let mut record = std::mem::take(&mut writer.record_buffer);
         record.clear();
         encode(first, &mut record);
-        let appended = self.preallocate_wal(writer, record.len()).and_then(|()| writer.append(&record));
+        let appended = writer.append(&record);
         if record.capacity() <= MAX_REUSED_RECORD_BUFFER {
             writer.record_buffer = record;
         }
@@ -204,6 +203,7 @@ impl DbInner {
             self.handle_append_error(writer, error);
         }
         appended?;
+        self.check_fill_rate(writer);
         writer.last_sequence = last;
         self.wal_sync.record_write();
         Ok(())
@@ -311,50 +311,34 @@ impl DbInner {
         true
     }
 
-    /// Handles a failed append. Without disk space, the record is incomplete, so log readers skip
-    /// it. The next log continues with the same sequence number, so no gap results. After any other
-    /// error, the content of the log is unknown.
+    /// Handles a failed append. Without disk space, the log is as before, or it ends with an
+    /// incomplete record. Then the next log continues with the same sequence number, so no gap
+    /// results. After any other error, the content of the log is unknown.
     fn handle_append_error(&self, writer: &mut WalWriter, error: &Error) {
-        if error.is_retryable() {
-            writer.is_torn = !mutant!(TornRecordLeftAfterNoSpace);
-        } else {
+        if !error.is_retryable() {
             self.set_background_error(error);
         }
+        writer.is_torn &= !mutant!(TornRecordLeftAfterNoSpace);
     }
 
-    /// Preallocates the log for a record of `len` bytes. [`WalWriter::append`] works without it and
-    /// reports the same errors; a separate call makes the time measurable.
+    /// Measures from time to time whether a log that started slowly is filled fast by now.
     #[inline]
-    fn preallocate_wal(&self, writer: &mut WalWriter, len: usize) -> Result<()> {
-        // Upper bound of the record with its fragment headers: one header per started block.
-        let end = writer.record_writer.end_offset() + (len + len / 1024) as u64 + LOG_BLOCK_SIZE as u64;
-        if end <= writer.preallocated_to {
-            return Ok(());
+    fn check_fill_rate(&self, writer: &mut WalWriter) {
+        let end = writer.record_writer.end_offset();
+        if end >= writer.next_fill_check {
+            writer.next_fill_check = end + FILL_RATE_CHECK_BYTES;
+            self.measure_fill_rate(writer);
         }
-        let preallocated_to =
-            self.timed_stall(Timer::WalPreallocation, None, || writer.wal.file.preallocate(end))?;
-        writer.preallocated_to = match preallocated_to {
-            u64::MAX => self.check_fill_rate(writer),
-            offset => offset,
-        };
-        Ok(())
     }
 
-    /// Measures whether a log that started slowly is filled fast by now. Returns the offset of the
-    /// next measurement.
-    fn check_fill_rate(&self, writer: &mut WalWriter) -> u64 {
-        let offset = writer.record_writer.end_offset();
-        if writer.wal.file.capacity().saturating_sub(offset) < FILL_RATE_CHECK_BYTES {
-            return u64::MAX;
-        }
+    fn measure_fill_rate(&self, writer: &mut WalWriter) {
         let now = self.options.env.clock.monotonic();
         if let Some(checked_at) = writer.fill_rate_checked_at.replace(now)
             && self.memtable_sizer.is_fast_fill_rate(FILL_RATE_CHECK_BYTES, now.saturating_sub(checked_at))
         {
-            writer.wal.file.expect_fast_fill(offset);
-            return offset;
+            writer.wal.file.expect_fast_fill();
+            writer.next_fill_check = u64::MAX;
         }
-        offset + FILL_RATE_CHECK_BYTES
     }
 
     /// Waits until write number `write` is durable, and syncs the logs if no other thread does.

@@ -1,0 +1,294 @@
+//! Log file of the operating system, mapped or appended.
+//!
+//! ```text
+//!   block 0              block 1              block 2
+//!   +--------------------+--------------------+ - - - - - - - - - - - - +
+//!   | records            | records | zeros    :  allocated, not in the  :
+//!   +--------------------+--------------------+  file yet               +
+//!                                  ^ stores   ^ end of the file: appends
+//! ```
+//!
+//! A *mapped* log ends at the end of a block. Records within the file are stored into the mapping.
+//! The first record beyond it is appended by one system call. Then the file grows to the end of
+//! that block, by a single `ftruncate`. A kill at any moment therefore leaves a file that ends
+//! within a record, or zeros that reach exactly to the end of a block. Readers take both for the
+//! end of the log, and another program that continues the log starts at a new block.
+//!
+//! The space of a block is allocated before the file grows to it, so that a store never meets a
+//! full disk. Allocations double, so that a small log is small on disk.
+//!
+//! An *appended* log takes every record by a system call and equals LevelDB's.
+//!
+//! During a fast fill, the log writes zeros to a new block with `pwrite`: page faults for each
+//! 4 KiB would cost more. But a sync writes such a block as a whole, even if only a few bytes
+//! changed. After a sync, some records are therefore written with `pwrite`.
+
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+
+use super::file_size_limit::FileSizeLimit;
+use super::log_method::LogMethod;
+use super::mapped_log::LogMapping;
+use crate::error::{FileError, Result};
+use crate::fs::{LOG_BLOCK_SIZE, LogFile, MappedLogs};
+
+/// Largest step of an allocation, in bytes.
+const MAX_ALLOCATION_STEP: u64 = 1 << 20;
+
+/// Largest number of zeros at the end of a mapped log, in bytes, except for the rest of a block.
+/// Larger extensions save hardly any time and cost more to sync.
+const MAX_EXTENSION: u64 = 256 << 10;
+
+/// Page size of the page cache, in bytes. A kill can interrupt a write between two pages.
+const PAGE_SIZE: u64 = 4096;
+
+/// Number of writes with `pwrite` after a sync during a fast fill. Each takes about a microsecond,
+/// and the storage takes some hundred microseconds to write one zero-filled block.
+const PWRITES_AFTER_SYNC: usize = 200;
+
+/// Log file of the operating system.
+#[derive(Debug)]
+pub(super) struct PosixLogFile {
+    path: PathBuf,
+    file: File,
+    method: LogMethod,
+    /// Bytes of the mapping. 0 for an appended log.
+    capacity: u64,
+    /// Mapping, or `None` inside if the system refuses it. Initialized at the first use.
+    mapping: OnceLock<Option<LogMapping>>,
+    /// Length of the file. Only the writing thread changes it. Relaxed: the lock of the writers
+    /// orders their accesses.
+    len: AtomicU64,
+    growth: Mutex<Growth>,
+    fills_fast: AtomicBool,
+    /// Approximate number of writes that still use `pwrite`. Relaxed: both ways of writing are
+    /// correct at any time.
+    pwrites_left: AtomicUsize,
+    /// True after the first write. Until then, a reopened file is unchanged.
+    is_written: AtomicBool,
+    is_closed: AtomicBool,
+    /// True if a failed write may have left bytes.
+    is_torn: AtomicBool,
+}
+
+/// Space beyond the end of the file.
+#[derive(Debug)]
+struct Growth {
+    /// Bytes from the start of the file with allocated space.
+    allocated: u64,
+    /// False after a failed allocation: from then on, every record is appended.
+    can_allocate: bool,
+    size_limit: FileSizeLimit,
+}
+
+impl PosixLogFile {
+    /// Creates the log on `file`, which is empty or was closed by an earlier process.
+    pub(super) fn new(path: &Path, file: File, capacity: u64, mapped: MappedLogs) -> Result<PosixLogFile> {
+        let len = file.metadata().map_err(|e| FileError::new("stat", path, e))?.len();
+        let method = LogMethod::choose(&file, mapped);
+        let capacity = if method.is_mapped { rounded_capacity(capacity.max(len)) } else { Ok(0) };
+        Ok(PosixLogFile {
+            path: path.to_path_buf(),
+            file,
+            method,
+            capacity: capacity.map_err(|e| FileError::new("open", path, e))?,
+            mapping: OnceLock::new(),
+            len: AtomicU64::new(len),
+            growth: Mutex::new(Growth {
+                allocated: len,
+                can_allocate: true,
+                size_limit: FileSizeLimit::default(),
+            }),
+            fills_fast: AtomicBool::new(false),
+            pwrites_left: AtomicUsize::new(0),
+            is_written: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
+            is_torn: AtomicBool::new(false),
+        })
+    }
+
+    /// Returns the mapping of a mapped log, unless the system refuses one.
+    fn mapping(&self) -> Option<&LogMapping> {
+        let map = || (self.capacity > 0).then(|| LogMapping::new(&self.file, self.capacity).ok()).flatten();
+        self.mapping.get_or_init(map).as_ref()
+    }
+
+    /// Writes into the last block of the file, over zeros.
+    fn write_within(&self, offset: u64, head: &[u8], body: &[u8]) -> io::Result<()> {
+        let end = offset + (head.len() + body.len()) as u64;
+        let mapping = self.mapping().filter(|mapping| end <= mapping.len() && !self.should_pwrite());
+        if let (Some(mapping), Some((front, last))) = (mapping, head.split_last_chunk::<4>()) {
+            mapping.store(offset, front, *last, body);
+            return Ok(());
+        }
+        if offset / PAGE_SIZE == (end - 1) / PAGE_SIZE {
+            return self.pwrite_all(offset, &mut [IoSlice::new(head), IoSlice::new(body)]);
+        }
+        // A kill between the two calls leaves zeros in the head.
+        self.file.write_all_at(body, offset + head.len() as u64)?;
+        self.file.write_all_at(head, offset)
+    }
+
+    /// Appends to the file, and extends a mapped log to the end of the block.
+    fn append(&self, offset: u64, head: &[u8], body: &[u8]) -> io::Result<()> {
+        let old_len = self.len.load(Ordering::Relaxed);
+        let zeros = [0; 6];
+        let Some(gap) = offset.checked_sub(old_len).and_then(|gap| zeros.get(..gap as usize)) else {
+            let reason = format!("write at {offset} of a file of {old_len} bytes");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+        };
+        let mut parts = [IoSlice::new(gap), IoSlice::new(head), IoSlice::new(body)];
+        let end = offset.saturating_add((head.len() + body.len()) as u64);
+        self.growth.lock().size_limit.check(end)?;
+        self.pwrite_all(old_len, &mut parts).inspect_err(|_| {
+            // Without this, the bytes of a part of the record would stay.
+            let is_restored = self.file.set_len(old_len).is_ok();
+            self.is_torn.fetch_or(!is_restored, Ordering::Relaxed);
+        })?;
+        self.len.store(end, Ordering::Relaxed);
+        if end < self.capacity && self.mapping().is_some() {
+            self.extend(end);
+        }
+        Ok(())
+    }
+
+    /// Extends the file from `end` to the end of a block with zeros. Without space, it changes
+    /// nothing: the next record is appended.
+    fn extend(&self, end: u64) {
+        let mut growth = self.growth.lock();
+        let step = end.clamp(1, MAX_EXTENSION);
+        let new_end = (end + step).next_multiple_of(LOG_BLOCK_SIZE).min(self.capacity);
+        if new_end <= end || !growth.can_allocate {
+            return;
+        }
+        let is_allowed = growth.size_limit.check(new_end).is_ok();
+        growth.can_allocate = is_allowed && self.allocate(&mut growth.allocated, new_end).is_ok();
+        if !growth.can_allocate || self.file.set_len(new_end).is_err() {
+            return;
+        }
+        self.len.store(new_end, Ordering::Relaxed);
+        if self.fills_fast.load(Ordering::Relaxed) {
+            static ZEROS: [u8; (MAX_EXTENSION + LOG_BLOCK_SIZE) as usize] =
+                [0; (MAX_EXTENSION + LOG_BLOCK_SIZE) as usize];
+            // Only saves page faults: the bytes are zero already.
+            let _ = self.file.write_all_at(&ZEROS[..(new_end - end) as usize], end);
+        }
+    }
+
+    /// Allocates space up to `end` or further, without a change of the file's length.
+    fn allocate(&self, allocated: &mut u64, end: u64) -> io::Result<()> {
+        if end <= *allocated {
+            return Ok(());
+        }
+        let doubled = *allocated + (*allocated).min(MAX_ALLOCATION_STEP);
+        for goal in [doubled.clamp(end, self.capacity), end] {
+            let len = goal - *allocated;
+            let result = rustix::io::retry_on_intr(|| {
+                fallocate(&self.file, FallocateFlags::KEEP_SIZE, *allocated, len)
+            });
+            if result.is_ok() {
+                *allocated = goal;
+                return Ok(());
+            }
+        }
+        Err(Errno::NOSPC.into())
+    }
+
+    /// Writes all bytes of `parts` at `offset`.
+    fn pwrite_all(&self, mut offset: u64, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
+        IoSlice::advance_slices(&mut parts, 0); // skips empty parts
+        while !parts.is_empty() {
+            match rustix::io::retry_on_intr(|| rustix::io::pwritev(&self.file, parts, offset))? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                written => {
+                    offset += written as u64;
+                    IoSlice::advance_slices(&mut parts, written);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns true if the next write should use `pwrite`.
+    fn should_pwrite(&self) -> bool {
+        let pwrites_left = self.pwrites_left.load(Ordering::Relaxed);
+        if pwrites_left > 0 {
+            self.pwrites_left.store(pwrites_left - 1, Ordering::Relaxed);
+        }
+        pwrites_left > 0
+    }
+}
+
+fn rounded_capacity(capacity: u64) -> io::Result<u64> {
+    let rounded = capacity.max(1).checked_next_multiple_of(LOG_BLOCK_SIZE).ok_or(Errno::FBIG)?;
+    usize::try_from(rounded).map(|_| rounded).map_err(|_| Errno::FBIG.into())
+}
+
+impl LogFile for PosixLogFile {
+    fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    fn may_lose_pages(&self) -> bool {
+        self.mapping().is_some()
+    }
+
+    fn write_method(&self) -> String {
+        let is_refused = self.mapping.get().is_some_and(Option::is_none) && self.capacity > 0;
+        let refused = if is_refused { ", but the system refuses the mapping" } else { "" };
+        format!("{}{refused}", self.method)
+    }
+
+    fn expect_fast_fill(&self) {
+        self.fills_fast.store(true, Ordering::Relaxed);
+    }
+
+    fn write_at(&self, offset: u64, head: &[u8], body: &[u8]) -> Result<()> {
+        let fail = |e| FileError::new("write", &self.path, e);
+        if self.is_closed.load(Ordering::Relaxed) || self.is_torn.load(Ordering::Relaxed) {
+            return Err(fail(io::Error::other("the log file takes no more writes")));
+        }
+        self.is_written.store(true, Ordering::Relaxed);
+        let end =
+            offset.checked_add((head.len() + body.len()) as u64).ok_or_else(|| fail(Errno::FBIG.into()))?;
+        if end <= self.len.load(Ordering::Relaxed) {
+            self.write_within(offset, head, body).map_err(fail)
+        } else {
+            self.append(offset, head, body).map_err(fail)
+        }
+    }
+
+    fn is_intact(&self) -> bool {
+        !self.is_torn.load(Ordering::Relaxed)
+    }
+
+    fn sync(&self) -> Result<()> {
+        // Only Linux guarantees that a sync of the descriptor covers writes through a mapping.
+        #[cfg(not(target_os = "linux"))]
+        if let Some(mapping) = self.mapping() {
+            mapping.flush().map_err(|e| FileError::new("msync", &self.path, e))?;
+        }
+        if self.fills_fast.load(Ordering::Relaxed) {
+            self.pwrites_left.store(PWRITES_AFTER_SYNC, Ordering::Relaxed);
+        }
+        self.file.sync_data().map_err(|e| FileError::new("fdatasync", &self.path, e))
+    }
+
+    /// Keeps the mapping until the log is dropped. A write that comes too late fails, or in a race
+    /// ends the process, but never touches foreign memory.
+    fn truncate_and_close(&self, len: u64) -> Result<()> {
+        self.is_closed.store(true, Ordering::Relaxed);
+        if !self.is_written.load(Ordering::Relaxed) && len == self.len.load(Ordering::Relaxed) {
+            return Ok(()); // The file is unchanged.
+        }
+        self.file.set_len(len).map_err(|e| FileError::new("truncate", &self.path, e))
+    }
+}
