@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand};
 
 use crate::counters::Counters;
 use crate::fuzz::{self, TARGETS, Target, libfuzzer};
+use crate::harness::fork::forker::{self, ForkerArgs};
 use crate::harness::process_kill::concurrent_open::{self, OpenerArgs};
 use crate::harness::process_kill::writer::{self, WriterJob};
 use crate::harness::{self, HARNESSES, Harness};
@@ -68,6 +69,9 @@ enum CliCommand {
     /// Opens a database that another process also opens; `concurrent-open` runs this
     #[command(hide = true)]
     Open(OpenerArgs),
+    /// Forks while its threads use a database; `fork` and `daemon` run this
+    #[command(hide = true)]
+    Fork(ForkerArgs),
     /// Repeat one case
     Replay {
         /// Seed that a violation printed
@@ -111,6 +115,7 @@ pub fn main() -> ExitCode {
         CliCommand::Mutants { names } => mutants::run_mutants(&names),
         CliCommand::Write { job, ledger } => writer::run_writer(&job, &ledger),
         CliCommand::Open(opener) => concurrent_open::run_opener(&opener),
+        CliCommand::Fork(arguments) => forker::run_forker(&arguments),
         CliCommand::Replay { seed } => replay_case(seed),
     }
 }

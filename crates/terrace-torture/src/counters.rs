@@ -59,6 +59,8 @@ counters! {
     FuzzChecksumsValid "fuzz_checksums_valid" 0,
     /// Writing processes that were killed.
     ProcessKills "process_kills" 1_000,
+    /// Forks of a process with running threads.
+    Forks "forks" 10_000,
     /// Writes that killed processes had acknowledged and that were found again.
     AcknowledgedWrites "acked_writes" 5_000_000,
     /// Databases that one engine opened after the other had written them.

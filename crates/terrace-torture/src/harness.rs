@@ -6,6 +6,7 @@ mod bit_rot;
 mod clocks;
 mod coverage_guided;
 mod crash;
+pub(crate) mod fork;
 mod fuzz;
 mod histories;
 mod io_errors;
@@ -53,6 +54,8 @@ pub static HARNESSES: &[Harness] = &[
     process_kill::FAILED_SYNCS,
     process_kill::FULL_DISK,
     process_kill::concurrent_open::CONCURRENT_OPEN,
+    fork::FORK,
+    fork::DAEMON,
     leveldb_interop::ALTERNATE_WITH_LEVELDB,
     process_kill::LEVELDB_AFTER_CRASH,
     leveldb_interop::LEVELDB_AFTER_POWER_CUT,

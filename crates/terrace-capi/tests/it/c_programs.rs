@@ -71,3 +71,8 @@ fn destroy_order_and_null_handles() {
 fn threads() {
     check_with_stock("threads");
 }
+
+#[test]
+fn forks_and_daemon() {
+    check("daemon");
+}

@@ -25,43 +25,94 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
 use terrace_sync::mutant;
+use terrace_sync::native_locks::Mutex;
 
+use super::lock_owner::OwnerProcess;
 use crate::error::{FileError, LockHolder, Result};
-use crate::fs::{FileLock, LockMode};
+use crate::fs::{FileLock, LockMode, LockOwner};
 use crate::lock_table::LockTable;
+use crate::process::ProcessToken;
 
 /// Identity of a file, independent of its path: device and inode.
 type FileId = (u64, u64);
 
 /// Locks of this process. The mutex is held while a lock is taken or released, so that the table
 /// agrees with the system.
-static LOCK_TABLE: Mutex<LockTable<FileId>> = Mutex::new(LockTable::new());
+pub(super) static LOCK_TABLE: Mutex<LockTable<FileId>> = Mutex::new(LockTable::new());
 
 /// Held lock.
 #[derive(Debug)]
 pub(super) struct PosixFileLock {
-    file: Option<LockedFile>, // None only during the drop.
-    file_id: FileId,
+    file: Arc<LockedFile>,
 }
 
-/// Possibly locked file, and the id of the process that locked it. Dropping it releases the locks.
-/// A forked child that drops its copy leaves them to its parent.
+/// Possibly locked file, and the process that locked it. Dropping it releases the locks. A forked
+/// child that drops its copy leaves them to its parent.
 #[derive(Debug)]
-struct LockedFile(File, u32);
+struct LockedFile {
+    file: File,
+    file_id: FileId,
+    process: ProcessToken,
+    owner: OwnerProcess,
+    /// True after the first release in this process.
+    is_released: AtomicBool,
+}
+
+impl LockedFile {
+    fn new(file: File, file_id: FileId) -> LockedFile {
+        LockedFile {
+            file,
+            file_id,
+            process: ProcessToken::current(),
+            owner: OwnerProcess::current(),
+            is_released: AtomicBool::new(false),
+        }
+    }
+
+    /// Releases the locks. If that fails, closing the file releases them, unless a forked child
+    /// still has it open.
+    fn unlock(&self) {
+        let _ = flock(&self.file, FlockOperation::NonBlockingUnlock);
+        let _ = set_record_lock(&self.file, libc::F_UNLCK as libc::c_short);
+    }
+}
 
 impl Drop for LockedFile {
     fn drop(&mut self) {
-        if self.1 != std::process::id() {
-            return;
+        if self.process.is_current() {
+            self.unlock();
         }
-        // If this fails, closing the file releases the lock, unless a forked child still has it
-        // open.
-        let _ = flock(&self.0, FlockOperation::NonBlockingUnlock);
-        let _ = set_record_lock(&self.0, libc::F_UNLCK as libc::c_short);
+    }
+}
+
+impl LockOwner for LockedFile {
+    fn record_fork(&self) {
+        self.owner.record_fork();
+    }
+
+    fn has_exited(&self) -> bool {
+        self.owner.has_exited()
+    }
+
+    fn wait_for_exit(&self) -> bool {
+        self.owner.wait_for_exit()
+    }
+
+    fn release_inherited_lock(&self) {
+        let mut lock_table = LOCK_TABLE.lock();
+        if !self.is_released.swap(true, Ordering::Relaxed) {
+            self.unlock();
+            lock_table.remove(&self.file_id);
+        }
+    }
+
+    fn is_lock_file(&self, path: &Path) -> bool {
+        fs::metadata(path).is_ok_and(|metadata| file_id(&metadata) == self.file_id)
     }
 }
 
@@ -86,28 +137,36 @@ fn lock_opened_file(
 ) -> io::Result<PosixFileLock> {
     let file_id = self::file_id(&file.metadata()?);
     check_lock_table(lock_table, file_id, mode)?;
-    let file = LockedFile(file, std::process::id());
-    lock_record(&file.0, mode).map_err(map_lock_error)?;
+    let file = LockedFile::new(file, file_id);
+    lock_record(&file.file, mode).map_err(map_lock_error)?;
     if !mutant!(LockReleasedByFailedOpen) {
-        lock_flock(&file.0, mode).map_err(map_lock_error)?;
+        lock_flock(&file.file, mode).map_err(map_lock_error)?;
     }
     if !fs::metadata(path).is_ok_and(|metadata| self::file_id(&metadata) == file_id) {
         // Another process has destroyed the database and removed the file since it was opened.
         return Err(LockHolder::OtherProcess.into());
     }
     lock_table.insert(file_id, mode);
-    Ok(PosixFileLock { file: Some(file), file_id })
+    Ok(PosixFileLock { file: Arc::new(file) })
 }
 
 impl Drop for PosixFileLock {
     fn drop(&mut self) {
         let mut lock_table = LOCK_TABLE.lock();
-        self.file = None;
-        lock_table.remove(&self.file_id);
+        if !self.file.is_released.swap(true, Ordering::Relaxed) {
+            if self.file.process.is_current() {
+                self.file.unlock();
+            }
+            lock_table.remove(&self.file.file_id);
+        }
     }
 }
 
-impl FileLock for PosixFileLock {}
+impl FileLock for PosixFileLock {
+    fn owner(&self) -> Option<Arc<dyn LockOwner>> {
+        Some(Arc::clone(&self.file) as Arc<dyn LockOwner>)
+    }
+}
 
 fn file_id(metadata: &Metadata) -> FileId {
     (metadata.dev(), metadata.ino())
@@ -191,7 +250,7 @@ mod tests {
         for mode in [LockMode::Exclusive, LockMode::Shared] {
             let lock = lock_file(&path, mode).unwrap();
             // Shares the file description, like a forked child.
-            let forked = lock.file.as_ref().unwrap().0.try_clone().unwrap();
+            let forked = lock.file.file.try_clone().unwrap();
             drop(lock);
             lock_file(&path, LockMode::Exclusive).unwrap();
             drop(forked);
@@ -223,8 +282,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("LOCK");
         let lock = lock_file(&path, LockMode::Exclusive).unwrap();
-        let LockedFile(file, owner) = lock.file.as_ref().unwrap();
-        drop(LockedFile(file.try_clone().unwrap(), owner + 1));
+        let mut child = LockedFile::new(lock.file.file.try_clone().unwrap(), lock.file.file_id);
+        child.process = ProcessToken::of_other_process();
+        drop(child);
         let probe = File::open(&path).unwrap();
         assert!(lock_record(&probe, LockMode::Shared).is_err());
         assert!(lock_flock(&probe, LockMode::Shared).is_err());

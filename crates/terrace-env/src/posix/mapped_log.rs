@@ -36,9 +36,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 
 use memmap2::{MmapOptions, MmapRaw};
-use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
+use terrace_sync::native_locks::Mutex;
 
 use super::files::PosixWritableFile;
 use crate::error::{FileError, Result};

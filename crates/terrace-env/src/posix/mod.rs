@@ -7,7 +7,8 @@
 //!             +-- memory_limit        memory of the machine or the control group
 //!             +-- mapped_log          preallocated logs, written through a mapping
 //!             +-- lock                database lock against every kind of LevelDB
-//!             +-- fork                detection of forked children
+//!             +-- lock_owner          exit of the process that took a lock
+//!             +-- fork                locks across a fork, detection of forked children
 //! ```
 //!
 //! Durability is `fdatasync` for files and `fsync` for directories (`F_FULLFSYNC` on Apple systems,
@@ -21,6 +22,7 @@ mod files;
 mod fork;
 mod limits;
 mod lock;
+mod lock_owner;
 mod mapped_log;
 mod memory_limit;
 mod random_access_file;
@@ -29,14 +31,14 @@ use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{FileError, Result};
 use crate::fs::{
     AccessMode, FileLock, FileSystem, LockMode, LogFile, RandomAccessFile, SequentialFile, WritableFile,
 };
-pub(crate) use fork::{fork_count, start_counting_forks};
+pub(crate) use fork::{fork_count, watch_forks};
 use limits::ResourceLimits;
 
 /// File system of the operating system.
@@ -101,6 +103,10 @@ impl FileSystem for PosixFs {
 
     fn memory_limit(&self) -> Option<u64> {
         Some(limits::memory_limit()).filter(|limit| *limit < u64::MAX)
+    }
+
+    fn absolute(&self, path: &Path) -> PathBuf {
+        std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {

@@ -64,6 +64,8 @@ pub static MUTANTS: &[Mutant] = &[
     row("SequenceNotRecoveredFromWal", &["model"], 30, "sequence numbers continue from the MANIFEST's, not from the WAL's"),
     row("LockReleasedByFailedOpen", &["concurrent-open"], 60, "a failed second open in the same process releases the lock"),
     row("RareWrongRead", &["model"], 120, "one get in a million returns a wrong byte"),
+    row("ForkDuringWrite", &["fork"], 120, "a fork does not wait until no writer changes a memtable"),
+    row("ForkedChildAdoptsEarly", &["fork"], 60, "a forked child adopts the database of a parent that still runs"),
 ];
 
 #[cfg(test)]
