@@ -22,7 +22,7 @@ use terrace_sync::mutant;
 
 use super::inner::{DbInner, DbState, ReadState};
 use super::panic_guard::PoisonOnPanic;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::iterator::{DbIter, DbIterator, IterObserver, MergingIter, READ_BYTES_PERIOD};
 use crate::options::{ReadOptions, WriteOptions};
 use crate::sync::{Arc, Ordering};
@@ -44,6 +44,14 @@ enum DropOutcome {
 }
 
 impl DbInner {
+    /// Returns an error for a batch that lacks an operation, because there was no memory for it.
+    pub(super) fn check_batch_memory(&self, batch: &WriteBatch) -> Result<()> {
+        if batch.is_out_of_memory() {
+            return Err(Error::out_of_memory(&self.directory, batch.as_bytes().len()));
+        }
+        Ok(())
+    }
+
     pub(super) fn delete_range(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
         self.check_owner_process()?;
         let range = KeyRange { begin, end };
@@ -93,12 +101,14 @@ impl DbInner {
         while keys.valid() {
             batch.delete(keys.key());
             if batch.as_bytes().len() >= TOMBSTONE_BATCH_BYTES {
+                self.check_batch_memory(&batch)?;
                 self.write(&batch, &WriteOptions::default())?;
                 batch = WriteBatch::new();
             }
             keys.next();
         }
         keys.status()?;
+        self.check_batch_memory(&batch)?;
         self.write(&batch, &WriteOptions { sync: true })
     }
 

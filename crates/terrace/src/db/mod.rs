@@ -224,7 +224,9 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn write_with(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
-        self.inner().write(batch, options)
+        let inner = self.inner();
+        inner.check_batch_memory(batch)?;
+        inner.write(batch, options)
     }
 
     /// Returns the current value of `key`, or None if the key does not exist.
