@@ -14,9 +14,6 @@ pub(super) struct Refusal {
     /// Error numbers with which an operation may fail. With other ones, every operation succeeds. A
     /// limit has the number 0.
     pub(super) may_fail_with: &'static [i32],
-    /// True if the child may abort. Writes do not reserve memory for their record and their
-    /// memtable yet.
-    pub(super) may_abort: bool,
     /// Text that the info log must contain if every operation succeeds.
     pub(super) info_log: &'static str,
 }
@@ -67,7 +64,6 @@ const fn calls(name: &'static str, calls: &'static [RefusedCall]) -> Refusal {
         kind: RefusalKind::Calls(calls),
         workload: Workload::SmallValues,
         may_fail_with: &[],
-        may_abort: false,
         info_log: "",
     }
 }
@@ -78,7 +74,6 @@ const fn limit(name: &'static str, resource: Resource, bytes: u64) -> Refusal {
         kind: RefusalKind::Limit(resource, bytes),
         workload: Workload::SmallValues,
         may_fail_with: &[],
-        may_abort: false,
         info_log: "",
     }
 }
@@ -121,13 +116,11 @@ pub(super) static REFUSALS: &[Refusal] = &[
     Refusal { may_fail_with: &[0], ..limit("file-size", Resource::Fsize, 1 << 20) },
     Refusal {
         workload: Workload::LargeValues,
-        may_abort: true,
         may_fail_with: &[0],
         ..limit("address-space-large-values", Resource::As, 64 << 20)
     },
     Refusal {
         workload: Workload::LargeValues,
-        may_abort: true,
         may_fail_with: &[0],
         ..limit("data-large-values", Resource::Data, 48 << 20)
     },

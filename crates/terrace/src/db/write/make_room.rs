@@ -7,7 +7,7 @@ use terrace_format::log::RecordWriter;
 use crate::compaction::picker::L0_STOP_WRITES_TRIGGER;
 use crate::db::components::wal::{WalFile, WalWriter};
 use crate::db::inner::{DbInner, DbState, FlushState, FlushTarget, ImmutableMemtable};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::memtable::Memtable;
 use crate::stats::Timer;
 use crate::sync::{Arc, MutexGuard, Ordering};
@@ -109,8 +109,7 @@ impl DbInner {
     /// accept any sequence number at the start of the next one.
     fn end_reused_log(&self, writer: &mut WalWriter) -> Result<()> {
         writer.invalidate_close_marker()?;
-        let synced = writer.wal.file.sync().map_err(Error::from);
-        synced.inspect_err(|error| self.set_background_error(error))
+        writer.wal.sync().inspect_err(|error| self.set_background_error(error))
     }
 
     /// Points `writer` to a new log and a new memtable of `size` bytes. Returns the old memtable,

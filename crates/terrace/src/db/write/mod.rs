@@ -39,6 +39,17 @@ use crate::sync::{Arc, Ordering};
 /// Maximum bytes of a record buffer that the next write reuses.
 const MAX_REUSED_RECORD_BUFFER: usize = 1 << 20;
 
+/// Size of a write in bytes for which memory is reserved before it is in the WAL. The allocator has
+/// spare memory for smaller ones.
+const LARGE_WRITE: usize = 64 << 10;
+
+/// Bytes of a record beyond the keys and values of one operation, or beyond the bytes of a batch.
+const WAL_RECORD_OVERHEAD: usize = 64;
+
+/// Memory of a large write in the memtable beyond its bytes: lengths, nodes, and the memory that
+/// the allocator needs itself.
+const MEMTABLE_OVERHEAD: usize = 64 << 10;
+
 /// Bytes that a log grows between two measurements of its fill rate.
 const FILL_RATE_CHECK_BYTES: u64 = 128 << 10;
 
@@ -46,6 +57,9 @@ impl DbInner {
     pub(super) fn write(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
         if batch.is_oversized() {
             return Err(oversized_error());
+        }
+        if batch.is_out_of_memory() {
+            return Err(Error::out_of_memory(&self.directory, batch.as_bytes().len()));
         }
         if batch.is_empty() {
             return self.write_empty_batch(options);
@@ -112,7 +126,10 @@ impl DbInner {
         self.make_room_for_write(&mut commit)?;
         let writer = commit.as_mut().ok_or_else(|| self.closed_error())?;
         let sequences = writer.last_sequence + 1..=writer.last_sequence + count;
+        let reservation = self.reserve_memory(writer, bytes)?;
         self.append_to_wal(writer, &sequences, encode)?;
+        // The memtable gets this memory.
+        drop(reservation);
         writer.user_bytes += bytes as u64;
         let write = self.wal_sync.last_write();
         if self.is_exclusive_writer(writer, &sequences) {
@@ -130,6 +147,32 @@ impl DbInner {
             Err(error) if self.retract(&sequences) => Err(error),
             _ => Ok(()),
         }
+    }
+
+    /// Ensures that the record and the memtable have memory for a write of `bytes` bytes. A write
+    /// that is in the WAL must not fail for lack of memory. The result is memory that the memtable
+    /// will need soon.
+    #[inline]
+    fn reserve_memory(&self, writer: &mut WalWriter, bytes: usize) -> Result<Option<Vec<u8>>> {
+        let has_memory = writer.memtable.try_reserve(bytes);
+        if bytes < LARGE_WRITE && has_memory {
+            return Ok(None);
+        }
+        self.reserve_large(writer, bytes)
+            .filter(|_| has_memory)
+            .map(Some)
+            .ok_or_else(|| Error::out_of_memory(&self.directory, bytes))
+    }
+
+    #[cold]
+    fn reserve_large(&self, writer: &mut WalWriter, bytes: usize) -> Option<Vec<u8>> {
+        // The record has a header, and up to two lengths for each operation.
+        let record = &mut writer.record_buffer;
+        record.clear();
+        record.try_reserve_exact(bytes.checked_add(WAL_RECORD_OVERHEAD)?).ok()?;
+        let mut memtable = Vec::new();
+        memtable.try_reserve_exact(bytes.checked_add(MEMTABLE_OVERHEAD)?).ok()?;
+        Some(memtable)
     }
 
     /// Executes step 2 for the next `sequences`. An error takes no sequence number.
