@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 
 use crate::error::{FileError, Result};
 
-/// Unit of log capacities, in bytes: the block size of the log format.
-pub(crate) const LOG_CAPACITY_UNIT: u64 = 32 * 1024;
+/// Size of a block of a log file, in bytes, as in the log format.
+pub(crate) const LOG_FILE_BLOCK_SIZE: u64 = 32 * 1024;
 
 /// Method of reading a random-access file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,30 +63,23 @@ pub trait FileSystem: Debug + Send + Sync {
     /// file system with links, if `path` is a symbolic link or a file with several hard links.
     fn open_append(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
 
-    /// Creates a log file with a capacity of `capacity` bytes, which read as zeros until they are
-    /// written.
+    /// Creates an empty log file. A mapped log writes its first `capacity` bytes through a mapping,
+    /// rounded up to a multiple of 32 KiB.
     ///
-    /// `capacity` is rounded up to a multiple of 32 KiB. This call reports errors of allocation,
-    /// such as a full disk; a later write within the capacity does not. An implementation without
-    /// preallocation may start with a file of length 0 and append. The default implementation does
-    /// that.
-    fn create_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
-        let _ = capacity;
+    /// The default implementation appends to a file of [`FileSystem::create`].
+    fn create_log(&self, path: &Path, capacity: u64, mapped: MappedLogs) -> Result<Box<dyn LogFile>> {
+        let _ = (capacity, mapped);
         Ok(Box::new(AppendingLog::new(path, self.create(path)?)))
     }
 
-    /// Opens an existing log file for writing, with a total capacity of `capacity` bytes, rounded
-    /// up like [`FileSystem::create_log`].
+    /// Opens an existing log file for writing after its end, with a total capacity of `capacity`
+    /// bytes, rounded up like [`FileSystem::create_log`]. Changes nothing before the first write.
     ///
-    /// The old bytes stay, and may be overwritten. After an error the file is unchanged. The
-    /// implementation may allocate the space as late as the first write after the old bytes, which
-    /// then fails if there is none.
-    ///
-    /// A file system that cannot overwrite old bytes returns an error of kind
+    /// A file system that cannot append to old files returns an error of kind
     /// [`std::io::ErrorKind::Unsupported`], like the default implementation. The database then
     /// creates a new log. Links have the same result as for [`FileSystem::open_append`].
-    fn reopen_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
-        let _ = capacity;
+    fn reopen_log(&self, path: &Path, capacity: u64, mapped: MappedLogs) -> Result<Box<dyn LogFile>> {
+        let _ = (capacity, mapped);
         Err(FileError::new("open", path, io::ErrorKind::Unsupported.into()))
     }
 
@@ -243,40 +236,59 @@ pub trait WritableFile: Send {
     fn close(&mut self) -> Result<()>;
 }
 
-/// Log file: preallocated space, and positioned writes into it.
+/// Choice between mapped and appended logs. A mapped log takes its records by stores into memory,
+/// without a system call for each.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum MappedLogs {
+    /// Maps logs only where the file system is known to write in place: ext4, tmpfs, and XFS
+    /// without reflinks. There, a store into allocated space cannot fail.
+    #[default]
+    Auto,
+    /// Maps logs on every file system. On a file system that copies on write, a full disk ends the
+    /// process by SIGBUS.
+    Always,
+    /// Appends every record by a system call, as LevelDB does. Each log equals LevelDB's byte for
+    /// byte, at every moment.
+    Never,
+}
+
+/// Log file, written from its start to its end in blocks of 32 KiB.
 ///
-/// Several threads may write at once, each into its own range.
+/// One thread at a time writes.
 pub trait LogFile: Debug + Send + Sync {
-    /// Returns the number of bytes that fit without growth of the file, or 0 if every write grows
-    /// the file.
+    /// Returns the number of bytes that a mapping can hold, or 0 if every write appends by a system
+    /// call.
     fn capacity(&self) -> u64;
 
-    /// Announces that the unwritten space after `from` will be filled soon, with few syncs.
-    ///
-    /// No thread writes at the same time. This is a hint that changes no guarantee. The default
-    /// implementation does nothing, and so does a second call.
-    fn expect_fast_fill(&self, from: u64) {
-        let _ = from;
+    /// Returns true if a power cut may lose any page of the log that is not synced, not only its
+    /// end. A mapped log may, and a log of an unknown file system.
+    fn may_lose_pages(&self) -> bool {
+        true
     }
 
-    /// Prepares the space up to `end` for writes, and returns the end of the prepared space.
-    ///
-    /// The result is [`u64::MAX`] if no preparation is left. A write prepares its own range if
-    /// necessary and reports the same errors. This method is for a caller that prepares in another
-    /// thread, or measures the time. The default implementation has nothing to prepare.
-    fn preallocate(&self, end: u64) -> Result<u64> {
-        let _ = end;
-        Ok(u64::MAX)
+    /// Describes how the log is written and why, for the info log.
+    fn write_method(&self) -> String {
+        "appended: the file system of the environment".into()
     }
+
+    /// Announces that the log will be filled soon, with few syncs.
+    ///
+    /// This is a hint that changes no guarantee. The default implementation does nothing.
+    fn expect_fast_fill(&self) {}
 
     /// Writes `head` at `offset` and `body` directly after it. Both survive a crash of the process
     /// when this method returns.
     ///
-    /// A reader that sees the last four bytes of `head`, in the file or after a crash, sees the
-    /// rest too: these bytes are written last. A power cut does not keep this order. `head` has at
-    /// least four bytes. Writes beyond the capacity grow the file. After an error the range may
-    /// hold anything.
+    /// `head` has at least four bytes. Bytes between the last write and `offset`, at most six,
+    /// become zeros. `head` and `body` do not cross the end of a block.
+    ///
+    /// A crash of the process leaves all of `head` and `body`; or zeros to the end of the block
+    /// and of the file; or a file that ends within them. A power cut does not keep this order.
     fn write_at(&self, offset: u64, head: &[u8], body: &[u8]) -> Result<()>;
+
+    /// Returns true if no failed write has left bytes in the file. The same write may then be
+    /// repeated, for example after a full disk has space again.
+    fn is_intact(&self) -> bool;
 
     /// Makes every write that returned before this call durable.
     ///
@@ -284,7 +296,7 @@ pub trait LogFile: Debug + Send + Sync {
     /// nothing.
     fn sync(&self) -> Result<()>;
 
-    /// Truncates the file to `len` bytes and releases its preallocated space. No write may follow.
+    /// Truncates the file to `len` bytes and releases its allocated space. No write may follow.
     fn truncate_and_close(&self, len: u64) -> Result<()>;
 }
 
@@ -297,7 +309,7 @@ pub trait FileLock: Debug + Send + Sync {
     }
 }
 
-/// [`LogFile`] on any [`WritableFile`], for file systems without preallocation and for custom ones.
+/// [`LogFile`] on any [`WritableFile`], for custom file systems.
 ///
 /// Writes must come in the order of their offsets and must not overlap. Gaps are filled with zeros.
 pub struct AppendingLog {
@@ -355,6 +367,10 @@ impl LogFile for AppendingLog {
         state.end += bytes.len() as u64;
         state.failed = written.is_err();
         written
+    }
+
+    fn is_intact(&self) -> bool {
+        !self.state.lock().failed
     }
 
     fn sync(&self) -> Result<()> {

@@ -48,8 +48,8 @@ impl StickySync {
         let synced = match catch_unwind(AssertUnwindSafe(sync)) {
             Ok(synced) => synced,
             Err(panic) => {
-                let error = io::Error::other("an earlier sync of the file panicked");
-                *failure = Some(SyncFailure::new(&FileError::new("sync", Path::new(""), error)));
+                let error = io::Error::other("an earlier sync of it panicked");
+                *failure = Some(SyncFailure::new(&FileError::new("sync", Path::new("file"), error)));
                 drop(failure);
                 resume_unwind(panic);
             }

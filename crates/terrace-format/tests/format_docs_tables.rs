@@ -11,7 +11,9 @@ use terrace_format::comparator::bytewise;
 use terrace_format::compress;
 use terrace_format::filter::BloomFilterPolicy;
 use terrace_format::filter_block::TableFilter;
-use terrace_format::log::{FRAGMENT_HEADER_SIZE, LOG_BLOCK_SIZE, LogItem, LogReader, RecordWriter};
+use terrace_format::log::{
+    Continuity, FRAGMENT_HEADER_SIZE, LOG_BLOCK_SIZE, LogItem, LogReader, RecordWriter,
+};
 use terrace_format::table::{
     BLOCK_TRAILER_SIZE, BlockHandle, Footer, TableBuilder, TableOptions, TableProperties, read_block,
 };
@@ -80,16 +82,22 @@ fn log() {
     let start = LOG_BLOCK_SIZE - 12;
     let record = b"Hello, log";
     let bytes: Vec<u8> = RecordWriter::resume_at(start as u64)
-        .add_record(record, false)
+        .add_record(record)
         .flat_map(|fragment| [&fragment.header[..], fragment.payload].concat())
         .collect();
     assert_eq!(bytes, example("log.md"));
 
     let before = [1; LOG_BLOCK_SIZE - 12 - FRAGMENT_HEADER_SIZE];
-    let fragment = RecordWriter::resume_at(0).add_record(&before, false).next().unwrap();
+    let fragment = RecordWriter::resume_at(0).add_record(&before).next().unwrap();
     let file = [&fragment.header[..], &before, &bytes].concat();
     let mut reader = LogReader::new(&file[..]);
-    assert_eq!(reader.next().unwrap(), Some(LogItem::Record { offset: 0, data: &before }));
-    assert_eq!(reader.next().unwrap(), Some(LogItem::Record { offset: start as u64, data: record }));
+    assert_eq!(
+        reader.next().unwrap(),
+        Some(LogItem::Record { offset: 0, continuity: Continuity::Contiguous, data: &before })
+    );
+    assert_eq!(
+        reader.next().unwrap(),
+        Some(LogItem::Record { offset: start as u64, continuity: Continuity::Contiguous, data: record })
+    );
     assert_eq!(reader.next().unwrap(), None);
 }

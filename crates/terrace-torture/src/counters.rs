@@ -69,6 +69,10 @@ counters! {
     LevelDbHandovers "leveldb_handovers" 0,
     /// Damaged databases that both engines repaired.
     Repairs "repairs" 0,
+    /// Databases of Terrace that another reader of the format opened.
+    ReaderOpens "reader_opens" 0,
+    /// Differences that a reader also shows for databases of LevelDB.
+    KnownReaderDifferences "known_reader_differences" 0,
 }
 
 /// Counts of one run, and its limit of violations.

@@ -15,6 +15,7 @@ mod loom_models;
 mod model;
 mod model_checker;
 pub(crate) mod process_kill;
+mod readers;
 mod recovery_crash;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(crate) mod refusals;
@@ -63,6 +64,7 @@ pub static HARNESSES: &[Harness] = &[
     process_kill::LEVELDB_AFTER_CRASH,
     leveldb_interop::LEVELDB_AFTER_POWER_CUT,
     leveldb_interop::REPAIR_VS_LEVELDB,
+    readers::READERS_OF_THE_FORMAT,
     fuzz::FUZZ,
     coverage_guided::COVERAGE_GUIDED,
 ];

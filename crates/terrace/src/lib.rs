@@ -59,7 +59,7 @@ pub use repair::{RepairReport, repair};
 pub use snapshot::Snapshot;
 pub use verify::{Problem, VerifyReport, verify, verify_with_progress};
 
-pub use terrace_env::Env;
+pub use terrace_env::{Env, MappedLogs};
 pub use terrace_format::batch::{BatchOp, WriteBatch};
 pub use terrace_format::comparator::{Bytewise, Comparator, bytewise};
 pub use terrace_format::compress::Codec;

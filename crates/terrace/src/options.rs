@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use terrace_env::Env;
+use terrace_env::{Env, MappedLogs};
 use terrace_format::comparator::{Comparator, bytewise};
 use terrace_format::compress::{Codec, SNAPPY};
 use terrace_format::filter::{BloomFilterPolicy, FilterPolicy, InternalFilterPolicy};
@@ -106,6 +106,13 @@ pub struct Options {
     /// unreadable for stock LevelDB. Stock LevelDB then refuses to open it because of its
     /// comparator name, and changes nothing.
     pub compression: &'static Codec,
+    /// Method of writing logs: through a memory mapping, or by a system call for each write.
+    ///
+    /// A mapped log is several times as fast. After a power cut, open the database with Terrace
+    /// first: another reader of the format may show a later write without an earlier one. With
+    /// [`MappedLogs::Never`], every log equals LevelDB's byte for byte. Default:
+    /// [`MappedLogs::Auto`].
+    pub mapped_logs: MappedLogs,
     /// Reuses the WAL and the MANIFEST of a cleanly closed database at open, instead of writing new
     /// files. At close, writes the memtable to a table if it holds at least 256 KiB and an eighth
     /// of the write buffer, so that the next open replays less. Default: true.
@@ -155,6 +162,7 @@ builder_methods! {
     block_restart_interval: usize,
     max_file_size: impl Into<Option<u64>> as Into,
     compression: &'static Codec,
+    mapped_logs: MappedLogs,
     reuse_logs: bool,
     filter_policy: Arc<dyn FilterPolicy> as Some,
 }
@@ -196,6 +204,7 @@ impl Default for Options {
             block_restart_interval: 16,
             max_file_size: None,
             compression: &SNAPPY,
+            mapped_logs: MappedLogs::Auto,
             reuse_logs: true,
             filter_policy: None,
         }

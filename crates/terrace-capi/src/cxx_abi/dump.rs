@@ -73,7 +73,7 @@ fn dump_log(
     let mut reader = LogReader::new(SequentialFileReader(env.fs.open_sequential(path).map_err(Error::from)?));
     while let Some(item) = reader.next().map_err(read_error)? {
         let text = match item {
-            LogItem::Record { offset, data } => format!("--- offset {offset}; {}", format_record(data)),
+            LogItem::Record { offset, data, .. } => format!("--- offset {offset}; {}", format_record(data)),
             LogItem::Corruption { error, dropped } => format!("corruption: {dropped} bytes; {error}\n"),
         };
         to.append(text.as_bytes())?;

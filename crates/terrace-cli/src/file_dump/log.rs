@@ -50,7 +50,7 @@ fn print_item(
     format_record: fn(&[u8]) -> Result<String, DecodeError>,
 ) -> std::io::Result<bool> {
     match item {
-        LogItem::Record { offset, data } => match format_record(data) {
+        LogItem::Record { offset, data, .. } => match format_record(data) {
             Ok(text) => write!(out, "record at {offset}: {text}")?,
             Err(error) => {
                 write!(out, "record at {offset}, {} bytes: ", data.len())?;

@@ -1,6 +1,7 @@
 //! Open files with injected faults.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Fault, FaultInjector, FileOp};
 use crate::error::Result;
@@ -130,8 +131,15 @@ impl Drop for FaultyWritableFile {
 
 #[derive(Debug)]
 pub(super) struct FaultyLogFile {
-    pub(super) file: Box<dyn LogFile>,
-    pub(super) injector: FaultInjector,
+    file: Box<dyn LogFile>,
+    injector: FaultInjector,
+    is_torn: AtomicBool,
+}
+
+impl FaultyLogFile {
+    pub(super) fn new(file: Box<dyn LogFile>, injector: FaultInjector) -> FaultyLogFile {
+        FaultyLogFile { file, injector, is_torn: AtomicBool::new(false) }
+    }
 }
 
 impl LogFile for FaultyLogFile {
@@ -139,12 +147,16 @@ impl LogFile for FaultyLogFile {
         self.file.capacity()
     }
 
-    fn expect_fast_fill(&self, from: u64) {
-        self.file.expect_fast_fill(from);
+    fn may_lose_pages(&self) -> bool {
+        self.file.may_lose_pages()
     }
 
-    fn preallocate(&self, end: u64) -> Result<u64> {
-        self.file.preallocate(end)
+    fn write_method(&self) -> String {
+        self.file.write_method()
+    }
+
+    fn expect_fast_fill(&self) {
+        self.file.expect_fast_fill();
     }
 
     /// A short write has the head and the first half of the body. This is the worst half, because a
@@ -154,9 +166,14 @@ impl LogFile for FaultyLogFile {
             return self.file.write_at(offset, head, body);
         };
         if fault == Fault::ShortWrite {
+            self.is_torn.store(true, Ordering::Relaxed);
             self.file.write_at(offset, head, &body[..body.len() / 2])?;
         }
         Err(self.injector.injected_error(fault, "write"))
+    }
+
+    fn is_intact(&self) -> bool {
+        self.file.is_intact() && !self.is_torn.load(Ordering::Relaxed)
     }
 
     fn sync(&self) -> Result<()> {

@@ -18,7 +18,8 @@ use terrace_sync::Mutex;
 
 use crate::error::{FileError, Result};
 use crate::fs::{
-    AccessMode, FileLock, FileSystem, LockMode, LogFile, RandomAccessFile, SequentialFile, WritableFile,
+    AccessMode, FileLock, FileSystem, LockMode, LogFile, MappedLogs, RandomAccessFile, SequentialFile,
+    WritableFile,
 };
 use faulty_files::{FaultyLogFile, FaultyRandomAccessFile, FaultySequentialFile, FaultyWritableFile};
 
@@ -174,19 +175,17 @@ impl FileSystem for FaultFs {
         Ok(Box::new(FaultyWritableFile::new(self.inner.open_append(path)?, self.injector(path))))
     }
 
-    fn create_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
+    fn create_log(&self, path: &Path, capacity: u64, mapped: MappedLogs) -> Result<Box<dyn LogFile>> {
         self.check_call(FileOp::CreateLog, "open", path)?;
-        let file = self.inner.create_log(path, capacity)?;
+        let file = self.inner.create_log(path, capacity, mapped)?;
         self.state.lock().ignored_syncs.remove(path);
-        Ok(Box::new(FaultyLogFile { file, injector: self.injector(path) }))
+        Ok(Box::new(FaultyLogFile::new(file, self.injector(path))))
     }
 
-    fn reopen_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
+    fn reopen_log(&self, path: &Path, capacity: u64, mapped: MappedLogs) -> Result<Box<dyn LogFile>> {
         self.check_call(FileOp::CreateLog, "open", path)?;
-        Ok(Box::new(FaultyLogFile {
-            file: self.inner.reopen_log(path, capacity)?,
-            injector: self.injector(path),
-        }))
+        let file = self.inner.reopen_log(path, capacity, mapped)?;
+        Ok(Box::new(FaultyLogFile::new(file, self.injector(path))))
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {

@@ -11,7 +11,7 @@ use super::directories::Inode;
 use super::file_content::FileChange;
 use super::state::MemFsState;
 use crate::error::{FileError, Result};
-use crate::fs::{FileLock, LogFile, RandomAccessFile, SequentialFile, WritableFile};
+use crate::fs::{FileLock, LOG_FILE_BLOCK_SIZE, LogFile, RandomAccessFile, SequentialFile, WritableFile};
 
 /// Size of the write buffer, in bytes. A kill loses its contents, as with files of the operating
 /// system.
@@ -184,13 +184,14 @@ impl Drop for MemWritableFile {
     }
 }
 
-/// Log file with positioned writes.
+/// Log file, mapped or appended, with the moments of a real one.
 ///
-/// One write is several mutating calls in the order of the trait, because a process can be killed
-/// between two of them. Each of these moments is a crash point.
+/// A write is several mutating calls, because a process can be killed between two of them. Each of
+/// these moments is a crash point.
 #[derive(Debug)]
 pub(super) struct MemLogFile {
     handle: MemFileHandle,
+    /// 0 for an appended log.
     capacity: u64,
     closed: AtomicBool, // Accessed with the state locked.
 }
@@ -200,16 +201,33 @@ impl MemLogFile {
         MemLogFile { handle, capacity, closed: AtomicBool::new(false) }
     }
 
-    fn write_range(&self, state: &mut MemFsState, offset: u64, data: &[u8]) -> Result<()> {
+    /// Writes over zeros of the file, in the order of a mapped log.
+    fn write_within(
+        &self,
+        state: &mut MemFsState,
+        offset: usize,
+        head: &[u8],
+        body: &[u8],
+    ) -> io::Result<()> {
+        let (front, last) = head.split_at(head.len().saturating_sub(4));
+        self.write(state, offset + head.len(), body)?;
+        self.write(state, offset, front)?;
+        self.write(state, offset + front.len(), last)
+    }
+
+    fn write(&self, state: &mut MemFsState, offset: usize, data: &[u8]) -> io::Result<()> {
         if data.is_empty() {
             return Ok(());
         }
-        let end = offset.checked_add(data.len() as u64).and_then(|end| usize::try_from(end).ok());
-        let Some(end) = end else {
-            return Err(self.handle.file_error("write")(io::ErrorKind::FileTooLarge.into()));
-        };
-        let change = FileChange::Write { offset: end - data.len(), data: data.into() };
-        state.change_file(self.handle.inode, change).map_err(self.handle.file_error("write"))
+        state.change_file(self.handle.inode, FileChange::Write { offset, data: data.into() })
+    }
+
+    /// Appends to a file of `len` bytes, with zeros before `offset`.
+    fn append(&self, state: &mut MemFsState, len: usize, offset: usize, parts: [&[u8]; 2]) -> io::Result<()> {
+        let mut bytes = vec![0; offset - len];
+        bytes.extend_from_slice(parts[0]);
+        bytes.extend_from_slice(parts[1]);
+        self.write(state, len, &bytes)
     }
 }
 
@@ -218,18 +236,39 @@ impl LogFile for MemLogFile {
         self.capacity
     }
 
+    fn write_method(&self) -> String {
+        let method = if self.capacity > 0 { "mapped" } else { "appended" };
+        format!("{method}: file system in memory")
+    }
+
     fn write_at(&self, offset: u64, head: &[u8], body: &[u8]) -> Result<()> {
-        let Some((front, last)) = head.split_last_chunk::<4>() else {
-            let reason = format!("a head of {} bytes, expected at least 4", head.len());
-            return Err(self.handle.file_error("write")(io::Error::new(io::ErrorKind::InvalidInput, reason)));
-        };
+        let fail = self.handle.file_error("write");
         let mut state = self.handle.lock_state();
         if self.closed.load(Ordering::Relaxed) {
-            return Err(self.handle.file_error("write")(io::Error::other("the log file is closed")));
+            return Err(fail(io::Error::other("the log file is closed")));
         }
-        self.write_range(&mut state, offset.saturating_add(head.len() as u64), body)?;
-        self.write_range(&mut state, offset, front)?;
-        self.write_range(&mut state, offset.saturating_add(front.len() as u64), last)
+        let end =
+            offset.checked_add((head.len() + body.len()) as u64).and_then(|end| usize::try_from(end).ok());
+        let end = end.ok_or_else(|| fail(io::ErrorKind::FileTooLarge.into()))?;
+        let offset = offset as usize;
+        let len = state.file_content(self.handle.inode).map_err(&fail)?.live.len();
+        if end <= len {
+            return self.write_within(&mut state, offset, head, body).map_err(fail);
+        }
+        if offset < len || offset - len > 6 {
+            let reason = format!("write at {offset} of a file of {len} bytes");
+            return Err(fail(io::Error::new(io::ErrorKind::InvalidInput, reason)));
+        }
+        if self.capacity == 0 {
+            return self.append(&mut state, len, offset, [head, body]).map_err(fail);
+        }
+        let block_end = end.next_multiple_of(LOG_FILE_BLOCK_SIZE as usize);
+        state.change_file(self.handle.inode, FileChange::SetLen(block_end)).map_err(&fail)?;
+        self.write_within(&mut state, offset, head, body).map_err(fail)
+    }
+
+    fn is_intact(&self) -> bool {
+        true
     }
 
     fn sync(&self) -> Result<()> {

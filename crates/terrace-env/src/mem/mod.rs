@@ -33,11 +33,10 @@ use parking_lot::Mutex;
 
 use crate::error::{FileError, LockHolder, Result};
 use crate::fs::{
-    AccessMode, FileLock, FileSystem, LOG_CAPACITY_UNIT, LockMode, LogFile, RandomAccessFile, SequentialFile,
-    WritableFile,
+    AccessMode, FileLock, FileSystem, LOG_FILE_BLOCK_SIZE, LockMode, LogFile, MappedLogs, RandomAccessFile,
+    SequentialFile, WritableFile,
 };
 use directories::DirChange;
-use file_content::FileChange;
 use handles::MemFileHandle;
 use state::MemFsState;
 
@@ -150,11 +149,13 @@ impl MemFs {
         state: &mut MemFsState,
         path: &Path,
         inode: directories::Inode,
-        len: usize,
+        capacity: u64,
+        mapped: MappedLogs,
     ) -> Result<Box<dyn LogFile>> {
-        state.change_file(inode, FileChange::SetLen(len)).map_err(file_error("allocate", path))?;
+        let rounded = rounded_log_capacity(capacity).map_err(file_error("open", path))?;
+        let capacity = if mapped == MappedLogs::Never { 0 } else { rounded };
         let handle = MemFileHandle::new(&self.state, state, inode, path);
-        Ok(Box::new(handles::MemLogFile::new(handle, len as u64)))
+        Ok(Box::new(handles::MemLogFile::new(handle, capacity)))
     }
 }
 
@@ -191,19 +192,17 @@ impl FileSystem for MemFs {
         Ok(self.new_writable_file(&mut state, path, inode))
     }
 
-    fn create_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
+    fn create_log(&self, path: &Path, capacity: u64, mapped: MappedLogs) -> Result<Box<dyn LogFile>> {
         let mut state = self.state.lock();
-        let len = rounded_log_capacity(capacity).map_err(file_error("allocate", path))?;
         let inode = create_or_replace(&mut state, path).map_err(file_error("open", path))?;
-        self.new_log_file(&mut state, path, inode, len)
+        self.new_log_file(&mut state, path, inode, capacity, mapped)
     }
 
-    fn reopen_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
+    fn reopen_log(&self, path: &Path, capacity: u64, mapped: MappedLogs) -> Result<Box<dyn LogFile>> {
         let mut state = self.state.lock();
         let inode = state.resolve_file(path).map_err(file_error("open", path))?;
         let old_len = state.file_content(inode).map_err(file_error("open", path))?.live.len();
-        let len = rounded_log_capacity(capacity.max(old_len as u64)).map_err(file_error("allocate", path))?;
-        self.new_log_file(&mut state, path, inode, len)
+        self.new_log_file(&mut state, path, inode, capacity.max(old_len as u64), mapped)
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {
@@ -271,10 +270,9 @@ impl FileSystem for MemFs {
     }
 }
 
-fn rounded_log_capacity(capacity: u64) -> io::Result<usize> {
-    let rounded = capacity.max(1).checked_next_multiple_of(LOG_CAPACITY_UNIT);
-    let len = rounded.and_then(|n| usize::try_from(n).ok().filter(|&n| n <= isize::MAX as usize));
-    len.ok_or_else(|| io::ErrorKind::FileTooLarge.into())
+fn rounded_log_capacity(capacity: u64) -> io::Result<u64> {
+    let rounded = capacity.max(1).checked_next_multiple_of(LOG_FILE_BLOCK_SIZE);
+    rounded.filter(|&n| n <= isize::MAX as u64).ok_or_else(|| io::ErrorKind::FileTooLarge.into())
 }
 
 fn file_error(op: &'static str, path: &Path) -> impl Fn(io::Error) -> FileError {

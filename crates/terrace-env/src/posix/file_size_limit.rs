@@ -13,11 +13,6 @@ use rustix::process::{Resource, getrlimit};
 /// starts, so a read for each small write would only cost time.
 const RECHECK_BYTES: u64 = 1 << 20;
 
-/// Returns true if the process has a limit.
-pub(super) fn is_limited() -> bool {
-    getrlimit(Resource::Fsize).current.is_some()
-}
-
 /// Check of the limit for one growing file.
 #[derive(Debug, Default)]
 pub(super) struct FileSizeLimit {

@@ -7,7 +7,8 @@
 //!             +-- limits              maximum numbers of mapped and open files
 //!             +-- memory_limit        memory of the machine, the control group or the process
 //!             +-- file_size_limit     maximum size of files, checked before each write
-//!             +-- mapped_log          preallocated logs, written through a mapping
+//!             +-- log_file            logs, mapped (mapped_log) or appended
+//!             +-- log_method          choice between the two (xfs_geometry)
 //!             +-- lock                database lock against every kind of LevelDB
 //!             +-- fork                detection of forked children
 //! ```
@@ -24,10 +25,14 @@ mod files;
 mod fork;
 mod limits;
 mod lock;
+mod log_file;
+mod log_method;
 mod mapped_log;
 mod memory_limit;
 mod open;
 mod random_access_file;
+#[cfg(target_os = "linux")]
+mod xfs_geometry;
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -38,11 +43,12 @@ use std::sync::Arc;
 
 use crate::error::{FileError, Result};
 use crate::fs::{
-    AccessMode, AppendingLog, FileLock, FileSystem, LockMode, LogFile, RandomAccessFile, SequentialFile,
+    AccessMode, FileLock, FileSystem, LockMode, LogFile, MappedLogs, RandomAccessFile, SequentialFile,
     WritableFile,
 };
 pub(crate) use fork::{fork_count, start_counting_forks};
 use limits::ResourceLimits;
+use log_file::PosixLogFile;
 pub(crate) use memory_limit::has_little_address_space;
 
 /// File system of the operating system.
@@ -97,22 +103,16 @@ impl FileSystem for PosixFs {
         Ok(Box::new(files::PosixWritableFile::with_len(path, file, len)))
     }
 
-    fn create_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
+    fn create_log(&self, path: &Path, capacity: u64, mapped: MappedLogs) -> Result<Box<dyn LogFile>> {
         let file = open::create_file(path, OpenOptions::new().read(true)).map_err(open_error(path))?;
-        if file_size_limit::is_limited() {
-            // Preallocation counts as growth, and a kill by the limit could follow any write.
-            let file = files::PosixWritableFile::new(path, file);
-            return Ok(Box::new(AppendingLog::new(path, Box::new(file))));
-        }
-        mapped_log::create(path, file, capacity)
+        let mut log = PosixLogFile::new(path, file, capacity, mapped)?;
+        log.allocate_first_block();
+        Ok(Box::new(log))
     }
 
-    fn reopen_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
-        if file_size_limit::is_limited() {
-            return Err(FileError::new("open", path, io::ErrorKind::Unsupported.into()));
-        }
+    fn reopen_log(&self, path: &Path, capacity: u64, mapped: MappedLogs) -> Result<Box<dyn LogFile>> {
         let file = open::open_log_for_more_writes(path).map_err(open_error(path))?;
-        mapped_log::reopen(path, file, capacity)
+        Ok(Box::new(PosixLogFile::new(path, file, capacity, mapped)?))
     }
 
     fn memory_limit(&self) -> Option<u64> {

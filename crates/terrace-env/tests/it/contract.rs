@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use terrace_env::fault::{FaultFs, FaultPlan};
 use terrace_env::mem::MemFs;
-use terrace_env::{AccessMode, FileError, FileSystem, LockMode};
+use terrace_env::{AccessMode, FileError, FileSystem, LockMode, MappedLogs};
 
 use crate::{names, read, write};
 
@@ -28,10 +28,9 @@ static CONTRACT_CASES: &[(&str, ContractCase)] = &[
     ("missing files", missing_files),
     ("locks within the process", locks),
     ("log: writes in any order", log_writes),
-    ("log: preallocated space reads as zeros until it is truncated", log_preallocated_space),
+    ("log: preallocated space reads as zeros until it is truncated", appended_log_writes),
     ("log: writes past the capacity", log_past_the_capacity),
     ("log: reopened for appending", log_reopened),
-    ("log: head too short", log_head_too_short),
 ];
 
 fn run(kind: &str, fs: &dyn FileSystem, root: &Path) {
@@ -234,7 +233,7 @@ fn missing_files(fs: &dyn FileSystem, dir: &Path) {
         kind(fs.sync_dir(&none)),
         kind(fs.create(&none.join("file"))),
         kind(fs.open_append(&none.join("file"))),
-        kind(fs.create_log(&none.join("file"), 1)),
+        kind(fs.create_log(&none.join("file"), 1, MappedLogs::Always)),
         kind(fs.lock(&none, LockMode::Shared)),
     ] {
         assert_eq!(error, ErrorKind::NotFound);
@@ -264,61 +263,60 @@ fn locks(fs: &dyn FileSystem, dir: &Path) {
 
 fn log_writes(fs: &dyn FileSystem, dir: &Path) {
     let path = dir.join("log");
-    let log = fs.create_log(&path, 100).unwrap();
+    let log = fs.create_log(&path, 100, MappedLogs::Always).unwrap();
     assert_eq!(log.capacity(), 32 * 1024);
-    log.write_at(20, b"head2", b"body2").unwrap();
     log.write_at(0, b"head1", b"").unwrap();
     log.write_at(5, b"mid.", b"x").unwrap();
+    log.write_at(20, b"head2", b"body2").unwrap();
     log.sync().unwrap();
+    let bytes = read(fs, &path);
+    assert_eq!(bytes.len(), 32 * 1024, "zeros to the end of the block");
+    assert!(bytes[30..].iter().all(|&byte| byte == 0));
     log.truncate_and_close(30).unwrap();
     assert_eq!(read(fs, &path), b"head1mid.x\0\0\0\0\0\0\0\0\0\0head2body2");
     assert!(log.write_at(0, b"late", b"").is_err());
 }
 
-fn log_preallocated_space(fs: &dyn FileSystem, dir: &Path) {
+fn appended_log_writes(fs: &dyn FileSystem, dir: &Path) {
     let path = dir.join("log");
-    let log = fs.create_log(&path, 32 * 1024 + 1).unwrap();
+    let log = fs.create_log(&path, 100, MappedLogs::Never).unwrap();
+    assert_eq!(log.capacity(), 0);
     log.write_at(0, b"head", b"body").unwrap();
-    let bytes = read(fs, &path);
-    assert_eq!((bytes.len() as u64, &bytes[..8]), (log.capacity(), &b"headbody"[..]));
-    assert_eq!(log.capacity(), 64 * 1024);
-    assert!(bytes[8..].iter().all(|&byte| byte == 0));
-    log.truncate_and_close(8).unwrap();
-    drop(log);
     assert_eq!(read(fs, &path), b"headbody");
+    // Up to six bytes at the end of a block are zero.
+    log.write_at(14, b"head", b"next").unwrap();
+    assert_eq!(read(fs, &path), b"headbody\0\0\0\0\0\0headnext");
+    assert!(log.write_at(50, b"head", b"far").is_err());
+    log.truncate_and_close(22).unwrap();
+    assert_eq!(read(fs, &path), b"headbody\0\0\0\0\0\0headnext");
 }
 
 fn log_past_the_capacity(fs: &dyn FileSystem, dir: &Path) {
     let path = dir.join("log");
-    let log = fs.create_log(&path, 1).unwrap();
+    let log = fs.create_log(&path, 1, MappedLogs::Always).unwrap();
     let capacity = log.capacity();
-    log.write_at(capacity - 6, b"head", b"across").unwrap();
-    log.write_at(capacity + 10, b"head", b"beyond").unwrap();
+    log.write_at(0, b"head", b"body").unwrap();
+    log.write_at(capacity - 10, b"head", b"within").unwrap();
+    log.write_at(capacity, b"head", b"beyond").unwrap();
     log.sync().unwrap();
     assert!(log.write_at(u64::MAX - 2, b"head", b"body").is_err());
-    log.truncate_and_close(capacity + 20).unwrap();
+    log.truncate_and_close(capacity + 10).unwrap();
     let bytes = read(fs, &path);
-    assert_eq!(&bytes[capacity as usize - 6..], b"headacross\0\0\0\0\0\0headbeyond");
+    assert_eq!(&bytes[capacity as usize - 10..], b"headwithinheadbeyond");
 }
 
 fn log_reopened(fs: &dyn FileSystem, dir: &Path) {
     let path = dir.join("log");
-    assert_eq!(kind(fs.reopen_log(&path, 1)), ErrorKind::NotFound);
-    write(fs, &path, b"first mark");
-    let log = fs.reopen_log(&path, 1).unwrap();
+    assert_eq!(kind(fs.reopen_log(&path, 1, MappedLogs::Always)), ErrorKind::NotFound);
+    write(fs, &path, b"first ");
+    let log = fs.reopen_log(&path, 1, MappedLogs::Always).unwrap();
     assert_eq!(log.capacity(), 32 * 1024);
     log.write_at(6, b"head", b"body").unwrap();
     log.sync().unwrap();
     log.truncate_and_close(14).unwrap();
     assert_eq!(read(fs, &path), b"first headbody");
     // The capacity is never less than the old contents.
-    let log = fs.reopen_log(&path, 0).unwrap();
+    let log = fs.reopen_log(&path, 0, MappedLogs::Always).unwrap();
     log.truncate_and_close(14).unwrap();
     assert_eq!(read(fs, &path), b"first headbody");
-}
-
-fn log_head_too_short(fs: &dyn FileSystem, dir: &Path) {
-    let log = fs.create_log(&dir.join("log"), 1).unwrap();
-    let message = log.write_at(0, b"abc", b"body").unwrap_err().to_string();
-    assert!(message.ends_with("a head of 3 bytes, expected at least 4"), "{message}");
 }

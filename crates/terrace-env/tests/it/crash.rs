@@ -7,7 +7,7 @@ use terrace_env::mem::{
     Crash, DataLoss, DirEntryLoss, FailedSyncEffect, LostSector, MemFs, POWER_LOSS_PROFILES, PersistedPieces,
     PowerLoss,
 };
-use terrace_env::{FileSystem, LockMode};
+use terrace_env::{FileSystem, LockMode, MappedLogs};
 
 use crate::{names, read, write};
 
@@ -98,7 +98,7 @@ fn any_sectors_are_lost() {
     let path = Path::new("a");
     write(&fs, path, &[b'o'; 1024]);
     fs.open_append(path).unwrap().sync().unwrap();
-    let log = fs.create_log(Path::new("log"), 1).unwrap();
+    let log = fs.create_log(Path::new("log"), 1, MappedLogs::Always).unwrap();
     log.write_at(0, b"head", &[b'o'; 1024]).unwrap();
     log.sync().unwrap();
     log.write_at(0, b"head", &[b'x'; 1024]).unwrap();
@@ -298,10 +298,11 @@ fn killed_within_a_log_write() {
     let stages: Vec<String> = (0..4)
         .map(|k| {
             let fs = MemFs::new();
-            let log = fs.create_log(Path::new("log"), 1).unwrap();
+            let log = fs.create_log(Path::new("log"), 1, MappedLogs::Always).unwrap();
+            log.write_at(0, b"first head", b"").unwrap();
             fs.freeze_at(fs.mutation_count() + k);
-            let _ = log.write_at(0, b"check+head", b"body");
-            read(&fs, Path::new("log"))[..14].escape_ascii().to_string()
+            let _ = log.write_at(10, b"check+head", b"body");
+            read(&fs, Path::new("log"))[10..24].escape_ascii().to_string()
         })
         .collect();
     let zeros = |n: usize| "\\x00".repeat(n);
@@ -337,7 +338,8 @@ fn every_crash_of_a_profile() {
 #[test]
 fn pages_persisted_at_different_times() {
     let fs = MemFs::new();
-    let log = fs.create_log(Path::new("log"), 1).unwrap();
+    let log = fs.create_log(Path::new("log"), 1, MappedLogs::Always).unwrap();
+    log.write_at(0, &[0; 4], &[0; 2044]).unwrap();
     log.sync().unwrap();
     for round in 1..=3u8 {
         log.write_at(0, &[round; 4], &[round; 2044]).unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use terrace_env::fault::{FaultFs, FaultPlan, FileOp};
 use terrace_env::mem::{Crash, DataLoss, DirEntryLoss, MemFs, PersistedPieces, PowerLoss};
-use terrace_env::{AccessMode, AppendingLog, FileSystem, LogFile};
+use terrace_env::{AccessMode, AppendingLog, FileSystem, LogFile, MappedLogs};
 
 use crate::{read, write};
 
@@ -101,7 +101,7 @@ fn every_call_can_fail() {
             }
             Err(_) => note("open", false),
         }
-        match fs.create_log(Path::new("log"), 1) {
+        match fs.create_log(Path::new("log"), 1, MappedLogs::Always) {
             Ok(log) => {
                 note("write-at", log.write_at(0, b"head", b"body").is_ok());
                 note("truncate-and-close", log.truncate_and_close(8).is_ok());
@@ -145,9 +145,10 @@ fn short_write_leaves_half() {
     file.append(b"whole,").unwrap();
     assert!(file.append(b"halfLOST").is_err());
     assert_eq!(read(&*mem, Path::new("a")), b"whole,half");
-    let log = fs.create_log(Path::new("log"), 1).unwrap();
+    let log = fs.create_log(Path::new("log"), 1, MappedLogs::Always).unwrap();
     assert!(log.write_at(0, b"head", b"halfLOST").is_err());
     assert_eq!(&read(&*mem, Path::new("log"))[..12], b"headhalf\0\0\0\0");
+    assert!(!log.is_intact());
 }
 
 /// After a failed append the end of the file is unknown, so a later write could have a wrong
@@ -169,7 +170,7 @@ fn appending_log_stops_at_a_failed_write() {
 fn sync_loses_data() {
     let (mem, fs) = faulty("sync * #1 once sync-loses-data");
     let mut file = fs.create(Path::new("a")).unwrap();
-    let log = fs.create_log(Path::new("log"), 1).unwrap();
+    let log = fs.create_log(Path::new("log"), 1, MappedLogs::Always).unwrap();
     fs.sync_dir(Path::new("/")).unwrap();
     file.append(b"lost").unwrap();
     assert_eq!(outcomes(3, || file.sync().is_ok()), "x..");

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
 use terrace_env::posix::PosixFs;
-use terrace_env::{FileError, FileSystem, LockMode, UnexpectedFile};
+use terrace_env::{FileError, FileSystem, LockMode, MappedLogs, UnexpectedFile};
 
 /// Contents of the file outside of the directory.
 const VICTIM: &[u8] = b"do not touch";
@@ -78,9 +78,15 @@ fn check_refused_for_writing(dir: &HostileDir, path: &Path, found: &'static str)
     let fs = &dir.fs;
     let refused = |op, kind| (op, kind, found, "a regular file");
     assert_eq!(refusal(fs.create(path)), refused("open", ErrorKind::InvalidInput));
-    assert_eq!(refusal(fs.create_log(path, 1 << 20)), refused("open", ErrorKind::InvalidInput));
+    assert_eq!(
+        refusal(fs.create_log(path, 1 << 20, MappedLogs::Always)),
+        refused("open", ErrorKind::InvalidInput)
+    );
     assert_eq!(refusal(fs.open_append(path)), refused("open", ErrorKind::Unsupported));
-    assert_eq!(refusal(fs.reopen_log(path, 1 << 20)), refused("open", ErrorKind::Unsupported));
+    assert_eq!(
+        refusal(fs.reopen_log(path, 1 << 20, MappedLogs::Always)),
+        refused("open", ErrorKind::Unsupported)
+    );
     assert_eq!(refusal(fs.lock(path, LockMode::Exclusive)), refused("open", ErrorKind::InvalidInput));
     dir.check_outside();
 }
@@ -114,7 +120,11 @@ fn hard_links_keep_their_contents() {
     for log in [false, true] {
         let path = dir.hard_link();
         if log {
-            dir.fs.create_log(&path, 1 << 20).unwrap().write_at(0, b"head", b"body").unwrap();
+            dir.fs
+                .create_log(&path, 1 << 20, MappedLogs::Always)
+                .unwrap()
+                .write_at(0, b"head", b"body")
+                .unwrap();
         } else {
             dir.fs.create(&path).unwrap().append(b"new").unwrap();
         }
@@ -124,7 +134,7 @@ fn hard_links_keep_their_contents() {
     let path = dir.hard_link();
     let refused = ("open", ErrorKind::Unsupported, "a file with several hard links", "one hard link");
     assert_eq!(refusal(dir.fs.open_append(&path)), refused);
-    assert_eq!(refusal(dir.fs.reopen_log(&path, 1 << 20)), refused);
+    assert_eq!(refusal(dir.fs.reopen_log(&path, 1 << 20, MappedLogs::Always)), refused);
     drop(dir.fs.lock(&path, LockMode::Exclusive).unwrap());
     dir.check_outside();
 }
@@ -159,7 +169,7 @@ fn log_with_a_large_hole_is_not_continued() {
     let path = dir.entry();
     for (len, is_refused) in [(1 << 20, false), (1 << 40, true)] {
         fs::File::create(&path).unwrap().set_len(len).unwrap();
-        let opened = dir.fs.reopen_log(&path, len + 1);
+        let opened = dir.fs.reopen_log(&path, len + 1, MappedLogs::Always);
         assert_eq!(opened.is_err_and(|error| error.is_unsupported()), is_refused, "{len}");
     }
 }

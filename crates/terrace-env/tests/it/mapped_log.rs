@@ -1,93 +1,88 @@
 //! Logs and random-access files of the operating system, beyond the common contract.
 
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 
 use terrace_env::posix::PosixFs;
-use terrace_env::{AccessMode, FileSystem, LogFile, RandomAccessFile};
+use terrace_env::{AccessMode, FileSystem, LogFile, MappedLogs, RandomAccessFile};
 
-#[test]
-fn preallocated_space_is_freed_on_close() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("log");
-    let allocated = || std::fs::metadata(&path).unwrap().blocks() * 512;
-    let log = PosixFs::new().create_log(&path, 1 << 20).unwrap();
-    assert!(allocated() >= 1 << 20, "{} bytes", allocated());
-    log.write_at(0, b"head", b"body").unwrap();
-    log.truncate_and_close(8).unwrap();
-    assert!(allocated() <= 64 * 1024, "{} bytes", allocated());
+/// Size of a block of a log, in bytes.
+const BLOCK: u64 = 32 * 1024;
+/// Largest number of zeros at the end of a mapped log, except for the rest of a block.
+const MAX_EXTENSION: u64 = 256 << 10;
+/// Size of a test record, in bytes. Records fill blocks completely.
+const RECORD: u64 = 128;
+
+fn write_record(log: &dyn LogFile, number: u64) {
+    log.write_at(number * RECORD, format!("{number:07}").as_bytes(), format!("{number:0121}").as_bytes())
+        .unwrap();
 }
 
+fn expected_records(count: u64) -> String {
+    (0..count).map(|number| format!("{number:07}{number:0121}")).collect()
+}
+
+fn file_len(path: &Path) -> u64 {
+    std::fs::metadata(path).unwrap().len()
+}
+
+fn allocated_bytes(path: &Path) -> u64 {
+    std::fs::metadata(path).unwrap().blocks() * 512
+}
+
+/// A mapped log ends at the end of a block. Its length limits its zeros at the end, and also its
+/// allocated space.
 #[test]
-fn capacity_larger_than_any_disk() {
+fn mapped_log_grows_by_blocks() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
-    let fs = PosixFs::new();
-    for capacity in [1 << 60, u64::MAX] {
-        let refused = fs.create_log(&path, capacity).unwrap_err();
-        assert!(refused.is_no_space(), "{refused}");
-        assert_eq!(fs.file_size(&path).unwrap(), 0);
+    let log = PosixFs::new().create_log(&path, 4 << 20, MappedLogs::Always).unwrap();
+    assert_eq!((file_len(&path), allocated_bytes(&path)), (0, BLOCK));
+    for number in 0..5000 {
+        write_record(&*log, number);
+        let end = (number + 1) * RECORD;
+        let len = file_len(&path);
+        assert!(len.is_multiple_of(BLOCK) && len >= end, "{len} at {end}");
+        assert!(len <= end + end.min(MAX_EXTENSION) + BLOCK, "{len} at {end}");
+        assert!(allocated_bytes(&path) <= 2 * len.next_multiple_of(BLOCK) + BLOCK, "{number}");
     }
+    log.truncate_and_close(5000 * RECORD).unwrap();
+    assert!(std::fs::read(&path).unwrap() == expected_records(5000).as_bytes());
+    assert!(allocated_bytes(&path) <= (5000 * RECORD).next_multiple_of(BLOCK));
 }
 
-/// Eight threads write every eighth record each. The records have every alignment.
+/// An appended log has the length of its records at every moment.
 #[test]
-fn threads_write_concurrently() {
-    const RECORDS: u64 = 8_000;
+fn appended_log_has_no_zeros() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
-    let log: Arc<dyn LogFile> = Arc::from(PosixFs::new().create_log(&path, RECORDS * 27).unwrap());
-    std::thread::scope(|scope| {
-        for thread in 0..8 {
-            let log = &log;
-            scope.spawn(move || {
-                for i in (thread..RECORDS).step_by(8) {
-                    log.write_at(i * 27, format!("{i:07}").as_bytes(), format!("{i:020}").as_bytes())
-                        .unwrap();
-                }
-            });
-        }
-    });
-    log.truncate_and_close(RECORDS * 27).unwrap();
-    let expected: String = (0..RECORDS).map(|i| format!("{i:07}{i:020}")).collect();
-    assert!(std::fs::read(&path).unwrap() == expected.as_bytes());
+    let log = PosixFs::new().create_log(&path, 1 << 20, MappedLogs::Never).unwrap();
+    assert_eq!((log.capacity(), log.may_lose_pages()), (0, false));
+    for number in 0..600 {
+        write_record(&*log, number);
+        assert_eq!(file_len(&path), (number + 1) * RECORD);
+    }
+    assert!(std::fs::read(&path).unwrap() == expected_records(600).as_bytes());
 }
 
-/// Writes through the mapping and by system calls alternate across the ends of pages and of large
-/// pieces. Preparation changes no record before or after the prepared space.
+/// Beyond its capacity, a mapped log appends. The system may refuse the whole mapping.
 #[test]
-fn log_preallocated_now_and_then() {
-    const RECORDS: u64 = 6000;
-    // The fast fill starts at the first record, at a later one, or never.
-    for fast_fill_start in [0, 1234, RECORDS] {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("log");
-        let log = PosixFs::new().create_log(&path, RECORDS * 107).unwrap();
-        let mut ready = 0;
-        for i in 0..RECORDS {
-            if i == fast_fill_start || i == fast_fill_start + 500 {
-                log.expect_fast_fill(i * 107);
-                ready = 0;
-            }
-            let end = (i + 1) * 107;
-            if i % 3000 > 1000 && end > ready {
-                ready = log.preallocate(end).unwrap();
-                assert!(ready >= end, "{ready}, expected {end}");
-            }
-            log.write_at(i * 107, format!("{i:07}").as_bytes(), format!("{i:0100}").as_bytes()).unwrap();
+fn log_beyond_its_mapping() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    for (capacity, is_mapped) in [(1, true), (1 << 60, false)] {
+        let log = PosixFs::new().create_log(&path, capacity, MappedLogs::Always).unwrap();
+        assert_eq!(log.may_lose_pages(), is_mapped);
+        for number in 0..600 {
+            write_record(&*log, number);
         }
-        assert_eq!(log.preallocate(u64::MAX).unwrap(), u64::MAX, "no preparation is left");
-        log.truncate_and_close(RECORDS * 107).unwrap();
-        let expected: String = (0..RECORDS).map(|i| format!("{i:07}{i:0100}")).collect();
-        assert!(std::fs::read(&path).unwrap() == expected.as_bytes());
-
-        let reopened = PosixFs::new().reopen_log(&path, RECORDS * 214).unwrap();
-        assert!(reopened.preallocate(10).unwrap() >= 10);
-        assert!(reopened.preallocate(RECORDS * 107 + 10).unwrap() >= RECORDS * 107 + 10);
-        reopened.write_at(RECORDS * 107, b"head", b"body").unwrap();
-        reopened.truncate_and_close(RECORDS * 107 + 8).unwrap();
-        assert!(std::fs::read(&path).unwrap() == (expected + "headbody").as_bytes());
+        let rounded = (600 * RECORD).next_multiple_of(BLOCK);
+        assert_eq!(file_len(&path), if is_mapped { rounded } else { 600 * RECORD });
+        log.truncate_and_close(600 * RECORD).unwrap();
+        assert!(std::fs::read(&path).unwrap() == expected_records(600).as_bytes());
     }
+    assert!(PosixFs::new().create_log(&path, u64::MAX, MappedLogs::Always).is_err());
 }
 
 #[test]
@@ -95,29 +90,46 @@ fn fast_fill_log_synced_now_and_then() {
     const RECORDS: u64 = 40_000;
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
-    let log = PosixFs::new().create_log(&path, RECORDS * 107).unwrap();
-    log.expect_fast_fill(0);
-    for i in 0..RECORDS {
-        log.write_at(i * 107, format!("{i:07}").as_bytes(), format!("{i:0100}").as_bytes()).unwrap();
-        if matches!(i, 0 | 100 | 20_000) {
+    let log = PosixFs::new().create_log(&path, RECORDS * RECORD, MappedLogs::Always).unwrap();
+    for number in 0..RECORDS {
+        if number == 1234 {
+            log.expect_fast_fill();
+        }
+        write_record(&*log, number);
+        if matches!(number, 0 | 1300 | 20_000) {
             log.sync().unwrap();
         }
     }
-    log.truncate_and_close(RECORDS * 107).unwrap();
-    let expected: String = (0..RECORDS).map(|i| format!("{i:07}{i:0100}")).collect();
-    assert!(std::fs::read(&path).unwrap() == expected.as_bytes());
+    log.truncate_and_close(RECORDS * RECORD).unwrap();
+    assert!(std::fs::read(&path).unwrap() == expected_records(RECORDS).as_bytes());
 }
 
 #[test]
 fn every_alignment_of_the_last_four_bytes() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
-    let log = PosixFs::new().create_log(&path, 1).unwrap();
+    let log = PosixFs::new().create_log(&path, 1, MappedLogs::Always).unwrap();
+    log.write_at(0, b"1234567", b"").unwrap();
     for offset in 4096 - 32..4096 + 32 {
         log.write_at(offset, b"1234567", b"").unwrap();
         let stored = &std::fs::read(&path).unwrap()[offset as usize..][..7];
         assert_eq!(stored, b"1234567");
     }
+}
+
+/// A write after a gap fails and leaves the file as it was.
+#[test]
+fn failed_write_leaves_no_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    std::fs::write(&path, b"first").unwrap();
+    let log = PosixFs::new().reopen_log(&path, 1 << 20, MappedLogs::Always).unwrap();
+    let error = log.write_at(i64::MAX as u64 - 100, b"head", b"body").unwrap_err();
+    assert!(log.is_intact(), "{error}");
+    assert_eq!(file_len(&path), 5);
+    log.write_at(5, b"head", b"body").unwrap();
+    log.truncate_and_close(13).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), b"firstheadbody");
 }
 
 /// Reads must succeed even if a database has more tables than the process may have descriptors.
@@ -173,17 +185,19 @@ fn more_bytes_than_the_mmap_limit() {
 }
 
 #[test]
-fn reopened_log_allocates_at_the_first_write_past_its_end() {
+fn reopened_log_changes_at_the_first_write() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
-    std::fs::write(&path, b"first mark").unwrap();
-    let len = || std::fs::metadata(&path).unwrap().len();
-    let log = PosixFs::new().reopen_log(&path, 1 << 20).unwrap();
-    assert_eq!((log.capacity(), len()), (1 << 20, 10));
-    log.write_at(6, &[0; 4], &[]).unwrap();
-    assert_eq!(len(), 10);
-    log.write_at(6, b"head", b"body").unwrap();
-    assert_eq!(len(), 1 << 20);
-    log.truncate_and_close(14).unwrap();
-    assert_eq!(std::fs::read(&path).unwrap(), b"first headbody");
+    std::fs::write(&path, b"first record").unwrap();
+    let log = PosixFs::new().reopen_log(&path, 1 << 20, MappedLogs::Always).unwrap();
+    assert_eq!((log.capacity(), file_len(&path)), (1 << 20, 12));
+    log.write_at(12, b"head", b"body").unwrap();
+    assert_eq!(file_len(&path), BLOCK);
+    log.write_at(20, b"more", b"body").unwrap();
+    log.truncate_and_close(28).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), b"first recordheadbodymorebody");
+    // Without a write, a close changes nothing.
+    let log = PosixFs::new().reopen_log(&path, 1 << 20, MappedLogs::Always).unwrap();
+    log.truncate_and_close(28).unwrap();
+    assert_eq!(file_len(&path), 28);
 }

@@ -45,6 +45,8 @@ pub(super) struct FragmentReader<R> {
 pub(super) struct SkippedBytes {
     pub(super) saw_zeros: bool,
     pub(super) saw_other: bool,
+    /// True if the reader skipped more zeros than a full block ends with.
+    pub(super) saw_zero_tail: bool,
 }
 
 /// Dropped bytes and the reason.
@@ -253,6 +255,7 @@ impl<R: LogSource> FragmentReader<R> {
         let zeros = *rest == ZEROS[..skipped];
         self.skipped.saw_zeros |= zeros && skipped > 0;
         self.skipped.saw_other |= !zeros;
+        self.skipped.saw_zero_tail |= zeros && skipped >= FRAGMENT_HEADER_SIZE;
         self.block_pos = self.block.len();
         skipped
     }

@@ -27,7 +27,7 @@ mod source;
 mod writer;
 
 pub use fragment_reader::MIN_UNUSED_BEFORE_HOLES;
-pub use reader::{LogEnd, LogItem, LogReader};
+pub use reader::{Continuity, LogEnd, LogItem, LogReader};
 pub use source::LogSource;
 pub use writer::{Fragment, RecordWriter};
 

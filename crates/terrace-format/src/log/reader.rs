@@ -32,6 +32,8 @@ pub enum LogItem<'a> {
     Record {
         /// Offset of its first fragment from the start of the file, in bytes.
         offset: u64,
+        /// Bytes between the previous record and this one.
+        continuity: Continuity,
         /// Content of the record.
         data: &'a [u8],
     },
@@ -42,6 +44,18 @@ pub enum LogItem<'a> {
         /// Number of dropped bytes, as LevelDB counts them.
         dropped: u64,
     },
+}
+
+/// Bytes between two consecutive records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Continuity {
+    /// None, or up to six zeros at the end of a block.
+    Contiguous,
+    /// Zeros to the end of a block: the end of a mapped log that another process has continued, or
+    /// pages that a power cut has removed.
+    AfterZeros,
+    /// Corruption.
+    AfterCorruption,
 }
 
 /// End of a log.
@@ -69,6 +83,8 @@ pub struct LogReader<R> {
     record_end: u64,
     /// True if corruption follows the last record.
     corruption_after_end: bool,
+    /// Bytes before the last record.
+    continuity: Continuity,
 }
 
 /// Next item. Its bytes are still in the reader.
@@ -101,6 +117,7 @@ impl<R: LogSource> LogReader<R> {
             pending_corruption: None,
             record_end: 0,
             corruption_after_end: false,
+            continuity: Continuity::Contiguous,
         }
     }
 
@@ -113,9 +130,11 @@ impl<R: LogSource> LogReader<R> {
         Ok(match self.next_item()? {
             NextItem::WholeRecord(fragment) => {
                 let data = self.fragment_reader.payload(&fragment);
-                Some(LogItem::Record { offset: fragment.offset, data })
+                Some(LogItem::Record { offset: fragment.offset, continuity: self.continuity, data })
             }
-            NextItem::JoinedRecord(offset) => Some(LogItem::Record { offset, data: &self.partial_record }),
+            NextItem::JoinedRecord(offset) => {
+                Some(LogItem::Record { offset, continuity: self.continuity, data: &self.partial_record })
+            }
             NextItem::Corruption(DroppedBytes { error, len: dropped }) => {
                 self.corruption_after_end = true;
                 Some(LogItem::Corruption { error, dropped: dropped as u64 })
@@ -138,7 +157,7 @@ impl<R: LogSource> LogReader<R> {
     /// Returns the end of the log. The result is valid after [`next`](LogReader::next) has returned
     /// `None`.
     pub fn log_end(&self) -> LogEnd {
-        let SkippedBytes { saw_zeros, saw_other } = self.fragment_reader.skipped;
+        let SkippedBytes { saw_zeros, saw_other, .. } = self.fragment_reader.skipped;
         let is_clean = !self.corruption_after_end && !saw_other && self.partial_start.is_none();
         LogEnd { is_clean, offset: self.record_end, saw_zeros }
     }
@@ -201,10 +220,22 @@ impl<R: LogSource> LogReader<R> {
 
     /// Ends the record at the current position.
     fn end_record(&mut self) {
+        self.continuity = self.continuity_since_last_record();
         self.partial_start = None;
         self.record_end = self.fragment_reader.offset();
         self.corruption_after_end = false;
         self.fragment_reader.skipped = SkippedBytes::default();
+    }
+
+    fn continuity_since_last_record(&self) -> Continuity {
+        let skipped = &self.fragment_reader.skipped;
+        if self.corruption_after_end || skipped.saw_other {
+            Continuity::AfterCorruption
+        } else if skipped.saw_zero_tail {
+            Continuity::AfterZeros
+        } else {
+            Continuity::Contiguous
+        }
     }
 
     /// Drops the partial record, if there is one.

@@ -7,17 +7,17 @@ use proptest::prelude::*;
 use super::*;
 
 /// Returns the log file of `records`. Skipped bytes are zero.
-fn written(records: &[&[u8]], whole: bool) -> Vec<u8> {
+fn written(records: &[&[u8]]) -> Vec<u8> {
     let mut writer = RecordWriter::resume_at(0);
     let mut file = Vec::new();
     for record in records {
-        append(&mut file, &mut writer, record, whole);
+        append(&mut file, &mut writer, record);
     }
     file
 }
 
-fn append(file: &mut Vec<u8>, writer: &mut RecordWriter, record: &[u8], whole: bool) {
-    for fragment in writer.add_record(record, whole) {
+fn append(file: &mut Vec<u8>, writer: &mut RecordWriter, record: &[u8]) {
+    for fragment in writer.add_record(record) {
         file.resize(fragment.offset as usize, 0);
         file.extend_from_slice(&fragment.header);
         file.extend_from_slice(fragment.payload);
@@ -40,10 +40,10 @@ fn read(source: impl LogSource) -> Vec<String> {
     let mut lines = Vec::new();
     while let Some(item) = reader.next().unwrap() {
         lines.push(match item {
-            LogItem::Record { offset, data } if data.len() < 20 => {
+            LogItem::Record { offset, data, .. } if data.len() < 20 => {
                 format!("{offset}: {}", data.escape_ascii())
             }
-            LogItem::Record { offset, data } => format!("{offset}: {} bytes", data.len()),
+            LogItem::Record { offset, data, .. } => format!("{offset}: {} bytes", data.len()),
             LogItem::Corruption { error, dropped } => {
                 format!("{}! {error} ({dropped} dropped)", error.offset)
             }
@@ -65,11 +65,11 @@ fn check(file: &[u8], expect: &[&str]) {
 
 /// Compares offset, type and length of each fragment of a record that starts at `offset`.
 #[track_caller]
-fn check_frames(offset: u64, len: usize, whole: bool, expect: &[(u64, u8, usize)]) {
+fn check_frames(offset: u64, len: usize, expect: &[(u64, u8, usize)]) {
     let record = vec![7; len];
     let mut writer = RecordWriter::resume_at(offset);
     let fragments: Vec<_> =
-        writer.add_record(&record, whole).map(|f| (f.offset, f.header[6], f.payload.len())).collect();
+        writer.add_record(&record).map(|f| (f.offset, f.header[6], f.payload.len())).collect();
     assert_eq!(fragments, expect);
     let (start, _, len) = *expect.last().unwrap();
     assert_eq!(writer.end_offset(), start + (FRAGMENT_HEADER_SIZE + len) as u64);
@@ -79,36 +79,28 @@ const BLOCK: u64 = LOG_BLOCK_SIZE as u64;
 
 #[test]
 fn record_within_a_block() {
-    check_frames(0, 0, false, &[(0, 1, 0)]);
-    check_frames(100, 5, false, &[(100, 1, 5)]);
-    check_frames(BLOCK - 12, 5, false, &[(BLOCK - 12, 1, 5)]);
-    check_frames(3 * BLOCK, 32761, true, &[(3 * BLOCK, 1, 32761)]);
+    check_frames(0, 0, &[(0, 1, 0)]);
+    check_frames(100, 5, &[(100, 1, 5)]);
+    check_frames(BLOCK - 12, 5, &[(BLOCK - 12, 1, 5)]);
+    check_frames(3 * BLOCK, 32761, &[(3 * BLOCK, 1, 32761)]);
 }
 
 #[test]
 fn record_over_blocks() {
-    check_frames(BLOCK - 12, 8, false, &[(BLOCK - 12, 2, 5), (BLOCK, 4, 3)]);
-    check_frames(0, 32762, false, &[(0, 2, 32761), (BLOCK, 4, 1)]);
-    check_frames(0, 65522, false, &[(0, 2, 32761), (BLOCK, 4, 32761)]);
-    check_frames(0, 65523, false, &[(0, 2, 32761), (BLOCK, 3, 32761), (2 * BLOCK, 4, 1)]);
+    check_frames(BLOCK - 12, 8, &[(BLOCK - 12, 2, 5), (BLOCK, 4, 3)]);
+    check_frames(0, 32762, &[(0, 2, 32761), (BLOCK, 4, 1)]);
+    check_frames(0, 65522, &[(0, 2, 32761), (BLOCK, 4, 32761)]);
+    check_frames(0, 65523, &[(0, 2, 32761), (BLOCK, 3, 32761), (2 * BLOCK, 4, 1)]);
 }
 
 #[test]
 fn record_at_the_end_of_a_block() {
-    check_frames(BLOCK - 7, 0, false, &[(BLOCK - 7, 1, 0)]);
-    check_frames(BLOCK - 7, 3, false, &[(BLOCK - 7, 2, 0), (BLOCK, 4, 3)]);
+    check_frames(BLOCK - 7, 0, &[(BLOCK - 7, 1, 0)]);
+    check_frames(BLOCK - 7, 3, &[(BLOCK - 7, 2, 0), (BLOCK, 4, 3)]);
     for left in 1..7 {
-        check_frames(BLOCK - left, 3, false, &[(BLOCK, 1, 3)]);
-        check_frames(BLOCK - left, 0, true, &[(BLOCK, 1, 0)]);
+        check_frames(BLOCK - left, 3, &[(BLOCK, 1, 3)]);
+        check_frames(BLOCK - left, 0, &[(BLOCK, 1, 0)]);
     }
-}
-
-#[test]
-fn whole_record_starts_a_new_block() {
-    check_frames(BLOCK - 12, 6, true, &[(BLOCK, 1, 6)]);
-    check_frames(BLOCK - 7, 3, true, &[(BLOCK, 1, 3)]);
-    check_frames(1, 32761, true, &[(BLOCK, 1, 32761)]);
-    check_frames(BLOCK - 12, 32762, true, &[(BLOCK - 12, 2, 5), (BLOCK, 4, 32757)]);
 }
 
 #[test]
@@ -118,30 +110,28 @@ fn empty_log() {
 
 #[test]
 fn records() {
-    let file = written(&[b"foo", b"bar", b"", b"xxxx"], false);
+    let file = written(&[b"foo", b"bar", b"", b"xxxx"]);
     check(&file, &["0: foo", "10: bar", "20: ", "27: xxxx", "end 38, clean"]);
 }
 
 #[test]
 fn records_over_blocks() {
-    let file = written(&[b"small", &[1; 50_000], &[2; 100_000], b"last"], false);
+    let file = written(&[b"small", &[1; 50_000], &[2; 100_000], b"last"]);
     let expect = ["0: small", "12: 50000 bytes", "50026: 100000 bytes", "150054: last", "end 150065, clean"];
     check(&file, &expect);
 }
 
 #[test]
 fn block_end_fits_only_a_header() {
-    let file = written(&[&[1; LOG_BLOCK_SIZE - 14], b"", b"bar"], false);
+    let file = written(&[&[1; LOG_BLOCK_SIZE - 14], b"", b"bar"]);
     check(&file, &["0: 32754 bytes", "32761: ", "32768: bar", "end 32778, clean"]);
-    let file = written(&[&[1; LOG_BLOCK_SIZE - 14], b"bar"], false);
+    let file = written(&[&[1; LOG_BLOCK_SIZE - 14], b"bar"]);
     check(&file, &["0: 32754 bytes", "32761: bar", "end 32778, clean"]);
-    let file = written(&[&[1; LOG_BLOCK_SIZE - 14], b"bar"], true);
-    check(&file, &["0: 32754 bytes", "32768: bar", "end 32778, clean"]);
 }
 
 #[test]
 fn block_end_too_short_for_a_header() {
-    let mut file = written(&[&[1; LOG_BLOCK_SIZE - 10], b"", b"bar"], false);
+    let mut file = written(&[&[1; LOG_BLOCK_SIZE - 10], b"", b"bar"]);
     check(&file, &["0: 32758 bytes", "32768: ", "32775: bar", "end 32785, clean"]);
     file.truncate(LOG_BLOCK_SIZE - 3);
     check(&file, &["0: 32758 bytes", "end 32765, clean"]);
@@ -152,7 +142,7 @@ fn block_end_too_short_for_a_header() {
 #[test]
 fn truncated_anywhere() {
     let records: [&[u8]; 4] = [b"foo", b"", &[1; 32_760], b"bar"];
-    let file = written(&records, false);
+    let file = written(&records);
     let ends = [0, 10, 17, 32_791, 32_801];
     for len in (0..60).chain(32_700..file.len()) {
         let found = read(&file[..len]);
@@ -166,8 +156,8 @@ fn truncated_anywhere() {
 #[test]
 fn any_bit_flipped() {
     let records: [&[u8]; 4] = [b"foo", b"quux", &[1; 32_740], b"bar"];
-    let whole = read(&written(&records, false)[..]);
-    let mut file = written(&records, false);
+    let whole = read(&written(&records)[..]);
+    let mut file = written(&records);
     for byte in (0..60).chain(32_740..file.len()) {
         for bit in 0..8 {
             file[byte] ^= 1 << bit;
@@ -182,7 +172,7 @@ fn any_bit_flipped() {
 
 #[test]
 fn wrong_checksum_costs_the_block() {
-    let mut file = written(&[b"foo", &[1; 32_000], &[2; 32_000], b"bar"], true);
+    let mut file = written(&[b"foo", &[1; 32_751], &[2; 32_000], b"bar"]);
     file[7] ^= 1;
     let found = read(&file[..]);
     assert!(found[0].starts_with("0! checksum 0x"), "{found:?}");
@@ -192,11 +182,45 @@ fn wrong_checksum_costs_the_block() {
 
 #[test]
 fn wrong_length_costs_the_block_unless_it_is_the_last() {
-    let mut file = written(&[b"foo", &[1; 32_000], &[2; 32_000]], true);
+    let mut file = written(&[b"foo", &[1; 32_751], &[2; 32_000]]);
     file[10 + 4..10 + 6].copy_from_slice(&32_752u16.to_le_bytes());
     let damage = "10! a fragment of 32752 bytes, expected at most 32751 (32758 dropped)";
     check(&file, &["0: foo", damage, "32768: 32000 bytes", "end 64775, clean"]);
     check(&file[..32_700], &["0: foo", "end 10, torn"]);
+}
+
+/// Returns the continuity of each record.
+fn continuities(file: &[u8]) -> Vec<Continuity> {
+    let mut reader = LogReader::new(file);
+    let mut found = Vec::new();
+    while let Some(item) = reader.next().unwrap() {
+        if let LogItem::Record { continuity, .. } = item {
+            found.push(continuity);
+        }
+    }
+    found
+}
+
+#[test]
+fn continuity_of_records() {
+    use Continuity::{AfterCorruption, AfterZeros, Contiguous};
+    // The second record ends five bytes before the end of the block.
+    let mut file = written(&[b"foo", &[1; 32_746], b"bar"]);
+    assert_eq!(continuities(&file), [Contiguous; 3]);
+    file[32_000] ^= 1;
+    assert_eq!(continuities(&file), [Contiguous, AfterCorruption]);
+    for blocks in [1, 2] {
+        let mut file = written(&[b"foo"]);
+        file.resize(blocks * LOG_BLOCK_SIZE, 0);
+        file.extend(written(&[b"bar", b"baz"]));
+        assert_eq!(continuities(&file), [Contiguous, AfterZeros, Contiguous]);
+        file[100] = 1;
+        assert_eq!(continuities(&file), [Contiguous, AfterCorruption, Contiguous]);
+    }
+    // The first fragment of the second record is lost.
+    let mut file = written(&[b"foo", &[1; 40_000], b"bar"]);
+    file[10..LOG_BLOCK_SIZE].fill(0);
+    assert_eq!(continuities(&file), [Contiguous, AfterCorruption]);
 }
 
 #[test]
@@ -250,7 +274,7 @@ fn record_without_its_last_fragment() {
 
 #[test]
 fn preallocated_zeros() {
-    let mut file = written(&[b"foo"], true);
+    let mut file = written(&[b"foo"]);
     for len in [1, 6, 7, 40_000, 3 * LOG_BLOCK_SIZE] {
         file.resize(10 + len, 0);
         check(&file, &["0: foo", "end 10, clean, zeros"]);
@@ -261,11 +285,11 @@ fn preallocated_zeros() {
 
 #[test]
 fn data_after_a_zero_header() {
-    let mut file = written(&[b"foo"], true);
+    let mut file = written(&[b"foo"]);
     file.resize(100, 0);
     file.extend(fragment(1, b"bar"));
     check(&file, &["0: foo", "end 10, torn"]);
-    let mut file = written(&[b"foo"], true);
+    let mut file = written(&[b"foo"]);
     file.resize(LOG_BLOCK_SIZE, 0);
     file.push(1);
     check(&file, &["0: foo", "end 10, torn, zeros"]);
@@ -283,7 +307,7 @@ fn preallocated_zeros_within_a_record() {
 
 #[test]
 fn damage_does_not_join_two_records() {
-    let mut file = written(&[&[1; LOG_BLOCK_SIZE], &[2; LOG_BLOCK_SIZE], b"correct"], false);
+    let mut file = written(&[&[1; LOG_BLOCK_SIZE], &[2; LOG_BLOCK_SIZE], b"correct"]);
     file[LOG_BLOCK_SIZE..2 * LOG_BLOCK_SIZE].fill(b'x');
     let found = read(&file[..]);
     assert!(found[0].starts_with("32768! checksum") && found[0].ends_with("(32768 dropped)"), "{found:?}");
@@ -310,13 +334,13 @@ impl LogSource for Halting<'_> {}
 
 #[test]
 fn short_and_interrupted_reads() {
-    let file = written(&[b"foo", &[1; 50_000], b"bar"], false);
+    let file = written(&[b"foo", &[1; 50_000], b"bar"]);
     assert_eq!(read(Halting(&file, ErrorKind::Interrupted, false)), read(&file[..]));
 }
 
 #[test]
 fn read_error_loses_nothing() {
-    let file = written(&[b"foo", &[1; 33_000], b"bar"], false);
+    let file = written(&[b"foo", &[1; 33_000], b"bar"]);
     let mut reader = LogReader::new(Halting(&file, ErrorKind::Other, false));
     let mut offsets = Vec::new();
     let mut errors = 0;
@@ -344,16 +368,16 @@ proptest! {
 
     #[test]
     fn reads_what_was_written(
-        records in prop::collection::vec((prop_oneof![0usize..50, 32_700usize..32_800, 0usize..100_000], any::<bool>()), 0..12),
+        records in prop::collection::vec(prop_oneof![0usize..50, 32_700usize..32_800, 0usize..100_000], 0..12),
     ) {
         let mut writer = RecordWriter::resume_at(0);
         let mut file = Vec::new();
-        let records: Vec<_> = records.iter().zip(1..).map(|(&(len, whole), n)| (vec![n; len], whole)).collect();
-        for (record, whole) in &records {
-            append(&mut file, &mut writer, record, *whole);
+        let records: Vec<_> = records.iter().zip(1..).map(|(&len, n)| vec![n; len]).collect();
+        for record in &records {
+            append(&mut file, &mut writer, record);
         }
         let mut reader = LogReader::new(&file[..]);
-        for (record, _) in &records {
+        for record in &records {
             match reader.next().unwrap() {
                 Some(LogItem::Record { data, .. }) => prop_assert_eq!(data, &record[..]),
                 other => prop_assert!(false, "{:?}", other),
@@ -423,8 +447,8 @@ impl LogSource for SparseLog<'_> {
 #[test]
 fn hole_of_terabytes() {
     const LEN: u64 = 8 << 40;
-    let one = written(&[b"one"], false);
-    let cut = &written(&[&[7; 40_000]], false)[..LOG_BLOCK_SIZE];
+    let one = written(&[b"one"]);
+    let cut = &written(&[&[7; 40_000]])[..LOG_BLOCK_SIZE];
     let cut_report =
         "0! a record that breaks off after 32761 bytes, expected its next fragment (32761 dropped)";
     /// Start, end, length, and expected items.
@@ -445,7 +469,7 @@ fn hole_of_terabytes() {
 /// Holes after less unused space than a database preallocates are not trusted.
 #[test]
 fn short_holes_are_read() {
-    let one = written(&[b"one"], false);
+    let one = written(&[b"one"]);
     let mut log = SparseLog { start: &one, end: &one, len: 64 << 20, position: 0, bytes_read: 0 };
     assert_eq!(read(&mut log), ["0: one", "33554432: one", "end 33554442, clean, zeros"]);
     assert_eq!(log.bytes_read, 64 << 20);

@@ -1,8 +1,8 @@
 //! Record writer: positions of a record's fragments in a log.
 //!
 //! ```text
-//!   whole = false   fills every block: [FIRST|..][LAST|....  as LevelDB writes
-//!   whole = true    [000000][FULL|......                     splits only records over a block
+//!   [FULL|...][FIRST|...][LAST|...][FULL|....    as LevelDB writes: every block is filled
+//!   block ---------------^ block
 //! ```
 //!
 //! It computes positions and checksums only. The caller owns the bytes of the file, and makes sure
@@ -38,27 +38,22 @@ impl RecordWriter {
         self.end
     }
 
+    /// Returns the offset of the next record.
+    pub fn next_offset(&self) -> u64 {
+        let left = LOG_BLOCK_SIZE - offset_in_block(self.end);
+        if left < FRAGMENT_HEADER_SIZE { self.end + left as u64 } else { self.end }
+    }
+
     /// Reserves space for `record` and returns its fragments in order: at least one, even for an
     /// empty record.
     ///
     /// The space is reserved on return, even before the caller takes the fragments. It can
     /// therefore compute the checksums after it releases the lock of the writer.
     ///
-    /// The bytes between the old end and the first fragment must be zero in the file: fewer than
-    /// seven unless `whole`.
-    ///
-    /// With `whole`, a record that fits one block is not split, so a crash leaves no part of it
-    /// that a reader takes for corruption. Longer records start at the end in any case.
-    pub fn add_record<'a>(
-        &mut self,
-        record: &'a [u8],
-        whole: bool,
-    ) -> impl Iterator<Item = Fragment<'a>> + use<'a> {
-        let left = LOG_BLOCK_SIZE - offset_in_block(self.end);
-        let skips_block =
-            whole && record.len() <= MAX_FRAGMENT_PAYLOAD && left < FRAGMENT_HEADER_SIZE + record.len();
-        let start =
-            if skips_block || left < FRAGMENT_HEADER_SIZE { self.end + left as u64 } else { self.end };
+    /// The bytes between the old end and the first fragment must be zero in the file. They are
+    /// fewer than seven.
+    pub fn add_record<'a>(&mut self, record: &'a [u8]) -> impl Iterator<Item = Fragment<'a>> + use<'a> {
+        let start = self.next_offset();
         self.end = record_end(start, record.len());
         RecordFragments { offset: start, rest: Some(record), first: true }
     }

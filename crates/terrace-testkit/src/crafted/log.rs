@@ -1,7 +1,7 @@
 //! A log with batches, arbitrary records, zeros and damage.
 
 use terrace_format::batch::WriteBatch;
-use terrace_format::log::{LOG_BLOCK_SIZE, RecordWriter};
+use terrace_format::log::{FRAGMENT_HEADER_SIZE, LOG_BLOCK_SIZE, RecordWriter};
 
 /// A log in memory.
 #[derive(Debug, Clone, Default)]
@@ -26,8 +26,13 @@ impl CraftedLog {
 
     /// Adds a record of any bytes.
     pub fn record(mut self, record: &[u8]) -> CraftedLog {
+        let left = LOG_BLOCK_SIZE - self.bytes.len() % LOG_BLOCK_SIZE;
+        let fragment_len = FRAGMENT_HEADER_SIZE + record.len();
+        if self.unsplit_records && left < fragment_len && fragment_len <= LOG_BLOCK_SIZE {
+            self.bytes.resize(self.bytes.len() + left, 0);
+        }
         let mut writer = RecordWriter::resume_at(self.bytes.len() as u64);
-        for fragment in writer.add_record(record, self.unsplit_records) {
+        for fragment in writer.add_record(record) {
             self.bytes.resize(fragment.offset as usize, 0);
             self.bytes.extend_from_slice(&fragment.header);
             self.bytes.extend_from_slice(fragment.payload);
@@ -43,6 +48,12 @@ impl CraftedLog {
         }
         batch.set_sequence(sequence);
         self.record(batch.as_bytes())
+    }
+
+    /// Adds zeros up to the end of the block.
+    pub fn pad_to_block_end(mut self) -> CraftedLog {
+        self.bytes.resize(self.bytes.len().next_multiple_of(LOG_BLOCK_SIZE), 0);
+        self
     }
 
     /// Adds zeros.

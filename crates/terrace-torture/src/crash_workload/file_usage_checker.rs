@@ -17,8 +17,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use terrace_env::mem::{Crash, DataLoss, DirEntryLoss, MemFs, PersistedPieces, PowerLoss};
 use terrace_env::{
-    AccessMode, AppendingLog, FileError, FileLock, FileSystem, LockMode, LogFile, RandomAccessFile, Result,
-    SequentialFile, WritableFile,
+    AccessMode, AppendingLog, FileError, FileLock, FileSystem, LockMode, LogFile, MappedLogs,
+    RandomAccessFile, Result, SequentialFile, WritableFile,
 };
 use terrace_format::filename::FileName;
 
@@ -161,17 +161,17 @@ impl FileSystem for FileUsageChecker {
         self.fs.open_append(path)
     }
 
-    fn create_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
+    fn create_log(&self, path: &Path, capacity: u64, mapped: MappedLogs) -> Result<Box<dyn LogFile>> {
         self.on_create(path);
         if self.mapped_logs {
-            return self.fs.create_log(path, capacity);
+            return self.fs.create_log(path, capacity, mapped);
         }
         Ok(Box::new(AppendingLog::new(path, self.fs.create(path)?)))
     }
 
-    fn reopen_log(&self, path: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
+    fn reopen_log(&self, path: &Path, capacity: u64, mapped: MappedLogs) -> Result<Box<dyn LogFile>> {
         if self.mapped_logs {
-            return self.fs.reopen_log(path, capacity);
+            return self.fs.reopen_log(path, capacity, mapped);
         }
         Err(FileError::new("open", path, io::ErrorKind::Unsupported.into()))
     }

@@ -44,9 +44,6 @@ pub(super) const BIT_ROT: Harness = Harness {
 /// Maximum number of bits of a file whose bits are all flipped. Larger files are sampled.
 const EXHAUSTIVE_FLIP_LIMIT: u64 = 8 * 2_000;
 
-/// Length in bytes of the close marker at the end of a log.
-const CLOSE_MARKER_RECORD_LEN: u64 = 19;
-
 /// Number of sectors that a case damages.
 const SECTORS_PER_CASE: usize = 60;
 
@@ -285,10 +282,6 @@ impl ClosedDatabase<'_> {
         let image = self.files.fork();
         image.corrupt(path, change).map_err(|error| error.to_string())?;
         let is_log = path.extension().is_some_and(|ending| ending == "log");
-        let len = self.files.file_size(path).map_err(|error| error.to_string())?;
-        // A crash may leave a log without its close marker.
-        let may_be_crash =
-            is_log && range.end > 1 + range.start && range.end as u64 + CLOSE_MARKER_RECORD_LEN > len;
         let fs: Arc<dyn FileSystem> = Arc::new(image);
         let mut options = self.config.options(&fs);
         let logger = Arc::new(CorruptionLogger::default());
@@ -300,10 +293,8 @@ impl ClosedDatabase<'_> {
             Err(error) => return permitted.check(&error, "open"),
         };
         let expected = &self.script.states[self.script.states.len() - 1];
-        let may_lose_entries = || {
-            may_be_crash
-                || is_log && !options.paranoid_checks && logger.corruption_logged.load(Ordering::Relaxed)
-        };
+        let may_lose_entries =
+            || is_log && !options.paranoid_checks && logger.corruption_logged.load(Ordering::Relaxed);
         for (key, _) in self.script.states.iter().flatten() {
             match db.get(key) {
                 Ok(found) => {

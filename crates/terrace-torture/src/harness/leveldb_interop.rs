@@ -24,15 +24,17 @@ use terrace_testkit::stock_leveldb::{StockLevelDb, StockLevelDbUnderTest};
 use super::Harness;
 use crate::database_under_test::TerraceUnderTest;
 pub(super) use alternate_with_leveldb::ALTERNATE_WITH_LEVELDB;
-pub(super) use leveldb_after_power_cut::LEVELDB_AFTER_POWER_CUT;
-pub(super) use repair_vs_leveldb::REPAIR_VS_LEVELDB;
+pub(super) use leveldb_after_power_cut::{
+    LEVELDB_AFTER_POWER_CUT, cut_power_of_terrace, may_have_log_hole, truncate_leveldb_log,
+};
+pub(super) use repair_vs_leveldb::{REPAIR_VS_LEVELDB, inflict_damage};
 
 /// Iterator slot that no operation uses.
 const SCAN_SLOT: Slot = Slot::MAX;
 
 /// One of the two engines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum EngineKind {
+pub(super) enum EngineKind {
     LevelDb,
     Terrace,
 }
@@ -45,7 +47,7 @@ impl EngineKind {
         }
     }
 
-    fn open(
+    pub(super) fn open(
         self,
         stock: &'static StockLevelDb,
         path: &Path,

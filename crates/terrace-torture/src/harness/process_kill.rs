@@ -16,6 +16,7 @@
 //! The speed of the machine decides when a kill happens. A seed repeats the writes, not the time.
 
 pub(crate) mod concurrent_open;
+pub(in crate::harness) mod killed_database;
 mod ledger;
 mod small_disk;
 mod thread_writes;

@@ -36,6 +36,8 @@ pub static MUTANTS: &[Mutant] = &[
     row("FsyncErrorIgnored", &["io-errors", "crash"], 30, "a failed sync counts as successful"),
     row("SyncErrorReportedOnce", &["loom-models"], 180, "of two syncs of one log, only one reports the lost pages"),
     row("TornWalReused", &["crash"], 60, "a WAL that ends in a partial record is reused"),
+    row("LostManifestStaysClosed", &["io-errors"], 120, "a MANIFEST whose sync failed still counts as closed"),
+    row("ReusedLogNotEnded", &["io-errors", "crash"], 120, "the log after a reused one counts as that of another program"),
     row("ReplayContinuesAfterLostRecord", &["crash"], 30, "log replay continues after a lost record"),
     row("ReplayContinuesAfterDamagedWal", &["crash"], 60, "log replay continues with the next WAL after a damaged one"),
     row("BatchNotAtomic", &["schedules", "histories"], 60, "readers see a part of a batch"),

@@ -2,15 +2,14 @@
 //!
 //! ```text
 //!   flush, if the memtable is large ──> no new compactions ──> wait for flushes ──> sync logs
-//!     ──> close marker ──> truncate log ──> release lock
+//!     ──> truncate log ──> close record in the MANIFEST ──> release lock
 //! ```
-
-use terrace_format::batch::WriteBatch;
 
 use super::components::wal::WalWriter;
 use super::inner::{DbInner, FlushTarget};
 use crate::error::Result;
 use crate::sync::Ordering;
+use crate::version::ClosedLog;
 
 /// Minimum size in bytes of a log that close flushes to a table, to spare the next open its replay.
 const MIN_LOG_BYTES_TO_FLUSH: u64 = 256 << 10;
@@ -57,9 +56,7 @@ impl DbInner {
     /// Returns true if a flush now is cheaper than a replay at the next open.
     fn should_flush_on_close(&self, writer: &WalWriter) -> bool {
         let min_bytes = self.memtable_sizer.size() as u64 / MIN_LOG_MEMTABLE_DIVISOR;
-        // A log without preallocation is never reused. Every open flushes it anyway.
-        writer.wal.file.capacity() > 0
-            && writer.record_writer.end_offset() >= MIN_LOG_BYTES_TO_FLUSH.max(min_bytes)
+        writer.record_writer.end_offset() >= MIN_LOG_BYTES_TO_FLUSH.max(min_bytes)
     }
 
     /// Waits for the last background job and prevents new ones. Flushes the immutable memtables
@@ -75,27 +72,25 @@ impl DbInner {
         self.notify_state_changed(&mut state);
     }
 
-    /// Makes the logs durable and appends the close marker to the last one. The marker states that
-    /// all earlier records of the log and all edits of the MANIFEST were durable before.
-    fn close_wal(&self, mut writer: WalWriter) -> Result<()> {
+    /// Makes the logs durable, truncates the last one to its records, and states in the MANIFEST
+    /// that it is closed.
+    fn close_wal(&self, writer: WalWriter) -> Result<()> {
         self.background_error.check()?;
         let is_unflushed = !self.state.lock().immutable_memtables.is_empty();
-        if let Some(length) = writer.closed_len().filter(|_| !is_unflushed && !writer.is_torn) {
-            // Nothing was written: the old close marker stays valid.
-            return Ok(writer.wal.file.truncate_and_close(length)?);
-        }
-        if is_unflushed || writer.record_writer.end_offset() > 0 {
+        let closed = ClosedLog { number: writer.wal.number, len: writer.record_writer.end_offset() };
+        let is_unchanged = closed.len == writer.reused_len.unwrap_or(0);
+        if is_unflushed || !is_unchanged {
             self.sync_wal()?;
         }
-        if is_unflushed || writer.is_torn || !self.manifest.lock().has_only_durable_edits() {
+        let mut manifest = self.manifest.lock();
+        if is_unflushed || writer.is_torn || !manifest.has_only_durable_edits() {
             // The next open recovers these files as after a crash.
             return Ok(());
         }
-        if writer.record_writer.end_offset() > 0 {
-            let mut marker = WriteBatch::new();
-            marker.set_sequence(writer.last_sequence + 1);
-            writer.append(marker.as_bytes())?;
+        writer.wal.file.truncate_and_close(closed.len)?;
+        if !is_unchanged || !manifest.is_unchanged() {
+            manifest.record_close(closed)?;
         }
-        Ok(writer.wal.file.truncate_and_close(writer.record_writer.end_offset())?)
+        Ok(())
     }
 }

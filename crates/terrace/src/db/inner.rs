@@ -32,8 +32,6 @@
 //! - `WalSync::logs`: under `commit` and `state`, in `switch_memtable`. `WalSync::state`: under
 //!   `commit`, in `delete_range`; the thread that syncs holds neither of them during the sync.
 //! - `BackgroundJobs::count`: under `state`, in `schedule_job`.
-//! - `CloseMarker::position`: under `commit` in `append`, under `manifest` in `log_and_apply`. It
-//!   is held while the marker is overwritten in the log.
 //! - `CommitPublisher::is_poisoned`: under `commit`, when a writer, `retract` or `delete_range`
 //!   waits until earlier writes are visible.
 //! - `Arena::chunks` and `ChunkPool::free_chunks`: under `commit` in the exclusive writer and in
@@ -73,7 +71,6 @@ use super::components::memtable_size::MemtableSizer;
 use super::components::obsolete_tables::ObsoleteTables;
 use super::components::read_state::ReadStateCell;
 use super::components::wal::WalWriter;
-use super::components::wal_close_marker::CloseMarker;
 use super::components::wal_sync::WalSync;
 use super::components::write_contention::WriteContention;
 use super::components::write_controller::{CompactionRate, RunningCompaction, WriteController};
@@ -113,8 +110,6 @@ pub(super) struct DbInner {
     pub(super) read_state: ReadStateCell<ReadState>,
     pub(super) next_file_number: AtomicU64,
     pub(super) background_error: BackgroundError,
-    /// Invalidated before the first write to a log or to the MANIFEST.
-    pub(super) wal_close_marker: Arc<CloseMarker>,
     pub(super) is_shutting_down: AtomicBool,
     /// A thread adds logs and counts writes under `commit`.
     pub(super) wal_sync: WalSync,

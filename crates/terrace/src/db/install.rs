@@ -29,7 +29,6 @@ impl DbInner {
         let path = self.file_path(FileName::Manifest(manifest.number()));
         let next_version_set = version_set.apply_edit(&edit, &path).map_err(CommitError::NotApplied)?;
         let removed_files = files_removed_by(&version_set, &edit);
-        self.wal_close_marker.invalidate().map_err(CommitError::NotApplied)?;
         self.write_manifest_edit(&mut manifest, &version_set, edit)?;
         let delay_change = {
             let mut state = self.state.lock();

@@ -46,6 +46,10 @@ impl LogFile for RecordingLogFile {
         Ok(())
     }
 
+    fn is_intact(&self) -> bool {
+        true
+    }
+
     fn truncate_and_close(&self, _len: u64) -> terrace_env::Result<()> {
         Ok(())
     }

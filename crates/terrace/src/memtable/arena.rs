@@ -128,6 +128,17 @@ impl ChunkPool {
         pages.map_or_else(|| ChunkMemory::alloc_heap(size), ChunkMemory::Mapping)
     }
 
+    /// Returns memory for a chunk of `size` bytes, or a larger one, or `None` if the system has no
+    /// memory.
+    fn try_alloc_chunk(&self, size: usize) -> Option<ChunkMemory> {
+        if size < MAX_CHUNK_SIZE
+            && let Some(memory) = ChunkMemory::try_alloc_heap(size)
+        {
+            return Some(memory);
+        }
+        self.alloc_max_chunk().map(ChunkMemory::Mapping)
+    }
+
     fn alloc_max_chunk(&self) -> Option<MemMapping> {
         self.pop_free().or_else(|| MemMapping::new(MAX_CHUNK_SIZE).ok())
     }
@@ -145,8 +156,8 @@ impl ChunkPool {
                     free_chunks.push(pages);
                 }
             }
-            // SAFETY: `alloc_heap` leaked this box. The arena that owned the chunk is being
-            // dropped, so nothing follows a pointer into the chunk.
+            // SAFETY: `alloc_heap` or `try_alloc_heap` leaked this box. The arena that owned the
+            // chunk is being dropped, so nothing follows a pointer into the chunk.
             ChunkMemory::Heap(lines) => drop(unsafe { Box::from_raw(lines.as_ptr()) }),
         }
     }
@@ -165,6 +176,17 @@ impl ChunkMemory {
         let lines = Box::new_uninit_slice(size.div_ceil(CHUNK_ALIGN));
         // SAFETY: `CacheLine` holds only `MaybeUninit<u8>`, for which any bytes are valid.
         ChunkMemory::Heap(NonNull::from(Box::leak(unsafe { lines.assume_init() })))
+    }
+}
+
+impl ChunkMemory {
+    fn try_alloc_heap(size: usize) -> Option<ChunkMemory> {
+        let mut lines = Vec::<CacheLine>::new();
+        lines.try_reserve_exact(size.div_ceil(CHUNK_ALIGN)).ok()?;
+        // SAFETY: the vector has this capacity, and `CacheLine` holds only `MaybeUninit<u8>`, for
+        // which any bytes are valid.
+        unsafe { lines.set_len(size.div_ceil(CHUNK_ALIGN)) };
+        Some(ChunkMemory::Heap(NonNull::from(Box::leak(lines.into_boxed_slice()))))
     }
 }
 
@@ -224,6 +246,8 @@ pub(super) struct Arena {
     /// Bytes of all other chunks.
     full_chunk_bytes: AtomicUsize,
     chunks: Mutex<Vec<ArenaPtr<ArenaChunk>>>,
+    /// Next chunk, allocated before the current one is full.
+    next_chunk: Mutex<Option<ArenaChunk>>,
     /// Source of new chunks, and destination of the chunks after the drop of the arena.
     pool: Arc<ChunkPool>,
     loom_cell: LoomCells,
@@ -243,6 +267,7 @@ impl Arena {
             current_chunk: AtomicPtr::new(first.as_ptr()),
             full_chunk_bytes: AtomicUsize::new(0),
             chunks: Mutex::new(vec![first]),
+            next_chunk: Mutex::new(None),
             pool,
             loom_cell: LoomCells::new(),
         }
@@ -356,6 +381,26 @@ impl Arena {
         terrace_env::prefetch(ptr.as_ptr(), bytes);
     }
 
+    /// Allocates the next chunk if less than an eighth of the current one is left after `bytes`
+    /// bytes. This share is for the nodes of the tree, and for other threads that insert at the
+    /// same time. Returns false if the system has no memory.
+    #[inline]
+    pub(super) fn try_reserve(&self, bytes: usize) -> bool {
+        let current = self.current_chunk();
+        let used = current.used.load(Ordering::Relaxed);
+        used.saturating_add(bytes) < current.size - current.size / 8 || self.reserve_next_chunk(current)
+    }
+
+    #[cold]
+    fn reserve_next_chunk(&self, current: &ArenaChunk) -> bool {
+        let mut next = self.next_chunk.lock();
+        if next.is_none() {
+            let memory = self.pool.try_alloc_chunk((current.size * 2).min(MAX_CHUNK_SIZE));
+            *next = memory.map(ArenaChunk::new);
+        }
+        next.is_some()
+    }
+
     fn current_chunk(&self) -> &ArenaChunk {
         // Pairs with the Release store in `add_chunk`: the chunk is initialized.
         let current = self.current_chunk.load(Ordering::Acquire);
@@ -390,7 +435,11 @@ impl Arena {
     fn add_chunk(&self, full: &ArenaChunk) {
         let mut chunks = self.chunks.lock();
         if std::ptr::eq(self.current_chunk(), full) {
-            let next = ArenaChunk::new(self.pool.alloc_chunk((full.size * 2).min(MAX_CHUNK_SIZE))).leak();
+            let reserved = self.next_chunk.lock().take();
+            let next = reserved.unwrap_or_else(|| {
+                ArenaChunk::new(self.pool.alloc_chunk((full.size * 2).min(MAX_CHUNK_SIZE)))
+            });
+            let next = next.leak();
             self.full_chunk_bytes.fetch_add(full.size, Ordering::Relaxed);
             // Pairs with the Acquire load in `current_chunk`.
             self.current_chunk.store(next.as_ptr(), Ordering::Release);
@@ -405,6 +454,9 @@ impl Drop for Arena {
             // SAFETY: `leak` boxed the chunk. `&mut self` proves that no thread uses the arena, and
             // `drain` yields each chunk once.
             let chunk = unsafe { Box::from_raw(chunk.as_ptr()) };
+            self.pool.recycle(chunk.memory);
+        }
+        if let Some(chunk) = self.next_chunk.lock().take() {
             self.pool.recycle(chunk.memory);
         }
     }

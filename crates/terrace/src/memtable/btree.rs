@@ -141,6 +141,12 @@ impl BTree {
         self.context.is_bytewise
     }
 
+    /// Reserves memory like [`Memtable::try_reserve`](super::Memtable::try_reserve).
+    #[inline]
+    pub(crate) fn try_reserve(&self, bytes: usize) -> bool {
+        self.context.arena.try_reserve(bytes)
+    }
+
     /// Adds a record. `mode` says whether other threads insert at the same time.
     #[inline]
     pub(crate) fn insert(&self, user_key: &[u8], trailer: u64, value: &[u8], mode: InsertMode) {

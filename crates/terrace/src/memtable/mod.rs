@@ -77,6 +77,14 @@ impl Memtable {
         self.tree.is_empty()
     }
 
+    /// Ensures that a write of `bytes` bytes needs no new chunk, or that this chunk is allocated.
+    /// Returns false if the system has no memory. A key or value of more than a quarter of a chunk
+    /// gets memory of its own, for which this reserves none.
+    #[inline]
+    pub(crate) fn try_reserve(&self, bytes: usize) -> bool {
+        self.tree.try_reserve(bytes)
+    }
+
     /// Adds operations with the sequence numbers from `sequence` on.
     ///
     /// The records appear one by one. The caller publishes their sequence numbers only afterwards.

@@ -148,7 +148,7 @@ impl ManifestFacts {
         while let Some(item) = records.next().map_err(|error| file_error(&path, error))? {
             let error = match item {
                 LogItem::Corruption { error, .. } => error,
-                LogItem::Record { offset, data } => match VersionEdit::decode(data) {
+                LogItem::Record { offset, data, .. } => match VersionEdit::decode(data) {
                     Ok(edit) => {
                         self.apply_edit(output, (offset == 0).then_some(number), &edit)?;
                         continue;

@@ -35,6 +35,14 @@ impl TestDb {
         TestDb { fs, options }
     }
 
+    /// Creates a database with the writes of `fill`, as a killed process leaves it.
+    fn killed_after(fill: impl FnOnce(&Db)) -> TestDb {
+        let test_db = TestDb::on(MemFs::new());
+        let db = Db::open(DIR, &test_db.options).unwrap();
+        fill(&db);
+        TestDb::on(test_db.fs.fork())
+    }
+
     /// Creates a database with the writes of `fill` and closes it.
     fn with_writes(fill: impl FnOnce(&Db)) -> TestDb {
         let test_db = TestDb::on(MemFs::new());

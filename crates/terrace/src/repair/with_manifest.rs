@@ -55,13 +55,14 @@ impl RepairJob<'_> {
         self.new_manifest.is_incompatible =
             set.is_incompatible || !self.output.options.compression.leveldb_compatible;
         if let Some(error) = &recovered.torn_tail {
-            // The torn edit never took effect, and the next open creates a new manifest.
+            // The torn edit never took effect. The new manifest lacks it.
             self.report
                 .problems
                 .push(Problem::from_error(FileName::Manifest(recovered.manifest_number), error.clone()));
         }
         let mut levels: [Vec<RecoveredTable>; NUM_LEVELS] = Default::default();
-        let mut changes = self.check_live_tables(recovered, &mut levels)?;
+        let mut changes = recovered.torn_tail.is_some();
+        changes |= self.check_live_tables(recovered, &mut levels)?;
         changes |= levels.iter().enumerate().any(|(level, tables)| {
             self.group_conflicting_tables(level, tables.clone()).iter().any(|group| group.len() > 1)
         });
@@ -122,7 +123,13 @@ impl RepairJob<'_> {
         let set = &recovered.version_set;
         let newest = levels.iter().flatten().map(|table| table.max_sequence).max().unwrap_or(0);
         let logs = self.logs_matching(|number| number >= set.log_number || number == set.prev_log_number);
-        let new_check = || LogSequenceCheck::new(recovered.is_written_by_terrace, set.last_sequence, newest);
+        let new_check = || {
+            LogSequenceCheck::new(
+                recovered.are_logs_mapped && recovered.closed_log.is_none(),
+                set.last_sequence,
+                newest,
+            )
+        };
         let mut sequence_check = new_check();
         let log_problems = inspect_logs(&self.output, &logs, &mut sequence_check)?;
         let mut changes = false;

@@ -27,8 +27,6 @@ pub(crate) enum Timer {
     NoSpaceStall,
     /// A write created a new memtable and a new WAL.
     MemtableSwitch,
-    /// A write preallocated the next pages of its WAL.
-    WalPreallocation,
     /// A write waited until earlier writes were visible, whose threads were preempted.
     PublishWait,
     /// A sync write waited for the storage.
@@ -46,7 +44,6 @@ pub(crate) static TIMERS: &[(Timer, &str, &str)] = &[
     (Timer::CompactionStall, "stall", "compaction"),
     (Timer::NoSpaceStall, "stall", "no_space"),
     (Timer::MemtableSwitch, "stall", "new_log"),
-    (Timer::WalPreallocation, "stall", "log_alloc"),
     (Timer::PublishWait, "stall", "publish"),
     (Timer::SyncWait, "stall", "sync"),
     (Timer::Flush, "work", "flushes"),

@@ -11,7 +11,7 @@ use terrace_env::Env;
 use terrace_format::DecodeErrorKind;
 use terrace_format::batch::{self, BatchRef};
 use terrace_format::key::SequenceNumber;
-use terrace_format::log::{LogEnd, LogItem, LogReader};
+use terrace_format::log::{Continuity, LogEnd, LogItem, LogReader};
 
 use crate::error::{Corruption, Result};
 use crate::file_io::{FileReader, file_error};
@@ -26,8 +26,8 @@ pub(crate) enum LogScanEvent<'a> {
 
 /// Check of the sequence numbers in consecutive logs.
 pub(crate) struct LogSequenceCheck {
-    /// Whether a gap or a repeated sequence number is damage. It is in logs of Terrace
-    /// (`docs/design/0001-log-replay.md`), but not in logs of LevelDB.
+    /// Whether a gap after missing bytes, or a repeated sequence number, is damage. It is in mapped
+    /// logs of Terrace (`docs/design/0001-log-replay.md`), but not in other logs.
     pub(crate) is_gapless: bool,
     /// Sequence number of the last write; before the first batch, that of the tables.
     pub(crate) last_sequence: SequenceNumber,
@@ -60,7 +60,7 @@ impl LogSequenceCheck {
     /// Returns the problem with the sequence number of `batch`, if any, and whether its writes are
     /// new. Before the first batch only a gap is a problem: the manifest may already count writes
     /// of its oldest log.
-    fn check(&mut self, batch: &BatchRef<'_>) -> (Option<String>, bool) {
+    fn check(&mut self, batch: &BatchRef<'_>, may_lack_bytes: bool) -> (Option<String>, bool) {
         let first = batch.sequence();
         let expected = self.next_sequence.unwrap_or(self.last_sequence + 1);
         let repeated = self.is_gapless && self.next_sequence.is_some_and(|next| first < next);
@@ -74,7 +74,7 @@ impl LogSequenceCheck {
             );
             return (Some(message), true);
         }
-        let problem = repeated || (self.is_gapless && first > expected);
+        let problem = repeated || (self.is_gapless && may_lack_bytes && first > expected);
         (problem.then(|| format!("sequence number {first}, expected {expected}, the next")), !repeated)
     }
 
@@ -99,9 +99,12 @@ pub(crate) fn scan_log(
     // A record that ends before preallocated space. A killed process leaves it, if no record
     // follows.
     let mut incomplete = None;
+    let mut is_first = true;
     while let Some(item) = records.next().map_err(|error| file_error(path, error))? {
-        let (offset, data) = match item {
-            LogItem::Record { offset, data } => (offset, data),
+        let (offset, data, may_lack_bytes) = match item {
+            LogItem::Record { offset, continuity, data } => {
+                (offset, data, std::mem::take(&mut is_first) || continuity != Continuity::Contiguous)
+            }
             LogItem::Corruption { error, dropped } => {
                 let found = damage(error.offset, format!("{error}; {dropped} bytes dropped"));
                 match error.kind {
@@ -121,7 +124,7 @@ pub(crate) fn scan_log(
                 continue;
             }
         };
-        let (problem, is_new) = sequence_check.check(&batch);
+        let (problem, is_new) = sequence_check.check(&batch, may_lack_bytes);
         if let Some(message) = problem {
             visit(damage(offset, message))?;
         }

@@ -195,7 +195,7 @@ impl Verifier<'_> {
         let last = self.check_logs(
             &logs,
             LogSequenceCheck::new(
-                recovered.is_written_by_terrace,
+                recovered.are_logs_mapped && recovered.closed_log.is_none(),
                 set.last_sequence,
                 self.max_table_sequence,
             ),

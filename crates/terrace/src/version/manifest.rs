@@ -8,18 +8,18 @@
 //! An edit takes effect when it is synced. A new MANIFEST takes effect when CURRENT, renamed into
 //! place, is durable in the directory. Until then, the old MANIFEST is valid and is not removed.
 //!
-//! A MANIFEST of Terrace carries a mark: its first record deletes table 0 of level 6. That table
-//! never exists, so other readers of the format ignore the deletion. The mark tells which rules the
-//! logs of the database follow (`docs/design/0001-log-replay.md`).
+//! A MANIFEST of Terrace carries marks ([`super::manifest_mark`]): one in each edit, and one as its
+//! last edit after a clean close.
 
 use std::path::{Path, PathBuf};
 
 use terrace_env::{Env, WritableFile};
 use terrace_format::filename::{FileName, current};
 use terrace_format::log::RecordWriter;
-use terrace_format::version_edit::{NUM_LEVELS, VersionEdit};
+use terrace_format::version_edit::VersionEdit;
 use terrace_sync::mutant;
 
+use super::manifest_mark::{ClosedLog, ManifestMark};
 use crate::error::{Error, Result};
 
 /// Error of an edit, with the knowledge whether the edit took effect.
@@ -38,14 +38,6 @@ impl CommitError {
     }
 }
 
-/// Deletion (level and file number) that marks a MANIFEST of Terrace.
-const TERRACE_MARK: (usize, u64) = (NUM_LEVELS - 1, 0);
-
-/// Returns true if `first`, the first record of a MANIFEST, has the mark.
-pub(super) fn has_terrace_mark(first: &VersionEdit) -> bool {
-    first.deleted_files.contains(&TERRACE_MARK)
-}
-
 /// Writer of the MANIFEST of a database. The caller serialises the calls.
 pub(crate) struct Manifest {
     env: Env,
@@ -53,6 +45,8 @@ pub(crate) struct Manifest {
     /// Size in bytes from which the next edit starts a new MANIFEST.
     size_limit: u64,
     number: u64,
+    /// True if the logs of this run are mapped.
+    are_logs_mapped: bool,
     /// Open file. It is None before the first edit and after a failed edit; then the next edit
     /// starts a new MANIFEST.
     current: Option<OpenManifest>,
@@ -80,8 +74,22 @@ impl Manifest {
             directory: directory.to_path_buf(),
             size_limit,
             number: 0,
+            are_logs_mapped: false,
             current: None,
         }
+    }
+
+    /// Sets whether the logs of this run are mapped.
+    pub(crate) fn with_mapped_logs(self, are_logs_mapped: bool) -> Manifest {
+        Manifest { are_logs_mapped, ..self }
+    }
+
+    /// Returns `edit` with the mark of this run.
+    fn marked(&self, edit: &VersionEdit) -> VersionEdit {
+        let mark = ManifestMark::Written { number: self.number, are_logs_mapped: self.are_logs_mapped };
+        let mut edit = edit.clone();
+        edit.compact_pointers.push(mark.to_compact_pointer());
+        edit
     }
 
     /// Continues the MANIFEST `number`, whose `length` bytes are intact.
@@ -110,8 +118,16 @@ impl Manifest {
     /// would prove nothing.
     pub(crate) fn confirm_durable(&mut self) -> Result<()> {
         let Some(mut open) = self.current.take_if(|open| !open.is_confirmed_durable) else { return Ok(()) };
-        open.file.sync()?;
-        self.env.fs.sync_dir(&self.directory)?;
+        let confirmed = open.file.sync().and_then(|()| self.env.fs.sync_dir(&self.directory));
+        if let Err(error) = confirmed {
+            // The page cache may still hold edits that the disk has lost. The next process must not
+            // take the MANIFEST for closed and durable. If this fails, too, nothing else can help.
+            if !mutant!(LostManifestStaysClosed) {
+                let edit = self.marked(&VersionEdit::default());
+                let _ = open.write_edit(&edit).and_then(|()| Ok(open.file.flush()?));
+            }
+            return Err(error.into());
+        }
         open.is_confirmed_durable = true;
         self.current = Some(open);
         Ok(())
@@ -135,14 +151,30 @@ impl Manifest {
         self.current.is_some()
     }
 
+    /// Returns true if this process has not appended to the MANIFEST that it reuses.
+    pub(crate) fn is_unchanged(&self) -> bool {
+        self.current.as_ref().is_some_and(|open| !open.is_confirmed_durable)
+    }
+
+    /// Appends the statement that `log` is closed, without a sync: if a power cut removes it, the
+    /// next open recovers the log as after a crash.
+    pub(crate) fn record_close(&mut self, log: ClosedLog) -> Result<()> {
+        let Some(open) = &mut self.current else { return Ok(()) };
+        let mut edit = VersionEdit::default();
+        edit.compact_pointers.push(ManifestMark::Closed(log).to_compact_pointer());
+        open.write_edit(&edit)?;
+        Ok(open.file.flush()?)
+    }
+
     /// Appends `edit` and makes it durable.
     ///
     /// After an error, it may be unknown whether the edit took effect. The next edit then starts a
     /// new MANIFEST, which decides it.
     pub(crate) fn append(&mut self, edit: &VersionEdit) -> std::result::Result<(), CommitError> {
         self.confirm_durable().map_err(CommitError::NotApplied)?;
+        let edit = self.marked(edit);
         let Some(mut open) = self.current.take() else { return Ok(()) };
-        open.write_edit(edit).map_err(CommitError::Indeterminate)?;
+        open.write_edit(&edit).map_err(CommitError::Indeterminate)?;
         open.file.sync().map_err(|error| CommitError::Indeterminate(error.into()))?;
         self.current = Some(open);
         Ok(())
@@ -155,13 +187,16 @@ impl Manifest {
     pub(crate) fn rotate(
         &mut self,
         number: u64,
-        mut snapshot: VersionEdit,
+        snapshot: VersionEdit,
         edit: &VersionEdit,
     ) -> std::result::Result<(), CommitError> {
         self.current = None;
-        snapshot.deleted_files.push(TERRACE_MARK);
+        let old = std::mem::replace(&mut self.number, number);
+        let snapshot = self.marked(&snapshot);
+        let edit = self.marked(edit);
+        self.number = old;
         let path = self.directory.join(FileName::Manifest(number).to_string());
-        let created = self.create_file(&path, &snapshot, edit).map_err(CommitError::NotApplied);
+        let created = self.create_file(&path, &snapshot, &edit).map_err(CommitError::NotApplied);
         let switched =
             created.and_then(|open| set_current_file(&self.env, &self.directory, number).map(|()| open));
         let open = switched.inspect_err(|error| {
@@ -209,7 +244,7 @@ impl OpenManifest {
         edit.encode(&mut record);
         let mut end = self.record_writer.end_offset();
         let mut bytes = Vec::with_capacity(record.len() + 64);
-        for fragment in self.record_writer.add_record(&record, false) {
+        for fragment in self.record_writer.add_record(&record) {
             // Zeros fill the end of a block that is too short for a fragment header.
             bytes.resize(bytes.len() + (fragment.offset - end) as usize, 0);
             bytes.extend_from_slice(&fragment.header);

@@ -10,7 +10,7 @@ use terrace_format::log::{LogItem, LogReader};
 use terrace_format::version_edit::VersionEdit;
 
 use super::VersionBuilder;
-use super::manifest::has_terrace_mark;
+use super::manifest_mark::{ClosedLog, ManifestMark};
 use super::version_set::{INCOMPATIBLE_SUFFIX, VersionSet};
 use crate::error::{Error, Result};
 use crate::file_io::{FileReader, file_error};
@@ -26,6 +26,11 @@ pub(crate) struct ManifestRecovery {
     pub(crate) reusable_len: Option<u64>,
     /// True if Terrace wrote the MANIFEST.
     pub(crate) is_written_by_terrace: bool,
+    /// Log that the last edit states to be closed.
+    pub(crate) closed_log: Option<ClosedLog>,
+    /// True if the last edit is one of Terrace with mapped logs. A power cut may then have lost any
+    /// page of the logs.
+    pub(crate) are_logs_mapped: bool,
     /// True if the MANIFEST marks the database as unreadable for stock LevelDB.
     pub(crate) is_incompatible: bool,
     /// Damage at the end of the MANIFEST: a torn version edit after a power cut, or bit rot. If all
@@ -70,6 +75,8 @@ impl ManifestRecovery {
             manifest_number: 0,
             reusable_len: None,
             is_written_by_terrace: true,
+            closed_log: None,
+            are_logs_mapped: false,
             is_incompatible: false,
             torn_tail: None,
         }
@@ -117,11 +124,11 @@ impl ManifestReader {
         let mut builder = VersionBuilder::default();
         let mut numbers = ManifestNumbers::default();
         let mut is_ours = false;
-        let mut is_first = true;
+        let mut mark = None;
         let mut torn_tail = None;
         while let Some(item) = records.next().map_err(|error| file_error(&self.path, error))? {
             let (offset, data) = match (item, &torn_tail) {
-                (LogItem::Record { offset, data }, None) => (offset, data),
+                (LogItem::Record { offset, data, .. }, None) => (offset, data),
                 // A record follows the damage, so the damage is not a torn edit at the end.
                 (LogItem::Record { .. }, Some(error)) => return Err(Error::clone(error)),
                 (LogItem::Corruption { .. }, Some(_)) => continue,
@@ -133,8 +140,8 @@ impl ManifestReader {
             let edit = VersionEdit::decode(data)
                 .map_err(|error| Error::from_decode_error(&self.path, &error.offset_by(offset)))?;
             self.check_comparator(&edit, &mut set)?;
-            is_ours |= is_first && has_terrace_mark(&edit);
-            is_first = false;
+            mark = ManifestMark::in_edit(&edit);
+            is_ours |= matches!(mark, Some(ManifestMark::Written { number, .. }) if number == manifest);
             builder.apply(&edit);
             set.apply_numbers(&edit);
             numbers.apply(&edit);
@@ -156,6 +163,16 @@ impl ManifestReader {
             manifest_number: manifest,
             reusable_len,
             is_written_by_terrace: is_ours,
+            closed_log: match mark {
+                Some(ManifestMark::Closed(log)) if torn_tail.is_none() => Some(log),
+                _ => None,
+            },
+            are_logs_mapped: is_ours
+                && match mark {
+                    Some(ManifestMark::Written { are_logs_mapped, .. }) => are_logs_mapped,
+                    Some(ManifestMark::Closed(_)) => true,
+                    None => false,
+                },
             is_incompatible: set.is_incompatible,
             version_set: set,
             torn_tail,

@@ -58,7 +58,8 @@ impl VersionSet {
     pub(crate) fn snapshot_edit(&self) -> VersionEdit {
         let mut edit =
             VersionEdit { comparator: Some(self.stored_comparator_name()), ..VersionEdit::default() };
-        for (level, key) in self.compact_pointers.iter().enumerate() {
+        // The pointer of the last level has a mark, which is not valid in the new MANIFEST.
+        for (level, key) in self.compact_pointers.iter().enumerate().take(NUM_LEVELS - 1) {
             edit.compact_pointers.extend(key.clone().map(|key| (level, key)));
         }
         for (level, files) in self.version.levels.iter().enumerate() {

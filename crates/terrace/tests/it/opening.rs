@@ -22,14 +22,6 @@ fn contents(fs: &MemFs) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-/// Returns the bytes of the only log.
-fn log(fs: &MemFs) -> Vec<u8> {
-    let mut logs = contents(fs).into_iter().filter(|(name, _)| name.ends_with(".log"));
-    let (_, bytes) = logs.next().unwrap();
-    assert!(logs.next().is_none());
-    bytes
-}
-
 fn options_on(fs: Arc<dyn FileSystem>) -> Options {
     let env = Env {
         scheduler: DeterministicScheduler::new(7),
@@ -79,54 +71,5 @@ fn open_read_and_close_change_no_byte() {
             }
         }
         assert_eq!(before, after);
-    }
-}
-
-/// The close marker is invalidated before any other write. A process kill after that must not leave
-/// a log that looks closed.
-#[test]
-fn close_marker_is_invalidated_before_any_write() {
-    let closed = log(&database(true));
-    let marker_offset = closed.len() - 19;
-    type Write = fn(&Db);
-    let writes: [Write; 4] = [
-        |db| db.put(b"new", b"4").unwrap(),
-        |db| db.flush().unwrap(),
-        |db| db.compact_range(None, Some(b"key")).unwrap(),
-        |db| db.compact_range(None, None).unwrap(),
-    ];
-    for write in writes {
-        let fs = database(true);
-        let plan = "sync MANIFEST #1 once EIO";
-        let fault = Arc::new(FaultFs::new(Arc::clone(&fs) as _, FaultPlan::default()));
-        let db = Db::open("db", &options_on(Arc::clone(&fault) as _)).unwrap();
-        assert_eq!(log(&fs)[..closed.len()], closed, "the marker stays until the first write");
-        write(&db);
-        let logs = contents(&fs);
-        let old = logs.values().find(|bytes| bytes.starts_with(&closed[..marker_offset]));
-        assert!(
-            old.is_none_or(|old| old[marker_offset..] != closed[marker_offset..]),
-            "the marker or the log is removed"
-        );
-        let killed = Arc::new(fs.fork());
-        drop(db);
-
-        // The manifest cannot be synced.
-        let fs = database(true);
-        let fault = Arc::new(FaultFs::new(Arc::clone(&fs) as _, FaultPlan::default()));
-        let db = Db::open("db", &options_on(Arc::clone(&fault) as _)).unwrap();
-        fault.set_plan(plan.parse().unwrap());
-        let _ = db.compact_range(None, None);
-        assert!(!fault.failed_calls().is_empty());
-        drop(db);
-        let old = contents(&fs).into_values().find(|bytes| bytes.starts_with(&closed[..marker_offset]));
-        assert!(
-            old.is_some_and(|old| old[marker_offset..] != closed[marker_offset..]),
-            "no close restores the marker"
-        );
-
-        let db = Db::open("db", &options_on(killed)).unwrap();
-        assert_eq!(db.get(b"key").unwrap().unwrap(), b"2");
-        assert_eq!(db.get(b"logged").unwrap().unwrap(), b"3");
     }
 }

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use terrace::{Db, Options, ReadOptions, WriteBatch};
+use terrace::{Db, Options, WriteBatch};
 use terrace_env::{Clock, SystemClock};
 
 use crate::command::stat::DatabaseSummary;
@@ -141,7 +141,7 @@ impl<W: Write> TourRunner<W> {
     fn batch_and_snapshot(&mut self, db: &Db) -> CommandResult {
         let (old_key, value) = self.model.pop_first().ok_or_else(|| Failure::File("no entries".into()))?;
         let new_key = [&old_key, " (moved)".as_bytes()].concat();
-        let before = ReadOptions::default().snapshot(db.snapshot());
+        let before = db.snapshot();
 
         let mut batch = WriteBatch::new();
         batch.delete(&old_key);
@@ -157,11 +157,11 @@ impl<W: Write> TourRunner<W> {
             &format!("moved a value to another key atomically, in {}", units::time(took)),
         )?;
 
-        check_equal("the old key in the snapshot", &db.get_with(&old_key, &before)?, &Some(value))?;
-        check_equal("the new key in the snapshot", &db.get_with(&new_key, &before)?, &None)?;
+        check_equal("the old key in the snapshot", &before.get(&old_key)?, &Some(value))?;
+        check_equal("the new key in the snapshot", &before.get(&new_key)?, &None)?;
         self.print_step(
             "snapshot",
-            "db.get_with(key, &ReadOptions { snapshot: Some(before), .. })",
+            "before.get(key)",
             "created before the batch, still shows the old key and not the new one",
         )
     }

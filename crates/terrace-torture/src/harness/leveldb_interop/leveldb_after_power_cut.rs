@@ -79,7 +79,11 @@ fn run(seed: u64, counters: &Counters) -> Result<(), String> {
 
 /// Runs Terrace up to a random call that changes a file, cuts the power, and copies the files to
 /// `dir`.
-fn cut_power_of_terrace(workload: &Workload, rng: &mut Rng, dir: &Path) -> OpResult<String> {
+pub(in super::super) fn cut_power_of_terrace(
+    workload: &Workload,
+    rng: &mut Rng,
+    dir: &Path,
+) -> OpResult<String> {
     let complete = run_workload(workload, None)?;
     let calls = complete.mutation_count();
     let call = rng.below(calls);
@@ -124,7 +128,7 @@ fn export_files(files: &MemFs, from: &Path, to: &Path) -> std::io::Result<()> {
 }
 
 /// Runs LevelDB in `dir` and truncates its newest log.
-fn truncate_leveldb_log(
+pub(in super::super) fn truncate_leveldb_log(
     stock: &'static StockLevelDb,
     workload: &Workload,
     rng: &mut Rng,
@@ -144,7 +148,7 @@ fn truncate_leveldb_log(
 
 /// Returns true if several logs have contents, because a power cut may have taken the end of any of
 /// them.
-fn may_have_log_hole(dir: &Path) -> std::io::Result<bool> {
+pub(in super::super) fn may_have_log_hole(dir: &Path) -> std::io::Result<bool> {
     let mut non_empty = 0;
     for log in super::repair_vs_leveldb::files_matching(dir, ".log")? {
         non_empty += usize::from(std::fs::read(log)?.iter().any(|byte| *byte != 0));

@@ -73,6 +73,13 @@ static DAMAGE_CASES: &[DamageCase] = &[
     },
 ];
 
+/// Damages the files of a closed database in a random way and returns a description.
+pub(in super::super) fn inflict_damage(dir: &Path, rng: &mut Rng) -> std::io::Result<&'static str> {
+    let damage = &DAMAGE_CASES[rng.below(DAMAGE_CASES.len() as u64) as usize];
+    (damage.inflict)(dir, rng)?;
+    Ok(damage.name)
+}
+
 /// Returns the files whose names start or end with `part`, in order.
 pub(super) fn files_matching(dir: &Path, part: &str) -> std::io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
@@ -132,15 +139,13 @@ fn run(seed: u64, counters: &Counters) -> Result<(), String> {
     // This open removes tables that an iterator kept until the close. Without a MANIFEST, a repair
     // can't know that they are obsolete.
     drop(writer.open(stock, our_dir.path(), &workload.settings)?);
-    let damage = &DAMAGE_CASES[rng.below(DAMAGE_CASES.len() as u64) as usize];
     let logs =
         read_files(&files_matching(our_dir.path(), ".log").map_err(error_text)?).map_err(error_text)?;
-    (damage.inflict)(our_dir.path(), &mut rng).map_err(error_text)?;
+    let damage = inflict_damage(our_dir.path(), &mut rng).map_err(error_text)?;
     let damaged_keys = keys_in_damaged_records(&logs);
     copy_files(our_dir.path(), their_dir.path()).map_err(error_text)?;
-    let context = |message: String| {
-        format!("written by {writer:?}, {}, [{}]: {message}", damage.name, workload.settings)
-    };
+    let context =
+        |message: String| format!("written by {writer:?}, {damage}, [{}]: {message}", workload.settings);
     let ours = repair_with_terrace(&workload, stock, our_dir.path()).map_err(context)?;
     // If LevelDB's repair fails, it recovers nothing.
     let theirs = repair_with_leveldb(&workload, stock, their_dir.path()).unwrap_or_default();
@@ -166,7 +171,7 @@ fn keys_in_damaged_records(logs: &[(PathBuf, Vec<u8>)]) -> HashSet<Vec<u8>> {
         let mut reader = LogReader::new(before.as_slice());
         let mut damaged = Vec::new();
         // Neither the read nor the parse can fail, because the bytes are in memory and intact.
-        while let Ok(Some(LogItem::Record { offset, data })) = reader.next() {
+        while let Ok(Some(LogItem::Record { offset, data, .. })) = reader.next() {
             if offset > first_change as u64 {
                 break;
             }

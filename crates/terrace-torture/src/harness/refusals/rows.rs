@@ -14,9 +14,6 @@ pub(super) struct Refusal {
     /// Error numbers with which an operation may fail. With other ones, every operation succeeds. A
     /// limit has the number 0.
     pub(super) may_fail_with: &'static [i32],
-    /// True if the child may abort. Writes do not reserve memory for their record and their
-    /// memtable yet.
-    pub(super) may_abort: bool,
     /// Text that the info log must contain if every operation succeeds.
     pub(super) info_log: &'static str,
 }
@@ -42,9 +39,6 @@ pub(super) enum Workload {
 /// Error numbers with which a sandbox, a container or a system without resources refuses calls.
 pub(super) const ERRNOS: &[i32] = &[libc::EPERM, libc::ENOSYS, libc::EINVAL, libc::EAGAIN, libc::ENOMEM];
 
-/// The mapped log returns these errors instead of the use of plain writes.
-const MAPPED_LOG_ERRORS: &[i32] = &[libc::EPERM, libc::EAGAIN, libc::ENOMEM];
-
 const fn every(number: libc::c_long) -> RefusedCall {
     RefusedCall { number, argument: None }
 }
@@ -67,7 +61,6 @@ const fn calls(name: &'static str, calls: &'static [RefusedCall]) -> Refusal {
         kind: RefusalKind::Calls(calls),
         workload: Workload::SmallValues,
         may_fail_with: &[],
-        may_abort: false,
         info_log: "",
     }
 }
@@ -78,7 +71,6 @@ const fn limit(name: &'static str, resource: Resource, bytes: u64) -> Refusal {
         kind: RefusalKind::Limit(resource, bytes),
         workload: Workload::SmallValues,
         may_fail_with: &[],
-        may_abort: false,
         info_log: "",
     }
 }
@@ -86,10 +78,13 @@ const fn limit(name: &'static str, resource: Resource, bytes: u64) -> Refusal {
 /// All refusals.
 pub(super) static REFUSALS: &[Refusal] = &[
     Refusal {
-        may_fail_with: MAPPED_LOG_ERRORS,
+        info_log: "appended: the system refuses a mapping: ",
         ..calls("mmap-shared", &[with_argument(libc::SYS_mmap, 3, MAP_TYPE, libc::MAP_SHARED as u32)])
     },
-    Refusal { may_fail_with: MAPPED_LOG_ERRORS, ..calls("fallocate", &[every(libc::SYS_fallocate)]) },
+    Refusal {
+        info_log: "appended: the system allocates no space: ",
+        ..calls("fallocate", &[every(libc::SYS_fallocate)])
+    },
     // EAGAIN means that another process holds the lock.
     Refusal {
         may_fail_with: &[libc::EAGAIN],
@@ -121,13 +116,11 @@ pub(super) static REFUSALS: &[Refusal] = &[
     Refusal { may_fail_with: &[0], ..limit("file-size", Resource::Fsize, 1 << 20) },
     Refusal {
         workload: Workload::LargeValues,
-        may_abort: true,
         may_fail_with: &[0],
         ..limit("address-space-large-values", Resource::As, 64 << 20)
     },
     Refusal {
         workload: Workload::LargeValues,
-        may_abort: true,
         may_fail_with: &[0],
         ..limit("data-large-values", Resource::Data, 48 << 20)
     },

@@ -20,7 +20,6 @@ pub(crate) mod sorted_chunk;
 pub(crate) mod subcompaction_queue;
 pub(crate) mod task_group;
 pub(crate) mod wal;
-pub(crate) mod wal_close_marker;
 pub(crate) mod wal_sync;
 pub(crate) mod write_contention;
 pub(crate) mod write_controller;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   log 7 (immutable, not synced)   log 9 (current)
-//!   [ r r r r r r r 0 0 0 ]         [ r r r r | preallocated zeros ... ]
+//!   [ r r r r r r r r ]             [ r r r r | zeros to the end of the block ]
 //!                                             ^ record writer
 //! ```
 
@@ -15,7 +15,6 @@ use terrace_format::key::SequenceNumber;
 use terrace_format::log::RecordWriter;
 use terrace_sync::mutant;
 
-use super::wal_close_marker::{CLOSE_MARKER_LEN, CloseMarker};
 use crate::error::Result;
 use crate::memtable::Memtable;
 use crate::options::Options;
@@ -29,21 +28,6 @@ pub(crate) struct WalFile {
     syncs: Arc<StickySync>,
 }
 
-/// Preallocation on a nearly full disk, in bytes. Beyond it, the log grows with each record.
-const MIN_PREALLOCATED_BYTES: u64 = 64 << 10;
-
-/// Opens a log with `capacity` preallocated bytes, or with fewer on a nearly full disk.
-fn open_preallocated(
-    capacity: u64,
-    open: impl Fn(u64) -> terrace_env::Result<Box<dyn LogFile>>,
-) -> terrace_env::Result<Arc<dyn LogFile>> {
-    let opened = match open(capacity) {
-        Err(error) if error.is_no_space() => open(MIN_PREALLOCATED_BYTES),
-        opened => opened,
-    };
-    opened.map(Arc::from)
-}
-
 impl WalFile {
     pub(crate) fn new(number: u64, file: Arc<dyn LogFile>) -> WalFile {
         WalFile { number, file, syncs: Arc::default() }
@@ -55,7 +39,7 @@ impl WalFile {
         Ok(self.syncs.sync_with(|| self.file.sync())?)
     }
 
-    /// Creates log `number` with `capacity` preallocated bytes. After an error the file does not
+    /// Creates log `number`, whose mapping holds `capacity` bytes. After an error the file does not
     /// exist.
     pub(crate) fn create(
         options: &Options,
@@ -65,32 +49,27 @@ impl WalFile {
     ) -> Result<WalFile> {
         let fs = &options.env.fs;
         let path = directory.join(FileName::Log(number).to_string());
-        let file = open_preallocated(capacity as u64, |capacity| fs.create_log(&path, capacity))
-            .inspect_err(|_| {
-                // On a full disk, every write retries this: no files may accumulate.
-                let _ = fs.remove(&path);
-            })?;
-        Ok(WalFile::new(number, file))
+        let file = fs.create_log(&path, capacity as u64, options.mapped_logs).inspect_err(|_| {
+            // On a full disk, every write retries this: no files may accumulate.
+            let _ = fs.remove(&path);
+        })?;
+        Ok(WalFile::new(number, Arc::from(file)))
     }
 
-    /// Opens log `number`, which was closed with `length` bytes, for reuse. The record writer
-    /// continues at the close marker. Returns None if the file system does not support this.
+    /// Opens log `number`, which was closed with `length` bytes, for reuse. Returns None if the
+    /// file system does not support this.
     pub(crate) fn reopen(
         options: &Options,
         directory: &Path,
         number: u64,
         length: u64,
-    ) -> Result<Option<(WalFile, RecordWriter, Arc<CloseMarker>)>> {
-        let fs = &options.env.fs;
+    ) -> Result<Option<(WalFile, RecordWriter)>> {
         let path = directory.join(FileName::Log(number).to_string());
         let capacity = length.saturating_add(options.initial_memtable_size() as u64);
-        let file = match open_preallocated(capacity, |capacity| fs.reopen_log(&path, capacity)) {
-            Err(error) if error.is_unsupported() => return Ok(None),
-            file => file?,
-        };
-        let end = length.saturating_sub(CLOSE_MARKER_LEN as u64);
-        let close_marker = if end < length { CloseMarker::new(&file, end) } else { CloseMarker::default() };
-        Ok(Some((WalFile::new(number, file), RecordWriter::resume_at(end), Arc::new(close_marker))))
+        match options.env.fs.reopen_log(&path, capacity, options.mapped_logs) {
+            Err(error) if error.is_unsupported() => Ok(None),
+            file => Ok(Some((WalFile::new(number, Arc::from(file?)), RecordWriter::resume_at(length)))),
+        }
     }
 }
 
@@ -98,8 +77,8 @@ impl WalFile {
 pub(crate) struct WalWriter {
     pub(crate) wal: WalFile,
     pub(crate) record_writer: RecordWriter,
-    /// Offset up to which the log is preallocated and no check of the fill rate is due.
-    pub(crate) preallocated_to: u64,
+    /// End of the log at which the next check of the fill rate is due.
+    pub(crate) next_fill_check: u64,
     /// Time of the last check of the fill rate. None if the log is known to fill fast.
     pub(crate) fill_rate_checked_at: Option<Duration>,
     pub(crate) memtable: Arc<Memtable>,
@@ -115,10 +94,8 @@ pub(crate) struct WalWriter {
     /// True after a write failed for lack of space: the log ends here, and the next write starts a
     /// new one.
     pub(crate) is_torn: bool,
-    /// True if an earlier run created the log.
-    pub(crate) is_reused: bool,
-    /// Close marker of the log, if it is still present.
-    pub(crate) close_marker: Option<Arc<CloseMarker>>,
+    /// Length of the log in bytes when this run began to use it, or None for a new log.
+    pub(crate) reused_len: Option<u64>,
     /// Buffer of the last record, for reuse.
     pub(crate) record_buffer: Vec<u8>,
 }
@@ -126,41 +103,19 @@ pub(crate) struct WalWriter {
 impl WalWriter {
     /// Appends a record to the log. An error does not move the end of the log.
     pub(crate) fn append(&mut self, record: &[u8]) -> Result<()> {
-        self.invalidate_close_marker()?;
         let mut record_writer = self.record_writer.clone();
-        // The blocks of a preallocated log may become durable in any order. There, a record that
-        // fits in a block is never split, so a reader of a torn log loses the whole record or
-        // nothing. A growing log is torn only at its end, and has the same bytes as LevelDB's.
-        let whole = self.wal.file.capacity() > 0;
-        for fragment in record_writer.add_record(record, whole) {
+        for (index, fragment) in record_writer.add_record(record).enumerate() {
             let stored = self.wal.file.write_at(fragment.offset, &fragment.header, fragment.payload);
             if mutant!(TornRecordLeftAfterNoSpace) {
                 self.record_writer = RecordWriter::resume_at(
                     fragment.offset + (fragment.header.len() + fragment.payload.len()) as u64,
                 );
             }
+            // The bytes of earlier fragments stay in the log.
+            self.is_torn |= stored.is_err() && (index > 0 || !self.wal.file.is_intact());
             stored?;
         }
         self.record_writer = record_writer;
         Ok(())
-    }
-
-    /// Invalidates the close marker, before the log or a later log is written.
-    pub(crate) fn invalidate_close_marker(&mut self) -> Result<()> {
-        if let Some(close_marker) = &self.close_marker {
-            close_marker.invalidate()?;
-            self.close_marker = None;
-        }
-        Ok(())
-    }
-
-    /// Returns true if the log is unchanged since its close.
-    fn has_close_marker(&self) -> bool {
-        self.close_marker.as_ref().is_some_and(|close_marker| close_marker.is_present())
-    }
-
-    /// Returns the length of the log with its close marker, if nothing was written since the close.
-    pub(crate) fn closed_len(&self) -> Option<u64> {
-        self.has_close_marker().then(|| self.record_writer.end_offset() + CLOSE_MARKER_LEN as u64)
     }
 }

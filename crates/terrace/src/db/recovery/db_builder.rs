@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use terrace_env::{FileLock, ProcessToken};
+use terrace_env::{FileLock, MappedLogs, ProcessToken};
 use terrace_format::filter_block::TableFilter;
 use terrace_format::key_order::KeyOrder;
 
@@ -42,14 +42,17 @@ impl DbOpener<'_> {
         wal_writer: Option<WalWriter>,
         db_lock: Option<Box<dyn FileLock>>,
     ) -> Arc<DbInner> {
-        let options = self.options.clone();
+        let mut options = self.options.clone();
+        if wal_writer.as_ref().is_some_and(|writer| !writer.wal.file.may_lose_pages()) {
+            // The MANIFEST states for the whole run that its logs are appended.
+            options.mapped_logs = MappedLogs::Never;
+        }
         let memory_budget = MemoryBudget::from_options(&options);
         let block_cache = block_cache(&options, memory_budget.as_ref());
         let context = self.table_reader_context(memory_budget.as_ref(), &block_cache);
         let version_set = self.recovered.version_set;
         let writer = wal_writer.as_ref();
         let visible = writer.map_or(version_set.last_sequence, |writer| writer.last_sequence);
-        let close_marker = writer.and_then(|writer| writer.close_marker.clone()).unwrap_or_default();
         let version = Arc::clone(&version_set.version);
         let read_state = ReadState { memtable: Arc::clone(&memtable), immutable_memtables, version };
         Arc::new_cyclic(|inner| DbInner {
@@ -77,7 +80,6 @@ impl DbOpener<'_> {
             read_state: ReadStateCell::new(read_state, visible),
             next_file_number,
             background_error: BackgroundError::new(),
-            wal_close_marker: close_marker,
             is_shutting_down: AtomicBool::new(false),
             wal_sync: WalSync::new(wal_writer.iter().map(|writer| writer.wal.clone()).collect()),
             commit: Mutex::new(wal_writer),

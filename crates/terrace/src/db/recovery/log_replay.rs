@@ -1,37 +1,37 @@
 //! Replay of the logs at open, into memtables.
 //!
-//! There are two sets of rules (`docs/design/0001-log-replay.md`):
+//! The replay follows LevelDB's rules: it skips damaged records and continues after them. It ends
+//! only where a power cut has removed writes of Terrace and kept later ones
+//! (`docs/design/0001-log-replay.md`). The proof has two parts:
 //!
-//! - *Terrace's rules* hold for logs beside a MANIFEST that Terrace wrote. Sequence numbers have no
-//!   gap within a log and between a log and the next. The replay ends at the first gap, whatever
-//!   its cause, because later records may depend on lost ones. Two gaps are accepted: in a log that
-//!   was closed, because no crash has caused it, and between a closed log and the next one, which
-//!   another program may have added.
-//! - *LevelDB's rules* hold for all other logs: the replay skips damaged records.
+//! - Bytes are missing in a part of a mapped log that Terrace wrote, or before its first record.
+//! - The next record has a sequence number above the next one.
+//!
+//! Another program continues a log at its end: after its close, or after the zeros that a killed
+//! process has left. It leaves no zeros at the new end.
 //!
 //! Damage is reported to the info log, or as an error with `paranoid_checks`. An incomplete record
 //! at the end of a log is not damage: there the process was killed. A read error is never taken for
 //! the end of a log.
 
-use std::io;
 use std::path::Path;
 
-use terrace_env::{AccessMode, Env};
+use terrace_env::Env;
 use terrace_format::batch::{self, BatchRef};
 use terrace_format::filename::FileName;
 use terrace_format::key::{InternalComparator, SequenceNumber};
-use terrace_format::log::{LogEnd, LogItem, LogReader, LogSource};
+use terrace_format::log::{Continuity, LOG_BLOCK_SIZE, LogEnd, LogItem, LogReader};
 use terrace_format::{DecodeError, DecodeErrorKind};
 use terrace_sync::mutant;
 
 use super::parallel_insert::ParallelInserter;
 use crate::db::components::sorted_chunk;
-use crate::db::components::wal_close_marker::CLOSE_MARKER_LEN;
 use crate::error::{Error, Result};
 use crate::file_io::{FileReader, file_error};
 use crate::info_log::Logger;
 use crate::memtable::Memtable;
 use crate::sync::Arc;
+use crate::version::ClosedLog;
 
 /// Arguments of a replay.
 pub(super) struct LogReplay<'a> {
@@ -40,8 +40,10 @@ pub(super) struct LogReplay<'a> {
     pub(super) comparator: &'a InternalComparator,
     pub(super) logger: &'a dyn Logger,
     pub(super) paranoid_checks: bool,
-    /// True if Terrace's rules apply.
-    pub(super) is_point_in_time: bool,
+    /// Log that the last run has closed, by the MANIFEST.
+    pub(super) closed_log: Option<ClosedLog>,
+    /// True if the last edit of the MANIFEST is one of Terrace with mapped logs.
+    pub(super) are_logs_mapped: bool,
     /// Approximate size in bytes at which a memtable is passed to `on_full_memtable`.
     pub(super) memtable_size: usize,
     pub(super) inserter: ParallelInserter,
@@ -58,8 +60,8 @@ pub(super) struct ReplayOutcome {
     pub(super) sequence_before_last_log: SequenceNumber,
     /// Sequence number after the last record, or None before the first record.
     next_sequence: Option<SequenceNumber>,
-    /// True if the last log so far was closed: it ends with an empty batch.
-    pub(super) is_last_log_closed: bool,
+    /// True if another program may have continued the last log, or has added the next one.
+    is_last_log_foreign: bool,
     /// The last memtable, which may be empty. It is incomplete until the inserter has finished.
     pub(super) memtable: Arc<Memtable>,
     /// Approximate size of the memtable in bytes, with the records in the inserter. 0 if it is
@@ -69,7 +71,7 @@ pub(super) struct ReplayOutcome {
     first_unseen_sequence: SequenceNumber,
     /// Logs with skipped complete records, which are archived.
     pub(super) skipped_logs: Vec<u64>,
-    /// Length of the last log, if it was closed or is empty, and all of its records are in
+    /// Length of the last log, if it was closed, and all of its records are in
     /// `memtable`.
     ///
     /// Only then the log is known to be durable. Otherwise a sync may have failed. The operating
@@ -79,8 +81,9 @@ pub(super) struct ReplayOutcome {
 }
 
 impl ReplayOutcome {
-    /// Checks that `batch`, at `offset`, has the next sequence number. Before the first record,
-    /// only a gap is an error: the MANIFEST may already contain sequence numbers of its oldest log.
+    /// Returns an error if sequence numbers are missing before `batch`, at `offset`, or if it
+    /// repeats earlier ones. Before the first record, only a gap is an error: the MANIFEST may
+    /// already contain sequence numbers of its oldest log.
     fn sequence_error(&self, offset: u64, batch: &BatchRef<'_>) -> Option<DecodeError> {
         let expected = self.next_sequence.unwrap_or(self.last_sequence + 1);
         let found = format!("sequence number {}", batch.sequence());
@@ -104,14 +107,38 @@ enum ReplayFlow {
 
 /// Progress of the replay of one log.
 struct LogState {
-    /// True while a gap in the sequence numbers ends the replay.
-    is_strict: bool,
+    /// True in a part of a mapped log that Terrace wrote.
+    is_ours: bool,
+    /// True if the log ends as Terrace's mapped logs do. None if no record has needed this yet.
+    has_mapped_end: Option<bool>,
+    /// Length of the log at its close, if it was closed.
+    closed_len: Option<u64>,
+    /// True before the first record.
+    is_at_start: bool,
     /// True while the memtable contains exactly the records of this log.
     matches_memtable: bool,
-    /// True if the first record may have any sequence number.
-    may_start_anywhere: bool,
     /// Incomplete record, which is damage only if another record follows.
     truncated: Option<DecodeError>,
+}
+
+impl LogState {
+    /// Returns true if another program may have added the record at `offset`.
+    fn may_be_continued(&self, offset: u64, continuity: Continuity) -> bool {
+        let is_continued =
+            continuity == Continuity::AfterZeros || self.closed_len.is_some_and(|len| offset >= len);
+        self.is_ours && is_continued
+    }
+
+    /// Returns true if bytes of Terrace may be missing before the next record.
+    fn enter_record(&mut self, continuity: Continuity) -> bool {
+        let is_first = std::mem::take(&mut self.is_at_start);
+        self.is_ours && (is_first || continuity != Continuity::Contiguous)
+    }
+
+    /// Returns true if a clean close proves that the record at `offset` was durable.
+    fn was_closed_after(&self, offset: u64) -> bool {
+        self.closed_len.is_some_and(|len| offset < len)
+    }
 }
 
 impl LogReplay<'_> {
@@ -121,7 +148,7 @@ impl LogReplay<'_> {
             last_sequence: self.last_sequence,
             sequence_before_last_log: self.last_sequence,
             next_sequence: None,
-            is_last_log_closed: false,
+            is_last_log_foreign: false,
             memtable: Memtable::new(self.comparator.clone()),
             memtable_bytes: 0,
             first_unseen_sequence: 0,
@@ -130,9 +157,7 @@ impl LogReplay<'_> {
         };
         let mut stopped = false;
         for &number in logs {
-            if mutant!(ReplayContinuesAfterDamagedWal) && std::mem::take(&mut stopped) {
-                self.is_point_in_time = false;
-            }
+            stopped &= !mutant!(ReplayContinuesAfterDamagedWal);
             let path = self.directory.join(FileName::Log(number).to_string());
             if stopped {
                 self.skip_log(&path, number, &mut outcome)?;
@@ -146,12 +171,13 @@ impl LogReplay<'_> {
 
     fn replay_log(&mut self, path: &Path, number: u64, outcome: &mut ReplayOutcome) -> Result<ReplayFlow> {
         let mut reader = LogReader::new(FileReader(self.env.fs.open_sequential(path)?));
-        // Terrace adds no log after a closed log unless the MANIFEST makes that one obsolete.
-        // Another program has added this log, which may start at any sequence number.
+        let length = self.env.fs.file_size(path)?;
         let mut log = LogState {
-            is_strict: self.is_point_in_time,
+            is_ours: self.are_logs_mapped && !outcome.is_last_log_foreign,
+            has_mapped_end: None,
+            closed_len: self.closed_log.filter(|closed| closed.number == number).map(|closed| closed.len),
+            is_at_start: true,
             matches_memtable: outcome.memtable_bytes == 0,
-            may_start_anywhere: std::mem::take(&mut outcome.is_last_log_closed),
             truncated: None,
         };
         outcome.sequence_before_last_log = outcome.last_sequence;
@@ -161,14 +187,13 @@ impl LogReplay<'_> {
                 self.logger.log(format_args!("Recovering log #{number}"));
             }
             let flow = match item {
-                LogItem::Record { offset, data } => {
-                    self.replay_record(path, offset, data, &mut log, outcome)?
+                LogItem::Record { offset, continuity, data } => {
+                    self.replay_record(path, (offset, continuity), data, &mut log, outcome)?
                 }
                 LogItem::Corruption { error, .. } => {
                     log.matches_memtable = false;
-                    outcome.is_last_log_closed = false;
                     match error.kind {
-                        DecodeErrorKind::Truncated if log.is_strict => log.truncated = Some(error),
+                        DecodeErrorKind::Truncated if log.is_ours => log.truncated = Some(error),
                         _ => self.report_corruption(path, &error)?,
                     }
                     ReplayFlow::Continue
@@ -178,9 +203,10 @@ impl LogReplay<'_> {
                 return self.stop_at_gap(reader, path, number, outcome);
             }
         }
+        outcome.is_last_log_foreign = !log.is_ours || log.closed_len == Some(length);
         let end = reader.log_end();
         let length = reader.bytes_read();
-        self.finish_log(path, number, &end, length, log.matches_memtable, outcome)?;
+        self.finish_log(path, number, &end, length, &log, outcome)?;
         Ok(ReplayFlow::Continue)
     }
 
@@ -188,7 +214,7 @@ impl LogReplay<'_> {
     fn replay_record(
         &mut self,
         path: &Path,
-        offset: u64,
+        (offset, continuity): (u64, Continuity),
         data: &[u8],
         log: &mut LogState,
         outcome: &mut ReplayOutcome,
@@ -204,22 +230,36 @@ impl LogReplay<'_> {
                 return Ok(ReplayFlow::Continue);
             }
         };
-        outcome.is_last_log_closed = batch.is_empty();
-        let may_start_anywhere = std::mem::take(&mut log.may_start_anywhere);
-        let error = outcome.sequence_error(offset, &batch);
-        if let Some(error) = error.filter(|_| log.is_strict && !mutant!(ReplayContinuesAfterLostRecord)) {
+        if log.may_be_continued(offset, continuity) {
+            log.is_ours = match log.has_mapped_end {
+                Some(has_mapped_end) => has_mapped_end,
+                None => *log.has_mapped_end.insert(self.has_mapped_end(path)?),
+            };
+        }
+        let may_lack_bytes = log.enter_record(continuity);
+        if let Some(error) = outcome.sequence_error(offset, &batch).filter(|_| log.is_ours) {
             log.matches_memtable = false;
             self.report_corruption(path, &error)?;
             if outcome.is_repeated(&batch) {
                 return Ok(ReplayFlow::Continue);
             }
-            if !may_start_anywhere && !self.was_log_closed(path)? {
+            if may_lack_bytes && !log.was_closed_after(offset) && !mutant!(ReplayContinuesAfterLostRecord) {
                 return Ok(ReplayFlow::Stop);
             }
-            log.is_strict = may_start_anywhere;
         }
         log.matches_memtable &= !self.apply_batch(&batch, outcome)?;
         Ok(ReplayFlow::Continue)
+    }
+
+    /// Returns true if a log ends with zeros up to the end of a block, as a mapped log does. The
+    /// log of another program ends with a record, which may also be the end of a block.
+    fn has_mapped_end(&self, path: &Path) -> Result<bool> {
+        if !self.env.fs.file_size(path)?.is_multiple_of(LOG_BLOCK_SIZE as u64) {
+            return Ok(false);
+        }
+        let mut reader = LogReader::new(FileReader(self.env.fs.open_sequential(path)?));
+        count_records(&mut reader, path)?;
+        Ok(reader.log_end().saw_zeros)
     }
 
     /// Checks the end of a log of `length` bytes and decides whether the log can be reused.
@@ -229,12 +269,11 @@ impl LogReplay<'_> {
         number: u64,
         end: &LogEnd,
         length: u64,
-        matches_memtable: bool,
+        log: &LogState,
         outcome: &mut ReplayOutcome,
     ) -> Result<()> {
-        // False for a log with preallocated space or an incomplete record after the close marker.
-        let is_closed = outcome.is_last_log_closed && length == end.offset;
-        if self.is_point_in_time && !is_closed && length > 0 && self.ends_with_close_marker(path)? {
+        let is_closed = log.closed_len == Some(length);
+        if is_closed && end.offset < length {
             // A flipped bit in a length makes a record seem incomplete and hides all later records.
             let found = "an incomplete record in a closed log";
             self.report_corruption(
@@ -246,9 +285,10 @@ impl LogReplay<'_> {
             self.logger
                 .log(format_args!("Log #{number} is truncated: incomplete record at offset {}", end.offset));
         }
-        outcome.reusable_len = (matches_memtable && (is_closed || length == 0)).then_some(end.offset);
+        let is_durable = is_closed && end.offset == length;
+        outcome.reusable_len = (log.matches_memtable && is_durable).then_some(length);
         if mutant!(TornWalReused) {
-            outcome.reusable_len = matches_memtable.then_some(length);
+            outcome.reusable_len = log.matches_memtable.then_some(length);
         }
         Ok(())
     }
@@ -315,36 +355,6 @@ impl LogReplay<'_> {
         }
         Ok(())
     }
-
-    /// Returns true if the log was closed: its last record is the close marker.
-    fn was_log_closed(&self, path: &Path) -> Result<bool> {
-        if self.ends_with_close_marker(path)? {
-            return Ok(true);
-        }
-        // Preallocated space may follow the marker.
-        let reader = LogReader::new(FileReader(self.env.fs.open_sequential(path)?));
-        is_last_record_close_marker(reader).map_err(|error| file_error(path, error))
-    }
-
-    /// Returns true if the last bytes of the log are the close marker, whatever precedes them.
-    fn ends_with_close_marker(&self, path: &Path) -> Result<bool> {
-        let file = self.env.fs.open_random_access(path, AccessMode::Pread)?;
-        let Some(start) = file.len().checked_sub(CLOSE_MARKER_LEN as u64) else { return Ok(false) };
-        let mut end = [0; CLOSE_MARKER_LEN];
-        let read = file.read_at(start, &mut end)?;
-        is_last_record_close_marker(LogReader::new(&end[..read])).map_err(|error| file_error(path, error))
-    }
-}
-
-fn is_last_record_close_marker(mut reader: LogReader<impl LogSource>) -> io::Result<bool> {
-    let mut is_marker = false;
-    while let Some(item) = reader.next()? {
-        is_marker = match item {
-            LogItem::Record { data, .. } => batch::validate(data).is_ok_and(|batch| batch.is_empty()),
-            LogItem::Corruption { .. } => false,
-        };
-    }
-    Ok(is_marker)
 }
 
 fn read_record<'a>(reader: &'a mut LogReader<FileReader>, path: &Path) -> Result<Option<LogItem<'a>>> {

@@ -26,7 +26,6 @@ use crate::db::components::lost_directory::LostDirectory;
 use crate::db::components::memtable_size::MemtableSizer;
 use crate::db::components::recovery_flush::RecoveryFlusher;
 use crate::db::components::wal::{WalFile, WalWriter};
-use crate::db::components::wal_close_marker::CloseMarker;
 use crate::db::inner::DbInner;
 use crate::error::{Error, Result};
 use crate::file_io::{FileReader, file_error};
@@ -36,9 +35,8 @@ use crate::options::Options;
 use crate::sync::{Arc, AtomicU64, Ordering};
 use crate::version::{CommitError, Manifest, ManifestRecovery};
 
-/// Log file that the WAL writer continues, with the state of its record writer and its close
-/// marker.
-type ReusedLog = (WalFile, RecordWriter, Arc<CloseMarker>);
+/// Log file that the WAL writer continues, with the state of its record writer.
+type ReusedLog = (WalFile, RecordWriter);
 
 impl DbInner {
     pub(in crate::db) fn open(directory: &Path, options: &Options) -> Result<Arc<DbInner>> {
@@ -217,9 +215,14 @@ impl DbOpener<'_> {
         let has_new_log = reused_log.is_none();
         let manifest = self.open_manifest(!has_new_log && logs == [self.recovered.version_set.log_number]);
         let (writer, new_files) = self.open_wal_writer(reused_log, &mut replayed, &next_file, &flusher)?;
+        let may_lose_pages = writer.wal.file.may_lose_pages();
+        let manifest = manifest.map(|manifest| manifest.with_mapped_logs(may_lose_pages));
+        // A close mark holds for both kinds of logs.
+        let has_other_mark =
+            self.recovered.closed_log.is_none() && self.recovered.are_logs_mapped != may_lose_pages;
         let log_changed = writer.wal.number != self.recovered.version_set.log_number;
         let edit = recovery_edit(&writer, new_files, &replayed);
-        let has_changes = !edit.new_files.is_empty() || log_changed;
+        let has_changes = !edit.new_files.is_empty() || log_changed || has_other_mark;
         let memtable = Arc::clone(&writer.memtable);
         let inner = self.into_inner(memtable, Vec::new(), next_file, manifest?, Some(writer), Some(lock));
         let mut log_copies = Vec::new();
@@ -317,7 +320,8 @@ impl DbOpener<'_> {
             comparator: &self.comparator,
             logger: &*self.logger,
             paranoid_checks: self.options.paranoid_checks,
-            is_point_in_time: self.recovered.is_written_by_terrace,
+            closed_log: self.recovered.closed_log,
+            are_logs_mapped: self.recovered.are_logs_mapped,
             memtable_size,
             inserter: ParallelInserter::new(&self.options.env, &self.comparator, memtable_size),
             last_sequence: self.recovered.version_set.last_sequence,
@@ -354,8 +358,7 @@ impl DbOpener<'_> {
         replayed: &ReplayOutcome,
         flusher: &RecoveryFlusher,
     ) -> Result<Option<ReusedLog>> {
-        let may_reuse = self.options.reuse_logs && self.recovered.is_written_by_terrace;
-        match (logs.last(), replayed.reusable_len.filter(|_| may_reuse)) {
+        match (logs.last(), replayed.reusable_len.filter(|_| self.options.reuse_logs)) {
             (Some(&number), Some(length)) => {
                 flusher.wait_for_flushes()?;
                 WalFile::reopen(self.options, self.directory, number, length)
@@ -382,16 +385,17 @@ impl DbOpener<'_> {
             flusher.spawn_flush(std::mem::replace(&mut replayed.memtable, empty), next_file);
         }
         let new_files = flusher.finish()?;
-        let (wal, record_writer, close_marker) = match reused_log {
-            Some((wal, record_writer, close_marker)) => (wal, record_writer, Some(close_marker)),
-            None => (self.create_wal(next_file)?, RecordWriter::resume_at(0), None),
+        let reused_len = reused_log.as_ref().map(|(_, record_writer)| record_writer.end_offset());
+        let (wal, record_writer) = match reused_log {
+            Some(reused_log) => reused_log,
+            None => (self.create_wal(next_file)?, RecordWriter::resume_at(0)),
         };
         let sizer = MemtableSizer::new(self.options);
         let writer = WalWriter {
             wal,
-            is_reused: record_writer.end_offset() > 0,
+            reused_len,
             record_writer,
-            preallocated_to: 0,
+            next_fill_check: 0,
             fill_rate_checked_at: None,
             memtable: Arc::clone(&replayed.memtable),
             memtable_full_at: sizer.full_threshold(sizer.size()),
@@ -399,7 +403,6 @@ impl DbOpener<'_> {
             last_sequence,
             user_bytes: 0,
             is_torn: false,
-            close_marker,
             record_buffer: Vec::new(),
         };
         Ok((writer, new_files))
@@ -407,7 +410,10 @@ impl DbOpener<'_> {
 
     fn create_wal(&self, next_file: &AtomicU64) -> Result<WalFile> {
         let number = next_file.fetch_add(1, Ordering::Relaxed);
-        WalFile::create(self.options, self.directory, number, self.options.initial_memtable_size())
+        let size = self.options.initial_memtable_size();
+        let wal = WalFile::create(self.options, self.directory, number, size)?;
+        self.logger.log(format_args!("Log #{number} is {}", wal.file.write_method()));
+        Ok(wal)
     }
 
     pub(super) fn table_options(&self) -> TableOptions {
@@ -421,9 +427,9 @@ fn recovery_edit(writer: &WalWriter, new_files: Vec<NewFile>, replayed: &ReplayO
     edit.new_files.extend(new_files.into_iter().map(|file| (0, file)));
     edit.log_number = Some(writer.wal.number);
     // Last sequence number in the tables. The records of a reused log follow it.
-    edit.last_sequence = Some(match writer.is_reused {
-        true => replayed.sequence_before_last_log,
-        false => replayed.last_sequence,
+    edit.last_sequence = Some(match writer.reused_len {
+        None => replayed.last_sequence,
+        Some(_) => replayed.sequence_before_last_log,
     });
     edit
 }

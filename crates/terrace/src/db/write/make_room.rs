@@ -3,14 +3,17 @@
 use std::time::Duration;
 
 use terrace_format::log::RecordWriter;
+use terrace_format::version_edit::VersionEdit;
+use terrace_sync::mutant;
 
 use crate::compaction::picker::L0_STOP_WRITES_TRIGGER;
 use crate::db::components::wal::{WalFile, WalWriter};
 use crate::db::inner::{DbInner, DbState, FlushState, FlushTarget, ImmutableMemtable};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::memtable::Memtable;
 use crate::stats::Timer;
 use crate::sync::{Arc, MutexGuard, Ordering};
+use crate::version::CommitError;
 
 impl DbInner {
     /// Returns when the memtable has space for a write. Releases the lock while it waits.
@@ -72,7 +75,7 @@ impl DbInner {
     /// Makes the memtable immutable and starts a new log and a new memtable. An error changes
     /// nothing.
     pub(in crate::db) fn switch_memtable(&self, writer: &mut WalWriter, target: FlushTarget) -> Result<()> {
-        if writer.is_reused {
+        if writer.reused_len.is_some() && !mutant!(ReusedLogNotEnded) {
             self.end_reused_log(writer)?;
         }
         let now = self.options.env.clock.monotonic();
@@ -84,7 +87,7 @@ impl DbInner {
         let wal = WalFile::create(&self.options, &self.directory, self.new_file_number(), size)?;
         let fills_fast = self.memtable_sizer.fills_fast();
         if fills_fast {
-            wal.file.expect_fast_fill(0);
+            wal.file.expect_fast_fill();
         }
         let memtable = Memtable::with_pool(self.comparator.clone(), &self.chunk_pool, size, fills_fast);
         let immutable = self.restart_writer(writer, wal, memtable, size, now);
@@ -104,13 +107,12 @@ impl DbInner {
         Ok(())
     }
 
-    /// Invalidates the close marker of a reused log and makes the log durable. Otherwise a power
-    /// cut could remove the records after the marker. A replay would take the log for closed, and
-    /// accept any sequence number at the start of the next one.
+    /// Makes a reused log durable, and replaces the close mark of the MANIFEST by that of this run.
+    /// Otherwise a replay after a power cut could take the end of the reused log and the next log
+    /// for those of another program, and accept missing writes.
     fn end_reused_log(&self, writer: &mut WalWriter) -> Result<()> {
-        writer.invalidate_close_marker()?;
-        let synced = writer.wal.file.sync().map_err(Error::from);
-        synced.inspect_err(|error| self.set_background_error(error))
+        writer.wal.sync().inspect_err(|error| self.set_background_error(error))?;
+        self.log_and_apply(|_| VersionEdit::default(), |_| ()).map_err(CommitError::into_error)
     }
 
     /// Points `writer` to a new log and a new memtable of `size` bytes. Returns the old memtable,
@@ -128,8 +130,8 @@ impl DbInner {
         let old_memtable = std::mem::replace(&mut writer.memtable, memtable);
         writer.record_writer = RecordWriter::resume_at(0);
         writer.is_torn = false;
-        writer.is_reused = false;
-        writer.preallocated_to = 0;
+        writer.reused_len = None;
+        writer.next_fill_check = if self.memtable_sizer.fills_fast() { u64::MAX } else { 0 };
         writer.fill_rate_checked_at = None;
         writer.memtable_full_at = self.memtable_sizer.full_threshold(size);
         writer.memtable_created_at = now;

@@ -24,7 +24,6 @@ use std::ops::RangeInclusive;
 
 use terrace_format::batch::{self, BatchOp, MAX_KEY_OR_VALUE_LEN, WriteBatch};
 use terrace_format::key::{MAX_SEQUENCE_NUMBER, SequenceNumber};
-use terrace_format::log::LOG_BLOCK_SIZE;
 use terrace_sync::mutant;
 
 use super::components::wal::WalWriter;
@@ -39,6 +38,17 @@ use crate::sync::{Arc, Ordering};
 /// Maximum bytes of a record buffer that the next write reuses.
 const MAX_REUSED_RECORD_BUFFER: usize = 1 << 20;
 
+/// Size of a write in bytes for which memory is reserved before it is in the WAL. The allocator has
+/// spare memory for smaller ones.
+const LARGE_WRITE: usize = 64 << 10;
+
+/// Bytes of a record beyond the keys and values of one operation, or beyond the bytes of a batch.
+const WAL_RECORD_OVERHEAD: usize = 64;
+
+/// Memory of a large write in the memtable beyond its bytes: lengths, nodes, and the memory that
+/// the allocator needs itself.
+const MEMTABLE_OVERHEAD: usize = 64 << 10;
+
 /// Bytes that a log grows between two measurements of its fill rate.
 const FILL_RATE_CHECK_BYTES: u64 = 128 << 10;
 
@@ -46,6 +56,9 @@ impl DbInner {
     pub(super) fn write(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
         if batch.is_oversized() {
             return Err(oversized_error());
+        }
+        if batch.is_out_of_memory() {
+            return Err(Error::out_of_memory(&self.directory, batch.as_bytes().len()));
         }
         if batch.is_empty() {
             return self.write_empty_batch(options);
@@ -81,8 +94,8 @@ impl DbInner {
         )
     }
 
-    /// Executes a write without operations. It adds no record: an empty batch at the end of a log
-    /// is the close marker.
+    /// Executes a write without operations. It adds no record, because some readers of the format
+    /// refuse a log with an empty batch.
     pub(super) fn write_empty_batch(&self, options: &WriteOptions) -> Result<()> {
         self.check_owner_process()?;
         let commit = self.commit.lock();
@@ -112,7 +125,10 @@ impl DbInner {
         self.make_room_for_write(&mut commit)?;
         let writer = commit.as_mut().ok_or_else(|| self.closed_error())?;
         let sequences = writer.last_sequence + 1..=writer.last_sequence + count;
+        let reservation = self.reserve_memory(writer, bytes)?;
         self.append_to_wal(writer, &sequences, encode)?;
+        // The memtable gets this memory.
+        drop(reservation);
         writer.user_bytes += bytes as u64;
         let write = self.wal_sync.last_write();
         if self.is_exclusive_writer(writer, &sequences) {
@@ -130,6 +146,32 @@ impl DbInner {
             Err(error) if self.retract(&sequences) => Err(error),
             _ => Ok(()),
         }
+    }
+
+    /// Ensures that the record and the memtable have memory for a write of `bytes` bytes. A write
+    /// that is in the WAL must not fail for lack of memory. The result is memory that the memtable
+    /// will need soon.
+    #[inline]
+    fn reserve_memory(&self, writer: &mut WalWriter, bytes: usize) -> Result<Option<Vec<u8>>> {
+        let has_memory = writer.memtable.try_reserve(bytes);
+        if bytes < LARGE_WRITE && has_memory {
+            return Ok(None);
+        }
+        self.reserve_large(writer, bytes)
+            .filter(|_| has_memory)
+            .map(Some)
+            .ok_or_else(|| Error::out_of_memory(&self.directory, bytes))
+    }
+
+    #[cold]
+    fn reserve_large(&self, writer: &mut WalWriter, bytes: usize) -> Option<Vec<u8>> {
+        // The record has a header, and up to two lengths for each operation.
+        let record = &mut writer.record_buffer;
+        record.clear();
+        record.try_reserve_exact(bytes.checked_add(WAL_RECORD_OVERHEAD)?).ok()?;
+        let mut memtable = Vec::new();
+        memtable.try_reserve_exact(bytes.checked_add(MEMTABLE_OVERHEAD)?).ok()?;
+        Some(memtable)
     }
 
     /// Executes step 2 for the next `sequences`. An error takes no sequence number.
@@ -152,7 +194,7 @@ impl DbInner {
         let mut record = std::mem::take(&mut writer.record_buffer);
         record.clear();
         encode(first, &mut record);
-        let appended = self.preallocate_wal(writer, record.len()).and_then(|()| writer.append(&record));
+        let appended = writer.append(&record);
         if record.capacity() <= MAX_REUSED_RECORD_BUFFER {
             writer.record_buffer = record;
         }
@@ -161,6 +203,7 @@ impl DbInner {
             self.handle_append_error(writer, error);
         }
         appended?;
+        self.check_fill_rate(writer);
         writer.last_sequence = last;
         self.wal_sync.record_write();
         Ok(())
@@ -268,50 +311,34 @@ impl DbInner {
         true
     }
 
-    /// Handles a failed append. Without disk space, the record is incomplete, so log readers skip
-    /// it. The next log continues with the same sequence number, so no gap results. After any other
-    /// error, the content of the log is unknown.
+    /// Handles a failed append. Without disk space, the log is as before, or it ends with an
+    /// incomplete record. Then the next log continues with the same sequence number, so no gap
+    /// results. After any other error, the content of the log is unknown.
     fn handle_append_error(&self, writer: &mut WalWriter, error: &Error) {
-        if error.is_retryable() {
-            writer.is_torn = !mutant!(TornRecordLeftAfterNoSpace);
-        } else {
+        if !error.is_retryable() {
             self.set_background_error(error);
         }
+        writer.is_torn &= !mutant!(TornRecordLeftAfterNoSpace);
     }
 
-    /// Preallocates the log for a record of `len` bytes. [`WalWriter::append`] works without it and
-    /// reports the same errors; a separate call makes the time measurable.
+    /// Measures from time to time whether a log that started slowly is filled fast by now.
     #[inline]
-    fn preallocate_wal(&self, writer: &mut WalWriter, len: usize) -> Result<()> {
-        // Upper bound of the record with its fragment headers: one header per started block.
-        let end = writer.record_writer.end_offset() + (len + len / 1024) as u64 + LOG_BLOCK_SIZE as u64;
-        if end <= writer.preallocated_to {
-            return Ok(());
+    fn check_fill_rate(&self, writer: &mut WalWriter) {
+        let end = writer.record_writer.end_offset();
+        if end >= writer.next_fill_check {
+            writer.next_fill_check = end + FILL_RATE_CHECK_BYTES;
+            self.measure_fill_rate(writer);
         }
-        let preallocated_to =
-            self.timed_stall(Timer::WalPreallocation, None, || writer.wal.file.preallocate(end))?;
-        writer.preallocated_to = match preallocated_to {
-            u64::MAX => self.check_fill_rate(writer),
-            offset => offset,
-        };
-        Ok(())
     }
 
-    /// Measures whether a log that started slowly is filled fast by now. Returns the offset of the
-    /// next measurement.
-    fn check_fill_rate(&self, writer: &mut WalWriter) -> u64 {
-        let offset = writer.record_writer.end_offset();
-        if writer.wal.file.capacity().saturating_sub(offset) < FILL_RATE_CHECK_BYTES {
-            return u64::MAX;
-        }
+    fn measure_fill_rate(&self, writer: &mut WalWriter) {
         let now = self.options.env.clock.monotonic();
         if let Some(checked_at) = writer.fill_rate_checked_at.replace(now)
             && self.memtable_sizer.is_fast_fill_rate(FILL_RATE_CHECK_BYTES, now.saturating_sub(checked_at))
         {
-            writer.wal.file.expect_fast_fill(offset);
-            return offset;
+            writer.wal.file.expect_fast_fill();
+            writer.next_fill_check = u64::MAX;
         }
-        offset + FILL_RATE_CHECK_BYTES
     }
 
     /// Waits until write number `write` is durable, and syncs the logs if no other thread does.

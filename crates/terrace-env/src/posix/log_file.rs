@@ -1,0 +1,353 @@
+//! Log file of the operating system, mapped or appended.
+//!
+//! ```text
+//!   block 0              block 1              block 2
+//!   +--------------------+--------------------+ - - - - - - - - - - - - +
+//!   | records            | records | zeros    :  allocated, not in the  :
+//!   +--------------------+--------------------+  file yet               +
+//!                                  ^ stores   ^ end of the file
+//! ```
+//!
+//! A *mapped* log ends at the end of a block. Records within the file are stored into the mapping.
+//! Before a record beyond it, the file grows to the end of a block, by a single `ftruncate`: it
+//! doubles, by 256 KiB at most. A kill at any moment therefore leaves zeros that reach exactly to
+//! the end of a block. Readers take them for the end of the log, and another program that continues
+//! the log starts at a new block.
+//!
+//! Stores need allocated space, so that they never meet a full disk. On a full disk, and beyond the
+//! mapping, the file grows all the same, by a hole. Its records are written by system calls, which
+//! return errors. Allocations double, so that a small log is small on disk.
+//!
+//! An *appended* log takes every record by a system call and equals LevelDB's.
+//!
+//! During a fast fill, the log writes zeros to a new block with `pwrite`: page faults for each
+//! 4 KiB would cost more. But a sync writes such a block as a whole, even if only a few bytes
+//! changed. After a sync, some records are therefore written with `pwrite`.
+
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+
+use super::file_size_limit::FileSizeLimit;
+use super::log_method::LogMethod;
+use super::mapped_log::LogMapping;
+use crate::error::{FileError, Result};
+use crate::fs::{LOG_FILE_BLOCK_SIZE, LogFile, MappedLogs};
+
+/// Largest step of an allocation, in bytes.
+const MAX_ALLOCATION_STEP: u64 = 1 << 20;
+
+/// Largest number of zeros at the end of a mapped log, in bytes, except for the rest of a block.
+/// Larger extensions save hardly any time and cost more to sync.
+const MAX_EXTENSION: u64 = 256 << 10;
+
+/// Page size of the page cache, in bytes. A kill can interrupt a write between two pages.
+const PAGE_SIZE: u64 = 4096;
+
+/// Number of writes with `pwrite` after a sync during a fast fill. Each takes about a microsecond,
+/// and the storage takes some hundred microseconds to write one zero-filled block.
+const PWRITES_AFTER_SYNC: usize = 200;
+
+/// Log file of the operating system.
+#[derive(Debug)]
+pub(super) struct PosixLogFile {
+    path: PathBuf,
+    file: File,
+    method: LogMethod,
+    /// Bytes of the mapping. 0 for an appended log.
+    capacity: u64,
+    mapping: Option<LogMapping>,
+    /// Length of the file. Only the writing thread changes it. Relaxed: the lock of the writers
+    /// orders their accesses.
+    len: AtomicU64,
+    /// Stores into the mapping end here: the bytes before it have space. Relaxed, like `len`.
+    store_end: AtomicU64,
+    growth: Mutex<Growth>,
+    fills_fast: AtomicBool,
+    /// Approximate number of writes that still use `pwrite`. Relaxed: both ways of writing are
+    /// correct at any time.
+    pwrites_left: AtomicUsize,
+    /// True after the first write. Until then, a reopened file is unchanged.
+    is_written: AtomicBool,
+    is_closed: AtomicBool,
+    /// True if a failed write may have left bytes.
+    is_torn: AtomicBool,
+}
+
+/// Space beyond the end of the file.
+#[derive(Debug)]
+struct Growth {
+    /// Bytes from the start of the file with allocated space.
+    allocated: u64,
+    /// False after a failed allocation: from then on, the file grows by holes.
+    can_allocate: bool,
+    size_limit: FileSizeLimit,
+}
+
+impl Growth {
+    /// Allocates space up to `end` or further, without a change of the file's length.
+    fn allocate(&mut self, file: &File, end: u64, capacity: u64) -> io::Result<()> {
+        self.size_limit.check(end)?;
+        if end <= self.allocated {
+            return Ok(());
+        }
+        let allocate_to = |goal: u64| {
+            rustix::io::retry_on_intr(|| {
+                fallocate(file, FallocateFlags::KEEP_SIZE, self.allocated, goal - self.allocated)
+            })
+        };
+        let doubled = self.allocated + self.allocated.min(MAX_ALLOCATION_STEP);
+        let goal = doubled.min(capacity).max(end);
+        self.allocated = match allocate_to(goal) {
+            Ok(()) => goal,
+            Err(_) => allocate_to(end).map(|()| end)?,
+        };
+        Ok(())
+    }
+}
+
+/// Returns true for an error that ends with free space.
+fn is_out_of_space(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG))
+}
+
+impl PosixLogFile {
+    /// Creates the log on `file`, which is empty or was closed by an earlier process. If the system
+    /// refuses the mapping, the log is appended.
+    pub(super) fn new(path: &Path, file: File, capacity: u64, mapped: MappedLogs) -> Result<PosixLogFile> {
+        let len = file.metadata().map_err(|e| FileError::new("stat", path, e))?.len();
+        let mut method = LogMethod::choose(&file, mapped);
+        let mut mapping = None;
+        if method.is_mapped {
+            let rounded = rounded_capacity(capacity.max(len)).map_err(|e| FileError::new("open", path, e))?;
+            match LogMapping::new(&file, rounded) {
+                Ok(mapped) => mapping = Some(mapped),
+                Err(error) => method = LogMethod::appended(format!("the system refuses a mapping: {error}")),
+            }
+        }
+        Ok(PosixLogFile {
+            path: path.to_path_buf(),
+            file,
+            method,
+            capacity: mapping.as_ref().map_or(0, LogMapping::len),
+            mapping,
+            len: AtomicU64::new(len),
+            store_end: AtomicU64::new(0),
+            growth: Mutex::new(Growth {
+                allocated: len,
+                can_allocate: true,
+                size_limit: FileSizeLimit::default(),
+            }),
+            fills_fast: AtomicBool::new(false),
+            pwrites_left: AtomicUsize::new(0),
+            is_written: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
+            is_torn: AtomicBool::new(false),
+        })
+    }
+
+    /// Allocates the first block of a new log. If the system refuses this for another reason than a
+    /// full disk, the log is appended.
+    pub(super) fn allocate_first_block(&mut self) {
+        if self.mapping.is_none() {
+            return;
+        }
+        let growth = self.growth.get_mut();
+        match growth.allocate(&self.file, LOG_FILE_BLOCK_SIZE, self.capacity) {
+            Err(error) if !is_out_of_space(&error) => {
+                self.mapping = None;
+                self.capacity = 0;
+                self.method = LogMethod::appended(format!("the system allocates no space: {error}"));
+            }
+            allocated => growth.can_allocate = allocated.is_ok(),
+        }
+    }
+
+    /// Writes into the last block of the file, over zeros.
+    fn write_within(&self, offset: u64, head: &[u8], body: &[u8]) -> io::Result<()> {
+        let end = offset + (head.len() + body.len()) as u64;
+        let takes_stores = end <= self.store_end.load(Ordering::Relaxed) && !self.should_pwrite();
+        if let (Some(mapping), Some((front, last))) = (&self.mapping, head.split_last_chunk::<4>())
+            && takes_stores
+        {
+            mapping.store(offset, front, *last, body);
+            return Ok(());
+        }
+        self.pwrite_within(offset, head, body).inspect_err(|_| self.clear_from(offset))
+    }
+
+    fn pwrite_within(&self, offset: u64, head: &[u8], body: &[u8]) -> io::Result<()> {
+        let end = offset + (head.len() + body.len()) as u64;
+        if offset / PAGE_SIZE == (end - 1) / PAGE_SIZE {
+            return self.pwrite_all(offset, &mut [IoSlice::new(head), IoSlice::new(body)]);
+        }
+        // A kill between the two calls leaves zeros in the head.
+        self.file.write_all_at(body, offset + head.len() as u64)?;
+        self.file.write_all_at(head, offset)
+    }
+
+    /// Writes a record that ends beyond the file, which a mapped log extends before.
+    fn write_beyond(&self, offset: u64, head: &[u8], body: &[u8]) -> io::Result<()> {
+        let old_len = self.len.load(Ordering::Relaxed);
+        let zeros = [0; 6];
+        let Some(gap) = offset.checked_sub(old_len).and_then(|gap| zeros.get(..gap as usize)) else {
+            let reason = format!("write at {offset} of a file of {old_len} bytes");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+        };
+        let end = offset.saturating_add((head.len() + body.len()) as u64);
+        if self.mapping.is_some() {
+            self.extend(end)?;
+            // A store would end the process if the disk can't read the end of a reused log.
+            return self.pwrite_within(offset, head, body).inspect_err(|_| self.clear_from(offset));
+        }
+        self.growth.lock().size_limit.check(end)?;
+        let mut parts = [IoSlice::new(gap), IoSlice::new(head), IoSlice::new(body)];
+        self.pwrite_all(old_len, &mut parts).inspect_err(|_| {
+            // Without this, the bytes of a part of the record would stay.
+            let is_restored = self.file.set_len(old_len).is_ok();
+            self.is_torn.fetch_or(!is_restored, Ordering::Relaxed);
+        })?;
+        self.len.store(end, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Replaces the bytes from `offset` on by zeros, after a failed write. This frees their space.
+    fn clear_from(&self, offset: u64) {
+        let mut growth = self.growth.lock();
+        growth.allocated = growth.allocated.min(offset);
+        self.store_end.store(0, Ordering::Relaxed);
+        let len = self.len.load(Ordering::Relaxed);
+        let is_cleared = self.file.set_len(offset).and_then(|()| self.file.set_len(len)).is_ok();
+        self.is_torn.fetch_or(!is_cleared, Ordering::Relaxed);
+    }
+
+    /// Extends the file with zeros, to the end of the block before `end` or further, and allocates
+    /// their space. With no space, or beyond the mapping, the extension is a hole, which takes no
+    /// stores.
+    fn extend(&self, end: u64) -> io::Result<()> {
+        let mut growth = self.growth.lock();
+        let old_len = self.len.load(Ordering::Relaxed);
+        let block_end = end.next_multiple_of(LOG_FILE_BLOCK_SIZE);
+        let mut new_len = block_end;
+        if growth.can_allocate && block_end <= self.capacity {
+            let step = old_len.min(MAX_EXTENSION);
+            new_len = (end + step).next_multiple_of(LOG_FILE_BLOCK_SIZE).min(self.capacity);
+            growth.can_allocate = growth.allocate(&self.file, new_len, self.capacity).is_ok();
+        }
+        let is_allocated = new_len <= growth.allocated;
+        if !is_allocated {
+            new_len = block_end;
+        }
+        growth.size_limit.check(new_len)?;
+        self.file.set_len(new_len)?;
+        self.len.store(new_len, Ordering::Relaxed);
+        if !is_allocated {
+            return Ok(());
+        }
+        self.store_end.store(new_len, Ordering::Relaxed);
+        if self.fills_fast.load(Ordering::Relaxed) {
+            static ZEROS: [u8; (MAX_EXTENSION + LOG_FILE_BLOCK_SIZE) as usize] =
+                [0; (MAX_EXTENSION + LOG_FILE_BLOCK_SIZE) as usize];
+            let zeros = (new_len - old_len).min(ZEROS.len() as u64);
+            // Only saves page faults: the bytes are zero already.
+            let _ = self.file.write_all_at(&ZEROS[..zeros as usize], old_len);
+        }
+        Ok(())
+    }
+
+    /// Writes all bytes of `parts` at `offset`.
+    fn pwrite_all(&self, mut offset: u64, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
+        IoSlice::advance_slices(&mut parts, 0); // skips empty parts
+        while !parts.is_empty() {
+            match rustix::io::retry_on_intr(|| rustix::io::pwritev(&self.file, parts, offset))? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                written => {
+                    offset += written as u64;
+                    IoSlice::advance_slices(&mut parts, written);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns true if the next write should use `pwrite`.
+    fn should_pwrite(&self) -> bool {
+        let pwrites_left = self.pwrites_left.load(Ordering::Relaxed);
+        if pwrites_left > 0 {
+            self.pwrites_left.store(pwrites_left - 1, Ordering::Relaxed);
+        }
+        pwrites_left > 0
+    }
+}
+
+fn rounded_capacity(capacity: u64) -> io::Result<u64> {
+    let rounded = capacity.max(1).checked_next_multiple_of(LOG_FILE_BLOCK_SIZE).ok_or(Errno::FBIG)?;
+    usize::try_from(rounded).map(|_| rounded).map_err(|_| Errno::FBIG.into())
+}
+
+impl LogFile for PosixLogFile {
+    fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    fn may_lose_pages(&self) -> bool {
+        self.mapping.is_some()
+    }
+
+    fn write_method(&self) -> String {
+        self.method.to_string()
+    }
+
+    fn expect_fast_fill(&self) {
+        self.fills_fast.store(true, Ordering::Relaxed);
+    }
+
+    fn write_at(&self, offset: u64, head: &[u8], body: &[u8]) -> Result<()> {
+        let fail = |e| FileError::new("write", &self.path, e);
+        if self.is_closed.load(Ordering::Relaxed) || self.is_torn.load(Ordering::Relaxed) {
+            return Err(fail(io::Error::other("the log file takes no more writes")));
+        }
+        self.is_written.store(true, Ordering::Relaxed);
+        let end =
+            offset.checked_add((head.len() + body.len()) as u64).ok_or_else(|| fail(Errno::FBIG.into()))?;
+        if end <= self.len.load(Ordering::Relaxed) {
+            self.write_within(offset, head, body).map_err(fail)
+        } else {
+            self.write_beyond(offset, head, body).map_err(fail)
+        }
+    }
+
+    fn is_intact(&self) -> bool {
+        !self.is_torn.load(Ordering::Relaxed)
+    }
+
+    fn sync(&self) -> Result<()> {
+        // Only Linux guarantees that a sync of the descriptor covers writes through a mapping.
+        #[cfg(not(target_os = "linux"))]
+        if let Some(mapping) = &self.mapping {
+            mapping.flush().map_err(|e| FileError::new("msync", &self.path, e))?;
+        }
+        if self.fills_fast.load(Ordering::Relaxed) {
+            self.pwrites_left.store(PWRITES_AFTER_SYNC, Ordering::Relaxed);
+        }
+        self.file.sync_data().map_err(|e| FileError::new("fdatasync", &self.path, e))
+    }
+
+    /// Keeps the mapping until the log is dropped. A write that comes too late fails, or in a race
+    /// ends the process, but never touches foreign memory.
+    fn truncate_and_close(&self, len: u64) -> Result<()> {
+        self.is_closed.store(true, Ordering::Relaxed);
+        let is_unchanged =
+            !self.is_written.load(Ordering::Relaxed) && len == self.len.load(Ordering::Relaxed);
+        if is_unchanged && self.growth.lock().allocated == len {
+            return Ok(());
+        }
+        self.file.set_len(len).map_err(|e| FileError::new("truncate", &self.path, e))
+    }
+}

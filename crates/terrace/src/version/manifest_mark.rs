@@ -1,0 +1,95 @@
+//! Marks of Terrace in a MANIFEST.
+//!
+//! ```text
+//!   each edit         compact pointer of level 6: "terrace wrote MANIFEST-000007, logs mapped"
+//!   last, at close    compact pointer of level 6: "terrace closed 000009.log at 34567"
+//! ```
+//!
+//! A compact pointer is the key at which the next compaction of a level starts. The last level has
+//! no compactions, so every reader of the format ignores its pointer. LevelDB copies the pointer to
+//! its own MANIFEST. The file numbers in the marks show that such a copy is not valid there.
+
+use terrace_format::filename::FileName;
+use terrace_format::key::{InternalKey, ValueType};
+use terrace_format::version_edit::{NUM_LEVELS, VersionEdit};
+
+/// Log that a clean close has made durable and has truncated to its records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ClosedLog {
+    pub(crate) number: u64,
+    /// Length of the log in bytes.
+    pub(crate) len: u64,
+}
+
+/// Statement of Terrace in a MANIFEST.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ManifestMark {
+    /// Terrace wrote the edit, in the MANIFEST with this number.
+    Written { number: u64, are_logs_mapped: bool },
+    /// The database was closed, and its last log is durable.
+    Closed(ClosedLog),
+}
+
+impl ManifestMark {
+    /// Returns the compact pointer with the mark.
+    pub(super) fn to_compact_pointer(self) -> (usize, InternalKey) {
+        let text = match self {
+            ManifestMark::Written { number, are_logs_mapped } => {
+                let method = if are_logs_mapped { "mapped" } else { "appended" };
+                format!("terrace wrote {}, logs {method}", FileName::Manifest(number))
+            }
+            ManifestMark::Closed(ClosedLog { number, len }) => {
+                format!("terrace closed {} at {len}", FileName::Log(number))
+            }
+        };
+        (NUM_LEVELS - 1, InternalKey::new(text.as_bytes(), 0, ValueType::Value))
+    }
+
+    /// Returns the mark in `edit`, if there is one.
+    pub(super) fn in_edit(edit: &VersionEdit) -> Option<ManifestMark> {
+        let (_, key) = edit.compact_pointers.iter().rfind(|(level, _)| *level == NUM_LEVELS - 1)?;
+        let text = std::str::from_utf8(key.user_key()).ok()?.strip_prefix("terrace ")?;
+        if let Some((name, method)) = text.strip_prefix("wrote ").and_then(|text| text.split_once(", logs "))
+        {
+            let FileName::Manifest(number) = FileName::parse(name)? else { return None };
+            return Some(ManifestMark::Written { number, are_logs_mapped: method == "mapped" });
+        }
+        let (name, len) = text.strip_prefix("closed ")?.split_once(" at ")?;
+        let FileName::Log(number) = FileName::parse(name)? else { return None };
+        Some(ManifestMark::Closed(ClosedLog { number, len: len.parse().ok()? }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mark_is_found_again() {
+        for mark in [
+            ManifestMark::Written { number: 7, are_logs_mapped: true },
+            ManifestMark::Written { number: 1_234_567, are_logs_mapped: false },
+            ManifestMark::Closed(ClosedLog { number: 9, len: 34_567 }),
+        ] {
+            let compact_pointers =
+                vec![(0, InternalKey::new(b"d", 2, ValueType::Value)), mark.to_compact_pointer()];
+            let edit = VersionEdit { compact_pointers, ..VersionEdit::default() };
+            assert_eq!(ManifestMark::in_edit(&edit), Some(mark));
+        }
+    }
+
+    #[test]
+    fn other_pointers_are_no_marks() {
+        for text in [
+            "",
+            "terrace",
+            "terrace wrote 000009.log",
+            "terrace closed 000009.log at",
+            "terrace closed MANIFEST-000001 at 5",
+        ] {
+            let pointer = (NUM_LEVELS - 1, InternalKey::new(text.as_bytes(), 0, ValueType::Value));
+            let edit = VersionEdit { compact_pointers: vec![pointer], ..VersionEdit::default() };
+            assert_eq!(ManifestMark::in_edit(&edit), None, "{text}");
+        }
+    }
+}
