@@ -16,6 +16,10 @@ use crate::error::{FileError, Result};
 /// Size of a block of a log file, in bytes, as in the log format.
 pub(crate) const LOG_FILE_BLOCK_SIZE: u64 = 32 * 1024;
 
+/// Smallest number of zeros at the end of a mapped log, in bytes: those of a fragment header. After
+/// a crash they show that no other program has continued the log.
+pub(crate) const MIN_LOG_END_ZEROS: u64 = 7;
+
 /// Method of reading a random-access file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessMode {
@@ -266,6 +270,11 @@ pub trait LogFile: Debug + Send + Sync {
         true
     }
 
+    /// Returns true if [`FileSystem::reopen_log`] continues this log after a close.
+    fn is_reusable(&self) -> bool {
+        false
+    }
+
     /// Describes how the log is written and why, for the info log.
     fn write_method(&self) -> String {
         "appended: the file system of the environment".into()
@@ -281,6 +290,8 @@ pub trait LogFile: Debug + Send + Sync {
     ///
     /// `head` has at least four bytes. Bytes between the last write and `offset`, at most six,
     /// become zeros. `head` and `body` do not cross the end of a block.
+    ///
+    /// A mapped log ends with at least seven zeros, which end with a block.
     ///
     /// A crash of the process leaves all of `head` and `body`; or zeros to the end of the block
     /// and of the file; or a file that ends within them. A power cut does not keep this order.

@@ -151,6 +151,10 @@ impl LogFile for FaultyLogFile {
         self.file.may_lose_pages()
     }
 
+    fn is_reusable(&self) -> bool {
+        self.file.is_reusable()
+    }
+
     fn write_method(&self) -> String {
         self.file.write_method()
     }

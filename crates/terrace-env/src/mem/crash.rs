@@ -126,6 +126,10 @@ fn with_changes(content: &FileContent, changes: &[FileChange]) -> Vec<u8> {
 }
 
 /// Decides each sector of each write. A change of length is one piece, too.
+///
+/// The length is a property of its own, as in the inode of a real file. A write within the length
+/// of its moment does not extend the file, even if the earlier extension is lost. Its bytes then
+/// stay invisible beyond the end, until a later extension persists.
 fn persisted_sectors(
     content: &FileContent,
     size: usize,
@@ -133,11 +137,21 @@ fn persisted_sectors(
     sampler: &mut LossSampler,
 ) -> Vec<u8> {
     let mut bytes = content.durable.to_vec();
+    let mut live_len = bytes.len();
+    let mut persisted_len = live_len;
     for change in &content.pending {
         match change {
-            FileChange::SetLen(_) if sampler.next_persists() => change.apply(&mut bytes),
-            FileChange::SetLen(_) => {}
+            FileChange::SetLen(len) => {
+                let is_extension = *len >= live_len;
+                live_len = *len;
+                if sampler.next_persists() {
+                    persisted_len = *len;
+                    bytes.resize(if is_extension { bytes.len().max(*len) } else { *len }, 0);
+                }
+            }
             FileChange::Write { offset, data } => {
+                let extends = offset + data.len() > live_len;
+                live_len = live_len.max(offset + data.len());
                 for (start, piece) in split_into_sectors(*offset, data, size) {
                     if sampler.next_persists() {
                         write_into(&mut bytes, start, piece);
@@ -145,9 +159,13 @@ fn persisted_sectors(
                         fill_lost_sector(&mut bytes, start, piece.len(), lost, sampler);
                     }
                 }
+                if extends {
+                    persisted_len = persisted_len.max(bytes.len());
+                }
             }
         }
     }
+    bytes.truncate(persisted_len);
     bytes
 }
 

@@ -11,7 +11,9 @@ use super::directories::Inode;
 use super::file_content::FileChange;
 use super::state::MemFsState;
 use crate::error::{FileError, Result};
-use crate::fs::{FileLock, LOG_FILE_BLOCK_SIZE, LogFile, RandomAccessFile, SequentialFile, WritableFile};
+use crate::fs::{
+    FileLock, LOG_FILE_BLOCK_SIZE, LogFile, MIN_LOG_END_ZEROS, RandomAccessFile, SequentialFile, WritableFile,
+};
 
 /// Size of the write buffer, in bytes. A kill loses its contents, as with files of the operating
 /// system.
@@ -236,6 +238,10 @@ impl LogFile for MemLogFile {
         self.capacity
     }
 
+    fn is_reusable(&self) -> bool {
+        true
+    }
+
     fn write_method(&self) -> String {
         let method = if self.capacity > 0 { "mapped" } else { "appended" };
         format!("{method}: file system in memory")
@@ -252,17 +258,18 @@ impl LogFile for MemLogFile {
         let end = end.ok_or_else(|| fail(io::ErrorKind::FileTooLarge.into()))?;
         let offset = offset as usize;
         let len = state.file_content(self.handle.inode).map_err(&fail)?.live.len();
-        if end <= len {
+        let file_end = end + if self.capacity > 0 { MIN_LOG_END_ZEROS as usize } else { 0 };
+        if file_end <= len {
             return self.write_within(&mut state, offset, head, body).map_err(fail);
         }
-        if offset < len || offset - len > 6 {
+        if offset.saturating_sub(len) > 6 || offset < len && self.capacity == 0 {
             let reason = format!("write at {offset} of a file of {len} bytes");
             return Err(fail(io::Error::new(io::ErrorKind::InvalidInput, reason)));
         }
         if self.capacity == 0 {
             return self.append(&mut state, len, offset, [head, body]).map_err(fail);
         }
-        let block_end = end.next_multiple_of(LOG_FILE_BLOCK_SIZE as usize);
+        let block_end = file_end.next_multiple_of(LOG_FILE_BLOCK_SIZE as usize);
         state.change_file(self.handle.inode, FileChange::SetLen(block_end)).map_err(&fail)?;
         self.write_within(&mut state, offset, head, body).map_err(fail)
     }

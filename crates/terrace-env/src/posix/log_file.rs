@@ -11,8 +11,8 @@
 //! A *mapped* log ends at the end of a block. Records within the file are stored into the mapping.
 //! Before a record beyond it, the file grows to the end of a block, by a single `ftruncate`: it
 //! doubles, by 256 KiB at most. A kill at any moment therefore leaves zeros that reach exactly to
-//! the end of a block. Readers take them for the end of the log, and another program that continues
-//! the log starts at a new block.
+//! the end of a block, and never less than the seven bytes of a fragment header. Readers take them for
+//! the end of the log, and another program that continues the log starts at a new block.
 //!
 //! Stores need allocated space, so that they never meet a full disk. On a full disk, and beyond the
 //! mapping, the file grows all the same, by a hole. Its records are written by system calls, which
@@ -38,7 +38,7 @@ use super::file_size_limit::FileSizeLimit;
 use super::log_method::LogMethod;
 use super::mapped_log::LogMapping;
 use crate::error::{FileError, Result};
-use crate::fs::{LOG_FILE_BLOCK_SIZE, LogFile, MappedLogs};
+use crate::fs::{LOG_FILE_BLOCK_SIZE, LogFile, MIN_LOG_END_ZEROS, MappedLogs};
 
 /// Largest step of an allocation, in bytes.
 const MAX_ALLOCATION_STEP: u64 = 1 << 20;
@@ -192,8 +192,8 @@ impl PosixLogFile {
         self.file.write_all_at(head, offset)
     }
 
-    /// Writes a record that ends beyond the file, which a mapped log extends before.
-    fn write_beyond(&self, offset: u64, head: &[u8], body: &[u8]) -> io::Result<()> {
+    /// Appends to the file, with up to six zeros before `offset`.
+    fn append(&self, offset: u64, head: &[u8], body: &[u8]) -> io::Result<()> {
         let old_len = self.len.load(Ordering::Relaxed);
         let zeros = [0; 6];
         let Some(gap) = offset.checked_sub(old_len).and_then(|gap| zeros.get(..gap as usize)) else {
@@ -201,11 +201,6 @@ impl PosixLogFile {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         };
         let end = offset.saturating_add((head.len() + body.len()) as u64);
-        if self.mapping.is_some() {
-            self.extend(end)?;
-            // A store would end the process if the disk can't read the end of a reused log.
-            return self.pwrite_within(offset, head, body).inspect_err(|_| self.clear_from(offset));
-        }
         self.growth.lock().size_limit.check(end)?;
         let mut parts = [IoSlice::new(gap), IoSlice::new(head), IoSlice::new(body)];
         self.pwrite_all(old_len, &mut parts).inspect_err(|_| {
@@ -300,6 +295,10 @@ impl LogFile for PosixLogFile {
         self.mapping.is_some()
     }
 
+    fn is_reusable(&self) -> bool {
+        true
+    }
+
     fn write_method(&self) -> String {
         self.method.to_string()
     }
@@ -314,13 +313,18 @@ impl LogFile for PosixLogFile {
             return Err(fail(io::Error::other("the log file takes no more writes")));
         }
         self.is_written.store(true, Ordering::Relaxed);
-        let end =
-            offset.checked_add((head.len() + body.len()) as u64).ok_or_else(|| fail(Errno::FBIG.into()))?;
-        if end <= self.len.load(Ordering::Relaxed) {
-            self.write_within(offset, head, body).map_err(fail)
-        } else {
-            self.write_beyond(offset, head, body).map_err(fail)
-        }
+        let zeros = if self.mapping.is_some() { MIN_LOG_END_ZEROS } else { 0 };
+        let file_end = offset.checked_add((head.len() + body.len()) as u64 + zeros);
+        let file_end = file_end.ok_or_else(|| fail(Errno::FBIG.into()))?;
+        let written = match (&self.mapping, file_end <= self.len.load(Ordering::Relaxed)) {
+            (_, true) => self.write_within(offset, head, body),
+            (Some(_), false) => self.extend(file_end).and_then(|()| {
+                // A store would end the process if the disk can't read the end of a reused log.
+                self.pwrite_within(offset, head, body).inspect_err(|_| self.clear_from(offset))
+            }),
+            (None, false) => self.append(offset, head, body),
+        };
+        written.map_err(fail)
     }
 
     fn is_intact(&self) -> bool {

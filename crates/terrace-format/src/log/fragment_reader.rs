@@ -47,6 +47,9 @@ pub(super) struct SkippedBytes {
     pub(super) saw_other: bool,
     /// True if the reader skipped more zeros than a full block ends with.
     pub(super) saw_zero_tail: bool,
+    /// True if no complete fragment has followed the last skipped bytes. The rest of a full block
+    /// does not count.
+    pub(super) is_last: bool,
 }
 
 /// Dropped bytes and the reason.
@@ -120,6 +123,7 @@ impl<R: LogSource> FragmentReader<R> {
         if std::mem::take(&mut self.ends_unused) && self.unused_bytes >= MIN_UNUSED_BEFORE_HOLES {
             let skipped = self.source.skip_hole(LOG_BLOCK_SIZE as u64)?;
             self.skipped.saw_zeros |= skipped > 0;
+            self.skipped.is_last |= skipped > 0;
             self.block_start += skipped;
         }
         Ok(())
@@ -172,6 +176,7 @@ impl<R: LogSource> FragmentReader<R> {
             });
         }
         self.block_pos = start + len;
+        self.skipped.is_last = false;
         FragmentRead::Fragment(FragmentPos { fragment_type: kind, offset, payload: start..self.block_pos })
     }
 
@@ -256,6 +261,7 @@ impl<R: LogSource> FragmentReader<R> {
         self.skipped.saw_zeros |= zeros && skipped > 0;
         self.skipped.saw_other |= !zeros;
         self.skipped.saw_zero_tail |= zeros && skipped >= FRAGMENT_HEADER_SIZE;
+        self.skipped.is_last |= skipped >= FRAGMENT_HEADER_SIZE;
         self.block_pos = self.block.len();
         skipped
     }

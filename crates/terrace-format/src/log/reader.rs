@@ -67,6 +67,9 @@ pub struct LogEnd {
     pub offset: u64,
     /// True if zeros follow the last record: preallocated space, or the end of a block.
     pub saw_zeros: bool,
+    /// True if the last bytes belong to no complete fragment. They are preallocated space, or an
+    /// incomplete or damaged fragment.
+    pub has_unused_end: bool,
 }
 
 /// Reader of the records of one log, from its start.
@@ -157,9 +160,9 @@ impl<R: LogSource> LogReader<R> {
     /// Returns the end of the log. The result is valid after [`next`](LogReader::next) has returned
     /// `None`.
     pub fn log_end(&self) -> LogEnd {
-        let SkippedBytes { saw_zeros, saw_other, .. } = self.fragment_reader.skipped;
+        let SkippedBytes { saw_zeros, saw_other, is_last, .. } = self.fragment_reader.skipped;
         let is_clean = !self.corruption_after_end && !saw_other && self.partial_start.is_none();
-        LogEnd { is_clean, offset: self.record_end, saw_zeros }
+        LogEnd { is_clean, offset: self.record_end, saw_zeros, has_unused_end: is_last }
     }
 
     fn next_item(&mut self) -> io::Result<NextItem> {

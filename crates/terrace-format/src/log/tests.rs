@@ -50,7 +50,7 @@ fn read(source: impl LogSource) -> Vec<String> {
         });
     }
     assert_eq!(reader.next().unwrap(), None, "the end is final");
-    let LogEnd { is_clean, offset, saw_zeros } = reader.log_end();
+    let LogEnd { is_clean, offset, saw_zeros, .. } = reader.log_end();
     assert_eq!(offset, reader.end_offset());
     let state = if is_clean { "clean" } else { "torn" };
     let zeros = if saw_zeros { ", zeros" } else { "" };
@@ -284,6 +284,30 @@ fn preallocated_zeros() {
 }
 
 #[test]
+fn unused_end() {
+    fn has_unused_end(file: &[u8]) -> bool {
+        let mut reader = LogReader::new(file);
+        while reader.next().unwrap().is_some() {}
+        reader.log_end().has_unused_end
+    }
+    let mut file = written(&[b"foo", &[1; LOG_BLOCK_SIZE - 20]]);
+    assert_eq!(file.len(), LOG_BLOCK_SIZE - 3);
+    assert!(!has_unused_end(&file));
+    file.resize(LOG_BLOCK_SIZE, 0);
+    assert!(!has_unused_end(&file), "the rest of a block has no space for a header");
+    file.resize(LOG_BLOCK_SIZE + 7, 0);
+    assert!(has_unused_end(&file), "zeros");
+    file.extend_from_slice(b"body without its header");
+    assert!(has_unused_end(&file), "a body without its header");
+    file.resize(2 * LOG_BLOCK_SIZE, 0);
+    assert!(has_unused_end(&file), "two kinds");
+    file.extend(fragment(1, b"bar"));
+    assert!(!has_unused_end(&file), "a record after zeros");
+    *file.last_mut().unwrap() ^= 1;
+    assert!(has_unused_end(&file), "a wrong checksum");
+}
+
+#[test]
 fn data_after_a_zero_header() {
     let mut file = written(&[b"foo"]);
     file.resize(100, 0);
@@ -384,7 +408,7 @@ proptest! {
             }
         }
         prop_assert_eq!(reader.next().unwrap(), None);
-        prop_assert_eq!(reader.log_end(), LogEnd { is_clean: true, offset: file.len() as u64, saw_zeros: false });
+        prop_assert_eq!(reader.log_end(), LogEnd { is_clean: true, offset: file.len() as u64, saw_zeros: false, has_unused_end: false });
     }
 
     #[test]

@@ -56,7 +56,9 @@ impl DbInner {
     /// Returns true if a flush now is cheaper than a replay at the next open.
     fn should_flush_on_close(&self, writer: &WalWriter) -> bool {
         let min_bytes = self.memtable_sizer.size() as u64 / MIN_LOG_MEMTABLE_DIVISOR;
-        writer.record_writer.end_offset() >= MIN_LOG_BYTES_TO_FLUSH.max(min_bytes)
+        // A log that is never reused is flushed by every open anyway.
+        writer.wal.file.is_reusable()
+            && writer.record_writer.end_offset() >= MIN_LOG_BYTES_TO_FLUSH.max(min_bytes)
     }
 
     /// Waits for the last background job and prevents new ones. Flushes the immutable memtables

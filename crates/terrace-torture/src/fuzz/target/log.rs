@@ -84,7 +84,10 @@ fn check_rewritten(records: &[&[u8]]) {
         items.iter().map(Option::as_deref).eq(records.iter().copied().map(Some)),
         "other records in the rewritten log"
     );
-    assert_eq!(end, LogEnd { is_clean: true, offset: bytes.len() as u64, saw_zeros: false });
+    assert_eq!(
+        end,
+        LogEnd { is_clean: true, offset: bytes.len() as u64, saw_zeros: false, has_unused_end: false }
+    );
 }
 
 /// Returns bytes in pieces of one to some thousands, with interruptions and temporary errors.

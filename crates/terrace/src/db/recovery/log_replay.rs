@@ -8,7 +8,7 @@
 //! - The next record has a sequence number above the next one.
 //!
 //! Another program continues a log at its end: after its close, or after the zeros that a killed
-//! process has left. It leaves no zeros at the new end.
+//! process has left. It leaves no unused bytes at the new end.
 //!
 //! Damage is reported to the info log, or as an error with `paranoid_checks`. An incomplete record
 //! at the end of a log is not damage: there the process was killed. A read error is never taken for
@@ -251,15 +251,16 @@ impl LogReplay<'_> {
         Ok(ReplayFlow::Continue)
     }
 
-    /// Returns true if a log ends with zeros up to the end of a block, as a mapped log does. The
-    /// log of another program ends with a record, which may also be the end of a block.
+    /// Returns true if a log ends with unused bytes up to the end of a block, as a mapped log does.
+    /// They are zeros, or parts of a last record that a crash interrupted. The log of another
+    /// program ends at any byte, and there with a fragment if that is the end of a block.
     fn has_mapped_end(&self, path: &Path) -> Result<bool> {
         if !self.env.fs.file_size(path)?.is_multiple_of(LOG_BLOCK_SIZE as u64) {
             return Ok(false);
         }
         let mut reader = LogReader::new(FileReader(self.env.fs.open_sequential(path)?));
         count_records(&mut reader, path)?;
-        Ok(reader.log_end().saw_zeros)
+        Ok(reader.log_end().has_unused_end)
     }
 
     /// Checks the end of a log of `length` bytes and decides whether the log can be reused.
