@@ -289,7 +289,7 @@ pub trait LogFile: Debug + Send + Sync {
     /// when this method returns.
     ///
     /// `head` has at least four bytes. Bytes between the last write and `offset`, at most six,
-    /// become zeros. `head` and `body` do not cross the end of a block.
+    /// become zeros. In a mapped log, `head` and `body` do not cross the end of a block.
     ///
     /// A mapped log ends with at least seven zeros, which end with a block.
     ///

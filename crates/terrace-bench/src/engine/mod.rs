@@ -133,6 +133,13 @@ pub static ENGINES: &[EngineEntry] = &[
         find: terrace::find,
     },
     EngineEntry {
+        id: "terrace-appended",
+        name: "Terrace (appended logs)",
+        interface: "Rust API",
+        accepts_path: false,
+        find: terrace::find_appended,
+    },
+    EngineEntry {
         id: "terrace-c",
         name: "Terrace (C)",
         interface: "C API",

@@ -2,21 +2,33 @@
 
 use std::path::Path;
 
-use terrace::{BlockCache, BloomFilterPolicy, Db, DbIterator, Options, WriteBatch, WriteOptions, compress};
+use terrace::{
+    BlockCache, BloomFilterPolicy, Db, DbIterator, MappedLogs, Options, WriteBatch, WriteOptions, compress,
+};
 
 use super::{Change, Cursor, Engine, EngineRunner, FoundEngine, Result, Store};
 use crate::report::model::Settings;
 
 pub(super) fn find(_: Option<&Path>) -> Result<FoundEngine> {
-    Ok(FoundEngine {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        location: String::new(),
-        note: String::new(),
-        runner: EngineRunner::InProcess(Box::new(TerraceEngine)),
-    })
+    Ok(found(MappedLogs::Auto, ""))
 }
 
-struct TerraceEngine;
+pub(super) fn find_appended(_: Option<&Path>) -> Result<FoundEngine> {
+    Ok(found(MappedLogs::Never, "mapped_logs: Never"))
+}
+
+fn found(mapped_logs: MappedLogs, note: &str) -> FoundEngine {
+    FoundEngine {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        location: String::new(),
+        note: note.to_owned(),
+        runner: EngineRunner::InProcess(Box::new(TerraceEngine { mapped_logs })),
+    }
+}
+
+struct TerraceEngine {
+    mapped_logs: MappedLogs,
+}
 
 fn error_text(error: terrace::Error) -> String {
     error.to_string()
@@ -42,7 +54,9 @@ fn options(settings: &Settings) -> Result<Options> {
 
 impl Engine for TerraceEngine {
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Store>> {
-        Ok(Box::new(TerraceStore(Db::open(dir, &options(settings)?).map_err(error_text)?)))
+        let mut options = options(settings)?;
+        options.mapped_logs = self.mapped_logs;
+        Ok(Box::new(TerraceStore(Db::open(dir, &options).map_err(error_text)?)))
     }
 }
 

@@ -164,13 +164,14 @@ impl LogFile for FaultyLogFile {
     }
 
     /// A short write has the head and the first half of the body. This is the worst half, because a
-    /// reader takes it for complete.
+    /// reader takes it for complete. Without a body, it has the first half of the head.
     fn write_at(&self, offset: u64, head: &[u8], body: &[u8]) -> Result<()> {
         let Some(fault) = self.injector.fault_for_call(FileOp::WriteAt) else {
             return self.file.write_at(offset, head, body);
         };
         if fault == Fault::ShortWrite {
             self.is_torn.store(true, Ordering::Relaxed);
+            let head = if body.is_empty() && head.len() >= 8 { &head[..head.len() / 2] } else { head };
             self.file.write_at(offset, head, &body[..body.len() / 2])?;
         }
         Err(self.injector.injected_error(fault, "write"))

@@ -11,8 +11,8 @@
 //! A *mapped* log ends at the end of a block. Records within the file are stored into the mapping.
 //! Before a record beyond it, the file grows to the end of a block, by a single `ftruncate`: it
 //! doubles, by 256 KiB at most. A kill at any moment therefore leaves zeros that reach exactly to
-//! the end of a block, and never less than the seven bytes of a fragment header. Readers take them for
-//! the end of the log, and another program that continues the log starts at a new block.
+//! the end of a block, and never less than the seven bytes of a fragment header. Readers take them
+//! for the end of the log, and another program that continues the log starts at a new block.
 //!
 //! Stores need allocated space, so that they never meet a full disk. On a full disk, and beyond the
 //! mapping, the file grows all the same, by a hole. Its records are written by system calls, which
@@ -203,7 +203,12 @@ impl PosixLogFile {
         let end = offset.saturating_add((head.len() + body.len()) as u64);
         self.growth.lock().size_limit.check(end)?;
         let mut parts = [IoSlice::new(gap), IoSlice::new(head), IoSlice::new(body)];
-        self.pwrite_all(old_len, &mut parts).inspect_err(|_| {
+        let written = match (gap, body) {
+            // One buffer is cheaper for the system than a list of them.
+            ([], []) => self.file.write_all_at(head, old_len),
+            _ => self.pwrite_all(old_len, &mut parts),
+        };
+        written.inspect_err(|_| {
             // Without this, the bytes of a part of the record would stay.
             let is_restored = self.file.set_len(old_len).is_ok();
             self.is_torn.fetch_or(!is_restored, Ordering::Relaxed);

@@ -59,6 +59,21 @@ impl RecordWriter {
     }
 }
 
+impl Fragment<'_> {
+    /// Returns the offset of the end of the payload.
+    pub fn end(&self) -> u64 {
+        self.offset + (FRAGMENT_HEADER_SIZE + self.payload.len()) as u64
+    }
+
+    /// Appends the fragment to `bytes`, whose first byte has the offset `start` in the file. Zeros
+    /// fill the end of a block that is too short for a header.
+    pub fn append_to(&self, bytes: &mut Vec<u8>, start: u64) {
+        bytes.resize((self.offset - start) as usize, 0);
+        bytes.extend_from_slice(&self.header);
+        bytes.extend_from_slice(self.payload);
+    }
+}
+
 fn offset_in_block(offset: u64) -> usize {
     (offset % LOG_BLOCK_SIZE as u64) as usize
 }

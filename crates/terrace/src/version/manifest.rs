@@ -242,14 +242,10 @@ impl OpenManifest {
     fn write_edit(&mut self, edit: &VersionEdit) -> Result<()> {
         let mut record = Vec::new();
         edit.encode(&mut record);
-        let mut end = self.record_writer.end_offset();
+        let start = self.record_writer.end_offset();
         let mut bytes = Vec::with_capacity(record.len() + 64);
         for fragment in self.record_writer.add_record(&record) {
-            // Zeros fill the end of a block that is too short for a fragment header.
-            bytes.resize(bytes.len() + (fragment.offset - end) as usize, 0);
-            bytes.extend_from_slice(&fragment.header);
-            bytes.extend_from_slice(fragment.payload);
-            end = fragment.offset + (fragment.header.len() + fragment.payload.len()) as u64;
+            fragment.append_to(&mut bytes, start);
         }
         self.file.append(&bytes)?;
         Ok(())

@@ -12,13 +12,17 @@ use std::time::Duration;
 use terrace_env::{LogFile, StickySync};
 use terrace_format::filename::FileName;
 use terrace_format::key::SequenceNumber;
-use terrace_format::log::RecordWriter;
+use terrace_format::log::{LOG_BLOCK_SIZE, RecordWriter};
 use terrace_sync::mutant;
 
 use crate::error::Result;
 use crate::memtable::Memtable;
 use crate::options::Options;
 use crate::sync::Arc;
+
+/// Size in bytes at which fragments are appended to a log, even if their record continues. It
+/// bounds the memory for them.
+const MAX_APPENDED_BYTES: usize = 1 << 20;
 
 /// Log file that the database still needs.
 #[derive(Clone)]
@@ -98,24 +102,66 @@ pub(crate) struct WalWriter {
     pub(crate) reused_len: Option<u64>,
     /// Buffer of the last record, for reuse.
     pub(crate) record_buffer: Vec<u8>,
+    /// Buffer of the fragments of the last record in an appended log, for reuse.
+    pub(crate) fragment_buffer: Vec<u8>,
 }
 
 impl WalWriter {
     /// Appends a record to the log. An error does not move the end of the log.
     pub(crate) fn append(&mut self, record: &[u8]) -> Result<()> {
+        if self.wal.file.capacity() == 0 {
+            return self.append_whole(record);
+        }
         let mut record_writer = self.record_writer.clone();
         for (index, fragment) in record_writer.add_record(record).enumerate() {
             let stored = self.wal.file.write_at(fragment.offset, &fragment.header, fragment.payload);
-            if mutant!(TornRecordLeftAfterNoSpace) {
-                self.record_writer = RecordWriter::resume_at(
-                    fragment.offset + (fragment.header.len() + fragment.payload.len()) as u64,
-                );
-            }
-            // The bytes of earlier fragments stay in the log.
-            self.is_torn |= stored.is_err() && (index > 0 || !self.wal.file.is_intact());
+            self.note_stored(&stored, fragment.end(), index > 0);
             stored?;
         }
         self.record_writer = record_writer;
         Ok(())
+    }
+
+    /// Appends a record to a log without a mapping by one system call for each mebibyte.
+    fn append_whole(&mut self, record: &[u8]) -> Result<()> {
+        let mut record_writer = self.record_writer.clone();
+        let record_start = record_writer.end_offset();
+        let mut bytes = std::mem::take(&mut self.fragment_buffer);
+        bytes.clear();
+        let mut start = record_start;
+        let mut fragments = record_writer.add_record(record).peekable();
+        while let Some(fragment) = fragments.next() {
+            fragment.append_to(&mut bytes, start);
+            if fragments.peek().is_some() && bytes.len() < MAX_APPENDED_BYTES {
+                continue;
+            }
+            let end = fragment.end();
+            let stored = self.wal.file.write_at(start, &bytes, &[]);
+            self.note_stored(&stored, end, start > record_start);
+            stored?;
+            bytes.clear();
+            start = end;
+        }
+        self.fragment_buffer = bytes;
+        self.record_writer = record_writer;
+        Ok(())
+    }
+
+    /// Ensures that an append of a record of `len` bytes needs no more memory. Returns false if
+    /// there is none.
+    pub(crate) fn try_reserve_fragments(&mut self, len: usize) -> bool {
+        let most = MAX_APPENDED_BYTES + LOG_BLOCK_SIZE;
+        self.fragment_buffer.clear();
+        self.wal.file.capacity() > 0
+            || self.fragment_buffer.try_reserve(len.saturating_add(len / 64).min(most)).is_ok()
+    }
+
+    /// Notes the result of a write of fragments up to `end`. Earlier ones of the same record stay
+    /// in the log, even if this write failed.
+    fn note_stored(&mut self, stored: &terrace_env::Result<()>, end: u64, has_earlier: bool) {
+        if mutant!(TornRecordLeftAfterNoSpace) {
+            self.record_writer = RecordWriter::resume_at(end);
+        }
+        self.is_torn |= stored.is_err() && (has_earlier || !self.wal.file.is_intact());
     }
 }

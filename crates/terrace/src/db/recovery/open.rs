@@ -404,6 +404,7 @@ impl DbOpener<'_> {
             user_bytes: 0,
             is_torn: false,
             record_buffer: Vec::new(),
+            fragment_buffer: Vec::new(),
         };
         Ok((writer, new_files))
     }

@@ -168,7 +168,9 @@ impl DbInner {
         // The record has a header, and up to two lengths for each operation.
         let record = &mut writer.record_buffer;
         record.clear();
-        record.try_reserve_exact(bytes.checked_add(WAL_RECORD_OVERHEAD)?).ok()?;
+        let record_len = bytes.checked_add(WAL_RECORD_OVERHEAD)?;
+        record.try_reserve_exact(record_len).ok()?;
+        writer.try_reserve_fragments(record_len).then_some(())?;
         let mut memtable = Vec::new();
         memtable.try_reserve_exact(bytes.checked_add(MEMTABLE_OVERHEAD)?).ok()?;
         Some(memtable)
