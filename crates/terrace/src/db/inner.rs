@@ -31,6 +31,7 @@
 //!   snapshot list calls its waiter after it has released both of its locks.
 //! - `WalSync::logs`: under `commit` and `state`, in `switch_memtable`. `WalSync::state`: under
 //!   `commit`, in `delete_range`; the thread that syncs holds neither of them during the sync.
+//! - `WriteQueue::next`: under `commit`, when a writer takes a group.
 //! - `BackgroundJobs::count`: under `state`, in `schedule_job`.
 //! - `CommitPublisher::is_poisoned`: under `commit`, when a writer, `retract` or `delete_range`
 //!   waits until earlier writes are visible.
@@ -74,6 +75,7 @@ use super::components::wal::WalWriter;
 use super::components::wal_sync::WalSync;
 use super::components::write_contention::WriteContention;
 use super::components::write_controller::{CompactionRate, RunningCompaction, WriteController};
+use super::components::write_queue::WriteQueue;
 use crate::cache::BlockCache;
 use crate::compaction::picker::CompactionLimits;
 use crate::error::{Error, Result};
@@ -118,6 +120,7 @@ pub(super) struct DbInner {
     pub(super) chunk_pool: Arc<ChunkPool>,
     pub(super) write_controller: WriteController,
     pub(super) write_contention: WriteContention,
+    pub(super) write_queue: WriteQueue,
     /// Background jobs that hold a reference to this state.
     pub(super) background_jobs: Arc<BackgroundJobs>,
 

@@ -23,3 +23,4 @@ pub(crate) mod wal;
 pub(crate) mod wal_sync;
 pub(crate) mod write_contention;
 pub(crate) mod write_controller;
+pub(crate) mod write_queue;

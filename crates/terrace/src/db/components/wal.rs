@@ -124,27 +124,39 @@ impl WalWriter {
 
     /// Appends a record to a log without a mapping by one system call for each mebibyte.
     fn append_whole(&mut self, record: &[u8]) -> Result<()> {
+        self.append_records(std::iter::once(record))
+    }
+
+    /// Appends records to a log without a mapping by one system call for each mebibyte. An error
+    /// does not move the end of the log.
+    pub(crate) fn append_records<'a>(&mut self, records: impl Iterator<Item = &'a [u8]>) -> Result<()> {
         let mut record_writer = self.record_writer.clone();
-        let record_start = record_writer.end_offset();
+        let first_start = record_writer.end_offset();
+        let mut start = first_start;
+        let mut end = start;
         let mut bytes = std::mem::take(&mut self.fragment_buffer);
         bytes.clear();
-        let mut start = record_start;
-        let mut fragments = record_writer.add_record(record).peekable();
-        while let Some(fragment) = fragments.next() {
-            fragment.append_to(&mut bytes, start);
-            if fragments.peek().is_some() && bytes.len() < MAX_APPENDED_BYTES {
-                continue;
+        for record in records {
+            for fragment in record_writer.add_record(record) {
+                if bytes.len() >= MAX_APPENDED_BYTES {
+                    self.append_fragments(&bytes, start, start > first_start)?;
+                    bytes.clear();
+                    start = end;
+                }
+                fragment.append_to(&mut bytes, start);
+                end = fragment.end();
             }
-            let end = fragment.end();
-            let stored = self.wal.file.write_at(start, &bytes, &[]);
-            self.note_stored(&stored, end, start > record_start);
-            stored?;
-            bytes.clear();
-            start = end;
         }
+        self.append_fragments(&bytes, start, start > first_start)?;
         self.fragment_buffer = bytes;
         self.record_writer = record_writer;
         Ok(())
+    }
+
+    fn append_fragments(&mut self, bytes: &[u8], start: u64, has_earlier: bool) -> Result<()> {
+        let stored = self.wal.file.write_at(start, bytes, &[]);
+        self.note_stored(&stored, start + bytes.len() as u64, has_earlier);
+        Ok(stored?)
     }
 
     /// Ensures that an append of a record of `len` bytes needs no more memory. Returns false if

@@ -29,6 +29,12 @@ impl WriteContention {
         self.concurrent_writes_left.store(CONCURRENT_WRITES_AFTER_CONTENTION, Ordering::Relaxed);
     }
 
+    /// Returns true if another thread has written at the same time, within the last writes.
+    #[inline]
+    pub(crate) fn is_contended(&self) -> bool {
+        self.concurrent_writes_left.load(Ordering::Relaxed) > 0
+    }
+
     /// Returns true if a write may try the exclusive insert.
     #[inline]
     pub(crate) fn try_exclusive(&self) -> bool {

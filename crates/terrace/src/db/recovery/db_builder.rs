@@ -19,6 +19,7 @@ use crate::db::components::wal::WalWriter;
 use crate::db::components::wal_sync::WalSync;
 use crate::db::components::write_contention::WriteContention;
 use crate::db::components::write_controller::{CompactionRate, WriteController};
+use crate::db::components::write_queue::WriteQueue;
 use crate::db::inner::{DbInner, DbState, ReadState};
 use crate::memtable::{ChunkPool, Memtable};
 use crate::options::Options;
@@ -43,7 +44,8 @@ impl DbOpener<'_> {
         db_lock: Option<Box<dyn FileLock>>,
     ) -> Arc<DbInner> {
         let mut options = self.options.clone();
-        if wal_writer.as_ref().is_some_and(|writer| !writer.wal.file.may_lose_pages()) {
+        let is_appended = wal_writer.as_ref().is_some_and(|writer| writer.wal.file.capacity() == 0);
+        if is_appended {
             // The MANIFEST states for the whole run that its logs are appended.
             options.mapped_logs = MappedLogs::Never;
         }
@@ -54,6 +56,8 @@ impl DbOpener<'_> {
         let writer = wal_writer.as_ref();
         let visible = writer.map_or(version_set.last_sequence, |writer| writer.last_sequence);
         let version = Arc::clone(&version_set.version);
+        // A comparator of the caller may be slow, and one thread inserts for a group.
+        let write_queue = WriteQueue::new(is_appended && memtable.is_bytewise());
         let read_state = ReadState { memtable: Arc::clone(&memtable), immutable_memtables, version };
         Arc::new_cyclic(|inner| DbInner {
             weak_self: inner.clone(),
@@ -87,6 +91,7 @@ impl DbOpener<'_> {
             state: Mutex::new(new_state(version_set, memtable)),
             state_changed: Condvar::new(),
             write_contention: WriteContention::default(),
+            write_queue,
             background_jobs: Arc::default(),
             db_lock: Mutex::new(db_lock),
         })

@@ -15,8 +15,13 @@
 //! ended by then, so it is the only thread in steps 2 to 4, and needs no synchronisation with other
 //! writers ([`WriteContention`]).
 //!
+//! With an appended log and contention, one writer does steps 1 to 4 for a group of writers
+//! ([`WriteQueue`]).
+//!
+//! [`WriteQueue`]: super::components::write_queue::WriteQueue
 //! [`WriteContention`]: super::components::write_contention::WriteContention
 
+mod group;
 mod make_room;
 mod write_stall;
 
@@ -120,13 +125,34 @@ impl DbInner {
         if let Some(slept) = self.write_controller.delay_write(bytes, &*self.options.env.clock) {
             self.record_stall(Timer::WriteDelay, None, slept);
         }
+        let encode = if self.should_queue() {
+            match self.write_queue.push(count, bytes, encode) {
+                Ok(queued) => {
+                    let (first, write) = self.commit_queued(&queued)?;
+                    return self.finish_write(&(first..=first + count - 1), write, options);
+                }
+                Err(encode) => encode,
+            }
+        } else {
+            encode
+        };
         self.write_contention.arrive();
-        let mut commit = self.commit.lock();
+        let mut commit = self.lock_commit();
         self.make_room_for_write(&mut commit)?;
         let writer = commit.as_mut().ok_or_else(|| self.closed_error())?;
         let sequences = writer.last_sequence + 1..=writer.last_sequence + count;
+        let first = *sequences.start();
         let reservation = self.reserve_memory(writer, bytes)?;
-        self.append_to_wal(writer, &sequences, encode)?;
+        self.append_to_wal(writer, &sequences, |writer| {
+            let mut record = std::mem::take(&mut writer.record_buffer);
+            record.clear();
+            encode(first, &mut record);
+            let appended = writer.append(&record);
+            if record.capacity() <= MAX_REUSED_RECORD_BUFFER {
+                writer.record_buffer = record;
+            }
+            appended
+        })?;
         // The memtable gets this memory.
         drop(reservation);
         writer.user_bytes += bytes as u64;
@@ -139,11 +165,22 @@ impl DbInner {
             drop(commit);
             self.insert_concurrent(&memtable, &sequences, operations)?;
         }
+        self.finish_write(&sequences, write, options)
+    }
+
+    /// Executes step 5 for the write number `write`.
+    #[inline]
+    fn finish_write(
+        &self,
+        sequences: &RangeInclusive<SequenceNumber>,
+        write: u64,
+        options: &WriteOptions,
+    ) -> Result<()> {
         if !options.sync {
             return Ok(());
         }
         match self.sync_wal_to(write) {
-            Err(error) if self.retract(&sequences) => Err(error),
+            Err(error) if self.retract(sequences) => Err(error),
             _ => Ok(()),
         }
     }
@@ -176,30 +213,24 @@ impl DbInner {
         Some(memtable)
     }
 
-    /// Executes step 2 for the next `sequences`. An error takes no sequence number.
+    /// Executes step 2 for the next `sequences`, by `append`. An error takes no sequence number.
+    #[inline]
     fn append_to_wal(
         &self,
         writer: &mut WalWriter,
         sequences: &RangeInclusive<SequenceNumber>,
-        encode: impl FnOnce(SequenceNumber, &mut Vec<u8>),
+        append: impl FnOnce(&mut WalWriter) -> Result<()>,
     ) -> Result<()> {
-        let first = *sequences.start();
         let last = *sequences.end();
         if last > MAX_SEQUENCE_NUMBER {
             let message = format!("sequence numbers are exhausted: the largest is {MAX_SEQUENCE_NUMBER}");
             return Err(Error::NotSupported(message));
         }
-        if !self.read_state.publisher().reserve_slot(first) {
+        if !self.read_state.publisher().reserve_slot(*sequences.start()) {
             return Err(self.commit_poisoned());
         }
         let _guard = PoisonOnPanic::new(self, |_| ());
-        let mut record = std::mem::take(&mut writer.record_buffer);
-        record.clear();
-        encode(first, &mut record);
-        let appended = writer.append(&record);
-        if record.capacity() <= MAX_REUSED_RECORD_BUFFER {
-            writer.record_buffer = record;
-        }
+        let appended = append(writer);
         // `inspect_err` would move the result, which is rarely an error.
         if let Err(error) = &appended {
             self.handle_append_error(writer, error);

@@ -1,0 +1,106 @@
+//! Writes in groups, while several threads write to an appended log.
+
+use terrace_format::key::SequenceNumber;
+
+use super::WalWriter;
+use crate::db::components::write_queue::{GroupCommit, GroupRecords, QueuedWrite};
+use crate::db::inner::DbInner;
+use crate::error::{Error, Result};
+use crate::sync::{MutexGuard, spin_or_yield};
+
+/// Number of attempts to get `commit` before a writer sleeps. In the time of the first 64, a thread
+/// on another core appends a group. With each later one, the writer yields its core to a thread that
+/// the scheduler has interrupted. To sleep and to be woken costs more than several appends.
+const LOCK_ATTEMPTS: u32 = if cfg!(feature = "loom") { 1 } else { 80 };
+
+impl DbInner {
+    /// Returns true if the next write should go to the queue, because other threads write too.
+    #[inline]
+    pub(super) fn should_queue(&self) -> bool {
+        self.write_queue.is_enabled && self.write_contention.is_contended()
+    }
+
+    /// Locks `commit`. Notes the contention if another thread holds it and groups would help.
+    #[inline]
+    pub(super) fn lock_commit(&self) -> MutexGuard<'_, Option<WalWriter>> {
+        if self.write_queue.is_enabled {
+            if let Some(commit) = self.commit.try_lock() {
+                return commit;
+            }
+            self.write_contention.record_contention();
+        }
+        self.commit.lock()
+    }
+
+    /// Waits until a thread has executed the group of `queued`. It may be this thread. Returns the
+    /// first sequence number of this write, and the number of the group for the sync.
+    pub(super) fn commit_queued(&self, queued: &QueuedWrite) -> Result<(SequenceNumber, u64)> {
+        let mut attempts = 0;
+        let group = loop {
+            if let Some(outcome) = queued.group.outcome() {
+                break outcome.clone()?;
+            }
+            let has_waited = attempts > 0;
+            let commit =
+                if attempts < LOCK_ATTEMPTS { self.commit.try_lock() } else { Some(self.commit.lock()) };
+            match commit {
+                Some(commit) => self.commit_next_group(commit, queued, has_waited)?,
+                None => spin_or_yield(&mut attempts),
+            }
+        };
+        Ok((group.first_sequence + queued.operations_before, group.write))
+    }
+
+    /// Executes the group of `queued`, unless another thread has done that.
+    fn commit_next_group(
+        &self,
+        mut commit: MutexGuard<'_, Option<WalWriter>>,
+        queued: &QueuedWrite,
+        has_waited: bool,
+    ) -> Result<()> {
+        if queued.group.outcome().is_some() {
+            return Ok(());
+        }
+        // It may release the lock, so another thread may take the group meanwhile.
+        let has_room = self.make_room_for_write(&mut commit);
+        if queued.group.outcome().is_some() {
+            return Ok(());
+        }
+        if !self.write_queue.is_next(&queued.group) {
+            // The thread that has taken the group panicked.
+            return Err(self.commit_poisoned());
+        }
+        self.write_queue.gather(has_waited);
+        let (group, mut records) = self.write_queue.take();
+        if records.len() > 1 {
+            self.write_contention.record_contention();
+        } else {
+            self.write_contention.try_exclusive();
+        }
+        let outcome = has_room.and_then(|()| {
+            let writer = commit.as_mut().ok_or_else(|| self.closed_error())?;
+            self.execute_group(writer, &mut records)
+        });
+        group.set_outcome(outcome);
+        drop(commit);
+        self.write_queue.recycle(records);
+        Ok(())
+    }
+
+    fn execute_group(&self, writer: &mut WalWriter, records: &mut GroupRecords) -> Result<GroupCommit> {
+        if !writer.memtable.try_reserve(records.user_bytes) {
+            return Err(Error::out_of_memory(&self.directory, records.user_bytes));
+        }
+        let first = writer.last_sequence + 1;
+        let sequences = first..=writer.last_sequence + records.operations;
+        self.append_to_wal(writer, &sequences, |writer| writer.append_records(records.number_from(first)))?;
+        writer.user_bytes += records.user_bytes as u64;
+        let write = self.wal_sync.last_write();
+        if self.read_state.publisher().is_next(first) {
+            self.insert_exclusive(&writer.memtable, &sequences, records.iter());
+        } else {
+            self.insert_concurrent(&writer.memtable, &sequences, records.iter())?;
+        }
+        Ok(GroupCommit { first_sequence: first, write })
+    }
+}
