@@ -9,7 +9,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use terrace::{
-    BloomFilterPolicy, Db, DbIterator, Env, Options, ReadOptions, Snapshot, WriteBatch, WriteOptions,
+    BloomFilterPolicy, Db, DbIterator, Env, MappedLogs, Options, ReadOptions, Snapshot, WriteBatch,
+    WriteOptions,
 };
 use terrace_env::fault::{FaultFs, FaultPlan};
 use terrace_env::mem::MemFs;
@@ -120,6 +121,9 @@ impl ScenarioContext {
             .env(env.clone())
             .write_buffer_size(1)
             .reuse_logs(scenario.reuse_logs);
+        if scenario.has_appended_logs {
+            options.mapped_logs = MappedLogs::Never;
+        }
         options.filter_policy =
             (scenario.bloom_bits > 0).then(|| Arc::new(BloomFilterPolicy::new(scenario.bloom_bits)) as _);
         Ok(Arc::new(ScenarioContext {

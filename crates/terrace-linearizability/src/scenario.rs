@@ -41,6 +41,8 @@ pub struct Scenario {
     pub bloom_bits: usize,
     /// Value of `Options::reuse_logs`.
     pub reuse_logs: bool,
+    /// Whether the logs are appended instead of mapped, so that writers form groups.
+    pub has_appended_logs: bool,
     /// Whether the database uses files of the operating system instead of files in memory.
     pub on_real_files: bool,
 }
@@ -124,6 +126,7 @@ impl Scenario {
             last_client_closes: generator.rng.one_in(2),
             bloom_bits: generator.rng.pick(&[0, 10]),
             reuse_logs: generator.rng.one_in(4),
+            has_appended_logs: generator.rng.one_in(2),
             on_real_files,
         }
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
-use terrace::{Db, Env, Options, WriteBatch, WriteOptions};
+use terrace::{Db, Env, MappedLogs, Options, WriteBatch, WriteOptions};
 use terrace_env::fault::{FaultFs, FaultPlan};
 use terrace_env::posix::PosixFs;
 use terrace_testkit::op::{ValueSpec, Write};
@@ -108,8 +108,10 @@ struct TerraceWriter<'a> {
 
 impl<'a> TerraceWriter<'a> {
     fn open(job: &'a WriterJob, ledger: &Path) -> Result<TerraceWriter<'a>, String> {
-        let options =
+        let mut options =
             open_options(&draw_settings(job.settings_seed, job.leveldb_compatible), fault_env(job)?);
+        let methods = [MappedLogs::Auto, MappedLogs::Always, MappedLogs::Never];
+        options.mapped_logs = methods[(job.settings_seed % 3) as usize];
         let ledger = Ledger::open(ledger, job.acknowledged.len())?;
         let writer =
             TerraceWriter { job, options, ledger, db: RwLock::new(None), open_count: AtomicU64::new(0) };

@@ -29,7 +29,7 @@ const MAX_QUEUED_WRITE: usize = 16 << 10;
 const MAX_GROUP_BYTES: usize = 256 << 10;
 
 /// Number of loads in which a thread waits for other writers before it takes a group: some hundred
-/// nanoseconds.
+/// nanoseconds. `spin_or_yield` must not yield, because the thread holds `DbInner::commit`.
 const GATHER_SPINS: u32 = if cfg!(feature = "loom") { 1 } else { 40 };
 
 /// Writes that are appended together.
@@ -178,15 +178,19 @@ impl WriteQueue {
         Ok(QueuedWrite { group: Arc::clone(&next.group), operations_before })
     }
 
+    /// Returns the approximate number of writes in the queue.
+    pub(crate) fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+
     /// Waits some hundred nanoseconds for the writers of the last group, which probably write again
     /// soon. `has_waited` tells that the caller waited for that group. The caller holds
     /// `DbInner::commit`.
     pub(crate) fn gather(&self, has_waited: bool) {
         let expected = self.expected_len.load(Ordering::Relaxed);
-        let already = if has_waited { self.len.load(Ordering::Relaxed) } else { 0 };
-        let goal = expected + already;
+        let goal = expected + if has_waited { self.len() } else { 0 };
         let mut turn = 0;
-        while self.len.load(Ordering::Relaxed) < goal && turn < GATHER_SPINS {
+        while self.len() < goal && turn < GATHER_SPINS {
             spin_or_yield(&mut turn);
         }
     }

@@ -104,3 +104,99 @@ impl DbInner {
         Ok(GroupCommit { first_sequence: first, write })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use terrace_env::fault::{FaultFs, FaultPlan, FileOp};
+    use terrace_env::mem::{Crash, MemFs};
+    use terrace_env::{FileSystem, MappedLogs};
+
+    use crate::{Db, Env, Options, Result, WriteBatch, WriteOptions};
+
+    fn open(fs: Arc<dyn FileSystem>, paranoid_checks: bool) -> Db {
+        let env = Env { fs, ..Env::in_memory() };
+        let mut options =
+            Options::default().create_if_missing(true).env(env).paranoid_checks(paranoid_checks);
+        options.mapped_logs = MappedLogs::Never;
+        Db::open("db", &options).unwrap()
+    }
+
+    /// Starts a thread for each writer, so that all are in one group. Returns their results.
+    fn write_together(db: &Db, writers: &[(&str, &WriteOptions)]) -> Vec<Result<()>> {
+        let commit = db.inner().commit.lock();
+        db.inner().write_contention.record_contention();
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = writers
+                .iter()
+                .map(|(name, options)| {
+                    scope.spawn(move || {
+                        let mut batch = WriteBatch::new();
+                        batch.put(name, b"1").put(format!("{name}, again"), b"2").delete(name);
+                        db.write_with(&batch, options)
+                    })
+                })
+                .collect();
+            while db.inner().write_queue.len() < writers.len() {
+                std::thread::yield_now();
+            }
+            drop(commit);
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        })
+    }
+
+    #[track_caller]
+    fn check(db: &Db, present: &[&str], absent: &[&str]) {
+        for name in [present, absent].concat() {
+            assert_eq!(db.get(name).unwrap(), None, "{name}");
+            let expected = present.contains(&name).then(|| b"2".to_vec());
+            assert_eq!(db.get(format!("{name}, again")).unwrap(), expected, "{name}");
+        }
+    }
+
+    /// One append for all writers. An error reaches all of them, and takes no sequence number: a
+    /// gap would be an error at the next open.
+    #[test]
+    fn group_shares_its_append_and_its_error() {
+        let memory = Arc::new(MemFs::new());
+        let faults = Arc::new(FaultFs::new(Arc::clone(&memory) as _, FaultPlan::default()));
+        let db = open(Arc::clone(&faults) as _, false);
+        let sync = WriteOptions::default().sync(true);
+        let plain = WriteOptions::default();
+
+        let appends = faults.call_count(FileOp::WriteAt);
+        let results = write_together(&db, &[("a", &plain), ("b", &sync), ("c", &plain)]);
+        assert!(results.iter().all(Result::is_ok), "{results:?}");
+        assert_eq!(faults.call_count(FileOp::WriteAt) - appends, 1);
+        check(&db, &["a", "b", "c"], &[]);
+
+        faults.set_plan("write-at * #1 once ENOSPC".parse().unwrap());
+        let results = write_together(&db, &[("d", &plain), ("e", &sync)]);
+        assert!(results.iter().all(|result| result.as_ref().unwrap_err().is_retryable()), "{results:?}");
+        check(&db, &["a", "b", "c"], &["d", "e"]);
+        assert!(write_together(&db, &[("f", &plain)]).iter().all(Result::is_ok));
+
+        check(&open(Arc::new(memory.crash_clone(&Crash::Kill)), true), &["a", "b", "c", "f"], &["d", "e"]);
+        check(&db, &["a", "b", "c", "f"], &["d", "e"]);
+    }
+
+    #[test]
+    fn group_fails_after_close() {
+        let db = open(Arc::new(MemFs::new()), false);
+        let commit = db.inner().commit.lock();
+        db.inner().write_contention.record_contention();
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| db.put(b"a", b"1"));
+            while db.inner().write_queue.len() < 1 {
+                std::thread::yield_now();
+            }
+            let mut commit = commit;
+            let log = commit.take();
+            drop(commit);
+            assert!(writer.join().unwrap().is_err());
+            *db.inner().commit.lock() = log;
+        });
+        assert_eq!(db.get(b"a").unwrap(), None);
+    }
+}
