@@ -130,7 +130,7 @@ pub(crate) struct WriteQueue {
     /// Number of writes in the queue. Changed under `next`. Relaxed: the waiting thread only
     /// estimates.
     len: AtomicUsize,
-    /// Number of writes of the last group, or fewer if the thread waited for them in vain. Accessed
+    /// Number of writes of the last group, or fewer if not all of them wrote again. Accessed
     /// under `DbInner::commit`.
     expected_len: AtomicUsize,
 }

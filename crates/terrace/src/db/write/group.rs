@@ -9,8 +9,8 @@ use crate::error::{Error, Result};
 use crate::sync::{MutexGuard, spin_or_yield};
 
 /// Number of attempts to get `commit` before a writer sleeps. In the time of the first 64, a thread
-/// on another core appends a group. With each later one, the writer yields its core to a thread that
-/// the scheduler has interrupted. To sleep and to be woken costs more than several appends.
+/// on another core appends a group. With each later one, the writer yields its core to a thread
+/// that the scheduler has interrupted. To sleep and to be woken costs more than several appends.
 const LOCK_ATTEMPTS: u32 = if cfg!(feature = "loom") { 1 } else { 80 };
 
 impl DbInner {
