@@ -29,6 +29,7 @@ static CONTRACT_CASES: &[(&str, ContractCase)] = &[
     ("locks within the process", locks),
     ("log: writes in any order", log_writes),
     ("log: preallocated space reads as zeros until it is truncated", appended_log_writes),
+    ("log: a mapped log ends with zeros", mapped_log_ends_with_zeros),
     ("log: writes past the capacity", log_past_the_capacity),
     ("log: reopened for appending", log_reopened),
 ];
@@ -275,6 +276,29 @@ fn log_writes(fs: &dyn FileSystem, dir: &Path) {
     log.truncate_and_close(30).unwrap();
     assert_eq!(read(fs, &path), b"head1mid.x\0\0\0\0\0\0\0\0\0\0head2body2");
     assert!(log.write_at(0, b"late", b"").is_err());
+}
+
+/// A record that fills the last block was taken for one of another program: nothing showed that the
+/// log is mapped.
+fn mapped_log_ends_with_zeros(fs: &dyn FileSystem, dir: &Path) {
+    const BLOCK: u64 = 32 * 1024;
+    let path = dir.join("log");
+    let log = fs.create_log(&path, 2 * BLOCK, MappedLogs::Always).unwrap();
+    // Ends of records close to the end of a block, within the mapping and beyond it.
+    for block in 1..4 {
+        let mut start = (block - 1) * BLOCK;
+        for end in [8, 7, 6, 1, 0].map(|left| block * BLOCK - left) {
+            let record = vec![b'x'; (end - start) as usize];
+            if record.len() >= 4 {
+                log.write_at(start, &record[..4], &record[4..]).unwrap();
+                start = end;
+            }
+            let bytes = read(fs, &path);
+            let zeros = bytes.len() as u64 - start;
+            assert!(zeros >= 7 && bytes[start as usize..].iter().all(|&byte| byte == 0), "{zeros} zeros");
+            assert_eq!(bytes.len() as u64 % BLOCK, 0);
+        }
+    }
 }
 
 fn appended_log_writes(fs: &dyn FileSystem, dir: &Path) {

@@ -38,6 +38,7 @@ pub static MUTANTS: &[Mutant] = &[
     row("TornWalReused", &["crash"], 60, "a WAL that ends in a partial record is reused"),
     row("LostManifestStaysClosed", &["io-errors"], 120, "a MANIFEST whose sync failed still counts as closed"),
     row("ReusedLogNotEnded", &["io-errors", "crash"], 120, "the log after a reused one counts as that of another program"),
+    row("WriteGroupNumberedOnce", &["histories", "process-kill"], 60, "all writes of a group have the sequence number of the first in the log"),
     row("ReplayContinuesAfterLostRecord", &["crash"], 30, "log replay continues after a lost record"),
     row("ReplayContinuesAfterDamagedWal", &["crash"], 60, "log replay continues with the next WAL after a damaged one"),
     row("BatchNotAtomic", &["schedules", "histories"], 60, "readers see a part of a batch"),

@@ -18,6 +18,7 @@ use std::sync::OnceLock;
 
 use terrace_format::batch::{self, BatchOp};
 use terrace_format::key::SequenceNumber;
+use terrace_sync::mutant;
 
 use crate::error::Result;
 use crate::sync::{Arc, AtomicUsize, Mutex, Ordering, spin_or_yield};
@@ -96,7 +97,8 @@ impl GroupRecords {
             let (bytes, later) = std::mem::take(&mut rest).split_at_mut(record.end - start);
             rest = later;
             start = record.end;
-            let sequence = first + record.operations_before;
+            let before = if mutant!(WriteGroupNumberedOnce) { 0 } else { record.operations_before };
+            let sequence = first + before;
             bytes[..size_of::<SequenceNumber>()].copy_from_slice(&sequence.to_le_bytes());
             &*bytes
         })
