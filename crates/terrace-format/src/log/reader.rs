@@ -67,8 +67,8 @@ pub struct LogEnd {
     pub offset: u64,
     /// True if zeros follow the last record: preallocated space, or the end of a block.
     pub saw_zeros: bool,
-    /// True if the last bytes belong to no complete fragment. They are preallocated space, or an
-    /// incomplete or damaged fragment.
+    /// True if the last bytes belong to no complete record. They are preallocated space, or an
+    /// incomplete or damaged record.
     pub has_unused_end: bool,
 }
 
@@ -162,7 +162,12 @@ impl<R: LogSource> LogReader<R> {
     pub fn log_end(&self) -> LogEnd {
         let SkippedBytes { saw_zeros, saw_other, is_last, .. } = self.fragment_reader.skipped;
         let is_clean = !self.corruption_after_end && !saw_other && self.partial_start.is_none();
-        LogEnd { is_clean, offset: self.record_end, saw_zeros, has_unused_end: is_last }
+        LogEnd {
+            is_clean,
+            offset: self.record_end,
+            saw_zeros,
+            has_unused_end: is_last || self.partial_start.is_some(),
+        }
     }
 
     fn next_item(&mut self) -> io::Result<NextItem> {

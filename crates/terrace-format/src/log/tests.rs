@@ -305,6 +305,9 @@ fn unused_end() {
     assert!(!has_unused_end(&file), "a record after zeros");
     *file.last_mut().unwrap() ^= 1;
     assert!(has_unused_end(&file), "a wrong checksum");
+    let long = written(&[&[1; 40_000]]);
+    assert!(has_unused_end(&long[..LOG_BLOCK_SIZE]), "the first fragment of a record");
+    assert!(!has_unused_end(&long));
 }
 
 #[test]

@@ -124,8 +124,9 @@ struct LogState {
 impl LogState {
     /// Returns true if another program may have added the record at `offset`.
     fn may_be_continued(&self, offset: u64, continuity: Continuity) -> bool {
+        // A killed process may also leave the first fragments of a record.
         let is_continued =
-            continuity == Continuity::AfterZeros || self.closed_len.is_some_and(|len| offset >= len);
+            continuity != Continuity::Contiguous || self.closed_len.is_some_and(|len| offset >= len);
         self.is_ours && is_continued
     }
 
@@ -251,9 +252,9 @@ impl LogReplay<'_> {
         Ok(ReplayFlow::Continue)
     }
 
-    /// Returns true if a log ends with unused bytes up to the end of a block, as a mapped log does.
-    /// They are zeros, or parts of a last record that a crash interrupted. The log of another
-    /// program ends at any byte, and there with a fragment if that is the end of a block.
+    /// Returns true if a log ends as a mapped log does: at the end of a block, without a complete
+    /// record there. The last bytes are zeros, or parts of a record that a crash interrupted. The
+    /// log of another program ends at any byte, and with a record if that is the end of a block.
     fn has_mapped_end(&self, path: &Path) -> Result<bool> {
         if !self.env.fs.file_size(path)?.is_multiple_of(LOG_BLOCK_SIZE as u64) {
             return Ok(false);
