@@ -80,3 +80,8 @@ fn threads() {
 fn small_stack() {
     check_with_stock("small_stack", &[]);
 }
+
+#[test]
+fn forks_and_daemon() {
+    check("daemon", &[]);
+}
