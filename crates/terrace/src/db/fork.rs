@@ -26,12 +26,19 @@ use crate::sync::{Arc, ForkLocks, ForkParticipant, Ordering};
 
 impl ForkParticipant for DbInner {
     /// Waits until no writer is between its WAL record and its publication, so that the child finds
-    /// all latches of the memtable free. Without success, the child does not use the database.
+    /// all latches of the memtable free. Without success, the child does not use its copy of the
+    /// database.
     fn lock_for_fork(self: Arc<Self>, locks: &mut ForkLocks) {
         if let Some(owner) = &self.lock_owner
             && self.owner_process.is_current()
         {
             owner.record_fork();
+        }
+        if !self.is_adoption_lost()
+            && locks.lock_in_time(&self, |inner| &inner.fork_state.adoption, |()| ()).is_none()
+        {
+            let inner = Arc::clone(&self);
+            locks.run_in_child(move || inner.fork_state.is_adoption_lost.store(true, Ordering::Relaxed));
         }
         let len = locks.len();
         if !self.is_lost_in_fork() && !self.lock_writers(locks) {
@@ -49,9 +56,6 @@ impl DbInner {
         if mutant!(ForkDuringWrite) {
             return true;
         }
-        if locks.lock_in_time(self, |inner| &inner.fork_state.adoption, |()| ()).is_none() {
-            return false;
-        }
         let last_sequence = locks.lock_in_time(
             self,
             |inner| &inner.commit,
@@ -66,8 +70,15 @@ impl DbInner {
         locks.lock_in_time(self, |inner| &inner.state, |_| ()).is_some()
     }
 
+    /// Returns true in a child that cannot adopt the database: during the fork, another thread
+    /// adopted it.
+    fn is_adoption_lost(&self) -> bool {
+        // Relaxed: the only thread of a new child stores it.
+        self.fork_state.is_adoption_lost.load(Ordering::Relaxed)
+    }
+
     /// Returns true in a child whose copy of the database is unusable: during the fork, another
-    /// thread held a lock for too long.
+    /// thread held a lock for too long. The child can still adopt the database.
     #[inline]
     pub(super) fn is_lost_in_fork(&self) -> bool {
         // Relaxed: the only thread of a new child stores it.
@@ -106,12 +117,12 @@ impl DbHandle {
     pub(super) fn after_fork(self: &Arc<DbHandle>) -> &Arc<DbHandle> {
         let handle = self.newest();
         let inner = &handle.inner;
-        let may_adopt = !inner.fork_state.is_adoption_refused.load(Ordering::Relaxed)
-            && inner.lock_owner.as_ref().is_some_and(|owner| owner.has_exited());
-        if inner.owner_process.is_current() || !may_adopt {
+        if inner.owner_process.is_current() || inner.is_shutting_down.load(Ordering::Relaxed) {
             return handle;
         }
-        handle.adopt().unwrap_or(handle)
+        let may_adopt = !inner.fork_state.is_adoption_refused.load(Ordering::Relaxed)
+            && inner.lock_owner.as_ref().is_some_and(|owner| owner.has_exited());
+        if may_adopt { handle.adopt().unwrap_or(handle) } else { handle }
     }
 
     /// Returns the handle for a write in this process, like [`DbHandle::after_fork`]. Shortly after
@@ -120,7 +131,8 @@ impl DbHandle {
     pub(super) fn after_fork_for_write(self: &Arc<DbHandle>) -> Result<&Arc<DbHandle>> {
         let handle = self.newest();
         let inner = &handle.inner;
-        if inner.owner_process.is_current() || inner.is_read_only {
+        let is_closed = inner.is_read_only || inner.is_shutting_down.load(Ordering::Relaxed);
+        if inner.owner_process.is_current() || is_closed {
             return Ok(handle);
         }
         let has_exited = inner.lock_owner.as_ref().is_some_and(|owner| owner.wait_for_exit());
@@ -139,8 +151,9 @@ impl DbHandle {
     /// Opens the database of an owner that has exited, unless another thread has done so.
     fn adopt(self: &Arc<DbHandle>) -> Result<&Arc<DbHandle>> {
         let inner = &self.inner;
-        // A child of the owner that was lost in the fork has lost this lock, too.
-        inner.check_not_lost_in_fork()?;
+        if inner.is_adoption_lost() {
+            return Err(lost_in_fork_error());
+        }
         let adopting = inner.fork_state.adoption.lock();
         if self.successor.get().is_none() {
             let opened = inner.open_again();

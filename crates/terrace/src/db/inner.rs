@@ -151,6 +151,8 @@ pub(super) struct DbInner {
 pub(super) struct ForkState {
     /// True in a child that cannot use its copy of the database.
     pub(super) is_lost: AtomicBool,
+    /// True in a child that cannot lock `adoption`.
+    pub(super) is_adoption_lost: AtomicBool,
     /// True after a child failed to adopt the database. Relaxed: only writes try again.
     pub(super) is_adoption_refused: AtomicBool,
     /// Held while a child opens the database again.

@@ -1,6 +1,8 @@
 //! The process that forks, and its children.
 #![allow(unsafe_code)] // Forks, which no safe function does.
 
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -12,6 +14,9 @@ use terrace_testkit::rng::Rng;
 
 /// Output of a process without a failure.
 pub(super) const SUCCESS: &str = "ok";
+
+/// Beginning of the output of a process that cannot refuse itself the locks.
+pub(super) const NOT_TESTED: &str = "NOT TESTED: ";
 
 /// Seconds after which a child counts as hanging.
 const CHILD_TIMEOUT_S: u32 = 30;
@@ -36,14 +41,15 @@ pub(crate) enum ForkMode {
     /// The parent forks children and waits for them.
     Children { forks: u32 },
     /// The parent forks once and exits.
-    Daemon,
+    Daemon { without_ofd_locks: bool },
 }
 
 impl ForkMode {
     pub(super) fn to_arguments(self) -> Vec<String> {
         match self {
             ForkMode::Children { forks } => vec!["--forks".into(), forks.to_string()],
-            ForkMode::Daemon => Vec::new(),
+            ForkMode::Daemon { without_ofd_locks: true } => vec!["--without-ofd-locks".into()],
+            ForkMode::Daemon { without_ofd_locks: false } => Vec::new(),
         }
     }
 }
@@ -56,16 +62,38 @@ pub(crate) struct ForkerArgs {
     /// Number of children. Without it, the process forks as a daemon.
     #[arg(long)]
     forks: Option<u32>,
+    /// Refuses locks of open file descriptions.
+    #[arg(long)]
+    without_ofd_locks: bool,
 }
 
 /// Runs a forking process. Prints [`SUCCESS`] or the failure.
 pub(crate) fn run_forker(arguments: &ForkerArgs) -> ExitCode {
+    if arguments.without_ofd_locks
+        && let Err(error) = refuse_ofd_locks()
+    {
+        println!("{NOT_TESTED}a fork without locks of open file descriptions: {error}");
+        return ExitCode::SUCCESS;
+    }
     let outcome = match arguments.forks {
         Some(forks) => fork_children(arguments, forks),
         None => fork_daemon(arguments),
     };
     println!("{}", outcome.err().unwrap_or_else(|| SUCCESS.into()));
     ExitCode::SUCCESS
+}
+
+/// Makes the system refuse locks of open file descriptions, to this process and its children.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn refuse_ofd_locks() -> std::io::Result<()> {
+    use crate::harness::refusals::seccomp::{ArgumentMatch, RefusedCall, refuse};
+    let argument = Some(ArgumentMatch { index: 1, mask: u32::MAX, value: libc::F_OFD_SETLK as u32 });
+    refuse(&[RefusedCall { number: libc::SYS_fcntl, argument }], libc::EINVAL)
+}
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+fn refuse_ofd_locks() -> std::io::Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
 }
 
 /// Returns options with small memtables and few open tables, so that background jobs and evictions
@@ -245,11 +273,11 @@ fn fork_daemon(arguments: &ForkerArgs) -> Result<(), String> {
     // The writers of the parent continue after the fork, so the ledger is in shared memory.
     let mut rng = Rng::new(arguments.seed);
     let ledger = arguments.directory.join("ledger");
-    let ledger_file =
-        std::fs::File::options().create(true).truncate(true).read(true).write(true).open(&ledger);
+    let ledger_file = File::options().create(true).truncate(true).read(true).write(true).open(&ledger);
     let ledger_file = ledger_file.map_err(describe)?;
     let db = open_filled(&arguments.directory)?;
     let before = db.snapshot();
+    let shared = open_shared(&arguments.directory)?;
     let acknowledged = start_threads(&db, arguments.seed);
     start_ledger_thread(ledger_file, acknowledged);
     std::thread::sleep(Duration::from_micros(rng.below(20 * MAX_PAUSE_US)));
@@ -264,6 +292,8 @@ fn fork_daemon(arguments: &ForkerArgs) -> Result<(), String> {
         std::env::set_current_dir("/").map_err(describe)?;
     }
     run_daemon_child(&db, &arguments.directory, &mut rng)?;
+    check_is_locked(&arguments.directory.join("db"))?;
+    check_shared_lock(shared, &arguments.directory)?;
     let old = db.get_with(stable_key(1), &terrace::ReadOptions::default().snapshot(before));
     match old {
         Ok(Some(value)) if value == value_of(1) => {}
@@ -276,8 +306,56 @@ fn fork_daemon(arguments: &ForkerArgs) -> Result<(), String> {
     check_daemon_entries(&db, &arguments.directory)
 }
 
+/// Opens a second database for reads only. No other thread has its handle.
+fn open_shared(directory: &Path) -> Result<Db, String> {
+    let path = directory.join("shared");
+    Db::open(&path, &options()).and_then(Db::close).map_err(describe)?;
+    Db::open_read_only(&path, &options()).map_err(describe)
+}
+
+/// Opens the read-only database of the parent again, and closes the inherited handle. This must not
+/// release the lock of the new one.
+fn check_shared_lock(inherited: Db, directory: &Path) -> Result<(), String> {
+    let path = directory.join("shared");
+    let own = Db::open_read_only(&path, &options()).map_err(describe)?;
+    drop(inherited);
+    check_is_locked(&path)?;
+    own.close().map_err(describe)
+}
+
+/// Checks in another process that the database in `directory` has a record lock, on which C++
+/// LevelDB relies.
+fn check_is_locked(directory: &Path) -> Result<(), String> {
+    let prober = fork()?;
+    if prober == 0 {
+        exit_at_once(match File::open(directory.join("LOCK")).and_then(|file| is_record_locked(&file)) {
+            Ok(true) => 0,
+            Ok(false) => 1,
+            Err(_) => 2,
+        });
+    }
+    match wait_for(prober)? {
+        0 => Ok(()),
+        status => Err(format!("{} is not locked: status {status}", directory.display())),
+    }
+}
+
+/// Returns true if another process has a record lock that conflicts with an exclusive one.
+fn is_record_locked(file: &File) -> std::io::Result<bool> {
+    // SAFETY: `flock` is a C struct of integers, and zero is a valid value of every integer.
+    let mut request: libc::flock = unsafe { std::mem::zeroed() };
+    request.l_whence = libc::SEEK_SET as libc::c_short;
+    request.l_type = libc::F_WRLCK as libc::c_short;
+    // SAFETY: `file` keeps the descriptor open during the call. `fcntl` reads and writes `request`,
+    // which lives until the call returns.
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &mut request) } {
+        0 => Ok(request.l_type != libc::F_UNLCK as libc::c_short),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
 /// Copies the counts of acknowledged writes to the ledger until the process ends.
-fn start_ledger_thread(file: std::fs::File, acknowledged: Arc<[AtomicU64]>) {
+fn start_ledger_thread(file: File, acknowledged: Arc<[AtomicU64]>) {
     use std::os::unix::fs::FileExt;
     std::thread::spawn(move || {
         loop {
