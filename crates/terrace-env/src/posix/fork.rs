@@ -34,12 +34,14 @@ pub(crate) fn fork_count() -> usize {
 /// Registers the handlers. Later calls do nothing, and do not wait for the first one.
 pub(crate) fn watch_forks() {
     static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
-    if IS_REGISTERED.swap(true, Ordering::Relaxed) {
+    // The load spares concurrent callers a write to a shared cache line.
+    if IS_REGISTERED.load(Ordering::Relaxed) || IS_REGISTERED.swap(true, Ordering::Relaxed) {
         return;
     }
-    // SAFETY: the three functions have the required signature and live as long as the program. If
-    // the registration fails for lack of memory, children of this process are not protected, and
-    // are not recognised as such.
+    // SAFETY: the three functions have the required signature, and live as long as the program or
+    // the shared library that contains them: the C library removes the handlers of a library that
+    // it unloads. If the registration fails for lack of memory, children of this process are not
+    // protected, and are not recognised as such.
     unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
 }
 
