@@ -283,3 +283,59 @@ fn finish_fork() -> Vec<Box<dyn FnOnce()>> {
     drop(participants);
     locks.in_child
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Participant whose lock is tried in time. It records the order of the participants.
+    struct Recorder {
+        name: &'static str,
+        order: Arc<Mutex<Vec<&'static str>>>,
+        lock: Mutex<()>,
+    }
+
+    impl ForkParticipant for Recorder {
+        fn lock_for_fork(self: Arc<Self>, locks: &mut ForkLocks) {
+            let is_locked = locks.lock_in_time(&self, |recorder| &recorder.lock, |()| ()).is_some();
+            self.order.lock().push(if is_locked { self.name } else { "lost" });
+        }
+    }
+
+    /// Runs the handlers of the parent, without a fork. All tests of this crate share the registry.
+    #[test]
+    fn participants_are_locked_in_order_and_released() {
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let recorder = |name| Arc::new(Recorder { name, order: Arc::clone(&order), lock: Mutex::new(()) });
+        let [env, database, dropped, unregistered] =
+            ["env", "database", "dropped", "unregistered"].map(recorder);
+        let weak = |recorder: &Arc<Recorder>| -> Weak<dyn ForkParticipant> {
+            let weak: Weak<Recorder> = Arc::downgrade(recorder);
+            weak
+        };
+        register_fork_participant(ForkRank::Env, weak(&env));
+        register_fork_participant(ForkRank::Cache, weak(&dropped));
+        let registration = register_fork_participant_until(ForkRank::Database, weak(&database));
+        drop(register_fork_participant_until(ForkRank::Env, weak(&unregistered)));
+        drop(dropped);
+
+        prepare_fork(|| false, |_| ());
+        assert_eq!(*order.lock(), ["database", "env"]);
+        for locked in [&env, &database] {
+            assert!(locked.lock.try_lock().is_none());
+        }
+        finish_fork_in_parent();
+
+        let attempts = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&attempts);
+        let busy = database.lock.try_lock().expect("the lock is free after the fork");
+        prepare_fork(move || counted.fetch_add(1, Ordering::Relaxed) < 3, |_| ());
+        assert_eq!(order.lock()[2..], ["lost", "env"]);
+        assert_eq!(attempts.load(Ordering::Relaxed), 4);
+        finish_fork_in_parent();
+        drop((busy, registration));
+        assert_eq!([&env, &database].map(Arc::strong_count), [1, 1], "a fork leaks no participant");
+    }
+}

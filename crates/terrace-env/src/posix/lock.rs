@@ -179,8 +179,7 @@ impl LockOwner for SharedLock {
 
     fn release_inherited_lock(&self) {
         let mut locks = PROCESS_LOCKS.lock();
-        let is_inherited = |file: &mut LockedFile| !file.process.is_current();
-        if let Some(file) = self.file.lock().take_if(is_inherited) {
+        if let Some(file) = self.file.lock().take_if(|file| !file.process.is_current()) {
             file.unlock_inherited();
             locks.table.remove(&self.file_id);
             locks.close(self.file_id, file);

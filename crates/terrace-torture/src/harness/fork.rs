@@ -9,8 +9,8 @@
 //! fills and flushes one of its own. A child that hangs is killed and reported. In `daemon`, the
 //! parent exits right after the fork, as `daemon` of the C library does: the child must adopt the
 //! database with all writes that the parent acknowledged, also between the fork and its exit. Every
-//! second case of `daemon` runs without locks of open file descriptions, whose place ordinary record
-//! locks take: a child does not inherit those.
+//! second case of `daemon` runs without locks of open file descriptions. Ordinary record locks take
+//! their place, which a child does not inherit.
 
 pub(crate) mod forker;
 
