@@ -21,10 +21,11 @@ static FORK_COUNT: AtomicUsize = AtomicUsize::new(0);
 /// locks for microseconds, unless it waits for the disk or for a callback of the caller.
 const MAX_FORK_WAIT: Duration = Duration::from_secs(1);
 
-/// Number of attempts to take a lock before the thread sleeps between them.
-const SPINS_BEFORE_SLEEP: u32 = 1000;
+/// Number of attempts to take a lock between two sleeps: about 50 us. Busy writers release the lock
+/// for short moments only, which a thread that sleeps or yields after each attempt would miss.
+const SPINS_PER_SLEEP: u32 = 1000;
 
-/// Pause between two attempts.
+/// Sleep after [`SPINS_PER_SLEEP`] attempts: the holder of the lock may need the processor.
 const LOCK_RETRY_PAUSE: Duration = Duration::from_micros(50);
 
 pub(crate) fn fork_count() -> usize {
@@ -56,8 +57,8 @@ fn pauses_between_attempts() -> impl FnMut() -> bool {
     let mut attempts = 0;
     move || {
         attempts += 1;
-        if attempts < SPINS_BEFORE_SLEEP {
-            thread::yield_now();
+        if attempts % SPINS_PER_SLEEP != 0 {
+            std::hint::spin_loop();
             return true;
         }
         let deadline = *deadline.get_or_insert_with(|| Instant::now() + MAX_FORK_WAIT);
