@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand};
 
 use crate::counters::Counters;
 use crate::fuzz::{self, TARGETS, Target, libfuzzer};
+use crate::harness::fork::forker::{self, ForkerArgs};
 use crate::harness::process_kill::concurrent_open::{self, OpenerArgs};
 use crate::harness::process_kill::writer::{self, WriterJob};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -74,6 +75,9 @@ enum CliCommand {
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     #[command(hide = true)]
     Refused(refusals::ChildArgs),
+    /// Forks while its threads use a database; `fork` and `daemon` run this
+    #[command(hide = true)]
+    Fork(ForkerArgs),
     /// Repeat one case
     Replay {
         /// Seed that a violation printed
@@ -119,6 +123,7 @@ pub fn main() -> ExitCode {
         CliCommand::Open(opener) => concurrent_open::run_opener(&opener),
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         CliCommand::Refused(child) => refusals::run_child(&child),
+        CliCommand::Fork(arguments) => forker::run_forker(&arguments),
         CliCommand::Replay { seed } => replay_case(seed),
     }
 }

@@ -63,6 +63,8 @@ counters! {
     ProcessKills "process_kills" 1_000,
     /// Workloads that ran while the system refused a call, or under a limit.
     Refusals "refusals" 0,
+    /// Forks of a process with running threads.
+    Forks "forks" 10_000,
     /// Writes that killed processes had acknowledged and that were found again.
     AcknowledgedWrites "acked_writes" 5_000_000,
     /// Databases that one engine opened after the other had written them.

@@ -73,6 +73,10 @@ pub static MUTANTS: &[Mutant] = &[
     row("LostLinkFollowed", &["hostile-directories"], 60, "files are moved to lost/ although it is a link to another directory"),
     row("LostFileOverwritten", &["hostile-directories"], 60, "a file in lost/ is replaced by another one of the same name"),
     row("RareWrongRead", &["model"], 120, "one get in a million returns a wrong byte"),
+    row("ForkDuringWrite", &["fork"], 300, "a fork does not wait until no writer changes a memtable"),
+    row("ForkedChildAdoptsEarly", &["fork"], 60, "a forked child adopts the database of a parent that still runs"),
+    row("RecordLockNotTakenInForkedChild", &["daemon"], 60, "a forked child that adopts a database takes no record lock"),
+    row("InheritedLockFileClosed", &["daemon"], 60, "a forked child closes an inherited lock file, which releases its own record lock"),
 ];
 
 #[cfg(test)]
