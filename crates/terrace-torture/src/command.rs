@@ -10,6 +10,8 @@ use clap::{Parser, Subcommand};
 
 use crate::counters::Counters;
 use crate::fuzz::{self, TARGETS, Target, libfuzzer};
+#[cfg(target_os = "linux")]
+use crate::harness::file_systems::{self, DiskJob};
 use crate::harness::process_kill::concurrent_open::{self, OpenerArgs};
 use crate::harness::process_kill::writer::{self, WriterJob};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -74,6 +76,13 @@ enum CliCommand {
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     #[command(hide = true)]
     Refused(refusals::ChildArgs),
+    /// Works on a disk that is full most of the time; `file-systems` runs this
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    FillDisk {
+        #[arg(value_parser = parse_disk_job)]
+        job: DiskJob,
+    },
     /// Repeat one case
     Replay {
         /// Seed that a violation printed
@@ -119,6 +128,8 @@ pub fn main() -> ExitCode {
         CliCommand::Open(opener) => concurrent_open::run_opener(&opener),
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         CliCommand::Refused(child) => refusals::run_child(&child),
+        #[cfg(target_os = "linux")]
+        CliCommand::FillDisk { job } => file_systems::run_child(&job),
         CliCommand::Replay { seed } => replay_case(seed),
     }
 }
@@ -185,6 +196,11 @@ fn replay_case(seed: Seed) -> ExitCode {
 }
 
 fn parse_writer_job(text: &str) -> Result<WriterJob, String> {
+    serde_json::from_str(text).map_err(|error| error.to_string())
+}
+
+#[cfg(target_os = "linux")]
+fn parse_disk_job(text: &str) -> Result<DiskJob, String> {
     serde_json::from_str(text).map_err(|error| error.to_string())
 }
 

@@ -63,6 +63,10 @@ counters! {
     ProcessKills "process_kills" 1_000,
     /// Workloads that ran while the system refused a call, or under a limit.
     Refusals "refusals" 0,
+    /// Databases that were tested on a small disk of a real file system.
+    FileSystems "file_systems" 0,
+    /// Operations that found a disk of a real file system full.
+    DiskFullErrors "disk_full_errors" 0,
     /// Writes that killed processes had acknowledged and that were found again.
     AcknowledgedWrites "acked_writes" 5_000_000,
     /// Databases that one engine opened after the other had written them.

@@ -6,6 +6,8 @@ mod bit_rot;
 mod clocks;
 mod coverage_guided;
 mod crash;
+#[cfg(target_os = "linux")]
+pub(crate) mod file_systems;
 mod fuzz;
 mod histories;
 mod hostile_directories;
@@ -60,6 +62,8 @@ pub static HARNESSES: &[Harness] = &[
     process_kill::concurrent_open::CONCURRENT_OPEN,
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     refusals::REFUSALS_HARNESS,
+    #[cfg(target_os = "linux")]
+    file_systems::FILE_SYSTEMS_HARNESS,
     leveldb_interop::ALTERNATE_WITH_LEVELDB,
     process_kill::LEVELDB_AFTER_CRASH,
     leveldb_interop::LEVELDB_AFTER_POWER_CUT,
