@@ -221,7 +221,7 @@ impl<'a> DiskWorker<'a> {
     fn fill_manifest(&mut self) -> Result<(), String> {
         let rounds = 20 + self.rng.below(30);
         for _ in 0..rounds {
-            self.write_with_space(1)?;
+            self.write_with_more_space()?;
             self.retry_with_more_space(Db::flush)?;
         }
         Ok(())
@@ -254,8 +254,9 @@ impl<'a> DiskWorker<'a> {
             let other = scope.spawn(|| fill_and_free(&path, seed, &stop));
             let outcome = self.write_while_disk_changes();
             stop.store(true, Ordering::Relaxed);
-            let other = other.join().map_err(|_| "the thread that fills the disk panicked".to_owned())?;
-            outcome.and(other.map_err(|error| format!("other writer: {error}")))
+            // A full disk can refuse its calls, too.
+            let _ = other.join().map_err(|_| "the thread that fills the disk panicked".to_owned())?;
+            outcome
         });
         // The thread may have removed it.
         let _ = std::fs::remove_file(&path);
@@ -447,6 +448,20 @@ impl<'a> DiskWorker<'a> {
         }
     }
 
+    /// Writes a batch on a full disk, with more space at each attempt.
+    fn write_with_more_space(&mut self) -> Result<(), String> {
+        for _ in 0..MAX_STEPS {
+            if self.must_reopen {
+                self.reopen_with_more_space()?;
+            }
+            if self.write_once()? {
+                return Ok(());
+            }
+            self.free_some_space()?;
+        }
+        self.write_with_space(1)
+    }
+
     /// Writes `count` batches on a disk with space. Only an error that is not retryable permits a
     /// new open.
     fn write_with_space(&mut self, count: u64) -> Result<(), String> {
@@ -523,7 +538,8 @@ fn fill_and_free(path: &Path, seed: u64, stop: &AtomicBool) -> std::io::Result<(
         while file.write_all(&chunk).is_ok() {}
         std::thread::sleep(Duration::from_micros(rng.below(4_000)));
         let rest = rng.below(1 << 20);
-        file.set_len(rest)?;
+        // btrfs needs space to free space.
+        let rest = if file.set_len(rest).is_ok() { rest } else { 0 };
         file.seek(std::io::SeekFrom::Start(rest))?;
         std::thread::sleep(Duration::from_micros(rng.below(4_000)));
     }
