@@ -54,7 +54,7 @@ impl LogMethod {
             return LogMethod::appended("the file system does not tell its type");
         };
         if mutant!(LogMappedOnEveryFileSystem) {
-            return LogMethod::mapped("every file system is taken for ext4");
+            return LogMethod::mapped("ext4 writes in place");
         }
         match statistics.f_type as u32 {
             EXT4 => LogMethod::mapped("ext4 writes in place"),

@@ -19,6 +19,7 @@
 
 mod ballast;
 mod child;
+mod job;
 pub(in crate::harness) mod mounted;
 pub(in crate::harness) mod rows;
 
@@ -33,8 +34,9 @@ use super::Harness;
 use super::process_kill::ledger::Ledger;
 use super::process_kill::writer_process::WriterProcess;
 use crate::counters::{Counter, Counters};
-pub(crate) use child::{DiskJob, run_child};
-use child::{DiskReport, STAGES};
+pub(crate) use child::run_child;
+pub(crate) use job::DiskJob;
+use job::{DiskReport, STAGES};
 use mounted::{MountedFileSystem, remove_stale_mounts};
 use rows::{FILE_SYSTEMS, FileSystemRow};
 
@@ -126,8 +128,7 @@ impl DiskCase {
         self.check_log_method(&job.database())?;
         counters.add(Counter::FileSystems, 1);
         counters.add(Counter::AcknowledgedWrites, ledger.read()?[0]);
-        let errors = report.log + report.table + report.manifest + report.other;
-        counters.add(Counter::DiskFullErrors, errors);
+        counters.add(Counter::DiskFullErrors, report.errors());
         Ok(())
     }
 

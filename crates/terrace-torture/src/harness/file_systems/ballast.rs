@@ -1,10 +1,14 @@
 //! A file that fills a file system.
 
 use std::fs::File;
+use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rustix::fs::{FallocateFlags, fallocate};
+use terrace_testkit::rng::Rng;
 
 /// Smallest step of the ballast, in bytes: the smallest block of the file systems.
 const SMALLEST_STEP: u64 = 1 << 10;
@@ -66,4 +70,24 @@ impl Drop for Ballast {
         // The file system is removed soon.
         let _ = std::fs::remove_file(&self.path);
     }
+}
+
+/// Fills the disk with a file and frees it, until `stop`.
+pub(super) fn fill_and_free(path: &Path, seed: u64, stop: &AtomicBool) -> std::io::Result<()> {
+    let mut rng = Rng::new(seed);
+    let mut file = File::create(path)?;
+    let mut ballast = Ballast::create(&path.with_extension("ballast"))?;
+    // Most of the disk without writes. The rest takes writes that get their space late.
+    ballast.fill(1 << 20).map_err(std::io::Error::other)?;
+    while !stop.load(Ordering::Relaxed) {
+        let chunk = vec![0x5a; 1 << (12 + rng.below(5))];
+        while file.write_all(&chunk).is_ok() {}
+        std::thread::sleep(Duration::from_micros(rng.below(4_000)));
+        let rest = rng.below(1 << 20);
+        // btrfs needs space to free space.
+        let rest = if file.set_len(rest).is_ok() { rest } else { 0 };
+        file.seek(SeekFrom::Start(rest))?;
+        std::thread::sleep(Duration::from_micros(rng.below(4_000)));
+    }
+    Ok(())
 }

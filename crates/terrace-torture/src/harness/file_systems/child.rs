@@ -3,19 +3,19 @@
 //! Each stage fills the disk at another moment. Afterwards the child frees space, and every
 //! operation must succeed.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
 use terrace::{Db, Env, ErrorKind, Options, WriteBatch, WriteOptions};
 use terrace_testkit::differential::Entry;
 use terrace_testkit::op::Write;
 use terrace_testkit::rng::Rng;
 use terrace_testkit::settings::{ComparatorKind, Settings};
 
-use super::ballast::Ballast;
+use super::ballast::{Ballast, fill_and_free};
+use super::job::{DiskJob, DiskReport, Stage};
 use crate::database_under_test::options_from_settings;
 use crate::harness::process_kill::ledger::Ledger;
 use crate::harness::process_kill::thread_writes::{self, ExpectedState};
@@ -27,71 +27,6 @@ const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// Most attempts of one operation while the disk has little space.
 const MAX_STEPS: u64 = 100;
-
-/// Moment at which the disk is full.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Stage {
-    /// Writes of the log.
-    LogWrites,
-    /// A flush, which gets a few blocks more at each attempt.
-    Flush,
-    /// A manual compaction, with the same steps.
-    Compaction,
-    /// Many flushes with hardly enough space for the table, so that the MANIFEST finds none.
-    Manifest,
-    /// An open, which gets a few blocks more at each attempt.
-    Reopen,
-    /// At random moments: a thread fills the disk and frees it.
-    OtherWriter,
-    /// After a copy of the open database, which shares its blocks where files can.
-    Copy,
-}
-
-/// All stages.
-pub(super) const STAGES: [Stage; 7] = [
-    Stage::LogWrites,
-    Stage::Flush,
-    Stage::Compaction,
-    Stage::Manifest,
-    Stage::Reopen,
-    Stage::OtherWriter,
-    Stage::Copy,
-];
-
-/// Work of a child process.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct DiskJob {
-    /// Directory on the file system.
-    pub(super) directory: PathBuf,
-    pub(super) ledger: PathBuf,
-    /// File for the [`DiskReport`].
-    pub(super) report: PathBuf,
-    pub(super) seed: u64,
-    /// Number of acknowledged writes.
-    pub(super) acknowledged: u64,
-    /// Empty for a child that only checks the database.
-    pub(super) stages: Vec<Stage>,
-    pub(super) has_reflinks: bool,
-    /// True to end without a close.
-    pub(super) exits_without_close: bool,
-}
-
-/// Numbers of errors of a child, by the file that found no space.
-#[derive(Debug, Default, Clone, Copy, Serialize, Deserialize)]
-pub(super) struct DiskReport {
-    pub(super) log: u64,
-    pub(super) table: u64,
-    pub(super) manifest: u64,
-    pub(super) other: u64,
-    /// Opens on a full disk that succeeded.
-    pub(super) opened_full: u64,
-}
-
-impl DiskJob {
-    pub(super) fn database(&self) -> PathBuf {
-        self.directory.join("db")
-    }
-}
 
 /// Runs a child. Its violation goes to the standard error output.
 pub(crate) fn run_child(job: &DiskJob) -> ExitCode {
@@ -491,17 +426,7 @@ impl<'a> DiskWorker<'a> {
         if error.kind() != ErrorKind::Io || !text.contains("(os error 28)") {
             return Err(format!("an operation on a full disk failed with another error: {text}"));
         }
-        let report = &mut self.report;
-        let count = if text.contains(".log") {
-            &mut report.log
-        } else if text.contains(".ldb") {
-            &mut report.table
-        } else if text.contains("MANIFEST") {
-            &mut report.manifest
-        } else {
-            &mut report.other
-        };
-        *count += 1;
+        self.report.count_error(&text);
         Ok(())
     }
 
@@ -523,25 +448,4 @@ impl<'a> DiskWorker<'a> {
 
 fn scan(db: &Db) -> Result<Vec<Entry>, String> {
     db.iter().collect::<terrace::Result<Vec<_>>>().map_err(|error| format!("scan: {error}"))
-}
-
-/// Fills the disk with a file and frees it, until `stop`.
-fn fill_and_free(path: &Path, seed: u64, stop: &AtomicBool) -> std::io::Result<()> {
-    use std::io::{Seek, Write};
-    let mut rng = Rng::new(seed);
-    let mut file = std::fs::File::create(path)?;
-    let mut ballast = Ballast::create(&path.with_extension("ballast"))?;
-    // Most of the disk without writes. The rest takes writes that get their space late.
-    ballast.fill(1 << 20).map_err(std::io::Error::other)?;
-    while !stop.load(Ordering::Relaxed) {
-        let chunk = vec![0x5a; 1 << (12 + rng.below(5))];
-        while file.write_all(&chunk).is_ok() {}
-        std::thread::sleep(Duration::from_micros(rng.below(4_000)));
-        let rest = rng.below(1 << 20);
-        // btrfs needs space to free space.
-        let rest = if file.set_len(rest).is_ok() { rest } else { 0 };
-        file.seek(std::io::SeekFrom::Start(rest))?;
-        std::thread::sleep(Duration::from_micros(rng.below(4_000)));
-    }
-    Ok(())
 }
