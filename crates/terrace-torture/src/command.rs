@@ -12,6 +12,8 @@ use crate::counters::Counters;
 use crate::fuzz::{self, TARGETS, Target, libfuzzer};
 #[cfg(target_os = "linux")]
 use crate::harness::file_systems::{self, DiskJob};
+#[cfg(target_os = "linux")]
+use crate::harness::power_cuts::{self, RecordedJob, RecorderArgs};
 use crate::harness::process_kill::concurrent_open::{self, OpenerArgs};
 use crate::harness::process_kill::writer::{self, WriterJob};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -83,6 +85,17 @@ enum CliCommand {
         #[arg(value_parser = parse_disk_job)]
         job: DiskJob,
     },
+    /// Serves a disk and records its writes; `power-cuts` runs this
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    RecordDisk(RecorderArgs),
+    /// Writes to a recorded disk; `power-cuts` runs this
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    WriteRecorded {
+        #[arg(value_parser = parse_recorded_job)]
+        job: RecordedJob,
+    },
     /// Repeat one case
     Replay {
         /// Seed that a violation printed
@@ -130,6 +143,10 @@ pub fn main() -> ExitCode {
         CliCommand::Refused(child) => refusals::run_child(&child),
         #[cfg(target_os = "linux")]
         CliCommand::FillDisk { job } => file_systems::run_child(&job),
+        #[cfg(target_os = "linux")]
+        CliCommand::RecordDisk(recorder) => power_cuts::run_recorder(&recorder),
+        #[cfg(target_os = "linux")]
+        CliCommand::WriteRecorded { job } => power_cuts::run_workload(&job),
         CliCommand::Replay { seed } => replay_case(seed),
     }
 }
@@ -201,6 +218,11 @@ fn parse_writer_job(text: &str) -> Result<WriterJob, String> {
 
 #[cfg(target_os = "linux")]
 fn parse_disk_job(text: &str) -> Result<DiskJob, String> {
+    serde_json::from_str(text).map_err(|error| error.to_string())
+}
+
+#[cfg(target_os = "linux")]
+fn parse_recorded_job(text: &str) -> Result<RecordedJob, String> {
     serde_json::from_str(text).map_err(|error| error.to_string())
 }
 

@@ -16,6 +16,8 @@ mod leveldb_interop;
 mod loom_models;
 mod model;
 mod model_checker;
+#[cfg(target_os = "linux")]
+pub(crate) mod power_cuts;
 pub(crate) mod process_kill;
 mod readers;
 mod recovery_crash;
@@ -64,6 +66,8 @@ pub static HARNESSES: &[Harness] = &[
     refusals::REFUSALS_HARNESS,
     #[cfg(target_os = "linux")]
     file_systems::FILE_SYSTEMS_HARNESS,
+    #[cfg(target_os = "linux")]
+    power_cuts::POWER_CUTS,
     leveldb_interop::ALTERNATE_WITH_LEVELDB,
     process_kill::LEVELDB_AFTER_CRASH,
     leveldb_interop::LEVELDB_AFTER_POWER_CUT,

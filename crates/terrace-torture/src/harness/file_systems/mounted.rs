@@ -68,6 +68,14 @@ impl MountDirectory {
         Ok(point)
     }
 
+    /// Creates a mount point for another process, to be unmounted like the others.
+    pub(in crate::harness) fn expect_mount(&mut self, name: &str) -> std::io::Result<PathBuf> {
+        let point = self.path().join(name);
+        std::fs::create_dir_all(&point)?;
+        self.mounted.push(point.clone());
+        Ok(point)
+    }
+
     /// Unmounts everything, the last mount first.
     pub(in crate::harness) fn unmount(&mut self) -> Result<(), String> {
         let mut outcome = Ok(());

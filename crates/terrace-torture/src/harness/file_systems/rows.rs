@@ -14,6 +14,8 @@ pub(in crate::harness) struct FileSystemRow {
     pub(in crate::harness) has_overlay: bool,
     /// Start of the log method that `LOG` must name.
     pub(in crate::harness) log_method: &'static str,
+    /// False if the file system loses synced writes at a power cut.
+    pub(in crate::harness) survives_power_cuts: bool,
     /// True if files can share blocks.
     pub(in crate::harness) has_reflinks: bool,
 }
@@ -36,6 +38,7 @@ const fn ext(name: &'static str, mkfs: &'static [&'static str], options: &'stati
         mount: ("ext4", options),
         has_overlay: false,
         log_method: EXT4_LOG,
+        survives_power_cuts: true,
         has_reflinks: false,
     }
 }
@@ -67,7 +70,10 @@ pub(in crate::harness) static FILE_SYSTEMS: &[FileSystemRow] = &[
     ext("ext4", mkfs_ext!("mkfs.ext4"), ""),
     ext("ext4 with blocks of 1 KiB", mkfs_ext!("mkfs.ext4", "-b", "1024"), ""),
     ext("ext4 with data=writeback", mkfs_ext!("mkfs.ext4"), "data=writeback"),
-    ext("ext4 without a journal", mkfs_ext!("mkfs.ext4", "-O", "^has_journal"), ""),
+    FileSystemRow {
+        survives_power_cuts: false,
+        ..ext("ext4 without a journal", mkfs_ext!("mkfs.ext4", "-O", "^has_journal"), "")
+    },
     // The ballast writes zeros here, so the image is smaller.
     FileSystemRow {
         image_mib: 12,
@@ -86,6 +92,7 @@ pub(in crate::harness) static FILE_SYSTEMS: &[FileSystemRow] = &[
         image_mib: 16,
         mount: ("tmpfs", ""),
         log_method: "mapped: tmpfs writes in place",
+        survives_power_cuts: false,
         ..ext("tmpfs", &[], "")
     },
 ];
