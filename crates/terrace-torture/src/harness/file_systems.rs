@@ -114,7 +114,7 @@ impl DiskCase {
         // A killed child leaves no report.
         let report = std::fs::read_to_string(&job.report).unwrap_or_default();
         let report: DiskReport = serde_json::from_str(&report).unwrap_or_default();
-        self.check_log_method(&job.database())?;
+        self.check_log_methods(&job.database())?;
         for name in ["ballast", "other", "other.ballast"] {
             // Only a killed child leaves these files.
             let _ = std::fs::remove_file(job.directory.join(name));
@@ -125,7 +125,9 @@ impl DiskCase {
         let acknowledged = ledger.read()?[0];
         let check = DiskJob { acknowledged, stages: Vec::new(), exits_without_close: false, ..job.clone() };
         self.run_child(&check, None).map_err(|message| format!("after the child: {message}"))?;
-        self.check_log_method(&job.database())?;
+        if self.check_log_methods(&job.database())? == 0 {
+            return Err("LOG names the method of no log".into());
+        }
         counters.add(Counter::FileSystems, 1);
         counters.add(Counter::AcknowledgedWrites, ledger.read()?[0]);
         counters.add(Counter::DiskFullErrors, report.errors());
@@ -145,25 +147,27 @@ impl DiskCase {
         }
     }
 
-    /// Checks that each log of the last two opens was written by the expected method.
-    fn check_log_method(&self, database: &Path) -> Result<(), String> {
+    /// Checks that each log of the last two opens was written by the expected method. Returns the
+    /// number of logs.
+    fn check_log_methods(&self, database: &Path) -> Result<usize, String> {
+        let mut logs = 0;
         for name in ["LOG", "LOG.old"] {
             // A full disk may leave no file.
             let text = std::fs::read_to_string(database.join(name)).unwrap_or_default();
-            let methods = text
-                .lines()
-                .filter_map(|line| line.split_once(" is ").filter(|(log, _)| log.contains("Log #")));
-            for (_, method) in methods {
-                if !method.starts_with(self.row.log_method) && is_log_method(method) {
+            for method in text.lines().filter_map(log_method) {
+                if !method.starts_with(self.row.log_method) {
                     return Err(format!("a log is \"{method}\", expected \"{}\"", self.row.log_method));
                 }
+                logs += 1;
             }
         }
-        Ok(())
+        Ok(logs)
     }
 }
 
-/// Returns false for other lines about logs.
-fn is_log_method(text: &str) -> bool {
-    text.starts_with("mapped: ") || text.starts_with("appended: ")
+/// Returns the method in a line such as "Log #3 is mapped: ext4 writes in place".
+fn log_method(line: &str) -> Option<&str> {
+    let (log, method) = line.split_once(" is ")?;
+    let names_method = method.starts_with("mapped: ") || method.starts_with("appended: ");
+    (log.contains("Log #") && names_method).then_some(method)
 }

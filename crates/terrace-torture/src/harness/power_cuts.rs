@@ -57,7 +57,7 @@ pub(super) const POWER_CUTS: Harness = Harness {
 };
 
 /// Number of power cuts of a recorded workload.
-const CUTS_PER_RECORDING: u64 = 4;
+const CUTS_PER_RECORDING: u64 = 6;
 
 /// Time after which the workload counts as hanging. It takes less than a second.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
@@ -152,6 +152,8 @@ struct PowerCutCase {
     rng: Rng,
     row: &'static FileSystemRow,
     recording: Recording,
+    /// False for appended logs on every file system.
+    maps_logs: bool,
     has_mapped_logs: bool,
 }
 
@@ -160,7 +162,7 @@ impl PowerCutCase {
         let mut rng = Rng::new(seed);
         let maps_logs = !rng.one_in(3);
         let has_mapped_logs = maps_logs && row.log_method.starts_with("mapped");
-        PowerCutCase { seed, rng, row, recording, has_mapped_logs }
+        PowerCutCase { seed, rng, row, recording, maps_logs, has_mapped_logs }
     }
 
     fn run(&mut self, counters: &Counters) -> Result<(), String> {
@@ -170,8 +172,8 @@ impl PowerCutCase {
             acknowledgements: self.recording.acknowledgements_path(),
             seed: self.seed,
             writes: 300 + self.rng.below(900),
-            sync_one_in: self.rng.pick(&[4, 10, 40, 100]),
-            maps_logs: self.has_mapped_logs,
+            sync_one_in: self.rng.pick(&[5, 20, 100, 400]),
+            maps_logs: self.maps_logs,
         };
         self.run_workload(&job)?;
         let records = self.recording.finish()?;
@@ -182,9 +184,8 @@ impl PowerCutCase {
         let Some(first) = acknowledgements.first() else { return Ok(()) };
         for _ in 0..CUTS_PER_RECORDING {
             let cut = records.draw_cut(&mut self.rng, records.count_up_to(first.position));
-            let is_durable = |ack: &&Acknowledgement| records.count_up_to(ack.position) <= cut;
-            let durable = acknowledgements.iter().filter(is_durable).map(|ack| ack.number).max();
-            self.cut_power(&records, cut, &history, durable.unwrap_or(0), counters)?;
+            let durable = durable_writes(&acknowledgements, &records, cut);
+            self.cut_power(&records, cut, &history, durable, counters)?;
         }
         Ok(())
     }
@@ -271,6 +272,12 @@ impl PowerCutCase {
             }
         }
     }
+}
+
+/// Returns the number of writes that were acknowledged as durable before a cut.
+fn durable_writes(acknowledgements: &[Acknowledgement], records: &Records, cut: usize) -> u64 {
+    let before = acknowledgements.iter().filter(|ack| records.count_up_to(ack.position) <= cut);
+    before.map(|ack| ack.number).max().unwrap_or(0)
 }
 
 /// Opens a database with stock LevelDB and then with Terrace, which must find the same entries.

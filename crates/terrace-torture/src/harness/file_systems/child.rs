@@ -258,6 +258,8 @@ impl<'a> DiskWorker<'a> {
     /// Draws small sizes, so that few writes lead to tables.
     fn draw_options(&mut self) -> Options {
         let mut settings = Settings::draw_with_terrace_features(&mut self.rng, ComparatorKind::Bytewise);
+        // Only a new log gets a line in the info log.
+        settings.reuse_logs &= !self.job.stages.is_empty();
         settings.write_buffer_size = self.rng.pick(&[64 << 10, 256 << 10, 1 << 20]);
         options_from_settings(&settings, &Env::system())
     }

@@ -87,10 +87,8 @@ impl History {
                 ));
             }
         }
-        let is_missing = |(key, values): &(&&[u8], &Vec<Option<ValueSpec>>)| {
-            !found.contains_key(**key) && !values.contains(&None)
-        };
-        match allowed.iter().find(is_missing) {
+        let mut missing = allowed.iter().filter(|(key, _)| !found.contains_key(**key));
+        match missing.find(|(_, values)| !values.contains(&None)) {
             Some((key, _)) => Err(format!("\"{}\" is missing", key.escape_ascii())),
             None => Ok(()),
         }
@@ -98,14 +96,14 @@ impl History {
 
     /// Describes which batch wrote these bytes.
     fn origin(&self, key: &[u8], bytes: &[u8]) -> String {
-        let wrote = |batch: &Vec<Write>| {
-            batch
-                .iter()
-                .any(|write| write.key() == key && write.value().is_some_and(|value| value.matches(bytes)))
-        };
-        let index = self.batches.iter().rposition(wrote);
+        let index = self.batches.iter().rposition(|batch| has_value(batch, key, bytes));
         index.map_or("no batch wrote it".into(), |index| format!("batch {} wrote it", index + 1))
     }
+}
+
+/// Returns true if a batch gives a key this value.
+fn has_value(batch: &[Write], key: &[u8], bytes: &[u8]) -> bool {
+    batch.iter().any(|write| write.key() == key && write.value().is_some_and(|value| value.matches(bytes)))
 }
 
 fn apply(state: &mut State, write: &Write) {
@@ -141,23 +139,22 @@ mod tests {
         assert!(history.classify(&entries(&history.state_after(19)), 20).is_err());
     }
 
+    /// Returns true if no other batch writes the first key of a batch.
+    fn is_only_writer(history: &History, index: usize) -> bool {
+        let first = &history.batches[index][0];
+        let writers = history.batches.iter().flatten().filter(|write| write.key() == first.key());
+        first.value().is_some() && writers.count() == 1
+    }
+
     #[test]
     fn a_missing_batch_is_a_hole_or_a_loss() {
         let history = History::new(3, 50);
+        let lost = (0..49).rev().find(|&index| is_only_writer(&history, index)).unwrap();
         let mut state = State::new();
-        // The only batch that wrote a key of the state.
-        let lost = (0..49).rev().find(|&index| {
-            let key = history.batches[index][0].key();
-            let writes_key = |batch: &&Vec<Write>| batch.iter().any(|write| write.key() == key);
-            history.batches.iter().filter(writes_key).count() == 1
-                && history.batches[index][0].value().is_some()
-        });
-        let lost = lost.unwrap();
-        for (index, batch) in history.batches.iter().enumerate().filter(|&(index, _)| index != lost) {
-            for write in batch {
+        for (index, batch) in history.batches.iter().enumerate() {
+            for write in batch.iter().filter(|_| index != lost) {
                 apply(&mut state, write);
             }
-            let _ = index;
         }
         let found = entries(&state);
         assert_eq!(history.classify(&found, lost as u64), Ok(Survivors::Holes));

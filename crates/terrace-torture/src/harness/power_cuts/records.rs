@@ -48,6 +48,12 @@ enum Record {
     Flush,
 }
 
+impl Record {
+    fn is_flush(&self) -> bool {
+        matches!(self, Record::Flush)
+    }
+}
+
 /// All writes and flushes of a disk, in order.
 #[derive(Debug)]
 pub(super) struct Records {
@@ -85,7 +91,7 @@ impl Records {
 
     /// Returns the number of flushes.
     pub(super) fn flushes(&self) -> u64 {
-        self.records.iter().filter(|record| matches!(record, Record::Flush)).count() as u64
+        self.records.iter().filter(|record| record.is_flush()).count() as u64
     }
 
     /// Returns the number of records up to a position in the file.
@@ -100,15 +106,15 @@ impl Records {
         if rng.one_in(2) {
             return cut;
         }
-        let is_flush = |record: &Record| matches!(record, Record::Flush);
-        self.records[cut..].iter().position(is_flush).map_or(cut, |distance| cut + distance)
+        let flush = self.records[cut..].iter().position(Record::is_flush);
+        flush.map_or(cut, |distance| cut + distance)
     }
 
     /// Applies the records before `cut` to a copy of the first image. Returns a description of the
     /// surviving writes.
     pub(super) fn cut_power(&self, image: &File, cut: usize, rng: &mut Rng) -> std::io::Result<String> {
         let before = &self.records[..cut];
-        let durable = before.iter().rposition(|record| matches!(record, Record::Flush)).unwrap_or(0);
+        let durable = before.iter().rposition(Record::is_flush).unwrap_or(0);
         for record in &before[..durable] {
             write_blocks(image, record, |_| true)?;
         }
@@ -176,5 +182,51 @@ impl Survival {
             Survival::AllBut(lost) => Some(index != lost),
             Survival::Blocks => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    /// Writes four blocks, flushes, overwrites the first two, and flushes.
+    fn recorded(path: &Path) -> Records {
+        let mut file = File::create(path).unwrap();
+        for (offset, len, byte) in [(0, 16384, 1), (0, 0, 0), (0, 8192, 2), (0, 0, 0)] {
+            let header = if len == 0 { RecordHeader::Flush } else { RecordHeader::Write { offset, len } };
+            file.write_all(&header.encode()).unwrap();
+            file.write_all(&vec![byte; len as usize]).unwrap();
+        }
+        Records::read(path).unwrap()
+    }
+
+    #[test]
+    fn flushed_writes_survive_and_later_blocks_may() {
+        let dir = tempfile::tempdir().unwrap();
+        let records = recorded(&dir.path().join("records"));
+        assert_eq!((records.len(), records.flushes()), (4, 2));
+        let mut found = std::collections::BTreeSet::new();
+        for seed in 0..200 {
+            let path = dir.path().join("image");
+            let image = File::create(&path).unwrap();
+            records.cut_power(&image, 3, &mut Rng::new(seed)).unwrap();
+            let bytes = std::fs::read(&path).unwrap();
+            assert_eq!(bytes[8192..], [1; 8192]);
+            assert!(bytes.chunks(4096).all(|block| block.iter().all(|byte| *byte == block[0])));
+            found.insert([bytes[0], bytes[4096]]);
+        }
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), [[1, 1], [1, 2], [2, 1], [2, 2]]);
+    }
+
+    #[test]
+    fn positions_count_complete_records() {
+        let dir = tempfile::tempdir().unwrap();
+        let records = recorded(&dir.path().join("records"));
+        let first = HEADER_SIZE as u64 + 16384;
+        assert_eq!(records.count_up_to(first - 1), 0);
+        assert_eq!(records.count_up_to(first), 1);
+        assert_eq!(records.count_up_to(first + HEADER_SIZE as u64), 2);
     }
 }

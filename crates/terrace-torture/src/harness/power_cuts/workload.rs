@@ -170,12 +170,15 @@ impl<'a> RecordedWriter<'a> {
             paths.push(entry?.path());
         }
         paths.sort();
-        let is_log = |path: &&PathBuf| path.extension().is_some_and(|extension| extension == "log");
-        let newest_log = paths.iter().rfind(is_log);
+        let newest_log = paths.iter().rfind(|path| is_log(path));
         if self.rng.one_in(4) || newest_log.is_none() {
             let index = self.rng.below(paths.len().max(1) as u64) as usize;
-            return Ok(paths.get(index).map(|path: &PathBuf| Path::to_path_buf(path)));
+            return Ok(paths.get(index).cloned());
         }
         Ok(newest_log.cloned())
     }
+}
+
+fn is_log(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "log")
 }
