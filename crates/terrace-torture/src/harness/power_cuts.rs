@@ -113,7 +113,7 @@ impl Recording {
         let started = Instant::now();
         while !disk.exists() {
             if self.recorder.wait(Duration::from_millis(5))?.is_some() {
-                return Err(format!("the recorder ended: {}", self.recorder.output()));
+                return Err(format!("the recorder ended: {}", self.recorder.output().trim_end()));
             }
             if started.elapsed() > TIME_LIMIT {
                 return Err("the recorder does not start".into());
@@ -172,7 +172,7 @@ impl PowerCutCase {
             acknowledgements: self.recording.acknowledgements_path(),
             seed: self.seed,
             writes: 300 + self.rng.below(900),
-            sync_one_in: self.rng.pick(&[5, 20, 100, 400]),
+            sync_one_in: self.rng.pick(&[5, 50, 400, 5_000]),
             maps_logs: self.maps_logs,
         };
         self.run_workload(&job)?;

@@ -91,6 +91,9 @@ impl<'a> RecordedWriter<'a> {
             if self.rng.one_in(8) {
                 self.write_back_some_pages()?;
             }
+            if self.rng.one_in(12) {
+                self.sync_other_file()?;
+            }
             if self.rng.one_in(100) {
                 // Only the recorded file system.
                 syncfs(&self.directory).map_err(describe)?;
@@ -132,11 +135,11 @@ impl<'a> RecordedWriter<'a> {
     /// durable then.
     fn work_on_files(&mut self, number: u64) -> Result<(), String> {
         let db = self.db.as_ref().ok_or("the database is closed")?;
-        if self.rng.one_in(60) {
+        if self.rng.one_in(150) {
             db.flush().map_err(describe)?;
-        } else if self.rng.one_in(150) {
+        } else if self.rng.one_in(300) {
             db.compact_range(None, None).map_err(describe)?;
-        } else if self.rng.one_in(150) {
+        } else if self.rng.one_in(300) {
             self.db.take().map_or(Ok(()), Db::close).map_err(describe)?;
             self.acknowledge(number)?;
             return self.open();
@@ -161,6 +164,14 @@ impl<'a> RecordedWriter<'a> {
         let len = 1 + self.rng.skewed(8);
         fadvise(&file, first * 4096, std::num::NonZeroU64::new(len * 4096), Advice::DontNeed)
             .map_err(describe)
+    }
+
+    /// Syncs a file that does not belong to the database. This commits the journal of the file
+    /// system, with the lengths of all files.
+    fn sync_other_file(&mut self) -> Result<(), String> {
+        let file = File::create(self.job.directory.join("other")).map_err(describe)?;
+        (&file).write_all(&self.rng.next_u64().to_le_bytes()).map_err(describe)?;
+        file.sync_all().map_err(describe)
     }
 
     /// Draws a file of the database, mostly the newest log.
