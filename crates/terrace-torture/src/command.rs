@@ -10,7 +10,11 @@ use clap::{Parser, Subcommand};
 
 use crate::counters::Counters;
 use crate::fuzz::{self, TARGETS, Target, libfuzzer};
+#[cfg(target_os = "linux")]
+use crate::harness::file_systems::{self, DiskJob};
 use crate::harness::fork::forker::{self, ForkerArgs};
+#[cfg(target_os = "linux")]
+use crate::harness::power_cuts::{self, RecordedJob, RecorderArgs};
 use crate::harness::process_kill::concurrent_open::{self, OpenerArgs};
 use crate::harness::process_kill::writer::{self, WriterJob};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -78,6 +82,24 @@ enum CliCommand {
     /// Forks while its threads use a database; `fork` and `daemon` run this
     #[command(hide = true)]
     Fork(ForkerArgs),
+    /// Works on a disk that is full most of the time; `file-systems` runs this
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    FillDisk {
+        #[arg(value_parser = parse_disk_job)]
+        job: DiskJob,
+    },
+    /// Serves a disk and records its writes; `power-cuts` runs this
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    RecordDisk(RecorderArgs),
+    /// Writes to a recorded disk; `power-cuts` runs this
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    WriteRecorded {
+        #[arg(value_parser = parse_recorded_job)]
+        job: RecordedJob,
+    },
     /// Repeat one case
     Replay {
         /// Seed that a violation printed
@@ -124,6 +146,12 @@ pub fn main() -> ExitCode {
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         CliCommand::Refused(child) => refusals::run_child(&child),
         CliCommand::Fork(arguments) => forker::run_forker(&arguments),
+        #[cfg(target_os = "linux")]
+        CliCommand::FillDisk { job } => file_systems::run_child(&job),
+        #[cfg(target_os = "linux")]
+        CliCommand::RecordDisk(recorder) => power_cuts::run_recorder(&recorder),
+        #[cfg(target_os = "linux")]
+        CliCommand::WriteRecorded { job } => power_cuts::run_workload(&job),
         CliCommand::Replay { seed } => replay_case(seed),
     }
 }
@@ -190,6 +218,16 @@ fn replay_case(seed: Seed) -> ExitCode {
 }
 
 fn parse_writer_job(text: &str) -> Result<WriterJob, String> {
+    serde_json::from_str(text).map_err(|error| error.to_string())
+}
+
+#[cfg(target_os = "linux")]
+fn parse_disk_job(text: &str) -> Result<DiskJob, String> {
+    serde_json::from_str(text).map_err(|error| error.to_string())
+}
+
+#[cfg(target_os = "linux")]
+fn parse_recorded_job(text: &str) -> Result<RecordedJob, String> {
     serde_json::from_str(text).map_err(|error| error.to_string())
 }
 

@@ -65,6 +65,18 @@ counters! {
     Refusals "refusals" 0,
     /// Forks of a process with running threads.
     Forks "forks" 10_000,
+    /// Databases that were tested on a small disk of a real file system.
+    FileSystems "file_systems" 0,
+    /// Operations that found a disk of a real file system full.
+    DiskFullErrors "disk_full_errors" 0,
+    /// Writes of file systems to their recorded disks.
+    RecordedWrites "recorded_writes" 0,
+    /// Images of recorded disks after a power cut.
+    PowerCuts "power_cuts" 0,
+    /// Images of recorded disks that the system does not mount.
+    UnmountableImages "unmountable_images" 0,
+    /// Databases with unsynced writes without earlier ones, where that is a known limit.
+    KnownHoles "known_holes" 0,
     /// Writes that killed processes had acknowledged and that were found again.
     AcknowledgedWrites "acked_writes" 5_000_000,
     /// Databases that one engine opened after the other had written them.

@@ -6,6 +6,8 @@ mod bit_rot;
 mod clocks;
 mod coverage_guided;
 mod crash;
+#[cfg(target_os = "linux")]
+pub(crate) mod file_systems;
 pub(crate) mod fork;
 mod fuzz;
 mod histories;
@@ -15,6 +17,8 @@ mod leveldb_interop;
 mod loom_models;
 mod model;
 mod model_checker;
+#[cfg(target_os = "linux")]
+pub(crate) mod power_cuts;
 pub(crate) mod process_kill;
 mod readers;
 mod recovery_crash;
@@ -63,6 +67,10 @@ pub static HARNESSES: &[Harness] = &[
     refusals::REFUSALS_HARNESS,
     fork::FORK,
     fork::DAEMON,
+    #[cfg(target_os = "linux")]
+    file_systems::FILE_SYSTEMS_HARNESS,
+    #[cfg(target_os = "linux")]
+    power_cuts::POWER_CUTS,
     leveldb_interop::ALTERNATE_WITH_LEVELDB,
     process_kill::LEVELDB_AFTER_CRASH,
     leveldb_interop::LEVELDB_AFTER_POWER_CUT,

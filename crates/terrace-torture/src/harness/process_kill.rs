@@ -17,11 +17,11 @@
 
 pub(crate) mod concurrent_open;
 pub(in crate::harness) mod killed_database;
-mod ledger;
+pub(in crate::harness) mod ledger;
 mod small_disk;
-mod thread_writes;
+pub(in crate::harness) mod thread_writes;
 pub(crate) mod writer;
-mod writer_process;
+pub(in crate::harness) mod writer_process;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

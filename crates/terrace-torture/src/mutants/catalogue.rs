@@ -72,6 +72,8 @@ pub static MUTANTS: &[Mutant] = &[
     row("LinkFollowedForWriting", &["hostile-directories"], 60, "a log, MANIFEST or LOCK that is a link is opened for writing"),
     row("LostLinkFollowed", &["hostile-directories"], 60, "files are moved to lost/ although it is a link to another directory"),
     row("LostFileOverwritten", &["hostile-directories"], 60, "a file in lost/ is replaced by another one of the same name"),
+    row("LogFileNotSynced", &["power-cuts"], 60, "a sync of a log file makes no call of the system"),
+    row("LogMappedOnEveryFileSystem", &["file-systems"], 60, "a log is mapped on file systems that copy on write"),
     row("RareWrongRead", &["model"], 120, "one get in a million returns a wrong byte"),
     row("ForkDuringWrite", &["fork"], 300, "a fork does not wait until no writer changes a memtable"),
     row("ForkedChildAdoptsEarly", &["fork"], 60, "a forked child adopts the database of a parent that still runs"),

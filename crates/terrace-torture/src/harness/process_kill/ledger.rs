@@ -9,33 +9,33 @@ use std::path::Path;
 const ENTRY_SIZE: u64 = 8;
 
 /// Ledger, shared by a writer process and the process that checks it.
-pub(super) struct Ledger {
+pub(in crate::harness) struct Ledger {
     file: File,
     threads: usize,
 }
 
 impl Ledger {
     /// Creates a ledger with the given numbers, and replaces an existing file.
-    pub(super) fn create(path: &Path, numbers: &[u64]) -> Result<Ledger, String> {
+    pub(in crate::harness) fn create(path: &Path, numbers: &[u64]) -> Result<Ledger, String> {
         let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
         std::fs::write(path, bytes).map_err(|error| format!("{}: {error}", path.display()))?;
         Ledger::open(path, numbers.len())
     }
 
     /// Opens an existing ledger.
-    pub(super) fn open(path: &Path, threads: usize) -> Result<Ledger, String> {
+    pub(in crate::harness) fn open(path: &Path, threads: usize) -> Result<Ledger, String> {
         let opened = File::options().read(true).write(true).open(path);
         Ok(Ledger { file: opened.map_err(|error| format!("{}: {error}", path.display()))?, threads })
     }
 
     /// Records that the write `number` of a thread, and all earlier ones, were acknowledged.
-    pub(super) fn record(&self, thread: u64, number: u64) -> Result<(), String> {
+    pub(in crate::harness) fn record(&self, thread: u64, number: u64) -> Result<(), String> {
         let written = self.file.write_all_at(&number.to_le_bytes(), thread * ENTRY_SIZE);
         written.map_err(|error| format!("ledger: {error}"))
     }
 
     /// Returns the number of each thread.
-    pub(super) fn read(&self) -> Result<Vec<u64>, String> {
+    pub(in crate::harness) fn read(&self) -> Result<Vec<u64>, String> {
         (0..self.threads as u64).map(|thread| self.read_entry(thread)).collect()
     }
 

@@ -17,7 +17,7 @@ const MAX_BATCH_LEN: u64 = 10;
 const MAX_VALUE_LEN: u64 = 500;
 
 /// Returns batch `number` of a thread, counted from 1.
-pub(super) fn nth_batch(seed: u64, thread: u64, number: u64) -> Vec<Write> {
+pub(in crate::harness) fn nth_batch(seed: u64, thread: u64, number: u64) -> Vec<Write> {
     let mut rng = Rng::new(seed ^ thread << 56 ^ number);
     let count = if rng.one_in(4) { 2 + rng.below(MAX_BATCH_LEN - 1) } else { 1 };
     (0..count).map(|_| random_write(&mut rng, thread)).collect()
@@ -37,7 +37,7 @@ fn key_prefix(thread: u64) -> String {
 }
 
 /// Expected contents of one thread's keys.
-pub(super) struct ExpectedState {
+pub(in crate::harness) struct ExpectedState {
     seed: u64,
     thread: u64,
     batches_applied: u64,
@@ -46,23 +46,27 @@ pub(super) struct ExpectedState {
 
 impl ExpectedState {
     /// Creates the state before the first batch.
-    pub(super) fn new(seed: u64, thread: u64) -> ExpectedState {
+    pub(in crate::harness) fn new(seed: u64, thread: u64) -> ExpectedState {
         ExpectedState { seed, thread, batches_applied: 0, state: BTreeMap::new() }
     }
 
     /// Returns the number of batches in the state.
-    pub(super) fn batches_applied(&self) -> u64 {
+    pub(in crate::harness) fn batches_applied(&self) -> u64 {
         self.batches_applied
     }
 
     /// Returns true if the key belongs to this thread.
-    pub(super) fn owns(&self, key: &[u8]) -> bool {
+    pub(in crate::harness) fn owns(&self, key: &[u8]) -> bool {
         key.starts_with(key_prefix(self.thread).as_bytes())
     }
 
     /// Advances to the state in `found`, which is the one after `acknowledged` batches or after one
     /// more.
-    pub(super) fn advance_to_match(&mut self, found: &[Entry], acknowledged: u64) -> Result<(), String> {
+    pub(in crate::harness) fn advance_to_match(
+        &mut self,
+        found: &[Entry],
+        acknowledged: u64,
+    ) -> Result<(), String> {
         while self.batches_applied < acknowledged {
             self.apply_next_batch();
         }

@@ -3,12 +3,13 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A running writer process. Dropping it kills the process.
-pub(super) struct WriterProcess {
+pub(in crate::harness) struct WriterProcess {
     child: Child,
     /// File with the standard error output of the process.
     stderr_path: PathBuf,
@@ -16,7 +17,7 @@ pub(super) struct WriterProcess {
 
 impl WriterProcess {
     /// Starts this program with other arguments and redirects its standard error to `stderr_path`.
-    pub(super) fn start<'a>(
+    pub(in crate::harness) fn start<'a>(
         arguments: impl IntoIterator<Item = &'a OsStr>,
         stderr_path: PathBuf,
     ) -> Result<WriterProcess, String> {
@@ -33,12 +34,12 @@ impl WriterProcess {
     }
 
     /// Suspends the process.
-    pub(super) fn suspend(&self) -> Result<(), String> {
+    pub(in crate::harness) fn suspend(&self) -> Result<(), String> {
         self.signal(Signal::STOP)
     }
 
     /// Resumes the process.
-    pub(super) fn resume(&self) -> Result<(), String> {
+    pub(in crate::harness) fn resume(&self) -> Result<(), String> {
         self.signal(Signal::CONT)
     }
 
@@ -47,8 +48,25 @@ impl WriterProcess {
         sent.map_err(|error| format!("signal {signal:?}: {error}"))
     }
 
+    /// Waits for the end of the process. Returns `None` if it still runs after `limit`.
+    pub(in crate::harness) fn wait(&mut self, limit: Duration) -> Result<Option<ExitStatus>, String> {
+        let started = Instant::now();
+        loop {
+            let ended = self.child.try_wait().map_err(|error| error.to_string())?;
+            if ended.is_some() || started.elapsed() > limit {
+                return Ok(ended);
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Returns the standard error output.
+    pub(in crate::harness) fn output(&self) -> String {
+        std::fs::read_to_string(&self.stderr_path).unwrap_or_default()
+    }
+
     /// Kills the process. Returns an error if it had ended before.
-    pub(super) fn kill(mut self) -> Result<(), String> {
+    pub(in crate::harness) fn kill(mut self) -> Result<(), String> {
         let ended = self.child.try_wait().map_err(|error| error.to_string())?;
         if let Some(status) = ended {
             let output = std::fs::read_to_string(&self.stderr_path).unwrap_or_default();
