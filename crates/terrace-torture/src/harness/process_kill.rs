@@ -18,7 +18,7 @@
 pub(crate) mod concurrent_open;
 pub(in crate::harness) mod killed_database;
 mod ledger;
-mod small_disk;
+pub(super) mod small_disk;
 mod thread_writes;
 pub(crate) mod writer;
 mod writer_process;

@@ -1,0 +1,104 @@
+//! The records that the live logs of a directory contain, by LevelDB's rules.
+
+use std::path::Path;
+
+use terrace_format::batch::{self, BatchOp};
+use terrace_format::filename::{FileName, current};
+use terrace_format::key::SequenceNumber;
+use terrace_format::log::{LogItem, LogReader};
+use terrace_format::version_edit::VersionEdit;
+
+/// Logs of a database that is not open.
+#[derive(Debug, Default, Clone)]
+pub(super) struct LogScan {
+    /// Last sequence number in the MANIFEST.
+    pub(super) manifest_sequence: SequenceNumber,
+    /// True if a log has bytes after its last record that belong to no record, or damage before it.
+    pub(super) is_damaged: bool,
+    records: Vec<LoggedRecord>,
+}
+
+#[derive(Debug, Clone)]
+struct LoggedRecord {
+    sequence: SequenceNumber,
+    put_keys: Vec<String>,
+    deleted_keys: Vec<String>,
+}
+
+impl LogScan {
+    /// Reads the logs in `dir` that the MANIFEST needs. Files that cannot be read count as empty.
+    pub(super) fn of(dir: &Path) -> LogScan {
+        let mut scan = LogScan::default();
+        let Some((log_number, manifest_sequence)) = read_manifest(dir) else { return scan };
+        scan.manifest_sequence = manifest_sequence;
+        let mut logs: Vec<u64> = logs_in(dir).filter(|&number| number >= log_number).collect();
+        logs.sort_unstable();
+        for number in logs {
+            scan.read_log(&std::fs::read(dir.join(FileName::Log(number).to_string())).unwrap_or_default());
+        }
+        scan
+    }
+
+    fn read_log(&mut self, bytes: &[u8]) {
+        let mut reader = LogReader::new(bytes);
+        while let Ok(Some(item)) = reader.next() {
+            match item {
+                LogItem::Record { data, .. } => self.records.extend(decode_record(data)),
+                LogItem::Corruption { .. } => self.is_damaged = true,
+            }
+        }
+        self.is_damaged |= !reader.log_end().is_clean;
+    }
+
+    /// Returns the sequence number of the record with a put or a deletion of `key`, if a log has
+    /// one.
+    pub(super) fn find(&self, key: &str, is_deletion: bool) -> Option<SequenceNumber> {
+        let record = self.records.iter().find(|record| {
+            let keys = if is_deletion { &record.deleted_keys } else { &record.put_keys };
+            keys.iter().any(|found| found == key)
+        });
+        record.map(|record| record.sequence)
+    }
+}
+
+fn decode_record(data: &[u8]) -> Option<LoggedRecord> {
+    let batch = batch::validate(data).ok()?;
+    let mut record = LoggedRecord { sequence: batch.sequence(), put_keys: vec![], deleted_keys: vec![] };
+    for operation in batch.iter() {
+        match operation {
+            BatchOp::Put { key, .. } => record.put_keys.push(String::from_utf8_lossy(key).into_owned()),
+            BatchOp::Delete { key } => record.deleted_keys.push(String::from_utf8_lossy(key).into_owned()),
+        }
+    }
+    Some(record)
+}
+
+/// Returns the log number and the last sequence number of the MANIFEST.
+fn read_manifest(dir: &Path) -> Option<(u64, SequenceNumber)> {
+    let current = std::fs::read(dir.join(FileName::Current.to_string())).ok()?;
+    let number = current::decode(&current).ok()?;
+    let bytes = std::fs::read(dir.join(FileName::Manifest(number).to_string())).ok()?;
+    let mut reader = LogReader::new(bytes.as_slice());
+    let mut found = (0, 0);
+    while let Ok(Some(item)) = reader.next() {
+        let LogItem::Record { data, .. } = item else { continue };
+        let edit = VersionEdit::decode(data).ok()?;
+        found = (edit.log_number.unwrap_or(found.0), edit.last_sequence.unwrap_or(found.1));
+    }
+    Some(found)
+}
+
+/// Returns the numbers of all logs in a directory.
+fn logs_in(dir: &Path) -> impl Iterator<Item = u64> {
+    let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    files.filter_map(|file| match FileName::parse(file.file_name().to_str()?)? {
+        FileName::Log(number) => Some(number),
+        _ => None,
+    })
+}
+
+/// Returns the size in bytes of the newest log, or 0 if there is none.
+pub(super) fn newest_log_size(dir: &Path) -> u64 {
+    let newest = logs_in(dir).max().map(|number| dir.join(FileName::Log(number).to_string()));
+    newest.and_then(|path| path.metadata().ok()).map_or(0, |metadata| metadata.len())
+}
