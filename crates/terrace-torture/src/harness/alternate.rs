@@ -38,9 +38,9 @@ use copies::DirectoryCopy;
 use engine::{Engine, EngineSettings};
 use engine_process::{Answer, EngineProcess};
 use history::{Contents, History};
-use known_losses::Loss;
+use known_losses::{Loss, WrongContents};
 use log_scan::LogScan;
-use turn::{Fault, Turn};
+use turn::Turn;
 
 /// Number of turns of a case.
 const TURNS_PER_CASE: usize = 12;
@@ -65,6 +65,9 @@ fn run(seed: u64, counters: &Counters) -> Result<(), String> {
     let mut case = AlternateCase::new(seed, counters).map_err(|error| format!("setup failed: {error}"))?;
     for _ in 0..TURNS_PER_CASE {
         case.take_turn().map_err(|message| case.describe_failure(&message))?;
+        if case.has_wrong_contents {
+            break;
+        }
     }
     Ok(())
 }
@@ -84,16 +87,31 @@ struct AlternateCase<'a> {
     turns: Vec<Turn>,
     /// Directory as it was before the current turn.
     copy: Option<DirectoryCopy>,
+    /// Directory as it was after the last turn of Terrace, if another turn has ended since.
+    left_by_terrace: Option<DirectoryCopy>,
+    /// True if a known bug of goleveldb has changed the contents. The case ends then.
+    has_wrong_contents: bool,
 }
 
 impl<'a> AlternateCase<'a> {
     fn new(seed: u64, counters: &'a Counters) -> std::io::Result<AlternateCase<'a>> {
         let mut rng = Rng::new(seed);
         let storage = match rng.one_in(SMALL_DISK_ONE_IN) {
-            true => mount_small_disk().map_or_else(|| temp_dir(&mut rng), |disk| Ok(Storage::SmallDisk(disk)))?,
+            true => {
+                mount_small_disk().map_or_else(|| temp_dir(&mut rng), |disk| Ok(Storage::SmallDisk(disk)))?
+            }
             false => temp_dir(&mut rng)?,
         };
-        Ok(AlternateCase { rng, counters, storage, history: History::default(), turns: Vec::new(), copy: None })
+        Ok(AlternateCase {
+            rng,
+            counters,
+            storage,
+            history: History::default(),
+            turns: Vec::new(),
+            copy: None,
+            left_by_terrace: None,
+            has_wrong_contents: false,
+        })
     }
 
     fn database_path(&self) -> PathBuf {
@@ -108,9 +126,7 @@ impl<'a> AlternateCase<'a> {
         let settings = EngineSettings::draw(&mut self.rng);
         let scan = LogScan::of(&self.database_path());
         self.turns.push(Turn::new(settings, scan.is_damaged));
-        if self.turns.len() > 1 {
-            self.copy = Some(DirectoryCopy::of(&self.database_path())?);
-        }
+        self.copy_directory()?;
         let (mut process, opened) = EngineProcess::open(&settings, &self.database_path())?;
         if opened != Answer::Ok {
             return Err(format!("the open failed: {opened:?}"));
@@ -118,6 +134,9 @@ impl<'a> AlternateCase<'a> {
         let found = process.read_all().map_err(|answer| format!("the first read failed: {answer:?}"))?;
         self.check_after_open(&found, &scan)?;
         self.counters.add(Counter::EngineTurns, 1);
+        if self.has_wrong_contents {
+            return Ok(());
+        }
         let result = self.write_and_end(process);
         if let Storage::SmallDisk(disk) = &self.storage {
             disk.free_space();
@@ -125,10 +144,32 @@ impl<'a> AlternateCase<'a> {
         result
     }
 
+    /// Copies the directory before the current turn.
+    fn copy_directory(&mut self) -> Result<(), String> {
+        let ended = &self.turns[..self.turns.len() - 1];
+        if let [.., before_last, _] = ended
+            && before_last.settings.engine == Engine::Terrace
+        {
+            self.left_by_terrace = self.copy.take();
+        }
+        if !ended.is_empty() {
+            self.copy = Some(DirectoryCopy::of(&self.database_path())?);
+        }
+        Ok(())
+    }
+
     /// Checks the contents after the open of the current turn. Each lost batch needs an
     /// explanation.
     fn check_after_open(&mut self, found: &Contents, scan: &LogScan) -> Result<(), String> {
-        let lost = self.history.check_after_open(found)?;
+        let lost = match self.history.check_after_open(found) {
+            Ok(lost) => lost,
+            Err(difference) => {
+                known_losses::explain_contents(&self.describe_wrong_contents(scan)?).ok_or(difference)?;
+                self.counters.add(Counter::KnownLosses, 1);
+                self.has_wrong_contents = true;
+                return Ok(());
+            }
+        };
         let Some(copy) = self.copy.as_ref().filter(|_| !lost.is_empty()) else { return Ok(()) };
         let mut unexplained = Vec::new();
         for index in lost {
@@ -148,6 +189,21 @@ impl<'a> AlternateCase<'a> {
         Err(format!("{} acknowledged batches are missing\n{}", unexplained.len(), unexplained.join("\n")))
     }
 
+    /// Collects the circumstances of wrong contents that the current turn has found.
+    fn describe_wrong_contents(&self, scan: &LogScan) -> Result<WrongContents, String> {
+        let holders: Vec<Engine> = self.turns.iter().map(|turn| turn.settings.engine).collect();
+        let (Some(copy), [.., last_holder, finder]) = (&self.copy, holders.as_slice()) else {
+            return Err("the new database is not empty".into());
+        };
+        let by_leveldb = copy.read_with(Engine::LevelDb)?;
+        Ok(WrongContents {
+            finder: *finder,
+            last_holder: *last_holder,
+            leveldb_is_right: by_leveldb.is_some_and(|found| self.history.check_in_use(&found).is_ok()),
+            has_record_after_torn_one: scan.has_record_after_torn_one,
+        })
+    }
+
     /// Collects the circumstances of a loss that the current turn has found.
     fn describe_loss(&self, index: usize, scan: &LogScan, copy: &DirectoryCopy) -> Result<Loss, String> {
         let batch = &self.history.batches[index];
@@ -155,10 +211,17 @@ impl<'a> AlternateCase<'a> {
         let author_turn = &self.turns[batch.turn];
         let was_left_by_terrace =
             batch.turn == 0 || self.turns[batch.turn - 1].settings.engine == Engine::Terrace;
+        let finder = self.turns[current].settings.engine;
+        let left_by_terrace = match self.turns[current - 1].settings.engine {
+            Engine::Terrace => Some(copy),
+            _ => self.left_by_terrace.as_ref(),
+        };
+        let intact = left_by_terrace.map_or(Ok(false), |copy| copy.shows(finder, batch))?;
         Ok(Loss {
             author: batch.author,
             holders: self.turns[batch.turn..current].iter().map(|turn| turn.settings.engine).collect(),
-            finder: self.turns[current].settings.engine,
+            finder,
+            is_intact_after_terrace: intact,
             follows_failed_write: author_turn.first_failed_batch.is_some_and(|failed| failed < index),
             follows_foreign_damage: author_turn.is_log_damaged && !was_left_by_terrace,
             evidence: copy.evidence(batch, scan)?,
@@ -193,7 +256,8 @@ fn mount_small_disk() -> Option<SmallDisk> {
     static REPORT: Once = Once::new();
     let disk = SmallDisk::mount(SMALL_DISK_MIB);
     if disk.is_none() {
-        REPORT.call_once(|| eprintln!("\nNOT TESTED: alternate: a full disk: this process may not mount one"));
+        REPORT
+            .call_once(|| eprintln!("\nNOT TESTED: alternate: a full disk: this process may not mount one"));
     }
     disk
 }

@@ -19,7 +19,11 @@ pub(super) struct DirectoryCopy {
 impl DirectoryCopy {
     pub(super) fn of(database: &Path) -> Result<DirectoryCopy, String> {
         let describe = |error: std::io::Error| format!("copy: {error}");
-        let dir = tempfile::tempdir_in(database.parent().unwrap_or(database)).map_err(describe)?;
+        let shared_memory = Path::new("/dev/shm");
+        let dir = match shared_memory.is_dir() {
+            true => tempfile::tempdir_in(shared_memory).map_err(describe)?,
+            false => tempfile::tempdir().map_err(describe)?,
+        };
         copy_files(database, dir.path()).map_err(describe)?;
         Ok(DirectoryCopy { dir })
     }
@@ -31,23 +35,26 @@ impl DirectoryCopy {
 
     /// Returns the evidence about a batch. `scan` is that of the directory.
     pub(super) fn evidence(&self, batch: &Batch, scan: &LogScan) -> Result<Evidence, String> {
-        let finds = |contents: Option<Contents>| {
-            contents.is_some_and(|contents| {
-                let key = batch.witness_key();
-                key.is_none_or(|key| contents.contains_key(key) != batch.is_deletion())
-            })
-        };
-        let sequence = batch.witness_key().and_then(|key| scan.find(key, batch.is_deletion()));
+        let record = batch.witness_key().and_then(|key| scan.find(key, batch.is_deletion()));
         Ok(Evidence {
-            leveldb_finds: finds(self.read_with(Engine::LevelDb)?),
-            goleveldb_finds: finds(self.read_with(Engine::Goleveldb)?),
-            has_record: sequence.is_some(),
-            is_below_manifest: sequence.is_some_and(|sequence| sequence < scan.manifest_sequence),
+            leveldb_finds: self.shows(Engine::LevelDb, batch)?,
+            goleveldb_finds: self.shows(Engine::Goleveldb, batch)?,
+            has_record: record.is_some(),
+            is_below_manifest: record.is_some_and(|record| record.sequence < scan.manifest_sequence),
+            follows_torn_record: record.is_some_and(|record| record.follows_torn_record),
         })
     }
 
+    /// Returns true if an engine finds a batch in this copy.
+    pub(super) fn shows(&self, engine: Engine, batch: &Batch) -> Result<bool, String> {
+        let (Some(contents), Some(key)) = (self.read_with(engine)?, batch.witness_key()) else {
+            return Ok(false);
+        };
+        Ok(contents.contains_key(key) != batch.is_deletion())
+    }
+
     /// Returns the contents that an engine finds in a further copy, or None if it cannot open it.
-    fn read_with(&self, engine: Engine) -> Result<Option<Contents>, String> {
+    pub(super) fn read_with(&self, engine: Engine) -> Result<Option<Contents>, String> {
         if engine.program().is_err() {
             return Ok(None);
         }

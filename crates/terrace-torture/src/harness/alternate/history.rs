@@ -142,11 +142,6 @@ impl Batch {
     pub(super) fn is_deletion(&self) -> bool {
         matches!(self.witness, Witness::Victim(_))
     }
-
-    /// Returns true if the batch was neither acknowledged nor found.
-    pub(super) fn has_failed(&self) -> bool {
-        self.presence != Presence::Present
-    }
 }
 
 /// All batches of a case, in their order.
@@ -254,7 +249,11 @@ impl History {
             Some(value) => self.describe_value(key, *value),
             None => "nothing".to_owned(),
         };
-        Err(format!("\"{key}\": expected {}, found {}", describe(expected.get(key)), describe(found.get(key))))
+        Err(format!(
+            "\"{key}\": expected {}, found {}",
+            describe(expected.get(key)),
+            describe(found.get(key))
+        ))
     }
 
     fn describe_value(&self, key: &str, value: ValueId) -> String {
@@ -274,7 +273,10 @@ impl History {
     pub(super) fn describe_batch(&self, index: usize) -> String {
         let Batch { operations, is_sync, presence, turn, author, .. } = &self.batches[index];
         let sync = if *is_sync { ", sync" } else { "" };
-        format!("batch {index} of {author:?} in turn {turn} ({presence:?}, {} operations{sync})", operations.len())
+        format!(
+            "batch {index} of {author:?} in turn {turn} ({presence:?}, {} operations{sync})",
+            operations.len()
+        )
     }
 }
 
@@ -340,7 +342,7 @@ mod tests {
                 let found = contents_without(&history, &left_out);
                 assert_eq!(history.check_in_use(&found), Ok(()));
                 assert_eq!(history.check_after_open(&found), Ok(Vec::new()));
-                assert_eq!(history.batches[failed].has_failed(), !left_out.is_empty());
+                assert_eq!(history.batches[failed].presence == Presence::Absent, !left_out.is_empty());
             }
         }
     }

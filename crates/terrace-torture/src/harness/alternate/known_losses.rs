@@ -1,14 +1,16 @@
 //! Losses that the rules of LevelDB and goleveldb cause without Terrace.
 //!
-//! An acknowledged write may be missing only if a row of [`KNOWN_LOSSES`] explains it. No row
-//! explains a loss if Terrace wrote the batch, or had the database open after it.
+//! An acknowledged write may be missing only if a row of [`KNOWN_LOSSES`] explains it. If Terrace
+//! wrote the batch, or had the database open after it, no row explains a loss that the directory of
+//! Terrace already contained: the engine that misses the batch must find it in a copy of that
+//! directory.
 
 use super::engine::Engine;
 
 /// Circumstances of the loss of one batch.
 #[derive(Debug, Clone)]
 pub(super) struct Loss {
-    /// Engine that wrote the batch.
+    /// Engine that wrote the batch, the first of the holders.
     pub(super) author: Engine,
     /// Engines of the turns from the write to the last one before the loss was found.
     pub(super) holders: Vec<Engine>,
@@ -19,8 +21,18 @@ pub(super) struct Loss {
     /// True if the log ended in damage before the turn of the author, and another engine than
     /// Terrace had left it.
     pub(super) follows_foreign_damage: bool,
+    /// True if Terrace is among the holders, and the finder finds the batch in the directory as
+    /// Terrace left it.
+    pub(super) is_intact_after_terrace: bool,
     /// Evidence from the directory before the open.
     pub(super) evidence: Evidence,
+}
+
+impl Loss {
+    /// Returns true if only LevelDB had the database open from the write to the loss.
+    fn is_by_leveldb_alone(&self) -> bool {
+        self.author == Engine::LevelDb && self.holders.iter().all(|&holder| holder == Engine::LevelDb)
+    }
 }
 
 /// Evidence from copies of the directory before the finder opened it.
@@ -32,6 +44,8 @@ pub(super) struct Evidence {
     pub(super) goleveldb_finds: bool,
     /// True if a log has a readable record of the batch.
     pub(super) has_record: bool,
+    /// True if the record before it breaks off after its first fragments.
+    pub(super) follows_torn_record: bool,
     /// True if the sequence number of that record is below the last one in the MANIFEST.
     pub(super) is_below_manifest: bool,
 }
@@ -52,7 +66,7 @@ pub(super) static KNOWN_LOSSES: &[KnownLoss] = &[
     KnownLoss {
         name: "LevelDB appends after a torn record",
         explains: |loss| {
-            loss.author == Engine::LevelDb
+            loss.is_by_leveldb_alone()
                 && loss.follows_failed_write
                 && !loss.evidence.has_record
                 && !loss.evidence.leveldb_finds
@@ -64,30 +78,72 @@ pub(super) static KNOWN_LOSSES: &[KnownLoss] = &[
     KnownLoss {
         name: "LevelDB continues a log that ends in a torn record",
         explains: |loss| {
-            loss.author == Engine::LevelDb
+            loss.is_by_leveldb_alone()
                 && loss.follows_foreign_damage
                 && !loss.evidence.has_record
                 && !loss.evidence.leveldb_finds
         },
     },
     // goleveldb, leveldb/batch.go, decodeBatchToMem: it skips records below the last sequence number of
-    // the MANIFEST. LevelDB stores a later number there than that of the first record of the log.
+    // the MANIFEST. LevelDB stores a later number there than that of the first record of the log,
+    // also if it continues the log of another engine.
     KnownLoss {
         name: "goleveldb skips records below LevelDB's last sequence number",
         explains: |loss| {
             loss.finder == Engine::Goleveldb
-                && loss.author == Engine::LevelDb
+                && loss.holders.last() == Some(&Engine::LevelDb)
                 && loss.evidence.leveldb_finds
                 && !loss.evidence.goleveldb_finds
                 && loss.evidence.has_record
                 && loss.evidence.is_below_manifest
         },
     },
+    // goleveldb, leveldb/journal/journal.go, nextChunk: it takes any fragment for the next one of a
+    // record. If a killed LevelDB has left the first fragments of a record, and LevelDB continues
+    // the log, goleveldb joins them with the next record, and loses it.
+    KnownLoss {
+        name: JOINED_RECORDS,
+        explains: |loss| {
+            loss.finder == Engine::Goleveldb
+                && loss.is_by_leveldb_alone()
+                && loss.evidence.leveldb_finds
+                && !loss.evidence.goleveldb_finds
+                && loss.evidence.has_record
+                && loss.evidence.follows_torn_record
+        },
+    },
 ];
+
+const JOINED_RECORDS: &str = "goleveldb joins a torn record with the next one";
+
+/// Circumstances of contents that no choice of batches gives.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WrongContents {
+    /// Engine that found the contents.
+    pub(super) finder: Engine,
+    /// Engine of the turn before.
+    pub(super) last_holder: Engine,
+    /// True if LevelDB finds every acknowledged batch in a copy, and nothing else.
+    pub(super) leveldb_is_right: bool,
+    /// True if a log has a record after one that breaks off after its first fragments.
+    pub(super) has_record_after_torn_one: bool,
+}
+
+/// Returns the name of the known bug that explains wrong contents.
+///
+/// goleveldb inserts the operations of a joined record until it finds the error. So it shows a part
+/// of the torn batch.
+pub(super) fn explain_contents(wrong: &WrongContents) -> Option<&'static str> {
+    let is_joined = wrong.finder == Engine::Goleveldb
+        && wrong.last_holder == Engine::LevelDb
+        && wrong.leveldb_is_right
+        && wrong.has_record_after_torn_one;
+    is_joined.then_some(JOINED_RECORDS)
+}
 
 /// Returns the row that explains a loss.
 pub(super) fn explain(loss: &Loss) -> Option<&'static KnownLoss> {
-    if loss.author == Engine::Terrace || loss.holders.contains(&Engine::Terrace) {
+    if loss.holders.contains(&Engine::Terrace) && !loss.is_intact_after_terrace {
         return None;
     }
     KNOWN_LOSSES.iter().find(|row| (row.explains)(loss))
@@ -101,11 +157,14 @@ mod tests {
         leveldb_finds: false,
         goleveldb_finds: false,
         has_record: false,
+        follows_torn_record: false,
         is_below_manifest: false,
     };
 
     const SKIPPED: Evidence =
-        Evidence { leveldb_finds: true, goleveldb_finds: false, has_record: true, is_below_manifest: true };
+        Evidence { leveldb_finds: true, has_record: true, is_below_manifest: true, ..TORN };
+
+    const JOINED: Evidence = Evidence { is_below_manifest: false, follows_torn_record: true, ..SKIPPED };
 
     fn after_failed_write() -> Loss {
         Loss {
@@ -114,6 +173,7 @@ mod tests {
             finder: Engine::Terrace,
             follows_failed_write: true,
             follows_foreign_damage: false,
+            is_intact_after_terrace: false,
             evidence: TORN,
         }
     }
@@ -131,21 +191,35 @@ mod tests {
         }
     }
 
+    fn joined() -> Loss {
+        Loss { evidence: JOINED, ..below_manifest() }
+    }
+
     #[test]
     fn each_row_explains_its_own_loss() {
-        for (row, loss) in KNOWN_LOSSES.iter().zip([after_failed_write(), after_damage(), below_manifest()]) {
+        let losses = [after_failed_write(), after_damage(), below_manifest(), joined()];
+        assert_eq!(KNOWN_LOSSES.len(), losses.len());
+        for (row, loss) in KNOWN_LOSSES.iter().zip(losses) {
             assert_eq!(explain(&loss).map(|found| found.name), Some(row.name));
         }
     }
 
     #[test]
-    fn loss_with_terrace_is_never_explained() {
-        for loss in [after_failed_write(), after_damage(), below_manifest()] {
-            let by_terrace = Loss { author: Engine::Terrace, ..loss.clone() };
-            assert!(explain(&by_terrace).is_none(), "{by_terrace:?}");
-            for holders in [vec![Engine::Terrace], vec![Engine::LevelDb, Engine::Terrace]] {
-                let held_by_terrace = Loss { holders, ..loss.clone() };
-                assert!(explain(&held_by_terrace).is_none(), "{held_by_terrace:?}");
+    fn loss_by_terrace_is_never_explained() {
+        use Engine::{Goleveldb, LevelDb, Terrace};
+        for loss in [after_failed_write(), after_damage(), below_manifest(), joined()] {
+            for holders in [
+                vec![Terrace],
+                vec![Terrace, LevelDb],
+                vec![LevelDb, Terrace],
+                vec![Goleveldb, Terrace, LevelDb],
+            ] {
+                let by_terrace = Loss { author: holders[0], holders, ..loss.clone() };
+                assert!(explain(&by_terrace).is_none(), "{by_terrace:?}");
+                // LevelDB's MANIFEST hides records that Terrace has handed over intact.
+                let intact = Loss { is_intact_after_terrace: true, ..by_terrace };
+                let by_leveldb = loss.evidence.is_below_manifest && intact.holders.last() == Some(&LevelDb);
+                assert_eq!(explain(&intact).is_some(), by_leveldb, "{intact:?}");
             }
         }
     }
@@ -164,11 +238,34 @@ mod tests {
             recorded(after_damage()),
             Loss { finder: Engine::Terrace, ..below_manifest() },
             Loss { finder: Engine::LevelDb, ..below_manifest() },
-            Loss { author: Engine::Goleveldb, ..below_manifest() },
+            Loss { holders: vec![Engine::LevelDb, Engine::Goleveldb], ..below_manifest() },
+            Loss { finder: Engine::Terrace, ..joined() },
+            Loss { author: Engine::Goleveldb, ..joined() },
+            Loss { evidence: Evidence { follows_torn_record: false, ..JOINED }, ..joined() },
             Loss { evidence: Evidence { is_below_manifest: false, ..SKIPPED }, ..below_manifest() },
             Loss { evidence: Evidence { goleveldb_finds: true, ..SKIPPED }, ..below_manifest() },
         ] {
             assert!(explain(&loss).is_none(), "{loss:?}");
+        }
+    }
+
+    #[test]
+    fn wrong_contents_have_one_explanation() {
+        let joined = WrongContents {
+            finder: Engine::Goleveldb,
+            last_holder: Engine::LevelDb,
+            leveldb_is_right: true,
+            has_record_after_torn_one: true,
+        };
+        assert_eq!(explain_contents(&joined), Some(JOINED_RECORDS));
+        for wrong in [
+            WrongContents { finder: Engine::Terrace, ..joined },
+            WrongContents { finder: Engine::LevelDb, ..joined },
+            WrongContents { last_holder: Engine::Terrace, ..joined },
+            WrongContents { leveldb_is_right: false, ..joined },
+            WrongContents { has_record_after_torn_one: false, ..joined },
+        ] {
+            assert!(explain_contents(&wrong).is_none(), "{wrong:?}");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use terrace_format::DecodeErrorKind;
 use terrace_format::batch::{self, BatchOp};
 use terrace_format::filename::{FileName, current};
 use terrace_format::key::SequenceNumber;
@@ -15,12 +16,17 @@ pub(super) struct LogScan {
     pub(super) manifest_sequence: SequenceNumber,
     /// True if a log has bytes after its last record that belong to no record, or damage before it.
     pub(super) is_damaged: bool,
+    /// True if a record follows one that breaks off after its first fragments.
+    pub(super) has_record_after_torn_one: bool,
     records: Vec<LoggedRecord>,
 }
 
+/// Complete record of a log.
 #[derive(Debug, Clone)]
-struct LoggedRecord {
-    sequence: SequenceNumber,
+pub(super) struct LoggedRecord {
+    pub(super) sequence: SequenceNumber,
+    /// True if the record before it breaks off after its first fragments.
+    pub(super) follows_torn_record: bool,
     put_keys: Vec<String>,
     deleted_keys: Vec<String>,
 }
@@ -41,29 +47,36 @@ impl LogScan {
 
     fn read_log(&mut self, bytes: &[u8]) {
         let mut reader = LogReader::new(bytes);
+        let mut follows_torn_record = false;
         while let Ok(Some(item)) = reader.next() {
             match item {
-                LogItem::Record { data, .. } => self.records.extend(decode_record(data)),
-                LogItem::Corruption { .. } => self.is_damaged = true,
+                LogItem::Record { data, .. } => {
+                    self.has_record_after_torn_one |= follows_torn_record;
+                    self.records.extend(decode_record(data, follows_torn_record));
+                    follows_torn_record = false;
+                }
+                LogItem::Corruption { error, .. } => {
+                    self.is_damaged = true;
+                    follows_torn_record = error.kind == DecodeErrorKind::Truncated;
+                }
             }
         }
         self.is_damaged |= !reader.log_end().is_clean;
     }
 
-    /// Returns the sequence number of the record with a put or a deletion of `key`, if a log has
-    /// one.
-    pub(super) fn find(&self, key: &str, is_deletion: bool) -> Option<SequenceNumber> {
-        let record = self.records.iter().find(|record| {
+    /// Returns the record with a put or a deletion of `key`, if a log has one.
+    pub(super) fn find(&self, key: &str, is_deletion: bool) -> Option<&LoggedRecord> {
+        self.records.iter().find(|record| {
             let keys = if is_deletion { &record.deleted_keys } else { &record.put_keys };
             keys.iter().any(|found| found == key)
-        });
-        record.map(|record| record.sequence)
+        })
     }
 }
 
-fn decode_record(data: &[u8]) -> Option<LoggedRecord> {
+fn decode_record(data: &[u8], follows_torn_record: bool) -> Option<LoggedRecord> {
     let batch = batch::validate(data).ok()?;
-    let mut record = LoggedRecord { sequence: batch.sequence(), put_keys: vec![], deleted_keys: vec![] };
+    let sequence = batch.sequence();
+    let mut record = LoggedRecord { sequence, follows_torn_record, put_keys: vec![], deleted_keys: vec![] };
     for operation in batch.iter() {
         match operation {
             BatchOp::Put { key, .. } => record.put_keys.push(String::from_utf8_lossy(key).into_owned()),

@@ -45,14 +45,17 @@ impl SmallDisk {
 
     /// Frees the space.
     pub(in super::super) fn free_space(&self) {
-        // The writer may have removed the file already.
+        // A child between its fork and its exec keeps files of this process open, so a removal alone
+        // may free the space too late. The writer may have removed the file already.
+        let _ = std::fs::OpenOptions::new().write(true).truncate(true).open(self.ballast_path());
         let _ = std::fs::remove_file(self.ballast_path());
     }
 }
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // After a failed unmount, a temporary directory is left over.
-        let _ = Command::new("umount").arg(self.dir.path()).stderr(Stdio::null()).status();
+        // After a failed unmount, a temporary directory is left over. A lazy one succeeds while a
+        // child of this process, before its exec, still has a file of the disk open.
+        let _ = Command::new("umount").arg("--lazy").arg(self.dir.path()).stderr(Stdio::null()).status();
     }
 }
