@@ -61,7 +61,7 @@ pub(super) const ALTERNATE: Harness = Harness {
 };
 
 fn run(seed: u64, counters: &Counters) -> Result<(), String> {
-    engine::report_missing_engines();
+    engine::report_missing_engines()?;
     let mut case = AlternateCase::new(seed, counters).map_err(|error| format!("setup failed: {error}"))?;
     for _ in 0..TURNS_PER_CASE {
         case.take_turn().map_err(|message| case.describe_failure(&message))?;

@@ -95,8 +95,9 @@ impl Engine {
     }
 }
 
-/// Names the engines that this machine lacks, once per process.
-pub(super) fn report_missing_engines() {
+/// Names the engines that this machine lacks, once per process. A missing LevelDB is an error if
+/// the environment variable `TERRACE_REQUIRE_STOCK` is set, as in CI.
+pub(super) fn report_missing_engines() -> Result<(), String> {
     static REPORTED: OnceLock<()> = OnceLock::new();
     REPORTED.get_or_init(|| {
         for engine in [Engine::LevelDb, Engine::Goleveldb] {
@@ -105,6 +106,10 @@ pub(super) fn report_missing_engines() {
             }
         }
     });
+    match std::env::var_os("TERRACE_REQUIRE_STOCK") {
+        Some(_) => Engine::LevelDb.program().map(drop),
+        None => Ok(()),
+    }
 }
 
 /// Returns `command` in a process that ignores SIGXFSZ, so that a write beyond the limit on the

@@ -1,12 +1,12 @@
 //! A process that has a database open and obeys commands on its standard input.
 //!
 //! ```text
-//!   command                                       answer
-//!     (the open itself)                             ok, or: error TEXT
-//!     read                                          a line for each entry: KEY LENGTH HASH; then ok
-//!     write sync|nosync [OPERATION]..               ok, or: error TEXT
-//!     compact                                       ok
-//!     close                                         ok, or: error TEXT; the process ends
+//!   command                              answer
+//!     (the open itself)                    ok, or: error TEXT
+//!     read                                 for each entry: KEY LENGTH HASH; then ok
+//!     write sync|nosync [OPERATION]..      ok, or: error TEXT
+//!     compact                              ok
+//!     close                                ok, or: error TEXT; the process ends
 //!
 //!   OPERATION    put KEY LENGTH PATTERN, or: delete KEY
 //!   value        the first LENGTH bytes of the repeated pattern

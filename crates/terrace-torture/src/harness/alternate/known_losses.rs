@@ -84,9 +84,9 @@ pub(super) static KNOWN_LOSSES: &[KnownLoss] = &[
                 && !loss.evidence.leveldb_finds
         },
     },
-    // goleveldb, leveldb/batch.go, decodeBatchToMem: it skips records below the last sequence number of
-    // the MANIFEST. LevelDB stores a later number there than that of the first record of the log,
-    // also if it continues the log of another engine.
+    // goleveldb, leveldb/batch.go, decodeBatchToMem: it skips records below the last sequence
+    // number of the MANIFEST. LevelDB stores a later one there than that of the first record of the
+    // log, also if it continues the log of another engine.
     KnownLoss {
         name: "goleveldb skips records below LevelDB's last sequence number",
         explains: |loss| {

@@ -115,3 +115,57 @@ pub(super) fn newest_log_size(dir: &Path) -> u64 {
     let newest = logs_in(dir).max().map(|number| dir.join(FileName::Log(number).to_string()));
     newest.and_then(|path| path.metadata().ok()).map_or(0, |metadata| metadata.len())
 }
+
+#[cfg(test)]
+mod tests {
+    use terrace_format::batch::encode_single_op;
+    use terrace_format::log::RecordWriter;
+
+    use super::*;
+
+    /// Returns the records in a log: keys of puts, each with a value of so many bytes. The first
+    /// `cut` bytes of the first record are followed by the next one.
+    fn scan(keys: &[(&str, usize)], cut: Option<usize>) -> LogScan {
+        let mut log = Vec::new();
+        for (index, (key, value_len)) in keys.iter().enumerate() {
+            let mut record = Vec::new();
+            encode_single_op(&mut record, 1 + index as u64, key.as_bytes(), Some(&vec![b'v'; *value_len]));
+            for fragment in RecordWriter::resume_at(log.len() as u64).add_record(&record) {
+                log.resize(fragment.offset as usize, 0);
+                log.extend_from_slice(&fragment.header);
+                log.extend_from_slice(fragment.payload);
+            }
+            if let Some(cut) = cut.filter(|_| index == 0) {
+                log.truncate(cut);
+            }
+        }
+        let mut scan = LogScan::default();
+        scan.read_log(&log);
+        scan
+    }
+
+    #[test]
+    fn complete_records_are_found() {
+        let scan = scan(&[("a", 10), ("b", 70_000), ("c", 0)], None);
+        assert_eq!(scan.find("b", false).map(|record| record.sequence), Some(2));
+        assert!(scan.find("b", true).is_none() && scan.find("d", false).is_none());
+        assert!(!scan.is_damaged && !scan.has_record_after_torn_one);
+    }
+
+    #[test]
+    fn record_after_first_fragments_is_marked() {
+        // The first block of the torn record is complete.
+        let scan = scan(&[("a", 70_000), ("b", 10), ("c", 10)], Some(32 << 10));
+        assert!(scan.find("a", false).is_none());
+        assert_eq!(scan.find("b", false).map(|record| record.follows_torn_record), Some(true));
+        assert_eq!(scan.find("c", false).map(|record| record.follows_torn_record), Some(false));
+        assert!(scan.is_damaged && scan.has_record_after_torn_one);
+    }
+
+    #[test]
+    fn records_after_a_torn_fragment_are_lost() {
+        let scan = scan(&[("a", 100), ("b", 10), ("c", 10)], Some(50));
+        assert!(["a", "b", "c"].iter().all(|key| scan.find(key, false).is_none()));
+        assert!(scan.is_damaged && !scan.has_record_after_torn_one);
+    }
+}

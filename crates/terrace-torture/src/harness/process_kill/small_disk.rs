@@ -45,8 +45,8 @@ impl SmallDisk {
 
     /// Frees the space.
     pub(in super::super) fn free_space(&self) {
-        // A child between its fork and its exec keeps files of this process open, so a removal alone
-        // may free the space too late. The writer may have removed the file already.
+        // A child between its fork and its exec keeps files of this process open. A removal alone
+        // may therefore free the space too late. The writer may have removed the file already.
         let _ = std::fs::OpenOptions::new().write(true).truncate(true).open(self.ballast_path());
         let _ = std::fs::remove_file(self.ballast_path());
     }
