@@ -209,8 +209,7 @@ impl<'a> AlternateCase<'a> {
         let batch = &self.history.batches[index];
         let current = self.turns.len() - 1;
         let author_turn = &self.turns[batch.turn];
-        let was_left_by_terrace =
-            batch.turn == 0 || self.turns[batch.turn - 1].settings.engine == Engine::Terrace;
+        let is_as_by_leveldb = batch.turn > 0 && self.turns[batch.turn - 1].may_tear_log();
         let finder = self.turns[current].settings.engine;
         let left_by_terrace = match self.turns[current - 1].settings.engine {
             Engine::Terrace => Some(copy),
@@ -223,7 +222,7 @@ impl<'a> AlternateCase<'a> {
             finder,
             is_intact_after_terrace: intact,
             follows_failed_write: author_turn.first_failed_batch.is_some_and(|failed| failed < index),
-            follows_foreign_damage: author_turn.is_log_damaged && !was_left_by_terrace,
+            follows_damage: author_turn.is_log_damaged && is_as_by_leveldb,
             evidence: copy.evidence(batch, scan)?,
         })
     }

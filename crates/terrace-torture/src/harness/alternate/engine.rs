@@ -50,6 +50,11 @@ impl EngineSettings {
         }
     }
 
+    /// Returns true if Terrace appends to its logs by system calls.
+    pub(super) fn appends_logs(&self) -> bool {
+        self.engine == Engine::Terrace && self.mapped_logs == "never"
+    }
+
     /// Returns settings for a read of a copy.
     pub(super) fn for_reading(engine: Engine) -> EngineSettings {
         EngineSettings { engine, reuse_logs: false, mapped_logs: "auto", write_buffer_size: 4 << 20 }

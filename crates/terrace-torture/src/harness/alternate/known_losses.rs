@@ -18,9 +18,9 @@ pub(super) struct Loss {
     pub(super) finder: Engine,
     /// True if an earlier write of the same turn failed.
     pub(super) follows_failed_write: bool,
-    /// True if the log ended in damage before the turn of the author, and another engine than
-    /// Terrace had left it.
-    pub(super) follows_foreign_damage: bool,
+    /// True if the log was damaged before the turn of the author, and a log of LevelDB would have
+    /// been: another engine had left it, or Terrace, killed in a write to an appended log.
+    pub(super) follows_damage: bool,
     /// True if Terrace is among the holders, and the finder finds the batch in the directory as
     /// Terrace left it.
     pub(super) is_intact_after_terrace: bool,
@@ -74,12 +74,13 @@ pub(super) static KNOWN_LOSSES: &[KnownLoss] = &[
     },
     // LevelDB 1.23, DBImpl::RecoverLogFile: with `reuse_logs` it continues a log without a check of
     // its end. The incomplete record of a killed process or of a failed write then hides the
-    // records that follow it in the block.
+    // records that follow it in the block. An appended log of Terrace equals LevelDB's, also if a
+    // kill interrupts the system call. Mapped logs must never leave such an end.
     KnownLoss {
         name: "LevelDB continues a log that ends in a torn record",
         explains: |loss| {
             loss.is_by_leveldb_alone()
-                && loss.follows_foreign_damage
+                && loss.follows_damage
                 && !loss.evidence.has_record
                 && !loss.evidence.leveldb_finds
         },
@@ -172,14 +173,14 @@ mod tests {
             holders: vec![Engine::LevelDb],
             finder: Engine::Terrace,
             follows_failed_write: true,
-            follows_foreign_damage: false,
+            follows_damage: false,
             is_intact_after_terrace: false,
             evidence: TORN,
         }
     }
 
     fn after_damage() -> Loss {
-        Loss { follows_failed_write: false, follows_foreign_damage: true, ..after_failed_write() }
+        Loss { follows_failed_write: false, follows_damage: true, ..after_failed_write() }
     }
 
     fn below_manifest() -> Loss {

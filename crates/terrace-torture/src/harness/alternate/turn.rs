@@ -4,7 +4,7 @@ use std::fmt;
 
 use terrace_testkit::rng::Rng;
 
-use super::engine::EngineSettings;
+use super::engine::{Engine, EngineSettings};
 use super::engine_process::{Answer, EngineProcess};
 use super::log_scan::newest_log_size;
 use super::{AlternateCase, Storage};
@@ -27,13 +27,28 @@ pub(super) struct Turn {
     pub(super) is_log_damaged: bool,
     /// Index of the first batch that failed.
     pub(super) first_failed_batch: Option<usize>,
+    /// True if the process was killed during writes.
+    is_killed_during_writes: bool,
     /// Events, for messages.
     pub(super) events: Vec<String>,
 }
 
 impl Turn {
     pub(super) fn new(settings: EngineSettings, is_log_damaged: bool) -> Turn {
-        Turn { settings, is_log_damaged, first_failed_batch: None, events: Vec::new() }
+        Turn {
+            settings,
+            is_log_damaged,
+            first_failed_batch: None,
+            is_killed_during_writes: false,
+            events: Vec::new(),
+        }
+    }
+
+    /// Returns true if the turn may leave an incomplete record that hides the records after it.
+    /// Terrace leaves one only if a kill interrupts a system call that appends.
+    pub(super) fn may_tear_log(&self) -> bool {
+        self.settings.engine != Engine::Terrace
+            || (self.settings.appends_logs() && self.is_killed_during_writes)
     }
 }
 
@@ -186,7 +201,10 @@ impl AlternateCase<'_> {
                 answer => return Err(format!("the close failed: {answer:?}")),
             },
             TurnEnd::Kill => drop(process),
-            TurnEnd::KillDuringWrites => self.kill_during_writes(process, may_fail)?,
+            TurnEnd::KillDuringWrites => {
+                self.turn().is_killed_during_writes = true;
+                self.kill_during_writes(process, may_fail)?;
+            }
         }
         if end != TurnEnd::Close {
             self.counters.add(Counter::ProcessKills, 1);
