@@ -55,7 +55,7 @@ pub(super) const ALTERNATE: Harness = Harness {
     id: 45,
     name: "alternate",
     property: "engines that take turns lose no acknowledged write, after kills and failed writes",
-    check_cases: 8,
+    check_cases: 40,
     time_share: 3,
     run,
 };
