@@ -99,6 +99,21 @@ pub(super) static KNOWN_LOSSES: &[KnownLoss] = &[
                 && loss.evidence.is_below_manifest
         },
     },
+    // goleveldb, leveldb/db_transaction.go, Commit: a batch above the write buffer is a transaction,
+    // whose commit stores its last sequence number in the MANIFEST. If an earlier memtable could
+    // not be flushed on a full disk, and the process is killed, the next open skips its log.
+    KnownLoss {
+        name: "goleveldb skips a log that it could not flush before a transaction",
+        explains: |loss| {
+            loss.finder == Engine::Goleveldb
+                && loss.author == Engine::Goleveldb
+                && loss.holders.iter().all(|&holder| holder == Engine::Goleveldb)
+                && loss.evidence.leveldb_finds
+                && !loss.evidence.goleveldb_finds
+                && loss.evidence.has_record
+                && loss.evidence.is_below_manifest
+        },
+    },
     // goleveldb, leveldb/journal/journal.go, nextChunk: it takes any fragment for the next one of a
     // record. If a killed LevelDB has left the first fragments of a record, and LevelDB continues
     // the log, goleveldb joins them with the next record, and loses it.
@@ -192,13 +207,17 @@ mod tests {
         }
     }
 
+    fn below_transaction() -> Loss {
+        Loss { author: Engine::Goleveldb, holders: vec![Engine::Goleveldb], ..below_manifest() }
+    }
+
     fn joined() -> Loss {
         Loss { evidence: JOINED, ..below_manifest() }
     }
 
     #[test]
     fn each_row_explains_its_own_loss() {
-        let losses = [after_failed_write(), after_damage(), below_manifest(), joined()];
+        let losses = [after_failed_write(), after_damage(), below_manifest(), below_transaction(), joined()];
         assert_eq!(KNOWN_LOSSES.len(), losses.len());
         for (row, loss) in KNOWN_LOSSES.iter().zip(losses) {
             assert_eq!(explain(&loss).map(|found| found.name), Some(row.name));
@@ -208,7 +227,7 @@ mod tests {
     #[test]
     fn loss_by_terrace_is_never_explained() {
         use Engine::{Goleveldb, LevelDb, Terrace};
-        for loss in [after_failed_write(), after_damage(), below_manifest(), joined()] {
+        for loss in [after_failed_write(), after_damage(), below_manifest(), below_transaction(), joined()] {
             for holders in [
                 vec![Terrace],
                 vec![Terrace, LevelDb],
@@ -240,6 +259,9 @@ mod tests {
             Loss { finder: Engine::Terrace, ..below_manifest() },
             Loss { finder: Engine::LevelDb, ..below_manifest() },
             Loss { holders: vec![Engine::LevelDb, Engine::Goleveldb], ..below_manifest() },
+            Loss { finder: Engine::Terrace, ..below_transaction() },
+            Loss { evidence: Evidence { is_below_manifest: false, ..SKIPPED }, ..below_transaction() },
+            Loss { evidence: Evidence { goleveldb_finds: true, ..SKIPPED }, ..below_transaction() },
             Loss { finder: Engine::Terrace, ..joined() },
             Loss { author: Engine::Goleveldb, ..joined() },
             Loss { evidence: Evidence { follows_torn_record: false, ..JOINED }, ..joined() },
