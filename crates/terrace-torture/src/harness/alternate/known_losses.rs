@@ -99,9 +99,10 @@ pub(super) static KNOWN_LOSSES: &[KnownLoss] = &[
                 && loss.evidence.is_below_manifest
         },
     },
-    // goleveldb, leveldb/db_transaction.go, Commit: a batch above the write buffer is a transaction,
-    // whose commit stores its last sequence number in the MANIFEST. If an earlier memtable could
-    // not be flushed on a full disk, and the process is killed, the next open skips its log.
+    // goleveldb, leveldb/db_transaction.go, Commit: a batch larger than the write buffer is a
+    // transaction, whose commit stores its last sequence number in the MANIFEST. If an earlier
+    // memtable could not be flushed on a full disk, and the process is killed, the next open skips
+    // its log.
     KnownLoss {
         name: "goleveldb skips a log that it could not flush before a transaction",
         explains: |loss| {
