@@ -1,6 +1,7 @@
-// Reads a database with a LevelDB written in Go and prints its entries, for the attack `readers` of terrace-torture.
+// Runs a LevelDB written in Go, for two attacks of terrace-torture.
 //
-//	terrace-format-readers goleveldb DIR
+//	terrace-format-readers goleveldb DIR             prints all entries, for `readers`
+//	terrace-format-readers turn DIR WRITE_BUFFER     obeys commands, for `alternate`
 //
 // Each entry is a key and a value, each with its length in four bytes, little-endian. An error goes to standard error, and
 // the program then fails.
@@ -26,6 +27,9 @@ func main() {
 }
 
 func run(args []string) error {
+	if len(args) == 3 && args[0] == "turn" {
+		return takeTurn(args[1], args[2])
+	}
 	if len(args) != 2 || readers[args[0]] == nil {
 		return fmt.Errorf("expected the name of a reader and a directory, got %q", args)
 	}

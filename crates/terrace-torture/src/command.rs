@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand};
 
 use crate::counters::Counters;
 use crate::fuzz::{self, TARGETS, Target, libfuzzer};
+use crate::harness::alternate::terrace_turn::{self, TurnArgs};
 #[cfg(target_os = "linux")]
 use crate::harness::file_systems::{self, DiskJob};
 use crate::harness::fork::forker::{self, ForkerArgs};
@@ -75,6 +76,10 @@ enum CliCommand {
     /// Opens a database that another process also opens; `concurrent-open` runs this
     #[command(hide = true)]
     Open(OpenerArgs),
+    /// Runs Terrace for one turn; `alternate` runs this
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    Turn(TurnArgs),
     /// Works while the system refuses calls; `refusals` runs this
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     #[command(hide = true)]
@@ -142,6 +147,8 @@ pub fn main() -> ExitCode {
         }
         CliCommand::Mutants { names } => mutants::run_mutants(&names),
         CliCommand::Write { job, ledger } => writer::run_writer(&job, &ledger),
+        #[cfg(target_os = "linux")]
+        CliCommand::Turn(turn) => terrace_turn::run_turn(&turn),
         CliCommand::Open(opener) => concurrent_open::run_opener(&opener),
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         CliCommand::Refused(child) => refusals::run_child(&child),

@@ -81,6 +81,10 @@ counters! {
     AcknowledgedWrites "acked_writes" 5_000_000,
     /// Databases that one engine opened after the other had written them.
     LevelDbHandovers "leveldb_handovers" 0,
+    /// Turns of engines that open one directory one after the other.
+    EngineTurns "engine_turns" 10_000,
+    /// Acknowledged batches that LevelDB or goleveldb have lost without Terrace.
+    KnownLosses "known_losses" 0,
     /// Damaged databases that both engines repaired.
     Repairs "repairs" 0,
     /// Databases of Terrace that another reader of the format opened.

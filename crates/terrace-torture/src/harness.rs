@@ -2,6 +2,8 @@
 
 use crate::counters::Counters;
 
+#[cfg(target_os = "linux")]
+pub(crate) mod alternate;
 mod bit_rot;
 mod clocks;
 mod coverage_guided;
@@ -76,6 +78,8 @@ pub static HARNESSES: &[Harness] = &[
     leveldb_interop::LEVELDB_AFTER_POWER_CUT,
     leveldb_interop::REPAIR_VS_LEVELDB,
     readers::READERS_OF_THE_FORMAT,
+    #[cfg(target_os = "linux")]
+    alternate::ALTERNATE,
     fuzz::FUZZ,
     coverage_guided::COVERAGE_GUIDED,
 ];

@@ -18,7 +18,7 @@
 pub(crate) mod concurrent_open;
 pub(in crate::harness) mod killed_database;
 pub(in crate::harness) mod ledger;
-mod small_disk;
+pub(super) mod small_disk;
 pub(in crate::harness) mod thread_writes;
 pub(crate) mod writer;
 pub(in crate::harness) mod writer_process;

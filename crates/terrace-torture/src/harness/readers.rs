@@ -16,8 +16,8 @@
 //! `readers/state/` and a row in [`STATES`].
 
 mod entry_stream;
-mod format_reader;
-mod go_program;
+pub(super) mod format_reader;
+pub(super) mod go_program;
 mod goleveldb;
 mod kezhuw;
 mod rocksdb;

@@ -68,6 +68,8 @@ pub static MUTANTS: &[Mutant] = &[
     row("NoSpaceNeverRecovers", &["io-errors"], 60, "after a full disk, writes fail until the database is opened again"),
     row("TornRecordLeftAfterNoSpace", &["io-errors"], 60, "a record that hit a full disk stays in the WAL, and the next one follows it"),
     row("SequenceNotRecoveredFromWal", &["model"], 30, "sequence numbers continue from the MANIFEST's, not from the WAL's"),
+    row("ForeignRecordsCountAsOurs", &["alternate"], 120, "a gap ends the replay also among the records that another program has added to a log"),
+    row("ManifestSequenceAheadOfLog", &["alternate"], 120, "the MANIFEST's last sequence number includes writes that are only in the log"),
     row("LockReleasedByFailedOpen", &["concurrent-open"], 60, "a failed second open in the same process releases the lock"),
     row("LinkFollowedForWriting", &["hostile-directories"], 60, "a log, MANIFEST or LOCK that is a link is opened for writing"),
     row("LostLinkFollowed", &["hostile-directories"], 60, "files are moved to lost/ although it is a link to another directory"),

@@ -26,6 +26,9 @@ impl DbInner {
         edit.log_number.get_or_insert(version_set.log_number);
         edit.prev_log_number = Some(0);
         edit.last_sequence.get_or_insert(version_set.last_sequence);
+        if mutant!(ManifestSequenceAheadOfLog) {
+            edit.last_sequence = Some(self.read_state.visible_seqno().load(Ordering::Acquire));
+        }
         let path = self.file_path(FileName::Manifest(manifest.number()));
         let next_version_set = version_set.apply_edit(&edit, &path).map_err(CommitError::NotApplied)?;
         let removed_files = files_removed_by(&version_set, &edit);

@@ -88,7 +88,7 @@ pub(super) fn read_copy(reader: &dyn FormatReader, dir: &Path) -> OpResult<Vec<E
 }
 
 /// Copies the files of a directory, without its subdirectories and the lock.
-fn copy_files(from: &Path, to: &Path) -> std::io::Result<()> {
+pub(in super::super) fn copy_files(from: &Path, to: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;
         if entry.file_type()?.is_file() && entry.file_name() != "LOCK" {

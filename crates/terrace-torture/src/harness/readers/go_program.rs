@@ -1,4 +1,4 @@
-//! Readers in the Go program of this crate, which is built once per run next to this program.
+//! The Go program of this crate, which is built once per run next to this program.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -34,7 +34,8 @@ impl FormatReader for GoReader {
     }
 }
 
-fn built_program() -> Result<PathBuf, String> {
+/// Builds the program, if this process has not built it yet.
+pub(in super::super) fn built_program() -> Result<PathBuf, String> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     BUILT.get_or_init(|| go_build(Path::new("go"))).clone()
 }

@@ -231,7 +231,7 @@ impl LogReplay<'_> {
                 return Ok(ReplayFlow::Continue);
             }
         };
-        if log.may_be_continued(offset, continuity) {
+        if log.may_be_continued(offset, continuity) && !mutant!(ForeignRecordsCountAsOurs) {
             log.is_ours = match log.has_mapped_end {
                 Some(has_mapped_end) => has_mapped_end,
                 None => *log.has_mapped_end.insert(self.has_mapped_end(path)?),
