@@ -19,7 +19,7 @@ use terrace_format::log::RecordWriter;
 use terrace_format::version_edit::VersionEdit;
 use terrace_sync::mutant;
 
-use super::manifest_mark::{ClosedLog, ManifestMark};
+use super::manifest_mark::{ClosedLog, LogMethod, ManifestMark};
 use crate::error::{Error, Result};
 
 /// Error of an edit, with the knowledge whether the edit took effect.
@@ -45,8 +45,8 @@ pub(crate) struct Manifest {
     /// Size in bytes from which the next edit starts a new MANIFEST.
     size_limit: u64,
     number: u64,
-    /// True if the logs of this run are mapped.
-    are_logs_mapped: bool,
+    /// Method of the logs of this run.
+    log_method: LogMethod,
     /// Open file. It is None before the first edit and after a failed edit; then the next edit
     /// starts a new MANIFEST.
     current: Option<OpenManifest>,
@@ -74,19 +74,19 @@ impl Manifest {
             directory: directory.to_path_buf(),
             size_limit,
             number: 0,
-            are_logs_mapped: false,
+            log_method: LogMethod::Appended,
             current: None,
         }
     }
 
-    /// Sets whether the logs of this run are mapped.
-    pub(crate) fn with_mapped_logs(self, are_logs_mapped: bool) -> Manifest {
-        Manifest { are_logs_mapped, ..self }
+    /// Sets the method of the logs of this run.
+    pub(crate) fn with_log_method(self, log_method: LogMethod) -> Manifest {
+        Manifest { log_method, ..self }
     }
 
     /// Returns `edit` with the mark of this run.
     fn marked(&self, edit: &VersionEdit) -> VersionEdit {
-        let mark = ManifestMark::Written { number: self.number, are_logs_mapped: self.are_logs_mapped };
+        let mark = ManifestMark::Written { number: self.number, log_method: self.log_method };
         let mut edit = edit.clone();
         edit.compact_pointers.push(mark.to_compact_pointer());
         edit

@@ -9,6 +9,7 @@
 //! no compactions, so every reader of the format ignores its pointer. LevelDB copies the pointer to
 //! its own MANIFEST. The file numbers in the marks show that such a copy is not valid there.
 
+use terrace_env::LogFile;
 use terrace_format::filename::FileName;
 use terrace_format::key::{InternalKey, ValueType};
 use terrace_format::version_edit::{NUM_LEVELS, VersionEdit};
@@ -21,11 +22,36 @@ pub(crate) struct ClosedLog {
     pub(crate) len: u64,
 }
 
+/// Method by which a run writes its logs. It decides which writes a power cut may lose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogMethod {
+    /// Stores into a mapping. A power cut may lose any page.
+    Mapped,
+    /// Appends. A power cut loses the end.
+    Appended,
+    /// Appends to a file of a custom file system, which may lose any page.
+    Custom,
+}
+
+impl LogMethod {
+    /// Returns the method of the log `file`.
+    pub(crate) fn of(file: &dyn LogFile) -> LogMethod {
+        match (file.capacity() > 0, file.may_lose_pages()) {
+            (true, _) => LogMethod::Mapped,
+            (false, true) => LogMethod::Custom,
+            (false, false) => LogMethod::Appended,
+        }
+    }
+
+    const ALL: [(LogMethod, &str); 3] =
+        [(LogMethod::Mapped, "mapped"), (LogMethod::Appended, "appended"), (LogMethod::Custom, "custom")];
+}
+
 /// Statement of Terrace in a MANIFEST.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ManifestMark {
     /// Terrace wrote the edit, in the MANIFEST with this number.
-    Written { number: u64, are_logs_mapped: bool },
+    Written { number: u64, log_method: LogMethod },
     /// The database was closed, and its last log is durable.
     Closed(ClosedLog),
 }
@@ -34,9 +60,10 @@ impl ManifestMark {
     /// Returns the compact pointer with the mark.
     pub(super) fn to_compact_pointer(self) -> (usize, InternalKey) {
         let text = match self {
-            ManifestMark::Written { number, are_logs_mapped } => {
-                let method = if are_logs_mapped { "mapped" } else { "appended" };
-                format!("terrace wrote {}, logs {method}", FileName::Manifest(number))
+            ManifestMark::Written { number, log_method } => {
+                let name =
+                    LogMethod::ALL.iter().find(|(method, _)| *method == log_method).map_or("", |row| row.1);
+                format!("terrace wrote {}, logs {name}", FileName::Manifest(number))
             }
             ManifestMark::Closed(ClosedLog { number, len }) => {
                 format!("terrace closed {} at {len}", FileName::Log(number))
@@ -52,7 +79,8 @@ impl ManifestMark {
         if let Some((name, method)) = text.strip_prefix("wrote ").and_then(|text| text.split_once(", logs "))
         {
             let FileName::Manifest(number) = FileName::parse(name)? else { return None };
-            return Some(ManifestMark::Written { number, are_logs_mapped: method == "mapped" });
+            let (log_method, _) = *LogMethod::ALL.iter().find(|(_, name)| *name == method)?;
+            return Some(ManifestMark::Written { number, log_method });
         }
         let (name, len) = text.strip_prefix("closed ")?.split_once(" at ")?;
         let FileName::Log(number) = FileName::parse(name)? else { return None };
@@ -67,8 +95,9 @@ mod tests {
     #[test]
     fn mark_is_found_again() {
         for mark in [
-            ManifestMark::Written { number: 7, are_logs_mapped: true },
-            ManifestMark::Written { number: 1_234_567, are_logs_mapped: false },
+            ManifestMark::Written { number: 7, log_method: LogMethod::Mapped },
+            ManifestMark::Written { number: 1_234_567, log_method: LogMethod::Appended },
+            ManifestMark::Written { number: 8, log_method: LogMethod::Custom },
             ManifestMark::Closed(ClosedLog { number: 9, len: 34_567 }),
         ] {
             let compact_pointers =
@@ -84,6 +113,7 @@ mod tests {
             "",
             "terrace",
             "terrace wrote 000009.log",
+            "terrace wrote MANIFEST-000009, logs",
             "terrace closed 000009.log at",
             "terrace closed MANIFEST-000001 at 5",
         ] {

@@ -31,7 +31,7 @@ use crate::file_io::{FileReader, file_error};
 use crate::info_log::Logger;
 use crate::memtable::Memtable;
 use crate::sync::Arc;
-use crate::version::ClosedLog;
+use crate::version::{ClosedLog, LogMethod};
 
 /// Arguments of a replay.
 pub(super) struct LogReplay<'a> {
@@ -42,8 +42,8 @@ pub(super) struct LogReplay<'a> {
     pub(super) paranoid_checks: bool,
     /// Log that the last run has closed, by the MANIFEST.
     pub(super) closed_log: Option<ClosedLog>,
-    /// True if the last edit of the MANIFEST is one of Terrace with mapped logs.
-    pub(super) are_logs_mapped: bool,
+    /// Method of the logs, by the last edit of the MANIFEST.
+    pub(super) log_method: LogMethod,
     /// Approximate size in bytes at which a memtable is passed to `on_full_memtable`.
     pub(super) memtable_size: usize,
     pub(super) inserter: ParallelInserter,
@@ -107,7 +107,9 @@ enum ReplayFlow {
 
 /// Progress of the replay of one log.
 struct LogState {
-    /// True in a part of a mapped log that Terrace wrote.
+    /// True if Terrace has mapped the log. Its end then tells whether another program continued it.
+    is_mapped: bool,
+    /// True in a part that Terrace wrote, in a log that can lose any page.
     is_ours: bool,
     /// True if the log ends as Terrace's mapped logs do. None if no record has needed this yet.
     has_mapped_end: Option<bool>,
@@ -125,9 +127,8 @@ impl LogState {
     /// Returns true if another program may have added the record at `offset`.
     fn may_be_continued(&self, offset: u64, continuity: Continuity) -> bool {
         // A killed process may also leave the first fragments of a record.
-        let is_continued =
-            continuity != Continuity::Contiguous || self.closed_len.is_some_and(|len| offset >= len);
-        self.is_ours && is_continued
+        let is_after_crash = self.is_mapped && continuity != Continuity::Contiguous;
+        self.is_ours && (is_after_crash || self.closed_len.is_some_and(|len| offset >= len))
     }
 
     /// Returns true if bytes of Terrace may be missing before the next record.
@@ -174,7 +175,8 @@ impl LogReplay<'_> {
         let mut reader = LogReader::new(FileReader(self.env.fs.open_sequential(path)?));
         let length = self.env.fs.file_size(path)?;
         let mut log = LogState {
-            is_ours: self.are_logs_mapped && !outcome.is_last_log_foreign,
+            is_mapped: self.log_method == LogMethod::Mapped,
+            is_ours: self.log_method != LogMethod::Appended && !outcome.is_last_log_foreign,
             has_mapped_end: None,
             closed_len: self.closed_log.filter(|closed| closed.number == number).map(|closed| closed.len),
             is_at_start: true,

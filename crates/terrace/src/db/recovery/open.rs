@@ -33,7 +33,7 @@ use crate::info_log::{FileLogger, Logger, NoLogger};
 use crate::memtable::Memtable;
 use crate::options::Options;
 use crate::sync::{Arc, AtomicU64, Ordering};
-use crate::version::{CommitError, Manifest, ManifestRecovery};
+use crate::version::{CommitError, LogMethod, Manifest, ManifestRecovery};
 
 /// Log file that the WAL writer continues, with the state of its record writer.
 type ReusedLog = (WalFile, RecordWriter);
@@ -215,11 +215,10 @@ impl DbOpener<'_> {
         let has_new_log = reused_log.is_none();
         let manifest = self.open_manifest(!has_new_log && logs == [self.recovered.version_set.log_number]);
         let (writer, new_files) = self.open_wal_writer(reused_log, &mut replayed, &next_file, &flusher)?;
-        let may_lose_pages = writer.wal.file.may_lose_pages();
-        let manifest = manifest.map(|manifest| manifest.with_mapped_logs(may_lose_pages));
+        let log_method = LogMethod::of(&*writer.wal.file);
+        let manifest = manifest.map(|manifest| manifest.with_log_method(log_method));
         // A close mark holds for both kinds of logs.
-        let has_other_mark =
-            self.recovered.closed_log.is_none() && self.recovered.are_logs_mapped != may_lose_pages;
+        let has_other_mark = self.recovered.closed_log.is_none() && self.recovered.log_method != log_method;
         let log_changed = writer.wal.number != self.recovered.version_set.log_number;
         let edit = recovery_edit(&writer, new_files, &replayed);
         let has_changes = !edit.new_files.is_empty() || log_changed || has_other_mark;
@@ -321,7 +320,7 @@ impl DbOpener<'_> {
             logger: &*self.logger,
             paranoid_checks: self.options.paranoid_checks,
             closed_log: self.recovered.closed_log,
-            are_logs_mapped: self.recovered.are_logs_mapped,
+            log_method: self.recovered.log_method,
             memtable_size,
             inserter: ParallelInserter::new(&self.options.env, &self.comparator, memtable_size),
             last_sequence: self.recovered.version_set.last_sequence,
