@@ -201,6 +201,7 @@ impl<'a> AlternateCase<'a> {
             last_holder: *last_holder,
             leveldb_is_right: by_leveldb.is_some_and(|found| self.history.check_in_use(&found).is_ok()),
             has_record_after_torn_one: scan.has_record_after_torn_one,
+            follows_failed_write: self.turns[holders.len() - 2].first_failed_batch.is_some(),
         })
     }
 

@@ -11,7 +11,7 @@ use super::recovered_table::RecoveredTable;
 use super::salvage::{inspect_logs, inspect_table};
 use crate::error::Result;
 use crate::verify::{LogSequenceCheck, Problem, find_table_file};
-use crate::version::{LogMethod, ManifestRecovery};
+use crate::version::{LogWriteMethod, ManifestRecovery};
 
 impl RepairJob<'_> {
     /// Returns whether the end of the manifest is lost without a trace: files that it names are
@@ -125,7 +125,7 @@ impl RepairJob<'_> {
         let logs = self.logs_matching(|number| number >= set.log_number || number == set.prev_log_number);
         let new_check = || {
             LogSequenceCheck::new(
-                recovered.log_method != LogMethod::Appended && recovered.closed_log.is_none(),
+                recovered.log_method != LogWriteMethod::Appended && recovered.closed_log.is_none(),
                 set.last_sequence,
                 newest,
             )

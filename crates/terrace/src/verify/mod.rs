@@ -29,7 +29,7 @@ use crate::db::{list_db_files, lock_directory_shared};
 use crate::error::{Corruption, Error, Result};
 use crate::options::Options;
 use crate::sync::Arc;
-use crate::version::{FileMeta, LogMethod, ManifestRecovery};
+use crate::version::{FileMeta, LogWriteMethod, ManifestRecovery};
 
 /// Reads and checks every live file of the database in directory `path`.
 ///
@@ -195,7 +195,7 @@ impl Verifier<'_> {
         let last = self.check_logs(
             &logs,
             LogSequenceCheck::new(
-                recovered.log_method != LogMethod::Appended && recovered.closed_log.is_none(),
+                recovered.log_method != LogWriteMethod::Appended && recovered.closed_log.is_none(),
                 set.last_sequence,
                 self.max_table_sequence,
             ),

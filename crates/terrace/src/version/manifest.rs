@@ -19,7 +19,7 @@ use terrace_format::log::RecordWriter;
 use terrace_format::version_edit::VersionEdit;
 use terrace_sync::mutant;
 
-use super::manifest_mark::{ClosedLog, LogMethod, ManifestMark};
+use super::manifest_mark::{ClosedLog, LogWriteMethod, ManifestMark};
 use crate::error::{Error, Result};
 
 /// Error of an edit, with the knowledge whether the edit took effect.
@@ -46,7 +46,7 @@ pub(crate) struct Manifest {
     size_limit: u64,
     number: u64,
     /// Method of the logs of this run.
-    log_method: LogMethod,
+    log_method: LogWriteMethod,
     /// Open file. It is None before the first edit and after a failed edit; then the next edit
     /// starts a new MANIFEST.
     current: Option<OpenManifest>,
@@ -74,13 +74,13 @@ impl Manifest {
             directory: directory.to_path_buf(),
             size_limit,
             number: 0,
-            log_method: LogMethod::Appended,
+            log_method: LogWriteMethod::Appended,
             current: None,
         }
     }
 
     /// Sets the method of the logs of this run.
-    pub(crate) fn with_log_method(self, log_method: LogMethod) -> Manifest {
+    pub(crate) fn with_log_method(self, log_method: LogWriteMethod) -> Manifest {
         Manifest { log_method, ..self }
     }
 

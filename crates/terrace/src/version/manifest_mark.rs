@@ -24,7 +24,7 @@ pub(crate) struct ClosedLog {
 
 /// Method by which a run writes its logs. It decides which writes a power cut may lose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LogMethod {
+pub(crate) enum LogWriteMethod {
     /// Stores into a mapping. A power cut may lose any page.
     Mapped,
     /// Appends. A power cut loses the end.
@@ -33,25 +33,28 @@ pub(crate) enum LogMethod {
     Custom,
 }
 
-impl LogMethod {
+impl LogWriteMethod {
     /// Returns the method of the log `file`.
-    pub(crate) fn of(file: &dyn LogFile) -> LogMethod {
+    pub(crate) fn of(file: &dyn LogFile) -> LogWriteMethod {
         match (file.capacity() > 0, file.may_lose_pages()) {
-            (true, _) => LogMethod::Mapped,
-            (false, true) => LogMethod::Custom,
-            (false, false) => LogMethod::Appended,
+            (true, _) => LogWriteMethod::Mapped,
+            (false, true) => LogWriteMethod::Custom,
+            (false, false) => LogWriteMethod::Appended,
         }
     }
 
-    const ALL: [(LogMethod, &str); 3] =
-        [(LogMethod::Mapped, "mapped"), (LogMethod::Appended, "appended"), (LogMethod::Custom, "custom")];
+    const ALL: [(LogWriteMethod, &str); 3] = [
+        (LogWriteMethod::Mapped, "mapped"),
+        (LogWriteMethod::Appended, "appended"),
+        (LogWriteMethod::Custom, "custom"),
+    ];
 }
 
 /// Statement of Terrace in a MANIFEST.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ManifestMark {
     /// Terrace wrote the edit, in the MANIFEST with this number.
-    Written { number: u64, log_method: LogMethod },
+    Written { number: u64, log_method: LogWriteMethod },
     /// The database was closed, and its last log is durable.
     Closed(ClosedLog),
 }
@@ -61,8 +64,10 @@ impl ManifestMark {
     pub(super) fn to_compact_pointer(self) -> (usize, InternalKey) {
         let text = match self {
             ManifestMark::Written { number, log_method } => {
-                let name =
-                    LogMethod::ALL.iter().find(|(method, _)| *method == log_method).map_or("", |row| row.1);
+                let name = LogWriteMethod::ALL
+                    .iter()
+                    .find(|(method, _)| *method == log_method)
+                    .map_or("", |row| row.1);
                 format!("terrace wrote {}, logs {name}", FileName::Manifest(number))
             }
             ManifestMark::Closed(ClosedLog { number, len }) => {
@@ -79,7 +84,7 @@ impl ManifestMark {
         if let Some((name, method)) = text.strip_prefix("wrote ").and_then(|text| text.split_once(", logs "))
         {
             let FileName::Manifest(number) = FileName::parse(name)? else { return None };
-            let (log_method, _) = *LogMethod::ALL.iter().find(|(_, name)| *name == method)?;
+            let (log_method, _) = *LogWriteMethod::ALL.iter().find(|(_, name)| *name == method)?;
             return Some(ManifestMark::Written { number, log_method });
         }
         let (name, len) = text.strip_prefix("closed ")?.split_once(" at ")?;
@@ -95,9 +100,9 @@ mod tests {
     #[test]
     fn mark_is_found_again() {
         for mark in [
-            ManifestMark::Written { number: 7, log_method: LogMethod::Mapped },
-            ManifestMark::Written { number: 1_234_567, log_method: LogMethod::Appended },
-            ManifestMark::Written { number: 8, log_method: LogMethod::Custom },
+            ManifestMark::Written { number: 7, log_method: LogWriteMethod::Mapped },
+            ManifestMark::Written { number: 1_234_567, log_method: LogWriteMethod::Appended },
+            ManifestMark::Written { number: 8, log_method: LogWriteMethod::Custom },
             ManifestMark::Closed(ClosedLog { number: 9, len: 34_567 }),
         ] {
             let compact_pointers =

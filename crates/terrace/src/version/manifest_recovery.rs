@@ -10,7 +10,7 @@ use terrace_format::log::{LogItem, LogReader};
 use terrace_format::version_edit::VersionEdit;
 
 use super::VersionBuilder;
-use super::manifest_mark::{ClosedLog, LogMethod, ManifestMark};
+use super::manifest_mark::{ClosedLog, LogWriteMethod, ManifestMark};
 use super::version_set::{INCOMPATIBLE_SUFFIX, VersionSet};
 use crate::error::{Error, Result};
 use crate::file_io::{FileReader, file_error};
@@ -28,9 +28,9 @@ pub(crate) struct ManifestRecovery {
     pub(crate) is_written_by_terrace: bool,
     /// Log that the last edit states to be closed.
     pub(crate) closed_log: Option<ClosedLog>,
-    /// Method of the logs, if the last edit is one of Terrace. After a close it is `Custom`, because
-    /// the length of the closed log tells more. Without a mark it is `Appended`.
-    pub(crate) log_method: LogMethod,
+    /// Method of the logs, if the last edit is one of Terrace. After a close it is `Custom`,
+    /// because the length of the closed log tells more. Without a mark it is `Appended`.
+    pub(crate) log_method: LogWriteMethod,
     /// True if the MANIFEST marks the database as unreadable for stock LevelDB.
     pub(crate) is_incompatible: bool,
     /// Damage at the end of the MANIFEST: a torn version edit after a power cut, or bit rot. If all
@@ -76,7 +76,7 @@ impl ManifestRecovery {
             reusable_len: None,
             is_written_by_terrace: true,
             closed_log: None,
-            log_method: LogMethod::Appended,
+            log_method: LogWriteMethod::Appended,
             is_incompatible: false,
             torn_tail: None,
         }
@@ -169,8 +169,8 @@ impl ManifestReader {
             },
             log_method: match mark.filter(|_| is_ours) {
                 Some(ManifestMark::Written { log_method, .. }) => log_method,
-                Some(ManifestMark::Closed(_)) => LogMethod::Custom,
-                None => LogMethod::Appended,
+                Some(ManifestMark::Closed(_)) => LogWriteMethod::Custom,
+                None => LogWriteMethod::Appended,
             },
             is_incompatible: set.is_incompatible,
             version_set: set,

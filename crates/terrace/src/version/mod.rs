@@ -18,7 +18,7 @@ mod version_set;
 
 pub(crate) use allowed_seeks::AllowedSeeks;
 pub(crate) use manifest::{CommitError, Manifest, set_current_file};
-pub(crate) use manifest_mark::{ClosedLog, LogMethod};
+pub(crate) use manifest_mark::{ClosedLog, LogWriteMethod};
 pub(crate) use manifest_recovery::{
     MAX_FILE_NUMBER, MAX_UNLISTED_FILE_NUMBER, ManifestRecovery, has_incompatible_suffix, read_current,
 };

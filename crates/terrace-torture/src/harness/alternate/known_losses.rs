@@ -144,6 +144,9 @@ pub(super) struct WrongContents {
     pub(super) leveldb_is_right: bool,
     /// True if a log has a record after one that breaks off after its first fragments.
     pub(super) has_record_after_torn_one: bool,
+    /// True if a write of the last holder failed. Its log then has a torn record, which also hides
+    /// some of LevelDB's own later records from LevelDB.
+    pub(super) follows_failed_write: bool,
 }
 
 /// Returns the name of the known bug that explains wrong contents.
@@ -153,8 +156,7 @@ pub(super) struct WrongContents {
 pub(super) fn explain_contents(wrong: &WrongContents) -> Option<&'static str> {
     let is_joined = wrong.finder == Engine::Goleveldb
         && wrong.last_holder == Engine::LevelDb
-        && wrong.leveldb_is_right
-        && wrong.has_record_after_torn_one;
+        && (wrong.follows_failed_write || wrong.leveldb_is_right && wrong.has_record_after_torn_one);
     is_joined.then_some(JOINED_RECORDS)
 }
 
@@ -280,12 +282,16 @@ mod tests {
             last_holder: Engine::LevelDb,
             leveldb_is_right: true,
             has_record_after_torn_one: true,
+            follows_failed_write: false,
         };
+        let failed = WrongContents { leveldb_is_right: false, follows_failed_write: true, ..joined };
+        assert_eq!(explain_contents(&failed), Some(JOINED_RECORDS));
         assert_eq!(explain_contents(&joined), Some(JOINED_RECORDS));
         for wrong in [
             WrongContents { finder: Engine::Terrace, ..joined },
             WrongContents { finder: Engine::LevelDb, ..joined },
             WrongContents { last_holder: Engine::Terrace, ..joined },
+            WrongContents { last_holder: Engine::Terrace, ..failed },
             WrongContents { leveldb_is_right: false, ..joined },
             WrongContents { has_record_after_torn_one: false, ..joined },
         ] {

@@ -43,12 +43,7 @@ impl DbOpener<'_> {
         wal_writer: Option<WalWriter>,
         db_lock: Option<Box<dyn FileLock>>,
     ) -> Arc<DbInner> {
-        let mut options = self.options.clone();
-        let is_appended = wal_writer.as_ref().is_some_and(|writer| writer.wal.file.capacity() == 0);
-        if is_appended {
-            // The MANIFEST states for the whole run that its logs are appended.
-            options.mapped_logs = MappedLogs::Never;
-        }
+        let options = self.options_of_run(wal_writer.as_ref());
         let memory_budget = MemoryBudget::from_options(&options);
         let block_cache = block_cache(&options, memory_budget.as_ref());
         let context = self.table_reader_context(memory_budget.as_ref(), &block_cache);
@@ -57,7 +52,7 @@ impl DbOpener<'_> {
         let visible = writer.map_or(version_set.last_sequence, |writer| writer.last_sequence);
         let version = Arc::clone(&version_set.version);
         // A comparator of the caller may be slow, and one thread inserts for a group.
-        let write_queue = WriteQueue::new(is_appended && memtable.is_bytewise());
+        let write_queue = WriteQueue::new(options.mapped_logs == MappedLogs::Never && memtable.is_bytewise());
         let read_state = ReadState { memtable: Arc::clone(&memtable), immutable_memtables, version };
         Arc::new_cyclic(|inner| DbInner {
             weak_self: inner.clone(),
@@ -98,6 +93,16 @@ impl DbOpener<'_> {
             background_jobs: Arc::default(),
             db_lock: Mutex::new(db_lock),
         })
+    }
+
+    /// Returns the options. If the first log is appended, all logs are: the MANIFEST states their
+    /// method for the whole run.
+    fn options_of_run(&self, writer: Option<&WalWriter>) -> Options {
+        let mut options = self.options.clone();
+        if writer.is_some_and(|writer| writer.wal.file.capacity() == 0) {
+            options.mapped_logs = MappedLogs::Never;
+        }
+        options
     }
 
     // Not inlined, so that an open on a small stack does not hold the statistics beside the other

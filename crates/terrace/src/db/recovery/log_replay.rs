@@ -31,7 +31,7 @@ use crate::file_io::{FileReader, file_error};
 use crate::info_log::Logger;
 use crate::memtable::Memtable;
 use crate::sync::Arc;
-use crate::version::{ClosedLog, LogMethod};
+use crate::version::{ClosedLog, LogWriteMethod};
 
 /// Arguments of a replay.
 pub(super) struct LogReplay<'a> {
@@ -43,7 +43,7 @@ pub(super) struct LogReplay<'a> {
     /// Log that the last run has closed, by the MANIFEST.
     pub(super) closed_log: Option<ClosedLog>,
     /// Method of the logs, by the last edit of the MANIFEST.
-    pub(super) log_method: LogMethod,
+    pub(super) log_method: LogWriteMethod,
     /// Approximate size in bytes at which a memtable is passed to `on_full_memtable`.
     pub(super) memtable_size: usize,
     pub(super) inserter: ParallelInserter,
@@ -175,8 +175,8 @@ impl LogReplay<'_> {
         let mut reader = LogReader::new(FileReader(self.env.fs.open_sequential(path)?));
         let length = self.env.fs.file_size(path)?;
         let mut log = LogState {
-            is_mapped: self.log_method == LogMethod::Mapped,
-            is_ours: self.log_method != LogMethod::Appended && !outcome.is_last_log_foreign,
+            is_mapped: self.log_method == LogWriteMethod::Mapped,
+            is_ours: self.log_method != LogWriteMethod::Appended && !outcome.is_last_log_foreign,
             has_mapped_end: None,
             closed_len: self.closed_log.filter(|closed| closed.number == number).map(|closed| closed.len),
             is_at_start: true,

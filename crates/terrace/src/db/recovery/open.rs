@@ -33,7 +33,7 @@ use crate::info_log::{FileLogger, Logger, NoLogger};
 use crate::memtable::Memtable;
 use crate::options::Options;
 use crate::sync::{Arc, AtomicU64, Ordering};
-use crate::version::{CommitError, LogMethod, Manifest, ManifestRecovery};
+use crate::version::{CommitError, LogWriteMethod, Manifest, ManifestRecovery};
 
 /// Log file that the WAL writer continues, with the state of its record writer.
 type ReusedLog = (WalFile, RecordWriter);
@@ -215,7 +215,7 @@ impl DbOpener<'_> {
         let has_new_log = reused_log.is_none();
         let manifest = self.open_manifest(!has_new_log && logs == [self.recovered.version_set.log_number]);
         let (writer, new_files) = self.open_wal_writer(reused_log, &mut replayed, &next_file, &flusher)?;
-        let log_method = LogMethod::of(&*writer.wal.file);
+        let log_method = LogWriteMethod::of(&*writer.wal.file);
         let manifest = manifest.map(|manifest| manifest.with_log_method(log_method));
         // A close mark holds for both kinds of logs.
         let has_other_mark = self.recovered.closed_log.is_none() && self.recovered.log_method != log_method;

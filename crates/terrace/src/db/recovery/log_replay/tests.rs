@@ -146,7 +146,7 @@ fn replayed(
         logger: &lines,
         paranoid_checks: settings & 1 > 0,
         closed_log: None,
-        log_method: if settings & 2 > 0 { LogMethod::Mapped } else { LogMethod::Appended },
+        log_method: if settings & 2 > 0 { LogWriteMethod::Mapped } else { LogWriteMethod::Appended },
         memtable_size: MEMTABLE_SIZE,
         inserter: ParallelInserter::with_max_chunk_bytes(&env, &comparator, chunk_max),
         last_sequence: 0,
