@@ -278,7 +278,7 @@ mod tests {
         check(order_by_name("moon"), "no order of keys is called \"moon\"; there are: seq, random,");
         check(
             select_engines(&words("moon"), &Settings::default()),
-            "no engine is called \"moon\"; there are: terrace, terrace-c, leveldb, rocksdb, lmdb",
+            "no engine is called \"moon\"; there are: terrace, terrace-appended, terrace-c, leveldb, rocksdb, lmdb",
         );
         check(
             select_engines(&words("terrace=x.so"), &Settings::default()),

@@ -77,7 +77,10 @@ fn unknown_names_are_usage_errors() {
     for (line, message) in [
         ("bench moon", "no workload is called \"moon\"; there are: fillseq, "),
         ("bench --suite moon", "no suite is called \"moon\"; there are: leveldb, bangdb, go, ycsb"),
-        ("bench --engines moon", "no engine is called \"moon\"; there are: terrace, terrace-c, leveldb, "),
+        (
+            "bench --engines moon",
+            "no engine is called \"moon\"; there are: terrace, terrace-appended, terrace-c, leveldb, ",
+        ),
         ("bench --order moon", "no order of keys is called \"moon\"; there are: seq, "),
         ("bench --settings moon", "no kind of settings is called \"moon\"; there are: same, defaults"),
         ("bench --compression moon", "no codec is called \"moon\"; there are: none, snappy, zstd"),
