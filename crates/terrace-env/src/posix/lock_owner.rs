@@ -15,6 +15,7 @@
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -41,8 +42,9 @@ const PF_EXITING: u64 = 4;
 #[derive(Debug)]
 pub(super) struct OwnerProcess {
     pid: u32,
-    /// File with the record lock. None if the system does not support it.
-    life: Option<LifeFile>,
+    /// File with the record lock, created by the first fork. None if the system does not support
+    /// it.
+    life: OnceLock<Option<LifeFile>>,
     /// Thread of the owner that forked last. Relaxed, like `forked_at_ms`: the child reads the
     /// value of its only thread.
     forking_thread: AtomicI32,
@@ -70,7 +72,7 @@ impl OwnerProcess {
     pub(super) fn current() -> OwnerProcess {
         OwnerProcess {
             pid: std::process::id(),
-            life: LifeFile::create(),
+            life: OnceLock::new(),
             forking_thread: AtomicI32::new(0),
             forked_at_ms: AtomicU64::new(0),
         }
@@ -78,6 +80,7 @@ impl OwnerProcess {
 
     /// Records that this thread of the owner forks now.
     pub(super) fn record_fork(&self) {
+        self.life.get_or_init(LifeFile::create);
         self.forking_thread.store(current_thread_id(), Ordering::Relaxed);
         self.forked_at_ms.store(now_ms(), Ordering::Relaxed);
     }
@@ -89,13 +92,13 @@ impl OwnerProcess {
         }
         // A process that closes all of its files loses the record lock and continues.
         let is_parent = std::os::unix::process::parent_id() == self.pid;
-        !is_parent && self.life.as_ref().is_some_and(LifeFile::is_unlocked)
+        !is_parent && self.life().is_some_and(LifeFile::is_unlocked)
     }
 
     /// Waits for the exit of an owner that seems to exit right after its fork. Returns true if it
     /// has exited.
     pub(super) fn wait_for_exit(&self) -> bool {
-        if self.life.is_none() {
+        if self.life().is_none() {
             return false;
         }
         loop {
@@ -113,6 +116,10 @@ impl OwnerProcess {
             }
             thread::sleep(EXIT_CHECK_PAUSE);
         }
+    }
+
+    fn life(&self) -> Option<&LifeFile> {
+        self.life.get()?.as_ref()
     }
 
     fn observe_forking_thread(&self) -> ForkingThread {
@@ -135,7 +142,7 @@ impl OwnerProcess {
 
 /// Returns the time since the first call in this process or in one of its ancestors.
 fn now_ms() -> u64 {
-    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    static START: OnceLock<Instant> = OnceLock::new();
     let start = terrace_sync::get_or_init_for_fork(&START, Instant::now);
     u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
