@@ -27,10 +27,9 @@ mod state;
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
-use terrace_sync::native_locks::Mutex;
-use terrace_sync::{ForkRank, register_fork_participant};
+use parking_lot::Mutex;
 
 use crate::error::{FileError, LockHolder, Result};
 use crate::fs::{
@@ -62,10 +61,7 @@ impl MemFs {
     }
 
     fn from_state(state: MemFsState) -> MemFs {
-        let state = Arc::new(Mutex::new(state));
-        let weak: Weak<Mutex<MemFsState>> = Arc::downgrade(&state);
-        register_fork_participant(ForkRank::Env, weak);
-        MemFs { state }
+        MemFs { state: Arc::new(Mutex::new(state)) }
     }
 
     /// Returns the number of mutating calls that took effect.

@@ -13,7 +13,7 @@
 
 mod child;
 mod rows;
-pub(super) mod seccomp;
+mod seccomp;
 
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};

@@ -81,8 +81,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn is_leveldb_compatible(&self) -> bool {
-        let inner = self.inner();
-        !inner.is_lost_in_fork() && !inner.state.lock().version_set.is_incompatible
+        !self.inner().state.lock().version_set.is_incompatible
     }
 
     /// Returns the directory as the caller passed it to [`Db::open`].
@@ -95,13 +94,12 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn path(&self) -> &Path {
-        &self.handle.inner.directory
+        &self.inner().directory
     }
 }
 
 impl DbInner {
     pub(super) fn property(&self, name: &str) -> Option<String> {
-        self.check_not_lost_in_fork().ok()?;
         match name {
             "terrace.stats" => return Some(self.terrace_stats()),
             "terrace.memory" => return Some(self.memory_use().total().to_string()),

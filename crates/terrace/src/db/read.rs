@@ -112,7 +112,6 @@ impl DbInner {
         options: &ReadOptions,
         visible_seqno: SequenceNumber,
     ) -> Result<SequenceNumber> {
-        self.check_not_lost_in_fork()?;
         match &options.snapshot {
             None => Ok(visible_seqno),
             Some(snapshot) if snapshot.belongs_to(&self.snapshots) => Ok(snapshot.sequence()),
@@ -236,7 +235,7 @@ impl Db {
         options: &ReadOptions,
     ) -> Result<bool> {
         value.clear();
-        let inner = &self.reader(options).inner;
+        let inner = self.inner();
         let found = inner
             .get_impl(key.as_ref(), options, |found| extend_copy(value, found.bytes(), &inner.directory))?;
         Ok(found.transpose()?.is_some())
@@ -276,7 +275,7 @@ impl Db {
         key: impl AsRef<[u8]>,
         options: &ReadOptions,
     ) -> Result<Option<PinnedValue>> {
-        self.reader(options).inner.get_impl(key.as_ref(), options, |value| value.into_pinned())
+        self.inner().get_impl(key.as_ref(), options, |value| value.into_pinned())
     }
 
     /// Returns true if `key` exists now. Same as [`Db::get`], without the value. The result is
@@ -308,7 +307,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn contains_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<bool> {
-        Ok(self.reader(options).inner.get_impl(key.as_ref(), options, |_| ())?.is_some())
+        Ok(self.inner().get_impl(key.as_ref(), options, |_| ())?.is_some())
     }
 
     /// Returns the values of `keys` at one moment, in the order of `keys`. Keys may be unsorted and
@@ -351,7 +350,7 @@ impl Db {
         keys: &[impl AsRef<[u8]>],
         options: &ReadOptions,
     ) -> Result<Vec<Option<Vec<u8>>>> {
-        self.reader(options).inner.multi_get(keys, options)
+        self.inner().multi_get(keys, options)
     }
 }
 
@@ -403,10 +402,6 @@ impl IterObserver for IterState {
         {
             self.handle.inner.request_flush(&read_state.memtable);
         }
-    }
-
-    fn check_not_lost_in_fork(&self) -> Result<()> {
-        self.handle.inner.check_not_lost_in_fork()
     }
 }
 
