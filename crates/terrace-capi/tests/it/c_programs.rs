@@ -2,7 +2,7 @@
 //! holds its expected output. Programs that stay within LevelDB's interface also run with the stock
 //! library, which must produce the same output.
 //!
-//! Each program but one is compiled with AddressSanitizer, which checks the memory that crosses the
+//! Each program but two is compiled with AddressSanitizer, which checks the memory that crosses the
 //! interface in both directions, and leaks.
 
 use std::path::{Path, PathBuf};
@@ -79,4 +79,16 @@ fn threads() {
 #[test]
 fn small_stack() {
     check_with_stock("small_stack", &[]);
+}
+
+#[test]
+fn forks_and_daemon() {
+    check("daemon", SANITIZED);
+}
+
+/// The program loads the library itself, so the linker must drop the dependency. AddressSanitizer
+/// would report the memory that the unloaded library cannot free.
+#[test]
+fn fork_after_unload() {
+    check("unload", &["-Wl,--as-needed"]);
 }
