@@ -81,8 +81,9 @@ impl DbInner {
     /// thread held a lock for too long. The child can still adopt the database.
     #[inline]
     pub(super) fn is_lost_in_fork(&self) -> bool {
-        // Relaxed: the only thread of a new child stores it.
-        self.fork_state.is_lost.load(Ordering::Relaxed)
+        // The owner only reads a field that no thread writes. Relaxed: the only thread of a new
+        // child stores it.
+        !self.owner_process.is_current() && self.fork_state.is_lost.load(Ordering::Relaxed)
     }
 
     /// Returns an error if [`DbInner::is_lost_in_fork`].

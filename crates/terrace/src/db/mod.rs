@@ -33,6 +33,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::OnceLock;
 
+use terrace_env::ProcessToken;
 use terrace_format::batch::WriteBatch;
 
 use crate::error::Result;
@@ -57,6 +58,8 @@ pub struct Db {
 struct DbHandle {
     /// The first field, so that no fork uses the shared state after its drop.
     _fork_registration: ForkRegistration,
+    /// Process that opened the database.
+    owner_process: ProcessToken,
     inner: Arc<DbInner>,
     /// Handle of a forked child that has adopted the database. Set under `ForkState::adoption`.
     successor: OnceLock<Arc<DbHandle>>,
@@ -66,7 +69,8 @@ impl DbHandle {
     fn new(inner: Arc<DbInner>) -> DbHandle {
         let weak: Weak<DbInner> = Arc::downgrade(&inner);
         let registration = register_fork_participant_until(ForkRank::Database, weak);
-        DbHandle { _fork_registration: registration, inner, successor: OnceLock::new() }
+        let owner_process = inner.owner_process;
+        DbHandle { _fork_registration: registration, owner_process, inner, successor: OnceLock::new() }
     }
 }
 
@@ -472,7 +476,7 @@ impl Db {
     /// Returns the handle for an operation of this process.
     #[inline]
     fn handle(&self) -> &Arc<DbHandle> {
-        let is_owner = self.handle.inner.owner_process.is_current();
+        let is_owner = self.handle.owner_process.is_current();
         if is_owner { &self.handle } else { self.handle.after_fork() }
     }
 
@@ -494,7 +498,7 @@ impl Db {
     /// Returns the shared state for a write.
     #[inline]
     fn writer(&self) -> Result<&DbInner> {
-        let is_owner = self.handle.inner.owner_process.is_current();
+        let is_owner = self.handle.owner_process.is_current();
         let handle = if is_owner { &self.handle } else { self.handle.after_fork_for_write()? };
         Ok(&handle.inner)
     }
